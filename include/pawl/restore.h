@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pawl/restore.h: bringing a state back, and the report that comes before it.
+ *
+ * A restore first matches the whole checkpoint against the whole state and lists every difference,
+ * before it reads a byte into the state's memory. Nothing is cast, renamed, skipped or kept unless
+ * the options ask for it.
+ */
+#ifndef PAWL_RESTORE_H
+#define PAWL_RESTORE_H
+
+#include <pawl/run.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum pawl_policy {
+    PAWL_POLICY_DEFAULT = 0,
+    PAWL_POLICY_ERROR = 1,
+    PAWL_POLICY_ALLOW = 2,
+    PAWL_POLICY_CHECKPOINT = 3, /* hyperparameters: the checkpoint's value, with a warning */
+    PAWL_POLICY_CALLER = 4      /* hyperparameters: the caller's value, with a warning */
+} pawl_policy;
+
+/* Entries of the checkpoint whose name is `from` or begins with `from`/ are taken as `to`... */
+typedef struct pawl_rename {
+    const char *from;
+    const char *to;
+} pawl_rename;
+
+typedef struct pawl_restore_options {
+    size_t struct_size;
+    const int64_t *step;        /* restore exactly this one [NULL: the newest] */
+    int no_fallback;            /* 1: without a step, a damaged newest checkpoint is an error
+                                   instead of a warning and the next older one [0] */
+    pawl_policy missing;        /* entry the checkpoint lacks: ERROR, or ALLOW keeps the caller's [ERROR] */
+    pawl_policy unexpected;     /* entry the state lacks: ERROR, or ALLOW leaves it out [ERROR] */
+    pawl_policy cast;           /* other float type: ERROR, or ALLOW as pawl_cast does [ERROR] */
+    pawl_policy hyperparameter; /* changed value: ERROR, CHECKPOINT or CALLER [CHECKPOINT] */
+    pawl_policy batch;          /* changed batch signature: ERROR, or ALLOW with a warning [ALLOW] */
+    int model_only;             /* 1: entries of role MODEL only; the rest is kept as it is [0] */
+    const pawl_rename *renames; /* applied in order, the first that fits [none] */
+    size_t rename_count;
+} pawl_restore_options;
+
+/* Kinds of difference. Stable numbers; the comment gives the id of the failure catalogue. */
+typedef enum pawl_difference {
+    PAWL_DIFF_SHAPE = 1,          /* R01 */
+    PAWL_DIFF_DTYPE = 2,          /* R02 */
+    PAWL_DIFF_MISSING = 3,        /* R03 in the state, not in the checkpoint */
+    PAWL_DIFF_UNEXPECTED = 4,     /* R04 in the checkpoint, not in the state */
+    PAWL_DIFF_RENAMED = 5,        /* R05 a suggestion: a rename rule that would pair entries */
+    PAWL_DIFF_OPTIMIZER = 6,      /* R06 another class of optimizer */
+    PAWL_DIFF_SLOT = 7,           /* R06 a slot missing, extra, or unfit for its variable */
+    PAWL_DIFF_HYPERPARAMETER = 8, /* R07 */
+    PAWL_DIFF_KIND = 9,           /* tensor against value, string against number */
+    PAWL_DIFF_BATCH = 10,         /* J06 */
+    PAWL_DIFF_RANKS = 11          /* R10 per-rank entries of another world size */
+} pawl_difference;
+
+typedef enum pawl_severity {
+    PAWL_SEVERITY_NOTE = 1,
+    PAWL_SEVERITY_WARNING = 2,
+    PAWL_SEVERITY_ERROR = 3
+} pawl_severity;
+
+/* One difference, as data. Text lives as long as the report. */
+typedef struct pawl_report_item {
+    pawl_difference difference;
+    pawl_severity severity;
+    const char *name;        /* entry; for RENAMED the prefix in the checkpoint */
+    const char *other_name;  /* slot: its variable; RENAMED: the prefix in the state; or NULL */
+    const char *checkpoint;  /* the checkpoint's side: "[64, 10] F32", "0.001", NULL when absent */
+    const char *state;       /* the state's side */
+    int dimension;           /* SHAPE: first dimension that differs, or -1 */
+    uint64_t count;          /* RENAMED: how many entries the rule would pair; otherwise 1 */
+    const char *text;        /* the whole difference as a sentence, with the next step */
+} pawl_report_item;
+
+typedef struct pawl_report pawl_report;
+
+PAWL_API void pawl_report_free(pawl_report *report);
+PAWL_API size_t pawl_report_count(const pawl_report *report);
+PAWL_API const pawl_report_item *pawl_report_get(const pawl_report *report, size_t i);
+/* The step restored (or matched), or -1 when none was chosen. */
+PAWL_API int64_t pawl_report_step(const pawl_report *report);
+/* R13: entries restored; kept as the caller had them; of the checkpoint left out; cast; and finite
+ * values that overflowed in a cast. */
+typedef struct pawl_report_counts {
+    uint64_t restored, kept, ignored, cast, cast_overflows;
+    uint64_t bytes;
+    uint64_t fallbacks; /* newer checkpoints that were damaged and passed over */
+} pawl_report_counts;
+PAWL_API pawl_report_counts pawl_report_totals(const pawl_report *report);
+/* All of it for people, and for programs. Lives as long as the report. */
+PAWL_API const char *pawl_report_text(const pawl_report *report);
+PAWL_API const char *pawl_report_json(const pawl_report *report);
+
+/*
+ * Restores `state` from a checkpoint of the run. Waits for a save in flight first (the run's default
+ * deadline). `options` NULL: the newest, strictly. `report` may be NULL; otherwise it is set, on
+ * PAWL_EMISMATCH too, and the caller frees it.
+ *
+ * PAWL_ENOTFOUND: there is no checkpoint, and the error says what is there instead. PAWL_EMISMATCH:
+ * the state is untouched. PAWL_EDAMAGED or PAWL_EIO: bytes that verified may already have been placed
+ * in tensors; nothing that did not verify ever is.
+ */
+PAWL_API pawl_status pawl_restore(pawl_run *run, pawl_state *state,
+                                  const pawl_restore_options *options, pawl_report **report,
+                                  pawl_error *err) PAWL_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pawl/run.h: a run's directory, and saving into it.
+ *
+ * A run is one directory that collects the checkpoints of one training job. One process writes to it
+ * at a time; any number may read. The life of a trainer:
+ *
+ *     pawl_run_open            own the directory
+ *     pawl_restore             continue from the newest checkpoint, if there is one
+ *     loop:
+ *         forward, backward    parameters are only read
+ *         pawl_fence           the save in flight has let go of the parameters
+ *         optimizer step       parameters change
+ *         if pawl_due(...)     every n steps or every t seconds
+ *             pawl_save        returns at once; writing goes on in the background
+ *     pawl_wait                the last save is durable, or failed and says why
+ *     pawl_run_close
+ *
+ * A run is used by one thread at a time. Deadlines are in seconds: 0 means the run's default
+ * (`deadline_s`), a negative number means "do not wait". No call waits without one.
+ */
+#ifndef PAWL_RUN_H
+#define PAWL_RUN_H
+
+#include <pawl/state.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What pawl_save does while the previous save is still being written (failure S04). */
+typedef enum pawl_on_busy {
+    PAWL_ON_BUSY_WAIT = 0,  /* wait for it, up to the deadline */
+    PAWL_ON_BUSY_SKIP = 1,  /* save nothing and return PAWL_OK; the statistics say so */
+    PAWL_ON_BUSY_ERROR = 2  /* PAWL_EBUSY */
+} pawl_on_busy;
+
+/*
+ * Which checkpoints stay. A checkpoint is removed only when no rule keeps it; with every rule at zero
+ * everything stays. Whatever the rules say: the newest committed one stays, the one this run restored
+ * from stays until a newer one is committed, one that is being read stays, a pinned one stays.
+ */
+typedef struct pawl_retention {
+    size_t struct_size;
+    int64_t keep_last;        /* the newest n */
+    int64_t keep_every_steps; /* steps divisible by n */
+    double keep_every_hours;  /* of those older, one per so many hours, by the time of their save */
+    int64_t keep_best;        /* the n best by `metric` */
+    const char *metric;       /* name of a metric given to pawl_save */
+    int metric_max;           /* 1: larger is better; 0: smaller is better */
+} pawl_retention;
+
+typedef struct pawl_run_options {
+    size_t struct_size;    /* sizeof(pawl_run_options) */
+    int must_exist;        /* 1: PAWL_ENOTFOUND instead of creating the directory [0] */
+    const char *framework; /* who writes, for people: "charlm 1.0" [none] */
+    /*
+     * A writer advances its heartbeat several times a lease. A newcomer takes a run over when the
+     * owner is a dead process of the same host, or after watching a whole lease without a heartbeat.
+     */
+    double lease_s;         /* [30] at least 1 */
+    double takeover_wait_s; /* how long pawl_run_open may watch [lease_s + 5]; negative: not at all */
+    double deadline_s;      /* default deadline of waits [600] */
+    size_t budget_bytes;    /* staging memory of a save, at most [256 MiB]; at least 8 MiB */
+    pawl_on_busy on_busy;   /* [PAWL_ON_BUSY_WAIT] */
+    int checking;           /* 1: find tensors that change while they are being saved, at the cost of
+                               reading everything twice [0] */
+    int64_t save_every_steps; /* for pawl_due [0: never by steps] */
+    double save_every_s;      /* for pawl_due [0: never by time] */
+    pawl_retention retention; /* [keep everything] */
+    pawl_log log;             /* [none] */
+} pawl_run_options;
+
+typedef struct pawl_run pawl_run;
+
+/*
+ * Opens a run for writing and becomes its owner. Creates the directory and its parents.
+ * `options` may be NULL. Blocks at most takeover_wait_s.
+ * PAWL_EBUSY names the other writer (host, pid, age of its heartbeat as far as it was watched).
+ * PAWL_EUSAGE, PAWL_ENOTFOUND, PAWL_EPERMISSION, PAWL_EIO explain the path.
+ */
+PAWL_API pawl_status pawl_run_open(const char *path, const pawl_run_options *options,
+                                   pawl_run **run, pawl_error *err) PAWL_MUST_CHECK;
+
+/*
+ * Waits for the save in flight and gives up ownership. The handle is gone afterwards, whatever is
+ * returned: the status is that of the last save when nobody has seen it yet. On PAWL_ETIMEOUT the
+ * engine's thread and its memory are left behind, and the tensors' memory must stay valid.
+ */
+PAWL_API pawl_status pawl_run_close(pawl_run *run, double deadline_s, pawl_error *err);
+
+typedef struct pawl_metric {
+    const char *name;
+    double value;
+} pawl_metric;
+
+typedef struct pawl_save_options {
+    size_t struct_size;
+    const pawl_metric *metrics; /* kept in the manifest; retention may choose by them [none] */
+    size_t metric_count;
+    int pin;                    /* 1: retention never removes this checkpoint [0] */
+    double deadline_s;          /* for a previous save, with PAWL_ON_BUSY_WAIT [the run's] */
+} pawl_save_options;
+
+/*
+ * Starts to save `state` as `step` (0 or more) and returns. Values are copied now; tensors are read
+ * from their memory until pawl_fence returns. Checks the state (slots fit their variables) and the
+ * space on the disk first. Saving a step again replaces it atomically once the new one is whole.
+ *
+ * When the previous save failed and nobody was told yet, this call returns that failure, starts
+ * nothing, and may be repeated. After any other failure nothing was written either.
+ */
+PAWL_API pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
+                               const pawl_save_options *options, pawl_error *err) PAWL_MUST_CHECK;
+
+/*
+ * Returns when the save in flight has let go of the tensors' memory: every byte is written or copied
+ * into the staging budget. Call it before anything changes a tensor. Without a save in flight it
+ * returns at once. PAWL_ETIMEOUT names what is being waited for; the memory is then still in use.
+ * A save that failed has let go as well: that is PAWL_OK here, and pawl_wait reports it.
+ */
+PAWL_API pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
+
+/* How the last save went. Seconds are by a monotonic clock. */
+typedef struct pawl_save_stats {
+    int64_t step;             /* -1: no save was started yet */
+    int skipped;              /* the latest pawl_save was skipped (PAWL_ON_BUSY_SKIP) */
+    uint64_t bytes;           /* of data files */
+    uint64_t files;           /* data files */
+    double total_s;           /* from pawl_save to durable */
+    double busy_wait_s;       /* pawl_save waited for the previous save */
+    double fence_copy_s;      /* pawl_fence copied into the staging budget */
+    double fence_wait_s;      /* pawl_fence waited for writes because the budget was full */
+    size_t budget_bytes;      /* the budget it had */
+    uint64_t budget_wanted_bytes; /* the budget with which pawl_fence would not have waited */
+} pawl_save_stats;
+
+/*
+ * Waits until the save in flight is durable and committed, or failed. Fills `stats` (may be NULL)
+ * either way. PAWL_OK without a save in flight and without an unseen failure.
+ */
+PAWL_API pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats,
+                               pawl_error *err) PAWL_MUST_CHECK;
+
+/* Gives up the save in flight: nothing of it remains. Its outcome is PAWL_ECANCELED at pawl_wait,
+ * or PAWL_OK when it was committed already. */
+PAWL_API pawl_status pawl_cancel(pawl_run *run, double deadline_s,
+                                 pawl_error *err) PAWL_MUST_CHECK;
+
+/* Is a save due at `step`, by save_every_steps or save_every_s? Not due again at the same step. */
+PAWL_API int pawl_due(const pawl_run *run, int64_t step);
+
+/* ---- preemption ----------------------------------------------------------------------------- */
+
+/*
+ * Installs handlers for `count` signals (typically SIGTERM, SIGUSR1, SIGUSR2) that set a flag and
+ * then call the handler that was there before. The one call of libpawl that touches signals.
+ */
+PAWL_API pawl_status pawl_preemption_watch(const int *signals, size_t count,
+                                           pawl_error *err) PAWL_MUST_CHECK;
+/* The signal that was caught, or 0. Look at it once per training step. */
+PAWL_API int pawl_preempted(void);
+/* Puts the earlier handlers back and clears the flag. */
+PAWL_API void pawl_preemption_unwatch(void);
+
+/*
+ * The final save: starts it, waits until it is durable, at most `grace_s` seconds in all. When it did
+ * not fit, cancels it and returns PAWL_ETIMEOUT saying how far it came and which step is safe.
+ */
+PAWL_API pawl_status pawl_save_final(pawl_run *run, pawl_state *state, int64_t step,
+                                     const pawl_save_options *options, double grace_s,
+                                     pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- housekeeping --------------------------------------------------------------------------- */
+
+/* A pinned checkpoint is never removed by retention. PAWL_ENOTFOUND without such a checkpoint. */
+PAWL_API pawl_status pawl_run_pin(pawl_run *run, int64_t step, int pinned,
+                                  pawl_error *err) PAWL_MUST_CHECK;
+
+/* Removes one checkpoint, pinned or not. PAWL_EBUSY when someone reads it, or when it is the only
+ * one and `force` is 0. */
+PAWL_API pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force,
+                                     pawl_error *err) PAWL_MUST_CHECK;
+
+/* Called for each thing that gc removes (or would remove): path relative to the run, bytes, reason. */
+typedef void (*pawl_gc_fn)(void *context, const char *path, uint64_t bytes, const char *reason);
+
+/*
+ * Removes what interrupted saves and removals left behind: files that no manifest names and whose
+ * writer is provably gone. Never touches a file that pawl did not write.
+ */
+PAWL_API pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *context,
+                                 pawl_error *err) PAWL_MUST_CHECK;
+
+/* Writes a new index (and manifest) for `step` from its data files alone, after reading all of them. */
+PAWL_API pawl_status pawl_run_rebuild(pawl_run *run, int64_t step,
+                                      pawl_error *err) PAWL_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * base: what every layer stands on: errors, memory, buffers, the bounded cursor, checksums, and the
+ * platform (clock, randomness, threads, process identity) that is handed in from outside.
+ *
+ * May include nothing but include/pawl/. Threads: everything here is free of shared state. Ownership:
+ * whatever a function returns as a non-const pointer is the caller's to free with mem_free, unless
+ * its comment says otherwise.
+ */
+#ifndef BASE_BASE_H
+#define BASE_BASE_H
+
+#include <pawl/error.h>
+#include <pawl/state.h>
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PRINTF_LIKE(text, first) __attribute__((__format__(__printf__, text, first)))
+#define CLEANUP(function) __attribute__((cleanup(function)))
+#define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+/*
+ * The one idiom for passing a failure up; the only macro in the project that changes control flow.
+ * Where the level has something to add, it is written out with error_wrap instead.
+ */
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        pawl_status try_status = (call);                                                           \
+        if (try_status != PAWL_OK) {                                                               \
+            return try_status;                                                                     \
+        }                                                                                          \
+    } while (0)
+
+/* ---- error: error.c ------------------------------------------------------------------------- */
+
+/*
+ * The leaf that finds a failure fills it (error_set or error_sys, then the parts it knows); each level
+ * above prepends what it was attempting (error_wrap). Inside the library `err` is never NULL.
+ * Text that is too long is cut at a character boundary and ends in "...".
+ */
+struct pawl_error {
+    pawl_status status;
+    int system_errno;
+    int64_t step;     /* -1: none */
+    bool has_range;
+    uint64_t offset, length;
+    char attempt[1024];
+    char path[1024];
+    char entry[512];
+    char expected[512];
+    char found[512];
+    char system[160];
+    char safe[512];
+    char next[640];
+    char rendered[6144]; /* for pawl_error_text and pawl_error_json */
+};
+
+#define ERROR_INIT ((struct pawl_error){.step = -1})
+
+/* Starts a new story: clears every part, sets status and attempt. Returns `status`. */
+pawl_status error_set(pawl_error *err, pawl_status status, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+/* The same from an errno: the category follows from it (ENOSPC, EDQUOT, EFBIG: ENOSPACE; EACCES,
+ * EPERM, EROFS: EPERMISSION; ENOENT: ENOTFOUND; ENOMEM, EMFILE, ENFILE: ENOMEM; EEXIST: EBUSY;
+ * ETIMEDOUT: ETIMEOUT; else EIO). System part: "No space left on device (ENOSPC, errno 28)". */
+pawl_status error_sys(pawl_error *err, int system_errno, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+pawl_status error_nomem(pawl_error *err, size_t bytes);
+/* Prepends "text: " to the attempt. */
+void error_wrap(pawl_error *err, const char *format, ...) PRINTF_LIKE(2, 3);
+void error_path(pawl_error *err, const char *format, ...) PRINTF_LIKE(2, 3);
+void error_entry(pawl_error *err, const char *name);
+void error_expected(pawl_error *err, const char *format, ...) PRINTF_LIKE(2, 3);
+void error_found(pawl_error *err, const char *format, ...) PRINTF_LIKE(2, 3);
+void error_safe(pawl_error *err, const char *format, ...) PRINTF_LIKE(2, 3);
+void error_next(pawl_error *err, const char *format, ...) PRINTF_LIKE(2, 3);
+void error_step(pawl_error *err, int64_t step);
+void error_range(pawl_error *err, uint64_t offset, uint64_t length);
+/* Every part, a line each ("attempt\n  path:  ...\n  next:  ..."), into err->rendered. */
+const char *error_text(pawl_error *err);
+const char *error_json(pawl_error *err);
+
+/* ---- memory: memory.c ------------------------------------------------------------------------ */
+
+/* NULL when out of memory or when the product overflows. A zero size gives a pointer to free. */
+void *mem_alloc(size_t bytes);
+void *mem_calloc(size_t count, size_t item_bytes);
+void *mem_aligned(size_t alignment, size_t bytes);
+char *mem_strdup(const char *text);
+void *mem_dup(const void *data, size_t bytes);
+void mem_free(const void *memory);
+void mem_free_pointer(void *pointer_to_pointer); /* for CLEANUP */
+#define AUTOFREE CLEANUP(mem_free_pointer)
+
+/* Makes room for `need` items in the array `*items` (may move it); doubles. */
+pawl_status vec_reserve(void *items_pointer, size_t *capacity, size_t need, size_t item_bytes,
+                        pawl_error *err) PAWL_MUST_CHECK;
+
+/* Memory that is freed all at once; allocations are 16-byte aligned. */
+typedef struct arena {
+    struct arena_block *blocks;
+} arena;
+void *arena_alloc(arena *a, size_t bytes);
+char *arena_strdup(arena *a, const char *text);
+char *arena_printf(arena *a, const char *format, ...) PRINTF_LIKE(2, 3);
+void arena_free(arena *a);
+
+/* ---- buffer: buffer.c ------------------------------------------------------------------------ */
+
+/* Growing bytes; always followed by a NUL that is not counted, so text can be read in place. */
+typedef struct buffer {
+    uint8_t *data;
+    size_t size, capacity;
+} buffer;
+void buffer_free(buffer *b);
+pawl_status buffer_append(buffer *b, const void *data, size_t n, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status buffer_printf(buffer *b, pawl_error *err, const char *format, ...) PRINTF_LIKE(3, 4)
+    PAWL_MUST_CHECK;
+/* A JSON string with its quotes; `text` is UTF-8 of `n` bytes. */
+pawl_status buffer_json_string(buffer *b, const char *text, size_t n,
+                               pawl_error *err) PAWL_MUST_CHECK;
+pawl_status buffer_u32le(buffer *b, uint32_t v, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status buffer_u64le(buffer *b, uint64_t v, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status buffer_varint(buffer *b, uint64_t v, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- cursor: cursor.c ------------------------------------------------------------------------ */
+
+/*
+ * The one way to parse bytes from outside. Every read is bounded; a failure is PAWL_EDAMAGED with
+ * the byte position in the file (`base` + `at`), what was wanted and how much was left.
+ */
+typedef struct cursor {
+    const uint8_t *data;
+    size_t size, at;
+    uint64_t base;    /* position of data[0] in its file */
+    const char *what; /* "index block", ... for messages */
+} cursor;
+cursor cursor_of(const void *data, size_t size, uint64_t base, const char *what);
+size_t cursor_left(const cursor *c);
+pawl_status cursor_bytes(cursor *c, size_t n, const uint8_t **out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status cursor_u8(cursor *c, uint8_t *out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status cursor_u32le(cursor *c, uint32_t *out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status cursor_u32be(cursor *c, uint32_t *out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status cursor_u64le(cursor *c, uint64_t *out, pawl_error *err) PAWL_MUST_CHECK;
+/* LEB128; at most 5 or 10 bytes, and no value beyond 32 or 64 bits. */
+pawl_status cursor_varint32(cursor *c, uint32_t *out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status cursor_varint64(cursor *c, uint64_t *out, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- checksum: checksum.c -------------------------------------------------------------------- */
+
+/* CRC32C (Castagnoli, RFC 3720 appendix B.4: "123456789" is 0xe3069283), by ISA-L. `crc` is 0 or the
+ * result so far. */
+uint32_t crc32c(uint32_t crc, const void *data, size_t n);
+/* Copies and checksums in one pass while the bytes are in cache. */
+uint32_t crc32c_copy(uint32_t crc, void *to, const void *from, size_t n);
+/* LevelDB's masking: rotate right by 15, add 0xa282ead8. */
+uint32_t crc32c_mask(uint32_t crc);
+uint32_t crc32c_unmask(uint32_t masked);
+
+/* ---- small things: text.c -------------------------------------------------------------------- */
+
+bool utf8_valid(const char *text, size_t n);
+/* "41.2 GB", decimal units as df -H; "704 bytes" below 1000. */
+const char *text_bytes(char out[32], uint64_t bytes);
+/* "3 min 20 s", "0.8 s". */
+const char *text_seconds(char out[32], double seconds);
+bool add_overflows(uint64_t a, uint64_t b, uint64_t *sum);
+bool multiply_overflows(uint64_t a, uint64_t b, uint64_t *product);
+/* Likeness of two names, 0 to 1 (for near misses and renames); bounded: names over 256 bytes are
+ * compared by their first 256. */
+double text_likeness(const char *a, const char *b);
+
+/* The names that entries may have (S15): UTF-8 paths, no empty, "." or ".." component, no leading '/',
+ * no control characters, at most PAWL_MAX_NAME_BYTES. `why` (may be NULL) gets a static reason. */
+bool entry_name_valid(const char *name, size_t n, const char **why);
+
+/* names.c defines pawl_version, pawl_status_name, pawl_role_name and pawl_kind_name. */
+bool role_from_name(const char *name, pawl_role *out);
+bool kind_from_name(const char *name, pawl_kind *out);
+
+/* ---- bytes in and out, for layers that do not know the store ---------------------------------- */
+
+typedef struct byte_source {
+    void *context;
+    uint64_t size;
+    /* Reads exactly n bytes or fails. */
+    pawl_status (*read_at)(void *context, uint64_t offset, void *to, size_t n, pawl_error *err);
+} byte_source;
+
+typedef struct byte_sink {
+    void *context;
+    /* Appends exactly n bytes or fails. */
+    pawl_status (*write)(void *context, const void *data, size_t n, pawl_error *err);
+} byte_sink;
+
+/* A source over memory, which must stay. */
+byte_source byte_source_memory(const buffer *bytes);
+byte_sink byte_sink_buffer(buffer *bytes);
+
+/* ---- log: log.c -------------------------------------------------------------------------------- */
+
+void log_write(const pawl_log *log, pawl_log_level level, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+bool log_wants(const pawl_log *log, pawl_log_level level);
+
+/* ---- platform: platform.c (the real one), tests/lib/simulated_platform.c ---------------------- */
+
+/* Who a process is, so that another can tell whether it is still there. */
+typedef struct process_identity {
+    char host[256];
+    char boot_id[64];       /* of the kernel's boot: a pid of an earlier boot is dead */
+    char pid_namespace[64]; /* pids of another namespace cannot be judged */
+    int64_t pid;
+    uint64_t start_ticks;   /* of the process: a reused pid is another process */
+} process_identity;
+
+typedef enum liveness { PROCESS_DEAD, PROCESS_ALIVE, PROCESS_UNKNOWN } liveness;
+
+typedef struct platform_thread platform_thread;
+
+/* Clock, randomness, threads and identity come in through this table, so that a test can run a whole
+ * job in one thread, step by step, and replay it from a seed. */
+typedef struct platform {
+    void *context;
+    uint64_t (*monotonic_ns)(void *context);
+    int64_t (*unix_time_ns)(void *context); /* for people only; nothing is decided by it */
+    void (*sleep_ns)(void *context, uint64_t ns);
+    pawl_status (*random_bytes)(void *context, void *to, size_t n, pawl_error *err);
+    /* A platform without threads runs `body` to its end before it returns (`concurrent` false). */
+    bool concurrent;
+    pawl_status (*thread_start)(void *context, void (*body)(void *), void *argument,
+                                platform_thread **thread, pawl_error *err);
+    void (*thread_join)(void *context, platform_thread *thread);
+    void (*thread_abandon)(void *context, platform_thread *thread); /* let it run on; never join */
+    pawl_status (*identity)(void *context, process_identity *out, pawl_error *err);
+    liveness (*process_alive)(void *context, const process_identity *who);
+} platform;
+
+const platform *platform_system(void);
+
+/* Mutex and condition with monotonic deadlines: sync.c. No global state; init can fail. */
+#include "base/sync.h"
+
+#endif

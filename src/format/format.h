@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * format: the files of a checkpoint, encoder and decoder of each record in one file: safetensors data
+ * file, sorted table, the table's records, manifest. docs/format.md is the specification.
+ *
+ * May include base and tensor. Nothing here does I/O: bytes come from a byte_source and go to a
+ * byte_sink. Everything read is hostile: every length has a named maximum and is compared with the
+ * bytes that remain; errors are PAWL_EDAMAGED with the byte position (PAWL_ELIMIT where a maximum was
+ * passed, PAWL_EUNSUPPORTED for a newer version).
+ */
+#ifndef FORMAT_FORMAT_H
+#define FORMAT_FORMAT_H
+
+#include "base/base.h"
+#include "tensor/tensor.h"
+
+#include <pawl/state.h>
+
+#define FORMAT_VERSION 1
+#define FORMAT_DATA_ALIGNMENT 4096u            /* the data section of a data file begins at such */
+#define FORMAT_BLOCK_BYTES 16384u              /* one CRC32C per so many bytes of a data file */
+#define FORMAT_BLOCKS_PER_RECORD 1024u         /* checksums per table record: 16 MiB of data */
+#define FORMAT_MAX_SAFETENSORS_HEADER 100000000u /* the format's own maximum */
+#define FORMAT_SPLIT_HEADER 16777216u          /* we begin a new data file before this */
+#define FORMAT_MAX_MANIFEST 67108864u
+#define FORMAT_MAX_FILES 1000000u
+#define FORMAT_MAX_PIECES 1000000u             /* of one entry */
+#define FORMAT_TABLE_BLOCK 32768u              /* target size of a table block */
+#define FORMAT_MAX_TABLE_BLOCK 268435456u
+#define FORMAT_MAX_KEY 4096u
+#define FORMAT_TAG_CHARS 24                    /* "<attempt>-<save number>" and its NUL fit */
+
+/* ---- safetensors: safetensors.c ------------------------------------------------------------------- */
+
+/* One tensor in a file. `offset` is from the start of the file. */
+typedef struct safetensors_tensor {
+    const char *name;
+    pawl_dtype dtype;
+    int ndim;
+    const int64_t *shape;
+    uint64_t offset, bytes;
+} safetensors_tensor;
+
+typedef struct safetensors_pair {
+    const char *key, *value;
+} safetensors_pair;
+
+typedef struct safetensors_header {
+    safetensors_tensor *tensors; /* ascending by offset */
+    size_t tensor_count;
+    safetensors_pair *metadata;
+    size_t metadata_count;
+    uint64_t data_offset, file_bytes;
+    arena memory;
+} safetensors_header;
+
+/*
+ * Writes the header for `tensors` in the given order: name, dtype, shape are in, offset and bytes are
+ * filled. The header is padded with spaces so that the data begins at a multiple of 4096. Every
+ * tensor must come out aligned to its dtype (descending alignment does), else PAWL_EINTERNAL.
+ */
+pawl_status safetensors_encode(safetensors_tensor *tensors, size_t count,
+                               const safetensors_pair *metadata, size_t metadata_count,
+                               buffer *header, uint64_t *file_bytes, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* An upper bound of what one tensor adds to a header (for splitting). */
+uint64_t safetensors_tensor_cost(const char *name, int ndim);
+/* Accepts what the reference parser accepts, minus duplicate keys. */
+pawl_status safetensors_decode(const byte_source *file, safetensors_header *out,
+                               pawl_error *err) PAWL_MUST_CHECK;
+void safetensors_header_free(safetensors_header *header);
+
+/* ---- table: table_write.c, table_read.c -------------------------------------------------------------- */
+
+/* LevelDB's table format (github.com/google/leveldb, doc/table_format.md), uncompressed. */
+typedef struct table_writer table_writer;
+pawl_status table_writer_new(byte_sink sink, table_writer **out, pawl_error *err) PAWL_MUST_CHECK;
+/* Keys strictly ascending, bytewise. */
+pawl_status table_writer_add(table_writer *w, const void *key, size_t key_bytes, const void *value,
+                             size_t value_bytes, pawl_error *err) PAWL_MUST_CHECK;
+typedef struct table_summary {
+    uint64_t bytes;
+    uint32_t crc32c;        /* of the whole table */
+    uint32_t footer_crc32c; /* of its last 48 bytes */
+} table_summary;
+pawl_status table_writer_finish(table_writer *w, table_summary *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+void table_writer_free(table_writer *w);
+
+typedef struct table table;
+#define TABLE_FOOTER_BYTES 48u
+/* Reads the footer (checked against *footer_crc32c unless NULL) and the index block. */
+pawl_status table_open(byte_source source, const uint32_t *footer_crc32c, table **out,
+                       pawl_error *err) PAWL_MUST_CHECK;
+void table_close(table *t);
+
+typedef struct table_cursor table_cursor;
+pawl_status table_cursor_new(table *t, table_cursor **out, pawl_error *err) PAWL_MUST_CHECK;
+void table_cursor_free(table_cursor *c);
+/* At the first key that is not less than `key`. */
+pawl_status table_seek(table_cursor *c, const void *key, size_t key_bytes, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status table_next(table_cursor *c, pawl_error *err) PAWL_MUST_CHECK;
+bool table_valid(const table_cursor *c);
+/* Valid until the cursor moves. */
+void table_item(const table_cursor *c, const uint8_t **key, size_t *key_bytes,
+                const uint8_t **value, size_t *value_bytes);
+
+/* ---- records of the index: record.c ---------------------------------------------------------------------
+ * Keys:  'c' u32be(file) u32be(record)  checksums of FORMAT_BLOCKS_PER_RECORD blocks of a data file
+ *        'e' name                       one entry with its pieces
+ */
+typedef struct record_piece {
+    uint32_t file;   /* index into the manifest's data files */
+    int32_t rank;    /* whose it is, for per-rank entries; otherwise the rank that wrote it */
+    uint64_t offset, bytes; /* in that file */
+    int64_t *box_offset, *box_extent; /* tensors: ndim numbers each; NULL for values */
+} record_piece;
+
+typedef struct record_entry {
+    const char *name;
+    pawl_kind kind;
+    pawl_role role;
+    const char *slot_of, *slot; /* NULL unless role is SLOT */
+    bool per_rank, replicated;
+    pawl_dtype dtype;           /* tensors */
+    int ndim;
+    const int64_t *shape;
+    const uint8_t *value;       /* values that are not per rank: a copy of the bytes */
+    size_t value_bytes;
+    record_piece *pieces;
+    size_t piece_count;
+} record_entry;
+
+pawl_status record_entry_key(buffer *key, const char *name, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status record_entry_encode(const record_entry *entry, buffer *value,
+                                pawl_error *err) PAWL_MUST_CHECK;
+/* Checks everything: name rules, boxes inside the shape, bytes that fit the box, files < file_count.
+ * What it points to lives in `memory`. */
+pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint8_t *value,
+                                size_t value_bytes, uint32_t file_count, arena *memory,
+                                record_entry *out, pawl_error *err) PAWL_MUST_CHECK;
+/* Key of the record that holds the checksum of block `block` of file `file`. */
+void record_checksum_key(uint8_t key[9], uint32_t file, uint64_t block);
+
+/* What a data file says of itself in __metadata__ (key "pawl"), so that an index can be rebuilt. */
+pawl_status record_metadata_encode(const record_entry *entries, const uint32_t *piece_of_entry,
+                                   size_t count, int64_t step, int rank, int world_size,
+                                   buffer *json, pawl_error *err) PAWL_MUST_CHECK;
+/* From a decoded header: one record_entry with one piece for each tensor of the file. */
+pawl_status record_metadata_decode(const safetensors_header *header, uint32_t file, arena *memory,
+                                   record_entry **entries, size_t *count, int64_t *step, int *rank,
+                                   int *world_size, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- manifest: manifest.c ---------------------------------------------------------------------------------- */
+
+typedef struct manifest_file {
+    const char *name;
+    uint64_t bytes;
+    int rank;
+} manifest_file;
+
+/* Values people want to see, and metrics: text is JSON already. */
+typedef struct manifest_value {
+    const char *name, *json;
+} manifest_value;
+
+typedef struct manifest {
+    int version;
+    int64_t step;
+    int64_t unix_time_ns;
+    int world_size;
+    const char *attempt, *framework, *writer; /* writer: "pawl 0.1.0" */
+    uint64_t entries;
+    manifest_file *files;
+    size_t file_count;
+    const char *index_name;
+    table_summary index;
+    manifest_value *hyperparameters, *metrics;
+    size_t hyperparameter_count, metric_count;
+    const char *batch_signature; /* JSON, or NULL */
+    arena memory;
+} manifest;
+
+/* JSON text that ends with its own checksum: `"crc32c": "xxxxxxxx"\n}\n`. */
+pawl_status manifest_encode(const manifest *m, buffer *out, pawl_error *err) PAWL_MUST_CHECK;
+/* PAWL_EUNSUPPORTED names both versions (R12); PAWL_EDAMAGED otherwise. File names are single path
+ * components that data_name or index_name could have made. */
+pawl_status manifest_decode(const void *text, size_t n, manifest *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+void manifest_free(manifest *m);
+
+/* ---- names of files and directories: name.c ---------------------------------------------------------------- */
+
+#define NAME_MANIFEST "manifest.json"
+#define NAME_LATEST "latest"
+typedef enum name_kind {
+    NAME_FOREIGN, /* not ours: never touched */
+    NAME_KIND_MANIFEST, NAME_KIND_MANIFEST_TMP, NAME_KIND_INDEX, NAME_KIND_DATA,
+    NAME_KIND_READER, /* reader-<id> */
+    NAME_KIND_PINNED  /* pinned */
+} name_kind;
+/* "step-00001000": at least 8 digits. */
+void name_step(char out[32], int64_t step);
+bool name_step_parse(const char *name, int64_t *step);
+/* tag: hexadecimal attempt of 12 characters, '-', save number: "7f3a9c21e04b-1". */
+void name_data(char out[80], const char *tag, uint32_t number, uint32_t of);
+void name_index(char out[80], const char *tag);
+/* What a name inside a step's directory is; `tag` gets the tag of data and index files. */
+name_kind name_classify(const char *name, char tag[FORMAT_TAG_CHARS]);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store: where bytes are kept. One table of primitive operations, implemented by `posix` and `mem`,
+ * and wrapped by stores made of stores: `fault`, `crash`, `trace`, `retry`.
+ *
+ * May include base only. Paths are relative to the store's root, '/'-separated, without leading '/',
+ * "." or ".."; "" is the root. Threads: a store may be used by any number of threads at once, one
+ * store_file by one thread at a time. Errors carry the absolute path and the system's own words.
+ */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include "base/base.h"
+
+#define STORE_MAX_PATH 1024
+
+/*
+ * What a store guarantees, beyond: a created file is created exclusively; a rename of a file over
+ * another is atomic for readers. Crash means power loss; a killed process loses nothing it wrote.
+ */
+typedef struct store_traits {
+    const char *kind;          /* "posix", "mem", ... */
+    bool atomic_rename;        /* after a crash the target is wholly the old or the new file */
+    bool ordered_names;        /* unsynced creations, renames, unlinks of one directory survive a crash
+                                  in order (a prefix of them), not as any subset */
+    uint32_t atomic_write_bytes; /* an aligned write of so many bytes is never torn by a crash */
+    uint32_t direct_alignment; /* for direct I/O; 0: there is none */
+} store_traits;
+
+typedef enum store_mode {
+    STORE_READ,   /* existing file */
+    STORE_CREATE, /* a new file, for writing; PAWL_EBUSY (EEXIST) when the name is taken */
+    STORE_UPDATE  /* existing file, for reading and writing in place */
+} store_mode;
+
+typedef enum store_type { STORE_FILE_TYPE, STORE_DIR_TYPE, STORE_OTHER_TYPE } store_type;
+
+typedef struct store_stat {
+    store_type type; /* symbolic links are not followed: OTHER */
+    uint64_t size;
+} store_stat;
+
+/* Room, for S06. UINT64_MAX: unlimited or unknown. */
+typedef struct store_space {
+    uint64_t total_bytes, free_bytes; /* free to this user, quota included where it is known */
+    uint64_t free_inodes;
+    uint64_t max_file_bytes; /* RLIMIT_FSIZE and the filesystem's own limit, the smaller */
+    bool read_only;
+    char filesystem[32];  /* "ext4" */
+    char mount_point[256];
+    char mount_options[256];
+} store_space;
+
+typedef struct store store;
+typedef struct store_file store_file;
+
+/* The primitive operations. Reads and writes may be short (but make progress, or fail, or for a read
+ * reach the end); the functions further below loop. `sync` makes a file's bytes and size durable,
+ * `sync_dir` the names in a directory. */
+typedef struct store_ops {
+    pawl_status (*open)(store *s, const char *path, store_mode mode, store_file **out,
+                        pawl_error *err);
+    pawl_status (*read)(store_file *f, uint64_t at, void *to, size_t n, size_t *got,
+                        pawl_error *err);
+    pawl_status (*write)(store_file *f, uint64_t at, const void *from, size_t n, size_t *put,
+                         pawl_error *err);
+    pawl_status (*size)(store_file *f, uint64_t *out, pawl_error *err);
+    pawl_status (*sync)(store_file *f, pawl_error *err);
+    void (*close)(store_file *f); /* never fails: what matters was synced */
+    pawl_status (*make_dir)(store *s, const char *path, pawl_error *err); /* PAWL_EBUSY: exists */
+    pawl_status (*remove_dir)(store *s, const char *path, pawl_error *err); /* must be empty */
+    pawl_status (*rename)(store *s, const char *from, const char *to, pawl_error *err); /* files,
+                                                                            within a directory */
+    pawl_status (*unlink)(store *s, const char *path, pawl_error *err);
+    pawl_status (*sync_dir)(store *s, const char *path, pawl_error *err);
+    /* Names in a directory ("." and ".." left out), in any order; `each` returning a failure ends it. */
+    pawl_status (*list)(store *s, const char *path,
+                        pawl_status (*each)(void *context, const char *name, pawl_error *err),
+                        void *context, pawl_error *err);
+    pawl_status (*stat)(store *s, const char *path, store_stat *out, pawl_error *err);
+    pawl_status (*space)(store *s, store_space *out, pawl_error *err);
+    void (*destroy)(store *s); /* of a wrapper: not the inner store */
+} store_ops;
+
+/* An implementation embeds these as its first member. */
+struct store {
+    const store_ops *ops;
+    store_traits traits;
+    char *root; /* absolute, for messages; owned by the store */
+};
+struct store_file {
+    store *in;
+    char path[STORE_MAX_PATH];
+};
+
+/* ---- what callers use: store.c ------------------------------------------------------------------- */
+
+pawl_status store_open(store *s, const char *path, store_mode mode, store_file **out,
+                       pawl_error *err) PAWL_MUST_CHECK;
+void store_close(store_file *f); /* NULL is fine */
+void store_close_pointer(store_file **f); /* for CLEANUP */
+void store_destroy(store *s);    /* NULL is fine */
+/* Exactly n bytes. Past the end of the file: PAWL_EDAMAGED with the range and the file's real size. */
+pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status store_write(store_file *f, uint64_t at, const void *from, size_t n, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status store_size(store_file *f, uint64_t *out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_sync(store_file *f, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_make_dir(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_remove_dir(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_rename(store *s, const char *from, const char *to, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status store_unlink(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_sync_dir(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_list(store *s, const char *path,
+                       pawl_status (*each)(void *context, const char *name, pawl_error *err),
+                       void *context, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_stat_path(store *s, const char *path, store_stat *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status store_space_of(store *s, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
+/* The parts of a listing as a sorted array of names in `memory`. At most `limit` names, else ELIMIT. */
+pawl_status store_names(store *s, const char *path, size_t limit, arena *memory, char ***names,
+                        size_t *count, pawl_error *err) PAWL_MUST_CHECK;
+/* A whole small file; PAWL_ELIMIT when it is larger than `limit`. */
+pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *out,
+                            pawl_error *err) PAWL_MUST_CHECK;
+/*
+ * Publishes a small file atomically and durably: `path`.tmp written, synced, renamed over `path`, the
+ * directory synced. A stale .tmp is replaced. After a failure `path` is what it was, unless only the
+ * final directory sync failed: then it may be either, and the error says so.
+ */
+pawl_status store_publish(store *s, const char *path, const void *data, size_t n,
+                          pawl_error *err) PAWL_MUST_CHECK;
+/* A byte_source over an open file. The file must outlive it. */
+pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- stores ------------------------------------------------------------------------------------------ */
+
+/* A directory of a filesystem; must exist. Links inside it are never followed (O_NOFOLLOW). */
+pawl_status store_posix(const char *root, store **out, pawl_error *err) PAWL_MUST_CHECK;
+/* Everything in memory; deterministic. */
+pawl_status store_mem(store **out, pawl_error *err) PAWL_MUST_CHECK;
+
+typedef enum store_op {
+    STORE_OP_OPEN, STORE_OP_READ, STORE_OP_WRITE, STORE_OP_SIZE, STORE_OP_SYNC, STORE_OP_MAKE_DIR,
+    STORE_OP_REMOVE_DIR, STORE_OP_RENAME, STORE_OP_UNLINK, STORE_OP_SYNC_DIR, STORE_OP_LIST,
+    STORE_OP_STAT, STORE_OP_SPACE, STORE_OP_ANY
+} store_op;
+const char *store_op_name(store_op op);
+
+/* fault: fails, shortens, delays or hangs the n-th operation of a kind. */
+typedef struct store_fault {
+    store_op op;       /* STORE_OP_ANY counts all */
+    uint64_t nth;      /* 1: the next one of that kind; 0: no fault */
+    int system_errno;  /* fail with it; 0: do not fail */
+    bool forever;      /* that one and all later ones of its kind */
+    bool shorten;      /* a read or write moves half of its bytes (at least 1) */
+    uint64_t delay_ns; /* slept before the operation */
+    bool hang;         /* blocks until store_fault_release */
+} store_fault;
+pawl_status store_fault_wrap(store *inner, const platform *platform, store **out,
+                             pawl_error *err) PAWL_MUST_CHECK;
+void store_fault_set(store *fault, const store_fault *plan); /* restarts counting */
+uint64_t store_fault_count(store *fault, store_op op);       /* operations since then */
+bool store_fault_fired(store *fault);
+void store_fault_release(store *fault);
+
+/* trace: calls back after each operation, for tests and debugging. */
+typedef struct store_trace_event {
+    store_op op;
+    const char *path, *to; /* `to`: rename */
+    uint64_t at, bytes;
+    pawl_status status;
+    double seconds;
+} store_trace_event;
+pawl_status store_trace_wrap(store *inner, const platform *platform,
+                             void (*each)(void *context, const store_trace_event *event),
+                             void *context, store **out, pawl_error *err) PAWL_MUST_CHECK;
+
+/* retry: repeats what failed for a reason that passes (EAGAIN, EINTR, ETIMEDOUT, ENETDOWN, ESTALE of
+ * open), never a failed sync, at most `attempts` times, sleeping first_delay_ns, then twice that, ... */
+pawl_status store_retry_wrap(store *inner, const platform *platform, int attempts,
+                             uint64_t first_delay_ns, store **out, pawl_error *err)
+    PAWL_MUST_CHECK;
+
+/*
+ * crash: a filesystem that forgets. It keeps what is durable apart from what is pending since the last
+ * sync (writes, sizes, creations, renames, unlinks, directories). At any point a test asks for one of
+ * the worlds that a power loss at this point could leave, within the declared traits.
+ */
+pawl_status store_crash(const store_traits *traits, store **out, pawl_error *err) PAWL_MUST_CHECK;
+/* Operations so far that changed something or synced. */
+uint64_t store_crash_operations(const store *crash);
+/* After `limit` further operations that change something every operation fails with EIO, as if the
+ * machine had stopped; UINT64_MAX: never. */
+void store_crash_stop_after(store *crash, uint64_t limit);
+/* Pending items now: each may independently have reached the disk or not, within the traits. */
+size_t store_crash_pending(const store *crash);
+/*
+ * Builds the world in which exactly the pending items with keep[i] reached the disk, as a new mem
+ * store; of writes kept, `torn` (i, or SIZE_MAX for none) is torn: only its first half, in sectors of
+ * atomic_write_bytes, arrived. PAWL_EUSAGE when the traits forbid the combination (skip it).
+ */
+pawl_status store_crash_world(const store *crash, const bool *keep, size_t count, size_t torn,
+                              store **world, pawl_error *err) PAWL_MUST_CHECK;
+
+#endif

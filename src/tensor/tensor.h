@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tensor: dtypes, shapes, boxes, strided copies, casts. Pure functions over memory that the caller
+ * owns; any thread.
+ *
+ * A shape or box is plain arrays of `ndim` int64_t. A box is `offset` and `extent` inside a shape. All
+ * arithmetic on them is checked; functions marked "valid" assume shape_check or box_check passed.
+ */
+#ifndef TENSOR_TENSOR_H
+#define TENSOR_TENSOR_H
+
+#include "base/base.h"
+
+#include <pawl/tensor.h>
+
+/* ---- dtype: dtype.c (also defines pawl_dtype_name and friends) ---------------------------------- */
+
+bool dtype_valid(pawl_dtype dtype);
+/* Bytes an element must be aligned to: 1, 2, 4 or 8 (sub-byte types: 1). C64 is 8. */
+size_t dtype_alignment(pawl_dtype dtype);
+bool dtype_castable(pawl_dtype dtype); /* one of F64, F32, F16, BF16 */
+
+/* ---- shape: shape.c ------------------------------------------------------------------------------ */
+
+/* PAWL_EUSAGE when ndim is out of range, an extent is negative, the element or byte count passes
+ * 2^62, or the bits do not fill whole bytes. Counts may be NULL. */
+pawl_status shape_check(pawl_dtype dtype, int ndim, const int64_t *shape, uint64_t *elements,
+                        uint64_t *bytes, pawl_error *err) PAWL_MUST_CHECK;
+uint64_t shape_elements(int ndim, const int64_t *shape);                    /* valid */
+uint64_t shape_bytes(pawl_dtype dtype, int ndim, const int64_t *shape);     /* valid */
+bool shape_equal(int ndim_a, const int64_t *a, int ndim_b, const int64_t *b);
+/* "[64, 10]"; cut with "..." when out is short. Returns out. */
+const char *shape_text(char *out, size_t size, int ndim, const int64_t *shape);
+
+/* ---- box: box.c ------------------------------------------------------------------------------------ */
+
+typedef struct box {
+    int ndim;
+    int64_t offset[PAWL_MAX_NDIM];
+    int64_t extent[PAWL_MAX_NDIM];
+} box;
+
+box box_whole(int ndim, const int64_t *shape);
+box box_of(int ndim, const int64_t *offset, const int64_t *extent);
+/* Inside the shape, nothing negative, nothing overflowing? */
+pawl_status box_check(const box *b, int ndim, const int64_t *shape, pawl_error *err) PAWL_MUST_CHECK;
+uint64_t box_elements(const box *b);
+bool box_equal(const box *a, const box *b);
+bool box_contains(const box *outer, const box *inner); /* an empty box is in every box */
+/* False when they share no element (then *out is unspecified). */
+bool box_intersect(const box *a, const box *b, box *out);
+bool boxes_disjoint(const box *boxes, size_t n, size_t *first, size_t *second);
+/* Do disjoint boxes inside `shape` cover all of it? (Counts elements; empty shapes are covered.) */
+bool boxes_cover(const box *boxes, size_t n, int ndim, const int64_t *shape);
+/* "[0:64, 128:256]" */
+const char *box_text(char *out, size_t size, const box *b);
+
+/*
+ * The runs of consecutive elements, in row-major memory of the box `outer`, that make up the box
+ * `inner` (which must be contained in it): ascending, maximal, disjoint.
+ */
+typedef struct box_runs {
+    box inner, outer;
+    int64_t index[PAWL_MAX_NDIM];
+    int split;      /* dimensions from here on are one run */
+    uint64_t run;   /* elements of each run */
+    uint64_t left;  /* runs still to come */
+} box_runs;
+box_runs box_runs_of(const box *inner, const box *outer);
+/* False at the end; otherwise a run: first element (linear, within outer) and count. */
+bool box_runs_next(box_runs *r, uint64_t *first, uint64_t *count);
+/* Where run number `first` elements of outer would be: linear index of inner's first element, and one
+ * past its last, in outer's row-major memory. Empty inner: both 0. */
+void box_linear_bounds(const box *inner, const box *outer, uint64_t *begin, uint64_t *end);
+
+/* ---- strided memory: copy.c ------------------------------------------------------------------------- */
+
+/* Memory of one box with strides in bytes (NULL: dense row-major). Sub-byte dtypes: dense only. */
+typedef struct view {
+    pawl_dtype dtype;
+    box box;                /* which part of the tensor this memory is */
+    const int64_t *strides; /* ndim, or NULL */
+    uint8_t *data;
+} view;
+bool view_dense(const view *v);
+/*
+ * Gathers bytes [from, from+n) of the dense row-major form of the view into `to`: how the writer takes
+ * any stretch of a piece out of strided memory. Any byte range, element boundaries or not.
+ */
+void view_gather(const view *v, uint64_t from, size_t n, uint8_t *to);
+/* The reverse: places bytes [from, from+n) of the dense form into the view. */
+void view_scatter(const view *v, uint64_t from, size_t n, const uint8_t *bytes);
+/*
+ * Places a stretch [from, from+n) of the dense row-major form of box `source` (of the same tensor and
+ * dtype) into the elements of `v` that intersect it; bytes outside the intersection are skipped.
+ * `from` and `n` are whole elements (sub-byte: whole bytes, equal boxes only).
+ */
+void view_place(const view *v, const box *source, uint64_t from, size_t n, const uint8_t *bytes);
+
+/* ---- cast: cast.c (also defines pawl_cast and pawl_to_double) ------------------------------------------ */
+
+/* As pawl_cast, for types already known to be castable. Returns the number of overflows. */
+uint64_t cast_elements(pawl_dtype to_dtype, void *to, pawl_dtype from_dtype, const void *from,
+                       size_t count);
+
+#endif
