@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plan: pure functions that decide: the layout of a save, the match of a checkpoint against a state
+ * with its report, the reads of a restore. No I/O, no clock, no threads.
+ *
+ * May include base, tensor, format, state. A layout borrows the snapshot it was made from, a match
+ * borrows the snapshot and the options: they must outlive it.
+ */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include "base/base.h"
+#include "format/format.h"
+#include "state/state.h"
+#include "tensor/tensor.h"
+
+#include <pawl/restore.h>
+
+/* ---- layout of a save: layout.c ----------------------------------------------------------------------- */
+
+typedef struct plan_piece {
+    const state_entry *entry;
+    uint32_t box;  /* tensors: which of the entry's boxes */
+    uint32_t file; /* which of the layout's files */
+    uint64_t offset, bytes; /* in that file */
+} plan_piece;
+
+typedef struct plan_file {
+    char name[80];
+    buffer header; /* the safetensors header, padding included: the file's first bytes */
+    uint64_t bytes;
+    size_t first_piece, piece_count; /* in layout->pieces, ascending by offset */
+} plan_file;
+
+typedef struct plan_layout {
+    plan_file *files;
+    size_t file_count;
+    plan_piece *pieces; /* in file order: descending alignment, then name */
+    size_t piece_count;
+    uint64_t bytes; /* of all files */
+    const state_snapshot *snapshot;
+    int64_t step;
+    int rank, world_size;
+} plan_layout;
+
+typedef struct plan_layout_options {
+    const char *tag; /* of the attempt and save: part of file names */
+    int rank, world_size;
+    uint64_t split_header_bytes; /* begin a new file before a header grows larger [FORMAT_SPLIT_HEADER] */
+} plan_layout_options;
+
+/* A file holds at most one piece of a tensor; further boxes go to further files. Replicated entries,
+ * and values that are not per rank, are written by rank 0. There is always at least one file. */
+pawl_status plan_layout_make(const state_snapshot *snapshot, const plan_layout_options *options,
+                             plan_layout **out, pawl_error *err) PAWL_MUST_CHECK;
+void plan_layout_free(plan_layout *layout); /* NULL is fine */
+
+/* Bytes [at, at+n) of a file: header, pieces gathered from memory, zero between. Any thread. */
+void plan_layout_gather(const plan_layout *layout, size_t file, uint64_t at, size_t n,
+                        uint8_t *to);
+/* The piece that byte `at` of a file belongs to; NULL in the header and between pieces. */
+const plan_piece *plan_layout_locate(const plan_layout *layout, size_t file, uint64_t at);
+
+/* ---- report: report.c (also defines pawl_report_*) ------------------------------------------------------ */
+
+pawl_status report_new(pawl_report **out, pawl_error *err) PAWL_MUST_CHECK;
+/* Copies the item's texts; writes the sentence (`text`) itself when it is NULL. */
+pawl_status report_add(pawl_report *report, const pawl_report_item *item, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_report_counts *report_counts(pawl_report *report);
+void report_set_step(pawl_report *report, int64_t step);
+/* Why a newer checkpoint was passed over; shown in text and JSON, counted as a fallback. */
+pawl_status report_add_fallback(pawl_report *report, int64_t step, const char *why,
+                                pawl_error *err) PAWL_MUST_CHECK;
+/* Renders text and JSON; call once at the end, before pawl_report_text. */
+pawl_status report_finish(pawl_report *report, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- match: match.c, suggest.c ------------------------------------------------------------------------------ */
+
+/* The checkpoint's entries, ascending by name; *out is NULL at the end and valid until the next. */
+typedef struct entry_source {
+    void *context;
+    pawl_status (*next)(void *context, const record_entry **out, pawl_error *err);
+} entry_source;
+
+/* One entry of the state together with where its bytes are. */
+typedef struct plan_pair {
+    const state_entry *wanted;
+    const record_entry *source;
+    bool keep_caller; /* hyperparameter policy CALLER: matched, but not to be restored */
+} plan_pair;
+
+typedef struct plan_match {
+    plan_pair *pairs; /* to restore */
+    size_t pair_count;
+    bool refused;     /* some difference is an error: nothing may be restored */
+    arena memory;     /* of the sources */
+} plan_match;
+
+/*
+ * Matches everything against everything and adds every difference to `report`: R01 to R07, R10, R13,
+ * J06, kinds. Counts kept and ignored. The caller turns `refused` into PAWL_EMISMATCH with
+ * plan_match_error.
+ */
+pawl_status plan_match_make(const state_snapshot *wanted, entry_source checkpoint,
+                            const pawl_restore_options *options, int rank, int world_size,
+                            int saved_world_size, pawl_report *report, plan_match **out,
+                            pawl_error *err) PAWL_MUST_CHECK;
+void plan_match_free(plan_match *match); /* NULL is fine */
+/* PAWL_EMISMATCH with the number of differences, the first few, and the next step. */
+pawl_status plan_match_error(const pawl_report *report, pawl_error *err);
+
+/* ---- reads of a restore: reads.c ------------------------------------------------------------------------------ */
+
+/* One stretch of a data file and where its elements go. */
+typedef struct plan_read {
+    uint32_t file;
+    uint32_t box;           /* of the wanted tensor */
+    uint64_t offset, bytes; /* in the file; whole elements */
+    const plan_pair *pair;
+    const record_piece *piece;
+} plan_read;
+
+typedef struct plan_reads {
+    plan_read *reads; /* ascending by file, then offset */
+    size_t count;
+    uint64_t bytes;
+} plan_reads;
+
+/* Stretches are cut where more than 4 blocks in a row are not needed. PAWL_EDAMAGED naming the entry
+ * when the pieces of the checkpoint do not cover a wanted box. Values are not read: they are in the
+ * index. */
+pawl_status plan_reads_make(const plan_pair *pairs, size_t pair_count, int rank, plan_reads *out,
+                            pawl_error *err) PAWL_MUST_CHECK;
+void plan_reads_free(plan_reads *reads);
+/* Places bytes [offset, offset+n) of the file (inside the read's stretch, whole elements) into the
+ * wanted tensor's memory, casting when dtypes differ. Returns the overflows of the cast. */
+uint64_t plan_read_place(const plan_read *read, uint64_t offset, const uint8_t *bytes, size_t n);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run: a run's directory: ownership, commit, catalog, latest, retention, garbage, and reading
+ * checkpoints. src/run/commit.c opens with the invariants that everything here relies on.
+ *
+ * May include everything below it. Threads: a pawl_run belongs to one thread; the commit runs on the
+ * engine's thread and the heartbeat on its own; what they share with the run is in run_shared.
+ * Ownership: a run owns the store it was opened with.
+ */
+#ifndef RUN_RUN_H
+#define RUN_RUN_H
+
+#include "base/base.h"
+#include "engine/engine.h"
+#include "format/format.h"
+#include "plan/plan.h"
+#include "state/state.h"
+#include "store/store.h"
+
+#include <pawl/checkpoint.h>
+#include <pawl/restore.h>
+#include <pawl/run.h>
+
+#define RUN_MAX_NAMES 1000000u /* names in a run's or a step's directory */
+
+/* ---- paths: path.c -------------------------------------------------------------------------------------------- */
+
+/* What pawl_run_open and the readers do with the path a user gave: explains P01, P02, P04, P08 and
+ * opens a posix store on the absolute path. `create`: makes missing directories. */
+pawl_status run_path_open(const char *path, bool create, store **out, pawl_error *err)
+    PAWL_MUST_CHECK;
+
+/* ---- writing: run.c, save.c, commit.c, owner.c, retention.c, garbage.c, pin.c ------------------------------------ */
+
+/* As pawl_run_open, on a store (which the run owns from then on, also when this fails). */
+pawl_status run_open(store *s, const pawl_run_options *options, const platform *platform,
+                     pawl_run **out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err);
+/* Advances the owner's counter, as the heartbeat thread does; for platforms without threads. */
+pawl_status run_heartbeat(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,
+                     const pawl_save_options *options, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_save_final(pawl_run *run, pawl_state *state, int64_t step,
+                           const pawl_save_options *options, double grace_s, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status run_cancel(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
+int run_due(const pawl_run *run, int64_t step);
+pawl_status run_pin(pawl_run *run, int64_t step, bool pinned, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_remove(pawl_run *run, int64_t step, bool force, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_gc(pawl_run *run, bool dry_run, pawl_gc_fn each, void *context, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status run_rebuild(pawl_run *run, int64_t step, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_options *options,
+                        pawl_report **report, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- the index of a checkpoint: index.c ------------------------------------------------------------------------------ */
+
+/* Entries ascending by name, checksums per file: writes the table. */
+typedef struct index_input {
+    entry_source entries;
+    const engine_file *files;
+    size_t file_count;
+} index_input;
+pawl_status index_write(const index_input *input, byte_sink sink, table_summary *summary,
+                        uint64_t *entry_count, pawl_error *err) PAWL_MUST_CHECK;
+/* The entries of a layout as an entry_source: index_layout_open .. close. */
+typedef struct index_layout index_layout;
+pawl_status index_layout_open(const plan_layout *layout, index_layout **out, pawl_error *err)
+    PAWL_MUST_CHECK;
+entry_source index_layout_source(index_layout *il);
+void index_layout_close(index_layout *il);
+
+/* ---- the owner: owner.c ------------------------------------------------------------------------------------------------ */
+
+/* Who writes to the run, as far as one look can tell; for S10 and the doctor. */
+typedef struct owner_view {
+    bool present;
+    bool readable;          /* the record parses */
+    uint64_t generation, counter;
+    process_identity who;
+    char attempt[16];
+    double lease_s;
+    liveness alive;         /* by pid, on this host */
+} owner_view;
+pawl_status owner_look(store *s, const platform *platform, owner_view *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+
+/* ---- reading: catalog.c, checkpoint.c, entries.c, slice.c, verify.c, restore.c, rebuild.c, reader.c ----------------------- */
+
+/* `s` is borrowed. */
+pawl_status catalog_open(store *s, const platform *platform, const pawl_log *log,
+                         pawl_catalog **out, pawl_error *err) PAWL_MUST_CHECK;
+/* PAWL_ENOTFOUND for an empty catalog, saying what is there instead (R09). */
+pawl_status catalog_explain_nothing(store *s, const pawl_catalog *catalog, pawl_error *err);
+
+/* `s` is borrowed unless `own_store`. Marks the checkpoint as being read. */
+pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platform *platform,
+                            const pawl_log *log, pawl_checkpoint **out, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
+                               const pawl_restore_options *options, int rank, int world_size,
+                               pawl_report **report, pawl_error *err) PAWL_MUST_CHECK;
+
+/* Readers' marks (S14): a file reader-<id> in the step's directory, advanced while reading. */
+typedef struct reader_mark reader_mark;
+/* Not being able to write one is no failure: *out is NULL then, and the log says so. */
+pawl_status reader_mark_new(store *s, const char *directory, const platform *platform,
+                            const pawl_log *log, reader_mark **out, pawl_error *err)
+    PAWL_MUST_CHECK;
+void reader_mark_touch(reader_mark *mark); /* at most once a second; NULL is fine */
+void reader_mark_free(reader_mark *mark);  /* removes it; NULL is fine */
+/* Is someone reading in that directory? Marks of dead processes of this host are removed. Marks that
+ * cannot be judged count as alive until `memory` has seen them unchanged for a lease. */
+typedef struct reader_watch reader_watch; /* remembers marks and counters between looks */
+pawl_status reader_watch_new(reader_watch **out, pawl_error *err) PAWL_MUST_CHECK;
+void reader_watch_free(reader_watch *watch);
+pawl_status reader_look(store *s, const char *directory, const platform *platform, double lease_s,
+                        reader_watch *watch, bool *being_read, pawl_error *err) PAWL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * state: the named entries that are saved and restored, their roles, and every check of S15.
+ *
+ * May include base and tensor. Defines the pawl_state_* calls of pawl/state.h but for the NULL-error
+ * convenience, which is the api layer's: here every function is called state_* and needs an error.
+ *
+ * Threads: a state belongs to one thread; a snapshot may be used, let go and freed by any one thread
+ * at a time, also after the state is gone. Ownership: a state shares its entries with its snapshots by
+ * reference count; the memory of tensors is the trainer's.
+ */
+#ifndef STATE_STATE_H
+#define STATE_STATE_H
+
+#include "base/base.h"
+#include "tensor/tensor.h"
+
+#include <pawl/state.h>
+
+#define STATE_MAX_ENTRIES 100000000u
+
+/* What is visible of an entry: constant once made. Setting a value makes a new entry. */
+typedef struct state_entry {
+    const char *name;
+    pawl_kind kind;
+    pawl_role role;
+    const char *slot_of, *slot; /* NULL unless role is SLOT */
+    bool per_rank, replicated;
+    pawl_dtype dtype;     /* values: BOOL, I64, F64 or U8, as they are stored */
+    int ndim;
+    const int64_t *shape; /* values: [] or [bytes] */
+    size_t box_count;     /* tensors: boxes this rank holds; values: 0 */
+    const uint8_t *value; /* values: the bytes (bool 1, int64 and float64 8, little-endian) */
+    size_t value_bytes;
+} state_entry;
+
+/* Box `i` of a tensor with its memory. */
+view state_entry_view(const state_entry *entry, size_t i);
+
+pawl_status state_new(pawl_state **out, pawl_error *err) PAWL_MUST_CHECK;
+void state_free(pawl_state *state);
+pawl_status state_add_tensor(pawl_state *state, const pawl_tensor *tensor, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* For all kinds of values: checks the bytes against the kind (JSON parses, strings are UTF-8). */
+pawl_status state_set_value(pawl_state *state, const char *name, pawl_kind kind, pawl_role role,
+                            bool per_rank, const void *bytes, size_t n, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* ENOTFOUND; EUSAGE when it is of another kind. The entry lives until it is set or removed. */
+pawl_status state_get_value(const pawl_state *state, const char *name, pawl_kind kind,
+                            const state_entry **out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status state_remove(pawl_state *state, const char *name, pawl_error *err) PAWL_MUST_CHECK;
+size_t state_count(const pawl_state *state);
+const state_entry *state_find(const pawl_state *state, const char *name);
+
+/* The entries at one moment, ascending by name (bytewise). */
+typedef struct state_snapshot {
+    const state_entry **entries;
+    size_t count;
+    int64_t step;
+    bool in_flight;
+} state_snapshot;
+
+/*
+ * Takes a snapshot after checking what only the whole state shows: each slot's variable exists, is a
+ * tensor and has the slot's shape, or the slot is a scalar (R06, S15). With `in_flight` its tensors
+ * cannot be removed from the state until state_snapshot_let_go (S02).
+ */
+pawl_status state_snapshot_take(pawl_state *state, int64_t step, bool in_flight,
+                                state_snapshot **out, pawl_error *err) PAWL_MUST_CHECK;
+void state_snapshot_let_go(state_snapshot *snapshot); /* idempotent */
+void state_snapshot_free(state_snapshot *snapshot);   /* lets go first; NULL is fine */
+/* Binary search; NULL when absent. */
+const state_entry *state_snapshot_find(const state_snapshot *snapshot, const char *name,
+                                       size_t *position);
+
+#endif
