@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# What libpawl stands on, as imported targets. The build includes this file, and the installed
+# package does too, for programs that link the static library.
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads QUIET)
+find_path(PAWL_ISAL_INCLUDE_DIR isa-l/crc.h)
+find_library(PAWL_ISAL_LIBRARY isal)
+find_path(PAWL_JANSSON_INCLUDE_DIR jansson.h)
+find_library(PAWL_JANSSON_LIBRARY jansson)
+mark_as_advanced(PAWL_ISAL_INCLUDE_DIR PAWL_ISAL_LIBRARY PAWL_JANSSON_INCLUDE_DIR
+                 PAWL_JANSSON_LIBRARY)
+
+set(pawl_dependencies_missing)
+foreach(name IN ITEMS ISAL JANSSON)
+  if(NOT PAWL_${name}_INCLUDE_DIR OR NOT PAWL_${name}_LIBRARY)
+    list(APPEND pawl_dependencies_missing ${name})
+    continue()
+  endif()
+  string(TOLOWER ${name} target)
+  if(NOT TARGET pawl::${target})
+    add_library(pawl::${target} UNKNOWN IMPORTED)
+    set_target_properties(
+      pawl::${target} PROPERTIES IMPORTED_LOCATION "${PAWL_${name}_LIBRARY}"
+                                 INTERFACE_INCLUDE_DIRECTORIES "${PAWL_${name}_INCLUDE_DIR}")
+  endif()
+endforeach()
+if(NOT TARGET Threads::Threads)
+  list(APPEND pawl_dependencies_missing Threads)
+endif()
