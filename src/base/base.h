@@ -19,8 +19,8 @@
 #include <stdint.h>
 
 #define PRINTF_LIKE(text, first) __attribute__((__format__(__printf__, text, first)))
-#define CLEANUP(function) __attribute__((cleanup(function)))
-#define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+#define CLEANUP(function)        __attribute__((cleanup(function)))
+#define ARRAY_LENGTH(array)      (sizeof(array) / sizeof((array)[0]))
 
 /*
  * The one idiom for passing a failure up; the only macro in the project that changes control flow.
@@ -44,7 +44,7 @@
 struct pawl_error {
     pawl_status status;
     int system_errno;
-    int64_t step;     /* -1: none */
+    int64_t step; /* -1: none */
     bool has_range;
     uint64_t offset, length;
     char attempt[1024];
@@ -66,8 +66,7 @@ pawl_status error_set(pawl_error *err, pawl_status status, const char *format, .
 /* The same from an errno: the category follows from it (ENOSPC, EDQUOT, EFBIG: ENOSPACE; EACCES,
  * EPERM, EROFS: EPERMISSION; ENOENT: ENOTFOUND; ENOMEM, EMFILE, ENFILE: ENOMEM; EEXIST: EBUSY;
  * ETIMEDOUT: ETIMEOUT; else EIO). System part: "No space left on device (ENOSPC, errno 28)". */
-pawl_status error_sys(pawl_error *err, int system_errno, const char *format, ...)
-    PRINTF_LIKE(3, 4);
+pawl_status error_sys(pawl_error *err, int system_errno, const char *format, ...) PRINTF_LIKE(3, 4);
 pawl_status error_nomem(pawl_error *err, size_t bytes);
 /* Prepends "text: " to the attempt. */
 void error_wrap(pawl_error *err, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -99,7 +98,7 @@ void mem_free_pointer(void *pointer_to_pointer); /* for CLEANUP */
 pawl_status vec_reserve(void *items_pointer, size_t *capacity, size_t need, size_t item_bytes,
                         pawl_error *err) PAWL_MUST_CHECK;
 
-/* Memory that is freed all at once; allocations are 16-byte aligned. */
+/* Memory that is freed all at once; allocations are 16-byte aligned, and not cleared. */
 typedef struct arena {
     struct arena_block *blocks;
 } arena;
@@ -120,8 +119,8 @@ pawl_status buffer_append(buffer *b, const void *data, size_t n, pawl_error *err
 pawl_status buffer_printf(buffer *b, pawl_error *err, const char *format, ...) PRINTF_LIKE(3, 4)
     PAWL_MUST_CHECK;
 /* A JSON string with its quotes; `text` is UTF-8 of `n` bytes. */
-pawl_status buffer_json_string(buffer *b, const char *text, size_t n,
-                               pawl_error *err) PAWL_MUST_CHECK;
+pawl_status buffer_json_string(buffer *b, const char *text, size_t n, pawl_error *err)
+    PAWL_MUST_CHECK;
 pawl_status buffer_u32le(buffer *b, uint32_t v, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status buffer_u64le(buffer *b, uint64_t v, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status buffer_varint(buffer *b, uint64_t v, pawl_error *err) PAWL_MUST_CHECK;
@@ -163,6 +162,16 @@ uint32_t crc32c_unmask(uint32_t masked);
 /* ---- small things: text.c -------------------------------------------------------------------- */
 
 bool utf8_valid(const char *text, size_t n);
+/* Bytes of the character that begins `text`, 1 to 4; 0 when it is not UTF-8 or does not fit in n. */
+size_t utf8_character(const char *text, size_t n);
+/* Makes text that filled its array of `size` bytes end in "...", cut at a character boundary. */
+void text_cut(char *text, size_t size);
+/* The form within a JSON string of the character that begins `text` (n > 0); what is no UTF-8 becomes
+ * U+FFFD. Returns the bytes put out and sets those taken in. */
+#define JSON_CHARACTER_BYTES 8
+size_t json_character(char out[JSON_CHARACTER_BYTES], const char *text, size_t n, size_t *taken);
+/* vsnprintf, then text_cut where it did not fit. */
+void text_format(char *out, size_t size, const char *format, va_list arguments);
 /* "41.2 GB", decimal units as df -H; "704 bytes" below 1000. */
 const char *text_bytes(char out[32], uint64_t bytes);
 /* "3 min 20 s", "0.8 s". */
@@ -214,7 +223,7 @@ typedef struct process_identity {
     char boot_id[64];       /* of the kernel's boot: a pid of an earlier boot is dead */
     char pid_namespace[64]; /* pids of another namespace cannot be judged */
     int64_t pid;
-    uint64_t start_ticks;   /* of the process: a reused pid is another process */
+    uint64_t start_ticks; /* of the process: a reused pid is another process */
 } process_identity;
 
 typedef enum liveness { PROCESS_DEAD, PROCESS_ALIVE, PROCESS_UNKNOWN } liveness;

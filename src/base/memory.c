@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one door to malloc, and arrays that grow. */
+#include "base/base.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VEC_FIRST_ITEMS 8
+
+void *mem_alloc(size_t bytes) {
+    return malloc(bytes > 0 ? bytes : 1);
+}
+
+void *mem_calloc(size_t count, size_t item_bytes) {
+    if (count == 0 || item_bytes == 0) {
+        return calloc(1, 1);
+    }
+    return calloc(count, item_bytes);
+}
+
+void *mem_aligned(size_t alignment, size_t bytes) {
+    void *memory = NULL;
+    assert(alignment > 0 && (alignment & (alignment - 1)) == 0);
+    if (alignment < sizeof(void *)) {
+        alignment = sizeof(void *);
+    }
+    if (posix_memalign(&memory, alignment, bytes > 0 ? bytes : 1) != 0) {
+        return NULL;
+    }
+    return memory;
+}
+
+char *mem_strdup(const char *text) {
+    return mem_dup(text, strlen(text) + 1);
+}
+
+void *mem_dup(const void *data, size_t bytes) {
+    void *copy = mem_alloc(bytes);
+    if (copy != NULL && bytes > 0) {
+        memcpy(copy, data, bytes);
+    }
+    return copy;
+}
+
+void mem_free(const void *memory) {
+    free((void *)memory);
+}
+
+void mem_free_pointer(void *pointer_to_pointer) {
+    void *memory;
+    memcpy(&memory, pointer_to_pointer, sizeof(memory));
+    free(memory);
+}
+
+pawl_status vec_reserve(void *items_pointer, size_t *capacity, size_t need, size_t item_bytes,
+                        pawl_error *err) {
+    assert(item_bytes > 0);
+    if (need <= *capacity) {
+        return PAWL_OK;
+    }
+    size_t grown = *capacity < VEC_FIRST_ITEMS ? VEC_FIRST_ITEMS : *capacity;
+    while (grown < need && grown <= SIZE_MAX / 2) {
+        grown *= 2;
+    }
+    if (grown < need) {
+        grown = need;
+    }
+    uint64_t bytes;
+    if (multiply_overflows(grown, item_bytes, &bytes) || bytes > PTRDIFF_MAX) {
+        return error_nomem(err, SIZE_MAX);
+    }
+    void *items;
+    memcpy(&items, items_pointer, sizeof(items));
+    void *moved = realloc(items, bytes);
+    if (moved == NULL) {
+        return error_nomem(err, bytes);
+    }
+    memcpy(items_pointer, &moved, sizeof(moved));
+    *capacity = grown;
+    return PAWL_OK;
+}

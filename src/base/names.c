@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The words for statuses, roles and kinds. Roles and kinds stand in files: their words are stable. */
+#include "base/base.h"
+
+#include <string.h>
+
+const char *pawl_version(void) {
+    return PAWL_VERSION;
+}
+
+static const char *const status_names[] = {
+    [PAWL_OK] = "ok",
+    [PAWL_EUSAGE] = "usage",
+    [PAWL_ENOTFOUND] = "not found",
+    [PAWL_EMISMATCH] = "mismatch",
+    [PAWL_EDAMAGED] = "damaged",
+    [PAWL_EUNSUPPORTED] = "unsupported",
+    [PAWL_EBUSY] = "busy",
+    [PAWL_ENOSPACE] = "no space",
+    [PAWL_EPERMISSION] = "permission denied",
+    [PAWL_EIO] = "storage failed",
+    [PAWL_ETIMEOUT] = "timeout",
+    [PAWL_ECANCELED] = "canceled",
+    [PAWL_ENOMEM] = "out of memory",
+    [PAWL_ELIMIT] = "limit passed",
+    [PAWL_EINTERNAL] = "internal",
+};
+
+static const char *const role_names[] = {
+    [PAWL_ROLE_MODEL] = "model",
+    [PAWL_ROLE_SLOT] = "slot",
+    [PAWL_ROLE_HYPERPARAMETER] = "hyperparameter",
+    [PAWL_ROLE_STEP] = "step",
+    [PAWL_ROLE_RNG] = "rng",
+    [PAWL_ROLE_DATA_POSITION] = "data_position",
+    [PAWL_ROLE_BATCH_SIGNATURE] = "batch_signature",
+    [PAWL_ROLE_OTHER] = "other",
+};
+
+static const char *const kind_names[] = {
+    [PAWL_KIND_TENSOR] = "tensor",   [PAWL_KIND_BOOL] = "bool",     [PAWL_KIND_INT64] = "int64",
+    [PAWL_KIND_FLOAT64] = "float64", [PAWL_KIND_STRING] = "string", [PAWL_KIND_BYTES] = "bytes",
+    [PAWL_KIND_JSON] = "json",
+};
+
+/* A number from outside may be any number, whatever its type says. */
+static const char *name_at(const char *const *names, size_t count, long number) {
+    if (number < 0 || (size_t)number >= count || names[number] == NULL) {
+        return "unknown";
+    }
+    return names[number];
+}
+
+const char *pawl_status_name(pawl_status status) {
+    return name_at(status_names, ARRAY_LENGTH(status_names), (long)status);
+}
+
+const char *pawl_role_name(pawl_role role) {
+    return name_at(role_names, ARRAY_LENGTH(role_names), (long)role);
+}
+
+const char *pawl_kind_name(pawl_kind kind) {
+    return name_at(kind_names, ARRAY_LENGTH(kind_names), (long)kind);
+}
+
+/* Position of `name`, or `count`. */
+static size_t find_name(const char *const *names, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++) {
+        if (names[i] != NULL && strcmp(names[i], name) == 0) {
+            return i;
+        }
+    }
+    return count;
+}
+
+bool role_from_name(const char *name, pawl_role *out) {
+    size_t i = find_name(role_names, ARRAY_LENGTH(role_names), name);
+    if (i == ARRAY_LENGTH(role_names)) {
+        return false;
+    }
+    *out = (pawl_role)i;
+    return true;
+}
+
+bool kind_from_name(const char *name, pawl_kind *out) {
+    size_t i = find_name(kind_names, ARRAY_LENGTH(kind_names), name);
+    if (i == ARRAY_LENGTH(kind_names)) {
+        return false;
+    }
+    *out = (pawl_kind)i;
+    return true;
+}

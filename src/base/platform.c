@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The platform that is there: Linux's clocks, randomness, threads and process identity. */
+#include "base/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S       1000000000
+#define STAT_BYTES     1024
+#define STAT_STATE     3 /* fields of /proc/PID/stat, counted from 1 as proc(5) does */
+#define STAT_THREADS   20
+#define STAT_STARTTIME 22
+
+/* ---- clock and randomness ---- */
+
+static uint64_t system_monotonic_ns(void *context) {
+    (void)context;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static int64_t system_unix_time_ns(void *context) {
+    (void)context;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+static void system_sleep_ns(void *context, uint64_t ns) {
+    uint64_t end;
+    if (add_overflows(system_monotonic_ns(context), ns, &end) || end > INT64_MAX) {
+        end = INT64_MAX;
+    }
+    struct timespec until = {.tv_sec = (time_t)(end / NS_PER_S), .tv_nsec = (long)(end % NS_PER_S)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
+    }
+}
+
+static pawl_status system_random_bytes(void *context, void *to, size_t n, pawl_error *err) {
+    (void)context;
+    uint8_t *at = to;
+    while (n > 0) {
+        ssize_t got = getrandom(at, n, 0);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return error_sys(err, errno, "cannot get random bytes from the system");
+        }
+        at += got;
+        n -= (size_t)got;
+    }
+    return PAWL_OK;
+}
+
+/* ---- threads ---- */
+
+struct platform_thread {
+    pthread_t id;
+};
+
+/* Belongs to the thread: an abandoned one's handle is gone while it still starts. */
+typedef struct thread_start {
+    void (*body)(void *);
+    void *argument;
+} thread_start;
+
+static void *thread_main(void *argument) {
+    thread_start start = *(thread_start *)argument;
+    mem_free(argument);
+    start.body(start.argument);
+    return NULL;
+}
+
+/* A trainer's signals are for the trainer's threads, all but those that a thread brings on itself. */
+static void block_signals(sigset_t *before) {
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF};
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < ARRAY_LENGTH(own); i++) {
+        sigdelset(&blocked, own[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, &blocked, before);
+}
+
+static pawl_status system_thread_start(void *context, void (*body)(void *), void *argument,
+                                       platform_thread **thread, pawl_error *err) {
+    (void)context;
+    platform_thread *handle = mem_alloc(sizeof(*handle));
+    thread_start *start = mem_alloc(sizeof(*start));
+    if (handle == NULL || start == NULL) {
+        mem_free(handle);
+        mem_free(start);
+        return error_nomem(err, sizeof(*handle) + sizeof(*start));
+    }
+    *start = (thread_start){.body = body, .argument = argument};
+    sigset_t before;
+    block_signals(&before);
+    int failed = pthread_create(&handle->id, NULL, thread_main, start);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed != 0) {
+        mem_free(handle);
+        mem_free(start);
+        error_sys(err, failed, "cannot start a thread");
+        err->status = PAWL_ENOMEM; /* EAGAIN here speaks of threads, not of storage */
+        error_next(err, "raise the limit on threads (ulimit -u, or the container's pids limit)");
+        return err->status;
+    }
+    *thread = handle;
+    return PAWL_OK;
+}
+
+static void system_thread_join(void *context, platform_thread *thread) {
+    (void)context;
+    pthread_join(thread->id, NULL);
+    mem_free(thread);
+}
+
+static void system_thread_abandon(void *context, platform_thread *thread) {
+    (void)context;
+    pthread_detach(thread->id);
+    mem_free(thread);
+}
+
+/* ---- identity ---- */
+
+/* The beginning of a small file, as text. False when it cannot be read; errno says why. */
+static bool read_text(const char *path, char *out, size_t size) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    ssize_t got;
+    do {
+        got = read(fd, out, size - 1);
+    } while (got < 0 && errno == EINTR);
+    int failed = errno;
+    close(fd);
+    out[got > 0 ? got : 0] = '\0';
+    errno = failed;
+    return got > 0;
+}
+
+typedef struct process_stat {
+    char state;
+    uint64_t threads;
+    uint64_t start_ticks;
+} process_stat;
+
+/* The second field is the command's name in parentheses, which may hold spaces and parentheses. */
+static bool parse_stat(const char *text, process_stat *out) {
+    const char *at = strrchr(text, ')');
+    if (at == NULL || at[1] != ' ' || at[2] == '\0') {
+        return false;
+    }
+    at += 2;
+    *out = (process_stat){.state = *at};
+    for (int field = STAT_STATE; field < STAT_STARTTIME; field++) {
+        at = strchr(at, ' ');
+        if (at == NULL) {
+            return false;
+        }
+        at++;
+        if (field + 1 == STAT_THREADS) {
+            out->threads = strtoull(at, NULL, 10);
+        }
+    }
+    out->start_ticks = strtoull(at, NULL, 10);
+    return true;
+}
+
+static bool read_stat(int64_t pid, process_stat *out) {
+    char path[64];
+    char text[STAT_BYTES];
+    snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
+    return read_text(path, text, sizeof(text)) && parse_stat(text, out);
+}
+
+/* What /proc does not tell stays empty: nobody can then judge this process by its pid. */
+static pawl_status system_identity(void *context, process_identity *out, pawl_error *err) {
+    (void)context;
+    *out = (process_identity){.pid = getpid()};
+    if (gethostname(out->host, sizeof(out->host) - 1) != 0) {
+        return error_sys(err, errno, "cannot get the name of this host");
+    }
+    read_text("/proc/sys/kernel/random/boot_id", out->boot_id, sizeof(out->boot_id));
+    out->boot_id[strcspn(out->boot_id, "\n")] = '\0';
+    ssize_t length =
+        readlink("/proc/self/ns/pid", out->pid_namespace, sizeof(out->pid_namespace) - 1);
+    out->pid_namespace[length > 0 ? length : 0] = '\0';
+    process_stat stat;
+    if (read_stat(out->pid, &stat)) {
+        out->start_ticks = stat.start_ticks;
+    }
+    return PAWL_OK;
+}
+
+static bool same_known(const char *a, const char *b) {
+    return a[0] != '\0' && strcmp(a, b) == 0;
+}
+
+/* Only on the same host, in the same boot and pid namespace does a pid mean anything; host names
+ * repeat among containers and cloned machines, so another boot id says nothing. */
+static bool can_judge(const process_identity *self, const process_identity *who) {
+    return who->pid > 0 && who->pid <= INT32_MAX && same_known(self->host, who->host) &&
+           same_known(self->boot_id, who->boot_id) &&
+           same_known(self->pid_namespace, who->pid_namespace);
+}
+
+static liveness judge_by_stat(const process_stat *stat, const process_identity *who) {
+    if (who->start_ticks == 0) {
+        return PROCESS_UNKNOWN;
+    }
+    if (stat->start_ticks != who->start_ticks) {
+        return PROCESS_DEAD;
+    }
+    /* The first thread of a process may have ended while others go on: a zombie with threads. */
+    bool ended = (stat->state == 'Z' || stat->state == 'X') && stat->threads <= 1;
+    return ended ? PROCESS_DEAD : PROCESS_ALIVE;
+}
+
+static liveness system_process_alive(void *context, const process_identity *who) {
+    process_identity self;
+    struct pawl_error ignored = ERROR_INIT;
+    if (system_identity(context, &self, &ignored) != PAWL_OK || !can_judge(&self, who)) {
+        return PROCESS_UNKNOWN;
+    }
+    process_stat stat;
+    if (read_stat(who->pid, &stat)) {
+        return judge_by_stat(&stat, who);
+    }
+    /* A /proc that hides other people's processes looks as if there were none. */
+    return kill((pid_t)who->pid, 0) != 0 && errno == ESRCH ? PROCESS_DEAD : PROCESS_UNKNOWN;
+}
+
+const platform *platform_system(void) {
+    static const platform system = {
+        .monotonic_ns = system_monotonic_ns,
+        .unix_time_ns = system_unix_time_ns,
+        .sleep_ns = system_sleep_ns,
+        .random_bytes = system_random_bytes,
+        .concurrent = true,
+        .thread_start = system_thread_start,
+        .thread_join = system_thread_join,
+        .thread_abandon = system_thread_abandon,
+        .identity = system_identity,
+        .process_alive = system_process_alive,
+    };
+    return &system;
+}

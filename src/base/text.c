@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* UTF-8, cut text, numbers for people, checked sums, likeness and validity of names. */
+#include "base/base.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LIKENESS_BYTES 256
+
+static bool is_continuation(char c) {
+    return ((unsigned char)c & 0xc0U) == 0x80U;
+}
+
+static size_t sequence_length(unsigned char first) {
+    if (first < 0x80) {
+        return 1;
+    }
+    if (first >= 0xc2 && first <= 0xdf) {
+        return 2;
+    }
+    if (first >= 0xe0 && first <= 0xef) {
+        return 3;
+    }
+    return first >= 0xf0 && first <= 0xf4 ? 4 : 0;
+}
+
+/* Overlong forms, surrogates and what lies beyond U+10FFFF all show in the second byte. */
+static bool second_byte_fits(unsigned char first, unsigned char second) {
+    switch (first) {
+    case 0xe0:
+        return second >= 0xa0;
+    case 0xed:
+        return second <= 0x9f;
+    case 0xf0:
+        return second >= 0x90;
+    case 0xf4:
+        return second <= 0x8f;
+    default:
+        return true;
+    }
+}
+
+size_t utf8_character(const char *text, size_t n) {
+    if (n == 0) {
+        return 0;
+    }
+    size_t length = sequence_length((unsigned char)text[0]);
+    if (length == 0 || length > n) {
+        return 0;
+    }
+    for (size_t i = 1; i < length; i++) {
+        if (!is_continuation(text[i])) {
+            return 0;
+        }
+    }
+    if (length > 1 && !second_byte_fits((unsigned char)text[0], (unsigned char)text[1])) {
+        return 0;
+    }
+    return length;
+}
+
+bool utf8_valid(const char *text, size_t n) {
+    size_t at = 0;
+    while (at < n) {
+        size_t length = utf8_character(text + at, n - at);
+        if (length == 0) {
+            return false;
+        }
+        at += length;
+    }
+    return true;
+}
+
+void text_cut(char *text, size_t size) {
+    if (size < 4) {
+        return;
+    }
+    size_t end = size - 4;
+    /* Bytes that are no UTF-8 at all must not send us back to the beginning. */
+    for (int back = 0; back < 3 && end > 0 && is_continuation(text[end]); back++) {
+        end--;
+    }
+    memcpy(text + end, "...", 4);
+}
+
+void text_format(char *out, size_t size, const char *format, va_list arguments) {
+    int n = vsnprintf(out, size, format, arguments);
+    if (n < 0) {
+        out[0] = '\0';
+    } else if ((size_t)n >= size) {
+        text_cut(out, size);
+    }
+}
+
+size_t json_character(char out[JSON_CHARACTER_BYTES], const char *text, size_t n, size_t *taken) {
+    size_t length = utf8_character(text, n);
+    unsigned char c = (unsigned char)text[0];
+    *taken = length > 0 ? length : 1;
+    if (length == 0) {
+        memcpy(out, "\xef\xbf\xbd", 3);
+        return 3;
+    }
+    if (c == '"' || c == '\\') {
+        out[0] = '\\';
+        out[1] = (char)c;
+        return 2;
+    }
+    if (c < 0x20 || c == 0x7f) {
+        return (size_t)snprintf(out, JSON_CHARACTER_BYTES, "\\u%04x", (unsigned)c);
+    }
+    memcpy(out, text, length);
+    return length;
+}
+
+const char *text_bytes(char out[32], uint64_t bytes) {
+    static const char *const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+    if (bytes < 1000) {
+        snprintf(out, 32, "%u byte%s", (unsigned)bytes, bytes == 1 ? "" : "s");
+        return out;
+    }
+    uint64_t unit = 1000;
+    size_t i = 0;
+    /* 999.95 of a unit would be shown as 1000.0 of it. */
+    while (i + 1 < ARRAY_LENGTH(units) && bytes >= unit * 1000 - unit / 20) {
+        unit *= 1000;
+        i++;
+    }
+    uint64_t rest = bytes % unit;
+    uint64_t tenths = bytes / unit * 10 + (rest + unit / 20) / (unit / 10);
+    snprintf(out, 32, "%llu.%u %s", (unsigned long long)(tenths / 10), (unsigned)(tenths % 10),
+             units[i]);
+    return out;
+}
+
+static void text_long_time(char out[32], uint64_t seconds) {
+    unsigned long long minutes = seconds / 60;
+    unsigned long long hours = minutes / 60;
+    if (hours >= 24) {
+        snprintf(out, 32, "%llu d %llu h", hours / 24, hours % 24);
+    } else if (hours > 0) {
+        snprintf(out, 32, "%llu h %llu min", hours, minutes % 60);
+    } else {
+        snprintf(out, 32, "%llu min %llu s", minutes, (unsigned long long)(seconds % 60));
+    }
+}
+
+const char *text_seconds(char out[32], double seconds) {
+    if (isnan(seconds) || seconds > 1e15) {
+        snprintf(out, 32, "an unlimited time");
+    } else if (seconds <= 0) {
+        snprintf(out, 32, "0 s");
+    } else if (seconds < 0.0995) {
+        snprintf(out, 32, seconds < 0.0009995 ? "under 1 ms" : "%.0f ms", seconds * 1e3);
+    } else if (seconds < 9.95) {
+        snprintf(out, 32, "%.1f s", seconds);
+    } else if (seconds < 59.5) {
+        snprintf(out, 32, "%.0f s", seconds);
+    } else {
+        text_long_time(out, (uint64_t)(seconds + 0.5));
+    }
+    return out;
+}
+
+bool add_overflows(uint64_t a, uint64_t b, uint64_t *sum) {
+    return __builtin_add_overflow(a, b, sum);
+}
+
+bool multiply_overflows(uint64_t a, uint64_t b, uint64_t *product) {
+    return __builtin_mul_overflow(a, b, product);
+}
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Levenshtein's distance, one row at a time. */
+static size_t edit_distance(const char *a, size_t a_bytes, const char *b, size_t b_bytes) {
+    size_t row[LIKENESS_BYTES + 1];
+    for (size_t j = 0; j <= b_bytes; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; i <= a_bytes; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_bytes; j++) {
+            size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+            diagonal = row[j];
+            row[j] = least(changed, least(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[b_bytes];
+}
+
+double text_likeness(const char *a, const char *b) {
+    size_t a_bytes = strnlen(a, LIKENESS_BYTES);
+    size_t b_bytes = strnlen(b, LIKENESS_BYTES);
+    size_t longer = a_bytes > b_bytes ? a_bytes : b_bytes;
+    if (longer == 0) {
+        return 1.0;
+    }
+    return 1.0 - (double)edit_distance(a, a_bytes, b, b_bytes) / (double)longer;
+}
+
+/* C0, DEL, and C1, which UTF-8 writes as 0xc2 0x80 to 0xc2 0x9f. */
+static bool has_control_character(const char *name, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)name[i];
+        if (c < 0x20 || c == 0x7f) {
+            return true;
+        }
+        if (c == 0xc2 && i + 1 < n && (unsigned char)name[i + 1] <= 0x9f) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *component_fault(const char *component, size_t n) {
+    if (n == 0) {
+        return "has an empty component";
+    }
+    if (n == 1 && component[0] == '.') {
+        return "has a component \".\"";
+    }
+    if (n == 2 && component[0] == '.' && component[1] == '.') {
+        return "has a component \"..\"";
+    }
+    return NULL;
+}
+
+static const char *name_fault(const char *name, size_t n) {
+    if (n == 0) {
+        return "is empty";
+    }
+    if (n > PAWL_MAX_NAME_BYTES) {
+        return "is longer than 1024 bytes";
+    }
+    if (memchr(name, '\0', n) != NULL) {
+        return "has a NUL character";
+    }
+    if (!utf8_valid(name, n)) {
+        return "is not UTF-8";
+    }
+    if (has_control_character(name, n)) {
+        return "has a control character";
+    }
+    if (name[0] == '/') {
+        return "begins with '/'";
+    }
+    const char *fault = NULL;
+    size_t begin = 0;
+    for (size_t i = 0; i <= n && fault == NULL; i++) {
+        if (i == n || name[i] == '/') {
+            fault = component_fault(name + begin, i - begin);
+            begin = i + 1;
+        }
+    }
+    return fault;
+}
+
+_Static_assert(PAWL_MAX_NAME_BYTES == 1024, "name_fault says the number in words");
+
+bool entry_name_valid(const char *name, size_t n, const char **why) {
+    const char *fault = name_fault(name, n);
+    if (fault != NULL && why != NULL) {
+        *why = fault;
+    }
+    return fault == NULL;
+}
