@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run/private: what the files of this folder share. Nobody else includes it. */
+#ifndef RUN_PRIVATE_H
+#define RUN_PRIVATE_H
+
+#include "run/run.h"
+
+#include <stdatomic.h>
+
+typedef struct owner owner;
+
+struct pawl_run {
+    store *store;
+    const platform *platform;
+    pawl_log log;
+    double deadline_s;
+    double lease_s;
+    char *framework; /* NULL: not given */
+    pawl_on_busy on_busy;
+    int64_t save_every_steps;
+    double save_every_s;
+    pawl_retention retention;
+    char *retention_metric; /* retention.metric points here */
+    int rank, world_size;
+    engine *engine;
+    owner *owner;
+    reader_watch *watch;
+    int64_t restored_step;          /* -1: nothing was restored */
+    _Atomic int64_t newest_step;    /* newest committed; -1: none. Set by the engine's thread too. */
+    uint64_t save_number;           /* saves begun by this handle: part of file names */
+    bool unseen;                    /* nobody was told the outcome of the last save yet */
+    bool swept;                     /* leftovers were looked for after this handle's first commit */
+    pawl_save_stats stats;
+    int64_t last_save_step;         /* for pawl_due; -1: none */
+    uint64_t last_save_ns;
+};
+
+/* ---- run.c -------------------------------------------------------------------------------------- */
+
+/* Waits for the save in flight, by the run's default deadline; its outcome stays unseen. */
+pawl_status run_settle(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
+/* Seconds that a caller's deadline stands for: 0 is the run's default, negative is 0. */
+double run_deadline(const pawl_run *run, double deadline_s);
+/* Fills the error's `safe` part with the newest committed step. */
+void run_say_safe(const pawl_run *run, pawl_error *err);
+/* The absolute path of a name in the run's directory, for messages. */
+void run_error_path(const pawl_run *run, pawl_error *err, const char *name);
+
+/* ---- commit.c ------------------------------------------------------------------------------------ */
+
+/*
+ * Makes a checkpoint exist in `directory`: writes the index, then the manifest. `m` has everything
+ * but the index; every file it names is written and synced. *published: the manifest may be visible
+ * (also after a failure): the files it names must not be removed then.
+ */
+pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag, manifest *m,
+                           const index_input *input, bool *published, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* Writes `latest`; a hint, so a failure is only logged. */
+void commit_point_latest(pawl_run *run, int64_t step);
+
+/* ---- owner.c -------------------------------------------------------------------------------------- */
+
+/* Becomes the owner, watching a present one for at most wait_s. */
+pawl_status owner_take(store *s, const platform *platform, const pawl_log *log, double lease_s,
+                       double wait_s, owner **out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status owner_start_heartbeat(owner *o, pawl_error *err) PAWL_MUST_CHECK;
+/* Renews now. PAWL_EBUSY once another writer took over, or when the lease ran out and someone else
+ * was faster to renew it: nothing may be published or removed then. */
+pawl_status owner_renew(owner *o, pawl_error *err) PAWL_MUST_CHECK;
+/* Is the lease fresh enough to publish right now? Does no I/O. */
+bool owner_fresh(owner *o);
+const char *owner_attempt(const owner *o);
+/* Stops the heartbeat, removes the record unless it is no longer ours, frees. NULL is fine. */
+void owner_release(owner *o);
+/* Stops the heartbeat and refuses from now on, but frees nothing: a lost thread may still ask. */
+void owner_give_up(owner *o);
+
+/* ---- retention.c ------------------------------------------------------------------------------------ */
+
+typedef struct retention_step {
+    int64_t step;
+    int64_t unix_time_ns;
+    bool pinned;
+    bool has_metric;
+    double metric;
+    bool keep; /* out */
+} retention_step;
+/* Pure: decides `keep` of committed steps, ascending by step. */
+void retention_choose(const pawl_retention *policy, int64_t just_committed, retention_step *steps,
+                      size_t count);
+/* After a commit: removes what no rule keeps. Failures are logged, never returned. */
+void retention_run(pawl_run *run, int64_t just_committed);
+
+/* ---- remove.c --------------------------------------------------------------------------------------- */
+
+/* Removes a checkpoint: manifest first, so that it is gone as a whole. PAWL_EBUSY when it is read. */
+pawl_status step_remove(pawl_run *run, int64_t step, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- garbage.c --------------------------------------------------------------------------------------- */
+
+/* Removes from one step's directory what its manifest does not name. `tag`: only files of that tag
+ * (NULL: of any). */
+pawl_status garbage_sweep_step(pawl_run *run, const char *directory, bool dry_run, pawl_gc_fn each,
+                               void *context, pawl_error *err) PAWL_MUST_CHECK;
+/* Best effort after a failed save: removes the files of `tag`, unless a manifest names them. */
+void garbage_remove_attempt(pawl_run *run, const char *directory, const char *tag);
+
+#endif
