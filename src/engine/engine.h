@@ -16,15 +16,15 @@
 #include "store/store.h"
 
 #define ENGINE_BUFFER_BYTES (4u << 20) /* of each pool buffer; a multiple of FORMAT_BLOCK_BYTES */
-#define ENGINE_MIN_BUDGET (8u << 20)
+#define ENGINE_MIN_BUDGET   (8u << 20)
 
 typedef struct engine engine;
 
 typedef struct engine_options {
     const platform *platform;
-    size_t budget_bytes;  /* of pool buffers in all; rounded down to whole buffers */
-    size_t buffer_bytes;  /* [ENGINE_BUFFER_BYTES] smaller in tests */
-    bool checking;        /* S01: compare what is copied with what was there at engine_begin */
+    size_t budget_bytes; /* of pool buffers in all; rounded down to whole buffers */
+    size_t buffer_bytes; /* [ENGINE_BUFFER_BYTES] smaller in tests */
+    bool checking;       /* S01: compare what is copied with what was there at engine_begin */
     const pawl_log *log;
 } engine_options;
 
@@ -34,11 +34,13 @@ typedef struct engine_file {
     size_t block_count;
 } engine_file;
 
-/* A save, as the run hands it in. The callbacks run on the engine's thread, in this order, each once. */
+/* A save, as the run hands it in. The callbacks are called in this order, each at most once, on the
+ * engine's thread; `released` on the trainer's, inside engine_fence, when the fence copied last. None is
+ * called when engine_begin fails. */
 typedef struct engine_job {
     const plan_layout *layout; /* borrowed until `done` */
     store *store;
-    const char *directory;     /* in the store; exists */
+    const char *directory; /* in the store; exists */
     int64_t step;
     void *context;
     /* Every byte has left the trainer's memory (also after a failure). */
@@ -52,15 +54,16 @@ typedef struct engine_job {
 
 typedef struct engine_stats {
     double total_s, fence_copy_s, fence_wait_s;
-    uint64_t bytes;               /* of data files */
+    uint64_t bytes; /* of data files */
     size_t budget_bytes;
     uint64_t budget_wanted_bytes; /* what was not yet written when the fence came */
 } engine_stats;
 
 pawl_status engine_new(const engine_options *options, engine **out, pawl_error *err)
     PAWL_MUST_CHECK;
-/* Waits for the save in flight until the deadline; on PAWL_ETIMEOUT the thread is abandoned with all
- * it uses. The engine is gone either way. */
+/* Waits for the save in flight until the deadline; on PAWL_ETIMEOUT the save is cancelled and its
+ * thread abandoned with all it uses (store, layout, context): `done` still comes. The engine is gone
+ * for the caller either way. */
 pawl_status engine_free(engine *e, double deadline_s, pawl_error *err);
 /* PAWL_EINTERNAL while a save is in flight: the run waits first. */
 pawl_status engine_begin(engine *e, const engine_job *job, pawl_error *err) PAWL_MUST_CHECK;

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's thread: writes and syncs the files of a save, commits, and tells how it ended. */
+#include "engine/save.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the next buffer to write ---- */
+
+static pawl_status stop_reason(const engine *e, pawl_error *err) {
+    if (e->cancelled) {
+        char written[32];
+        char total[32];
+        return error_set(err, PAWL_ECANCELED, "the save was cancelled after %s of %s",
+                         text_bytes(written, e->written), text_bytes(total, e->total));
+    }
+    const pawl_error *change = engine_checks_found(e->checks);
+    if (change != NULL) {
+        *err = *change;
+        return err->status;
+    }
+    return PAWL_OK;
+}
+
+static engine_buffer *queue_pop(engine *e) {
+    engine_buffer *b = e->queue;
+    if (b == NULL || !b->filled) {
+        return NULL;
+    }
+    e->queue = b->next;
+    if (e->queue == NULL) {
+        e->queue_last = NULL;
+    }
+    return b;
+}
+
+/* Filled by whom it may be: what the fence has filled goes first, so that its buffers come free. */
+static pawl_status next_filled(engine *e, engine_buffer **out, pawl_error *err) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
+    monitor_enter(held);
+    for (;;) {
+        TRY(stop_reason(e, err));
+        *out = queue_pop(e);
+        if (*out != NULL) {
+            return PAWL_OK;
+        }
+        if (engine_fill_one(e)) {
+            continue;
+        }
+        if (e->queue == NULL) {
+            return error_nomem(err, e->options.buffer_bytes); /* there is not even one buffer */
+        }
+        monitor_wait_until(held, UINT64_MAX); /* the trainer is filling the first of the queue */
+    }
+}
+
+static void buffer_written(engine *e, engine_buffer *b, bool success) {
+    monitor_enter(&e->monitor);
+    if (success) {
+        e->written += b->bytes;
+    }
+    engine_buffer_return(e, b);
+    monitor_leave(&e->monitor);
+}
+
+/* ---- one file ---- */
+
+static void name_file(engine *e, const char *name) {
+    monitor_enter(&e->monitor);
+    snprintf(e->file_name, sizeof(e->file_name), "%s", name);
+    monitor_leave(&e->monitor);
+}
+
+static pawl_status open_file(engine *e, const char *name, store_file **out, pawl_error *err) {
+    char path[STORE_MAX_PATH];
+    int n = snprintf(path, sizeof(path), "%s/%s", e->job.directory, name);
+    if (n < 0 || (size_t)n >= sizeof(path)) {
+        return error_set(err, PAWL_ELIMIT, "the path %s/%s is too long", e->job.directory, name);
+    }
+    return store_open(e->job.store, path, STORE_CREATE, out, err);
+}
+
+static pawl_status write_buffer(engine *e, store_file *f, uint64_t at, pawl_error *err) {
+    engine_buffer *b = NULL;
+    TRY(next_filled(e, &b, err));
+    assert(b->at == at);
+    size_t n = b->bytes;
+    pawl_status status = store_write(f, at, b->memory, n, err);
+    buffer_written(e, b, status == PAWL_OK);
+    if (status != PAWL_OK) {
+        error_range(err, at, n);
+        error_wrap(err, "writing bytes %llu to %llu", (unsigned long long)at,
+                   (unsigned long long)(at + n));
+    }
+    return status;
+}
+
+static pawl_status write_file(engine *e, const plan_file *file, pawl_error *err) {
+    CLEANUP(store_close_pointer) store_file *f = NULL;
+    name_file(e, file->name);
+    TRY(open_file(e, file->name, &f, err));
+    uint64_t at = 0;
+    while (at < file->bytes) {
+        uint64_t left = file->bytes - at;
+        TRY(write_buffer(e, f, at, err));
+        at += left < e->options.buffer_bytes ? left : e->options.buffer_bytes;
+    }
+    return store_sync(f, err);
+}
+
+/* ---- the whole save ---- */
+
+static pawl_status write_files(engine *e, pawl_error *err) {
+    const plan_layout *layout = e->job.layout;
+    for (size_t i = 0; i < layout->file_count; i++) {
+        pawl_status status = write_file(e, &layout->files[i], err);
+        if (status != PAWL_OK) {
+            return status;
+        }
+    }
+    return PAWL_OK;
+}
+
+/* A cancel that comes before this is heard; one that comes later is too late. */
+static pawl_status commit(engine *e, pawl_error *err) {
+    monitor_enter(&e->monitor);
+    engine_release(e);
+    pawl_status status = stop_reason(e, err);
+    e->committing = status == PAWL_OK;
+    monitor_leave(&e->monitor);
+    return status == PAWL_OK ? e->job.commit(e->job.context, e->files, err) : status;
+}
+
+static void let_go(engine *e) {
+    monitor_enter(&e->monitor);
+    engine_release(e);
+    engine_buffers_free(e);
+    monitor_leave(&e->monitor);
+}
+
+static double seconds(uint64_t ns) {
+    return (double)ns / 1e9;
+}
+
+/* The last thing the thread does with the engine, unless it was left to free it. */
+static void finish(engine *e, pawl_status status, const pawl_error *story) {
+    monitor_enter(&e->monitor);
+    e->outcome = status;
+    e->story = *story;
+    e->stats.total_s = seconds(engine_now(e) - e->begun_ns);
+    e->stats.fence_copy_s = seconds(e->fence_copy_ns);
+    e->stats.fence_wait_s = seconds(e->fence_wait_ns);
+    e->active = false;
+    bool abandoned = e->abandoned;
+    monitor_announce(&e->monitor);
+    monitor_leave(&e->monitor);
+    if (abandoned) {
+        engine_destroy(e);
+    }
+}
+
+void engine_write_body(void *argument) {
+    engine *e = argument;
+    struct pawl_error story = ERROR_INIT;
+    int64_t step = e->job.step;
+    pawl_status status = write_files(e, &story);
+    if (status == PAWL_OK) {
+        status = commit(e, &story);
+    }
+    let_go(e);
+    if (status != PAWL_OK) {
+        error_step(&story, step);
+        error_wrap(&story, "saving step %lld", (long long)step);
+    }
+    e->job.done(e->job.context, status, &story);
+    finish(e, status, &story);
+}
