@@ -19,12 +19,13 @@
  * another is atomic for readers. Crash means power loss; a killed process loses nothing it wrote.
  */
 typedef struct store_traits {
-    const char *kind;          /* "posix", "mem", ... */
-    bool atomic_rename;        /* after a crash the target is wholly the old or the new file */
-    bool ordered_names;        /* unsynced creations, renames, unlinks of one directory survive a crash
-                                  in order (a prefix of them), not as any subset */
+    const char *kind;   /* "posix", "mem", ... */
+    bool atomic_rename; /* after a crash the target is wholly the old or the new file */
+    /* Unsynced creations, renames, unlinks of one directory survive a crash in order (a prefix of
+     * them), not as any subset. */
+    bool ordered_names;
     uint32_t atomic_write_bytes; /* an aligned write of so many bytes is never torn by a crash */
-    uint32_t direct_alignment; /* for direct I/O; 0: there is none */
+    uint32_t direct_alignment;   /* for direct I/O; 0: there is none */
 } store_traits;
 
 typedef enum store_mode {
@@ -46,7 +47,7 @@ typedef struct store_space {
     uint64_t free_inodes;
     uint64_t max_file_bytes; /* RLIMIT_FSIZE and the filesystem's own limit, the smaller */
     bool read_only;
-    char filesystem[32];  /* "ext4" */
+    char filesystem[32]; /* "ext4" */
     char mount_point[256];
     char mount_options[256];
 } store_space;
@@ -67,10 +68,10 @@ typedef struct store_ops {
     pawl_status (*size)(store_file *f, uint64_t *out, pawl_error *err);
     pawl_status (*sync)(store_file *f, pawl_error *err);
     void (*close)(store_file *f); /* never fails: what matters was synced */
-    pawl_status (*make_dir)(store *s, const char *path, pawl_error *err); /* PAWL_EBUSY: exists */
+    pawl_status (*make_dir)(store *s, const char *path, pawl_error *err);   /* PAWL_EBUSY: exists */
     pawl_status (*remove_dir)(store *s, const char *path, pawl_error *err); /* must be empty */
-    pawl_status (*rename)(store *s, const char *from, const char *to, pawl_error *err); /* files,
-                                                                            within a directory */
+    /* Files, within one directory. */
+    pawl_status (*rename)(store *s, const char *from, const char *to, pawl_error *err);
     pawl_status (*unlink)(store *s, const char *path, pawl_error *err);
     pawl_status (*sync_dir)(store *s, const char *path, pawl_error *err);
     /* Names in a directory ("." and ".." left out), in any order; `each` returning a failure ends it. */
@@ -97,9 +98,9 @@ struct store_file {
 
 pawl_status store_open(store *s, const char *path, store_mode mode, store_file **out,
                        pawl_error *err) PAWL_MUST_CHECK;
-void store_close(store_file *f); /* NULL is fine */
+void store_close(store_file *f);          /* NULL is fine */
 void store_close_pointer(store_file **f); /* for CLEANUP */
-void store_destroy(store *s);    /* NULL is fine */
+void store_destroy(store *s);             /* NULL is fine */
 /* Exactly n bytes. Past the end of the file: PAWL_EDAMAGED with the range and the file's real size. */
 pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
@@ -123,15 +124,15 @@ pawl_status store_space_of(store *s, store_space *out, pawl_error *err) PAWL_MUS
 pawl_status store_names(store *s, const char *path, size_t limit, arena *memory, char ***names,
                         size_t *count, pawl_error *err) PAWL_MUST_CHECK;
 /* A whole small file; PAWL_ELIMIT when it is larger than `limit`. */
-pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *out,
-                            pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *out, pawl_error *err)
+    PAWL_MUST_CHECK;
 /*
  * Publishes a small file atomically and durably: `path`.tmp written, synced, renamed over `path`, the
  * directory synced. A stale .tmp is replaced. After a failure `path` is what it was, unless only the
  * final directory sync failed: then it may be either, and the error says so.
  */
-pawl_status store_publish(store *s, const char *path, const void *data, size_t n,
-                          pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* A byte_source over an open file. The file must outlive it. */
 pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) PAWL_MUST_CHECK;
 
@@ -143,9 +144,20 @@ pawl_status store_posix(const char *root, store **out, pawl_error *err) PAWL_MUS
 pawl_status store_mem(store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 typedef enum store_op {
-    STORE_OP_OPEN, STORE_OP_READ, STORE_OP_WRITE, STORE_OP_SIZE, STORE_OP_SYNC, STORE_OP_MAKE_DIR,
-    STORE_OP_REMOVE_DIR, STORE_OP_RENAME, STORE_OP_UNLINK, STORE_OP_SYNC_DIR, STORE_OP_LIST,
-    STORE_OP_STAT, STORE_OP_SPACE, STORE_OP_ANY
+    STORE_OP_OPEN,
+    STORE_OP_READ,
+    STORE_OP_WRITE,
+    STORE_OP_SIZE,
+    STORE_OP_SYNC,
+    STORE_OP_MAKE_DIR,
+    STORE_OP_REMOVE_DIR,
+    STORE_OP_RENAME,
+    STORE_OP_UNLINK,
+    STORE_OP_SYNC_DIR,
+    STORE_OP_LIST,
+    STORE_OP_STAT,
+    STORE_OP_SPACE,
+    STORE_OP_ANY
 } store_op;
 const char *store_op_name(store_op op);
 
@@ -159,8 +171,8 @@ typedef struct store_fault {
     uint64_t delay_ns; /* slept before the operation */
     bool hang;         /* blocks until store_fault_release */
 } store_fault;
-pawl_status store_fault_wrap(store *inner, const platform *platform, store **out,
-                             pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_fault_wrap(store *inner, const platform *platform, store **out, pawl_error *err)
+    PAWL_MUST_CHECK;
 void store_fault_set(store *fault, const store_fault *plan); /* restarts counting */
 uint64_t store_fault_count(store *fault, store_op op);       /* operations since then */
 bool store_fault_fired(store *fault);
@@ -181,8 +193,7 @@ pawl_status store_trace_wrap(store *inner, const platform *platform,
 /* retry: repeats what failed for a reason that passes (EAGAIN, EINTR, ETIMEDOUT, ENETDOWN, ESTALE of
  * open), never a failed sync, at most `attempts` times, sleeping first_delay_ns, then twice that, ... */
 pawl_status store_retry_wrap(store *inner, const platform *platform, int attempts,
-                             uint64_t first_delay_ns, store **out, pawl_error *err)
-    PAWL_MUST_CHECK;
+                             uint64_t first_delay_ns, store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 /*
  * crash: a filesystem that forgets. It keeps what is durable apart from what is pending since the last

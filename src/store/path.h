@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store/path: the relative paths that every store takes, and failures that name them absolutely. */
+#ifndef STORE_PATH_H
+#define STORE_PATH_H
+
+#include "store/store.h"
+
+#define STORE_MAX_NAME 255
+
+/* PAWL_EUSAGE for what is not a plain relative path; "" is the root, where that is allowed. */
+pawl_status store_check_path(const store *s, const char *path, bool root_allowed, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* Copies the directory part ("": the root) to `parent` and returns the last component. */
+const char *store_split_path(const char *path, char parent[STORE_MAX_PATH]);
+/* The error's path becomes the absolute path of `path`. */
+void store_error_path(pawl_error *err, const store *s, const char *path);
+/*
+ * The leaf's failure: what the system said about `path`. Beyond error_sys: something of the wrong type
+ * is damage (ENOTDIR, EISDIR, ELOOP), a directory that is not empty is busy, a name too long is usage.
+ */
+pawl_status store_failure(const store *s, const char *path, int system_errno, pawl_error *err,
+                          const char *attempt) PAWL_MUST_CHECK;
+void store_file_init(store_file *f, store *in, const char *path);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store/posix_failure: what the system knows about a failure beyond its errno. */
+#include "store/posix.h"
+
+#include "store/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Who asks, and what the directory and the name in it (when it is there) allow. */
+static void explain_permission(const posix_store *p, const char *path, pawl_error *err) {
+    CLEANUP(store_posix_place_close) posix_place at;
+    struct stat dir, file;
+    char of_file[96] = "";
+    error_expected(err, "access for user %lld, group %lld", (long long)geteuid(),
+                   (long long)getegid());
+    if (store_posix_place(p, path, &at) != 0 || fstat(at.dir, &dir) != 0) {
+        return;
+    }
+    if (path[0] != '\0' && fstatat(at.dir, at.name, &file, AT_SYMLINK_NOFOLLOW) == 0) {
+        (void)snprintf(of_file, sizeof(of_file), "; it has owner %lld, group %lld, mode %04o",
+                       (long long)file.st_uid, (long long)file.st_gid,
+                       (unsigned)(file.st_mode & 07777));
+    }
+    error_found(err, "a directory with owner %lld, group %lld, mode %04o%s", (long long)dir.st_uid,
+                (long long)dir.st_gid, (unsigned)(dir.st_mode & 07777), of_file);
+    error_next(err, "run as a user whom the mode admits, or change owner or mode");
+}
+
+static bool ask_space(const posix_store *p, store_space *space) {
+    pawl_error ignored = ERROR_INIT;
+    return store_posix_space((store *)&p->base, space, &ignored) == PAWL_OK;
+}
+
+static void explain_read_only(const posix_store *p, pawl_error *err) {
+    store_space space;
+    if (ask_space(p, &space)) {
+        error_found(err, "the filesystem at %s (%s) is mounted read-only (%s)", space.mount_point,
+                    space.filesystem, space.mount_options);
+    }
+    error_next(err, "mount it for writing, or choose another directory");
+}
+
+static void explain_space(const posix_store *p, pawl_error *err) {
+    store_space space;
+    char room[32];
+    if (ask_space(p, &space)) {
+        error_found(err, "%s and %llu more files free on the filesystem at %s (%s)",
+                    text_bytes(room, space.free_bytes), (unsigned long long)space.free_inodes,
+                    space.mount_point, space.filesystem);
+    }
+    error_next(err, "free space there, or choose another directory");
+}
+
+static void explain_size(const posix_store *p, pawl_error *err) {
+    struct rlimit limit;
+    char most[32];
+    store_space space;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        error_found(err, "a file-size limit of this process (RLIMIT_FSIZE) of %s",
+                    text_bytes(most, limit.rlim_cur));
+        error_next(err, "raise the limit (ulimit -f unlimited)");
+    } else if (ask_space(p, &space)) {
+        error_found(err, "the filesystem at %s (%s), which has no files of this size",
+                    space.mount_point, space.filesystem);
+    }
+}
+
+pawl_status store_posix_failure(const posix_store *p, const char *path, int system_errno,
+                                pawl_error *err, const char *attempt) {
+    pawl_status status = store_failure(&p->base, path, system_errno, err, attempt);
+    switch (system_errno) {
+    case EACCES:
+    case EPERM:
+        explain_permission(p, path, err);
+        break;
+    case EROFS:
+        explain_read_only(p, err);
+        break;
+    case ENOSPC:
+    case EDQUOT:
+        explain_space(p, err);
+        break;
+    case EFBIG:
+        explain_size(p, err);
+        break;
+    default:
+        break;
+    }
+    return status;
+}

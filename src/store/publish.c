@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store/publish: replaces a small file so that at every instant, a power loss included, it is wholly
+ * the old or wholly the new one.
+ *
+ * 1. The bytes are written and synced under a temporary name first: the name never stands for bytes
+ *    that are not durable.
+ * 2. The rename is the only change to the name itself.
+ * 3. Only after the directory's sync is success reported: success means durable.
+ * 4. A sync that failed is never repeated: the kernel may have dropped the bytes and report the next
+ *    sync as good. The temporary file is given up instead.
+ */
+#include "store/store.h"
+
+#include "store/path.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A temporary file left by a crash is nobody's: its writer never finished. */
+static pawl_status create_temporary(store *s, const char *path, store_file **out, pawl_error *err) {
+    pawl_status status = store_open(s, path, STORE_CREATE, out, err);
+    if (status != PAWL_EBUSY) {
+        return status;
+    }
+    TRY(store_unlink(s, path, err));
+    return store_open(s, path, STORE_CREATE, out, err);
+}
+
+static pawl_status write_temporary(store *s, const char *path, const void *data, size_t n,
+                                   pawl_error *err) {
+    CLEANUP(store_close_pointer) store_file *f = NULL;
+    TRY(create_temporary(s, path, &f, err));
+    TRY(store_write(f, 0, data, n, err));
+    return store_sync(f, err);
+}
+
+/* The failure that is told is the first one; a leftover that cannot be removed now is replaced by
+ * the next attempt. */
+static void remove_quietly(store *s, const char *path) {
+    pawl_error ignored = ERROR_INIT;
+    if (store_unlink(s, path, &ignored) != PAWL_OK) {
+        return;
+    }
+}
+
+static pawl_status untouched(const char *path, pawl_status status, pawl_error *err) {
+    error_wrap(err, "cannot publish %s", path);
+    error_safe(err, "%s is what it was before", path);
+    return status;
+}
+
+pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
+    char temporary[STORE_MAX_PATH + 8], parent[STORE_MAX_PATH];
+    TRY(store_check_path(s, path, false, err));
+    (void)snprintf(temporary, sizeof(temporary), "%s.tmp", path);
+    store_split_path(path, parent);
+    pawl_status status = write_temporary(s, temporary, data, n, err);
+    if (status == PAWL_OK) {
+        status = store_rename(s, temporary, path, err);
+    }
+    if (status != PAWL_OK) {
+        remove_quietly(s, temporary);
+        return untouched(path, status, err);
+    }
+    status = store_sync_dir(s, parent, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "published %s, but cannot make that durable", path);
+        error_safe(err, "%s is whole; after a power loss it may be the old or the new one", path);
+    }
+    return status;
+}

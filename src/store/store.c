@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store/store: what callers use: checks paths, and loops where a primitive may be short. */
+#include "store/store.h"
+
+#include "store/path.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+pawl_status store_open(store *s, const char *path, store_mode mode, store_file **out,
+                       pawl_error *err) {
+    *out = NULL;
+    TRY(store_check_path(s, path, false, err));
+    return s->ops->open(s, path, mode, out, err);
+}
+
+void store_close(store_file *f) {
+    if (f != NULL) {
+        f->in->ops->close(f);
+    }
+}
+
+void store_close_pointer(store_file **f) {
+    store_close(*f);
+}
+
+void store_destroy(store *s) {
+    if (s != NULL) {
+        s->ops->destroy(s);
+    }
+}
+
+static pawl_status ends_too_early(store_file *f, uint64_t at, uint64_t n, uint64_t size,
+                                  pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "the file ends before the bytes that should be read");
+    store_error_path(err, f->in, f->path);
+    error_range(err, at, n);
+    error_expected(err, "%llu bytes at offset %llu", (unsigned long long)n, (unsigned long long)at);
+    error_found(err, "a file of %llu bytes", (unsigned long long)size);
+    return PAWL_EDAMAGED;
+}
+
+pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_error *err) {
+    for (size_t done = 0; done < n;) {
+        size_t got = 0;
+        TRY(f->in->ops->read(f, at + done, (uint8_t *)to + done, n - done, &got, err));
+        assert(got <= n - done);
+        if (got == 0) {
+            uint64_t size = 0;
+            TRY(store_size(f, &size, err));
+            return ends_too_early(f, at, n, size, err);
+        }
+        done += got;
+    }
+    return PAWL_OK;
+}
+
+pawl_status store_write(store_file *f, uint64_t at, const void *from, size_t n, pawl_error *err) {
+    for (size_t done = 0; done < n;) {
+        size_t put = 0;
+        TRY(f->in->ops->write(f, at + done, (const uint8_t *)from + done, n - done, &put, err));
+        assert(put <= n - done);
+        if (put == 0) {
+            /* Trying again could go on for ever. */
+            pawl_status status =
+                store_failure(f->in, f->path, EIO, err, "cannot write: the storage takes no bytes");
+            error_range(err, at + done, n - done);
+            return status;
+        }
+        done += put;
+    }
+    return PAWL_OK;
+}
+
+pawl_status store_size(store_file *f, uint64_t *out, pawl_error *err) {
+    return f->in->ops->size(f, out, err);
+}
+
+pawl_status store_sync(store_file *f, pawl_error *err) {
+    return f->in->ops->sync(f, err);
+}
+
+pawl_status store_make_dir(store *s, const char *path, pawl_error *err) {
+    TRY(store_check_path(s, path, false, err));
+    return s->ops->make_dir(s, path, err);
+}
+
+pawl_status store_remove_dir(store *s, const char *path, pawl_error *err) {
+    TRY(store_check_path(s, path, false, err));
+    return s->ops->remove_dir(s, path, err);
+}
+
+pawl_status store_rename(store *s, const char *from, const char *to, pawl_error *err) {
+    TRY(store_check_path(s, from, false, err));
+    TRY(store_check_path(s, to, false, err));
+    char from_parent[STORE_MAX_PATH], to_parent[STORE_MAX_PATH];
+    store_split_path(from, from_parent);
+    store_split_path(to, to_parent);
+    if (strcmp(from_parent, to_parent) != 0) {
+        error_set(err, PAWL_EUSAGE, "files are renamed within one directory only");
+        store_error_path(err, s, from);
+        error_found(err, "the new name \"%s\"", to);
+        return PAWL_EUSAGE;
+    }
+    return s->ops->rename(s, from, to, err);
+}
+
+pawl_status store_unlink(store *s, const char *path, pawl_error *err) {
+    TRY(store_check_path(s, path, false, err));
+    return s->ops->unlink(s, path, err);
+}
+
+pawl_status store_sync_dir(store *s, const char *path, pawl_error *err) {
+    TRY(store_check_path(s, path, true, err));
+    return s->ops->sync_dir(s, path, err);
+}
+
+pawl_status store_list(store *s, const char *path,
+                       pawl_status (*each)(void *context, const char *name, pawl_error *err),
+                       void *context, pawl_error *err) {
+    TRY(store_check_path(s, path, true, err));
+    return s->ops->list(s, path, each, context, err);
+}
+
+pawl_status store_stat_path(store *s, const char *path, store_stat *out, pawl_error *err) {
+    TRY(store_check_path(s, path, true, err));
+    return s->ops->stat(s, path, out, err);
+}
+
+pawl_status store_space_of(store *s, store_space *out, pawl_error *err) {
+    return s->ops->space(s, out, err);
+}
+
+static pawl_status source_read_at(void *context, uint64_t offset, void *to, size_t n,
+                                  pawl_error *err) {
+    return store_read(context, offset, to, n, err);
+}
+
+pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) {
+    uint64_t size = 0;
+    TRY(store_size(f, &size, err));
+    *out = (byte_source){.context = f, .size = size, .read_at = source_read_at};
+    return PAWL_OK;
+}
+
+const char *store_op_name(store_op op) {
+    static const char *const names[] = {"open",     "read",       "write",  "size",   "sync",
+                                        "make_dir", "remove_dir", "rename", "unlink", "sync_dir",
+                                        "list",     "stat",       "space",  "any"};
+    return (size_t)op < ARRAY_LENGTH(names) ? names[op] : "unknown";
+}
