@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* batcher: the order of the samples, and the batches cut from it. */
+#include "batcher.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "die.h"
+
+/* The order depends on the seed alone, so a checkpoint need not hold it. Fisher and Yates's shuffle. */
+static void shuffle(struct batcher *batcher) {
+    struct rng rng;
+    rng_seed(&rng, batcher->shuffle_seed);
+    for (int64_t i = 0; i < batcher->samples; i++) {
+        batcher->order[i] = (uint32_t)i;
+    }
+    for (int64_t i = batcher->samples - 1; i > 0; i--) {
+        uint64_t j = rng_below(&rng, (uint64_t)i + 1);
+        uint32_t kept = batcher->order[i];
+        batcher->order[i] = batcher->order[j];
+        batcher->order[j] = kept;
+    }
+}
+
+void batcher_open(struct batcher *batcher, const struct text *text, int64_t context,
+                  int64_t batch_size, int keep_remainder, struct rng *rng) {
+    int64_t samples = (int64_t)text->size - context;
+    if (samples < batch_size || samples > UINT32_MAX) {
+        die(1,
+            "the text has %zu characters; batches of %lld windows of %lld characters need at least "
+            "%lld, and at most 4294967295 are supported",
+            text->size, (long long)batch_size, (long long)context,
+            (long long)(batch_size + context));
+    }
+    *batcher = (struct batcher){.text = text,
+                                .samples = samples,
+                                .keep_remainder = keep_remainder,
+                                .batch_size = batch_size,
+                                .batch = {.context = context}};
+    batcher->order = allocate((size_t)samples, sizeof *batcher->order);
+    batcher->batch.inputs = allocate((size_t)(batch_size * context), 1);
+    batcher->batch.targets = allocate((size_t)batch_size, 1);
+    batcher_seek(batcher, 0, 0, rng_next(rng));
+}
+
+void batcher_close(struct batcher *batcher) {
+    free(batcher->order);
+    free(batcher->batch.inputs);
+    free(batcher->batch.targets);
+}
+
+void batcher_seek(struct batcher *batcher, int64_t epoch, int64_t position, uint64_t shuffle_seed) {
+    batcher->epoch = epoch;
+    batcher->position = position < 0 ? 0 : position;
+    if (batcher->position > batcher->samples) {
+        batcher->position = batcher->samples;
+    }
+    batcher->shuffle_seed = shuffle_seed;
+    shuffle(batcher);
+}
+
+/* By default the remainder is dropped: its samples come first or last in another epoch's order. */
+static int64_t next_count(const struct batcher *batcher) {
+    int64_t left = batcher->samples - batcher->position;
+    if (left >= batcher->batch_size) {
+        return batcher->batch_size;
+    }
+    return batcher->keep_remainder ? left : 0;
+}
+
+const struct batch *batcher_next(struct batcher *batcher, struct rng *rng) {
+    if (next_count(batcher) == 0) {
+        batcher_seek(batcher, batcher->epoch + 1, 0, rng_next(rng));
+    }
+    struct batch *batch = &batcher->batch;
+    batch->count = next_count(batcher);
+    for (int64_t i = 0; i < batch->count; i++) {
+        const unsigned char *window = batcher->text->bytes + batcher->order[batcher->position + i];
+        memcpy(batch->inputs + i * batch->context, window, (size_t)batch->context);
+        batch->targets[i] = window[batch->context];
+    }
+    batcher->position += batch->count;
+    return batch;
+}
+
+void batch_describe(const struct batch *batch, struct batch_entries *entries) {
+    entries->inputs_shape[0] = batch->count;
+    entries->inputs_shape[1] = batch->context;
+    entries->targets_shape[0] = batch->count;
+    entries->array[0] = (pawl_array){"inputs", PAWL_U8, 2, entries->inputs_shape, batch->inputs};
+    entries->array[1] = (pawl_array){"targets", PAWL_U8, 1, entries->targets_shape, batch->targets};
+}

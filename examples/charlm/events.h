@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * events: a line per thing that happened, for programs that watch the trainer (demo.py does).
+ *
+ * Every line is "SECONDS EVENT STEP ...", by a monotonic clock, and leaves the process in one write
+ * before training goes on, so a process that is killed has told everything up to that instant.
+ */
+#ifndef CHARLM_EVENTS_H
+#define CHARLM_EVENTS_H
+
+struct events {
+    int fd; /* -1: nobody watches */
+};
+
+/* Appends to the file at `path`; NULL: nobody watches. Dies when it cannot be opened. */
+void events_open(struct events *events, const char *path);
+void events_close(struct events *events);
+/* Adds one line; `format` is "EVENT STEP ...". */
+void events_write(const struct events *events, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Seconds by a monotonic clock. */
+double seconds_now(void);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trainer: the training loop, and where pawl stands in it. Read trainer.c first: it is the whole of
+ * what a trainer has to do to keep its progress.
+ */
+#ifndef CHARLM_TRAINER_H
+#define CHARLM_TRAINER_H
+
+#include <pawl/pawl.h>
+
+#include "events.h"
+#include "mistake.h"
+#include "options.h"
+#include "training.h"
+
+struct trainer {
+    const struct options *options;
+    enum mistake mistake;
+    struct training training;
+    double loss; /* of the last step */
+    pawl_batch_check *batch_check;
+    int64_t batches; /* of this process */
+    pawl_run *run;
+    pawl_state *state;
+    int64_t saved_step; /* of the save that was started last, or of the restore; -1: none */
+    int save_in_flight; /* its outcome was not seen yet */
+    double stall_s;     /* that training stood still for the save in flight */
+    struct events events;
+};
+
+/* Takes the run over and continues from its newest checkpoint, if there is one. */
+pawl_status trainer_open(struct trainer *trainer, const struct options *options,
+                         const struct text *text, pawl_error *err) PAWL_MUST_CHECK;
+
+/* Trains to the last step and saves, or saves and returns early when a signal asks for it. */
+pawl_status trainer_run(struct trainer *trainer, pawl_error *err) PAWL_MUST_CHECK;
+
+/* Whether training came to its last step. */
+int trainer_finished(const struct trainer *trainer);
+
+/* Gives up the run and frees everything; fine after a trainer_open that failed, too. */
+pawl_status trainer_close(struct trainer *trainer, pawl_error *err) PAWL_MUST_CHECK;
+
+#endif
