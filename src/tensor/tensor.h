@@ -26,8 +26,8 @@ bool dtype_castable(pawl_dtype dtype); /* one of F64, F32, F16, BF16 */
  * 2^62, or the bits do not fill whole bytes. Counts may be NULL. */
 pawl_status shape_check(pawl_dtype dtype, int ndim, const int64_t *shape, uint64_t *elements,
                         uint64_t *bytes, pawl_error *err) PAWL_MUST_CHECK;
-uint64_t shape_elements(int ndim, const int64_t *shape);                    /* valid */
-uint64_t shape_bytes(pawl_dtype dtype, int ndim, const int64_t *shape);     /* valid */
+uint64_t shape_elements(int ndim, const int64_t *shape);                /* valid */
+uint64_t shape_bytes(pawl_dtype dtype, int ndim, const int64_t *shape); /* valid */
 bool shape_equal(int ndim_a, const int64_t *a, int ndim_b, const int64_t *b);
 /* "[64, 10]"; cut with "..." when out is short. Returns out. */
 const char *shape_text(char *out, size_t size, int ndim, const int64_t *shape);
@@ -43,7 +43,8 @@ typedef struct box {
 box box_whole(int ndim, const int64_t *shape);
 box box_of(int ndim, const int64_t *offset, const int64_t *extent);
 /* Inside the shape, nothing negative, nothing overflowing? */
-pawl_status box_check(const box *b, int ndim, const int64_t *shape, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status box_check(const box *b, int ndim, const int64_t *shape, pawl_error *err)
+    PAWL_MUST_CHECK;
 uint64_t box_elements(const box *b);
 bool box_equal(const box *a, const box *b);
 bool box_contains(const box *outer, const box *inner); /* an empty box is in every box */
@@ -62,9 +63,9 @@ const char *box_text(char *out, size_t size, const box *b);
 typedef struct box_runs {
     box inner, outer;
     int64_t index[PAWL_MAX_NDIM];
-    int split;      /* dimensions from here on are one run */
-    uint64_t run;   /* elements of each run */
-    uint64_t left;  /* runs still to come */
+    int split;     /* dimensions from here on are one run */
+    uint64_t run;  /* elements of each run */
+    uint64_t left; /* runs still to come */
 } box_runs;
 box_runs box_runs_of(const box *inner, const box *outer);
 /* False at the end; otherwise a run: first element (linear, within outer) and count. */
@@ -97,7 +98,7 @@ void view_scatter(const view *v, uint64_t from, size_t n, const uint8_t *bytes);
  */
 void view_place(const view *v, const box *source, uint64_t from, size_t n, const uint8_t *bytes);
 
-/* ---- cast: cast.c (also defines pawl_cast and pawl_to_double) ------------------------------------------ */
+/* ---- cast: cast.c (also defines pawl_cast), widen.c (pawl_to_double) -------------------------------  */
 
 /* As pawl_cast, for types already known to be castable. Returns the number of overflows. */
 uint64_t cast_elements(pawl_dtype to_dtype, void *to, pawl_dtype from_dtype, const void *from,

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arithmetic of boxes inside a shape, and the runs of one box in another's row-major memory. */
+#include "tensor/tensor.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+box box_whole(int ndim, const int64_t *shape) {
+    box b = {.ndim = ndim};
+    for (int i = 0; i < ndim; i++) {
+        b.extent[i] = shape[i];
+    }
+    return b;
+}
+
+box box_of(int ndim, const int64_t *offset, const int64_t *extent) {
+    box b = {.ndim = ndim};
+    for (int i = 0; i < ndim; i++) {
+        b.offset[i] = offset[i];
+        b.extent[i] = extent[i];
+    }
+    return b;
+}
+
+pawl_status box_check(const box *b, int ndim, const int64_t *shape, pawl_error *err) {
+    if (b->ndim != ndim) {
+        error_set(err, PAWL_EUSAGE, "the box has another number of dimensions than its tensor");
+        error_expected(err, "%d", ndim);
+        error_found(err, "%d", b->ndim);
+        return PAWL_EUSAGE;
+    }
+    for (int i = 0; i < ndim; i++) {
+        if (b->offset[i] >= 0 && b->extent[i] >= 0 && b->extent[i] <= shape[i] &&
+            b->offset[i] <= shape[i] - b->extent[i]) {
+            continue;
+        }
+        char text[256];
+        error_set(err, PAWL_EUSAGE, "the box sticks out of its tensor in dimension %d", i);
+        error_expected(err, "a box inside the shape %s",
+                       shape_text(text, sizeof(text), ndim, shape));
+        error_found(err, "%s", box_text(text, sizeof(text), b));
+        return PAWL_EUSAGE;
+    }
+    return PAWL_OK;
+}
+
+uint64_t box_elements(const box *b) {
+    return shape_elements(b->ndim, b->extent);
+}
+
+bool box_equal(const box *a, const box *b) {
+    return shape_equal(a->ndim, a->offset, b->ndim, b->offset) &&
+           shape_equal(a->ndim, a->extent, b->ndim, b->extent);
+}
+
+bool box_contains(const box *outer, const box *inner) {
+    if (box_elements(inner) == 0) {
+        return true;
+    }
+    assert(outer->ndim == inner->ndim);
+    for (int i = 0; i < outer->ndim; i++) {
+        if (inner->offset[i] < outer->offset[i] ||
+            inner->offset[i] + inner->extent[i] > outer->offset[i] + outer->extent[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool box_intersect(const box *a, const box *b, box *out) {
+    assert(a->ndim == b->ndim);
+    out->ndim = a->ndim;
+    for (int i = 0; i < a->ndim; i++) {
+        int64_t a_end = a->offset[i] + a->extent[i];
+        int64_t b_end = b->offset[i] + b->extent[i];
+        int64_t begin = a->offset[i] > b->offset[i] ? a->offset[i] : b->offset[i];
+        int64_t end = a_end < b_end ? a_end : b_end;
+        if (begin >= end) {
+            return false;
+        }
+        out->offset[i] = begin;
+        out->extent[i] = end - begin;
+    }
+    return true;
+}
+
+bool boxes_disjoint(const box *boxes, size_t n, size_t *first, size_t *second) {
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = i + 1; j < n; j++) {
+            box shared;
+            if (!box_intersect(&boxes[i], &boxes[j], &shared)) {
+                continue;
+            }
+            *first = i;
+            *second = j;
+            return false;
+        }
+    }
+    return true;
+}
+
+bool boxes_cover(const box *boxes, size_t n, int ndim, const int64_t *shape) {
+    uint64_t covered = 0;
+    for (size_t i = 0; i < n; i++) {
+        covered += box_elements(&boxes[i]);
+    }
+    return covered == shape_elements(ndim, shape);
+}
+
+const char *box_text(char *out, size_t size, const box *b) {
+    char text[PAWL_MAX_NDIM * 48 + 4];
+    size_t at = 0;
+    text[at++] = '[';
+    for (int i = 0; i < b->ndim && i < PAWL_MAX_NDIM; i++) {
+        /* Also for boxes that box_check refuses: their end may lie beyond int64_t. */
+        int64_t end;
+        if (__builtin_add_overflow(b->offset[i], b->extent[i], &end)) {
+            end = b->extent[i] < 0 ? INT64_MIN : INT64_MAX;
+        }
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%" PRId64 ":%" PRId64,
+                               i > 0 ? ", " : "", b->offset[i], end);
+    }
+    snprintf(text + at, sizeof(text) - at, "]");
+    if (size > 0 && (size_t)snprintf(out, size, "%s", text) >= size) {
+        text_cut(out, size);
+    }
+    return out;
+}
+
+box_runs box_runs_of(const box *inner, const box *outer) {
+    assert(box_contains(outer, inner));
+    box_runs r = {.inner = *inner, .outer = *outer, .split = inner->ndim, .run = 1, .left = 1};
+    if (box_elements(inner) == 0) {
+        r.left = 0;
+        return r;
+    }
+    /* The last dimension always runs on; an earlier one only over dimensions that are whole. */
+    bool whole = true;
+    for (int i = inner->ndim - 1; i >= 0; i--) {
+        if (whole) {
+            r.split = i;
+            r.run *= (uint64_t)inner->extent[i];
+        } else {
+            r.left *= (uint64_t)inner->extent[i];
+        }
+        whole = whole && inner->extent[i] == outer->extent[i];
+    }
+    return r;
+}
+
+bool box_runs_next(box_runs *r, uint64_t *first, uint64_t *count) {
+    if (r->left == 0) {
+        return false;
+    }
+    uint64_t linear = 0;
+    for (int i = 0; i < r->inner.ndim; i++) {
+        int64_t within = r->inner.offset[i] - r->outer.offset[i] + r->index[i];
+        linear = linear * (uint64_t)r->outer.extent[i] + (uint64_t)within;
+    }
+    *first = linear;
+    *count = r->run;
+    r->left--;
+    for (int i = r->split - 1; i >= 0; i--) {
+        if (++r->index[i] < r->inner.extent[i]) {
+            break;
+        }
+        r->index[i] = 0;
+    }
+    return true;
+}
+
+void box_linear_bounds(const box *inner, const box *outer, uint64_t *begin, uint64_t *end) {
+    *begin = 0;
+    *end = 0;
+    if (box_elements(inner) == 0) {
+        return;
+    }
+    assert(box_contains(outer, inner));
+    for (int i = 0; i < inner->ndim; i++) {
+        uint64_t extent = (uint64_t)outer->extent[i];
+        uint64_t within = (uint64_t)(inner->offset[i] - outer->offset[i]);
+        *begin = *begin * extent + within;
+        *end = *end * extent + within + (uint64_t)inner->extent[i] - 1;
+    }
+    *end += 1;
+}
