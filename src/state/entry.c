@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making, sharing and freeing one entry, and the view of its boxes. */
+#include "state/entry.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Hands out parts of one allocation; numbers first, so that they stay aligned, then bytes. */
+typedef struct packer {
+    uint8_t *at;
+} packer;
+
+static int64_t *pack_numbers(packer *p, const int64_t *numbers, int n) {
+    int64_t *copy = (int64_t *)(void *)p->at;
+    if (n > 0) {
+        memcpy(copy, numbers, (size_t)n * sizeof(*copy));
+    }
+    p->at += (size_t)n * sizeof(*copy);
+    return copy;
+}
+
+static const char *pack_text(packer *p, const char *text) {
+    if (text == NULL) {
+        return NULL;
+    }
+    size_t size = strlen(text) + 1;
+    char *copy = memcpy(p->at, text, size);
+    p->at += size;
+    return copy;
+}
+
+static size_t text_size(const char *text) {
+    return text == NULL ? 0 : strlen(text) + 1;
+}
+
+static size_t tensor_box_count(const pawl_tensor *tensor) {
+    return tensor->nboxes == 0 ? 1 : tensor->nboxes;
+}
+
+/* Room for everything, should no stride be dense. */
+static size_t tensor_entry_bytes(const pawl_tensor *tensor) {
+    size_t boxes = tensor_box_count(tensor);
+    size_t numbers = (size_t)tensor->ndim * (1 + 3 * boxes);
+    return sizeof(held_entry) + boxes * sizeof(entry_box) + numbers * sizeof(int64_t) +
+           text_size(tensor->name) + text_size(tensor->slot_of) + text_size(tensor->slot);
+}
+
+static const int64_t *pack_strides(packer *p, const pawl_tensor *tensor, const int64_t *extent,
+                                   const int64_t *strides) {
+    if (strides == NULL || strides_are_dense(tensor->dtype, tensor->ndim, extent, strides)) {
+        return NULL;
+    }
+    return pack_numbers(p, strides, tensor->ndim);
+}
+
+static void pack_box(packer *p, const pawl_tensor *tensor, const int64_t *shape, size_t i,
+                     entry_box *out) {
+    if (tensor->nboxes == 0) {
+        out->data = tensor->data;
+        out->offset = NULL;
+        out->extent = shape;
+        out->strides = pack_strides(p, tensor, shape, tensor->strides);
+        return;
+    }
+    const pawl_box *from = &tensor->boxes[i];
+    out->data = from->data;
+    out->offset = pack_numbers(p, from->offset, tensor->ndim);
+    out->extent = pack_numbers(p, from->extent, tensor->ndim);
+    out->strides = pack_strides(p, tensor, out->extent, from->strides);
+}
+
+static held_entry *entry_new(size_t bytes) {
+    held_entry *e = mem_alloc(bytes);
+    if (e != NULL) {
+        memset(e, 0, sizeof(*e));
+        atomic_init(&e->references, 1);
+        atomic_init(&e->flights, 0);
+    }
+    return e;
+}
+
+held_entry *entry_of_tensor(const pawl_tensor *tensor) {
+    held_entry *e = entry_new(tensor_entry_bytes(tensor));
+    if (e == NULL) {
+        return NULL;
+    }
+    size_t count = tensor_box_count(tensor);
+    entry_box *boxes = (entry_box *)(void *)(e + 1);
+    packer p = {.at = (uint8_t *)(boxes + count)};
+    state_entry *seen = &e->seen;
+    seen->kind = PAWL_KIND_TENSOR;
+    seen->role = tensor->role;
+    seen->replicated = tensor->replicated != 0;
+    seen->dtype = tensor->dtype;
+    seen->ndim = tensor->ndim;
+    seen->shape = pack_numbers(&p, tensor->shape, tensor->ndim);
+    seen->box_count = count;
+    for (size_t i = 0; i < count; i++) {
+        pack_box(&p, tensor, seen->shape, i, &boxes[i]);
+    }
+    e->boxes = boxes;
+    seen->name = pack_text(&p, tensor->name);
+    if (tensor->role == PAWL_ROLE_SLOT) {
+        seen->slot_of = pack_text(&p, tensor->slot_of);
+        seen->slot = pack_text(&p, tensor->slot);
+    }
+    return e;
+}
+
+static pawl_dtype value_dtype(pawl_kind kind) {
+    switch (kind) {
+    case PAWL_KIND_BOOL:
+        return PAWL_BOOL;
+    case PAWL_KIND_INT64:
+        return PAWL_I64;
+    case PAWL_KIND_FLOAT64:
+        return PAWL_F64;
+    default:
+        return PAWL_U8;
+    }
+}
+
+held_entry *entry_of_value(const char *name, pawl_kind kind, pawl_role role, bool per_rank,
+                           const void *bytes, size_t n) {
+    int64_t length = (int64_t)n;
+    held_entry *e = entry_new(sizeof(held_entry) + sizeof(length) + text_size(name) + n + 1);
+    if (e == NULL) {
+        return NULL;
+    }
+    packer p = {.at = (uint8_t *)(e + 1)};
+    state_entry *seen = &e->seen;
+    seen->kind = kind;
+    seen->role = role;
+    seen->per_rank = per_rank;
+    seen->dtype = value_dtype(kind);
+    seen->ndim = seen->dtype == PAWL_U8 ? 1 : 0;
+    seen->shape = pack_numbers(&p, &length, 1);
+    seen->name = pack_text(&p, name);
+    if (n > 0) {
+        memcpy(p.at, bytes, n);
+    }
+    p.at[n] = '\0'; /* not counted: strings and JSON are read in place */
+    seen->value = p.at;
+    seen->value_bytes = n;
+    return e;
+}
+
+held_entry *entry_hold(const state_entry *e) {
+    held_entry *held = (held_entry *)(uintptr_t)e;
+    atomic_fetch_add_explicit(&held->references, 1, memory_order_relaxed);
+    return held;
+}
+
+void entry_let_go(const state_entry *e) {
+    held_entry *held = (held_entry *)(uintptr_t)e;
+    if (held != NULL &&
+        atomic_fetch_sub_explicit(&held->references, 1, memory_order_acq_rel) == 1) {
+        mem_free(held);
+    }
+}
+
+view state_entry_view(const state_entry *e, size_t i) {
+    assert(e->kind == PAWL_KIND_TENSOR && i < e->box_count);
+    static const int64_t origin[PAWL_MAX_NDIM];
+    const entry_box *from = &((const held_entry *)(const void *)e)->boxes[i];
+    return (view){.dtype = e->dtype,
+                  .box =
+                      box_of(e->ndim, from->offset == NULL ? origin : from->offset, from->extent),
+                  .strides = from->strides,
+                  .data = from->data};
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The entries at one moment: a sorted array of shared entries. */
+#include "state/entry.h"
+#include "state/map.h"
+
+#include <search.h>
+#include <string.h>
+
+static void collect(const void *node, VISIT which, void *context) {
+    state_snapshot *snapshot = context;
+    if (which == postorder || which == leaf) { /* in ascending order, each entry once */
+        const state_entry *e = *(const state_entry *const *)node;
+        snapshot->entries[snapshot->count++] = &entry_hold(e)->seen;
+    }
+}
+
+static pawl_status refuse_slot(const state_entry *slot, pawl_error *err, const char *why) {
+    error_set(err, PAWL_EUSAGE, "the optimizer slot \"%s\" does not fit its variable \"%s\": %s",
+              slot->slot, slot->slot_of, why);
+    error_entry(err, slot->name);
+    return PAWL_EUSAGE;
+}
+
+static pawl_status check_slot_shape(const state_entry *slot, const state_entry *variable,
+                                    pawl_error *err) {
+    char slot_shape[192];
+    char variable_shape[192];
+    if (slot->ndim == 0 || shape_equal(slot->ndim, slot->shape, variable->ndim, variable->shape)) {
+        return PAWL_OK;
+    }
+    shape_text(slot_shape, sizeof(slot_shape), slot->ndim, slot->shape);
+    shape_text(variable_shape, sizeof(variable_shape), variable->ndim, variable->shape);
+    pawl_status status = refuse_slot(slot, err, "their shapes differ");
+    error_expected(err, "%s as its variable has, or a scalar", variable_shape);
+    error_found(err, "%s", slot_shape);
+    error_next(err, "mend the shape, or give a tensor that is no elementwise slot the role "
+                    "PAWL_ROLE_OTHER");
+    return status;
+}
+
+static pawl_status check_slot(const pawl_state *state, const state_entry *slot, pawl_error *err) {
+    const state_entry *variable = state_find(state, slot->slot_of);
+    if (variable == NULL) {
+        pawl_status status = refuse_slot(slot, err, "the state has no entry of that name");
+        error_next(err, "add the variable to the state, or mend slot_of");
+        return status;
+    }
+    if (variable->kind != PAWL_KIND_TENSOR) {
+        pawl_status status = refuse_slot(slot, err, "that entry is not a tensor");
+        error_found(err, "a value of kind %s", pawl_kind_name(variable->kind));
+        error_next(err, "mend slot_of");
+        return status;
+    }
+    return check_slot_shape(slot, variable, err);
+}
+
+static pawl_status check_slots(const pawl_state *state, const state_snapshot *snapshot,
+                               pawl_error *err) {
+    for (size_t i = 0; i < snapshot->count; i++) {
+        if (snapshot->entries[i]->role == PAWL_ROLE_SLOT) {
+            TRY(check_slot(state, snapshot->entries[i], err));
+        }
+    }
+    return PAWL_OK;
+}
+
+static void take_off(state_snapshot *snapshot) {
+    for (size_t i = 0; i < snapshot->count; i++) {
+        held_entry *e = (held_entry *)(uintptr_t)snapshot->entries[i];
+        if (e->seen.kind == PAWL_KIND_TENSOR) {
+            atomic_fetch_add_explicit(&e->flights, 1, memory_order_relaxed);
+            e->flight_step = snapshot->step;
+        }
+    }
+    snapshot->in_flight = true;
+}
+
+void state_snapshot_let_go(state_snapshot *snapshot) {
+    if (!snapshot->in_flight) {
+        return;
+    }
+    for (size_t i = 0; i < snapshot->count; i++) {
+        held_entry *e = (held_entry *)(uintptr_t)snapshot->entries[i];
+        if (e->seen.kind == PAWL_KIND_TENSOR) {
+            atomic_fetch_sub_explicit(&e->flights, 1, memory_order_release);
+        }
+    }
+    snapshot->in_flight = false;
+}
+
+pawl_status state_snapshot_take(pawl_state *state, int64_t step, bool in_flight,
+                                state_snapshot **out, pawl_error *err) {
+    state_snapshot *snapshot = mem_calloc(1, sizeof(*snapshot));
+    if (snapshot == NULL) {
+        return error_nomem(err, sizeof(*snapshot));
+    }
+    snapshot->step = step;
+    snapshot->entries = mem_calloc(state->count, sizeof(const state_entry *));
+    if (snapshot->entries == NULL) {
+        mem_free(snapshot);
+        return error_nomem(err, state->count * sizeof(const state_entry *));
+    }
+    twalk_r(state->root, collect, snapshot);
+    pawl_status status = check_slots(state, snapshot, err);
+    if (status != PAWL_OK) {
+        state_snapshot_free(snapshot);
+        return status;
+    }
+    if (in_flight) {
+        take_off(snapshot);
+    }
+    *out = snapshot;
+    return PAWL_OK;
+}
+
+void state_snapshot_free(state_snapshot *snapshot) {
+    if (snapshot == NULL) {
+        return;
+    }
+    state_snapshot_let_go(snapshot);
+    for (size_t i = 0; i < snapshot->count; i++) {
+        entry_let_go(snapshot->entries[i]);
+    }
+    mem_free(snapshot->entries);
+    mem_free(snapshot);
+}
+
+const state_entry *state_snapshot_find(const state_snapshot *snapshot, const char *name,
+                                       size_t *position) {
+    size_t low = 0;
+    size_t high = snapshot->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(snapshot->entries[middle]->name, name);
+        if (order == 0) {
+            if (position != NULL) {
+                *position = middle;
+            }
+            return snapshot->entries[middle];
+        }
+        if (order < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* S15 for tensors: everything that one tensor shows by itself is checked before it is taken in. */
+#include "state/entry.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Would be mistaken for the header's own key in a safetensors file. */
+#define RESERVED_NAME "__metadata__"
+
+#define DO_NAME                                                                                    \
+    "give it a name such as \"model/dense/kernel\": UTF-8, components separated by '/', "          \
+    "at most 1024 bytes"
+
+pawl_status entry_name_check(const char *name, const char *what, pawl_error *err) {
+    const char *why = NULL;
+    if (name == NULL) {
+        error_set(err, PAWL_EUSAGE, "cannot add the %s: it has no name", what);
+        error_next(err, DO_NAME);
+        return PAWL_EUSAGE;
+    }
+    /* Bounded: a caller's text without an end shall not be run through. */
+    if (!entry_name_valid(name, strnlen(name, PAWL_MAX_NAME_BYTES + 1), &why)) {
+        error_set(err, PAWL_EUSAGE, "cannot add the %s: its name %s", what, why);
+        error_next(err, DO_NAME);
+    } else if (strcmp(name, RESERVED_NAME) == 0) {
+        error_set(err, PAWL_EUSAGE, "cannot add the %s: its name is reserved in data files", what);
+        error_next(err, "give it another name");
+    } else {
+        return PAWL_OK;
+    }
+    error_entry(err, name);
+    return PAWL_EUSAGE;
+}
+
+static pawl_status check_slot_name(const char *field, const char *text, pawl_error *err) {
+    const char *why = NULL;
+    if (text == NULL) {
+        return error_set(err, PAWL_EUSAGE, "an optimizer slot without %s", field);
+    }
+    if (!entry_name_valid(text, strnlen(text, PAWL_MAX_NAME_BYTES + 1), &why)) {
+        return error_set(err, PAWL_EUSAGE, "its %s %s", field, why);
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_slot(const pawl_tensor *tensor, pawl_error *err) {
+    if (tensor->role != PAWL_ROLE_SLOT) {
+        if (tensor->slot_of != NULL || tensor->slot != NULL) {
+            error_set(err, PAWL_EUSAGE, "slot_of or slot is set, but its role is %s",
+                      pawl_role_name(tensor->role));
+            error_next(err, "set role to PAWL_ROLE_SLOT, or leave slot_of and slot NULL");
+            return PAWL_EUSAGE;
+        }
+        return PAWL_OK;
+    }
+    pawl_status status = check_slot_name("slot_of", tensor->slot_of, err);
+    if (status == PAWL_OK) {
+        status = check_slot_name("slot", tensor->slot, err);
+    }
+    if (status == PAWL_OK && strcmp(tensor->slot_of, tensor->name) == 0) {
+        status = error_set(err, PAWL_EUSAGE, "an optimizer slot of itself");
+    }
+    if (status != PAWL_OK) {
+        error_next(err, "set slot_of to the name of the variable and slot to the name of the slot, "
+                        "such as \"adam/m\"");
+    }
+    return status;
+}
+
+static pawl_status check_type(const pawl_tensor *tensor, pawl_error *err) {
+    if (!dtype_valid(tensor->dtype)) {
+        error_set(err, PAWL_EUSAGE, "its dtype is no pawl_dtype");
+        error_found(err, "dtype %d", (int)tensor->dtype);
+        return PAWL_EUSAGE;
+    }
+    if (tensor->role < PAWL_ROLE_MODEL || tensor->role > PAWL_ROLE_OTHER) {
+        error_set(err, PAWL_EUSAGE, "its role is no pawl_role");
+        error_found(err, "role %d", (int)tensor->role);
+        return PAWL_EUSAGE;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_shape(const pawl_tensor *tensor, pawl_error *err) {
+    if (tensor->ndim > 0 && tensor->shape == NULL) {
+        return error_set(err, PAWL_EUSAGE, "it has %d dimensions, but its shape is NULL",
+                         tensor->ndim);
+    }
+    return shape_check(tensor->dtype, tensor->ndim, tensor->shape, NULL, NULL, err);
+}
+
+/* Pointer and strides of memory that holds `extent`. */
+static pawl_status check_memory(const pawl_tensor *tensor, const int64_t *extent,
+                                const int64_t *strides, const void *data, pawl_error *err) {
+    uint64_t bytes = 0;
+    TRY(shape_check(tensor->dtype, tensor->ndim, extent, NULL, &bytes, err));
+    if (bytes == 0) {
+        return PAWL_OK;
+    }
+    if (data == NULL) {
+        error_set(err, PAWL_EUSAGE, "its data is NULL, but it has %" PRIu64 " bytes", bytes);
+        error_next(err, "hand in the memory of its first element");
+        return PAWL_EUSAGE;
+    }
+    return strides_check(tensor->dtype, tensor->ndim, extent, strides, data, err);
+}
+
+static pawl_status check_box(const pawl_tensor *tensor, size_t i, box *out, pawl_error *err) {
+    const pawl_box *from = &tensor->boxes[i];
+    if (tensor->ndim > 0 && (from->offset == NULL || from->extent == NULL)) {
+        return error_set(err, PAWL_EUSAGE, "its offset or extent is NULL");
+    }
+    *out = box_of(tensor->ndim, from->offset, from->extent);
+    TRY(box_check(out, tensor->ndim, tensor->shape, err));
+    return check_memory(tensor, from->extent, from->strides, from->data, err);
+}
+
+static pawl_status check_boxes_together(const pawl_tensor *tensor, const box *boxes,
+                                        pawl_error *err) {
+    char first_text[160];
+    char second_text[160];
+    size_t first = 0;
+    size_t second = 0;
+    if (!boxes_disjoint(boxes, tensor->nboxes, &first, &second)) {
+        error_set(err, PAWL_EUSAGE, "its boxes %zu and %zu overlap", first, second);
+        error_found(err, "%s and %s", box_text(first_text, sizeof(first_text), &boxes[first]),
+                    box_text(second_text, sizeof(second_text), &boxes[second]));
+        return PAWL_EUSAGE;
+    }
+    if (tensor->replicated != 0 &&
+        !boxes_cover(boxes, tensor->nboxes, tensor->ndim, tensor->shape)) {
+        error_set(err, PAWL_EUSAGE, "it is declared replicated, but its boxes do not cover it");
+        error_next(err, "hand in the whole tensor, or leave replicated 0");
+        return PAWL_EUSAGE;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_boxes(const pawl_tensor *tensor, pawl_error *err) {
+    if (tensor->nboxes > PAWL_MAX_BOXES) {
+        error_set(err, PAWL_EUSAGE, "it has %zu boxes", tensor->nboxes);
+        error_expected(err, "at most %d", PAWL_MAX_BOXES);
+        return PAWL_EUSAGE;
+    }
+    if (tensor->boxes == NULL) {
+        return error_set(err, PAWL_EUSAGE, "it has %zu boxes, but boxes is NULL", tensor->nboxes);
+    }
+    AUTOFREE box *boxes = mem_alloc(tensor->nboxes * sizeof(*boxes));
+    if (boxes == NULL) {
+        return error_nomem(err, tensor->nboxes * sizeof(*boxes));
+    }
+    for (size_t i = 0; i < tensor->nboxes; i++) {
+        pawl_status status = check_box(tensor, i, &boxes[i], err);
+        if (status != PAWL_OK) {
+            error_wrap(err, "box %zu", i);
+            return status;
+        }
+    }
+    return check_boxes_together(tensor, boxes, err);
+}
+
+static pawl_status check_all(const pawl_tensor *tensor, pawl_error *err) {
+    TRY(check_type(tensor, err));
+    TRY(check_slot(tensor, err));
+    TRY(check_shape(tensor, err));
+    if (tensor->nboxes > 0) {
+        return check_boxes(tensor, err);
+    }
+    return check_memory(tensor, tensor->shape, tensor->strides, tensor->data, err);
+}
+
+pawl_status tensor_check(const pawl_tensor *tensor, pawl_error *err) {
+    if (tensor->struct_size != sizeof(*tensor)) {
+        error_set(err, PAWL_EUSAGE, "cannot add the tensor: its struct_size is %zu",
+                  tensor->struct_size);
+        error_expected(err, "%zu, which is sizeof(pawl_tensor)", sizeof(*tensor));
+        return PAWL_EUSAGE;
+    }
+    TRY(entry_name_check(tensor->name, "tensor", err));
+    pawl_status status = check_all(tensor, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "cannot add the tensor");
+        error_entry(err, tensor->name);
+    }
+    return status;
+}

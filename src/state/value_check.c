@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* S15 for values: bytes that fit their kind. */
+#include "state/entry.h"
+
+#include <jansson.h>
+#include <string.h>
+
+/* Of text that is known to be JSON. */
+static int json_depth(const char *json, size_t n) {
+    int depth = 0;
+    int deepest = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < n; i++) {
+        char c = json[i];
+        if (in_string) {
+            i += c == '\\' ? 1 : 0;
+            in_string = c != '"';
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            depth++;
+            deepest = depth > deepest ? depth : deepest;
+        } else if (c == '}' || c == ']') {
+            depth--;
+        }
+    }
+    return deepest;
+}
+
+static pawl_status check_json(const char *json, size_t n, pawl_error *err) {
+    json_error_t fault;
+    json_t *parsed =
+        json_loadb(json, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &fault);
+    if (parsed == NULL) {
+        if (json_error_code(&fault) == json_error_out_of_memory) {
+            return error_nomem(err, n);
+        }
+        return error_set(err, PAWL_EUSAGE, "it is not JSON: line %d, column %d: %s", fault.line,
+                         fault.column, fault.text);
+    }
+    json_decref(parsed);
+    if (json_depth(json, n) > ENTRY_MAX_JSON_DEPTH) {
+        return error_set(err, PAWL_EUSAGE, "it is JSON nested deeper than %d levels",
+                         ENTRY_MAX_JSON_DEPTH);
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_text(const char *text, size_t n, pawl_error *err) {
+    if (n > 0 && memchr(text, '\0', n) != NULL) {
+        return error_set(err, PAWL_EUSAGE, "it is a string with a NUL character");
+    }
+    if (!utf8_valid(text, n)) {
+        error_set(err, PAWL_EUSAGE, "it is a string that is not UTF-8");
+        error_next(err, "set it as bytes, or encode it as UTF-8");
+        return PAWL_EUSAGE;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_size(pawl_kind kind, size_t wanted, size_t n, pawl_error *err) {
+    if (n != wanted) {
+        error_set(err, PAWL_EUSAGE, "it is a %s of %zu bytes", pawl_kind_name(kind), n);
+        error_expected(err, "%zu", wanted);
+        return PAWL_EUSAGE;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_kind(pawl_kind kind, const void *bytes, size_t n, pawl_error *err) {
+    switch (kind) {
+    case PAWL_KIND_BOOL:
+        TRY(check_size(kind, 1, n, err));
+        return *(const uint8_t *)bytes <= 1
+                   ? PAWL_OK
+                   : error_set(err, PAWL_EUSAGE, "it is a bool that is neither 0 nor 1");
+    case PAWL_KIND_INT64:
+    case PAWL_KIND_FLOAT64:
+        return check_size(kind, 8, n, err);
+    case PAWL_KIND_STRING:
+        return check_text(bytes, n, err);
+    case PAWL_KIND_BYTES:
+        return PAWL_OK;
+    case PAWL_KIND_JSON:
+        return check_json(bytes, n, err);
+    default:
+        return error_set(err, PAWL_EUSAGE, "it is of no kind that a value can have (%d)",
+                         (int)kind);
+    }
+}
+
+static pawl_status check_role(pawl_role role, pawl_error *err) {
+    if (role == PAWL_ROLE_SLOT) {
+        error_set(err, PAWL_EUSAGE, "a value cannot be an optimizer slot");
+        error_next(err, "add slots as tensors, and numbers of the optimizer as hyperparameters");
+        return PAWL_EUSAGE;
+    }
+    if (role < PAWL_ROLE_MODEL || role > PAWL_ROLE_OTHER) {
+        error_set(err, PAWL_EUSAGE, "its role is no pawl_role");
+        error_found(err, "role %d", (int)role);
+        return PAWL_EUSAGE;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_bytes(const void *bytes, size_t n, pawl_error *err) {
+    if (bytes == NULL && n > 0) {
+        return error_set(err, PAWL_EUSAGE, "it is NULL, but has %zu bytes", n);
+    }
+    if (n > PAWL_MAX_VALUE_BYTES) {
+        error_set(err, PAWL_ELIMIT, "it has %zu bytes", n);
+        error_expected(err, "at most %d bytes (PAWL_MAX_VALUE_BYTES)", PAWL_MAX_VALUE_BYTES);
+        error_next(err, "add large data as a tensor of U8");
+        return PAWL_ELIMIT;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_all(pawl_kind kind, pawl_role role, const void *bytes, size_t n,
+                             pawl_error *err) {
+    TRY(check_role(role, err));
+    TRY(check_bytes(bytes, n, err));
+    return check_kind(kind, bytes, n, err);
+}
+
+pawl_status value_check(const char *name, pawl_kind kind, pawl_role role, const void *bytes,
+                        size_t n, pawl_error *err) {
+    TRY(entry_name_check(name, "value", err));
+    pawl_status status = check_all(kind, role, bytes == NULL && n == 0 ? "" : bytes, n, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "cannot set the value");
+        error_entry(err, name);
+    }
+    return status;
+}
