@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# Thin: tools/setup installs what is missing, CMake builds, CTest tests. On a fresh Debian or Ubuntu
+# machine `make demo` and `make check` need nothing but make.
+#
+#   make            build/release: libpawl.so, libpawl.a, the command, the example trainer
+#   make demo       train, kill, resume, compare bit for bit (3 minutes)
+#   make check      every test, at a size that fits 15 minutes on 2 cores
+#   make proofs     the long form of the proofs; table, and build/proofs.json
+#   make asan tsan  the tests under AddressSanitizer and UBSan, ThreadSanitizer
+#   make lint       clang-tidy, cppcheck, clang-format         make format   format the C files
+#   make install    PREFIX=/usr/local DESTDIR=
+#
+# JOBS=n: processes at a time [one per core]. WERROR=ON: compiler warnings are errors [in CI].
+
+PREFIX ?= /usr/local
+WERROR ?= $(if $(CI),ON,OFF)
+BUILD = tools/build $(1) -DPAWL_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+export JOBS
+
+release:
+	@tools/setup --check build example test
+	@$(call BUILD,release)
+
+demo:
+	@tools/setup build example test
+	@$(call BUILD,release)
+	@examples/charlm/demo.sh build/release
+
+check:
+	@tools/setup build example test python
+	@$(call BUILD,release)
+	@tools/test release
+
+proofs:
+	@tools/setup build example test python
+	@$(call BUILD,release)
+	@tests/proofs/run.sh build/release --full
+
+asan tsan:
+	@tools/setup build example test python
+	@$(call BUILD,$@)
+	@tools/test $@
+
+lint:
+	@tools/setup build example test lint
+	@$(call BUILD,release)
+	@tools/lint build/release
+
+format:
+	@tools/setup lint
+	@tools/format
+
+install:
+	@tools/setup --check build example test
+	@$(call BUILD,release)
+	@cmake --install build/release
+
+clean:
+	rm -rf build/release build/debug build/asan build/tsan
+
+.PHONY: release demo check proofs asan tsan lint format install clean

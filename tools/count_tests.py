@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts the tests of JUnit reports that ctest wrote, and says why tests were skipped.
+
+A program of cmocka counts as the test functions that it ran, anything else as one test. A test that
+is skipped prints a line "SKIP: reason".
+
+Usage: count_tests.py [--gates VERDICTS] REPORT...      last line: N passed, N failed, N skipped
+Exit code 1 when something failed, a report is missing, or nothing was run.
+"""
+
+import argparse
+import dataclasses
+import re
+import sys
+import xml.etree.ElementTree
+
+RAN = re.compile(r"^\[=+\] (?:\S+: )?(\d+) test\(s\) run", re.MULTILINE)
+FAILED = re.compile(r"^\[  FAILED  \] (?:\S+: )?(\d+) test\(s\)", re.MULTILINE)
+SKIPPED = re.compile(r"^\[  SKIPPED \] (?:\S+: )?(\d+) test\(s\)", re.MULTILINE)
+REASON = re.compile(r"^SKIP: (.*)$", re.MULTILINE)
+
+
+@dataclasses.dataclass
+class Count:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    reasons: list = dataclasses.field(default_factory=list)
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+        self.reasons += other.reasons
+
+    def __str__(self):
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def total(pattern, output):
+    return sum(int(number) for number in pattern.findall(output))
+
+
+def count_case(case):
+    """One program that ctest ran."""
+    name, status = case.get("name"), case.get("status")
+    output = "".join(node.text or "" for node in case.iter("system-out"))
+    reasons = [f"{name}: {reason}" for reason in REASON.findall(output)]
+    if status in ("notrun", "disabled") or case.find("skipped") is not None:
+        return Count(skipped=1, reasons=reasons or [f"{name}: no reason given"])
+    ran = total(RAN, output)
+    failed = total(FAILED, output)
+    skipped = total(SKIPPED, output)
+    if status == "fail" or case.find("failure") is not None:
+        failed = max(failed, 1)
+    if skipped and len(reasons) < skipped:
+        reasons += [f"{name}: no reason given"] * (skipped - len(reasons))
+    return Count(max(ran - failed - skipped, 0) if ran else int(not failed), failed, skipped, reasons)
+
+
+def count_report(path):
+    count = Count()
+    for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+        count.add(count_case(case))
+    return count
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gates", default="", help="verdicts to count too: passed, failed, skipped")
+    parser.add_argument("reports", nargs="+")
+    arguments = parser.parse_args()
+    count = Count()
+    for path in arguments.reports:
+        try:
+            count.add(count_report(path))
+        except (OSError, xml.etree.ElementTree.ParseError) as failure:
+            print(f"{path}: {failure}", file=sys.stderr)
+            count.failed += 1
+    verdicts = arguments.gates.split()
+    count.add(Count(*(verdicts.count(verdict) for verdict in ("passed", "failed", "skipped"))))
+    for reason in count.reasons:
+        print("skipped:", reason)
+    print(count)
+    sys.exit(1 if count.failed or not count.passed else 0)
+
+
+if __name__ == "__main__":
+    main()
