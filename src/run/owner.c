@@ -21,11 +21,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OWNER_PREFIX "owner-"
-#define OWNER_COUNTER_AT 12 /* of its first digit, after {"counter":" */
+#define OWNER_PREFIX         "owner-"
+#define OWNER_COUNTER_AT     12 /* of its first digit, after {"counter":" */
 #define OWNER_COUNTER_DIGITS 20
-#define OWNER_MAX_RECORD 65536u
-#define NANOSECONDS 1e9
+#define OWNER_MAX_RECORD     65536u
+#define NANOSECONDS          1e9
 
 struct owner {
     store *store;
@@ -34,11 +34,13 @@ struct owner {
     double lease_s;
     process_identity self;
     char attempt[16];
-    monitor guard; /* of everything below */
+    monitor guard; /* of everything below; never held during I/O */
+    bool renewing; /* someone is at the record: generation and counter are theirs */
     uint64_t generation, counter;
     uint64_t renewed_ns; /* when the last successful renewal began */
     bool lost, stopping;
     platform_thread *heartbeat;
+    bool heartbeat_ended;
 };
 
 static void owner_name(char out[32], uint64_t generation) {
@@ -63,14 +65,16 @@ static bool owner_name_parse(const char *name, uint64_t *generation) {
 /* ---- the record ---------------------------------------------------------------------------------- */
 
 static pawl_status record_encode(const owner *o, buffer *out, pawl_error *err) {
-    TRY(buffer_printf(out, err, "{\"counter\":\"%020llu\",\"host\":", (unsigned long long)o->counter));
+    TRY(buffer_printf(out, err,
+                      "{\"counter\":\"%020llu\",\"host\":", (unsigned long long)o->counter));
     TRY(buffer_json_string(out, o->self.host, strlen(o->self.host), err));
     TRY(buffer_printf(out, err, ",\"pid\":%lld,\"boot_id\":", (long long)o->self.pid));
     TRY(buffer_json_string(out, o->self.boot_id, strlen(o->self.boot_id), err));
     TRY(buffer_printf(out, err, ",\"pid_namespace\":"));
     TRY(buffer_json_string(out, o->self.pid_namespace, strlen(o->self.pid_namespace), err));
     TRY(buffer_printf(out, err, ",\"start_ticks\":%llu", (unsigned long long)o->self.start_ticks));
-    return buffer_printf(out, err, ",\"attempt\":\"%s\",\"lease_s\":%.3f}\n", o->attempt, o->lease_s);
+    return buffer_printf(out, err, ",\"attempt\":\"%s\",\"lease_s\":%.3f}\n", o->attempt,
+                         o->lease_s);
 }
 
 static void copy_member(const json_t *record, const char *member, char *to, size_t size) {
@@ -81,7 +85,8 @@ static void copy_member(const json_t *record, const char *member, char *to, size
 /* A record that does not parse is not an error: its owner was interrupted while writing it. */
 static void record_decode(const buffer *text, owner_view *out) {
     json_error_t where;
-    json_t *record = json_loadb((const char *)text->data, text->size, JSON_REJECT_DUPLICATES, &where);
+    json_t *record =
+        json_loadb((const char *)text->data, text->size, JSON_REJECT_DUPLICATES, &where);
     if (!json_is_object(record)) {
         json_decref(record);
         return;
@@ -124,7 +129,7 @@ static pawl_status highest_generation(store *s, uint64_t *out, pawl_error *err) 
     return PAWL_OK;
 }
 
-pawl_status owner_look(store *s, const platform *platform, owner_view *out, pawl_error *err) {
+pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error *err) {
     memset(out, 0, sizeof *out);
     out->alive = PROCESS_UNKNOWN;
     TRY(highest_generation(s, &out->generation, err));
@@ -144,7 +149,7 @@ pawl_status owner_look(store *s, const platform *platform, owner_view *out, pawl
     out->present = true;
     record_decode(&text, out);
     if (out->readable) {
-        out->alive = platform->process_alive(platform->context, &out->who);
+        out->alive = os->process_alive(os->context, &out->who);
     }
     return PAWL_OK;
 }
@@ -172,8 +177,8 @@ static pawl_status busy_error(store *s, const owner_view *v, const char *seen, p
 }
 
 static bool same_record(const owner_view *a, const owner_view *b) {
-    return a->present == b->present && a->generation == b->generation &&
-           a->counter == b->counter && strcmp(a->attempt, b->attempt) == 0;
+    return a->present == b->present && a->generation == b->generation && a->counter == b->counter &&
+           strcmp(a->attempt, b->attempt) == 0;
 }
 
 /* Watches a present owner (O1). OK: the run is free; *seen is the last look. */
@@ -209,6 +214,12 @@ static pawl_status owner_watch(owner *o, double wait_s, owner_view *seen, pawl_e
     return PAWL_OK;
 }
 
+static void set_renewed(owner *o, uint64_t begun_ns) {
+    monitor_enter(&o->guard);
+    o->renewed_ns = begun_ns;
+    monitor_leave(&o->guard);
+}
+
 /* Creates the record of o->generation; EBUSY when someone else was faster. */
 static pawl_status owner_create(owner *o, pawl_error *err) {
     CLEANUP(buffer_free) buffer text = {0};
@@ -222,7 +233,7 @@ static pawl_status owner_create(owner *o, pawl_error *err) {
     TRY(store_write(file, 0, text.data, text.size, err));
     TRY(store_sync(file, err));
     TRY(store_sync_dir(o->store, "", err));
-    o->renewed_ns = begun_ns;
+    set_renewed(o, begun_ns);
     return PAWL_OK;
 }
 
@@ -291,13 +302,13 @@ static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
     return PAWL_OK;
 }
 
-pawl_status owner_take(store *s, const platform *platform, const pawl_log *log, double lease_s,
+pawl_status owner_take(store *s, const platform *os, const pawl_log *log, double lease_s,
                        double wait_s, owner **out, pawl_error *err) {
     owner *o = mem_calloc(1, sizeof *o);
     if (o == NULL) {
         return error_nomem(err, sizeof *o);
     }
-    *o = (owner){.store = s, .platform = platform, .log = *log, .lease_s = lease_s};
+    *o = (owner){.store = s, .platform = os, .log = *log, .lease_s = lease_s};
     pawl_status status = monitor_init(&o->guard, err);
     if (status != PAWL_OK) {
         mem_free(o);
@@ -316,13 +327,29 @@ pawl_status owner_take(store *s, const platform *platform, const pawl_log *log, 
 
 /* ---- staying the owner ------------------------------------------------------------------------------- */
 
-static double age_s(const owner *o) {
+static double age_s(owner *o) {
     uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
-    return (double)(now_ns - o->renewed_ns) / NANOSECONDS;
+    monitor_enter(&o->guard);
+    double age = (double)(now_ns - o->renewed_ns) / NANOSECONDS;
+    monitor_leave(&o->guard);
+    return age;
+}
+
+static bool is_lost(owner *o) {
+    monitor_enter(&o->guard);
+    bool lost = o->lost;
+    monitor_leave(&o->guard);
+    return lost;
+}
+
+static void set_lost(owner *o) {
+    monitor_enter(&o->guard);
+    o->lost = true;
+    monitor_leave(&o->guard);
 }
 
 static pawl_status lost_error(owner *o, const owner_view *now, pawl_error *err) {
-    o->lost = true;
+    set_lost(o);
     error_set(err, PAWL_EBUSY, "this process is no longer the owner of the run");
     error_path(err, "%s", o->store->root);
     error_expected(err, "owner generation %llu, attempt %s", (unsigned long long)o->generation,
@@ -370,10 +397,8 @@ static pawl_status write_counter(owner *o, uint64_t counter, pawl_error *err) {
     return store_write(file, OWNER_COUNTER_AT, digits, OWNER_COUNTER_DIGITS, err);
 }
 
-static pawl_status renew_guarded(owner *o, pawl_error *err) {
-    if (o->lost) {
-        return lost_error(o, NULL, err);
-    }
+/* With `renewing` held. */
+static pawl_status renew(owner *o, pawl_error *err) {
     uint64_t begun_ns = o->platform->monotonic_ns(o->platform->context);
     owner_view now;
     TRY(owner_look(o->store, o->platform, &now, err));
@@ -385,46 +410,79 @@ static pawl_status renew_guarded(owner *o, pawl_error *err) {
     }
     TRY(write_counter(o, o->counter + 1, err));
     o->counter++;
-    o->renewed_ns = begun_ns;
+    set_renewed(o, begun_ns);
     return PAWL_OK;
 }
 
-pawl_status owner_renew(owner *o, pawl_error *err) {
+/* Takes `renewing`, waiting at most a lease for whoever holds it. */
+static pawl_status begin_renewal(owner *o, pawl_error *err) {
+    uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
+    uint64_t deadline_ns = now_ns + (uint64_t)(o->lease_s * NANOSECONDS);
     monitor_enter(&o->guard);
-    pawl_status status = renew_guarded(o, err);
+    bool in_time = true;
+    while (o->renewing && in_time) {
+        in_time = monitor_wait_until(&o->guard, deadline_ns);
+    }
+    bool taken = !o->renewing;
+    o->renewing = true;
     monitor_leave(&o->guard);
+    if (!taken) {
+        error_set(err, PAWL_ETIMEOUT,
+                  "the heartbeat hangs: its record could not be renewed for %.0f s", o->lease_s);
+        error_path(err, "%s", o->store->root);
+        error_next(err, "check the storage; then save again");
+        return PAWL_ETIMEOUT;
+    }
+    return PAWL_OK;
+}
+
+static void end_renewal(owner *o) {
+    monitor_enter(&o->guard);
+    o->renewing = false;
+    monitor_announce(&o->guard);
+    monitor_leave(&o->guard);
+}
+
+pawl_status owner_renew(owner *o, pawl_error *err) {
+    TRY(begin_renewal(o, err));
+    pawl_status status = is_lost(o) ? lost_error(o, NULL, err) : renew(o, err);
+    end_renewal(o);
     return status;
 }
 
 bool owner_fresh(owner *o) {
-    monitor_enter(&o->guard);
-    bool fresh = !o->lost && age_s(o) < o->lease_s / 2; /* O4 */
-    monitor_leave(&o->guard);
-    return fresh;
+    return !is_lost(o) && age_s(o) < o->lease_s / 2; /* O4 */
 }
 
 const char *owner_attempt(const owner *o) {
     return o->attempt;
 }
 
+/* Sleeps until the next heartbeat is due; false when it is time to stop. */
+static bool heartbeat_pause(owner *o) {
+    uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
+    uint64_t next_ns = now_ns + (uint64_t)(o->lease_s / 6 * NANOSECONDS);
+    monitor_enter(&o->guard);
+    while (!o->stopping && monitor_wait_until(&o->guard, next_ns)) {
+    }
+    bool go_on = !o->stopping && !o->lost;
+    monitor_leave(&o->guard);
+    return go_on;
+}
+
 /* Several times a lease; a failure is only logged, the next save meets it again. */
 static void heartbeat_body(void *argument) {
     owner *o = argument;
-    monitor_enter(&o->guard);
-    while (!o->stopping && !o->lost) {
-        uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
-        uint64_t next_ns = now_ns + (uint64_t)(o->lease_s / 6 * NANOSECONDS);
-        while (!o->stopping && monitor_wait_until(&o->guard, next_ns)) {
-        }
-        if (o->stopping) {
-            break;
-        }
+    while (heartbeat_pause(o)) {
         struct pawl_error story = ERROR_INIT;
-        if (renew_guarded(o, &story) != PAWL_OK) {
-            log_write(&o->log, o->lost ? PAWL_LOG_ERROR : PAWL_LOG_WARN, "heartbeat: %s",
+        if (owner_renew(o, &story) != PAWL_OK) {
+            log_write(&o->log, is_lost(o) ? PAWL_LOG_ERROR : PAWL_LOG_WARN, "heartbeat: %s",
                       error_text(&story));
         }
     }
+    monitor_enter(&o->guard);
+    o->heartbeat_ended = true;
+    monitor_announce(&o->guard);
     monitor_leave(&o->guard);
 }
 
@@ -435,42 +493,59 @@ pawl_status owner_start_heartbeat(owner *o, pawl_error *err) {
     return o->platform->thread_start(o->platform->context, heartbeat_body, o, &o->heartbeat, err);
 }
 
-static void stop_heartbeat(owner *o) {
+/* False when the heartbeat hangs in the storage: it is abandoned then, with the owner. */
+static bool stop_heartbeat(owner *o, double wait_s) {
+    const platform *os = o->platform;
+    uint64_t deadline_ns = os->monotonic_ns(os->context) + (uint64_t)(wait_s * NANOSECONDS);
     monitor_enter(&o->guard);
     o->stopping = true;
     monitor_announce(&o->guard);
+    bool in_time = true;
+    while (o->heartbeat != NULL && !o->heartbeat_ended && in_time) {
+        in_time = monitor_wait_until(&o->guard, deadline_ns);
+    }
+    bool ended = o->heartbeat == NULL || o->heartbeat_ended;
     monitor_leave(&o->guard);
+    if (o->heartbeat != NULL) {
+        if (ended) {
+            os->thread_join(os->context, o->heartbeat);
+        } else {
+            os->thread_abandon(os->context, o->heartbeat);
+        }
+        o->heartbeat = NULL;
+    }
+    return ended;
 }
 
 void owner_give_up(owner *o) {
-    stop_heartbeat(o);
-    monitor_enter(&o->guard);
-    o->lost = true;
-    monitor_leave(&o->guard);
-    if (o->heartbeat != NULL) {
-        o->platform->thread_abandon(o->platform->context, o->heartbeat);
-        o->heartbeat = NULL;
+    set_lost(o);
+    stop_heartbeat(o, 0);
+}
+
+static void remove_own_record(owner *o) {
+    struct pawl_error ignored = ERROR_INIT;
+    owner_view now;
+    if (is_lost(o) || owner_look(o->store, o->platform, &now, &ignored) != PAWL_OK ||
+        !now.present || now.generation != o->generation || strcmp(now.attempt, o->attempt) != 0) {
+        return;
+    }
+    char name[32];
+    owner_name(name, o->generation);
+    if (store_unlink(o->store, name, &ignored) != PAWL_OK) {
+        log_write(&o->log, PAWL_LOG_WARN, "%s", error_text(&ignored));
     }
 }
 
-void owner_release(owner *o) {
+bool owner_release(owner *o) {
     if (o == NULL) {
-        return;
+        return true;
     }
-    stop_heartbeat(o);
-    if (o->heartbeat != NULL) {
-        o->platform->thread_join(o->platform->context, o->heartbeat);
+    if (!stop_heartbeat(o, o->lease_s)) {
+        set_lost(o);
+        return false;
     }
-    struct pawl_error ignored = ERROR_INIT;
-    owner_view now;
-    if (!o->lost && owner_look(o->store, o->platform, &now, &ignored) == PAWL_OK && now.present &&
-        now.generation == o->generation && strcmp(now.attempt, o->attempt) == 0) {
-        char name[32];
-        owner_name(name, o->generation);
-        if (store_unlink(o->store, name, &ignored) != PAWL_OK) {
-            log_write(&o->log, PAWL_LOG_WARN, "%s", error_text(&ignored));
-        }
-    }
+    remove_own_record(o);
     monitor_destroy(&o->guard);
     mem_free(o);
+    return true;
 }

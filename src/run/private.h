@@ -25,13 +25,13 @@ struct pawl_run {
     engine *engine;
     owner *owner;
     reader_watch *watch;
-    int64_t restored_step;          /* -1: nothing was restored */
-    _Atomic int64_t newest_step;    /* newest committed; -1: none. Set by the engine's thread too. */
-    uint64_t save_number;           /* saves begun by this handle: part of file names */
-    bool unseen;                    /* nobody was told the outcome of the last save yet */
-    bool swept;                     /* leftovers were looked for after this handle's first commit */
+    int64_t restored_step;       /* -1: nothing was restored */
+    _Atomic int64_t newest_step; /* newest committed; -1: none. Set by the engine's thread too. */
+    uint64_t save_number;        /* saves begun by this handle: part of file names */
+    bool unseen;                 /* nobody was told the outcome of the last save yet */
+    bool swept;                  /* leftovers were looked for after this handle's first commit */
     pawl_save_stats stats;
-    int64_t last_save_step;         /* for pawl_due; -1: none */
+    int64_t last_save_step; /* for pawl_due; -1: none */
     uint64_t last_save_ns;
 };
 
@@ -62,7 +62,7 @@ void commit_point_latest(pawl_run *run, int64_t step);
 /* ---- owner.c -------------------------------------------------------------------------------------- */
 
 /* Becomes the owner, watching a present one for at most wait_s. */
-pawl_status owner_take(store *s, const platform *platform, const pawl_log *log, double lease_s,
+pawl_status owner_take(store *s, const platform *os, const pawl_log *log, double lease_s,
                        double wait_s, owner **out, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status owner_start_heartbeat(owner *o, pawl_error *err) PAWL_MUST_CHECK;
 /* Renews now. PAWL_EBUSY once another writer took over, or when the lease ran out and someone else
@@ -71,8 +71,9 @@ pawl_status owner_renew(owner *o, pawl_error *err) PAWL_MUST_CHECK;
 /* Is the lease fresh enough to publish right now? Does no I/O. */
 bool owner_fresh(owner *o);
 const char *owner_attempt(const owner *o);
-/* Stops the heartbeat, removes the record unless it is no longer ours, frees. NULL is fine. */
-void owner_release(owner *o);
+/* Stops the heartbeat, removes the record unless it is no longer ours, frees. NULL is fine. False when
+ * the heartbeat hangs in the storage: nothing is freed then, and the store must stay. */
+bool owner_release(owner *o);
 /* Stops the heartbeat and refuses from now on, but frees nothing: a lost thread may still ask. */
 void owner_give_up(owner *o);
 

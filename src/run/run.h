@@ -33,7 +33,7 @@ pawl_status run_path_open(const char *path, bool create, store **out, pawl_error
 /* ---- writing: run.c, save.c, commit.c, owner.c, retention.c, garbage.c, pin.c ------------------------------------ */
 
 /* As pawl_run_open, on a store (which the run owns from then on, also when this fails). */
-pawl_status run_open(store *s, const pawl_run_options *options, const platform *platform,
+pawl_status run_open(store *s, const pawl_run_options *options, const platform *os,
                      pawl_run **out, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err);
 /* Advances the owner's counter, as the heartbeat thread does; for platforms without threads. */
@@ -85,19 +85,19 @@ typedef struct owner_view {
     double lease_s;
     liveness alive;         /* by pid, on this host */
 } owner_view;
-pawl_status owner_look(store *s, const platform *platform, owner_view *out, pawl_error *err)
+pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error *err)
     PAWL_MUST_CHECK;
 
 /* ---- reading: catalog.c, checkpoint.c, entries.c, slice.c, verify.c, restore.c, rebuild.c, reader.c ----------------------- */
 
 /* `s` is borrowed. */
-pawl_status catalog_open(store *s, const platform *platform, const pawl_log *log,
+pawl_status catalog_open(store *s, const platform *os, const pawl_log *log,
                          pawl_catalog **out, pawl_error *err) PAWL_MUST_CHECK;
 /* PAWL_ENOTFOUND for an empty catalog, saying what is there instead (R09). */
 pawl_status catalog_explain_nothing(store *s, const pawl_catalog *catalog, pawl_error *err);
 
 /* `s` is borrowed unless `own_store`. Marks the checkpoint as being read. */
-pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platform *platform,
+pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platform *os,
                             const pawl_log *log, pawl_checkpoint **out, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
@@ -107,7 +107,7 @@ pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
 /* Readers' marks (S14): a file reader-<id> in the step's directory, advanced while reading. */
 typedef struct reader_mark reader_mark;
 /* Not being able to write one is no failure: *out is NULL then, and the log says so. */
-pawl_status reader_mark_new(store *s, const char *directory, const platform *platform,
+pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
                             const pawl_log *log, reader_mark **out, pawl_error *err)
     PAWL_MUST_CHECK;
 void reader_mark_touch(reader_mark *mark); /* at most once a second; NULL is fine */
@@ -117,7 +117,7 @@ void reader_mark_free(reader_mark *mark);  /* removes it; NULL is fine */
 typedef struct reader_watch reader_watch; /* remembers marks and counters between looks */
 pawl_status reader_watch_new(reader_watch **out, pawl_error *err) PAWL_MUST_CHECK;
 void reader_watch_free(reader_watch *watch);
-pawl_status reader_look(store *s, const char *directory, const platform *platform, double lease_s,
+pawl_status reader_look(store *s, const char *directory, const platform *os, double lease_s,
                         reader_watch *watch, bool *being_read, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commit: how a checkpoint comes to exist, whole, or not at all.
+ *
+ * Words: a file's *bytes* are durable after its sync, its *name* after the sync of its directory. A
+ * *tag* is "<attempt>-<save number>": no two saves ever share one, so no data or index file is ever
+ * written twice. `D` is the step's directory, `M` its manifest.json.
+ *
+ * I1. A checkpoint exists if and only if M does. Readers look at nothing else.
+ * I2. When M becomes visible, everything that it names is durable: bytes and names of data files and
+ *     index, and the name of D.
+ * I3. M is only ever replaced atomically, by a rename within D of a file whose bytes are durable.
+ * I4. M is published only by the owner of the run, with a renewal less than half a lease old (O4).
+ * I5. A file that M names is never changed. It is removed only after M is gone or names other files,
+ *     and that change is durable.
+ * I6. Removal begins with M: from then on the checkpoint is absent, and what is left is garbage.
+ * I7. Nothing older is removed before something newer is committed and durable.
+ * I8. Failures before M is published remove the tag's files; failures after leave them, because M may
+ *     name them.
+ *
+ * Order of one save:                                      what a crash right after it leaves
+ *   1 make D; write and sync data files (engine)          garbage in D; the older checkpoints
+ *   2 write and sync the index                            the same
+ *   3 sync D, sync the run's directory (I2)               the same
+ *   4 renew the ownership (I4)                            the same
+ *   5 write and sync manifest.json.tmp, rename, sync D    before the last sync: the old M or the new
+ *   6 `latest`; files of a replaced save; retention       the new checkpoint; garbage
+ */
+#include "run/private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct file_sink {
+    store_file *file;
+    uint64_t at;
+} file_sink;
+
+static pawl_status sink_write(void *context, const void *data, size_t n, pawl_error *err) {
+    file_sink *sink = context;
+    TRY(store_write(sink->file, sink->at, data, n, err));
+    sink->at += n;
+    return PAWL_OK;
+}
+
+static pawl_status write_index(pawl_run *run, const char *path, const index_input *input,
+                               manifest *m, pawl_error *err) {
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    TRY(store_open(run->store, path, STORE_CREATE, &file, err));
+    file_sink sink = {.file = file};
+    TRY(index_write(input, (byte_sink){.context = &sink, .write = sink_write}, &m->index,
+                    &m->entries, err));
+    return store_sync(file, err);
+}
+
+/* I8: only a manifest that can be read and does not name the tag proves that it was not published. */
+static bool manifest_may_name(pawl_run *run, const char *path, const char *index_name) {
+    struct pawl_error ignored = ERROR_INIT;
+    CLEANUP(buffer_free) buffer text = {0};
+    pawl_status status = store_read_file(run->store, path, FORMAT_MAX_MANIFEST, &text, &ignored);
+    if (status == PAWL_ENOTFOUND) {
+        return false;
+    }
+    return status != PAWL_OK || strstr((const char *)text.data, index_name) != NULL;
+}
+
+static pawl_status publish_manifest(pawl_run *run, const char *path, const manifest *m,
+                                    bool *published, pawl_error *err) {
+    CLEANUP(buffer_free) buffer text = {0};
+    TRY(manifest_encode(m, &text, err));
+    if (!owner_fresh(run->owner)) {
+        error_set(err, PAWL_EBUSY, "the ownership of the run could not be renewed in time");
+        error_path(err, "%s", run->store->root);
+        error_next(err, "save again; if this repeats, give lease_s a larger value");
+        return PAWL_EBUSY;
+    }
+    pawl_status status = store_publish(run->store, path, text.data, text.size, err);
+    *published = status == PAWL_OK || manifest_may_name(run, path, m->index_name);
+    return status;
+}
+
+pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag, manifest *m,
+                           const index_input *input, bool *published, pawl_error *err) {
+    char index_name[80];
+    char path[STORE_MAX_PATH];
+    *published = false;
+    name_index(index_name, tag);
+    m->index_name = index_name;
+    snprintf(path, sizeof path, "%s/%s", directory, index_name);
+    pawl_status status = write_index(run, path, input, m, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "write index");
+        return status;
+    }
+    TRY(store_sync_dir(run->store, directory, err)); /* I2 */
+    TRY(store_sync_dir(run->store, "", err));
+    TRY(owner_renew(run->owner, err)); /* I4 */
+    snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
+    status = publish_manifest(run, path, m, published, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "publish manifest");
+        return status;
+    }
+    if (m->step > atomic_load(&run->newest_step)) {
+        atomic_store(&run->newest_step, m->step);
+    }
+    return PAWL_OK;
+}
+
+void commit_point_latest(pawl_run *run, int64_t step) {
+    char line[40];
+    struct pawl_error story = ERROR_INIT;
+    name_step(line, step);
+    size_t n = strlen(line);
+    line[n] = '\n';
+    if (store_publish(run->store, NAME_LATEST, line, n + 1, &story) != PAWL_OK) {
+        error_wrap(&story, "step %lld is committed, but the hint could not be written",
+                   (long long)step);
+        log_write(&run->log, PAWL_LOG_WARN, "%s", error_text(&story));
+    }
+}

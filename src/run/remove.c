@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Removes one checkpoint, and pins one against removal. I5 to I7 in commit.c. */
+#include "run/private.h"
+
+#include <stdio.h>
+
+static pawl_status reading_error(pawl_run *run, int64_t step, pawl_error *err) {
+    error_set(err, PAWL_EBUSY, "step %lld is being read", (long long)step);
+    error_path(err, "%s", run->store->root);
+    error_step(err, step);
+    error_expected(err, "no reader's mark in the step's directory");
+    error_safe(err, "nothing was removed");
+    error_next(err, "wait for the reader to finish, then try again");
+    return PAWL_EBUSY;
+}
+
+static pawl_status remove_manifest(pawl_run *run, const char *directory, int64_t step,
+                                   pawl_error *err) {
+    bool being_read;
+    char path[STORE_MAX_PATH];
+    TRY(reader_look(run->store, directory, run->platform, run->lease_s, run->watch, &being_read,
+                    err));
+    if (being_read) {
+        return reading_error(run, step, err);
+    }
+    TRY(owner_renew(run->owner, err)); /* O4 */
+    snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
+    TRY(store_unlink(run->store, path, err)); /* I6 */
+    return store_sync_dir(run->store, directory, err);
+}
+
+pawl_status step_remove(pawl_run *run, int64_t step, pawl_error *err) {
+    char directory[32];
+    name_step(directory, step);
+    pawl_status status = remove_manifest(run, directory, step, err);
+    /* A reader that came between finds its files: the sweep leaves a directory that is being read. */
+    if (status == PAWL_OK) {
+        status = garbage_sweep_step(run, directory, false, NULL, NULL, err);
+    }
+    if (status != PAWL_OK) {
+        error_wrap(err, "remove step %lld", (long long)step);
+    }
+    return status;
+}
+
+static pawl_status explain_absent(pawl_run *run, int64_t step, pawl_error *err) {
+    error_set(err, PAWL_ENOTFOUND, "there is no checkpoint of step %lld", (long long)step);
+    error_path(err, "%s", run->store->root);
+    error_next(err, "list what is there: pawl ls %s", run->store->root);
+    return PAWL_ENOTFOUND;
+}
+
+/* Counts the committed checkpoints; says whether `step` has a manifest at all. */
+static pawl_status look_for(pawl_run *run, int64_t step, size_t *others, bool *present,
+                            pawl_error *err) {
+    pawl_catalog *catalog;
+    TRY(catalog_open(run->store, run->platform, &run->log, &catalog, err));
+    *others = 0;
+    *present = false;
+    for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
+        const pawl_step_info *info = pawl_catalog_get(catalog, i);
+        if (info->step == step) {
+            *present = info->status != PAWL_STEP_UNFINISHED;
+        } else if (info->status == PAWL_STEP_COMMITTED) {
+            (*others)++;
+        }
+    }
+    pawl_catalog_free(catalog);
+    return PAWL_OK;
+}
+
+pawl_status run_remove(pawl_run *run, int64_t step, bool force, pawl_error *err) {
+    size_t others;
+    bool present;
+    TRY(run_settle(run, err));
+    TRY(look_for(run, step, &others, &present, err));
+    if (!present) {
+        return explain_absent(run, step, err);
+    }
+    if (others == 0 && !force) {
+        error_set(err, PAWL_EBUSY, "step %lld is the last good checkpoint of this run",
+                  (long long)step);
+        error_path(err, "%s", run->store->root);
+        error_step(err, step);
+        error_safe(err, "nothing was removed");
+        error_next(err, "to remove it all the same: pawl rm --force %s@%lld", run->store->root,
+                   (long long)step);
+        return PAWL_EBUSY;
+    }
+    return step_remove(run, step, err);
+}
+
+pawl_status run_pin(pawl_run *run, int64_t step, bool pinned, pawl_error *err) {
+    size_t others;
+    bool present;
+    char directory[32];
+    char path[STORE_MAX_PATH];
+    TRY(run_settle(run, err));
+    TRY(look_for(run, step, &others, &present, err));
+    if (!present) {
+        return explain_absent(run, step, err);
+    }
+    name_step(directory, step);
+    snprintf(path, sizeof path, "%s/pinned", directory);
+    pawl_status status;
+    if (pinned) {
+        CLEANUP(store_close_pointer) store_file *file = NULL;
+        status = store_open(run->store, path, STORE_CREATE, &file, err);
+        status = status == PAWL_EBUSY ? PAWL_OK : status;
+    } else {
+        status = store_unlink(run->store, path, err);
+        status = status == PAWL_ENOTFOUND ? PAWL_OK : status;
+    }
+    if (status == PAWL_OK) {
+        status = store_sync_dir(run->store, directory, err);
+    }
+    if (status != PAWL_OK) {
+        error_wrap(err, "%s step %lld", pinned ? "pin" : "unpin", (long long)step);
+    }
+    return status;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which checkpoints stay. Runs after a commit only (I7), so that the last good one is never at risk;
+ * the one just committed and the newest stay whatever the rules say.
+ */
+#include "run/private.h"
+
+#include <jansson.h>
+#include <math.h>
+
+#define NANOSECONDS_PER_HOUR 3600e9
+
+static bool has_rules(const pawl_retention *policy) {
+    return policy->keep_last > 0 || policy->keep_every_steps > 0 || policy->keep_every_hours > 0 ||
+           policy->keep_best > 0;
+}
+
+/* Walking from the oldest, the first of each stretch of so many hours stays. */
+static void keep_by_hours(double hours, retention_step *steps, size_t count) {
+    double last = -INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        double at = (double)steps[i].unix_time_ns;
+        if (at - last >= hours * NANOSECONDS_PER_HOUR) {
+            steps[i].keep = true;
+            last = at;
+        }
+    }
+}
+
+static bool is_better(const pawl_retention *policy, const retention_step *a,
+                      const retention_step *b) {
+    return policy->metric_max ? a->metric > b->metric : a->metric < b->metric;
+}
+
+/* A step is among the n best when fewer than n are better; equals: the newer ones first. */
+static void keep_best(const pawl_retention *policy, retention_step *steps, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!steps[i].has_metric || isnan(steps[i].metric)) {
+            continue;
+        }
+        int64_t better = 0;
+        for (size_t j = 0; j < count && better < policy->keep_best; j++) {
+            bool comparable = j != i && steps[j].has_metric && !isnan(steps[j].metric);
+            if (comparable && (is_better(policy, &steps[j], &steps[i]) ||
+                               (j > i && !is_better(policy, &steps[i], &steps[j])))) {
+                better++;
+            }
+        }
+        steps[i].keep = steps[i].keep || better < policy->keep_best;
+    }
+}
+
+void retention_choose(const pawl_retention *policy, int64_t just_committed, retention_step *steps,
+                      size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        bool by_count = policy->keep_last > 0 && count - i <= (uint64_t)policy->keep_last;
+        bool by_step =
+            policy->keep_every_steps > 0 && steps[i].step % policy->keep_every_steps == 0;
+        steps[i].keep = !has_rules(policy) || by_count || by_step || steps[i].pinned ||
+                        steps[i].step == just_committed || i + 1 == count;
+    }
+    if (policy->keep_every_hours > 0) {
+        keep_by_hours(policy->keep_every_hours, steps, count);
+    }
+    if (policy->keep_best > 0 && policy->metric != NULL) {
+        keep_best(policy, steps, count);
+    }
+}
+
+/* ---- applying it ---------------------------------------------------------------------------------------- */
+
+static void fill_metric(const char *metrics_json, const char *metric, retention_step *step) {
+    if (metric == NULL) {
+        return;
+    }
+    json_t *metrics = json_loads(metrics_json, JSON_DECODE_ANY, NULL);
+    const json_t *value = json_object_get(metrics, metric);
+    step->has_metric = json_is_number(value);
+    step->metric = json_number_value(value);
+    json_decref(metrics);
+}
+
+/* Committed checkpoints only: what is damaged or unfinished is not retention's to judge. */
+static size_t collect(const pawl_catalog *catalog, const char *metric, retention_step *steps) {
+    size_t count = 0;
+    for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
+        const pawl_step_info *info = pawl_catalog_get(catalog, i);
+        if (info->status == PAWL_STEP_COMMITTED) {
+            steps[count] = (retention_step){
+                .step = info->step, .unix_time_ns = info->unix_time_ns, .pinned = info->pinned};
+            fill_metric(info->metrics_json, metric, &steps[count]);
+            count++;
+        }
+    }
+    return count;
+}
+
+static void remove_unkept(pawl_run *run, const retention_step *steps, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct pawl_error story = ERROR_INIT;
+        if (steps[i].keep) {
+            continue;
+        }
+        pawl_status status = step_remove(run, steps[i].step, &story);
+        if (status == PAWL_OK) {
+            log_write(&run->log, PAWL_LOG_INFO, "retention removed step %lld",
+                      (long long)steps[i].step);
+        } else if (status == PAWL_EBUSY) {
+            log_write(&run->log, PAWL_LOG_INFO, "retention left step %lld: %s",
+                      (long long)steps[i].step, error_text(&story));
+        } else {
+            log_write(&run->log, PAWL_LOG_WARN, "retention: %s", error_text(&story));
+        }
+    }
+}
+
+void retention_run(pawl_run *run, int64_t just_committed) {
+    struct pawl_error story = ERROR_INIT;
+    pawl_catalog *catalog = NULL;
+    if (!has_rules(&run->retention)) {
+        return;
+    }
+    if (catalog_open(run->store, run->platform, &run->log, &catalog, &story) != PAWL_OK) {
+        log_write(&run->log, PAWL_LOG_WARN, "retention: %s", error_text(&story));
+        return;
+    }
+    AUTOFREE retention_step *steps = mem_calloc(pawl_catalog_count(catalog), sizeof *steps);
+    if (steps != NULL) {
+        size_t count = collect(catalog, run->retention.metric, steps);
+        retention_choose(&run->retention, just_committed, steps, count);
+        remove_unkept(run, steps, count);
+    } else {
+        log_write(&run->log, PAWL_LOG_WARN, "retention: out of memory, nothing was removed");
+    }
+    pawl_catalog_free(catalog);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A run, open for writing: its options, its engine, its owner, and waiting for a save. */
+#include "run/private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NANOSECONDS          1e9
+#define DEFAULT_LEASE_S      30.0
+#define DEFAULT_DEADLINE_S   600.0
+#define DEFAULT_BUDGET_BYTES ((size_t)256 << 20)
+
+double run_deadline(const pawl_run *run, double deadline_s) {
+    if (deadline_s == 0) {
+        return run->deadline_s;
+    }
+    return deadline_s < 0 ? 0 : deadline_s;
+}
+
+void run_say_safe(const pawl_run *run, pawl_error *err) {
+    int64_t newest = atomic_load(&run->newest_step);
+    if (newest >= 0) {
+        error_safe(err, "step %lld is committed and can be restored", (long long)newest);
+    } else {
+        error_safe(err, "this run has no checkpoint yet");
+    }
+}
+
+void run_error_path(const pawl_run *run, pawl_error *err, const char *name) {
+    error_path(err, "%s%s%s", run->store->root, name[0] != '\0' ? "/" : "", name);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------- */
+
+static pawl_status bad_option(const char *what, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "open run: %s", what);
+    return PAWL_EUSAGE;
+}
+
+static pawl_status check_options(const pawl_run_options *o, pawl_error *err) {
+    const pawl_retention *r = &o->retention;
+    if (o->lease_s != 0 && !(o->lease_s >= 1)) {
+        return bad_option("lease_s is at least 1 second", err);
+    }
+    if (o->budget_bytes != 0 && o->budget_bytes < ENGINE_MIN_BUDGET) {
+        return bad_option("budget_bytes is at least 8 MiB (8388608)", err);
+    }
+    if (o->deadline_s < 0 || o->save_every_s < 0 || o->save_every_steps < 0) {
+        return bad_option("deadline_s, save_every_steps and save_every_s are not negative", err);
+    }
+    if (r->keep_last < 0 || r->keep_every_steps < 0 || r->keep_every_hours < 0 ||
+        r->keep_best < 0) {
+        return bad_option("no rule of retention is negative", err);
+    }
+    if (r->keep_best > 0 && r->metric == NULL) {
+        return bad_option("retention.keep_best needs the name of a metric", err);
+    }
+    return PAWL_OK;
+}
+
+static void take_options(pawl_run *run, const pawl_run_options *o) {
+    run->log = o->log;
+    run->lease_s = o->lease_s != 0 ? o->lease_s : DEFAULT_LEASE_S;
+    run->deadline_s = o->deadline_s != 0 ? o->deadline_s : DEFAULT_DEADLINE_S;
+    run->on_busy = o->on_busy;
+    run->save_every_steps = o->save_every_steps;
+    run->save_every_s = o->save_every_s;
+    run->retention = o->retention;
+    run->rank = 0;
+    run->world_size = 1;
+    run->restored_step = -1;
+    run->last_save_step = -1;
+    run->stats.step = -1;
+    run->last_save_ns = run->platform->monotonic_ns(run->platform->context);
+    atomic_init(&run->newest_step, -1);
+}
+
+static pawl_status take_texts(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
+    if (o->framework != NULL) {
+        run->framework = mem_strdup(o->framework);
+        if (run->framework == NULL) {
+            return error_nomem(err, strlen(o->framework) + 1);
+        }
+    }
+    if (o->retention.metric != NULL) {
+        run->retention_metric = mem_strdup(o->retention.metric);
+        if (run->retention_metric == NULL) {
+            return error_nomem(err, strlen(o->retention.metric) + 1);
+        }
+    }
+    run->retention.metric = run->retention_metric;
+    return PAWL_OK;
+}
+
+static pawl_status find_newest(pawl_run *run, pawl_error *err) {
+    pawl_catalog *catalog;
+    TRY(catalog_open(run->store, run->platform, &run->log, &catalog, err));
+    for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
+        const pawl_step_info *info = pawl_catalog_get(catalog, i);
+        if (info->status == PAWL_STEP_COMMITTED) {
+            atomic_store(&run->newest_step, info->step);
+        }
+    }
+    pawl_catalog_free(catalog);
+    return PAWL_OK;
+}
+
+static pawl_status open_parts(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
+    double wait_s = o->takeover_wait_s != 0 ? o->takeover_wait_s : run->lease_s + 5;
+    TRY(take_texts(run, o, err));
+    TRY(reader_watch_new(&run->watch, err));
+    engine_options moving = {.platform = run->platform,
+                             .budget_bytes =
+                                 o->budget_bytes != 0 ? o->budget_bytes : DEFAULT_BUDGET_BYTES,
+                             .checking = o->checking != 0,
+                             .log = &run->log};
+    TRY(engine_new(&moving, &run->engine, err));
+    TRY(owner_take(run->store, run->platform, &run->log, run->lease_s, wait_s < 0 ? 0 : wait_s,
+                   &run->owner, err));
+    TRY(find_newest(run, err));
+    return owner_start_heartbeat(run->owner, err);
+}
+
+static void free_parts(pawl_run *run) {
+    struct pawl_error ignored = ERROR_INIT;
+    if (run->engine != NULL) {
+        (void)engine_free(run->engine, 0, &ignored);
+    }
+    reader_watch_free(run->watch);
+    mem_free(run->framework);
+    mem_free(run->retention_metric);
+    store_destroy(run->store);
+    mem_free(run);
+}
+
+pawl_status run_open(store *s, const pawl_run_options *options, const platform *os, pawl_run **out,
+                     pawl_error *err) {
+    const pawl_run_options none = {.struct_size = sizeof none};
+    const pawl_run_options *o = options != NULL ? options : &none;
+    pawl_run *run = mem_calloc(1, sizeof *run);
+    if (run == NULL) {
+        store_destroy(s);
+        return error_nomem(err, sizeof *run);
+    }
+    run->store = s;
+    run->platform = os;
+    take_options(run, o);
+    pawl_status status = check_options(o, err);
+    if (status == PAWL_OK) {
+        status = open_parts(run, o, err);
+    }
+    if (status != PAWL_OK) {
+        if (owner_release(run->owner)) {
+            free_parts(run);
+        }
+        return status;
+    }
+    *out = run;
+    return PAWL_OK;
+}
+
+/* ---- waiting -------------------------------------------------------------------------------------------- */
+
+pawl_status run_heartbeat(pawl_run *run, pawl_error *err) {
+    return owner_renew(run->owner, err);
+}
+
+pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) {
+    pawl_status status = engine_fence(run->engine, run_deadline(run, deadline_s), err);
+    if (status != PAWL_OK) {
+        run_say_safe(run, err);
+    }
+    return status;
+}
+
+static void take_stats(pawl_run *run, const engine_stats *stats) {
+    run->stats.bytes = stats->bytes;
+    run->stats.total_s = stats->total_s;
+    run->stats.fence_copy_s = stats->fence_copy_s;
+    run->stats.fence_wait_s = stats->fence_wait_s;
+    run->stats.budget_bytes = stats->budget_bytes;
+    run->stats.budget_wanted_bytes = stats->budget_wanted_bytes;
+}
+
+/* *outcome: how the save went; the return value: whether the wait succeeded. */
+static pawl_status settle(pawl_run *run, double deadline_s, pawl_status *outcome, pawl_error *story,
+                          pawl_error *err) {
+    engine_stats stats = {0};
+    *outcome = PAWL_OK;
+    if (!run->unseen) {
+        return PAWL_OK;
+    }
+    pawl_status status = engine_wait(run->engine, deadline_s, outcome, story, &stats, err);
+    if (status != PAWL_OK) {
+        run_say_safe(run, err);
+        return status;
+    }
+    take_stats(run, &stats);
+    return PAWL_OK;
+}
+
+pawl_status run_settle(pawl_run *run, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    pawl_status outcome;
+    return settle(run, run->deadline_s, &outcome, &story, err);
+}
+
+pawl_status run_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    pawl_status outcome;
+    pawl_status status = settle(run, run_deadline(run, deadline_s), &outcome, &story, err);
+    if (stats != NULL) {
+        *stats = run->stats;
+    }
+    if (status != PAWL_OK) {
+        return status;
+    }
+    run->unseen = false;
+    if (outcome != PAWL_OK) {
+        *err = story;
+    }
+    return outcome;
+}
+
+pawl_status run_cancel(pawl_run *run, double deadline_s, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    pawl_status outcome;
+    if (run->unseen) {
+        engine_cancel(run->engine);
+    }
+    return settle(run, run_deadline(run, deadline_s), &outcome, &story, err);
+}
+
+int run_due(const pawl_run *run, int64_t step) {
+    if (step == run->last_save_step || step == run->restored_step) {
+        return 0;
+    }
+    if (run->save_every_steps > 0 && step > 0 && step % run->save_every_steps == 0) {
+        return 1;
+    }
+    uint64_t now_ns = run->platform->monotonic_ns(run->platform->context);
+    return run->save_every_s > 0 &&
+           (double)(now_ns - run->last_save_ns) / NANOSECONDS >= run->save_every_s;
+}
+
+/* A save that hangs in the storage keeps everything that it may still touch. */
+pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
+    pawl_status outcome = run_wait(run, deadline_s, NULL, err);
+    if (engine_busy(run->engine)) {
+        struct pawl_error ignored = ERROR_INIT;
+        engine_cancel(run->engine);
+        (void)engine_free(run->engine, 0, &ignored);
+        owner_give_up(run->owner);
+        error_wrap(err, "close run");
+        return outcome;
+    }
+    if (owner_release(run->owner)) {
+        free_parts(run);
+    }
+    return outcome;
+}

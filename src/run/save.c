@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One save: snapshot, layout and room on the trainer's thread; index, manifest and what follows on the
+ * engine's. The order and its reasons are in commit.c.
+ */
+#include "run/private.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NANOSECONDS 1e9
+
+/* What a save owns from its begin to its end on the engine's thread. */
+typedef struct save {
+    pawl_run *run;
+    state_snapshot *snapshot;
+    plan_layout *layout;
+    int64_t step;
+    char directory[32];
+    char tag[FORMAT_TAG_CHARS];
+    bool pin;
+    bool published; /* I8: the manifest may name this save's files */
+    manifest manifest;
+} save;
+
+static void save_free(save *s) {
+    if (s == NULL) {
+        return;
+    }
+    plan_layout_free(s->layout);
+    state_snapshot_free(s->snapshot);
+    manifest_free(&s->manifest);
+    mem_free(s);
+}
+
+static void save_free_pointer(save **s) {
+    save_free(*s);
+}
+
+/* ---- what people want to see in the manifest ----------------------------------------------------------- */
+
+static pawl_status number_json(double value, buffer *out, pawl_error *err) {
+    if (!isfinite(value)) { /* JSON has no such numbers */
+        return buffer_printf(out, err, "\"%f\"", value);
+    }
+    return buffer_printf(out, err, "%.17g", value);
+}
+
+static pawl_status value_json(const state_entry *entry, buffer *out, pawl_error *err) {
+    int64_t integer;
+    double number;
+    switch (entry->kind) {
+    case PAWL_KIND_BOOL:
+        return buffer_printf(out, err, "%s", entry->value[0] != 0 ? "true" : "false");
+    case PAWL_KIND_INT64:
+        memcpy(&integer, entry->value, sizeof integer);
+        return buffer_printf(out, err, "%lld", (long long)integer);
+    case PAWL_KIND_FLOAT64:
+        memcpy(&number, entry->value, sizeof number);
+        return number_json(number, out, err);
+    case PAWL_KIND_STRING:
+        return buffer_json_string(out, (const char *)entry->value, entry->value_bytes, err);
+    case PAWL_KIND_JSON:
+        return buffer_append(out, entry->value, entry->value_bytes, err);
+    case PAWL_KIND_TENSOR:
+    case PAWL_KIND_BYTES:
+        break;
+    }
+    return buffer_printf(out, err, "null");
+}
+
+static pawl_status keep_text(manifest *m, const char *text, const char **out, pawl_error *err) {
+    *out = arena_strdup(&m->memory, text);
+    return *out != NULL ? PAWL_OK : error_nomem(err, strlen(text) + 1);
+}
+
+static bool is_hyperparameter(const state_entry *entry) {
+    return entry->role == PAWL_ROLE_HYPERPARAMETER && !entry->per_rank &&
+           entry->kind != PAWL_KIND_TENSOR && entry->kind != PAWL_KIND_BYTES;
+}
+
+static pawl_status add_hyperparameters(save *s, pawl_error *err) {
+    manifest *m = &s->manifest;
+    CLEANUP(buffer_free) buffer text = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < s->snapshot->count; i++) {
+        count += is_hyperparameter(s->snapshot->entries[i]);
+    }
+    m->hyperparameters = arena_alloc(&m->memory, count * sizeof *m->hyperparameters);
+    if (m->hyperparameters == NULL) {
+        return error_nomem(err, count * sizeof *m->hyperparameters);
+    }
+    for (size_t i = 0; i < s->snapshot->count; i++) {
+        const state_entry *entry = s->snapshot->entries[i];
+        if (entry->role == PAWL_ROLE_BATCH_SIGNATURE && entry->kind == PAWL_KIND_JSON) {
+            TRY(keep_text(m, (const char *)entry->value, &m->batch_signature, err));
+        }
+        if (is_hyperparameter(entry)) {
+            manifest_value *value = &m->hyperparameters[m->hyperparameter_count++];
+            text.size = 0;
+            TRY(value_json(entry, &text, err));
+            TRY(keep_text(m, entry->name, &value->name, err));
+            TRY(keep_text(m, (const char *)text.data, &value->json, err));
+        }
+    }
+    return PAWL_OK;
+}
+
+static pawl_status add_metrics(save *s, const pawl_save_options *options, pawl_error *err) {
+    manifest *m = &s->manifest;
+    CLEANUP(buffer_free) buffer text = {0};
+    m->metrics = arena_alloc(&m->memory, options->metric_count * sizeof *m->metrics);
+    if (m->metrics == NULL) {
+        return error_nomem(err, options->metric_count * sizeof *m->metrics);
+    }
+    for (size_t i = 0; i < options->metric_count; i++) {
+        const pawl_metric *metric = &options->metrics[i];
+        const char *why = NULL;
+        if (metric->name == NULL || !entry_name_valid(metric->name, strlen(metric->name), &why)) {
+            error_set(err, PAWL_EUSAGE, "metric %zu has no valid name: %s", i,
+                      why != NULL ? why : "it is a null pointer");
+            return PAWL_EUSAGE;
+        }
+        manifest_value *value = &m->metrics[m->metric_count++];
+        text.size = 0;
+        TRY(number_json(metric->value, &text, err));
+        TRY(keep_text(m, metric->name, &value->name, err));
+        TRY(keep_text(m, (const char *)text.data, &value->json, err));
+    }
+    return PAWL_OK;
+}
+
+static pawl_status fill_manifest(save *s, const pawl_save_options *options, pawl_error *err) {
+    manifest *m = &s->manifest;
+    const platform *os = s->run->platform;
+    m->version = FORMAT_VERSION;
+    m->step = s->step;
+    m->unix_time_ns = os->unix_time_ns(os->context);
+    m->world_size = s->run->world_size;
+    m->attempt = owner_attempt(s->run->owner);
+    m->framework = s->run->framework != NULL ? s->run->framework : "";
+    m->writer = "pawl " PAWL_VERSION;
+    m->files = arena_alloc(&m->memory, s->layout->file_count * sizeof *m->files);
+    if (m->files == NULL) {
+        return error_nomem(err, s->layout->file_count * sizeof *m->files);
+    }
+    for (size_t i = 0; i < s->layout->file_count; i++) {
+        const plan_file *file = &s->layout->files[i];
+        m->files[m->file_count++] =
+            (manifest_file){.name = file->name, .bytes = file->bytes, .rank = s->run->rank};
+    }
+    TRY(add_hyperparameters(s, err));
+    return add_metrics(s, options, err);
+}
+
+/* ---- room (S06) -------------------------------------------------------------------------------------------- */
+
+/* The index, the manifest, directories: generous, for a check that is there to be early. */
+static uint64_t overhead_bytes(const save *s) {
+    return 65536 + s->layout->piece_count * 160 + s->layout->bytes / 2048;
+}
+
+static void no_room(const save *s, const char *what, pawl_error *err) {
+    error_set(err, PAWL_ENOSPACE, "%s", what);
+    error_path(err, "%s/%s", s->run->store->root, s->directory);
+    error_step(err, s->step);
+}
+
+static pawl_status check_bytes(const save *s, const store_space *space, uint64_t need,
+                               pawl_error *err) {
+    char need_text[32];
+    char free_text[32];
+    char lack_text[32];
+    if (space->free_bytes >= need) {
+        return PAWL_OK;
+    }
+    text_bytes(need_text, need);
+    text_bytes(free_text, space->free_bytes);
+    text_bytes(lack_text, need - space->free_bytes);
+    no_room(s, "there is not enough room for the checkpoint", err);
+    error_expected(err, "%s free", need_text);
+    error_found(err, "%s free on the filesystem at %s (%s)", free_text, space->mount_point,
+                space->filesystem);
+    error_next(err, "free %s, or keep fewer checkpoints", lack_text);
+    return PAWL_ENOSPACE;
+}
+
+static pawl_status check_largest_file(const save *s, const store_space *space, pawl_error *err) {
+    uint64_t largest = 0;
+    char largest_text[32];
+    char limit_text[32];
+    for (size_t i = 0; i < s->layout->file_count; i++) {
+        uint64_t bytes = s->layout->files[i].bytes;
+        largest = bytes > largest ? bytes : largest;
+    }
+    if (largest <= space->max_file_bytes) {
+        return PAWL_OK;
+    }
+    text_bytes(largest_text, largest);
+    text_bytes(limit_text, space->max_file_bytes);
+    no_room(s, "the checkpoint's largest file is larger than files may be", err);
+    error_expected(err, "files of up to %s", largest_text);
+    error_found(err, "a limit of %s (ulimit -f, or that of %s at %s)", limit_text,
+                space->filesystem, space->mount_point);
+    error_next(err, "raise the limit (ulimit -f unlimited), or save to another filesystem");
+    return PAWL_ENOSPACE;
+}
+
+static pawl_status check_room(const save *s, pawl_error *err) {
+    store_space space;
+    TRY(store_space_of(s->run->store, &space, err));
+    if (space.read_only) {
+        error_set(err, PAWL_EPERMISSION, "the filesystem is mounted read-only");
+        error_path(err, "%s/%s", s->run->store->root, s->directory);
+        error_found(err, "%s at %s (%s)", space.filesystem, space.mount_point, space.mount_options);
+        error_next(err, "remount it read-write (mount -o remount,rw %s), or save elsewhere",
+                   space.mount_point);
+        return PAWL_EPERMISSION;
+    }
+    TRY(check_bytes(s, &space, s->layout->bytes + overhead_bytes(s), err));
+    uint64_t inodes = s->layout->file_count + 4; /* directory, index, manifest, hint */
+    if (space.free_inodes < inodes) {
+        no_room(s, "there are not enough inodes for the checkpoint's files", err);
+        error_expected(err, "%llu free inodes", (unsigned long long)inodes);
+        error_found(err, "%llu free on the filesystem at %s (%s)",
+                    (unsigned long long)space.free_inodes, space.mount_point, space.filesystem);
+        error_next(err, "remove files there, or save to another filesystem");
+        return PAWL_ENOSPACE;
+    }
+    return check_largest_file(s, &space, err);
+}
+
+/* ---- on the engine's thread ------------------------------------------------------------------------------------ */
+
+static void on_released(void *context) {
+    save *s = context;
+    state_snapshot_let_go(s->snapshot);
+}
+
+static pawl_status make_pin(save *s, pawl_error *err) {
+    char path[STORE_MAX_PATH];
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    if (!s->pin) {
+        return PAWL_OK;
+    }
+    snprintf(path, sizeof path, "%s/pinned", s->directory);
+    pawl_status status = store_open(s->run->store, path, STORE_CREATE, &file, err);
+    return status == PAWL_EBUSY ? PAWL_OK : status;
+}
+
+/* Leftovers of earlier attempts wait for this handle's first commit (I7). */
+static void sweep_once(save *s) {
+    pawl_run *run = s->run;
+    struct pawl_error story = ERROR_INIT;
+    CLEANUP(arena_free) arena memory = {0};
+    char **names;
+    size_t count;
+    if (store_names(run->store, "", RUN_MAX_NAMES, &memory, &names, &count, &story) != PAWL_OK) {
+        log_write(&run->log, PAWL_LOG_WARN, "%s", error_text(&story));
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int64_t step;
+        bool wanted = !run->swept || strcmp(names[i], s->directory) == 0;
+        if (wanted && name_step_parse(names[i], &step) &&
+            garbage_sweep_step(run, names[i], false, NULL, NULL, &story) != PAWL_OK) {
+            log_write(&run->log, PAWL_LOG_WARN, "%s", error_text(&story));
+        }
+    }
+    run->swept = true;
+}
+
+static pawl_status on_commit(void *context, const engine_file *files, pawl_error *err) {
+    save *s = context;
+    index_layout *entries;
+    TRY(make_pin(s, err));
+    TRY(index_layout_open(s->layout, &entries, err));
+    index_input input = {.entries = index_layout_source(entries),
+                         .files = files,
+                         .file_count = s->layout->file_count};
+    pawl_status status =
+        commit_publish(s->run, s->directory, s->tag, &s->manifest, &input, &s->published, err);
+    index_layout_close(entries);
+    if (status != PAWL_OK) {
+        return status;
+    }
+    commit_point_latest(s->run, s->step);
+    sweep_once(s);
+    retention_run(s->run, s->step);
+    return PAWL_OK;
+}
+
+static void on_done(void *context, pawl_status status, pawl_error *err) {
+    save *s = context;
+    char bytes[32];
+    if (status == PAWL_OK) {
+        log_write(&s->run->log, PAWL_LOG_INFO, "saved step %lld (%s)", (long long)s->step,
+                  text_bytes(bytes, s->layout->bytes));
+    } else {
+        if (!s->published) {
+            garbage_remove_attempt(s->run, s->directory, s->tag);
+        }
+        error_wrap(err, "save step %lld", (long long)s->step);
+        error_step(err, s->step);
+        run_say_safe(s->run, err);
+        log_write(&s->run->log, status == PAWL_ECANCELED ? PAWL_LOG_INFO : PAWL_LOG_ERROR, "%s",
+                  error_text(err));
+    }
+    save_free(s);
+}
+
+/* ---- on the trainer's thread --------------------------------------------------------------------------------------- */
+
+static pawl_status prepare(save *s, pawl_state *state, const pawl_save_options *options,
+                           pawl_error *err) {
+    TRY(state_snapshot_take(state, s->step, true, &s->snapshot, err));
+    plan_layout_options layout = {
+        .tag = s->tag, .rank = s->run->rank, .world_size = s->run->world_size};
+    TRY(plan_layout_make(s->snapshot, &layout, &s->layout, err));
+    TRY(fill_manifest(s, options, err));
+    TRY(check_room(s, err));
+    pawl_status status = store_make_dir(s->run->store, s->directory, err);
+    return status == PAWL_EBUSY ? PAWL_OK : status; /* saving a step a second time */
+}
+
+static pawl_status start(save **owned, pawl_state *state, const pawl_save_options *options,
+                         pawl_error *err) {
+    save *s = *owned;
+    TRY(prepare(s, state, options, err));
+    s->run->stats.files = s->layout->file_count;
+    engine_job job = {.layout = s->layout,
+                      .store = s->run->store,
+                      .directory = s->directory,
+                      .step = s->step,
+                      .context = s,
+                      .released = on_released,
+                      .commit = on_commit,
+                      .done = on_done};
+    pawl_status status = engine_begin(s->run->engine, &job, err);
+    if (status == PAWL_OK) {
+        *owned = NULL; /* on_done frees it */
+    }
+    return status;
+}
+
+/* S04: what to do while the previous save runs; *go_on is false when this one is skipped. */
+static pawl_status meet_previous(pawl_run *run, int64_t step, const pawl_save_options *options,
+                                 bool *go_on, pawl_error *err) {
+    *go_on = true;
+    run->stats.skipped = 0;
+    if (engine_busy(run->engine) && run->on_busy == PAWL_ON_BUSY_SKIP) {
+        run->stats.skipped = 1;
+        *go_on = false;
+        return PAWL_OK;
+    }
+    if (engine_busy(run->engine) && run->on_busy == PAWL_ON_BUSY_ERROR) {
+        error_set(err, PAWL_EBUSY, "save step %lld: the save of step %lld is still being written",
+                  (long long)step, (long long)run->stats.step);
+        run_error_path(run, err, "");
+        run_say_safe(run, err);
+        error_next(err, "call pawl_wait first, save less often, or choose PAWL_ON_BUSY_WAIT");
+        return PAWL_EBUSY;
+    }
+    return run->unseen ? run_wait(run, options->deadline_s, NULL, err) : PAWL_OK;
+}
+
+static pawl_status check_step(const pawl_run *run, int64_t step, pawl_error *err) {
+    if (step >= 0) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUSAGE, "save: a step is 0 or more, not %lld", (long long)step);
+    run_error_path(run, err, "");
+    return PAWL_EUSAGE;
+}
+
+pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,
+                     const pawl_save_options *options, pawl_error *err) {
+    bool go_on;
+    const platform *os = run->platform;
+    TRY(check_step(run, step, err));
+    uint64_t begun_ns = os->monotonic_ns(os->context);
+    TRY(meet_previous(run, step, options, &go_on, err));
+    if (!go_on) {
+        return PAWL_OK;
+    }
+    double waited_s = (double)(os->monotonic_ns(os->context) - begun_ns) / NANOSECONDS;
+    CLEANUP(save_free_pointer) save *s = mem_calloc(1, sizeof *s);
+    if (s == NULL) {
+        return error_nomem(err, sizeof *s);
+    }
+    s->run = run;
+    s->step = step;
+    s->pin = options->pin != 0;
+    name_step(s->directory, step);
+    snprintf(s->tag, sizeof s->tag, "%s-%llu", owner_attempt(run->owner),
+             (unsigned long long)++run->save_number);
+    run->stats = (pawl_save_stats){.step = step, .busy_wait_s = waited_s};
+    pawl_status status = start(&s, state, options, err);
+    if (status != PAWL_OK) {
+        garbage_remove_attempt(run, s->directory, s->tag);
+        error_wrap(err, "save step %lld", (long long)step);
+        error_step(err, step);
+        run_say_safe(run, err);
+        return status;
+    }
+    run->unseen = true;
+    run->last_save_step = step;
+    run->last_save_ns = begun_ns;
+    return PAWL_OK;
+}
+
+/* ---- the final save (S13) --------------------------------------------------------------------------------------------- */
+
+static pawl_status did_not_fit(pawl_run *run, int64_t step, double grace_s, pawl_error *err) {
+    uint64_t written;
+    uint64_t of;
+    char written_text[32];
+    char of_text[32];
+    char grace_text[32];
+    engine_progress(run->engine, &written, &of);
+    engine_cancel(run->engine);
+    error_set(err, PAWL_ETIMEOUT, "the final save of step %lld did not fit into the grace time",
+              (long long)step);
+    run_error_path(run, err, "");
+    error_step(err, step);
+    error_expected(err, "durable within %s", text_seconds(grace_text, grace_s));
+    error_found(err, "%s of %s written; the save was given up", text_bytes(written_text, written),
+                text_bytes(of_text, of));
+    run_say_safe(run, err);
+    error_next(err, "ask the scheduler for more grace time, or save more often");
+    return PAWL_ETIMEOUT;
+}
+
+pawl_status run_save_final(pawl_run *run, pawl_state *state, int64_t step,
+                           const pawl_save_options *options, double grace_s, pawl_error *err) {
+    const platform *os = run->platform;
+    uint64_t begun_ns = os->monotonic_ns(os->context);
+    pawl_save_options patient = *options;
+    patient.deadline_s = grace_s;
+    struct pawl_error earlier = ERROR_INIT;
+    if (run->unseen && run_wait(run, grace_s, NULL, &earlier) != PAWL_OK) {
+        if (engine_busy(run->engine)) {
+            return did_not_fit(run, step, grace_s, err);
+        }
+        log_write(&run->log, PAWL_LOG_WARN, "before the final save: %s", error_text(&earlier));
+    }
+    TRY(run_save(run, state, step, &patient, err));
+    double spent_s = (double)(os->monotonic_ns(os->context) - begun_ns) / NANOSECONDS;
+    double left_s = grace_s > spent_s ? grace_s - spent_s : -1;
+    pawl_status status = run_wait(run, left_s, NULL, err);
+    if (status == PAWL_ETIMEOUT && engine_busy(run->engine)) {
+        return did_not_fit(run, step, grace_s, err);
+    }
+    return status;
+}
