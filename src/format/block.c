@@ -20,8 +20,9 @@ pawl_status block_handle_decode(cursor *c, block_handle *out, pawl_error *err) {
 /* The block is wrong at byte `at` of it. */
 static pawl_status refuse(const block *b, size_t at, pawl_error *err, const char *what) {
     uint64_t position = b->offset + at;
-    error_set(err, PAWL_EDAMAGED, "the %s at byte %" PRIu64 " of the table is wrong at byte %" PRIu64 ": %s",
-              b->what, b->offset, position, what);
+    error_set(err, PAWL_EDAMAGED,
+              "the %s at byte %" PRIu64 " of the table is wrong at byte %" PRIu64 ": %s", b->what,
+              b->offset, position, what);
     error_range(err, b->offset, b->size + BLOCK_TRAILER_BYTES);
     return PAWL_EDAMAGED;
 }

@@ -63,9 +63,10 @@ pawl_status safetensors_encode(safetensors_tensor *tensors, size_t count,
                                const safetensors_pair *metadata, size_t metadata_count,
                                buffer *header, uint64_t *file_bytes, pawl_error *err)
     PAWL_MUST_CHECK;
-/* An upper bound of what one tensor adds to a header (for splitting). */
+/* An upper bound of what one tensor adds to a header by itself; record_metadata_cost has the rest. */
 uint64_t safetensors_tensor_cost(const char *name, int ndim);
-/* Accepts what the reference parser accepts, minus duplicate keys. */
+/* Accepts what the reference parser accepts, minus duplicate keys, NUL in names, and entries that are
+ * not objects. */
 pawl_status safetensors_decode(const byte_source *file, safetensors_header *out,
                                pawl_error *err) PAWL_MUST_CHECK;
 void safetensors_header_free(safetensors_header *header);
@@ -106,7 +107,7 @@ bool table_valid(const table_cursor *c);
 void table_item(const table_cursor *c, const uint8_t **key, size_t *key_bytes,
                 const uint8_t **value, size_t *value_bytes);
 
-/* ---- records of the index: record.c ---------------------------------------------------------------------
+/* ---- records: record.c, record_metadata.c ----------------------------------------------------------------
  * Keys:  'c' u32be(file) u32be(record)  checksums of FORMAT_BLOCKS_PER_RECORD blocks of a data file
  *        'e' name                       one entry with its pieces
  */
@@ -143,11 +144,20 @@ pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint
 /* Key of the record that holds the checksum of block `block` of file `file`. */
 void record_checksum_key(uint8_t key[9], uint32_t file, uint64_t block);
 
-/* What a data file says of itself in __metadata__ (key "pawl"), so that an index can be rebuilt. */
+/* What a data file says of itself in __metadata__, so that an index can be rebuilt. Keys are the names of
+ * the entries: a file has at most one piece of each. */
+#define RECORD_METADATA_KEY "pawl"
 pawl_status record_metadata_encode(const record_entry *entries, const uint32_t *piece_of_entry,
                                    size_t count, int64_t step, int rank, int world_size,
                                    buffer *json, pawl_error *err) PAWL_MUST_CHECK;
-/* From a decoded header: one record_entry with one piece for each tensor of the file. */
+/* The DCP_SHARDING_INFO of a file: {"name":{"saved_offsets":[...]},...} for all its entries. Wanted only
+ * when some piece is not whole. */
+pawl_status record_sharding_info_encode(const record_entry *entries, const uint32_t *piece_of_entry,
+                                        size_t count, buffer *json, pawl_error *err) PAWL_MUST_CHECK;
+/* An upper bound of what one entry adds to a header by these two (for splitting). */
+uint64_t record_metadata_cost(const record_entry *entry);
+/* From a decoded header: one record_entry with one piece for each tensor of the file, ascending by name.
+ * Values are not filled: their bytes are in the data. */
 pawl_status record_metadata_decode(const safetensors_header *header, uint32_t file, arena *memory,
                                    record_entry **entries, size_t *count, int64_t *step, int *rank,
                                    int *world_size, pawl_error *err) PAWL_MUST_CHECK;

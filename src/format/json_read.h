@@ -41,13 +41,13 @@ pawl_status json_u64(json_reader *r, uint64_t *out, pawl_error *err) PAWL_MUST_C
 pawl_status json_i64(json_reader *r, int64_t *out, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status json_bool(json_reader *r, bool *out, pawl_error *err) PAWL_MUST_CHECK;
 /* Any value, checked and passed over; its text, unless NULL, is [*text, *text + *n). */
-pawl_status json_skip(json_reader *r, const uint8_t **text, size_t *n,
-                      pawl_error *err) PAWL_MUST_CHECK;
+pawl_status json_skip(json_reader *r, const uint8_t **text, size_t *n, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* Nothing but white space is left. */
 pawl_status json_end(json_reader *r, pawl_error *err) PAWL_MUST_CHECK;
 
 /* Is the text one JSON value? PAWL_EDAMAGED with the position otherwise. */
-pawl_status json_check(const void *text, size_t n, const char *what,
-                       pawl_error *err) PAWL_MUST_CHECK;
+pawl_status json_check(const void *text, size_t n, const char *what, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 #endif

@@ -83,7 +83,8 @@ static pawl_status lay_out(safetensors_tensor *tensors, size_t count, uint64_t *
 
 /* Spaces up to a multiple of FORMAT_DATA_ALIGNMENT, then the length in front. */
 static pawl_status pad_header(buffer *header, pawl_error *err) {
-    static const char spaces[64] = "                                                               ";
+    static const char spaces[64] =
+        "                                                               ";
     while (header->size % FORMAT_DATA_ALIGNMENT != 0) {
         size_t missing = FORMAT_DATA_ALIGNMENT - header->size % FORMAT_DATA_ALIGNMENT;
         TRY(buffer_append(header, spaces, missing < 63 ? missing : 63, err));
@@ -215,9 +216,8 @@ static pawl_status decode_shape(decoder *d, safetensors_tensor *tensor, pawl_err
         }
         uint64_t position = json_position(&d->json);
         if (tensor->ndim == PAWL_MAX_NDIM) {
-            error_set(err, PAWL_ELIMIT,
-                      "the tensor has more than %d dimensions, at byte %" PRIu64, PAWL_MAX_NDIM,
-                      position);
+            error_set(err, PAWL_ELIMIT, "the tensor has more than %d dimensions, at byte %" PRIu64,
+                      PAWL_MAX_NDIM, position);
             error_entry(err, tensor->name);
             return PAWL_ELIMIT;
         }
@@ -258,7 +258,8 @@ static pawl_status decode_offsets(decoder *d, safetensors_tensor *tensor, pawl_e
         return refuse(tensor->name, position, err, "data_offsets has fewer than two numbers");
     }
     if (offsets[1] < offsets[0]) {
-        pawl_status status = refuse(tensor->name, position, err, "data_offsets end before they begin");
+        pawl_status status =
+            refuse(tensor->name, position, err, "data_offsets end before they begin");
         error_found(err, "[%" PRIu64 ", %" PRIu64 "]", offsets[0], offsets[1]);
         return status;
     }
@@ -379,8 +380,8 @@ static pawl_status check_duplicates(decoder *d, pawl_error *err) {
 }
 
 /* Bytes that dtype and shape ask for. */
-static pawl_status wanted_bytes(const safetensors_tensor *tensor, uint64_t position, uint64_t *bytes,
-                                pawl_error *err) {
+static pawl_status wanted_bytes(const safetensors_tensor *tensor, uint64_t position,
+                                uint64_t *bytes, pawl_error *err) {
     uint64_t bits = 1;
     for (int i = 0; i < tensor->ndim; i++) {
         if (multiply_overflows(bits, (uint64_t)tensor->shape[i], &bits)) {
@@ -418,7 +419,8 @@ static pawl_status check_tensors(const decoder *d, uint64_t *end, pawl_error *er
             char shape[256];
             pawl_status status =
                 refuse(tensor->name, position, err, "dtype and shape do not fit data_offsets");
-            error_expected(err, "%" PRIu64 " bytes for %s %s", bytes, pawl_dtype_name(tensor->dtype),
+            error_expected(err, "%" PRIu64 " bytes for %s %s", bytes,
+                           pawl_dtype_name(tensor->dtype),
                            shape_text(shape, sizeof shape, tensor->ndim, tensor->shape));
             error_found(err, "%" PRIu64 " bytes", tensor->bytes);
             return status;
@@ -469,7 +471,8 @@ static pawl_status read_length(const byte_source *file, uint64_t *n, pawl_error 
         return PAWL_ELIMIT;
     }
     if (*n > file->size - LENGTH_BYTES) {
-        error_set(err, PAWL_EDAMAGED, "the header length at byte 0 passes the end of the data file");
+        error_set(err, PAWL_EDAMAGED,
+                  "the header length at byte 0 passes the end of the data file");
         error_expected(err, "at most %" PRIu64 " bytes", file->size - LENGTH_BYTES);
         error_found(err, "%" PRIu64 " bytes", *n);
         error_range(err, 0, LENGTH_BYTES);

@@ -29,7 +29,8 @@ struct table_cursor {
 
 static pawl_status footer_error(uint64_t table_bytes, pawl_error *err, const char *what) {
     uint64_t begin = table_bytes < TABLE_FOOTER_BYTES ? 0 : table_bytes - TABLE_FOOTER_BYTES;
-    error_set(err, PAWL_EDAMAGED, "the table's footer at byte %" PRIu64 " is wrong: %s", begin, what);
+    error_set(err, PAWL_EDAMAGED, "the table's footer at byte %" PRIu64 " is wrong: %s", begin,
+              what);
     error_range(err, begin, table_bytes - begin);
     return PAWL_EDAMAGED;
 }
@@ -50,12 +51,14 @@ static pawl_status check_footer_crc(const uint8_t *footer, uint32_t expected, ui
 static pawl_status parse_footer(const uint8_t *footer, uint64_t table_bytes, block_handle *meta,
                                 block_handle *index, pawl_error *err) {
     uint64_t magic = 0;
-    cursor c = cursor_of(footer, TABLE_FOOTER_BYTES, table_bytes - TABLE_FOOTER_BYTES, "table's footer");
+    cursor c =
+        cursor_of(footer, TABLE_FOOTER_BYTES, table_bytes - TABLE_FOOTER_BYTES, "table's footer");
     c.at = HANDLES_BYTES;
     TRY(cursor_u64le(&c, &magic, err));
     if (magic != TABLE_MAGIC) {
         pawl_status status = footer_error(table_bytes, err, "this is no sorted table");
-        error_expected(err, "the magic number %016" PRIx64 " in the last 8 bytes", (uint64_t)TABLE_MAGIC);
+        error_expected(err, "the magic number %016" PRIx64 " in the last 8 bytes",
+                       (uint64_t)TABLE_MAGIC);
         error_found(err, "%016" PRIx64, magic);
         return status;
     }
@@ -111,7 +114,8 @@ static pawl_status check_index(const block *index, uint64_t limit, pawl_error *e
         TRY(entry_handle(&at, &handle, err));
         if (handle.offset < end || handle.offset > limit || handle.bytes > limit - handle.offset ||
             limit - handle.offset - handle.bytes < BLOCK_TRAILER_BYTES) {
-            error_set(err, PAWL_EDAMAGED, "the table's index names a data block that is out of place");
+            error_set(err, PAWL_EDAMAGED,
+                      "the table's index names a data block that is out of place");
             error_expected(err, "a block between bytes %" PRIu64 " and %" PRIu64, end, limit);
             error_found(err, "%" PRIu64 " bytes from byte %" PRIu64 " on", handle.bytes,
                         handle.offset);
@@ -193,8 +197,8 @@ static pawl_status load_data(table_cursor *c, pawl_error *err) {
 
 /* The index's key of a block is not less than the block's last. */
 static pawl_status check_against_index(const table_cursor *c, pawl_error *err) {
-    if (!c->at.valid || key_compare(c->at.key.data, c->at.key.size, c->index.key.data,
-                                    c->index.key.size) <= 0) {
+    if (!c->at.valid ||
+        key_compare(c->at.key.data, c->at.key.size, c->index.key.data, c->index.key.size) <= 0) {
         return PAWL_OK;
     }
     error_set(err, PAWL_EDAMAGED,

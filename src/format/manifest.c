@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * manifest: the commit record, both ways. JSON for people, written in one fixed order; its last line but
+ * one is the checksum of every byte before that line:
+ *
+ *   ...
+ *     "crc32c": "xxxxxxxx"
+ *   }
+ */
+#include "format/format.h"
+#include "format/json_read.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAIL_BEFORE    "  \"crc32c\": \""
+#define TAIL_AFTER     "\"\n}\n"
+#define CRC_CHARS      8u
+#define TAIL_BYTES     (sizeof TAIL_BEFORE - 1 + CRC_CHARS + sizeof TAIL_AFTER - 1)
+#define FORMAT_MEMBER  "pawl checkpoint"
+#define MAX_TEXT_BYTES 4096u
+
+/* ---- encode ---------------------------------------------------------------------------------- */
+
+/* `  "key": "text",` or null. */
+static pawl_status put_text(buffer *out, const char *key, const char *text, pawl_error *err) {
+    TRY(buffer_printf(out, err, "  \"%s\": ", key));
+    if (text == NULL) {
+        return buffer_append(out, "null,\n", 6, err);
+    }
+    TRY(buffer_json_string(out, text, strlen(text), err));
+    return buffer_append(out, ",\n", 2, err);
+}
+
+static pawl_status put_files(const manifest *m, buffer *out, pawl_error *err) {
+    TRY(buffer_printf(out, err, "  \"files\": ["));
+    for (size_t i = 0; i < m->file_count; i++) {
+        const manifest_file *file = &m->files[i];
+        TRY(buffer_printf(out, err, i > 0 ? ",\n    {\"name\": " : "\n    {\"name\": "));
+        TRY(buffer_json_string(out, file->name, strlen(file->name), err));
+        TRY(buffer_printf(out, err, ", \"bytes\": %" PRIu64 ", \"rank\": %d}", file->bytes,
+                          file->rank));
+    }
+    return buffer_printf(out, err, m->file_count > 0 ? "\n  ],\n" : "],\n");
+}
+
+static pawl_status put_index(const manifest *m, buffer *out, pawl_error *err) {
+    TRY(buffer_printf(out, err, "  \"index\": {\"name\": "));
+    TRY(buffer_json_string(out, m->index_name, strlen(m->index_name), err));
+    return buffer_printf(out, err,
+                         ", \"bytes\": %" PRIu64 ", \"crc32c\": \"%08" PRIx32
+                         "\", \"footer_crc32c\": \"%08" PRIx32 "\"},\n",
+                         m->index.bytes, m->index.crc32c, m->index.footer_crc32c);
+}
+
+static pawl_status put_values(buffer *out, const char *key, const manifest_value *values,
+                              size_t count, pawl_error *err) {
+    TRY(buffer_printf(out, err, "  \"%s\": {", key));
+    for (size_t i = 0; i < count; i++) {
+        TRY(json_check(values[i].json, strlen(values[i].json), "value", err));
+        TRY(buffer_printf(out, err, i > 0 ? ",\n    " : "\n    "));
+        TRY(buffer_json_string(out, values[i].name, strlen(values[i].name), err));
+        TRY(buffer_printf(out, err, ": %s", values[i].json));
+    }
+    return buffer_printf(out, err, count > 0 ? "\n  },\n" : "},\n");
+}
+
+static pawl_status put_signature(const manifest *m, buffer *out, pawl_error *err) {
+    const char *json = m->batch_signature != NULL ? m->batch_signature : "null";
+    TRY(json_check(json, strlen(json), "batch signature", err));
+    return buffer_printf(out, err, "  \"batch_signature\": %s,\n", json);
+}
+
+static pawl_status put_body(const manifest *m, buffer *out, pawl_error *err) {
+    TRY(buffer_printf(out, err, "{\n  \"format\": \"" FORMAT_MEMBER "\",\n"));
+    TRY(buffer_printf(out, err, "  \"format_version\": %d,\n", FORMAT_VERSION));
+    TRY(buffer_printf(out, err, "  \"step\": %" PRId64 ",\n", m->step));
+    TRY(buffer_printf(out, err, "  \"unix_time_ns\": %" PRId64 ",\n", m->unix_time_ns));
+    TRY(buffer_printf(out, err, "  \"world_size\": %d,\n", m->world_size));
+    TRY(put_text(out, "attempt", m->attempt, err));
+    TRY(put_text(out, "framework", m->framework, err));
+    TRY(put_text(out, "writer", m->writer, err));
+    TRY(buffer_printf(out, err, "  \"entries\": %" PRIu64 ",\n", m->entries));
+    TRY(put_files(m, out, err));
+    TRY(put_index(m, out, err));
+    TRY(put_values(out, "hyperparameters", m->hyperparameters, m->hyperparameter_count, err));
+    TRY(put_values(out, "metrics", m->metrics, m->metric_count, err));
+    return put_signature(m, out, err);
+}
+
+pawl_status manifest_encode(const manifest *m, buffer *out, pawl_error *err) {
+    out->size = 0;
+    pawl_status status = put_body(m, out, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "cannot write the manifest");
+        return status;
+    }
+    uint32_t crc = crc32c(0, out->data, out->size);
+    TRY(buffer_printf(out, err, TAIL_BEFORE "%08" PRIx32 TAIL_AFTER, crc));
+    if (out->size > FORMAT_MAX_MANIFEST || m->file_count > FORMAT_MAX_FILES) {
+        error_set(err, PAWL_ELIMIT, "the manifest is too large");
+        error_expected(err, "at most %u bytes and %u files", FORMAT_MAX_MANIFEST, FORMAT_MAX_FILES);
+        error_found(err, "%zu bytes and %zu files", out->size, m->file_count);
+        return PAWL_ELIMIT;
+    }
+    return PAWL_OK;
+}
+
+/* ---- decode: version and checksum, before anything is believed -------------------------------- */
+
+static bool parse_hex(const uint8_t *text, uint32_t *out) {
+    *out = 0;
+    for (unsigned i = 0; i < CRC_CHARS; i++) {
+        uint8_t c = text[i];
+        if (c >= '0' && c <= '9') {
+            *out = *out << 4 | (uint32_t)(c - '0');
+        } else if (c >= 'a' && c <= 'f') {
+            *out = *out << 4 | (uint32_t)(c - 'a' + 10);
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The checksum line and the closing brace, exactly as they are written. */
+static bool parse_tail(const uint8_t *text, size_t n, uint32_t *stored) {
+    if (n < TAIL_BYTES) {
+        return false;
+    }
+    const uint8_t *tail = text + n - TAIL_BYTES;
+    const uint8_t *digits = tail + sizeof TAIL_BEFORE - 1;
+    return memcmp(tail, TAIL_BEFORE, sizeof TAIL_BEFORE - 1) == 0 && parse_hex(digits, stored) &&
+           memcmp(digits + CRC_CHARS, TAIL_AFTER, sizeof TAIL_AFTER - 1) == 0;
+}
+
+/* Where the format version stands and what it says, as far as that can be read. */
+typedef struct version_field {
+    bool readable;
+    uint64_t number;
+    size_t begin, end;
+} version_field;
+
+static pawl_status find_version(json_reader *json, version_field *out, pawl_error *err) {
+    CLEANUP(buffer_free) buffer key = {.data = NULL};
+    TRY(json_enter(json, '{', err));
+    for (;;) {
+        bool more = false;
+        TRY(json_member(json, &key, &more, err));
+        if (!more) {
+            return PAWL_OK;
+        }
+        if (strcmp((const char *)key.data, "format_version") == 0) {
+            out->begin = (size_t)json_position(json);
+            TRY(json_u64(json, &out->number, err));
+            out->end = json->c.at;
+            out->readable = true;
+            return PAWL_OK;
+        }
+        TRY(json_skip(json, NULL, NULL, err));
+    }
+}
+
+/* Would the checksum fit if the version were ours? Then it is the version that is damaged. */
+static bool only_version_damaged(const uint8_t *text, size_t body, const version_field *version,
+                                 uint32_t stored) {
+    char ours[16];
+    int n = snprintf(ours, sizeof ours, "%d", FORMAT_VERSION);
+    uint32_t crc = crc32c(0, text, version->begin);
+    crc = crc32c(crc, ours, (size_t)n);
+    return crc32c(crc, text + version->end, body - version->end) == stored;
+}
+
+static pawl_status newer_version(const version_field *version, pawl_error *err) {
+    error_set(err, PAWL_EUNSUPPORTED, "the checkpoint was written by a newer version of pawl");
+    error_expected(err, "format version %d, which this pawl (" PAWL_VERSION ") knows",
+                   FORMAT_VERSION);
+    error_found(err, "format version %" PRIu64, version->number);
+    error_safe(err, "nothing was read or changed");
+    error_next(err, "read it with the pawl that wrote it, or a newer one: upgrade pawl");
+    return PAWL_EUNSUPPORTED;
+}
+
+static pawl_status damaged_version(const version_field *version, pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "the manifest's version field at byte %zu is damaged",
+              version->begin);
+    error_range(err, version->begin, version->end - version->begin);
+    error_expected(err, "format version %d", FORMAT_VERSION);
+    if (version->readable) {
+        error_found(err, "format version %" PRIu64, version->number);
+    } else {
+        error_found(err, "no format version that can be read");
+    }
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status bad_checksum(bool has_tail, uint32_t stored, uint32_t computed, size_t n,
+                                pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "the manifest is damaged: its checksum does not match");
+    error_range(err, 0, n);
+    if (has_tail) {
+        error_expected(err, "CRC32C %08" PRIx32 ", as its last line but one says", stored);
+        error_found(err, "CRC32C %08" PRIx32, computed);
+    } else {
+        error_expected(err, "a last line but one of the form \"crc32c\": \"xxxxxxxx\"");
+        error_found(err, "something else; the file may be cut off");
+    }
+    return PAWL_EDAMAGED;
+}
+
+/* *body is where the checksum line begins. */
+static pawl_status check_text(const uint8_t *text, size_t n, size_t *body, pawl_error *err) {
+    uint32_t stored = 0;
+    version_field version = {.readable = false};
+    pawl_error ignored = ERROR_INIT;
+    json_reader json = json_reader_of(text, n, 0, "manifest");
+    (void)(find_version(&json, &version, &ignored) == PAWL_OK);
+    bool has_tail = parse_tail(text, n, &stored);
+    *body = has_tail ? n - TAIL_BYTES : n;
+    uint32_t computed = crc32c(0, text, *body);
+    bool intact = has_tail && computed == stored;
+    if (version.readable && version.number > FORMAT_VERSION) {
+        bool damaged = has_tail && !intact && version.end <= *body &&
+                       only_version_damaged(text, *body, &version, stored);
+        return damaged ? damaged_version(&version, err) : newer_version(&version, err);
+    }
+    if (!intact && has_tail && version.readable && version.end <= *body &&
+        only_version_damaged(text, *body, &version, stored)) {
+        return damaged_version(&version, err);
+    }
+    if (!intact) {
+        return bad_checksum(has_tail, stored, computed, n, err);
+    }
+    return version.readable && version.number == FORMAT_VERSION ? PAWL_OK
+                                                                : damaged_version(&version, err);
+}
+
+/* ---- decode: members ------------------------------------------------------------------------- */
+
+typedef struct decoder {
+    json_reader json;
+    manifest *out;
+    buffer key, text;
+    size_t file_capacity, hyperparameter_capacity, metric_capacity;
+    manifest_file *files;
+    manifest_value *hyperparameters, *metrics;
+    unsigned seen;
+} decoder;
+
+static void decoder_free(decoder *d) {
+    buffer_free(&d->key);
+    buffer_free(&d->text);
+    mem_free(d->files);
+    mem_free(d->hyperparameters);
+    mem_free(d->metrics);
+}
+
+static pawl_status refuse(decoder *d, pawl_error *err, const char *what) {
+    uint64_t position = json_position(&d->json);
+    error_set(err, PAWL_EDAMAGED, "the manifest is wrong before byte %" PRIu64 ": %s", position,
+              what);
+    error_range(err, position, 1);
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status keep(decoder *d, const void *text, size_t n, const char **out, pawl_error *err) {
+    char *copy = arena_alloc(&d->out->memory, n + 1);
+    if (copy == NULL) {
+        return error_nomem(err, n + 1);
+    }
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+    *out = copy;
+    return PAWL_OK;
+}
+
+static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
+    TRY(json_string(&d->json, &d->text, err));
+    if (d->text.size > MAX_TEXT_BYTES) {
+        return refuse(d, err, "a text is too long");
+    }
+    return keep(d, d->text.data, d->text.size, out, err);
+}
+
+static pawl_status get_text_or_null(decoder *d, const char **out, pawl_error *err) {
+    if (json_peek(&d->json) == 'n') {
+        *out = NULL;
+        return json_skip(&d->json, NULL, NULL, err);
+    }
+    return get_text(d, out, err);
+}
+
+static pawl_status get_int(decoder *d, int *out, pawl_error *err) {
+    int64_t number = 0;
+    TRY(json_i64(&d->json, &number, err));
+    if (number < 0 || number > INT32_MAX) {
+        return refuse(d, err, "a number is out of range");
+    }
+    *out = (int)number;
+    return PAWL_OK;
+}
+
+static pawl_status get_size(decoder *d, uint64_t *out, pawl_error *err) {
+    TRY(json_u64(&d->json, out, err));
+    return *out <= INT64_MAX ? PAWL_OK : refuse(d, err, "a size is too large");
+}
+
+static pawl_status get_crc(decoder *d, uint32_t *out, pawl_error *err) {
+    TRY(json_string(&d->json, &d->text, err));
+    return d->text.size == CRC_CHARS && parse_hex(d->text.data, out)
+               ? PAWL_OK
+               : refuse(d, err, "a checksum is not 8 hexadecimal digits");
+}
+
+/* Member by member of an object; `member` reads the value of d->key and says which one it was. */
+static pawl_status each_member(decoder *d, unsigned wanted,
+                               pawl_status (*member)(decoder *, void *, unsigned *, pawl_error *),
+                               void *context, pawl_error *err) {
+    unsigned seen = 0;
+    TRY(json_enter(&d->json, '{', err));
+    for (;;) {
+        bool more = false;
+        unsigned bit = 0;
+        TRY(json_member(&d->json, &d->key, &more, err));
+        if (!more) {
+            break;
+        }
+        TRY(member(d, context, &bit, err));
+        if ((seen & bit) != 0) {
+            return refuse(d, err, "a member is there twice");
+        }
+        seen |= bit;
+    }
+    return (seen & wanted) == wanted ? PAWL_OK : refuse(d, err, "a member is missing");
+}
+
+static bool key_is(const decoder *d, const char *key) {
+    return strcmp((const char *)d->key.data, key) == 0;
+}
+
+static pawl_status file_member(decoder *d, void *context, unsigned *bit, pawl_error *err) {
+    manifest_file *file = context;
+    if (key_is(d, "name")) {
+        *bit = 1;
+        return get_text(d, &file->name, err);
+    }
+    if (key_is(d, "bytes")) {
+        *bit = 2;
+        return get_size(d, &file->bytes, err);
+    }
+    if (key_is(d, "rank")) {
+        *bit = 4;
+        return get_int(d, &file->rank, err);
+    }
+    return json_skip(&d->json, NULL, NULL, err);
+}
+
+static pawl_status decode_files(decoder *d, pawl_error *err) {
+    TRY(json_enter(&d->json, '[', err));
+    for (;;) {
+        bool more = false;
+        TRY(json_element(&d->json, &more, err));
+        if (!more) {
+            return PAWL_OK;
+        }
+        if (d->out->file_count == FORMAT_MAX_FILES) {
+            return error_set(err, PAWL_ELIMIT, "the manifest lists more than %u files",
+                             FORMAT_MAX_FILES);
+        }
+        TRY(vec_reserve(&d->files, &d->file_capacity, d->out->file_count + 1, sizeof *d->files,
+                        err));
+        manifest_file *file = &d->files[d->out->file_count];
+        *file = (manifest_file){.name = NULL};
+        TRY(each_member(d, 7, file_member, file, err));
+        char tag[FORMAT_TAG_CHARS];
+        if (name_classify(file->name, tag) != NAME_KIND_DATA) {
+            return refuse(d, err, "it lists a file that is not named as a data file");
+        }
+        d->out->file_count++;
+    }
+}
+
+static pawl_status index_member(decoder *d, void *context, unsigned *bit, pawl_error *err) {
+    manifest *m = context;
+    if (key_is(d, "name")) {
+        *bit = 1;
+        return get_text(d, &m->index_name, err);
+    }
+    if (key_is(d, "bytes")) {
+        *bit = 2;
+        return get_size(d, &m->index.bytes, err);
+    }
+    if (key_is(d, "crc32c")) {
+        *bit = 4;
+        return get_crc(d, &m->index.crc32c, err);
+    }
+    if (key_is(d, "footer_crc32c")) {
+        *bit = 8;
+        return get_crc(d, &m->index.footer_crc32c, err);
+    }
+    return json_skip(&d->json, NULL, NULL, err);
+}
+
+static pawl_status decode_index(decoder *d, pawl_error *err) {
+    char tag[FORMAT_TAG_CHARS];
+    TRY(each_member(d, 15, index_member, d->out, err));
+    return name_classify(d->out->index_name, tag) == NAME_KIND_INDEX
+               ? PAWL_OK
+               : refuse(d, err, "it names an index that is not named as one");
+}
+
+/* Names with JSON of any kind, kept as text. */
+static pawl_status decode_values(decoder *d, manifest_value **values, size_t *capacity,
+                                 size_t *count, pawl_error *err) {
+    TRY(json_enter(&d->json, '{', err));
+    for (;;) {
+        bool more = false;
+        const uint8_t *text;
+        size_t n = 0;
+        TRY(json_member(&d->json, &d->key, &more, err));
+        if (!more) {
+            return PAWL_OK;
+        }
+        TRY(vec_reserve(values, capacity, *count + 1, sizeof **values, err));
+        manifest_value *value = &(*values)[*count];
+        TRY(keep(d, d->key.data, d->key.size, &value->name, err));
+        TRY(json_skip(&d->json, &text, &n, err));
+        TRY(keep(d, text, n, &value->json, err));
+        ++*count;
+    }
+}
+
+static pawl_status decode_signature(decoder *d, pawl_error *err) {
+    const uint8_t *text;
+    size_t n = 0;
+    bool none = json_peek(&d->json) == 'n';
+    TRY(json_skip(&d->json, &text, &n, err));
+    return none ? PAWL_OK : keep(d, text, n, &d->out->batch_signature, err);
+}
+
+/* ---- decode: the whole ----------------------------------------------------------------------- */
+
+static pawl_status member_version(decoder *d, pawl_error *err) {
+    return get_int(d, &d->out->version, err);
+}
+static pawl_status member_step(decoder *d, pawl_error *err) {
+    TRY(json_i64(&d->json, &d->out->step, err));
+    return d->out->step >= 0 ? PAWL_OK : refuse(d, err, "the step is negative");
+}
+static pawl_status member_time(decoder *d, pawl_error *err) {
+    return json_i64(&d->json, &d->out->unix_time_ns, err);
+}
+static pawl_status member_world_size(decoder *d, pawl_error *err) {
+    TRY(get_int(d, &d->out->world_size, err));
+    return d->out->world_size >= 1 ? PAWL_OK : refuse(d, err, "the world size is zero");
+}
+static pawl_status member_attempt(decoder *d, pawl_error *err) {
+    return get_text(d, &d->out->attempt, err);
+}
+static pawl_status member_framework(decoder *d, pawl_error *err) {
+    return get_text_or_null(d, &d->out->framework, err);
+}
+static pawl_status member_writer(decoder *d, pawl_error *err) {
+    return get_text_or_null(d, &d->out->writer, err);
+}
+static pawl_status member_entries(decoder *d, pawl_error *err) {
+    return get_size(d, &d->out->entries, err);
+}
+static pawl_status member_hyperparameters(decoder *d, pawl_error *err) {
+    return decode_values(d, &d->hyperparameters, &d->hyperparameter_capacity,
+                         &d->out->hyperparameter_count, err);
+}
+static pawl_status member_metrics(decoder *d, pawl_error *err) {
+    return decode_values(d, &d->metrics, &d->metric_capacity, &d->out->metric_count, err);
+}
+
+static const struct member {
+    const char *key;
+    pawl_status (*decode)(decoder *d, pawl_error *err);
+} members[] = {
+    {"format_version", member_version},
+    {"step", member_step},
+    {"unix_time_ns", member_time},
+    {"world_size", member_world_size},
+    {"attempt", member_attempt},
+    {"framework", member_framework},
+    {"writer", member_writer},
+    {"entries", member_entries},
+    {"files", decode_files},
+    {"index", decode_index},
+    {"hyperparameters", member_hyperparameters},
+    {"metrics", member_metrics},
+    {"batch_signature", decode_signature},
+};
+
+static pawl_status top_member(decoder *d, void *context, unsigned *bit, pawl_error *err) {
+    (void)context;
+    for (unsigned i = 0; i < ARRAY_LENGTH(members); i++) {
+        if (key_is(d, members[i].key)) {
+            *bit = 1u << i;
+            /* Told before the value is read, which may change d->key and append to lists. */
+            if ((d->seen & *bit) != 0) {
+                return refuse(d, err, "a member is there twice");
+            }
+            d->seen |= *bit;
+            return members[i].decode(d, err);
+        }
+    }
+    return json_skip(&d->json, NULL, NULL, err);
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Every file once, of a rank that there is. */
+static pawl_status check_files(const decoder *d, pawl_error *err) {
+    size_t count = d->out->file_count;
+    AUTOFREE const char **names = mem_calloc(count, sizeof *names);
+    if (names == NULL) {
+        return error_nomem(err, count * sizeof *names);
+    }
+    for (size_t i = 0; i < count; i++) {
+        names[i] = d->files[i].name;
+        if (d->files[i].rank >= d->out->world_size) {
+            error_set(err, PAWL_EDAMAGED, "the manifest lists a file of a rank that there is not");
+            error_expected(err, "a rank below %d", d->out->world_size);
+            error_found(err, "%s of rank %d", d->files[i].name, d->files[i].rank);
+            return PAWL_EDAMAGED;
+        }
+    }
+    if (count > 1) {
+        qsort(names, count, sizeof *names, by_name);
+    }
+    for (size_t i = 1; i < count; i++) {
+        if (strcmp(names[i - 1], names[i]) == 0) {
+            return error_set(err, PAWL_EDAMAGED, "the manifest lists %s twice", names[i]);
+        }
+    }
+    return PAWL_OK;
+}
+
+static pawl_status keep_array(decoder *d, const void *items, size_t bytes, void *out_pointer,
+                              pawl_error *err) {
+    void *copy = arena_alloc(&d->out->memory, bytes);
+    if (copy == NULL) {
+        return error_nomem(err, bytes);
+    }
+    if (bytes > 0) {
+        memcpy(copy, items, bytes);
+    }
+    memcpy(out_pointer, &copy, sizeof copy);
+    return PAWL_OK;
+}
+
+static pawl_status keep_arrays(decoder *d, pawl_error *err) {
+    manifest *m = d->out;
+    TRY(keep_array(d, d->files, m->file_count * sizeof *m->files, &m->files, err));
+    TRY(keep_array(d, d->hyperparameters, m->hyperparameter_count * sizeof *m->hyperparameters,
+                   &m->hyperparameters, err));
+    return keep_array(d, d->metrics, m->metric_count * sizeof *m->metrics, &m->metrics, err);
+}
+
+static pawl_status decode(const void *text, size_t n, manifest *out, pawl_error *err) {
+    size_t body = 0;
+    if (n > FORMAT_MAX_MANIFEST) {
+        error_set(err, PAWL_ELIMIT, "the manifest is too large");
+        error_expected(err, "at most %u bytes", FORMAT_MAX_MANIFEST);
+        error_found(err, "%zu bytes", n);
+        return PAWL_ELIMIT;
+    }
+    TRY(check_text(text, n, &body, err));
+    CLEANUP(decoder_free)
+    decoder d = {.json = json_reader_of(text, n, 0, "manifest"), .out = out};
+    TRY(each_member(&d, (1u << ARRAY_LENGTH(members)) - 1, top_member, NULL, err));
+    TRY(json_end(&d.json, err));
+    TRY(check_files(&d, err));
+    return keep_arrays(&d, err);
+}
+
+pawl_status manifest_decode(const void *text, size_t n, manifest *out, pawl_error *err) {
+    *out = (manifest){.version = 0};
+    pawl_status status = decode(text, n, out, err);
+    if (status != PAWL_OK) {
+        manifest_free(out);
+    }
+    return status;
+}
+
+void manifest_free(manifest *m) {
+    arena_free(&m->memory);
+    *m = (manifest){.version = 0};
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * record: the records of the index, both ways. The value of an entry's record:
+ *
+ *   u8 version | u8 kind | u8 role | u8 flags
+ *   slots:   varint n | n bytes: the variable | varint n | n bytes: the slot
+ *   tensors: u8 dtype | u8 ndim | varint shape[ndim]
+ *   flag VALUE: varint n | n bytes
+ *   varint piece_count | pieces
+ *
+ * and a piece:
+ *
+ *   varint file * 2 + whole | varint rank | varint offset
+ *   tensors, unless whole: varint box_offset[ndim] | varint box_extent[ndim]
+ *   values: varint bytes
+ */
+#include "format/format.h"
+#include "format/record_check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define RECORD_VERSION  1u
+#define FLAG_PER_RANK   1u
+#define FLAG_REPLICATED 2u
+#define FLAG_VALUE      4u
+#define FLAGS_KNOWN     7u
+#define MIN_PIECE_BYTES 3u
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+pawl_status record_entry_key(buffer *key, const char *name, pawl_error *err) {
+    key->size = 0;
+    TRY(buffer_append(key, "e", 1, err));
+    return buffer_append(key, name, strlen(name), err);
+}
+
+static void put_u32be(uint8_t *out, uint32_t v) {
+    for (int i = 3; i >= 0; i--) {
+        out[i] = (uint8_t)v;
+        v >>= 8;
+    }
+}
+
+void record_checksum_key(uint8_t key[9], uint32_t file, uint64_t block) {
+    key[0] = 'c';
+    put_u32be(key + 1, file);
+    put_u32be(key + 5, (uint32_t)(block / FORMAT_BLOCKS_PER_RECORD));
+}
+
+/* ---- encode ---------------------------------------------------------------------------------- */
+
+static pawl_status put_u8(buffer *out, unsigned v, pawl_error *err) {
+    uint8_t byte = (uint8_t)v;
+    return buffer_append(out, &byte, 1, err);
+}
+
+static pawl_status put_bytes(buffer *out, const void *bytes, size_t n, pawl_error *err) {
+    TRY(buffer_varint(out, n, err));
+    return buffer_append(out, bytes, n, err);
+}
+
+static pawl_status put_numbers(buffer *out, int n, const int64_t *numbers, pawl_error *err) {
+    for (int i = 0; i < n; i++) {
+        TRY(buffer_varint(out, (uint64_t)numbers[i], err));
+    }
+    return PAWL_OK;
+}
+
+static pawl_status encode_piece(const record_entry *entry, const record_piece *piece, buffer *out,
+                                pawl_error *err) {
+    bool tensor = entry->kind == PAWL_KIND_TENSOR;
+    bool whole = tensor && record_piece_is_whole(entry, piece);
+    TRY(buffer_varint(out, (uint64_t)piece->file * 2 + whole, err));
+    TRY(buffer_varint(out, (uint64_t)piece->rank, err));
+    TRY(buffer_varint(out, piece->offset, err));
+    if (!tensor) {
+        return buffer_varint(out, piece->bytes, err);
+    }
+    if (whole) {
+        return PAWL_OK;
+    }
+    TRY(put_numbers(out, entry->ndim, piece->box_offset, err));
+    return put_numbers(out, entry->ndim, piece->box_extent, err);
+}
+
+static pawl_status encode_head(const record_entry *entry, buffer *out, pawl_error *err) {
+    unsigned flags = (entry->per_rank ? FLAG_PER_RANK : 0) |
+                     (entry->replicated ? FLAG_REPLICATED : 0) |
+                     (entry->value != NULL ? FLAG_VALUE : 0);
+    TRY(put_u8(out, RECORD_VERSION, err));
+    TRY(put_u8(out, entry->kind, err));
+    TRY(put_u8(out, entry->role, err));
+    TRY(put_u8(out, flags, err));
+    if (entry->role == PAWL_ROLE_SLOT) {
+        TRY(put_bytes(out, entry->slot_of, strlen(entry->slot_of), err));
+        TRY(put_bytes(out, entry->slot, strlen(entry->slot), err));
+    }
+    if (entry->kind == PAWL_KIND_TENSOR) {
+        TRY(put_u8(out, entry->dtype, err));
+        TRY(put_u8(out, (unsigned)entry->ndim, err));
+        TRY(put_numbers(out, entry->ndim, entry->shape, err));
+    }
+    return entry->value == NULL ? PAWL_OK : put_bytes(out, entry->value, entry->value_bytes, err);
+}
+
+pawl_status record_entry_encode(const record_entry *entry, buffer *value, pawl_error *err) {
+    TRY(record_check(entry, FORMAT_MAX_FILES, PAWL_EINTERNAL, err));
+    if (entry->piece_count > FORMAT_MAX_PIECES) {
+        error_set(err, PAWL_ELIMIT, "an entry has too many pieces");
+        error_entry(err, entry->name);
+        error_expected(err, "at most %u", FORMAT_MAX_PIECES);
+        error_found(err, "%zu", entry->piece_count);
+        return PAWL_ELIMIT;
+    }
+    value->size = 0;
+    TRY(encode_head(entry, value, err));
+    TRY(buffer_varint(value, entry->piece_count, err));
+    for (size_t i = 0; i < entry->piece_count; i++) {
+        TRY(encode_piece(entry, &entry->pieces[i], value, err));
+    }
+    return PAWL_OK;
+}
+
+/* ---- decode ---------------------------------------------------------------------------------- */
+
+typedef struct decoder {
+    cursor c;
+    arena *memory;
+    record_entry *out;
+    int64_t *whole_offset, *whole_extent; /* shared by all pieces that are the whole tensor */
+} decoder;
+
+static pawl_status refuse(const decoder *d, pawl_status status, pawl_error *err, const char *what) {
+    error_set(err, status, "the record of an entry is wrong at byte %zu: %s", d->c.at, what);
+    error_entry(err, d->out->name);
+    return status;
+}
+
+static pawl_status take(decoder *d, size_t bytes, void *out_pointer, pawl_error *err) {
+    void *memory = arena_alloc(d->memory, bytes);
+    if (memory == NULL) {
+        return error_nomem(err, bytes);
+    }
+    memcpy(out_pointer, &memory, sizeof memory);
+    return PAWL_OK;
+}
+
+static pawl_status copy_text(decoder *d, const uint8_t *bytes, size_t n, const char **out,
+                             pawl_error *err) {
+    char *text = NULL;
+    if (n > 0 && memchr(bytes, 0, n) != NULL) {
+        return refuse(d, PAWL_EDAMAGED, err, "a name has a NUL");
+    }
+    TRY(take(d, n + 1, &text, err));
+    memcpy(text, bytes, n);
+    text[n] = '\0';
+    *out = text;
+    return PAWL_OK;
+}
+
+static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
+    uint32_t n = 0;
+    const uint8_t *bytes;
+    TRY(cursor_varint32(&d->c, &n, err));
+    TRY(cursor_bytes(&d->c, n, &bytes, err));
+    return copy_text(d, bytes, n, out, err);
+}
+
+static pawl_status get_numbers(decoder *d, int n, int64_t **out, pawl_error *err) {
+    TRY(take(d, (size_t)n * sizeof **out, out, err));
+    for (int i = 0; i < n; i++) {
+        uint64_t number = 0;
+        TRY(cursor_varint64(&d->c, &number, err));
+        if (number > INT64_MAX) {
+            return refuse(d, PAWL_EDAMAGED, err, "a number is too large");
+        }
+        (*out)[i] = (int64_t)number;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status decode_version(decoder *d, pawl_error *err) {
+    uint8_t version = 0;
+    TRY(cursor_u8(&d->c, &version, err));
+    if (version == RECORD_VERSION) {
+        return PAWL_OK;
+    }
+    pawl_status status = version > RECORD_VERSION
+                             ? refuse(d, PAWL_EUNSUPPORTED, err, "written by a newer version")
+                             : refuse(d, PAWL_EDAMAGED, err, "no such version");
+    error_expected(err, "version %u of the record", RECORD_VERSION);
+    error_found(err, "version %u", version);
+    error_next(err, "read it with a newer pawl");
+    return status;
+}
+
+static pawl_status decode_head(decoder *d, uint8_t *flags, pawl_error *err) {
+    record_entry *out = d->out;
+    uint8_t kind = 0, role = 0;
+    TRY(decode_version(d, err));
+    TRY(cursor_u8(&d->c, &kind, err));
+    TRY(cursor_u8(&d->c, &role, err));
+    TRY(cursor_u8(&d->c, flags, err));
+    if ((*flags & ~FLAGS_KNOWN) != 0) {
+        return refuse(d, PAWL_EDAMAGED, err, "unknown flags");
+    }
+    out->kind = (pawl_kind)kind;
+    out->role = (pawl_role)role;
+    out->per_rank = (*flags & FLAG_PER_RANK) != 0;
+    out->replicated = (*flags & FLAG_REPLICATED) != 0;
+    if (out->role == PAWL_ROLE_SLOT) {
+        TRY(get_text(d, &out->slot_of, err));
+        TRY(get_text(d, &out->slot, err));
+    }
+    return PAWL_OK;
+}
+
+static pawl_status decode_shape(decoder *d, pawl_error *err) {
+    record_entry *out = d->out;
+    uint8_t dtype = 0, ndim = 0;
+    int64_t *shape = NULL;
+    TRY(cursor_u8(&d->c, &dtype, err));
+    TRY(cursor_u8(&d->c, &ndim, err));
+    if (ndim > PAWL_MAX_NDIM) {
+        return refuse(d, PAWL_ELIMIT, err, "too many dimensions");
+    }
+    TRY(get_numbers(d, ndim, &shape, err));
+    out->dtype = (pawl_dtype)dtype;
+    out->ndim = ndim;
+    out->shape = shape;
+    TRY(take(d, (size_t)ndim * sizeof *shape, &d->whole_offset, err));
+    memset(d->whole_offset, 0, (size_t)ndim * sizeof *shape);
+    d->whole_extent = shape;
+    /* Checked before any byte count is taken of it. */
+    if (!dtype_valid(out->dtype)) {
+        return refuse(d, PAWL_EDAMAGED, err, "unknown dtype");
+    }
+    if (shape_check(out->dtype, ndim, shape, NULL, NULL, err) != PAWL_OK) {
+        return refuse(d, PAWL_EDAMAGED, err, "the shape is too large");
+    }
+    return PAWL_OK;
+}
+
+static pawl_status decode_value(decoder *d, pawl_error *err) {
+    uint32_t n = 0;
+    const uint8_t *bytes;
+    uint8_t *copy = NULL;
+    TRY(cursor_varint32(&d->c, &n, err));
+    TRY(cursor_bytes(&d->c, n, &bytes, err));
+    TRY(take(d, (size_t)n + 1, &copy, err));
+    memcpy(copy, bytes, n);
+    copy[n] = 0;
+    d->out->value = copy;
+    d->out->value_bytes = n;
+    return PAWL_OK;
+}
+
+/* The bytes of a tensor's piece follow from its box. */
+static pawl_status decode_box(decoder *d, bool whole, record_piece *piece, pawl_error *err) {
+    const record_entry *out = d->out;
+    if (whole) {
+        piece->box_offset = d->whole_offset;
+        piece->box_extent = d->whole_extent;
+    } else {
+        TRY(get_numbers(d, out->ndim, &piece->box_offset, err));
+        TRY(get_numbers(d, out->ndim, &piece->box_extent, err));
+    }
+    if (shape_check(out->dtype, out->ndim, piece->box_extent, NULL, &piece->bytes, err) !=
+        PAWL_OK) {
+        return refuse(d, PAWL_EDAMAGED, err, "a piece is too large");
+    }
+    return PAWL_OK;
+}
+
+static pawl_status decode_piece(decoder *d, record_piece *piece, pawl_error *err) {
+    uint64_t file = 0;
+    uint32_t rank = 0;
+    TRY(cursor_varint64(&d->c, &file, err));
+    TRY(cursor_varint32(&d->c, &rank, err));
+    TRY(cursor_varint64(&d->c, &piece->offset, err));
+    if (file / 2 > UINT32_MAX || rank > INT32_MAX) {
+        return refuse(d, PAWL_EDAMAGED, err, "the file or rank of a piece is too large");
+    }
+    piece->file = (uint32_t)(file / 2);
+    piece->rank = (int32_t)rank;
+    bool whole = file % 2 == 1;
+    if (d->out->kind == PAWL_KIND_TENSOR) {
+        return decode_box(d, whole, piece, err);
+    }
+    if (whole) {
+        return refuse(d, PAWL_EDAMAGED, err, "a value has no box");
+    }
+    return cursor_varint64(&d->c, &piece->bytes, err);
+}
+
+static pawl_status decode_pieces(decoder *d, pawl_error *err) {
+    record_entry *out = d->out;
+    uint32_t count = 0;
+    TRY(cursor_varint32(&d->c, &count, err));
+    if (count > FORMAT_MAX_PIECES) {
+        return refuse(d, PAWL_ELIMIT, err, "too many pieces");
+    }
+    if (count > cursor_left(&d->c) / MIN_PIECE_BYTES) {
+        return refuse(d, PAWL_EDAMAGED, err, "more pieces than there are bytes for");
+    }
+    TRY(take(d, count * sizeof *out->pieces, &out->pieces, err));
+    memset(out->pieces, 0, count * sizeof *out->pieces);
+    out->piece_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        TRY(decode_piece(d, &out->pieces[i], err));
+    }
+    return cursor_left(&d->c) == 0 ? PAWL_OK : refuse(d, PAWL_EDAMAGED, err, "bytes are left over");
+}
+
+static pawl_status decode_name(decoder *d, const uint8_t *key, size_t key_bytes, pawl_error *err) {
+    const char *why = NULL;
+    if (key_bytes < 1 || key[0] != 'e') {
+        return error_set(err, PAWL_EDAMAGED, "a record of the index is not that of an entry");
+    }
+    if (!entry_name_valid((const char *)key + 1, key_bytes - 1, &why)) {
+        return error_set(err, PAWL_EDAMAGED, "an entry of the index has a bad name: %s", why);
+    }
+    return copy_text(d, key + 1, key_bytes - 1, &d->out->name, err);
+}
+
+pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint8_t *value,
+                                size_t value_bytes, uint32_t file_count, arena *memory,
+                                record_entry *out, pawl_error *err) {
+    decoder d = {
+        .c = cursor_of(value, value_bytes, 0, "record of an entry"), .memory = memory, .out = out};
+    uint8_t flags = 0;
+    *out = (record_entry){.name = NULL};
+    TRY(decode_name(&d, key, key_bytes, err));
+    TRY(decode_head(&d, &flags, err));
+    if (out->kind == PAWL_KIND_TENSOR) {
+        TRY(decode_shape(&d, err));
+    }
+    if ((flags & FLAG_VALUE) != 0) {
+        TRY(decode_value(&d, err));
+    }
+    TRY(decode_pieces(&d, err));
+    return record_check(out, file_count, PAWL_EDAMAGED, err);
+}
