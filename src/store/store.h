@@ -171,7 +171,7 @@ typedef struct store_fault {
     uint64_t delay_ns; /* slept before the operation */
     bool hang;         /* blocks until store_fault_release */
 } store_fault;
-pawl_status store_fault_wrap(store *inner, const platform *platform, store **out, pawl_error *err)
+pawl_status store_fault_wrap(store *inner, const platform *os, store **out, pawl_error *err)
     PAWL_MUST_CHECK;
 void store_fault_set(store *fault, const store_fault *plan); /* restarts counting */
 uint64_t store_fault_count(store *fault, store_op op);       /* operations since then */
@@ -186,13 +186,13 @@ typedef struct store_trace_event {
     pawl_status status;
     double seconds;
 } store_trace_event;
-pawl_status store_trace_wrap(store *inner, const platform *platform,
+pawl_status store_trace_wrap(store *inner, const platform *os,
                              void (*each)(void *context, const store_trace_event *event),
                              void *context, store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 /* retry: repeats what failed for a reason that passes (EAGAIN, EINTR, ETIMEDOUT, ENETDOWN, ESTALE of
  * open), never a failed sync, at most `attempts` times, sleeping first_delay_ns, then twice that, ... */
-pawl_status store_retry_wrap(store *inner, const platform *platform, int attempts,
+pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
                              uint64_t first_delay_ns, store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 /*

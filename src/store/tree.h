@@ -25,6 +25,8 @@ struct tree_node {
     size_t count, entries_capacity;
     tree_node *durable; /* `crash`: the node as a power loss would leave it at least; else NULL */
     size_t number;      /* `crash`: position in its list of all nodes */
+    const tree_node *parent; /* `crash`: the directory it was created in */
+    bool gone;               /* `crash`: its removal is durable; nothing done to it matters now */
 };
 
 tree_node *store_tree_new(store_type type); /* with one reference; NULL when out of memory */

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store/retry: repeats what failed for a reason that passes.
+ *
+ * 1. A failed sync is never repeated: the kernel reports a lost write once, and the next sync of the
+ *    same file may succeed without it.
+ * 2. A time-out does not say whether the operation was done. What is not the same when done twice
+ *    (exclusive creation, rename, removal) is not repeated after it: it would fail with the
+ *    consequence of its own success.
+ * 3. A stale handle is worth a repetition only where names are looked up again: in open.
+ * 4. A listing that has delivered names is not repeated, or they would come twice.
+ */
+#include "store/wrap.h"
+
+#include <errno.h>
+
+typedef struct retry_store {
+    store_wrapper wrapper;
+    const platform *os;
+    int attempts;
+    uint64_t first_delay_ns;
+} retry_store;
+
+static bool is_sync(const store_call *call) {
+    return call->op == STORE_OP_SYNC || call->op == STORE_OP_SYNC_DIR;
+}
+
+static bool same_when_done_twice(const store_call *call) {
+    switch (call->op) {
+    case STORE_OP_OPEN:
+        return call->mode != STORE_CREATE;
+    case STORE_OP_MAKE_DIR:
+    case STORE_OP_REMOVE_DIR:
+    case STORE_OP_RENAME:
+    case STORE_OP_UNLINK:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static bool reason_passes(const store_call *call, int system_errno) {
+    switch (system_errno) {
+    case EAGAIN:
+    case EINTR:
+    case ENETDOWN:
+        return true;
+    case ETIMEDOUT:
+        return same_when_done_twice(call);
+    case ESTALE:
+        return call->op == STORE_OP_OPEN && call->mode != STORE_CREATE;
+    default:
+        return false;
+    }
+}
+
+/* Counts what a listing delivers. */
+typedef struct listing {
+    pawl_status (*each)(void *context, const char *name, pawl_error *err);
+    void *context;
+    uint64_t delivered;
+} listing;
+
+static pawl_status count_name(void *context, const char *name, pawl_error *err) {
+    listing *l = context;
+    l->delivered++;
+    return l->each(l->context, name, err);
+}
+
+static pawl_status retry_around(store_wrapper *w, store_call *call, pawl_error *err) {
+    const retry_store *r = (const retry_store *)w;
+    uint64_t delay_ns = r->first_delay_ns;
+    listing listed = {.each = call->each, .context = call->context};
+    store_call attempt = *call;
+    if (call->op == STORE_OP_LIST) {
+        attempt.each = count_name;
+        attempt.context = &listed;
+    }
+    for (int tries = 1;; tries++) {
+        pawl_status status = store_call_inner(&attempt, err);
+        if (status == PAWL_OK || is_sync(call) || listed.delivered > 0 ||
+            !reason_passes(call, err->system_errno)) {
+            return status;
+        }
+        if (tries >= r->attempts) {
+            error_wrap(err, "gave up after %d attempts", tries);
+            return status;
+        }
+        r->os->sleep_ns(r->os->context, delay_ns);
+        delay_ns = delay_ns > UINT64_MAX / 2 ? UINT64_MAX : delay_ns * 2;
+    }
+}
+
+static void retry_destroy(store_wrapper *w) {
+    store_wrapper_clear(w);
+    mem_free(w);
+}
+
+pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
+                             uint64_t first_delay_ns, store **out, pawl_error *err) {
+    AUTOFREE retry_store *r = mem_calloc(1, sizeof(*r));
+    if (r == NULL) {
+        return error_nomem(err, sizeof(*r));
+    }
+    TRY(store_wrapper_init(&r->wrapper, inner, err));
+    r->wrapper.around = retry_around;
+    r->wrapper.destroy = retry_destroy;
+    r->os = os;
+    r->attempts = attempts;
+    r->first_delay_ns = first_delay_ns;
+    *out = &r->wrapper.base;
+    r = NULL;
+    return PAWL_OK;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store/trace: calls back after each operation, with what it was, how it ended and how long it took. */
+#include "store/wrap.h"
+
+typedef struct trace_store {
+    store_wrapper wrapper;
+    const platform *os;
+    void (*each)(void *context, const store_trace_event *event);
+    void *context;
+} trace_store;
+
+static bool moves_bytes(const store_call *call) {
+    return call->op == STORE_OP_READ || call->op == STORE_OP_WRITE;
+}
+
+static pawl_status trace_around(store_wrapper *w, store_call *call, pawl_error *err) {
+    const trace_store *t = (const trace_store *)w;
+    uint64_t start = t->os->monotonic_ns(t->os->context);
+    pawl_status status = store_call_inner(call, err);
+    uint64_t end = t->os->monotonic_ns(t->os->context);
+    store_trace_event event = {.op = call->op,
+                               .path = call->path,
+                               .to = call->to,
+                               .at = call->at,
+                               .status = status,
+                               .seconds = (double)(end - start) / 1e9};
+    if (moves_bytes(call)) {
+        event.bytes = status == PAWL_OK ? *call->moved : call->n;
+    }
+    t->each(t->context, &event);
+    return status;
+}
+
+static void trace_destroy(store_wrapper *w) {
+    store_wrapper_clear(w);
+    mem_free(w);
+}
+
+pawl_status store_trace_wrap(store *inner, const platform *os,
+                             void (*each)(void *context, const store_trace_event *event),
+                             void *context, store **out, pawl_error *err) {
+    AUTOFREE trace_store *t = mem_calloc(1, sizeof(*t));
+    if (t == NULL) {
+        return error_nomem(err, sizeof(*t));
+    }
+    TRY(store_wrapper_init(&t->wrapper, inner, err));
+    t->wrapper.around = trace_around;
+    t->wrapper.destroy = trace_destroy;
+    t->os = os;
+    t->each = each;
+    t->context = context;
+    *out = &t->wrapper.base;
+    t = NULL;
+    return PAWL_OK;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store/wrap: a store made of a store. Every operation becomes a store_call, which the wrapper's
+ * `around` passes on with store_call_inner as often as it likes: not at all, once, again.
+ * Closing is passed on unseen.
+ */
+#ifndef STORE_WRAP_H
+#define STORE_WRAP_H
+
+#include "store/store.h"
+
+/* The arguments of one operation; those that it does not have are zero. */
+typedef struct store_call {
+    store_op op;
+    store *inner;
+    store_file *file; /* the inner store's */
+    const char *path, *to;
+    store_mode mode;
+    uint64_t at;
+    const void *from;
+    void *into;
+    size_t n;
+    size_t *moved;        /* read, write: where the count goes */
+    store_file **opened;  /* open: where the inner store's file goes */
+    uint64_t *file_bytes; /* size */
+    store_stat *found;    /* stat */
+    store_space *room;    /* space */
+    pawl_status (*each)(void *context, const char *name, pawl_error *err); /* list */
+    void *context;
+} store_call;
+
+typedef struct store_wrapper store_wrapper;
+
+/* A wrapper embeds this as its first member. */
+struct store_wrapper {
+    store base;
+    store *inner;
+    pawl_status (*around)(store_wrapper *w, store_call *call, pawl_error *err);
+    void (*destroy)(store_wrapper *w); /* frees the wrapper itself */
+};
+
+/* Guarantees and root are the inner store's. */
+pawl_status store_wrapper_init(store_wrapper *w, store *inner, pawl_error *err) PAWL_MUST_CHECK;
+void store_wrapper_clear(store_wrapper *w);
+pawl_status store_call_inner(const store_call *call, pawl_error *err) PAWL_MUST_CHECK;
+
+#endif
