@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bytes of a layout's file, without the file. */
+#include "plan/plan.h"
+
+#include <string.h>
+
+static uint64_t piece_end(const plan_piece *piece) {
+    return piece->offset + piece->bytes;
+}
+
+/* The first piece of the file that ends after byte `at`, or one past its last. Pieces without bytes
+ * lie between the others and never end after a byte that comes before them. */
+static size_t first_ending_after(const plan_layout *layout, const plan_file *file, uint64_t at) {
+    size_t low = file->first_piece;
+    size_t high = file->first_piece + file->piece_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (piece_end(&layout->pieces[middle]) > at) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+const plan_piece *plan_layout_locate(const plan_layout *layout, size_t file, uint64_t at) {
+    const plan_file *f = &layout->files[file];
+    size_t i = first_ending_after(layout, f, at);
+    if (i == f->first_piece + f->piece_count || layout->pieces[i].offset > at) {
+        return NULL;
+    }
+    return &layout->pieces[i];
+}
+
+static void gather_piece(const plan_piece *piece, uint64_t from, size_t n, uint8_t *to) {
+    if (piece->entry->kind != PAWL_KIND_TENSOR) {
+        memcpy(to, piece->entry->value + from, n);
+        return;
+    }
+    view v = state_entry_view(piece->entry, piece->box);
+    view_gather(&v, from, n, to);
+}
+
+static uint64_t largest(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+static uint64_t smallest(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+void plan_layout_gather(const plan_layout *layout, size_t file, uint64_t at, size_t n,
+                        uint8_t *to) {
+    const plan_file *f = &layout->files[file];
+    uint64_t end = at + n;
+    uint64_t done = at;
+    if (at < f->header.size) {
+        done = smallest(end, f->header.size);
+        memcpy(to, f->header.data + at, (size_t)(done - at));
+    }
+    size_t last = f->first_piece + f->piece_count;
+    for (size_t i = first_ending_after(layout, f, done); i < last && done < end; i++) {
+        const plan_piece *piece = &layout->pieces[i];
+        uint64_t begin = smallest(largest(piece->offset, done), end);
+        uint64_t stop = smallest(piece_end(piece), end);
+        memset(to + (done - at), 0, (size_t)(begin - done));
+        done = begin;
+        if (stop > begin) {
+            gather_piece(piece, begin - piece->offset, (size_t)(stop - begin), to + (begin - at));
+            done = stop;
+        }
+    }
+    memset(to + (done - at), 0, (size_t)(end - done));
+}

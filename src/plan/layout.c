@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which piece of the state goes into which file of a save. The first boxes of all tensors, with the
+ * values, fill the first files, the second boxes the next, and so on: a safetensors file has one tensor
+ * of a name. Within a file dtypes of larger alignment come first, then names ascend: so every tensor
+ * is aligned, and the same state always gives the same files.
+ */
+#include "plan/header.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define ALIGNMENTS 4 /* 8, 4, 2 and 1 bytes */
+#define GROUPS     (PAWL_MAX_BOXES * ALIGNMENTS)
+
+static bool writes_entry(const state_entry *e, int rank) {
+    bool shared = e->kind == PAWL_KIND_TENSOR ? e->replicated : !e->per_rank;
+    return rank == 0 || !shared;
+}
+
+static bool is_empty(const state_entry *e) {
+    return shape_elements(e->ndim, e->shape) == 0;
+}
+
+/* Is there a piece for that box? An empty tensor has one, so that it is in some file; other tensors
+ * none for boxes that are empty. */
+static bool has_piece(const state_entry *e, size_t i) {
+    if (e->kind != PAWL_KIND_TENSOR) {
+        return true;
+    }
+    if (is_empty(e)) {
+        return i == 0;
+    }
+    view v = state_entry_view(e, i);
+    return box_elements(&v.box) > 0;
+}
+
+static size_t box_count_of(const state_entry *e) {
+    return e->kind == PAWL_KIND_TENSOR ? e->box_count : 1;
+}
+
+/* Groups in the order in which they are laid out. */
+static size_t group_of(const state_entry *e, size_t turn) {
+    size_t alignment = dtype_alignment(e->dtype);
+    size_t place = alignment == 8 ? 0 : alignment == 4 ? 1 : alignment == 2 ? 2 : 3;
+    return turn * ALIGNMENTS + place;
+}
+
+/* Calls for each piece that this rank writes, in the order of names. `turn` counts an entry's pieces. */
+typedef void (*piece_visitor)(void *context, const state_entry *e, size_t i, size_t turn);
+
+static void visit_pieces(const plan_layout *layout, piece_visitor visit, void *context) {
+    for (size_t k = 0; k < layout->snapshot->count; k++) {
+        const state_entry *e = layout->snapshot->entries[k];
+        if (!writes_entry(e, layout->rank)) {
+            continue;
+        }
+        size_t turn = 0;
+        for (size_t i = 0; i < box_count_of(e); i++) {
+            if (has_piece(e, i)) {
+                visit(context, e, i, turn++);
+            }
+        }
+    }
+}
+
+typedef struct grouping {
+    plan_layout *layout;
+    size_t counts[GROUPS]; /* pieces in each group; then where its next one goes */
+} grouping;
+
+static void count_piece(void *context, const state_entry *e, size_t i, size_t turn) {
+    grouping *g = context;
+    (void)i;
+    g->counts[group_of(e, turn)]++;
+    g->layout->piece_count++;
+}
+
+static void place_piece(void *context, const state_entry *e, size_t i, size_t turn) {
+    grouping *g = context;
+    plan_piece *piece = &g->layout->pieces[g->counts[group_of(e, turn)]++];
+    /* Until the files are cut, `file` keeps the turn. */
+    *piece = (plan_piece){.entry = e, .box = (uint32_t)i, .file = (uint32_t)turn};
+}
+
+/* Counting sort: stable, so that names stay in order within a group. */
+static pawl_status order_pieces(plan_layout *layout, pawl_error *err) {
+    grouping g = {.layout = layout};
+    visit_pieces(layout, count_piece, &g);
+    layout->pieces = mem_calloc(layout->piece_count, sizeof(*layout->pieces));
+    if (layout->pieces == NULL) {
+        return error_nomem(err, layout->piece_count * sizeof(*layout->pieces));
+    }
+    size_t first = 0;
+    for (size_t i = 0; i < GROUPS; i++) {
+        size_t count = g.counts[i];
+        g.counts[i] = first;
+        first += count;
+    }
+    visit_pieces(layout, place_piece, &g);
+    return PAWL_OK;
+}
+
+/* ---- cutting into files ---------------------------------------------------------------------- */
+
+/* The file that is being filled. */
+typedef struct filling {
+    plan_layout *layout;
+    size_t capacity;
+    uint32_t turn;
+    uint64_t always, sharding; /* header bytes so far */
+    bool sharded;
+    uint64_t limit;
+} filling;
+
+static pawl_status begin_file(filling *f, size_t first_piece, uint32_t turn, pawl_error *err) {
+    plan_layout *layout = f->layout;
+    TRY(vec_reserve(&layout->files, &f->capacity, layout->file_count + 1, sizeof(*layout->files),
+                    err));
+    layout->files[layout->file_count++] = (plan_file){.first_piece = first_piece};
+    f->turn = turn;
+    f->always = HEADER_BASE_BYTES;
+    f->sharding = 0;
+    f->sharded = false;
+    return PAWL_OK;
+}
+
+static bool fits(const filling *f, const plan_file *file, const plan_piece *piece, header_cost cost,
+                 bool sharded) {
+    if (piece->file != f->turn) {
+        return false;
+    }
+    uint64_t bytes = f->always + cost.always;
+    if (f->sharded || sharded) {
+        bytes += f->sharding + cost.sharding;
+    }
+    return bytes <= f->limit || file->piece_count == 0;
+}
+
+static pawl_status cut_files(plan_layout *layout, uint64_t limit, pawl_error *err) {
+    filling f = {.layout = layout, .limit = limit};
+    TRY(begin_file(&f, 0, 0, err));
+    for (size_t i = 0; i < layout->piece_count; i++) {
+        plan_piece *piece = &layout->pieces[i];
+        header_cost cost = header_piece_cost(piece);
+        bool sharded = !piece_is_whole(piece);
+        if (!fits(&f, &layout->files[layout->file_count - 1], piece, cost, sharded)) {
+            TRY(begin_file(&f, i, piece->file, err));
+        }
+        piece->file = (uint32_t)(layout->file_count - 1);
+        f.always += cost.always;
+        f.sharding += cost.sharding;
+        f.sharded = f.sharded || sharded;
+        layout->files[layout->file_count - 1].piece_count++;
+    }
+    if (layout->file_count > FORMAT_MAX_FILES) {
+        error_set(err, PAWL_ELIMIT, "the save would take %zu data files", layout->file_count);
+        error_expected(err, "at most %u", FORMAT_MAX_FILES);
+        return PAWL_ELIMIT;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status make_files(plan_layout *layout, const plan_layout_options *options,
+                              pawl_error *err) {
+    uint64_t limit =
+        options->split_header_bytes == 0 ? FORMAT_SPLIT_HEADER : options->split_header_bytes;
+    TRY(cut_files(layout, limit, err));
+    for (size_t i = 0; i < layout->file_count; i++) {
+        plan_file *file = &layout->files[i];
+        name_data(file->name, options->tag, (uint32_t)i, (uint32_t)layout->file_count);
+        TRY(header_make(layout, file, err));
+        if (add_overflows(layout->bytes, file->bytes, &layout->bytes)) {
+            return error_set(err, PAWL_ELIMIT, "the data files pass 2^64 bytes");
+        }
+    }
+    return PAWL_OK;
+}
+
+/* ---- what only the save knows ---------------------------------------------------------------- */
+
+static uint64_t held_elements(const state_entry *e) {
+    uint64_t held = 0;
+    for (size_t i = 0; i < e->box_count; i++) {
+        view v = state_entry_view(e, i);
+        held += box_elements(&v.box); /* boxes are disjoint: no more than the tensor has */
+    }
+    return held;
+}
+
+/* Where there is one rank only, nobody else holds what this one lacks (S12). */
+static pawl_status check_cover(const plan_layout *layout, pawl_error *err) {
+    for (size_t k = 0; k < layout->snapshot->count; k++) {
+        const state_entry *e = layout->snapshot->entries[k];
+        if (e->kind != PAWL_KIND_TENSOR || layout->world_size > 1) {
+            continue;
+        }
+        uint64_t held = held_elements(e);
+        uint64_t wanted = shape_elements(e->ndim, e->shape);
+        if (held != wanted) {
+            error_set(
+                err, PAWL_EUSAGE,
+                "cannot save the tensor: its boxes do not cover it, and there is no other rank "
+                "to hold the rest");
+            error_entry(err, e->name);
+            error_expected(err, "boxes with %" PRIu64 " elements in all", wanted);
+            error_found(err, "%" PRIu64, held);
+            error_next(err, "add the tensor with boxes that cover its shape");
+            return PAWL_EUSAGE;
+        }
+    }
+    return PAWL_OK;
+}
+
+static pawl_status fill(plan_layout *layout, const plan_layout_options *options, pawl_error *err) {
+    TRY(check_cover(layout, err));
+    TRY(order_pieces(layout, err));
+    return make_files(layout, options, err);
+}
+
+pawl_status plan_layout_make(const state_snapshot *snapshot, const plan_layout_options *options,
+                             plan_layout **out, pawl_error *err) {
+    plan_layout *layout = mem_calloc(1, sizeof(*layout));
+    if (layout == NULL) {
+        return error_nomem(err, sizeof(*layout));
+    }
+    layout->snapshot = snapshot;
+    layout->step = snapshot->step;
+    layout->rank = options->rank;
+    layout->world_size = options->world_size;
+    pawl_status status = fill(layout, options, err);
+    if (status != PAWL_OK) {
+        plan_layout_free(layout);
+        return status;
+    }
+    *out = layout;
+    return PAWL_OK;
+}
+
+void plan_layout_free(plan_layout *layout) {
+    if (layout == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < layout->file_count; i++) {
+        buffer_free(&layout->files[i].header);
+    }
+    mem_free(layout->files);
+    mem_free(layout->pieces);
+    mem_free(layout);
+}
