@@ -11,7 +11,7 @@ enum { EXIT_FINISHED = 0, EXIT_FAILED = 1, EXIT_TRY_AGAIN = 75 };
 
 /* The one place where a failure of pawl is shown: everything below hands it up. */
 static void print_error(pawl_error *err) {
-    fflush(stdout);
+    (void)fflush(stdout);
     fprintf(stderr, "charlm: %s\n",
             err ? pawl_error_text(err) : "failed, without memory to say why");
 }
@@ -19,7 +19,7 @@ static void print_error(pawl_error *err) {
 int main(int argc, char **argv) {
     struct options options;
     options_read(&options, argc, argv);
-    setvbuf(stdout, NULL, _IOLBF, 0); /* a killed trainer has printed what it did */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a killed trainer has printed what it did */
     struct text text = text_read(options.texts, options.text_count);
 
     pawl_error *err = pawl_error_new();

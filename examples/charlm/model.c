@@ -69,12 +69,16 @@ void model_close(struct model *model) {
     free(model->hidden2_gradient);
 }
 
+static float *row_of(float *table, unsigned char character) {
+    return table + (size_t)character * EMBEDDING;
+}
+
 /* inputs [count, context] are row numbers of table [CHARACTERS, EMBEDDING]. */
 static void embed(const struct model *model, const struct batch *batch) {
-    const float *table = model->variables[EMBEDDING_TABLE].value;
+    float *table = model->variables[EMBEDDING_TABLE].value;
     int64_t characters = batch->count * batch->context;
     for (int64_t i = 0; i < characters; i++) {
-        memcpy(model->embedded + i * EMBEDDING, table + batch->inputs[i] * EMBEDDING,
+        memcpy(model->embedded + i * EMBEDDING, row_of(table, batch->inputs[i]),
                EMBEDDING * sizeof(float));
     }
 }
@@ -84,7 +88,7 @@ static void embed_backward(struct model *model, const struct batch *batch) {
     int64_t characters = batch->count * batch->context;
     memset(table->gradient, 0, variable_size(table) * sizeof(float));
     for (int64_t i = 0; i < characters; i++) {
-        float *row = table->gradient + batch->inputs[i] * EMBEDDING;
+        float *row = row_of(table->gradient, batch->inputs[i]);
         for (int64_t j = 0; j < EMBEDDING; j++) {
             row[j] += model->embedded_gradient[i * EMBEDDING + j];
         }

@@ -33,7 +33,7 @@ static void append_file(struct text *text, const char *path) {
         die(1, "cannot read the text %s: it ended before its %zu bytes", path, size);
     }
     text->size += size;
-    fclose(file);
+    (void)fclose(file);
 }
 
 /* GPL is a link to GPL-3: links would give the model the same text twice. */
