@@ -182,7 +182,7 @@ typedef struct pawl_doctor_options {
 
 /*
  * Explains, without changing anything that stays, whether `run_path` can be saved to: P01 to P04,
- * P08, S06, S10. Calls `each` per finding, in order of importance. PAWL_OK whenever it could look;
+ * P08, S06, S10. Calls `each` per finding, in the order it looks. PAWL_OK whenever it could look;
  * `*worst` (may be NULL) is the highest severity found.
  */
 PAWL_API pawl_status pawl_doctor(const char *run_path, const pawl_doctor_options *options,

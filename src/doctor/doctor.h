@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * doctor: explains, before a job starts, whether a path can be saved to and why not: P01 to P04, P08,
+ * S06, S10.
+ *
+ * May include everything but foreign. Looks at the path as a save would: resolves it, writes and
+ * removes a small probe file, asks for room, looks at the owner. Nothing that it makes stays.
+ */
+#ifndef DOCTOR_DOCTOR_H
+#define DOCTOR_DOCTOR_H
+
+#include "run/run.h"
+
+typedef void (*doctor_each)(void *context, const pawl_finding *finding);
+
+/* `need_bytes` 0: the size of the newest checkpoint. `*worst` is set when it could look at all. */
+pawl_status doctor_examine(const char *path, uint64_t need_bytes, const platform *os,
+                           doctor_each each, void *context, pawl_severity *worst, pawl_error *err)
+    PAWL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Power loss at every operation of a run's life: saves, second saves of a step, retention, removal, gc,
+ * a second owner. After each operation that changes something, each subset of what was not yet synced
+ * (up to a bound; beyond it a sample) may have reached the disk, torn writes included. In every such
+ * world, opening the run finds each acknowledged checkpoint whole, and the one that was in progress
+ * whole or not at all (S09, promises 1 and 5).
+ */
+#include "lib/simulated_platform.h"
+#include "proofs/proof.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEPS  4
+#define NOBODY UINT32_MAX
+
+static const int64_t step_numbers[STEPS] = {10, 20, 30, 40};
+
+/* What a world may hold of one step. */
+typedef struct expectation {
+    uint32_t seeds;        /* bit n: the content of seed n is allowed */
+    bool absent;           /* it may be missing */
+    uint32_t absent_after; /* it may be missing where this seed is present (I7); or NOBODY */
+} expectation;
+
+typedef struct story {
+    store *disk; /* the crash store; `run` sees it through a trace, which does not own it */
+    simulated_platform os;
+    pawl_run *run;
+    expectation expected[STEPS];
+    uint32_t keep_last;
+} story;
+
+typedef struct bounds {
+    size_t all_subsets_up_to; /* pending items */
+    size_t samples;           /* beyond it */
+    uint64_t stride;          /* of operation boundaries */
+} bounds;
+
+/* ---- the life of a run ---------------------------------------------------------------------------- */
+
+static pawl_status act_open(story *s, pawl_error *err) {
+    store *seen;
+    const pawl_run_options options = {.struct_size = sizeof options,
+                                      .retention = {.keep_last = s->keep_last}};
+    TRY(store_trace_wrap(s->disk, &s->os.table, NULL, NULL, &seen, err));
+    return run_open(seen, &options, &s->os.table, &s->run, err);
+}
+
+static pawl_status act_close(story *s, pawl_error *err) {
+    pawl_run *run = s->run;
+    s->run = NULL;
+    return run_close(run, 1, err);
+}
+
+static size_t step_index(int64_t step) {
+    size_t i = 0;
+    while (step_numbers[i] != step) {
+        i++;
+    }
+    return i;
+}
+
+static pawl_status act_save(story *s, int64_t step, uint32_t seed, int64_t victim,
+                            pawl_error *err) {
+    expectation *mine = &s->expected[step_index(step)];
+    const pawl_save_options options = {.struct_size = sizeof options};
+    proof_state ps;
+    proof_state_make(&ps, seed);
+    mine->seeds |= 1u << seed;
+    if (victim >= 0) {
+        s->expected[step_index(victim)].absent_after = seed;
+    }
+    pawl_status status = run_save(s->run, ps.state, step, &options, err);
+    if (status == PAWL_OK) {
+        status = run_wait(s->run, 1, NULL, err);
+    }
+    if (status == PAWL_OK) {
+        *mine = (expectation){.seeds = 1u << seed, .absent_after = NOBODY};
+        if (victim >= 0) {
+            s->expected[step_index(victim)].absent = true;
+        }
+    }
+    proof_state_free(&ps);
+    return status;
+}
+
+static pawl_status act_remove(story *s, int64_t step, pawl_error *err) {
+    s->expected[step_index(step)].absent = true;
+    return run_remove(s->run, step, false, err);
+}
+
+static pawl_status live(story *s, pawl_error *err) {
+    TRY(act_open(s, err));
+    TRY(act_save(s, 10, 1, -1, err));
+    TRY(act_save(s, 20, 2, -1, err));
+    TRY(act_save(s, 20, 3, -1, err)); /* a step a second time */
+    TRY(act_save(s, 30, 4, 10, err)); /* retention removes step 10 */
+    TRY(act_close(s, err));
+    TRY(act_open(s, err)); /* another owner, another attempt */
+    TRY(act_save(s, 30, 5, -1, err));
+    TRY(act_remove(s, 20, err));
+    TRY(act_save(s, 40, 6, -1, err));
+    TRY(run_gc(s->run, false, NULL, NULL, err));
+    return act_close(s, err);
+}
+
+static void story_begin(story *s, const store_traits *traits) {
+    struct pawl_error err = ERROR_INIT;
+    memset(s, 0, sizeof *s);
+    simulated_platform_init(&s->os, 7);
+    s->keep_last = 2;
+    for (size_t i = 0; i < STEPS; i++) {
+        s->expected[i] = (expectation){.absent = true, .absent_after = NOBODY};
+    }
+    if (store_crash(traits, &s->disk, &err) != PAWL_OK) {
+        abort();
+    }
+}
+
+static void story_end(story *s) {
+    struct pawl_error err = ERROR_INIT;
+    if (s->run != NULL) {
+        (void)run_close(s->run, 1, &err);
+    }
+    store_destroy(s->disk);
+}
+
+/* ---- looking at a world ------------------------------------------------------------------------------ */
+
+/* The seed that step `step` holds in this world; 0: absent; -1: damaged, or no seed's bytes. */
+static int64_t look_at_step(store *world, int64_t step, const platform *os, pawl_error *err) {
+    const pawl_log silent = {0};
+    const pawl_restore_options options = {.struct_size = sizeof options};
+    pawl_checkpoint *checkpoint;
+    pawl_status status = checkpoint_open(world, false, step, os, &silent, &checkpoint, err);
+    if (status == PAWL_ENOTFOUND) {
+        return 0;
+    }
+    if (status != PAWL_OK) {
+        return -1;
+    }
+    proof_state ps;
+    proof_state_make(&ps, 31);
+    pawl_report *report = NULL;
+    status = checkpoint_restore(checkpoint, ps.state, &options, 0, 1, &report, err);
+    int64_t seed = status == PAWL_OK ? proof_state_seed(&ps) : -1;
+    pawl_report_free(report);
+    pawl_checkpoint_close(checkpoint);
+    proof_state_free(&ps);
+    return seed;
+}
+
+static bool present(const int64_t *seeds, uint32_t seed) {
+    for (size_t i = 0; i < STEPS; i++) {
+        if (seeds[i] == (int64_t)seed) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool steps_as_expected(const story *s, store *world, int64_t *newest, pawl_error *err) {
+    simulated_platform os;
+    int64_t seeds[STEPS];
+    simulated_platform_init(&os, 11);
+    *newest = -1;
+    for (size_t i = 0; i < STEPS; i++) {
+        seeds[i] = look_at_step(world, step_numbers[i], &os.table, err);
+        *newest = seeds[i] > 0 ? step_numbers[i] : *newest;
+    }
+    for (size_t i = 0; i < STEPS; i++) {
+        const expectation *e = &s->expected[i];
+        bool absent_ok =
+            e->absent || (e->absent_after != NOBODY && present(seeds, e->absent_after));
+        if (seeds[i] < 0 || (seeds[i] == 0 && !absent_ok) ||
+            (seeds[i] > 0 && (e->seeds & (1u << seeds[i])) == 0)) {
+            error_wrap(err, "step %lld holds %lld", (long long)step_numbers[i],
+                       (long long)seeds[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A trainer comes back: it owns the run, restores the newest checkpoint, saves, and nothing is left. */
+static bool life_goes_on(store *world, int64_t newest, pawl_error *err) {
+    simulated_platform os;
+    pawl_run *run;
+    proof_state ps;
+    pawl_report *report = NULL;
+    const pawl_save_options saving = {.struct_size = sizeof saving};
+    simulated_platform_init(&os, 13);
+    os.others = PROCESS_DEAD;
+    if (run_open(world, NULL, &os.table, &run, err) != PAWL_OK) {
+        return false;
+    }
+    proof_state_make(&ps, 31);
+    pawl_status status = run_restore(run, ps.state, NULL, &report, err);
+    bool good = newest < 0 ? status == PAWL_ENOTFOUND
+                           : status == PAWL_OK && pawl_report_step(report) == newest &&
+                                 proof_state_seed(&ps) > 0;
+    pawl_report_free(report);
+    good = good && run_save(run, ps.state, 50, &saving, err) == PAWL_OK &&
+           run_wait(run, 1, NULL, err) == PAWL_OK;
+    good = good && look_at_step(run->store, 50, &os.table, err) == proof_state_seed(&ps);
+    good = run_close(run, 1, err) == PAWL_OK && good;
+    proof_state_free(&ps);
+    return good;
+}
+
+/* ---- every world of one boundary ----------------------------------------------------------------------- */
+
+typedef struct boundary {
+    proof *proof;
+    const story *story;
+    uint64_t operation;
+    size_t pending;
+    bool *keep;
+} boundary;
+
+static void try_world(boundary *b, size_t torn) {
+    struct pawl_error err = ERROR_INIT;
+    store *world;
+    int64_t newest;
+    pawl_status status = store_crash_world(b->story->disk, b->keep, b->pending, torn, &world, &err);
+    if (status == PAWL_EUSAGE) {
+        return; /* the declared traits forbid it */
+    }
+    if (status != PAWL_OK) {
+        abort();
+    }
+    bool good = steps_as_expected(b->story, world, &newest, &err);
+    if (good) {
+        good = life_goes_on(world, newest, &err); /* owns the world */
+    } else {
+        store_destroy(world);
+    }
+    proof_case(b->proof, good, "after operation %llu, %zu pending: %s",
+               (unsigned long long)b->operation, b->pending, error_text(&err));
+}
+
+/* The subset whole, and with each of its writes torn. */
+static void try_subset(boundary *b, bool tear) {
+    try_world(b, SIZE_MAX);
+    for (size_t i = 0; tear && i < b->pending; i++) {
+        if (b->keep[i]) {
+            try_world(b, i);
+        }
+    }
+}
+
+static void try_all_subsets(boundary *b) {
+    for (uint64_t bits = 0; bits < UINT64_C(1) << b->pending; bits++) {
+        for (size_t i = 0; i < b->pending; i++) {
+            b->keep[i] = (bits >> i & 1) != 0;
+        }
+        try_subset(b, b->pending <= 8);
+    }
+}
+
+static void try_some_subsets(boundary *b, size_t samples) {
+    test_random random = {.state = b->operation};
+    for (size_t i = 0; i < samples; i++) {
+        uint64_t bias = random_below(&random, 9) + 1;
+        for (size_t j = 0; j < b->pending; j++) {
+            b->keep[j] = random_below(&random, 10) < bias;
+        }
+        try_world(b, SIZE_MAX);
+    }
+}
+
+static void try_boundary(proof *p, const story *s, uint64_t operation, const bounds *bounds) {
+    boundary b = {
+        .proof = p, .story = s, .operation = operation, .pending = store_crash_pending(s->disk)};
+    b.keep = calloc(b.pending + 1, sizeof *b.keep);
+    if (b.keep == NULL) {
+        abort();
+    }
+    if (b.pending <= bounds->all_subsets_up_to) {
+        try_all_subsets(&b);
+    } else {
+        try_some_subsets(&b, bounds->samples);
+    }
+    free(b.keep);
+}
+
+static void try_life(proof *p, const store_traits *traits, const bounds *bounds) {
+    bool ended = false;
+    for (uint64_t operation = 0; !ended; operation += bounds->stride) {
+        struct pawl_error err = ERROR_INIT;
+        story s;
+        story_begin(&s, traits);
+        store_crash_stop_after(s.disk, operation);
+        ended = live(&s, &err) == PAWL_OK;
+        try_boundary(p, &s, operation, bounds);
+        story_end(&s);
+    }
+}
+
+int main(int argc, char **argv) {
+    bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
+    proof p = {.name = "crash states: old or new, whole"};
+    const bounds bounds = {
+        .all_subsets_up_to = full ? 10 : 5, .samples = full ? 400 : 40, .stride = full ? 1 : 2};
+    const store_traits any_order = {
+        .kind = "crash", .atomic_rename = true, .atomic_write_bytes = 512};
+    const store_traits in_order = {
+        .kind = "crash", .atomic_rename = true, .ordered_names = true, .atomic_write_bytes = 4096};
+    try_life(&p, &any_order, &bounds);
+    try_life(&p, &in_order, &bounds);
+    return proof_end(&p);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * proof: what the proof programs share. A proof tries many cases and counts those in which something
+ * was lost or went undetected. It prints the first few of them, one line of JSON with its counts for
+ * the table of `make proofs`, and fails when any case did.
+ */
+#ifndef PROOFS_PROOF_H
+#define PROOFS_PROOF_H
+
+#include "run/run.h"
+
+typedef struct proof {
+    const char *name;
+    uint64_t tried, lost;
+} proof;
+
+/* Counts a case; a lost one is shown with its place, the first 20 times. */
+void proof_case(proof *p, bool good, const char *format, ...) PRINTF_LIKE(3, 4);
+/* Prints {"name": ..., "tried": ..., "lost": ...}; returns the exit status for main. */
+int proof_end(const proof *p);
+
+/* The state that proofs save: a variable, its slot, a value, a random state, bytes that depend on
+ * `seed` only. */
+typedef struct proof_state {
+    pawl_state *state;
+    float kernel[6][40];
+    float slot[6][40];
+    uint16_t bias[40];
+    char random_state[48];
+} proof_state;
+void proof_state_make(proof_state *ps, uint32_t seed);
+void proof_state_free(proof_state *ps);
+/* The seed whose bytes these are, after a restore; -1: of no seed, torn or wrong. */
+int64_t proof_state_seed(const proof_state *ps);
+
+#endif

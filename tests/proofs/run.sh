@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs the proof programs of a build directory and prints one table: what was tried, how many, how many
+# lost or undetected. With --full in their long form, which also writes build/proofs.json.
+set -u
+build=${1:?usage: run.sh BUILD_DIR [--full]}
+size=${2:-}
+here=$(cd "$(dirname "$0")" && pwd)
+results=$(mktemp)
+trap 'rm -f "$results"' EXIT
+status=0
+for program in crash damage faults kill; do
+    echo "proof_$program ..." >&2
+    (cd "$build/tests/proofs" && ./proof_$program $size) >>"$results" || status=1
+done
+python3 "$here/table.py" "$results" "$here/../../build/proofs.json" || status=1
+exit $status
