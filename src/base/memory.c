@@ -8,15 +8,21 @@
 
 #define VEC_FIRST_ITEMS 8
 
+/* What no object can have, malloc need not be asked for. */
+static bool too_large(uint64_t bytes) {
+    return bytes > PTRDIFF_MAX;
+}
+
 void *mem_alloc(size_t bytes) {
-    return malloc(bytes > 0 ? bytes : 1);
+    return too_large(bytes) ? NULL : malloc(bytes > 0 ? bytes : 1);
 }
 
 void *mem_calloc(size_t count, size_t item_bytes) {
-    if (count == 0 || item_bytes == 0) {
-        return calloc(1, 1);
+    uint64_t bytes;
+    if (multiply_overflows(count, item_bytes, &bytes) || too_large(bytes)) {
+        return NULL;
     }
-    return calloc(count, item_bytes);
+    return calloc(bytes > 0 ? bytes : 1, 1);
 }
 
 void *mem_aligned(size_t alignment, size_t bytes) {
@@ -25,7 +31,7 @@ void *mem_aligned(size_t alignment, size_t bytes) {
     if (alignment < sizeof(void *)) {
         alignment = sizeof(void *);
     }
-    if (posix_memalign(&memory, alignment, bytes > 0 ? bytes : 1) != 0) {
+    if (too_large(bytes) || posix_memalign(&memory, alignment, bytes > 0 ? bytes : 1) != 0) {
         return NULL;
     }
     return memory;
@@ -67,7 +73,7 @@ pawl_status vec_reserve(void *items_pointer, size_t *capacity, size_t need, size
         grown = need;
     }
     uint64_t bytes;
-    if (multiply_overflows(grown, item_bytes, &bytes) || bytes > PTRDIFF_MAX) {
+    if (multiply_overflows(grown, item_bytes, &bytes) || too_large(bytes)) {
         return error_nomem(err, SIZE_MAX);
     }
     void *items;
