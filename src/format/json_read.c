@@ -239,25 +239,82 @@ static pawl_status digits(json_reader *r, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status skip_number(json_reader *r, pawl_error *err) {
-    if (byte_here(r) == '-') {
-        r->c.at++;
-    }
+/* The number's text, in pieces that can be missing. */
+typedef struct number_text {
+    size_t begin, point, exponent,
+        end; /* point and exponent: where they stand, or where they would */
+} number_text;
+
+static pawl_status number_grammar(json_reader *r, number_text *out, pawl_error *err) {
+    out->begin = r->c.at += byte_here(r) == '-';
     if (byte_here(r) == '0') {
         r->c.at++;
     } else {
         TRY(digits(r, err));
     }
+    out->point = r->c.at;
     if (byte_here(r) == '.') {
         r->c.at++;
         TRY(digits(r, err));
     }
+    out->exponent = r->c.at;
     if (byte_here(r) == 'e' || byte_here(r) == 'E') {
         r->c.at++;
-        if (byte_here(r) == '+' || byte_here(r) == '-') {
-            r->c.at++;
-        }
+        r->c.at += byte_here(r) == '+' || byte_here(r) == '-';
         TRY(digits(r, err));
+    }
+    out->end = r->c.at;
+    return PAWL_OK;
+}
+
+/* The number after 'e', cut off far beyond what decides. */
+static int64_t exponent_of(const json_reader *r, const number_text *number) {
+    int64_t value = 0;
+    bool negative = false;
+    for (size_t i = number->exponent + 1; i < number->end; i++) {
+        uint8_t byte = r->c.data[i];
+        negative = negative || byte == '-';
+        if (is_digit(byte) && value < INT64_MAX / 16) {
+            value = value * 10 + (byte - '0');
+        }
+    }
+    return negative ? -value : value;
+}
+
+/* Does it fit a double? The largest is 1.7976931348623157e308; it need not be exact to the last digit. */
+static bool number_fits(const json_reader *r, const number_text *number) {
+    static const char largest[] = "17976931348623157";
+    size_t first = number->begin;
+    while (first < number->exponent && (r->c.data[first] == '0' || r->c.data[first] == '.')) {
+        first++;
+    }
+    if (first == number->exponent) {
+        return true; /* zero */
+    }
+    int64_t power = exponent_of(r, number) + (int64_t)number->point - (int64_t)first;
+    power -= first < number->point; /* of the first digit that is not zero */
+    if (power != 308) {
+        return power < 308;
+    }
+    for (size_t i = first, k = 0; i < number->exponent && largest[k] != '\0'; i++) {
+        uint8_t byte = r->c.data[i];
+        if (byte == '.') {
+            continue;
+        }
+        if (byte != (uint8_t)largest[k]) {
+            return byte < (uint8_t)largest[k];
+        }
+        k++;
+    }
+    return true;
+}
+
+static pawl_status skip_number(json_reader *r, pawl_error *err) {
+    number_text number = {0, 0, 0, 0};
+    TRY(number_grammar(r, &number, err));
+    if (!number_fits(r, &number)) {
+        r->c.at = number.begin;
+        return refuse(r, err, "a number that fits 64 bits of floating point");
     }
     return PAWL_OK;
 }
