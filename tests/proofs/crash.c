@@ -33,11 +33,11 @@ typedef struct story {
     uint32_t keep_last;
 } story;
 
-typedef struct bounds {
+typedef struct effort {
     size_t all_subsets_up_to; /* pending items */
     size_t samples;           /* beyond it */
     uint64_t stride;          /* of operation boundaries */
-} bounds;
+} effort;
 
 /* ---- the life of a run ---------------------------------------------------------------------------- */
 
@@ -188,13 +188,15 @@ static bool steps_as_expected(const story *s, store *world, int64_t *newest, paw
 /* A trainer comes back: it owns the run, restores the newest checkpoint, saves, and nothing is left. */
 static bool life_goes_on(store *world, int64_t newest, pawl_error *err) {
     simulated_platform os;
+    store *seen;
     pawl_run *run;
     proof_state ps;
     pawl_report *report = NULL;
     const pawl_save_options saving = {.struct_size = sizeof saving};
     simulated_platform_init(&os, 13);
     os.others = PROCESS_DEAD;
-    if (run_open(world, NULL, &os.table, &run, err) != PAWL_OK) {
+    if (store_trace_wrap(world, &os.table, NULL, NULL, &seen, err) != PAWL_OK ||
+        run_open(seen, NULL, &os.table, &run, err) != PAWL_OK) {
         return false;
     }
     proof_state_make(&ps, 31);
@@ -205,7 +207,7 @@ static bool life_goes_on(store *world, int64_t newest, pawl_error *err) {
     pawl_report_free(report);
     good = good && run_save(run, ps.state, 50, &saving, err) == PAWL_OK &&
            run_wait(run, 1, NULL, err) == PAWL_OK;
-    good = good && look_at_step(run->store, 50, &os.table, err) == proof_state_seed(&ps);
+    good = good && look_at_step(world, 50, &os.table, err) == proof_state_seed(&ps);
     good = run_close(run, 1, err) == PAWL_OK && good;
     proof_state_free(&ps);
     return good;
@@ -233,11 +235,8 @@ static void try_world(boundary *b, size_t torn) {
         abort();
     }
     bool good = steps_as_expected(b->story, world, &newest, &err);
-    if (good) {
-        good = life_goes_on(world, newest, &err); /* owns the world */
-    } else {
-        store_destroy(world);
-    }
+    good = good && life_goes_on(world, newest, &err);
+    store_destroy(world);
     proof_case(b->proof, good, "after operation %llu, %zu pending: %s",
                (unsigned long long)b->operation, b->pending, error_text(&err));
 }
@@ -272,7 +271,7 @@ static void try_some_subsets(boundary *b, size_t samples) {
     }
 }
 
-static void try_boundary(proof *p, const story *s, uint64_t operation, const bounds *bounds) {
+static void try_boundary(proof *p, const story *s, uint64_t operation, const effort *bounds) {
     boundary b = {
         .proof = p, .story = s, .operation = operation, .pending = store_crash_pending(s->disk)};
     b.keep = calloc(b.pending + 1, sizeof *b.keep);
@@ -287,7 +286,7 @@ static void try_boundary(proof *p, const story *s, uint64_t operation, const bou
     free(b.keep);
 }
 
-static void try_life(proof *p, const store_traits *traits, const bounds *bounds) {
+static void try_life(proof *p, const store_traits *traits, const effort *bounds) {
     bool ended = false;
     for (uint64_t operation = 0; !ended; operation += bounds->stride) {
         struct pawl_error err = ERROR_INIT;
@@ -303,13 +302,13 @@ static void try_life(proof *p, const store_traits *traits, const bounds *bounds)
 int main(int argc, char **argv) {
     bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
     proof p = {.name = "crash states: old or new, whole"};
-    const bounds bounds = {
+    const effort how_much = {
         .all_subsets_up_to = full ? 10 : 5, .samples = full ? 400 : 40, .stride = full ? 1 : 2};
     const store_traits any_order = {
         .kind = "crash", .atomic_rename = true, .atomic_write_bytes = 512};
     const store_traits in_order = {
         .kind = "crash", .atomic_rename = true, .ordered_names = true, .atomic_write_bytes = 4096};
-    try_life(&p, &any_order, &bounds);
-    try_life(&p, &in_order, &bounds);
+    try_life(&p, &any_order, &how_much);
+    try_life(&p, &in_order, &how_much);
     return proof_end(&p);
 }

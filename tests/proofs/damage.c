@@ -71,7 +71,8 @@ static void read_whole(store *s, const char *path, buffer *out) {
 static void write_whole(store *s, const char *path, const uint8_t *data, size_t n) {
     struct pawl_error err = ERROR_INIT;
     store_file *file;
-    (void)store_unlink(s, path, &err);
+    pawl_status status = store_unlink(s, path, &err);
+    must(status == PAWL_ENOTFOUND ? PAWL_OK : status, &err);
     must(store_open(s, path, STORE_CREATE, &file, &err), &err);
     must(store_write(file, 0, data, n, &err), &err);
     store_close(file);
@@ -154,7 +155,7 @@ static bool inside_tensor(const buffer *bytes, uint64_t offset) {
 /* ---- the kinds of damage --------------------------------------------------------------------------------- */
 
 static void flip_every_byte(patient *p, const char *name, const char *path, const buffer *whole,
-                            proof *proof) {
+                            proof *counts) {
     bool is_data = strncmp(name, "data-", 5) == 0;
     for (size_t i = 0; i < whole->size; i++) {
         struct pawl_error err = ERROR_INIT;
@@ -166,24 +167,24 @@ static void flip_every_byte(patient *p, const char *name, const char *path, cons
         good = never_wrong(p, &err) && good;
         must(store_write(file, i, &whole->data[i], 1, &err), &err);
         store_close(file);
-        proof_case(proof, good, "byte %zu of %s flipped: %s", i, name, error_text(&err));
+        proof_case(counts, good, "byte %zu of %s flipped: %s", i, name, error_text(&err));
     }
 }
 
 static void truncate_everywhere(patient *p, const char *name, const char *path, const buffer *whole,
-                                proof *proof) {
+                                proof *counts) {
     for (size_t length = 0; length < whole->size; length++) {
         struct pawl_error err = ERROR_INIT;
         write_whole(p->disk, path, whole->data, length);
         bool good = detected(p, name, length, false, &err);
         good = never_wrong(p, &err) && good;
-        proof_case(proof, good, "%s cut to %zu bytes: %s", name, length, error_text(&err));
+        proof_case(counts, good, "%s cut to %zu bytes: %s", name, length, error_text(&err));
     }
     write_whole(p->disk, path, whole->data, whole->size);
 }
 
 static void remove_and_swap(patient *p, const char *name, const char *path, const buffer *whole,
-                            proof *proof) {
+                            proof *counts) {
     struct pawl_error err = ERROR_INIT;
     bool is_manifest = strcmp(name, "manifest.json") == 0;
     must(store_unlink(p->disk, path, &err), &err);
@@ -193,7 +194,7 @@ static void remove_and_swap(patient *p, const char *name, const char *path, cons
     bool good = is_manifest ? checkpoint_open(p->disk, false, 20, &p->os.table, &silent,
                                               &checkpoint, &err) == PAWL_ENOTFOUND
                             : detected(p, name, 0, false, &err) && never_wrong(p, &err);
-    proof_case(proof, good, "%s removed: %s", name, error_text(&err));
+    proof_case(counts, good, "%s removed: %s", name, error_text(&err));
 
     /* The file of the same kind of step 10, whose tag ends in -1 instead of -2. */
     char other[STORE_MAX_PATH];
@@ -206,7 +207,7 @@ static void remove_and_swap(patient *p, const char *name, const char *path, cons
     read_whole(p->disk, other, &foreign);
     write_whole(p->disk, path, foreign.data, foreign.size);
     good = detected(p, name, 0, false, &err) && never_wrong(p, &err);
-    proof_case(proof, good, "%s swapped with step 10's: %s", name, error_text(&err));
+    proof_case(counts, good, "%s swapped with step 10's: %s", name, error_text(&err));
     write_whole(p->disk, path, whole->data, whole->size);
 }
 

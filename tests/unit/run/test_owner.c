@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One writer at a time (S10): O1 to O4 of owner.c, with a clock that the test moves. */
+#include "lib/simulated_platform.h"
+#include "lib/test.h"
+
+#include "run/private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND_NS UINT64_C(1000000000)
+
+typedef struct fixture {
+    store *disk;
+    simulated_platform first, second;
+    owner *other; /* renewed while someone sleeps, when not NULL */
+} fixture;
+
+static const pawl_log silent = {0};
+
+static int set_up(void **state) {
+    static fixture f;
+    struct pawl_error err = ERROR_INIT;
+    memset(&f, 0, sizeof f);
+    simulated_platform_init(&f.first, 1);
+    simulated_platform_init(&f.second, 2);
+    f.first.monotonic_ns = f.second.monotonic_ns = 100 * SECOND_NS;
+    snprintf(f.first.identity.host, sizeof f.first.identity.host, "node1");
+    snprintf(f.second.identity.host, sizeof f.second.identity.host, "node2");
+    f.first.identity.pid = 1111;
+    f.second.identity.pid = 2222;
+    assert_ok(store_mem(&f.disk, &err), &err);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    store_destroy(f->disk);
+    return 0;
+}
+
+static pawl_status take(fixture *f, simulated_platform *os, double wait_s, owner **out,
+                        pawl_error *err) {
+    return owner_take(f->disk, &os->table, &silent, 30, wait_s, out, err);
+}
+
+static void test_s10_a_live_process_of_this_host_refuses_the_newcomer_at_once(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    owner *two;
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    f->second.others = PROCESS_ALIVE;
+    assert_fails(take(f, &f->second, 35, &two, &err), PAWL_EBUSY, &err);
+    assert_int_equal(f->second.slept_ns, 0);
+    assert_string_equal(err.attempt, "open run: another process writes to this run");
+    assert_says(err.found, "host node1, pid 1111");
+    assert_says(err.found, "alive on this host");
+    assert_says(err.next, "kill 1111");
+    owner_release(one);
+}
+
+static void test_s10_a_dead_process_is_succeeded_at_once(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    owner *two;
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    f->second.others = PROCESS_DEAD;
+    assert_ok(take(f, &f->second, 35, &two, &err), &err);
+    assert_int_equal(f->second.slept_ns, 0);
+    owner_release(two);
+    owner_give_up(one);
+    owner_release(one);
+}
+
+static void renew_other(void *context, uint64_t ns) {
+    fixture *f = context;
+    struct pawl_error err = ERROR_INIT;
+    simulated_platform_advance(&f->first, ns);
+    assert_ok(owner_renew(f->other, &err), &err);
+}
+
+static void test_s10_a_moving_heartbeat_of_another_host_refuses_the_newcomer(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *two;
+    assert_ok(take(f, &f->first, 35, &f->other, &err), &err);
+    f->second.on_sleep = renew_other;
+    f->second.on_sleep_context = f;
+    assert_fails(take(f, &f->second, 35, &two, &err), PAWL_EBUSY, &err);
+    assert_true(f->second.slept_ns < 5 * SECOND_NS);
+    assert_says(err.found, "which moved while it was watched");
+    owner_release(f->other);
+}
+
+static void test_s10_a_heartbeat_that_stands_still_for_a_lease_is_succeeded(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    owner *two;
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    assert_ok(take(f, &f->second, 35, &two, &err), &err);
+    assert_true(f->second.slept_ns >= 30 * SECOND_NS);
+    owner_release(two);
+    owner_give_up(one);
+    owner_release(one);
+}
+
+static void test_s10_a_newcomer_that_may_not_wait_says_how_long_it_watched(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    owner *two;
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    assert_fails(take(f, &f->second, 0, &two, &err), PAWL_EBUSY, &err);
+    assert_says(err.found, "not seen to move in the 0.0 s it was watched");
+    owner_release(one);
+}
+
+/* O3: the paused owner wakes up, and finds that it was succeeded. */
+static void test_s10_a_succeeded_owner_neither_renews_nor_publishes(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    owner *two;
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    assert_ok(take(f, &f->second, 35, &two, &err), &err);
+    simulated_platform_advance(&f->first, 40 * SECOND_NS);
+    assert_fails(owner_renew(one, &err), PAWL_EBUSY, &err);
+    assert_string_equal(err.attempt, "this process is no longer the owner of the run");
+    assert_says(err.found, "host node2, pid 2222");
+    assert_false(owner_fresh(one));
+    assert_fails(owner_renew(one, &err), PAWL_EBUSY, &err);
+    assert_ok(owner_renew(two, &err), &err);
+    owner_release(one);
+    assert_ok(owner_renew(two, &err),
+              &err); /* releasing a lost owner leaves the successor's record */
+    owner_release(two);
+}
+
+/* O2: paused for longer than its lease, but nobody came: it wins the next generation. */
+static void test_s10_an_owner_whose_lease_ran_out_takes_over_from_itself(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    owner_view seen;
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    simulated_platform_advance(&f->first, 40 * SECOND_NS);
+    assert_false(owner_fresh(one));
+    assert_ok(owner_renew(one, &err), &err);
+    assert_true(owner_fresh(one));
+    assert_ok(owner_look(f->disk, &f->first.table, &seen, &err), &err);
+    assert_int_equal(seen.generation, 2);
+    owner_release(one);
+}
+
+/* O4: half a lease without a renewal is too old to publish. */
+static void test_s10_a_stale_lease_is_not_fresh(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    simulated_platform_advance(&f->first, 14 * SECOND_NS);
+    assert_true(owner_fresh(one));
+    simulated_platform_advance(&f->first, 2 * SECOND_NS);
+    assert_false(owner_fresh(one));
+    owner_release(one);
+}
+
+static void test_a_released_run_is_free(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    owner_view seen;
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    owner_release(one);
+    assert_ok(owner_look(f->disk, &f->second.table, &seen, &err), &err);
+    assert_false(seen.present);
+}
+
+static void test_each_renewal_moves_the_counter(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    owner_view seen;
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    for (uint64_t i = 1; i < 4; i++) {
+        assert_ok(owner_look(f->disk, &f->second.table, &seen, &err), &err);
+        assert_true(seen.readable);
+        assert_int_equal(seen.counter, i);
+        assert_ok(owner_renew(one, &err), &err);
+    }
+    owner_release(one);
+}
+
+/* A crash while the record was written leaves an empty file: watched for a lease, then succeeded. */
+static void test_an_unreadable_record_is_watched_then_succeeded(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    store_file *file;
+    owner *one;
+    assert_ok(store_open(f->disk, "owner-00000007", STORE_CREATE, &file, &err), &err);
+    store_close(file);
+    assert_fails(take(f, &f->first, 0, &one, &err), PAWL_EBUSY, &err);
+    assert_says(err.found, "still being written");
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    owner_release(one);
+}
+
+static void test_two_newcomers_cannot_both_take_over(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    owner *two;
+    owner *three;
+    f->first.others = f->second.others = PROCESS_DEAD;
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    assert_ok(take(f, &f->second, 35, &two, &err), &err);
+    simulated_platform third;
+    simulated_platform_init(&third, 3);
+    third.others = PROCESS_ALIVE;
+    assert_fails(owner_take(f->disk, &third.table, &silent, 30, 35, &three, &err), PAWL_EBUSY,
+                 &err);
+    assert_fails(owner_renew(one, &err), PAWL_EBUSY, &err);
+    owner_release(one);
+    owner_release(two);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            test_s10_a_live_process_of_this_host_refuses_the_newcomer_at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_s10_a_dead_process_is_succeeded_at_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_s10_a_moving_heartbeat_of_another_host_refuses_the_newcomer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_s10_a_heartbeat_that_stands_still_for_a_lease_is_succeeded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_s10_a_newcomer_that_may_not_wait_says_how_long_it_watched, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_s10_a_succeeded_owner_neither_renews_nor_publishes,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_s10_an_owner_whose_lease_ran_out_takes_over_from_itself, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_s10_a_stale_lease_is_not_fresh, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_released_run_is_free, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_each_renewal_moves_the_counter, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_unreadable_record_is_watched_then_succeeded, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_two_newcomers_cannot_both_take_over, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests_name("owner", tests, NULL, NULL);
+}
