@@ -88,21 +88,40 @@ typedef struct owner_view {
 pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* ---- reading: catalog.c, checkpoint.c, entries.c, slice.c, verify.c, restore.c, rebuild.c, reader.c ----------------------- */
+/* ---- reading: catalog.c, nothing.c, checkpoint.c, find.c, entries.c, slice.c, verify.c, restore.c, rebuild.c, reader.c --- */
 
-/* `s` is borrowed. */
-pawl_status catalog_open(store *s, const platform *os, const pawl_log *log,
-                         pawl_catalog **out, pawl_error *err) PAWL_MUST_CHECK;
-/* PAWL_ENOTFOUND for an empty catalog, saying what is there instead (R09). */
+/* These define the calls of pawl/checkpoint.h that cannot fail (pawl_catalog_free and the like); the
+ * others are called as there, without the prefix, and need an error. */
+
+/* `s` is borrowed. An empty catalog is no failure here. */
+pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl_catalog **out,
+                         pawl_error *err) PAWL_MUST_CHECK;
+/* PAWL_ENOTFOUND for a catalog without a checkpoint, saying what is there instead (R09); PAWL_EDAMAGED
+ * when there are damaged ones. */
 pawl_status catalog_explain_nothing(store *s, const pawl_catalog *catalog, pawl_error *err);
 
-/* `s` is borrowed unless `own_store`. Marks the checkpoint as being read. */
+/* `s` is borrowed unless `own_store`: then it is the checkpoint's, also when this fails. Marks the
+ * checkpoint as being read. */
 pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platform *os,
                             const pawl_log *log, pawl_checkpoint **out, pawl_error *err)
     PAWL_MUST_CHECK;
+pawl_status checkpoint_find(pawl_checkpoint *c, const char *name, pawl_entry_info *info,
+                            pawl_error *err) PAWL_MUST_CHECK;
+pawl_status entries_open(pawl_checkpoint *c, const char *prefix, pawl_entries **out,
+                         pawl_error *err) PAWL_MUST_CHECK;
+pawl_status entries_next(pawl_entries *walk, pawl_entry_info *info, int *more, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status checkpoint_read(pawl_checkpoint *c, const char *name, const int64_t *offset,
+                            const int64_t *extent, void *to, size_t to_bytes, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status checkpoint_read_rank(pawl_checkpoint *c, const char *name, int rank, void *to,
+                                 size_t capacity, size_t *size, pawl_error *err) PAWL_MUST_CHECK;
+/* `report` may be NULL; otherwise it is set whenever the match was made. */
 pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
                                const pawl_restore_options *options, int rank, int world_size,
                                pawl_report **report, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status checkpoint_verify(pawl_checkpoint *c, const pawl_verify_options *options,
+                              pawl_verify_result *result, pawl_error *err) PAWL_MUST_CHECK;
 
 /* Readers' marks (S14): a file reader-<id> in the step's directory, advanced while reading. */
 typedef struct reader_mark reader_mark;
@@ -113,7 +132,8 @@ pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
 void reader_mark_touch(reader_mark *mark); /* at most once a second; NULL is fine */
 void reader_mark_free(reader_mark *mark);  /* removes it; NULL is fine */
 /* Is someone reading in that directory? Marks of dead processes of this host are removed. Marks that
- * cannot be judged count as alive until `memory` has seen them unchanged for a lease. */
+ * cannot be judged count as alive until `watch` has seen them unchanged for a lease. `watch` NULL:
+ * only looks, and removes nothing. */
 typedef struct reader_watch reader_watch; /* remembers marks and counters between looks */
 pawl_status reader_watch_new(reader_watch **out, pawl_error *err) PAWL_MUST_CHECK;
 void reader_watch_free(reader_watch *watch);

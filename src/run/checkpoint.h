@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run/checkpoint: what the reading files of this folder share. Nobody else includes it. */
+#ifndef RUN_CHECKPOINT_H
+#define RUN_CHECKPOINT_H
+
+#include "run/run.h"
+
+/* ---- step.c: one step's directory ------------------------------------------------------------------- */
+
+typedef struct step_listing {
+    char **names; /* ascending */
+    store_stat *stats;
+    size_t count;
+} step_listing;
+
+/* Names and sizes of what is in a step's directory. */
+pawl_status step_list(store *s, const char *directory, arena *memory, step_listing *out,
+                      pawl_error *err) PAWL_MUST_CHECK;
+/* Numbers of the step directories of a run, ascending, whatever is in them. */
+pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* False for whatever reason: nobody could read it either. */
+bool step_has_manifest(store *s, const char *directory);
+/* PAWL_ENOTFOUND: the step is not committed. PAWL_EDAMAGED, PAWL_EUNSUPPORTED: by path and reason. */
+pawl_status step_read_manifest(store *s, int64_t step, buffer *text, manifest *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* PAWL_EDAMAGED naming the first file of the manifest that is missing or has another size. */
+pawl_status step_check_files(store *s, const char *directory, const manifest *m,
+                             const step_listing *listing, pawl_error *err) PAWL_MUST_CHECK;
+/* The error's `safe` and `next`: which other committed step there is, older ones first. */
+void step_say_safe(store *s, int64_t step, pawl_error *err);
+
+/* ---- recognise.c: other people's checkpoints ----------------------------------------------------------- */
+
+typedef struct recognised {
+    const char *what; /* "a PyTorch distributed checkpoint (DCP)" */
+    const char *next; /* what to do */
+} recognised;
+/* By name alone; NULL when the name says nothing. */
+const recognised *recognise_name(const char *name, bool directory);
+
+/* ---- the open checkpoint: checkpoint.c -------------------------------------------------------------------- */
+
+struct pawl_checkpoint {
+    store *store;
+    bool own_store;
+    const platform *platform;
+    pawl_log log;
+    int64_t step;
+    char directory[32];
+    char *path; /* absolute */
+    buffer manifest_text;
+    manifest manifest;
+    pawl_read_stats reads;
+    reader_mark *mark;
+
+    store_file *index_file;
+    byte_source index_file_source; /* wrapped by one that counts */
+    table *index;
+    engine_reader *reader;
+
+    /* The record of checksums used last. */
+    table_cursor *checksums_at;
+    bool checksums_loaded;
+    uint32_t checksums_file;
+    uint64_t checksums_record;
+    size_t checksums_count;
+    uint32_t checksums[FORMAT_BLOCKS_PER_RECORD];
+
+    /* What pawl_checkpoint_find returned last. */
+    table_cursor *find_at;
+    arena found_memory;
+};
+
+/* The record of one entry. PAWL_ENOTFOUND with near misses. */
+pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory, record_entry *out,
+                             pawl_error *err) PAWL_MUST_CHECK;
+/* The entry at a cursor, fully checked. */
+pawl_status checkpoint_decode(const pawl_checkpoint *c, const table_cursor *at, arena *memory,
+                              record_entry *out, pawl_error *err) PAWL_MUST_CHECK;
+void checkpoint_entry_info(const record_entry *entry, pawl_entry_info *info);
+/* The name whose spelling is nearest, into `out`; false when none is near. */
+bool checkpoint_near_miss(pawl_checkpoint *c, const char *name, char *out, size_t size);
+/* Damage of the index: adds its path. */
+pawl_status checkpoint_index_failed(const pawl_checkpoint *c, pawl_status status, pawl_error *err);
+/* A failure while an entry's piece was read: adds the entry, its damaged bytes, and what is safe. */
+void checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entry,
+                             const record_piece *piece, pawl_error *err);
+
+/* The first n bytes of a piece. */
+pawl_status checkpoint_piece_bytes(pawl_checkpoint *c, const record_entry *entry,
+                                   const record_piece *piece, void *to, size_t n, pawl_error *err)
+    PAWL_MUST_CHECK;
+const record_piece *record_piece_of_rank(const record_entry *entry, int rank); /* NULL: none */
+
+/* ---- entries.c ------------------------------------------------------------------------------------------------ */
+
+/* Every entry, ascending; what it yields lives until the next. */
+struct pawl_entries {
+    pawl_checkpoint *checkpoint;
+    table_cursor *at;
+    char *prefix;
+    bool begun;
+    arena memory;
+    record_entry entry;
+};
+/* *out is NULL after the last. */
+pawl_status entries_next_record(pawl_entries *walk, const record_entry **out, pawl_error *err)
+    PAWL_MUST_CHECK;
+entry_source entries_source(pawl_entries *walk);
+
+#endif

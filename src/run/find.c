@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds one entry of a checkpoint by its name, or the names nearest to it. */
+#include "run/checkpoint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NEAR_LOOKED_AT 400u /* entries per place */
+#define NEAR_LIKENESS  0.6
+
+/* ---- decoding ---- */
+
+/* A piece must start where its elements are aligned: the reader cuts at block boundaries, and whatever
+ * lies in between must be whole elements. */
+static pawl_status check_alignment(const pawl_checkpoint *c, const record_entry *entry,
+                                   pawl_error *err) {
+    if (entry->kind != PAWL_KIND_TENSOR) {
+        return PAWL_OK;
+    }
+    size_t alignment = dtype_alignment(entry->dtype);
+    for (size_t i = 0; i < entry->piece_count; i++) {
+        const record_piece *piece = &entry->pieces[i];
+        if (piece->offset % alignment == 0) {
+            continue;
+        }
+        error_set(err, PAWL_EDAMAGED, "a piece of a tensor is not aligned to its elements");
+        error_entry(err, entry->name);
+        error_expected(err, "an offset that is a multiple of %zu", alignment);
+        error_found(err, "offset %llu in %s", (unsigned long long)piece->offset,
+                    c->manifest.files[piece->file].name);
+        return PAWL_EDAMAGED;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_inside_files(const pawl_checkpoint *c, const record_entry *entry,
+                                      pawl_error *err) {
+    for (size_t i = 0; i < entry->piece_count; i++) {
+        const record_piece *piece = &entry->pieces[i];
+        const manifest_file *file = &c->manifest.files[piece->file];
+        uint64_t end;
+        if (!add_overflows(piece->offset, piece->bytes, &end) && end <= file->bytes) {
+            continue;
+        }
+        error_set(err, PAWL_EDAMAGED, "a piece of an entry lies behind the end of its file");
+        error_entry(err, entry->name);
+        error_expected(err, "a range within the %llu bytes of %s", (unsigned long long)file->bytes,
+                       file->name);
+        error_found(err, "%llu bytes from %llu on", (unsigned long long)piece->bytes,
+                    (unsigned long long)piece->offset);
+        return PAWL_EDAMAGED;
+    }
+    return PAWL_OK;
+}
+
+pawl_status checkpoint_decode(const pawl_checkpoint *c, const table_cursor *at, arena *memory,
+                              record_entry *out, pawl_error *err) {
+    const uint8_t *key;
+    const uint8_t *value;
+    size_t key_bytes;
+    size_t value_bytes;
+    table_item(at, &key, &key_bytes, &value, &value_bytes);
+    TRY(record_entry_decode(key, key_bytes, value, value_bytes, (uint32_t)c->manifest.file_count,
+                            memory, out, err));
+    TRY(check_inside_files(c, out, err));
+    return check_alignment(c, out, err);
+}
+
+/* ---- near misses ---- */
+
+typedef struct near_search {
+    const char *name;
+    double best;
+    char *out;
+    size_t size;
+} near_search;
+
+static void consider(near_search *n, const uint8_t *key, size_t key_bytes) {
+    char name[PAWL_MAX_NAME_BYTES + 1];
+    if (key_bytes < 2 || key[0] != 'e' || key_bytes - 1 > PAWL_MAX_NAME_BYTES) {
+        return;
+    }
+    memcpy(name, key + 1, key_bytes - 1);
+    name[key_bytes - 1] = '\0';
+    double likeness = text_likeness(n->name, name);
+    if (likeness > n->best && utf8_valid(name, key_bytes - 1)) {
+        n->best = likeness;
+        snprintf(n->out, n->size, "%s", name);
+    }
+}
+
+/* Entries from the first on whose name is not less than the first `length` bytes of `name`. */
+static pawl_status search_from(near_search *n, table_cursor *at, size_t length, pawl_error *err) {
+    CLEANUP(buffer_free) buffer key = {0};
+    TRY(buffer_append(&key, "e", 1, err));
+    TRY(buffer_append(&key, n->name, length, err));
+    TRY(table_seek(at, key.data, key.size, err));
+    for (unsigned i = 0; i < NEAR_LOOKED_AT && table_valid(at); i++) {
+        const uint8_t *found;
+        const uint8_t *value;
+        size_t found_bytes;
+        size_t value_bytes;
+        table_item(at, &found, &found_bytes, &value, &value_bytes);
+        consider(n, found, found_bytes);
+        TRY(table_next(at, err));
+    }
+    return PAWL_OK;
+}
+
+bool checkpoint_near_miss(pawl_checkpoint *c, const char *name, char *out, size_t size) {
+    near_search n = {.name = name, .best = NEAR_LIKENESS, .out = out, .size = size};
+    struct pawl_error ignored = ERROR_INIT;
+    size_t length = strlen(name);
+    out[0] = '\0';
+    /* Where the name would be, where its directory begins, that directory's own, and at the start. */
+    for (int i = 0; i < 3 && length > 0; i++) {
+        if (search_from(&n, c->find_at, length, &ignored) != PAWL_OK) {
+            return false;
+        }
+        do {
+            length--;
+        } while (length > 0 && name[length - 1] != '/');
+    }
+    return search_from(&n, c->find_at, 0, &ignored) == PAWL_OK && out[0] != '\0';
+}
+
+static pawl_status not_found(pawl_checkpoint *c, const char *name, pawl_error *err) {
+    char near[PAWL_MAX_NAME_BYTES + 1];
+    error_set(err, PAWL_ENOTFOUND, "the checkpoint has no entry of this name");
+    error_path(err, "%s", c->path);
+    error_entry(err, name);
+    error_step(err, c->step);
+    if (checkpoint_near_miss(c, name, near, sizeof(near))) {
+        error_next(err, "did you mean %s?", near);
+    } else {
+        error_next(err, "see its entries with: pawl show %s@%lld", c->store->root,
+                   (long long)c->step);
+    }
+    return PAWL_ENOTFOUND;
+}
+
+/* ---- finding ---- */
+
+static pawl_status find(pawl_checkpoint *c, const char *name, bool *found, pawl_error *err) {
+    CLEANUP(buffer_free) buffer key = {0};
+    const uint8_t *at;
+    const uint8_t *value;
+    size_t at_bytes;
+    size_t value_bytes;
+    *found = false;
+    TRY(record_entry_key(&key, name, err));
+    TRY(table_seek(c->find_at, key.data, key.size, err));
+    if (table_valid(c->find_at)) {
+        table_item(c->find_at, &at, &at_bytes, &value, &value_bytes);
+        *found = at_bytes == key.size && memcmp(at, key.data, key.size) == 0;
+    }
+    return PAWL_OK;
+}
+
+pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory, record_entry *out,
+                             pawl_error *err) {
+    bool found;
+    if (strlen(name) > PAWL_MAX_NAME_BYTES) {
+        return error_set(err, PAWL_ENOTFOUND, "no entry has a name of more than %d bytes",
+                         PAWL_MAX_NAME_BYTES);
+    }
+    pawl_status status = find(c, name, &found, err);
+    if (status == PAWL_OK && !found) {
+        return not_found(c, name, err);
+    }
+    if (status == PAWL_OK) {
+        status = checkpoint_decode(c, c->find_at, memory, out, err);
+    }
+    return status == PAWL_OK ? PAWL_OK : checkpoint_index_failed(c, status, err);
+}
+
+static uint64_t entry_bytes(const record_entry *entry) {
+    if (entry->kind == PAWL_KIND_TENSOR) {
+        return shape_bytes(entry->dtype, entry->ndim, entry->shape);
+    }
+    return entry->value != NULL || entry->piece_count == 0 ? entry->value_bytes
+                                                           : entry->pieces[0].bytes;
+}
+
+void checkpoint_entry_info(const record_entry *entry, pawl_entry_info *info) {
+    bool tensor = entry->kind == PAWL_KIND_TENSOR;
+    *info = (pawl_entry_info){
+        .name = entry->name,
+        .kind = entry->kind,
+        .role = entry->role,
+        .slot_of = entry->slot_of,
+        .slot = entry->slot,
+        .per_rank = entry->per_rank,
+        .replicated = entry->replicated,
+        .dtype = tensor ? entry->dtype : 0,
+        .ndim = tensor ? entry->ndim : 0,
+        .shape = tensor ? entry->shape : NULL,
+        .bytes = entry_bytes(entry),
+        .pieces = entry->piece_count,
+        .value = tensor || entry->per_rank ? NULL : entry->value,
+    };
+}
+
+pawl_status checkpoint_find(pawl_checkpoint *c, const char *name, pawl_entry_info *info,
+                            pawl_error *err) {
+    record_entry entry;
+    arena_free(&c->found_memory);
+    TRY(checkpoint_entry(c, name, &c->found_memory, &entry, err));
+    checkpoint_entry_info(&entry, info);
+    return PAWL_OK;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* R09: says what is at a path where there is no checkpoint to restore. */
+#include "run/checkpoint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_LISTED  100u /* names looked at, and subdirectories looked into */
+#define SHOWN_STEPS 5u
+#define SHOWN_NAMES 3u
+
+/* ---- steps, but none committed ---- */
+
+static pawl_status only_unfinished(store *s, const pawl_catalog *catalog, pawl_error *err) {
+    size_t count = pawl_catalog_count(catalog);
+    size_t damaged = 0;
+    char text[256] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        const pawl_step_info *info = pawl_catalog_get(catalog, i);
+        damaged += info->status == PAWL_STEP_DAMAGED;
+        if (i < SHOWN_STEPS) {
+            at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%lld", i > 0 ? ", " : "",
+                                   (long long)info->step);
+        }
+    }
+    error_set(err, damaged > 0 ? PAWL_EDAMAGED : PAWL_ENOTFOUND,
+              "there is no intact checkpoint in this run");
+    error_path(err, "%s", s->root);
+    error_found(err, "%zu unfinished and %zu damaged steps: %s%s", count - damaged, damaged, text,
+                count > SHOWN_STEPS ? ", ..." : "");
+    error_next(err,
+               damaged > 0
+                   ? "see why with: pawl ls %s"
+                   : "training starts from the beginning; look at what is left with: pawl ls %s",
+               s->root);
+    return err->status;
+}
+
+/* ---- no steps at all ---- */
+
+static pawl_status step_itself(store *s, pawl_error *err) {
+    const char *slash = strrchr(s->root, '/');
+    int length = slash == NULL || slash == s->root ? 1 : (int)(slash - s->root);
+    error_set(err, PAWL_ENOTFOUND, "this is the directory of one step, not of a run");
+    error_path(err, "%s", s->root);
+    error_expected(err, "the directory that holds the step-... directories");
+    error_found(err, "the files of one checkpoint");
+    error_next(err, "name the run: pawl ls %.*s", length, s->root);
+    return PAWL_ENOTFOUND;
+}
+
+static bool is_directory(store *s, const char *name) {
+    store_stat stat;
+    struct pawl_error ignored = ERROR_INIT;
+    return store_stat_path(s, name, &stat, &ignored) == PAWL_OK && stat.type == STORE_DIR_TYPE;
+}
+
+static pawl_status note_step(void *context, const char *name, pawl_error *err) {
+    (void)err;
+    int64_t step;
+    bool *found = context;
+    *found = *found || name_step_parse(name, &step);
+    return PAWL_OK;
+}
+
+static bool holds_steps(store *s, const char *directory) {
+    struct pawl_error ignored = ERROR_INIT;
+    bool found = false;
+    return store_list(s, directory, note_step, &found, &ignored) == PAWL_OK && found;
+}
+
+static pawl_status parent_of_runs(store *s, const char *run, size_t runs, pawl_error *err) {
+    error_set(err, PAWL_ENOTFOUND,
+              "there is no checkpoint here, but there is in a directory below");
+    error_path(err, "%s", s->root);
+    error_expected(err, "the directory that holds the step-... directories");
+    error_found(err, "%zu %s below it", runs, runs == 1 ? "run" : "runs");
+    error_next(err, "did you mean %s/%s? See it with: pawl ls %s/%s", s->root, run, s->root, run);
+    return PAWL_ENOTFOUND;
+}
+
+static pawl_status other_tool(store *s, const char *name, const recognised *r, pawl_error *err) {
+    error_set(err, PAWL_ENOTFOUND, "there is no checkpoint of pawl here, but %s", r->what);
+    error_path(err, "%s", s->root);
+    error_expected(err, "the directory of a run, which holds step-... directories");
+    error_found(err, "%s", name);
+    error_next(err, "%s", r->next);
+    return PAWL_ENOTFOUND;
+}
+
+static pawl_status nothing_yet(store *s, const char *what, pawl_error *err) {
+    error_set(err, PAWL_ENOTFOUND, "there is no checkpoint here");
+    error_path(err, "%s", s->root);
+    error_found(err, "%s", what);
+    error_next(err, "training starts from the beginning: the first save makes the first "
+                    "checkpoint; check the path if there should be one");
+    return PAWL_ENOTFOUND;
+}
+
+static pawl_status other_files(store *s, char **names, size_t count, pawl_error *err) {
+    char text[400] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < count && i < SHOWN_NAMES; i++) {
+        at +=
+            (size_t)snprintf(text + at, sizeof(text) - at, "%s%.100s", i > 0 ? ", " : "", names[i]);
+    }
+    error_set(err, PAWL_ENOTFOUND, "there is no checkpoint here");
+    error_path(err, "%s", s->root);
+    error_expected(err, "the directory of a run, which holds step-... directories");
+    error_found(err, "%zu other %s: %s%s", count, count == 1 ? "name" : "names", text,
+                count > SHOWN_NAMES ? ", ..." : "");
+    error_next(err, "check the path; a new run should begin in a directory of its own");
+    return PAWL_ENOTFOUND;
+}
+
+static bool is_own_file(const char *name) {
+    name_kind kind = name_classify(name, NULL);
+    return kind == NAME_KIND_MANIFEST || kind == NAME_KIND_DATA || kind == NAME_KIND_INDEX;
+}
+
+/* What a run has beside its steps. */
+static bool is_of_a_run(const char *name) {
+    return strcmp(name, NAME_LATEST) == 0 || strncmp(name, "owner-", 6) == 0;
+}
+
+typedef struct evidence {
+    bool own_files; /* of a step's directory */
+    size_t of_a_run, runs;
+    const char *run, *other_name; /* the first of each */
+    const recognised *other;
+} evidence;
+
+static evidence collect(store *s, char **names, size_t count) {
+    evidence e = {0};
+    for (size_t i = 0; i < count && i < MAX_LISTED; i++) {
+        bool directory = is_directory(s, names[i]);
+        const recognised *r = recognise_name(names[i], directory);
+        e.own_files = e.own_files || is_own_file(names[i]);
+        e.of_a_run += is_of_a_run(names[i]);
+        if (directory && holds_steps(s, names[i])) {
+            e.run = e.run != NULL ? e.run : names[i];
+            e.runs++;
+        }
+        if (r != NULL && e.other == NULL) {
+            e.other = r;
+            e.other_name = names[i];
+        }
+    }
+    return e;
+}
+
+static pawl_status explain_names(store *s, char **names, size_t count, pawl_error *err) {
+    evidence e = collect(s, names, count);
+    if (e.own_files) {
+        return step_itself(s, err);
+    }
+    if (e.runs > 0) {
+        return parent_of_runs(s, e.run, e.runs, err);
+    }
+    if (e.other != NULL) {
+        return other_tool(s, e.other_name, e.other, err);
+    }
+    if (count == 0) {
+        return nothing_yet(s, "an empty directory", err);
+    }
+    if (e.of_a_run == count) {
+        return nothing_yet(s, "a run that has no checkpoint yet", err);
+    }
+    return other_files(s, names, count, err);
+}
+
+pawl_status catalog_explain_nothing(store *s, const pawl_catalog *catalog, pawl_error *err) {
+    CLEANUP(arena_free) arena memory = {0};
+    char **names;
+    size_t count;
+    if (catalog != NULL && pawl_catalog_count(catalog) > 0) {
+        return only_unfinished(s, catalog, err);
+    }
+    TRY(store_names(s, "", RUN_MAX_NAMES, &memory, &names, &count, err));
+    return explain_names(s, names, count, err);
+}

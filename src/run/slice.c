@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads one tensor, one slice of it, or one rank's bytes: only their blocks, every one verified. */
+#include "run/checkpoint.h"
+
+#include <string.h>
+
+#define JOIN_GAP_BYTES (4u * FORMAT_BLOCK_BYTES) /* reading these costs less than another read */
+#define MAX_PARTS      65536u                    /* pieces that one slice may touch */
+
+/* ---- failures ---- */
+
+void checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entry,
+                             const record_piece *piece, pawl_error *err) {
+    uint64_t begin = err->offset > piece->offset ? err->offset : piece->offset;
+    uint64_t piece_end = piece->offset + piece->bytes;
+    uint64_t end = err->offset + err->length < piece_end ? err->offset + err->length : piece_end;
+    error_entry(err, entry->name);
+    if (err->status == PAWL_EDAMAGED && err->has_range && begin < end) {
+        char text[256] = "";
+        if (entry->kind == PAWL_KIND_TENSOR) {
+            box b = box_of(entry->ndim, piece->box_offset, piece->box_extent);
+            box_text(text, sizeof(text), &b);
+        }
+        error_wrap(err, "reading bytes %llu to %llu of the %llu of %s%s",
+                   (unsigned long long)(begin - piece->offset),
+                   (unsigned long long)(end - piece->offset), (unsigned long long)piece->bytes,
+                   entry->name, text);
+    } else {
+        error_wrap(err, "reading %s", entry->name);
+    }
+    if (err->status == PAWL_EDAMAGED && err->safe[0] == '\0') {
+        step_say_safe(c->store, c->step, err);
+    }
+    error_step(err, c->step);
+}
+
+/* ---- what is asked for ---- */
+
+static pawl_status not_a_tensor(const pawl_checkpoint *c, const record_entry *entry,
+                                pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "only tensors have slices");
+    error_path(err, "%s", c->path);
+    error_entry(err, entry->name);
+    error_expected(err, "a tensor");
+    error_found(err, "a value of kind %s", pawl_kind_name(entry->kind));
+    error_next(err, entry->per_rank ? "read it with pawl_checkpoint_read_rank"
+                                    : "pawl_checkpoint_find gives its value");
+    return PAWL_EUSAGE;
+}
+
+static pawl_status wrong_room(const record_entry *entry, const box *wanted, uint64_t bytes,
+                              size_t to_bytes, pawl_error *err) {
+    char text[256];
+    error_set(err, PAWL_EUSAGE, "the memory for a slice has another size than the slice");
+    error_entry(err, entry->name);
+    error_expected(err, "%llu bytes for %s %s", (unsigned long long)bytes,
+                   pawl_dtype_name(entry->dtype), box_text(text, sizeof(text), wanted));
+    error_found(err, "%zu bytes", to_bytes);
+    return PAWL_EUSAGE;
+}
+
+static pawl_status check_wanted(const record_entry *entry, const box *wanted, size_t to_bytes,
+                                pawl_error *err) {
+    uint64_t bytes;
+    pawl_status status = box_check(wanted, entry->ndim, entry->shape, err);
+    if (status == PAWL_OK) {
+        status = shape_check(entry->dtype, entry->ndim, wanted->extent, NULL, &bytes, err);
+    }
+    if (status != PAWL_OK) {
+        error_entry(err, entry->name);
+        return status;
+    }
+    return bytes == to_bytes ? PAWL_OK : wrong_room(entry, wanted, bytes, to_bytes, err);
+}
+
+/* ---- the pieces that hold it ---- */
+
+typedef struct part {
+    const record_piece *piece;
+    box shared; /* of the piece and the slice */
+} part;
+
+typedef struct parts {
+    part *items;
+    size_t count, capacity;
+} parts;
+
+static void parts_free(parts *p) {
+    mem_free(p->items);
+}
+
+static pawl_status collect_parts(const record_entry *entry, const box *wanted, parts *out,
+                                 pawl_error *err) {
+    for (size_t i = 0; i < entry->piece_count; i++) {
+        const record_piece *piece = &entry->pieces[i];
+        box shared;
+        box whole = box_of(entry->ndim, piece->box_offset, piece->box_extent);
+        if (!box_intersect(&whole, wanted, &shared)) {
+            continue;
+        }
+        if (out->count == MAX_PARTS) {
+            return error_set(err, PAWL_ELIMIT, "the slice touches more than %u pieces", MAX_PARTS);
+        }
+        TRY(vec_reserve(&out->items, &out->capacity, out->count + 1, sizeof(*out->items), err));
+        out->items[out->count++] = (part){.piece = piece, .shared = shared};
+    }
+    return PAWL_OK;
+}
+
+static bool parts_disjoint(const parts *p) {
+    for (size_t i = 0; i < p->count; i++) {
+        for (size_t j = i + 1; j < p->count; j++) {
+            box shared;
+            if (box_intersect(&p->items[i].shared, &p->items[j].shared, &shared)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Every element exactly once: nothing may be returned that was not read. */
+static pawl_status check_cover(const record_entry *entry, const box *wanted, const parts *p,
+                               pawl_error *err) {
+    uint64_t covered = 0;
+    char text[256];
+    for (size_t i = 0; i < p->count; i++) {
+        covered += box_elements(&p->items[i].shared);
+    }
+    if (covered == box_elements(wanted) && parts_disjoint(p)) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EDAMAGED, "the pieces of a tensor do not make up the whole of it");
+    error_entry(err, entry->name);
+    error_expected(err, "every element of %s in one piece", box_text(text, sizeof(text), wanted));
+    error_found(err, "%llu of %llu elements in %zu pieces", (unsigned long long)covered,
+                (unsigned long long)box_elements(wanted), p->count);
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status check_packed(const record_entry *entry, const box *wanted, const parts *p,
+                                pawl_error *err) {
+    if (pawl_dtype_bits(entry->dtype) % 8 == 0 ||
+        (p->count == 1 &&
+         p->items[0].piece->bytes == shape_bytes(entry->dtype, entry->ndim, wanted->extent))) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUNSUPPORTED, "a slice of a packed tensor cannot be read");
+    error_entry(err, entry->name);
+    error_found(err, "%s, whose elements share bytes", pawl_dtype_name(entry->dtype));
+    error_next(err, "read one whole piece of it");
+    return PAWL_EUNSUPPORTED;
+}
+
+/* ---- reading ---- */
+
+typedef struct placing {
+    view to;
+    box source;
+    uint64_t base; /* where the piece begins in its file */
+} placing;
+
+static pawl_status place(void *context, uint64_t offset, const uint8_t *bytes, size_t n,
+                         pawl_error *err) {
+    (void)err;
+    const placing *p = context;
+    view_place(&p->to, &p->source, offset - p->base, n, bytes);
+    return PAWL_OK;
+}
+
+static pawl_status read_stretch(pawl_checkpoint *c, placing *p, uint32_t file, uint64_t begin,
+                                uint64_t end, pawl_error *err) {
+    reader_mark_touch(c->mark);
+    return engine_reader_read(c->reader, file, p->base + begin, end - begin, place, p, err);
+}
+
+/* The runs of the part in its piece, joined where little lies between them. */
+static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry, const part *item,
+                             view to, pawl_error *err) {
+    const record_piece *piece = item->piece;
+    placing p = {.to = to,
+                 .source = box_of(entry->ndim, piece->box_offset, piece->box_extent),
+                 .base = piece->offset};
+    uint64_t bits = (uint64_t)pawl_dtype_bits(entry->dtype);
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    uint64_t first;
+    uint64_t count;
+    box_runs runs = box_runs_of(&item->shared, &p.source);
+    while (box_runs_next(&runs, &first, &count)) {
+        uint64_t run_begin = first * bits / 8;
+        uint64_t run_end = (first + count) * bits / 8;
+        if (end != 0 && run_begin - end > JOIN_GAP_BYTES) {
+            TRY(read_stretch(c, &p, piece->file, begin, end, err));
+            end = 0;
+        }
+        begin = end == 0 ? run_begin : begin;
+        end = run_end;
+    }
+    return end == 0 ? PAWL_OK : read_stretch(c, &p, piece->file, begin, end, err);
+}
+
+static pawl_status read_box(pawl_checkpoint *c, const record_entry *entry, const box *wanted,
+                            void *to, pawl_error *err) {
+    CLEANUP(parts_free) parts p = {0};
+    TRY(collect_parts(entry, wanted, &p, err));
+    TRY(check_cover(entry, wanted, &p, err));
+    TRY(check_packed(entry, wanted, &p, err));
+    view v = {.dtype = entry->dtype, .box = *wanted, .data = to};
+    for (size_t i = 0; i < p.count; i++) {
+        pawl_status status = read_part(c, entry, &p.items[i], v, err);
+        if (status != PAWL_OK) {
+            checkpoint_piece_failed(c, entry, p.items[i].piece, err);
+            return status;
+        }
+    }
+    return PAWL_OK;
+}
+
+pawl_status checkpoint_read(pawl_checkpoint *c, const char *name, const int64_t *offset,
+                            const int64_t *extent, void *to, size_t to_bytes, pawl_error *err) {
+    CLEANUP(arena_free) arena memory = {0};
+    record_entry entry;
+    TRY(checkpoint_entry(c, name, &memory, &entry, err));
+    if (entry.kind != PAWL_KIND_TENSOR) {
+        return not_a_tensor(c, &entry, err);
+    }
+    if ((offset == NULL) != (extent == NULL)) {
+        return error_set(err, PAWL_EUSAGE, "a slice has an offset and an extent, or neither");
+    }
+    box wanted =
+        offset == NULL ? box_whole(entry.ndim, entry.shape) : box_of(entry.ndim, offset, extent);
+    TRY(check_wanted(&entry, &wanted, to_bytes, err));
+    return to_bytes == 0 ? PAWL_OK : read_box(c, &entry, &wanted, to, err);
+}
+
+/* ---- values of ranks ---- */
+
+typedef struct copying {
+    uint8_t *to;
+    uint64_t base;
+} copying;
+
+static pawl_status copy_out(void *context, uint64_t offset, const uint8_t *bytes, size_t n,
+                            pawl_error *err) {
+    (void)err;
+    const copying *copy = context;
+    memcpy(copy->to + (offset - copy->base), bytes, n);
+    return PAWL_OK;
+}
+
+pawl_status checkpoint_piece_bytes(pawl_checkpoint *c, const record_entry *entry,
+                                   const record_piece *piece, void *to, size_t n, pawl_error *err) {
+    copying copy = {.to = to, .base = piece->offset};
+    reader_mark_touch(c->mark);
+    pawl_status status =
+        engine_reader_read(c->reader, piece->file, piece->offset, n, copy_out, &copy, err);
+    if (status != PAWL_OK) {
+        checkpoint_piece_failed(c, entry, piece, err);
+    }
+    return status;
+}
+
+const record_piece *record_piece_of_rank(const record_entry *entry, int rank) {
+    for (size_t i = 0; i < entry->piece_count; i++) {
+        if (entry->pieces[i].rank == rank) {
+            return &entry->pieces[i];
+        }
+    }
+    return NULL;
+}
+
+static pawl_status no_such_rank(const pawl_checkpoint *c, const record_entry *entry, int rank,
+                                pawl_error *err) {
+    error_set(err, PAWL_ENOTFOUND, "rank %d has no bytes in this entry", rank);
+    error_path(err, "%s", c->path);
+    error_entry(err, entry->name);
+    error_found(err, "bytes of %zu ranks", entry->piece_count);
+    return PAWL_ENOTFOUND;
+}
+
+pawl_status checkpoint_read_rank(pawl_checkpoint *c, const char *name, int rank, void *to,
+                                 size_t capacity, size_t *size, pawl_error *err) {
+    CLEANUP(arena_free) arena memory = {0};
+    record_entry entry;
+    TRY(checkpoint_entry(c, name, &memory, &entry, err));
+    if (!entry.per_rank) {
+        error_set(err, PAWL_EUSAGE, "the entry is not one that each rank has of its own");
+        error_entry(err, name);
+        error_found(err, "a %s", pawl_kind_name(entry.kind));
+        return PAWL_EUSAGE;
+    }
+    const record_piece *piece = record_piece_of_rank(&entry, rank);
+    if (piece == NULL) {
+        return no_such_rank(c, &entry, rank, err);
+    }
+    *size = (size_t)piece->bytes;
+    return checkpoint_piece_bytes(c, &entry, piece, to, *size < capacity ? *size : capacity, err);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One step's directory, as readers see it: its manifest, and the files that the manifest names. */
+#include "run/checkpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- listings ---- */
+
+pawl_status step_list(store *s, const char *directory, arena *memory, step_listing *out,
+                      pawl_error *err) {
+    char path[STORE_MAX_PATH];
+    size_t count = 0;
+    *out = (step_listing){0};
+    TRY(store_names(s, directory, RUN_MAX_NAMES, memory, &out->names, &count, err));
+    out->stats = arena_alloc(memory, count * sizeof(*out->stats));
+    if (out->stats == NULL) {
+        return error_nomem(err, count * sizeof(*out->stats));
+    }
+    for (size_t i = 0; i < count; i++) {
+        snprintf(path, sizeof(path), "%s/%s", directory, out->names[i]);
+        pawl_status status = store_stat_path(s, path, &out->stats[out->count], err);
+        if (status == PAWL_ENOTFOUND) {
+            continue; /* such as the mark of a reader that has just finished */
+        }
+        if (status != PAWL_OK) {
+            return status;
+        }
+        out->names[out->count++] = out->names[i];
+    }
+    return PAWL_OK;
+}
+
+static int compare_steps(const void *a, const void *b) {
+    int64_t left = *(const int64_t *)a;
+    int64_t right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count, pawl_error *err) {
+    char **names;
+    size_t name_count;
+    *count = 0;
+    TRY(store_names(s, "", RUN_MAX_NAMES, memory, &names, &name_count, err));
+    *steps = arena_alloc(memory, name_count * sizeof(**steps));
+    if (*steps == NULL) {
+        return error_nomem(err, name_count * sizeof(**steps));
+    }
+    for (size_t i = 0; i < name_count; i++) {
+        store_stat stat;
+        int64_t step;
+        struct pawl_error ignored = ERROR_INIT;
+        if (name_step_parse(names[i], &step) &&
+            store_stat_path(s, names[i], &stat, &ignored) == PAWL_OK &&
+            stat.type == STORE_DIR_TYPE) {
+            (*steps)[(*count)++] = step;
+        }
+    }
+    qsort(*steps, *count, sizeof(**steps), compare_steps);
+    return PAWL_OK;
+}
+
+bool step_has_manifest(store *s, const char *directory) {
+    char path[STORE_MAX_PATH];
+    store_stat stat;
+    struct pawl_error ignored = ERROR_INIT;
+    snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
+    return store_stat_path(s, path, &stat, &ignored) == PAWL_OK;
+}
+
+/* ---- the manifest ---- */
+
+static pawl_status wrong_step(store *s, const char *path, int64_t step, const manifest *m,
+                              pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "the manifest is that of another step");
+    error_path(err, "%s/%s", s->root, path);
+    error_expected(err, "step %lld, as its directory says", (long long)step);
+    error_found(err, "step %lld", (long long)m->step);
+    error_next(err, "someone has renamed or copied the directory: give it back its name");
+    return PAWL_EDAMAGED;
+}
+
+pawl_status step_read_manifest(store *s, int64_t step, buffer *text, manifest *out,
+                               pawl_error *err) {
+    char directory[32];
+    char path[STORE_MAX_PATH];
+    name_step(directory, step);
+    snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
+    text->size = 0;
+    TRY(store_read_file(s, path, FORMAT_MAX_MANIFEST, text, err));
+    pawl_status status = manifest_decode(text->data, text->size, out, err);
+    if (status == PAWL_OK && out->step != step) {
+        status = wrong_step(s, path, step, out, err);
+        manifest_free(out);
+        *out = (manifest){0};
+    }
+    if (status != PAWL_OK) {
+        error_path(err, "%s/%s", s->root, path);
+        error_step(err, step);
+    }
+    return status;
+}
+
+/* ---- its files ---- */
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static const store_stat *find_file(const step_listing *listing, const char *name) {
+    char **found =
+        bsearch(&name, listing->names, listing->count, sizeof(*listing->names), compare_names);
+    return found != NULL ? &listing->stats[found - listing->names] : NULL;
+}
+
+static const char *file_complaint(const store_stat *stat, uint64_t bytes) {
+    if (stat == NULL) {
+        return "is missing";
+    }
+    if (stat->type != STORE_FILE_TYPE) {
+        return "is not a regular file";
+    }
+    if (stat->size == bytes) {
+        return NULL;
+    }
+    if (stat->size == 0) {
+        return "is empty";
+    }
+    return stat->size < bytes ? "is truncated" : "is longer than what was written";
+}
+
+static pawl_status check_file(store *s, const char *directory, const step_listing *listing,
+                              const char *kind, const char *name, uint64_t bytes, pawl_error *err) {
+    const store_stat *stat = find_file(listing, name);
+    const char *complaint = file_complaint(stat, bytes);
+    if (complaint == NULL) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EDAMAGED, "%s of the checkpoint %s", kind, complaint);
+    error_path(err, "%s/%s/%s", s->root, directory, name);
+    error_expected(err, "a file of %llu bytes", (unsigned long long)bytes);
+    if (stat == NULL) {
+        error_found(err, "no such file");
+    } else if (stat->type != STORE_FILE_TYPE) {
+        error_found(err, "%s", stat->type == STORE_DIR_TYPE ? "a directory" : "a link or device");
+    } else {
+        error_found(err, "%llu bytes", (unsigned long long)stat->size);
+    }
+    return PAWL_EDAMAGED;
+}
+
+pawl_status step_check_files(store *s, const char *directory, const manifest *m,
+                             const step_listing *listing, pawl_error *err) {
+    TRY(check_file(s, directory, listing, "the index", m->index_name, m->index.bytes, err));
+    for (size_t i = 0; i < m->file_count; i++) {
+        TRY(check_file(s, directory, listing, "a data file", m->files[i].name, m->files[i].bytes,
+                       err));
+    }
+    return PAWL_OK;
+}
+
+/* ---- what is safe ---- */
+
+/* The newest committed step below `step`, or else the oldest above it; -1: none. */
+static int64_t other_committed(store *s, int64_t step) {
+    CLEANUP(arena_free) arena memory = {0};
+    struct pawl_error ignored = ERROR_INIT;
+    char directory[32];
+    int64_t *steps;
+    size_t count;
+    int64_t best = -1;
+    if (step_numbers(s, &memory, &steps, &count, &ignored) != PAWL_OK) {
+        return -1;
+    }
+    for (size_t i = 0; i < count; i++) {
+        bool better = best < 0 || steps[i] < step;
+        name_step(directory, steps[i]);
+        if (steps[i] != step && better && step_has_manifest(s, directory)) {
+            best = steps[i];
+        }
+    }
+    return best;
+}
+
+void step_say_safe(store *s, int64_t step, pawl_error *err) {
+    int64_t other = other_committed(s, step);
+    error_step(err, step);
+    if (other < 0) {
+        error_safe(err, "no other step of the run is committed");
+        error_next(err,
+                   "if only the index is damaged, pawl rebuild %s@%lld makes a new one "
+                   "from the data files",
+                   s->root, (long long)step);
+        return;
+    }
+    error_safe(err, "step %lld is committed; check it with: pawl verify %s@%lld", (long long)other,
+               s->root, (long long)other);
+    error_next(err, "restore step %lld instead, once it verifies", (long long)other);
+}
