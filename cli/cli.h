@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cli: the pawl command. One file per verb (verb_*.c); what a verb may be told comes from the table
+ * in options.c, which parsing, --help, the man page and the completion all read.
+ *
+ * The command uses include/pawl/ alone. One thread; text that a checkpoint holds is shown only after
+ * text_safe has made it harmless to a terminal; memory does not grow with the size of a checkpoint.
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "output.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SCOPED(release) __attribute__((cleanup(release)))
+
+/* Exit codes: what a script may rely on. */
+enum {
+    EXIT_DONE = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+    EXIT_DIFFERENT = 3, /* damage or a difference was found */
+    EXIT_NOT_FOUND = 4,
+    EXIT_TRY_AGAIN = 75 /* as sysexits.h has it: someone else is at work */
+};
+
+/* RUN[@STEP] as given on the command line. */
+typedef struct target {
+    char *run;
+    bool has_step;
+    int64_t step; /* PAWL_NEWEST for @newest, @latest and when none was given */
+} target;
+
+#define MAX_TARGETS 2
+
+typedef struct arguments {
+    const struct verb *verb;
+    target targets[MAX_TARGETS];
+    size_t target_count;
+    const char *entry; /* NULL when none was given */
+    const char *topic; /* of `pawl help`; NULL when none was given */
+    bool json, no_progress, help, all, structure, force, dry_run, man, bash_completion;
+    int64_t edge;        /* values shown at each end of a dimension */
+    uint64_t need_bytes; /* 0: not given */
+    double wait_s;       /* negative: not given */
+} arguments;
+
+/* Splits at the last '@' that digits, "newest" or "latest" follow. */
+target target_parse(const char *text);
+void target_free(target *t);
+
+/* Verbs: each returns an exit code and has said why when it is not EXIT_DONE. */
+int verb_ls(const arguments *args, output *out);
+int verb_show(const arguments *args, output *out);
+int verb_verify(const arguments *args, output *out);
+int verb_diff(const arguments *args, output *out);
+int verb_rm(const arguments *args, output *out);
+int verb_gc(const arguments *args, output *out);
+int verb_rebuild(const arguments *args, output *out);
+int verb_doctor(const arguments *args, output *out);
+int verb_help(const arguments *args, output *out);
+
+/* For SCOPED; each takes a pointer to the handle. */
+void scoped_free(void *pointer_to_pointer);
+void scoped_catalog(pawl_catalog **catalog);
+void scoped_checkpoint(pawl_checkpoint **checkpoint);
+void scoped_entries(pawl_entries **entries);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pawl diff, the numbers of two tensors: both are read slice by slice. */
+#include "diff.h"
+#include "memory.h"
+#include "numbers.h"
+#include "slices.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { AT_ONCE = 4096, MOST_PACKED_BYTES = 256 * 1024 * 1024 };
+
+static void add_distances(distances *d, const double *far, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (isnan(far[i])) {
+            continue;
+        }
+        d->max_abs = far[i] > d->max_abs ? far[i] : d->max_abs;
+        if (isfinite(far[i])) {
+            d->sum += (long double)far[i];
+            d->finite++;
+        }
+    }
+}
+
+static void add_elements(distances *d, pawl_dtype dtype, const char *a, const char *b,
+                         size_t count) {
+    double far[AT_ONCE];
+    size_t size = numbers_size(dtype);
+    numbers_distance(dtype, a, b, far, count);
+    for (size_t i = 0; i < count; i++) {
+        bool same = memcmp(a + i * size, b + i * size, size) == 0;
+        d->differing += !same;
+        d->nan += !same && isnan(far[i]);
+        far[i] = same ? 0 : far[i]; /* NaN of the same bits is no distance */
+    }
+    add_distances(d, far, count);
+}
+
+static void add_slice(distances *d, pawl_dtype dtype, const char *a, const char *b,
+                      uint64_t count) {
+    size_t size = numbers_size(dtype);
+    d->elements += count;
+    for (uint64_t done = 0; done < count; done += AT_ONCE) {
+        size_t n = count - done < AT_ONCE ? (size_t)(count - done) : AT_ONCE;
+        const char *from_a = a + done * size;
+        const char *from_b = b + done * size;
+        if (memcmp(from_a, from_b, n * size) == 0) {
+            d->finite += n;
+        } else {
+            add_elements(d, dtype, from_a, from_b, n);
+        }
+    }
+}
+
+static void show_progress(const comparison *c) {
+    uint64_t done = pawl_checkpoint_reads(c->a).bytes + pawl_checkpoint_reads(c->b).bytes;
+    progress_update(&c->out->progress, done, c->of_bytes);
+}
+
+static pawl_status read_both(const comparison *c, const tensor_ref *t, const slices *s, char *a,
+                             char *b, size_t bytes) {
+    const int64_t *offset = s != NULL ? s->offset : NULL;
+    const int64_t *extent = s != NULL ? s->extent : NULL;
+    pawl_status status = pawl_checkpoint_read(c->a, t->name, offset, extent, a, bytes, c->out->err);
+    if (status == PAWL_OK) {
+        status = pawl_checkpoint_read(c->b, t->name, offset, extent, b, bytes, c->out->err);
+    }
+    show_progress(c);
+    return status;
+}
+
+/* Elements of packed types are no whole bytes, so they are read as a whole and compared as bytes. */
+static pawl_status compare_packed(comparison *c, const tensor_ref *t, distances *d) {
+    d->elements = t->bytes;
+    if (t->bytes > MOST_PACKED_BYTES) {
+        d->uncompared = true;
+        return PAWL_OK;
+    }
+    size_t bytes = (size_t)t->bytes;
+    SCOPED(scoped_free) char *a = must_alloc(bytes);
+    SCOPED(scoped_free) char *b = must_alloc(bytes);
+    pawl_status status = read_both(c, t, NULL, a, b, bytes);
+    for (size_t i = 0; i < bytes && status == PAWL_OK; i++) {
+        d->differing += a[i] != b[i];
+    }
+    return status;
+}
+
+pawl_status diff_numbers(comparison *c, const tensor_ref *t, distances *d) {
+    *d = (distances){0};
+    if (!numbers_known(t->dtype)) {
+        return compare_packed(c, t, d);
+    }
+    size_t size = numbers_size(t->dtype);
+    size_t most = t->bytes < SLICE_BYTES ? (size_t)t->bytes : SLICE_BYTES;
+    SCOPED(scoped_free) char *a = must_alloc(most);
+    SCOPED(scoped_free) char *b = must_alloc(most);
+    slices s = slices_of(t->ndim, t->shape, SLICE_BYTES / size);
+    while (slices_next(&s)) {
+        pawl_status status = read_both(c, t, &s, a, b, (size_t)s.elements * size);
+        if (status != PAWL_OK) {
+            return status;
+        }
+        add_slice(d, t->dtype, a, b, s.elements);
+    }
+    return PAWL_OK;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One entry of a checkpoint, as text and as JSON. */
+#include "entry.h"
+#include "memory.h"
+#include "numbers.h"
+#include "text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXACT_DIGITS = 17 };
+
+tensor_ref tensor_ref_of(const pawl_entry_info *info) {
+    tensor_ref t = {.name = must_strdup(info->name),
+                    .dtype = info->dtype,
+                    .ndim = info->ndim,
+                    .elements = 1,
+                    .bytes = info->bytes};
+    for (int i = 0; i < info->ndim; i++) {
+        t.shape[i] = info->shape[i];
+        t.elements *= (uint64_t)info->shape[i];
+    }
+    return t;
+}
+
+void tensor_ref_free(tensor_ref *t) {
+    free(t->name);
+    t->name = NULL;
+}
+
+const char *entry_type(const pawl_entry_info *info) {
+    const char *name =
+        info->kind == PAWL_KIND_TENSOR ? pawl_dtype_name(info->dtype) : pawl_kind_name(info->kind);
+    return name != NULL ? name : "?";
+}
+
+char *entry_shape(const pawl_entry_info *info) {
+    return info->kind == PAWL_KIND_TENSOR ? text_shape(info->ndim, info->shape) : must_strdup("");
+}
+
+char *entry_hex(const void *bytes, size_t n, size_t most) {
+    size_t shown = n < most ? n : most;
+    char *out = must_alloc(shown * 3 + sizeof "...");
+    char *to = out;
+    for (size_t i = 0; i < shown; i++) {
+        to += sprintf(to, "%s%02x", i > 0 ? " " : "", ((const unsigned char *)bytes)[i]);
+    }
+    if (n > shown) {
+        strcpy(to, "...");
+    }
+    return out;
+}
+
+static int64_t int64_of(const pawl_entry_info *info) {
+    int64_t value = 0;
+    memcpy(&value, info->value, sizeof value);
+    return value;
+}
+
+static double float64_of(const pawl_entry_info *info) {
+    double value = 0;
+    memcpy(&value, info->value, sizeof value);
+    return value;
+}
+
+/* A string or JSON, cut before it is copied when it is far longer than what can be shown. */
+static char *text_value(const pawl_entry_info *info, size_t columns) {
+    size_t most = columns * 4 + 4; /* bytes of so many characters */
+    size_t n = info->bytes < most ? (size_t)info->bytes : most;
+    char *safe = text_safe(info->value, n, false);
+    char *cut = text_shorten(safe, columns);
+    free(safe);
+    return cut;
+}
+
+char *entry_value(const pawl_entry_info *info, size_t columns) {
+    char number[NUMBER_SIZE];
+    if (info->value == NULL) {
+        return must_strdup("");
+    }
+    switch (info->kind) {
+    case PAWL_KIND_BOOL:
+        return must_strdup(*(const unsigned char *)info->value != 0 ? "true" : "false");
+    case PAWL_KIND_INT64:
+        return must_printf("%" PRId64, int64_of(info));
+    case PAWL_KIND_FLOAT64:
+        return must_strdup(number_text(number, float64_of(info), EXACT_DIGITS));
+    case PAWL_KIND_STRING:
+    case PAWL_KIND_JSON:
+        return text_value(info, columns);
+    case PAWL_KIND_BYTES:
+        return entry_hex(info->value, (size_t)info->bytes, columns / 3);
+    default:
+        return must_strdup("");
+    }
+}
+
+void entry_json_shape(json *j, const char *key, int ndim, const int64_t *shape) {
+    json_begin_array(j, key, JSON_INLINE);
+    for (int i = 0; i < ndim; i++) {
+        json_put_int(j, NULL, shape[i]);
+    }
+    json_end(j);
+}
+
+void entry_json_value(json *j, const char *key, const pawl_entry_info *info) {
+    if (info->value == NULL) {
+        json_put_null(j, key);
+        return;
+    }
+    switch (info->kind) {
+    case PAWL_KIND_BOOL:
+        json_put_bool(j, key, *(const unsigned char *)info->value != 0);
+        break;
+    case PAWL_KIND_INT64:
+        json_put_int(j, key, int64_of(info));
+        break;
+    case PAWL_KIND_FLOAT64:
+        json_put_number(j, key, float64_of(info), EXACT_DIGITS);
+        break;
+    case PAWL_KIND_STRING:
+        json_put_text_n(j, key, info->value, (size_t)info->bytes);
+        break;
+    case PAWL_KIND_BYTES:
+        json_put_hex(j, key, info->value, (size_t)info->bytes);
+        break;
+    case PAWL_KIND_JSON:
+        json_put_foreign(j, key, info->value, (size_t)info->bytes);
+        break;
+    default:
+        json_put_null(j, key);
+    }
+}
+
+void entry_json(json *j, const pawl_entry_info *info) {
+    bool tensor = info->kind == PAWL_KIND_TENSOR;
+    json_put_text(j, "name", info->name);
+    json_put_text(j, "kind", pawl_kind_name(info->kind));
+    json_put_text(j, "role", pawl_role_name(info->role));
+    json_put_text(j, "dtype", tensor ? pawl_dtype_name(info->dtype) : NULL);
+    if (tensor) {
+        entry_json_shape(j, "shape", info->ndim, info->shape);
+    } else {
+        json_put_null(j, "shape");
+    }
+    json_put_uint(j, "bytes", info->bytes);
+    json_put_uint(j, "pieces", info->pieces);
+    json_put_bool(j, "replicated", info->replicated != 0);
+    json_put_bool(j, "per_rank", info->per_rank != 0);
+    json_put_text(j, "slot_of", info->slot_of);
+    json_put_text(j, "slot", info->slot);
+    entry_json_value(j, "value", info);
+}

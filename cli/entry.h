@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One entry of a checkpoint: as text, as JSON, and as a copy that outlives the handle's next call. */
+#ifndef CLI_ENTRY_H
+#define CLI_ENTRY_H
+
+#include "json.h"
+
+#include <pawl/checkpoint.h>
+
+/* A tensor as far as reading its bytes needs it. */
+typedef struct tensor_ref {
+    char *name;
+    pawl_dtype dtype;
+    int ndim;
+    int64_t shape[PAWL_MAX_NDIM];
+    uint64_t elements, bytes;
+} tensor_ref;
+
+tensor_ref tensor_ref_of(const pawl_entry_info *info);
+void tensor_ref_free(tensor_ref *t);
+
+/* "F32" or "int64". */
+const char *entry_type(const pawl_entry_info *info);
+/* "[64, 10]" for tensors, "" for values; allocated. */
+char *entry_shape(const pawl_entry_info *info);
+/* The value as one line of at most `columns` columns; "" for what has none here; allocated. */
+char *entry_value(const pawl_entry_info *info, size_t columns);
+/* Bytes as "9f 86 d0", at most `most` of them; allocated. */
+char *entry_hex(const void *bytes, size_t n, size_t most);
+
+/* The members of an entry, always the same ones, into an open object. */
+void entry_json(json *j, const pawl_entry_info *info);
+/* The member `key`: the value of an entry that is none of a tensor and per rank; otherwise null. */
+void entry_json_value(json *j, const char *key, const pawl_entry_info *info);
+void entry_json_shape(json *j, const char *key, int ndim, const int64_t *shape);
+
+#endif

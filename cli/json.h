@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A JSON writer that streams: nothing is kept but the nesting. Keys are given inside objects and NULL
+ * inside arrays and at the top. Text that is no UTF-8 gets U+FFFD for what is not.
+ */
+#ifndef CLI_JSON_H
+#define CLI_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define JSON_MAX_DEPTH 16
+
+/* How the members of a container are laid out. */
+typedef enum json_layout {
+    JSON_INLINE = 0,
+    JSON_LINES = 1 /* one member a line */
+} json_layout;
+
+typedef struct json {
+    FILE *file;
+    int depth;
+    struct {
+        char closer;
+        json_layout layout;
+        bool filled;
+    } open[JSON_MAX_DEPTH];
+} json;
+
+void json_begin_object(json *j, const char *key, json_layout layout);
+void json_begin_array(json *j, const char *key, json_layout layout);
+void json_end(json *j);
+/* Closes containers until `depth` are left open. */
+void json_end_to(json *j, int depth);
+
+void json_put_text(json *j, const char *key, const char *text); /* NULL: null */
+void json_put_text_n(json *j, const char *key, const char *text, size_t n);
+void json_put_hex(json *j, const char *key, const void *bytes, size_t n);
+void json_put_int(json *j, const char *key, int64_t value);
+void json_put_uint(json *j, const char *key, uint64_t value);
+/* The shortest text of at most `digits` significant digits; "nan", "inf" and "-inf" as strings. */
+void json_put_number(json *j, const char *key, double value, int digits);
+void json_put_bool(json *j, const char *key, bool value);
+void json_put_null(json *j, const char *key);
+/* JSON text as it is, which the caller knows to be valid. */
+void json_put_raw(json *j, const char *key, const char *valid_json);
+/* JSON text from outside: put in as it stands when it parses, otherwise as a string. */
+void json_put_foreign(json *j, const char *key, const char *text, size_t n);
+
+#endif

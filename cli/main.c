@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pawl: finds the verb, hands it its arguments, and returns its exit code. */
+#include "options.h"
+
+#include <signal.h>
+#include <string.h>
+
+static int print_version(void) {
+    printf("pawl %s\n", PAWL_VERSION);
+    if (strcmp(PAWL_VERSION, pawl_version()) != 0) {
+        printf("libpawl %s\n", pawl_version());
+    }
+    return EXIT_DONE;
+}
+
+static int refuse_verb(output *out, const char *name) {
+    const char *near = verb_nearest(name);
+    return output_usage(out, NULL, "there is no %s '%s'%s%s%s", *name == '-' ? "option" : "verb",
+                        name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+                        near != NULL ? "'?" : "");
+}
+
+/* What comes before, or instead of, a verb. */
+static int run_without_verb(const char *word) {
+    output out;
+    int code = EXIT_DONE;
+    output_begin(&out, false, true);
+    if (word == NULL) {
+        print_overview(stderr);
+        code = EXIT_USAGE;
+    } else if (strcmp(word, "--version") == 0) {
+        code = print_version();
+    } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+        print_overview(stdout);
+    } else {
+        code = refuse_verb(&out, word);
+    }
+    return output_end(&out, code);
+}
+
+static int run_verb(const verb *v, int argc, char **argv) {
+    arguments args;
+    int code = EXIT_USAGE;
+    if (arguments_parse(v, argc, argv, &args)) {
+        output out;
+        output_begin(&out, args.json && !args.help, args.no_progress);
+        if (args.help) {
+            print_help(v);
+            code = EXIT_DONE;
+        } else {
+            code = v->run(&args, &out);
+        }
+        code = output_end(&out, code);
+    }
+    arguments_free(&args);
+    return code;
+}
+
+int main(int argc, char **argv) {
+    /* A reader that stops reading ends the command, also where a parent has ignored the signal. */
+    signal(SIGPIPE, SIG_DFL);
+    const verb *v = argc > 1 ? verb_find(argv[1]) : NULL;
+    if (v == NULL) {
+        return run_without_verb(argc > 1 ? argv[1] : NULL);
+    }
+    return run_verb(v, argc - 1, argv + 1);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The manual page: the table as man(7) source. */
+#include "options.h"
+
+#include <pawl/error.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Text with what troff would take for its own made plain; '\n' becomes a new paragraph. */
+static void put_text(const char *text) {
+    bool line_start = true;
+    for (; *text != '\0'; text++) {
+        if (line_start && (*text == '.' || *text == '\'')) {
+            fputs("\\&", stdout);
+        }
+        line_start = *text == '\n';
+        if (*text == '\n') {
+            fputs("\n.PP\n", stdout);
+        } else if (*text == '\\') {
+            fputs("\\e", stdout);
+        } else if (*text == '-') {
+            fputs("\\-", stdout);
+        } else if (*text == '\'') {
+            fputs("\\(aq", stdout);
+        } else {
+            fputc(*text, stdout);
+        }
+    }
+    fputc('\n', stdout);
+}
+
+/* "--dry-run", with dashes that stay dashes. */
+static void put_name(const char *name) {
+    fputs("\\-\\-", stdout);
+    for (; *name != '\0'; name++) {
+        fputs(*name == '-' ? "\\-" : "", stdout);
+        if (*name != '-') {
+            fputc(*name, stdout);
+        }
+    }
+}
+
+static void put_option(const option_spec *o) {
+    fputs(".TP\n\\fB", stdout);
+    if (o->letter != 0) {
+        printf("\\-%c\\fR, \\fB", o->letter);
+    }
+    put_name(o->name);
+    printf("\\fR%s%s%s\n", o->value != NULL ? " \\fI" : "", o->value != NULL ? o->value : "",
+           o->value != NULL ? "\\fR" : "");
+    put_text(o->help);
+}
+
+static void put_verb(const verb *v) {
+    char *synopsis = verb_synopsis(v);
+    fputs(".SS pawl ", stdout);
+    put_text(synopsis);
+    free(synopsis);
+    put_text(v->description);
+    for (const option_spec *o = options; o->name != NULL; o++) {
+        if ((v->options & (unsigned)o->id) != 0 && !o->hidden && o->id != OPTION_HELP) {
+            put_option(o);
+        }
+    }
+}
+
+static void put_exit_status(void) {
+    exit_meaning meanings[MAX_EXIT_MEANINGS];
+    exit_meanings(NULL, meanings);
+    fputs(".SH EXIT STATUS\n", stdout);
+    for (const exit_meaning *m = meanings; m->text != NULL; m++) {
+        printf(".TP\n.B %d\n", m->code);
+        put_text(m->text);
+    }
+    for (const verb *v = verbs; v->name != NULL; v++) {
+        if (v->failed != NULL || v->different != NULL) {
+            printf(".PP\n.BR \"pawl %s\" :\n", v->name);
+            exit_meanings(v, meanings);
+            printf("%d: ", v->failed != NULL ? EXIT_FAILED : EXIT_DIFFERENT);
+            put_text(v->failed != NULL ? v->failed : v->different);
+        }
+    }
+}
+
+static void put_examples(void) {
+    fputs(".SH EXAMPLES\n", stdout);
+    for (const verb *v = verbs; v->name != NULL; v++) {
+        for (size_t i = 0; i < MAX_EXAMPLES && v->examples[i].command != NULL; i++) {
+            fputs(".TP\n.B ", stdout);
+            put_text(v->examples[i].command);
+            put_text(v->examples[i].text);
+        }
+    }
+}
+
+static void put_environment(void) {
+    fputs(".SH ENVIRONMENT\n.TP\n.B NO_COLOR\n", stdout);
+    put_text("When set to anything, no colours on a terminal.");
+    fputs(".TP\n.B TZ\n", stdout);
+    put_text("The time zone in which tables show times; JSON has them in UTC.");
+}
+
+void print_man_page(void) {
+    printf(".\\\" Written by 'pawl help --man'; change cli/options.c instead.\n"
+           ".TH PAWL 1 \"\" \"pawl %s\" \"User Commands\"\n.SH NAME\n",
+           PAWL_VERSION);
+    fputs("pawl \\- look at, verify, compare and tend the checkpoints of training runs\n"
+          ".SH SYNOPSIS\n.B pawl\n.I VERB\n[\\fIOPTION\\fR]...\n[\\fIARGUMENT\\fR]...\n.br\n"
+          ".B pawl help\n[\\fIVERB\\fR]\n.br\n.B pawl \\-\\-version\n.SH DESCRIPTION\n",
+          stdout);
+    put_text("pawl keeps the progress of a training run. This command looks after what it saved: "
+             "checkpoints, each in a directory of its run.");
+    fputs(".PP\n", stdout);
+    put_text(operand_help);
+    fputs(".PP\n", stdout);
+    put_text("Results go to standard output, as tables or, with --json, as one JSON object. "
+             "Failures go to standard error, or with --json into the object's member \"error\". "
+             "Sizes are in decimal units in tables and exact in JSON. Numbers that JSON lacks are "
+             "the strings \"nan\", \"inf\" and \"-inf\".");
+    fputs(".SH VERBS\n", stdout);
+    for (const verb *v = verbs; v->name != NULL; v++) {
+        put_verb(v);
+    }
+    put_exit_status();
+    put_environment();
+    put_examples();
+}

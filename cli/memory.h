@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of the command itself, which is little: running out of it ends the command with a message
+ * and EXIT_FAILED. What is returned is freed with free().
+ */
+#ifndef CLI_MEMORY_H
+#define CLI_MEMORY_H
+
+#include <stddef.h>
+
+void *must_alloc(size_t bytes); /* zeroed */
+void *must_realloc(void *memory, size_t bytes);
+char *must_strdup(const char *text);
+char *must_strndup(const char *text, size_t n);
+char *must_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

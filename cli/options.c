@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of verbs and options. */
+#include "options.h"
+
+#define COMMON (OPTION_HELP | OPTION_JSON)
+
+const char operand_help[] =
+    "RUN is the directory of a run. STEP is the number of one of its checkpoints, or 'newest' (or "
+    "'latest') for the newest committed one, which is also what is meant when no STEP is given.\n"
+    "The last '@' separates RUN from STEP only where digits, 'newest' or 'latest' follow it. For a "
+    "directory that is itself named like 'run@7', write 'run@7/'.";
+
+const option_spec options[] = {
+    {OPTION_ALL, 0, "all", NULL, "Every checkpoint of the run, not only one.", false},
+    {OPTION_STRUCTURE, 0, "structure", NULL,
+     "Leave the tensors' numbers unread: names, shapes, dtypes, roles and hyperparameters only.",
+     false},
+    {OPTION_EDGE, 0, "edge", "N",
+     "Values to show at each end of a dimension; 3 unless given, at most 100.", false},
+    {OPTION_FORCE, 0, "force", NULL, "Remove the checkpoint even when it is the only one.", false},
+    {OPTION_DRY_RUN, 0, "dry-run", NULL, "Say what would be removed, and remove nothing.", false},
+    {OPTION_WAIT, 0, "wait", "SECONDS",
+     "How long to watch another writer before giving up. A writer that is gone without a word is "
+     "recognised after 30 seconds without a heartbeat, at once when it ran on this machine; 35 "
+     "unless given.",
+     false},
+    {OPTION_NEED, 0, "need", "BYTES",
+     "Size of the checkpoint to come, such as 800MB or 1.5TiB. Unless given, that of the newest "
+     "one.",
+     false},
+    {OPTION_JSON, 0, "json", NULL, "Print one JSON object; a failure is its member \"error\".",
+     false},
+    {OPTION_NO_PROGRESS, 0, "no-progress", NULL, "No progress line on the terminal.", false},
+    {OPTION_MAN, 0, "man", NULL, "Print the manual page.", true},
+    {OPTION_BASH_COMPLETION, 0, "bash-completion", NULL, "Print the completion for bash.", true},
+    {OPTION_HELP, 'h', "help", NULL, "Show this help.", false},
+    {0},
+};
+
+const verb verbs[] = {
+    {
+        .name = "ls",
+        .summary = "list the checkpoints of a run",
+        .description =
+            "Lists every step of a run: committed, unfinished or damaged, when it was saved, how "
+            "large it is, its metrics, and whether it is pinned or being read. No data file is "
+            "opened; to know that the bytes are good, use 'pawl verify'.",
+        .operands = {{OPERAND_RUN, "RUN", false}},
+        .options = COMMON,
+        .examples = {{"pawl ls runs/7", "every checkpoint of the run in runs/7"},
+                     {"pawl ls --json runs/7", "the same for a program"}},
+        .run = verb_ls,
+    },
+    {
+        .name = "show",
+        .summary = "show what a checkpoint holds",
+        .description =
+            "Without ENTRY: the entries of a checkpoint as a tree, with dtype, shape, size and "
+            "role. With ENTRY: that entry, with its first and last values, minimum, maximum, mean, "
+            "and how many values are NaN or infinite. Where ENTRY names no entry but the beginning "
+            "of some ('model/dense'), the tree below it.\n"
+            "Only what is shown is read, in pieces of bounded size, and every byte that is read is "
+            "verified.",
+        .operands = {{OPERAND_RUN_STEP, "RUN[@STEP]", false}, {OPERAND_ENTRY, "ENTRY", true}},
+        .options = COMMON | OPTION_STRUCTURE | OPTION_EDGE | OPTION_NO_PROGRESS,
+        .examples = {{"pawl show runs/7", "the newest checkpoint as a tree"},
+                     {"pawl show runs/7@3000 model/dense/kernel", "one entry of step 3000"},
+                     {"pawl show --structure runs/7 model/dense",
+                      "the tree below model/dense, or the entry of that name without its numbers"}},
+        .different = "What was read is damaged.",
+        .run = verb_show,
+    },
+    {
+        .name = "verify",
+        .summary = "read every byte of a checkpoint and report damage",
+        .description =
+            "Reads every file of a checkpoint, compares it with its checksums, goes on after "
+            "damage, and prints each problem with file, byte range and the entry that it hits.",
+        .operands = {{OPERAND_RUN_STEP, "RUN[@STEP]", false}},
+        .options = COMMON | OPTION_ALL | OPTION_NO_PROGRESS,
+        .examples = {{"pawl verify runs/7", "the newest checkpoint"},
+                     {"pawl verify --all runs/7", "every checkpoint of the run"}},
+        .different = "Damage was found.",
+        .run = verb_verify,
+    },
+    {
+        .name = "diff",
+        .summary = "compare two checkpoints",
+        .description =
+            "Compares two checkpoints, of one run or of two: entries that only one of them has, "
+            "kinds, shapes, dtypes, roles, hyperparameters and other values, and for tensors how "
+            "many numbers differ and by how much. Memory stays bounded whatever the size.",
+        .operands = {{OPERAND_RUN_STEP, "A[@STEP]", false}, {OPERAND_RUN_STEP, "B[@STEP]", false}},
+        .options = COMMON | OPTION_STRUCTURE | OPTION_NO_PROGRESS,
+        .examples = {{"pawl diff runs/7@1000 runs/7@2000", "what a thousand steps changed"},
+                     {"pawl diff --structure runs/7 runs/8",
+                      "would the newest checkpoints of two runs fit the same model?"}},
+        .different = "The checkpoints differ, or one of them is damaged.",
+        .run = verb_diff,
+    },
+    {
+        .name = "rm",
+        .summary = "remove one checkpoint",
+        .description =
+            "Removes one checkpoint, pinned or not. It is given by its number, never as 'newest'. "
+            "A checkpoint that someone reads stays, and so does the only one unless --force is "
+            "given. Needs to own the run, so it fails while a job saves to it.",
+        .operands = {{OPERAND_RUN_AT_STEP, "RUN@STEP", false}},
+        .options = COMMON | OPTION_FORCE | OPTION_WAIT,
+        .examples = {{"pawl rm runs/7@1000", "remove step 1000"}},
+        .may_be_busy = true,
+        .run = verb_rm,
+    },
+    {
+        .name = "gc",
+        .summary = "remove what interrupted saves left behind",
+        .description =
+            "Removes files that no checkpoint names and whose writer is provably gone, and nothing "
+            "that pawl did not write. Jobs do the same whenever they open their run. Needs to own "
+            "the run, so it fails while a job saves to it.",
+        .operands = {{OPERAND_RUN, "RUN", false}},
+        .options = COMMON | OPTION_DRY_RUN | OPTION_WAIT,
+        .examples = {{"pawl gc --dry-run runs/7", "what would be removed, and why"}},
+        .may_be_busy = true,
+        .run = verb_gc,
+    },
+    {
+        .name = "rebuild",
+        .summary = "make a checkpoint's index anew from its data files",
+        .description =
+            "Reads all data files of a checkpoint and writes a new index and manifest from them, "
+            "for when those were lost or damaged. Needs to own the run, so it fails while a job "
+            "saves to it.",
+        .operands = {{OPERAND_RUN_AT_STEP, "RUN@STEP", false}},
+        .options = COMMON | OPTION_WAIT,
+        .examples = {{"pawl rebuild runs/7@1000", "make the index of step 1000 anew"}},
+        .different = "The data files are damaged as well.",
+        .may_be_busy = true,
+        .run = verb_rebuild,
+    },
+    {
+        .name = "doctor",
+        .summary = "explain whether a run can be saved to",
+        .description =
+            "Looks at the path, its permissions, the filesystem, the free space and the present "
+            "writer, and says what would keep a job from saving there, before the job runs. "
+            "Changes nothing that stays. RUN need not exist yet.",
+        .operands = {{OPERAND_RUN, "RUN", false}},
+        .options = COMMON | OPTION_NEED,
+        .examples = {{"pawl doctor --need 40GB runs/7", "is there room for checkpoints of 40 GB?"}},
+        .failed = "A job could not save there, or the doctor could not look.",
+        .run = verb_doctor,
+    },
+    {
+        .name = "help",
+        .summary = "explain the command or one verb",
+        .description = "Shows the overview of all verbs, or the help of one of them.",
+        .operands = {{OPERAND_VERB, "VERB", true}},
+        .options = OPTION_HELP | OPTION_MAN | OPTION_BASH_COMPLETION,
+        .examples = {{"pawl help show", "the same as pawl show --help"}},
+        .run = verb_help,
+    },
+    {0},
+};

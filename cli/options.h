@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one table of verbs and options. Parsing, --help, the man page and the completion read it; a
+ * verb or an option is added there and nowhere else.
+ */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include "cli.h"
+
+/* One bit each, so that a verb names its options as a set. */
+typedef enum option_id {
+    OPTION_HELP = 1 << 0,
+    OPTION_JSON = 1 << 1,
+    OPTION_NO_PROGRESS = 1 << 2,
+    OPTION_ALL = 1 << 3,
+    OPTION_STRUCTURE = 1 << 4,
+    OPTION_EDGE = 1 << 5,
+    OPTION_FORCE = 1 << 6,
+    OPTION_DRY_RUN = 1 << 7,
+    OPTION_WAIT = 1 << 8,
+    OPTION_NEED = 1 << 9,
+    OPTION_MAN = 1 << 10,
+    OPTION_BASH_COMPLETION = 1 << 11
+} option_id;
+
+typedef struct option_spec {
+    option_id id;
+    char letter;       /* 0: none */
+    const char *name;  /* without the dashes */
+    const char *value; /* name of its value, or NULL */
+    const char *help;
+    bool hidden;
+} option_spec;
+
+typedef enum operand_kind {
+    OPERAND_END = 0,
+    OPERAND_RUN,         /* a run, without a step */
+    OPERAND_RUN_STEP,    /* a step may follow */
+    OPERAND_RUN_AT_STEP, /* a step by its number must follow */
+    OPERAND_ENTRY,
+    OPERAND_VERB
+} operand_kind;
+
+typedef struct operand {
+    operand_kind kind;
+    const char *name;
+    bool optional;
+} operand;
+
+typedef struct example {
+    const char *command, *text;
+} example;
+
+#define MAX_OPERANDS 3
+#define MAX_EXAMPLES 5
+
+typedef struct verb {
+    const char *name;
+    const char *summary;     /* half a line, no capital, no full stop */
+    const char *description; /* paragraphs, separated by '\n' */
+    operand operands[MAX_OPERANDS];
+    unsigned options; /* set of option_id */
+    example examples[MAX_EXAMPLES];
+    const char *failed;    /* what EXIT_FAILED means here; NULL: the usual */
+    const char *different; /* what EXIT_DIFFERENT means here; NULL: never returned */
+    bool may_be_busy;      /* EXIT_TRY_AGAIN is possible */
+    int (*run)(const arguments *args, output *out);
+} verb;
+
+/* Both end with an element whose name is NULL. */
+extern const verb verbs[];
+extern const option_spec options[];
+
+const verb *verb_find(const char *name);
+/* The verb that was probably meant, or NULL. */
+const char *verb_nearest(const char *name);
+/* "show [OPTION]... RUN[@STEP] [ENTRY]"; allocated. */
+char *verb_synopsis(const verb *v);
+
+/* An exit code that a verb can return, and what it means. */
+typedef struct exit_meaning {
+    int code;
+    const char *text;
+} exit_meaning;
+#define MAX_EXIT_MEANINGS 7
+/* Ascending; ends with a NULL text. `v` NULL: of the whole command. */
+void exit_meanings(const verb *v, exit_meaning out[MAX_EXIT_MEANINGS]);
+
+/* What RUN, STEP and ENTRY stand for: paragraphs. */
+extern const char operand_help[];
+
+/*
+ * Parses what follows the verb's name (argv[0] is that name). False after saying what is wrong.
+ * `args` refers to argv; the caller calls arguments_free either way.
+ */
+bool arguments_parse(const verb *v, int argc, char **argv, arguments *args);
+void arguments_free(arguments *args);
+
+/* The printed forms of the table, to stdout. */
+void print_overview(FILE *to);
+void print_help(const verb *v);
+void print_man_page(void);
+void print_bash_completion(void);
+
+#endif

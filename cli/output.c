@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Results and failures of a verb. */
+#include "output.h"
+#include "cli.h"
+#include "memory.h"
+#include "text.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { LABEL_COLUMNS = 10 };
+
+static int terminal_columns(void) {
+    struct winsize size;
+    if (!isatty(STDOUT_FILENO)) {
+        return 0;
+    }
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+static bool colour_wanted(void) {
+    const char *no_color = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+    return isatty(STDOUT_FILENO) && (no_color == NULL || *no_color == '\0') && terminal != NULL &&
+           strcmp(terminal, "dumb") != 0;
+}
+
+/* To stderr, each line harmless, the first one after "pawl: ". */
+static void complain(output *out, const char *kind, const char *text) {
+    char *safe = text_safe(text, strlen(text), true);
+    progress_hide(&out->progress);
+    fflush(stdout);
+    fprintf(stderr, "pawl: %s%s\n", kind, safe);
+    free(safe);
+}
+
+static void write_log(void *context, pawl_log_level level, const char *text) {
+    output *out = context;
+    if (level <= PAWL_LOG_WARN) {
+        complain(out, level == PAWL_LOG_ERROR ? "error: " : "warning: ", text);
+    }
+}
+
+void output_begin(output *out, bool as_json, bool no_progress) {
+    *out = (output){.as_json = as_json, .colour = colour_wanted(), .columns = terminal_columns()};
+    out->err = pawl_error_new();
+    out->log = (pawl_log){.write = write_log, .context = out, .level = PAWL_LOG_WARN};
+    out->progress.wanted = !no_progress && isatty(STDERR_FILENO);
+    out->json.file = stdout;
+    if (as_json) {
+        json_begin_object(&out->json, NULL, JSON_LINES);
+    }
+}
+
+void output_styled(const output *out, style s, const char *text) {
+    static const char *const codes[] = {
+        [STYLE_PLAIN] = "",           [STYLE_HEADING] = "\033[1m", [STYLE_GOOD] = "\033[32m",
+        [STYLE_WARNING] = "\033[33m", [STYLE_BAD] = "\033[31m",
+    };
+    bool coloured = out->colour && s != STYLE_PLAIN && *text != '\0';
+    printf("%s%s%s", coloured ? codes[s] : "", text, coloured ? "\033[0m" : "");
+}
+
+void output_field(const output *out, const char *label, const char *format, ...) {
+    char *raw = NULL;
+    va_list args;
+    va_start(args, format);
+    int written = vasprintf(&raw, format, args);
+    va_end(args);
+    if (written < 0) {
+        return;
+    }
+    char *safe = text_safe(raw, strlen(raw), false);
+    int pad = LABEL_COLUMNS - (int)strlen(label);
+    output_styled(out, STYLE_HEADING, label);
+    printf("%*s  %s\n", pad > 0 ? pad : 0, "", safe);
+    free(safe);
+    free(raw);
+}
+
+int output_exit_code(pawl_status status) {
+    switch (status) {
+    case PAWL_OK:
+        return EXIT_DONE;
+    case PAWL_EUSAGE:
+        return EXIT_USAGE;
+    case PAWL_ENOTFOUND:
+        return EXIT_NOT_FOUND;
+    case PAWL_EMISMATCH:
+    case PAWL_EDAMAGED:
+        return EXIT_DIFFERENT;
+    case PAWL_EBUSY:
+    case PAWL_ETIMEOUT:
+        return EXIT_TRY_AGAIN;
+    default:
+        return EXIT_FAILED;
+    }
+}
+
+int output_fail(output *out) {
+    if (out->err == NULL) {
+        complain(out, "", "out of memory");
+        return EXIT_FAILED;
+    }
+    if (out->as_json) {
+        json_end_to(&out->json, 1);
+        json_put_raw(&out->json, "error", pawl_error_json(out->err));
+    } else {
+        complain(out, "", pawl_error_text(out->err));
+    }
+    return output_exit_code(pawl_error_status(out->err));
+}
+
+int output_usage(output *out, const char *verb, const char *format, ...) {
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    int written = vasprintf(&text, format, args);
+    va_end(args);
+    char *attempt = must_printf("%s%s%s", verb != NULL ? verb : "", verb != NULL ? ": " : "",
+                                written < 0 ? "out of memory" : text);
+    char *next = must_printf("pawl %s%s--help", verb != NULL ? verb : "", verb != NULL ? " " : "");
+    if (out->as_json) {
+        json_end_to(&out->json, 1);
+        json_begin_object(&out->json, "error", JSON_INLINE);
+        json_put_text(&out->json, "status", pawl_status_name(PAWL_EUSAGE));
+        json_put_text(&out->json, "attempt", attempt);
+        json_put_text(&out->json, "next", next);
+        json_end(&out->json);
+    } else {
+        complain(out, "", attempt);
+        fprintf(stderr, "  next:     %s\n", next);
+    }
+    free(next);
+    free(attempt);
+    free(text);
+    return EXIT_USAGE;
+}
+
+int output_end(output *out, int exit_code) {
+    progress_hide(&out->progress);
+    json_end_to(&out->json, 0);
+    pawl_error_free(out->err);
+    out->err = NULL;
+    errno = 0;
+    bool lost = ferror(stdout) != 0;
+    if (fclose(stdout) != 0 || lost) {
+        fprintf(stderr, "pawl: cannot write the result to standard output: %s\n",
+                errno != 0 ? strerror(errno) : "an earlier write failed");
+        return exit_code == EXIT_DONE ? EXIT_FAILED : exit_code;
+    }
+    return exit_code;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a verb's results go: tables or one JSON object on stdout, failures as text on stderr or as
+ * the member "error" of that object.
+ */
+#ifndef CLI_OUTPUT_H
+#define CLI_OUTPUT_H
+
+#include "json.h"
+#include "progress.h"
+#include "table.h"
+
+#include <pawl/pawl.h>
+
+struct output {
+    bool as_json;
+    bool colour;
+    int columns; /* of the terminal; 0: stdout is none */
+    json json;   /* its outermost object is open from the start */
+    progress progress;
+    pawl_error *err; /* for every call of a verb */
+    pawl_log log;    /* warnings, to stderr */
+};
+
+/* `no_progress` and `as_json` as asked for. `out` must stay where it is. */
+void output_begin(output *out, bool as_json, bool no_progress);
+
+void output_styled(const output *out, style s, const char *text);
+/* "label      value": a line above a table; label and value are made harmless. */
+void output_field(const output *out, const char *label, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The exit code that a status stands for. */
+int output_exit_code(pawl_status status);
+/* Reports out->err as the reason why the verb ends; returns the exit code. */
+int output_fail(output *out);
+/* Reports a wrong command line: what is wrong, and whom to ask. */
+int output_usage(output *out, const char *verb, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Closes the JSON object and stdout. What could not be written makes a failure of any code. */
+int output_end(output *out, int exit_code);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of one verb. */
+#include "memory.h"
+#include "options.h"
+#include "text.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_OPTIONS = 16, DEFAULT_EDGE = 3, MAX_EDGE = 100 };
+
+/* The verb's part of the table, as getopt_long wants it; its names, as text_nearest does. */
+typedef struct long_options {
+    struct option list[MAX_OPTIONS];
+    const char *names[MAX_OPTIONS];
+    char letters[MAX_OPTIONS * 2 + 2];
+} long_options;
+
+static long_options long_options_of(const verb *v) {
+    long_options l = {.letters = ":"};
+    size_t n = 0;
+    for (const option_spec *o = options; o->name != NULL && n + 1 < MAX_OPTIONS; o++) {
+        if ((v->options & (unsigned)o->id) == 0) {
+            continue;
+        }
+        l.names[n] = o->name;
+        l.list[n++] = (struct option){
+            .name = o->name,
+            .has_arg = o->value != NULL ? required_argument : no_argument,
+            .val = (int)(o - options) + 256, /* no letter */
+        };
+        if (o->letter != 0) {
+            strncat(l.letters, &o->letter, 1);
+        }
+    }
+    return l;
+}
+
+static const option_spec *option_of(int value) {
+    if (value >= 256) {
+        return &options[value - 256];
+    }
+    for (const option_spec *o = options; o->name != NULL; o++) {
+        if (o->letter == value) {
+            return o;
+        }
+    }
+    return NULL;
+}
+
+/* Says what is wrong with the command line, as JSON where that was asked for. */
+static bool refuse(const arguments *args, int argc, char **argv, const char *text) {
+    output out;
+    bool as_json = args->json;
+    for (int i = 1; i < argc; i++) { /* --json may stand after what is wrong */
+        as_json = as_json || ((args->verb->options & OPTION_JSON) && !strcmp(argv[i], "--json"));
+    }
+    output_begin(&out, as_json, true);
+    output_usage(&out, args->verb->name, "%s", text);
+    output_end(&out, EXIT_USAGE);
+    return false;
+}
+
+static bool parse_seconds(const char *text, double *seconds) {
+    char *end = NULL;
+    double value = strtod(text, &end);
+    *seconds = value;
+    return end != text && *end == '\0' && value >= 0 && isfinite(value);
+}
+
+static bool parse_edge(const char *text, int64_t *edge) {
+    char *end = NULL;
+    long value = strtol(text, &end, 10);
+    *edge = value;
+    return end != text && *end == '\0' && value >= 1 && value <= MAX_EDGE;
+}
+
+/* NULL, or what the value should have been. */
+static const char *apply(arguments *args, option_id id, const char *value) {
+    switch (id) {
+    case OPTION_HELP:
+        args->help = true;
+        break;
+    case OPTION_JSON:
+        args->json = true;
+        break;
+    case OPTION_NO_PROGRESS:
+        args->no_progress = true;
+        break;
+    case OPTION_ALL:
+        args->all = true;
+        break;
+    case OPTION_STRUCTURE:
+        args->structure = true;
+        break;
+    case OPTION_FORCE:
+        args->force = true;
+        break;
+    case OPTION_DRY_RUN:
+        args->dry_run = true;
+        break;
+    case OPTION_MAN:
+        args->man = true;
+        break;
+    case OPTION_BASH_COMPLETION:
+        args->bash_completion = true;
+        break;
+    case OPTION_EDGE:
+        return parse_edge(value, &args->edge) ? NULL : "a number from 1 to 100";
+    case OPTION_WAIT:
+        return parse_seconds(value, &args->wait_s) ? NULL : "a number of seconds, 0 or more";
+    case OPTION_NEED:
+        return text_parse_bytes(value, &args->need_bytes) ? NULL : "a size such as 800MB or 1.5TiB";
+    }
+    return NULL;
+}
+
+/* What getopt_long stopped at, in words. */
+static char *option_complaint(const long_options *l, int got, const char *word) {
+    if (got == ':') {
+        const option_spec *o = option_of(optopt);
+        return must_printf("%s needs a value%s%s", word, o != NULL ? ": " : "",
+                           o != NULL ? o->value : "");
+    }
+    const char *equals = strchr(word, '=');
+    if (optopt >= 256) {
+        return must_printf("--%s takes no value", option_of(optopt)->name);
+    }
+    if (optopt != 0) {
+        return must_printf("there is no option '-%c'", optopt);
+    }
+    char *bare = must_strndup(word, equals != NULL ? (size_t)(equals - word) : strlen(word));
+    const char *near = text_nearest(bare + strspn(bare, "-"), l->names);
+    char *text = must_printf("there is no option '%s'%s%s%s", bare, near ? "; did you mean --" : "",
+                             near ? near : "", near ? "?" : "");
+    free(bare);
+    return text;
+}
+
+static bool parse_options(arguments *args, int argc, char **argv) {
+    long_options l = long_options_of(args->verb);
+    opterr = 0;
+    optind = 1;
+    for (;;) {
+        int got = getopt_long(argc, argv, l.letters, l.list, NULL);
+        if (got == -1) {
+            return true;
+        }
+        SCOPED(scoped_free) char *complaint = NULL;
+        if (got == '?' || got == ':') {
+            complaint = option_complaint(&l, got, argv[optind - 1]);
+            return refuse(args, argc, argv, complaint);
+        }
+        const option_spec *o = option_of(got);
+        const char *wanted = apply(args, o->id, optarg);
+        if (wanted != NULL) {
+            complaint = must_printf("--%s takes %s, not '%s'", o->name, wanted, optarg);
+            return refuse(args, argc, argv, complaint);
+        }
+    }
+}
+
+/* NULL, or what is wrong with a run that was given as this operand; allocated. */
+static char *check_target(const verb *v, operand_kind kind, const target *t, const char *word) {
+    if (kind == OPERAND_RUN && t->has_step) {
+        return must_printf("takes a whole run, not one step of it: '%s' (if that is the name of a "
+                           "directory, write '%s/')",
+                           word, word);
+    }
+    if (kind == OPERAND_RUN_AT_STEP && t->step == PAWL_NEWEST) {
+        return must_printf("needs the step by its number: pawl %s %s@STEP ('pawl ls %s' lists the "
+                           "steps)",
+                           v->name, t->run, t->run);
+    }
+    if (*t->run == '\0') {
+        return must_strdup("the name of the run is empty");
+    }
+    return NULL;
+}
+
+static char *take_operand(arguments *args, const operand *o, const char *word) {
+    switch (o->kind) {
+    case OPERAND_ENTRY:
+        args->entry = word;
+        return NULL;
+    case OPERAND_VERB:
+        args->topic = word;
+        return NULL;
+    default:
+        args->targets[args->target_count++] = target_parse(word);
+        return check_target(args->verb, o->kind, &args->targets[args->target_count - 1], word);
+    }
+}
+
+static bool parse_operands(arguments *args, int argc, char **argv) {
+    const verb *v = args->verb;
+    int at = optind;
+    for (size_t i = 0; i < MAX_OPERANDS && v->operands[i].kind != OPERAND_END; i++) {
+        const operand *o = &v->operands[i];
+        SCOPED(scoped_free) char *complaint = NULL;
+        if (at < argc) {
+            complaint = take_operand(args, o, argv[at++]);
+        } else if (!o->optional) {
+            complaint = must_printf("%s is missing", o->name);
+        }
+        if (complaint != NULL) {
+            return refuse(args, argc, argv, complaint);
+        }
+    }
+    if (at < argc) {
+        SCOPED(scoped_free) char *complaint = must_printf("one argument too many: '%s'", argv[at]);
+        return refuse(args, argc, argv, complaint);
+    }
+    return true;
+}
+
+bool arguments_parse(const verb *v, int argc, char **argv, arguments *args) {
+    *args = (arguments){.verb = v, .edge = DEFAULT_EDGE, .wait_s = -1};
+    if (!parse_options(args, argc, argv)) {
+        return false;
+    }
+    return args->help || parse_operands(args, argc, argv);
+}
+
+void arguments_free(arguments *args) {
+    for (size_t i = 0; i < args->target_count; i++) {
+        target_free(&args->targets[i]);
+    }
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Release of handles at the end of the block that declared them. */
+#include "cli.h"
+
+#include <stdlib.h>
+
+void scoped_free(void *pointer_to_pointer) {
+    free(*(void **)pointer_to_pointer);
+}
+
+void scoped_catalog(pawl_catalog **catalog) {
+    pawl_catalog_free(*catalog);
+}
+
+void scoped_checkpoint(pawl_checkpoint **checkpoint) {
+    if (*checkpoint != NULL) {
+        pawl_checkpoint_close(*checkpoint);
+    }
+}
+
+void scoped_entries(pawl_entries **entries) {
+    if (*entries != NULL) {
+        pawl_entries_free(*entries);
+    }
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pawl show, a tensor's values: the ends of each dimension, read as slices. However many dimensions
+ * there are, no more than MOST_CELLS values are read and shown.
+ */
+#include "memory.h"
+#include "numbers.h"
+#include "show.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CELLS = 1024, SHOWN_DIGITS = 6, SMALL_BYTES = 64 * 1024 };
+
+typedef struct preview {
+    output *out;
+    pawl_checkpoint *checkpoint;
+    const tensor_ref *tensor;
+    /* Per dimension: so many indices from the start, and so many up to the end. */
+    int64_t head[PAWL_MAX_NDIM], tail[PAWL_MAX_NDIM];
+    int64_t index[PAWL_MAX_NDIM];
+    char *whole; /* all bytes of a small tensor; NULL otherwise */
+    char (*cells)[NUMBER_SIZE];
+    size_t filled, printed;
+    int width;
+} preview;
+
+static int64_t shown_of(const preview *p, int dimension) {
+    return p->head[dimension] + p->tail[dimension];
+}
+
+/* How many values would be shown; stops counting when it is too many. */
+static int64_t cells_of(const preview *p) {
+    int64_t cells = 1;
+    for (int i = 0; i < p->tensor->ndim && cells <= MOST_CELLS; i++) {
+        cells *= shown_of(p, i);
+    }
+    return cells;
+}
+
+/* Shows less of the outer dimensions until it is not too much: first both ends, then the start. */
+static void choose_ends(preview *p, int64_t edge) {
+    const tensor_ref *t = p->tensor;
+    for (int i = 0; i < t->ndim; i++) {
+        bool all = t->shape[i] <= 2 * edge;
+        p->head[i] = all ? t->shape[i] : edge;
+        p->tail[i] = all ? 0 : edge;
+    }
+    for (int i = 0; i + 1 < t->ndim && cells_of(p) > MOST_CELLS; i++) {
+        p->head[i] = t->shape[i] < 2 ? t->shape[i] : 1;
+        p->tail[i] = t->shape[i] < 2 ? 0 : 1;
+    }
+    for (int i = 0; i + 1 < t->ndim && cells_of(p) > MOST_CELLS; i++) {
+        p->tail[i] = 0;
+    }
+}
+
+/* `count` elements of the last dimension from the present index on. */
+static pawl_status read_stretch(preview *p, int64_t count, char *to) {
+    const tensor_ref *t = p->tensor;
+    size_t size = numbers_size(t->dtype);
+    int64_t extent[PAWL_MAX_NDIM];
+    uint64_t linear = 0;
+    for (int i = 0; i < t->ndim; i++) {
+        extent[i] = i + 1 < t->ndim ? 1 : count;
+        linear = linear * (uint64_t)t->shape[i] + (uint64_t)p->index[i];
+    }
+    if (p->whole != NULL) {
+        memcpy(to, p->whole + linear * size, (size_t)count * size);
+        return PAWL_OK;
+    }
+    return pawl_checkpoint_read(p->checkpoint, t->name, p->index, extent, to, (size_t)count * size,
+                                p->out->err);
+}
+
+static pawl_status fetch_stretch(preview *p, int64_t from, int64_t count) {
+    const tensor_ref *t = p->tensor;
+    size_t size = numbers_size(t->dtype);
+    if (count == 0) {
+        return PAWL_OK;
+    }
+    SCOPED(scoped_free) char *bytes = must_alloc((size_t)count * size);
+    if (t->ndim > 0) {
+        p->index[t->ndim - 1] = from;
+    }
+    pawl_status status = read_stretch(p, count, bytes);
+    for (int64_t i = 0; i < count && status == PAWL_OK; i++) {
+        assert(p->filled < MOST_CELLS);
+        char *cell = p->cells[p->filled++];
+        numbers_element(cell, t->dtype, bytes + (size_t)i * size, SHOWN_DIGITS);
+        int width = (int)strlen(cell);
+        p->width = width > p->width ? width : p->width;
+    }
+    return status;
+}
+
+static pawl_status fetch(preview *p, int dimension) {
+    const tensor_ref *t = p->tensor;
+    if (t->ndim == 0) {
+        return fetch_stretch(p, 0, 1);
+    }
+    int64_t end = t->shape[dimension];
+    int64_t head = p->head[dimension];
+    int64_t tail = p->tail[dimension];
+    if (dimension + 1 == t->ndim) {
+        pawl_status status = fetch_stretch(p, 0, head);
+        return status != PAWL_OK ? status : fetch_stretch(p, end - tail, tail);
+    }
+    for (int64_t i = 0; i < head + tail; i++) {
+        p->index[dimension] = i < head ? i : end - tail + (i - head);
+        pawl_status status = fetch(p, dimension + 1);
+        if (status != PAWL_OK) {
+            return status;
+        }
+    }
+    return PAWL_OK;
+}
+
+/* Between two rows: as many line ends as brackets are closed, and the indent of the next one. */
+static void put_break(const preview *p, int dimension) {
+    for (int i = dimension + 1; i < p->tensor->ndim; i++) {
+        putchar('\n');
+    }
+    printf("%*s", dimension + 1, "");
+}
+
+static void put(preview *p, int dimension) {
+    const tensor_ref *t = p->tensor;
+    if (t->ndim == 0) {
+        fputs(p->cells[0], stdout);
+        return;
+    }
+    bool innermost = dimension + 1 == t->ndim;
+    bool gap = shown_of(p, dimension) < t->shape[dimension];
+    putchar('[');
+    for (int64_t i = 0; i < shown_of(p, dimension) + gap; i++) {
+        if (i > 0 && innermost) {
+            putchar(' ');
+        } else if (i > 0) {
+            put_break(p, dimension);
+        }
+        if (gap && i == p->head[dimension]) {
+            fputs("...", stdout);
+        } else if (innermost) {
+            printf("%*s", p->width, p->cells[p->printed++]);
+        } else {
+            put(p, dimension + 1);
+        }
+    }
+    putchar(']');
+}
+
+static pawl_status fetch_all(preview *p) {
+    const tensor_ref *t = p->tensor;
+    if (t->bytes <= SMALL_BYTES) {
+        p->whole = must_alloc((size_t)t->bytes);
+        pawl_status status = pawl_checkpoint_read(p->checkpoint, t->name, NULL, NULL, p->whole,
+                                                  (size_t)t->bytes, p->out->err);
+        if (status != PAWL_OK) {
+            return status;
+        }
+    }
+    return fetch(p, 0);
+}
+
+pawl_status show_preview(output *out, pawl_checkpoint *checkpoint, const tensor_ref *t,
+                         int64_t edge) {
+    preview p = {.out = out, .checkpoint = checkpoint, .tensor = t};
+    if (t->elements == 0) {
+        fputs("[]\n", stdout);
+        return PAWL_OK;
+    }
+    choose_ends(&p, edge);
+    p.cells = must_alloc(MOST_CELLS * sizeof *p.cells);
+    pawl_status status = fetch_all(&p);
+    if (status == PAWL_OK) {
+        put(&p, 0);
+        putchar('\n');
+    }
+    free(p.cells);
+    free(p.whole);
+    return status;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pawl show, an entry that each rank has of its own. */
+#include "memory.h"
+#include "show.h"
+#include "text.h"
+
+#include <stdlib.h>
+
+enum { SHOWN_BYTES = 16 };
+
+static const column columns[] = {
+    {"RANK", true, false}, {"SIZE", true, false}, {"BYTES", false, false}};
+
+static void put_json(json *j, int rank, const char *bytes, size_t size) {
+    json_begin_object(j, NULL, JSON_INLINE);
+    json_put_int(j, "rank", rank);
+    json_put_uint(j, "bytes", size);
+    json_put_hex(j, "value", bytes, size);
+    json_end(j);
+}
+
+static void put_row(table *t, int rank, const char *bytes, size_t size) {
+    char text[TEXT_SIZE];
+    SCOPED(scoped_free) char *hex = entry_hex(bytes, size, SHOWN_BYTES);
+    table_cell(t, "%d", rank);
+    table_cell(t, "%s", text_bytes(text, size));
+    table_cell(t, "%s", hex);
+    table_row(t);
+}
+
+pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *name) {
+    pawl_checkpoint_info about;
+    pawl_checkpoint_describe(checkpoint, &about);
+    SCOPED(scoped_free) char *bytes = must_alloc(PAWL_MAX_VALUE_BYTES);
+    table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
+    pawl_status status = PAWL_OK;
+    if (out->as_json) {
+        json_begin_array(&out->json, "ranks", JSON_LINES);
+    }
+    for (int rank = 0; rank < about.world_size && status == PAWL_OK; rank++) {
+        size_t size = 0;
+        status = pawl_checkpoint_read_rank(checkpoint, name, rank, bytes, PAWL_MAX_VALUE_BYTES,
+                                           &size, out->err);
+        if (status == PAWL_OK && out->as_json) {
+            put_json(&out->json, rank, bytes, size);
+        } else if (status == PAWL_OK) {
+            put_row(t, rank, bytes, size);
+        }
+    }
+    table_end(t);
+    if (out->as_json && status == PAWL_OK) {
+        json_end(&out->json);
+    }
+    return status;
+}

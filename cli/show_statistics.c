@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pawl show, a tensor's statistics: one pass over all of its values, slice by slice. */
+#include "memory.h"
+#include "numbers.h"
+#include "show.h"
+#include "slices.h"
+#include "text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { AT_ONCE = 4096, SHOWN_DIGITS = 6, EXACT_DIGITS = 17 };
+
+typedef struct statistics {
+    uint64_t elements, nan, infinite;
+    double least, most;
+    long double sum; /* of what is finite */
+} statistics;
+
+static void add_numbers(statistics *s, const double *numbers, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        double x = numbers[i];
+        if (isnan(x)) {
+            s->nan++;
+            continue;
+        }
+        bool first = s->elements + i == s->nan;
+        s->least = first || x < s->least ? x : s->least;
+        s->most = first || x > s->most ? x : s->most;
+        if (isinf(x)) {
+            s->infinite++;
+        } else {
+            s->sum += (long double)x;
+        }
+    }
+    s->elements += count;
+}
+
+static void add_elements(statistics *s, pawl_dtype dtype, const char *bytes, uint64_t count) {
+    double numbers[AT_ONCE];
+    size_t size = numbers_size(dtype);
+    for (uint64_t done = 0; done < count; done += AT_ONCE) {
+        size_t n = count - done < AT_ONCE ? (size_t)(count - done) : AT_ONCE;
+        numbers_widen(dtype, bytes + done * size, numbers, n);
+        add_numbers(s, numbers, n);
+    }
+}
+
+/* The first and last elements, collected on the way: rings of `room` elements. */
+typedef struct ends {
+    char *first, *last;
+    size_t room, size;
+    uint64_t seen;
+} ends;
+
+static void add_ends(ends *e, const char *bytes, uint64_t count) {
+    for (uint64_t i = 0; i < count && e->seen + i < e->room; i++) {
+        memcpy(e->first + (e->seen + i) * e->size, bytes + i * e->size, e->size);
+    }
+    for (uint64_t i = count > e->room ? count - e->room : 0; i < count; i++) {
+        memcpy(e->last + (e->seen + i) % e->room * e->size, bytes + i * e->size, e->size);
+    }
+    e->seen += count;
+}
+
+static void put_element(json *j, pawl_dtype dtype, const char *from) {
+    char text[NUMBER_SIZE];
+    double value = 0;
+    if (dtype != PAWL_C64) {
+        numbers_widen(dtype, from, &value, 1);
+    }
+    numbers_element(text, dtype, from, 0);
+    if (dtype == PAWL_C64 || !isfinite(value)) {
+        json_put_text(j, NULL, text);
+    } else {
+        json_put_raw(j, NULL, text);
+    }
+}
+
+static void put_ends(json *j, const tensor_ref *t, const ends *e) {
+    uint64_t n = e->seen < e->room ? e->seen : e->room;
+    json_begin_array(j, "first", JSON_INLINE);
+    for (uint64_t i = 0; i < n; i++) {
+        put_element(j, t->dtype, e->first + i * e->size);
+    }
+    json_end(j);
+    json_begin_array(j, "last", JSON_INLINE);
+    for (uint64_t i = e->seen - n; i < e->seen; i++) {
+        put_element(j, t->dtype, e->last + i % e->room * e->size);
+    }
+    json_end(j);
+}
+
+static double mean_of(const statistics *s) {
+    uint64_t finite = s->elements - s->nan - s->infinite;
+    return finite > 0 ? (double)(s->sum / (long double)finite) : NAN;
+}
+
+static void put_json(json *j, const tensor_ref *t, const statistics *s, const ends *e) {
+    bool any = s->elements > s->nan;
+    int digits = numbers_digits(t->dtype);
+    json_begin_object(j, "numbers", JSON_LINES);
+    json_put_bool(j, "magnitudes", t->dtype == PAWL_C64);
+    json_put_uint(j, "elements", s->elements);
+    json_put_uint(j, "nan", s->nan);
+    json_put_uint(j, "infinite", s->infinite);
+    json_put_number(j, "min", any ? s->least : NAN, digits);
+    json_put_number(j, "max", any ? s->most : NAN, digits);
+    json_put_number(j, "mean", mean_of(s), EXACT_DIGITS);
+    put_ends(j, t, e);
+    json_end(j);
+}
+
+static void print(output *out, const tensor_ref *t, const statistics *s) {
+    char text[NUMBER_SIZE];
+    const char *of = t->dtype == PAWL_C64 ? " (of the magnitudes)" : "";
+    int digits =
+        numbers_known(t->dtype) && numbers_digits(t->dtype) == EXACT_DIGITS && t->dtype != PAWL_F64
+            ? EXACT_DIGITS /* integers, as they are */
+            : SHOWN_DIGITS;
+    if (s->elements > s->nan) {
+        output_field(out, "min", "%s%s", number_text(text, s->least, digits), of);
+        output_field(out, "max", "%s%s", number_text(text, s->most, digits), of);
+    }
+    if (s->elements > s->nan + s->infinite) {
+        output_field(out, "mean", "%s%s", number_text(text, mean_of(s), SHOWN_DIGITS), of);
+    }
+    output_field(out, "NaN", "%" PRIu64 " of %" PRIu64, s->nan, s->elements);
+    output_field(out, "infinite", "%" PRIu64 " of %" PRIu64, s->infinite, s->elements);
+}
+
+static pawl_status read_all(output *out, pawl_checkpoint *checkpoint, const tensor_ref *t,
+                            statistics *s, ends *e) {
+    slices cut = slices_of(t->ndim, t->shape, SLICE_BYTES / e->size);
+    uint64_t most = t->bytes < SLICE_BYTES ? t->bytes : SLICE_BYTES;
+    SCOPED(scoped_free) char *bytes = must_alloc((size_t)most);
+    progress_begin(&out->progress, "reading");
+    while (slices_next(&cut)) {
+        pawl_status status = pawl_checkpoint_read(checkpoint, t->name, cut.offset, cut.extent,
+                                                  bytes, (size_t)cut.elements * e->size, out->err);
+        if (status != PAWL_OK) {
+            return status;
+        }
+        add_elements(s, t->dtype, bytes, cut.elements);
+        add_ends(e, bytes, cut.elements);
+        progress_update(&out->progress, s->elements * e->size, t->bytes);
+    }
+    progress_hide(&out->progress);
+    return PAWL_OK;
+}
+
+pawl_status show_statistics(output *out, pawl_checkpoint *checkpoint, const tensor_ref *t,
+                            int64_t edge) {
+    statistics s = {0};
+    ends e = {.room = (size_t)edge, .size = numbers_size(t->dtype)};
+    e.first = must_alloc(e.room * e.size);
+    e.last = must_alloc(e.room * e.size);
+    pawl_status status = read_all(out, checkpoint, t, &s, &e);
+    if (status == PAWL_OK && out->as_json) {
+        put_json(&out->json, t, &s, &e);
+    } else if (status == PAWL_OK) {
+        print(out, t, &s);
+    }
+    free(e.first);
+    free(e.last);
+    return status;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pawl show, the tree: entries as they come from the walk, which is sorted by name. */
+#include "memory.h"
+#include "show.h"
+#include "text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { INDENT = 2, VALUE_COLUMNS = 40, MAX_INDENT = 40 };
+
+static const column columns[] = {
+    {"ENTRY", false, true}, {"TYPE", false, false}, {"SHAPE", false, false},
+    {"SIZE", true, false},  {"ROLE", false, false}, {"VALUE", false, true},
+};
+
+/* Indented by depth, up to a limit: names come from outside. */
+static void put_name(table *t, int depth, const char *name, size_t n, const char *end) {
+    int indent = depth * INDENT < MAX_INDENT ? depth * INDENT : MAX_INDENT;
+    table_cell(t, "%*s%.*s%s", indent, "", (int)n, name, end);
+}
+
+/* The folders of `name` that are not also folders of the name before it; returns where the name's
+ * last part begins, and at which depth. */
+static const char *put_folders(table *t, const char *before, const char *name, int *depth) {
+    const char *part = name;
+    bool same = true;
+    *depth = 0;
+    for (const char *slash = strchr(part, '/'); slash != NULL; slash = strchr(part, '/')) {
+        same = same && strncmp(before, name, (size_t)(slash + 1 - name)) == 0;
+        if (!same) {
+            put_name(t, *depth, part, (size_t)(slash - part), "/");
+            table_row(t);
+        }
+        part = slash + 1;
+        (*depth)++;
+    }
+    return part;
+}
+
+/* A slot's variable, that a value differs by rank, or the value itself. */
+static char *remark_of(const pawl_entry_info *info) {
+    if (info->slot_of != NULL) {
+        return must_printf("%s of %s", info->slot != NULL ? info->slot : "slot", info->slot_of);
+    }
+    if (info->per_rank) {
+        return must_strdup("one per rank");
+    }
+    return entry_value(info, VALUE_COLUMNS);
+}
+
+static void put_entry(table *t, const char *before, const pawl_entry_info *info) {
+    char size[TEXT_SIZE];
+    int depth = 0;
+    SCOPED(scoped_free) char *shape = entry_shape(info);
+    SCOPED(scoped_free) char *remark = remark_of(info);
+    const char *last = put_folders(t, before, info->name, &depth);
+    put_name(t, depth, last, strlen(last), "");
+    table_cell(t, "%s", entry_type(info));
+    table_cell(t, "%s", shape);
+    table_cell(t, "%s", text_bytes(size, info->bytes));
+    table_cell(t, "%s", pawl_role_name(info->role));
+    table_cell(t, "%s", remark);
+    table_row(t);
+}
+
+static void put_json(json *j, const pawl_entry_info *info) {
+    json_begin_object(j, NULL, JSON_INLINE);
+    entry_json(j, info);
+    json_end(j);
+}
+
+static pawl_status walk(output *out, pawl_entries *entries, table *t, uint64_t *shown) {
+    bool opened = false;
+    pawl_entry_info info;
+    SCOPED(scoped_free) char *before = must_strdup("");
+    int more = 1;
+    for (*shown = 0;; (*shown)++) {
+        pawl_status status = pawl_entries_next(entries, &info, &more, out->err);
+        if (status != PAWL_OK || !more) {
+            return status;
+        }
+        if (out->as_json) {
+            if (!opened) {
+                json_begin_array(&out->json, "entries", JSON_LINES);
+                opened = true;
+            }
+            put_json(&out->json, &info);
+            continue;
+        }
+        put_entry(t, before, &info);
+        free(before);
+        before = must_strdup(info.name);
+    }
+}
+
+pawl_status show_tree(output *out, pawl_checkpoint *checkpoint, const char *prefix,
+                      uint64_t *shown) {
+    SCOPED(scoped_entries) pawl_entries *entries = NULL;
+    *shown = 0;
+    pawl_status status = pawl_entries_open(checkpoint, prefix, &entries, out->err);
+    if (status != PAWL_OK) {
+        return status;
+    }
+    table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
+    status = walk(out, entries, t, shown);
+    table_end(t);
+    if (out->as_json && *shown == 0 && *prefix == '\0') {
+        json_begin_array(&out->json, "entries", JSON_LINES);
+    }
+    json_end_to(&out->json, out->as_json ? 1 : 0);
+    return status;
+}

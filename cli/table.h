@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Aligned columns for people. Rows are kept until a window of them is full, then printed with columns
+ * as wide as the widest cell so far: memory stays bounded, and what fits a window is aligned.
+ */
+#ifndef CLI_TABLE_H
+#define CLI_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct output output;
+
+typedef enum style { STYLE_PLAIN = 0, STYLE_HEADING, STYLE_GOOD, STYLE_WARNING, STYLE_BAD } style;
+
+typedef struct column {
+    const char *title; /* NULL in every column: no heading */
+    bool right;
+    bool gives; /* shortened when the row is wider than the terminal */
+} column;
+
+typedef struct table table;
+
+/* `columns` must outlive the table. */
+table *table_new(output *out, const column *columns, size_t count);
+/* The next cell of the row; its text is made harmless. */
+void table_cell(table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void table_styled(table *t, style s, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Ends the row; cells that were not given stay empty. */
+void table_row(table *t);
+/* Prints what is left and frees. */
+void table_end(table *t);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes, times and counts for people. */
+#include "text.h"
+#include "memory.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#define NS_PER_S INT64_C(1000000000)
+
+const char *text_bytes(char out[TEXT_SIZE], uint64_t bytes) {
+    static const char *const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+    if (bytes < 1000) {
+        snprintf(out, TEXT_SIZE, "%" PRIu64 " B", bytes);
+        return out;
+    }
+    double value = (double)bytes / 1e3;
+    size_t unit = 0;
+    /* 999.5 would be printed as 1000. */
+    while (value >= 999.5 && unit + 1 < sizeof units / sizeof units[0]) {
+        value /= 1e3;
+        unit++;
+    }
+    int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    snprintf(out, TEXT_SIZE, "%.*f %s", decimals, value, units[unit]);
+    return out;
+}
+
+/* The factor of a unit such as "GB", "G" or "GiB"; 0 for anything else. */
+static double unit_factor(const char *unit) {
+    static const char prefixes[] = "kMGTPE";
+    if (*unit == '\0' || strcasecmp(unit, "B") == 0) {
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof prefixes - 1; i++) {
+        if (strncasecmp(unit, &prefixes[i], 1) != 0) {
+            continue;
+        }
+        const char *rest = unit + 1;
+        if (*rest == '\0' || strcasecmp(rest, "B") == 0) {
+            return pow(1000, (double)i + 1);
+        }
+        return strcasecmp(rest, "iB") == 0 || strcasecmp(rest, "i") == 0 ? pow(1024, (double)i + 1)
+                                                                         : 0;
+    }
+    return 0;
+}
+
+bool text_parse_bytes(const char *text, uint64_t *bytes) {
+    char number[TEXT_SIZE];
+    size_t digits = strspn(text, "0123456789."); /* strtod alone takes "inf", "0x1" and signs */
+    if (digits == 0 || digits >= sizeof number) {
+        return false;
+    }
+    memcpy(number, text, digits);
+    number[digits] = '\0';
+    char *end = NULL;
+    const char *unit = text + digits + strspn(text + digits, " ");
+    double value = strtod(number, &end) * unit_factor(unit);
+    if (*end != '\0' || !(value >= 1) || value >= 0x1p63) {
+        return false;
+    }
+    *bytes = (uint64_t)value;
+    return true;
+}
+
+/* Whole seconds rounded down, so that times before 1970 are right as well. */
+static time_t whole_seconds(int64_t unix_time_ns) {
+    int64_t seconds = unix_time_ns / NS_PER_S;
+    return (time_t)(unix_time_ns % NS_PER_S < 0 ? seconds - 1 : seconds);
+}
+
+const char *text_time_local(char out[TEXT_SIZE], int64_t unix_time_ns) {
+    time_t seconds = whole_seconds(unix_time_ns);
+    struct tm local;
+    if (unix_time_ns == 0 || localtime_r(&seconds, &local) == NULL ||
+        strftime(out, TEXT_SIZE, "%Y-%m-%d %H:%M:%S", &local) == 0) {
+        snprintf(out, TEXT_SIZE, "-");
+    }
+    return out;
+}
+
+const char *text_time_utc(char out[TEXT_SIZE], int64_t unix_time_ns) {
+    time_t seconds = whole_seconds(unix_time_ns);
+    struct tm utc;
+    char whole[TEXT_SIZE / 2];
+    if (gmtime_r(&seconds, &utc) == NULL ||
+        strftime(whole, sizeof whole, "%Y-%m-%dT%H:%M:%S", &utc) == 0) {
+        snprintf(out, TEXT_SIZE, "-");
+        return out;
+    }
+    snprintf(out, TEXT_SIZE, "%s.%09" PRId64 "Z", whole,
+             unix_time_ns - (int64_t)seconds * NS_PER_S);
+    return out;
+}
+
+const char *text_count(char out[TEXT_SIZE], uint64_t n, const char *one, const char *many) {
+    snprintf(out, TEXT_SIZE, "%" PRIu64 " %s", n, n == 1 ? one : many);
+    return out;
+}
+
+char *text_shape(int ndim, const int64_t *shape) {
+    const size_t longest = sizeof "-9223372036854775808, ";
+    size_t capacity = (size_t)ndim * longest + sizeof "[]";
+    char *out = must_alloc(capacity);
+    size_t at = 0;
+    out[at++] = '[';
+    for (int i = 0; i < ndim; i++) {
+        at += (size_t)snprintf(out + at, capacity - at, "%s%" PRId64, i > 0 ? ", " : "", shape[i]);
+    }
+    out[at] = ']';
+    return out;
+}
+
+void text_wrap(FILE *to, const char *text, int indent, int columns) {
+    int column = indent;
+    for (const char *word = text; *word != '\0';) {
+        size_t length = strcspn(word, " \n");
+        int width = (int)length;
+        if (column > indent && column + 1 + width > columns) {
+            fprintf(to, "\n%*s", indent, "");
+            column = indent;
+        } else if (column > indent) {
+            fputc(' ', to);
+            column++;
+        }
+        fwrite(word, 1, length, to);
+        column += width;
+        word += length;
+        if (*word == '\n') {
+            fprintf(to, "\n\n%*s", indent, "");
+            column = indent;
+        }
+        word += *word != '\0';
+    }
+    fputc('\n', to);
+}
+
+/* Levenshtein distance of two short words. */
+static size_t distance(const char *a, const char *b) {
+    size_t row[TEXT_SIZE];
+    size_t length = strlen(b);
+    if (length >= TEXT_SIZE) {
+        return SIZE_MAX;
+    }
+    for (size_t j = 0; j <= length; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; a[i - 1] != '\0'; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= length; j++) {
+            size_t above = row[j];
+            size_t best = above < row[j - 1] ? above : row[j - 1];
+            size_t changed = diagonal + (a[i - 1] != b[j - 1]);
+            row[j] = changed < best + 1 ? changed : best + 1;
+            diagonal = above;
+        }
+    }
+    return row[length];
+}
+
+const char *text_nearest(const char *word, const char *const *words) {
+    const char *nearest = NULL;
+    size_t best = strlen(word) / 2 + 1; /* half of it may be wrong */
+    for (; *words != NULL; words++) {
+        size_t d = distance(word, *words);
+        if (d < best) {
+            best = d;
+            nearest = *words;
+        }
+    }
+    return nearest;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Text for people: sizes, times, counts, shapes, and making foreign text harmless. Functions that
+ * return char * allocate it; the caller frees.
+ */
+#ifndef CLI_TEXT_H
+#define CLI_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define TEXT_SIZE 64 /* of the arrays that are written to below */
+
+/* "999 B", "1.02 kB", "41.2 GB": decimal units, three digits. Returns out. */
+const char *text_bytes(char out[TEXT_SIZE], uint64_t bytes);
+/* Reads "1000", "40GB", "1.5 TB", "512MiB". False when it is no size. */
+bool text_parse_bytes(const char *text, uint64_t *bytes);
+
+/* "2026-11-21 08:30:12" in the local time zone; "-" for 0. Returns out. */
+const char *text_time_local(char out[TEXT_SIZE], int64_t unix_time_ns);
+/* "2026-11-21T08:30:12.123456789Z". Returns out. */
+const char *text_time_utc(char out[TEXT_SIZE], int64_t unix_time_ns);
+
+/* "1 file", "3 files". Returns out. */
+const char *text_count(char out[TEXT_SIZE], uint64_t n, const char *one, const char *many);
+
+/* "[64, 10]" */
+char *text_shape(int ndim, const int64_t *shape);
+
+/*
+ * Text from outside made harmless: control characters, bytes that are no UTF-8 and characters that
+ * reorder text become \xNN. `keep_lines` leaves newlines alone.
+ */
+char *text_safe(const char *text, size_t n, bool keep_lines);
+
+/* Columns that UTF-8 text takes, one per character. */
+size_t text_columns(const char *text);
+/* The text in at most `columns` columns, its middle replaced by "..." where it is longer. */
+char *text_shorten(const char *text, size_t columns);
+
+/* Prints paragraphs (separated by '\n') with lines of at most `columns`, each after `indent` blanks;
+ * the first line goes on where the caller stopped printing. Ends with a newline. */
+void text_wrap(FILE *to, const char *text, int indent, int columns);
+
+/* The word of the list (ended by NULL) that `word` was probably meant to be; or NULL. */
+const char *text_nearest(const char *word, const char *const *words);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pawl diff: two checkpoints, entry by entry, as a merge of two sorted walks. */
+#include "diff.h"
+#include "numbers.h"
+#include "text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { SHOWN_DIGITS = 6, EXACT_DIGITS = 17 };
+
+static pawl_status merge(comparison *c, pawl_entries *walk_a, pawl_entries *walk_b) {
+    pawl_entry_info a;
+    pawl_entry_info b;
+    int more_a = 1;
+    int more_b = 1;
+    int order = 0; /* which side to move on: negative A, positive B, 0 both */
+    for (;;) {
+        pawl_status status =
+            order <= 0 ? pawl_entries_next(walk_a, &a, &more_a, c->out->err) : PAWL_OK;
+        if (status == PAWL_OK && order >= 0) {
+            status = pawl_entries_next(walk_b, &b, &more_b, c->out->err);
+        }
+        if (status != PAWL_OK || (!more_a && !more_b)) {
+            return status;
+        }
+        order = !more_a ? 1 : !more_b ? -1 : strcmp(a.name, b.name);
+        if (order != 0) {
+            diff_lone_entry(c, order < 0 ? &a : &b, order < 0);
+        } else if ((status = diff_entry(c, &a, &b)) != PAWL_OK) {
+            return status;
+        }
+    }
+}
+
+static pawl_status compare(comparison *c) {
+    SCOPED(scoped_entries) pawl_entries *walk_a = NULL;
+    SCOPED(scoped_entries) pawl_entries *walk_b = NULL;
+    pawl_status status = pawl_entries_open(c->a, "", &walk_a, c->out->err);
+    if (status == PAWL_OK) {
+        status = pawl_entries_open(c->b, "", &walk_b, c->out->err);
+    }
+    return status == PAWL_OK ? merge(c, walk_a, walk_b) : status;
+}
+
+static bool identical(const comparison *c) {
+    return c->different + c->only_a + c->only_b == 0;
+}
+
+static void print_sum(const comparison *c) {
+    char same[TEXT_SIZE];
+    char max[NUMBER_SIZE];
+    if (identical(c)) {
+        printf("no difference%s in %s\n", c->structure ? " of structure" : "",
+               text_count(same, c->same, "entry", "entries"));
+        return;
+    }
+    printf("\n%s the same, %" PRIu64 " different, %" PRIu64 " only in A, %" PRIu64 " only in B",
+           text_count(same, c->same, "entry", "entries"), c->different, c->only_a, c->only_b);
+    if (c->max_abs > 0) {
+        printf("; numbers differ by at most %s", number_text(max, c->max_abs, SHOWN_DIGITS));
+    }
+    if (c->uncompared > 0) {
+        printf("; %" PRIu64 " not compared", c->uncompared);
+    }
+    putchar('\n');
+}
+
+static void put_sum(json *j, const comparison *c) {
+    json_put_bool(j, "identical", identical(c));
+    json_put_uint(j, "same", c->same);
+    json_put_uint(j, "different", c->different);
+    json_put_uint(j, "only_a", c->only_a);
+    json_put_uint(j, "only_b", c->only_b);
+    json_put_uint(j, "uncompared", c->uncompared);
+    json_put_number(j, "max_abs", c->max_abs, EXACT_DIGITS);
+}
+
+static void introduce(comparison *c, const char *key, const char *run, pawl_checkpoint *from) {
+    pawl_checkpoint_info about;
+    char time[TEXT_SIZE];
+    pawl_checkpoint_describe(from, &about);
+    c->of_bytes += about.data_bytes;
+    c->world_size = about.world_size > c->world_size ? about.world_size : c->world_size;
+    if (!c->out->as_json) {
+        output_field(c->out, strcmp(key, "a") == 0 ? "A" : "B", "%s step %" PRId64 ", saved %s",
+                     run, about.step, text_time_local(time, about.unix_time_ns));
+        return;
+    }
+    json *j = &c->out->json;
+    json_begin_object(j, key, JSON_INLINE);
+    json_put_text(j, "run", run);
+    json_put_int(j, "step", about.step);
+    json_put_text(j, "path", about.path);
+    json_put_int(j, "unix_time_ns", about.unix_time_ns);
+    json_put_int(j, "world_size", about.world_size);
+    json_end(j);
+}
+
+static int report(comparison *c) {
+    static const column columns[] = {
+        {"DIFFERENCE", false, false}, {"ENTRY", false, true}, {"DETAIL", false, false}};
+    if (c->out->as_json) {
+        json_put_bool(&c->out->json, "structure_only", c->structure);
+        json_begin_array(&c->out->json, "differences", JSON_LINES);
+    } else {
+        putchar('\n');
+        c->table = table_new(c->out, columns, sizeof columns / sizeof columns[0]);
+    }
+    progress_begin(&c->out->progress, "comparing");
+    pawl_status status = compare(c);
+    progress_hide(&c->out->progress);
+    if (c->table != NULL) {
+        table_end(c->table);
+    }
+    if (status != PAWL_OK) {
+        return output_fail(c->out);
+    }
+    if (c->out->as_json) {
+        json_end(&c->out->json);
+        put_sum(&c->out->json, c);
+    } else {
+        print_sum(c);
+    }
+    return identical(c) ? EXIT_DONE : EXIT_DIFFERENT;
+}
+
+int verb_diff(const arguments *args, output *out) {
+    SCOPED(scoped_checkpoint) pawl_checkpoint *a = NULL;
+    SCOPED(scoped_checkpoint) pawl_checkpoint *b = NULL;
+    const target *at = &args->targets[0];
+    const target *bt = &args->targets[1];
+    if (pawl_checkpoint_open(at->run, at->step, &out->log, &a, out->err) != PAWL_OK ||
+        pawl_checkpoint_open(bt->run, bt->step, &out->log, &b, out->err) != PAWL_OK) {
+        return output_fail(out);
+    }
+    comparison c = {.out = out, .a = a, .b = b, .structure = args->structure};
+    introduce(&c, "a", at->run, a);
+    introduce(&c, "b", bt->run, b);
+    return report(&c);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pawl help: the overview, one verb, or the table in its other forms. */
+#include "options.h"
+
+int verb_help(const arguments *args, output *out) {
+    if (args->man) {
+        print_man_page();
+        return EXIT_DONE;
+    }
+    if (args->bash_completion) {
+        print_bash_completion();
+        return EXIT_DONE;
+    }
+    if (args->topic == NULL) {
+        print_overview(stdout);
+        return EXIT_DONE;
+    }
+    const verb *v = verb_find(args->topic);
+    if (v == NULL) {
+        const char *near = verb_nearest(args->topic);
+        return output_usage(out, NULL, "there is no verb '%s'%s%s%s", args->topic,
+                            near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+                            near != NULL ? "'?" : "");
+    }
+    print_help(v);
+    return EXIT_DONE;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pawl ls: the checkpoints of a run. */
+#include "cli.h"
+#include "memory.h"
+#include "metrics.h"
+#include "text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const status_names[] = {
+    [PAWL_STEP_COMMITTED] = "committed",
+    [PAWL_STEP_UNFINISHED] = "unfinished",
+    [PAWL_STEP_DAMAGED] = "damaged",
+};
+
+static const style status_styles[] = {
+    [PAWL_STEP_COMMITTED] = STYLE_GOOD,
+    [PAWL_STEP_UNFINISHED] = STYLE_WARNING,
+    [PAWL_STEP_DAMAGED] = STYLE_BAD,
+};
+
+/* Metrics, marks and reasons: what only some steps have. */
+static char *notes_of(const pawl_step_info *step) {
+    char *metrics = metrics_text(step->metrics_json);
+    const char *pinned = step->pinned ? "pinned" : "";
+    const char *read = step->being_read ? "being read" : "";
+    const char *why = step->why != NULL ? step->why : "";
+    const char *parts[] = {metrics, pinned, read, why};
+    char *notes = must_strdup("");
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (*parts[i] != '\0') {
+            char *longer = must_printf("%s%s%s", notes, *notes != '\0' ? "; " : "", parts[i]);
+            free(notes);
+            notes = longer;
+        }
+    }
+    free(metrics);
+    return notes;
+}
+
+static void put_row(table *t, const pawl_step_info *step) {
+    char size[TEXT_SIZE];
+    char saved[TEXT_SIZE];
+    SCOPED(scoped_free) char *notes = notes_of(step);
+    bool committed = step->status == PAWL_STEP_COMMITTED;
+    table_cell(t, "%" PRId64, step->step);
+    table_styled(t, status_styles[step->status], "%s", status_names[step->status]);
+    table_cell(t, "%s", text_time_local(saved, step->unix_time_ns));
+    table_cell(t, "%s", text_bytes(size, step->bytes));
+    table_cell(t, "%" PRIu64, step->files);
+    if (committed) {
+        table_cell(t, "%" PRIu64, step->entries);
+        table_cell(t, "%d", step->world_size);
+    } else {
+        table_cell(t, "-");
+        table_cell(t, "-");
+    }
+    table_cell(t, "%s", notes);
+    table_row(t);
+}
+
+static void print_table(output *out, const pawl_catalog *catalog) {
+    static const column columns[] = {
+        {"STEP", true, false},  {"STATUS", false, false}, {"SAVED", false, false},
+        {"SIZE", true, false},  {"FILES", true, false},   {"ENTRIES", true, false},
+        {"RANKS", true, false}, {"NOTES", false, false},
+    };
+    table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
+    for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
+        put_row(t, pawl_catalog_get(catalog, i));
+    }
+    table_end(t);
+}
+
+static void put_json(json *j, const pawl_step_info *step) {
+    char time[TEXT_SIZE];
+    bool timed = step->unix_time_ns != 0;
+    json_begin_object(j, NULL, JSON_INLINE);
+    json_put_int(j, "step", step->step);
+    json_put_text(j, "status", status_names[step->status]);
+    json_put_uint(j, "bytes", step->bytes);
+    json_put_uint(j, "files", step->files);
+    json_put_uint(j, "entries", step->entries);
+    json_put_int(j, "unix_time_ns", step->unix_time_ns);
+    json_put_text(j, "time", timed ? text_time_utc(time, step->unix_time_ns) : NULL);
+    json_put_int(j, "world_size", step->world_size);
+    json_put_bool(j, "pinned", step->pinned != 0);
+    json_put_bool(j, "being_read", step->being_read != 0);
+    const char *metrics = step->metrics_json != NULL ? step->metrics_json : "{}";
+    json_put_foreign(j, "metrics", metrics, strlen(metrics));
+    json_put_text(j, "why", step->why);
+    json_end(j);
+}
+
+int verb_ls(const arguments *args, output *out) {
+    SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
+    const char *run = args->targets[0].run;
+    if (out->as_json) {
+        json_put_text(&out->json, "run", run);
+    }
+    if (pawl_catalog_open(run, &out->log, &catalog, out->err) != PAWL_OK) {
+        return output_fail(out);
+    }
+    if (!out->as_json) {
+        print_table(out, catalog);
+        return EXIT_DONE;
+    }
+    json_begin_array(&out->json, "steps", JSON_LINES);
+    for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
+        put_json(&out->json, pawl_catalog_get(catalog, i));
+    }
+    json_end(&out->json);
+    return EXIT_DONE;
+}

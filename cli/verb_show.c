@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pawl show: a checkpoint as a tree, or one entry of it. */
+#include "memory.h"
+#include "metrics.h"
+#include "numbers.h"
+#include "show.h"
+#include "text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_header(output *out, const char *run, const pawl_checkpoint_info *about) {
+    char time[TEXT_SIZE];
+    char entries[TEXT_SIZE];
+    char size[TEXT_SIZE];
+    char files[TEXT_SIZE];
+    char ranks[TEXT_SIZE];
+    SCOPED(scoped_free) char *metrics = metrics_of_manifest(about->manifest_json);
+    output_field(out, "run", "%s", run);
+    output_field(out, "step", "%" PRId64, about->step);
+    output_field(out, "saved", "%s by %s%s%s", text_time_local(time, about->unix_time_ns),
+                 text_count(ranks, (uint64_t)about->world_size, "rank", "ranks"),
+                 *about->framework != '\0' ? " of " : "", about->framework);
+    output_field(
+        out, "holds", "%s, %s in %s", text_count(entries, about->entries, "entry", "entries"),
+        text_bytes(size, about->data_bytes), text_count(files, about->data_files, "file", "files"));
+    if (*metrics != '\0') {
+        output_field(out, "metrics", "%s", metrics);
+    }
+    putchar('\n');
+}
+
+static void put_header(json *j, const char *run, const pawl_checkpoint_info *about) {
+    char time[TEXT_SIZE];
+    json_put_text(j, "run", run);
+    json_put_int(j, "step", about->step);
+    json_put_text(j, "path", about->path);
+    json_put_int(j, "unix_time_ns", about->unix_time_ns);
+    json_put_text(j, "time", text_time_utc(time, about->unix_time_ns));
+    json_put_int(j, "world_size", about->world_size);
+    json_put_text(j, "framework", about->framework);
+    json_put_int(j, "format_version", about->format_version);
+    json_put_text(j, "attempt", about->attempt);
+    json_put_uint(j, "entry_count", about->entries);
+    json_put_uint(j, "data_files", about->data_files);
+    json_put_uint(j, "data_bytes", about->data_bytes);
+    json_put_uint(j, "index_bytes", about->index_bytes);
+    json_put_foreign(j, "manifest", about->manifest_json, strlen(about->manifest_json));
+}
+
+/* What it took to answer, for those who want to know. */
+static void put_reads(json *j, const pawl_checkpoint *checkpoint) {
+    pawl_read_stats reads = pawl_checkpoint_reads(checkpoint);
+    json_put_uint(j, "read_calls", reads.reads);
+    json_put_uint(j, "read_bytes", reads.bytes);
+}
+
+static void print_entry(output *out, const pawl_entry_info *info) {
+    char size[TEXT_SIZE];
+    char pieces[TEXT_SIZE];
+    SCOPED(scoped_free) char *shape = entry_shape(info);
+    output_field(out, "entry", "%s", info->name);
+    output_field(out, "type", "%s%s%s", entry_type(info), *shape != '\0' ? " " : "", shape);
+    if (info->slot_of != NULL) {
+        output_field(out, "role", "%s: %s of %s", pawl_role_name(info->role),
+                     info->slot != NULL ? info->slot : "?", info->slot_of);
+    } else {
+        output_field(out, "role", "%s", pawl_role_name(info->role));
+    }
+    output_field(
+        out, "size", "%s%s%s%s", text_bytes(size, info->bytes),
+        info->kind == PAWL_KIND_TENSOR ? " in " : "",
+        info->kind == PAWL_KIND_TENSOR ? text_count(pieces, info->pieces, "piece", "pieces") : "",
+        info->replicated ? ", the same on every rank" : "");
+}
+
+/* A value in full: strings and JSON keep their lines. */
+static void print_value(const pawl_entry_info *info) {
+    SCOPED(scoped_free) char *text = NULL;
+    bool lines = info->kind == PAWL_KIND_STRING || info->kind == PAWL_KIND_JSON;
+    if (lines) {
+        text = text_safe(info->value, (size_t)info->bytes, true);
+    } else if (info->kind == PAWL_KIND_BYTES) {
+        text = entry_hex(info->value, (size_t)info->bytes, (size_t)info->bytes);
+    } else {
+        text = entry_value(info, SIZE_MAX);
+    }
+    printf("\n%s\n", text);
+}
+
+static pawl_status show_tensor(output *out, pawl_checkpoint *checkpoint,
+                               const pawl_entry_info *info, const arguments *args) {
+    SCOPED(tensor_ref_free) tensor_ref t = tensor_ref_of(info);
+    if (!numbers_known(t.dtype)) {
+        if (!out->as_json) {
+            printf("\nValues of packed types are not shown.\n");
+        }
+        return PAWL_OK;
+    }
+    if (!out->as_json) {
+        putchar('\n');
+        pawl_status status = show_preview(out, checkpoint, &t, args->edge);
+        if (status != PAWL_OK) {
+            return status;
+        }
+        putchar('\n');
+        fflush(stdout);
+    }
+    return show_statistics(out, checkpoint, &t, args->edge);
+}
+
+static pawl_status show_entry(output *out, pawl_checkpoint *checkpoint, const pawl_entry_info *info,
+                              const arguments *args) {
+    if (out->as_json) {
+        json_begin_object(&out->json, "entry", JSON_LINES);
+        entry_json(&out->json, info);
+    } else {
+        print_entry(out, info);
+    }
+    pawl_status status = PAWL_OK;
+    if (info->kind == PAWL_KIND_TENSOR && !args->structure) {
+        status = show_tensor(out, checkpoint, info, args);
+    } else if (info->per_rank) {
+        SCOPED(scoped_free) char *name = must_strdup(info->name);
+        status = show_ranks(out, checkpoint, name);
+    } else if (info->value != NULL && !out->as_json) {
+        print_value(info);
+    }
+    if (out->as_json && status == PAWL_OK) {
+        json_end(&out->json);
+    }
+    return status;
+}
+
+/* The entry of that name, or else the tree below it, or else the reason why there is none. */
+static pawl_status show_named(output *out, pawl_checkpoint *checkpoint, const arguments *args) {
+    pawl_entry_info info;
+    uint64_t shown = 0;
+    pawl_status status = pawl_checkpoint_find(checkpoint, args->entry, &info, out->err);
+    if (status == PAWL_OK) {
+        return show_entry(out, checkpoint, &info, args);
+    }
+    if (status != PAWL_ENOTFOUND) {
+        return status;
+    }
+    size_t length = strlen(args->entry);
+    bool slash = length > 0 && args->entry[length - 1] == '/';
+    SCOPED(scoped_free) char *prefix = must_printf("%s%s", args->entry, slash ? "" : "/");
+    status = show_tree(out, checkpoint, prefix, &shown);
+    return status != PAWL_OK || shown > 0
+               ? status
+               : pawl_checkpoint_find(checkpoint, args->entry, &info, out->err);
+}
+
+int verb_show(const arguments *args, output *out) {
+    SCOPED(scoped_checkpoint) pawl_checkpoint *checkpoint = NULL;
+    pawl_checkpoint_info about;
+    const target *t = &args->targets[0];
+    uint64_t shown = 0;
+    if (pawl_checkpoint_open(t->run, t->step, &out->log, &checkpoint, out->err) != PAWL_OK) {
+        return output_fail(out);
+    }
+    pawl_checkpoint_describe(checkpoint, &about);
+    if (out->as_json) {
+        put_header(&out->json, t->run, &about);
+    } else if (args->entry == NULL) {
+        print_header(out, t->run, &about);
+    }
+    pawl_status status = args->entry != NULL ? show_named(out, checkpoint, args)
+                                             : show_tree(out, checkpoint, "", &shown);
+    if (status != PAWL_OK) {
+        return output_fail(out);
+    }
+    if (out->as_json) {
+        put_reads(&out->json, checkpoint);
+    }
+    return EXIT_DONE;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pawl verify: every byte of one checkpoint, or of all. */
+#include "cli.h"
+#include "text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { MOST_PROBLEMS = 1000 };
+
+/* Text of several lines, each indented and harmless. */
+static void print_indented(const char *text) {
+    char *safe = text_safe(text, strlen(text), true);
+    for (char *line = safe; line != NULL;) {
+        char *end = strchr(line, '\n');
+        if (end != NULL) {
+            *end = '\0';
+        }
+        printf("    %s\n", line);
+        line = end != NULL ? end + 1 : NULL;
+    }
+    scoped_free(&safe);
+}
+
+static void print_problem(output *out, const pawl_problem *problem) {
+    progress_hide(&out->progress);
+    char *file = text_safe(problem->file, strlen(problem->file), false);
+    printf("  ");
+    output_styled(out, STYLE_BAD, file);
+    scoped_free(&file);
+    if (problem->length == 1) {
+        printf(", byte %" PRIu64, problem->offset);
+    } else if (problem->length > 1) {
+        printf(", bytes %" PRIu64 " to %" PRIu64, problem->offset,
+               problem->offset + (problem->length - 1));
+    }
+    if (problem->entry != NULL) {
+        char *entry = text_safe(problem->entry, strlen(problem->entry), false);
+        printf(", entry %s", entry);
+        scoped_free(&entry);
+    }
+    putchar('\n');
+    print_indented(problem->text);
+}
+
+static void put_problem(json *j, const pawl_problem *problem) {
+    json_begin_object(j, NULL, JSON_INLINE);
+    json_put_text(j, "file", problem->file);
+    json_put_text(j, "entry", problem->entry);
+    json_put_uint(j, "offset", problem->offset);
+    json_put_uint(j, "length", problem->length);
+    json_put_text(j, "text", problem->text);
+    json_end(j);
+}
+
+static void on_problem(void *context, const pawl_problem *problem) {
+    output *out = context;
+    if (out->as_json) {
+        put_problem(&out->json, problem);
+    } else {
+        print_problem(out, problem);
+    }
+}
+
+static void on_progress(void *context, uint64_t done_bytes, uint64_t of_bytes) {
+    output *out = context;
+    progress_update(&out->progress, done_bytes, of_bytes);
+}
+
+static void print_result(output *out, int64_t step, const pawl_verify_result *result) {
+    char files[TEXT_SIZE];
+    char entries[TEXT_SIZE];
+    char bytes[TEXT_SIZE];
+    char problems[TEXT_SIZE];
+    progress_hide(&out->progress);
+    printf("step %" PRId64 ": ", step);
+    if (result->problems == 0) {
+        output_styled(out, STYLE_GOOD, "good");
+    } else {
+        output_styled(out, STYLE_BAD, "damaged");
+        printf(", %s%s", text_count(problems, result->problems, "problem", "problems"),
+               result->problems >= MOST_PROBLEMS ? " at least" : "");
+    }
+    printf("; %s, %s and %s read\n", text_count(entries, result->entries, "entry", "entries"),
+           text_count(files, result->files, "file", "files"), text_bytes(bytes, result->bytes));
+}
+
+static void put_result(json *j, const char *status, const pawl_verify_result *result) {
+    json_put_text(j, "status", status);
+    json_put_uint(j, "files", result->files);
+    json_put_uint(j, "bytes", result->bytes);
+    json_put_uint(j, "entries", result->entries);
+    json_put_uint(j, "problem_count", result->problems);
+}
+
+static pawl_status read_step(output *out, pawl_checkpoint *checkpoint, pawl_verify_result *result) {
+    pawl_verify_options options = {
+        .struct_size = sizeof options,
+        .problem = on_problem,
+        .progress = on_progress,
+        .context = out,
+        .max_problems = MOST_PROBLEMS,
+    };
+    progress_begin(&out->progress, "verifying");
+    if (out->as_json) {
+        json_begin_array(&out->json, "problems", JSON_LINES);
+    }
+    pawl_status status = pawl_checkpoint_verify(checkpoint, &options, result, out->err);
+    if (out->as_json) {
+        json_end(&out->json);
+    }
+    return status;
+}
+
+static const char *verdict_of(pawl_status status) {
+    return status == PAWL_OK ? "good" : status == PAWL_EDAMAGED ? "damaged" : "unread";
+}
+
+/* What cannot be opened has no problems to list: its error says all. */
+static void report_unopened(output *out, int64_t step) {
+    if (out->as_json) {
+        json_begin_array(&out->json, "problems", JSON_LINES);
+        json_end(&out->json);
+        put_result(&out->json, "damaged", &(pawl_verify_result){0});
+        json_put_raw(&out->json, "error", pawl_error_json(out->err));
+        return;
+    }
+    printf("step %" PRId64 ": ", step);
+    output_styled(out, STYLE_BAD, "damaged");
+    printf(", cannot be opened\n");
+    print_indented(pawl_error_text(out->err));
+}
+
+/* Damage is reported here; any other failure is left in out->err. */
+static pawl_status verify_step(output *out, const char *run, int64_t step) {
+    SCOPED(scoped_checkpoint) pawl_checkpoint *checkpoint = NULL;
+    pawl_checkpoint_info about;
+    pawl_verify_result result = {0};
+    pawl_status status = pawl_checkpoint_open(run, step, &out->log, &checkpoint, out->err);
+    if (status != PAWL_OK && status != PAWL_EDAMAGED) {
+        return status;
+    }
+    if (status == PAWL_OK) {
+        pawl_checkpoint_describe(checkpoint, &about);
+    } else {
+        about.step = step != PAWL_NEWEST ? step : pawl_error_step(out->err);
+    }
+    if (out->as_json) {
+        json_begin_object(&out->json, NULL, JSON_INLINE);
+        json_put_int(&out->json, "step", about.step);
+    }
+    if (status == PAWL_EDAMAGED) {
+        report_unopened(out, about.step);
+    } else {
+        status = read_step(out, checkpoint, &result);
+        if (out->as_json) {
+            put_result(&out->json, verdict_of(status), &result);
+        } else if (status == PAWL_OK || status == PAWL_EDAMAGED) {
+            print_result(out, about.step, &result);
+        }
+    }
+    if (out->as_json) {
+        json_put_text(&out->json, "path", checkpoint != NULL ? about.path : NULL);
+        json_end(&out->json);
+    }
+    return status;
+}
+
+/* Every step that has a manifest, good or not; damage in one does not keep from the next. */
+static pawl_status verify_all(output *out, const char *run, bool *damaged) {
+    SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
+    pawl_status status = pawl_catalog_open(run, &out->log, &catalog, out->err);
+    if (status != PAWL_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
+        const pawl_step_info *step = pawl_catalog_get(catalog, i);
+        if (step->status == PAWL_STEP_UNFINISHED) {
+            continue;
+        }
+        status = verify_step(out, run, step->step);
+        if (status != PAWL_OK && status != PAWL_EDAMAGED) {
+            return status;
+        }
+        *damaged = *damaged || status == PAWL_EDAMAGED;
+    }
+    return PAWL_OK;
+}
+
+int verb_verify(const arguments *args, output *out) {
+    const target *t = &args->targets[0];
+    bool damaged = false;
+    if (args->all && t->has_step) {
+        return output_usage(out, "verify", "--all takes a whole run, not one step of it");
+    }
+    if (out->as_json) {
+        json_put_text(&out->json, "run", t->run);
+        json_begin_array(&out->json, "steps", JSON_LINES);
+    }
+    pawl_status status =
+        args->all ? verify_all(out, t->run, &damaged) : verify_step(out, t->run, t->step);
+    if (status == PAWL_EDAMAGED) {
+        return EXIT_DIFFERENT;
+    }
+    if (status != PAWL_OK) {
+        return output_fail(out);
+    }
+    return damaged ? EXIT_DIFFERENT : EXIT_DONE;
+}

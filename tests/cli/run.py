@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Golden tests of the command: runs DIR/cmd and compares what it wrote with DIR/stdout, stderr, exit.
+
+cmd is a shell script. It runs in an empty directory, with `pawl`, the fixture maker `make_run` and
+`unprivileged` (runs a command as a user whom permissions bind) on PATH. Exit code 77 skips the test.
+--set-exact-output writes what came out as what is expected.
+"""
+
+import argparse
+import difflib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+TIMEOUT_S = 100
+
+# What differs from run to run and from machine to machine. Where a table may hold it, the replacement
+# is as wide as what it replaces.
+RULES = [
+    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b", "YYYY-MM-DD hh:mm:ss"),
+    (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "YYYY-MM-DDThh:mm:ssZ"),
+    (r'("unix_time_ns": ?)\d+', r"\1TIME"),
+    (r"\b(pid[ :\"=]*)\d+", r"\1PID"),
+    (r"\b[0-9a-f]{16}\b", "ATTEMPT_ATTEMPT_"),
+]
+
+UNPRIVILEGED = """#!/bin/sh
+if [ "$(id -u)" -ne 0 ]; then
+    exec "$@"
+fi
+exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+"""
+
+
+def normalise(data, scratch):
+    text = data.decode("utf-8", "backslashreplace").replace(scratch, "SCRATCH")
+    text = text.replace(socket.gethostname(), "HOST")
+    for pattern, replacement in RULES:
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
+def tools(args, where):
+    os.mkdir(where)
+    os.symlink(os.path.abspath(args.pawl), os.path.join(where, "pawl"))
+    os.symlink(os.path.abspath(args.make_run), os.path.join(where, "make_run"))
+    unprivileged = os.path.join(where, "unprivileged")
+    with open(unprivileged, "w", encoding="utf-8") as script:
+        script.write(UNPRIVILEGED)
+    os.chmod(unprivileged, 0o755)
+
+
+def environment(scratch, bin_folder):
+    kept = {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
+    path = bin_folder + ":/usr/local/bin:/usr/bin:/bin"
+    return dict(kept, PATH=path, HOME=scratch, LC_ALL="C.UTF-8", TZ="UTC", TERM="xterm")
+
+
+def execute(args, script):
+    """The script's exit code, stdout and stderr."""
+    outer = os.path.realpath(tempfile.mkdtemp(prefix="pawl-cli-"))
+    scratch = os.path.join(outer, "w")
+    os.mkdir(scratch)
+    os.chmod(outer, 0o755)
+    bin_folder = os.path.join(outer, "bin")
+    tools(args, bin_folder)
+    process = subprocess.Popen(
+        ["sh", script], cwd=scratch, env=environment(scratch, bin_folder), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    finally:
+        try:  # whatever the script left in the background
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        shutil.rmtree(outer, ignore_errors=True)
+    return {"exit": f"{process.returncode}\n", "stdout": normalise(out, scratch),
+            "stderr": normalise(err, scratch)}
+
+
+def read(path):
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def compare(folder, got):
+    """The differences as text; "" when there are none."""
+    parts = []
+    for name in ("stdout", "stderr", "exit"):
+        wanted = read(os.path.join(folder, name))
+        parts += difflib.unified_diff(wanted.splitlines(True), got[name].splitlines(True),
+                                      f"{name} expected", f"{name} found")
+    return "".join(parts)
+
+
+def run(args, folder):
+    got = execute(args, os.path.abspath(os.path.join(folder, "cmd")))
+    if got["exit"] == f"{SKIPPED}\n":
+        print(f"skipped: {got['stdout']}", end="")
+        return SKIPPED
+    if args.set_exact_output:
+        for name, text in got.items():
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        return 0
+    difference = compare(folder, got)
+    if difference:
+        print(f"{folder}: run it with --set-exact-output if this is right\n{difference}")
+    return 1 if difference else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pawl", required=True)
+    parser.add_argument("--make-run", required=True)
+    parser.add_argument("--set-exact-output", action="store_true")
+    parser.add_argument("folders", nargs="+")
+    args = parser.parse_args()
+    sys.exit(max(run(args, folder) for folder in args.folders))
+
+
+if __name__ == "__main__":
+    main()
