@@ -12,9 +12,22 @@ int key_compare(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
     return order != 0 ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
+/* In its shortest form: a footer's padding must not pass for the end of a number. */
+static pawl_status decode_number(cursor *c, uint64_t *out, pawl_error *err) {
+    size_t begin = c->at;
+    TRY(cursor_varint64(c, out, err));
+    if (c->at - begin > 1 && c->data[c->at - 1] == 0) {
+        error_set(err, PAWL_EDAMAGED, "the %s has a number with a byte too many at byte %" PRIu64,
+                  c->what, c->base + begin);
+        error_range(err, c->base + begin, c->at - begin);
+        return PAWL_EDAMAGED;
+    }
+    return PAWL_OK;
+}
+
 pawl_status block_handle_decode(cursor *c, block_handle *out, pawl_error *err) {
-    TRY(cursor_varint64(c, &out->offset, err));
-    return cursor_varint64(c, &out->bytes, err);
+    TRY(decode_number(c, &out->offset, err));
+    return decode_number(c, &out->bytes, err);
 }
 
 /* The block is wrong at byte `at` of it. */
