@@ -92,7 +92,7 @@ static pawl_status memory_read_at(void *context, uint64_t offset, void *to, size
     if (offset > bytes->size || n > bytes->size - offset) {
         pawl_status status = error_set(err, PAWL_EDAMAGED, "reading past the end");
         error_range(err, offset, n);
-        error_expected(err, "%zu bytes at %llu", n, (unsigned long long)offset);
+        error_expected(err, "%zu bytes at byte %llu", n, (unsigned long long)offset);
         error_found(err, "%zu bytes in all", bytes->size);
         return status;
     }
