@@ -33,7 +33,8 @@ static pawl_status refuse(pawl_error *err, int ndim, const int64_t *shape, const
 
 static pawl_status check_extents(int ndim, const int64_t *shape, pawl_error *err) {
     if (ndim < 0 || ndim > PAWL_MAX_NDIM) {
-        error_set(err, PAWL_EUSAGE, "the shape cannot be used: it has too many dimensions");
+        error_set(err, PAWL_EUSAGE, "the shape cannot be used: %s",
+                  ndim < 0 ? "its number of dimensions is negative" : "it has too many dimensions");
         error_expected(err, "0 to %d dimensions", PAWL_MAX_NDIM);
         error_found(err, "%d", ndim);
         return PAWL_EUSAGE;
