@@ -9,7 +9,8 @@
  * 1. A write is pending until its file is synced. It carries its bytes and the growth of the size. It
  *    counts as two items, cut at a sector's boundary in the middle, unless it lies in one sector; so
  *    the second half may arrive without the first, and what did not arrive reads as zeros or, at the
- *    end, is missing. An item that is `torn` arrives in its first half only, cut in the same way.
+ *    end, is missing. An item that is `torn` arrives in its first half only, cut in the same way;
+ *    within one sector, the size arrives and the bytes do not: they read as zeros.
  * 2. A creation, rename or removal is pending until the directory that holds the name is synced.
  *    Syncing a file makes neither its own name durable nor that of its directory; syncing a directory
  *    makes neither its files' bytes durable nor its own name in the directory above.

@@ -67,13 +67,27 @@ static bool is_removed(const crash_store *c, const bool *keep, const tree_node *
     return false;
 }
 
+/* Whether without this write the file would be shorter. */
+static bool grows_file(const crash_store *c, const bool *keep, size_t index) {
+    const crash_item *item = &c->items[index];
+    uint64_t end = item->at + item->n;
+    for (size_t i = 0; i < c->items_count; i++) {
+        const crash_item *other = &c->items[i];
+        if (keep[i] && i != index && other->kind == MEM_WRITE && other->node == item->node &&
+            other->at + other->n >= end) {
+            return false;
+        }
+    }
+    return item->node->durable->size < end;
+}
+
 static bool can_be_torn(const crash_store *c, const bool *keep, size_t torn) {
     if (torn >= c->items_count || !keep[torn]) {
         return false;
     }
     const crash_item *item = &c->items[torn];
-    return item->kind == MEM_WRITE && store_crash_cut(c, item->at, item->n) > 0 &&
-           !is_removed(c, keep, item->node);
+    return item->kind == MEM_WRITE && !is_removed(c, keep, item->node) &&
+           (store_crash_cut(c, item->at, item->n) > 0 || grows_file(c, keep, torn));
 }
 
 bool store_crash_allows(const crash_store *c, const bool *keep, size_t torn) {

@@ -48,17 +48,26 @@ static pawl_status copy_of(world *w, size_t number, tree_node **out, pawl_error 
     return PAWL_OK;
 }
 
-static pawl_status keep_item(world *w, size_t i, bool torn, pawl_error *err) {
-    crash_item item = w->from->items[i]; /* borrows its texts and bytes */
+/* Only the first half arrives; where a write has no halves, only the size that it gave the file. */
+static pawl_status tear(const world *w, const crash_item *item, tree_node *file, pawl_error *err) {
+    size_t n = store_crash_cut(w->from, item->at, item->n);
+    uint64_t end = item->at + (n > 0 ? n : item->n);
+    TRY(store_tree_reserve_bytes(file, end, err));
+    store_tree_extend(file, (size_t)end);
+    store_tree_write(file, item->at, item->bytes, n);
+    return PAWL_OK;
+}
+
+static pawl_status keep_item(world *w, const crash_item *item, bool torn, pawl_error *err) {
     tree_node *node = NULL, *dir = NULL;
+    TRY(copy_of(w, item->node->number, &node, err));
     if (torn) {
-        item.n = store_crash_cut(w->from, item.at, item.n);
+        return tear(w, item, node, err);
     }
-    TRY(copy_of(w, item.node->number, &node, err));
-    if (item.dir != NULL) {
-        TRY(copy_of(w, item.dir->number, &dir, err));
+    if (item->dir != NULL) {
+        TRY(copy_of(w, item->dir->number, &dir, err));
     }
-    return store_crash_apply(&item, dir, node, err);
+    return store_crash_apply(item, dir, node, err);
 }
 
 static pawl_status build(world *w, const bool *keep, size_t torn, tree_node **root,
@@ -66,7 +75,7 @@ static pawl_status build(world *w, const bool *keep, size_t torn, tree_node **ro
     TRY(copy_of(w, 0, root, err));
     for (size_t i = 0; i < w->from->items_count; i++) {
         if (keep[i]) {
-            TRY(keep_item(w, i, i == torn, err));
+            TRY(keep_item(w, &w->from->items[i], i == torn, err));
         }
     }
     return PAWL_OK;

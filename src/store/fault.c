@@ -81,12 +81,7 @@ static const char *attempt_of(const store_call *call) {
 
 static pawl_status fail(const fault_store *f, const store_call *call, int system_errno,
                         pawl_error *err) {
-    pawl_status status =
-        store_failure(&f->wrapper.base, call->path, system_errno, err, attempt_of(call));
-    if (moves_bytes(call)) {
-        error_range(err, call->at, call->n);
-    }
-    return status;
+    return store_failure(&f->wrapper.base, call->path, system_errno, err, attempt_of(call));
 }
 
 static pawl_status fault_around(store_wrapper *w, store_call *call, pawl_error *err) {

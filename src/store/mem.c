@@ -335,11 +335,7 @@ static pawl_status mem_write(store_file *f, uint64_t at, const void *from, size_
     mem_store *m = mem_of(f->in);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
     TRY(before(m, f->path, err));
-    pawl_status status = write_checked(m, (mem_file *)f, at, from, n, err);
-    if (status != PAWL_OK) {
-        error_range(err, at, n);
-        return status;
-    }
+    TRY(write_checked(m, (mem_file *)f, at, from, n, err));
     *put = n;
     return PAWL_OK;
 }

@@ -115,10 +115,7 @@ static pawl_status posix_read(store_file *f, uint64_t at, void *to, size_t n, si
         moved = pread(fd_of(f), to, n < MOST_PER_CALL ? n : MOST_PER_CALL, (off_t)at);
     } while (moved < 0 && errno == EINTR);
     if (moved < 0) {
-        pawl_status status =
-            store_posix_failure(posix_of(f->in), f->path, errno, err, "cannot read");
-        error_range(err, at, n);
-        return status;
+        return store_posix_failure(posix_of(f->in), f->path, errno, err, "cannot read");
     }
     *got = (size_t)moved;
     return PAWL_OK;
@@ -155,10 +152,7 @@ static pawl_status posix_write(store_file *f, uint64_t at, const void *from, siz
                                pawl_error *err) {
     ssize_t moved = write_some(fd_of(f), at, from, n);
     if (moved < 0) {
-        pawl_status status =
-            store_posix_failure(posix_of(f->in), f->path, errno, err, "cannot write");
-        error_range(err, at, n);
-        return status;
+        return store_posix_failure(posix_of(f->in), f->path, errno, err, "cannot write");
     }
     *put = (size_t)moved;
     return PAWL_OK;

@@ -44,7 +44,12 @@ static pawl_status ends_too_early(store_file *f, uint64_t at, uint64_t n, uint64
 pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_error *err) {
     for (size_t done = 0; done < n;) {
         size_t got = 0;
-        TRY(f->in->ops->read(f, at + done, (uint8_t *)to + done, n - done, &got, err));
+        pawl_status status =
+            f->in->ops->read(f, at + done, (uint8_t *)to + done, n - done, &got, err);
+        if (status != PAWL_OK) {
+            error_range(err, at + done, n - done);
+            return status;
+        }
         assert(got <= n - done);
         if (got == 0) {
             uint64_t size = 0;
@@ -59,15 +64,17 @@ pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_erro
 pawl_status store_write(store_file *f, uint64_t at, const void *from, size_t n, pawl_error *err) {
     for (size_t done = 0; done < n;) {
         size_t put = 0;
-        TRY(f->in->ops->write(f, at + done, (const uint8_t *)from + done, n - done, &put, err));
-        assert(put <= n - done);
-        if (put == 0) {
+        pawl_status status =
+            f->in->ops->write(f, at + done, (const uint8_t *)from + done, n - done, &put, err);
+        if (status == PAWL_OK && put == 0) {
             /* Trying again could go on for ever. */
-            pawl_status status =
-                store_failure(f->in, f->path, EIO, err, "cannot write: the storage takes no bytes");
+            status = store_failure(f->in, f->path, EIO, err, "cannot write: no bytes are taken");
+        }
+        if (status != PAWL_OK) {
             error_range(err, at + done, n - done);
             return status;
         }
+        assert(put <= n - done);
         done += put;
     }
     return PAWL_OK;

@@ -101,7 +101,8 @@ pawl_status store_open(store *s, const char *path, store_mode mode, store_file *
 void store_close(store_file *f);          /* NULL is fine */
 void store_close_pointer(store_file **f); /* for CLEANUP */
 void store_destroy(store *s);             /* NULL is fine */
-/* Exactly n bytes. Past the end of the file: PAWL_EDAMAGED with the range and the file's real size. */
+/* Exactly n bytes, or a failure whose range is what was not moved. Reading past the end of the file:
+ * PAWL_EDAMAGED with the file's real size. */
 pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_write(store_file *f, uint64_t at, const void *from, size_t n, pawl_error *err)
@@ -211,7 +212,9 @@ size_t store_crash_pending(const store *crash);
 /*
  * Builds the world in which exactly the pending items with keep[i] reached the disk, as a new mem
  * store; of writes kept, `torn` (i, or SIZE_MAX for none) is torn: only its first half, in sectors of
- * atomic_write_bytes, arrived. PAWL_EUSAGE when the traits forbid the combination (skip it).
+ * atomic_write_bytes, arrived, or within one sector the file's growth without the bytes. PAWL_EUSAGE
+ * when the traits forbid the combination, or it could only repeat another one's world: skip it. All
+ * and none are always allowed.
  */
 pawl_status store_crash_world(const store *crash, const bool *keep, size_t count, size_t torn,
                               store **world, pawl_error *err) PAWL_MUST_CHECK;

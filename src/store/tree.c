@@ -118,18 +118,18 @@ void store_tree_unlink(tree_node *dir, const char *name) {
     store_tree_drop(gone.node);
 }
 
+void store_tree_extend(tree_node *file, size_t size) {
+    assert(size <= file->capacity);
+    if (size > file->size) {
+        memset(file->bytes + file->size, 0, size - file->size);
+        file->size = size;
+    }
+}
+
 void store_tree_write(tree_node *file, uint64_t at, const void *from, size_t n) {
-    if (n == 0) {
-        return;
-    }
-    size_t start = (size_t)at;
-    assert(start + n <= file->capacity);
-    if (start > file->size) {
-        memset(file->bytes + file->size, 0, start - file->size);
-    }
-    memcpy(file->bytes + start, from, n);
-    if (start + n > file->size) {
-        file->size = start + n;
+    if (n > 0) {
+        store_tree_extend(file, (size_t)at + n);
+        memcpy(file->bytes + at, from, n);
     }
 }
 

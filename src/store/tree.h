@@ -46,6 +46,8 @@ void store_tree_link(tree_node *dir, char *owned_name, tree_node *node);
 void store_tree_unlink(tree_node *dir, const char *name); /* no such name is fine */
 /* What lies between the old end and `at` becomes zeros. Room must have been reserved. */
 void store_tree_write(tree_node *file, uint64_t at, const void *from, size_t n);
+/* Adds zeros up to `size`, if the file is shorter. Room must have been reserved. */
+void store_tree_extend(tree_node *file, size_t size);
 size_t store_tree_read(const tree_node *file, uint64_t at, void *to, size_t n);
 
 #endif

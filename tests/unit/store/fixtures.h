@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of stores share: temporary directories, small files, one operation of each kind. */
+#ifndef UNIT_STORE_FIXTURES_H
+#define UNIT_STORE_FIXTURES_H
+
+#include "lib/test.h"
+#include "store/store.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define UNUSED __attribute__((unused))
+
+typedef struct directory {
+    char path[64];
+} directory;
+
+static UNUSED int remove_one(const char *path, const struct stat *found, int type,
+                             struct FTW *walk) {
+    (void)found;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+static UNUSED void directory_make(directory *d) {
+    (void)snprintf(d->path, sizeof(d->path), "/tmp/pawl-store-XXXXXX");
+    assert_non_null(mkdtemp(d->path));
+    assert_int_equal(chmod(d->path, 0755), 0);
+}
+
+static UNUSED void directory_remove(directory *d) {
+    assert_int_equal(nftw(d->path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+/* Writes a file without syncing anything. */
+static UNUSED void put_file(store *s, const char *path, const void *bytes, size_t n) {
+    pawl_error err = ERROR_INIT;
+    store_file *f = NULL;
+    assert_ok(store_open(s, path, STORE_CREATE, &f, &err), &err);
+    assert_ok(store_write(f, 0, bytes, n, &err), &err);
+    store_close(f);
+}
+
+static UNUSED void put_text(store *s, const char *path, const char *text) {
+    put_file(s, path, text, strlen(text));
+}
+
+static UNUSED void assert_bytes(store *s, const char *path, const void *bytes, size_t n) {
+    pawl_error err = ERROR_INIT;
+    buffer got = {0};
+    assert_ok(store_read_file(s, path, (size_t)1 << 30, &got, &err), &err);
+    assert_int_equal(got.size, n);
+    assert_memory_equal(got.data, bytes, n);
+    buffer_free(&got);
+}
+
+static UNUSED void assert_text(store *s, const char *path, const char *text) {
+    assert_bytes(s, path, text, strlen(text));
+}
+
+static UNUSED bool is_there(store *s, const char *path) {
+    pawl_error err = ERROR_INIT;
+    store_stat found;
+    pawl_status status = store_stat_path(s, path, &found, &err);
+    assert_true(status == PAWL_OK || status == PAWL_ENOTFOUND);
+    return status == PAWL_OK;
+}
+
+/* The names of a directory, sorted, each followed by a blank. */
+static UNUSED void assert_names(store *s, const char *path, const char *wanted) {
+    pawl_error err = ERROR_INIT;
+    arena memory = {NULL};
+    char **names = NULL;
+    size_t count = 0;
+    char joined[4096] = "";
+    assert_ok(store_names(s, path, 1000, &memory, &names, &count, &err), &err);
+    for (size_t i = 0; i < count; i++) {
+        size_t used = strlen(joined);
+        (void)snprintf(joined + used, sizeof(joined) - used, "%s ", names[i]);
+    }
+    assert_null(names[count]);
+    arena_free(&memory);
+    assert_string_equal(joined, wanted);
+}
+
+static UNUSED pawl_status ignore_name(void *context, const char *name, pawl_error *err) {
+    (void)context;
+    (void)name;
+    (void)err;
+    return PAWL_OK;
+}
+
+/* A file for operation_do; `s` may be a wrapper, and what it does here counts there. */
+typedef struct operation_stage {
+    store *s;
+    store_file *open; /* for update */
+} operation_stage;
+
+/* In `s`: the directory "empty", the files "old", "moving", "doomed" and "open". */
+static UNUSED void operation_stage_set(operation_stage *stage, store *s) {
+    pawl_error err = ERROR_INIT;
+    stage->s = s;
+    assert_ok(store_make_dir(s, "empty", &err), &err);
+    put_text(s, "old", "old bytes");
+    put_text(s, "moving", "moving bytes");
+    put_text(s, "doomed", "doomed bytes");
+    put_text(s, "open", "0123456789");
+    assert_ok(store_open(s, "open", STORE_UPDATE, &stage->open, &err), &err);
+}
+
+static UNUSED void operation_stage_clear(operation_stage *stage) {
+    store_close(stage->open);
+}
+
+/* One operation of the kind; on a fresh stage each succeeds. */
+static UNUSED pawl_status operation_do(operation_stage *stage, store_op op, pawl_error *err) {
+    store *s = stage->s;
+    char bytes[10];
+    uint64_t size = 0;
+    store_stat found;
+    store_space room;
+    CLEANUP(store_close_pointer) store_file *f = NULL;
+    switch (op) {
+    case STORE_OP_OPEN:
+        return store_open(s, "old", STORE_READ, &f, err);
+    case STORE_OP_READ:
+        return store_read(stage->open, 0, bytes, sizeof(bytes), err);
+    case STORE_OP_WRITE:
+        return store_write(stage->open, 5, "abcdefghij", 10, err);
+    case STORE_OP_SIZE:
+        return store_size(stage->open, &size, err);
+    case STORE_OP_SYNC:
+        return store_sync(stage->open, err);
+    case STORE_OP_MAKE_DIR:
+        return store_make_dir(s, "made", err);
+    case STORE_OP_REMOVE_DIR:
+        return store_remove_dir(s, "empty", err);
+    case STORE_OP_RENAME:
+        return store_rename(s, "moving", "moved", err);
+    case STORE_OP_UNLINK:
+        return store_unlink(s, "doomed", err);
+    case STORE_OP_SYNC_DIR:
+        return store_sync_dir(s, "", err);
+    case STORE_OP_LIST:
+        return store_list(s, "", ignore_name, NULL, err);
+    case STORE_OP_STAT:
+        return store_stat_path(s, "old", &found, err);
+    default:
+        return store_space_of(s, &room, err);
+    }
+}
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The wrapper that repeats what failed for a reason that passes, over one that makes it fail. */
+#include "fixtures.h"
+
+#include "lib/simulated_platform.h"
+
+#include <errno.h>
+
+#define ATTEMPTS       4
+#define FIRST_DELAY_NS 1000
+
+typedef struct fixture {
+    simulated_platform os;
+    store *mem, *fault, *s;
+    operation_stage stage;
+} fixture;
+
+static int setup(void **state) {
+    fixture *f = mem_calloc(1, sizeof(*f));
+    pawl_error err = ERROR_INIT;
+    simulated_platform_init(&f->os, 1);
+    assert_ok(store_mem(&f->mem, &err), &err);
+    assert_ok(store_fault_wrap(f->mem, &f->os.table, &f->fault, &err), &err);
+    assert_ok(store_retry_wrap(f->fault, &f->os.table, ATTEMPTS, FIRST_DELAY_NS, &f->s, &err),
+              &err);
+    operation_stage_set(&f->stage, f->s);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    operation_stage_clear(&f->stage);
+    store_destroy(f->s);
+    store_destroy(f->fault);
+    store_destroy(f->mem);
+    mem_free(f);
+    return 0;
+}
+
+/* How often the store inside was asked, when the first try fails with this errno. */
+static uint64_t tries_after(fixture *f, store_op op, int system_errno, pawl_status *status) {
+    pawl_error err = ERROR_INIT;
+    store_fault_set(f->fault, &(store_fault){.op = op, .nth = 1, .system_errno = system_errno});
+    *status = operation_do(&f->stage, op, &err);
+    return store_fault_count(f->fault, op);
+}
+
+static bool is_sync(store_op op) {
+    return op == STORE_OP_SYNC || op == STORE_OP_SYNC_DIR;
+}
+
+/* Whatever was merely interrupted is done again, except for a sync. */
+static void s08_what_passes_is_tried_again_but_never_a_sync(void **state) {
+    static const int passing[] = {EAGAIN, EINTR, ENETDOWN};
+    for (size_t i = 0; i < ARRAY_LENGTH(passing); i++) {
+        for (store_op op = STORE_OP_OPEN; op < STORE_OP_ANY; op++) {
+            pawl_status status;
+            void *fresh = NULL;
+            setup(&fresh);
+            assert_int_equal(tries_after(fresh, op, passing[i], &status), is_sync(op) ? 1 : 2);
+            assert_int_equal(status == PAWL_OK, !is_sync(op));
+            teardown(&fresh);
+        }
+    }
+    (void)state;
+}
+
+/* What will not pass is reported at once. */
+static void s08_what_does_not_pass_is_not_tried_again(void **state) {
+    static const int lasting[] = {EIO, ENOSPC, EACCES, EROFS, ENOENT, EDQUOT};
+    for (size_t i = 0; i < ARRAY_LENGTH(lasting); i++) {
+        for (store_op op = STORE_OP_OPEN; op < STORE_OP_ANY; op++) {
+            pawl_status status;
+            assert_int_equal(tries_after(*state, op, lasting[i], &status), 1);
+            assert_int_not_equal(status, PAWL_OK);
+        }
+    }
+}
+
+/* After a time-out only that is repeated which is the same when done twice. */
+static void s08_after_a_time_out_only_harmless_operations_are_repeated(void **state) {
+    static const store_op harmless[] = {STORE_OP_OPEN, STORE_OP_READ, STORE_OP_WRITE, STORE_OP_SIZE,
+                                        STORE_OP_LIST, STORE_OP_STAT, STORE_OP_SPACE};
+    static const store_op harmful[] = {STORE_OP_MAKE_DIR, STORE_OP_REMOVE_DIR, STORE_OP_RENAME,
+                                       STORE_OP_UNLINK,   STORE_OP_SYNC,       STORE_OP_SYNC_DIR};
+    pawl_status status;
+    for (size_t i = 0; i < ARRAY_LENGTH(harmless); i++) {
+        assert_int_equal(tries_after(*state, harmless[i], ETIMEDOUT, &status), 2);
+        assert_int_equal(status, PAWL_OK);
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(harmful); i++) {
+        assert_int_equal(tries_after(*state, harmful[i], ETIMEDOUT, &status), 1);
+        assert_int_equal(status, PAWL_ETIMEOUT);
+    }
+}
+
+/* An exclusive creation that timed out may have happened: it is not repeated. */
+static void s08_creation_is_not_repeated_after_a_time_out(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    store_file *file = NULL;
+    store_fault_set(f->fault,
+                    &(store_fault){.op = STORE_OP_OPEN, .nth = 1, .system_errno = ETIMEDOUT});
+    assert_fails(store_open(f->s, "x", STORE_CREATE, &file, &err), PAWL_ETIMEOUT, &err);
+    assert_int_equal(store_fault_count(f->fault, STORE_OP_OPEN), 1);
+}
+
+/* A stale handle is looked up again by open only. */
+static void s08_stale_handles_are_looked_up_again(void **state) {
+    for (store_op op = STORE_OP_OPEN; op < STORE_OP_ANY; op++) {
+        pawl_status status;
+        assert_int_equal(tries_after(*state, op, ESTALE, &status), op == STORE_OP_OPEN ? 2 : 1);
+    }
+}
+
+/* It gives up after as many attempts as were allowed, having slept twice as long each time. */
+static void s08_it_gives_up_and_says_so(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    store_fault_set(
+        f->fault,
+        &(store_fault){.op = STORE_OP_STAT, .nth = 1, .forever = true, .system_errno = ETIMEDOUT});
+    assert_fails(operation_do(&f->stage, STORE_OP_STAT, &err), PAWL_ETIMEOUT, &err);
+    assert_string_equal(error_text(&err),
+                        "gave up after 4 attempts: cannot look at this name\n"
+                        "  path:     /mem/old\n"
+                        "  system:   Connection timed out (ETIMEDOUT, errno 110)");
+    assert_int_equal(store_fault_count(f->fault, STORE_OP_STAT), ATTEMPTS);
+    assert_int_equal(f->os.slept_ns, FIRST_DELAY_NS * (1 + 2 + 4));
+}
+
+static pawl_status stop_with_eagain(void *context, const char *name, pawl_error *err) {
+    (void)name;
+    ++*(int *)context;
+    return error_sys(err, EAGAIN, "the caller's own reason");
+}
+
+/* A listing that has begun to deliver is not begun again. */
+static void a_listing_that_delivered_is_not_repeated(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    int calls = 0;
+    assert_fails(store_list(f->s, "", stop_with_eagain, &calls, &err), PAWL_EIO, &err);
+    assert_int_equal(calls, 1);
+    assert_string_equal(err.attempt, "the caller's own reason");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(s08_what_passes_is_tried_again_but_never_a_sync),
+        TEST(s08_what_does_not_pass_is_not_tried_again),
+        TEST(s08_after_a_time_out_only_harmless_operations_are_repeated),
+        TEST(s08_creation_is_not_repeated_after_a_time_out),
+        TEST(s08_stale_handles_are_looked_up_again),
+        TEST(s08_it_gives_up_and_says_so),
+        TEST(a_listing_that_delivered_is_not_repeated),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
