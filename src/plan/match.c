@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The match of a checkpoint against a state: every entry of either side is looked at, and every
+ * difference reported, before anybody reads a byte of a tensor.
+ */
+#include "plan/matcher.h"
+#include "plan/rename.h"
+#include "plan/side.h"
+
+#include <string.h>
+
+/* ---- options ------------------------------------------------------------------------------------- */
+
+static pawl_status resolve(const char *field, pawl_policy *policy, pawl_policy otherwise,
+                           unsigned accepted, pawl_error *err) {
+    if (*policy == PAWL_POLICY_DEFAULT) {
+        *policy = otherwise;
+    }
+    if (*policy > PAWL_POLICY_CALLER || (accepted & 1u << *policy) == 0) {
+        error_set(err, PAWL_EUSAGE,
+                  "cannot restore: options.%s is %d, a policy that it cannot have", field,
+                  (int)*policy);
+        error_next(err, "see pawl_restore_options in pawl/restore.h");
+        return PAWL_EUSAGE;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_renames(const pawl_restore_options *options, pawl_error *err) {
+    for (size_t i = 0; i < options->rename_count; i++) {
+        const pawl_rename *rule = &options->renames[i];
+        if (rule->from == NULL || rule->to == NULL) {
+            return error_set(err, PAWL_EUSAGE,
+                             "cannot restore: options.renames[%zu] has a NULL name", i);
+        }
+    }
+    return PAWL_OK;
+}
+
+static pawl_status resolve_options(matcher *m, const pawl_restore_options *options,
+                                   pawl_error *err) {
+    const unsigned allow = 1u << PAWL_POLICY_ERROR | 1u << PAWL_POLICY_ALLOW;
+    const unsigned values =
+        1u << PAWL_POLICY_ERROR | 1u << PAWL_POLICY_CHECKPOINT | 1u << PAWL_POLICY_CALLER;
+    if (options != NULL) {
+        m->options = *options;
+    }
+    pawl_restore_options *o = &m->options;
+    TRY(resolve("missing", &o->missing, PAWL_POLICY_ERROR, allow, err));
+    TRY(resolve("unexpected", &o->unexpected, PAWL_POLICY_ERROR, allow, err));
+    TRY(resolve("cast", &o->cast, PAWL_POLICY_ERROR, allow, err));
+    TRY(resolve("batch", &o->batch, PAWL_POLICY_ALLOW, allow, err));
+    TRY(resolve("hyperparameter", &o->hyperparameter, PAWL_POLICY_CHECKPOINT, values, err));
+    return check_renames(o, err);
+}
+
+static bool takes_part(const matcher *m, pawl_role role) {
+    return m->options.model_only == 0 || role == PAWL_ROLE_MODEL;
+}
+
+/* ---- entries without a partner ------------------------------------------------------------------- */
+
+static pawl_status add_loose(matcher *m, loose_list *list, const loose_entry *entry,
+                             pawl_error *err) {
+    if (list->count >= MATCHER_MAX_LOOSE) {
+        return PAWL_OK;
+    }
+    TRY(vec_reserve(&list->entries, &list->capacity, list->count + 1, sizeof(*list->entries), err));
+    size_t bytes = (size_t)entry->ndim * sizeof(*entry->shape);
+    loose_entry *kept = &list->entries[list->count];
+    int64_t *shape = arena_alloc(&m->memory, bytes);
+    *kept = *entry;
+    kept->name = arena_strdup(&m->memory, entry->name);
+    if (kept->name == NULL || shape == NULL) {
+        return error_nomem(err, strlen(entry->name) + 1 + bytes);
+    }
+    if (bytes > 0) {
+        memcpy(shape, entry->shape, bytes);
+    }
+    kept->shape = shape;
+    list->count++;
+    return PAWL_OK;
+}
+
+static loose_entry loose_of(const char *name, const side *s) {
+    bool tensor = s->kind == PAWL_KIND_TENSOR;
+    return (loose_entry){.name = name,
+                         .kind = s->kind,
+                         .dtype = tensor ? s->dtype : (pawl_dtype)0,
+                         .ndim = tensor ? s->ndim : 0,
+                         .shape = s->shape};
+}
+
+static pawl_severity severity_of(pawl_policy policy) {
+    return policy == PAWL_POLICY_ALLOW ? PAWL_SEVERITY_NOTE : PAWL_SEVERITY_ERROR;
+}
+
+static pawl_status add_unexpected(matcher *m, const record_entry *record, const char *name,
+                                  const char *slot_of, pawl_error *err) {
+    char text[SIDE_BYTES];
+    bool slot = record->role == PAWL_ROLE_SLOT;
+    side s = side_of_record(record);
+    pawl_report_item item = {.difference = slot ? PAWL_DIFF_SLOT : PAWL_DIFF_UNEXPECTED,
+                             .severity = severity_of(m->options.unexpected),
+                             .name = name,
+                             .other_name = slot ? slot_of : NULL,
+                             .checkpoint = side_text(text, &s, false),
+                             .dimension = -1,
+                             .count = 1};
+    m->slots_unexpected += slot ? 1 : 0;
+    if (item.severity != PAWL_SEVERITY_ERROR) {
+        report_counts(m->report)->ignored++;
+    }
+    TRY(report_add_facts(m->report, &item, &(sentence_facts){.slot = record->slot}, err));
+    if (name != record->name) {
+        return PAWL_OK; /* a rule was given for it already: no other is suggested */
+    }
+    loose_entry loose = loose_of(name, &s);
+    return add_loose(m, &m->checkpoint, &loose, err);
+}
+
+static pawl_status add_missing(matcher *m, const state_entry *wanted, pawl_error *err) {
+    char text[SIDE_BYTES];
+    bool slot = wanted->role == PAWL_ROLE_SLOT;
+    side s = side_of_state(wanted);
+    pawl_report_item item = {.difference = slot ? PAWL_DIFF_SLOT : PAWL_DIFF_MISSING,
+                             .severity = severity_of(m->options.missing),
+                             .name = wanted->name,
+                             .other_name = slot ? wanted->slot_of : NULL,
+                             .state = side_text(text, &s, false),
+                             .dimension = -1,
+                             .count = 1};
+    m->slots_missing += slot ? 1 : 0;
+    if (item.severity != PAWL_SEVERITY_ERROR) {
+        report_counts(m->report)->kept++;
+    }
+    TRY(report_add_facts(m->report, &item, &(sentence_facts){.slot = wanted->slot}, err));
+    loose_entry loose = loose_of(wanted->name, &s);
+    return add_loose(m, &m->state, &loose, err);
+}
+
+/* ---- pairs --------------------------------------------------------------------------------------- */
+
+/* Keeps bytes of a record; what the state's entry has as well is not kept twice. */
+static const void *keep(matcher *m, const void *data, size_t bytes, const void *twin,
+                        size_t twin_bytes) {
+    if (data == NULL) {
+        return NULL;
+    }
+    if (twin != NULL && bytes == twin_bytes && memcmp(data, twin, bytes) == 0) {
+        return twin;
+    }
+    void *copy = arena_alloc(&m->match->memory, bytes);
+    if (copy != NULL && bytes > 0) {
+        memcpy(copy, data, bytes);
+    }
+    return copy;
+}
+
+static const char *keep_text(matcher *m, const char *text, const char *twin) {
+    size_t twin_bytes = twin == NULL ? 0 : strlen(twin) + 1;
+    return text == NULL ? NULL : keep(m, text, strlen(text) + 1, twin, twin_bytes);
+}
+
+static bool keep_piece(matcher *m, record_piece *piece, const record_entry *kept) {
+    static const int64_t origin[PAWL_MAX_NDIM];
+    if (kept->kind != PAWL_KIND_TENSOR) {
+        piece->box_offset = NULL;
+        piece->box_extent = NULL;
+        return true;
+    }
+    size_t bytes = (size_t)kept->ndim * sizeof(int64_t);
+    const void *offset = keep(m, piece->box_offset, bytes, origin, bytes);
+    const void *extent = keep(m, piece->box_extent, bytes, kept->shape, bytes);
+    /* A piece's numbers are not changed by anybody: those that are shared stay constant. */
+    piece->box_offset = (int64_t *)(uintptr_t)offset;
+    piece->box_extent = (int64_t *)(uintptr_t)extent;
+    return offset != NULL && extent != NULL;
+}
+
+/* A copy of the record that lives as long as the match; NULL: no memory. */
+static const record_entry *keep_record(matcher *m, const record_entry *record,
+                                       const state_entry *wanted) {
+    record_entry *kept = arena_alloc(&m->match->memory, sizeof(*kept));
+    if (kept == NULL) {
+        return NULL;
+    }
+    *kept = *record;
+    bool tensor = record->kind == PAWL_KIND_TENSOR;
+    size_t shape_size = tensor ? (size_t)record->ndim * sizeof(int64_t) : 0;
+    kept->name = keep_text(m, record->name, wanted->name);
+    kept->slot_of = keep_text(m, record->slot_of, wanted->slot_of);
+    kept->slot = keep_text(m, record->slot, wanted->slot);
+    kept->shape = tensor ? keep(m, record->shape, shape_size, wanted->shape,
+                                (size_t)wanted->ndim * sizeof(int64_t))
+                         : NULL;
+    kept->value = keep(m, record->value, record->value_bytes, wanted->value, wanted->value_bytes);
+    kept->pieces = arena_alloc(&m->match->memory, record->piece_count * sizeof(*kept->pieces));
+    if (kept->name == NULL || (record->slot_of != NULL && kept->slot_of == NULL) ||
+        (record->slot != NULL && kept->slot == NULL) || (tensor && kept->shape == NULL) ||
+        (record->value != NULL && kept->value == NULL) || kept->pieces == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < record->piece_count; i++) {
+        kept->pieces[i] = record->pieces[i];
+        if (!keep_piece(m, &kept->pieces[i], kept)) {
+            return NULL;
+        }
+    }
+    return kept;
+}
+
+static pawl_status add_pair(matcher *m, const record_entry *record, const state_entry *wanted,
+                            bool keep_caller, pawl_error *err) {
+    plan_match *match = m->match;
+    TRY(vec_reserve(&match->pairs, &m->pair_capacity, match->pair_count + 1, sizeof(*match->pairs),
+                    err));
+    const record_entry *kept = keep_record(m, record, wanted);
+    if (kept == NULL) {
+        return error_nomem(err, sizeof(*kept) + record->piece_count * sizeof(*kept->pieces));
+    }
+    match->pairs[match->pair_count++] =
+        (plan_pair){.wanted = wanted, .source = kept, .keep_caller = keep_caller};
+    if (keep_caller) {
+        report_counts(m->report)->kept++;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status add_collision(matcher *m, const record_entry *record, const char *name,
+                                 pawl_error *err) {
+    pawl_report_item item = {.difference = PAWL_DIFF_RENAMED,
+                             .severity = PAWL_SEVERITY_ERROR,
+                             .name = record->name,
+                             .other_name = name,
+                             .dimension = -1,
+                             .count = 1};
+    return report_add(m->report, &item, err);
+}
+
+static pawl_status match_record(matcher *m, const record_entry *record, pawl_error *err) {
+    if (!takes_part(m, record->role)) {
+        report_counts(m->report)->ignored++;
+        return PAWL_OK;
+    }
+    const char *name = NULL;
+    const char *slot_of = NULL;
+    m->records++;
+    TRY(rename_apply(&m->options, record->name, &m->name, &name, err));
+    if (record->slot_of != NULL) {
+        TRY(rename_apply(&m->options, record->slot_of, &m->slot_of, &slot_of, err));
+    }
+    size_t position = 0;
+    const state_entry *wanted = state_snapshot_find(m->wanted, name, &position);
+    if (wanted == NULL || !takes_part(m, wanted->role)) {
+        return add_unexpected(m, record, name, slot_of, err);
+    }
+    if (m->matched[position]) {
+        return add_collision(m, record, name, err);
+    }
+    m->matched[position] = true;
+    verdict v;
+    TRY(matcher_compare(m, wanted, record, slot_of, &v, err));
+    return v.fits ? add_pair(m, record, wanted, v.keep_caller, err) : PAWL_OK;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------- */
+
+static pawl_status match_records(matcher *m, entry_source checkpoint, pawl_error *err) {
+    for (;;) {
+        const record_entry *record = NULL;
+        TRY(checkpoint.next(checkpoint.context, &record, err));
+        if (record == NULL) {
+            return PAWL_OK;
+        }
+        TRY(match_record(m, record, err));
+    }
+}
+
+static pawl_status match_rest(matcher *m, pawl_error *err) {
+    for (size_t i = 0; i < m->wanted->count; i++) {
+        const state_entry *wanted = m->wanted->entries[i];
+        if (!takes_part(m, wanted->role)) {
+            report_counts(m->report)->kept++;
+        } else if (!m->matched[i]) {
+            TRY(add_missing(m, wanted, err));
+        }
+    }
+    return PAWL_OK;
+}
+
+static pawl_status add_optimizer(matcher *m, pawl_error *err) {
+    if (m->optimizer == NULL) {
+        return PAWL_OK;
+    }
+    char text[SIDE_BYTES];
+    bool caller = m->options.hyperparameter == PAWL_POLICY_CALLER;
+    side s = side_of_state(m->optimizer);
+    pawl_report_item item = {.difference = PAWL_DIFF_OPTIMIZER,
+                             .severity = caller ? PAWL_SEVERITY_WARNING : PAWL_SEVERITY_ERROR,
+                             .name = m->optimizer->name,
+                             .checkpoint = m->optimizer_checkpoint,
+                             .state = side_text(text, &s, false),
+                             .dimension = -1,
+                             .count = 1};
+    sentence_facts facts = {.stands = caller ? "state" : NULL,
+                            .slots_unexpected = m->slots_unexpected,
+                            .slots_missing = m->slots_missing};
+    return report_add_facts(m->report, &item, &facts, err);
+}
+
+/* R13: a state that was never built would be "restored" without a word. */
+static pawl_status check_state(const matcher *m, pawl_error *err) {
+    for (size_t i = 0; i < m->wanted->count; i++) {
+        if (takes_part(m, m->wanted->entries[i]->role)) {
+            return PAWL_OK;
+        }
+    }
+    if (m->records == 0) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUSAGE, "cannot restore: the state has no %s",
+              m->options.model_only != 0 ? "entries of role model" : "entries");
+    error_next(err,
+               "build the model and add its tensors with pawl_state_add_tensor before restoring");
+    return PAWL_EUSAGE;
+}
+
+static pawl_status match_all(matcher *m, entry_source checkpoint, pawl_error *err) {
+    uint64_t before = m->report->found[PAWL_SEVERITY_ERROR];
+    m->matched = mem_calloc(m->wanted->count, sizeof(*m->matched));
+    if (m->matched == NULL) {
+        return error_nomem(err, m->wanted->count);
+    }
+    TRY(match_records(m, checkpoint, err));
+    TRY(check_state(m, err));
+    TRY(match_rest(m, err));
+    TRY(add_optimizer(m, err));
+    TRY(matcher_suggest(m, err));
+    m->match->refused = m->report->found[PAWL_SEVERITY_ERROR] > before;
+    return PAWL_OK;
+}
+
+static void matcher_free(matcher *m) {
+    mem_free(m->matched);
+    mem_free(m->checkpoint.entries);
+    mem_free(m->state.entries);
+    buffer_free(&m->name);
+    buffer_free(&m->slot_of);
+    arena_free(&m->memory);
+    plan_match_free(m->match);
+}
+
+pawl_status plan_match_make(const state_snapshot *wanted, entry_source checkpoint,
+                            const pawl_restore_options *options, int rank, int world_size,
+                            int saved_world_size, pawl_report *report, plan_match **out,
+                            pawl_error *err) {
+    CLEANUP(matcher_free)
+    matcher m = {.wanted = wanted,
+                 .rank = rank,
+                 .world_size = world_size,
+                 .saved_world_size = saved_world_size,
+                 .report = report};
+    TRY(resolve_options(&m, options, err));
+    m.match = mem_calloc(1, sizeof(*m.match));
+    if (m.match == NULL) {
+        return error_nomem(err, sizeof(*m.match));
+    }
+    TRY(match_all(&m, checkpoint, err));
+    *out = m.match;
+    m.match = NULL;
+    return PAWL_OK;
+}
+
+void plan_match_free(plan_match *match) {
+    if (match != NULL) {
+        mem_free(match->pairs);
+        arena_free(&match->memory);
+        mem_free(match);
+    }
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes that were read, put where they belong, and converted on the way where the dtypes differ. */
+#include "plan/plan.h"
+
+#include <string.h>
+
+#define CHUNK_ELEMENTS 1024 /* converted at a time, on the stack */
+
+/* What of a chunk one call of a cast has to do with. */
+typedef struct chunk {
+    uint64_t first; /* element of the piece */
+    size_t count;
+    const uint8_t *bytes;
+} chunk;
+
+static size_t item_bytes(pawl_dtype dtype) {
+    return (size_t)pawl_dtype_bits(dtype) / 8;
+}
+
+/* Is element `linear` of `outer`, in row-major order, inside `inner`? */
+static bool holds_element(const box *inner, const box *outer, uint64_t linear) {
+    for (int d = outer->ndim - 1; d >= 0; d--) {
+        uint64_t extent = (uint64_t)outer->extent[d];
+        int64_t at = outer->offset[d] + (int64_t)(linear % extent);
+        linear /= extent;
+        if (at < inner->offset[d] || at >= inner->offset[d] + inner->extent[d]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A stretch also has elements that are not placed: where something overflowed, only those that are
+ * count. */
+static uint64_t count_overflows(const view *to, const box *source, pawl_dtype from, chunk c) {
+    uint64_t overflows = 0;
+    uint64_t scratch = 0;
+    for (size_t i = 0; i < c.count; i++) {
+        if (holds_element(&to->box, source, c.first + i)) {
+            overflows +=
+                cast_elements(to->dtype, &scratch, from, c.bytes + i * item_bytes(from), 1);
+        }
+    }
+    return overflows;
+}
+
+static uint64_t place_chunk(const view *to, const box *source, pawl_dtype from, chunk c) {
+    uint64_t converted[CHUNK_ELEMENTS];
+    size_t item = item_bytes(to->dtype);
+    uint64_t overflows = cast_elements(to->dtype, converted, from, c.bytes, c.count);
+    view_place(to, source, c.first * item, c.count * item, (const uint8_t *)converted);
+    return overflows == 0 ? 0 : count_overflows(to, source, from, c);
+}
+
+uint64_t plan_read_place(const plan_read *read, uint64_t offset, const uint8_t *bytes, size_t n) {
+    const record_entry *entry = read->pair->source;
+    const record_piece *piece = read->piece;
+    view to = state_entry_view(read->pair->wanted, read->box);
+    box source = box_of(entry->ndim, piece->box_offset, piece->box_extent);
+    uint64_t at = offset - piece->offset;
+    if (to.dtype == entry->dtype) {
+        view_place(&to, &source, at, n, bytes);
+        return 0;
+    }
+    size_t item = item_bytes(entry->dtype);
+    uint64_t overflows = 0;
+    chunk c = {.first = at / item, .bytes = bytes};
+    for (size_t left = n / item; left > 0; left -= c.count) {
+        c.count = left < CHUNK_ELEMENTS ? left : CHUNK_ELEMENTS;
+        overflows += place_chunk(&to, &source, entry->dtype, c);
+        c.first += c.count;
+        c.bytes += c.count * item;
+    }
+    return overflows;
+}

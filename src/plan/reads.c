@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which stretches of which files fill the state's tensors. For each wanted box the pieces of the
+ * checkpoint are taken in order, each for what of the box is still open: so a replicated piece is read
+ * once, and what is open at the end is a hole.
+ */
+#include "plan/plan.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A stretch goes on over so many bytes that are not needed: reading them costs less than a new read. */
+#define MAX_GAP_BYTES ((uint64_t)4 * FORMAT_BLOCK_BYTES)
+/* Boxes compared for one entry: pieces of a grid need a few each, hostile ones would need any number. */
+#define MAX_WORK ((uint64_t)64 << 20)
+
+typedef struct box_list {
+    box *boxes;
+    size_t count, capacity;
+} box_list;
+
+typedef struct planning {
+    plan_reads *out;
+    size_t capacity;
+    const plan_pair *pair;
+    const record_piece **pieces; /* of the entry, that share something with the wanted box */
+    size_t piece_count, piece_capacity;
+    box_list open, next; /* what of the wanted box no piece covers yet */
+    uint64_t work;
+} planning;
+
+static void planning_free(planning *p) {
+    mem_free(p->pieces);
+    mem_free(p->open.boxes);
+    mem_free(p->next.boxes);
+}
+
+static pawl_status list_add(box_list *list, const box *b, pawl_error *err) {
+    TRY(vec_reserve(&list->boxes, &list->capacity, list->count + 1, sizeof(*list->boxes), err));
+    list->boxes[list->count++] = *b;
+    return PAWL_OK;
+}
+
+static box piece_box(const plan_pair *pair, const record_piece *piece) {
+    return box_of(pair->source->ndim, piece->box_offset, piece->box_extent);
+}
+
+/* ---- what a piece covers ------------------------------------------------------------------------- */
+
+/* Adds what is left of `whole` without `part`, which lies inside: at most two boxes a dimension. */
+static pawl_status list_add_rest(box_list *list, const box *whole, const box *part,
+                                 pawl_error *err) {
+    box rest = *whole;
+    for (int d = 0; d < whole->ndim; d++) {
+        int64_t end = rest.offset[d] + rest.extent[d];
+        int64_t part_end = part->offset[d] + part->extent[d];
+        box side = rest;
+        side.extent[d] = part->offset[d] - rest.offset[d];
+        if (side.extent[d] > 0) {
+            TRY(list_add(list, &side, err));
+        }
+        side.offset[d] = part_end;
+        side.extent[d] = end - part_end;
+        if (side.extent[d] > 0) {
+            TRY(list_add(list, &side, err));
+        }
+        rest.offset[d] = part->offset[d];
+        rest.extent[d] = part->extent[d];
+    }
+    return PAWL_OK;
+}
+
+static void swap_lists(planning *p) {
+    box_list open = p->open;
+    p->open = p->next;
+    p->next = open;
+}
+
+/* ---- stretches ----------------------------------------------------------------------------------- */
+
+static pawl_status add_read(planning *p, uint32_t wanted_box, const record_piece *piece,
+                            uint64_t from, uint64_t bytes, pawl_error *err) {
+    plan_reads *out = p->out;
+    TRY(vec_reserve(&out->reads, &p->capacity, out->count + 1, sizeof(*out->reads), err));
+    out->reads[out->count++] = (plan_read){.file = piece->file,
+                                           .box = wanted_box,
+                                           .offset = piece->offset + from,
+                                           .bytes = bytes,
+                                           .pair = p->pair,
+                                           .piece = piece};
+    out->bytes += bytes;
+    return PAWL_OK;
+}
+
+/* The stretches of the piece that hold `part` of it. */
+static pawl_status add_stretches(planning *p, uint32_t wanted_box, const record_piece *piece,
+                                 const box *part, pawl_error *err) {
+    uint64_t item_bits = (uint64_t)pawl_dtype_bits(p->pair->source->dtype);
+    box whole = piece_box(p->pair, piece);
+    box_runs runs = box_runs_of(part, &whole);
+    uint64_t first = 0;
+    uint64_t count = 0;
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    while (box_runs_next(&runs, &first, &count)) {
+        uint64_t from = first * item_bits / 8;
+        if (end > begin && from - end > MAX_GAP_BYTES) {
+            TRY(add_read(p, wanted_box, piece, begin, end - begin, err));
+            begin = from;
+        } else if (end == begin) {
+            begin = from;
+        }
+        end = (first + count) * item_bits / 8;
+    }
+    return end > begin ? add_read(p, wanted_box, piece, begin, end - begin, err) : PAWL_OK;
+}
+
+/* Half elements cannot be addressed: packed elements are read in boxes as they were written. */
+static pawl_status check_packed(const planning *p, const box *part, const record_piece *piece,
+                                const box *wanted, pawl_error *err) {
+    box whole = piece_box(p->pair, piece);
+    if (pawl_dtype_bits(p->pair->source->dtype) % 8 == 0 ||
+        (box_equal(part, &whole) && box_equal(&whole, wanted))) {
+        return PAWL_OK;
+    }
+    char text[256];
+    error_set(err, PAWL_EUNSUPPORTED,
+              "cannot cut a tensor of packed elements (%s) into other boxes than it was saved in",
+              pawl_dtype_name(p->pair->source->dtype));
+    error_entry(err, p->pair->wanted->name);
+    error_expected(err, "the box %s, as in the checkpoint", box_text(text, sizeof(text), &whole));
+    error_found(err, "%s", box_text(text, sizeof(text), wanted));
+    error_next(err, "restore with the ranks and boxes that saved it");
+    return PAWL_EUNSUPPORTED;
+}
+
+/* Lets a piece cover what it can of what is open. */
+static pawl_status take_piece(planning *p, uint32_t wanted_box, const box *wanted,
+                              const record_piece *piece, pawl_error *err) {
+    box whole = piece_box(p->pair, piece);
+    p->next.count = 0;
+    for (size_t i = 0; i < p->open.count; i++) {
+        const box *open = &p->open.boxes[i];
+        box part;
+        p->work++;
+        if (!box_intersect(open, &whole, &part)) {
+            TRY(list_add(&p->next, open, err));
+            continue;
+        }
+        TRY(check_packed(p, &part, piece, wanted, err));
+        TRY(add_stretches(p, wanted_box, piece, &part, err));
+        TRY(list_add_rest(&p->next, open, &part, err));
+    }
+    swap_lists(p);
+    return PAWL_OK;
+}
+
+/* ---- one wanted box ------------------------------------------------------------------------------ */
+
+static int compare_arrays(const int64_t *a, const int64_t *b, int n) {
+    for (int d = 0; d < n; d++) {
+        if (a[d] != b[d]) {
+            return a[d] < b[d] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+static int by_place(const void *a, const void *b, void *context) {
+    const record_piece *left = *(const record_piece *const *)a;
+    const record_piece *right = *(const record_piece *const *)b;
+    int ndim = *(const int *)context;
+    int order = compare_arrays(left->box_offset, right->box_offset, ndim);
+    if (order == 0) {
+        order = compare_arrays(right->box_extent, left->box_extent, ndim); /* the larger first */
+    }
+    if (order == 0) {
+        order = (left->file > right->file) - (left->file < right->file);
+    }
+    return order != 0 ? order : (left->offset > right->offset) - (left->offset < right->offset);
+}
+
+/* In the order of their places: a grid of them then leaves few boxes open at any time. */
+static pawl_status choose_pieces(planning *p, const box *wanted, pawl_error *err) {
+    const record_entry *source = p->pair->source;
+    p->piece_count = 0;
+    for (size_t i = 0; i < source->piece_count; i++) {
+        box part;
+        box whole = piece_box(p->pair, &source->pieces[i]);
+        if (box_intersect(wanted, &whole, &part)) {
+            TRY(vec_reserve(&p->pieces, &p->piece_capacity, p->piece_count + 1, sizeof(*p->pieces),
+                            err));
+            p->pieces[p->piece_count++] = &source->pieces[i];
+        }
+    }
+    int ndim = source->ndim;
+    if (p->piece_count > 1) {
+        qsort_r(p->pieces, p->piece_count, sizeof(*p->pieces), by_place, &ndim);
+    }
+    return PAWL_OK;
+}
+
+static pawl_status refuse_hole(const planning *p, const box *wanted, pawl_error *err) {
+    char text[256];
+    const box *first = &p->open.boxes[0];
+    for (size_t i = 1; i < p->open.count; i++) {
+        const box *other = &p->open.boxes[i];
+        if (compare_arrays(other->offset, first->offset, wanted->ndim) < 0) {
+            first = other;
+        }
+    }
+    error_set(err, PAWL_EDAMAGED, "the checkpoint does not hold all of the tensor");
+    error_entry(err, p->pair->wanted->name);
+    error_expected(err, "pieces that cover %s", box_text(text, sizeof(text), wanted));
+    error_found(err, "none for %s", box_text(text, sizeof(text), first));
+    error_next(err, "restore another step");
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status refuse_work(const planning *p, pawl_error *err) {
+    error_set(err, PAWL_ELIMIT,
+              "the pieces of the tensor overlap in too many ways to be sorted out");
+    error_entry(err, p->pair->wanted->name);
+    error_found(err, "%zu pieces", p->pair->source->piece_count);
+    error_next(err, "restore another step");
+    return PAWL_ELIMIT;
+}
+
+static pawl_status plan_box(planning *p, uint32_t wanted_box, pawl_error *err) {
+    view v = state_entry_view(p->pair->wanted, wanted_box);
+    if (box_elements(&v.box) == 0) {
+        return PAWL_OK;
+    }
+    TRY(choose_pieces(p, &v.box, err));
+    p->open.count = 0;
+    TRY(list_add(&p->open, &v.box, err));
+    for (size_t i = 0; i < p->piece_count && p->open.count > 0; i++) {
+        TRY(take_piece(p, wanted_box, &v.box, p->pieces[i], err));
+        if (p->work > MAX_WORK) {
+            return refuse_work(p, err);
+        }
+    }
+    return p->open.count > 0 ? refuse_hole(p, &v.box, err) : PAWL_OK;
+}
+
+/* ---- one entry, and all of them ------------------------------------------------------------------ */
+
+/* The value that this rank saved must be there; the run reads it. */
+static pawl_status check_rank_piece(const plan_pair *pair, int rank, pawl_error *err) {
+    for (size_t i = 0; i < pair->source->piece_count; i++) {
+        if (pair->source->pieces[i].rank == rank) {
+            return PAWL_OK;
+        }
+    }
+    error_set(err, PAWL_EDAMAGED, "the checkpoint does not hold the value of rank %d", rank);
+    error_entry(err, pair->wanted->name);
+    error_next(err, "restore another step");
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status plan_pair_reads(planning *p, int rank, pawl_error *err) {
+    const state_entry *wanted = p->pair->wanted;
+    if (p->pair->keep_caller) {
+        return PAWL_OK;
+    }
+    if (wanted->kind != PAWL_KIND_TENSOR) {
+        return wanted->per_rank ? check_rank_piece(p->pair, rank, err) : PAWL_OK;
+    }
+    p->work = 0;
+    for (size_t i = 0; i < wanted->box_count; i++) {
+        TRY(plan_box(p, (uint32_t)i, err));
+    }
+    return PAWL_OK;
+}
+
+static int by_file(const void *a, const void *b) {
+    const plan_read *left = a;
+    const plan_read *right = b;
+    if (left->file != right->file) {
+        return left->file < right->file ? -1 : 1;
+    }
+    if (left->offset != right->offset) {
+        return left->offset < right->offset ? -1 : 1;
+    }
+    if (left->bytes != right->bytes) {
+        return left->bytes < right->bytes ? -1 : 1;
+    }
+    return (left->box > right->box) - (left->box < right->box);
+}
+
+pawl_status plan_reads_make(const plan_pair *pairs, size_t pair_count, int rank, plan_reads *out,
+                            pawl_error *err) {
+    plan_reads made = {0};
+    CLEANUP(planning_free) planning p = {.out = &made};
+    for (size_t i = 0; i < pair_count; i++) {
+        p.pair = &pairs[i];
+        pawl_status status = plan_pair_reads(&p, rank, err);
+        if (status != PAWL_OK) {
+            error_wrap(err, "cannot restore");
+            plan_reads_free(&made);
+            return status;
+        }
+    }
+    if (made.count > 1) {
+        qsort(made.reads, made.count, sizeof(*made.reads), by_file);
+    }
+    *out = made;
+    return PAWL_OK;
+}
+
+void plan_reads_free(plan_reads *reads) {
+    mem_free(reads->reads);
+    *reads = (plan_reads){0};
+}

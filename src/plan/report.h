@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report: the inside of a pawl_report, for the files that fill and render it. */
+#ifndef PLAN_REPORT_H
+#define PLAN_REPORT_H
+
+#include "plan/plan.h"
+#include "plan/sentence.h"
+
+/* Of each severity so many items are kept as data; the rest is counted. */
+#define REPORT_MAX_ITEMS  10000u
+#define REPORT_SEVERITIES (PAWL_SEVERITY_ERROR + 1)
+
+typedef struct report_item {
+    pawl_report_item seen;
+    size_t description; /* so much of the text says what differs; the rest what to do */
+} report_item;
+
+typedef struct report_fallback {
+    int64_t step;
+    const char *why;
+} report_fallback;
+
+struct pawl_report {
+    report_item *items;
+    size_t count, capacity;
+    uint64_t found[REPORT_SEVERITIES]; /* all of them, kept or only counted */
+    uint64_t kept[REPORT_SEVERITIES];
+    report_fallback *fallbacks;
+    size_t fallback_count, fallback_capacity;
+    int64_t step;
+    pawl_report_counts counts;
+    buffer sentence; /* scratch */
+    buffer text, json;
+    arena memory;
+};
+
+/* As report_add, for an item without text, with what the words need besides. */
+pawl_status report_add_facts(pawl_report *report, const pawl_report_item *item,
+                             const sentence_facts *facts, pawl_error *err) PAWL_MUST_CHECK;
+
+#endif

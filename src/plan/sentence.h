@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sentence: a difference in words: what differs; and what to do. */
+#ifndef PLAN_SENTENCE_H
+#define PLAN_SENTENCE_H
+
+#include "plan/plan.h"
+
+/* What the words need besides the item; all of it may be zero. */
+typedef struct sentence_facts {
+    const char *slot;          /* SLOT: the slot's name, such as "adam/m" */
+    const char *variable_side; /* SLOT: the state's variable, such as "[64, 12] F32" */
+    const char *stands;        /* HYPERPARAMETER, OPTIMIZER, BATCH: whose value stands */
+    uint64_t slots_unexpected, slots_missing; /* OPTIMIZER: slots on one side only */
+} sentence_facts;
+
+/* Appends "description" or "description; advice" to `out`. `*description` is the length of the first
+ * part. */
+pawl_status sentence_write(const pawl_report_item *item, const sentence_facts *facts, buffer *out,
+                           size_t *description, pawl_error *err) PAWL_MUST_CHECK;
+
+/* "shape", "dtype", ...; "note", "warning", "error". */
+const char *difference_name(pawl_difference difference);
+const char *severity_name(pawl_severity severity);
+
+#endif
