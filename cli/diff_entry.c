@@ -5,12 +5,13 @@
 #include "numbers.h"
 #include "text.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_DIGITS = 6, VALUE_COLUMNS = 40, EXACT_DIGITS = 17 };
+enum { SHOWN_DIGITS = 6, VALUE_COLUMNS = 40, EXACT_DIGITS = 17, RANK_BYTES = PAWL_MAX_VALUE_BYTES };
 
 static double mean_of(const distances *d) {
     return d->finite > 0 ? (double)(d->sum / (long double)d->finite) : 0;
@@ -41,18 +42,19 @@ static void put_side(json *j, const char *key, const pawl_entry_info *info, diff
 
 void diff_report(comparison *c, const char *what, const pawl_entry_info *a,
                  const pawl_entry_info *b, diff_put put, const distances *d, const char *detail) {
-    const char *name = a != NULL ? a->name : b->name;
+    const pawl_entry_info *either = a != NULL ? a : b;
+    assert(either != NULL);
     json *j = &c->out->json;
     if (c->table != NULL) {
         table_cell(c->table, "%s", what);
-        table_cell(c->table, "%s", name);
+        table_cell(c->table, "%s", either->name);
         table_cell(c->table, "%s", detail);
         table_row(c->table);
         return;
     }
     json_begin_object(j, NULL, JSON_INLINE);
     json_put_text(j, "what", what);
-    json_put_text(j, "name", name);
+    json_put_text(j, "name", either->name);
     put_side(j, "a", a, put);
     put_side(j, "b", b, put);
     put_numbers(j, d);
@@ -198,14 +200,14 @@ static pawl_status compare_numbers(comparison *c, const pawl_entry_info *a,
 static pawl_status read_rank(comparison *c, pawl_checkpoint *from, const char *name, int rank,
                              char *to, size_t *size) {
     pawl_status status =
-        pawl_checkpoint_read_rank(from, name, rank, to, PAWL_MAX_VALUE_BYTES, size, c->out->err);
+        pawl_checkpoint_read_rank(from, name, rank, to, RANK_BYTES, size, c->out->err);
     return status == PAWL_ENOTFOUND ? PAWL_OK : status;
 }
 
 static pawl_status compare_ranks(comparison *c, const pawl_entry_info *a, const pawl_entry_info *b,
                                  bool *same) {
-    SCOPED(scoped_free) char *bytes_a = must_alloc(PAWL_MAX_VALUE_BYTES);
-    SCOPED(scoped_free) char *bytes_b = must_alloc(PAWL_MAX_VALUE_BYTES);
+    SCOPED(scoped_free) char *bytes_a = must_alloc(RANK_BYTES);
+    SCOPED(scoped_free) char *bytes_b = must_alloc(RANK_BYTES);
     int differing = 0;
     for (int rank = 0; rank < c->world_size; rank++) {
         size_t size_a = SIZE_MAX;

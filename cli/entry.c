@@ -47,7 +47,7 @@ char *entry_hex(const void *bytes, size_t n, size_t most) {
         to += sprintf(to, "%s%02x", i > 0 ? " " : "", ((const unsigned char *)bytes)[i]);
     }
     if (n > shown) {
-        strcpy(to, "...");
+        memcpy(to, "...", sizeof "...");
     }
     return out;
 }

@@ -11,29 +11,29 @@ const char operand_help[] =
     "directory that is itself named like 'run@7', write 'run@7/'.";
 
 const option_spec options[] = {
-    {OPTION_ALL, 0, "all", NULL, "Every checkpoint of the run, not only one.", false},
-    {OPTION_STRUCTURE, 0, "structure", NULL,
+    {"all", NULL, "Every checkpoint of the run, not only one.", OPTION_ALL, 0, false},
+    {"structure", NULL,
      "Leave the tensors' numbers unread: names, shapes, dtypes, roles and hyperparameters only.",
-     false},
-    {OPTION_EDGE, 0, "edge", "N",
-     "Values to show at each end of a dimension; 3 unless given, at most 100.", false},
-    {OPTION_FORCE, 0, "force", NULL, "Remove the checkpoint even when it is the only one.", false},
-    {OPTION_DRY_RUN, 0, "dry-run", NULL, "Say what would be removed, and remove nothing.", false},
-    {OPTION_WAIT, 0, "wait", "SECONDS",
+     OPTION_STRUCTURE, 0, false},
+    {"edge", "N", "Values to show at each end of a dimension; 3 unless given, at most 100.",
+     OPTION_EDGE, 0, false},
+    {"force", NULL, "Remove the checkpoint even when it is the only one.", OPTION_FORCE, 0, false},
+    {"dry-run", NULL, "Say what would be removed, and remove nothing.", OPTION_DRY_RUN, 0, false},
+    {"wait", "SECONDS",
      "How long to watch another writer before giving up. A writer that is gone without a word is "
      "recognised after 30 seconds without a heartbeat, at once when it ran on this machine; 35 "
      "unless given.",
-     false},
-    {OPTION_NEED, 0, "need", "BYTES",
+     OPTION_WAIT, 0, false},
+    {"need", "BYTES",
      "Size of the checkpoint to come, such as 800MB or 1.5TiB. Unless given, that of the newest "
      "one.",
+     OPTION_NEED, 0, false},
+    {"json", NULL, "Print one JSON object; a failure is its member \"error\".", OPTION_JSON, 0,
      false},
-    {OPTION_JSON, 0, "json", NULL, "Print one JSON object; a failure is its member \"error\".",
-     false},
-    {OPTION_NO_PROGRESS, 0, "no-progress", NULL, "No progress line on the terminal.", false},
-    {OPTION_MAN, 0, "man", NULL, "Print the manual page.", true},
-    {OPTION_BASH_COMPLETION, 0, "bash-completion", NULL, "Print the completion for bash.", true},
-    {OPTION_HELP, 'h', "help", NULL, "Show this help.", false},
+    {"no-progress", NULL, "No progress line on the terminal.", OPTION_NO_PROGRESS, 0, false},
+    {"man", NULL, "Print the manual page.", OPTION_MAN, 0, true},
+    {"bash-completion", NULL, "Print the completion for bash.", OPTION_BASH_COMPLETION, 0, true},
+    {"help", NULL, "Show this help.", OPTION_HELP, 'h', false},
     {0},
 };
 

@@ -25,11 +25,11 @@ typedef enum option_id {
 } option_id;
 
 typedef struct option_spec {
-    option_id id;
-    char letter;       /* 0: none */
     const char *name;  /* without the dashes */
     const char *value; /* name of its value, or NULL */
     const char *help;
+    option_id id;
+    char letter; /* 0: none */
     bool hidden;
 } option_spec;
 
@@ -61,10 +61,10 @@ typedef struct verb {
     const char *description; /* paragraphs, separated by '\n' */
     operand operands[MAX_OPERANDS];
     unsigned options; /* set of option_id */
+    bool may_be_busy; /* EXIT_TRY_AGAIN is possible */
     example examples[MAX_EXAMPLES];
     const char *failed;    /* what EXIT_FAILED means here; NULL: the usual */
     const char *different; /* what EXIT_DIFFERENT means here; NULL: never returned */
-    bool may_be_busy;      /* EXIT_TRY_AGAIN is possible */
     int (*run)(const arguments *args, output *out);
 } verb;
 

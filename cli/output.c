@@ -33,7 +33,7 @@ static bool colour_wanted(void) {
 static void complain(output *out, const char *kind, const char *text) {
     char *safe = text_safe(text, strlen(text), true);
     progress_hide(&out->progress);
-    fflush(stdout);
+    (void)fflush(stdout);
     fprintf(stderr, "pawl: %s%s\n", kind, safe);
     free(safe);
 }

@@ -35,7 +35,7 @@ void progress_update(progress *p, uint64_t done_bytes, uint64_t of_bytes) {
     uint64_t percent = done_bytes < of_bytes ? done_bytes / (of_bytes / 100 + 1) : 100;
     fprintf(stderr, "\r\033[K%s: %s of %s, %u%%", p->what, text_bytes(done, done_bytes),
             text_bytes(of, of_bytes), (unsigned)percent);
-    fflush(stderr);
+    (void)fflush(stderr);
     p->shown = true;
     p->last_ns = now;
 }
@@ -43,7 +43,7 @@ void progress_update(progress *p, uint64_t done_bytes, uint64_t of_bytes) {
 void progress_hide(progress *p) {
     if (p->shown) {
         fputs("\r\033[K", stderr);
-        fflush(stderr);
+        (void)fflush(stderr);
         p->shown = false;
     }
 }

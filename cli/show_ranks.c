@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { SHOWN_BYTES = 16 };
+enum { SHOWN_BYTES = 16, RANK_BYTES = PAWL_MAX_VALUE_BYTES };
 
 static const column columns[] = {
     {"RANK", true, false}, {"SIZE", true, false}, {"BYTES", false, false}};
@@ -31,7 +31,7 @@ static void put_row(table *t, int rank, const char *bytes, size_t size) {
 pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *name) {
     pawl_checkpoint_info about;
     pawl_checkpoint_describe(checkpoint, &about);
-    SCOPED(scoped_free) char *bytes = must_alloc(PAWL_MAX_VALUE_BYTES);
+    SCOPED(scoped_free) char *bytes = must_alloc(RANK_BYTES);
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
     pawl_status status = PAWL_OK;
     if (out->as_json) {
@@ -39,8 +39,8 @@ pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *nam
     }
     for (int rank = 0; rank < about.world_size && status == PAWL_OK; rank++) {
         size_t size = 0;
-        status = pawl_checkpoint_read_rank(checkpoint, name, rank, bytes, PAWL_MAX_VALUE_BYTES,
-                                           &size, out->err);
+        status =
+            pawl_checkpoint_read_rank(checkpoint, name, rank, bytes, RANK_BYTES, &size, out->err);
         if (status == PAWL_OK && out->as_json) {
             put_json(&out->json, rank, bytes, size);
         } else if (status == PAWL_OK) {

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SLICE_BYTES (4 * 1024 * 1024)
+enum { SLICE_BYTES = 4 * 1024 * 1024 };
 
 typedef struct slices {
     int ndim;

@@ -128,7 +128,7 @@ void text_wrap(FILE *to, const char *text, int indent, int columns) {
             fputc(' ', to);
             column++;
         }
-        fwrite(word, 1, length, to);
+        (void)fwrite(word, 1, length, to);
         column += width;
         word += length;
         if (*word == '\n') {

@@ -105,7 +105,7 @@ static pawl_status show_tensor(output *out, pawl_checkpoint *checkpoint,
             return status;
         }
         putchar('\n');
-        fflush(stdout);
+        (void)fflush(stdout); /* the values first: the statistics may take long */
     }
     return show_statistics(out, checkpoint, &t, args->edge);
 }

@@ -134,7 +134,7 @@ static void report_unopened(output *out, int64_t step) {
 /* Damage is reported here; any other failure is left in out->err. */
 static pawl_status verify_step(output *out, const char *run, int64_t step) {
     SCOPED(scoped_checkpoint) pawl_checkpoint *checkpoint = NULL;
-    pawl_checkpoint_info about;
+    pawl_checkpoint_info about = {0};
     pawl_verify_result result = {0};
     pawl_status status = pawl_checkpoint_open(run, step, &out->log, &checkpoint, out->err);
     if (status != PAWL_OK && status != PAWL_EDAMAGED) {

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden tests of the command: runs DIR/cmd and compares what it wrote with DIR/stdout, stderr, exit.
 
-cmd is a shell script. It runs in an empty directory, with `pawl`, the fixture maker `make_run` and
-`unprivileged` (runs a command as a user whom permissions bind) on PATH. Exit code 77 skips the test.
+cmd is a shell script. It runs in an empty directory, with these on PATH: `pawl`; the fixture maker
+`make_run`; `unprivileged` (runs a command as a user whom permissions bind); `in_terminal` (runs it on a
+terminal of 60 columns). Exit code 77 skips the test.
 --set-exact-output writes what came out as what is expected.
 """
 
@@ -47,14 +48,20 @@ def normalise(data, scratch):
     return text
 
 
+def script(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(path, 0o755)
+
+
 def tools(args, where):
     os.mkdir(where)
     os.symlink(os.path.abspath(args.pawl), os.path.join(where, "pawl"))
     os.symlink(os.path.abspath(args.make_run), os.path.join(where, "make_run"))
-    unprivileged = os.path.join(where, "unprivileged")
-    with open(unprivileged, "w", encoding="utf-8") as script:
-        script.write(UNPRIVILEGED)
-    os.chmod(unprivileged, 0o755)
+    terminal = os.path.join(os.path.dirname(os.path.abspath(__file__)), "terminal.py")
+    script(os.path.join(where, "unprivileged"), UNPRIVILEGED)
+    script(os.path.join(where, "in_terminal"),
+           f'#!/bin/sh\nexec "{sys.executable}" "{terminal}" "$@"\n')
 
 
 def environment(scratch, bin_folder):
@@ -63,7 +70,7 @@ def environment(scratch, bin_folder):
     return dict(kept, PATH=path, HOME=scratch, LC_ALL="C.UTF-8", TZ="UTC", TERM="xterm")
 
 
-def execute(args, script):
+def execute(args, command):
     """The script's exit code, stdout and stderr."""
     outer = os.path.realpath(tempfile.mkdtemp(prefix="pawl-cli-"))
     scratch = os.path.join(outer, "w")
@@ -72,7 +79,7 @@ def execute(args, script):
     bin_folder = os.path.join(outer, "bin")
     tools(args, bin_folder)
     process = subprocess.Popen(
-        ["sh", script], cwd=scratch, env=environment(scratch, bin_folder), stdin=subprocess.DEVNULL,
+        ["sh", command], cwd=scratch, env=environment(scratch, bin_folder), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     try:
         out, err = process.communicate(timeout=TIMEOUT_S)
