@@ -24,7 +24,7 @@ release:
 demo:
 	@tools/setup build example test
 	@$(call BUILD,release)
-	@examples/charlm/demo.sh build/release
+	@sh examples/charlm/demo.sh build/release
 
 check:
 	@tools/setup build example test python
@@ -34,7 +34,7 @@ check:
 proofs:
 	@tools/setup build example test python
 	@$(call BUILD,release)
-	@tests/proofs/run.sh build/release --full
+	@sh tests/proofs/run.sh build/release --full
 
 asan tsan:
 	@tools/setup build example test python
