@@ -62,7 +62,6 @@ pawl_status engine_reader_open(engine_reader *r, uint32_t file, uint64_t *found_
     }
     r->file = file;
     r->file_bytes = r->source.file_bytes(r->source.context, file);
-    r->expect = 0;
     return store_size(r->open, found_bytes, err);
 }
 

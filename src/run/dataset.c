@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the data files of one step without an index: headers, checksums, values, whole tensors. */
+#include "run/dataset.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define READ_BYTES  ENGINE_BUFFER_BYTES
+#define MAX_OVERLAP 65536u /* pieces of one tensor that are compared with each other */
+
+void dataset_free(dataset *d) {
+    for (size_t i = 0; i < d->file_count; i++) {
+        mem_free(d->files[i].sums);
+    }
+    mem_free(d->files);
+    mem_free(d->checksums);
+    mem_free(d->entries);
+    arena_free(&d->memory);
+}
+
+/* ---- one file ---- */
+
+typedef struct reading {
+    dataset *data;
+    store_file *file;
+    uint32_t number;
+    const char *name;
+    int64_t step;
+    uint8_t *window;
+} reading;
+
+static pawl_status read_sums(reading *r, pawl_error *err) {
+    dataset_file *file = &r->data->files[r->number];
+    uint64_t blocks = file->bytes / FORMAT_BLOCK_BYTES + (file->bytes % FORMAT_BLOCK_BYTES != 0);
+    file->sums = mem_calloc(blocks, sizeof(*file->sums));
+    if (file->sums == NULL) {
+        return error_nomem(err, blocks * sizeof(*file->sums));
+    }
+    r->data->checksums[r->number] =
+        (engine_file){.checksums = file->sums, .block_count = (size_t)blocks};
+    uint32_t *sum = file->sums;
+    for (uint64_t at = 0; at < file->bytes;) {
+        uint64_t left = file->bytes - at;
+        size_t n = left < READ_BYTES ? (size_t)left : READ_BYTES;
+        TRY(store_read(r->file, at, r->window, n, err));
+        for (size_t i = 0; i < n; i += FORMAT_BLOCK_BYTES) {
+            *sum++ =
+                crc32c(0, r->window + i, n - i < FORMAT_BLOCK_BYTES ? n - i : FORMAT_BLOCK_BYTES);
+        }
+        at += n;
+    }
+    return PAWL_OK;
+}
+
+/* The index has a copy of every value that is not per rank. */
+static pawl_status read_value(reading *r, record_entry *entry, pawl_error *err) {
+    if (entry->kind == PAWL_KIND_TENSOR || entry->per_rank) {
+        return PAWL_OK;
+    }
+    size_t n = (size_t)entry->pieces[0].bytes;
+    if (entry->pieces[0].bytes > PAWL_MAX_VALUE_BYTES) {
+        error_set(err, PAWL_EDAMAGED, "a value is longer than values may be");
+        error_entry(err, entry->name);
+        return PAWL_EDAMAGED;
+    }
+    uint8_t *value = arena_alloc(&r->data->memory, n + 1);
+    if (value == NULL) {
+        return error_nomem(err, n + 1);
+    }
+    TRY(store_read(r->file, entry->pieces[0].offset, value, n, err));
+    entry->value = value;
+    entry->value_bytes = n;
+    return PAWL_OK;
+}
+
+static pawl_status wrong_save(const reading *r, const char *what, long long expected,
+                              long long found, pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "the data files do not belong together: %s is of another %s",
+              r->name, what);
+    error_expected(err, "%s %lld", what, expected);
+    error_found(err, "%s %lld", what, found);
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status take_entries(reading *r, const safetensors_header *header, pawl_error *err) {
+    dataset *d = r->data;
+    record_entry *entries;
+    size_t count;
+    int64_t step;
+    int world_size;
+    TRY(record_metadata_decode(header, r->number, &d->memory, &entries, &count, &step,
+                               &d->files[r->number].rank, &world_size, err));
+    if (step != r->step) {
+        return wrong_save(r, "step", (long long)r->step, (long long)step, err);
+    }
+    d->world_size = r->number == 0 ? world_size : d->world_size;
+    if (world_size != d->world_size) {
+        return wrong_save(r, "world size", d->world_size, world_size, err);
+    }
+    TRY(vec_reserve(&d->entries, &d->entry_capacity, d->entry_count + count, sizeof(*d->entries),
+                    err));
+    for (size_t i = 0; i < count; i++) {
+        TRY(read_value(r, &entries[i], err));
+        d->entries[d->entry_count++] = entries[i];
+    }
+    return PAWL_OK;
+}
+
+static pawl_status read_header(reading *r, pawl_error *err) {
+    CLEANUP(safetensors_header_free) safetensors_header header = {0};
+    byte_source source;
+    TRY(store_source(r->file, &source, err));
+    TRY(safetensors_decode(&source, &header, err));
+    r->data->files[r->number].bytes = source.size;
+    return take_entries(r, &header, err);
+}
+
+static pawl_status read_open_file(reading *r, pawl_error *err) {
+    TRY(read_header(r, err));
+    return read_sums(r, err);
+}
+
+static pawl_status read_file(reading *r, store *s, const char *directory, pawl_error *err) {
+    char path[STORE_MAX_PATH];
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    snprintf(path, sizeof(path), "%s/%s", directory, r->name);
+    TRY(store_open(s, path, STORE_READ, &file, err));
+    r->file = file;
+    pawl_status status = read_open_file(r, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "reading a data file");
+        error_path(err, "%s/%s", s->root, path);
+    }
+    return status;
+}
+
+/* ---- whole entries ---- */
+
+static int compare_entries(const void *a, const void *b) {
+    const record_entry *left = a;
+    const record_entry *right = b;
+    int order = strcmp(left->name, right->name);
+    if (order != 0) {
+        return order;
+    }
+    const record_piece *l = &left->pieces[0];
+    const record_piece *r = &right->pieces[0];
+    if (l->rank != r->rank) {
+        return l->rank < r->rank ? -1 : 1;
+    }
+    return (l->file > r->file) - (l->file < r->file);
+}
+
+static bool same_text(const char *a, const char *b) {
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+static bool same_entry(const record_entry *a, const record_entry *b) {
+    bool same = a->kind == b->kind && a->role == b->role && a->per_rank == b->per_rank &&
+                a->replicated == b->replicated && same_text(a->slot_of, b->slot_of) &&
+                same_text(a->slot, b->slot);
+    if (!same || a->kind != PAWL_KIND_TENSOR) {
+        return same;
+    }
+    return a->dtype == b->dtype && shape_equal(a->ndim, a->shape, b->ndim, b->shape);
+}
+
+static pawl_status bad_entry(const record_entry *entry, const char *what, pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "%s", what);
+    error_entry(err, entry->name);
+    error_found(err, "%zu pieces", entry->piece_count);
+    return PAWL_EDAMAGED;
+}
+
+static bool pieces_overlap(const record_entry *entry) {
+    for (size_t i = 0; i < entry->piece_count; i++) {
+        const record_piece *a = &entry->pieces[i];
+        box left = box_of(entry->ndim, a->box_offset, a->box_extent);
+        for (size_t j = i + 1; j < entry->piece_count; j++) {
+            const record_piece *b = &entry->pieces[j];
+            box right = box_of(entry->ndim, b->box_offset, b->box_extent);
+            box shared;
+            if (box_intersect(&left, &right, &shared)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static pawl_status check_tensor(const record_entry *entry, pawl_error *err) {
+    uint64_t covered = 0;
+    for (size_t i = 0; i < entry->piece_count; i++) {
+        covered += shape_elements(entry->ndim, entry->pieces[i].box_extent);
+    }
+    if (covered != shape_elements(entry->ndim, entry->shape)) {
+        return bad_entry(entry, "the pieces of a tensor do not make up the whole of it", err);
+    }
+    if (entry->piece_count > MAX_OVERLAP) {
+        return error_set(err, PAWL_ELIMIT, "a tensor has more than %u pieces", MAX_OVERLAP);
+    }
+    if (pieces_overlap(entry)) {
+        return bad_entry(entry, "pieces of a tensor overlap", err);
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_value(const record_entry *entry, pawl_error *err) {
+    if (!entry->per_rank && entry->piece_count > 1) {
+        return bad_entry(entry, "a value is there more than once", err);
+    }
+    for (size_t i = 1; i < entry->piece_count; i++) {
+        if (entry->pieces[i].rank == entry->pieces[i - 1].rank) {
+            return bad_entry(entry, "a rank has a value more than once", err);
+        }
+    }
+    return PAWL_OK;
+}
+
+/* Entries [first, first + count) are one: its pieces are put together in the first of them. */
+static pawl_status merge(dataset *d, size_t first, size_t count, pawl_error *err) {
+    record_entry *whole = &d->entries[first];
+    if (count > 1) {
+        record_piece *pieces = arena_alloc(&d->memory, count * sizeof(*pieces));
+        if (pieces == NULL) {
+            return error_nomem(err, count * sizeof(*pieces));
+        }
+        for (size_t i = 0; i < count; i++) {
+            if (!same_entry(whole, &whole[i])) {
+                return bad_entry(whole, "data files describe an entry differently", err);
+            }
+            pieces[i] = whole[i].pieces[0];
+        }
+        whole->pieces = pieces;
+        whole->piece_count = count;
+    }
+    return whole->kind == PAWL_KIND_TENSOR ? check_tensor(whole, err) : check_value(whole, err);
+}
+
+static pawl_status merge_all(dataset *d, pawl_error *err) {
+    size_t kept = 0;
+    if (d->entry_count > 0) {
+        qsort(d->entries, d->entry_count, sizeof(*d->entries), compare_entries);
+    }
+    for (size_t first = 0; first < d->entry_count;) {
+        size_t end = first + 1;
+        while (end < d->entry_count && strcmp(d->entries[first].name, d->entries[end].name) == 0) {
+            end++;
+        }
+        TRY(merge(d, first, end - first, err));
+        d->entries[kept++] = d->entries[first];
+        first = end;
+    }
+    d->entry_count = kept;
+    return PAWL_OK;
+}
+
+/* ---- all files ---- */
+
+static pawl_status make_room(dataset *d, const manifest *m, pawl_error *err) {
+    d->files = mem_calloc(m->file_count, sizeof(*d->files));
+    d->checksums = mem_calloc(m->file_count, sizeof(*d->checksums));
+    if (d->files == NULL || d->checksums == NULL) {
+        return error_nomem(err, m->file_count * sizeof(*d->files));
+    }
+    d->file_count = m->file_count;
+    return PAWL_OK;
+}
+
+pawl_status dataset_read(dataset *d, store *s, const char *directory, int64_t step,
+                         const manifest *m, pawl_error *err) {
+    *d = (dataset){0};
+    TRY(make_room(d, m, err));
+    AUTOFREE uint8_t *window = mem_alloc(READ_BYTES);
+    if (window == NULL) {
+        return error_nomem(err, READ_BYTES);
+    }
+    for (size_t i = 0; i < m->file_count; i++) {
+        reading r = {.data = d,
+                     .number = (uint32_t)i,
+                     .name = m->files[i].name,
+                     .step = step,
+                     .window = window};
+        TRY(read_file(&r, s, directory, err));
+    }
+    return merge_all(d, err);
+}
+
+static pawl_status next_entry(void *context, const record_entry **out, pawl_error *err) {
+    (void)err;
+    dataset *d = context;
+    *out = d->next < d->entry_count ? &d->entries[d->next++] : NULL;
+    return PAWL_OK;
+}
+
+entry_source dataset_entries(dataset *d) {
+    d->next = 0;
+    return (entry_source){.context = d, .next = next_entry};
+}

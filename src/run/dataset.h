@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run/dataset: what the data files of one step say of themselves, read whole; for rebuild. */
+#ifndef RUN_DATASET_H
+#define RUN_DATASET_H
+
+#include "run/run.h"
+
+typedef struct dataset_file {
+    uint64_t bytes;
+    int rank;
+    uint32_t *sums; /* freed by dataset_free */
+} dataset_file;
+
+typedef struct dataset {
+    dataset_file *files;
+    engine_file *checksums; /* the same files, as an index takes them */
+    size_t file_count;
+    int world_size;
+    record_entry *entries; /* ascending by name once read */
+    size_t entry_count, entry_capacity;
+    size_t next; /* of dataset_entries */
+    arena memory;
+} dataset;
+
+/* Reads every byte of the manifest's data files (only their names are used). PAWL_EDAMAGED when they do
+ * not belong together, or do not make up whole tensors. */
+pawl_status dataset_read(dataset *d, store *s, const char *directory, int64_t step,
+                         const manifest *m, pawl_error *err) PAWL_MUST_CHECK;
+entry_source dataset_entries(dataset *d);
+void dataset_free(dataset *d);
+
+#endif

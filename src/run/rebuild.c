@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes a new index, and a new manifest where the old one is lost, from the data files alone.
+ *
+ * Data files say of themselves what is in them, but they carry no checksums: what is damaged in them
+ * now will be taken for what was written. So all of them are read, and whatever can be checked is: their
+ * headers, their sizes, that they are of one save, and that the pieces make up whole tensors.
+ */
+#include "run/checkpoint.h"
+#include "run/dataset.h"
+#include "run/private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct rebuilding {
+    pawl_run *run;
+    int64_t step;
+    char directory[32];
+    buffer text;
+    manifest manifest; /* the old one where it can be read */
+    dataset data;
+} rebuilding;
+
+static void rebuilding_free(rebuilding *r) {
+    dataset_free(&r->data);
+    manifest_free(&r->manifest);
+    buffer_free(&r->text);
+}
+
+/* ---- which files ---- */
+
+typedef struct file_set {
+    char tag[FORMAT_TAG_CHARS];
+    size_t first, count; /* in the list of names */
+    unsigned of;
+    bool complete;
+} file_set;
+
+/* The numbers in a name that name_classify took for a data file's. */
+static void parse_data_name(const char *name, unsigned *number, unsigned *of) {
+    const char *numbers = strstr(name, "-of-");
+    *number = 0;
+    *of = 0;
+    if (numbers != NULL) {
+        const char *begin = numbers;
+        while (begin > name && begin[-1] != '-') {
+            begin--;
+        }
+        (void)sscanf(begin, "%u-of-%u", number, of);
+    }
+}
+
+/* Names ascend, so files of one tag stand together, by number. */
+static file_set next_set(char **names, size_t count, size_t first) {
+    file_set set = {.first = first, .complete = true};
+    (void)name_classify(names[first], set.tag);
+    for (size_t i = first; i < count; i++) {
+        char tag[FORMAT_TAG_CHARS];
+        unsigned number;
+        unsigned of;
+        if (name_classify(names[i], tag) != NAME_KIND_DATA || strcmp(tag, set.tag) != 0) {
+            break;
+        }
+        parse_data_name(names[i], &number, &of);
+        set.of = set.count == 0 ? of : set.of;
+        set.complete = set.complete && of == set.of && number == set.count;
+        set.count++;
+    }
+    set.complete = set.complete && set.count == set.of;
+    return set;
+}
+
+static pawl_status no_set(const rebuilding *r, const file_set *some, pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "step %lld has no complete set of data files",
+              (long long)r->step);
+    error_path(err, "%s/%s", r->run->store->root, r->directory);
+    if (some->count > 0) {
+        error_expected(err, "the %u files data-%s-...", some->of, some->tag);
+        error_found(err, "%zu of them", some->count);
+    } else {
+        error_expected(err, "data files");
+        error_found(err, "none");
+    }
+    step_say_safe(r->run->store, r->step, err);
+    error_next(err, "bring the missing files back, or use another step");
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status two_sets(const rebuilding *r, const file_set *a, const file_set *b,
+                            pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "step %lld has data files of more than one save",
+              (long long)r->step);
+    error_path(err, "%s/%s", r->run->store->root, r->directory);
+    error_found(err, "data-%s-... and data-%s-..., both complete", a->tag, b->tag);
+    error_next(err, "move those that are not wanted out of the directory, and rebuild again");
+    return PAWL_EDAMAGED;
+}
+
+/* The one complete set of data files in the directory. */
+static pawl_status choose_set(const rebuilding *r, char **names, size_t count, file_set *out,
+                              pawl_error *err) {
+    file_set partial = {.count = 0};
+    *out = (file_set){.count = 0};
+    for (size_t i = 0; i < count;) {
+        if (name_classify(names[i], NULL) != NAME_KIND_DATA) {
+            i++;
+            continue;
+        }
+        file_set set = next_set(names, count, i);
+        i += set.count;
+        if (!set.complete) {
+            partial = set;
+        } else if (out->count > 0) {
+            return two_sets(r, out, &set, err);
+        } else {
+            *out = set;
+        }
+    }
+    return out->count > 0 ? PAWL_OK : no_set(r, &partial, err);
+}
+
+static pawl_status take_names(rebuilding *r, char **names, const file_set *set, pawl_error *err) {
+    manifest *m = &r->manifest;
+    char attempt[FORMAT_TAG_CHARS];
+    snprintf(attempt, sizeof(attempt), "%s", set->tag);
+    attempt[strcspn(attempt, "-")] = '\0';
+    *m = (manifest){.version = FORMAT_VERSION, .step = r->step, .framework = ""};
+    m->attempt = arena_strdup(&m->memory, attempt);
+    m->files = arena_alloc(&m->memory, set->count * sizeof(*m->files));
+    if (m->attempt == NULL || m->files == NULL) {
+        return error_nomem(err, set->count * sizeof(*m->files));
+    }
+    for (size_t i = 0; i < set->count; i++) {
+        const char *name = arena_strdup(&m->memory, names[set->first + i]);
+        if (name == NULL) {
+            return error_nomem(err, strlen(names[set->first + i]) + 1);
+        }
+        m->files[m->file_count++] = (manifest_file){.name = name};
+    }
+    return PAWL_OK;
+}
+
+static pawl_status find_files(rebuilding *r, pawl_error *err) {
+    CLEANUP(arena_free) arena memory = {0};
+    char **names;
+    size_t count;
+    file_set set;
+    TRY(store_names(r->run->store, r->directory, RUN_MAX_NAMES, &memory, &names, &count, err));
+    TRY(choose_set(r, names, count, &set, err));
+    return take_names(r, names, &set, err);
+}
+
+/* A manifest that can be read says which files belong together, and when and with which metrics they
+ * were saved; otherwise the names of the files must do. */
+static pawl_status choose_files(rebuilding *r, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    pawl_status status = step_read_manifest(r->run->store, r->step, &r->text, &r->manifest, &story);
+    if (status == PAWL_OK) {
+        return PAWL_OK;
+    }
+    if (status != PAWL_ENOTFOUND && status != PAWL_EDAMAGED) {
+        *err = story;
+        return status;
+    }
+    log_write(&r->run->log, PAWL_LOG_WARN,
+              "step %lld is rebuilt without its manifest: the time and the metrics of its save are "
+              "lost: %s",
+              (long long)r->step, error_text(&story));
+    return find_files(r, err);
+}
+
+/* ---- a new index and manifest ---- */
+
+static void fill_manifest(rebuilding *r) {
+    manifest *m = &r->manifest;
+    m->world_size = r->data.world_size;
+    m->writer = "pawl " PAWL_VERSION;
+    for (size_t i = 0; i < m->file_count; i++) {
+        m->files[i].bytes = r->data.files[i].bytes;
+        m->files[i].rank = r->data.files[i].rank;
+    }
+}
+
+static pawl_status publish(rebuilding *r, pawl_error *err) {
+    pawl_run *run = r->run;
+    char tag[FORMAT_TAG_CHARS];
+    bool published;
+    snprintf(tag, sizeof(tag), "%s-%llu", owner_attempt(run->owner),
+             (unsigned long long)++run->save_number);
+    index_input input = {.entries = dataset_entries(&r->data),
+                         .files = r->data.checksums,
+                         .file_count = r->data.file_count};
+    pawl_status status =
+        commit_publish(run, r->directory, tag, &r->manifest, &input, &published, err);
+    if (status != PAWL_OK) {
+        if (!published) {
+            garbage_remove_attempt(run, r->directory, tag);
+        }
+        return status;
+    }
+    commit_point_latest(run, run->newest_step);
+    log_write(&run->log, PAWL_LOG_INFO, "rebuilt step %lld: %llu entries in %zu data files",
+              (long long)r->step, (unsigned long long)r->manifest.entries, r->data.file_count);
+    return garbage_sweep_step(run, r->directory, false, NULL, NULL, err);
+}
+
+static pawl_status rebuild(rebuilding *r, pawl_error *err) {
+    store_stat stat;
+    TRY(store_stat_path(r->run->store, r->directory, &stat, err));
+    TRY(choose_files(r, err));
+    TRY(dataset_read(&r->data, r->run->store, r->directory, r->step, &r->manifest, err));
+    fill_manifest(r);
+    return publish(r, err);
+}
+
+pawl_status run_rebuild(pawl_run *run, int64_t step, pawl_error *err) {
+    if (step < 0) {
+        return error_set(err, PAWL_EUSAGE, "%lld is no step: steps are 0 or more", (long long)step);
+    }
+    TRY(run_settle(run, err));
+    CLEANUP(rebuilding_free) rebuilding r = {.run = run, .step = step};
+    name_step(r.directory, step);
+    pawl_status status = rebuild(&r, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "rebuilding step %lld", (long long)step);
+        error_step(err, step);
+    }
+    return status;
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Restores a state: match, then read what fits, from the newest checkpoint that is whole.
+ *
+ * What an attempt has placed stays in the tensors when damage ends it. The next older checkpoint may
+ * only be taken when it writes every one of these entries again: a state is never left with bytes of
+ * two steps while the report speaks of one.
+ */
+#include "run/checkpoint.h"
+#include "run/private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define JOIN_GAP_BYTES (4u * FORMAT_BLOCK_BYTES)
+
+typedef struct fallback {
+    int64_t step;
+    const char *why;
+} fallback;
+
+/* One restore, over all its attempts. */
+typedef struct restoring {
+    pawl_state *state;
+    const pawl_restore_options *options; /* may be NULL */
+    int rank, world_size;
+    pawl_report *report; /* of the latest attempt */
+    fallback *fallbacks;
+    size_t fallback_count, fallback_capacity;
+    const char **touched; /* entries that an earlier attempt has begun to write */
+    size_t touched_count;
+    int64_t touched_step;
+    bool mixed; /* an older checkpoint would leave bytes of a newer one in place */
+    arena memory;
+} restoring;
+
+static void restoring_free(restoring *r) {
+    pawl_report_free(r->report);
+    mem_free(r->fallbacks);
+    mem_free(r->touched);
+    arena_free(&r->memory);
+}
+
+/* ---- one attempt ---- */
+
+typedef struct attempt {
+    restoring *all;
+    pawl_checkpoint *checkpoint;
+    state_snapshot *snapshot;
+    plan_match *match;
+    plan_reads reads;
+} attempt;
+
+static void attempt_free(attempt *a) {
+    plan_reads_free(&a->reads);
+    plan_match_free(a->match);
+    state_snapshot_free(a->snapshot);
+}
+
+static pawl_status begin_report(attempt *a, pawl_error *err) {
+    restoring *all = a->all;
+    pawl_report_free(all->report);
+    all->report = NULL;
+    TRY(report_new(&all->report, err));
+    report_set_step(all->report, a->checkpoint->step);
+    for (size_t i = 0; i < all->fallback_count; i++) {
+        TRY(report_add_fallback(all->report, all->fallbacks[i].step, all->fallbacks[i].why, err));
+    }
+    return PAWL_OK;
+}
+
+static void entries_free_pointer(pawl_entries **walk) {
+    pawl_entries_free(*walk);
+}
+
+static pawl_status match_entries(attempt *a, pawl_error *err) {
+    restoring *all = a->all;
+    CLEANUP(entries_free_pointer) pawl_entries *walk = NULL;
+    TRY(state_snapshot_take(all->state, a->checkpoint->step, false, &a->snapshot, err));
+    TRY(entries_open(a->checkpoint, "", &walk, err));
+    return plan_match_make(a->snapshot, entries_source(walk), all->options, all->rank,
+                           all->world_size, a->checkpoint->manifest.world_size, all->report,
+                           &a->match, err);
+}
+
+static pawl_status mixed(restoring *all, const char *name, pawl_error *err) {
+    all->mixed = true;
+    error_set(err, PAWL_EDAMAGED,
+              "step %lld is damaged, and an older checkpoint does not restore everything that was "
+              "already read of it",
+              (long long)all->touched_step);
+    error_entry(err, name);
+    error_next(err, "build the state anew before it is used, then restore an older step by its "
+                    "number");
+    error_step(err, all->touched_step);
+    return PAWL_EDAMAGED;
+}
+
+/* Does this attempt write all that an earlier one has begun to write? */
+static pawl_status check_touched(attempt *a, pawl_error *err) {
+    restoring *all = a->all;
+    if (all->touched_count == 0) {
+        return PAWL_OK;
+    }
+    AUTOFREE bool *written = mem_calloc(a->snapshot->count, sizeof(*written));
+    if (written == NULL) {
+        return error_nomem(err, a->snapshot->count);
+    }
+    size_t at = 0;
+    for (size_t i = 0; i < a->match->pair_count; i++) {
+        const plan_pair *pair = &a->match->pairs[i];
+        if (!pair->keep_caller &&
+            state_snapshot_find(a->snapshot, pair->wanted->name, &at) != NULL) {
+            written[at] = true;
+        }
+    }
+    for (size_t i = 0; i < all->touched_count; i++) {
+        if (state_snapshot_find(a->snapshot, all->touched[i], &at) == NULL || !written[at]) {
+            return mixed(all, all->touched[i], err);
+        }
+    }
+    return PAWL_OK;
+}
+
+static pawl_status note_touched(attempt *a, pawl_error *err) {
+    restoring *all = a->all;
+    size_t count = a->match->pair_count;
+    const char **touched = mem_calloc(count, sizeof(*touched));
+    if (touched == NULL) {
+        return error_nomem(err, count * sizeof(*touched));
+    }
+    mem_free(all->touched);
+    all->touched = touched;
+    all->touched_count = 0;
+    all->touched_step = a->checkpoint->step;
+    for (size_t i = 0; i < count; i++) {
+        const plan_pair *pair = &a->match->pairs[i];
+        if (pair->keep_caller) {
+            continue;
+        }
+        const char *name = arena_strdup(&all->memory, pair->wanted->name);
+        if (name == NULL) {
+            return error_nomem(err, strlen(pair->wanted->name) + 1);
+        }
+        touched[all->touched_count++] = name;
+    }
+    return PAWL_OK;
+}
+
+/* ---- reading tensors ---- */
+
+typedef struct placing {
+    const plan_read *read;
+    uint64_t overflows;
+} placing;
+
+static pawl_status place(void *context, uint64_t offset, const uint8_t *bytes, size_t n,
+                         pawl_error *err) {
+    (void)err;
+    placing *p = context;
+    p->overflows += plan_read_place(p->read, offset, bytes, n);
+    return PAWL_OK;
+}
+
+/* How far reads follow each other closely enough to be one read of the file. */
+static uint64_t expect_until(const plan_reads *reads, size_t first, size_t *ahead, uint64_t until) {
+    const plan_read *begin = &reads->reads[first];
+    size_t i = *ahead > first ? *ahead : first;
+    until = until > begin->offset ? until : begin->offset;
+    for (; i < reads->count && until - begin->offset < ENGINE_BUFFER_BYTES; i++) {
+        const plan_read *read = &reads->reads[i];
+        if (read->file != begin->file || read->offset > until + JOIN_GAP_BYTES) {
+            break;
+        }
+        uint64_t end = read->offset + read->bytes;
+        until = end > until ? end : until;
+    }
+    *ahead = i;
+    return until;
+}
+
+static pawl_status read_one(attempt *a, const plan_read *read, pawl_error *err) {
+    pawl_checkpoint *c = a->checkpoint;
+    placing p = {.read = read};
+    reader_mark_touch(c->mark);
+    pawl_status status =
+        engine_reader_read(c->reader, read->file, read->offset, read->bytes, place, &p, err);
+    report_counts(a->all->report)->cast_overflows += p.overflows;
+    if (status != PAWL_OK) {
+        checkpoint_piece_failed(c, read->pair->source, read->piece, err);
+    }
+    return status;
+}
+
+static pawl_status read_tensors(attempt *a, pawl_error *err) {
+    size_t ahead = 0;
+    uint64_t until = 0;
+    uint32_t file = 0;
+    for (size_t i = 0; i < a->reads.count; i++) {
+        const plan_read *read = &a->reads.reads[i];
+        if (read->file != file) {
+            until = 0;
+            file = read->file;
+        }
+        until = expect_until(&a->reads, i, &ahead, until);
+        engine_reader_expect(a->checkpoint->reader, until);
+        TRY(read_one(a, read, err));
+    }
+    engine_reader_expect(a->checkpoint->reader, 0);
+    return PAWL_OK;
+}
+
+/* ---- setting values ---- */
+
+static pawl_status set_value(attempt *a, const plan_pair *pair, const void *bytes, size_t n,
+                             pawl_error *err) {
+    const state_entry *wanted = pair->wanted;
+    return state_set_value(a->all->state, wanted->name, wanted->kind, wanted->role,
+                           wanted->per_rank, bytes, n, err);
+}
+
+static pawl_status restore_value(attempt *a, const plan_pair *pair, uint64_t *bytes,
+                                 pawl_error *err) {
+    const record_entry *source = pair->source;
+    if (source->value != NULL) {
+        *bytes = source->value_bytes;
+        return set_value(a, pair, source->value, source->value_bytes, err);
+    }
+    const record_piece *piece =
+        source->per_rank ? record_piece_of_rank(source, a->all->rank) : &source->pieces[0];
+    if (piece == NULL || piece->bytes > PAWL_MAX_VALUE_BYTES) {
+        error_set(err, PAWL_EDAMAGED, "the checkpoint has no value of rank %d for this entry",
+                  a->all->rank);
+        error_path(err, "%s", a->checkpoint->path);
+        error_entry(err, source->name);
+        return PAWL_EDAMAGED;
+    }
+    size_t n = (size_t)piece->bytes;
+    AUTOFREE void *value = mem_alloc(n);
+    if (value == NULL) {
+        return error_nomem(err, n);
+    }
+    *bytes = n;
+    TRY(checkpoint_piece_bytes(a->checkpoint, source, piece, value, n, err));
+    return set_value(a, pair, value, n, err);
+}
+
+static pawl_status restore_values(attempt *a, pawl_error *err) {
+    pawl_report_counts *counts = report_counts(a->all->report);
+    for (size_t i = 0; i < a->match->pair_count; i++) {
+        const plan_pair *pair = &a->match->pairs[i];
+        uint64_t bytes = 0;
+        if (pair->keep_caller) {
+            continue;
+        }
+        counts->restored++;
+        if (pair->wanted->kind != PAWL_KIND_TENSOR) {
+            TRY(restore_value(a, pair, &bytes, err));
+            counts->bytes += bytes;
+        } else if (pair->wanted->dtype != pair->source->dtype) {
+            counts->cast++;
+        }
+    }
+    return PAWL_OK;
+}
+
+/* Bytes of the checkpoint that the wanted boxes take; stretches may hold more. */
+static uint64_t wanted_bytes(const attempt *a) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < a->match->pair_count; i++) {
+        const plan_pair *pair = &a->match->pairs[i];
+        for (size_t b = 0; b < pair->wanted->box_count && !pair->keep_caller; b++) {
+            view v = state_entry_view(pair->wanted, b);
+            bytes += box_elements(&v.box) * (uint64_t)pawl_dtype_bits(pair->source->dtype) / 8;
+        }
+    }
+    return bytes;
+}
+
+static pawl_status read_all(attempt *a, pawl_error *err) {
+    TRY(plan_reads_make(a->match->pairs, a->match->pair_count, a->all->rank, &a->reads, err));
+    TRY(note_touched(a, err));
+    report_counts(a->all->report)->bytes = wanted_bytes(a);
+    TRY(read_tensors(a, err));
+    return restore_values(a, err);
+}
+
+static pawl_status restore_from(restoring *all, pawl_checkpoint *c, pawl_error *err) {
+    CLEANUP(attempt_free) attempt a = {.all = all, .checkpoint = c};
+    TRY(begin_report(&a, err));
+    TRY(match_entries(&a, err));
+    if (a.match->refused) {
+        TRY(report_finish(all->report, err));
+        pawl_status status = plan_match_error(all->report, err);
+        error_path(err, "%s", c->path);
+        return status;
+    }
+    TRY(check_touched(&a, err));
+    pawl_status status = read_all(&a, err);
+    if (status != PAWL_OK) {
+        if (err->path[0] == '\0') {
+            error_path(err, "%s", c->path);
+        }
+        if (status == PAWL_EDAMAGED && err->safe[0] == '\0') {
+            step_say_safe(c->store, c->step, err);
+        }
+        error_step(err, c->step);
+        return status;
+    }
+    return report_finish(all->report, err);
+}
+
+/* The report belongs to the caller when it asked for it and it tells something. */
+static void hand_over(restoring *all, pawl_status status, pawl_report **report) {
+    if (report != NULL && (status == PAWL_OK || status == PAWL_EMISMATCH)) {
+        *report = all->report;
+        all->report = NULL;
+    }
+}
+
+pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
+                               const pawl_restore_options *options, int rank, int world_size,
+                               pawl_report **report, pawl_error *err) {
+    CLEANUP(restoring_free)
+    restoring all = {.state = state, .options = options, .rank = rank, .world_size = world_size};
+    if (report != NULL) {
+        *report = NULL;
+    }
+    pawl_status status = restore_from(&all, c, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "restoring step %lld", (long long)c->step);
+    }
+    hand_over(&all, status, report);
+    return status;
+}
+
+/* ---- choosing ---- */
+
+static void checkpoint_close_pointer(pawl_checkpoint **c) {
+    pawl_checkpoint_close(*c);
+}
+
+static pawl_status restore_step(pawl_run *run, restoring *all, int64_t step, pawl_error *err) {
+    CLEANUP(checkpoint_close_pointer) pawl_checkpoint *c = NULL;
+    TRY(checkpoint_open(run->store, false, step, run->platform, &run->log, &c, err));
+    TRY(restore_from(all, c, err));
+    run->restored_step = step;
+    pawl_report_counts *counts = report_counts(all->report);
+    char bytes[32];
+    log_write(&run->log, PAWL_LOG_INFO, "restored step %lld: %llu entries, %s", (long long)step,
+              (unsigned long long)counts->restored, text_bytes(bytes, counts->bytes));
+    return PAWL_OK;
+}
+
+static pawl_status note_fallback(pawl_run *run, restoring *all, int64_t step, pawl_error *story,
+                                 pawl_error *err) {
+    log_write(&run->log, PAWL_LOG_WARN,
+              "step %lld is damaged and is passed over for the next older one: %s", (long long)step,
+              error_text(story));
+    const char *why = arena_printf(&all->memory, "%s%s%s", story->attempt,
+                                   story->path[0] != '\0' ? ": " : "", story->path);
+    if (why == NULL) {
+        return error_nomem(err, sizeof(story->attempt));
+    }
+    TRY(vec_reserve(&all->fallbacks, &all->fallback_capacity, all->fallback_count + 1,
+                    sizeof(*all->fallbacks), err));
+    all->fallbacks[all->fallback_count++] = (fallback){.step = step, .why = why};
+    return PAWL_OK;
+}
+
+/* An older checkpoint that does not fit cannot make up for bytes already placed from a newer one. */
+static pawl_status after_damage(const restoring *all, pawl_status status, pawl_error *err) {
+    if (status != PAWL_EMISMATCH || all->touched_count == 0) {
+        return status;
+    }
+    error_wrap(err,
+               "step %lld is damaged, its bytes are in part in the tensors already, and the next "
+               "older checkpoint does not fit the state",
+               (long long)all->touched_step);
+    error_safe(err, "the checkpoints are as they were; the state is not");
+    err->status = PAWL_EDAMAGED;
+    return PAWL_EDAMAGED;
+}
+
+/* Newest first; *err is the story of the newest that was damaged when none is left. */
+static pawl_status restore_newest(pawl_run *run, restoring *all, const int64_t *steps, size_t count,
+                                  pawl_error *err) {
+    pawl_status status = PAWL_ENOTFOUND;
+    for (size_t i = count; i > 0; i--) {
+        char directory[32];
+        name_step(directory, steps[i - 1]);
+        if (!step_has_manifest(run->store, directory)) {
+            continue;
+        }
+        struct pawl_error story = ERROR_INIT;
+        pawl_status now = restore_step(run, all, steps[i - 1], &story);
+        if (now == PAWL_ENOTFOUND) {
+            continue; /* removed meanwhile */
+        }
+        if (now != PAWL_EDAMAGED || all->mixed) {
+            if (now != PAWL_OK) {
+                *err = story;
+            }
+            return after_damage(all, now, err);
+        }
+        if (status == PAWL_ENOTFOUND) {
+            *err = story;
+            status = now;
+        }
+        if (all->options != NULL && all->options->no_fallback) {
+            return now;
+        }
+        TRY(note_fallback(run, all, steps[i - 1], &story, err));
+    }
+    return status;
+}
+
+static void catalog_free_pointer(pawl_catalog **catalog) {
+    pawl_catalog_free(*catalog);
+}
+
+static pawl_status nothing_to_restore(pawl_run *run, pawl_error *err) {
+    CLEANUP(catalog_free_pointer) pawl_catalog *catalog = NULL;
+    TRY(catalog_open(run->store, run->platform, &run->log, &catalog, err));
+    return catalog_explain_nothing(run->store, catalog, err);
+}
+
+static pawl_status choose(pawl_run *run, restoring *all, pawl_error *err) {
+    CLEANUP(arena_free) arena memory = {0};
+    int64_t *steps;
+    size_t count;
+    if (all->options != NULL && all->options->step != NULL) {
+        return restore_step(run, all, *all->options->step, err);
+    }
+    TRY(step_numbers(run->store, &memory, &steps, &count, err));
+    pawl_status status = restore_newest(run, all, steps, count, err);
+    if (status == PAWL_ENOTFOUND) {
+        return nothing_to_restore(run, err);
+    }
+    if (status == PAWL_EDAMAGED && all->fallback_count > 1) {
+        error_wrap(err, "none of %zu checkpoints is intact; the newest", all->fallback_count);
+    }
+    return status;
+}
+
+pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_options *options,
+                        pawl_report **report, pawl_error *err) {
+    CLEANUP(restoring_free)
+    restoring all = {
+        .state = state, .options = options, .rank = run->rank, .world_size = run->world_size};
+    if (report != NULL) {
+        *report = NULL;
+    }
+    TRY(run_settle(run, err));
+    pawl_status status = choose(run, &all, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "restoring");
+    }
+    hand_over(&all, status, report);
+    return status;
+}

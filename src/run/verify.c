@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads every byte of a checkpoint, goes on after damage, and says which entries are hit.
+ *
+ * Manifest and index come first, because everything else is judged by them. Damage of data files is
+ * collected, and told after one more walk over the index, which knows whose bytes they are.
+ */
+#include "run/checkpoint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_MAX_PROBLEMS 1000u
+#define INDEX_WINDOW_BYTES   (1u << 20)
+
+/* Damage of a data file, until it is known whose it is. */
+typedef struct damage {
+    uint32_t file;
+    uint64_t offset, length;
+    const char *attempt, *expected, *found, *system;
+    bool told;
+} damage;
+
+typedef struct verification {
+    pawl_checkpoint *checkpoint;
+    pawl_verify_options options;
+    pawl_verify_result *result;
+    uint64_t done_bytes, of_bytes;
+    bool index_damaged;
+    uint32_t file;   /* being read */
+    damage *damages; /* ascending by file, then offset */
+    size_t damage_count, damage_capacity;
+    arena memory;
+    struct pawl_error first; /* the first problem, for the caller's error */
+} verification;
+
+/* ---- telling ---- */
+
+static bool enough(const verification *v) {
+    return v->result->problems + v->damage_count >= v->options.max_problems;
+}
+
+static void tell(verification *v, const char *file, const char *entry, pawl_error *story) {
+    if (v->result->problems >= v->options.max_problems) {
+        return;
+    }
+    error_step(story, v->checkpoint->step);
+    if (entry != NULL) {
+        error_entry(story, entry);
+    }
+    if (v->result->problems++ == 0) {
+        v->first = *story;
+    }
+    if (v->options.problem != NULL) {
+        pawl_problem problem = {.file = file,
+                                .entry = entry,
+                                .offset = story->has_range ? story->offset : 0,
+                                .length = story->has_range ? story->length : 0,
+                                .text = error_text(story)};
+        v->options.problem(v->options.context, &problem);
+    }
+}
+
+static void advance(void *context, uint64_t bytes) {
+    verification *v = context;
+    v->done_bytes += bytes;
+    reader_mark_touch(v->checkpoint->mark);
+    if (v->options.progress != NULL) {
+        v->options.progress(v->options.context, v->done_bytes, v->of_bytes);
+    }
+}
+
+static void tell_index(verification *v, pawl_error *story) {
+    v->index_damaged = true;
+    tell(v, v->checkpoint->manifest.index_name, story->entry[0] != '\0' ? story->entry : NULL,
+         story);
+}
+
+/* A problem of the checkpoint, or one that ends the verification. */
+static bool is_damage(pawl_status status) {
+    return status != PAWL_OK && status != PAWL_ENOMEM && status != PAWL_EINTERNAL;
+}
+
+/* ---- manifest ---- */
+
+static pawl_status verify_manifest(verification *v, pawl_error *err) {
+    pawl_checkpoint *c = v->checkpoint;
+    struct pawl_error story = ERROR_INIT;
+    CLEANUP(buffer_free) buffer text = {0};
+    CLEANUP(manifest_free) manifest m = {0};
+    pawl_status status = step_read_manifest(c->store, c->step, &text, &m, &story);
+    if (is_damage(status)) {
+        tell(v, NAME_MANIFEST, NULL, &story);
+    } else if (status != PAWL_OK) {
+        *err = story;
+        return status;
+    }
+    advance(v, text.size);
+    return PAWL_OK;
+}
+
+/* ---- index ---- */
+
+static pawl_status check_index_sum(verification *v, uint32_t computed, pawl_error *err) {
+    const manifest *m = &v->checkpoint->manifest;
+    if (computed == m->index.crc32c || v->index_damaged) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EDAMAGED, "the index is not the one that was written");
+    error_path(err, "%s/%s", v->checkpoint->path, m->index_name);
+    error_range(err, 0, m->index.bytes);
+    error_expected(err, "CRC32C %08x, stored in the manifest", m->index.crc32c);
+    error_found(err, "CRC32C %08x", computed);
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status sum_index(verification *v, pawl_error *err) {
+    pawl_checkpoint *c = v->checkpoint;
+    AUTOFREE uint8_t *window = mem_alloc(INDEX_WINDOW_BYTES);
+    if (window == NULL) {
+        return error_nomem(err, INDEX_WINDOW_BYTES);
+    }
+    uint32_t sum = 0;
+    uint64_t size = c->manifest.index.bytes;
+    for (uint64_t at = 0; at < size;) {
+        size_t n = size - at < INDEX_WINDOW_BYTES ? (size_t)(size - at) : INDEX_WINDOW_BYTES;
+        TRY(store_read(c->index_file, at, window, n, err));
+        c->reads.reads++;
+        c->reads.bytes += n;
+        sum = crc32c(sum, window, n);
+        at += n;
+        advance(v, n);
+    }
+    return check_index_sum(v, sum, err);
+}
+
+static pawl_status check_cover(const record_entry *entry, pawl_error *err) {
+    if (entry->kind != PAWL_KIND_TENSOR) {
+        return PAWL_OK;
+    }
+    uint64_t elements = shape_elements(entry->ndim, entry->shape);
+    uint64_t covered = 0;
+    for (size_t i = 0; i < entry->piece_count; i++) {
+        covered += shape_elements(entry->ndim, entry->pieces[i].box_extent);
+    }
+    if (covered == elements) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EDAMAGED, "the pieces of a tensor do not make up the whole of it");
+    error_entry(err, entry->name);
+    error_expected(err, "%llu elements", (unsigned long long)elements);
+    error_found(err, "%llu elements in %zu pieces", (unsigned long long)covered,
+                entry->piece_count);
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status check_item(verification *v, const table_cursor *at, arena *memory,
+                              pawl_error *err) {
+    const uint8_t *key;
+    const uint8_t *value;
+    size_t key_bytes;
+    size_t value_bytes;
+    record_entry entry;
+    table_item(at, &key, &key_bytes, &value, &value_bytes);
+    if (key_bytes > 0 && key[0] == 'c') {
+        return PAWL_OK; /* looked at when the data files are */
+    }
+    TRY(checkpoint_decode(v->checkpoint, at, memory, &entry, err));
+    v->result->entries++;
+    return check_cover(&entry, err);
+}
+
+static void table_cursor_free_pointer(table_cursor **at) {
+    table_cursor_free(*at);
+}
+
+static pawl_status walk_index(verification *v, pawl_error *err) {
+    CLEANUP(table_cursor_free_pointer) table_cursor *at = NULL;
+    TRY(table_cursor_new(v->checkpoint->index, &at, err));
+    TRY(table_seek(at, "", 0, err));
+    while (table_valid(at)) {
+        CLEANUP(arena_free) arena memory = {0};
+        TRY(check_item(v, at, &memory, err));
+        TRY(table_next(at, err));
+    }
+    uint64_t expected = v->checkpoint->manifest.entries;
+    if (v->result->entries != expected) {
+        error_set(err, PAWL_EDAMAGED, "the index has another number of entries than was written");
+        error_expected(err, "%llu entries, as the manifest says", (unsigned long long)expected);
+        error_found(err, "%llu", (unsigned long long)v->result->entries);
+        return PAWL_EDAMAGED;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status verify_index(verification *v, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    pawl_status status = walk_index(v, &story);
+    if (is_damage(status)) {
+        checkpoint_index_failed(v->checkpoint, status, &story);
+        tell_index(v, &story);
+        status = PAWL_OK;
+    }
+    if (status == PAWL_OK) {
+        status = sum_index(v, &story);
+    }
+    if (is_damage(status)) {
+        tell_index(v, &story);
+        status = PAWL_OK;
+    }
+    if (status != PAWL_OK) {
+        *err = story;
+    }
+    return status;
+}
+
+/* ---- data files ---- */
+
+static bool is_of_index(const verification *v, const pawl_error *story) {
+    char path[sizeof(story->path)];
+    snprintf(path, sizeof(path), "%s/%s", v->checkpoint->path, v->checkpoint->manifest.index_name);
+    return strcmp(path, story->path) == 0;
+}
+
+static pawl_status keep_text(verification *v, const char *text, const char **out, pawl_error *err) {
+    *out = arena_strdup(&v->memory, text);
+    return *out != NULL ? PAWL_OK : error_nomem(err, strlen(text));
+}
+
+static pawl_status keep_damage(verification *v, uint64_t offset, uint64_t length,
+                               const pawl_error *story, pawl_error *err) {
+    damage d = {.file = v->file, .offset = offset, .length = length};
+    TRY(keep_text(v, story->attempt, &d.attempt, err));
+    TRY(keep_text(v, story->expected, &d.expected, err));
+    TRY(keep_text(v, story->found, &d.found, err));
+    TRY(keep_text(v, story->system, &d.system, err));
+    TRY(vec_reserve(&v->damages, &v->damage_capacity, v->damage_count + 1, sizeof(d), err));
+    v->damages[v->damage_count++] = d;
+    return PAWL_OK;
+}
+
+/* PAWL_ELIMIT ends the file when there are enough problems. */
+static pawl_status note_damage(void *context, uint64_t offset, uint64_t length, pawl_error *story) {
+    verification *v = context;
+    if (is_of_index(v, story)) {
+        if (!v->index_damaged) {
+            tell_index(v, story);
+        }
+        return PAWL_OK;
+    }
+    struct pawl_error err = ERROR_INIT;
+    pawl_status status = keep_damage(v, offset, length, story, &err);
+    if (status != PAWL_OK) {
+        *story = err;
+        return status;
+    }
+    return enough(v) ? PAWL_ELIMIT : PAWL_OK;
+}
+
+static pawl_status verify_data(verification *v, pawl_error *err) {
+    pawl_checkpoint *c = v->checkpoint;
+    for (size_t i = 0; i < c->manifest.file_count && !enough(v); i++) {
+        v->file = (uint32_t)i;
+        pawl_status status = engine_reader_verify(c->reader, v->file, note_damage, advance, v, err);
+        if (status != PAWL_OK && status != PAWL_ELIMIT) {
+            return status;
+        }
+    }
+    return PAWL_OK;
+}
+
+/* ---- whose damage it is ---- */
+
+static void tell_damage(verification *v, damage *d, const record_entry *entry,
+                        const record_piece *piece) {
+    const char *file = v->checkpoint->manifest.files[d->file].name;
+    struct pawl_error story = ERROR_INIT;
+    error_set(&story, PAWL_EDAMAGED, "%s", d->attempt);
+    error_path(&story, "%s/%s", v->checkpoint->path, file);
+    error_range(&story, d->offset, d->length);
+    error_expected(&story, "%s", d->expected);
+    error_found(&story, "%s", d->found);
+    snprintf(story.system, sizeof(story.system), "%s", d->system);
+    d->told = true;
+    if (entry == NULL) {
+        tell(v, file, NULL, &story);
+        return;
+    }
+    uint64_t begin = d->offset > piece->offset ? d->offset - piece->offset : 0;
+    uint64_t end = d->offset + d->length - piece->offset;
+    end = end < piece->bytes ? end : piece->bytes;
+    error_wrap(&story, "%s, bytes %llu to %llu of %llu", entry->name, (unsigned long long)begin,
+               (unsigned long long)end, (unsigned long long)piece->bytes);
+    tell(v, file, entry->name, &story);
+}
+
+/* The first damage that ends after a position of a file. */
+static size_t first_damage(const verification *v, uint32_t file, uint64_t at) {
+    size_t low = 0;
+    size_t high = v->damage_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const damage *d = &v->damages[middle];
+        if (d->file < file || (d->file == file && d->offset + d->length <= at)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static void tell_entry(verification *v, const record_entry *entry) {
+    for (size_t i = 0; i < entry->piece_count; i++) {
+        const record_piece *piece = &entry->pieces[i];
+        uint64_t end = piece->offset + piece->bytes;
+        for (size_t k = first_damage(v, piece->file, piece->offset);
+             k < v->damage_count && v->damages[k].file == piece->file && v->damages[k].offset < end;
+             k++) {
+            tell_damage(v, &v->damages[k], entry, piece);
+        }
+    }
+}
+
+static void entries_free_pointer(pawl_entries **walk) {
+    pawl_entries_free(*walk);
+}
+
+/* Damage of the index was told before; here it only ends the walk. */
+static pawl_status tell_entries(verification *v, pawl_error *err) {
+    CLEANUP(entries_free_pointer) pawl_entries *walk = NULL;
+    const record_entry *entry;
+    TRY(entries_open(v->checkpoint, "", &walk, err));
+    do {
+        pawl_status status = entries_next_record(walk, &entry, err);
+        if (status != PAWL_OK) {
+            return is_damage(status) ? PAWL_OK : status;
+        }
+        if (entry != NULL) {
+            tell_entry(v, entry);
+        }
+    } while (entry != NULL);
+    return PAWL_OK;
+}
+
+static pawl_status tell_damages(verification *v, pawl_error *err) {
+    if (v->damage_count == 0) {
+        return PAWL_OK;
+    }
+    struct pawl_error story = ERROR_INIT;
+    pawl_status status = tell_entries(v, &story);
+    if (status != PAWL_OK) {
+        *err = story;
+        return status;
+    }
+    for (size_t i = 0; i < v->damage_count; i++) {
+        if (!v->damages[i].told) {
+            tell_damage(v, &v->damages[i], NULL, NULL);
+        }
+    }
+    return PAWL_OK;
+}
+
+/* ---- all of it ---- */
+
+static void count_files(verification *v) {
+    const pawl_checkpoint *c = v->checkpoint;
+    v->result->files = c->manifest.file_count + 2; /* index and manifest */
+    v->of_bytes = c->manifest_text.size + c->manifest.index.bytes;
+    for (size_t i = 0; i < c->manifest.file_count; i++) {
+        v->of_bytes += c->manifest.files[i].bytes;
+    }
+}
+
+static pawl_status verify_all(verification *v, pawl_error *err) {
+    TRY(verify_manifest(v, err));
+    TRY(verify_index(v, err));
+    TRY(verify_data(v, err));
+    TRY(tell_damages(v, err));
+    v->result->bytes = v->done_bytes;
+    if (v->result->problems == 0) {
+        return PAWL_OK;
+    }
+    *err = v->first;
+    err->status = PAWL_EDAMAGED;
+    error_wrap(err, "step %lld has %llu %s, the first", (long long)v->checkpoint->step,
+               (unsigned long long)v->result->problems,
+               v->result->problems == 1 ? "problem" : "problems");
+    step_say_safe(v->checkpoint->store, v->checkpoint->step, err);
+    return PAWL_EDAMAGED;
+}
+
+pawl_status checkpoint_verify(pawl_checkpoint *c, const pawl_verify_options *options,
+                              pawl_verify_result *result, pawl_error *err) {
+    verification *v = mem_calloc(1, sizeof(*v));
+    if (v == NULL) {
+        return error_nomem(err, sizeof(*v));
+    }
+    *result = (pawl_verify_result){0};
+    v->checkpoint = c;
+    v->result = result;
+    v->first = ERROR_INIT;
+    if (options != NULL) {
+        v->options = *options;
+    }
+    if (v->options.max_problems == 0) {
+        v->options.max_problems = DEFAULT_MAX_PROBLEMS;
+    }
+    count_files(v);
+    pawl_status status = verify_all(v, err);
+    arena_free(&v->memory);
+    mem_free(v->damages);
+    mem_free(v);
+    return status;
+}
