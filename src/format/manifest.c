@@ -55,22 +55,33 @@ static pawl_status put_index(const manifest *m, buffer *out, pawl_error *err) {
                          m->index.bytes, m->index.crc32c, m->index.footer_crc32c);
 }
 
+/* JSON that the caller made, as it is. */
+static pawl_status put_json(buffer *out, const char *name, const char *json, pawl_error *err) {
+    if (json_check(json, strlen(json), "value", err) != PAWL_OK) {
+        error_wrap(err, "%s is no JSON", name);
+        err->status = PAWL_EUSAGE;
+        return PAWL_EUSAGE;
+    }
+    return buffer_append(out, json, strlen(json), err);
+}
+
 static pawl_status put_values(buffer *out, const char *key, const manifest_value *values,
                               size_t count, pawl_error *err) {
     TRY(buffer_printf(out, err, "  \"%s\": {", key));
     for (size_t i = 0; i < count; i++) {
-        TRY(json_check(values[i].json, strlen(values[i].json), "value", err));
         TRY(buffer_printf(out, err, i > 0 ? ",\n    " : "\n    "));
         TRY(buffer_json_string(out, values[i].name, strlen(values[i].name), err));
-        TRY(buffer_printf(out, err, ": %s", values[i].json));
+        TRY(buffer_append(out, ": ", 2, err));
+        TRY(put_json(out, values[i].name, values[i].json, err));
     }
     return buffer_printf(out, err, count > 0 ? "\n  },\n" : "},\n");
 }
 
 static pawl_status put_signature(const manifest *m, buffer *out, pawl_error *err) {
     const char *json = m->batch_signature != NULL ? m->batch_signature : "null";
-    TRY(json_check(json, strlen(json), "batch signature", err));
-    return buffer_printf(out, err, "  \"batch_signature\": %s,\n", json);
+    TRY(buffer_printf(out, err, "  \"batch_signature\": "));
+    TRY(put_json(out, "the batch signature", json, err));
+    return buffer_append(out, ",\n", 2, err);
 }
 
 static pawl_status put_body(const manifest *m, buffer *out, pawl_error *err) {
@@ -184,15 +195,17 @@ static pawl_status newer_version(const version_field *version, pawl_error *err) 
 }
 
 static pawl_status damaged_version(const version_field *version, pawl_error *err) {
+    if (!version->readable) {
+        error_set(err, PAWL_EDAMAGED, "the manifest has no version field that can be read");
+        error_expected(err, "format version %d", FORMAT_VERSION);
+        error_found(err, "none");
+        return PAWL_EDAMAGED;
+    }
     error_set(err, PAWL_EDAMAGED, "the manifest's version field at byte %zu is damaged",
               version->begin);
     error_range(err, version->begin, version->end - version->begin);
     error_expected(err, "format version %d", FORMAT_VERSION);
-    if (version->readable) {
-        error_found(err, "format version %" PRIu64, version->number);
-    } else {
-        error_found(err, "no format version that can be read");
-    }
+    error_found(err, "format version %" PRIu64, version->number);
     return PAWL_EDAMAGED;
 }
 
@@ -210,31 +223,44 @@ static pawl_status bad_checksum(bool has_tail, uint32_t stored, uint32_t compute
     return PAWL_EDAMAGED;
 }
 
-/* *body is where the checksum line begins. */
-static pawl_status check_text(const uint8_t *text, size_t n, size_t *body, pawl_error *err) {
-    uint32_t stored = 0;
-    version_field version = {.readable = false};
-    pawl_error ignored = ERROR_INIT;
+/* What is known of a manifest before any of its members is believed. */
+typedef struct seal {
+    version_field version;
+    bool has_tail;
+    uint32_t stored, computed;
+    size_t body; /* where the checksum line begins */
+} seal;
+
+static pawl_status read_seal(const uint8_t *text, size_t n, seal *out, pawl_error *err) {
+    pawl_error unreadable = ERROR_INIT; /* then the checksum tells more */
     json_reader json = json_reader_of(text, n, 0, "manifest");
-    (void)(find_version(&json, &version, &ignored) == PAWL_OK);
-    bool has_tail = parse_tail(text, n, &stored);
-    *body = has_tail ? n - TAIL_BYTES : n;
-    uint32_t computed = crc32c(0, text, *body);
-    bool intact = has_tail && computed == stored;
-    if (version.readable && version.number > FORMAT_VERSION) {
-        bool damaged = has_tail && !intact && version.end <= *body &&
-                       only_version_damaged(text, *body, &version, stored);
-        return damaged ? damaged_version(&version, err) : newer_version(&version, err);
+    *out = (seal){.stored = 0};
+    if (find_version(&json, &out->version, &unreadable) == PAWL_ENOMEM) {
+        return error_nomem(err, n);
     }
-    if (!intact && has_tail && version.readable && version.end <= *body &&
-        only_version_damaged(text, *body, &version, stored)) {
-        return damaged_version(&version, err);
+    out->has_tail = parse_tail(text, n, &out->stored);
+    out->body = out->has_tail ? n - TAIL_BYTES : n;
+    out->computed = crc32c(0, text, out->body);
+    return PAWL_OK;
+}
+
+static pawl_status check_text(const uint8_t *text, size_t n, pawl_error *err) {
+    seal s;
+    TRY(read_seal(text, n, &s, err));
+    bool intact = s.has_tail && s.computed == s.stored;
+    if (!intact && s.has_tail && s.version.readable && s.version.end <= s.body &&
+        only_version_damaged(text, s.body, &s.version, s.stored)) {
+        return damaged_version(&s.version, err);
+    }
+    if (s.version.readable && s.version.number > FORMAT_VERSION) {
+        return newer_version(&s.version, err);
     }
     if (!intact) {
-        return bad_checksum(has_tail, stored, computed, n, err);
+        return bad_checksum(s.has_tail, s.stored, s.computed, n, err);
     }
-    return version.readable && version.number == FORMAT_VERSION ? PAWL_OK
-                                                                : damaged_version(&version, err);
+    return s.version.readable && s.version.number == FORMAT_VERSION
+               ? PAWL_OK
+               : damaged_version(&s.version, err);
 }
 
 /* ---- decode: members ------------------------------------------------------------------------- */
@@ -564,14 +590,13 @@ static pawl_status keep_arrays(decoder *d, pawl_error *err) {
 }
 
 static pawl_status decode(const void *text, size_t n, manifest *out, pawl_error *err) {
-    size_t body = 0;
     if (n > FORMAT_MAX_MANIFEST) {
         error_set(err, PAWL_ELIMIT, "the manifest is too large");
         error_expected(err, "at most %u bytes", FORMAT_MAX_MANIFEST);
         error_found(err, "%zu bytes", n);
         return PAWL_ELIMIT;
     }
-    TRY(check_text(text, n, &body, err));
+    TRY(check_text(text, n, err));
     CLEANUP(decoder_free)
     decoder d = {.json = json_reader_of(text, n, 0, "manifest"), .out = out};
     TRY(each_member(&d, (1u << ARRAY_LENGTH(members)) - 1, top_member, NULL, err));
