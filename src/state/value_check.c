@@ -60,7 +60,7 @@ static pawl_status check_text(const char *text, size_t n, pawl_error *err) {
 
 static pawl_status check_size(pawl_kind kind, size_t wanted, size_t n, pawl_error *err) {
     if (n != wanted) {
-        error_set(err, PAWL_EUSAGE, "it is a %s of %zu bytes", pawl_kind_name(kind), n);
+        error_set(err, PAWL_EUSAGE, "it is of kind %s, but has %zu bytes", pawl_kind_name(kind), n);
         error_expected(err, "%zu", wanted);
         return PAWL_EUSAGE;
     }
