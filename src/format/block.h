@@ -2,11 +2,14 @@
 /*
  * block: one block of a sorted table, being read.
  *
- *   entries | u32le restart[restart_count] | u32le restart_count      then, not part of the block's size:
+ *   entries | u32le restart[restart_count] | u32le restart_count
+ *
+ * and, not counted in its size:
+ *
  *   u8 compression | u32le masked CRC32C of the block and the compression byte
  *
- * An entry is three varints (bytes shared with the key before it, further key bytes, value bytes), the
- * further key bytes and the value. At a restart point nothing is shared.
+ * An entry is three varints (bytes shared with the key before it, further key bytes, value bytes),
+ * the further key bytes and the value. At a restart point nothing is shared.
  */
 #ifndef FORMAT_BLOCK_H
 #define FORMAT_BLOCK_H

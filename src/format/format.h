@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * format: the files of a checkpoint, encoder and decoder of each record in one file: safetensors data
- * file, sorted table, the table's records, manifest. docs/format.md is the specification.
+ * format: the files of a checkpoint, encoder and decoder of each record in one file: safetensors
+ * data file, sorted table, the table's records, manifest. docs/format.md is the specification.
  *
  * May include base and tensor. Nothing here does I/O: bytes come from a byte_source and go to a
  * byte_sink. Everything read is hostile: every length has a named maximum and is compared with the
- * bytes that remain; errors are PAWL_EDAMAGED with the byte position (PAWL_ELIMIT where a maximum was
- * passed, PAWL_EUNSUPPORTED for a newer version).
+ * bytes that remain; errors are PAWL_EDAMAGED with the byte position (PAWL_ELIMIT where a maximum
+ * was passed, PAWL_EUNSUPPORTED for a newer version).
  */
 #ifndef FORMAT_FORMAT_H
 #define FORMAT_FORMAT_H
@@ -16,21 +16,21 @@
 
 #include <pawl/state.h>
 
-#define FORMAT_VERSION 1
-#define FORMAT_DATA_ALIGNMENT 4096u            /* the data section of a data file begins at such */
-#define FORMAT_BLOCK_BYTES 16384u              /* one CRC32C per so many bytes of a data file */
-#define FORMAT_BLOCKS_PER_RECORD 1024u         /* checksums per table record: 16 MiB of data */
+#define FORMAT_VERSION                1
+#define FORMAT_DATA_ALIGNMENT         4096u  /* the data section of a data file begins at such */
+#define FORMAT_BLOCK_BYTES            16384u /* one CRC32C per so many bytes of a data file */
+#define FORMAT_BLOCKS_PER_RECORD      1024u  /* checksums per table record: 16 MiB of data */
 #define FORMAT_MAX_SAFETENSORS_HEADER 100000000u /* the format's own maximum */
-#define FORMAT_SPLIT_HEADER 16777216u          /* we begin a new data file before this */
-#define FORMAT_MAX_MANIFEST 67108864u
-#define FORMAT_MAX_FILES 1000000u
-#define FORMAT_MAX_PIECES 1000000u             /* of one entry */
-#define FORMAT_TABLE_BLOCK 32768u              /* target size of a table block */
-#define FORMAT_MAX_TABLE_BLOCK 268435456u
-#define FORMAT_MAX_KEY 4096u
-#define FORMAT_TAG_CHARS 24                    /* "<attempt>-<save number>" and its NUL fit */
+#define FORMAT_SPLIT_HEADER           16777216u  /* we begin a new data file before this */
+#define FORMAT_MAX_MANIFEST           67108864u
+#define FORMAT_MAX_FILES              1000000u
+#define FORMAT_MAX_PIECES             1000000u /* of one entry */
+#define FORMAT_TABLE_BLOCK            32768u   /* target size of a table block */
+#define FORMAT_MAX_TABLE_BLOCK        268435456u
+#define FORMAT_MAX_KEY                4096u
+#define FORMAT_TAG_CHARS              24 /* "<attempt>-<save number>" and its NUL fit */
 
-/* ---- safetensors: safetensors.c ------------------------------------------------------------------- */
+/* ---- safetensors: safetensors.c -------------------------------------------------------------- */
 
 /* One tensor in a file. `offset` is from the start of the file. */
 typedef struct safetensors_tensor {
@@ -55,23 +55,24 @@ typedef struct safetensors_header {
 } safetensors_header;
 
 /*
- * Writes the header for `tensors` in the given order: name, dtype, shape are in, offset and bytes are
- * filled. The header is padded with spaces so that the data begins at a multiple of 4096. Every
+ * Writes the header for `tensors` in the given order: name, dtype, shape are in, offset and bytes
+ * are filled. The header is padded with spaces so that the data begins at a multiple of 4096. Every
  * tensor must come out aligned to its dtype (descending alignment does), else PAWL_EINTERNAL.
  */
 pawl_status safetensors_encode(safetensors_tensor *tensors, size_t count,
                                const safetensors_pair *metadata, size_t metadata_count,
                                buffer *header, uint64_t *file_bytes, pawl_error *err)
     PAWL_MUST_CHECK;
-/* An upper bound of what one tensor adds to a header by itself; record_metadata_cost has the rest. */
+/* An upper bound of what one tensor adds to a header by itself; record_metadata_cost has the rest.
+ * */
 uint64_t safetensors_tensor_cost(const char *name, int ndim);
-/* Accepts what the reference parser accepts, minus duplicate keys, NUL in names, and entries that are
- * not objects. */
-pawl_status safetensors_decode(const byte_source *file, safetensors_header *out,
-                               pawl_error *err) PAWL_MUST_CHECK;
+/* Accepts what the reference parser accepts, minus duplicate keys, NUL in names, and entries that
+ * are not objects. */
+pawl_status safetensors_decode(const byte_source *file, safetensors_header *out, pawl_error *err)
+    PAWL_MUST_CHECK;
 void safetensors_header_free(safetensors_header *header);
 
-/* ---- table: table_write.c, table_read.c -------------------------------------------------------------- */
+/* ---- table: table_write.c, table_read.c ------------------------------------------------------ */
 
 /* LevelDB's table format (github.com/google/leveldb, doc/table_format.md), uncompressed. */
 typedef struct table_writer table_writer;
@@ -107,14 +108,14 @@ bool table_valid(const table_cursor *c);
 void table_item(const table_cursor *c, const uint8_t **key, size_t *key_bytes,
                 const uint8_t **value, size_t *value_bytes);
 
-/* ---- records: record.c, record_metadata.c ----------------------------------------------------------------
+/* ---- records: record.c, record_metadata.c -------------------------------------------------------
  * Keys:  'c' u32be(file) u32be(record)  checksums of FORMAT_BLOCKS_PER_RECORD blocks of a data file
  *        'e' name                       one entry with its pieces
  */
 typedef struct record_piece {
-    uint32_t file;   /* index into the manifest's data files */
-    int32_t rank;    /* whose it is, for per-rank entries; otherwise the rank that wrote it */
-    uint64_t offset, bytes; /* in that file */
+    uint32_t file; /* index into the manifest's data files */
+    int32_t rank;  /* whose it is, for per-rank entries; otherwise the rank that wrote it */
+    uint64_t offset, bytes;           /* in that file */
     int64_t *box_offset, *box_extent; /* tensors: ndim numbers each; NULL for values */
 } record_piece;
 
@@ -124,45 +125,46 @@ typedef struct record_entry {
     pawl_role role;
     const char *slot_of, *slot; /* NULL unless role is SLOT */
     bool per_rank, replicated;
-    pawl_dtype dtype;           /* tensors */
+    pawl_dtype dtype; /* tensors */
     int ndim;
     const int64_t *shape;
-    const uint8_t *value;       /* values that are not per rank: a copy of the bytes */
+    const uint8_t *value; /* values that are not per rank: a copy of the bytes */
     size_t value_bytes;
     record_piece *pieces;
     size_t piece_count;
 } record_entry;
 
 pawl_status record_entry_key(buffer *key, const char *name, pawl_error *err) PAWL_MUST_CHECK;
-pawl_status record_entry_encode(const record_entry *entry, buffer *value,
-                                pawl_error *err) PAWL_MUST_CHECK;
-/* Checks everything: name rules, boxes inside the shape, bytes that fit the box, files < file_count.
- * What it points to lives in `memory`. */
+pawl_status record_entry_encode(const record_entry *entry, buffer *value, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* Checks everything: name rules, boxes inside the shape, bytes that fit the box, files <
+ * file_count. What it points to lives in `memory`. */
 pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint8_t *value,
                                 size_t value_bytes, uint32_t file_count, arena *memory,
                                 record_entry *out, pawl_error *err) PAWL_MUST_CHECK;
 /* Key of the record that holds the checksum of block `block` of file `file`. */
 void record_checksum_key(uint8_t key[9], uint32_t file, uint64_t block);
 
-/* What a data file says of itself in __metadata__, so that an index can be rebuilt. Keys are the names of
- * the entries: a file has at most one piece of each. */
+/* What a data file says of itself in __metadata__, so that an index can be rebuilt. Keys are the
+ * names of the entries: a file has at most one piece of each. */
 #define RECORD_METADATA_KEY "pawl"
 pawl_status record_metadata_encode(const record_entry *entries, const uint32_t *piece_of_entry,
                                    size_t count, int64_t step, int rank, int world_size,
                                    buffer *json, pawl_error *err) PAWL_MUST_CHECK;
-/* The DCP_SHARDING_INFO of a file: {"name":{"saved_offsets":[...]},...} for all its entries. Wanted only
- * when some piece is not whole. */
+/* The DCP_SHARDING_INFO of a file: {"name":{"saved_offsets":[...]},...} for all its entries. Wanted
+ * only when some piece is not whole. */
 pawl_status record_sharding_info_encode(const record_entry *entries, const uint32_t *piece_of_entry,
-                                        size_t count, buffer *json, pawl_error *err) PAWL_MUST_CHECK;
+                                        size_t count, buffer *json, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* An upper bound of what one entry adds to a header by these two (for splitting). */
 uint64_t record_metadata_cost(const record_entry *entry);
-/* From a decoded header: one record_entry with one piece for each tensor of the file, ascending by name.
- * Values are not filled: their bytes are in the data. */
+/* From a decoded header: one record_entry with one piece for each tensor of the file, ascending by
+ * name. Values are not filled: their bytes are in the data. */
 pawl_status record_metadata_decode(const safetensors_header *header, uint32_t file, arena *memory,
                                    record_entry **entries, size_t *count, int64_t *step, int *rank,
                                    int *world_size, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- manifest: manifest.c ---------------------------------------------------------------------------------- */
+/* ---- manifest: manifest.c -------------------------------------------------------------------- */
 
 typedef struct manifest_file {
     const char *name;
@@ -200,13 +202,16 @@ pawl_status manifest_decode(const void *text, size_t n, manifest *out, pawl_erro
     PAWL_MUST_CHECK;
 void manifest_free(manifest *m);
 
-/* ---- names of files and directories: name.c ---------------------------------------------------------------- */
+/* ---- names of files and directories: name.c -------------------------------------------------- */
 
 #define NAME_MANIFEST "manifest.json"
-#define NAME_LATEST "latest"
+#define NAME_LATEST   "latest"
 typedef enum name_kind {
     NAME_FOREIGN, /* not ours: never touched */
-    NAME_KIND_MANIFEST, NAME_KIND_MANIFEST_TMP, NAME_KIND_INDEX, NAME_KIND_DATA,
+    NAME_KIND_MANIFEST,
+    NAME_KIND_MANIFEST_TMP,
+    NAME_KIND_INDEX,
+    NAME_KIND_DATA,
     NAME_KIND_READER, /* reader-<id> */
     NAME_KIND_PINNED  /* pinned */
 } name_kind;

@@ -281,7 +281,8 @@ static int64_t exponent_of(const json_reader *r, const number_text *number) {
     return negative ? -value : value;
 }
 
-/* Does it fit a double? The largest is 1.7976931348623157e308; it need not be exact to the last digit. */
+/* Does it fit a double? The largest is 1.7976931348623157e308; it need not be exact to the last
+ * digit. */
 static bool number_fits(const json_reader *r, const number_text *number) {
     static const char largest[] = "17976931348623157";
     size_t first = number->begin;

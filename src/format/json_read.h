@@ -3,7 +3,8 @@
  * json_read: JSON (RFC 8259) read in one pass over a bounded cursor, without a tree.
  *
  * Headers and manifests come from outside and may be large: reading them this way takes memory for
- * what is kept only, and every refusal knows its byte position. Nesting is bounded by JSON_MAX_DEPTH.
+ * what is kept only, and every refusal knows its byte position. Nesting is bounded by
+ * JSON_MAX_DEPTH.
  */
 #ifndef FORMAT_JSON_READ_H
 #define FORMAT_JSON_READ_H

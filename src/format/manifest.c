@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * manifest: the commit record, both ways. JSON for people, written in one fixed order; its last line but
- * one is the checksum of every byte before that line:
+ * manifest: the commit record, both ways. JSON for people, written in one fixed order; its last
+ * line but one is the checksum of every byte before that line:
  *
  *   ...
  *     "crc32c": "xxxxxxxx"
@@ -119,7 +119,7 @@ pawl_status manifest_encode(const manifest *m, buffer *out, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* ---- decode: version and checksum, before anything is believed -------------------------------- */
+/* ---- decode: version and checksum, before anything is believed ------------------------------- */
 
 static bool parse_hex(const uint8_t *text, uint32_t *out) {
     *out = 0;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * record_metadata: what a data file says of its own tensors, as JSON in its __metadata__, so that an index
- * can be rebuilt from data files alone. Only what the safetensors header does not say by itself:
+ * record_metadata: what a data file says of its own tensors, as JSON in its __metadata__, so that
+ * an index can be rebuilt from data files alone. Only what the safetensors header does not say by
+ * itself:
  *
  *   {"version":1,"step":S,"rank":R,"world_size":W,"entries":{NAME:{...}, ...}}
  *
- * where an entry that is a plain, whole tensor of the model is left out, and the members of the others
- * (kind, role, slot_of, slot, per_rank, replicated, shape, offset) are left out where they say the usual.
+ * where an entry that is a plain, whole tensor of the model is left out, and the members of the
+ * others (kind, role, slot_of, slot, per_rank, replicated, shape, offset) are left out where they
+ * say the usual.
  */
 #include "format/format.h"
 #include "format/json_read.h"

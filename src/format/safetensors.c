@@ -4,9 +4,9 @@
  *
  *   u64le N | N bytes of JSON | tensors
  *
- * What a decoder must refuse follows the reference implementation (github.com/huggingface/safetensors,
- * src/tensor.rs), in its order; on top of that, duplicate keys are refused, and a tensor's entry must be an
- * object.
+ * What a decoder must refuse follows the reference implementation
+ * (github.com/huggingface/safetensors, src/tensor.rs), in its order; on top of that, duplicate keys
+ * are refused, and a tensor's entry must be an object.
  */
 #include "format/format.h"
 #include "format/json_read.h"
@@ -21,8 +21,8 @@
 /* ---- encode ---------------------------------------------------------------------------------- */
 
 uint64_t safetensors_tensor_cost(const char *name, int ndim) {
-    /* {"name":{"dtype":"F8_E4M3FNUZ","shape":[...],"data_offsets":[b,e]}, with 20 digits a number and every
-     * byte of the name escaped. */
+    /* {"name":{"dtype":"F8_E4M3FNUZ","shape":[...],"data_offsets":[b,e]}, with 20 digits a number
+     * and every byte of the name escaped. */
     return strlen(name) * 6 + 120 + 21 * (uint64_t)ndim;
 }
 
@@ -398,7 +398,8 @@ static pawl_status wanted_bytes(const safetensors_tensor *tensor, uint64_t posit
     return PAWL_OK;
 }
 
-/* Each begins where the one before it ended: no holes, no overlap. *end is where the last one ends. */
+/* Each begins where the one before it ended: no holes, no overlap. *end is where the last one ends.
+ * */
 static pawl_status check_tensors(const decoder *d, uint64_t *end, pawl_error *err) {
     uint64_t data = d->out->data_offset;
     *end = 0;

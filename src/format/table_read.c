@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * table_read: reads a sorted table: footer and index block when it is opened, then one data block at a
- * time per cursor, each checked when it is loaded.
+ * table_read: reads a sorted table: footer and index block when it is opened, then one data block
+ * at a time per cursor, each checked when it is loaded.
  */
 #include "format/block.h"
 #include "format/format.h"

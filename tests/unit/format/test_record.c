@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record: golden bytes of the index's records, round trips, and what a hostile record may not say. */
+/* record: golden bytes of the index's records, round trips, and what a hostile record may not say.
+ * */
 #include "format/format.h"
 #include "lib/failing_memory.h"
 #include "lib/random.h"
@@ -230,80 +231,79 @@ static void test_random_records_round_trip(void **state) {
 
 #define HEAD_TENSOR 1, 1, 0, 0
 
+static const struct {
+    const char *what;
+    uint8_t bytes[40];
+    size_t n;
+    pawl_status status;
+} hostile_records[] = {
+    {"good tensor", {HEAD_TENSOR, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_OK},
+    {"good value", {1, 3, 3, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 8}, 18, PAWL_OK},
+    {"newer version", {2, 1, 0, 0, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EUNSUPPORTED},
+    {"version 0", {0, 1, 0, 0, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
+    {"kind 0", {1, 0, 0, 0, 0, 0}, 6, PAWL_EDAMAGED},
+    {"kind 8", {1, 8, 0, 0, 1, 0, 0, 0, 0}, 9, PAWL_EDAMAGED},
+    {"role 8", {1, 1, 8, 0, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
+    {"unknown flag", {1, 1, 0, 8, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
+    {"slot without names", {1, 1, 1, 0, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
+    {"slot of an empty name", {1, 1, 1, 0, 0, 1, 'm', 5, 1, 3, 0}, 11, PAWL_EDAMAGED},
+    {"slot with an empty name", {1, 1, 1, 0, 1, 'v', 0, 5, 1, 3, 0}, 11, PAWL_EDAMAGED},
+    {"slot of ..", {1, 1, 1, 0, 2, '.', '.', 1, 'm', 5, 1, 3, 0}, 13, PAWL_EDAMAGED},
+    {"slot with a NUL", {1, 1, 1, 0, 1, 'v', 1, 0, 5, 1, 3, 0}, 12, PAWL_EDAMAGED},
+    {"dtype 0", {HEAD_TENSOR, 0, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
+    {"dtype 23", {HEAD_TENSOR, 23, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
+    {"33 dimensions", {HEAD_TENSOR, 5, 33, 3, 1, 1, 0, 0}, 11, PAWL_ELIMIT},
+    {"extent of 2^63",
+     {HEAD_TENSOR, 5, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1, 0},
+     17,
+     PAWL_EDAMAGED},
+    {"2^62 elements of 8 bytes",
+     {HEAD_TENSOR, 22, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0},
+     16,
+     PAWL_EDAMAGED},
+    {"per-rank tensor", {1, 1, 0, 1, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
+    {"tensor with a value", {1, 1, 0, 4, 5, 1, 3, 1, 'x', 1, 1, 0, 0}, 13, PAWL_EDAMAGED},
+    {"file 4 of 4", {HEAD_TENSOR, 5, 1, 3, 1, 9, 0, 0}, 11, PAWL_EDAMAGED},
+    {"box beyond", {HEAD_TENSOR, 5, 1, 3, 1, 0, 0, 0, 1, 3}, 13, PAWL_EDAMAGED},
+    {"half a byte", {HEAD_TENSOR, 2, 1, 4, 1, 0, 0, 0, 1, 1}, 13, PAWL_EDAMAGED},
+    {"rank 2^31", {HEAD_TENSOR, 5, 1, 3, 1, 1, 0x80, 0x80, 0x80, 0x80, 8, 0}, 15, PAWL_EDAMAGED},
+    {"offset near 2^63",
+     {HEAD_TENSOR, 5, 1, 3, 1, 1, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
+     19,
+     PAWL_EDAMAGED},
+    {"more pieces than bytes",
+     {HEAD_TENSOR, 5, 1, 3, 0x80, 0x80, 0x04, 1, 0, 0},
+     13,
+     PAWL_EDAMAGED},
+    {"too many pieces", {HEAD_TENSOR, 5, 1, 3, 0xff, 0xff, 0xff, 0x7f}, 11, PAWL_ELIMIT},
+    {"bytes left over", {HEAD_TENSOR, 5, 1, 3, 1, 1, 0, 0, 0}, 12, PAWL_EDAMAGED},
+    {"bool of 2", {1, 2, 0, 4, 1, 2, 1, 0, 0, 0, 1}, 11, PAWL_EDAMAGED},
+    {"bool of 2 bytes", {1, 2, 0, 4, 2, 1, 1, 1, 0, 0, 0, 2}, 12, PAWL_EDAMAGED},
+    {"int64 of 1 byte", {1, 3, 0, 4, 1, 1, 1, 0, 0, 0, 1}, 11, PAWL_EDAMAGED},
+    {"piece of 2 bytes", {1, 2, 0, 4, 1, 1, 1, 0, 0, 0, 2}, 11, PAWL_EDAMAGED},
+    {"string not UTF-8", {1, 5, 0, 4, 1, 0xff, 1, 0, 0, 0, 1}, 11, PAWL_EDAMAGED},
+    {"string with a NUL", {1, 5, 0, 4, 1, 0, 1, 0, 0, 0, 1}, 11, PAWL_EDAMAGED},
+    {"JSON that is none", {1, 7, 0, 4, 1, '{', 1, 0, 0, 0, 1}, 11, PAWL_EDAMAGED},
+    {"value in two pieces", {1, 6, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1}, 13, PAWL_EDAMAGED},
+    {"value in no piece", {1, 6, 0, 0, 0}, 5, PAWL_EDAMAGED},
+    {"per-rank in no piece", {1, 6, 0, 1, 0}, 5, PAWL_EDAMAGED},
+    {"per-rank with a value", {1, 6, 0, 5, 1, 'x', 1, 0, 0, 0, 1}, 11, PAWL_EDAMAGED},
+    {"a rank twice", {1, 6, 0, 1, 2, 0, 1, 0, 1, 0, 1, 0, 1}, 13, PAWL_EDAMAGED},
+    {"a value with a box", {1, 6, 0, 0, 1, 1, 0, 0, 1}, 9, PAWL_EDAMAGED},
+    {"value beyond the record", {1, 6, 0, 4, 99, 'x'}, 6, PAWL_EDAMAGED},
+};
+
 /* A record that breaks any rule is refused. */
 static void test_r14_hostile_records_are_refused(void **state) {
     (void)state;
-    static const struct {
-        const char *what;
-        uint8_t bytes[40];
-        size_t n;
-        pawl_status status;
-    } cases[] = {
-        {"good tensor", {HEAD_TENSOR, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_OK},
-        {"good value", {1, 3, 3, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 8}, 18, PAWL_OK},
-        {"newer version", {2, 1, 0, 0, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EUNSUPPORTED},
-        {"version 0", {0, 1, 0, 0, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
-        {"kind 0", {1, 0, 0, 0, 0, 0}, 6, PAWL_EDAMAGED},
-        {"kind 8", {1, 8, 0, 0, 1, 0, 0, 0, 0}, 9, PAWL_EDAMAGED},
-        {"role 8", {1, 1, 8, 0, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
-        {"unknown flag", {1, 1, 0, 8, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
-        {"slot without names", {1, 1, 1, 0, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
-        {"slot of an empty name", {1, 1, 1, 0, 0, 1, 'm', 5, 1, 3, 0}, 11, PAWL_EDAMAGED},
-        {"slot with an empty name", {1, 1, 1, 0, 1, 'v', 0, 5, 1, 3, 0}, 11, PAWL_EDAMAGED},
-        {"slot of ..", {1, 1, 1, 0, 2, '.', '.', 1, 'm', 5, 1, 3, 0}, 13, PAWL_EDAMAGED},
-        {"slot with a NUL", {1, 1, 1, 0, 1, 'v', 1, 0, 5, 1, 3, 0}, 12, PAWL_EDAMAGED},
-        {"dtype 0", {HEAD_TENSOR, 0, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
-        {"dtype 23", {HEAD_TENSOR, 23, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
-        {"33 dimensions", {HEAD_TENSOR, 5, 33, 3, 1, 1, 0, 0}, 11, PAWL_ELIMIT},
-        {"extent of 2^63",
-         {HEAD_TENSOR, 5, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1, 0},
-         17,
-         PAWL_EDAMAGED},
-        {"2^62 elements of 8 bytes",
-         {HEAD_TENSOR, 22, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0},
-         16,
-         PAWL_EDAMAGED},
-        {"per-rank tensor", {1, 1, 0, 1, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
-        {"tensor with a value", {1, 1, 0, 4, 5, 1, 3, 1, 'x', 1, 1, 0, 0}, 13, PAWL_EDAMAGED},
-        {"file 4 of 4", {HEAD_TENSOR, 5, 1, 3, 1, 9, 0, 0}, 11, PAWL_EDAMAGED},
-        {"box beyond", {HEAD_TENSOR, 5, 1, 3, 1, 0, 0, 0, 1, 3}, 13, PAWL_EDAMAGED},
-        {"half a byte", {HEAD_TENSOR, 2, 1, 4, 1, 0, 0, 0, 1, 1}, 13, PAWL_EDAMAGED},
-        {"rank 2^31",
-         {HEAD_TENSOR, 5, 1, 3, 1, 1, 0x80, 0x80, 0x80, 0x80, 8, 0},
-         15,
-         PAWL_EDAMAGED},
-        {"offset near 2^63",
-         {HEAD_TENSOR, 5, 1, 3, 1, 1, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
-         19,
-         PAWL_EDAMAGED},
-        {"more pieces than bytes",
-         {HEAD_TENSOR, 5, 1, 3, 0x80, 0x80, 0x04, 1, 0, 0},
-         13,
-         PAWL_EDAMAGED},
-        {"too many pieces", {HEAD_TENSOR, 5, 1, 3, 0xff, 0xff, 0xff, 0x7f}, 11, PAWL_ELIMIT},
-        {"bytes left over", {HEAD_TENSOR, 5, 1, 3, 1, 1, 0, 0, 0}, 12, PAWL_EDAMAGED},
-        {"bool of 2", {1, 2, 0, 4, 1, 2, 1, 0, 0, 0, 1}, 11, PAWL_EDAMAGED},
-        {"bool of 2 bytes", {1, 2, 0, 4, 2, 1, 1, 1, 0, 0, 0, 2}, 12, PAWL_EDAMAGED},
-        {"int64 of 1 byte", {1, 3, 0, 4, 1, 1, 1, 0, 0, 0, 1}, 11, PAWL_EDAMAGED},
-        {"piece of 2 bytes", {1, 2, 0, 4, 1, 1, 1, 0, 0, 0, 2}, 11, PAWL_EDAMAGED},
-        {"string not UTF-8", {1, 5, 0, 4, 1, 0xff, 1, 0, 0, 0, 1}, 11, PAWL_EDAMAGED},
-        {"string with a NUL", {1, 5, 0, 4, 1, 0, 1, 0, 0, 0, 1}, 11, PAWL_EDAMAGED},
-        {"JSON that is none", {1, 7, 0, 4, 1, '{', 1, 0, 0, 0, 1}, 11, PAWL_EDAMAGED},
-        {"value in two pieces", {1, 6, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1}, 13, PAWL_EDAMAGED},
-        {"value in no piece", {1, 6, 0, 0, 0}, 5, PAWL_EDAMAGED},
-        {"per-rank in no piece", {1, 6, 0, 1, 0}, 5, PAWL_EDAMAGED},
-        {"per-rank with a value", {1, 6, 0, 5, 1, 'x', 1, 0, 0, 0, 1}, 11, PAWL_EDAMAGED},
-        {"a rank twice", {1, 6, 0, 1, 2, 0, 1, 0, 1, 0, 1, 0, 1}, 13, PAWL_EDAMAGED},
-        {"a value with a box", {1, 6, 0, 0, 1, 1, 0, 0, 1}, 9, PAWL_EDAMAGED},
-        {"value beyond the record", {1, 6, 0, 4, 99, 'x'}, 6, PAWL_EDAMAGED},
-    };
-    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(hostile_records); i++) {
         pawl_error err = ERROR_INIT;
         CLEANUP(arena_free) arena memory = {.blocks = NULL};
         record_entry out;
-        pawl_status status = decode_named("n", cases[i].bytes, cases[i].n, &memory, &out, &err);
-        if (status != cases[i].status) {
-            fail_msg("%s: status '%s': %s", cases[i].what, pawl_status_name(status),
+        pawl_status status =
+            decode_named("n", hostile_records[i].bytes, hostile_records[i].n, &memory, &out, &err);
+        if (status != hostile_records[i].status) {
+            fail_msg("%s: status '%s': %s", hostile_records[i].what, pawl_status_name(status),
                      error_text(&err));
         }
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record_metadata: what a data file says of itself is golden, comes back, and is not believed blindly. */
+/* record_metadata: what a data file says of itself is golden, comes back, and is not believed
+ * blindly. */
 #include "format/format.h"
 #include "lib/failing_memory.h"
 #include "lib/test.h"
@@ -146,7 +147,8 @@ static void test_sharding_info_is_golden(void **state) {
                         "\"loader\":{\"saved_offsets\":[0]}}");
 }
 
-/* A file's entries come back from its header alone, ascending by name, values without their bytes. */
+/* A file's entries come back from its header alone, ascending by name, values without their bytes.
+ * */
 static void test_entries_come_back_from_the_header(void **state) {
     (void)state;
     CLEANUP(sample_free) sample s;
@@ -187,7 +189,8 @@ static void test_entries_come_back_from_the_header(void **state) {
     assert_string_equal(d.entries[2].slot, "m\"");
 }
 
-/* The bound for splitting holds: description and offsets of an entry never take more in a header. */
+/* The bound for splitting holds: description and offsets of an entry never take more in a header.
+ * */
 static void test_cost_bounds_what_an_entry_adds(void **state) {
     (void)state;
     CLEANUP(sample_free) sample s;

@@ -205,7 +205,8 @@ static void test_random_headers_round_trip(void **state) {
 
 /* ---- what the reference accepts -------------------------------------------------------------- */
 
-/* White space around, extra keys, empty tensors, rank 0, null metadata: all as the reference has it. */
+/* White space around, extra keys, empty tensors, rank 0, null metadata: all as the reference has
+ * it. */
 static void test_headers_that_the_reference_accepts(void **state) {
     (void)state;
     static const struct {
@@ -322,7 +323,8 @@ static const hostile hostile_headers[] = {
     {"{}", 1, PAWL_EDAMAGED, NULL},
 };
 
-/* A header that the reference parser refuses, or that repeats a key, is refused, naming the tensor. */
+/* A header that the reference parser refuses, or that repeats a key, is refused, naming the tensor.
+ * */
 static void test_r14_hostile_headers_are_refused(void **state) {
     (void)state;
     for (size_t i = 0; i < ARRAY_LENGTH(hostile_headers); i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table: golden bytes, a sorted model both ways, every damage, hostile blocks, other writers' tables. */
+/* table: golden bytes, a sorted model both ways, every damage, hostile blocks, other writers'
+ * tables. */
 #include "format/block.h"
 #include "format/format.h"
 #include "lib/failing_memory.h"
@@ -395,7 +396,7 @@ static void test_damage_of_a_block_in_words(void **state) {
     assert_int_equal(err.length, 17 + BLOCK_TRAILER_BYTES);
 }
 
-/* ---- hostile tables: checksums fit, contents do not --------------------------------------------- */
+/* ---- hostile tables: checksums fit, contents do not ----------------------------------------- */
 
 /* Appends a block with its trailer; *at and *n become its handle. */
 static void put_block(buffer *file, const void *payload, size_t bytes, uint8_t compression,
