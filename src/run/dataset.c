@@ -116,9 +116,11 @@ static pawl_status read_header(reading *r, pawl_error *err) {
     return take_entries(r, &header, err);
 }
 
+/* A file that an interrupted save left may not be durable yet. */
 static pawl_status read_open_file(reading *r, pawl_error *err) {
     TRY(read_header(r, err));
-    return read_sums(r, err);
+    TRY(read_sums(r, err));
+    return store_sync(r->file, err);
 }
 
 static pawl_status read_file(reading *r, store *s, const char *directory, pawl_error *err) {

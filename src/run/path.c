@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opens the directory that a user's path stands for, and makes it where that is wanted. */
+#include "run/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What a run's own names may add to its path: a step, a data file, ".tmp". */
+#define OWN_NAMES_BYTES 160u
+
+/* ---- making directories ---- */
+
+static pawl_status sync_directory(const char *path, pawl_error *err) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int failed = fd < 0 || fsync(fd) != 0 ? errno : 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (failed == 0) {
+        return PAWL_OK;
+    }
+    error_sys(err, failed, "cannot make a new directory durable");
+    error_path(err, "%s", path);
+    return err->status;
+}
+
+/* The name of a new directory must survive a power loss as well as what is saved in it. */
+static pawl_status make_one(const char *parent, const char *path, pawl_error *err) {
+    if (mkdir(path, 0777) == 0) {
+        return sync_directory(parent, err);
+    }
+    int failed = errno;
+    if (failed == EEXIST) {
+        return PAWL_OK; /* someone else was faster */
+    }
+    if (failed == EACCES || failed == EPERM || failed == EROFS) {
+        return path_refused(parent, W_OK | X_OK, failed, "cannot create a directory", err);
+    }
+    error_sys(err, failed, "cannot create a directory");
+    error_path(err, "%s", path);
+    return err->status;
+}
+
+/* Makes `missing` below `existing`, one component after the other. */
+static pawl_status make_missing(const path_walk *w, pawl_error *err) {
+    size_t n = strlen(w->existing) + strlen(w->missing) + 2;
+    AUTOFREE char *parent = mem_alloc(n);
+    AUTOFREE char *path = mem_alloc(n);
+    if (parent == NULL || path == NULL) {
+        return error_nomem(err, n);
+    }
+    snprintf(path, n, "%s", w->existing);
+    for (const char *at = w->missing; *at != '\0';) {
+        size_t length = strcspn(at, "/");
+        snprintf(parent, n, "%s", path);
+        size_t end = strlen(parent);
+        snprintf(path + end, n - end, "%s%.*s", end == 1 ? "" : "/", (int)length, at);
+        TRY(make_one(parent, path, err));
+        at += length;
+        at += strspn(at, "/");
+    }
+    return PAWL_OK;
+}
+
+static pawl_status not_there(const path_walk *w, pawl_error *err) {
+    size_t first = strcspn(w->missing, "/");
+    const char *slash = strcmp(w->existing, "/") == 0 ? "" : "/";
+    error_set(err, PAWL_ENOTFOUND, "there is no such directory");
+    error_path(err, "%s%s%s", w->existing, slash, w->missing);
+    error_expected(err, "a directory");
+    error_found(err, "%s exists, but there is no %.*s in it", w->existing, (int)first, w->missing);
+    error_next(err, "check the path; saving creates it, reading does not");
+    return PAWL_ENOTFOUND;
+}
+
+/* ---- opening ---- */
+
+static pawl_status check_length(const path_walk *w, pawl_error *err) {
+    size_t length = strlen(w->existing) + 1 + strlen(w->missing);
+    if (length + OWN_NAMES_BYTES <= PATH_MAX) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUSAGE, "the path is too long");
+    error_expected(err, "at most %u bytes, so that a checkpoint's files fit below it",
+                   PATH_MAX - OWN_NAMES_BYTES);
+    error_found(err, "%zu bytes", length);
+    error_next(err, "choose a directory nearer to the root");
+    return PAWL_EUSAGE;
+}
+
+static pawl_status open_walked(const path_walk *w, bool create, store **out, pawl_error *err) {
+    TRY(check_length(w, err));
+    if (w->missing[0] == '\0') {
+        TRY(path_check_access(w->existing, create ? R_OK | W_OK | X_OK : R_OK | X_OK, err));
+        return store_posix(w->existing, out, err);
+    }
+    if (!create) {
+        return not_there(w, err);
+    }
+    TRY(make_missing(w, err));
+    size_t n = strlen(w->existing) + strlen(w->missing) + 2;
+    AUTOFREE char *whole = mem_alloc(n);
+    if (whole == NULL) {
+        return error_nomem(err, n);
+    }
+    snprintf(whole, n, "%s%s%s", w->existing, strcmp(w->existing, "/") == 0 ? "" : "/", w->missing);
+    return store_posix(whole, out, err);
+}
+
+pawl_status run_path_open(const char *given, bool create, store **out, pawl_error *err) {
+    AUTOFREE char *path = NULL;
+    CLEANUP(path_walk_free) path_walk w = {0};
+    *out = NULL;
+    pawl_status status = path_check_syntax(given, &path, err);
+    if (status == PAWL_OK) {
+        status = path_walk_to(path, &w, err);
+    }
+    if (status == PAWL_OK) {
+        status = open_walked(&w, create, out, err);
+    }
+    if (status != PAWL_OK) {
+        error_wrap(err, "the path \"%.300s\"", given);
+    }
+    return status;
+}
