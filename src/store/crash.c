@@ -2,26 +2,27 @@
 /*
  * store/crash: a filesystem that forgets. The fault model:
  *
- * Durable state and pending items. Every file has the bytes, every directory the names, that a power
- * loss can no longer take. What happened since is a list of pending items, each of which may have
- * reached the disk or not, in any order: the cache writes back when it likes.
+ * Durable state and pending items. Every file has the bytes, every directory the names, that a
+ * power loss can no longer take. What happened since is a list of pending items, each of which may
+ * have reached the disk or not, in any order: the cache writes back when it likes.
  *
- * 1. A write is pending until its file is synced. It carries its bytes and the growth of the size. It
- *    counts as two items, cut at a sector's boundary in the middle, unless it lies in one sector; so
- *    the second half may arrive without the first, and what did not arrive reads as zeros or, at the
- *    end, is missing. An item that is `torn` arrives in its first half only, cut in the same way;
- *    within one sector, the size arrives and the bytes do not: they read as zeros.
+ * 1. A write is pending until its file is synced. It carries its bytes and the growth of the size.
+ *    It counts as two items, cut at a sector's boundary in the middle, unless it lies in one
+ *    sector; so the second half may arrive without the first, and what did not arrive reads as
+ *    zeros or, at the end, is missing. An item that is `torn` arrives in its first half only, cut
+ *    in the same way; within one sector, the size arrives and the bytes do not: they read as zeros.
  * 2. A creation, rename or removal is pending until the directory that holds the name is synced.
- *    Syncing a file makes neither its own name durable nor that of its directory; syncing a directory
- *    makes neither its files' bytes durable nor its own name in the directory above.
- * 3. Items that touch one name of a directory survive in order. With `ordered_names` all items of one
- *    directory do. Items of different directories, and names and bytes, have no order.
- * 4. A rename is one item: both names change or none. Without `atomic_rename` the removal of the file
- *    that is replaced is an item of its own before it: after a crash the target may be missing.
- * 5. What was done to a file or in a directory whose creation is lost, is lost with it. What was done
- *    to one whose removal survives makes no difference. So that each world is counted once, such items
- *    count as lost in the first case and as kept in the second; combinations that say otherwise are
- *    forbidden, because they would be the same world again.
+ *    Syncing a file makes neither its own name durable nor that of its directory; syncing a
+ *    directory makes neither its files' bytes durable nor its own name in the directory above.
+ * 3. Items that touch one name of a directory survive in order. With `ordered_names` all items of
+ *    one directory do. Items of different directories, and names and bytes, have no order.
+ * 4. A rename is one item: both names change or none. Without `atomic_rename` the removal of the
+ *    file that is replaced is an item of its own before it: after a crash the target may be
+ *    missing.
+ * 5. What was done to a file or in a directory whose creation is lost, is lost with it. What was
+ *    done to one whose removal survives makes no difference. So that a world is not counted many
+ *    times, such items count as lost in the first case and as kept in the second; combinations that
+ *    say otherwise are forbidden, because they would be the same world again.
  * 6. Once the removal of a file is durable, what is pending for it is forgotten.
  *
  * The machine may be stopped after any operation (store_crash_stop_after); the worlds at that point
@@ -32,7 +33,6 @@
 
 #include "store/path.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ static void free_item(crash_item *item) {
     mem_free(item->bytes);
 }
 
-/* ---- the list of nodes ------------------------------------------------------------------------- */
+/* ---- the list of nodes ----------------------------------------------------------------------- */
 
 /* A node gets its durable counterpart: nothing is in it yet. */
 static pawl_status adopt(crash_store *c, tree_node *node, const tree_node *parent,
@@ -69,7 +69,7 @@ static void drop_node(tree_node *node) {
     store_tree_drop(node);
 }
 
-/* ---- pending items ----------------------------------------------------------------------------- */
+/* ---- pending items --------------------------------------------------------------------------- */
 
 size_t store_crash_cut(const crash_store *c, uint64_t at, size_t n) {
     uint64_t sector = c->traits.atomic_write_bytes > 0 ? c->traits.atomic_write_bytes : 1;
@@ -156,7 +156,7 @@ static pawl_status push_rename(crash_store *c, const mem_change *change, pawl_er
     return push(c, &removal, &move, err);
 }
 
-/* ---- making durable ---------------------------------------------------------------------------- */
+/* ---- making durable -------------------------------------------------------------------------- */
 
 static pawl_status apply_link(tree_node *dir, const char *name, tree_node *node, pawl_error *err) {
     TRY(store_tree_reserve_entry(dir, err));
@@ -215,16 +215,24 @@ static pawl_status settle_item(const crash_item *item, mem_change_kind sync, con
     return PAWL_OK;
 }
 
-/* Takes off the list what was done to nodes whose removal has become durable. */
+static bool is_for_gone(const crash_item *item) {
+    return item->kind == MEM_WRITE ? item->node->gone : item->dir->gone;
+}
+
+/* Takes off the list what was done to nodes whose removal has become durable. What was removed in a
+ * directory that is gone is gone, too; a directory's removal comes after those within it. */
 static void forget_gone(crash_store *c) {
     size_t kept = 0;
+    for (size_t i = c->items_count; i-- > 0;) {
+        if (is_for_gone(&c->items[i])) {
+            mark_gone(&c->items[i]);
+        }
+    }
     for (size_t i = 0; i < c->items_count; i++) {
-        crash_item *item = &c->items[i];
-        const tree_node *changed = item->kind == MEM_WRITE ? item->node : item->dir;
-        if (changed->gone) {
-            free_item(item);
+        if (is_for_gone(&c->items[i])) {
+            free_item(&c->items[i]);
         } else {
-            c->items[kept++] = *item;
+            c->items[kept++] = c->items[i];
         }
     }
     c->items_count = kept;
@@ -253,7 +261,7 @@ static pawl_status settle(crash_store *c, mem_change_kind sync, const tree_node 
     return status;
 }
 
-/* ---- the journal ------------------------------------------------------------------------------- */
+/* ---- the journal ----------------------------------------------------------------------------- */
 
 static pawl_status before(void *context, pawl_error *err) {
     const crash_store *c = context;
@@ -302,7 +310,7 @@ static void destroy(void *context) {
     mem_free(c);
 }
 
-/* ---- the store --------------------------------------------------------------------------------- */
+/* ---- the store ------------------------------------------------------------------------------- */
 
 static pawl_status make_root(crash_store *c, tree_node **out, pawl_error *err) {
     tree_node *root = store_tree_new(STORE_DIR_TYPE);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/crash_rules: which combinations of pending items a power loss can leave (crash.c, 3 to 5). */
+/* store/crash_rules: which combinations of pending items a power loss can leave (crash.c, 3 to
+ * 5). */
 #include "store/crash.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/crash_world: builds what a power loss leaves: what is durable, and the items that were kept. */
+/* store/crash_world: builds what a power loss leaves: what is durable, and the items that were
+ * kept. */
 #include "store/crash.h"
 
 #include "store/path.h"

@@ -9,7 +9,8 @@ typedef enum mem_change_kind {
     MEM_CREATE, /* `name` in `dir` becomes the new `node` */
     MEM_WRITE,
     MEM_SYNC,
-    MEM_RENAME, /* `name` in `dir`, which is `node`, becomes `to`; `replaced` had that name, or NULL */
+    /* `name` in `dir`, which is `node`, becomes `to`; `replaced` had that name, or NULL. */
+    MEM_RENAME,
     MEM_REMOVE, /* `name` in `dir`, which is `node` */
     MEM_SYNC_DIR
 } mem_change_kind;

@@ -15,8 +15,9 @@ const char *store_split_path(const char *path, char parent[STORE_MAX_PATH]);
 /* The error's path becomes the absolute path of `path`. */
 void store_error_path(pawl_error *err, const store *s, const char *path);
 /*
- * The leaf's failure: what the system said about `path`. Beyond error_sys: something of the wrong type
- * is damage (ENOTDIR, EISDIR, ELOOP), a directory that is not empty is busy, a name too long is usage.
+ * The leaf's failure: what the system said about `path`. Beyond error_sys: something of the wrong
+ * type is damage (ENOTDIR, EISDIR, ELOOP), a directory that is not empty is busy, a name too long
+ * is usage.
  */
 pawl_status store_failure(const store *s, const char *path, int system_errno, pawl_error *err,
                           const char *attempt) PAWL_MUST_CHECK;

@@ -2,8 +2,8 @@
 /*
  * store/posix: a directory of a filesystem.
  *
- * The modes of what is created are the caller's umask's business. Interrupted calls are repeated here,
- * where the system says that nothing happened; other repetitions are `retry`'s.
+ * The modes of what is created are the caller's umask's business. Interrupted calls are repeated
+ * here, where the system says that nothing happened; other repetitions are `retry`'s.
  */
 #include "store/posix.h"
 
@@ -34,7 +34,7 @@ static int fd_of(const store_file *f) {
     return ((const posix_file *)f)->fd;
 }
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* A pipe or device in the place of a file must not make us wait or act: O_NONBLOCK, O_NOCTTY, and
  * only regular files are gone on with. */
@@ -121,8 +121,8 @@ static pawl_status posix_read(store_file *f, uint64_t at, void *to, size_t n, si
     return PAWL_OK;
 }
 
-/* Writing at or past RLIMIT_FSIZE would kill the process by SIGXFSZ. Returns how much may be written
- * at `at`; 0: nothing. */
+/* Writing at or past RLIMIT_FSIZE would kill the process by SIGXFSZ. Returns how much may be
+ * written at `at`; 0: nothing. */
 static size_t room_below_limit(uint64_t at, size_t n) {
     struct rlimit limit;
     uint64_t most = INT64_MAX;
@@ -189,7 +189,7 @@ static void posix_close(store_file *f) {
     mem_free(f);
 }
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static pawl_status posix_make_dir(store *s, const char *path, pawl_error *err) {
     posix_store *p = posix_of(s);
@@ -244,8 +244,8 @@ static pawl_status posix_rename(store *s, const char *from, const char *to, pawl
                        : store_posix_failure(p, from, failed, err, "cannot rename the file");
 }
 
-/* Some filesystems have no sync for directories (EINVAL, ENOTSUP) and make names durable in their own
- * way or never; there is nothing more to be done about it here. */
+/* Some filesystems have no sync for directories (EINVAL, ENOTSUP) and make names durable in
+ * their own way or never; there is nothing more to be done about it here. */
 static pawl_status posix_sync_dir(store *s, const char *path, pawl_error *err) {
     posix_store *p = posix_of(s);
     int fd = store_posix_open_dir(p, path);
@@ -258,7 +258,7 @@ static pawl_status posix_sync_dir(store *s, const char *path, pawl_error *err) {
                        : store_posix_failure(p, path, failed, err, "cannot sync the directory");
 }
 
-/* ---- looking ----------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 static bool is_dots(const char *name) {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
@@ -327,7 +327,7 @@ static pawl_status posix_stat(store *s, const char *path, store_stat *out, pawl_
     return PAWL_OK;
 }
 
-/* ---- the store --------------------------------------------------------------------------------- */
+/* ---- the store ------------------------------------------------------------------------------- */
 
 static void posix_destroy(store *s) {
     posix_store *p = posix_of(s);

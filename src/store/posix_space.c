@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store/posix_space: how much room there is, and on which mount. The mount is found by its id (statx)
- * in /proc/self/mountinfo; where that cannot be had, type, mount point and options stay empty and
- * only what statvfs says is known.
+ * store/posix_space: how much room there is, and on which mount. The mount is found by its id
+ * (statx) in /proc/self/mountinfo; where that cannot be had, type, mount point and options stay
+ * empty and only what statvfs says is known.
  */
 #include "store/posix.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store/publish: replaces a small file so that at every instant, a power loss included, it is wholly
- * the old or wholly the new one.
+ * store/publish: replaces a small file so that at every instant, a power loss included, it is
+ * wholly the old or wholly the new one.
  *
  * 1. The bytes are written and synced under a temporary name first: the name never stands for bytes
  *    that are not durable.
  * 2. The rename is the only change to the name itself.
  * 3. Only after the directory's sync is success reported: success means durable.
- * 4. A sync that failed is never repeated: the kernel may have dropped the bytes and report the next
- *    sync as good. The temporary file is given up instead.
+ * 4. A sync that failed is never repeated: the kernel may have dropped the bytes and report the
+ *    next sync as good. The temporary file is given up instead.
  */
 #include "store/store.h"
 

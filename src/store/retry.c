@@ -2,8 +2,8 @@
 /*
  * store/retry: repeats what failed for a reason that passes.
  *
- * 1. A failed sync is never repeated: the kernel reports a lost write once, and the next sync of the
- *    same file may succeed without it.
+ * 1. A failed sync is never repeated: the kernel reports a lost write once, and the next sync of
+ *    the same file may succeed without it.
  * 2. A time-out does not say whether the operation was done. What is not the same when done twice
  *    (exclusive creation, rename, removal) is not repeated after it: it would fail with the
  *    consequence of its own success.

@@ -3,9 +3,10 @@
  * store: where bytes are kept. One table of primitive operations, implemented by `posix` and `mem`,
  * and wrapped by stores made of stores: `fault`, `crash`, `trace`, `retry`.
  *
- * May include base only. Paths are relative to the store's root, '/'-separated, without leading '/',
- * "." or ".."; "" is the root. Threads: a store may be used by any number of threads at once, one
- * store_file by one thread at a time. Errors carry the absolute path and the system's own words.
+ * May include base only. Paths are relative to the store's root, '/'-separated, without leading
+ * '/', "." or ".."; "" is the root. Threads: a store may be used by any number of threads at once,
+ * one store_file by one thread at a time. Errors carry the absolute path and the system's own
+ * words.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -55,9 +56,9 @@ typedef struct store_space {
 typedef struct store store;
 typedef struct store_file store_file;
 
-/* The primitive operations. Reads and writes may be short (but make progress, or fail, or for a read
- * reach the end); the functions further below loop. `sync` makes a file's bytes and size durable,
- * `sync_dir` the names in a directory. */
+/* The primitive operations. Reads and writes may be short (but make progress, or fail, or for a
+ * read reach the end); the functions further below loop. `sync` makes a file's bytes and size
+ * durable, `sync_dir` the names in a directory. */
 typedef struct store_ops {
     pawl_status (*open)(store *s, const char *path, store_mode mode, store_file **out,
                         pawl_error *err);
@@ -74,7 +75,8 @@ typedef struct store_ops {
     pawl_status (*rename)(store *s, const char *from, const char *to, pawl_error *err);
     pawl_status (*unlink)(store *s, const char *path, pawl_error *err);
     pawl_status (*sync_dir)(store *s, const char *path, pawl_error *err);
-    /* Names in a directory ("." and ".." left out), in any order; `each` returning a failure ends it. */
+    /* Names in a directory ("." and ".." left out), in any order; `each` returning a failure
+     * ends it. */
     pawl_status (*list)(store *s, const char *path,
                         pawl_status (*each)(void *context, const char *name, pawl_error *err),
                         void *context, pawl_error *err);
@@ -94,15 +96,15 @@ struct store_file {
     char path[STORE_MAX_PATH];
 };
 
-/* ---- what callers use: store.c ------------------------------------------------------------------- */
+/* ---- what callers use: store.c --------------------------------------------------------------- */
 
 pawl_status store_open(store *s, const char *path, store_mode mode, store_file **out,
                        pawl_error *err) PAWL_MUST_CHECK;
 void store_close(store_file *f);          /* NULL is fine */
 void store_close_pointer(store_file **f); /* for CLEANUP */
 void store_destroy(store *s);             /* NULL is fine */
-/* Exactly n bytes, or a failure whose range is what was not moved. Reading past the end of the file:
- * PAWL_EDAMAGED with the file's real size. */
+/* Exactly n bytes, or a failure whose range is what was not moved. Reading past the end of the
+ * file: PAWL_EDAMAGED with the file's real size. */
 pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_write(store_file *f, uint64_t at, const void *from, size_t n, pawl_error *err)
@@ -121,23 +123,24 @@ pawl_status store_list(store *s, const char *path,
 pawl_status store_stat_path(store *s, const char *path, store_stat *out, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_space_of(store *s, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
-/* The parts of a listing as a sorted array of names in `memory`. At most `limit` names, else ELIMIT. */
+/* The parts of a listing as a sorted array of names in `memory`. At most `limit` names, else
+ * ELIMIT. */
 pawl_status store_names(store *s, const char *path, size_t limit, arena *memory, char ***names,
                         size_t *count, pawl_error *err) PAWL_MUST_CHECK;
 /* A whole small file; PAWL_ELIMIT when it is larger than `limit`. */
 pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *out, pawl_error *err)
     PAWL_MUST_CHECK;
 /*
- * Publishes a small file atomically and durably: `path`.tmp written, synced, renamed over `path`, the
- * directory synced. A stale .tmp is replaced. After a failure `path` is what it was, unless only the
- * final directory sync failed: then it may be either, and the error says so.
+ * Publishes a small file atomically and durably: `path`.tmp written, synced, renamed over `path`,
+ * the directory synced. A stale .tmp is replaced. After a failure `path` is what it was, unless
+ * only the final directory sync failed: then it may be either, and the error says so.
  */
 pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 /* A byte_source over an open file. The file must outlive it. */
 pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- stores ------------------------------------------------------------------------------------------ */
+/* ---- stores ---------------------------------------------------------------------------------- */
 
 /* A directory of a filesystem; must exist. Links inside it are never followed (O_NOFOLLOW). */
 pawl_status store_posix(const char *root, store **out, pawl_error *err) PAWL_MUST_CHECK;
@@ -179,7 +182,7 @@ uint64_t store_fault_count(store *fault, store_op op);       /* operations since
 bool store_fault_fired(store *fault);
 void store_fault_release(store *fault);
 
-/* trace: calls back after each operation, for tests and debugging. */
+/* trace: calls back after each operation, for tests and debugging. `each` NULL: passes on only. */
 typedef struct store_trace_event {
     store_op op;
     const char *path, *to; /* `to`: rename */
@@ -191,15 +194,16 @@ pawl_status store_trace_wrap(store *inner, const platform *os,
                              void (*each)(void *context, const store_trace_event *event),
                              void *context, store **out, pawl_error *err) PAWL_MUST_CHECK;
 
-/* retry: repeats what failed for a reason that passes (EAGAIN, EINTR, ETIMEDOUT, ENETDOWN, ESTALE of
- * open), never a failed sync, at most `attempts` times, sleeping first_delay_ns, then twice that, ... */
+/* retry: repeats what failed for a reason that passes (EAGAIN, EINTR, ETIMEDOUT, ENETDOWN,
+ * ESTALE of open), never a failed sync, at most `attempts` times, sleeping first_delay_ns, then
+ * twice that, ... */
 pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
                              uint64_t first_delay_ns, store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 /*
- * crash: a filesystem that forgets. It keeps what is durable apart from what is pending since the last
- * sync (writes, sizes, creations, renames, unlinks, directories). At any point a test asks for one of
- * the worlds that a power loss at this point could leave, within the declared traits.
+ * crash: a filesystem that forgets. It keeps what is durable apart from what is pending since the
+ * last sync (writes, sizes, creations, renames, unlinks, directories). At any point a test asks for
+ * one of the worlds that a power loss at this point could leave, within the declared traits.
  */
 pawl_status store_crash(const store_traits *traits, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* Operations so far that changed something or synced. */
@@ -211,10 +215,10 @@ void store_crash_stop_after(store *crash, uint64_t limit);
 size_t store_crash_pending(const store *crash);
 /*
  * Builds the world in which exactly the pending items with keep[i] reached the disk, as a new mem
- * store; of writes kept, `torn` (i, or SIZE_MAX for none) is torn: only its first half, in sectors of
- * atomic_write_bytes, arrived, or within one sector the file's growth without the bytes. PAWL_EUSAGE
- * when the traits forbid the combination, or it could only repeat another one's world: skip it. All
- * and none are always allowed.
+ * store; of writes kept, `torn` (i, or SIZE_MAX for none) is torn: only its first half, in sectors
+ * of atomic_write_bytes, arrived, or within one sector the file's growth without the bytes.
+ * PAWL_EUSAGE when the traits forbid the combination, or it could only repeat another one's world:
+ * skip it. All and none are always allowed.
  */
 pawl_status store_crash_world(const store *crash, const bool *keep, size_t count, size_t torn,
                               store **world, pawl_error *err) PAWL_MUST_CHECK;

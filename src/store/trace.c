@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/trace: calls back after each operation, with what it was, how it ended and how long it took. */
+/* store/trace: calls back after each operation, with what it was, how it ended and how long it
+ * took. */
 #include "store/wrap.h"
 
 typedef struct trace_store {
@@ -27,7 +28,9 @@ static pawl_status trace_around(store_wrapper *w, store_call *call, pawl_error *
     if (moves_bytes(call)) {
         event.bytes = status == PAWL_OK ? *call->moved : call->n;
     }
-    t->each(t->context, &event);
+    if (t->each != NULL) {
+        t->each(t->context, &event);
+    }
     return status;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * store/tree: files and directories in memory, for the stores `mem` and `crash`. No locking here.
- * Changes are in two halves, so that a change which runs out of memory changes nothing: the half that
- * allocates (store_tree_new, store_tree_reserve_*), then the half that cannot fail.
+ * Changes are in two halves, so that a change which runs out of memory changes nothing: the half
+ * that allocates (store_tree_new, store_tree_reserve_*), then the half that cannot fail.
  */
 #ifndef STORE_TREE_H
 #define STORE_TREE_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of stores share: temporary directories, small files, one operation of each kind. */
+/* What the tests of stores share: temporary directories, small files, one operation of each
+ * kind. */
 #ifndef UNIT_STORE_FIXTURES_H
 #define UNIT_STORE_FIXTURES_H
 

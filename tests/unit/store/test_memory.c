@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every allocation of every store fails once: a clear failure, nothing leaked, nothing half done. */
+/* Every allocation of every store fails once: a clear failure, nothing leaked, nothing half
+ * done. */
 #include "fixtures.h"
 
 #include "lib/failing_memory.h"

@@ -107,6 +107,17 @@ static void durations_are_the_clocks(void **state) {
     assert_true(f->seconds > 0.2499 && f->seconds < 0.2501);
 }
 
+/* Without a callback it only passes on. */
+static void without_a_callback_it_passes_on(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    store *quiet = NULL;
+    assert_ok(store_trace_wrap(f->mem, &f->os.table, NULL, NULL, &quiet, &err), &err);
+    put_text(quiet, "a", "text");
+    store_destroy(quiet);
+    assert_text(f->mem, "a", "text");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -115,6 +126,7 @@ int main(void) {
         TEST(every_kind_is_seen),
         TEST(failures_and_short_reads_are_seen),
         TEST(durations_are_the_clocks),
+        TEST(without_a_callback_it_passes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts of tests that change what the whole process is (user, limits, mounts) run in a child
+ * process. There, child_must takes the place of cmocka's assertions.
+ */
+#ifndef UNIT_STORE_CHILDREN_H
+#define UNIT_STORE_CHILDREN_H
+
+#include "fixtures.h"
+
+#include <sys/wait.h>
+
+#define CHILD_SKIPPED 77
+
+#define child_must(condition) child_check((condition), #condition, __FILE__, __LINE__)
+
+static UNUSED void child_check(bool holds, const char *condition, const char *file, int line) {
+    if (!holds) {
+        (void)fprintf(stderr, "%s:%d: in a child process: %s\n", file, line, condition);
+        _exit(1);
+    }
+}
+
+static UNUSED void child_must_equal(const char *got, const char *wanted) {
+    if (strcmp(got, wanted) != 0) {
+        (void)fprintf(stderr, "in a child process:\n%s\ninstead of\n%s\n", got, wanted);
+        _exit(1);
+    }
+}
+
+/* Ends the child: the test is skipped, for this reason. */
+static UNUSED void child_skip(const char *reason) {
+    (void)fprintf(stderr, "skipped: %s\n", reason);
+    _exit(CHILD_SKIPPED);
+}
+
+static UNUSED void run_child(void (*body)(void *context), void *context) {
+    int ended = 0;
+    (void)fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        body(context);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    if (WIFEXITED(ended) && WEXITSTATUS(ended) == CHILD_SKIPPED) {
+        skip();
+    }
+    assert_true(WIFEXITED(ended));
+    assert_int_equal(WEXITSTATUS(ended), 0);
+}
+
+#endif
