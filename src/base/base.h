@@ -3,9 +3,9 @@
  * base: what every layer stands on: errors, memory, buffers, the bounded cursor, checksums, and the
  * platform (clock, randomness, threads, process identity) that is handed in from outside.
  *
- * May include nothing but include/pawl/. Threads: everything here is free of shared state. Ownership:
- * whatever a function returns as a non-const pointer is the caller's to free with mem_free, unless
- * its comment says otherwise.
+ * May include nothing but include/pawl/. Threads: everything here is free of shared state.
+ * Ownership: whatever a function returns as a non-const pointer is the caller's to free with
+ * mem_free, unless its comment says otherwise.
  */
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
@@ -34,11 +34,11 @@
         }                                                                                          \
     } while (0)
 
-/* ---- error: error.c ------------------------------------------------------------------------- */
+/* ---- error: error.c -------------------------------------------------------------------------- */
 
 /*
- * The leaf that finds a failure fills it (error_set or error_sys, then the parts it knows); each level
- * above prepends what it was attempting (error_wrap). Inside the library `err` is never NULL.
+ * The leaf that finds a failure fills it (error_set or error_sys, then the parts it knows); each
+ * level above prepends what it was attempting (error_wrap). Inside the library `err` is never NULL.
  * Text that is too long is cut at a character boundary and ends in "...".
  */
 struct pawl_error {
@@ -150,8 +150,8 @@ pawl_status cursor_varint64(cursor *c, uint64_t *out, pawl_error *err) PAWL_MUST
 
 /* ---- checksum: checksum.c -------------------------------------------------------------------- */
 
-/* CRC32C (Castagnoli, RFC 3720 appendix B.4: "123456789" is 0xe3069283), by ISA-L. `crc` is 0 or the
- * result so far. */
+/* CRC32C (Castagnoli, RFC 3720 appendix B.4: "123456789" is 0xe3069283), by ISA-L. `crc` is 0 or
+ * the result so far. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t n);
 /* Copies and checksums in one pass while the bytes are in cache. */
 uint32_t crc32c_copy(uint32_t crc, void *to, const void *from, size_t n);
@@ -162,12 +162,12 @@ uint32_t crc32c_unmask(uint32_t masked);
 /* ---- small things: text.c -------------------------------------------------------------------- */
 
 bool utf8_valid(const char *text, size_t n);
-/* Bytes of the character that begins `text`, 1 to 4; 0 when it is not UTF-8 or does not fit in n. */
+/* Bytes of the character that begins `text`, 1 to 4; 0 when it is not UTF-8 or is cut by n. */
 size_t utf8_character(const char *text, size_t n);
 /* Makes text that filled its array of `size` bytes end in "...", cut at a character boundary. */
 void text_cut(char *text, size_t size);
-/* The form within a JSON string of the character that begins `text` (n > 0); what is no UTF-8 becomes
- * U+FFFD. Returns the bytes put out and sets those taken in. */
+/* The form within a JSON string of the character that begins `text` (n > 0); what is no UTF-8
+ * becomes U+FFFD. Returns the bytes put out and sets those taken in. */
 #define JSON_CHARACTER_BYTES 8
 size_t json_character(char out[JSON_CHARACTER_BYTES], const char *text, size_t n, size_t *taken);
 /* vsnprintf, then text_cut where it did not fit. */
@@ -182,15 +182,16 @@ bool multiply_overflows(uint64_t a, uint64_t b, uint64_t *product);
  * compared by their first 256. */
 double text_likeness(const char *a, const char *b);
 
-/* The names that entries may have (S15): UTF-8 paths, no empty, "." or ".." component, no leading '/',
- * no control characters, at most PAWL_MAX_NAME_BYTES. `why` (may be NULL) gets a static reason. */
+/* The names that entries may have (S15): UTF-8 paths, no empty, "." or ".." component, no leading
+ * '/', no control characters, at most PAWL_MAX_NAME_BYTES. `why` (may be NULL) gets a static
+ * reason. */
 bool entry_name_valid(const char *name, size_t n, const char **why);
 
 /* names.c defines pawl_version, pawl_status_name, pawl_role_name and pawl_kind_name. */
 bool role_from_name(const char *name, pawl_role *out);
 bool kind_from_name(const char *name, pawl_kind *out);
 
-/* ---- bytes in and out, for layers that do not know the store ---------------------------------- */
+/* ---- bytes in and out, for layers that do not know the store --------------------------------- */
 
 typedef struct byte_source {
     void *context;
@@ -209,13 +210,13 @@ typedef struct byte_sink {
 byte_source byte_source_memory(const buffer *bytes);
 byte_sink byte_sink_buffer(buffer *bytes);
 
-/* ---- log: log.c -------------------------------------------------------------------------------- */
+/* ---- log: log.c ------------------------------------------------------------------------------ */
 
 void log_write(const pawl_log *log, pawl_log_level level, const char *format, ...)
     PRINTF_LIKE(3, 4);
 bool log_wants(const pawl_log *log, pawl_log_level level);
 
-/* ---- platform: platform.c (the real one), tests/lib/simulated_platform.c ---------------------- */
+/* ---- platform: platform.c (the real one), tests/lib/simulated_platform.c --------------------- */
 
 /* Who a process is, so that another can tell whether it is still there. */
 typedef struct process_identity {
@@ -230,8 +231,8 @@ typedef enum liveness { PROCESS_DEAD, PROCESS_ALIVE, PROCESS_UNKNOWN } liveness;
 
 typedef struct platform_thread platform_thread;
 
-/* Clock, randomness, threads and identity come in through this table, so that a test can run a whole
- * job in one thread, step by step, and replay it from a seed. */
+/* Clock, randomness, threads and identity come in through this table, so that a test can run a
+ * whole job in one thread, step by step, and replay it from a seed. */
 typedef struct platform {
     void *context;
     uint64_t (*monotonic_ns)(void *context);

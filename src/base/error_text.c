@@ -10,8 +10,8 @@
 /* Below the first line of a value, its further lines begin where the first did. */
 #define CONTINUATION "\n            "
 
-/* Escapes may make a part grow this far, then it is cut. All parts at their longest, with what stands
- * around them, fit `rendered`. */
+/* Escapes may make a part grow this far, then it is cut. All parts at their longest, with what
+ * stands around them, fit `rendered`. */
 #define ESCAPE_ROOM ((size_t)64)
 
 typedef struct writer {
@@ -30,9 +30,9 @@ static void put_text(writer *w, const char *text) {
     put(w, text, strlen(text));
 }
 
-/* ---- for people ---- */
+/* ---- for people ------------------------------------------------------------------------------ */
 
-/* A character as it may go to a terminal: control characters and what is no UTF-8 in hexadecimal. */
+/* A character as it may go to a terminal: control characters and bytes that are no UTF-8 as hex. */
 static size_t shown_character(char out[8], const char *text, size_t n, size_t *taken) {
     unsigned char c = (unsigned char)text[0];
     size_t length = utf8_character(text, n);
@@ -46,7 +46,7 @@ static size_t shown_character(char out[8], const char *text, size_t n, size_t *t
     return length;
 }
 
-/* Of a C1 character only the first byte is escaped above; its second is no UTF-8 and follows suit. */
+/* Of a C1 character only the first byte is escaped above; its second is no UTF-8 then. */
 static void put_shown(writer *w, const char *text, size_t part_size, bool lines) {
     size_t n = strlen(text);
     size_t end = w->at + part_size + ESCAPE_ROOM - 4;
@@ -112,7 +112,7 @@ const char *error_text(pawl_error *err) {
     return err->rendered;
 }
 
-/* ---- for programs ---- */
+/* ---- for programs ---------------------------------------------------------------------------- */
 
 static void put_member(writer *w, const char *key, const char *value, size_t part_size) {
     if (value[0] == '\0') {

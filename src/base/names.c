@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words for statuses, roles and kinds. Roles and kinds stand in files: their words are stable. */
+/* Words for statuses, roles and kinds. Roles and kinds stand in files: they stay as they are. */
 #include "base/base.h"
 
 #include <string.h>

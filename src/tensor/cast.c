@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Casts among F64, F32, F16 and BF16 in integer arithmetic: neither the rounding mode nor the
- * flush-to-zero mode that a trainer may have set changes a bit. Each source is rounded once, straight
- * into its target.
+ * flush-to-zero mode that a trainer may have set changes a bit. Each source is rounded once,
+ * straight into its target.
  */
 #include "tensor/tensor.h"
 
@@ -46,7 +46,7 @@ ALWAYS_INLINE void store(uint8_t *to, size_t i, float_format t, uint64_t bits) {
     memcpy(to + i * (size_t)t.bytes, &bits, (size_t)t.bytes);
 }
 
-/* ---- any value ---- */
+/* ---- any value ------------------------------------------------------------------------------- */
 
 /* To nearest, ties to even; `drop` bits go, at least one. */
 static uint64_t round_off(uint64_t value, int drop) {
@@ -59,7 +59,7 @@ static uint64_t round_off(uint64_t value, int drop) {
     return kept + (rest > half || (rest == half && (kept & 1) != 0) ? 1 : 0);
 }
 
-/* A finite value other than 0, without its sign. What is too large comes out as infinity or more. */
+/* A finite value other than 0, without its sign. One too large comes out as infinity or more. */
 static uint64_t convert_finite(uint64_t magnitude, float_format f, float_format t) {
     int exponent = (int)(magnitude >> f.mantissa_bits);
     uint64_t significand = magnitude & (((uint64_t)1 << f.mantissa_bits) - 1);
@@ -98,11 +98,11 @@ static uint64_t convert(uint64_t bits, float_format f, float_format t, uint64_t 
     return result | sign << sign_shift(t);
 }
 
-/* ---- a block of plain values ---- */
+/* ---- a block of plain values ----------------------------------------------------------------- */
 
 /*
- * Plain is zero, and whatever is a normal number on both sides: there a cast is a rounding shift and a
- * change of bias, without a branch. `lowest` to below `end`, as magnitudes of the source.
+ * Plain is zero, and whatever is a normal number on both sides: there a cast is a rounding shift
+ * and a change of bias, without a branch. `lowest` to below `end`, as magnitudes of the source.
  */
 typedef struct plain_range {
     uint64_t lowest, end;
@@ -127,64 +127,83 @@ ALWAYS_INLINE uint64_t rebias(float_format f, float_format t) {
     return (uint64_t)(int64_t)(t.bias - f.bias) << t.mantissa_bits;
 }
 
-/* Two of a kind, because vectors of 32-bit numbers hold twice as many as those of 64-bit ones. */
+/* Whole blocks by way of arrays of their own type: what compilers make vector instructions of. */
 
-ALWAYS_INLINE bool plain_block_32(const uint8_t *from, uint8_t *to, float_format f,
+ALWAYS_INLINE void load_block(uint32_t bits[BLOCK], const uint8_t *from, float_format f) {
+    if (f.bytes == 4) {
+        memcpy(bits, from, BLOCK * sizeof(*bits));
+        return;
+    }
+    uint16_t narrow[BLOCK];
+    memcpy(narrow, from, sizeof(narrow));
+    for (size_t i = 0; i < BLOCK; i++) {
+        bits[i] = narrow[i];
+    }
+}
+
+ALWAYS_INLINE void store_block(uint8_t *to, float_format t, const uint32_t bits[BLOCK]) {
+    if (t.bytes == 4) {
+        memcpy(to, bits, BLOCK * sizeof(*bits));
+        return;
+    }
+    uint16_t narrow[BLOCK];
+    for (size_t i = 0; i < BLOCK; i++) {
+        narrow[i] = (uint16_t)bits[i];
+    }
+    memcpy(to, narrow, sizeof(narrow));
+}
+
+/* False when a value of the block is not plain; nothing is stored then. */
+ALWAYS_INLINE bool plain_block_32(uint8_t *to, const uint8_t *from, float_format f,
                                   float_format t) {
     const plain_range range = plain_range_of(f, t);
     const int drop = f.mantissa_bits - t.mantissa_bits;
-    const uint32_t sign_bit = (uint32_t)1 << sign_shift(f);
+    const uint32_t most = ((uint32_t)1 << sign_shift(f)) - 1;
     uint32_t bits[BLOCK];
     uint32_t unusual = 0;
+    load_block(bits, from, f);
     for (size_t i = 0; i < BLOCK; i++) {
-        bits[i] = (uint32_t)load(from, i, f);
-        uint32_t magnitude = bits[i] & (sign_bit - 1);
-        unusual |= (uint32_t)(magnitude != 0) & (uint32_t)(magnitude - (uint32_t)range.lowest >=
-                                                           (uint32_t)(range.end - range.lowest));
+        uint32_t above = (bits[i] & most) - (uint32_t)range.lowest;
+        bool outside = above >= (uint32_t)(range.end - range.lowest);
+        unusual |= (uint32_t)outside & (uint32_t)((bits[i] & most) != 0);
     }
     if (unusual != 0) {
         return false;
     }
     for (size_t i = 0; i < BLOCK; i++) {
-        uint32_t magnitude = bits[i] & (sign_bit - 1);
+        uint32_t magnitude = bits[i] & most;
         uint32_t sign = bits[i] >> sign_shift(f) << sign_shift(t);
-        uint32_t rounded = magnitude;
-        if (drop > 0) {
-            rounded += ((uint32_t)1 << (drop - 1)) - 1 + (magnitude >> drop & 1);
-        }
-        uint32_t moved = (uint32_t)shifted(rounded, -drop) + (uint32_t)rebias(f, t);
-        uint32_t nonzero = -(uint32_t)(magnitude != 0);
-        store(to, i, t, (moved & nonzero) | sign);
+        uint32_t half = drop > 0 ? ((uint32_t)1 << (drop - 1)) - 1 + (magnitude >> drop & 1) : 0;
+        uint32_t moved = (uint32_t)shifted(magnitude + half, -drop) + (uint32_t)rebias(f, t);
+        bits[i] = (magnitude != 0 ? moved : 0) | sign;
     }
+    store_block(to, t, bits);
     return true;
 }
 
-ALWAYS_INLINE bool plain_block_64(const uint8_t *from, uint8_t *to, float_format f,
+/* The same for pairs with F64. */
+ALWAYS_INLINE bool plain_block_64(uint8_t *to, const uint8_t *from, float_format f,
                                   float_format t) {
     const plain_range range = plain_range_of(f, t);
     const int drop = f.mantissa_bits - t.mantissa_bits;
-    const uint64_t sign_bit = (uint64_t)1 << sign_shift(f);
+    const uint64_t most = ((uint64_t)1 << sign_shift(f)) - 1;
     uint64_t bits[BLOCK];
     uint64_t unusual = 0;
     for (size_t i = 0; i < BLOCK; i++) {
         bits[i] = load(from, i, f);
-        uint64_t magnitude = bits[i] & (sign_bit - 1);
-        unusual |= (uint64_t)(magnitude != 0) &
-                   (uint64_t)(magnitude - range.lowest >= range.end - range.lowest);
+        uint64_t above = (bits[i] & most) - range.lowest;
+        bool outside = above >= range.end - range.lowest;
+        unusual |= (uint64_t)outside & (uint64_t)((bits[i] & most) != 0);
     }
     if (unusual != 0) {
         return false;
     }
     for (size_t i = 0; i < BLOCK; i++) {
-        uint64_t magnitude = bits[i] & (sign_bit - 1);
+        uint64_t magnitude = bits[i] & most;
         uint64_t sign = bits[i] >> sign_shift(f) << sign_shift(t);
-        uint64_t rounded = magnitude;
-        if (drop > 0) {
-            rounded += ((uint64_t)1 << (drop - 1)) - 1 + (magnitude >> drop & 1);
-        }
-        uint64_t moved = shifted(rounded, -drop) + rebias(f, t);
-        uint64_t nonzero = -(uint64_t)(magnitude != 0);
-        store(to, i, t, (moved & nonzero) | sign);
+        uint64_t half = drop > 0 ? ((uint64_t)1 << (drop - 1)) - 1 + (magnitude >> drop & 1) : 0;
+        uint64_t moved = shifted(magnitude + half, -drop) + rebias(f, t);
+        store(to, i, t, (magnitude != 0 ? moved : 0) | sign);
     }
     return true;
 }
@@ -197,8 +216,8 @@ ALWAYS_INLINE uint64_t cast_all(uint8_t *to, const uint8_t *from, size_t count, 
         const uint8_t *block = from + at * (size_t)f.bytes;
         uint8_t *target = to + at * (size_t)t.bytes;
         size_t n = count - at < BLOCK ? count - at : BLOCK;
-        if (n == BLOCK && (f.bytes == 8 || t.bytes == 8 ? plain_block_64(block, target, f, t)
-                                                        : plain_block_32(block, target, f, t))) {
+        if (n == BLOCK && (f.bytes == 8 || t.bytes == 8 ? plain_block_64(target, block, f, t)
+                                                        : plain_block_32(target, block, f, t))) {
             continue;
         }
         for (size_t i = 0; i < n; i++) {
@@ -208,7 +227,7 @@ ALWAYS_INLINE uint64_t cast_all(uint8_t *to, const uint8_t *from, size_t count, 
     return overflows;
 }
 
-/* ---- the pairs ---- */
+/* ---- the pairs ------------------------------------------------------------------------------- */
 
 typedef uint64_t cast_function(uint8_t *to, const uint8_t *from, size_t count);
 

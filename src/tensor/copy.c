@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between dense and strided memory. A stretch of the dense row-major form is cut into boxes (a
- * few: as many as it begins and ends within dimensions), and each box is one strided copy.
+ * Copies between dense and strided memory. A stretch of the dense row-major form is cut into boxes
+ * (a few: as many as it begins and ends within dimensions), and each box is one strided copy.
  */
 #include "tensor/tensor.h"
 
@@ -9,9 +9,10 @@
 #include <string.h>
 
 /* Below this many contiguous bytes, two dimensions are copied tile by tile, so that a transposed
- * tensor's cache lines are used whole. */
+ * tensor's cache lines are used whole. No more lines at once than the ways of a first-level cache:
+ * with strides of a power of two they share a set. */
 #define TILE_RUN_BYTES 64
-#define TILE_ROWS      ((size_t)64)
+#define TILE_ROWS      ((size_t)8)
 
 static size_t element_bytes(pawl_dtype dtype) {
     return (size_t)pawl_dtype_bits(dtype) / 8;
@@ -38,7 +39,7 @@ bool view_dense(const view *v) {
     if (v->strides == NULL || item == 0 || box_elements(&v->box) == 0) {
         return true;
     }
-    int64_t strides[PAWL_MAX_NDIM];
+    int64_t strides[PAWL_MAX_NDIM] = {0};
     dense_strides(v->box.ndim, v->box.extent, item, strides);
     for (int i = 0; i < v->box.ndim; i++) {
         if (v->box.extent[i] > 1 && v->strides[i] != strides[i]) {
@@ -48,7 +49,7 @@ bool view_dense(const view *v) {
     return true;
 }
 
-/* ---- one box from strides to strides ---- */
+/* ---- one box from strides to strides --------------------------------------------------------- */
 
 typedef struct copying {
     int ndim;
@@ -90,7 +91,8 @@ static void copy_row(uint8_t *to, int64_t to_stride, const uint8_t *from, int64_
     }
 }
 
-/* Leaves out extents of 1, joins dimensions that are one on both sides, takes the run out of the last. */
+/* Leaves out extents of 1, joins dimensions that are one on both sides, takes the run out of the
+ * last. */
 static copying copying_of(int ndim, const int64_t *extent, const int64_t *to_stride,
                           const int64_t *from_stride, size_t item) {
     copying c = {.run = item};
@@ -167,7 +169,7 @@ static void copy_strided(int ndim, const int64_t *extent, uint8_t *to, const int
     }
 }
 
-/* ---- a stretch, box by box ---- */
+/* ---- a stretch, box by box ------------------------------------------------------------------- */
 
 /*
  * The largest box of consecutive elements of `whole` (in row-major order) that begins with element
@@ -219,7 +221,7 @@ static void gather_elements(const view *v, const int64_t *strides, stretch s, ui
     while (s.n > 0) {
         box b = leading_box(&v->box, s.from, s.n);
         uint64_t count = box_elements(&b);
-        int64_t dense[PAWL_MAX_NDIM];
+        int64_t dense[PAWL_MAX_NDIM] = {0};
         dense_strides(b.ndim, b.extent, item, dense);
         copy_strided(b.ndim, b.extent, to, dense, v->data + place_in(&b, strides, &v->box), strides,
                      item);
@@ -235,7 +237,7 @@ static void scatter_elements(const view *v, const int64_t *strides, stretch s,
     while (s.n > 0) {
         box b = leading_box(&v->box, s.from, s.n);
         uint64_t count = box_elements(&b);
-        int64_t dense[PAWL_MAX_NDIM];
+        int64_t dense[PAWL_MAX_NDIM] = {0};
         dense_strides(b.ndim, b.extent, item, dense);
         copy_strided(b.ndim, b.extent, v->data + place_in(&b, strides, &v->box), strides, bytes,
                      dense, item);
@@ -264,7 +266,7 @@ void view_gather(const view *v, uint64_t from, size_t n, uint8_t *to) {
         return;
     }
     size_t item = element_bytes(v->dtype);
-    int64_t strides[PAWL_MAX_NDIM];
+    int64_t strides[PAWL_MAX_NDIM] = {0};
     view_strides(v, item, strides);
     while (n > 0) {
         size_t now = partial_bytes(from, n, item);
@@ -289,7 +291,7 @@ void view_scatter(const view *v, uint64_t from, size_t n, const uint8_t *bytes) 
         return;
     }
     size_t item = element_bytes(v->dtype);
-    int64_t strides[PAWL_MAX_NDIM];
+    int64_t strides[PAWL_MAX_NDIM] = {0};
     view_strides(v, item, strides);
     while (n > 0) {
         size_t now = partial_bytes(from, n, item);
@@ -312,7 +314,7 @@ static void place_box(const view *v, const int64_t *strides, const box *b, const
     if (!box_intersect(&v->box, b, &shared)) {
         return;
     }
-    int64_t dense[PAWL_MAX_NDIM];
+    int64_t dense[PAWL_MAX_NDIM] = {0};
     dense_strides(b->ndim, b->extent, item, dense);
     copy_strided(b->ndim, shared.extent, v->data + place_in(&shared, strides, &v->box), strides,
                  bytes + place_in(&shared, dense, b), dense, item);
@@ -328,7 +330,7 @@ void view_place(const view *v, const box *source, uint64_t from, size_t n, const
     }
     size_t item = element_bytes(v->dtype);
     assert(item > 0 && from % item == 0 && n % item == 0);
-    int64_t strides[PAWL_MAX_NDIM];
+    int64_t strides[PAWL_MAX_NDIM] = {0};
     view_strides(v, item, strides);
     stretch s = {from / item, n / item};
     while (s.n > 0) {

@@ -51,8 +51,9 @@ static pawl_status check_extents(int ndim, const int64_t *shape, pawl_error *err
 }
 
 /*
- * Elements, with 1 in the place of each extent of 0: strides and positions are products of some of the
- * extents, so these must not overflow in an empty tensor either. False when they pass MOST_COUNT.
+ * Elements, with 1 in the place of each extent of 0: strides and positions are products of some of
+ * the extents, so these must not overflow in an empty tensor either. False when they pass
+ * MOST_COUNT.
  */
 static bool count_span(int ndim, const int64_t *shape, uint64_t *span) {
     *span = 1;

@@ -3,8 +3,9 @@
  * tensor: dtypes, shapes, boxes, strided copies, casts. Pure functions over memory that the caller
  * owns; any thread.
  *
- * A shape or box is plain arrays of `ndim` int64_t. A box is `offset` and `extent` inside a shape. All
- * arithmetic on them is checked; functions marked "valid" assume shape_check or box_check passed.
+ * A shape or box is plain arrays of `ndim` int64_t. A box is `offset` and `extent` inside a shape.
+ * All arithmetic on them is checked; functions marked "valid" assume shape_check or box_check
+ * passed.
  */
 #ifndef TENSOR_TENSOR_H
 #define TENSOR_TENSOR_H
@@ -13,14 +14,14 @@
 
 #include <pawl/tensor.h>
 
-/* ---- dtype: dtype.c (also defines pawl_dtype_name and friends) ---------------------------------- */
+/* ---- dtype: dtype.c (also defines pawl_dtype_name and friends) ------------------------------- */
 
 bool dtype_valid(pawl_dtype dtype);
 /* Bytes an element must be aligned to: 1, 2, 4 or 8 (sub-byte types: 1). C64 is 8. */
 size_t dtype_alignment(pawl_dtype dtype);
 bool dtype_castable(pawl_dtype dtype); /* one of F64, F32, F16, BF16 */
 
-/* ---- shape: shape.c ------------------------------------------------------------------------------ */
+/* ---- shape: shape.c -------------------------------------------------------------------------- */
 
 /* PAWL_EUSAGE when ndim is out of range, an extent is negative, the element or byte count passes
  * 2^62, or the bits do not fill whole bytes. Counts may be NULL. */
@@ -32,7 +33,7 @@ bool shape_equal(int ndim_a, const int64_t *a, int ndim_b, const int64_t *b);
 /* "[64, 10]"; cut with "..." when out is short. Returns out. */
 const char *shape_text(char *out, size_t size, int ndim, const int64_t *shape);
 
-/* ---- box: box.c ------------------------------------------------------------------------------------ */
+/* ---- box: box.c ------------------------------------------------------------------------------ */
 
 typedef struct box {
     int ndim;
@@ -70,11 +71,11 @@ typedef struct box_runs {
 box_runs box_runs_of(const box *inner, const box *outer);
 /* False at the end; otherwise a run: first element (linear, within outer) and count. */
 bool box_runs_next(box_runs *r, uint64_t *first, uint64_t *count);
-/* Where run number `first` elements of outer would be: linear index of inner's first element, and one
- * past its last, in outer's row-major memory. Empty inner: both 0. */
+/* Where run number `first` elements of outer would be: linear index of inner's first element, and
+ * one past its last, in outer's row-major memory. Empty inner: both 0. */
 void box_linear_bounds(const box *inner, const box *outer, uint64_t *begin, uint64_t *end);
 
-/* ---- strided memory: copy.c ------------------------------------------------------------------------- */
+/* ---- strided memory: copy.c ------------------------------------------------------------------ */
 
 /* Memory of one box with strides in bytes (NULL: dense row-major). Sub-byte dtypes: dense only. */
 typedef struct view {
@@ -85,20 +86,21 @@ typedef struct view {
 } view;
 bool view_dense(const view *v);
 /*
- * Gathers bytes [from, from+n) of the dense row-major form of the view into `to`: how the writer takes
- * any stretch of a piece out of strided memory. Any byte range, element boundaries or not.
+ * Gathers bytes [from, from+n) of the dense row-major form of the view into `to`: how the writer
+ * takes any stretch of a piece out of strided memory. Any byte range, element boundaries or not.
  */
 void view_gather(const view *v, uint64_t from, size_t n, uint8_t *to);
 /* The reverse: places bytes [from, from+n) of the dense form into the view. */
 void view_scatter(const view *v, uint64_t from, size_t n, const uint8_t *bytes);
 /*
- * Places a stretch [from, from+n) of the dense row-major form of box `source` (of the same tensor and
- * dtype) into the elements of `v` that intersect it; bytes outside the intersection are skipped.
- * `from` and `n` are whole elements (sub-byte: whole bytes, equal boxes only).
+ * Places a stretch [from, from+n) of the dense row-major form of box `source` (of the same tensor
+ * and dtype) into the elements of `v` that intersect it; bytes outside the intersection are
+ * skipped. `from` and `n` are whole elements (sub-byte: whole bytes, equal boxes only).
  */
 void view_place(const view *v, const box *source, uint64_t from, size_t n, const uint8_t *bytes);
 
-/* ---- cast: cast.c (also defines pawl_cast), widen.c (pawl_to_double) -------------------------------  */
+/* ---- cast: cast.c (also defines pawl_cast), widen.c (pawl_to_double)
+ * -------------------------------  */
 
 /* As pawl_cast, for types already known to be castable. Returns the number of overflows. */
 uint64_t cast_elements(pawl_dtype to_dtype, void *to, pawl_dtype from_dtype, const void *from,

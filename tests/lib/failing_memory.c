@@ -20,14 +20,14 @@ int __real_posix_memalign(void **memory, size_t alignment, size_t bytes);
 void __real_free(void *memory);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t item_bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
-int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t bytes);
 char *__wrap_strdup(const char *text);
-void __wrap_free(void *memory);
+void __wrap_free(void *pointer);
 
 /*
- * Every live pointer, in a hash table with linear probing: memory that a shared library allocated is
- * freed through here too, and must not be counted.
+ * Every live pointer, in a hash table with linear probing: memory that a shared library allocated
+ * is freed through here too, and must not be counted.
  */
 static struct {
     pthread_mutex_t mutex;

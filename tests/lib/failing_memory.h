@@ -17,10 +17,10 @@ bool failing_memory_fired(void);
 uint64_t failing_memory_live(void);
 
 /*
- * Runs `operation` with its first allocation failing, then with its second, and so on until it does not
- * get to the one that would fail. Each run must return PAWL_ENOMEM when the allocation failed, PAWL_OK
- * when none did, and leave as many live allocations as there were. `operation` undoes what it did.
- * Returns how many runs failed, so that a test can tell that there were any.
+ * Runs `operation` with its first allocation failing, then with its second, and so on until it does
+ * not get to the one that would fail. Each run must return PAWL_ENOMEM when the allocation failed,
+ * PAWL_OK when none did, and leave as many live allocations as there were. `operation` undoes what
+ * it did. Returns how many runs failed, so that a test can tell that there were any.
  */
 typedef pawl_status failing_memory_operation(void *context, pawl_error *err);
 uint64_t failing_memory_each(failing_memory_operation *operation, void *context);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A platform for tests that must happen the same way each time: one thread (bodies run to their end
- * before thread_start returns), a clock that only the test and sleeps advance, randomness from a seed,
- * and processes that live and die as the test says. Set the fields at any time.
+ * before thread_start returns), a clock that only the test and sleeps advance, randomness from a
+ * seed, and processes that live and die as the test says. Set the fields at any time.
  */
 #ifndef LIB_SIMULATED_PLATFORM_H
 #define LIB_SIMULATED_PLATFORM_H

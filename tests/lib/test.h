@@ -16,7 +16,7 @@
 #define assert_status_text(err, status, text)                                                      \
     test_assert_status_text((err), (status), (text), __FILE__, __LINE__)
 
-/* A call that must succeed; shows the error's text when it does not. `err` is what it was handed. */
+/* A call that must succeed; shows the error's text when it does not. `err` is what it got. */
 #define assert_ok(call, err) test_assert_status((call), PAWL_OK, (err), __FILE__, __LINE__)
 
 /* A call that must fail with this status; shows the error's text when it is another. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes in and out: the bounded cursor, the growing buffer, and what one writes and the other reads. */
+/* Bytes in and out: the bounded cursor, the growing buffer, and what one writes and the other
+ * reads. */
 #include "lib/failing_memory.h"
 #include "lib/random.h"
 #include "lib/test.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Casts against a model that knows no bits: the sorted list of all values that the target has, and a
- * search for the nearest. Every value goes alone and as a whole block, because blocks of plain values
- * take another way through the code.
+ * Casts against a model that knows no bits: the sorted list of all values that the target has, and
+ * a search for the nearest. Every value goes alone and as a whole block, because blocks of plain
+ * values take another way through the code.
  */
 #include "lib/random.h"
 #include "lib/test.h"
@@ -14,7 +14,7 @@
 
 #define COPIES 130 /* two blocks and a rest */
 
-/* ---- the model ---- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 typedef struct small_format {
     pawl_dtype dtype;
@@ -48,7 +48,7 @@ static double value_at(uint16_t magnitude, const small_format *f) {
     return magnitude == infinity_bits(f) ? ldexp(1.0, f->bias + 1) : decode(magnitude, f);
 }
 
-/* To nearest, ties to the even number in the list. The middle of two neighbours is exact in double. */
+/* To nearest, ties to the even number in the list. The middle of neighbours is exact in double. */
 static uint16_t nearest(double x, const small_format *f) {
     double magnitude = fabs(x);
     uint16_t sign = signbit(x) ? 0x8000 : 0;
@@ -70,7 +70,7 @@ static uint16_t nearest(double x, const small_format *f) {
     return (up ? high : low) | sign;
 }
 
-/* ---- checks ---- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static uint64_t cast_one(pawl_dtype to_dtype, void *to, pawl_dtype from_dtype, const void *from) {
     struct pawl_error err = ERROR_INIT;
@@ -128,7 +128,7 @@ static void check_double(uint64_t bits) {
     assert_int_equal(overflows, isfinite(x) && isinf(wanted));
 }
 
-/* ---- up and back ---- */
+/* ---- up and back ----------------------------------------------------------------------------- */
 
 static void check_up_and_back(const small_format *f) {
     uint16_t quiet = (uint16_t)(1 << (f->mantissa_bits - 1));
@@ -196,7 +196,7 @@ static void test_floats_go_up_to_double_as_the_machine_says(void **state) {
     }
 }
 
-/* ---- rounding ---- */
+/* ---- rounding -------------------------------------------------------------------------------- */
 
 static void test_floats_of_every_exponent_are_rounded_to_nearest_even(void **state) {
     (void)state;
@@ -277,7 +277,7 @@ static void test_rounding_mode_of_the_trainer_changes_nothing(void **state) {
     }
 }
 
-/* ---- overflow and NaN ---- */
+/* ---- overflow and NaN ------------------------------------------------------------------------ */
 
 static void test_overflows_are_counted_and_infinities_are_not(void **state) {
     (void)state;
@@ -359,7 +359,7 @@ static void test_one_unusual_value_in_a_block_is_seen_wherever_it_is(void **stat
     }
 }
 
-/* ---- arguments ---- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static void test_other_types_are_refused(void **state) {
     (void)state;
@@ -389,7 +389,7 @@ static void test_null_pointers_are_refused_when_there_is_something(void **state)
     assert_ok(pawl_to_double(PAWL_I8, NULL, NULL, 0, &err), &err);
 }
 
-/* ---- pawl_to_double ---- */
+/* ---- pawl_to_double -------------------------------------------------------------------------- */
 
 static double widen(pawl_dtype dtype, uint64_t bits) {
     struct pawl_error err = ERROR_INIT;
