@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A manifest. After a byte that chooses: any bytes as a whole manifest, or any bytes with a
+ * checksum that fits put behind them, so that what lies behind it is reached. What is understood is
+ * written again and must be understood as the same.
+ */
+#include "fuzz.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void check_names(const manifest *m) {
+    char tag[FORMAT_TAG_CHARS];
+    FUZZ_CHECK(m->version == FORMAT_VERSION && m->step >= 0 && m->world_size >= 1);
+    FUZZ_CHECK(name_classify(m->index_name, tag) == NAME_KIND_INDEX);
+    for (size_t i = 0; i < m->file_count; i++) {
+        FUZZ_CHECK(name_classify(m->files[i].name, tag) == NAME_KIND_DATA);
+        FUZZ_CHECK(m->files[i].rank >= 0 && m->files[i].rank < m->world_size);
+    }
+}
+
+static void encode_again(const manifest *m) {
+    CLEANUP(buffer_free) buffer first = {.data = NULL}, second = {.data = NULL};
+    pawl_error err = ERROR_INIT;
+    manifest again;
+    FUZZ_CHECK(manifest_encode(m, &first, &err) == PAWL_OK);
+    FUZZ_CHECK(manifest_decode(first.data, first.size, &again, &err) == PAWL_OK);
+    FUZZ_CHECK(manifest_encode(&again, &second, &err) == PAWL_OK);
+    FUZZ_CHECK(first.size == second.size && memcmp(first.data, second.data, first.size) == 0);
+    manifest_free(&again);
+}
+
+static void decode(const buffer *text) {
+    pawl_error err = ERROR_INIT;
+    manifest m;
+    pawl_status status = manifest_decode(text->data, text->size, &m, &err);
+    if (status != PAWL_OK) {
+        fuzz_check_refusal(&err, status);
+        return;
+    }
+    check_names(&m);
+    encode_again(&m);
+    manifest_free(&m);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < 1) {
+        return 0;
+    }
+    CLEANUP(buffer_free) buffer text = fuzz_copy(data + 1, size - 1);
+    if (data[0] == 's') {
+        pawl_error err = ERROR_INIT;
+        uint32_t crc = crc32c(0, text.data, text.size);
+        FUZZ_CHECK(buffer_printf(&text, &err, "  \"crc32c\": \"%08" PRIx32 "\"\n}\n", crc) ==
+                   PAWL_OK);
+    }
+    decode(&text);
+    return 0;
+}

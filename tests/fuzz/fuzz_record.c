@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The record of an entry: a byte with the length of its name, the name, then any bytes. What is
+ * understood is written again and must be understood as the same.
+ */
+#include "fuzz.h"
+
+#include <string.h>
+
+#define FILES 1000u
+
+static bool texts_equal(const char *a, const char *b) {
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+static void check_same(const record_entry *a, const record_entry *b) {
+    FUZZ_CHECK(strcmp(a->name, b->name) == 0);
+    FUZZ_CHECK(a->kind == b->kind && a->role == b->role);
+    FUZZ_CHECK(a->per_rank == b->per_rank && a->replicated == b->replicated);
+    FUZZ_CHECK(texts_equal(a->slot_of, b->slot_of) && texts_equal(a->slot, b->slot));
+    FUZZ_CHECK(a->dtype == b->dtype && shape_equal(a->ndim, a->shape, b->ndim, b->shape));
+    FUZZ_CHECK((a->value == NULL) == (b->value == NULL) && a->value_bytes == b->value_bytes);
+    FUZZ_CHECK(a->value_bytes == 0 || memcmp(a->value, b->value, a->value_bytes) == 0);
+    FUZZ_CHECK(a->piece_count == b->piece_count);
+    for (size_t i = 0; i < a->piece_count; i++) {
+        const record_piece *p = &a->pieces[i], *q = &b->pieces[i];
+        FUZZ_CHECK(p->file == q->file && p->file < FILES && p->rank == q->rank);
+        FUZZ_CHECK(p->offset == q->offset && p->bytes == q->bytes);
+        if (a->kind == PAWL_KIND_TENSOR) {
+            FUZZ_CHECK(shape_equal(a->ndim, p->box_offset, a->ndim, q->box_offset));
+            FUZZ_CHECK(shape_equal(a->ndim, p->box_extent, a->ndim, q->box_extent));
+        }
+    }
+}
+
+static void encode_again(const record_entry *entry, const buffer *key) {
+    CLEANUP(arena_free) arena memory = {.blocks = NULL};
+    CLEANUP(buffer_free) buffer value = {.data = NULL};
+    pawl_error err = ERROR_INIT;
+    record_entry again;
+    FUZZ_CHECK(record_entry_encode(entry, &value, &err) == PAWL_OK);
+    FUZZ_CHECK(record_entry_decode(key->data, key->size, value.data, value.size, FILES, &memory,
+                                   &again, &err) == PAWL_OK);
+    check_same(entry, &again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < 1) {
+        return 0;
+    }
+    size_t name_bytes = data[0] < size - 1 ? data[0] : size - 1;
+    CLEANUP(arena_free) arena memory = {.blocks = NULL};
+    CLEANUP(buffer_free) buffer key = {.data = NULL};
+    CLEANUP(buffer_free) buffer value = fuzz_copy(data + 1 + name_bytes, size - 1 - name_bytes);
+    pawl_error err = ERROR_INIT;
+    record_entry entry;
+    fuzz_append(&key, "e", 1);
+    fuzz_append(&key, data + 1, name_bytes);
+    pawl_status status = record_entry_decode(key.data, key.size, value.data, value.size, FILES,
+                                             &memory, &entry, &err);
+    if (status != PAWL_OK) {
+        fuzz_check_refusal(&err, status);
+        return 0;
+    }
+    encode_again(&entry, &key);
+    return 0;
+}

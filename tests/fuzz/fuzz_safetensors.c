@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as a data file: its header, and what it says of its tensors. */
+#include "fuzz.h"
+
+#include <string.h>
+
+/* Tensors follow each other without a hole up to the end of the file. */
+static void check_header(const safetensors_header *header) {
+    uint64_t end = header->data_offset;
+    for (size_t i = 0; i < header->tensor_count; i++) {
+        const safetensors_tensor *tensor = &header->tensors[i];
+        FUZZ_CHECK(tensor->offset == end);
+        FUZZ_CHECK(dtype_valid(tensor->dtype));
+        FUZZ_CHECK(tensor->ndim >= 0 && tensor->ndim <= PAWL_MAX_NDIM);
+        FUZZ_CHECK(utf8_valid(tensor->name, strlen(tensor->name)));
+        end += tensor->bytes;
+    }
+    FUZZ_CHECK(end == header->file_bytes);
+}
+
+static void describe(const safetensors_header *header) {
+    CLEANUP(arena_free) arena memory = {.blocks = NULL};
+    pawl_error err = ERROR_INIT;
+    record_entry *entries = NULL;
+    size_t count = 0;
+    int64_t step = -1;
+    int rank = -1, world_size = -1;
+    pawl_status status = record_metadata_decode(header, 0, &memory, &entries, &count, &step, &rank,
+                                                &world_size, &err);
+    if (status != PAWL_OK) {
+        fuzz_check_refusal(&err, status);
+        return;
+    }
+    FUZZ_CHECK(step >= 0 && rank >= 0 && rank < world_size);
+    FUZZ_CHECK(count == header->tensor_count);
+    for (size_t i = 0; i < count; i++) {
+        FUZZ_CHECK(entry_name_valid(entries[i].name, strlen(entries[i].name), NULL));
+        FUZZ_CHECK(entries[i].piece_count == 1);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    CLEANUP(buffer_free) buffer file = fuzz_copy(data, size);
+    byte_source source = byte_source_memory(&file);
+    pawl_error err = ERROR_INIT;
+    safetensors_header header;
+    pawl_status status = safetensors_decode(&source, &header, &err);
+    if (status != PAWL_OK) {
+        fuzz_check_refusal(&err, status);
+        return 0;
+    }
+    check_header(&header);
+    describe(&header);
+    safetensors_header_free(&header);
+    return 0;
+}
