@@ -310,6 +310,26 @@ static void test_largest_of_each_type_overflow_only_beyond_half_a_step(void **st
     assert_true(single == 0x1.fffffep127F);
 }
 
+static void test_threshold_of_overflow_is_exact_for_the_small_types(void **state) {
+    (void)state;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        float of_f16 = 65520.0F * (float)sign;
+        float of_bf16 = 0x1.ffp127F * (float)sign;
+        double thresholds[] = {(double)of_f16, (double)of_bf16};
+        check_nearest(PAWL_F32, &of_f16, thresholds[0], &f16);
+        check_nearest(PAWL_F32, &of_bf16, thresholds[1], &bf16);
+        of_f16 = nextafterf(of_f16, 0);
+        of_bf16 = nextafterf(of_bf16, 0);
+        check_nearest(PAWL_F32, &of_f16, (double)of_f16, &f16);
+        check_nearest(PAWL_F32, &of_bf16, (double)of_bf16, &bf16);
+        for (size_t i = 0; i < 2; i++) {
+            double below = nextafter(thresholds[i], 0);
+            check_nearest(PAWL_F64, &thresholds[i], thresholds[i], i == 0 ? &f16 : &bf16);
+            check_nearest(PAWL_F64, &below, below, i == 0 ? &f16 : &bf16);
+        }
+    }
+}
+
 static void test_nan_keeps_sign_and_leading_payload_and_is_quiet(void **state) {
     (void)state;
     static const uint64_t wide[] = {0x7ff8000000000000, 0xfff8000000000000, 0x7ff0000000000001,
@@ -490,6 +510,7 @@ int main(void) {
         cmocka_unit_test(test_rounding_mode_of_the_trainer_changes_nothing),
         cmocka_unit_test(test_overflows_are_counted_and_infinities_are_not),
         cmocka_unit_test(test_largest_of_each_type_overflow_only_beyond_half_a_step),
+        cmocka_unit_test(test_threshold_of_overflow_is_exact_for_the_small_types),
         cmocka_unit_test(test_nan_keeps_sign_and_leading_payload_and_is_quiet),
         cmocka_unit_test(test_same_type_is_copied_bit_by_bit),
         cmocka_unit_test(test_one_unusual_value_in_a_block_is_seen_wherever_it_is),
