@@ -21,6 +21,7 @@
 
 #define FAT_MAX_FILE_BYTES UINT32_MAX
 #define MOST_FIELDS        32
+#define MOST_LINE_BYTES    8192
 
 /* The parts of a line of mountinfo that matter; they point into the line. */
 typedef struct mount_line {
@@ -105,23 +106,32 @@ static void copy_mount(const mount_line *mount, store_space *out) {
                    more != NULL ? more : "");
 }
 
+/* What is longer is cut: that costs only the last of the filesystem's own options. */
+static bool read_line(FILE *table, char line[MOST_LINE_BYTES]) {
+    if (fgets(line, MOST_LINE_BYTES, table) == NULL) {
+        return false;
+    }
+    for (int c = strchr(line, '\n') != NULL ? '\n' : 0; c != '\n' && c != EOF;) {
+        c = getc(table);
+    }
+    return true;
+}
+
 static void find_mount(int fd, store_space *out) {
     mount_key key;
     mount_line mount;
-    char *line = NULL;
-    size_t capacity = 0;
+    char line[MOST_LINE_BYTES];
     FILE *table = mount_key_of(fd, &key) ? fopen("/proc/self/mountinfo", "re") : NULL;
     if (table == NULL) {
         return;
     }
     /* The last match counts: a later mount hides an earlier one. */
-    while (getline(&line, &capacity, table) > 0) {
+    while (read_line(table, line)) {
         if (parse_line(line, &mount) &&
             (key.has_id ? mount.id == key.id : strcmp(mount.device, key.device) == 0)) {
             copy_mount(&mount, out);
         }
     }
-    free(line);
     (void)fclose(table);
 }
 

@@ -221,6 +221,6 @@ size_t store_crash_pending(const store *crash);
  * skip it. All and none are always allowed.
  */
 pawl_status store_crash_world(const store *crash, const bool *keep, size_t count, size_t torn,
-                              store **world, pawl_error *err) PAWL_MUST_CHECK;
+                              store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

@@ -170,7 +170,7 @@ static void s09_each_world_is_counted_once(void **state) {
         world_list_clear(&list);
         store_destroy(s);
     }
-    assert_true(worlds > 3 * SCRIPTS);
+    assert_true(worlds > (uint64_t)3 * SCRIPTS);
 }
 
 /* The same script makes the same worlds, in the same order. */

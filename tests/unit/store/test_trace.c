@@ -122,10 +122,8 @@ static void without_a_callback_it_passes_on(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(publishing_is_seen_step_by_step),
-        TEST(every_kind_is_seen),
-        TEST(failures_and_short_reads_are_seen),
-        TEST(durations_are_the_clocks),
+        TEST(publishing_is_seen_step_by_step),   TEST(every_kind_is_seen),
+        TEST(failures_and_short_reads_are_seen), TEST(durations_are_the_clocks),
         TEST(without_a_callback_it_passes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
