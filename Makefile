@@ -6,6 +6,7 @@
 #   make demo       train, kill, resume, compare bit for bit (3 minutes)
 #   make check      every test, at a size that fits 15 minutes on 2 cores
 #   make proofs     the long form of the proofs; table, and build/proofs.json
+#   make bench      measure; tables
 #   make asan tsan  the tests under AddressSanitizer and UBSan, ThreadSanitizer
 #   make lint       clang-tidy, cppcheck, clang-format         make format   format the C files
 #   make install    PREFIX=/usr/local DESTDIR=
@@ -36,6 +37,11 @@ proofs:
 	@$(call BUILD,release)
 	@sh tests/proofs/run.sh build/release --full
 
+bench:
+	@tools/setup build example test
+	@$(call BUILD,release)
+	@cd build/release/bench && ./bench_entries
+
 asan tsan:
 	@tools/setup build example test python
 	@$(call BUILD,$@)
@@ -58,4 +64,4 @@ install:
 clean:
 	rm -rf build/release build/debug build/asan build/tsan
 
-.PHONY: release demo check proofs asan tsan lint format install clean
+.PHONY: release demo check proofs bench asan tsan lint format install clean

@@ -36,7 +36,7 @@ WORDS = [
      re.compile(r"\b(?:this|an earlier|a previous|another) sess" + r"ion\b|\bsub-?ag" + r"ent\b",
                 re.IGNORECASE)),
 ]
-C_FOLDERS = ("src", "cli", "examples")
+C_FOLDERS = ("src", "cli", "examples", "bench")
 
 
 def check_c(path, text):

@@ -7,7 +7,7 @@ import re
 import quality
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
-USERS = ("cli", "examples", "python")
+USERS = ("cli", "examples", "python", "bench")
 PUBLIC_MAY_INCLUDE = {"stddef.h", "stdint.h", "stdbool.h", "limits.h"}
 
 
