@@ -182,8 +182,7 @@ def train_under_fire(options, plan, run):
         killed, unfinished = trainer, step_unfinished(trainer)
         inside += unfinished is not None
         trainer = Trainer(options, run, options.save_every)
-        plan_deadline = START_DEADLINE_S
-        trainer.wait_until(lambda: trainer.named("resumed"), plan_deadline,
+        trainer.wait_until(lambda: trainer.named("resumed"), START_DEADLINE_S,
                            "it said from which step it resumes")
         print_row(kill, aimed, killed, unfinished, trainer.last_step("resumed"))
     trainer.wait_for_end()

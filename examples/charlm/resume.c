@@ -10,10 +10,22 @@
 
 /* Whose learning rate counts when the checkpoint has another one (failure R07)? */
 static pawl_policy hyperparameter_policy(const char *whose) {
-    if (strcmp(whose, "caller") == 0) {
-        return PAWL_POLICY_CALLER;
+    static const struct {
+        const char *whose;
+        pawl_policy policy;
+    } WORDS[] = {{"checkpoint", PAWL_POLICY_CHECKPOINT},
+                 {"caller", PAWL_POLICY_CALLER},
+                 {"error", PAWL_POLICY_ERROR}};
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
+        if (strcmp(whose, WORDS[i].whose) == 0) {
+            return WORDS[i].policy;
+        }
     }
-    return strcmp(whose, "error") == 0 ? PAWL_POLICY_ERROR : PAWL_POLICY_CHECKPOINT;
+    return PAWL_POLICY_DEFAULT;
+}
+
+int resume_knows(const char *whose) {
+    return hyperparameter_policy(whose) != PAWL_POLICY_DEFAULT;
 }
 
 /* What differed but does not stand in the way. What does is in the error already. */

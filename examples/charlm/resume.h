@@ -5,6 +5,9 @@
 
 #include "trainer.h"
 
+/* Is `whose` a word for --hyperparameters? */
+int resume_knows(const char *whose);
+
 /*
  * Fails when there is a checkpoint but it does not fit this training: nothing is ever half restored
  * or silently started anew. Without a checkpoint, training stays at step 0.

@@ -65,6 +65,10 @@ pawl_status trainer_open(struct trainer *trainer, const struct options *options,
     if (trainer->mistake == MISTAKE_UNKNOWN) {
         die(2, "--mistake %s: one of %s is needed", options->mistake, MISTAKE_NAMES);
     }
+    if (!resume_knows(options->hyperparameters)) {
+        die(2, "--hyperparameters %s: one of checkpoint, caller or error is needed",
+            options->hyperparameters);
+    }
     events_open(&trainer->events, options->events);
     open_training(trainer, text);
 
