@@ -119,8 +119,9 @@ static void value_text(char *out, size_t size, const side *s) {
 
 const char *side_text(char out[SIDE_BYTES], const side *s, bool with_kind) {
     char text[VALUE_BYTES];
-    const char *kind = with_kind ? pawl_kind_name(s->kind) : "";
-    const char *space = with_kind ? " " : "";
+    bool shown = with_kind && s->kind != PAWL_KIND_BYTES; /* "3 bytes" says it */
+    const char *kind = shown ? pawl_kind_name(s->kind) : "";
+    const char *space = shown ? " " : "";
     if (s->kind == PAWL_KIND_TENSOR) {
         shape_text(text, sizeof(text), s->ndim, s->shape);
         snprintf(out, SIDE_BYTES, "%s%s%s %s", kind, space, text, pawl_dtype_name(s->dtype));

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* R05: rename rules, and the rules that are suggested where names changed. */
+#include "unit/plan/fixture.h"
+
+#include <stdio.h>
+
+static void with_rules(fixture *f, const pawl_rename *rules, size_t n) {
+    f->options.renames = rules;
+    f->options.rename_count = n;
+    match(f);
+}
+
+/* ---- rules ------------------------------------------------------------------------------------------ */
+
+static void test_r05_rule_pairs_entries_under_a_prefix(void **context) {
+    fixture *f = *context;
+    const pawl_rename rules[] = {{"dense", "dense_1"}};
+    saved_tensor(f, "dense/kernel", PAWL_F32, SHAPE(3));
+    saved_slot(f, "opt/m", "dense/kernel", "adam/m", SHAPE(3));
+    saved_tensor(f, "dense_2/kernel", PAWL_F32, SHAPE(3));
+    state_tensor(f, "dense_1/kernel", PAWL_F32, SHAPE(3));
+    state_slot(f, "opt/m", "dense_1/kernel", "adam/m", SHAPE(3));
+    state_tensor(f, "dense_2/kernel", PAWL_F32, SHAPE(3));
+    with_rules(f, rules, 1);
+    assert_int_equal(pawl_report_count(f->report), 0);
+    assert_int_equal(f->match->pair_count, 3);
+    assert_string_equal(f->match->pairs[0].source->name, "dense/kernel");
+    assert_string_equal(f->match->pairs[0].wanted->name, "dense_1/kernel");
+}
+
+static void assert_renamed(fixture *f, const char *from, const char *to, const char *saved,
+                           const char *wanted) {
+    const pawl_rename rules[] = {{from, to}};
+    saved_tensor(f, saved, PAWL_F32, SHAPE(3));
+    state_tensor(f, wanted, PAWL_F32, SHAPE(3));
+    with_rules(f, rules, 1);
+    assert_int_equal(pawl_report_count(f->report), 0);
+    assert_int_equal(f->match->pair_count, 1);
+}
+
+static void test_r05_rule_fits_a_whole_name(void **context) {
+    assert_renamed(*context, "dense", "head", "dense", "head");
+}
+
+static void test_r05_empty_target_takes_a_prefix_away(void **context) {
+    assert_renamed(*context, "module", "", "module/dense", "dense");
+}
+
+static void test_r05_empty_source_puts_a_prefix_in_front(void **context) {
+    assert_renamed(*context, "", "module", "dense", "module/dense");
+}
+
+static void test_r05_first_rule_that_fits_is_taken(void **context) {
+    fixture *f = *context;
+    const pawl_rename rules[] = {{"x", "y"}, {"a/b", "c"}, {"a", "d"}, {"c", "e"}};
+    saved_tensor(f, "a/b/k", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "a/z/k", PAWL_F32, SHAPE(3));
+    state_tensor(f, "c/k", PAWL_F32, SHAPE(3));
+    state_tensor(f, "d/z/k", PAWL_F32, SHAPE(3));
+    with_rules(f, rules, 4);
+    assert_int_equal(pawl_report_count(f->report), 0);
+    assert_int_equal(f->match->pair_count, 2);
+}
+
+static void test_r05_two_entries_on_one_name_are_an_error(void **context) {
+    fixture *f = *context;
+    const pawl_rename rules[] = {{"a", "c"}, {"b", "c"}};
+    saved_tensor(f, "a/k", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "b/k", PAWL_F32, SHAPE(3));
+    state_tensor(f, "c/k", PAWL_F32, SHAPE(3));
+    with_rules(f, rules, 2);
+    assert_int_equal(pawl_report_count(f->report), 1);
+    assert_int_equal(item(f, 0)->severity, PAWL_SEVERITY_ERROR);
+    assert_string_equal(item(f, 0)->text,
+                        "\"b/k\" of the checkpoint becomes \"c/k\" by the rename rules, as another "
+                        "entry of the checkpoint does; mend the rename rules (options.renames)");
+    assert_true(f->match->refused);
+}
+
+static void test_r05_rule_that_makes_no_name_is_refused(void **context) {
+    fixture *f = *context;
+    const pawl_rename rules[] = {{"a", "../b"}};
+    saved_tensor(f, "a/k", PAWL_F32, SHAPE(3));
+    state_tensor(f, "b/k", PAWL_F32, SHAPE(3));
+    f->options.renames = rules;
+    f->options.rename_count = 1;
+    assert_int_equal(try_match(f), PAWL_EUSAGE);
+    assert_status_text(&f->err, PAWL_EUSAGE,
+                       "the rename rule a=../b makes a name that has a component \"..\"\n"
+                       "  entry:    a/k\n"
+                       "  found:    \"../b/k\"\n"
+                       "  next:     mend the rename rules (options.renames)");
+}
+
+static void test_r05_rule_without_names_is_refused(void **context) {
+    fixture *f = *context;
+    const pawl_rename rules[] = {{"a", "b"}, {NULL, "c"}};
+    f->options.renames = rules;
+    f->options.rename_count = 2;
+    assert_int_equal(try_match(f), PAWL_EUSAGE);
+    assert_string_equal(f->err.attempt, "cannot restore: options.renames[1] has a NULL name");
+}
+
+/* ---- suggestions ------------------------------------------------------------------------------------ */
+
+static size_t suggestions(fixture *f, const pawl_report_item **first) {
+    size_t n = 0;
+    for (size_t i = 0; i < pawl_report_count(f->report); i++) {
+        const pawl_report_item *it = item(f, i);
+        if (it->difference == PAWL_DIFF_RENAMED && it->severity == PAWL_SEVERITY_NOTE) {
+            *first = n++ == 0 ? it : *first;
+        }
+    }
+    return n;
+}
+
+static void assert_one_suggestion(fixture *f, const char *text) {
+    const pawl_report_item *only = NULL;
+    match(f);
+    assert_int_equal(suggestions(f, &only), 1);
+    assert_string_equal(only->text, text);
+}
+
+/* Layers of kernel and bias, each of its own shape. */
+static void add_layers(fixture *f, int layers, const char *saved, const char *wanted) {
+    char name[64];
+    for (int i = 0; i < layers; i++) {
+        for (int bias = 0; bias < 2; bias++) {
+            const char *leaf = bias ? "bias" : "kernel";
+            int64_t shape[] = {10 + i, bias ? 1 : 5};
+            snprintf(name, sizeof(name), "%s/%d/%s", saved, i, leaf);
+            saved_tensor(f, name, PAWL_F32, 2, shape);
+            snprintf(name, sizeof(name), "%s/%d/%s", wanted, i, leaf);
+            state_tensor(f, name, PAWL_F32, 2, shape);
+        }
+    }
+}
+
+static void test_r05_suggests_a_renamed_layer(void **context) {
+    fixture *f = *context;
+    add_layers(f, 12, "dense", "dense_1");
+    const pawl_report_item *only = NULL;
+    match(f);
+    assert_int_equal(suggestions(f, &only), 1);
+    assert_string_equal(only->text,
+                        "renamed? 24 entries match after \"dense\" -> \"dense_1\"; pass "
+                        "--rename dense=dense_1 (options.renames)");
+    assert_string_equal(only->name, "dense");
+    assert_string_equal(only->other_name, "dense_1");
+    assert_int_equal(only->count, 24);
+    assert_true(f->match->refused); /* a suggestion changes nothing by itself */
+}
+
+/* What is suggested works. */
+static void test_r05_suggestion_pairs_everything(void **context) {
+    fixture *f = *context;
+    const pawl_rename rules[] = {{"dense", "dense_1"}};
+    add_layers(f, 12, "dense", "dense_1");
+    with_rules(f, rules, 1);
+    assert_int_equal(pawl_report_count(f->report), 0);
+    assert_int_equal(f->match->pair_count, 24);
+}
+
+static void test_r05_suggests_taking_a_prefix_away(void **context) {
+    fixture *f = *context;
+    add_layers(f, 3, "module/encoder", "encoder");
+    assert_one_suggestion(f, "renamed? 6 entries match after \"module\" -> \"\"; pass --rename "
+                             "module= (options.renames)");
+}
+
+static void test_r05_suggests_putting_a_prefix_in_front(void **context) {
+    fixture *f = *context;
+    add_layers(f, 3, "encoder", "model/encoder");
+    assert_one_suggestion(f, "renamed? 6 entries match after \"\" -> \"model\"; pass --rename "
+                             "=model (options.renames)");
+}
+
+/* Some of what stands below the prefix still matches: the rule must not take it along. */
+static void test_r05_suggestion_breaks_no_pair(void **context) {
+    fixture *f = *context;
+    saved_tensor(f, "net/a/kernel", PAWL_F32, SHAPE(3));
+    state_tensor(f, "net/a/kernel", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "net/b/kernel", PAWL_F32, SHAPE(4));
+    state_tensor(f, "net2/b/kernel", PAWL_F32, SHAPE(4));
+    assert_one_suggestion(f,
+                          "renamed? 1 entry matches after \"net/b\" -> \"net2/b\"; pass --rename "
+                          "net/b=net2/b (options.renames)");
+}
+
+static void test_r05_suggests_a_renamed_leaf(void **context) {
+    fixture *f = *context;
+    saved_tensor(f, "dense/gamma", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "dense/kernel", PAWL_F32, SHAPE(3));
+    state_tensor(f, "dense/gamma_1", PAWL_F32, SHAPE(3));
+    state_tensor(f, "dense/kernel", PAWL_F32, SHAPE(3));
+    assert_one_suggestion(f, "renamed? 1 entry matches after \"dense/gamma\" -> \"dense/gamma_1\"; "
+                             "pass --rename dense/gamma=dense/gamma_1 (options.renames)");
+}
+
+static void assert_no_suggestion(fixture *f) {
+    const pawl_report_item *first = NULL;
+    match(f);
+    assert_int_equal(suggestions(f, &first), 0);
+}
+
+static void test_r05_other_shapes_are_not_paired(void **context) {
+    saved_tensor(*context, "dense/kernel", PAWL_F32, SHAPE(3));
+    state_tensor(*context, "dense_1/kernel", PAWL_F32, SHAPE(4));
+    assert_no_suggestion(*context);
+}
+
+static void test_r05_other_dtypes_are_not_paired(void **context) {
+    saved_tensor(*context, "dense/kernel", PAWL_F32, SHAPE(3));
+    state_tensor(*context, "dense_1/kernel", PAWL_F16, SHAPE(3));
+    assert_no_suggestion(*context);
+}
+
+static void test_r05_unlike_names_are_not_paired(void **context) {
+    saved_tensor(*context, "encoder/attention/query", PAWL_F32, SHAPE(3));
+    state_tensor(*context, "z", PAWL_F32, SHAPE(3));
+    assert_no_suggestion(*context);
+}
+
+static void test_r05_two_renamed_layers_are_two_suggestions(void **context) {
+    fixture *f = *context;
+    const pawl_report_item *first = NULL;
+    add_layers(f, 4, "encoder", "enc");
+    add_layers(f, 2, "head", "top");
+    match(f);
+    assert_int_equal(suggestions(f, &first), 2);
+    assert_int_equal(first->count, 8);
+    assert_string_equal(first->name, "encoder");
+}
+
+/* An entry for which a rule was given is not suggested another. */
+static void test_r05_no_second_suggestion(void **context) {
+    fixture *f = *context;
+    const pawl_report_item *first = NULL;
+    const pawl_rename rules[] = {{"dense", "wrong"}};
+    add_layers(f, 2, "dense", "dense_1");
+    with_rules(f, rules, 1);
+    assert_int_equal(suggestions(f, &first), 0);
+}
+
+/* Thousands of entries of one shape on both sides: found, and in bounded time. */
+static void test_r05_many_entries_of_one_shape(void **context) {
+    fixture *f = *context;
+    const pawl_report_item *first = NULL;
+    char name[64];
+    for (int i = 0; i < 6000; i++) {
+        snprintf(name, sizeof(name), "old/block_%d/w", i);
+        saved_tensor(f, name, PAWL_F32, SHAPE(3));
+        snprintf(name, sizeof(name), "new/block_%d/w", i);
+        state_tensor(f, name, PAWL_F32, SHAPE(3));
+    }
+    match(f);
+    assert_true(suggestions(f, &first) >= 1);
+    assert_string_equal(first->name, "old");
+    assert_string_equal(first->other_name, "new");
+    assert_true(first->count > 1000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_BOTH(test_r05_rule_pairs_entries_under_a_prefix),
+        WITH_BOTH(test_r05_rule_fits_a_whole_name),
+        WITH_BOTH(test_r05_empty_target_takes_a_prefix_away),
+        WITH_BOTH(test_r05_empty_source_puts_a_prefix_in_front),
+        WITH_BOTH(test_r05_first_rule_that_fits_is_taken),
+        WITH_BOTH(test_r05_two_entries_on_one_name_are_an_error),
+        WITH_BOTH(test_r05_rule_that_makes_no_name_is_refused),
+        WITH_BOTH(test_r05_rule_without_names_is_refused),
+        WITH_BOTH(test_r05_suggests_a_renamed_layer),
+        WITH_BOTH(test_r05_suggestion_pairs_everything),
+        WITH_BOTH(test_r05_suggests_taking_a_prefix_away),
+        WITH_BOTH(test_r05_suggests_putting_a_prefix_in_front),
+        WITH_BOTH(test_r05_suggestion_breaks_no_pair),
+        WITH_BOTH(test_r05_suggests_a_renamed_leaf),
+        WITH_BOTH(test_r05_other_shapes_are_not_paired),
+        WITH_BOTH(test_r05_other_dtypes_are_not_paired),
+        WITH_BOTH(test_r05_unlike_names_are_not_paired),
+        WITH_BOTH(test_r05_two_renamed_layers_are_two_suggestions),
+        WITH_BOTH(test_r05_no_second_suggestion),
+        WITH_BOTH(test_r05_many_entries_of_one_shape),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
