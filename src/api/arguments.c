@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks of arguments that every call makes: null pointers, and structs of other versions. */
+#include "api/api.h"
+
+#include <string.h>
+
+pawl_status need(const void *pointer, const char *call, const char *argument, pawl_error *err) {
+    if (pointer != NULL) {
+        return PAWL_OK;
+    }
+    return error_set(err, PAWL_EUSAGE, "%s: %s is a null pointer", call, argument);
+}
+
+static pawl_status no_size(const char *call, const char *type, size_t found, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "%s: struct_size of %s is not set", call, type);
+    error_expected(err, "sizeof(%s)", type);
+    error_found(err, "%zu", found);
+    error_next(err, "begin with: %s options = {.struct_size = sizeof options};", type);
+    return PAWL_EUSAGE;
+}
+
+static pawl_status newer(const char *call, const char *type, size_t expected, size_t found,
+                         pawl_error *err) {
+    error_set(err, PAWL_EUNSUPPORTED, "%s: %s has a field set that this library does not know",
+              call, type);
+    error_expected(err, "at most %zu bytes", expected);
+    error_found(err, "%zu bytes", found);
+    error_next(err,
+               "the program was compiled with a newer pawl than the %s that runs: bring them "
+               "to the same version",
+               pawl_version());
+    return PAWL_EUNSUPPORTED;
+}
+
+pawl_status take_options(void *to, size_t to_bytes, const void *from, const char *call,
+                         const char *type, pawl_error *err) {
+    size_t size = to_bytes;
+    memset(to, 0, to_bytes);
+    if (from != NULL) {
+        memcpy(&size, from, sizeof(size));
+        if (size < 2 * sizeof(size) || size > 65536) {
+            return no_size(call, type, size, err);
+        }
+        const uint8_t *bytes = from;
+        for (size_t i = to_bytes; i < size; i++) {
+            if (bytes[i] != 0) {
+                return newer(call, type, to_bytes, size, err);
+            }
+        }
+        memcpy(to, from, size < to_bytes ? size : to_bytes);
+    }
+    memcpy(to, &to_bytes, sizeof(to_bytes));
+    return PAWL_OK;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pawl_run_*, saving, pawl_restore. */
+#include "run/run.h"
+#include "api/api.h"
+
+/* ---- open and close ---- */
+
+/* A directory that must exist is looked for first, so that it is never made by mistake. */
+static pawl_status open_storage(const char *path, bool must_exist, store **out, pawl_error *err) {
+    if (must_exist) {
+        TRY(run_path_open(path, false, out, err));
+        store_destroy(*out);
+    }
+    return storage_open(path, true, out, err);
+}
+
+static pawl_status open_run(const char *path, const pawl_run_options *options, pawl_run **run,
+                            pawl_error *err) {
+    static const char call[] = "pawl_run_open";
+    pawl_run_options known;
+    store *s = NULL;
+    TRY(need(path, call, "path", err));
+    TRY(need(run, call, "run", err));
+    *run = NULL;
+    TRY(take_options(&known, sizeof(known), options, call, "pawl_run_options", err));
+    TRY(open_storage(path, known.must_exist != 0, &s, err));
+    return run_open(s, &known, platform_system(), run, err);
+}
+
+pawl_status pawl_run_open(const char *path, const pawl_run_options *options, pawl_run **run,
+                          pawl_error *err) {
+    struct pawl_error story;
+    return story_end(open_run(path, options, run, story_begin(&story)), &story, err);
+}
+
+pawl_status pawl_run_close(pawl_run *run, double deadline_s, pawl_error *err) {
+    struct pawl_error story;
+    if (run == NULL) {
+        return PAWL_OK;
+    }
+    return story_end(run_close(run, deadline_s, story_begin(&story)), &story, err);
+}
+
+/* ---- save ---- */
+
+static pawl_status take_save(pawl_run *run, pawl_state *state, const pawl_save_options *options,
+                             const char *call, pawl_save_options *known, pawl_error *err) {
+    TRY(need(run, call, "run", err));
+    TRY(need(state, call, "state", err));
+    TRY(take_options(known, sizeof(*known), options, call, "pawl_save_options", err));
+    return known->metric_count > 0 ? need(known->metrics, call, "metrics", err) : PAWL_OK;
+}
+
+static pawl_status save(pawl_run *run, pawl_state *state, int64_t step,
+                        const pawl_save_options *options, pawl_error *err) {
+    pawl_save_options known;
+    TRY(take_save(run, state, options, "pawl_save", &known, err));
+    return run_save(run, state, step, &known, err);
+}
+
+pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
+                      const pawl_save_options *options, pawl_error *err) {
+    struct pawl_error story;
+    return story_end(save(run, state, step, options, story_begin(&story)), &story, err);
+}
+
+static pawl_status save_final(pawl_run *run, pawl_state *state, int64_t step,
+                              const pawl_save_options *options, double grace_s, pawl_error *err) {
+    pawl_save_options known;
+    TRY(take_save(run, state, options, "pawl_save_final", &known, err));
+    return run_save_final(run, state, step, &known, grace_s, err);
+}
+
+pawl_status pawl_save_final(pawl_run *run, pawl_state *state, int64_t step,
+                            const pawl_save_options *options, double grace_s, pawl_error *err) {
+    struct pawl_error story;
+    return story_end(save_final(run, state, step, options, grace_s, story_begin(&story)), &story,
+                     err);
+}
+
+/* ---- the save in flight ---- */
+
+static pawl_status fence(pawl_run *run, double deadline_s, pawl_error *err) {
+    TRY(need(run, "pawl_fence", "run", err));
+    return run_fence(run, deadline_s, err);
+}
+
+pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) {
+    struct pawl_error story;
+    return story_end(fence(run, deadline_s, story_begin(&story)), &story, err);
+}
+
+static pawl_status wait_for_save(pawl_run *run, double deadline_s, pawl_save_stats *stats,
+                                 pawl_error *err) {
+    TRY(need(run, "pawl_wait", "run", err));
+    return run_wait(run, deadline_s, stats, err);
+}
+
+pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, pawl_error *err) {
+    struct pawl_error story;
+    return story_end(wait_for_save(run, deadline_s, stats, story_begin(&story)), &story, err);
+}
+
+static pawl_status cancel(pawl_run *run, double deadline_s, pawl_error *err) {
+    TRY(need(run, "pawl_cancel", "run", err));
+    return run_cancel(run, deadline_s, err);
+}
+
+pawl_status pawl_cancel(pawl_run *run, double deadline_s, pawl_error *err) {
+    struct pawl_error story;
+    return story_end(cancel(run, deadline_s, story_begin(&story)), &story, err);
+}
+
+int pawl_due(const pawl_run *run, int64_t step) {
+    return run != NULL ? run_due(run, step) : 0;
+}
+
+/* ---- restore ---- */
+
+static pawl_status restore(pawl_run *run, pawl_state *state, const pawl_restore_options *options,
+                           pawl_report **report, pawl_error *err) {
+    pawl_restore_options known;
+    TRY(need(run, "pawl_restore", "run", err));
+    TRY(need(state, "pawl_restore", "state", err));
+    TRY(take_options(&known, sizeof(known), options, "pawl_restore", "pawl_restore_options", err));
+    return run_restore(run, state, &known, report, err);
+}
+
+pawl_status pawl_restore(pawl_run *run, pawl_state *state, const pawl_restore_options *options,
+                         pawl_report **report, pawl_error *err) {
+    struct pawl_error story;
+    if (report != NULL) {
+        *report = NULL;
+    }
+    return story_end(restore(run, state, options, report, story_begin(&story)), &story, err);
+}
+
+/* ---- housekeeping ---- */
+
+static pawl_status pin(pawl_run *run, int64_t step, int pinned, pawl_error *err) {
+    TRY(need(run, "pawl_run_pin", "run", err));
+    return run_pin(run, step, pinned != 0, err);
+}
+
+pawl_status pawl_run_pin(pawl_run *run, int64_t step, int pinned, pawl_error *err) {
+    struct pawl_error story;
+    return story_end(pin(run, step, pinned, story_begin(&story)), &story, err);
+}
+
+static pawl_status remove_step(pawl_run *run, int64_t step, int force, pawl_error *err) {
+    TRY(need(run, "pawl_run_remove", "run", err));
+    return run_remove(run, step, force != 0, err);
+}
+
+pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force, pawl_error *err) {
+    struct pawl_error story;
+    return story_end(remove_step(run, step, force, story_begin(&story)), &story, err);
+}
+
+static pawl_status gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *context, pawl_error *err) {
+    TRY(need(run, "pawl_run_gc", "run", err));
+    return run_gc(run, dry_run != 0, each, context, err);
+}
+
+pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *context,
+                        pawl_error *err) {
+    struct pawl_error story;
+    return story_end(gc(run, dry_run, each, context, story_begin(&story)), &story, err);
+}
+
+static pawl_status rebuild(pawl_run *run, int64_t step, pawl_error *err) {
+    TRY(need(run, "pawl_run_rebuild", "run", err));
+    return run_rebuild(run, step, err);
+}
+
+pawl_status pawl_run_rebuild(pawl_run *run, int64_t step, pawl_error *err) {
+    struct pawl_error story;
+    return story_end(rebuild(run, step, story_begin(&story)), &story, err);
+}
