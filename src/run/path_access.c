@@ -140,3 +140,7 @@ pawl_status path_check_access(const char *directory, int need, pawl_error *err) 
         directory, need, errno,
         (need & W_OK) != 0 ? "cannot write to a directory" : "cannot read a directory", err);
 }
+
+void run_path_explain_access(const char *directory, pawl_error *err) {
+    (void)path_refused(directory, R_OK | W_OK | X_OK, EACCES, "cannot write to a directory", err);
+}

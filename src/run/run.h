@@ -29,6 +29,8 @@
  * opens a posix store on the absolute path. `create`: makes missing directories. */
 pawl_status run_path_open(const char *path, bool create, store **out, pawl_error *err)
     PAWL_MUST_CHECK;
+/* P02 for a directory that cannot be written to, though it exists: who we are, what it allows. */
+void run_path_explain_access(const char *directory, pawl_error *err);
 
 /* ---- writing: run.c, save.c, commit.c, owner.c, retention.c, garbage.c, pin.c ------------------------------------ */
 
