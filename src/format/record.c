@@ -137,22 +137,24 @@ static pawl_status refuse(const decoder *d, pawl_status status, pawl_error *err,
     return status;
 }
 
-static pawl_status take(decoder *d, size_t bytes, void *out_pointer, pawl_error *err) {
+/* NULL when out of memory; then the error says so. */
+static void *take(decoder *d, size_t bytes, pawl_error *err) {
     void *memory = arena_alloc(d->memory, bytes);
     if (memory == NULL) {
-        return error_nomem(err, bytes);
+        (void)error_nomem(err, bytes);
     }
-    memcpy(out_pointer, &memory, sizeof memory);
-    return PAWL_OK;
+    return memory;
 }
 
 static pawl_status copy_text(decoder *d, const uint8_t *bytes, size_t n, const char **out,
                              pawl_error *err) {
-    char *text = NULL;
     if (n > 0 && memchr(bytes, 0, n) != NULL) {
         return refuse(d, PAWL_EDAMAGED, err, "a name has a NUL");
     }
-    TRY(take(d, n + 1, &text, err));
+    char *text = take(d, n + 1, err);
+    if (text == NULL) {
+        return PAWL_ENOMEM;
+    }
     memcpy(text, bytes, n);
     text[n] = '\0';
     *out = text;
@@ -168,15 +170,19 @@ static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
 }
 
 static pawl_status get_numbers(decoder *d, int n, int64_t **out, pawl_error *err) {
-    TRY(take(d, (size_t)n * sizeof **out, out, err));
+    int64_t *numbers = take(d, (size_t)n * sizeof *numbers, err);
+    if (numbers == NULL) {
+        return PAWL_ENOMEM;
+    }
     for (int i = 0; i < n; i++) {
         uint64_t number = 0;
         TRY(cursor_varint64(&d->c, &number, err));
         if (number > INT64_MAX) {
             return refuse(d, PAWL_EDAMAGED, err, "a number is too large");
         }
-        (*out)[i] = (int64_t)number;
+        numbers[i] = (int64_t)number;
     }
+    *out = numbers;
     return PAWL_OK;
 }
 
@@ -229,9 +235,12 @@ static pawl_status decode_shape(decoder *d, pawl_error *err) {
     out->dtype = (pawl_dtype)dtype;
     out->ndim = ndim;
     out->shape = shape;
-    TRY(take(d, (size_t)ndim * sizeof *shape, &d->whole_offset, err));
-    memset(d->whole_offset, 0, (size_t)ndim * sizeof *shape);
     d->whole_extent = shape;
+    d->whole_offset = take(d, (size_t)ndim * sizeof *shape, err);
+    if (d->whole_offset == NULL) {
+        return PAWL_ENOMEM;
+    }
+    memset(d->whole_offset, 0, (size_t)ndim * sizeof *shape);
     /* Checked before any byte count is taken of it. */
     if (!dtype_valid(out->dtype)) {
         return refuse(d, PAWL_EDAMAGED, err, "unknown dtype");
@@ -245,10 +254,12 @@ static pawl_status decode_shape(decoder *d, pawl_error *err) {
 static pawl_status decode_value(decoder *d, pawl_error *err) {
     uint32_t n = 0;
     const uint8_t *bytes;
-    uint8_t *copy = NULL;
     TRY(cursor_varint32(&d->c, &n, err));
     TRY(cursor_bytes(&d->c, n, &bytes, err));
-    TRY(take(d, (size_t)n + 1, &copy, err));
+    uint8_t *copy = take(d, (size_t)n + 1, err);
+    if (copy == NULL) {
+        return PAWL_ENOMEM;
+    }
     memcpy(copy, bytes, n);
     copy[n] = 0;
     d->out->value = copy;
@@ -304,7 +315,10 @@ static pawl_status decode_pieces(decoder *d, pawl_error *err) {
     if (count > cursor_left(&d->c) / MIN_PIECE_BYTES) {
         return refuse(d, PAWL_EDAMAGED, err, "more pieces than there are bytes for");
     }
-    TRY(take(d, count * sizeof *out->pieces, &out->pieces, err));
+    out->pieces = take(d, count * sizeof *out->pieces, err);
+    if (out->pieces == NULL) {
+        return PAWL_ENOMEM;
+    }
     memset(out->pieces, 0, count * sizeof *out->pieces);
     out->piece_count = count;
     for (uint32_t i = 0; i < count; i++) {

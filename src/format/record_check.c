@@ -109,7 +109,7 @@ static pawl_status check_value_bytes(const check *k) {
     const record_entry *entry = k->entry;
     const char *text = (const char *)entry->value;
     size_t n = entry->value_bytes;
-    if (n > PAWL_MAX_VALUE_BYTES) {
+    if (n > (size_t)PAWL_MAX_VALUE_BYTES) {
         return refuse(k, "the value is too long");
     }
     if (!size_fits(entry->kind, n)) {

@@ -29,7 +29,7 @@ static uint64_t escaped_cost(const char *text) {
 
 uint64_t record_metadata_cost(const record_entry *entry) {
     return 2 * escaped_cost(entry->name) + escaped_cost(entry->slot_of) +
-           escaped_cost(entry->slot) + 300 + 3 * 21 * (uint64_t)entry->ndim;
+           escaped_cost(entry->slot) + 300 + (uint64_t)63 * (uint64_t)entry->ndim;
 }
 
 static pawl_status put_numbers(buffer *json, int n, const int64_t *numbers, pawl_error *err) {
@@ -171,13 +171,13 @@ static pawl_status refuse(const char *name, pawl_error *err, const char *what) {
     return PAWL_EDAMAGED;
 }
 
-static pawl_status take(decoder *d, size_t bytes, void *out_pointer, pawl_error *err) {
+/* NULL when out of memory; then the error says so. */
+static void *take(decoder *d, size_t bytes, pawl_error *err) {
     void *memory = arena_alloc(d->memory, bytes);
     if (memory == NULL) {
-        return error_nomem(err, bytes);
+        (void)error_nomem(err, bytes);
     }
-    memcpy(out_pointer, &memory, sizeof memory);
-    return PAWL_OK;
+    return memory;
 }
 
 static bool key_is(const decoder *d, const char *key) {
@@ -192,7 +192,11 @@ static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
 
 /* Exactly `n` integers that are not negative. */
 static pawl_status get_numbers(decoder *d, int n, int64_t **out, pawl_error *err) {
-    TRY(take(d, (size_t)n * sizeof **out, out, err));
+    int64_t *numbers = take(d, (size_t)n * sizeof *numbers, err);
+    if (numbers == NULL) {
+        return PAWL_ENOMEM;
+    }
+    *out = numbers;
     TRY(json_enter(&d->json, '[', err));
     for (int i = 0;; i++) {
         bool more = false;
@@ -203,7 +207,7 @@ static pawl_status get_numbers(decoder *d, int n, int64_t **out, pawl_error *err
         if (!more) {
             return PAWL_OK;
         }
-        TRY(json_i64(&d->json, &(*out)[i], err));
+        TRY(json_i64(&d->json, &numbers[i], err));
     }
 }
 
@@ -372,23 +376,27 @@ static int by_name(const void *a, const void *b) {
 static pawl_status entry_from_tensor(decoder *d, const safetensors_tensor *tensor, uint32_t file,
                                      record_entry *entry, pawl_error *err) {
     size_t numbers = (size_t)tensor->ndim * sizeof(int64_t);
-    record_piece *piece = NULL;
-    TRY(take(d, sizeof *piece, &piece, err));
-    *piece = (record_piece){.file = file, .offset = tensor->offset, .bytes = tensor->bytes};
-    TRY(take(d, numbers, &piece->box_offset, err));
-    TRY(take(d, numbers, &piece->box_extent, err));
-    memset(piece->box_offset, 0, numbers);
-    memcpy(piece->box_extent, tensor->shape, numbers);
-    const char *name = arena_strdup(d->memory, tensor->name);
-    if (name == NULL) {
-        return error_nomem(err, strlen(tensor->name) + 1);
+    record_piece *piece = take(d, sizeof *piece, err);
+    int64_t *offset = take(d, numbers, err);
+    int64_t *extent = take(d, numbers, err);
+    char *name = take(d, strlen(tensor->name) + 1, err);
+    if (piece == NULL || offset == NULL || extent == NULL || name == NULL) {
+        return PAWL_ENOMEM;
     }
+    memset(offset, 0, numbers);
+    memcpy(extent, tensor->shape, numbers);
+    memcpy(name, tensor->name, strlen(tensor->name) + 1);
+    *piece = (record_piece){.file = file,
+                            .offset = tensor->offset,
+                            .bytes = tensor->bytes,
+                            .box_offset = offset,
+                            .box_extent = extent};
     *entry = (record_entry){.name = name,
                             .kind = PAWL_KIND_TENSOR,
                             .role = PAWL_ROLE_MODEL,
                             .dtype = tensor->dtype,
                             .ndim = tensor->ndim,
-                            .shape = piece->box_extent,
+                            .shape = extent,
                             .pieces = piece,
                             .piece_count = 1};
     return PAWL_OK;
@@ -401,7 +409,10 @@ static pawl_status start(decoder *d, uint32_t file, pawl_error *err) {
     if (d->by_name == NULL || d->described == NULL) {
         return error_nomem(err, count * sizeof(safetensors_tensor *));
     }
-    TRY(take(d, count * sizeof *d->entries, &d->entries, err));
+    d->entries = take(d, count * sizeof *d->entries, err);
+    if (d->entries == NULL) {
+        return PAWL_ENOMEM;
+    }
     for (size_t i = 0; i < count; i++) {
         d->by_name[i] = &d->header->tensors[i];
     }

@@ -84,7 +84,7 @@ static void read_blocks(const uint8_t *data, size_t size) {
     if (size < 2) {
         return;
     }
-    size_t n = (size_t)data[0] + 256u * data[1];
+    size_t n = (size_t)data[0] | (size_t)data[1] << 8;
     n = n < size - 2 ? n : size - 2;
     CLEANUP(buffer_free) buffer file = {.data = NULL}, unused = {.data = NULL};
     CLEANUP(buffer_free) buffer footer = {.data = NULL};
