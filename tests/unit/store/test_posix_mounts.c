@@ -151,6 +151,25 @@ static void p03_a_mount_that_was_hidden_is_still_known(void **state) {
     run_child(hide_mount, *state);
 }
 
+static void bind_elsewhere(void *context) {
+    const fixture *f = context;
+    store *s = mounted(f, "size=64k");
+    pawl_error err = ERROR_INIT;
+    store_space room;
+    char other[128];
+    (void)snprintf(other, sizeof(other), "%s/other", f->dir.path);
+    child_must(mkdir(other, 0755) == 0);
+    child_must(mount(f->mount, other, NULL, MS_BIND, NULL) == 0);
+    child_must(store_space_of(s, &room, &err) == PAWL_OK);
+    child_must_equal(room.mount_point, f->mount);
+    store_destroy(s);
+}
+
+/* Of two places of one filesystem, the one that the root was opened at is named. */
+static void p03_the_place_is_that_of_the_root(void **state) {
+    run_child(bind_elsewhere, *state);
+}
+
 static void write_read_only(void *context) {
     const fixture *f = context;
     store *s = mounted(f, "size=64k");
@@ -261,6 +280,7 @@ int main(void) {
         TEST(s06_a_disk_without_inodes_says_so),
         TEST(p03_the_mount_is_known),
         TEST(p03_a_mount_that_was_hidden_is_still_known),
+        TEST(p03_the_place_is_that_of_the_root),
         TEST(p03_a_read_only_mount_is_named),
         TEST(p02_a_refused_creation_says_who_and_why),
         TEST(p02_a_refused_file_is_described),
