@@ -156,8 +156,6 @@ pawl_status record_metadata_encode(const record_entry *entries, const uint32_t *
 pawl_status record_sharding_info_encode(const record_entry *entries, const uint32_t *piece_of_entry,
                                         size_t count, buffer *json, pawl_error *err)
     PAWL_MUST_CHECK;
-/* An upper bound of what one entry adds to a header by these two (for splitting). */
-uint64_t record_metadata_cost(const record_entry *entry);
 /* From a decoded header: one record_entry with one piece for each tensor of the file, ascending by
  * name. Values are not filled: their bytes are in the data. */
 pawl_status record_metadata_decode(const safetensors_header *header, uint32_t file, arena *memory,

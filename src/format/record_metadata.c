@@ -22,16 +22,6 @@
 
 /* ---- encode ---------------------------------------------------------------------------------- */
 
-static uint64_t escaped_cost(const char *text) {
-    /* A byte is six when escaped, and seven when that is escaped again. */
-    return text == NULL ? 0 : 8 * (uint64_t)strlen(text);
-}
-
-uint64_t record_metadata_cost(const record_entry *entry) {
-    return 2 * escaped_cost(entry->name) + escaped_cost(entry->slot_of) +
-           escaped_cost(entry->slot) + 300 + (uint64_t)63 * (uint64_t)entry->ndim;
-}
-
 static pawl_status put_numbers(buffer *json, int n, const int64_t *numbers, pawl_error *err) {
     TRY(buffer_append(json, "[", 1, err));
     for (int i = 0; i < n; i++) {

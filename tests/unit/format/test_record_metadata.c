@@ -189,42 +189,6 @@ static void test_entries_come_back_from_the_header(void **state) {
     assert_string_equal(d.entries[2].slot, "m\"");
 }
 
-/* The bound for splitting holds: description and offsets of an entry never take more in a header.
- * */
-static void test_cost_bounds_what_an_entry_adds(void **state) {
-    (void)state;
-    CLEANUP(sample_free) sample s;
-    pawl_error err = ERROR_INIT;
-    describe(&s);
-    char name[200];
-    for (size_t i = 0; i < sizeof name - 1; i++) {
-        name[i] = "\"\\/\x7f"[i % 4];
-    }
-    name[sizeof name - 1] = '\0';
-    s.entries[SLOT].name = s.entries[SLOT].slot_of = s.entries[SLOT].slot = name;
-    uint32_t piece = 1;
-    assert_ok(record_metadata_encode(&s.entries[SLOT], &piece, 0, 1000, 3, 8, &s.metadata, &err),
-              &err);
-    assert_ok(record_sharding_info_encode(NULL, NULL, 0, &s.sharding, &err), &err);
-    uint64_t empty, full;
-    const safetensors_pair without[] = {{"a", (const char *)s.metadata.data},
-                                        {"b", (const char *)s.sharding.data}};
-    CLEANUP(buffer_free) buffer before = {.data = NULL}, after = {.data = NULL};
-    assert_ok(buffer_json_string(&before, without[0].value, strlen(without[0].value), &err), &err);
-    assert_ok(buffer_json_string(&before, without[1].value, strlen(without[1].value), &err), &err);
-    empty = before.size;
-    assert_ok(record_metadata_encode(&s.entries[SLOT], &piece, 1, 1000, 3, 8, &s.metadata, &err),
-              &err);
-    assert_ok(record_sharding_info_encode(&s.entries[SLOT], &piece, 1, &s.sharding, &err), &err);
-    assert_ok(buffer_json_string(&after, (const char *)s.metadata.data, s.metadata.size, &err),
-              &err);
-    assert_ok(buffer_json_string(&after, (const char *)s.sharding.data, s.sharding.size, &err),
-              &err);
-    full = after.size;
-    assert_true(full > empty);
-    assert_true(full - empty <= record_metadata_cost(&s.entries[SLOT]));
-}
-
 /* What a file says of itself is checked as everything that is read. */
 static void test_r14_hostile_metadata_is_refused(void **state) {
     (void)state;
@@ -316,7 +280,6 @@ int main(void) {
         cmocka_unit_test(test_metadata_is_golden),
         cmocka_unit_test(test_sharding_info_is_golden),
         cmocka_unit_test(test_entries_come_back_from_the_header),
-        cmocka_unit_test(test_cost_bounds_what_an_entry_adds),
         cmocka_unit_test(test_r14_hostile_metadata_is_refused),
         cmocka_unit_test(test_r12_newer_metadata_in_words),
         cmocka_unit_test(test_metadata_survives_every_failing_allocation),
