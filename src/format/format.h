@@ -63,8 +63,7 @@ pawl_status safetensors_encode(safetensors_tensor *tensors, size_t count,
                                const safetensors_pair *metadata, size_t metadata_count,
                                buffer *header, uint64_t *file_bytes, pawl_error *err)
     PAWL_MUST_CHECK;
-/* An upper bound of what one tensor adds to a header by itself; record_metadata_cost has the rest.
- * */
+/* An upper bound of what one tensor adds to a header by itself, without metadata. */
 uint64_t safetensors_tensor_cost(const char *name, int ndim);
 /* Accepts what the reference parser accepts, minus duplicate keys, NUL in names, and entries that
  * are not objects. */
