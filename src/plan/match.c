@@ -71,7 +71,8 @@ static pawl_status add_loose(matcher *m, loose_list *list, const loose_entry *en
     int64_t *shape = arena_alloc(&m->memory, bytes);
     *kept = *entry;
     kept->name = arena_strdup(&m->memory, entry->name);
-    if (kept->name == NULL || shape == NULL) {
+    kept->slot = arena_strdup(&m->memory, entry->slot);
+    if (kept->name == NULL || kept->slot == NULL || shape == NULL) {
         return error_nomem(err, strlen(entry->name) + 1 + bytes);
     }
     if (bytes > 0) {
@@ -82,9 +83,10 @@ static pawl_status add_loose(matcher *m, loose_list *list, const loose_entry *en
     return PAWL_OK;
 }
 
-static loose_entry loose_of(const char *name, const side *s) {
+static loose_entry loose_of(const char *name, const char *slot, const side *s) {
     bool tensor = s->kind == PAWL_KIND_TENSOR;
     return (loose_entry){.name = name,
+                         .slot = slot == NULL ? "" : slot,
                          .kind = s->kind,
                          .dtype = tensor ? s->dtype : (pawl_dtype)0,
                          .ndim = tensor ? s->ndim : 0,
@@ -115,7 +117,7 @@ static pawl_status add_unexpected(matcher *m, const record_entry *record, const 
     if (name != record->name) {
         return PAWL_OK; /* a rule was given for it already: no other is suggested */
     }
-    loose_entry loose = loose_of(name, &s);
+    loose_entry loose = loose_of(name, record->slot, &s);
     return add_loose(m, &m->checkpoint, &loose, err);
 }
 
@@ -135,7 +137,7 @@ static pawl_status add_missing(matcher *m, const state_entry *wanted, pawl_error
         report_counts(m->report)->kept++;
     }
     TRY(report_add_facts(m->report, &item, &(sentence_facts){.slot = wanted->slot}, err));
-    loose_entry loose = loose_of(wanted->name, &s);
+    loose_entry loose = loose_of(wanted->name, wanted->slot, &s);
     return add_loose(m, &m->state, &loose, err);
 }
 

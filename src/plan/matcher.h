@@ -12,6 +12,7 @@
 /* An entry that has no partner. */
 typedef struct loose_entry {
     const char *name; /* as in the checkpoint, or as in the state */
+    const char *slot; /* "" unless a slot: slots of another name never pair */
     pawl_kind kind;
     pawl_dtype dtype; /* values: 0 */
     int ndim;

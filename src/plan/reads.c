@@ -13,7 +13,7 @@
 /* A stretch goes on over so many bytes that are not needed: reading them costs less than a new read. */
 #define MAX_GAP_BYTES ((uint64_t)4 * FORMAT_BLOCK_BYTES)
 /* Boxes compared for one entry: pieces of a grid need a few each, hostile ones would need any number. */
-#define MAX_WORK ((uint64_t)64 << 20)
+#define MAX_WORK ((uint64_t)16 << 20)
 
 typedef struct box_list {
     box *boxes;

@@ -26,7 +26,7 @@ typedef struct rule {
 
 typedef struct suggester {
     matcher *m;
-    const loose_entry **forward;  /* the state's, by likeness of type, then name */
+    const loose_entry **forward;  /* the state's, by type, then name */
     const loose_entry **backward; /* by type, then name read from its end */
     bool *source_used, *target_used;
     rule *rules;
@@ -47,7 +47,7 @@ static int compare_types(const loose_entry *a, const loose_entry *b) {
     for (int d = 0; d < a->ndim && order == 0; d++) {
         order = compare_numbers(a->shape[d], b->shape[d]);
     }
-    return order;
+    return order != 0 ? order : strcmp(a->slot, b->slot);
 }
 
 static int compare_backward(const char *a, const char *b) {

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads of a restore: which stretches, what is missing, and where the elements end up. */
+#include "lib/failing_memory.h"
+#include "lib/random.h"
+#include "unit/plan/fixture.h"
+
+#include <stdio.h>
+
+/* One wanted tensor and its record, with pieces that a test adds. */
+typedef struct single {
+    pawl_state *state;
+    const state_entry *wanted;
+    record_entry record;
+    record_piece pieces[64];
+    int64_t numbers[64][2][4];
+    plan_pair pair;
+    plan_reads reads;
+    pawl_error err;
+} single;
+
+static int single_up(void **context) {
+    static single s;
+    memset(&s, 0, sizeof(s));
+    s.err = ERROR_INIT;
+    *context = &s;
+    return state_new(&s.state, &s.err) == PAWL_OK ? 0 : -1;
+}
+
+static int single_down(void **context) {
+    single *s = *context;
+    plan_reads_free(&s->reads);
+    state_free(s->state);
+    return 0;
+}
+
+/* `t` without a name or size; the record is of `saved`, without pieces. */
+static void want(single *s, pawl_tensor t, pawl_dtype saved) {
+    t.struct_size = sizeof(t);
+    t.name = "dense/kernel";
+    assert_ok(state_add_tensor(s->state, &t, &s->err), &s->err);
+    s->wanted = state_find(s->state, "dense/kernel");
+    s->record = (record_entry){.name = "dense/kernel",
+                               .kind = PAWL_KIND_TENSOR,
+                               .dtype = saved,
+                               .ndim = t.ndim,
+                               .shape = s->wanted->shape,
+                               .pieces = s->pieces};
+    s->pair = (plan_pair){.wanted = s->wanted, .source = &s->record};
+}
+
+static void want_whole(single *s, pawl_dtype wanted, pawl_dtype saved, int ndim,
+                       const int64_t *shape) {
+    pawl_tensor t = {.dtype = wanted, .ndim = ndim, .shape = shape, .data = fixture_memory};
+    want(s, t, saved);
+}
+
+static void add_piece(single *s, uint32_t file, uint64_t at, const int64_t *offset,
+                      const int64_t *extent) {
+    size_t i = s->record.piece_count++;
+    size_t n = (size_t)s->record.ndim * sizeof(int64_t);
+    memcpy(s->numbers[i][0], offset, n);
+    memcpy(s->numbers[i][1], extent, n);
+    s->pieces[i] = (record_piece){.file = file,
+                                  .offset = at,
+                                  .bytes = shape_bytes(s->record.dtype, s->record.ndim, extent),
+                                  .box_offset = s->numbers[i][0],
+                                  .box_extent = s->numbers[i][1]};
+}
+
+static void make_reads(single *s) {
+    assert_ok(plan_reads_make(&s->pair, 1, 0, &s->reads, &s->err), &s->err);
+}
+
+/* "file:offset+bytes ..." */
+static void assert_reads(single *s, const char *wanted) {
+    char text[512] = "";
+    size_t n = 0;
+    uint64_t bytes = 0;
+    make_reads(s);
+    for (size_t i = 0; i < s->reads.count; i++) {
+        const plan_read *read = &s->reads.reads[i];
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%u:%llu+%llu", i > 0 ? " " : "",
+                              read->file, (unsigned long long)read->offset,
+                              (unsigned long long)read->bytes);
+        bytes += read->bytes;
+    }
+    assert_string_equal(text, wanted);
+    assert_int_equal(s->reads.bytes, bytes);
+}
+
+#define AT(...) ((const int64_t[]){__VA_ARGS__})
+
+/* ---- which stretches -------------------------------------------------------------------------------- */
+
+static void test_whole_tensor_is_one_read(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_F32, PAWL_F32, SHAPE(64, 10));
+    add_piece(s, 3, 4096, AT(0, 0), AT(64, 10));
+    assert_reads(s, "3:4096+2560");
+}
+
+static void test_scalar_is_one_read(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_F32, PAWL_F32, 0, NULL);
+    add_piece(s, 0, 4096, AT(0), AT(0));
+    assert_reads(s, "0:4096+4");
+}
+
+static void test_empty_tensor_is_no_read(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_F32, PAWL_F32, SHAPE(0, 10));
+    add_piece(s, 0, 4096, AT(0, 0), AT(0, 10));
+    assert_reads(s, "");
+}
+
+static void test_reads_ascend_by_file_and_offset(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_F32, PAWL_F32, SHAPE(4, 10));
+    add_piece(s, 2, 4096, AT(0, 0), AT(1, 10));
+    add_piece(s, 1, 8192, AT(1, 0), AT(1, 10));
+    add_piece(s, 1, 4096, AT(2, 0), AT(2, 10));
+    assert_reads(s, "1:4096+80 1:8192+40 2:4096+40");
+}
+
+static void want_columns(single *s, int64_t rows, int64_t columns, int64_t first, int64_t count) {
+    int64_t shape[] = {rows, columns};
+    int64_t offset[] = {0, first};
+    int64_t extent[] = {rows, count};
+    pawl_box part = {.offset = offset, .extent = extent, .data = fixture_memory};
+    pawl_tensor t = {.dtype = PAWL_U8, .ndim = 2, .shape = shape, .nboxes = 1, .boxes = &part};
+    want(s, t, PAWL_U8);
+    add_piece(s, 0, 4096, AT(0, 0), shape);
+}
+
+/* Four blocks that are not needed are read along, more are not. */
+static void test_gap_of_4_blocks_is_read_over(void **context) {
+    single *s = *context;
+    want_columns(s, 3, 65536 + 10, 5, 10);
+    assert_reads(s, "0:4101+131102");
+}
+
+static void test_gap_of_more_than_4_blocks_is_cut(void **context) {
+    single *s = *context;
+    want_columns(s, 3, 65536 + 11, 5, 10);
+    assert_reads(s, "0:4101+10 0:69648+10 0:135195+10");
+}
+
+/* The same piece from two ranks: read once, from the first file. */
+static void test_replicated_piece_is_read_once(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_F32, PAWL_F32, SHAPE(4));
+    add_piece(s, 1, 4096, AT(0), AT(4));
+    add_piece(s, 0, 8192, AT(0), AT(4));
+    assert_reads(s, "0:8192+16");
+}
+
+static void test_overlapping_pieces_cover_together(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_U8, PAWL_U8, SHAPE(10));
+    add_piece(s, 0, 4096, AT(0), AT(7));
+    add_piece(s, 1, 4096, AT(4), AT(6));
+    assert_reads(s, "0:4096+7 1:4099+3");
+}
+
+static void test_pieces_elsewhere_are_not_read(void **context) {
+    single *s = *context;
+    int64_t shape[] = {8};
+    pawl_box part = {.offset = AT(4), .extent = AT(2), .data = fixture_memory};
+    pawl_tensor t = {.dtype = PAWL_U8, .ndim = 1, .shape = shape, .nboxes = 1, .boxes = &part};
+    want(s, t, PAWL_U8);
+    add_piece(s, 0, 4096, AT(0), AT(4));
+    add_piece(s, 1, 4096, AT(4), AT(4));
+    assert_reads(s, "1:4096+2");
+}
+
+static void test_r07_kept_entry_is_not_read(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_F32, PAWL_F32, SHAPE(4));
+    s->pair.keep_caller = true; /* not even a hole in it matters */
+    assert_reads(s, "");
+}
+
+/* ---- what is missing -------------------------------------------------------------------------------- */
+
+static void assert_not_planned(single *s, pawl_status status, const char *text) {
+    assert_int_equal(plan_reads_make(&s->pair, 1, 0, &s->reads, &s->err), status);
+    assert_status_text(&s->err, status, text);
+    assert_int_equal(s->reads.count, 0);
+}
+
+static void test_r08_hole_is_named(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_F32, PAWL_F32, SHAPE(4, 10));
+    add_piece(s, 0, 4096, AT(0, 0), AT(1, 10));
+    add_piece(s, 0, 8192, AT(2, 0), AT(1, 10));
+    assert_not_planned(s, PAWL_EDAMAGED,
+                       "cannot restore: the checkpoint does not hold all of the tensor\n"
+                       "  entry:    dense/kernel\n"
+                       "  expected: pieces that cover [0:4, 0:10]\n"
+                       "  found:    none for [1:2, 0:10]\n"
+                       "  next:     restore another step");
+}
+
+static void test_r08_no_piece_is_a_hole(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_F32, PAWL_F32, SHAPE(4));
+    assert_not_planned(s, PAWL_EDAMAGED,
+                       "cannot restore: the checkpoint does not hold all of the tensor\n"
+                       "  entry:    dense/kernel\n"
+                       "  expected: pieces that cover [0:4]\n"
+                       "  found:    none for [0:4]\n"
+                       "  next:     restore another step");
+}
+
+static void test_r10_value_of_a_rank_that_is_not_there(void **context) {
+    single *s = *context;
+    assert_ok(
+        state_set_value(s->state, "rng", PAWL_KIND_BYTES, PAWL_ROLE_RNG, true, "x", 1, &s->err),
+        &s->err);
+    record_piece pieces[] = {{.rank = 0, .bytes = 1}, {.rank = 2, .bytes = 1}};
+    record_entry record = {.name = "rng",
+                           .kind = PAWL_KIND_BYTES,
+                           .per_rank = true,
+                           .pieces = pieces,
+                           .piece_count = 2};
+    s->pair = (plan_pair){.wanted = state_find(s->state, "rng"), .source = &record};
+    assert_ok(plan_reads_make(&s->pair, 1, 2, &s->reads, &s->err), &s->err);
+    assert_int_equal(s->reads.count, 0);
+    assert_int_equal(plan_reads_make(&s->pair, 1, 1, &s->reads, &s->err), PAWL_EDAMAGED);
+    assert_status_text(&s->err, PAWL_EDAMAGED,
+                       "cannot restore: the checkpoint does not hold the value of rank 1\n"
+                       "  entry:    rng\n"
+                       "  next:     restore another step");
+}
+
+static void test_packed_elements_are_not_cut(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_F4, PAWL_F4, SHAPE(4, 4));
+    add_piece(s, 0, 4096, AT(0, 0), AT(2, 4));
+    add_piece(s, 0, 8192, AT(2, 0), AT(2, 4));
+    assert_not_planned(
+        s, PAWL_EUNSUPPORTED,
+        "cannot restore: cannot cut a tensor of packed elements (F4) into other boxes "
+        "than it was saved in\n"
+        "  entry:    dense/kernel\n"
+        "  expected: the box [0:2, 0:4], as in the checkpoint\n"
+        "  found:    [0:4, 0:4]\n"
+        "  next:     restore with the ranks and boxes that saved it");
+}
+
+static void test_packed_elements_as_they_were_saved(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_F4, PAWL_F4, SHAPE(4, 4));
+    add_piece(s, 0, 4096, AT(0, 0), AT(4, 4));
+    assert_reads(s, "0:4096+8");
+    memset(fixture_memory, 0, 16);
+    assert_int_equal(plan_read_place(s->reads.reads, 4098, (const uint8_t *)"abc", 3), 0);
+    assert_memory_equal(fixture_memory, "\0\0abc\0\0", 8);
+}
+
+/* R14: a million pieces that overlap in ever new ways do not keep us busy for hours. */
+static void test_r14_tangled_pieces_are_given_up(void **context) {
+    single *s = *context;
+    enum { SIDE = 3000 };
+    want_whole(s, PAWL_U8, PAWL_U8, SHAPE(1, 1));
+    int64_t shape[] = {2 * SIDE, 2 * SIDE};
+    pawl_box part = {.offset = AT(0, 0), .extent = shape, .data = (void *)(uintptr_t)4096};
+    pawl_tensor t = {.struct_size = sizeof(t),
+                     .name = "tangled",
+                     .dtype = PAWL_U8,
+                     .ndim = 2,
+                     .shape = shape,
+                     .nboxes = 1,
+                     .boxes = &part};
+    assert_ok(state_add_tensor(s->state, &t, &s->err), &s->err);
+    /* Single elements on a diagonal, then in the rows between: each cuts what is open once more. */
+    size_t count = 16 * SIDE;
+    record_piece *pieces = mem_calloc(count, sizeof(*pieces));
+    int64_t *numbers = mem_calloc(count * 4, sizeof(*numbers));
+    assert_non_null(pieces);
+    assert_non_null(numbers);
+    test_random r = {.state = 2};
+    for (size_t i = 0; i < count; i++) {
+        int64_t *n = numbers + 4 * i;
+        n[0] = random_between(&r, 0, 2 * SIDE - 1);
+        n[1] = random_between(&r, 0, 2 * SIDE - 1);
+        n[2] = 1;
+        n[3] = 1;
+        pieces[i] = (record_piece){.bytes = 1, .box_offset = n, .box_extent = n + 2};
+    }
+    record_entry record = {.name = "tangled",
+                           .kind = PAWL_KIND_TENSOR,
+                           .dtype = PAWL_U8,
+                           .ndim = 2,
+                           .shape = shape,
+                           .pieces = pieces,
+                           .piece_count = count};
+    s->pair = (plan_pair){.wanted = state_find(s->state, "tangled"), .source = &record};
+    assert_fails(plan_reads_make(&s->pair, 1, 0, &s->reads, &s->err), PAWL_ELIMIT, &s->err);
+    assert_string_equal(s->err.attempt, "cannot restore: the pieces of the tensor overlap in too "
+                                        "many ways to be sorted out");
+    mem_free(pieces);
+    mem_free(numbers);
+}
+
+/* ---- random boxes, against brute force ----------------------------------------------------------------- */
+
+#define MAX_PIECES 64
+#define DATA_BYTES 8192
+
+typedef struct trial {
+    int ndim;
+    int64_t shape[4];
+    box pieces[MAX_PIECES], boxes[PAWL_MAX_BOXES];
+    size_t piece_count, box_count;
+    uint8_t files[3][DATA_BYTES];
+    uint64_t file_bytes[3];
+} trial;
+
+/* Cuts `whole` at random until the parts are small or many: disjoint, and together the whole. */
+static void cut(test_random *r, const box *whole, box *out, size_t *count, size_t most) {
+    int d = whole->ndim == 0 ? -1 : (int)random_below(r, (uint64_t)whole->ndim);
+    if (d < 0 || whole->extent[d] < 2 || random_below(r, 4) == 0 || *count + 2 > most) {
+        out[(*count)++] = *whole;
+        return;
+    }
+    box left = *whole;
+    box right = *whole;
+    left.extent[d] = random_between(r, 1, whole->extent[d] - 1);
+    right.offset[d] += left.extent[d];
+    right.extent[d] -= left.extent[d];
+    cut(r, &left, out, count, most - 1);
+    cut(r, &right, out, count, most);
+}
+
+/* A number for each element of the tensor, from its place. */
+static uint64_t element_number(const trial *t, const box *b, uint64_t k) {
+    int64_t index[4];
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        index[d] = b->offset[d] + (int64_t)(k % (uint64_t)b->extent[d]);
+        k /= (uint64_t)b->extent[d];
+    }
+    uint64_t number = 0;
+    for (int d = 0; d < t->ndim; d++) {
+        number = number * (uint64_t)t->shape[d] + (uint64_t)index[d];
+    }
+    return number;
+}
+
+/* Puts the pieces into files and the record: disjoint ones, and some of them again or overlapping. */
+static void save_pieces(single *s, trial *t, test_random *r) {
+    box whole = box_whole(t->ndim, t->shape);
+    cut(r, &whole, t->pieces, &t->piece_count, 20);
+    for (uint64_t extra = random_below(r, 4); extra > 0; extra--) {
+        box *b = &t->pieces[t->piece_count++];
+        *b = t->pieces[random_below(r, t->piece_count - 1)];
+        for (int d = 0; d < t->ndim && random_below(r, 2) == 0; d++) {
+            b->offset[d] = random_between(r, 0, t->shape[d] - 1);
+            b->extent[d] = random_between(r, 1, t->shape[d] - b->offset[d]);
+        }
+    }
+    memset(t->file_bytes, 0, sizeof(t->file_bytes));
+    for (size_t i = 0; i < t->piece_count; i++) {
+        uint32_t file = (uint32_t)random_below(r, 3);
+        const box *b = &t->pieces[i];
+        add_piece(s, file, t->file_bytes[file], b->offset, b->extent);
+        for (uint64_t k = 0; k < box_elements(b); k++) {
+            uint32_t value = (uint32_t)element_number(t, b, k) + 1;
+            float as_float = (float)value;
+            assert_true(t->file_bytes[file] + 4 <= DATA_BYTES);
+            memcpy(t->files[file] + t->file_bytes[file],
+                   s->record.dtype == PAWL_F32 ? (const void *)&as_float : &value, 4);
+            t->file_bytes[file] += 4;
+        }
+    }
+}
+
+/* The state's boxes: dense, in one array, one after the other. `item_bytes` of the wanted dtype. */
+static void want_boxes(single *s, trial *t, test_random *r, pawl_dtype wanted, pawl_dtype saved,
+                       size_t item_bytes) {
+    static pawl_box boxes[PAWL_MAX_BOXES];
+    box whole = box_whole(t->ndim, t->shape);
+    cut(r, &whole, t->boxes, &t->box_count, 6);
+    if (t->box_count > 1 && random_below(r, 2) == 0) {
+        t->box_count--; /* another rank holds the last one */
+    }
+    uint8_t *at = fixture_memory;
+    for (size_t i = 0; i < t->box_count; i++) {
+        boxes[i] =
+            (pawl_box){.offset = t->boxes[i].offset, .extent = t->boxes[i].extent, .data = at};
+        at += box_elements(&t->boxes[i]) * item_bytes;
+    }
+    pawl_tensor tensor = {.dtype = wanted,
+                          .ndim = t->ndim,
+                          .shape = t->shape,
+                          .nboxes = t->box_count,
+                          .boxes = boxes};
+    want(s, tensor, saved);
+}
+
+/* Hands the stretches over as a reader does: in parts, cut anywhere between elements. */
+static uint64_t place_all(single *s, const trial *t, test_random *r) {
+    uint64_t overflows = 0;
+    for (size_t i = 0; i < s->reads.count; i++) {
+        const plan_read *read = &s->reads.reads[i];
+        assert_true(read->offset + read->bytes <= t->file_bytes[read->file]);
+        for (uint64_t done = 0; done < read->bytes;) {
+            uint64_t n = 4 * (uint64_t)random_between(r, 1, (int64_t)(read->bytes - done) / 4);
+            overflows += plan_read_place(read, read->offset + done,
+                                         t->files[read->file] + read->offset + done, n);
+            done += n;
+        }
+    }
+    return overflows;
+}
+
+static void random_shape(trial *t, test_random *r) {
+    memset(t, 0, sizeof(*t));
+    t->ndim = (int)random_below(r, 5);
+    for (int d = 0; d < t->ndim; d++) {
+        t->shape[d] = random_between(r, 1, 4);
+    }
+}
+
+/* Seed 3: random cuts on both sides, pieces twice and overlapping: bit for bit what brute force says. */
+static void test_random_boxes_are_placed_bit_for_bit(void **context) {
+    single *s = *context;
+    test_random r = {.state = 3};
+    static trial t;
+    for (int i = 0; i < 5000; i++) {
+        random_shape(&t, &r);
+        memset(fixture_memory, 0, sizeof(fixture_memory));
+        want_boxes(s, &t, &r, PAWL_U32, PAWL_U32, 4);
+        save_pieces(s, &t, &r);
+        make_reads(s);
+        assert_int_equal(place_all(s, &t, &r), 0);
+        const uint8_t *at = fixture_memory;
+        for (size_t b = 0; b < t.box_count; b++) {
+            for (uint64_t k = 0; k < box_elements(&t.boxes[b]); k++, at += 4) {
+                uint32_t value;
+                memcpy(&value, at, 4);
+                assert_int_equal(value, element_number(&t, &t.boxes[b], k) + 1);
+            }
+        }
+        uint32_t beyond;
+        memcpy(&beyond, at, 4);
+        assert_int_equal(beyond, 0);
+        plan_reads_free(&s->reads);
+        assert_ok(state_remove(s->state, "dense/kernel", &s->err), &s->err);
+    }
+}
+
+/* Seed 4: the same with a cast on the way. */
+static void test_r02_random_boxes_are_cast(void **context) {
+    single *s = *context;
+    test_random r = {.state = 4};
+    static trial t;
+    for (int i = 0; i < 2000; i++) {
+        random_shape(&t, &r);
+        want_boxes(s, &t, &r, PAWL_F64, PAWL_F32, 8);
+        save_pieces(s, &t, &r);
+        make_reads(s);
+        assert_int_equal(place_all(s, &t, &r), 0);
+        const uint8_t *at = fixture_memory;
+        for (size_t b = 0; b < t.box_count; b++) {
+            for (uint64_t k = 0; k < box_elements(&t.boxes[b]); k++, at += 8) {
+                double value;
+                memcpy(&value, at, 8);
+                assert_true(value == (double)(element_number(&t, &t.boxes[b], k) + 1));
+            }
+        }
+        plan_reads_free(&s->reads);
+        assert_ok(state_remove(s->state, "dense/kernel", &s->err), &s->err);
+    }
+}
+
+/* Of a stretch with elements that nobody wants, only the wanted ones overflow. */
+static void test_r02_overflows_are_those_of_the_wanted_elements(void **context) {
+    single *s = *context;
+    enum { COLUMNS = 1500 };
+    static float saved[2][COLUMNS];
+    static _Alignas(8) uint16_t wanted[2][2];
+    for (int i = 0; i < COLUMNS; i++) {
+        saved[0][i] = saved[1][i] = 1e6F; /* too large for F16 */
+    }
+    saved[0][0] = 1.0F;
+    pawl_box part = {.offset = AT(0, 0), .extent = AT(2, 2), .data = wanted};
+    pawl_tensor t = {
+        .dtype = PAWL_F16, .ndim = 2, .shape = AT(2, COLUMNS), .nboxes = 1, .boxes = &part};
+    want(s, t, PAWL_F32);
+    add_piece(s, 0, 4096, AT(0, 0), AT(2, COLUMNS));
+    assert_reads(s, "0:4096+6008");
+    assert_int_equal(plan_read_place(s->reads.reads, 4096, (const uint8_t *)saved, 6008), 3);
+    assert_int_equal(wanted[0][0], 0x3c00);
+    assert_int_equal(wanted[0][1], 0x7c00);
+    assert_int_equal(wanted[1][0], 0x7c00);
+    assert_int_equal(wanted[1][1], 0x7c00);
+}
+
+static void test_strided_memory_is_filled(void **context) {
+    single *s = *context;
+    uint8_t columns[3][2];
+    pawl_tensor t = {
+        .dtype = PAWL_U8, .ndim = 2, .shape = AT(2, 3), .strides = AT(1, 2), .data = columns};
+    want(s, t, PAWL_U8);
+    add_piece(s, 0, 4096, AT(0, 0), AT(2, 3));
+    make_reads(s);
+    assert_int_equal(plan_read_place(s->reads.reads, 4096, (const uint8_t *)"abcdef", 6), 0);
+    assert_memory_equal(columns, "adbecf", 6);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------- */
+
+static pawl_status make(void *context, pawl_error *err) {
+    single *s = context;
+    plan_reads reads = {0};
+    pawl_status status = plan_reads_make(&s->pair, 1, 0, &reads, err);
+    assert_int_equal(reads.count, status == PAWL_OK ? 3 : 0);
+    plan_reads_free(&reads);
+    return status;
+}
+
+static void test_reads_without_memory_leak_nothing(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_U8, PAWL_U8, SHAPE(10));
+    add_piece(s, 0, 4096, AT(0), AT(3));
+    add_piece(s, 0, 8192, AT(6), AT(4));
+    add_piece(s, 1, 8192, AT(3), AT(3));
+    assert_true(failing_memory_each(make, s) >= 3);
+}
+
+#define WITH_ONE(test) cmocka_unit_test_setup_teardown(test, single_up, single_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_ONE(test_whole_tensor_is_one_read),
+        WITH_ONE(test_scalar_is_one_read),
+        WITH_ONE(test_empty_tensor_is_no_read),
+        WITH_ONE(test_reads_ascend_by_file_and_offset),
+        WITH_ONE(test_gap_of_4_blocks_is_read_over),
+        WITH_ONE(test_gap_of_more_than_4_blocks_is_cut),
+        WITH_ONE(test_replicated_piece_is_read_once),
+        WITH_ONE(test_overlapping_pieces_cover_together),
+        WITH_ONE(test_pieces_elsewhere_are_not_read),
+        WITH_ONE(test_r07_kept_entry_is_not_read),
+        WITH_ONE(test_r08_hole_is_named),
+        WITH_ONE(test_r08_no_piece_is_a_hole),
+        WITH_ONE(test_r10_value_of_a_rank_that_is_not_there),
+        WITH_ONE(test_packed_elements_are_not_cut),
+        WITH_ONE(test_packed_elements_as_they_were_saved),
+        WITH_ONE(test_r14_tangled_pieces_are_given_up),
+        WITH_ONE(test_random_boxes_are_placed_bit_for_bit),
+        WITH_ONE(test_r02_random_boxes_are_cast),
+        WITH_ONE(test_r02_overflows_are_those_of_the_wanted_elements),
+        WITH_ONE(test_strided_memory_is_filled),
+        WITH_ONE(test_reads_without_memory_leak_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
