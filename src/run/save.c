@@ -301,8 +301,6 @@ static void on_done(void *context, pawl_status status, pawl_error *err) {
         if (!s->published) {
             garbage_remove_attempt(s->run, s->directory, s->tag);
         }
-        error_wrap(err, "save step %lld", (long long)s->step);
-        error_step(err, s->step);
         run_say_safe(s->run, err);
         log_write(&s->run->log, status == PAWL_ECANCELED ? PAWL_LOG_INFO : PAWL_LOG_ERROR, "%s",
                   error_text(err));
@@ -355,7 +353,7 @@ static pawl_status meet_previous(pawl_run *run, int64_t step, const pawl_save_op
         return PAWL_OK;
     }
     if (engine_busy(run->engine) && run->on_busy == PAWL_ON_BUSY_ERROR) {
-        error_set(err, PAWL_EBUSY, "save step %lld: the save of step %lld is still being written",
+        error_set(err, PAWL_EBUSY, "saving step %lld: the save of step %lld is still being written",
                   (long long)step, (long long)run->stats.step);
         run_error_path(run, err, "");
         run_say_safe(run, err);
@@ -399,7 +397,7 @@ pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,
     pawl_status status = start(&s, state, options, err);
     if (status != PAWL_OK) {
         garbage_remove_attempt(run, s->directory, s->tag);
-        error_wrap(err, "save step %lld", (long long)step);
+        error_wrap(err, "saving step %lld", (long long)step);
         error_step(err, step);
         run_say_safe(run, err);
         return status;

@@ -114,7 +114,7 @@ static bool detected(patient *p, const char *file, uint64_t offset, bool in_entr
                strstr(err->path, file) != NULL;
     }
     pawl_verify_result result;
-    status = pawl_checkpoint_verify(checkpoint, &options, &result, err);
+    status = checkpoint_verify(checkpoint, &options, &result, err);
     pawl_checkpoint_close(checkpoint);
     return status == PAWL_EDAMAGED && f.names_place && (f.entry || !in_entry);
 }

@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Saving into a run, and what it says when it fails: S02 to S04, S06 to S08, S13, S14, pins, gc. */
+#include "lib/simulated_platform.h"
+#include "lib/test.h"
+
+#include "run/private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct fixture {
+    store *disk, *fault;
+    simulated_platform os;
+    pawl_run *run;
+    pawl_state *state;
+    float kernel[4][8];
+    char log[8192]; /* what was logged at WARN or above */
+} fixture;
+
+static void take_log(void *context, pawl_log_level level, const char *text) {
+    fixture *f = context;
+    if (level <= PAWL_LOG_WARN) {
+        size_t at = strlen(f->log);
+        snprintf(f->log + at, sizeof f->log - at, "%s\n", text);
+    }
+}
+
+static void add_kernel(fixture *f) {
+    static const int64_t shape[] = {4, 8};
+    struct pawl_error err = ERROR_INIT;
+    const pawl_tensor tensor = {.struct_size = sizeof tensor,
+                                .name = "model/kernel",
+                                .dtype = PAWL_F32,
+                                .ndim = 2,
+                                .shape = shape,
+                                .data = f->kernel};
+    assert_ok(state_new(&f->state, &err), &err);
+    assert_ok(state_add_tensor(f->state, &tensor, &err), &err);
+}
+
+/* A run in memory, on a platform of the test's choice, through a store that can be made to fail. */
+static void open_run(fixture *f, const platform *os, pawl_run_options options) {
+    struct pawl_error err = ERROR_INIT;
+    store *seen;
+    options.struct_size = sizeof options;
+    options.log = (pawl_log){.write = take_log, .context = f, .level = PAWL_LOG_WARN};
+    assert_ok(store_trace_wrap(f->fault, os, NULL, NULL, &seen, &err), &err);
+    assert_ok(run_open(seen, &options, os, &f->run, &err), &err);
+}
+
+static int set_up_on(void **state, const platform *os) {
+    static fixture f;
+    struct pawl_error err = ERROR_INIT;
+    memset(&f, 0, sizeof f);
+    simulated_platform_init(&f.os, 1);
+    assert_ok(store_mem(&f.disk, &err), &err);
+    assert_ok(store_fault_wrap(f.disk, os != NULL ? os : &f.os.table, &f.fault, &err), &err);
+    add_kernel(&f);
+    *state = &f;
+    return 0;
+}
+
+static int set_up(void **state) {
+    return set_up_on(state, NULL);
+}
+
+static int set_up_threads(void **state) {
+    return set_up_on(state, platform_system());
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    if (store_fault_fired(f->fault)) {
+        store_fault_release(f->fault);
+    }
+    if (f->run != NULL) {
+        (void)run_close(f->run, 5, &err);
+    }
+    state_free(f->state);
+    store_destroy(f->fault);
+    store_destroy(f->disk);
+    return 0;
+}
+
+static pawl_status save(fixture *f, int64_t step, pawl_error *err) {
+    const pawl_save_options options = {.struct_size = sizeof options};
+    return run_save(f->run, f->state, step, &options, err);
+}
+
+static void save_and_wait(fixture *f, int64_t step) {
+    struct pawl_error err = ERROR_INIT;
+    assert_ok(save(f, step, &err), &err);
+    assert_ok(run_wait(f->run, 0, NULL, &err), &err);
+}
+
+static bool committed(fixture *f, int64_t step) {
+    char path[64];
+    struct pawl_error err = ERROR_INIT;
+    store_stat found;
+    name_step(path, step);
+    strcat(path, "/" NAME_MANIFEST);
+    return store_stat_path(f->disk, path, &found, &err) == PAWL_OK;
+}
+
+static bool exists(fixture *f, const char *path) {
+    struct pawl_error err = ERROR_INIT;
+    store_stat found;
+    return store_stat_path(f->disk, path, &found, &err) == PAWL_OK;
+}
+
+static void write_file(fixture *f, const char *path, const char *text) {
+    struct pawl_error err = ERROR_INIT;
+    store_file *file;
+    assert_ok(store_open(f->disk, path, STORE_CREATE, &file, &err), &err);
+    assert_ok(store_write(file, 0, text, strlen(text), &err), &err);
+    store_close(file);
+}
+
+/* ---- S03, S07: the write fails in the background ------------------------------------------------------ */
+
+static void fail_writes(fixture *f, int system_errno) {
+    const store_fault plan = {
+        .op = STORE_OP_WRITE, .nth = 1, .system_errno = system_errno, .forever = true};
+    store_fault_set(f->fault, &plan);
+}
+
+static void heal(fixture *f) {
+    const store_fault none = {0};
+    store_fault_set(f->fault, &none);
+}
+
+static void test_s03_a_failed_write_is_told_at_the_wait_and_in_the_log(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, &f->os.table, (pawl_run_options){0});
+    save_and_wait(f, 10);
+    fail_writes(f, EIO);
+    assert_ok(save(f, 20, &err), &err);
+    assert_fails(run_wait(f->run, 0, NULL, &err), PAWL_EIO, &err);
+    assert_says(err.attempt, "saving step 20");
+    assert_says(err.path, "step-00000020/data-");
+    assert_says(err.system, "EIO");
+    assert_string_equal(err.safe, "step 10 is committed and can be restored");
+    assert_int_equal(err.step, 20);
+    assert_true(err.has_range);
+    assert_says(f->log, "saving step 20");
+    heal(f);
+    save_and_wait(f, 20);
+}
+
+static void test_s03_a_failure_nobody_waited_for_is_told_by_the_next_save_once(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, &f->os.table, (pawl_run_options){0});
+    fail_writes(f, EIO);
+    assert_ok(save(f, 20, &err), &err);
+    heal(f);
+    assert_fails(save(f, 30, &err), PAWL_EIO, &err);
+    assert_says(err.attempt, "saving step 20");
+    assert_says(err.safe, "this run has no checkpoint yet");
+    assert_false(exists(f, "step-00000030"));
+    save_and_wait(f, 30);
+}
+
+static void test_s03_close_tells_a_failure_nobody_has_seen(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, &f->os.table, (pawl_run_options){0});
+    fail_writes(f, EIO);
+    assert_ok(save(f, 20, &err), &err);
+    heal(f);
+    assert_fails(run_close(f->run, 0, &err), PAWL_EIO, &err);
+    f->run = NULL;
+}
+
+static void test_s07_a_disk_that_fills_up_costs_the_attempt_only(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, &f->os.table, (pawl_run_options){0});
+    save_and_wait(f, 10);
+    fail_writes(f, ENOSPC);
+    assert_ok(save(f, 20, &err), &err);
+    assert_fails(run_wait(f->run, 0, NULL, &err), PAWL_ENOSPACE, &err);
+    assert_says(err.system, "ENOSPC");
+    assert_false(exists(f, "step-00000020"));
+    assert_true(committed(f, 10));
+    heal(f);
+    save_and_wait(f, 20);
+    assert_true(committed(f, 20));
+}
+
+/* ---- S06: no room, found before the first byte ----------------------------------------------------------- */
+
+static store_space room;
+
+static pawl_status tell_room(store *s, store_space *out, pawl_error *err) {
+    (void)s;
+    (void)err;
+    *out = room;
+    return PAWL_OK;
+}
+
+/* The next saves find `room` on the disk. */
+static void set_room(fixture *f, store_ops *ops, store_space space) {
+    room = space;
+    snprintf(room.filesystem, sizeof room.filesystem, "ext4");
+    snprintf(room.mount_point, sizeof room.mount_point, "/mnt/ckpt");
+    snprintf(room.mount_options, sizeof room.mount_options, "ro,relatime");
+    *ops = *f->disk->ops;
+    ops->space = tell_room;
+    f->disk->ops = ops;
+}
+
+static void assert_no_room(void **state, store_space space, pawl_status status, const char *attempt,
+                           const char *found) {
+    fixture *f = *state;
+    static store_ops ops;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, &f->os.table, (pawl_run_options){0});
+    save_and_wait(f, 10);
+    set_room(f, &ops, space);
+    assert_fails(save(f, 20, &err), status, &err);
+    assert_string_equal(err.attempt, attempt);
+    assert_string_equal(err.found, found);
+    assert_string_equal(err.safe, "step 10 is committed and can be restored");
+    assert_true(err.next[0] != '\0');
+    assert_false(exists(f, "step-00000020"));
+}
+
+static void test_s06_too_few_bytes(void **state) {
+    assert_no_room(
+        state,
+        (store_space){.free_bytes = 12000, .free_inodes = UINT64_MAX, .max_file_bytes = UINT64_MAX},
+        PAWL_ENOSPACE, "saving step 20: there is not enough room for the checkpoint",
+        "12.0 kB free on the filesystem at /mnt/ckpt (ext4)");
+}
+
+static void test_s06_too_few_inodes(void **state) {
+    assert_no_room(
+        state,
+        (store_space){.free_bytes = UINT64_MAX, .free_inodes = 3, .max_file_bytes = UINT64_MAX},
+        PAWL_ENOSPACE, "saving step 20: there are not enough inodes for the checkpoint's files",
+        "3 free on the filesystem at /mnt/ckpt (ext4)");
+}
+
+static void test_s06_a_file_size_limit(void **state) {
+    assert_no_room(
+        state,
+        (store_space){.free_bytes = UINT64_MAX, .free_inodes = UINT64_MAX, .max_file_bytes = 1000},
+        PAWL_ENOSPACE, "saving step 20: the checkpoint's largest file is larger than files may be",
+        "a limit of 1.0 kB (ulimit -f, or that of ext4 at /mnt/ckpt)");
+}
+
+static void test_p03_a_read_only_mount(void **state) {
+    assert_no_room(state,
+                   (store_space){.free_bytes = UINT64_MAX,
+                                 .free_inodes = UINT64_MAX,
+                                 .max_file_bytes = UINT64_MAX,
+                                 .read_only = true},
+                   PAWL_EPERMISSION, "saving step 20: the filesystem is mounted read-only",
+                   "ext4 at /mnt/ckpt (ro,relatime)");
+}
+
+/* ---- S02, S04, S08, S13: a save that is under way (real threads, a store that hangs) ---------------------------- */
+
+static void hang_writes(fixture *f) {
+    const store_fault plan = {.op = STORE_OP_WRITE, .nth = 1, .hang = true};
+    store_fault_set(f->fault, &plan);
+}
+
+/* The engine's thread has met the fault: from now on a release frees it. */
+static void wait_until_hung(fixture *f) {
+    for (int i = 0; i < 5000 && !store_fault_fired(f->fault); i++) {
+        usleep(1000);
+    }
+    assert_true(store_fault_fired(f->fault));
+}
+
+static void open_hanging(fixture *f, pawl_run_options options) {
+    open_run(f, platform_system(), options);
+    save_and_wait(f, 10);
+    hang_writes(f);
+}
+
+static void test_s02_an_entry_in_flight_cannot_be_removed(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const store_fault plan = {.op = STORE_OP_OPEN, .nth = 1, .hang = true};
+    open_run(f, platform_system(), (pawl_run_options){0});
+    save_and_wait(f, 10);
+    store_fault_set(f->fault, &plan); /* before a byte is copied */
+    assert_ok(save(f, 20, &err), &err);
+    wait_until_hung(f);
+    assert_fails(state_remove(f->state, "model/kernel", &err), PAWL_EBUSY, &err);
+    assert_string_equal(err.entry, "model/kernel");
+    assert_says(error_text(&err), "20");
+    assert_says(err.next, "pawl_fence");
+    assert_ok(run_fence(f->run, 5, &err), &err);
+    assert_ok(state_remove(f->state, "model/kernel", &err), &err);
+    store_fault_release(f->fault);
+    assert_ok(run_wait(f->run, 5, NULL, &err), &err);
+    assert_true(committed(f, 20)); /* the save is of the state as it was handed over */
+}
+
+static void test_s04_error_while_the_previous_save_runs(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_hanging(f, (pawl_run_options){.on_busy = PAWL_ON_BUSY_ERROR});
+    assert_ok(save(f, 20, &err), &err);
+    wait_until_hung(f);
+    assert_fails(save(f, 30, &err), PAWL_EBUSY, &err);
+    assert_string_equal(err.attempt, "saving step 30: the save of step 20 is still being written");
+    assert_string_equal(err.safe, "step 10 is committed and can be restored");
+    store_fault_release(f->fault);
+    assert_ok(run_wait(f->run, 5, NULL, &err), &err);
+}
+
+static void test_s04_skip_while_the_previous_save_runs(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    pawl_save_stats stats;
+    open_hanging(f, (pawl_run_options){.on_busy = PAWL_ON_BUSY_SKIP});
+    assert_ok(save(f, 20, &err), &err);
+    wait_until_hung(f);
+    assert_ok(save(f, 30, &err), &err);
+    store_fault_release(f->fault);
+    assert_ok(run_wait(f->run, 5, &stats, &err), &err);
+    assert_int_equal(stats.skipped, 1);
+    assert_int_equal(stats.step, 20);
+    assert_true(committed(f, 20));
+    assert_false(committed(f, 30));
+}
+
+static void test_s04_wait_for_the_previous_save_up_to_the_deadline(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const pawl_save_options hasty = {.struct_size = sizeof hasty, .deadline_s = 0.05};
+    open_hanging(f, (pawl_run_options){0});
+    assert_ok(save(f, 20, &err), &err);
+    wait_until_hung(f);
+    assert_fails(run_save(f->run, f->state, 30, &hasty, &err), PAWL_ETIMEOUT, &err);
+    assert_says(err.attempt, "step 20");
+    store_fault_release(f->fault);
+    assert_ok(save(f, 30, &err), &err);
+    pawl_save_stats stats;
+    assert_ok(run_wait(f->run, 5, &stats, &err), &err);
+    assert_true(committed(f, 20));
+    assert_true(committed(f, 30));
+}
+
+static void test_s08_a_storage_that_hangs_is_an_error_at_the_deadline(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_hanging(f, (pawl_run_options){0});
+    assert_ok(save(f, 20, &err), &err);
+    wait_until_hung(f);
+    assert_fails(run_wait(f->run, 0.05, NULL, &err), PAWL_ETIMEOUT, &err);
+    assert_says(error_text(&err), "step 20");
+    assert_says(err.path, "data-");
+    assert_string_equal(err.safe, "step 10 is committed and can be restored");
+    store_fault_release(f->fault);
+    assert_ok(run_wait(f->run, 5, NULL, &err), &err);
+}
+
+static void test_s13_a_final_save_that_fits_is_durable(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const pawl_save_options options = {.struct_size = sizeof options};
+    open_run(f, platform_system(), (pawl_run_options){0});
+    assert_ok(run_save_final(f->run, f->state, 20, &options, 5, &err), &err);
+    assert_true(committed(f, 20));
+}
+
+static void test_s13_a_final_save_that_does_not_fit_says_so(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const pawl_save_options options = {.struct_size = sizeof options};
+    open_hanging(f, (pawl_run_options){0});
+    assert_fails(run_save_final(f->run, f->state, 20, &options, 0.05, &err), PAWL_ETIMEOUT, &err);
+    assert_string_equal(err.attempt, "the final save of step 20 did not fit into the grace time");
+    assert_says(err.found, "written; the save was given up");
+    assert_string_equal(err.safe, "step 10 is committed and can be restored");
+    store_fault_release(f->fault);
+    assert_fails(run_wait(f->run, 5, NULL, &err), PAWL_ECANCELED, &err);
+    assert_false(exists(f, "step-00000020"));
+}
+
+/* ---- S14 and what else retention, removal and gc must leave alone -------------------------------------------------- */
+
+static pawl_run_options keep_one(void) {
+    return (pawl_run_options){.retention = {.keep_last = 1}};
+}
+
+static void test_s14_a_checkpoint_that_is_being_read_stays_until_it_is_closed(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const pawl_log silent = {0};
+    simulated_platform reader;
+    pawl_checkpoint *checkpoint;
+    open_run(f, &f->os.table, keep_one());
+    save_and_wait(f, 10);
+    simulated_platform_init(&reader, 2);
+    f->os.others = PROCESS_ALIVE;
+    assert_ok(checkpoint_open(f->disk, false, 10, &reader.table, &silent, &checkpoint, &err), &err);
+    save_and_wait(f, 20);
+    assert_true(committed(f, 10));
+    float values[4][8];
+    assert_ok(checkpoint_read(checkpoint, "model/kernel", NULL, NULL, values, sizeof values, &err),
+              &err);
+    pawl_checkpoint_close(checkpoint);
+    save_and_wait(f, 30);
+    assert_false(exists(f, "step-00000010"));
+    assert_false(exists(f, "step-00000020"));
+}
+
+static void test_s14_a_pinned_checkpoint_stays(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, &f->os.table, keep_one());
+    save_and_wait(f, 10);
+    assert_ok(run_pin(f->run, 10, true, &err), &err);
+    save_and_wait(f, 20);
+    assert_true(committed(f, 10));
+    assert_ok(run_pin(f->run, 10, false, &err), &err);
+    save_and_wait(f, 30);
+    assert_false(committed(f, 10));
+}
+
+static void test_s14_a_failed_save_removes_nothing_older(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, &f->os.table, keep_one());
+    save_and_wait(f, 10);
+    fail_writes(f, EIO);
+    assert_ok(save(f, 20, &err), &err);
+    assert_fails(run_wait(f->run, 0, NULL, &err), PAWL_EIO, &err);
+    heal(f);
+    assert_true(committed(f, 10));
+}
+
+static void test_the_last_good_checkpoint_is_removed_by_force_only(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, &f->os.table, (pawl_run_options){0});
+    save_and_wait(f, 10);
+    assert_fails(run_remove(f->run, 10, false, &err), PAWL_EBUSY, &err);
+    assert_string_equal(err.attempt, "step 10 is the last good checkpoint of this run");
+    assert_ok(run_remove(f->run, 10, true, &err), &err);
+    assert_false(exists(f, "step-00000010"));
+    assert_fails(run_remove(f->run, 10, true, &err), PAWL_ENOTFOUND, &err);
+}
+
+static void test_gc_removes_leftovers_and_nothing_of_others(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, &f->os.table, (pawl_run_options){0});
+    save_and_wait(f, 10);
+    assert_ok(store_make_dir(f->disk, "step-00000020", &err), &err);
+    write_file(f, "step-00000020/data-0123456789ab-1-00000-of-00001.safetensors", "left over");
+    write_file(f, "step-00000020/notes.txt", "someone's notes");
+    assert_ok(store_make_dir(f->disk, "step-00000030", &err), &err);
+    write_file(f, "step-00000030/index-0123456789ab-2", "left over");
+    write_file(f, "step-00000010/index-0123456789ab-3", "left over");
+    assert_ok(run_gc(f->run, false, NULL, NULL, &err), &err);
+    assert_false(exists(f, "step-00000020/data-0123456789ab-1-00000-of-00001.safetensors"));
+    assert_true(exists(f, "step-00000020/notes.txt"));
+    assert_false(exists(f, "step-00000030"));
+    assert_false(exists(f, "step-00000010/index-0123456789ab-3"));
+    assert_true(committed(f, 10));
+}
+
+static void test_gc_leaves_a_step_whose_manifest_cannot_be_read(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, &f->os.table, (pawl_run_options){0});
+    assert_ok(store_make_dir(f->disk, "step-00000020", &err), &err);
+    write_file(f, "step-00000020/index-0123456789ab-1", "perhaps precious");
+    write_file(f, "step-00000020/manifest.json", "{}");
+    assert_ok(run_gc(f->run, false, NULL, NULL, &err), &err);
+    assert_true(exists(f, "step-00000020/index-0123456789ab-1"));
+}
+
+static void count_garbage(void *context, const char *path, uint64_t bytes, const char *reason) {
+    (void)bytes;
+    assert_non_null(path);
+    assert_non_null(reason);
+    (*(int *)context)++;
+}
+
+static void test_a_dry_run_of_gc_tells_and_removes_nothing(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    int count = 0;
+    open_run(f, &f->os.table, (pawl_run_options){0});
+    assert_ok(store_make_dir(f->disk, "step-00000020", &err), &err);
+    write_file(f, "step-00000020/index-0123456789ab-1", "left over");
+    assert_ok(run_gc(f->run, true, count_garbage, &count, &err), &err);
+    assert_int_equal(count, 1);
+    assert_true(exists(f, "step-00000020/index-0123456789ab-1"));
+}
+
+static void test_saving_a_step_again_replaces_it_and_its_files(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    arena memory = {0};
+    char **names;
+    size_t count;
+    open_run(f, &f->os.table, (pawl_run_options){0});
+    save_and_wait(f, 10);
+    save_and_wait(f, 10);
+    assert_ok(store_names(f->disk, "step-00000010", 100, &memory, &names, &count, &err), &err);
+    assert_int_equal(count, 3); /* data, index, manifest */
+    arena_free(&memory);
+}
+
+/* ---- when is a save due? ------------------------------------------------------------------------------------------------ */
+
+static void test_a_save_is_due_by_steps_once_a_step(void **state) {
+    fixture *f = *state;
+    open_run(f, &f->os.table, (pawl_run_options){.save_every_steps = 10});
+    assert_false(run_due(f->run, 0));
+    assert_false(run_due(f->run, 9));
+    assert_true(run_due(f->run, 10));
+    save_and_wait(f, 10);
+    assert_false(run_due(f->run, 10));
+    assert_true(run_due(f->run, 20));
+}
+
+static void test_a_save_is_due_by_seconds_since_the_last(void **state) {
+    fixture *f = *state;
+    open_run(f, &f->os.table, (pawl_run_options){.save_every_s = 60});
+    assert_false(run_due(f->run, 1));
+    simulated_platform_advance(&f->os, UINT64_C(61000000000));
+    assert_true(run_due(f->run, 2));
+    save_and_wait(f, 2);
+    assert_false(run_due(f->run, 3));
+}
+
+#define TEST(function)         cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+#define TEST_THREADS(function) cmocka_unit_test_setup_teardown(function, set_up_threads, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_s03_a_failed_write_is_told_at_the_wait_and_in_the_log),
+        TEST(test_s03_a_failure_nobody_waited_for_is_told_by_the_next_save_once),
+        TEST(test_s03_close_tells_a_failure_nobody_has_seen),
+        TEST(test_s07_a_disk_that_fills_up_costs_the_attempt_only),
+        TEST(test_s06_too_few_bytes),
+        TEST(test_s06_too_few_inodes),
+        TEST(test_s06_a_file_size_limit),
+        TEST(test_p03_a_read_only_mount),
+        TEST_THREADS(test_s02_an_entry_in_flight_cannot_be_removed),
+        TEST_THREADS(test_s04_error_while_the_previous_save_runs),
+        TEST_THREADS(test_s04_skip_while_the_previous_save_runs),
+        TEST_THREADS(test_s04_wait_for_the_previous_save_up_to_the_deadline),
+        TEST_THREADS(test_s08_a_storage_that_hangs_is_an_error_at_the_deadline),
+        TEST_THREADS(test_s13_a_final_save_that_fits_is_durable),
+        TEST_THREADS(test_s13_a_final_save_that_does_not_fit_says_so),
+        TEST(test_s14_a_checkpoint_that_is_being_read_stays_until_it_is_closed),
+        TEST(test_s14_a_pinned_checkpoint_stays),
+        TEST(test_s14_a_failed_save_removes_nothing_older),
+        TEST(test_the_last_good_checkpoint_is_removed_by_force_only),
+        TEST(test_gc_removes_leftovers_and_nothing_of_others),
+        TEST(test_gc_leaves_a_step_whose_manifest_cannot_be_read),
+        TEST(test_a_dry_run_of_gc_tells_and_removes_nothing),
+        TEST(test_saving_a_step_again_replaces_it_and_its_files),
+        TEST(test_a_save_is_due_by_steps_once_a_step),
+        TEST(test_a_save_is_due_by_seconds_since_the_last),
+    };
+    return cmocka_run_group_tests_name("save", tests, NULL, NULL);
+}
