@@ -8,13 +8,15 @@
 
 #include <string.h>
 
-/* Numbers of 20 characters and a separator. */
-#define NUMBER_BYTES ((uint64_t)21)
+/* Punctuation, keys and both offsets of a tensor in the header. */
+#define TENSOR_FIXED_BYTES ((uint64_t)120)
 /* Keys, punctuation and small numbers of one entry in "pawl", with every quote escaped. */
 #define PAWL_FIXED_BYTES ((uint64_t)320)
 /* The same in "DCP_SHARDING_INFO". */
 #define SHARDING_FIXED_BYTES ((uint64_t)64)
-#define METADATA_PAIRS       4
+/* The longest number, and a separator. */
+#define NUMBER_BYTES   ((uint64_t)21)
+#define METADATA_PAIRS 4
 
 /* A name within JSON text that is itself a JSON string. Names have no control characters. */
 static uint64_t escaped_twice_bytes(const char *name) {
@@ -28,15 +30,26 @@ static uint64_t escaped_twice_bytes(const char *name) {
     return bytes;
 }
 
+/* Does the header alone say what it is? Then "pawl" is silent about it. */
+static bool is_plain(const plan_piece *piece) {
+    const state_entry *e = piece->entry;
+    return e->kind == PAWL_KIND_TENSOR && e->role == PAWL_ROLE_MODEL && !e->replicated &&
+           piece_is_whole(piece);
+}
+
 header_cost header_piece_cost(const plan_piece *piece) {
     const state_entry *e = piece->entry;
     uint64_t name = escaped_twice_bytes(e->name);
     uint64_t numbers = (uint64_t)e->ndim * NUMBER_BYTES;
-    return (header_cost){
-        .always = safetensors_tensor_cost(e->name, e->ndim) + PAWL_FIXED_BYTES + name +
-                  escaped_twice_bytes(e->slot_of) + escaped_twice_bytes(e->slot) + 3 * numbers,
+    header_cost cost = {
+        .always = TENSOR_FIXED_BYTES + name + numbers,
         .sharding = SHARDING_FIXED_BYTES + name + numbers,
     };
+    if (!is_plain(piece)) {
+        cost.always += PAWL_FIXED_BYTES + name + escaped_twice_bytes(e->slot_of) +
+                       escaped_twice_bytes(e->slot) + 2 * numbers;
+    }
+    return cost;
 }
 
 bool piece_is_whole(const plan_piece *piece) {

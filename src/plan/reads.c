@@ -181,6 +181,20 @@ static int by_place(const void *a, const void *b, void *context) {
     return order != 0 ? order : (left->offset > right->offset) - (left->offset < right->offset);
 }
 
+/* A verified stretch is cut at block boundaries: these lie between elements only in aligned pieces. */
+static pawl_status check_aligned(const planning *p, const record_piece *piece, pawl_error *err) {
+    size_t alignment = dtype_alignment(p->pair->source->dtype);
+    if (piece->offset % alignment == 0) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EDAMAGED, "a piece of the tensor is not aligned in its data file");
+    error_entry(err, p->pair->wanted->name);
+    error_expected(err, "an offset that is a multiple of %zu", alignment);
+    error_found(err, "offset %" PRIu64 " in data file %u", piece->offset, piece->file);
+    error_next(err, "restore another step");
+    return PAWL_EDAMAGED;
+}
+
 /* In the order of their places: a grid of them then leaves few boxes open at any time. */
 static pawl_status choose_pieces(planning *p, const box *wanted, pawl_error *err) {
     const record_entry *source = p->pair->source;
@@ -189,6 +203,7 @@ static pawl_status choose_pieces(planning *p, const box *wanted, pawl_error *err
         box part;
         box whole = piece_box(p->pair, &source->pieces[i]);
         if (box_intersect(wanted, &whole, &part)) {
+            TRY(check_aligned(p, &source->pieces[i], err));
             TRY(vec_reserve(&p->pieces, &p->piece_capacity, p->piece_count + 1, sizeof(*p->pieces),
                             err));
             p->pieces[p->piece_count++] = &source->pieces[i];

@@ -57,10 +57,12 @@ static pawl_status keep_item(pawl_report *report, const pawl_report_item *item, 
 
 pawl_status report_add_facts(pawl_report *report, const pawl_report_item *item,
                              const sentence_facts *facts, pawl_error *err) {
-    if (item->severity < PAWL_SEVERITY_NOTE || item->severity > PAWL_SEVERITY_ERROR) {
-        return error_set(err, PAWL_EINTERNAL, "a report has no severity %d", (int)item->severity);
+    if (item->severity < PAWL_SEVERITY_NOTE || item->severity > PAWL_SEVERITY_ERROR ||
+        item->difference < PAWL_DIFF_SHAPE || item->difference > PAWL_DIFF_RANKS) {
+        return error_set(err, PAWL_EINTERNAL, "a report has no difference %d of severity %d",
+                         (int)item->difference, (int)item->severity);
     }
-    if (report->kept[item->severity] < REPORT_MAX_ITEMS) {
+    if (report->kept_of_kind[item->difference] < REPORT_MAX_ITEMS) {
         const char *text = item->text;
         size_t description = text == NULL ? 0 : strlen(text);
         if (text == NULL) {
@@ -70,6 +72,7 @@ pawl_status report_add_facts(pawl_report *report, const pawl_report_item *item,
         }
         TRY(keep_item(report, item, text, description, err));
         report->kept[item->severity]++;
+        report->kept_of_kind[item->difference]++;
     }
     report->found[item->severity]++;
     return PAWL_OK;

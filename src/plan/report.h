@@ -6,9 +6,10 @@
 #include "plan/plan.h"
 #include "plan/sentence.h"
 
-/* Of each severity so many items are kept as data; the rest is counted. */
-#define REPORT_MAX_ITEMS  10000u
-#define REPORT_SEVERITIES (PAWL_SEVERITY_ERROR + 1)
+/* Of each kind of difference so many items are kept as data; the rest is counted. */
+#define REPORT_MAX_ITEMS   4096u
+#define REPORT_SEVERITIES  (PAWL_SEVERITY_ERROR + 1)
+#define REPORT_DIFFERENCES (PAWL_DIFF_RANKS + 1)
 
 typedef struct report_item {
     pawl_report_item seen;
@@ -25,6 +26,7 @@ struct pawl_report {
     size_t count, capacity;
     uint64_t found[REPORT_SEVERITIES]; /* all of them, kept or only counted */
     uint64_t kept[REPORT_SEVERITIES];
+    uint64_t kept_of_kind[REPORT_DIFFERENCES];
     report_fallback *fallbacks;
     size_t fallback_count, fallback_capacity;
     int64_t step;

@@ -88,7 +88,8 @@ static pawl_status describe_renamed(const words *w) {
             "entry of the checkpoint does",
             w->name, w->other);
     }
-    return buffer_printf(w->out, w->err, "renamed? %" PRIu64 " %s after \"%s\" -> \"%s\"", count,
+    return buffer_printf(w->out, w->err, "renamed? %" PRIu64 "%s %s after \"%s\" -> \"%s\"", count,
+                         w->facts->or_more ? " or more" : "",
                          count == 1 ? "entry matches" : "entries match", w->name, w->other);
 }
 
@@ -253,11 +254,6 @@ static pawl_status write_advice(const words *w) {
 
 pawl_status sentence_write(const pawl_report_item *item, const sentence_facts *facts, buffer *out,
                            size_t *description, pawl_error *err) {
-    size_t i = (size_t)item->difference;
-    if (i >= ARRAY_LENGTH(describers) || describers[i] == NULL) {
-        return error_set(err, PAWL_EINTERNAL, "a report has no words for difference %d",
-                         (int)item->difference);
-    }
     words w = {.item = item,
                .facts = facts,
                .name = text_or(item->name, ""),
@@ -267,7 +263,7 @@ pawl_status sentence_write(const pawl_report_item *item, const sentence_facts *f
                .out = out,
                .err = err};
     size_t begin = out->size;
-    TRY(describers[i](&w));
+    TRY(describers[item->difference](&w));
     *description = out->size - begin;
     return write_advice(&w);
 }

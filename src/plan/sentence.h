@@ -11,6 +11,7 @@ typedef struct sentence_facts {
     const char *variable_side; /* SLOT: the state's variable, such as "[64, 12] F32" */
     const char *stands;        /* HYPERPARAMETER, OPTIMIZER, BATCH: whose value stands */
     uint64_t slots_unexpected, slots_missing; /* OPTIMIZER: slots on one side only */
+    bool or_more;                             /* RENAMED: not all entries were looked at */
 } sentence_facts;
 
 /* Appends "description" or "description; advice" to `out`. `*description` is the length of the first

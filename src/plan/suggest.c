@@ -330,7 +330,9 @@ static pawl_status report_rule(suggester *s, const rule *r, pawl_error *err) {
                              .other_name = to,
                              .dimension = -1,
                              .count = r->count};
-    return report_add(s->m->report, &item, err);
+    bool or_more =
+        s->m->checkpoint.count == MATCHER_MAX_LOOSE || s->m->state.count == MATCHER_MAX_LOOSE;
+    return report_add_facts(s->m->report, &item, &(sentence_facts){.or_more = or_more}, err);
 }
 
 /* Takes the best rule, then the best of those that the rest leaves, and so on. */

@@ -233,6 +233,19 @@ static void test_r10_value_of_a_rank_that_is_not_there(void **context) {
                        "  next:     restore another step");
 }
 
+/* R14: nothing but a damaged or hostile index has such a piece. */
+static void test_r14_unaligned_piece_is_refused(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_F32, PAWL_F32, SHAPE(4));
+    add_piece(s, 1, 4098, AT(0), AT(4));
+    assert_not_planned(s, PAWL_EDAMAGED,
+                       "cannot restore: a piece of the tensor is not aligned in its data file\n"
+                       "  entry:    dense/kernel\n"
+                       "  expected: an offset that is a multiple of 4\n"
+                       "  found:    offset 4098 in data file 1\n"
+                       "  next:     restore another step");
+}
+
 static void test_packed_elements_are_not_cut(void **context) {
     single *s = *context;
     want_whole(s, PAWL_F4, PAWL_F4, SHAPE(4, 4));
@@ -546,6 +559,7 @@ int main(void) {
         WITH_ONE(test_r08_hole_is_named),
         WITH_ONE(test_r08_no_piece_is_a_hole),
         WITH_ONE(test_r10_value_of_a_rank_that_is_not_there),
+        WITH_ONE(test_r14_unaligned_piece_is_refused),
         WITH_ONE(test_packed_elements_are_not_cut),
         WITH_ONE(test_packed_elements_as_they_were_saved),
         WITH_ONE(test_r14_tangled_pieces_are_given_up),

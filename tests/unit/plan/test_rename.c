@@ -258,6 +258,7 @@ static void test_r05_many_entries_of_one_shape(void **context) {
     assert_string_equal(first->name, "old");
     assert_string_equal(first->other_name, "new");
     assert_true(first->count > 1000);
+    assert_says(first->text, " or more entries match after \"old\" -> \"new\"");
 }
 
 int main(void) {
