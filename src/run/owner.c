@@ -181,6 +181,14 @@ static bool same_record(const owner_view *a, const owner_view *b) {
            strcmp(a->attempt, b->attempt) == 0;
 }
 
+/* A record of this very process: another handle of it, or one that could not remove its record. Only
+ * the heartbeat tells which. */
+static bool is_self(const owner *o, const process_identity *who) {
+    return who->pid == o->self.pid && who->start_ticks == o->self.start_ticks &&
+           strcmp(who->host, o->self.host) == 0 && strcmp(who->boot_id, o->self.boot_id) == 0 &&
+           strcmp(who->pid_namespace, o->self.pid_namespace) == 0;
+}
+
 /* Watches a present owner (O1). OK: the run is free; *seen is the last look. */
 static pawl_status owner_watch(owner *o, double wait_s, owner_view *seen, pawl_error *err) {
     const platform *p = o->platform;
@@ -190,7 +198,7 @@ static pawl_status owner_watch(owner *o, double wait_s, owner_view *seen, pawl_e
         double lease_s = seen->readable ? seen->lease_s : o->lease_s;
         double watched_s = (double)(p->monotonic_ns(p->context) - begun_ns) / NANOSECONDS;
         char text[96];
-        if (seen->alive == PROCESS_ALIVE) {
+        if (seen->alive == PROCESS_ALIVE && !is_self(o, &seen->who)) {
             return busy_error(o->store, seen, "alive on this host", err);
         }
         if (watched_s >= lease_s) {
@@ -220,19 +228,30 @@ static void set_renewed(owner *o, uint64_t begun_ns) {
     monitor_leave(&o->guard);
 }
 
+static pawl_status write_record(owner *o, store_file *file, pawl_error *err) {
+    CLEANUP(buffer_free) buffer text = {0};
+    TRY(record_encode(o, &text, err));
+    TRY(store_write(file, 0, text.data, text.size, err));
+    TRY(store_sync(file, err));
+    return store_sync_dir(o->store, "", err);
+}
+
 /* Creates the record of o->generation; EBUSY when someone else was faster. */
 static pawl_status owner_create(owner *o, pawl_error *err) {
-    CLEANUP(buffer_free) buffer text = {0};
-    o->counter = 1;
-    TRY(record_encode(o, &text, err));
     char name[32];
     owner_name(name, o->generation);
     CLEANUP(store_close_pointer) store_file *file = NULL;
     uint64_t begun_ns = o->platform->monotonic_ns(o->platform->context);
     TRY(store_open(o->store, name, STORE_CREATE, &file, err));
-    TRY(store_write(file, 0, text.data, text.size, err));
-    TRY(store_sync(file, err));
-    TRY(store_sync_dir(o->store, "", err));
+    o->counter = 1;
+    pawl_status status = write_record(o, file, err);
+    if (status != PAWL_OK) {
+        struct pawl_error ignored = ERROR_INIT;
+        if (store_unlink(o->store, name, &ignored) != PAWL_OK) {
+            log_write(&o->log, PAWL_LOG_WARN, "%s", error_text(&ignored));
+        }
+        return status;
+    }
     set_renewed(o, begun_ns);
     return PAWL_OK;
 }

@@ -195,6 +195,7 @@ static bool life_goes_on(store *world, int64_t newest, pawl_error *err) {
     const pawl_save_options saving = {.struct_size = sizeof saving};
     simulated_platform_init(&os, 13);
     os.others = PROCESS_DEAD;
+    os.identity.pid++; /* another process */
     if (store_trace_wrap(world, &os.table, NULL, NULL, &seen, err) != PAWL_OK ||
         run_open(seen, NULL, &os.table, &run, err) != PAWL_OK) {
         return false;
