@@ -46,7 +46,7 @@ static bool is_slot(pawl_role role) {
     return role == PAWL_ROLE_SLOT;
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static int first_difference(const state_entry *wanted, const record_entry *record) {
     if (wanted->ndim != record->ndim) {
@@ -103,13 +103,14 @@ static pawl_status compare_dtype(comparing *c) {
 static pawl_status compare_tensors(comparing *c) {
     TRY(compare_shape(c));
     TRY(compare_dtype(c));
-    /* What a hyperparameter in memory holds is not known before it is read: no words, but the policy. */
+    /* What a hyperparameter in memory holds is not known before it is read: no words, but the
+     * policy. */
     c->verdict->keep_caller = c->wanted->role == PAWL_ROLE_HYPERPARAMETER &&
                               c->m->options.hyperparameter == PAWL_POLICY_CALLER;
     return PAWL_OK;
 }
 
-/* ---- values -------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static pawl_status compare_ranks(comparing *c) {
     matcher *m = c->m;
@@ -125,7 +126,8 @@ static pawl_status compare_ranks(comparing *c) {
 }
 
 /* R06. The words wait for the number of slots that go with it. A caller who keeps its own
- * hyperparameters keeps its own class of optimizer as well; the checkpoint's cannot be taken over. */
+ * hyperparameters keeps its own class of optimizer as well; the checkpoint's cannot be taken
+ * over. */
 static void note_optimizer(comparing *c) {
     c->m->optimizer = c->wanted;
     memcpy(c->m->optimizer_checkpoint, c->checkpoint, sizeof(c->checkpoint));
@@ -179,7 +181,7 @@ static pawl_status compare_values(comparing *c) {
     return c->wanted->role == PAWL_ROLE_BATCH_SIGNATURE ? compare_batch(c) : PAWL_OK;
 }
 
-/* ---- both ---------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 static pawl_status compare_kind(comparing *c, bool *same) {
     *same = c->wanted->kind == c->record->kind && c->wanted->per_rank == c->record->per_rank;
@@ -204,7 +206,8 @@ static void slot_text(char out[SIDE_BYTES], pawl_role role, const char *slot, co
     }
 }
 
-/* The same name, but another slot, or a slot of another variable: its numbers mean something else. */
+/* The same name, but another slot, or a slot of another variable: its numbers mean something
+ * else. */
 static pawl_status compare_slot(comparing *c) {
     const state_entry *wanted = c->wanted;
     const record_entry *record = c->record;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which piece of the state goes into which file of a save. The first boxes of all tensors, with the
- * values, fill the first files, the second boxes the next, and so on: a safetensors file has one tensor
- * of a name. Within a file dtypes of larger alignment come first, then names ascend: so every tensor
- * is aligned, and the same state always gives the same files.
+ * values, fill the first files, the second boxes the next, and so on: a safetensors file has one
+ * tensor of a name. Within a file dtypes of larger alignment come first, then names ascend: so
+ * every tensor is aligned, and the same state always gives the same files.
  */
 #include "plan/header.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define ALIGNMENTS 4 /* 8, 4, 2 and 1 bytes */
-#define GROUPS     (PAWL_MAX_BOXES * ALIGNMENTS)
+#define GROUPS     ((size_t)PAWL_MAX_BOXES * ALIGNMENTS)
 
 static bool writes_entry(const state_entry *e, int rank) {
     bool shared = e->kind == PAWL_KIND_TENSOR ? e->replicated : !e->per_rank;
@@ -46,7 +46,8 @@ static size_t group_of(const state_entry *e, size_t turn) {
     return turn * ALIGNMENTS + place;
 }
 
-/* Calls for each piece that this rank writes, in the order of names. `turn` counts an entry's pieces. */
+/* Calls for each piece that this rank writes, in the order of names. `turn` counts an entry's
+ * pieces. */
 typedef void (*piece_visitor)(void *context, const state_entry *e, size_t i, size_t turn);
 
 static void visit_pieces(const plan_layout *layout, piece_visitor visit, void *context) {

@@ -19,13 +19,15 @@ typedef struct line {
     size_t size, length;
 } line;
 
+/* At most `most` bytes of the text. */
 static void line_add(line *l, const char *text, size_t n, size_t most) {
     char part[PAWL_MAX_NAME_BYTES];
-    size_t size = most + 1 < sizeof(part) ? most + 1 : sizeof(part);
-    size_t taken = n < size - 1 ? n : size - 1;
+    bool fits = n <= most && n < sizeof(part);
+    size_t size = most < sizeof(part) ? most + 1 : sizeof(part);
+    size_t taken = fits ? n : size - 1;
     memcpy(part, text, taken);
     part[taken] = '\0';
-    if (taken < n) {
+    if (!fits) {
         text_cut(part, size);
     }
     int written = snprintf(l->text + l->length, l->size - l->length, "%s", part);

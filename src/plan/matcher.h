@@ -49,8 +49,8 @@ typedef struct verdict {
 } verdict;
 
 /*
- * Compares a record with the state's entry of its name and reports what differs: compare.c. `slot_of` is
- * the record's, renamed.
+ * Compares a record with the state's entry of its name and reports what differs: compare.c.
+ * `slot_of` is the record's, renamed.
  */
 pawl_status matcher_compare(matcher *m, const state_entry *wanted, const record_entry *record,
                             const char *slot_of, verdict *out, pawl_error *err) PAWL_MUST_CHECK;

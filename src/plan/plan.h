@@ -16,12 +16,12 @@
 
 #include <pawl/restore.h>
 
-/* ---- layout of a save: layout.c ----------------------------------------------------------------------- */
+/* ---- layout of a save: layout.c -------------------------------------------------------------- */
 
 typedef struct plan_piece {
     const state_entry *entry;
-    uint32_t box;  /* tensors: which of the entry's boxes */
-    uint32_t file; /* which of the layout's files */
+    uint32_t box;           /* tensors: which of the entry's boxes */
+    uint32_t file;          /* which of the layout's files */
     uint64_t offset, bytes; /* in that file */
 } plan_piece;
 
@@ -46,22 +46,23 @@ typedef struct plan_layout {
 typedef struct plan_layout_options {
     const char *tag; /* of the attempt and save: part of file names */
     int rank, world_size;
-    uint64_t split_header_bytes; /* begin a new file before a header grows larger [FORMAT_SPLIT_HEADER] */
+    /* A new file begins before a header grows larger [FORMAT_SPLIT_HEADER]. */
+    uint64_t split_header_bytes;
 } plan_layout_options;
 
-/* A file holds at most one piece of a tensor; further boxes go to further files. Replicated entries,
- * and values that are not per rank, are written by rank 0. There is always at least one file. */
+/* A file holds at most one piece of a tensor; further boxes go to further files. Replicated
+ * entries, and values that are not per rank, are written by rank 0. There is always at least one
+ * file. PAWL_EUSAGE when there is one rank and a tensor's boxes do not cover it. */
 pawl_status plan_layout_make(const state_snapshot *snapshot, const plan_layout_options *options,
                              plan_layout **out, pawl_error *err) PAWL_MUST_CHECK;
 void plan_layout_free(plan_layout *layout); /* NULL is fine */
 
 /* Bytes [at, at+n) of a file: header, pieces gathered from memory, zero between. Any thread. */
-void plan_layout_gather(const plan_layout *layout, size_t file, uint64_t at, size_t n,
-                        uint8_t *to);
+void plan_layout_gather(const plan_layout *layout, size_t file, uint64_t at, size_t n, uint8_t *to);
 /* The piece that byte `at` of a file belongs to; NULL in the header and between pieces. */
 const plan_piece *plan_layout_locate(const plan_layout *layout, size_t file, uint64_t at);
 
-/* ---- report: report.c (also defines pawl_report_*) ------------------------------------------------------ */
+/* ---- report: report.c (also defines pawl_report_*) ------------------------------------------- */
 
 pawl_status report_new(pawl_report **out, pawl_error *err) PAWL_MUST_CHECK;
 /* Copies the item's texts; writes the sentence (`text`) itself when it is NULL. */
@@ -70,12 +71,12 @@ pawl_status report_add(pawl_report *report, const pawl_report_item *item, pawl_e
 pawl_report_counts *report_counts(pawl_report *report);
 void report_set_step(pawl_report *report, int64_t step);
 /* Why a newer checkpoint was passed over; shown in text and JSON, counted as a fallback. */
-pawl_status report_add_fallback(pawl_report *report, int64_t step, const char *why,
-                                pawl_error *err) PAWL_MUST_CHECK;
+pawl_status report_add_fallback(pawl_report *report, int64_t step, const char *why, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* Renders text and JSON; call once at the end, before pawl_report_text. */
 pawl_status report_finish(pawl_report *report, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- match: match.c, suggest.c ------------------------------------------------------------------------------ */
+/* ---- match: match.c, suggest.c --------------------------------------------------------------- */
 
 /* The checkpoint's entries, ascending by name; *out is NULL at the end and valid until the next. */
 typedef struct entry_source {
@@ -93,14 +94,19 @@ typedef struct plan_pair {
 typedef struct plan_match {
     plan_pair *pairs; /* to restore */
     size_t pair_count;
-    bool refused;     /* some difference is an error: nothing may be restored */
-    arena memory;     /* of the sources */
+    bool refused; /* some difference is an error: nothing may be restored */
+    arena memory; /* of the sources */
 } plan_match;
 
 /*
- * Matches everything against everything and adds every difference to `report`: R01 to R07, R10, R13,
- * J06, kinds. Counts kept and ignored. The caller turns `refused` into PAWL_EMISMATCH with
- * plan_match_error.
+ * Matches everything against everything and adds every difference to `report`: R01 to R07, R10,
+ * R13, J06, kinds. Counts kept and ignored. The caller turns `refused` into PAWL_EMISMATCH with
+ * plan_match_error. PAWL_EUSAGE for options that cannot be, and for a state without entries.
+ *
+ * `options` may be NULL. A rename rule with an empty `from` puts `to`/ in front of every name, one
+ * with an empty `to` takes `from`/ away. A changed batch signature that is allowed leaves the
+ * state's. Of each kind of difference some thousands are kept as items; the rest is counted, and
+ * said.
  */
 pawl_status plan_match_make(const state_snapshot *wanted, entry_source checkpoint,
                             const pawl_restore_options *options, int rank, int world_size,
@@ -110,7 +116,7 @@ void plan_match_free(plan_match *match); /* NULL is fine */
 /* PAWL_EMISMATCH with the number of differences, the first few, and the next step. */
 pawl_status plan_match_error(const pawl_report *report, pawl_error *err);
 
-/* ---- reads of a restore: reads.c ------------------------------------------------------------------------------ */
+/* ---- reads of a restore: reads.c ------------------------------------------------------------- */
 
 /* One stretch of a data file and where its elements go. */
 typedef struct plan_read {
@@ -127,9 +133,11 @@ typedef struct plan_reads {
     uint64_t bytes;
 } plan_reads;
 
-/* Stretches are cut where more than 4 blocks in a row are not needed. PAWL_EDAMAGED naming the entry
- * when the pieces of the checkpoint do not cover a wanted box. Values are not read: they are in the
- * index. */
+/* Stretches are cut where more than 4 blocks in a row are not needed. PAWL_EDAMAGED naming the
+ * entry when the pieces of the checkpoint do not cover a wanted box, when one is not aligned, or
+ * when the value of this rank is not there. Values are not read: they are in the index, those per
+ * rank in the piece of the rank. Packed elements come in the boxes they were saved in, else
+ * PAWL_EUNSUPPORTED. */
 pawl_status plan_reads_make(const plan_pair *pairs, size_t pair_count, int rank, plan_reads *out,
                             pawl_error *err) PAWL_MUST_CHECK;
 void plan_reads_free(plan_reads *reads);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which stretches of which files fill the state's tensors. For each wanted box the pieces of the
- * checkpoint are taken in order, each for what of the box is still open: so a replicated piece is read
- * once, and what is open at the end is a hole.
+ * checkpoint are taken in order, each for what of the box is still open: so a replicated piece is
+ * read once, and what is open at the end is a hole.
  */
 #include "plan/plan.h"
 
@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A stretch goes on over so many bytes that are not needed: reading them costs less than a new read. */
+/* A stretch goes on over so many bytes that are not needed: reading them costs less than a new
+ * read. */
 #define MAX_GAP_BYTES ((uint64_t)4 * FORMAT_BLOCK_BYTES)
-/* Boxes compared for one entry: pieces of a grid need a few each, hostile ones would need any number. */
+/* Boxes compared for one entry: pieces of a grid need a few each, hostile ones would need any
+ * number. */
 #define MAX_WORK ((uint64_t)16 << 20)
 
 typedef struct box_list {
@@ -46,7 +48,7 @@ static box piece_box(const plan_pair *pair, const record_piece *piece) {
     return box_of(pair->source->ndim, piece->box_offset, piece->box_extent);
 }
 
-/* ---- what a piece covers ------------------------------------------------------------------------- */
+/* ---- what a piece covers --------------------------------------------------------------------- */
 
 /* Adds what is left of `whole` without `part`, which lies inside: at most two boxes a dimension. */
 static pawl_status list_add_rest(box_list *list, const box *whole, const box *part,
@@ -77,7 +79,7 @@ static void swap_lists(planning *p) {
     p->next = open;
 }
 
-/* ---- stretches ----------------------------------------------------------------------------------- */
+/* ---- stretches ------------------------------------------------------------------------------- */
 
 static pawl_status add_read(planning *p, uint32_t wanted_box, const record_piece *piece,
                             uint64_t from, uint64_t bytes, pawl_error *err) {
@@ -156,7 +158,7 @@ static pawl_status take_piece(planning *p, uint32_t wanted_box, const box *wante
     return PAWL_OK;
 }
 
-/* ---- one wanted box ------------------------------------------------------------------------------ */
+/* ---- one wanted box -------------------------------------------------------------------------- */
 
 static int compare_arrays(const int64_t *a, const int64_t *b, int n) {
     for (int d = 0; d < n; d++) {
@@ -181,7 +183,8 @@ static int by_place(const void *a, const void *b, void *context) {
     return order != 0 ? order : (left->offset > right->offset) - (left->offset < right->offset);
 }
 
-/* A verified stretch is cut at block boundaries: these lie between elements only in aligned pieces. */
+/* A verified stretch is cut at block boundaries: these lie between elements only in aligned
+ * pieces. */
 static pawl_status check_aligned(const planning *p, const record_piece *piece, pawl_error *err) {
     size_t alignment = dtype_alignment(p->pair->source->dtype);
     if (piece->offset % alignment == 0) {
@@ -204,14 +207,14 @@ static pawl_status choose_pieces(planning *p, const box *wanted, pawl_error *err
         box whole = piece_box(p->pair, &source->pieces[i]);
         if (box_intersect(wanted, &whole, &part)) {
             TRY(check_aligned(p, &source->pieces[i], err));
-            TRY(vec_reserve(&p->pieces, &p->piece_capacity, p->piece_count + 1, sizeof(*p->pieces),
-                            err));
+            TRY(vec_reserve(&p->pieces, &p->piece_capacity, p->piece_count + 1,
+                            sizeof(const record_piece *), err));
             p->pieces[p->piece_count++] = &source->pieces[i];
         }
     }
     int ndim = source->ndim;
     if (p->piece_count > 1) {
-        qsort_r(p->pieces, p->piece_count, sizeof(*p->pieces), by_place, &ndim);
+        qsort_r(p->pieces, p->piece_count, sizeof(const record_piece *), by_place, &ndim);
     }
     return PAWL_OK;
 }
@@ -259,7 +262,7 @@ static pawl_status plan_box(planning *p, uint32_t wanted_box, pawl_error *err) {
     return p->open.count > 0 ? refuse_hole(p, &v.box, err) : PAWL_OK;
 }
 
-/* ---- one entry, and all of them ------------------------------------------------------------------ */
+/* ---- one entry, and all of them -------------------------------------------------------------- */
 
 /* The value that this rank saved must be there; the run reads it. */
 static pawl_status check_rank_piece(const plan_pair *pair, int rank, pawl_error *err) {

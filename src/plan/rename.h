@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rename: rename rules on names of entries. A rule fits a name that is `from` or begins with `from`/;
- * an empty `from` fits every name and puts `to`/ in front, an empty `to` takes `from`/ away.
+ * rename: rename rules on names of entries. A rule fits a name that is `from` or begins with
+ * `from`/; an empty `from` fits every name and puts `to`/ in front, an empty `to` takes `from`/
+ * away.
  */
 #ifndef PLAN_RENAME_H
 #define PLAN_RENAME_H

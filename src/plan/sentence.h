@@ -14,8 +14,8 @@ typedef struct sentence_facts {
     bool or_more;                             /* RENAMED: not all entries were looked at */
 } sentence_facts;
 
-/* Appends "description" or "description; advice" to `out`. `*description` is the length of the first
- * part. */
+/* Appends "description" or "description; advice" to `out`. `*description` is the length of the
+ * first part. */
 pawl_status sentence_write(const pawl_report_item *item, const sentence_facts *facts, buffer *out,
                            size_t *description, pawl_error *err) PAWL_MUST_CHECK;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rename suggestions (R05). Two entries without a partner, of one shape and dtype, whose names end in
- * the same components, suggest that what stands before them was renamed. Each entry of the checkpoint
- * looks at a few entries of the state whose names are near in either direction, so the work stays
- * bounded; the rules that come up most often are then counted exactly.
+ * Rename suggestions (R05). Two entries without a partner, of one shape and dtype, whose names end
+ * in the same components, suggest that what stands before them was renamed. Each entry of the
+ * checkpoint looks at a few entries of the state whose names are near in either direction, so the
+ * work stays bounded; the rules that come up most often are then counted exactly.
  */
 #include "plan/matcher.h"
 #include "plan/rename.h"
@@ -34,7 +34,7 @@ typedef struct suggester {
     buffer name;
 } suggester;
 
-/* ---- orders -------------------------------------------------------------------------------------- */
+/* ---- orders ---------------------------------------------------------------------------------- */
 
 static int compare_numbers(int64_t a, int64_t b) {
     return (a > b) - (a < b);
@@ -106,7 +106,7 @@ static int by_worth(const void *a, const void *b) {
     return by_rule(a, b);
 }
 
-/* ---- rules from pairs ---------------------------------------------------------------------------- */
+/* ---- rules from pairs ------------------------------------------------------------------------ */
 
 /* Bytes that both names have in common at their ends. */
 static size_t common_ending(const char *a, size_t a_bytes, const char *b, size_t b_bytes) {
@@ -144,7 +144,8 @@ static span before_ending(const char *name, size_t bytes, size_t ending) {
     return (span){.text = name, .length = left > 0 ? left - 1 : 0};
 }
 
-/* Pairs are ascending by the name in the checkpoint: would the rule take one away from its partner? */
+/* Pairs are ascending by the name in the checkpoint: would the rule take one away from its
+ * partner? */
 static bool breaks_pair(const plan_match *match, span from) {
     size_t low = 0;
     size_t high = match->pair_count;
@@ -267,7 +268,7 @@ static pawl_status find_rules(suggester *s, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* ---- what a rule would pair ---------------------------------------------------------------------- */
+/* ---- what a rule would pair ------------------------------------------------------------------ */
 
 /* The state's loose entry of that name, or its number when there is none. */
 static size_t find_target(const suggester *s, const char *name) {
@@ -355,7 +356,7 @@ static pawl_status choose_rules(suggester *s, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static void suggester_free(suggester *s) {
     mem_free(s->forward);

@@ -2,8 +2,8 @@
 /*
  * entry: what stands behind a state_entry: counters and, for tensors, the memory of each box.
  *
- * An entry is one allocation, with its boxes, numbers, texts and value behind it, so a million of them
- * stay affordable. It is constant but for its counters, which any thread may change.
+ * An entry is one allocation, with its boxes, numbers, texts and value behind it, so a million of
+ * them stay affordable. It is constant but for its counters, which any thread may change.
  */
 #ifndef STATE_ENTRY_H
 #define STATE_ENTRY_H
@@ -12,7 +12,8 @@
 
 #include <stdatomic.h>
 
-/* JSON nested deeper than this is refused: every reader of a checkpoint must be able to parse it. */
+/* JSON nested deeper than this is refused: every reader of a checkpoint must be able to parse
+ * it. */
 #define ENTRY_MAX_JSON_DEPTH 64
 
 typedef struct entry_box {
@@ -30,7 +31,8 @@ typedef struct held_entry {
     const entry_box *boxes;
 } held_entry;
 
-/* Both make an entry with one reference; the tensor or value has passed its check. NULL: no memory. */
+/* Both make an entry with one reference; the tensor or value has passed its check. NULL: no
+ * memory. */
 held_entry *entry_of_tensor(const pawl_tensor *tensor);
 /* As state_set_value, whose checks are value_check. */
 held_entry *entry_of_value(const char *name, pawl_kind kind, pawl_role role, bool per_rank,
@@ -38,14 +40,16 @@ held_entry *entry_of_value(const char *name, pawl_kind kind, pawl_role role, boo
 held_entry *entry_hold(const state_entry *e);
 void entry_let_go(const state_entry *e);
 
-/* S15, what one entry shows by itself: PAWL_EUSAGE naming the entry. tensor_check.c, value_check.c. */
+/* S15, what one entry shows by itself: PAWL_EUSAGE naming the entry. tensor_check.c,
+ * value_check.c. */
 pawl_status tensor_check(const pawl_tensor *tensor, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status value_check(const char *name, pawl_kind kind, pawl_role role, const void *bytes,
                         size_t n, pawl_error *err) PAWL_MUST_CHECK;
 /* Name rules for both; `what` is "tensor" or "value". */
 pawl_status entry_name_check(const char *name, const char *what, pawl_error *err) PAWL_MUST_CHECK;
 
-/* Strides of one box, in bytes: strides_check.c. The box is not empty, and its extents are checked. */
+/* Strides of one box, in bytes: strides_check.c. The box is not empty, and its extents are
+ * checked. */
 pawl_status strides_check(pawl_dtype dtype, int ndim, const int64_t *extent, const int64_t *strides,
                           const void *data, pawl_error *err) PAWL_MUST_CHECK;
 /* Are they what row-major, dense memory has? */

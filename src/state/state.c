@@ -28,8 +28,8 @@ void state_free(pawl_state *state) {
     }
 }
 
-/* Where the tree keeps the entry of that name: what is stored there may be exchanged for an entry of
- * the same name. */
+/* Where the tree keeps the entry of that name: what is stored there may be exchanged for an
+ * entry of the same name. */
 static const state_entry **find_node(const pawl_state *state, const char *name) {
     state_entry key = {.name = name};
     return tfind(&key, &state->root, state_compare_names);

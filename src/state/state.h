@@ -2,12 +2,13 @@
 /*
  * state: the named entries that are saved and restored, their roles, and every check of S15.
  *
- * May include base and tensor. Defines the pawl_state_* calls of pawl/state.h but for the NULL-error
- * convenience, which is the api layer's: here every function is called state_* and needs an error.
+ * May include base and tensor. Defines the pawl_state_* calls of pawl/state.h but for the
+ * NULL-error convenience, which is the api layer's: here every function is called state_* and needs
+ * an error.
  *
- * Threads: a state belongs to one thread; a snapshot may be used, let go and freed by any one thread
- * at a time, also after the state is gone. Ownership: a state shares its entries with its snapshots by
- * reference count; the memory of tensors is the trainer's.
+ * Threads: a state belongs to one thread; a snapshot may be used, let go and freed by any one
+ * thread at a time, also after the state is gone. Ownership: a state shares its entries with its
+ * snapshots by reference count; the memory of tensors is the trainer's.
  */
 #ifndef STATE_STATE_H
 #define STATE_STATE_H
@@ -26,7 +27,7 @@ typedef struct state_entry {
     pawl_role role;
     const char *slot_of, *slot; /* NULL unless role is SLOT */
     bool per_rank, replicated;
-    pawl_dtype dtype;     /* values: BOOL, I64, F64 or U8, as they are stored */
+    pawl_dtype dtype; /* values: BOOL, I64, F64 or U8, as they are stored */
     int ndim;
     const int64_t *shape; /* values: [] or [bytes] */
     size_t box_count;     /* tensors: boxes this rank holds; values: 0 */
@@ -41,7 +42,8 @@ pawl_status state_new(pawl_state **out, pawl_error *err) PAWL_MUST_CHECK;
 void state_free(pawl_state *state);
 pawl_status state_add_tensor(pawl_state *state, const pawl_tensor *tensor, pawl_error *err)
     PAWL_MUST_CHECK;
-/* For all kinds of values: checks the bytes against the kind (JSON parses, strings are UTF-8). */
+/* For all kinds of values: checks the bytes against the kind (JSON parses, strings are UTF-8).
+ * PAWL_ELIMIT past PAWL_MAX_VALUE_BYTES. What is kept is followed by a NUL that is not counted. */
 pawl_status state_set_value(pawl_state *state, const char *name, pawl_kind kind, pawl_role role,
                             bool per_rank, const void *bytes, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
@@ -61,9 +63,9 @@ typedef struct state_snapshot {
 } state_snapshot;
 
 /*
- * Takes a snapshot after checking what only the whole state shows: each slot's variable exists, is a
- * tensor and has the slot's shape, or the slot is a scalar (R06, S15). With `in_flight` its tensors
- * cannot be removed from the state until state_snapshot_let_go (S02).
+ * Takes a snapshot after checking what only the whole state shows: each slot's variable exists, is
+ * a tensor and has the slot's shape, or the slot is a scalar (R06, S15). With `in_flight` its
+ * tensors cannot be removed from the state until state_snapshot_let_go (S02).
  */
 pawl_status state_snapshot_take(pawl_state *state, int64_t step, bool in_flight,
                                 state_snapshot **out, pawl_error *err) PAWL_MUST_CHECK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* S15 for strides: a box's memory stays inside the address space, and no two elements share a byte. */
+/* S15 for strides: a box's memory stays inside the address space, and no two elements share a
+ * byte. */
 #include "state/entry.h"
 
 #include <inttypes.h>
@@ -42,7 +43,8 @@ static uint64_t stride_size(int64_t stride) {
     return stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
 }
 
-/* Of the dimensions with more than one element, the one with the smallest stride not below `least`. */
+/* Of the dimensions with more than one element, the one with the smallest stride not below
+ * `least`. */
 static int next_dimension(int ndim, const int64_t *extent, const int64_t *strides,
                           const bool *done) {
     int best = -1;
@@ -58,9 +60,9 @@ static int next_dimension(int ndim, const int64_t *extent, const int64_t *stride
 }
 
 /*
- * From the smallest stride to the largest, each must step over all that the smaller ones reach. Slices,
- * steps and transpositions of dense memory do; broadcast memory does not, and a restore could not
- * write to it. *shared is the dimension that steps back into other elements, or -1.
+ * From the smallest stride to the largest, each must step over all that the smaller ones reach.
+ * Slices, steps and transpositions of dense memory do; broadcast memory does not, and a restore
+ * could not write to it. *shared is the dimension that steps back into other elements, or -1.
  */
 static void find_shared_memory(int64_t element_bytes, int ndim, const int64_t *extent,
                                const int64_t *strides, int *shared) {

@@ -107,7 +107,7 @@ static pawl_status check_bytes(const void *bytes, size_t n, pawl_error *err) {
     if (bytes == NULL && n > 0) {
         return error_set(err, PAWL_EUSAGE, "it is NULL, but has %zu bytes", n);
     }
-    if (n > PAWL_MAX_VALUE_BYTES) {
+    if (n > (size_t)PAWL_MAX_VALUE_BYTES) {
         error_set(err, PAWL_ELIMIT, "it has %zu bytes", n);
         error_expected(err, "at most %d bytes (PAWL_MAX_VALUE_BYTES)", PAWL_MAX_VALUE_BYTES);
         error_next(err, "add large data as a tensor of U8");
@@ -120,13 +120,13 @@ static pawl_status check_all(pawl_kind kind, pawl_role role, const void *bytes, 
                              pawl_error *err) {
     TRY(check_role(role, err));
     TRY(check_bytes(bytes, n, err));
-    return check_kind(kind, bytes, n, err);
+    return check_kind(kind, bytes == NULL ? "" : bytes, n, err);
 }
 
 pawl_status value_check(const char *name, pawl_kind kind, pawl_role role, const void *bytes,
                         size_t n, pawl_error *err) {
     TRY(entry_name_check(name, "value", err));
-    pawl_status status = check_all(kind, role, bytes == NULL && n == 0 ? "" : bytes, n, err);
+    pawl_status status = check_all(kind, role, bytes, n, err);
     if (status != PAWL_OK) {
         error_wrap(err, "cannot set the value");
         error_entry(err, name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layouts: which file a piece is in, the bytes of the files against a brute-force image, and that what
- * was laid out is read back as the same entries by the decoders.
+ * Layouts: which file a piece is in, the bytes of the files against a brute-force image, and that
+ * what was laid out is read back as the same entries by the decoders.
  */
 #include "lib/failing_memory.h"
 #include "lib/random.h"
@@ -59,7 +59,7 @@ static void add_rows(fixture *f, const char *name, size_t count, const int64_t *
     assert_ok(state_add_tensor(f->state, &t, &f->err), &f->err);
 }
 
-/* ---- which file ------------------------------------------------------------------------------------- */
+/* ---- which file ------------------------------------------------------------------------------ */
 
 static void test_larger_alignment_comes_first_then_names(void **context) {
     fixture *f = *context;
@@ -187,7 +187,7 @@ static void test_one_piece_fits_any_limit(void **context) {
     plan_layout_free(layout);
 }
 
-/* ---- metadata --------------------------------------------------------------------------------------- */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 static void decode(buffer *image, safetensors_header *header, pawl_error *err) {
     byte_source source = byte_source_memory(image);
@@ -247,7 +247,7 @@ static void test_parts_say_where_they_are(void **context) {
     plan_layout_free(layout);
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------------ */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* A random tensor of a random dtype, in boxes along its first dimension, strided or not. */
 static void add_random_tensor(fixture *f, test_random *r, int number) {
@@ -461,7 +461,7 @@ static void test_layout_is_the_same_each_time(void **context) {
     state_snapshot_free(first);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static pawl_status make(void *context, pawl_error *err) {
     fixture *f = context;
