@@ -35,28 +35,28 @@ pawl_status cursor_bytes(cursor *c, size_t n, const uint8_t **out, pawl_error *e
 }
 
 pawl_status cursor_u8(cursor *c, uint8_t *out, pawl_error *err) {
-    const uint8_t *bytes;
+    const uint8_t *bytes = NULL;
     TRY(cursor_bytes(c, 1, &bytes, err));
     *out = bytes[0];
     return PAWL_OK;
 }
 
 pawl_status cursor_u32le(cursor *c, uint32_t *out, pawl_error *err) {
-    const uint8_t *b;
+    const uint8_t *b = NULL;
     TRY(cursor_bytes(c, 4, &b, err));
     *out = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
     return PAWL_OK;
 }
 
 pawl_status cursor_u32be(cursor *c, uint32_t *out, pawl_error *err) {
-    const uint8_t *b;
+    const uint8_t *b = NULL;
     TRY(cursor_bytes(c, 4, &b, err));
     *out = (uint32_t)b[3] | (uint32_t)b[2] << 8 | (uint32_t)b[1] << 16 | (uint32_t)b[0] << 24;
     return PAWL_OK;
 }
 
 pawl_status cursor_u64le(cursor *c, uint64_t *out, pawl_error *err) {
-    const uint8_t *b;
+    const uint8_t *b = NULL;
     TRY(cursor_bytes(c, 8, &b, err));
     uint64_t v = 0;
     for (int i = 7; i >= 0; i--) {
