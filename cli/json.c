@@ -4,6 +4,7 @@
 #include "numbers.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -158,5 +159,8 @@ void json_put_foreign(json *j, const char *key, const char *text, size_t n) {
     }
     json_decref(value);
     begin_value(j, key);
+    while (n > 0 && isspace((unsigned char)text[n - 1])) {
+        n--;
+    }
     (void)fwrite(text, 1, n, j->file); /* what is lost shows at the end: output_end */
 }

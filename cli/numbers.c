@@ -131,6 +131,18 @@ void numbers_widen(pawl_dtype dtype, const void *from, double *to, size_t count)
     }
 }
 
+bool numbers_wide(pawl_dtype dtype) {
+    return dtype == PAWL_I64 || dtype == PAWL_U64;
+}
+
+bool numbers_below(pawl_dtype dtype, const void *a, const void *b) {
+    uint64_t x = 0;
+    uint64_t y = 0;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return dtype == PAWL_I64 ? (int64_t)x < (int64_t)y : x < y;
+}
+
 static double distance_i64(const void *a, const void *b, size_t i) {
     int64_t x = 0;
     int64_t y = 0;

@@ -27,6 +27,9 @@ const char *numbers_element(char out[NUMBER_SIZE], pawl_dtype dtype, const void 
 
 /* Widens elements of a known dtype; complex ones to their magnitude. */
 void numbers_widen(pawl_dtype dtype, const void *from, double *to, size_t count);
+/* Is the 64-bit integer at `a` below the one at `b`? Exact, as doubles are not. */
+bool numbers_below(pawl_dtype dtype, const void *a, const void *b);
+bool numbers_wide(pawl_dtype dtype); /* one of those, I64 or U64 */
 /* |a - b| of each pair of a known dtype: exact for 64-bit integers, NaN where one side is NaN. */
 void numbers_distance(pawl_dtype dtype, const void *a, const void *b, double *to, size_t count);
 

@@ -108,7 +108,7 @@ const verb verbs[] = {
         .operands = {{OPERAND_RUN_AT_STEP, "RUN@STEP", false}},
         .options = COMMON | OPTION_FORCE | OPTION_WAIT,
         .examples = {{"pawl rm runs/7@1000", "remove step 1000"}},
-        .may_be_busy = true,
+        .busy = "A job owns the run, someone reads the checkpoint, or it is the last good one.",
         .run = verb_rm,
     },
     {
@@ -121,7 +121,7 @@ const verb verbs[] = {
         .operands = {{OPERAND_RUN, "RUN", false}},
         .options = COMMON | OPTION_DRY_RUN | OPTION_WAIT,
         .examples = {{"pawl gc --dry-run runs/7", "what would be removed, and why"}},
-        .may_be_busy = true,
+        .busy = "A job owns the run; try again once it has ended.",
         .run = verb_gc,
     },
     {
@@ -135,7 +135,7 @@ const verb verbs[] = {
         .options = COMMON | OPTION_WAIT,
         .examples = {{"pawl rebuild runs/7@1000", "make the index of step 1000 anew"}},
         .different = "The data files are damaged as well.",
-        .may_be_busy = true,
+        .busy = "A job owns the run; try again once it has ended.",
         .run = verb_rebuild,
     },
     {

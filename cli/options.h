@@ -61,10 +61,10 @@ typedef struct verb {
     const char *description; /* paragraphs, separated by '\n' */
     operand operands[MAX_OPERANDS];
     unsigned options; /* set of option_id */
-    bool may_be_busy; /* EXIT_TRY_AGAIN is possible */
     example examples[MAX_EXAMPLES];
     const char *failed;    /* what EXIT_FAILED means here; NULL: the usual */
     const char *different; /* what EXIT_DIFFERENT means here; NULL: never returned */
+    const char *busy;      /* what EXIT_TRY_AGAIN means here; NULL: never returned */
     int (*run)(const arguments *args, output *out);
 } verb;
 

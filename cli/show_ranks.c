@@ -34,7 +34,9 @@ pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *nam
     SCOPED(scoped_free) char *bytes = must_alloc(RANK_BYTES);
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
     pawl_status status = PAWL_OK;
-    if (out->as_json) {
+    if (!out->as_json) {
+        putchar('\n');
+    } else {
         json_begin_array(&out->json, "ranks", JSON_LINES);
     }
     for (int rank = 0; rank < about.world_size && status == PAWL_OK; rank++) {

@@ -16,7 +16,8 @@ enum { AT_ONCE = 4096, SHOWN_DIGITS = 6, EXACT_DIGITS = 17 };
 typedef struct statistics {
     uint64_t elements, nan, infinite;
     double least, most;
-    long double sum; /* of what is finite */
+    char least_wide[8], most_wide[8]; /* of 64-bit integers: the elements themselves */
+    long double sum;                  /* of what is finite */
 } statistics;
 
 static void add_numbers(statistics *s, const double *numbers, size_t count) {
@@ -38,11 +39,27 @@ static void add_numbers(statistics *s, const double *numbers, size_t count) {
     s->elements += count;
 }
 
+static void add_wide(statistics *s, pawl_dtype dtype, const char *bytes, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const char *x = bytes + i * sizeof s->least_wide;
+        bool first = s->elements + i == 0;
+        if (first || numbers_below(dtype, x, s->least_wide)) {
+            memcpy(s->least_wide, x, sizeof s->least_wide);
+        }
+        if (first || numbers_below(dtype, s->most_wide, x)) {
+            memcpy(s->most_wide, x, sizeof s->most_wide);
+        }
+    }
+}
+
 static void add_elements(statistics *s, pawl_dtype dtype, const char *bytes, uint64_t count) {
     double numbers[AT_ONCE];
     size_t size = numbers_size(dtype);
     for (uint64_t done = 0; done < count; done += AT_ONCE) {
         size_t n = count - done < AT_ONCE ? (size_t)(count - done) : AT_ONCE;
+        if (numbers_wide(dtype)) {
+            add_wide(s, dtype, bytes + done * size, n);
+        }
         numbers_widen(dtype, bytes + done * size, numbers, n);
         add_numbers(s, numbers, n);
     }
@@ -98,34 +115,64 @@ static double mean_of(const statistics *s) {
     return finite > 0 ? (double)(s->sum / (long double)finite) : NAN;
 }
 
+/* Digits for people: integers as they are. */
+static int shown_digits(pawl_dtype dtype) {
+    return numbers_digits(dtype) == EXACT_DIGITS && dtype != PAWL_F64 ? EXACT_DIGITS : SHOWN_DIGITS;
+}
+
+/* The least or the largest value as text. */
+static const char *extreme_text(char out[NUMBER_SIZE], pawl_dtype dtype, double value,
+                                const char *wide, int digits) {
+    return numbers_wide(dtype) ? numbers_element(out, dtype, wide, 0)
+                               : number_text(out, value, digits);
+}
+
+static void put_extreme(json *j, const char *key, pawl_dtype dtype, double value,
+                        const char *wide) {
+    char text[NUMBER_SIZE];
+    if (numbers_wide(dtype)) {
+        json_put_raw(j, key, numbers_element(text, dtype, wide, 0));
+    } else {
+        json_put_number(j, key, value, numbers_digits(dtype));
+    }
+}
+
 static void put_json(json *j, const tensor_ref *t, const statistics *s, const ends *e) {
-    bool any = s->elements > s->nan;
-    int digits = numbers_digits(t->dtype);
     json_begin_object(j, "numbers", JSON_LINES);
     json_put_bool(j, "magnitudes", t->dtype == PAWL_C64);
     json_put_uint(j, "elements", s->elements);
     json_put_uint(j, "nan", s->nan);
     json_put_uint(j, "infinite", s->infinite);
-    json_put_number(j, "min", any ? s->least : NAN, digits);
-    json_put_number(j, "max", any ? s->most : NAN, digits);
-    json_put_number(j, "mean", mean_of(s), EXACT_DIGITS);
+    if (s->elements > s->nan) {
+        put_extreme(j, "min", t->dtype, s->least, s->least_wide);
+        put_extreme(j, "max", t->dtype, s->most, s->most_wide);
+    } else {
+        json_put_null(j, "min");
+        json_put_null(j, "max");
+    }
+    if (s->elements > s->nan + s->infinite) {
+        json_put_number(j, "mean", mean_of(s), EXACT_DIGITS);
+    } else {
+        json_put_null(j, "mean");
+    }
     put_ends(j, t, e);
     json_end(j);
 }
 
 static void print(output *out, const tensor_ref *t, const statistics *s) {
     char text[NUMBER_SIZE];
-    const char *of = t->dtype == PAWL_C64 ? " (of the magnitudes)" : "";
-    int digits =
-        numbers_known(t->dtype) && numbers_digits(t->dtype) == EXACT_DIGITS && t->dtype != PAWL_F64
-            ? EXACT_DIGITS /* integers, as they are */
-            : SHOWN_DIGITS;
+    pawl_dtype dtype = t->dtype;
+    const char *of = dtype == PAWL_C64 ? " (of the magnitudes)" : "";
+    int digits = shown_digits(dtype);
     if (s->elements > s->nan) {
-        output_field(out, "min", "%s%s", number_text(text, s->least, digits), of);
-        output_field(out, "max", "%s%s", number_text(text, s->most, digits), of);
+        output_field(out, "min", "%s%s", extreme_text(text, dtype, s->least, s->least_wide, digits),
+                     of);
+        output_field(out, "max", "%s%s", extreme_text(text, dtype, s->most, s->most_wide, digits),
+                     of);
     }
     if (s->elements > s->nan + s->infinite) {
-        output_field(out, "mean", "%s%s", number_text(text, mean_of(s), SHOWN_DIGITS), of);
+        output_field(out, "mean", "%s%s%s", number_text(text, mean_of(s), SHOWN_DIGITS), of,
+                     s->infinite > 0 ? " (of what is finite)" : "");
     }
     output_field(out, "NaN", "%" PRIu64 " of %" PRIu64, s->nan, s->elements);
     output_field(out, "infinite", "%" PRIu64 " of %" PRIu64, s->infinite, s->elements);

@@ -56,11 +56,12 @@ static void put_reads(json *j, const pawl_checkpoint *checkpoint) {
     json_put_uint(j, "read_bytes", reads.bytes);
 }
 
-static void print_entry(output *out, const pawl_entry_info *info) {
+static void print_entry(output *out, int64_t step, const pawl_entry_info *info) {
     char size[TEXT_SIZE];
     char pieces[TEXT_SIZE];
     SCOPED(scoped_free) char *shape = entry_shape(info);
     output_field(out, "entry", "%s", info->name);
+    output_field(out, "step", "%" PRId64, step);
     output_field(out, "type", "%s%s%s", entry_type(info), *shape != '\0' ? " " : "", shape);
     if (info->slot_of != NULL) {
         output_field(out, "role", "%s: %s of %s", pawl_role_name(info->role),
@@ -93,7 +94,9 @@ static pawl_status show_tensor(output *out, pawl_checkpoint *checkpoint,
                                const pawl_entry_info *info, const arguments *args) {
     SCOPED(tensor_ref_free) tensor_ref t = tensor_ref_of(info);
     if (!numbers_known(t.dtype)) {
-        if (!out->as_json) {
+        if (out->as_json) {
+            json_put_null(&out->json, "numbers");
+        } else {
             printf("\nValues of packed types are not shown.\n");
         }
         return PAWL_OK;
@@ -116,10 +119,19 @@ static pawl_status show_entry(output *out, pawl_checkpoint *checkpoint, const pa
         json_begin_object(&out->json, "entry", JSON_LINES);
         entry_json(&out->json, info);
     } else {
-        print_entry(out, info);
+        pawl_checkpoint_info about;
+        pawl_checkpoint_describe(checkpoint, &about);
+        print_entry(out, about.step, info);
     }
     pawl_status status = PAWL_OK;
-    if (info->kind == PAWL_KIND_TENSOR && !args->structure) {
+    bool numbers = info->kind == PAWL_KIND_TENSOR && !args->structure;
+    if (out->as_json && !numbers) {
+        json_put_null(&out->json, "numbers");
+    }
+    if (out->as_json && !info->per_rank) {
+        json_put_null(&out->json, "ranks");
+    }
+    if (numbers) {
         status = show_tensor(out, checkpoint, info, args);
     } else if (info->per_rank) {
         SCOPED(scoped_free) char *name = must_strdup(info->name);

@@ -1,46 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl verify: every byte of one checkpoint, or of all. */
 #include "cli.h"
+#include "memory.h"
 #include "text.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_PROBLEMS = 1000 };
 
-/* Text of several lines, each indented and harmless. */
-static void print_indented(const char *text) {
-    char *safe = text_safe(text, strlen(text), true);
+/* The lines of a story that say what the line above it has said. */
+static bool is_repeated(const char *line) {
+    static const char *const labels[] = {"  path:", "  entry:", "  range:"};
+    for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
+        if (strncmp(line, labels[i], strlen(labels[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where the problem before this one was: one damaged range often hits many entries. */
+typedef struct verification {
+    output *out;
+    char *file;
+    uint64_t offset, length;
+} verification;
+
+/* Text of several lines, indented and harmless; `first_only`: without those after the first. */
+static void print_story(const char *text, bool first_only) {
+    char *safe = text_safe(text, first_only ? strcspn(text, "\n") : strlen(text), true);
     for (char *line = safe; line != NULL;) {
         char *end = strchr(line, '\n');
         if (end != NULL) {
             *end = '\0';
         }
-        printf("    %s\n", line);
+        if (!is_repeated(line)) {
+            printf("    %s\n", line);
+        }
         line = end != NULL ? end + 1 : NULL;
     }
-    scoped_free(&safe);
+    free(safe);
 }
 
-static void print_problem(output *out, const pawl_problem *problem) {
-    progress_hide(&out->progress);
+static bool same_place(const verification *v, const pawl_problem *problem) {
+    return v->file != NULL && strcmp(v->file, problem->file) == 0 && v->offset == problem->offset &&
+           v->length == problem->length;
+}
+
+static void print_place(verification *v, const pawl_problem *problem) {
     char *file = text_safe(problem->file, strlen(problem->file), false);
     printf("  ");
-    output_styled(out, STYLE_BAD, file);
-    scoped_free(&file);
+    output_styled(v->out, STYLE_BAD, file);
+    free(file);
     if (problem->length == 1) {
         printf(", byte %" PRIu64, problem->offset);
     } else if (problem->length > 1) {
         printf(", bytes %" PRIu64 " to %" PRIu64, problem->offset,
                problem->offset + (problem->length - 1));
     }
+    putchar('\n');
+    free(v->file);
+    v->file = must_strdup(problem->file);
+    v->offset = problem->offset;
+    v->length = problem->length;
+}
+
+static void print_problem(verification *v, const pawl_problem *problem) {
+    bool same = same_place(v, problem);
+    progress_hide(&v->out->progress);
+    if (!same) {
+        print_place(v, problem);
+    }
     if (problem->entry != NULL) {
         char *entry = text_safe(problem->entry, strlen(problem->entry), false);
-        printf(", entry %s", entry);
-        scoped_free(&entry);
+        printf("    entry %s\n", entry);
+        free(entry);
     }
-    putchar('\n');
-    print_indented(problem->text);
+    if (!same || problem->entry == NULL) {
+        print_story(problem->text, same);
+    }
 }
 
 static void put_problem(json *j, const pawl_problem *problem) {
@@ -54,20 +94,20 @@ static void put_problem(json *j, const pawl_problem *problem) {
 }
 
 static void on_problem(void *context, const pawl_problem *problem) {
-    output *out = context;
-    if (out->as_json) {
-        put_problem(&out->json, problem);
+    verification *v = context;
+    if (v->out->as_json) {
+        put_problem(&v->out->json, problem);
     } else {
-        print_problem(out, problem);
+        print_problem(v, problem);
     }
 }
 
 static void on_progress(void *context, uint64_t done_bytes, uint64_t of_bytes) {
-    output *out = context;
-    progress_update(&out->progress, done_bytes, of_bytes);
+    verification *v = context;
+    progress_update(&v->out->progress, done_bytes, of_bytes);
 }
 
-static void print_result(output *out, int64_t step, const pawl_verify_result *result) {
+static void print_result(output *out, int64_t step, const pawl_verify_result *result, bool opened) {
     char files[TEXT_SIZE];
     char entries[TEXT_SIZE];
     char bytes[TEXT_SIZE];
@@ -80,6 +120,10 @@ static void print_result(output *out, int64_t step, const pawl_verify_result *re
         output_styled(out, STYLE_BAD, "damaged");
         printf(", %s%s", text_count(problems, result->problems, "problem", "problems"),
                result->problems >= MOST_PROBLEMS ? " at least" : "");
+    }
+    if (!opened) {
+        printf("; it cannot be opened\n");
+        return;
     }
     printf("; %s, %s and %s read\n", text_count(entries, result->entries, "entry", "entries"),
            text_count(files, result->files, "file", "files"), text_bytes(bytes, result->bytes));
@@ -94,11 +138,12 @@ static void put_result(json *j, const char *status, const pawl_verify_result *re
 }
 
 static pawl_status read_step(output *out, pawl_checkpoint *checkpoint, pawl_verify_result *result) {
+    verification v = {.out = out};
     pawl_verify_options options = {
         .struct_size = sizeof options,
         .problem = on_problem,
         .progress = on_progress,
-        .context = out,
+        .context = &v,
         .max_problems = MOST_PROBLEMS,
     };
     progress_begin(&out->progress, "verifying");
@@ -109,6 +154,7 @@ static pawl_status read_step(output *out, pawl_checkpoint *checkpoint, pawl_veri
     if (out->as_json) {
         json_end(&out->json);
     }
+    free(v.file);
     return status;
 }
 
@@ -116,19 +162,28 @@ static const char *verdict_of(pawl_status status) {
     return status == PAWL_OK ? "good" : status == PAWL_EDAMAGED ? "damaged" : "unread";
 }
 
-/* What cannot be opened has no problems to list: its error says all. */
-static void report_unopened(output *out, int64_t step) {
+/* What cannot be opened has one problem, which its error tells. */
+static void report_unopened(output *out, pawl_verify_result *result) {
+    verification v = {.out = out};
+    const char *path = pawl_error_get(out->err, PAWL_ERROR_PATH);
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    pawl_problem problem = {
+        .file = slash != NULL  ? slash + 1
+                : path != NULL ? path
+                               : "?",
+        .entry = pawl_error_get(out->err, PAWL_ERROR_ENTRY),
+        .text = pawl_error_text(out->err),
+    };
+    pawl_error_range(out->err, &problem.offset, &problem.length);
+    result->problems = 1;
     if (out->as_json) {
         json_begin_array(&out->json, "problems", JSON_LINES);
-        json_end(&out->json);
-        put_result(&out->json, "damaged", &(pawl_verify_result){0});
-        json_put_raw(&out->json, "error", pawl_error_json(out->err));
-        return;
     }
-    printf("step %" PRId64 ": ", step);
-    output_styled(out, STYLE_BAD, "damaged");
-    printf(", cannot be opened\n");
-    print_indented(pawl_error_text(out->err));
+    on_problem(&v, &problem);
+    free(v.file);
+    if (out->as_json) {
+        json_end(&out->json);
+    }
 }
 
 /* Damage is reported here; any other failure is left in out->err. */
@@ -150,14 +205,14 @@ static pawl_status verify_step(output *out, const char *run, int64_t step) {
         json_put_int(&out->json, "step", about.step);
     }
     if (status == PAWL_EDAMAGED) {
-        report_unopened(out, about.step);
+        report_unopened(out, &result);
     } else {
         status = read_step(out, checkpoint, &result);
-        if (out->as_json) {
-            put_result(&out->json, verdict_of(status), &result);
-        } else if (status == PAWL_OK || status == PAWL_EDAMAGED) {
-            print_result(out, about.step, &result);
-        }
+    }
+    if (out->as_json) {
+        put_result(&out->json, verdict_of(status), &result);
+    } else if (status == PAWL_OK || status == PAWL_EDAMAGED) {
+        print_result(out, about.step, &result, checkpoint != NULL);
     }
     if (out->as_json) {
         json_put_text(&out->json, "path", checkpoint != NULL ? about.path : NULL);
@@ -169,6 +224,7 @@ static pawl_status verify_step(output *out, const char *run, int64_t step) {
 /* Every step that has a manifest, good or not; damage in one does not keep from the next. */
 static pawl_status verify_all(output *out, const char *run, bool *damaged) {
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
+    size_t verified = 0;
     pawl_status status = pawl_catalog_open(run, &out->log, &catalog, out->err);
     if (status != PAWL_OK) {
         return status;
@@ -183,8 +239,10 @@ static pawl_status verify_all(output *out, const char *run, bool *damaged) {
             return status;
         }
         *damaged = *damaged || status == PAWL_EDAMAGED;
+        verified++;
     }
-    return PAWL_OK;
+    /* With none to verify, opening the newest says what there is instead. */
+    return verified > 0 ? PAWL_OK : verify_step(out, run, PAWL_NEWEST);
 }
 
 int verb_verify(const arguments *args, output *out) {

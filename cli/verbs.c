@@ -45,6 +45,7 @@ static bool opens_checkpoints(const verb *v) {
 void exit_meanings(const verb *v, exit_meaning out[MAX_EXIT_MEANINGS]) {
     const char *failed = v != NULL ? v->failed : NULL;
     const char *different = v != NULL ? v->different : "Damage or a difference was found.";
+    const char *busy = v != NULL ? v->busy : "Someone else is using it; try again later.";
     size_t n = 0;
     out[n++] = (exit_meaning){EXIT_DONE, "Done, and nothing is wrong."};
     out[n++] = (exit_meaning){EXIT_FAILED, failed != NULL ? failed : "It failed."};
@@ -55,8 +56,8 @@ void exit_meanings(const verb *v, exit_meaning out[MAX_EXIT_MEANINGS]) {
     if (v == NULL || opens_checkpoints(v)) {
         out[n++] = (exit_meaning){EXIT_NOT_FOUND, "There is no such run, step or entry."};
     }
-    if (v == NULL || v->may_be_busy) {
-        out[n++] = (exit_meaning){EXIT_TRY_AGAIN, "Someone else is using it; try again later."};
+    if (busy != NULL) {
+        out[n++] = (exit_meaning){EXIT_TRY_AGAIN, busy};
     }
     out[n] = (exit_meaning){0, NULL};
 }

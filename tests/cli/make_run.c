@@ -3,13 +3,14 @@
  * make_run: writes deterministic runs for the tests of the command, through the public headers alone.
  *
  *     make_run RUN [--steps=1000,2000] [--variant=base|dtypes|resized|renamed] [--entries=N]
- *                  [--elements=N] [--pin=STEP] [--hold=FILE]
+ *                  [--elements=N] [--pin=STEP] [--hold=FILE] [--read=STEP]
  *
  * --variant    which state to save [base]
  * --entries    that many tiny tensors instead of a variant
  * --elements   one large tensor of that many float32 besides
  * --pin        pin that step
  * --hold       create FILE once everything is saved, then keep the run open until killed
+ * --read       open that step, save nothing, and keep it open in the same way
  */
 #include <math.h>
 #include <pawl/pawl.h>
@@ -25,7 +26,7 @@ typedef struct request {
     const char *run, *variant, *hold;
     int64_t steps[MAX_STEPS];
     size_t step_count;
-    int64_t entries, elements, pin;
+    int64_t entries, elements, pin, read;
 } request;
 
 static pawl_error *err;
@@ -265,7 +266,7 @@ static void parse_steps(request *r, const char *text) {
 }
 
 static bool parse(request *r, int argc, char **argv) {
-    *r = (request){.variant = "base", .steps = {1000}, .step_count = 1, .pin = -1};
+    *r = (request){.variant = "base", .steps = {1000}, .step_count = 1, .pin = -1, .read = -1};
     for (int i = 1; i < argc; i++) {
         const char *value = NULL;
         if ((value = option(argv[i], "--steps")) != NULL) {
@@ -278,6 +279,8 @@ static bool parse(request *r, int argc, char **argv) {
             r->elements = atoll(value);
         } else if ((value = option(argv[i], "--pin")) != NULL) {
             r->pin = atoll(value);
+        } else if ((value = option(argv[i], "--read")) != NULL) {
+            r->read = atoll(value);
         } else if ((value = option(argv[i], "--hold")) != NULL) {
             r->hold = value;
         } else if (argv[i][0] != '-' && r->run == NULL) {
@@ -289,25 +292,42 @@ static bool parse(request *r, int argc, char **argv) {
     return r->run != NULL;
 }
 
-int main(int argc, char **argv) {
-    request r;
+static void read_step(const request *r) {
+    pawl_checkpoint *checkpoint = NULL;
+    must(pawl_checkpoint_open(r->run, r->read, NULL, &checkpoint, err));
+    if (r->hold != NULL) {
+        hold(r->hold);
+    }
+    pawl_checkpoint_close(checkpoint);
+}
+
+static void write_steps(const request *r) {
     pawl_run *run = NULL;
     pawl_run_options options = {.struct_size = sizeof options, .framework = "make_run 1"};
+    must(pawl_run_open(r->run, &options, &run, err));
+    for (size_t i = 0; i < r->step_count; i++) {
+        save_step(r, run, r->steps[i]);
+    }
+    if (r->hold != NULL) {
+        hold(r->hold);
+    }
+    must(pawl_run_close(run, 0, err));
+}
+
+int main(int argc, char **argv) {
+    request r;
     if (!parse(&r, argc, argv)) {
         fputs("usage: make_run RUN [--steps=N,N] [--variant=NAME] [--entries=N] [--elements=N] "
-              "[--pin=N] [--hold=FILE]\n",
+              "[--pin=N] [--hold=FILE] [--read=N]\n",
               stderr);
         return 2;
     }
     err = pawl_error_new();
-    must(pawl_run_open(r.run, &options, &run, err));
-    for (size_t i = 0; i < r.step_count; i++) {
-        save_step(&r, run, r.steps[i]);
+    if (r.read >= 0) {
+        read_step(&r);
+    } else {
+        write_steps(&r);
     }
-    if (r.hold != NULL) {
-        hold(r.hold);
-    }
-    must(pawl_run_close(run, 0, err));
     pawl_error_free(err);
     return 0;
 }

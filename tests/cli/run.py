@@ -3,7 +3,7 @@
 """Golden tests of the command: runs DIR/cmd and compares what it wrote with DIR/stdout, stderr, exit.
 
 cmd is a shell script. It runs in an empty directory, with these on PATH: `pawl`; the fixture maker
-`make_run`; `unprivileged` (runs a command as a user whom permissions bind); `in_terminal` (runs it on a
+`make_run`; `unprivileged` (root's: runs a command as nobody); `in_terminal` (runs it on a
 terminal of 60 columns). Exit code 77 skips the test.
 --set-exact-output writes what came out as what is expected.
 """
@@ -28,21 +28,20 @@ RULES = [
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b", "YYYY-MM-DD hh:mm:ss"),
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "YYYY-MM-DDThh:mm:ssZ"),
     (r'("unix_time_ns": ?)\d+', r"\1TIME"),
-    (r"\b(pid[ :\"=]*)\d+", r"\1PID"),
-    (r"\b[0-9a-f]{16}\b", "ATTEMPT_ATTEMPT_"),
+    (r"\b(pid |kill )\d+", r"\1PID"),
+    (r"\bheartbeat \d+", "heartbeat N"),
+    (r'\b(data-|index-|attempt |attempt": ?")[0-9a-f]{12}\b', r"\1ATTEMPT_HERE"),
+    (r'(CRC32C |crc32c": ")[0-9a-f]{8}', r"\1CHECKSUM"),
 ]
 
 UNPRIVILEGED = """#!/bin/sh
-if [ "$(id -u)" -ne 0 ]; then
-    exec "$@"
-fi
 exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 """
 
 
 def normalise(data, scratch):
     text = data.decode("utf-8", "backslashreplace").replace(scratch, "SCRATCH")
-    text = text.replace(socket.gethostname(), "HOST")
+    text = re.sub(rf"\b(host |on ){re.escape(socket.gethostname())}\b", r"\1HOST", text)
     for pattern, replacement in RULES:
         text = re.sub(pattern, replacement, text)
     return text
@@ -70,6 +69,14 @@ def environment(scratch, bin_folder):
     return dict(kept, PATH=path, HOME=scratch, LC_ALL="C.UTF-8", TZ="UTC", TERM="xterm")
 
 
+def end_session(leader):
+    """Ends what the script left in the background."""
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 def execute(args, command):
     """The script's exit code, stdout and stderr."""
     outer = os.path.realpath(tempfile.mkdtemp(prefix="pawl-cli-"))
@@ -78,19 +85,21 @@ def execute(args, command):
     os.chmod(outer, 0o755)
     bin_folder = os.path.join(outer, "bin")
     tools(args, bin_folder)
-    process = subprocess.Popen(
-        ["sh", command], cwd=scratch, env=environment(scratch, bin_folder), stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     try:
-        out, err = process.communicate(timeout=TIMEOUT_S)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            process = subprocess.Popen(
+                ["sh", command], cwd=scratch, env=environment(scratch, bin_folder),
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+            try:
+                code = process.wait(timeout=TIMEOUT_S)
+            finally:
+                end_session(process.pid)
+            out.seek(0)
+            err.seek(0)
+            return {"exit": f"{code}\n", "stdout": normalise(out.read(), scratch),
+                    "stderr": normalise(err.read(), scratch)}
     finally:
-        try:  # whatever the script left in the background
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         shutil.rmtree(outer, ignore_errors=True)
-    return {"exit": f"{process.returncode}\n", "stdout": normalise(out, scratch),
-            "stderr": normalise(err, scratch)}
 
 
 def read(path):

@@ -139,7 +139,9 @@ static void test_what_could_harm_a_terminal_is_escaped(void **state) {
     (void)state;
     expect_safe("plain caf\u00e9 \u65e5\u672c", false, "plain caf\u00e9 \u65e5\u672c");
     expect_safe("\033[31m\a\x7f", false, "\\x1b[31m\\x07\\x7f");
-    expect_safe("\xc2\x9b" "31m", false, "\\xc2\\x9b31m");
+    expect_safe("\xc2\x9b"
+                "31m",
+                false, "\\xc2\\x9b31m");
     expect_safe("a\u202eb", false, "a\\xe2\\x80\\xaeb");
     expect_safe("a\nb", false, "a\\x0ab");
     expect_safe("a\nb", true, "a\nb");
