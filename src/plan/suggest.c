@@ -144,35 +144,33 @@ static span before_ending(const char *name, size_t bytes, size_t ending) {
     return (span){.text = name, .length = left > 0 ? left - 1 : 0};
 }
 
-/* Pairs are ascending by the name in the checkpoint: would the rule take one away from its
- * partner? */
-static bool breaks_pair(const plan_match *match, span from) {
+/* Order of a name against `from`, or with `below` against `from`/. */
+static int compare_to_prefix(const char *name, span from, bool below) {
+    int order = strncmp(name, from.text, from.length);
+    unsigned char next = order == 0 ? (unsigned char)name[from.length] : 0;
+    unsigned char wanted = below ? '/' : '\0';
+    return order != 0 ? order : (next > wanted) - (next < wanted);
+}
+
+/* Does the rule fit the first pair not before `from`, or with `below` the first not before
+ * `from`/? */
+static bool fits_pair(const plan_match *match, span from, bool below) {
     size_t low = 0;
     size_t high = match->pair_count;
-    if (from.length == 0) {
-        return high > 0;
-    }
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        span name = span_of(match->pairs[middle].source->name);
-        if (compare_spans(name, from) < 0) {
+        if (compare_to_prefix(match->pairs[middle].source->name, from, below) < 0) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    /* `from` itself would come first, then names that go on with characters below '/'. */
-    for (size_t i = low; i < match->pair_count; i++) {
-        const char *name = match->pairs[i].source->name;
-        if (rename_fits(from, name)) {
-            return true;
-        }
-        if (strncmp(name, from.text, from.length) != 0 ||
-            (unsigned char)name[from.length] > (unsigned char)'/' || i - low > NEIGHBOURS) {
-            return false;
-        }
-    }
-    return false;
+    return low < match->pair_count && rename_fits(from, match->pairs[low].source->name);
+}
+
+/* Pairs ascend by their names in the checkpoint: would the rule take one away from its partner? */
+static bool breaks_pair(const plan_match *match, span from) {
+    return fits_pair(match, from, false) || fits_pair(match, from, true);
 }
 
 static pawl_status add_rule(suggester *s, span from, span to, const loose_entry *source,

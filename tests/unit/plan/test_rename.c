@@ -187,6 +187,36 @@ static void test_r05_suggestion_breaks_no_pair(void **context) {
                           "net/b=net2/b (options.renames)");
 }
 
+/* The same where other names stand between the prefix and what is below it. */
+static void test_r05_suggestion_breaks_no_pair_far_away(void **context) {
+    fixture *f = *context;
+    char name[32];
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof(name), "net-%d", i);
+        saved_tensor(f, name, PAWL_F32, SHAPE(3));
+        state_tensor(f, name, PAWL_F32, SHAPE(3));
+    }
+    saved_tensor(f, "net/a/kernel", PAWL_F32, SHAPE(3));
+    state_tensor(f, "net/a/kernel", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "net/b/kernel", PAWL_F32, SHAPE(4));
+    state_tensor(f, "net2/b/kernel", PAWL_F32, SHAPE(4));
+    assert_one_suggestion(f,
+                          "renamed? 1 entry matches after \"net/b\" -> \"net2/b\"; pass --rename "
+                          "net/b=net2/b (options.renames)");
+}
+
+/* An entry of just the prefix's name is below the rule as well. */
+static void test_r05_suggestion_leaves_an_entry_of_the_prefix(void **context) {
+    fixture *f = *context;
+    saved_tensor(f, "net", PAWL_F32, SHAPE(3));
+    state_tensor(f, "net", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "net/b/kernel", PAWL_F32, SHAPE(4));
+    state_tensor(f, "net2/b/kernel", PAWL_F32, SHAPE(4));
+    assert_one_suggestion(f,
+                          "renamed? 1 entry matches after \"net/b\" -> \"net2/b\"; pass --rename "
+                          "net/b=net2/b (options.renames)");
+}
+
 static void test_r05_suggests_a_renamed_leaf(void **context) {
     fixture *f = *context;
     saved_tensor(f, "dense/gamma", PAWL_F32, SHAPE(3));
@@ -276,6 +306,8 @@ int main(void) {
         WITH_BOTH(test_r05_suggests_taking_a_prefix_away),
         WITH_BOTH(test_r05_suggests_putting_a_prefix_in_front),
         WITH_BOTH(test_r05_suggestion_breaks_no_pair),
+        WITH_BOTH(test_r05_suggestion_breaks_no_pair_far_away),
+        WITH_BOTH(test_r05_suggestion_leaves_an_entry_of_the_prefix),
         WITH_BOTH(test_r05_suggests_a_renamed_leaf),
         WITH_BOTH(test_r05_other_shapes_are_not_paired),
         WITH_BOTH(test_r05_other_dtypes_are_not_paired),

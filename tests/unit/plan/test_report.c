@@ -194,6 +194,28 @@ static void test_r01_error_of_one_difference(void **context) {
     assert_int_equal(f->err.step, 1000);
 }
 
+static void test_error_without_a_step(void **context) {
+    fixture *f = *context;
+    saved_tensor(f, "a", PAWL_F32, SHAPE(3));
+    state_tensor(f, "a", PAWL_F16, SHAPE(4));
+    match(f);
+    report_set_step(f->report, -1);
+    assert_int_equal(plan_match_error(f->report, &f->err), PAWL_EMISMATCH);
+    assert_status_text(
+        &f->err, PAWL_EMISMATCH,
+        "the checkpoint and the state differ in 2 places: \"a\" is [3] F32 in the checkpoint and "
+        "[4] "
+        "F16 in the state: dimension 0 differs; \"a\" is [3] F32 in the checkpoint and [4] F16 in "
+        "the "
+        "state\n"
+        "  safe:     nothing was restored: the state is as it was\n"
+        "  next:     build the model with the checkpoint's shape, or leave the entry out of the "
+        "state "
+        "and pass --unexpected=allow (options.unexpected); pass --cast=allow to convert it "
+        "(options.cast)");
+    assert_int_equal(f->err.step, -1);
+}
+
 static void test_r05_error_suggests_the_rename_first(void **context) {
     fixture *f = *context;
     saved_tensor(f, "dense/kernel", PAWL_F32, SHAPE(3));
@@ -316,6 +338,7 @@ int main(void) {
         WITH_BOTH(test_json_parses),
         WITH_BOTH(test_further_items_are_counted),
         WITH_BOTH(test_r01_error_of_one_difference),
+        WITH_BOTH(test_error_without_a_step),
         WITH_BOTH(test_r05_error_suggests_the_rename_first),
         WITH_BOTH(test_r06_error_names_the_optimizer_first),
         WITH_BOTH(test_error_of_long_names_is_cut),

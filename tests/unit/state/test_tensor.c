@@ -476,6 +476,26 @@ static void test_scalar_is_taken(void **context) {
     assert_int_equal(box_elements(&v.box), 1);
 }
 
+/* A scalar's box has no numbers to point at. */
+static void test_box_of_a_scalar_is_taken(void **context) {
+    fixture *f = *context;
+    pawl_box one = {.data = box_data};
+    pawl_tensor t = boxed_tensor(&one, 1);
+    t.ndim = 0;
+    t.shape = NULL;
+    assert_ok(state_add_tensor(f->state, &t, &f->err), &f->err);
+}
+
+static void test_every_role_is_taken(void **context) {
+    fixture *f = *context;
+    for (int role = PAWL_ROLE_HYPERPARAMETER; role <= PAWL_ROLE_OTHER; role++) {
+        pawl_tensor t = plain_tensor(pawl_role_name((pawl_role)role));
+        t.role = (pawl_role)role;
+        assert_ok(state_add_tensor(f->state, &t, &f->err), &f->err);
+        assert_int_equal(state_find(f->state, t.name)->role, role);
+    }
+}
+
 #define WITH_STATE(test) cmocka_unit_test_setup_teardown(test, fixture_up, fixture_down)
 
 int main(void) {
@@ -525,6 +545,8 @@ int main(void) {
         WITH_STATE(test_s15_replicated_without_cover_is_refused),
         WITH_STATE(test_boxes_are_copied),
         WITH_STATE(test_scalar_is_taken),
+        WITH_STATE(test_box_of_a_scalar_is_taken),
+        WITH_STATE(test_every_role_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,6 +134,17 @@ static void test_deep_json_is_refused(void **context) {
                          "  entry:    v");
 }
 
+/* What is closed again does not count. */
+static void test_wide_json_is_taken(void **context) {
+    fixture *f = *context;
+    char json[302] = "[";
+    for (size_t i = 0; i < 100; i++) {
+        memcpy(json + 1 + 3 * i, i < 50 ? "[]," : "{},", 3);
+    }
+    json[300] = ']';
+    assert_ok(set(f, "v", PAWL_KIND_JSON, json, 301), &f->err);
+}
+
 /* Brackets within a string do not nest. */
 static void test_brackets_in_json_strings_are_taken(void **context) {
     fixture *f = *context;
@@ -261,6 +272,7 @@ int main(void) {
         WITH_STATE(test_json_that_does_not_parse_is_refused),
         WITH_STATE(test_empty_json_is_refused),
         WITH_STATE(test_deep_json_is_refused),
+        WITH_STATE(test_wide_json_is_taken),
         WITH_STATE(test_brackets_in_json_strings_are_taken),
         WITH_STATE(test_value_of_kind_tensor_is_refused),
         WITH_STATE(test_too_long_value_is_refused),
