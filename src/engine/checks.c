@@ -102,7 +102,7 @@ static pawl_status changed(const plan_piece *piece, uint64_t begin, uint64_t end
     error_entry(err, entry->name);
     error_expected(err, "the bytes that were there when the save began");
     unsigned long long from = begin - piece->offset;
-    unsigned long long to = end - piece->offset;
+    unsigned long long to = end - piece->offset - 1;
     if (entry->box_count > 1) {
         char text[256];
         view v = state_entry_view(entry, piece->box);

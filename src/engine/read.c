@@ -154,7 +154,7 @@ pawl_status engine_reader_damaged(const engine_reader *r, const damaged_run *run
     end = end < r->file_bytes ? end : r->file_bytes;
     error_set(err, PAWL_EDAMAGED,
               "bytes %llu to %llu of a data file are not those that were written",
-              (unsigned long long)begin, (unsigned long long)end);
+              (unsigned long long)begin, (unsigned long long)(end - 1));
     engine_reader_path(r, r->file, err);
     error_range(err, begin, end - begin);
     error_expected(err, "CRC32C %08x, stored in the index", run->stored);

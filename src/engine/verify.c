@@ -19,6 +19,7 @@ static pawl_status report(const verification *v, uint64_t offset, uint64_t lengt
     pawl_status status = v->problem(v->context, offset, length, story);
     if (status != PAWL_OK) {
         *err = *story;
+        err->status = status;
     }
     return status;
 }

@@ -91,7 +91,7 @@ static pawl_status write_buffer(engine *e, store_file *f, uint64_t at, pawl_erro
     if (status != PAWL_OK) {
         error_range(err, at, n);
         error_wrap(err, "writing bytes %llu to %llu", (unsigned long long)at,
-                   (unsigned long long)(at + n));
+                   (unsigned long long)(at + n - 1));
     }
     return status;
 }

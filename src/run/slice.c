@@ -23,7 +23,7 @@ void checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entry,
         }
         error_wrap(err, "reading bytes %llu to %llu of the %llu of %s%s",
                    (unsigned long long)(begin - piece->offset),
-                   (unsigned long long)(end - piece->offset), (unsigned long long)piece->bytes,
+                   (unsigned long long)(end - piece->offset - 1), (unsigned long long)piece->bytes,
                    entry->name, text);
     } else {
         error_wrap(err, "reading %s", entry->name);

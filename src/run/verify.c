@@ -290,7 +290,7 @@ static void tell_damage(verification *v, damage *d, const record_entry *entry,
     uint64_t end = d->offset + d->length - piece->offset;
     end = end < piece->bytes ? end : piece->bytes;
     error_wrap(&story, "%s, bytes %llu to %llu of %llu", entry->name, (unsigned long long)begin,
-               (unsigned long long)end, (unsigned long long)piece->bytes);
+               (unsigned long long)(end - 1), (unsigned long long)piece->bytes);
     tell(v, file, entry->name, &story);
 }
 

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copy on fence: when the trainer's memory is let go, and what waiting says. */
+#include "unit/engine/saving.h"
+
+/* Begins a save whose nth write hangs, and waits until it does. */
+static void begin_hanging(saving *f, store_op op, uint64_t nth) {
+    struct pawl_error err = ERROR_INIT;
+    saving_plan_fault(f, (store_fault){.op = op, .nth = nth, .hang = true});
+    assert_ok(saving_begin(f, &err), &err);
+    while (!store_fault_fired(f->fault)) {
+        f->os->sleep_ns(f->os->context, 1000000);
+    }
+}
+
+static void scribble(saving *f) {
+    for (size_t i = 0; i < SAVING_TENSORS; i++) {
+        memset(f->memory[i], 0xee, f->bytes[i]);
+    }
+}
+
+static void keep_copy(saving *f, buffer *out) {
+    struct pawl_error err = ERROR_INIT;
+    const plan_file *file = &f->layout->files[0];
+    AUTOFREE uint8_t *bytes = mem_alloc(file->bytes);
+    plan_layout_gather(f->layout, 0, 0, file->bytes, bytes);
+    assert_ok(buffer_append(out, bytes, file->bytes, &err), &err);
+}
+
+static void test_a_fence_copies_what_the_budget_holds_and_returns(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    CLEANUP(buffer_free) buffer wanted = {0};
+    CLEANUP(buffer_free) buffer found = {0};
+    keep_copy(f, &wanted);
+    saving_engine(f, 64 * SAVING_BUFFER_BYTES, false);
+    begin_hanging(f, STORE_OP_WRITE, 1);
+    assert_ok(engine_fence(f->engine, 30, &err), &err);
+    assert_string_equal(f->calls, "released ");
+    scribble(f);
+    store_fault_release(f->fault);
+    assert_ok(saving_wait(f, &err, &stats), &err);
+    saving_read(f, f->layout->files[0].name, &found);
+    assert_int_equal(found.size, wanted.size);
+    assert_memory_equal(found.data, wanted.data, wanted.size);
+    assert_true(stats.fence_copy_s > 0);
+    assert_int_equal(stats.budget_wanted_bytes, f->layout->bytes);
+}
+
+static void test_s05_a_fence_never_takes_more_than_the_budget(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    saving_engine(f, 3 * SAVING_BUFFER_BYTES, false);
+    begin_hanging(f, STORE_OP_WRITE, 1);
+    assert_fails(engine_fence(f->engine, 0.05, &err), PAWL_ETIMEOUT, &err);
+    assert_int_equal(f->engine->buffer_count, 3);
+    store_fault_release(f->fault);
+    assert_ok(engine_fence(f->engine, 30, &err), &err);
+}
+
+static void test_s05_a_fence_without_room_waits_for_writes_and_says_how_long(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    saving_engine(f, SAVING_BUFFER_BYTES, false);
+    saving_plan_fault(
+        f, (store_fault){.op = STORE_OP_WRITE, .nth = 1, .forever = true, .delay_ns = 2000000});
+    assert_ok(saving_begin(f, &err), &err);
+    assert_ok(engine_fence(f->engine, 30, &err), &err);
+    assert_ok(saving_wait(f, &err, &stats), &err);
+    assert_true(stats.fence_wait_s > 0.001);
+    assert_true(stats.budget_wanted_bytes > stats.budget_bytes);
+    saving_assert_written(f);
+}
+
+static void test_s08_a_fence_that_times_out_names_step_file_and_bytes(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    saving_engine(f, SAVING_BUFFER_BYTES, false);
+    begin_hanging(f, STORE_OP_WRITE, 3);
+    assert_fails(engine_fence(f->engine, -1, &err), PAWL_ETIMEOUT, &err);
+    assert_says(err.attempt,
+                "waiting until the save lets go of the tensors: the data files of step "
+                "7 took longer than ");
+    assert_says(err.path, "/step-00000007/data-0123456789ab-1-00000-of-00001.safetensors");
+    assert_string_equal(err.found, "32.8 kB of 135.3 kB written");
+    assert_string_equal(err.safe,
+                        "the save goes on; checkpoints that are committed stay as they are");
+    assert_int_equal(err.step, 7);
+    assert_true(err.has_range);
+    store_fault_release(f->fault);
+}
+
+static void test_a_fence_after_a_failure_is_good(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    saving_engine(f, SAVING_BUFFER_BYTES, false);
+    saving_plan_fault(f, (store_fault){.op = STORE_OP_WRITE, .nth = 2, .system_errno = 5});
+    assert_ok(saving_begin(f, &err), &err);
+    assert_ok(engine_fence(f->engine, 30, &err), &err);
+    assert_fails(saving_wait(f, &err, &stats), PAWL_EIO, &err);
+    assert_string_equal(f->calls, "released done ");
+}
+
+static void test_s08_a_wait_that_times_out_says_how_far_the_save_is(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    struct pawl_error story = ERROR_INIT;
+    engine_stats stats;
+    pawl_status outcome;
+    uint64_t written;
+    uint64_t of;
+    saving_engine(f, SAVING_BUFFER_BYTES, false);
+    begin_hanging(f, STORE_OP_SYNC, 1);
+    assert_fails(engine_wait(f->engine, 0.02, &outcome, &story, &stats, &err), PAWL_ETIMEOUT, &err);
+    assert_says(err.attempt, "waiting for the save: the data files of step 7 took longer than ");
+    assert_string_equal(err.found, "135.3 kB of 135.3 kB written");
+    assert_true(engine_busy(f->engine));
+    engine_progress(f->engine, &written, &of);
+    assert_int_equal(written, of);
+    assert_int_equal(of, f->layout->bytes);
+    store_fault_release(f->fault);
+    assert_ok(saving_wait(f, &story, &stats), &story);
+}
+
+static void test_one_save_at_a_time(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    saving_engine(f, SAVING_BUFFER_BYTES, false);
+    begin_hanging(f, STORE_OP_WRITE, 1);
+    assert_fails(saving_begin(f, &err), PAWL_EINTERNAL, &err);
+    store_fault_release(f->fault);
+}
+
+static void test_s08_an_engine_whose_storage_hangs_is_left_behind(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    saving_engine(f, SAVING_BUFFER_BYTES, false);
+    begin_hanging(f, STORE_OP_WRITE, 2);
+    assert_fails(engine_free(f->engine, 0.02, &err), PAWL_ETIMEOUT, &err);
+    f->engine = NULL;
+    assert_says(err.attempt, "closing: the data files of step 7 took longer than ");
+    assert_string_equal(err.safe,
+                        "checkpoints that are committed stay as they are; this one is given up");
+    store_fault_release(f->fault);
+    while (atomic_load(&f->done) == 0) {
+        f->os->sleep_ns(f->os->context, 1000000);
+    }
+    assert_int_equal(f->done_status, PAWL_ECANCELED);
+    assert_string_equal(f->calls, "released done ");
+    f->os->sleep_ns(f->os->context, 20000000); /* the thread's last steps */
+}
+
+/* The trainer and the engine's thread take turns at the chunks; no byte is lost or written twice. */
+static void test_fences_at_any_moment(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    test_random random = {.state = 11};
+    engine_stats stats;
+    saving_engine(f, 3 * SAVING_BUFFER_BYTES, false);
+    for (int i = 0; i < 100; i++) {
+        CLEANUP(buffer_free) buffer wanted = {0};
+        CLEANUP(buffer_free) buffer found = {0};
+        random_fill(&random, f->memory[4], f->bytes[4]);
+        random_fill(&random, f->memory[1], f->bytes[1]);
+        keep_copy(f, &wanted);
+        saving_remove_files(f);
+        assert_ok(saving_begin(f, &err), &err);
+        f->os->sleep_ns(f->os->context, random_below(&random, 200000));
+        assert_ok(engine_fence(f->engine, 30, &err), &err);
+        scribble(f);
+        assert_ok(saving_wait(f, &err, &stats), &err);
+        assert_string_equal(f->calls, "released commit done ");
+        saving_read(f, f->layout->files[0].name, &found);
+        assert_memory_equal(found.data, wanted.data, wanted.size);
+    }
+}
+
+static void test_cancels_at_any_moment(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    test_random random = {.state = 12};
+    engine_stats stats;
+    int cancelled = 0;
+    saving_engine(f, 2 * SAVING_BUFFER_BYTES, false);
+    for (int i = 0; i < 100; i++) {
+        saving_remove_files(f);
+        assert_ok(saving_begin(f, &err), &err);
+        f->os->sleep_ns(f->os->context, random_below(&random, 100000));
+        engine_cancel(f->engine);
+        assert_ok(engine_fence(f->engine, 30, &err), &err);
+        pawl_status outcome = saving_wait(f, &err, &stats);
+        cancelled += outcome == PAWL_ECANCELED;
+        assert_string_equal(f->calls,
+                            outcome == PAWL_OK ? "released commit done " : "released done ");
+    }
+    assert_true(cancelled > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define THREADS(test) cmocka_unit_test_setup_teardown(test, saving_set_up_threads, saving_tear_down)
+        THREADS(test_a_fence_copies_what_the_budget_holds_and_returns),
+        THREADS(test_s05_a_fence_never_takes_more_than_the_budget),
+        THREADS(test_s05_a_fence_without_room_waits_for_writes_and_says_how_long),
+        THREADS(test_s08_a_fence_that_times_out_names_step_file_and_bytes),
+        THREADS(test_a_fence_after_a_failure_is_good),
+        THREADS(test_s08_a_wait_that_times_out_says_how_far_the_save_is),
+        THREADS(test_one_save_at_a_time),
+        THREADS(test_s08_an_engine_whose_storage_hangs_is_left_behind),
+        THREADS(test_fences_at_any_moment),
+        THREADS(test_cancels_at_any_moment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
