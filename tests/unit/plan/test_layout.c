@@ -178,6 +178,23 @@ static void test_header_is_split_before_its_limit(void **context) {
     plan_layout_free(layout);
 }
 
+/* Parts of tensors say more of themselves. */
+static void test_header_of_parts_is_split_before_its_limit(void **context) {
+    fixture *f = *context;
+    const uint64_t limit = 65536;
+    char name[64];
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof(name), "\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"/%d", i);
+        add_rows(f, name, 1, (const int64_t[]){2}, (const int64_t[]){2}, 0, 0);
+    }
+    plan_layout *layout = lay_out(f, 0, 2, limit);
+    assert_true(layout->file_count > 4);
+    for (size_t i = 0; i < layout->file_count; i++) {
+        assert_true(layout->files[i].header.size <= limit);
+    }
+    plan_layout_free(layout);
+}
+
 static void test_one_piece_fits_any_limit(void **context) {
     fixture *f = *context;
     state_tensor(f, "a", PAWL_F32, SHAPE(1));
@@ -493,6 +510,7 @@ int main(void) {
         WITH_BOTH(test_other_ranks_write_their_own),
         WITH_BOTH(test_s12_boxes_that_do_not_cover_are_refused),
         WITH_BOTH(test_header_is_split_before_its_limit),
+        WITH_BOTH(test_header_of_parts_is_split_before_its_limit),
         WITH_BOTH(test_one_piece_fits_any_limit),
         WITH_BOTH(test_whole_tensors_say_nothing_of_shards),
         WITH_BOTH(test_parts_say_where_they_are),

@@ -344,6 +344,17 @@ static void test_r06_optimizer_changed_with_its_slots(void **context) {
     assert_true(found);
 }
 
+static void test_r06_optimizer_changed_with_slots_on_one_side(void **context) {
+    fixture *f = *context;
+    other_optimizer(f);
+    saved_slot(f, "opt/m", "dense/kernel", "adam/m", SHAPE(64, 10));
+    match(f);
+    assert_int_equal(pawl_report_count(f->report), 2);
+    assert_string_equal(item(f, 1)->text,
+                        "the optimizer changed from \"AdamW\" in the checkpoint to \"SGD\" in the "
+                        "state (1 slot in the checkpoint only, 0 in the state only); " MODEL_ONLY);
+}
+
 static void test_r06_model_alone(void **context) {
     fixture *f = *context;
     other_optimizer(f);
@@ -444,6 +455,34 @@ static void test_r07_equal_nan_is_no_difference(void **context) {
     state_float(f, "lr", PAWL_ROLE_HYPERPARAMETER, __builtin_nan(""));
     match(f);
     assert_int_equal(pawl_report_count(f->report), 0);
+}
+
+/* A value that only the data file holds cannot be compared: it counts as another one. */
+static void test_r07_value_that_is_not_in_the_index(void **context) {
+    fixture *f = *context;
+    record_entry *e = saved_value(f, "lr", PAWL_KIND_FLOAT64, PAWL_ROLE_HYPERPARAMETER, "", 0);
+    e->value = NULL;
+    state_float(f, "lr", PAWL_ROLE_HYPERPARAMETER, 0.1);
+    match(f);
+    assert_only_item(f, PAWL_DIFF_HYPERPARAMETER, WARNING, "lr", "float64", "0.1",
+                     "\"lr\" is float64 in the checkpoint and 0.1 in the state: the checkpoint's "
+                     "value stands; pass --hyperparameter=caller to keep the state's "
+                     "(options.hyperparameter)");
+    assert_null(f->match->pairs[0].source->value);
+}
+
+/* Both sides fit a line, however long the values are. */
+static void test_r07_long_values_are_cut(void **context) {
+    fixture *f = *context;
+    char text[1000];
+    memset(text, '\\', sizeof(text));
+    saved_value(f, "a", PAWL_KIND_STRING, PAWL_ROLE_HYPERPARAMETER, text, sizeof(text));
+    state_value(f, "a", PAWL_KIND_STRING, PAWL_ROLE_HYPERPARAMETER, "short", 5);
+    match(f);
+    const char *side = item(f, 0)->checkpoint;
+    assert_true(strlen(side) > 200 && strlen(side) < 256);
+    assert_memory_equal(side, "\"\\\\\\", 4);
+    assert_string_equal(side + strlen(side) - 6, "\\\\...\"");
 }
 
 /* What a tensor holds is not known before it is read, but the policy is. */
@@ -629,6 +668,7 @@ int main(void) {
         WITH_BOTH(test_r06_variable_that_was_a_slot),
         WITH_BOTH(test_r06_optimizer_changed),
         WITH_BOTH(test_r06_optimizer_changed_with_its_slots),
+        WITH_BOTH(test_r06_optimizer_changed_with_slots_on_one_side),
         WITH_BOTH(test_r06_model_alone),
         WITH_BOTH(test_r06_optimizer_of_the_caller),
         WITH_BOTH(test_r07_checkpoint_stands_by_default),
@@ -638,6 +678,8 @@ int main(void) {
         WITH_BOTH(test_r07_json_of_one_meaning_is_equal),
         WITH_BOTH(test_r07_other_json),
         WITH_BOTH(test_r07_equal_nan_is_no_difference),
+        WITH_BOTH(test_r07_value_that_is_not_in_the_index),
+        WITH_BOTH(test_r07_long_values_are_cut),
         WITH_BOTH(test_r07_tensor_of_the_caller_is_kept),
         WITH_BOTH(test_tensor_against_value),
         WITH_BOTH(test_value_of_each_rank_against_common_value),

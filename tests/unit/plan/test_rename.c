@@ -262,6 +262,22 @@ static void test_r05_two_renamed_layers_are_two_suggestions(void **context) {
     assert_string_equal(first->name, "encoder");
 }
 
+/* More than a reader would take in. */
+static void test_r05_suggestions_are_few(void **context) {
+    fixture *f = *context;
+    const pawl_report_item *first = NULL;
+    char saved[32];
+    char wanted[32];
+    for (int i = 0; i < 12; i++) {
+        snprintf(saved, sizeof(saved), "old_%d/w", i);
+        snprintf(wanted, sizeof(wanted), "older_%d/w", i);
+        saved_tensor(f, saved, PAWL_F32, SHAPE(3, i + 1));
+        state_tensor(f, wanted, PAWL_F32, SHAPE(3, i + 1));
+    }
+    match(f);
+    assert_int_equal(suggestions(f, &first), 8);
+}
+
 /* An entry for which a rule was given is not suggested another. */
 static void test_r05_no_second_suggestion(void **context) {
     fixture *f = *context;
@@ -313,6 +329,7 @@ int main(void) {
         WITH_BOTH(test_r05_other_dtypes_are_not_paired),
         WITH_BOTH(test_r05_unlike_names_are_not_paired),
         WITH_BOTH(test_r05_two_renamed_layers_are_two_suggestions),
+        WITH_BOTH(test_r05_suggestions_are_few),
         WITH_BOTH(test_r05_no_second_suggestion),
         WITH_BOTH(test_r05_many_entries_of_one_shape),
     };

@@ -38,6 +38,23 @@ static void test_text_of_a_refused_match(void **context) {
     assert_int_equal(pawl_report_step(f->report), 1000);
 }
 
+static void test_text_counts_every_severity(void **context) {
+    fixture *f = *context;
+    saved_tensor(f, "a", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "b", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "c", PAWL_F32, SHAPE(3));
+    state_tensor(f, "a", PAWL_F32, SHAPE(4));
+    f->options.unexpected = PAWL_POLICY_ALLOW;
+    match(f);
+    finish(f);
+    assert_memory_equal(pawl_report_text(f->report),
+                        "step 1000: nothing was restored: 1 error, 2 notes\nerror: \"a\"", 60);
+    assert_non_null(
+        strstr(pawl_report_text(f->report),
+               "\nnote: \"c\", [3] F32 in the checkpoint, is not in the state: it is left "
+               "out"));
+}
+
 static void test_r13_text_counts_what_was_restored(void **context) {
     fixture *f = *context;
     match(f);
@@ -328,6 +345,7 @@ static void test_match_without_memory_leaks_nothing(void **context) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_BOTH(test_text_of_a_refused_match),
+        WITH_BOTH(test_text_counts_every_severity),
         WITH_BOTH(test_r13_text_counts_what_was_restored),
         WITH_BOTH(test_text_of_no_checkpoint),
         WITH_BOTH(test_finishing_twice_says_it_once),

@@ -184,7 +184,7 @@ static void test_s15_slot_of_itself_is_refused(void **context) {
 }
 
 static void test_s15_slot_of_without_the_role_is_refused(void **context) {
-    pawl_tensor t = slot_tensor("dense/kernel", "adam/m");
+    pawl_tensor t = slot_tensor("dense/kernel", NULL);
     t.role = PAWL_ROLE_MODEL;
     assert_refused(*context, &t,
                    "cannot add the tensor: slot_of or slot is set, but its role is model\n"
