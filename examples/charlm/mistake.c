@@ -12,15 +12,12 @@ enum mistake mistake_from_name(const char *name) {
         [MISTAKE_NAN_GRADIENT] = "nan-gradient",
         [MISTAKE_NO_GRADIENT] = "no-gradient",
     };
-    if (!name) {
-        return MISTAKE_NONE;
-    }
-    for (int i = MISTAKE_NONE + 1; i <= MISTAKE_NO_GRADIENT; i++) {
+    for (int i = MISTAKE_NONE + 1; name && i <= MISTAKE_NO_GRADIENT; i++) {
         if (strcmp(name, NAMES[i]) == 0) {
             return (enum mistake)i;
         }
     }
-    return MISTAKE_UNKNOWN;
+    return MISTAKE_NONE;
 }
 
 void mistake_in_batch(enum mistake mistake, int64_t batch, struct batch_entries *entries) {

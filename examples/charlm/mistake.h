@@ -10,7 +10,6 @@
 #include "variable.h"
 
 enum mistake {
-    MISTAKE_UNKNOWN = -1,
     MISTAKE_NONE = 0,
     MISTAKE_BATCH_DTYPE,   /* "batch-dtype": the third batch comes as int64 (J02) */
     MISTAKE_DATA_POSITION, /* "data-position": after a resume the data start from the top (J06) */
@@ -18,9 +17,9 @@ enum mistake {
     MISTAKE_NO_GRADIENT    /* "no-gradient": one variable has no gradient (J05) */
 };
 
-#define MISTAKE_NAMES "batch-dtype, data-position, nan-gradient or no-gradient"
+#define MISTAKE_NAMES "batch-dtype|data-position|nan-gradient|no-gradient"
 
-/* NULL is no mistake. */
+/* One of MISTAKE_NAMES, or NULL for none. */
 enum mistake mistake_from_name(const char *name);
 
 /* `batch` counts from 0. */

@@ -11,41 +11,48 @@
 #include "die.h"
 #include "mistake.h"
 
-enum kind { TEXT, WHOLE, SECONDS, FLAG };
+enum kind { TEXT, WORD, PAIR, WHOLE, NUMBER, FLAG };
 
 struct option_row {
     const char *name;
     enum kind kind;
     size_t offset;    /* of its field in struct options */
     int64_t least;    /* of a whole number; the largest is MAX_WHOLE */
-    const char *word; /* what stands for the value in the help */
+    const char *word; /* what stands for the value in the help; for WORD the words to choose from */
     const char *help;
 };
 
 #define FIELD(name) offsetof(struct options, name)
 
-enum { MAX_WHOLE = 1000000000 };
+enum { MAX_WHOLE = 1000000000, HELP_COLUMN = 30 };
 
 static const struct option_row ROWS[] = {
     {"run", TEXT, FIELD(run), 0, "DIR", "directory of the checkpoints [charlm-run]"},
-    {"from", TEXT, FIELD(from), 0, "DIR",
-     "start with the model of another run's newest checkpoint"},
     {"steps", WHOLE, FIELD(steps), 0, "N", "train up to this step [2000]"},
     {"save-every", WHOLE, FIELD(save_every), 0, "N",
      "steps between saves; 0: only at the end [100]"},
     {"keep", WHOLE, FIELD(keep), 0, "N", "checkpoints to keep; 0: all [3]"},
-    {"report-every", WHOLE, FIELD(report_every), 1, "N", "steps between lines of output [20]"},
+    {"grace", NUMBER, FIELD(grace_s), 0, "SECONDS", "for the final save after a signal [30]"},
     {"context", WHOLE, FIELD(context), 1, "N", "characters that the model sees [32]"},
     {"hidden", WHOLE, FIELD(hidden), 1, "N", "units of each hidden layer [1024]"},
     {"batch", WHOLE, FIELD(batch), 1, "N", "samples per step [64]"},
-    {"seed", WHOLE, FIELD(seed), 0, "N", "seed of everything random [1]"},
-    {"optimizer", TEXT, FIELD(optimizer), 0, "NAME", "adamw or sgd [adamw]"},
-    {"learning-rate", SECONDS, FIELD(learning_rate), 0, "X", "[the optimizer's own]"},
-    {"hyperparameters", TEXT, FIELD(hyperparameters), 0, "WHOSE",
-     "when a checkpoint has others: checkpoint, caller or error [checkpoint]"},
-    {"grace", SECONDS, FIELD(grace_s), 0, "SECONDS", "for the final save after a signal [30]"},
     {"keep-remainder", FLAG, FIELD(keep_remainder), 0, "", "train on the smaller last batch, too"},
-    {"mistake", TEXT, FIELD(mistake), 0, "NAME", "make one on purpose: " MISTAKE_NAMES},
+    {"optimizer", WORD, FIELD(optimizer), 0, "adamw|sgd", "[adamw]"},
+    {"learning-rate", NUMBER, FIELD(learning_rate), 0, "X", "[the optimizer's own]"},
+    {"seed", WHOLE, FIELD(seed), 0, "N", "seed of everything random [1]"},
+    {"from", TEXT, FIELD(from), 0, "DIR",
+     "a run without a checkpoint begins with that of this run"},
+    {"model-only", FLAG, FIELD(model_only), 0, "", "restore the weights; the rest begins anew"},
+    {"missing", WORD, FIELD(missing), 0, "error|allow",
+     "a variable that the checkpoint lacks [error]"},
+    {"unexpected", WORD, FIELD(unexpected), 0, "error|allow", "one that only it has [error]"},
+    {"cast", WORD, FIELD(cast), 0, "error|allow", "one of another floating-point type [error]"},
+    {"hyperparameter", WORD, FIELD(hyperparameter), 0, "error|checkpoint|caller",
+     "whose learning rate counts when they differ [checkpoint]"},
+    {"rename", PAIR, FIELD(rename), 0, "FROM=TO",
+     "what the checkpoint calls FROM is called TO here"},
+    {"mistake", WORD, FIELD(mistake), 0, MISTAKE_NAMES, "made on purpose, to see what is said"},
+    {"report-every", WHOLE, FIELD(report_every), 1, "N", "steps between lines of output [20]"},
     {"events", TEXT, FIELD(events), 0, "FILE", "append a line per event, for programs"},
 };
 
@@ -55,7 +62,10 @@ static void print_help(void) {
          "every Debian machine carries) and resumes from the newest checkpoint of its run.\n");
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         int width = printf("  --%s%s%s", ROWS[i].name, *ROWS[i].word ? " " : "", ROWS[i].word);
-        printf("%*s%s\n", width < 28 ? 28 - width : 1, "", ROWS[i].help);
+        if (width >= HELP_COLUMN) {
+            width = printf("\n") - 1;
+        }
+        printf("%*s%s\n", HELP_COLUMN - width, "", ROWS[i].help);
     }
     puts("\nexit codes: 0 trained to the end, 1 failure, 2 wrong command line, 75 stopped by a "
          "signal\n"
@@ -74,6 +84,35 @@ static int64_t read_whole(const struct option_row *row, const char *word) {
     return number;
 }
 
+/* Is `word` one of "this|that"? */
+static int is_one_of(const char *word, const char *words) {
+    size_t length = strlen(word);
+    for (const char *each = words; each; each = strchr(each, '|')) {
+        each += *each == '|';
+        if (strcspn(each, "|") == length && strncmp(each, word, length) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static const char *read_word(const struct option_row *row, const char *word) {
+    if (!is_one_of(word, row->word)) {
+        die(2, "--%s %s: one of %s is needed", row->name, word, row->word);
+    }
+    return word;
+}
+
+static void read_pair(const struct option_row *row, const char *pair[2], char *word) {
+    char *equals = strchr(word, '=');
+    if (!equals || equals == word || equals[1] == '\0') {
+        die(2, "--%s %s: %s is needed", row->name, word, row->word);
+    }
+    *equals = '\0';
+    pair[0] = word;
+    pair[1] = equals + 1;
+}
+
 static double read_number(const struct option_row *row, const char *word) {
     char *end = NULL;
     double number = strtod(word, &end);
@@ -83,16 +122,22 @@ static double read_number(const struct option_row *row, const char *word) {
     return number;
 }
 
-static void set_field(struct options *options, const struct option_row *row, const char *word) {
+static void set_field(struct options *options, const struct option_row *row, char *word) {
     void *field = (char *)options + row->offset;
     switch (row->kind) {
     case TEXT:
         *(const char **)field = word;
         break;
+    case WORD:
+        *(const char **)field = read_word(row, word);
+        break;
+    case PAIR:
+        read_pair(row, field, word);
+        break;
     case WHOLE:
         *(int64_t *)field = read_whole(row, word);
         break;
-    case SECONDS:
+    case NUMBER:
         *(double *)field = read_number(row, word);
         break;
     case FLAG:
@@ -115,12 +160,12 @@ static const struct option_row *find_row(const char *argument) {
 /* Reads the option at argv[i]; returns where the next one stands. */
 static int read_option(struct options *options, int argc, char **argv, int i) {
     const struct option_row *row = find_row(argv[i]);
-    const char *equals = strchr(argv[i], '=');
+    char *equals = strchr(argv[i], '=');
     if (row->kind == FLAG) {
         if (equals) {
             die(2, "--%s takes no value", row->name);
         }
-        set_field(options, row, "");
+        set_field(options, row, NULL);
         return i + 1;
     }
     if (!equals && i + 1 == argc) {
@@ -141,7 +186,10 @@ void options_read(struct options *options, int argc, char **argv) {
                                 .batch = 64,
                                 .seed = 1,
                                 .optimizer = "adamw",
-                                .hyperparameters = "checkpoint",
+                                .missing = "error",
+                                .unexpected = "error",
+                                .cast = "error",
+                                .hyperparameter = "checkpoint",
                                 .grace_s = 30.0};
     int i = 1;
     while (i < argc && strncmp(argv[i], "--", 2) == 0) {

@@ -7,16 +7,21 @@
 #include <stdint.h>
 
 struct options {
-    const char *run;  /* directory of the checkpoints */
-    const char *from; /* another run, to start from its model; or NULL */
-    int64_t steps, save_every, keep, report_every;
-    int64_t context, hidden, batch, seed;
-    const char *optimizer;
-    double learning_rate;        /* 0: the optimizer's default */
-    const char *hyperparameters; /* whose stand when a checkpoint's differ from the caller's */
+    const char *run; /* directory of the checkpoints */
+    int64_t steps, save_every, keep;
     double grace_s;
+    int64_t context, hidden, batch;
     int keep_remainder;
-    const char *mistake, *events; /* or NULL */
+    const char *optimizer;
+    double learning_rate; /* 0: the optimizer's default */
+    int64_t seed;
+    const char *from; /* another run, or NULL */
+    int model_only;
+    const char *missing, *unexpected, *cast, *hyperparameter; /* "error", "allow", ...: policies */
+    const char *rename[2];                                    /* from and to, or NULL */
+    const char *mistake;                                      /* or NULL */
+    int64_t report_every;
+    const char *events; /* or NULL */
     char *const *texts;
     size_t text_count;
 };

@@ -8,27 +8,42 @@
 
 #include "state.h"
 
-/* Whose learning rate counts when the checkpoint has another one (failure R07)? */
-static pawl_policy hyperparameter_policy(const char *whose) {
+/* ---- what is asked of pawl -------------------------------------------------------------------- */
+
+static pawl_policy policy(const char *word) {
     static const struct {
-        const char *whose;
+        const char *word;
         pawl_policy policy;
-    } WORDS[] = {{"checkpoint", PAWL_POLICY_CHECKPOINT},
-                 {"caller", PAWL_POLICY_CALLER},
-                 {"error", PAWL_POLICY_ERROR}};
+    } WORDS[] = {{"error", PAWL_POLICY_ERROR},
+                 {"allow", PAWL_POLICY_ALLOW},
+                 {"checkpoint", PAWL_POLICY_CHECKPOINT},
+                 {"caller", PAWL_POLICY_CALLER}};
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
-        if (strcmp(whose, WORDS[i].whose) == 0) {
+        if (strcmp(word, WORDS[i].word) == 0) {
             return WORDS[i].policy;
         }
     }
     return PAWL_POLICY_DEFAULT;
 }
 
-int resume_knows(const char *whose) {
-    return hyperparameter_policy(whose) != PAWL_POLICY_DEFAULT;
+/* Without options of ours, whatever differs is an error: the command line has to ask for less. */
+static pawl_restore_options restore_options(const struct options *options, pawl_rename *rename) {
+    *rename = (pawl_rename){options->rename[0], options->rename[1]};
+    return (pawl_restore_options){
+        .struct_size = sizeof(pawl_restore_options),
+        .missing = policy(options->missing),
+        .unexpected = policy(options->unexpected),
+        .cast = policy(options->cast),
+        .hyperparameter = policy(options->hyperparameter),
+        .model_only = options->model_only,
+        .renames = rename,
+        .rename_count = rename->from ? 1 : 0,
+    };
 }
 
-/* What differed but does not stand in the way. What does is in the error already. */
+/* ---- what came of it -------------------------------------------------------------------------- */
+
+/* What differed, but does not stand in the way: each in words. */
 static void print_warnings(const pawl_report *report) {
     for (size_t i = 0; i < pawl_report_count(report); i++) {
         const pawl_report_item *item = pawl_report_get(report, i);
@@ -38,76 +53,108 @@ static void print_warnings(const pawl_report *report) {
     }
 }
 
+/* Everything that stands in the way, a line each: the error itself has room for the first few. */
+static void print_differences(const pawl_report *report) {
+    for (size_t i = 0; i < pawl_report_count(report); i++) {
+        const pawl_report_item *item = pawl_report_get(report, i);
+        if (item->severity == PAWL_SEVERITY_ERROR) {
+            fprintf(stderr, "charlm: %s: %s in the checkpoint, %s here\n", item->name,
+                    item->checkpoint ? item->checkpoint : "nothing",
+                    item->state ? item->state : "nothing");
+        }
+    }
+}
+
 /*
  * The tensors are in place. The rest of the progress is taken back, and the batcher is asked whether
  * it really stands where the checkpoint says (failure J06): a loader that begins anew after every
  * resume would show the model the first pages again and again.
  */
-static pawl_status go_on_from(struct trainer *trainer, const pawl_report *report, pawl_error *err) {
+static pawl_status go_on(struct trainer *trainer, pawl_error *err) {
     struct training *training = &trainer->training;
     pawl_status status = state_take_back(trainer->state, training, err);
     if (status != PAWL_OK) {
         return status;
     }
     mistake_in_batcher(trainer->mistake, &training->batcher);
-    status =
-        pawl_check_data_position(trainer->state, "data/position", training->batcher.position, err);
-    if (status != PAWL_OK) {
-        return status;
+    return pawl_check_data_position(trainer->state, "data/position", training->batcher.position,
+                                    err);
+}
+
+/* `from`: NULL for the run itself. */
+static pawl_status after_restore(struct trainer *trainer, const char *from,
+                                 const pawl_report *report, pawl_error *err) {
+    struct training *training = &trainer->training;
+    print_warnings(report);
+    if (!trainer->options->model_only) {
+        pawl_status status = go_on(trainer, err);
+        if (status != PAWL_OK) {
+            return status;
+        }
+    } else if (!from) {
+        training->step = pawl_report_step(report); /* later checkpoints need higher numbers */
     }
-    trainer->saved_step = training->step;
     pawl_report_counts counts = pawl_report_totals(report);
-    printf("resumed from step %" PRId64 ": %" PRIu64 " entries, %.1f MB\n", training->step,
-           counts.restored, (double)counts.bytes * 1e-6);
+    printf("resumed from step %" PRId64 "%s%s: %" PRIu64 " entries, %.1f MB\n",
+           pawl_report_step(report), from ? " of " : "", from ? from : "", counts.restored,
+           (double)counts.bytes * 1e-6);
     events_write(&trainer->events, "resumed %" PRId64, training->step);
     return PAWL_OK;
 }
 
-/* Only reads the other run, and takes only what has the role of a model: training begins at step 0. */
-static pawl_status start_from(struct trainer *trainer, const char *other_run, pawl_error *err) {
+static pawl_status after_failure(pawl_status status, const pawl_report *report) {
+    if (status == PAWL_EMISMATCH && report) {
+        print_differences(report);
+    }
+    return status;
+}
+
+/* ---- from where ------------------------------------------------------------------------------- */
+
+/* Only reads the other run; this one gets checkpoints of its own. */
+static pawl_status begin_with(struct trainer *trainer, const char *other_run, pawl_error *err) {
     pawl_checkpoint *checkpoint = NULL;
     pawl_status status = pawl_checkpoint_open(other_run, PAWL_NEWEST, NULL, &checkpoint, err);
     if (status != PAWL_OK) {
         return status;
     }
-    const pawl_restore_options options = {.struct_size = sizeof options, .model_only = 1};
+    pawl_rename rename;
+    const pawl_restore_options options = restore_options(trainer->options, &rename);
     pawl_report *report = NULL;
     status = pawl_checkpoint_restore(checkpoint, trainer->state, &options, &report, err);
-    if (status == PAWL_OK) {
-        print_warnings(report);
-        printf("starting at step 0 with the model of %s, step %" PRId64 "\n", other_run,
-               pawl_report_step(report));
-    }
+    status = status == PAWL_OK ? after_restore(trainer, other_run, report, err)
+                               : after_failure(status, report);
     pawl_report_free(report);
     pawl_checkpoint_close(checkpoint);
     return status;
 }
 
 /* Says what pawl found instead of a checkpoint: the directory may be the wrong one (failure R09). */
-static pawl_status start_anew(struct trainer *trainer, pawl_error *err) {
+static pawl_status begin_anew(struct trainer *trainer, pawl_error *err) {
+    const struct options *options = trainer->options;
     const char *found = pawl_error_get(err, PAWL_ERROR_FOUND);
-    printf("no checkpoint in %s%s%s\n", trainer->options->run, found ? ": " : "",
-           found ? found : "");
-    events_write(&trainer->events, "resumed 0");
-    if (trainer->options->from) {
-        return start_from(trainer, trainer->options->from, err);
+    printf("%s: %s (%s)\n", options->run, pawl_error_get(err, PAWL_ERROR_ATTEMPT),
+           found ? found : "nothing");
+    if (options->from) {
+        return begin_with(trainer, options->from, err);
     }
     printf("starting at step 0\n");
+    events_write(&trainer->events, "resumed 0");
     return PAWL_OK;
 }
 
 pawl_status resume(struct trainer *trainer, pawl_error *err) {
-    const pawl_restore_options options = {
-        .struct_size = sizeof options,
-        .hyperparameter = hyperparameter_policy(trainer->options->hyperparameters),
-    };
+    pawl_rename rename;
+    const pawl_restore_options options = restore_options(trainer->options, &rename);
     pawl_report *report = NULL;
     pawl_status status = pawl_restore(trainer->run, trainer->state, &options, &report, err);
     if (status == PAWL_OK) {
-        print_warnings(report);
-        status = go_on_from(trainer, report, err);
+        status = after_restore(trainer, NULL, report, err);
+        trainer->saved_step = trainer->training.step;
     } else if (status == PAWL_ENOTFOUND) {
-        status = start_anew(trainer, err);
+        status = begin_anew(trainer, err);
+    } else {
+        status = after_failure(status, report);
     }
     pawl_report_free(report);
     return status;

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resume: continues a run from its newest checkpoint, or starts it from the model of another run. */
+/* resume: continues a run from its newest checkpoint, or begins it with that of another run. */
 #ifndef CHARLM_RESUME_H
 #define CHARLM_RESUME_H
 
 #include "trainer.h"
-
-/* Is `whose` a word for --hyperparameters? */
-int resume_knows(const char *whose);
 
 /*
  * Fails when there is a checkpoint but it does not fit this training: nothing is ever half restored

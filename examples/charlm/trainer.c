@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "die.h"
 #include "resume.h"
 #include "state.h"
 
@@ -52,9 +51,6 @@ static void open_training(struct trainer *trainer, const struct text *text) {
         .learning_rate = options->learning_rate,
         .seed = (uint64_t)options->seed,
     };
-    if (!shape.optimizer) {
-        die(2, "--optimizer %s: adamw or sgd is needed", options->optimizer);
-    }
     training_open(&trainer->training, &shape, text);
 }
 
@@ -62,13 +58,6 @@ pawl_status trainer_open(struct trainer *trainer, const struct options *options,
                          const struct text *text, pawl_error *err) {
     *trainer = (struct trainer){.options = options, .saved_step = -1};
     trainer->mistake = mistake_from_name(options->mistake);
-    if (trainer->mistake == MISTAKE_UNKNOWN) {
-        die(2, "--mistake %s: one of %s is needed", options->mistake, MISTAKE_NAMES);
-    }
-    if (!resume_knows(options->hyperparameters)) {
-        die(2, "--hyperparameters %s: one of checkpoint, caller or error is needed",
-            options->hyperparameters);
-    }
     events_open(&trainer->events, options->events);
     open_training(trainer, text);
 
@@ -280,8 +269,11 @@ pawl_status trainer_run(struct trainer *trainer, pawl_error *err) {
         if (step % trainer->options->report_every == 0 || trainer_finished(trainer)) {
             printf("step %6" PRId64 "  loss %.6f\n", step, trainer->loss);
         }
+        if (trainer_finished(trainer)) {
+            break;
+        }
         save_if_due(trainer, err);
-        if (pawl_preempted() && !trainer_finished(trainer)) {
+        if (pawl_preempted()) {
             return stop_early(trainer, err);
         }
     }

@@ -67,6 +67,10 @@ static pawl_status apply(struct fixture *fixture, size_t count) {
                                      fixture->err);
 }
 
+#define NOT_FINITE_NEXT                                                                            \
+    "  next:     leave out this step, or go back to the last checkpoint with a smaller learning "  \
+    "rate; look at this batch for NaN, division by zero or overflow"
+
 /* Refused: the category, the whole text, and no variable was changed. */
 static void assert_refused(struct fixture *fixture, size_t count, const char *text) {
     uint64_t before = model_digest(&fixture->training.model);
@@ -89,14 +93,22 @@ static void test_gradients_that_fit_are_applied(void **state) {
 static void test_j05_nan_is_refused(void **state) {
     struct fixture *fixture = *state;
     fixture->training.model.variables[DENSE2_KERNEL].gradient[7] = NAN;
-    assert_refused(fixture, VARIABLES, "?");
+    assert_refused(fixture, VARIABLES,
+                   "the gradient of `model/dense2/kernel` is not finite: NaN at element 7\n"
+                   "  entry:    model/dense2/kernel\n"
+                   "  expected: 25 finite elements\n"
+                   "  found:    1 NaN, 0 infinite\n" NOT_FINITE_NEXT);
 }
 
 /* An infinity in one gradient is refused, naming the variable and the element. */
 static void test_j05_infinity_is_refused(void **state) {
     struct fixture *fixture = *state;
     fixture->training.model.variables[OUTPUT_BIAS].gradient[255] = -INFINITY;
-    assert_refused(fixture, VARIABLES, "?");
+    assert_refused(fixture, VARIABLES,
+                   "the gradient of `model/output/bias` is not finite: infinity at element 255\n"
+                   "  entry:    model/output/bias\n"
+                   "  expected: 256 finite elements\n"
+                   "  found:    0 NaN, 1 infinite\n" NOT_FINITE_NEXT);
 }
 
 /* A gradient of another shape is refused, with both shapes. */
@@ -104,27 +116,50 @@ static void test_j05_other_shape_is_refused(void **state) {
     struct fixture *fixture = *state;
     static const int64_t SHAPE[2] = {HIDDEN, HIDDEN + 1};
     fixture->gradients[DENSE2_KERNEL].shape = SHAPE;
-    assert_refused(fixture, VARIABLES, "?");
+    assert_refused(fixture, VARIABLES,
+                   "the gradient of `model/dense2/kernel` has shape [5, 6], the variable [5, 5]\n"
+                   "  entry:    model/dense2/kernel\n"
+                   "  expected: F32 [5, 5], as the variable\n"
+                   "  found:    F32 [5, 6]\n"
+                   "  next:     was the model rebuilt without the optimizer, or the gradient "
+                   "reduced over a wrong dimension?");
 }
 
 /* A gradient of another dtype is refused, with both dtypes. */
 static void test_j05_other_dtype_is_refused(void **state) {
     struct fixture *fixture = *state;
     fixture->gradients[DENSE1_BIAS].dtype = PAWL_BF16;
-    assert_refused(fixture, VARIABLES, "?");
+    assert_refused(fixture, VARIABLES,
+                   "the gradient of `model/dense1/bias` has dtype BF16, the variable F32\n"
+                   "  entry:    model/dense1/bias\n"
+                   "  expected: F32 [5], as the variable\n"
+                   "  found:    BF16 [5]\n"
+                   "  next:     convert the gradient before it is applied");
 }
 
 /* A gradient that was never computed is refused, naming its variable. */
 static void test_j05_missing_gradient_is_refused(void **state) {
     struct fixture *fixture = *state;
     fixture->gradients[EMBEDDING_TABLE].data = NULL;
-    assert_refused(fixture, VARIABLES, "?");
+    assert_refused(fixture, VARIABLES,
+                   "the gradient of `model/embedding/table` is missing: it is a null pointer\n"
+                   "  entry:    model/embedding/table\n"
+                   "  expected: F32 [256, 64], as the variable\n"
+                   "  found:    F32 [256, 64]\n"
+                   "  next:     is the variable used by the loss? Freeze it by leaving it out of "
+                   "both lists, or give it a gradient of zeros");
 }
 
 /* Fewer gradients than variables are refused, naming the first variable without one. */
 static void test_j05_other_count_is_refused(void **state) {
     struct fixture *fixture = *state;
-    assert_refused(fixture, VARIABLES - 1, "?");
+    assert_refused(fixture, VARIABLES - 1,
+                   "the variable `model/output/bias` has no gradient\n"
+                   "  entry:    model/output/bias\n"
+                   "  expected: 7 gradients for 7 variables\n"
+                   "  found:    6 gradients\n"
+                   "  next:     is it used by the loss? Freeze it by leaving it out of both lists, "
+                   "or give it a gradient of zeros");
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The example trainer as a process: what it says when training goes wrong, and that it resumes exactly.
 
-Usage: test_trainer.py CHARLM DIRECTORY [TEST]...
+Usage: test_trainer.py CHARLM OTHER_CHECKPOINT DIRECTORY [TEST]...
 """
 
 import os
@@ -33,6 +33,7 @@ class Result:
 
 class TrainerTest(unittest.TestCase):
     charlm = None
+    other_checkpoint = None
     directory = None
 
     def setUp(self):
@@ -78,7 +79,13 @@ class Mistakes(TrainerTest):
 
     def test_j01_smaller_last_batch(self):
         """The remainder of an epoch, kept, is refused as soon as it comes."""
-        self.assert_failed(self.train("--steps", 100, "--keep-remainder"), "?")
+        self.assert_failed(self.train("--steps", 100, "--keep-remainder"), """\
+charlm: batch 17 `inputs` has shape [12,4], the first had [16,4]; drop or pad the remainder
+  entry:    inputs
+  expected: [16,4]
+  found:    [12,4]
+  next:     drop or pad the remainder
+""")
 
     def test_j01_dropped_remainder(self):
         """By default the remainder is dropped, and training passes the end of the epoch."""
@@ -86,31 +93,68 @@ class Mistakes(TrainerTest):
 
     def test_j02_other_dtype(self):
         """A batch that comes with another dtype than the first is refused."""
-        self.assert_failed(self.train("--steps", 10, "--mistake", "batch-dtype"), "?")
+        self.assert_failed(self.train("--steps", 10, "--mistake", "batch-dtype"), """\
+charlm: batch 2 `inputs` has dtype I64, the first had U8; mend the input
+  entry:    inputs
+  expected: U8
+  found:    I64
+  next:     mend the input: convert the entry, or find out why it changed
+""")
 
     def test_j05_nan_gradient(self):
         """A gradient with a NaN is refused before it reaches a weight."""
-        self.assert_failed(self.train("--steps", 10, "--mistake", "nan-gradient"), "?")
+        self.assert_failed(self.train("--steps", 10, "--mistake", "nan-gradient"), """\
+charlm: the gradient of `model/dense1/kernel` is not finite: NaN at element 7
+  entry:    model/dense1/kernel
+  expected: 2048 finite elements
+  found:    1 NaN, 0 infinite
+  next:     leave out this step, or go back to the last checkpoint with a smaller learning rate; \
+look at this batch for NaN, division by zero or overflow
+""")
 
     def test_j05_no_gradient(self):
         """A variable without a gradient is refused."""
-        self.assert_failed(self.train("--steps", 10, "--mistake", "no-gradient"), "?")
+        self.assert_failed(self.train("--steps", 10, "--mistake", "no-gradient"), """\
+charlm: the gradient of `model/dense1/kernel` is missing: it is a null pointer
+  entry:    model/dense1/kernel
+  expected: F32 [256, 8], as the variable
+  found:    F32 [256, 8]
+  next:     is the variable used by the loss? Freeze it by leaving it out of both lists, or give \
+it a gradient of zeros
+""")
 
     def test_j06_data_from_the_top(self):
         """A loader that begins anew after a resume is refused."""
         self.assert_trained(self.train("--steps", 3))
-        self.assert_failed(self.train("--steps", 6, "--mistake", "data-position"), "?")
+        self.assert_failed(self.train("--steps", 6, "--mistake", "data-position"), """\
+charlm: the checkpoint was saved at data position 48, the loader stands at 0
+  entry:    data/position
+  expected: 48, as restored
+  found:    0
+  next:     move the loader on to 48 before training goes on, or examples are seen twice
+""")
 
     def test_j06_shorter_text(self):
         """A text that ends before the position of the checkpoint is refused."""
         self.assert_trained(self.train("--steps", 10))
         shorter = self.write_text("shorter.txt", TEXT[:100])
-        self.assert_failed(self.train("--steps", 12, text=shorter), "?")
+        self.assert_failed(self.train("--steps", 12, text=shorter), """\
+charlm: the checkpoint was saved at data position 160, the loader stands at 96
+  entry:    data/position
+  expected: 160, as restored
+  found:    96
+  next:     move the loader on to 160 before training goes on, or examples are seen twice
+""")
 
     def test_j06_other_batch_size(self):
         """Another batch size is said, with both signatures, and training goes on."""
         self.assert_trained(self.train("--steps", 3))
-        self.assert_trained(self.train("--steps", 6, "--batch", 8), "?")
+        self.assert_trained(self.train("--steps", 6, "--batch", 8), """\
+charlm: warning: the batches changed: "data/batch_signature" is \
+{"inputs":{"dtype":"U8","shape":[16,4]},"targets":{"dtype":"U8","shape":[16]}} in the checkpoint and \
+{"inputs":{"dtype":"U8","shape":[8,4]},"targets":{"dtype":"U8","shape":[8]}} in the state: \
+the state's value stands
+""")
 
 
 class Resuming(TrainerTest):
@@ -170,13 +214,30 @@ class Resuming(TrainerTest):
         self.assertIn("finished at step 5", again.out)
 
     def test_from_another_run(self):
-        """--from takes the weights of another run, and nothing else of it."""
-        old = self.train("--steps", 5, run="old")
-        new = self.train("--steps", 0, "--seed", 9, "--optimizer", "sgd",
+        """--from continues where another run stopped, and leaves that run alone."""
+        self.assert_trained(self.train("--steps", 11, run="old"))
+        new = self.train("--steps", 40, "--from", os.path.join(self.home, "old"), run="new")
+        self.assert_trained(new)
+        self.assertIn("resumed from step 11 of HOME/old", new.out)
+        self.assertEqual(new.weights(), self.straight())
+        self.assertEqual(os.listdir(os.path.join(self.home, "old")).count("step-00000040"), 0)
+
+    def test_model_only_from_another_run(self):
+        """With --model-only it takes the weights and nothing else: another optimizer is no matter."""
+        old = self.train("--steps", 11, run="old")
+        new = self.train("--steps", 0, "--seed", 9, "--optimizer", "sgd", "--model-only",
                          "--from", os.path.join(self.home, "old"), run="new")
         self.assert_trained(new)
-        self.assertIn("starting at step 0 with the model of HOME/old, step 5", new.out)
         self.assertEqual(new.weights(), old.weights())
+        self.assertIn("finished at step 0", new.out)
+
+    def test_model_only_of_the_run(self):
+        """--model-only on the run itself goes on counting steps, so that the newest stays the newest."""
+        self.assert_trained(self.train("--steps", 11))
+        self.assert_trained(self.train("--steps", 13, "--optimizer", "sgd", "--model-only"))
+        result = self.train("--steps", 14, "--optimizer", "sgd")
+        self.assert_trained(result)
+        self.assertIn("resumed from step 13", result.out)
 
 
 class OtherTraining(TrainerTest):
@@ -187,49 +248,102 @@ class OtherTraining(TrainerTest):
         self.assert_trained(self.train("--steps", 3))
         result = self.train("--steps", 6, "--hidden", 12)
         self.assertEqual(result.code, 1)
-        for name in ("model/dense1/kernel", "model/output/kernel", "optimizer/adam/v/dense2/bias"):
-            self.assertIn(name, result.err)
+        for line in ("model/dense1/kernel: [256, 8] F32 in the checkpoint, [256, 12] F32 here",
+                     "model/output/kernel: [8, 256] F32 in the checkpoint, [12, 256] F32 here",
+                     "optimizer/adam/v/dense2/bias: [8] F32 in the checkpoint, [12] F32 here"):
+            self.assertIn(f"charlm: {line}\n", result.err)
+        self.assertIn("step 3 and the state differ in 15 places", result.err)
 
     def test_r06_other_optimizer(self):
-        """Another class of optimizer is refused."""
+        """Another class of optimizer is refused, and what to do about it is said."""
         self.assert_trained(self.train("--steps", 3))
         result = self.train("--steps", 6, "--optimizer", "sgd")
         self.assertEqual(result.code, 1)
-        self.assertIn("AdamW", result.err)
-        self.assertIn("SGD", result.err)
+        self.assertIn('the optimizer changed from "AdamW" in the checkpoint to "SGD"', result.err)
+        self.assertIn("--model-only", result.err)
 
     def test_r07_checkpoint_rate_stands(self):
         """The checkpoint's learning rate stands by default, and a warning tells."""
         self.assert_trained(self.train("--steps", 3))
         result = self.train("--steps", 6, "--learning-rate", 0.1)
-        self.assert_trained(result, "?")
+        self.assert_trained(result, """\
+charlm: warning: "optimizer/learning_rate" is 0.001 in the checkpoint and 0.1 in the state: \
+the checkpoint's value stands; pass --hyperparameter=caller to keep the state's \
+(options.hyperparameter)
+""")
         self.assertEqual(result.weights(), self.train("--steps", 6, run="straight").weights())
 
     def test_r07_caller_rate_stands(self):
-        """With --hyperparameters caller the learning rate of the command line counts."""
+        """With --hyperparameter=caller the learning rate of the command line counts."""
         self.assert_trained(self.train("--steps", 3))
-        result = self.train("--steps", 6, "--learning-rate", 0.1, "--hyperparameters", "caller")
-        self.assert_trained(result, "?")
+        result = self.train("--steps", 6, "--learning-rate", 0.1, "--hyperparameter=caller")
+        self.assert_trained(result, """\
+charlm: warning: "optimizer/learning_rate" is 0.001 in the checkpoint and 0.1 in the state: \
+the state's value stands
+""")
         self.assertNotEqual(result.weights(), self.train("--steps", 6, run="straight").weights())
 
     def test_r07_error(self):
-        """With --hyperparameters error another learning rate is refused."""
+        """With --hyperparameter=error another learning rate is refused."""
         self.assert_trained(self.train("--steps", 3))
-        result = self.train("--steps", 6, "--learning-rate", 0.1, "--hyperparameters", "error")
+        result = self.train("--steps", 6, "--learning-rate", 0.1, "--hyperparameter=error")
         self.assertEqual(result.code, 1)
-        self.assertIn("optimizer/learning_rate", result.err)
+        self.assertIn("charlm: optimizer/learning_rate: 0.001 in the checkpoint, 0.1 here\n",
+                      result.err)
+
+    def begin_with_other(self, *options):
+        other = os.path.join(self.home, "other")
+        if not os.path.exists(other):
+            subprocess.run([self.other_checkpoint, other], check=True, timeout=DEADLINE_S)
+        return self.train("--steps", 1, "--model-only", "--from", other, *options)
+
+    RENAME, CAST = ("--rename", "net=model"), ("--cast=allow",)
+    MISSING, UNEXPECTED = ("--missing=allow",), ("--unexpected=allow",)
+
+    def test_other_program_accepted(self):
+        """Names, dtype and layers of another program's checkpoint are taken when all is asked for."""
+        result = self.begin_with_other(*self.RENAME, *self.CAST, *self.MISSING, *self.UNEXPECTED)
+        self.assertEqual(result.code, 0)
+        self.assertIn("resumed from step 7 of HOME/other: 6 entries", result.out)
+
+    def test_other_program_refused(self):
+        """Each of the differences is refused when it alone is not asked for."""
+        for options, line in (
+                (self.CAST,
+                 "net/output/kernel: [8, 256] BF16 in the checkpoint, nothing here"),
+                (self.RENAME + self.MISSING + self.UNEXPECTED,
+                 "model/output/kernel: [8, 256] BF16 in the checkpoint, [8, 256] F32 here"),
+                (self.RENAME + self.CAST + self.UNEXPECTED,
+                 "model/output/bias: nothing in the checkpoint, [256] F32 here"),
+                (self.RENAME + self.CAST + self.MISSING,
+                 "model/output/scale: [256] BF16 in the checkpoint, nothing here")):
+            result = self.begin_with_other(*options)
+            self.assertEqual(result.code, 1)
+            self.assertIn(f"charlm: {line}\n", result.err)
+            self.assertIn("nothing was restored", result.err)
 
 
 class Saving(TrainerTest):
     """A save that fails."""
 
     def test_s06_file_size_limit(self):
-        """Saves that cannot be written are reported one by one; training goes on, and fails at the end."""
+        """Saves that cannot be written are reported; training goes on, and fails at the end."""
         result = self.train("--steps", 6, "--save-every", 3, limit_bytes=4096)
+        story = """\
+saving step {0}: the checkpoint's largest file is larger than files may be
+  path:     HOME/run/step-{0:08d}
+  expected: files of up to SIZE
+  found:    a limit of 4.1 kB (ulimit -f, or that of FILESYSTEM)
+  safe:     this run has no checkpoint yet
+  next:     raise the limit (ulimit -f unlimited), or save to another filesystem
+"""
+        err = re.sub(r"or that of .*\)", "or that of FILESYSTEM)", result.err)
+        err = re.sub(r"up to [0-9.]+ kB", "up to SIZE", err)
+        self.assertEqual(err, "charlm: a save failed; training goes on and the next one tries again\n"
+                         + story.format(3) + "charlm: " + story.format(6))
         self.assertEqual(result.code, 1)
         self.assertIn("step      6", result.out)
         self.assertNotIn("finished", result.out)
-        self.assertIn("a save failed; training goes on", result.err)
 
 
 class CommandLine(TrainerTest):
@@ -244,12 +358,13 @@ class CommandLine(TrainerTest):
         self.assert_usage("--steps x: a whole number from 0 to 1000000000 is needed", "--steps", "x")
         self.assert_usage("--batch 0: a whole number from 1 to 1000000000 is needed", "--batch=0")
         self.assert_usage("--learning-rate nan: a number above 0 is needed", "--learning-rate", "nan")
-        self.assert_usage("--optimizer adam: adamw or sgd is needed", "--optimizer", "adam")
+        self.assert_usage("--optimizer adam: one of adamw|sgd is needed", "--optimizer", "adam")
+        self.assert_usage("--optimizer : one of adamw|sgd is needed", "--optimizer", "")
         self.assert_usage("--keep-remainder takes no value", "--keep-remainder=1")
-        self.assert_usage("--mistake typo: one of batch-dtype, data-position, nan-gradient or "
-                          "no-gradient is needed", "--mistake", "typo")
-        self.assert_usage("--hyperparameters mine: one of checkpoint, caller or error is needed",
-                          "--hyperparameters", "mine")
+        self.assert_usage("--hyperparameter mine: one of error|checkpoint|caller is needed",
+                          "--hyperparameter", "mine")
+        self.assert_usage("--rename a=: FROM=TO is needed", "--rename", "a=")
+        self.assert_usage("--rename a: FROM=TO is needed", "--rename=a")
 
     def test_missing_text(self):
         """A text that is not there is named, with the system's words."""
@@ -270,6 +385,6 @@ def read(path):
 
 
 if __name__ == "__main__":
-    TrainerTest.charlm, TrainerTest.directory = sys.argv[1:3]
+    TrainerTest.charlm, TrainerTest.other_checkpoint, TrainerTest.directory = sys.argv[1:4]
     os.makedirs(TrainerTest.directory, exist_ok=True)
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
