@@ -142,8 +142,7 @@ static bool same_bytes(const side *a, const side *b) {
 }
 
 static json_t *parse(const side *s) {
-    return json_loadb((const char *)s->value, s->value_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL,
-                      NULL);
+    return json_loadb((const char *)s->value, s->value_bytes, JSON_DECODE_ANY, NULL);
 }
 
 /* What does not parse equals nothing but the same bytes. */

@@ -27,16 +27,24 @@ static int json_depth(const char *json, size_t n) {
     return deepest;
 }
 
+static pawl_status refuse_json(const json_error_t *fault, size_t n, pawl_error *err) {
+    switch (json_error_code(fault)) {
+    case json_error_out_of_memory:
+        return error_nomem(err, n);
+    case json_error_null_character:
+        return error_set(err, PAWL_EUSAGE, "it is JSON with a NUL character: line %d, column %d",
+                         fault->line, fault->column);
+    default:
+        return error_set(err, PAWL_EUSAGE, "it is not JSON: line %d, column %d: %s", fault->line,
+                         fault->column, fault->text);
+    }
+}
+
 static pawl_status check_json(const char *json, size_t n, pawl_error *err) {
     json_error_t fault;
-    json_t *parsed =
-        json_loadb(json, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &fault);
+    json_t *parsed = json_loadb(json, n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &fault);
     if (parsed == NULL) {
-        if (json_error_code(&fault) == json_error_out_of_memory) {
-            return error_nomem(err, n);
-        }
-        return error_set(err, PAWL_EUSAGE, "it is not JSON: line %d, column %d: %s", fault.line,
-                         fault.column, fault.text);
+        return refuse_json(&fault, n, err);
     }
     json_decref(parsed);
     if (json_depth(json, n) > ENTRY_MAX_JSON_DEPTH) {

@@ -114,6 +114,13 @@ static void test_json_that_does_not_parse_is_refused(void **context) {
                          "  entry:    v");
 }
 
+/* No reader of a checkpoint takes a NUL within a string, however it is written. */
+static void test_json_with_nul_is_refused(void **context) {
+    assert_value_refused(*context, PAWL_KIND_JSON, "\"\\u0000\"", 8,
+                         "cannot set the value: it is JSON with a NUL character: line 1, column 8\n"
+                         "  entry:    v");
+}
+
 static void test_empty_json_is_refused(void **context) {
     fixture *f = *context;
     assert_fails(set(f, "v", PAWL_KIND_JSON, "", 0), PAWL_EUSAGE, &f->err);
@@ -270,6 +277,7 @@ int main(void) {
         WITH_STATE(test_string_with_nul_is_refused),
         WITH_STATE(test_string_not_utf8_is_refused),
         WITH_STATE(test_json_that_does_not_parse_is_refused),
+        WITH_STATE(test_json_with_nul_is_refused),
         WITH_STATE(test_empty_json_is_refused),
         WITH_STATE(test_deep_json_is_refused),
         WITH_STATE(test_wide_json_is_taken),
