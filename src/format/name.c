@@ -107,6 +107,14 @@ static bool is_index_name(const char *name, char tag[FORMAT_TAG_CHARS]) {
     return pass(&name, INDEX_PREFIX) && pass_tag(&name, tag) && *name == '\0';
 }
 
+void name_manifest_tmp(char out[80], const char *tag) {
+    (void)snprintf(out, 80, NAME_MANIFEST ".%s.tmp", tag);
+}
+
+static bool is_manifest_tmp_name(const char *name, char tag[FORMAT_TAG_CHARS]) {
+    return pass(&name, NAME_MANIFEST ".") && pass_tag(&name, tag) && strcmp(name, ".tmp") == 0;
+}
+
 /* reader-<id>: letters, digits and '-'. */
 static bool is_reader_name(const char *name) {
     if (!pass(&name, READER_PREFIX) || *name == '\0') {
@@ -122,7 +130,7 @@ name_kind name_classify(const char *name, char tag[FORMAT_TAG_CHARS]) {
     name_kind kind = NAME_FOREIGN;
     if (strcmp(name, NAME_MANIFEST) == 0) {
         kind = NAME_KIND_MANIFEST;
-    } else if (strcmp(name, NAME_MANIFEST ".tmp") == 0) {
+    } else if (is_manifest_tmp_name(name, found)) {
         kind = NAME_KIND_MANIFEST_TMP;
     } else if (strcmp(name, "pinned") == 0) {
         kind = NAME_KIND_PINNED;
@@ -133,7 +141,7 @@ name_kind name_classify(const char *name, char tag[FORMAT_TAG_CHARS]) {
     } else if (is_index_name(name, found)) {
         kind = NAME_KIND_INDEX;
     }
-    if (kind != NAME_KIND_DATA && kind != NAME_KIND_INDEX) {
+    if (kind != NAME_KIND_DATA && kind != NAME_KIND_INDEX && kind != NAME_KIND_MANIFEST_TMP) {
         found[0] = '\0';
     }
     if (tag != NULL) {

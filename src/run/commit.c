@@ -9,21 +9,21 @@
  * I1. A checkpoint exists if and only if M does. Readers look at nothing else.
  * I2. When M becomes visible, everything that it names is durable: bytes and names of data files and
  *     index, and the name of D.
- * I3. M is only ever replaced atomically, by a rename within D of a file whose bytes are durable.
+ * I3. M is only ever replaced atomically, by a rename within D of a file whose bytes are durable, and
+ *     whose name no other attempt uses.
  * I4. M is published only by the owner of the run, with a renewal less than half a lease old (O4).
  * I5. A file that M names is never changed. It is removed only after M is gone or names other files,
  *     and that change is durable.
  * I6. Removal begins with M: from then on the checkpoint is absent, and what is left is garbage.
  * I7. Nothing older is removed before something newer is committed and durable.
- * I8. Failures before M is published remove the tag's files; failures after leave them, because M may
- *     name them.
+ * I8. After a failure the tag's files are removed only when M is proven not to name them.
  *
  * Order of one save:                                      what a crash right after it leaves
  *   1 make D; write and sync data files (engine)          garbage in D; the older checkpoints
  *   2 write and sync the index                            the same
  *   3 sync D, sync the run's directory (I2)               the same
  *   4 renew the ownership (I4)                            the same
- *   5 write and sync manifest.json.tmp, rename, sync D    before the last sync: the old M or the new
+ *   5 write and sync the temporary M, rename, sync D      before the last sync: the old M or the new
  *   6 `latest`; files of a replaced save; retention       the new checkpoint; garbage
  */
 #include "run/private.h"
@@ -53,10 +53,14 @@ static pawl_status write_index(pawl_run *run, const char *path, const index_inpu
     return store_sync(file, err);
 }
 
-/* I8: only a manifest that can be read and does not name the tag proves that it was not published. */
-static bool manifest_may_name(pawl_run *run, const char *path, const char *index_name) {
+/* Only a manifest that can be read and does not name the tag's index proves that it was not published. */
+bool commit_may_name(pawl_run *run, const char *directory, const char *tag) {
     struct pawl_error ignored = ERROR_INIT;
     CLEANUP(buffer_free) buffer text = {0};
+    char path[STORE_MAX_PATH];
+    char index_name[80];
+    name_index(index_name, tag);
+    snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
     pawl_status status = store_read_file(run->store, path, FORMAT_MAX_MANIFEST, &text, &ignored);
     if (status == PAWL_ENOTFOUND) {
         return false;
@@ -64,8 +68,11 @@ static bool manifest_may_name(pawl_run *run, const char *path, const char *index
     return status != PAWL_OK || strstr((const char *)text.data, index_name) != NULL;
 }
 
-static pawl_status publish_manifest(pawl_run *run, const char *path, const manifest *m,
-                                    bool *published, pawl_error *err) {
+static pawl_status publish_manifest(pawl_run *run, const char *directory, const char *tag,
+                                    const manifest *m, pawl_error *err) {
+    char name[80];
+    char temporary[STORE_MAX_PATH];
+    char path[STORE_MAX_PATH];
     CLEANUP(buffer_free) buffer text = {0};
     TRY(manifest_encode(m, &text, err));
     if (!owner_fresh(run->owner)) {
@@ -74,16 +81,16 @@ static pawl_status publish_manifest(pawl_run *run, const char *path, const manif
         error_next(err, "save again; if this repeats, give lease_s a larger value");
         return PAWL_EBUSY;
     }
-    pawl_status status = store_publish(run->store, path, text.data, text.size, err);
-    *published = status == PAWL_OK || manifest_may_name(run, path, m->index_name);
-    return status;
+    name_manifest_tmp(name, tag);
+    snprintf(temporary, sizeof temporary, "%s/%s", directory, name);
+    snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
+    return store_publish_by(run->store, path, temporary, text.data, text.size, err);
 }
 
 pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag, manifest *m,
-                           const index_input *input, bool *published, pawl_error *err) {
+                           const index_input *input, pawl_error *err) {
     char index_name[80];
     char path[STORE_MAX_PATH];
-    *published = false;
     name_index(index_name, tag);
     m->index_name = index_name;
     snprintf(path, sizeof path, "%s/%s", directory, index_name);
@@ -95,8 +102,7 @@ pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag
     TRY(store_sync_dir(run->store, directory, err)); /* I2 */
     TRY(store_sync_dir(run->store, "", err));
     TRY(owner_renew(run->owner, err)); /* I4 */
-    snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
-    status = publish_manifest(run, path, m, published, err);
+    status = publish_manifest(run, directory, tag, m, err);
     if (status != PAWL_OK) {
         error_wrap(err, "publish manifest");
         return status;

@@ -172,18 +172,17 @@ void garbage_remove_attempt(pawl_run *run, const char *directory, const char *ta
     CLEANUP(arena_free) arena memory = {0};
     char **names;
     size_t count;
-    if (store_names(run->store, directory, RUN_MAX_NAMES, &memory, &names, &count, &ignored) !=
-        PAWL_OK) {
+    if (commit_may_name(run, directory, tag) || /* I8 */
+        store_names(run->store, directory, RUN_MAX_NAMES, &memory, &names, &count, &ignored) !=
+            PAWL_OK) {
         return;
     }
     size_t left = count;
     for (size_t i = 0; i < count; i++) {
         char file_tag[FORMAT_TAG_CHARS] = "";
         char path[STORE_MAX_PATH];
-        name_kind kind = name_classify(names[i], file_tag);
-        bool ours =
-            kind == NAME_KIND_MANIFEST_TMP ||
-            ((kind == NAME_KIND_DATA || kind == NAME_KIND_INDEX) && strcmp(file_tag, tag) == 0);
+        (void)name_classify(names[i], file_tag);
+        bool ours = strcmp(file_tag, tag) == 0;
         snprintf(path, sizeof path, "%s/%s", directory, names[i]);
         if (ours && store_unlink(run->store, path, &ignored) == PAWL_OK) {
             left--;

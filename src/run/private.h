@@ -48,14 +48,12 @@ void run_error_path(const pawl_run *run, pawl_error *err, const char *name);
 
 /* ---- commit.c ------------------------------------------------------------------------------------ */
 
-/*
- * Makes a checkpoint exist in `directory`: writes the index, then the manifest. `m` has everything
- * but the index; every file it names is written and synced. *published: the manifest may be visible
- * (also after a failure): the files it names must not be removed then.
- */
+/* Makes a checkpoint exist in `directory`: writes the index, then the manifest. `m` has everything but
+ * the index; every file it names is written and synced. */
 pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag, manifest *m,
-                           const index_input *input, bool *published, pawl_error *err)
-    PAWL_MUST_CHECK;
+                           const index_input *input, pawl_error *err) PAWL_MUST_CHECK;
+/* I8: may the manifest name this tag's files? Also true when that cannot be found out. */
+bool commit_may_name(pawl_run *run, const char *directory, const char *tag);
 /* Writes `latest`; a hint, so a failure is only logged. */
 void commit_point_latest(pawl_run *run, int64_t step);
 

@@ -185,18 +185,14 @@ static void fill_manifest(rebuilding *r) {
 static pawl_status publish(rebuilding *r, pawl_error *err) {
     pawl_run *run = r->run;
     char tag[FORMAT_TAG_CHARS];
-    bool published;
     snprintf(tag, sizeof(tag), "%s-%llu", owner_attempt(run->owner),
              (unsigned long long)++run->save_number);
     index_input input = {.entries = dataset_entries(&r->data),
                          .files = r->data.checksums,
                          .file_count = r->data.file_count};
-    pawl_status status =
-        commit_publish(run, r->directory, tag, &r->manifest, &input, &published, err);
+    pawl_status status = commit_publish(run, r->directory, tag, &r->manifest, &input, err);
     if (status != PAWL_OK) {
-        if (!published) {
-            garbage_remove_attempt(run, r->directory, tag);
-        }
+        garbage_remove_attempt(run, r->directory, tag);
         return status;
     }
     commit_point_latest(run, run->newest_step);

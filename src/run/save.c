@@ -20,7 +20,6 @@ typedef struct save {
     char directory[32];
     char tag[FORMAT_TAG_CHARS];
     bool pin;
-    bool published; /* I8: the manifest may name this save's files */
     manifest manifest;
 } save;
 
@@ -279,8 +278,7 @@ static pawl_status on_commit(void *context, const engine_file *files, pawl_error
     index_input input = {.entries = index_layout_source(entries),
                          .files = files,
                          .file_count = s->layout->file_count};
-    pawl_status status =
-        commit_publish(s->run, s->directory, s->tag, &s->manifest, &input, &s->published, err);
+    pawl_status status = commit_publish(s->run, s->directory, s->tag, &s->manifest, &input, err);
     index_layout_close(entries);
     if (status != PAWL_OK) {
         return status;
@@ -298,9 +296,7 @@ static void on_done(void *context, pawl_status status, pawl_error *err) {
         log_write(&s->run->log, PAWL_LOG_INFO, "saved step %lld (%s)", (long long)s->step,
                   text_bytes(bytes, s->layout->bytes));
     } else {
-        if (!s->published) {
-            garbage_remove_attempt(s->run, s->directory, s->tag);
-        }
+        garbage_remove_attempt(s->run, s->directory, s->tag);
         run_say_safe(s->run, err);
         log_write(&s->run->log, status == PAWL_ECANCELED ? PAWL_LOG_INFO : PAWL_LOG_ERROR, "%s",
                   error_text(err));

@@ -50,10 +50,10 @@ static pawl_status untouched(const char *path, pawl_status status, pawl_error *e
     return status;
 }
 
-pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
-    char temporary[STORE_MAX_PATH + 8], parent[STORE_MAX_PATH];
+pawl_status store_publish_by(store *s, const char *path, const char *temporary, const void *data,
+                             size_t n, pawl_error *err) {
+    char parent[STORE_MAX_PATH];
     TRY(store_check_path(s, path, false, err));
-    (void)snprintf(temporary, sizeof(temporary), "%s.tmp", path);
     store_split_path(path, parent);
     pawl_status status = write_temporary(s, temporary, data, n, err);
     if (status == PAWL_OK) {
@@ -69,4 +69,10 @@ pawl_status store_publish(store *s, const char *path, const void *data, size_t n
         error_safe(err, "%s is whole; after a power loss it may be the old or the new one", path);
     }
     return status;
+}
+
+pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
+    char temporary[STORE_MAX_PATH + 8];
+    (void)snprintf(temporary, sizeof(temporary), "%s.tmp", path);
+    return store_publish_by(s, path, temporary, data, n, err);
 }

@@ -2,7 +2,8 @@
 /*
  * Power loss at every operation of a run's life: saves, second saves of a step, retention, removal, gc,
  * a second owner. After each operation that changes something, each subset of what was not yet synced
- * (up to a bound; beyond it a sample) may have reached the disk, torn writes included. In every such
+ * (up to a bound; beyond it a sample) may have reached the disk, torn writes included. From some of
+ * those worlds the next owner sets out, and loses power in turn, at every operation. In every such
  * world, opening the run finds each acknowledged checkpoint whole, and the one that was in progress
  * whole or not at all (S09, promises 1 and 5).
  */
@@ -13,10 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS  4
-#define NOBODY UINT32_MAX
+#define STEPS           5
+#define MOST_OPERATIONS 1000
+#define NOBODY          UINT32_MAX
 
-static const int64_t step_numbers[STEPS] = {10, 20, 30, 40};
+static const int64_t step_numbers[STEPS] = {10, 20, 30, 40, 50};
 
 /* What a world may hold of one step. */
 typedef struct expectation {
@@ -31,12 +33,16 @@ typedef struct story {
     pawl_run *run;
     expectation expected[STEPS];
     uint32_t keep_last;
+    int64_t newest; /* that a recovery begins with; -1: none */
 } story;
+
+typedef pawl_status life(story *s, pawl_error *err);
 
 typedef struct effort {
     size_t all_subsets_up_to; /* pending items */
     size_t samples;           /* beyond it */
     uint64_t stride;          /* of operation boundaries */
+    uint64_t recoveries;      /* one world of so many boundaries is recovered from; 0: none */
 } effort;
 
 /* ---- the life of a run ---------------------------------------------------------------------------- */
@@ -92,7 +98,7 @@ static pawl_status act_remove(story *s, int64_t step, pawl_error *err) {
     return run_remove(s->run, step, false, err);
 }
 
-static pawl_status live(story *s, pawl_error *err) {
+static pawl_status first_life(story *s, pawl_error *err) {
     TRY(act_open(s, err));
     TRY(act_save(s, 10, 1, -1, err));
     TRY(act_save(s, 20, 2, -1, err));
@@ -103,6 +109,15 @@ static pawl_status live(story *s, pawl_error *err) {
     TRY(act_save(s, 30, 5, -1, err));
     TRY(act_remove(s, 20, err));
     TRY(act_save(s, 40, 6, -1, err));
+    TRY(run_gc(s->run, false, NULL, NULL, err));
+    return act_close(s, err);
+}
+
+/* The owner after a crash: replaces the newest checkpoint, adds one, cleans up. */
+static pawl_status second_life(story *s, pawl_error *err) {
+    TRY(act_open(s, err));
+    TRY(act_save(s, s->newest > 0 ? s->newest : 10, 7, -1, err));
+    TRY(act_save(s, 50, 8, -1, err));
     TRY(run_gc(s->run, false, NULL, NULL, err));
     return act_close(s, err);
 }
@@ -214,6 +229,69 @@ static bool life_goes_on(store *world, int64_t newest, pawl_error *err) {
     return good;
 }
 
+/* ---- a crash after a crash ------------------------------------------------------------------------- */
+
+typedef struct copying {
+    store *from, *to;
+    const char *directory;
+} copying;
+
+static pawl_status copy_name(void *context, const char *name, pawl_error *err);
+
+static pawl_status copy_directory(copying *c, const char *directory, pawl_error *err) {
+    copying inside = {.from = c->from, .to = c->to, .directory = directory};
+    TRY(store_list(c->from, directory, copy_name, &inside, err));
+    return store_sync_dir(c->to, directory, err);
+}
+
+static pawl_status copy_file(copying *c, const char *path, pawl_error *err) {
+    CLEANUP(buffer_free) buffer bytes = {0};
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    TRY(store_read_file(c->from, path, SIZE_MAX / 2, &bytes, err));
+    TRY(store_open(c->to, path, STORE_CREATE, &file, err));
+    TRY(store_write(file, 0, bytes.data, bytes.size, err));
+    return store_sync(file, err);
+}
+
+static pawl_status copy_name(void *context, const char *name, pawl_error *err) {
+    copying *c = context;
+    char path[STORE_MAX_PATH];
+    store_stat found;
+    snprintf(path, sizeof path, "%s%s%s", c->directory, c->directory[0] != '\0' ? "/" : "", name);
+    TRY(store_stat_path(c->from, path, &found, err));
+    if (found.type == STORE_FILE_TYPE) {
+        return copy_file(c, path, err);
+    }
+    TRY(store_make_dir(c->to, path, err));
+    return copy_directory(c, path, err);
+}
+
+/* A story whose disk holds, durably, what `world` holds. */
+static void story_begin_from(story *s, const store_traits *traits, store *world) {
+    struct pawl_error err = ERROR_INIT;
+    story_begin(s, traits);
+    simulated_platform_init(&s->os, 17);
+    s->os.others = PROCESS_DEAD;
+    s->os.identity.pid += 2;
+    s->keep_last = 0;
+    s->newest = -1;
+    copying c = {.from = world, .to = s->disk, .directory = ""};
+    if (copy_directory(&c, "", &err) != PAWL_OK) {
+        fprintf(stderr, "%s\n", error_text(&err));
+        abort();
+    }
+    for (size_t i = 0; i < STEPS; i++) {
+        int64_t seed = look_at_step(world, step_numbers[i], &s->os.table, &err);
+        if (seed > 0) {
+            s->expected[i] = (expectation){.seeds = 1u << seed, .absent_after = NOBODY};
+            s->newest = step_numbers[i];
+        }
+    }
+}
+
+static void try_life(proof *p, const store_traits *traits, const effort *bounds, life *live,
+                     store *world);
+
 /* ---- every world of one boundary ----------------------------------------------------------------------- */
 
 typedef struct boundary {
@@ -287,15 +365,61 @@ static void try_boundary(proof *p, const story *s, uint64_t operation, const eff
     free(b.keep);
 }
 
-static void try_life(proof *p, const store_traits *traits, const effort *bounds) {
+/* One of the worlds of this boundary, chosen by its number. */
+static store *some_world(const story *s, uint64_t operation) {
+    struct pawl_error err = ERROR_INIT;
+    test_random random = {.state = operation};
+    size_t pending = store_crash_pending(s->disk);
+    bool *keep = calloc(pending + 1, sizeof *keep);
+    store *world = NULL;
+    if (keep == NULL) {
+        abort();
+    }
+    for (int attempt = 0; attempt < 20 && world == NULL; attempt++) {
+        for (size_t i = 0; i < pending; i++) {
+            keep[i] = random_below(&random, 2) != 0;
+        }
+        if (store_crash_world(s->disk, keep, pending, SIZE_MAX, &world, &err) != PAWL_OK) {
+            world = NULL;
+        }
+    }
+    free(keep);
+    return world;
+}
+
+static void recover_from(proof *p, const store_traits *traits, const effort *bounds, const story *s,
+                         uint64_t operation) {
+    effort once = *bounds;
+    once.recoveries = 0;
+    store *world = some_world(s, operation);
+    if (world != NULL) {
+        try_life(p, traits, &once, second_life, world);
+        store_destroy(world);
+    }
+}
+
+/* Lives the life again and again, up to each of its operations. */
+static void try_life(proof *p, const store_traits *traits, const effort *bounds, life *live,
+                     store *world) {
     bool ended = false;
     for (uint64_t operation = 0; !ended; operation += bounds->stride) {
         struct pawl_error err = ERROR_INIT;
         story s;
-        story_begin(&s, traits);
+        if (world != NULL) {
+            story_begin_from(&s, traits, world);
+        } else {
+            story_begin(&s, traits);
+        }
         store_crash_stop_after(s.disk, operation);
         ended = live(&s, &err) == PAWL_OK;
+        if (operation > MOST_OPERATIONS) {
+            fprintf(stderr, "the life does not end: %s\n", error_text(&err));
+            abort();
+        }
         try_boundary(p, &s, operation, bounds);
+        if (bounds->recoveries != 0 && operation % bounds->recoveries == 0) {
+            recover_from(p, traits, bounds, &s, operation);
+        }
         story_end(&s);
     }
 }
@@ -303,13 +427,15 @@ static void try_life(proof *p, const store_traits *traits, const effort *bounds)
 int main(int argc, char **argv) {
     bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
     proof p = {.name = "crash states: old or new, whole"};
-    const effort how_much = {
-        .all_subsets_up_to = full ? 10 : 5, .samples = full ? 400 : 40, .stride = full ? 1 : 2};
+    const effort how_much = {.all_subsets_up_to = full ? 12 : 5,
+                             .samples = full ? 4000 : 40,
+                             .stride = full ? 1 : 2,
+                             .recoveries = full ? 2 : 32};
     const store_traits any_order = {
         .kind = "crash", .atomic_rename = true, .atomic_write_bytes = 512};
     const store_traits in_order = {
         .kind = "crash", .atomic_rename = true, .ordered_names = true, .atomic_write_bytes = 4096};
-    try_life(&p, &any_order, &how_much);
-    try_life(&p, &in_order, &how_much);
+    try_life(&p, &any_order, &how_much, first_life, NULL);
+    try_life(&p, &in_order, &how_much, first_life, NULL);
     return proof_end(&p);
 }

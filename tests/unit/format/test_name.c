@@ -66,6 +66,10 @@ static void test_file_names_are_golden_and_come_back(void **state) {
     assert_string_equal(name, "index-7f3a9c21e04b-12");
     assert_int_equal(name_classify(name, tag), NAME_KIND_INDEX);
     assert_string_equal(tag, "7f3a9c21e04b-12");
+    name_manifest_tmp(name, "7f3a9c21e04b-12");
+    assert_string_equal(name, "manifest.json.7f3a9c21e04b-12.tmp");
+    assert_int_equal(name_classify(name, tag), NAME_KIND_MANIFEST_TMP);
+    assert_string_equal(tag, "7f3a9c21e04b-12");
 }
 
 /* The other names of a step's directory. */
@@ -75,7 +79,6 @@ static void test_other_names_are_classified(void **state) {
         const char *name;
         name_kind kind;
     } cases[] = {{"manifest.json", NAME_KIND_MANIFEST},
-                 {"manifest.json.tmp", NAME_KIND_MANIFEST_TMP},
                  {"pinned", NAME_KIND_PINNED},
                  {"reader-7f3a9c21e04b", NAME_KIND_READER},
                  {"reader-host-1-A", NAME_KIND_READER}};
@@ -94,7 +97,7 @@ static void test_r14_foreign_names_are_never_ours(void **state) {
                                         "..",
                                         "manifest.json~",
                                         "Manifest.json",
-                                        "manifest.json.tmp2",
+                                        "manifest.json.tmp",
                                         "pinned.txt",
                                         "reader-",
                                         "reader-a/b",
