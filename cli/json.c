@@ -11,7 +11,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Nothing in it that JSON writes in another way? */
+static bool is_plain(const char *text, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c < 0x20 || c >= 0x7F || c == '"' || c == '\\') {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void write_string(FILE *file, const char *text, size_t n) {
+    if (is_plain(text, n)) { /* by far the most, and jansson would copy it twice */
+        fputc('"', file);
+        (void)fwrite(text, 1, n, file);
+        fputc('"', file);
+        return;
+    }
     json_t *string = json_stringn(text, n); /* NULL for what is no UTF-8 */
     if (string != NULL) {
         json_dumpf(string, file, JSON_ENCODE_ANY);

@@ -65,6 +65,14 @@ static void put_verb(const verb *v) {
     }
 }
 
+/* What a code means for one verb, where the table says more than the usual. */
+static void put_meaning(const verb *v, int code, const char *text) {
+    if (text != NULL) {
+        printf(".TP\n.BR \"pawl %s\" : \" %d\"\n", v->name, code);
+        put_text(text);
+    }
+}
+
 static void put_exit_status(void) {
     exit_meaning meanings[MAX_EXIT_MEANINGS];
     exit_meanings(NULL, meanings);
@@ -74,12 +82,9 @@ static void put_exit_status(void) {
         put_text(m->text);
     }
     for (const verb *v = verbs; v->name != NULL; v++) {
-        if (v->failed != NULL || v->different != NULL) {
-            printf(".PP\n.BR \"pawl %s\" :\n", v->name);
-            exit_meanings(v, meanings);
-            printf("%d: ", v->failed != NULL ? EXIT_FAILED : EXIT_DIFFERENT);
-            put_text(v->failed != NULL ? v->failed : v->different);
-        }
+        put_meaning(v, EXIT_FAILED, v->failed);
+        put_meaning(v, EXIT_DIFFERENT, v->different);
+        put_meaning(v, EXIT_TRY_AGAIN, v->busy);
     }
 }
 

@@ -62,7 +62,11 @@ void output_styled(const output *out, style s, const char *text) {
         [STYLE_WARNING] = "\033[33m", [STYLE_BAD] = "\033[31m",
     };
     bool coloured = out->colour && s != STYLE_PLAIN && *text != '\0';
-    printf("%s%s%s", coloured ? codes[s] : "", text, coloured ? "\033[0m" : "");
+    if (!coloured) {
+        fputs(text, stdout);
+        return;
+    }
+    printf("%s%s\033[0m", codes[s], text);
 }
 
 void output_field(const output *out, const char *label, const char *format, ...) {

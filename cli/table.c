@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW_ROWS = 1024, GAP_COLUMNS = 2, LEAST_COLUMNS = 16 };
+enum { WINDOW_ROWS = 1024, GAP_COLUMNS = 2, LEAST_COLUMNS = 24 };
 
 typedef struct cell {
     char *text; /* NULL: empty */
@@ -107,16 +107,24 @@ static size_t last_filled(const table *t, const cell *row) {
     return last;
 }
 
+static void print_blanks(size_t count) {
+    static const char blanks[] = "                                ";
+    for (; count > sizeof blanks - 1; count -= sizeof blanks - 1) {
+        fputs(blanks, stdout);
+    }
+    fputs(blanks + sizeof blanks - 1 - count, stdout);
+}
+
 static void print_row(const table *t, const cell *row) {
     size_t last = last_filled(t, row);
     for (size_t i = 0; i <= last; i++) {
         const char *text = row[i].text != NULL ? row[i].text : "";
         char *shown = t->columns[i].gives ? text_shorten(text, t->widths[i]) : must_strdup(text);
         size_t width = text_columns(shown);
-        int pad = width < t->widths[i] ? (int)(t->widths[i] - width) : 0;
-        printf("%*s", t->columns[i].right ? pad : 0, "");
+        size_t pad = width < t->widths[i] ? t->widths[i] - width : 0;
+        print_blanks(t->columns[i].right ? pad : 0);
         output_styled(t->out, row[i].style, shown);
-        printf("%*s", t->columns[i].right || i == last ? 0 : pad, "");
+        print_blanks(t->columns[i].right || i == last ? 0 : pad);
         fputs(i < last ? "  " : "\n", stdout);
         free(shown);
     }
