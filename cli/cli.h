@@ -3,7 +3,7 @@
  * cli: the pawl command. One file per verb (verb_*.c); what a verb may be told comes from the table
  * in options.c, which parsing, --help, the man page and the completion all read.
  *
- * The command uses include/pawl/ alone. One thread; text that a checkpoint holds is shown only after
+ * The command uses include/pawl/ alone. One thread; text of a checkpoint is shown only after
  * text_safe has made it harmless to a terminal; memory does not grow with the size of a checkpoint.
  */
 #ifndef CLI_CLI_H

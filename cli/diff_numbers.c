@@ -71,7 +71,7 @@ static pawl_status read_both(const comparison *c, const tensor_ref *t, const sli
     return status;
 }
 
-/* Elements of packed types are no whole bytes, so they are read as a whole and compared as bytes. */
+/* Elements of packed types are no whole bytes, so they are read whole and compared as bytes. */
 static pawl_status compare_packed(comparison *c, const tensor_ref *t, distances *d) {
     d->elements = t->bytes;
     if (t->bytes > MOST_PACKED_BYTES) {

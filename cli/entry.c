@@ -41,14 +41,14 @@ char *entry_shape(const pawl_entry_info *info) {
 
 char *entry_hex(const void *bytes, size_t n, size_t most) {
     size_t shown = n < most ? n : most;
-    char *out = must_alloc(shown * 3 + sizeof "...");
-    char *to = out;
+    size_t room = shown * 3 + sizeof "...";
+    char *out = must_alloc(room);
+    size_t at = 0;
     for (size_t i = 0; i < shown; i++) {
-        to += sprintf(to, "%s%02x", i > 0 ? " " : "", ((const unsigned char *)bytes)[i]);
+        at += (size_t)snprintf(out + at, room - at, "%s%02x", i > 0 ? " " : "",
+                               ((const unsigned char *)bytes)[i]);
     }
-    if (n > shown) {
-        memcpy(to, "...", sizeof "...");
-    }
+    snprintf(out + at, room - at, "%s", n > shown ? "..." : "");
     return out;
 }
 

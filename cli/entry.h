@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One entry of a checkpoint: as text, as JSON, and as a copy that outlives the handle's next call. */
+/* One entry of a checkpoint: as text, as JSON, and as a copy that outlives the next call. */
 #ifndef CLI_ENTRY_H
 #define CLI_ENTRY_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A JSON writer that streams: nothing is kept but the nesting. Keys are given inside objects and NULL
- * inside arrays and at the top. Text that is no UTF-8 gets U+FFFD for what is not.
+ * A JSON writer that streams: nothing is kept but the nesting. Keys are given inside objects,
+ * NULL inside arrays and at the top. Text that is no UTF-8 gets U+FFFD for what is not.
  */
 #ifndef CLI_JSON_H
 #define CLI_JSON_H

@@ -21,8 +21,8 @@ size_t numbers_size(pawl_dtype dtype);
 /* Significant digits that tell any two numbers of the dtype apart. */
 int numbers_digits(pawl_dtype dtype);
 
-/* The element at `from` as text: "true", "-3", "0.25", "1.5-2j". At most `digits` significant digits
- * for floats; 0: as many as it takes. Returns out. */
+/* The element at `from` as text: "true", "-3", "0.25", "1.5-2j". At most `digits` significant
+ * digits for floats; 0: as many as it takes. Returns out. */
 const char *numbers_element(char out[NUMBER_SIZE], pawl_dtype dtype, const void *from, int digits);
 
 /* Widens elements of a known dtype; complex ones to their magnitude. */

@@ -41,6 +41,7 @@ static bool is_harmful(uint32_t c) {
 
 char *text_safe(const char *text, size_t n, bool keep_lines) {
     const unsigned char *from = (const unsigned char *)text;
+    static const char digits[] = "0123456789abcdef";
     char *out = must_alloc(n * 4 + 1); /* "\xNN" for a byte */
     char *to = out;
     for (size_t i = 0; i < n;) {
@@ -51,7 +52,10 @@ char *text_safe(const char *text, size_t n, bool keep_lines) {
             if (harmless) {
                 *to++ = text[i];
             } else {
-                to += sprintf(to, "\\x%02x", from[i]);
+                *to++ = '\\';
+                *to++ = 'x';
+                *to++ = digits[from[i] >> 4];
+                *to++ = digits[from[i] & 0xF];
             }
         }
     }

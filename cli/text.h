@@ -40,8 +40,8 @@ size_t text_columns(const char *text);
 /* The text in at most `columns` columns, its middle replaced by "..." where it is longer. */
 char *text_shorten(const char *text, size_t columns);
 
-/* Prints paragraphs (separated by '\n') with lines of at most `columns`, each after `indent` blanks;
- * the first line goes on where the caller stopped printing. Ends with a newline. */
+/* Prints paragraphs (separated by '\n') with lines of at most `columns`, each after `indent`
+ * blanks; the first line goes on where the caller stopped printing. Ends with a newline. */
 void text_wrap(FILE *to, const char *text, int indent, int columns);
 
 /* The word of the list (ended by NULL) that `word` was probably meant to be; or NULL. */

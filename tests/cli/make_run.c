@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make_run: writes deterministic runs for the tests of the command, through the public headers alone.
+ * make_run: writes deterministic runs for the command's tests, through the public headers alone.
  *
  *     make_run RUN [--steps=1000,2000] [--variant=base|dtypes|resized|renamed] [--entries=N]
  *                  [--elements=N] [--pin=STEP] [--hold=FILE] [--read=STEP]
