@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Aligned columns for people. Rows are kept until a window of them is full, then printed with
- * columns as wide as the widest cell so far: memory stays bounded, and what fits a window is aligned.
+ * columns as wide as the widest cell so far: memory stays bounded, and what fits a window is
+ * aligned.
  */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H

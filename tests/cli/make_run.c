@@ -2,7 +2,7 @@
 /*
  * make_run: writes deterministic runs for the command's tests, through the public headers alone.
  *
- *     make_run RUN [--steps=1000,2000] [--variant=base|dtypes|resized|renamed] [--entries=N]
+ *     make_run RUN [--steps=1000,2000] [--variant=base|dtypes|changed|resized|renamed] [--entries=N]
  *                  [--elements=N] [--pin=STEP] [--hold=FILE] [--read=STEP]
  *
  * --variant    which state to save [base]
@@ -170,24 +170,29 @@ static void fill_resized(pawl_state *state, int64_t step) {
     must(pawl_state_remove(state, "data/position", err));
 }
 
-static void add_dtype(pawl_state *state, pawl_dtype dtype) {
+static void add_dtype(pawl_state *state, pawl_dtype dtype, bool changed) {
     enum { ELEMENTS = 8, MOST_BYTES = ELEMENTS * 8 };
     char name[64];
     unsigned char *data = keep(must_memory(MOST_BYTES));
     for (size_t i = 0; i < MOST_BYTES; i++) {
         data[i] = (unsigned char)(dtype == PAWL_BOOL ? i % 2 : i * 13 + 5);
     }
+    data[0] ^= changed;
     snprintf(name, sizeof name, "dtypes/%s", pawl_dtype_name(dtype));
     add(state, name, dtype, 1, (int64_t[]){ELEMENTS}, data, NULL, NULL);
 }
 
-static void fill_dtypes(pawl_state *state, int64_t step) {
+/* `changed`: one bit of each dtype is another, and so is one number of each special kind. */
+static void fill_dtypes(pawl_state *state, int64_t step, bool changed) {
     const float special[] = {NAN, INFINITY, -INFINITY, -0.0F, 1e-45F, 3.4028235e38F, 0.1F};
     for (int dtype = PAWL_BOOL; dtype <= PAWL_U64; dtype++) {
-        add_dtype(state, (pawl_dtype)dtype);
+        add_dtype(state, (pawl_dtype)dtype, changed);
     }
     float *numbers = keep(must_memory(sizeof special));
     memcpy(numbers, special, sizeof special);
+    for (size_t i = 0; i < 4 && changed; i++) {
+        numbers[i] = 0.5F * (float)i;
+    }
     add(state, "special", PAWL_F32, 1, (int64_t[]){7}, numbers, NULL, NULL);
     add_floats(state, "shapes/scalar", step, 0, NULL, NULL, NULL);
     add_floats(state, "shapes/empty", step, 2, (int64_t[]){0, 3}, NULL, NULL);
@@ -212,7 +217,9 @@ static void fill(const request *r, pawl_state *state, int64_t step) {
     if (r->entries > 0) {
         fill_entries(state, step, r->entries);
     } else if (strcmp(r->variant, "dtypes") == 0) {
-        fill_dtypes(state, step);
+        fill_dtypes(state, step, false);
+    } else if (strcmp(r->variant, "changed") == 0) {
+        fill_dtypes(state, step, true);
     } else if (strcmp(r->variant, "resized") == 0) {
         fill_resized(state, step);
     } else if (strcmp(r->variant, "renamed") == 0) {
