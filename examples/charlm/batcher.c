@@ -7,7 +7,7 @@
 
 #include "die.h"
 
-/* The order depends on the seed alone, so a checkpoint need not hold it. Fisher and Yates's shuffle. */
+/* Fisher and Yates's shuffle. The order depends on the seed alone: no checkpoint need hold it. */
 static void shuffle(struct batcher *batcher) {
     struct rng rng;
     rng_seed(&rng, batcher->shuffle_seed);

@@ -2,9 +2,9 @@
 /*
  * batcher: cuts the text into samples, shuffles them anew in every epoch, and hands out batches.
  *
- * A sample is a window of `context` characters and the one that follows. Where the batcher stands is
- * three numbers (epoch, position, shuffle_seed): they are part of the checkpoint, so that a resumed
- * run sees exactly the batches that an uninterrupted one would have seen.
+ * A sample is a window of `context` characters and the one that follows. Where the batcher stands
+ * is three numbers (epoch, position, shuffle_seed): they are part of the checkpoint, so that a
+ * resumed run sees exactly the batches that an uninterrupted one would have seen.
  */
 #ifndef CHARLM_BATCHER_H
 #define CHARLM_BATCHER_H
@@ -33,7 +33,9 @@ struct batcher {
     struct batch batch; /* the one that was handed out last */
 };
 
-/* Begins epoch 0 with a seed drawn from `rng`. Dies when the text is shorter than one batch needs. */
+/*
+ * Begins epoch 0 with a seed drawn from `rng`. Dies when the text is shorter than one batch needs.
+ */
 void batcher_open(struct batcher *batcher, const struct text *text, int64_t context,
                   int64_t batch_size, int keep_remainder, struct rng *rng);
 void batcher_close(struct batcher *batcher);

@@ -41,10 +41,14 @@ void model_open(struct model *model, int64_t context, int64_t hidden, int64_t ba
                 struct rng *rng);
 void model_close(struct model *model);
 
-/* Returns the mean loss per character, in nats. Dropout draws from `rng`. Only reads the variables. */
+/*
+ * Returns the mean loss per character, in nats. Dropout draws from `rng`. Only reads the variables.
+ */
 double model_forward(struct model *model, const struct batch *batch, struct rng *rng);
 
-/* Fills every variable's gradient, for the batch of the last forward pass. Only reads the values. */
+/*
+ * Fills every variable's gradient, for the batch of the last forward pass. Only reads the values.
+ */
 void model_backward(struct model *model, const struct batch *batch);
 
 /* A number that differs when any bit of any variable does (64-bit FNV-1a). */

@@ -2,8 +2,8 @@
 /*
  * optimizer: changes the variables along their gradients; AdamW or SGD with momentum.
  *
- * An optimizer has a class, hyperparameters and, per variable, slots of the variable's shape. All of
- * it is part of the checkpoint: without its slots, Adam would start again with wrong step sizes.
+ * An optimizer has a class, hyperparameters and, per variable, slots of the variable's shape. All
+ * of it is part of the checkpoint: without its slots, Adam would start again with wrong step sizes.
  */
 #ifndef CHARLM_OPTIMIZER_H
 #define CHARLM_OPTIMIZER_H
@@ -53,8 +53,8 @@ void optimizer_open(struct optimizer *optimizer, const struct optimizer_class *c
 void optimizer_close(struct optimizer *optimizer);
 
 /*
- * One training step. First checks that the gradients fit the variables and are finite (failure J05):
- * PAWL_EMISMATCH names the variable and both sides, and nothing was changed.
+ * One training step. First checks that the gradients fit the variables and are finite (failure
+ * J05): PAWL_EMISMATCH names the variable and both sides, and nothing was changed.
  */
 pawl_status optimizer_apply_gradients(struct optimizer *optimizer, int64_t step,
                                       const pawl_array *gradients, size_t count, pawl_error *err)

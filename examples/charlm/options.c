@@ -104,13 +104,13 @@ static const char *read_word(const struct option_row *row, const char *word) {
 }
 
 static void read_pair(const struct option_row *row, const char *pair[2], char *word) {
-    char *equals = strchr(word, '=');
-    if (!equals || equals == word || equals[1] == '\0') {
+    size_t length = strcspn(word, "=");
+    if (length == 0 || word[length] == '\0' || word[length + 1] == '\0') {
         die(2, "--%s %s: %s is needed", row->name, word, row->word);
     }
-    *equals = '\0';
+    word[length] = '\0';
     pair[0] = word;
-    pair[1] = equals + 1;
+    pair[1] = word + length + 1;
 }
 
 static double read_number(const struct option_row *row, const char *word) {

@@ -8,7 +8,7 @@
 
 #include "state.h"
 
-/* ---- what is asked of pawl -------------------------------------------------------------------- */
+/* ---- what is asked of pawl ------------------------------------------------------------------- */
 
 static pawl_policy policy(const char *word) {
     static const struct {
@@ -41,7 +41,7 @@ static pawl_restore_options restore_options(const struct options *options, pawl_
     };
 }
 
-/* ---- what came of it -------------------------------------------------------------------------- */
+/* ---- what came of it ------------------------------------------------------------------------- */
 
 /* What differed, but does not stand in the way: each in words. */
 static void print_warnings(const pawl_report *report) {
@@ -66,9 +66,9 @@ static void print_differences(const pawl_report *report) {
 }
 
 /*
- * The tensors are in place. The rest of the progress is taken back, and the batcher is asked whether
- * it really stands where the checkpoint says (failure J06): a loader that begins anew after every
- * resume would show the model the first pages again and again.
+ * The tensors are in place. The rest of the progress is taken back, and the batcher is asked
+ * whether it really stands where the checkpoint says (failure J06): a loader that begins anew after
+ * every resume would show the model the first pages again and again.
  */
 static pawl_status go_on(struct trainer *trainer, pawl_error *err) {
     struct training *training = &trainer->training;
@@ -109,7 +109,7 @@ static pawl_status after_failure(pawl_status status, const pawl_report *report) 
     return status;
 }
 
-/* ---- from where ------------------------------------------------------------------------------- */
+/* ---- from where ------------------------------------------------------------------------------ */
 
 /* Only reads the other run; this one gets checkpoints of its own. */
 static pawl_status begin_with(struct trainer *trainer, const char *other_run, pawl_error *err) {
@@ -129,7 +129,9 @@ static pawl_status begin_with(struct trainer *trainer, const char *other_run, pa
     return status;
 }
 
-/* Says what pawl found instead of a checkpoint: the directory may be the wrong one (failure R09). */
+/*
+ * Says what pawl found instead of a checkpoint: the directory may be the wrong one (failure R09).
+ */
 static pawl_status begin_anew(struct trainer *trainer, pawl_error *err) {
     const struct options *options = trainer->options;
     const char *found = pawl_error_get(err, PAWL_ERROR_FOUND);

@@ -10,7 +10,7 @@
 #define MODEL_PREFIX "model/"
 #define RNG_NAME     "random/state"
 
-/* ---- tensors ---------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static pawl_tensor tensor_of(const struct variable *variable) {
     return (pawl_tensor){.struct_size = sizeof(pawl_tensor),
@@ -22,7 +22,9 @@ static pawl_tensor tensor_of(const struct variable *variable) {
                          .role = PAWL_ROLE_MODEL};
 }
 
-/* A slot has dtype and shape of its variable; that it says whose it is lets a restore check that. */
+/*
+ * A slot has dtype and shape of its variable; that it says whose it is lets a restore check that.
+ */
 static pawl_status add_slot(pawl_state *state, const struct variable *variable, const char *slot,
                             float *data, pawl_error *err) {
     char name[PAWL_MAX_NAME_BYTES];
@@ -58,7 +60,7 @@ static pawl_status add_slots(pawl_state *state, const struct optimizer *optimize
     return status;
 }
 
-/* ---- values ----------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 /* The whole numbers of a checkpoint, to set and to take back. */
 enum { STEP, EPOCH, POSITION, SHUFFLE_SEED, NUMBERS };
@@ -137,7 +139,7 @@ pawl_status state_describe(pawl_state *state, const struct training *training, p
     return status == PAWL_OK ? state_refresh(state, training, err) : status;
 }
 
-/* ---- after a restore -------------------------------------------------------------------------- */
+/* ---- after a restore ------------------------------------------------------------------------- */
 
 static pawl_status take_back_rng(const pawl_state *state, struct rng *rng, pawl_error *err) {
     const void *bytes = NULL;

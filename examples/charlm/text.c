@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text: reads files into memory, by default the licences of a Debian machine in the order of names. */
+/*
+ * text: reads files into memory, by default the licences of a Debian machine in the order of names.
+ */
 #include "text.h"
 
 #include <dirent.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text: the characters that the model learns from, all files in one piece. A character is a byte. */
+/*
+ * text: the characters that the model learns from, all files in one piece. A character is a byte.
+ */
 #ifndef CHARLM_TEXT_H
 #define CHARLM_TEXT_H
 
