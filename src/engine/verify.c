@@ -82,6 +82,10 @@ pawl_status engine_reader_verify(engine_reader *r, uint32_t file,
     pawl_status status = engine_reader_open(r, file, &found_bytes, &story);
     if (status != PAWL_OK) {
         engine_reader_close(r);
+        if (status == PAWL_ENOMEM) {
+            *err = story;
+            return status;
+        }
         return report(&v, 0, r->source.file_bytes(r->source.context, file), &story, err);
     }
     if (found_bytes != r->file_bytes) {

@@ -162,30 +162,35 @@ pawl_status step_check_files(store *s, const char *directory, const manifest *m,
 
 /* ---- what is safe ---- */
 
-/* The newest committed step below `step`, or else the oldest above it; -1: none. */
-static int64_t other_committed(store *s, int64_t step) {
+/* The newest committed step below `step`, or else the oldest above it; -1: none. False when it
+ * cannot be found out. */
+static bool other_committed(store *s, int64_t step, int64_t *out) {
     CLEANUP(arena_free) arena memory = {0};
     struct pawl_error ignored = ERROR_INIT;
     char directory[32];
     int64_t *steps;
     size_t count;
-    int64_t best = -1;
+    *out = -1;
     if (step_numbers(s, &memory, &steps, &count, &ignored) != PAWL_OK) {
-        return -1;
+        return false;
     }
     for (size_t i = 0; i < count; i++) {
-        bool better = best < 0 || steps[i] < step;
+        bool better = *out < 0 || steps[i] < step;
         name_step(directory, steps[i]);
         if (steps[i] != step && better && step_has_manifest(s, directory)) {
-            best = steps[i];
+            *out = steps[i];
         }
     }
-    return best;
+    return true;
 }
 
 void step_say_safe(store *s, int64_t step, pawl_error *err) {
-    int64_t other = other_committed(s, step);
+    int64_t other;
     error_step(err, step);
+    if (!other_committed(s, step, &other)) {
+        error_next(err, "see which other steps there are with: pawl ls %s", s->root);
+        return;
+    }
     if (other < 0) {
         error_safe(err, "no other step of the run is committed");
         error_next(err,
