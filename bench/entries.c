@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How cost grows with the number of entries: saves N tiny tensors, then opens the checkpoint, finds one
- * entry, walks all, verifies, restores, and compares; prints milliseconds, bytes read and peak memory.
+ * How cost grows with the number of entries: saves N tiny tensors, then opens the checkpoint, finds
+ * one entry, walks all, verifies, restores, and compares; prints milliseconds, bytes read and peak
+ * memory.
  *
- *     bench_entries [ENTRIES [DIRECTORY]]      default: 1000000, a new directory here, removed at the end
+ *     bench_entries [ENTRIES [DIRECTORY]]      default: 1000000, a new directory here, removed at
+ *     the end
  */
 #include <pawl/pawl.h>
 

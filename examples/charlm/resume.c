@@ -8,7 +8,7 @@
 
 #include "state.h"
 
-/* ---- what is asked of pawl ------------------------------------------------------------------- */
+/* ---- what is asked of pawl ------------------------------------------------------------------ */
 
 static pawl_policy policy(const char *word) {
     static const struct {
@@ -41,7 +41,7 @@ static pawl_restore_options restore_options(const struct options *options, pawl_
     };
 }
 
-/* ---- what came of it ------------------------------------------------------------------------- */
+/* ---- what came of it ------------------------------------------------------------------------ */
 
 /* What differed, but does not stand in the way: each in words. */
 static void print_warnings(const pawl_report *report) {
@@ -109,7 +109,7 @@ static pawl_status after_failure(pawl_status status, const pawl_report *report) 
     return status;
 }
 
-/* ---- from where ------------------------------------------------------------------------------ */
+/* ---- from where ----------------------------------------------------------------------------- */
 
 /* Only reads the other run; this one gets checkpoints of its own. */
 static pawl_status begin_with(struct trainer *trainer, const char *other_run, pawl_error *err) {

@@ -10,7 +10,7 @@
 #define MODEL_PREFIX "model/"
 #define RNG_NAME     "random/state"
 
-/* ---- tensors --------------------------------------------------------------------------------- */
+/* ---- tensors -------------------------------------------------------------------------------- */
 
 static pawl_tensor tensor_of(const struct variable *variable) {
     return (pawl_tensor){.struct_size = sizeof(pawl_tensor),
@@ -60,7 +60,7 @@ static pawl_status add_slots(pawl_state *state, const struct optimizer *optimize
     return status;
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values --------------------------------------------------------------------------------- */
 
 /* The whole numbers of a checkpoint, to set and to take back. */
 enum { STEP, EPOCH, POSITION, SHUFFLE_SEED, NUMBERS };
@@ -139,7 +139,7 @@ pawl_status state_describe(pawl_state *state, const struct training *training, p
     return status == PAWL_OK ? state_refresh(state, training, err) : status;
 }
 
-/* ---- after a restore ------------------------------------------------------------------------- */
+/* ---- after a restore ------------------------------------------------------------------------ */
 
 static pawl_status take_back_rng(const pawl_state *state, struct rng *rng, pawl_error *err) {
     const void *bytes = NULL;

@@ -20,7 +20,7 @@
 #include "resume.h"
 #include "state.h"
 
-/* ---- open and close -------------------------------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------------------------- */
 
 /* Called by pawl, from its own threads too, with what it has to say while it works. */
 static void print_log(void *context, pawl_log_level level, const char *text) {
@@ -92,7 +92,7 @@ pawl_status trainer_close(struct trainer *trainer, pawl_error *err) {
     return status;
 }
 
-/* ---- saving ---------------------------------------------------------------------------------- */
+/* ---- saving --------------------------------------------------------------------------------- */
 
 /* A save that failed costs nothing but itself: the earlier checkpoints stay, training goes on. */
 static void print_failed_save(pawl_error *err) {
@@ -155,7 +155,7 @@ static void save_if_due(struct trainer *trainer, pawl_error *err) {
     }
 }
 
-/* ---- one step -------------------------------------------------------------------------------- */
+/* ---- one step ------------------------------------------------------------------------------- */
 
 /* The next batch, which must look like all before it (failures J01 and J02). */
 static pawl_status next_batch(struct trainer *trainer, const struct batch **batch,
@@ -211,7 +211,7 @@ static pawl_status train_step(struct trainer *trainer, pawl_error *err) {
     return status;
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
+/* ---- the loop ------------------------------------------------------------------------------- */
 
 int trainer_finished(const struct trainer *trainer) {
     return trainer->training.step >= trainer->options->steps;

@@ -22,13 +22,14 @@ typedef struct pawl_array {
 
 typedef struct pawl_batch_check pawl_batch_check;
 
-PAWL_API pawl_status pawl_batch_check_new(pawl_batch_check **check, pawl_error *err) PAWL_MUST_CHECK;
+PAWL_API pawl_status pawl_batch_check_new(pawl_batch_check **check, pawl_error *err)
+    PAWL_MUST_CHECK;
 PAWL_API void pawl_batch_check_free(pawl_batch_check *check);
 
 /*
  * Compares a batch with the first one it was shown: same entries, dtypes, ranks and shapes.
- * PAWL_EMISMATCH names entry, batch number (from 0) and both sides, and says what to do: drop or pad
- * the remainder (J01), or mend the input (J02). F64 entries are refused in the first batch.
+ * PAWL_EMISMATCH names entry, batch number (from 0) and both sides, and says what to do: drop or
+ * pad the remainder (J01), or mend the input (J02). F64 entries are refused in the first batch.
  */
 PAWL_API pawl_status pawl_batch_check_next(pawl_batch_check *check, const pawl_array *entries,
                                            size_t count, pawl_error *err) PAWL_MUST_CHECK;
@@ -42,12 +43,13 @@ PAWL_API const char *pawl_batch_check_signature(const pawl_batch_check *check);
  * `position_name` of the restored state with the loader's own position. PAWL_EMISMATCH with both.
  */
 PAWL_API pawl_status pawl_check_data_position(const pawl_state *state, const char *position_name,
-                                              int64_t loader_position,
-                                              pawl_error *err) PAWL_MUST_CHECK;
+                                              int64_t loader_position, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /*
  * J05: do gradients fit variables? Same count, and pairwise the same name, dtype and shape; no
- * gradient's data is NULL; every element is finite. PAWL_EMISMATCH names the variable and both sides.
+ * gradient's data is NULL; every element is finite. PAWL_EMISMATCH names the variable and both
+ * sides.
  */
 PAWL_API pawl_status pawl_check_gradients(const pawl_array *variables, size_t variable_count,
                                           const pawl_array *gradients, size_t gradient_count,

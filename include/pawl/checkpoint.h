@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pawl/checkpoint.h: looking at checkpoints without owning their run: list, open, find, read, verify,
- * and the doctor. Nothing here writes, but for a small mark inside a step's directory, where the
- * directory allows it, that keeps the checkpoint from being removed while it is open.
+ * pawl/checkpoint.h: looking at checkpoints without owning their run: list, open, find, read,
+ * verify, and the doctor. Nothing here writes, but for a small mark inside a step's directory,
+ * where the directory allows it, that keeps the checkpoint from being removed while it is open.
  *
  * Handles are used by one thread at a time; several handles may be open on one run.
  */
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* ---- the checkpoints of a run ---------------------------------------------------------------- */
+/* ---- the checkpoints of a run --------------------------------------------------------------- */
 
 typedef enum pawl_step_status {
     PAWL_STEP_COMMITTED = 1,  /* has a manifest that verifies, and every file at its size */
@@ -26,7 +26,7 @@ typedef enum pawl_step_status {
 typedef struct pawl_step_info {
     int64_t step;
     pawl_step_status status;
-    uint64_t bytes;       /* of all files of the step's directory */
+    uint64_t bytes; /* of all files of the step's directory */
     uint64_t files;
     uint64_t entries;     /* committed only */
     int64_t unix_time_ns; /* of the save, by the writer's clock; 0 unknown */
@@ -34,13 +34,14 @@ typedef struct pawl_step_info {
     int pinned;
     int being_read;
     const char *metrics_json; /* "{}" when there are none */
-    const char *why;      /* unfinished, damaged: in words; otherwise NULL */
+    const char *why;          /* unfinished, damaged: in words; otherwise NULL */
 } pawl_step_info;
 
 typedef struct pawl_catalog pawl_catalog;
 
 /* Reads the run's directory and every manifest. Cheap: no data file is opened. PAWL_ENOTFOUND says
- * what is at the path instead (another tool's checkpoint, an empty directory, one step's directory). */
+ * what is at the path instead (another tool's checkpoint, an empty directory, one step's
+ * directory). */
 PAWL_API pawl_status pawl_catalog_open(const char *run_path, const pawl_log *log,
                                        pawl_catalog **catalog, pawl_error *err) PAWL_MUST_CHECK;
 PAWL_API void pawl_catalog_free(pawl_catalog *catalog);
@@ -50,15 +51,15 @@ PAWL_API const pawl_step_info *pawl_catalog_get(const pawl_catalog *catalog, siz
 
 #define PAWL_NEWEST ((int64_t)-1)
 
-/* ---- one checkpoint --------------------------------------------------------------------------- */
+/* ---- one checkpoint ------------------------------------------------------------------------- */
 
 typedef struct pawl_checkpoint pawl_checkpoint;
 
 /* Opens a committed checkpoint; PAWL_NEWEST takes the newest committed one (no fallback: a damaged
  * one is PAWL_EDAMAGED). Reads the manifest and a few blocks of the index. `log` may be NULL. */
 PAWL_API pawl_status pawl_checkpoint_open(const char *run_path, int64_t step, const pawl_log *log,
-                                          pawl_checkpoint **checkpoint,
-                                          pawl_error *err) PAWL_MUST_CHECK;
+                                          pawl_checkpoint **checkpoint, pawl_error *err)
+    PAWL_MUST_CHECK;
 PAWL_API void pawl_checkpoint_close(pawl_checkpoint *checkpoint);
 
 typedef struct pawl_checkpoint_info {
@@ -90,7 +91,7 @@ typedef struct pawl_entry_info {
     const char *name;
     pawl_kind kind;
     pawl_role role;
-    const char *slot_of;  /* NULL when not a slot */
+    const char *slot_of; /* NULL when not a slot */
     const char *slot;
     int per_rank;
     int replicated;
@@ -138,18 +139,18 @@ PAWL_API pawl_status pawl_checkpoint_restore(pawl_checkpoint *checkpoint, pawl_s
                                              const pawl_restore_options *options,
                                              pawl_report **report, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- verify ----------------------------------------------------------------------------------- */
+/* ---- verify --------------------------------------------------------------------------------- */
 
 typedef struct pawl_problem {
-    const char *file;   /* relative to the step's directory */
-    const char *entry;  /* entry hit by the damage, or NULL when none is (padding, index, ...) */
+    const char *file;  /* relative to the step's directory */
+    const char *entry; /* entry hit by the damage, or NULL when none is (padding, index, ...) */
     uint64_t offset, length; /* damaged range of the file, in bytes */
-    const char *text;   /* the whole story */
+    const char *text;        /* the whole story */
 } pawl_problem;
 
 typedef struct pawl_verify_options {
     size_t struct_size;
-    void (*problem)(void *context, const pawl_problem *problem);           /* [none] */
+    void (*problem)(void *context, const pawl_problem *problem);             /* [none] */
     void (*progress)(void *context, uint64_t done_bytes, uint64_t of_bytes); /* [none] */
     void *context;
     uint64_t max_problems; /* stop after so many [1000] */
@@ -163,16 +164,16 @@ typedef struct pawl_verify_result {
  * when there was one (with the first in `err`). */
 PAWL_API pawl_status pawl_checkpoint_verify(pawl_checkpoint *checkpoint,
                                             const pawl_verify_options *options,
-                                            pawl_verify_result *result,
-                                            pawl_error *err) PAWL_MUST_CHECK;
+                                            pawl_verify_result *result, pawl_error *err)
+    PAWL_MUST_CHECK;
 
-/* ---- doctor ----------------------------------------------------------------------------------- */
+/* ---- doctor --------------------------------------------------------------------------------- */
 
 typedef struct pawl_finding {
-    const char *id;          /* of the failure catalogue: "P02", "S06", ...; "ok" for what is fine */
+    const char *id; /* of the failure catalogue: "P02", "S06", ...; "ok" for what is fine */
     pawl_severity severity;
-    const char *text;        /* one sentence */
-    const char *next;        /* what to do, or NULL */
+    const char *text; /* one sentence */
+    const char *next; /* what to do, or NULL */
 } pawl_finding;
 
 typedef struct pawl_doctor_options {
@@ -187,8 +188,8 @@ typedef struct pawl_doctor_options {
  */
 PAWL_API pawl_status pawl_doctor(const char *run_path, const pawl_doctor_options *options,
                                  void (*each)(void *context, const pawl_finding *finding),
-                                 void *context, pawl_severity *worst,
-                                 pawl_error *err) PAWL_MUST_CHECK;
+                                 void *context, pawl_severity *worst, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -2,12 +2,14 @@
 /*
  * pawl/error.h: what every call of libpawl reports, and how.
  *
- * Every call that can fail returns a pawl_status, a short list of categories for programs, and fills
- * a pawl_error, the full story for people. The last argument of such a call is always the error; it
- * may be NULL when only the status is wanted. A successful call leaves the error untouched.
+ * Every call that can fail returns a pawl_status, a short list of categories for programs, and
+ * fills a pawl_error, the full story for people. The last argument of such a call is always the
+ * error; it may be NULL when only the status is wanted. A successful call leaves the error
+ * untouched.
  *
- * libpawl never prints, never exits, never reads the environment and never installs a signal handler
- * unasked. What it has to say while it works goes to the log callback that the caller hands in.
+ * libpawl never prints, never exits, never reads the environment and never installs a signal
+ * handler unasked. What it has to say while it works goes to the log callback that the caller hands
+ * in.
  */
 #ifndef PAWL_ERROR_H
 #define PAWL_ERROR_H
@@ -20,7 +22,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define PAWL_API __attribute__((visibility("default")))
+#define PAWL_API        __attribute__((visibility("default")))
 #define PAWL_MUST_CHECK __attribute__((warn_unused_result))
 #else
 #define PAWL_API
@@ -35,28 +37,28 @@ PAWL_API const char *pawl_version(void);
 /* Stable numbers: a program may switch on them; new ones are only added at the end. */
 typedef enum pawl_status {
     PAWL_OK = 0,
-    PAWL_EUSAGE = 1,        /* the call itself is wrong: a bad argument, a bad name, a bad order */
-    PAWL_ENOTFOUND = 2,     /* no such run, step, entry or file */
-    PAWL_EMISMATCH = 3,     /* checkpoint and state do not fit each other; see the report */
-    PAWL_EDAMAGED = 4,      /* bytes are not those that were written, or are missing */
-    PAWL_EUNSUPPORTED = 5,  /* written by a newer format, or a thing this build cannot do */
-    PAWL_EBUSY = 6,         /* someone else is using it: another writer, a save in flight, a reader */
-    PAWL_ENOSPACE = 7,      /* disk, quota, inodes or file-size limit exhausted */
-    PAWL_EPERMISSION = 8,   /* the system refused access */
-    PAWL_EIO = 9,           /* the storage failed */
-    PAWL_ETIMEOUT = 10,     /* a deadline passed; what was waited for goes on */
-    PAWL_ECANCELED = 11,    /* the save was cancelled by pawl_cancel */
-    PAWL_ENOMEM = 12,       /* memory, threads or file descriptors exhausted */
-    PAWL_ELIMIT = 13,       /* a named maximum of this library or of the format was passed */
-    PAWL_EINTERNAL = 14     /* a defect in libpawl; please report it */
+    PAWL_EUSAGE = 1,       /* the call itself is wrong: a bad argument, a bad name, a bad order */
+    PAWL_ENOTFOUND = 2,    /* no such run, step, entry or file */
+    PAWL_EMISMATCH = 3,    /* checkpoint and state do not fit each other; see the report */
+    PAWL_EDAMAGED = 4,     /* bytes are not those that were written, or are missing */
+    PAWL_EUNSUPPORTED = 5, /* written by a newer format, or a thing this build cannot do */
+    PAWL_EBUSY = 6,       /* someone else is using it: another writer, a save in flight, a reader */
+    PAWL_ENOSPACE = 7,    /* disk, quota, inodes or file-size limit exhausted */
+    PAWL_EPERMISSION = 8, /* the system refused access */
+    PAWL_EIO = 9,         /* the storage failed */
+    PAWL_ETIMEOUT = 10,   /* a deadline passed; what was waited for goes on */
+    PAWL_ECANCELED = 11,  /* the save was cancelled by pawl_cancel */
+    PAWL_ENOMEM = 12,     /* memory, threads or file descriptors exhausted */
+    PAWL_ELIMIT = 13,     /* a named maximum of this library or of the format was passed */
+    PAWL_EINTERNAL = 14   /* a defect in libpawl; please report it */
 } pawl_status;
 
 /* A word for a status: "ok", "usage", "not found", "damaged", ... Never NULL. Any thread. */
 PAWL_API const char *pawl_status_name(pawl_status status);
 
 /*
- * The story of one failure. Make one, pass it to any number of calls, free it at the end. One thread
- * at a time. Text returned from an error lives until that error is filled again or freed.
+ * The story of one failure. Make one, pass it to any number of calls, free it at the end. One
+ * thread at a time. Text returned from an error lives until that error is filled again or freed.
  */
 typedef struct pawl_error pawl_error;
 
@@ -101,8 +103,9 @@ typedef enum pawl_log_level {
 
 /*
  * `text` is one or more lines without a final newline, valid during the call only. Called from the
- * thread that has something to say, engine threads included, never with a lock held that a pawl call
- * made from the callback would need; still, the callback should not call back into the same run.
+ * thread that has something to say, engine threads included, never with a lock held that a pawl
+ * call made from the callback would need; still, the callback should not call back into the same
+ * run.
  */
 typedef struct pawl_log {
     void (*write)(void *context, pawl_log_level level, const char *text); /* NULL: no log */

@@ -10,8 +10,8 @@
  *     pawl/checkpoint.h   looking at checkpoints, verify, doctor
  *     pawl/check.h        checks of a running job
  *
- * Threads: calls on different handles may run at the same time; one handle is used by one thread at a
- * time. Strings are UTF-8. Times are seconds (double) or nanoseconds (int64_t, "_ns").
+ * Threads: calls on different handles may run at the same time; one handle is used by one thread at
+ * a time. Strings are UTF-8. Times are seconds (double) or nanoseconds (int64_t, "_ns").
  */
 #ifndef PAWL_PAWL_H
 #define PAWL_PAWL_H

@@ -31,15 +31,16 @@ typedef struct pawl_rename {
 
 typedef struct pawl_restore_options {
     size_t struct_size;
-    const int64_t *step;        /* restore exactly this one [NULL: the newest] */
-    int no_fallback;            /* 1: without a step, a damaged newest checkpoint is an error
+    const int64_t *step; /* restore exactly this one [NULL: the newest] */
+    int no_fallback;     /* 1: without a step, a damaged newest checkpoint is an error
                                    instead of a warning and the next older one [0] */
-    pawl_policy missing;        /* entry the checkpoint lacks: ERROR, or ALLOW keeps the caller's [ERROR] */
+    pawl_policy
+        missing; /* entry the checkpoint lacks: ERROR, or ALLOW keeps the caller's [ERROR] */
     pawl_policy unexpected;     /* entry the state lacks: ERROR, or ALLOW leaves it out [ERROR] */
     pawl_policy cast;           /* other float type: ERROR, or ALLOW as pawl_cast does [ERROR] */
     pawl_policy hyperparameter; /* changed value: ERROR, CHECKPOINT or CALLER [CHECKPOINT] */
-    pawl_policy batch;          /* changed batch signature: ERROR, or ALLOW with a warning [ALLOW] */
-    int model_only;             /* 1: entries of role MODEL only; the rest is kept as it is [0] */
+    pawl_policy batch; /* changed batch signature: ERROR, or ALLOW with a warning [ALLOW] */
+    int model_only;    /* 1: entries of role MODEL only; the rest is kept as it is [0] */
     const pawl_rename *renames; /* applied in order, the first that fits [none] */
     size_t rename_count;
 } pawl_restore_options;
@@ -69,13 +70,13 @@ typedef enum pawl_severity {
 typedef struct pawl_report_item {
     pawl_difference difference;
     pawl_severity severity;
-    const char *name;        /* entry; for RENAMED the prefix in the checkpoint */
-    const char *other_name;  /* slot: its variable; RENAMED: the prefix in the state; or NULL */
-    const char *checkpoint;  /* the checkpoint's side: "[64, 10] F32", "0.001", NULL when absent */
-    const char *state;       /* the state's side */
-    int dimension;           /* SHAPE: first dimension that differs, or -1 */
-    uint64_t count;          /* RENAMED: how many entries the rule would pair; otherwise 1 */
-    const char *text;        /* the whole difference as a sentence, with the next step */
+    const char *name;       /* entry; for RENAMED the prefix in the checkpoint */
+    const char *other_name; /* slot: its variable; RENAMED: the prefix in the state; or NULL */
+    const char *checkpoint; /* the checkpoint's side: "[64, 10] F32", "0.001", NULL when absent */
+    const char *state;      /* the state's side */
+    int dimension;          /* SHAPE: first dimension that differs, or -1 */
+    uint64_t count;         /* RENAMED: how many entries the rule would pair; otherwise 1 */
+    const char *text;       /* the whole difference as a sentence, with the next step */
 } pawl_report_item;
 
 typedef struct pawl_report pawl_report;
@@ -98,13 +99,13 @@ PAWL_API const char *pawl_report_text(const pawl_report *report);
 PAWL_API const char *pawl_report_json(const pawl_report *report);
 
 /*
- * Restores `state` from a checkpoint of the run. Waits for a save in flight first (the run's default
- * deadline). `options` NULL: the newest, strictly. `report` may be NULL; otherwise it is set, on
- * PAWL_EMISMATCH too, and the caller frees it.
+ * Restores `state` from a checkpoint of the run. Waits for a save in flight first (the run's
+ * default deadline). `options` NULL: the newest, strictly. `report` may be NULL; otherwise it is
+ * set, on PAWL_EMISMATCH too, and the caller frees it.
  *
  * PAWL_ENOTFOUND: there is no checkpoint, and the error says what is there instead. PAWL_EMISMATCH:
- * the state is untouched. PAWL_EDAMAGED or PAWL_EIO: bytes that verified may already have been placed
- * in tensors; nothing that did not verify ever is.
+ * the state is untouched. PAWL_EDAMAGED or PAWL_EIO: bytes that verified may already have been
+ * placed in tensors; nothing that did not verify ever is.
  */
 PAWL_API pawl_status pawl_restore(pawl_run *run, pawl_state *state,
                                   const pawl_restore_options *options, pawl_report **report,

@@ -2,8 +2,8 @@
 /*
  * pawl/run.h: a run's directory, and saving into it.
  *
- * A run is one directory that collects the checkpoints of one training job. One process writes to it
- * at a time; any number may read. The life of a trainer:
+ * A run is one directory that collects the checkpoints of one training job. One process writes to
+ * it at a time; any number may read. The life of a trainer:
  *
  *     pawl_run_open            own the directory
  *     pawl_restore             continue from the newest checkpoint, if there is one
@@ -30,15 +30,16 @@ extern "C" {
 
 /* What pawl_save does while the previous save is still being written (failure S04). */
 typedef enum pawl_on_busy {
-    PAWL_ON_BUSY_WAIT = 0,  /* wait for it, up to the deadline */
-    PAWL_ON_BUSY_SKIP = 1,  /* save nothing and return PAWL_OK; the statistics say so */
-    PAWL_ON_BUSY_ERROR = 2  /* PAWL_EBUSY */
+    PAWL_ON_BUSY_WAIT = 0, /* wait for it, up to the deadline */
+    PAWL_ON_BUSY_SKIP = 1, /* save nothing and return PAWL_OK; the statistics say so */
+    PAWL_ON_BUSY_ERROR = 2 /* PAWL_EBUSY */
 } pawl_on_busy;
 
 /*
- * Which checkpoints stay. A checkpoint is removed only when no rule keeps it; with every rule at zero
- * everything stays. Whatever the rules say: the newest committed one stays, the one this run restored
- * from stays until a newer one is committed, one that is being read stays, a pinned one stays.
+ * Which checkpoints stay. A checkpoint is removed only when no rule keeps it; with every rule at
+ * zero everything stays. Whatever the rules say: the newest committed one stays, the one this run
+ * restored from stays until a newer one is committed, one that is being read stays, a pinned one
+ * stays.
  */
 typedef struct pawl_retention {
     size_t struct_size;
@@ -56,14 +57,16 @@ typedef struct pawl_run_options {
     const char *framework; /* who writes, for people: "charlm 1.0" [none] */
     /*
      * A writer advances its heartbeat several times a lease. A newcomer takes a run over when the
-     * owner is a dead process of the same host, or after watching a whole lease without a heartbeat.
+     * owner is a dead process of the same host, or after watching a whole lease without a
+     * heartbeat.
      */
-    double lease_s;         /* [30] at least 1 */
-    double takeover_wait_s; /* how long pawl_run_open may watch [lease_s + 5]; negative: not at all */
-    double deadline_s;      /* default deadline of waits [600] */
-    size_t budget_bytes;    /* staging memory of a save, at most [256 MiB]; at least 8 MiB */
-    pawl_on_busy on_busy;   /* [PAWL_ON_BUSY_WAIT] */
-    int checking;           /* 1: find tensors that change while they are being saved, at the cost of
+    double lease_s; /* [30] at least 1 */
+    double
+        takeover_wait_s;  /* how long pawl_run_open may watch [lease_s + 5]; negative: not at all */
+    double deadline_s;    /* default deadline of waits [600] */
+    size_t budget_bytes;  /* staging memory of a save, at most [256 MiB]; at least 8 MiB */
+    pawl_on_busy on_busy; /* [PAWL_ON_BUSY_WAIT] */
+    int checking;         /* 1: find tensors that change while they are being saved, at the cost of
                                reading everything twice [0] */
     int64_t save_every_steps; /* for pawl_due [0: never by steps] */
     double save_every_s;      /* for pawl_due [0: never by time] */
@@ -98,8 +101,8 @@ typedef struct pawl_save_options {
     size_t struct_size;
     const pawl_metric *metrics; /* kept in the manifest; retention may choose by them [none] */
     size_t metric_count;
-    int pin;                    /* 1: retention never removes this checkpoint [0] */
-    double deadline_s;          /* for a previous save, with PAWL_ON_BUSY_WAIT [the run's] */
+    int pin;           /* 1: retention never removes this checkpoint [0] */
+    double deadline_s; /* for a previous save, with PAWL_ON_BUSY_WAIT [the run's] */
 } pawl_save_options;
 
 /*
@@ -114,24 +117,24 @@ PAWL_API pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
                                const pawl_save_options *options, pawl_error *err) PAWL_MUST_CHECK;
 
 /*
- * Returns when the save in flight has let go of the tensors' memory: every byte is written or copied
- * into the staging budget. Call it before anything changes a tensor. Without a save in flight it
- * returns at once. PAWL_ETIMEOUT names what is being waited for; the memory is then still in use.
- * A save that failed has let go as well: that is PAWL_OK here, and pawl_wait reports it.
+ * Returns when the save in flight has let go of the tensors' memory: every byte is written or
+ * copied into the staging budget. Call it before anything changes a tensor. Without a save in
+ * flight it returns at once. PAWL_ETIMEOUT names what is being waited for; the memory is then still
+ * in use. A save that failed has let go as well: that is PAWL_OK here, and pawl_wait reports it.
  */
 PAWL_API pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
 /* How the last save went. Seconds are by a monotonic clock. */
 typedef struct pawl_save_stats {
-    int64_t step;             /* -1: no save was started yet */
-    int skipped;              /* the latest pawl_save was skipped (PAWL_ON_BUSY_SKIP) */
-    uint64_t bytes;           /* of data files */
-    uint64_t files;           /* data files */
-    double total_s;           /* from pawl_save to durable */
-    double busy_wait_s;       /* pawl_save waited for the previous save */
-    double fence_copy_s;      /* pawl_fence copied into the staging budget */
-    double fence_wait_s;      /* pawl_fence waited for writes because the budget was full */
-    size_t budget_bytes;      /* the budget it had */
+    int64_t step;                 /* -1: no save was started yet */
+    int skipped;                  /* the latest pawl_save was skipped (PAWL_ON_BUSY_SKIP) */
+    uint64_t bytes;               /* of data files */
+    uint64_t files;               /* data files */
+    double total_s;               /* from pawl_save to durable */
+    double busy_wait_s;           /* pawl_save waited for the previous save */
+    double fence_copy_s;          /* pawl_fence copied into the staging budget */
+    double fence_wait_s;          /* pawl_fence waited for writes because the budget was full */
+    size_t budget_bytes;          /* the budget it had */
     uint64_t budget_wanted_bytes; /* the budget with which pawl_fence would not have waited */
 } pawl_save_stats;
 
@@ -144,8 +147,7 @@ PAWL_API pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats
 
 /* Gives up the save in flight: nothing of it remains. Its outcome is PAWL_ECANCELED at pawl_wait,
  * or PAWL_OK when it was committed already. */
-PAWL_API pawl_status pawl_cancel(pawl_run *run, double deadline_s,
-                                 pawl_error *err) PAWL_MUST_CHECK;
+PAWL_API pawl_status pawl_cancel(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
 /* Is a save due at `step`, by save_every_steps or save_every_s? Not due again at the same step. */
 PAWL_API int pawl_due(const pawl_run *run, int64_t step);
@@ -156,16 +158,16 @@ PAWL_API int pawl_due(const pawl_run *run, int64_t step);
  * Installs handlers for `count` signals (typically SIGTERM, SIGUSR1, SIGUSR2) that set a flag and
  * then call the handler that was there before. The one call of libpawl that touches signals.
  */
-PAWL_API pawl_status pawl_preemption_watch(const int *signals, size_t count,
-                                           pawl_error *err) PAWL_MUST_CHECK;
+PAWL_API pawl_status pawl_preemption_watch(const int *signals, size_t count, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* The signal that was caught, or 0. Look at it once per training step. */
 PAWL_API int pawl_preempted(void);
 /* Puts the earlier handlers back and clears the flag. */
 PAWL_API void pawl_preemption_unwatch(void);
 
 /*
- * The final save: starts it, waits until it is durable, at most `grace_s` seconds in all. When it did
- * not fit, cancels it and returns PAWL_ETIMEOUT saying how far it came and which step is safe.
+ * The final save: starts it, waits until it is durable, at most `grace_s` seconds in all. When it
+ * did not fit, cancels it and returns PAWL_ETIMEOUT saying how far it came and which step is safe.
  */
 PAWL_API pawl_status pawl_save_final(pawl_run *run, pawl_state *state, int64_t step,
                                      const pawl_save_options *options, double grace_s,
@@ -174,15 +176,16 @@ PAWL_API pawl_status pawl_save_final(pawl_run *run, pawl_state *state, int64_t s
 /* ---- housekeeping --------------------------------------------------------------------------- */
 
 /* A pinned checkpoint is never removed by retention. PAWL_ENOTFOUND without such a checkpoint. */
-PAWL_API pawl_status pawl_run_pin(pawl_run *run, int64_t step, int pinned,
-                                  pawl_error *err) PAWL_MUST_CHECK;
+PAWL_API pawl_status pawl_run_pin(pawl_run *run, int64_t step, int pinned, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* Removes one checkpoint, pinned or not. PAWL_EBUSY when someone reads it, or when it is the only
  * one and `force` is 0. */
-PAWL_API pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force,
-                                     pawl_error *err) PAWL_MUST_CHECK;
+PAWL_API pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force, pawl_error *err)
+    PAWL_MUST_CHECK;
 
-/* Called for each thing that gc removes (or would remove): path relative to the run, bytes, reason. */
+/* Called for each thing that gc removes (or would remove): path relative to the run, bytes, reason.
+ * */
 typedef void (*pawl_gc_fn)(void *context, const char *path, uint64_t bytes, const char *reason);
 
 /*
@@ -192,9 +195,9 @@ typedef void (*pawl_gc_fn)(void *context, const char *path, uint64_t bytes, cons
 PAWL_API pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *context,
                                  pawl_error *err) PAWL_MUST_CHECK;
 
-/* Writes a new index (and manifest) for `step` from its data files alone, after reading all of them. */
-PAWL_API pawl_status pawl_run_rebuild(pawl_run *run, int64_t step,
-                                      pawl_error *err) PAWL_MUST_CHECK;
+/* Writes a new index (and manifest) for `step` from its data files alone, after reading all of
+ * them. */
+PAWL_API pawl_status pawl_run_rebuild(pawl_run *run, int64_t step, pawl_error *err) PAWL_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -19,18 +19,18 @@
 extern "C" {
 #endif
 
-#define PAWL_MAX_NAME_BYTES 1024
-#define PAWL_MAX_BOXES 64
+#define PAWL_MAX_NAME_BYTES  1024
+#define PAWL_MAX_BOXES       64
 #define PAWL_MAX_VALUE_BYTES (1024 * 1024)
 
 /* What an entry is for. It lets a restore explain a mismatch in the trainer's own words. */
 typedef enum pawl_role {
-    PAWL_ROLE_MODEL = 0,           /* a variable of the model */
-    PAWL_ROLE_SLOT = 1,            /* an optimizer's slot of a variable: slot_of and slot are set */
-    PAWL_ROLE_HYPERPARAMETER = 2,  /* learning rate, ...; the value named PAWL_OPTIMIZER_CLASS too */
-    PAWL_ROLE_STEP = 3,            /* how far training is */
-    PAWL_ROLE_RNG = 4,             /* random state */
-    PAWL_ROLE_DATA_POSITION = 5,   /* where the data loader is */
+    PAWL_ROLE_MODEL = 0,          /* a variable of the model */
+    PAWL_ROLE_SLOT = 1,           /* an optimizer's slot of a variable: slot_of and slot are set */
+    PAWL_ROLE_HYPERPARAMETER = 2, /* learning rate, ...; the value named PAWL_OPTIMIZER_CLASS too */
+    PAWL_ROLE_STEP = 3,           /* how far training is */
+    PAWL_ROLE_RNG = 4,            /* random state */
+    PAWL_ROLE_DATA_POSITION = 5,  /* where the data loader is */
     PAWL_ROLE_BATCH_SIGNATURE = 6, /* JSON from pawl_batch_check_signature */
     PAWL_ROLE_OTHER = 7
 } pawl_role;
@@ -68,16 +68,16 @@ typedef struct pawl_tensor {
     size_t struct_size;
     const char *name;
     pawl_dtype dtype;
-    int ndim;                 /* 0 (a scalar) to PAWL_MAX_NDIM */
-    const int64_t *shape;     /* global shape, ndim numbers */
-    void *data;               /* the whole tensor, when nboxes is 0 */
-    const int64_t *strides;   /* bytes per dimension, when nboxes is 0 [row-major, dense] */
-    size_t nboxes;            /* [0: one box that covers everything] at most PAWL_MAX_BOXES */
-    const pawl_box *boxes;    /* disjoint boxes inside the shape */
-    int replicated;           /* every rank holds the same bytes; one of them writes [0] */
-    pawl_role role;           /* [PAWL_ROLE_MODEL] */
-    const char *slot_of;      /* PAWL_ROLE_SLOT: name of the variable */
-    const char *slot;         /* PAWL_ROLE_SLOT: name of the slot, such as "adam/m" */
+    int ndim;               /* 0 (a scalar) to PAWL_MAX_NDIM */
+    const int64_t *shape;   /* global shape, ndim numbers */
+    void *data;             /* the whole tensor, when nboxes is 0 */
+    const int64_t *strides; /* bytes per dimension, when nboxes is 0 [row-major, dense] */
+    size_t nboxes;          /* [0: one box that covers everything] at most PAWL_MAX_BOXES */
+    const pawl_box *boxes;  /* disjoint boxes inside the shape */
+    int replicated;         /* every rank holds the same bytes; one of them writes [0] */
+    pawl_role role;         /* [PAWL_ROLE_MODEL] */
+    const char *slot_of;    /* PAWL_ROLE_SLOT: name of the variable */
+    const char *slot;       /* PAWL_ROLE_SLOT: name of the slot, such as "adam/m" */
 } pawl_tensor;
 
 typedef struct pawl_state pawl_state;
@@ -88,9 +88,9 @@ PAWL_API void pawl_state_free(pawl_state *state);
 
 /*
  * Adds a tensor. PAWL_EUSAGE naming the entry for a name that is empty, repeated, too long, not
- * UTF-8, has a NUL, "..", "." or an empty component, or begins with '/'; a shape that is negative or
- * overflows; boxes that overlap or stick out; a null pointer with bytes; strides that do not fit; a
- * slot without slot_of. Nothing is added then.
+ * UTF-8, has a NUL, "..", "." or an empty component, or begins with '/'; a shape that is negative
+ * or overflows; boxes that overlap or stick out; a null pointer with bytes; strides that do not
+ * fit; a slot without slot_of. Nothing is added then.
  */
 PAWL_API pawl_status pawl_state_add_tensor(pawl_state *state, const pawl_tensor *tensor,
                                            pawl_error *err) PAWL_MUST_CHECK;
@@ -108,15 +108,15 @@ PAWL_API pawl_status pawl_state_set_float64(pawl_state *state, const char *name,
 PAWL_API pawl_status pawl_state_set_string(pawl_state *state, const char *name, pawl_role role,
                                            const char *value, pawl_error *err) PAWL_MUST_CHECK;
 PAWL_API pawl_status pawl_state_set_bytes(pawl_state *state, const char *name, pawl_role role,
-                                          const void *value, size_t size,
-                                          pawl_error *err) PAWL_MUST_CHECK;
+                                          const void *value, size_t size, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* `json` must parse; PAWL_EUSAGE with the position otherwise. */
 PAWL_API pawl_status pawl_state_set_json(pawl_state *state, const char *name, pawl_role role,
                                          const char *json, pawl_error *err) PAWL_MUST_CHECK;
 /* A blob that each rank has of its own (random state, loader state): never taken for a replica. */
 PAWL_API pawl_status pawl_state_set_rank_bytes(pawl_state *state, const char *name, pawl_role role,
-                                               const void *value, size_t size,
-                                               pawl_error *err) PAWL_MUST_CHECK;
+                                               const void *value, size_t size, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /*
  * Reads a value back, usually after a restore. PAWL_ENOTFOUND, or PAWL_EUSAGE when the entry is of
@@ -124,8 +124,8 @@ PAWL_API pawl_status pawl_state_set_rank_bytes(pawl_state *state, const char *na
  */
 PAWL_API pawl_status pawl_state_get_bool(const pawl_state *state, const char *name, int *value,
                                          pawl_error *err) PAWL_MUST_CHECK;
-PAWL_API pawl_status pawl_state_get_int64(const pawl_state *state, const char *name,
-                                          int64_t *value, pawl_error *err) PAWL_MUST_CHECK;
+PAWL_API pawl_status pawl_state_get_int64(const pawl_state *state, const char *name, int64_t *value,
+                                          pawl_error *err) PAWL_MUST_CHECK;
 PAWL_API pawl_status pawl_state_get_float64(const pawl_state *state, const char *name,
                                             double *value, pawl_error *err) PAWL_MUST_CHECK;
 /* Strings and JSON. */
@@ -133,15 +133,15 @@ PAWL_API pawl_status pawl_state_get_string(const pawl_state *state, const char *
                                            const char **value, pawl_error *err) PAWL_MUST_CHECK;
 /* Bytes and per-rank bytes. */
 PAWL_API pawl_status pawl_state_get_bytes(const pawl_state *state, const char *name,
-                                          const void **value, size_t *size,
-                                          pawl_error *err) PAWL_MUST_CHECK;
+                                          const void **value, size_t *size, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /*
- * Removes an entry. PAWL_EBUSY naming the entry and the save when a save still reads its memory: call
- * pawl_fence first. PAWL_ENOTFOUND when there is none.
+ * Removes an entry. PAWL_EBUSY naming the entry and the save when a save still reads its memory:
+ * call pawl_fence first. PAWL_ENOTFOUND when there is none.
  */
-PAWL_API pawl_status pawl_state_remove(pawl_state *state, const char *name,
-                                       pawl_error *err) PAWL_MUST_CHECK;
+PAWL_API pawl_status pawl_state_remove(pawl_state *state, const char *name, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 PAWL_API size_t pawl_state_count(const pawl_state *state);
 

@@ -3,8 +3,8 @@
  * pawl/tensor.h: element types and conversions between them.
  *
  * The element types are exactly those of the safetensors format, by its names. Elements are stored
- * little-endian and row-major; complex is two floats, real part first; the sub-byte types are packed,
- * and a tensor of them must fill whole bytes.
+ * little-endian and row-major; complex is two floats, real part first; the sub-byte types are
+ * packed, and a tensor of them must fill whole bytes.
  */
 #ifndef PAWL_TENSOR_H
 #define PAWL_TENSOR_H
@@ -51,19 +51,19 @@ PAWL_API pawl_dtype pawl_dtype_from_name(const char *name);
 PAWL_API int pawl_dtype_bits(pawl_dtype dtype);
 
 /*
- * Converts `count` elements among F64, F32, F16 and BF16, rounding to nearest, ties to even, as IEEE
- * 754 defines it: a finite value too large for the target becomes infinity and is counted in
+ * Converts `count` elements among F64, F32, F16 and BF16, rounding to nearest, ties to even, as
+ * IEEE 754 defines it: a finite value too large for the target becomes infinity and is counted in
  * `*overflows` (may be NULL); NaN stays NaN (quiet, sign and leading payload bits kept); subnormals
  * are exact where the target has them. `to` and `from` must not overlap. Any other pair of types is
  * PAWL_EUSAGE.
  */
 PAWL_API pawl_status pawl_cast(pawl_dtype to_dtype, void *to, pawl_dtype from_dtype,
-                               const void *from, size_t count, uint64_t *overflows,
-                               pawl_error *err) PAWL_MUST_CHECK;
+                               const void *from, size_t count, uint64_t *overflows, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /*
- * Widens `count` elements of any real dtype of 8 bits or more to double, for looking at numbers (U64
- * and I64 above 2^53 round). PAWL_EUNSUPPORTED for C64 and the packed types.
+ * Widens `count` elements of any real dtype of 8 bits or more to double, for looking at numbers
+ * (U64 and I64 above 2^53 round). PAWL_EUNSUPPORTED for C64 and the packed types.
  */
 PAWL_API pawl_status pawl_to_double(pawl_dtype dtype, const void *from, double *to, size_t count,
                                     pawl_error *err) PAWL_MUST_CHECK;

@@ -2,8 +2,9 @@
 /*
  * api: what include/pawl/ exports: checks arguments, fills in what the caller left out, calls down.
  *
- * May include everything below it. Every call gives the layers below an error of its own and copies it
- * to the caller's only after a failure: a caller may pass NULL, and success leaves its error untouched.
+ * May include everything below it. Every call gives the layers below an error of its own and copies
+ * it to the caller's only after a failure: a caller may pass NULL, and success leaves its error
+ * untouched.
  */
 #ifndef API_API_H
 #define API_API_H
@@ -11,28 +12,30 @@
 #include "base/base.h"
 #include "store/store.h"
 
-/* ---- errors: error.c ------------------------------------------------------------------------------------ */
+/* ---- errors: error.c ------------------------------------------------------------------------ */
 
 /* Makes the call's own error an empty one, without clearing all of it. */
 pawl_error *story_begin(struct pawl_error *story);
 /* Passes a failure to the caller, if it wants to know. */
 pawl_status story_end(pawl_status status, const struct pawl_error *story, pawl_error *err);
 
-/* ---- arguments: arguments.c ----------------------------------------------------------------------------- */
+/* ---- arguments: arguments.c ----------------------------------------------------------------- */
 
 /* PAWL_EUSAGE "pawl_save: state is a null pointer". */
 pawl_status need(const void *pointer, const char *call, const char *argument, pawl_error *err)
     PAWL_MUST_CHECK;
 /*
- * Copies a caller's struct, whose first field is its size, to one of ours: what an older caller did not
- * know is zero; what a newer caller says beyond what we know must be zero. `from` NULL: all zero.
+ * Copies a caller's struct, whose first field is its size, to one of ours: what an older caller did
+ * not know is zero; what a newer caller says beyond what we know must be zero. `from` NULL: all
+ * zero.
  */
 pawl_status take_options(void *to, size_t to_bytes, const void *from, const char *call,
                          const char *type, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- storage: storage.c ------------------------------------------------------------------------------------ */
+/* ---- storage: storage.c --------------------------------------------------------------------- */
 
-/* The directory that a user's path stands for, as a store that repeats what fails for a passing reason. */
+/* The directory that a user's path stands for, as a store that repeats what fails for a passing
+ * reason. */
 pawl_status storage_open(const char *path, bool create, store **out, pawl_error *err)
     PAWL_MUST_CHECK;
 

@@ -2,8 +2,9 @@
 /*
  * The batch check (J01, J02): the first batch is the signature; every later one is held against it.
  *
- * Compiled training steps have static shapes, so one smaller batch at the end of an epoch, or one entry
- * that changes its type, costs a compilation or the job. Here it is named before it reaches the model.
+ * Compiled training steps have static shapes, so one smaller batch at the end of an epoch, or one
+ * entry that changes its type, costs a compilation or the job. Here it is named before it reaches
+ * the model.
  */
 #include "api/api.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The preemption helper (S13): handlers that set a flag and pass the signal on to whoever had it before.
+ * The preemption helper (S13): handlers that set a flag and pass the signal on to whoever had it
+ * before.
  *
- * Signal handlers belong to the whole process, so this is the one place of the library with state of its
- * own. The handler does nothing but store a number and call the earlier handler: the trainer decides
- * when to look, and saves from its own thread.
+ * Signal handlers belong to the whole process, so this is the one place of the library with state
+ * of its own. The handler does nothing but store a number and call the earlier handler: the trainer
+ * decides when to look, and saves from its own thread.
  */
 #include "api/api.h"
 

@@ -34,7 +34,7 @@
         }                                                                                          \
     } while (0)
 
-/* ---- error: error.c -------------------------------------------------------------------------- */
+/* ---- error: error.c ------------------------------------------------------------------------- */
 
 /*
  * The leaf that finds a failure fills it (error_set or error_sys, then the parts it knows); each
@@ -82,7 +82,7 @@ void error_range(pawl_error *err, uint64_t offset, uint64_t length);
 const char *error_text(pawl_error *err);
 const char *error_json(pawl_error *err);
 
-/* ---- memory: memory.c ------------------------------------------------------------------------ */
+/* ---- memory: memory.c ----------------------------------------------------------------------- */
 
 /* NULL when out of memory or when the product overflows. A zero size gives a pointer to free. */
 void *mem_alloc(size_t bytes);
@@ -107,7 +107,7 @@ char *arena_strdup(arena *a, const char *text);
 char *arena_printf(arena *a, const char *format, ...) PRINTF_LIKE(2, 3);
 void arena_free(arena *a);
 
-/* ---- buffer: buffer.c ------------------------------------------------------------------------ */
+/* ---- buffer: buffer.c ----------------------------------------------------------------------- */
 
 /* Growing bytes; always followed by a NUL that is not counted, so text can be read in place. */
 typedef struct buffer {
@@ -125,7 +125,7 @@ pawl_status buffer_u32le(buffer *b, uint32_t v, pawl_error *err) PAWL_MUST_CHECK
 pawl_status buffer_u64le(buffer *b, uint64_t v, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status buffer_varint(buffer *b, uint64_t v, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- cursor: cursor.c ------------------------------------------------------------------------ */
+/* ---- cursor: cursor.c ----------------------------------------------------------------------- */
 
 /*
  * The one way to parse bytes from outside. Every read is bounded; a failure is PAWL_EDAMAGED with
@@ -148,7 +148,7 @@ pawl_status cursor_u64le(cursor *c, uint64_t *out, pawl_error *err) PAWL_MUST_CH
 pawl_status cursor_varint32(cursor *c, uint32_t *out, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status cursor_varint64(cursor *c, uint64_t *out, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- checksum: checksum.c -------------------------------------------------------------------- */
+/* ---- checksum: checksum.c ------------------------------------------------------------------- */
 
 /* CRC32C (Castagnoli, RFC 3720 appendix B.4: "123456789" is 0xe3069283), by ISA-L. `crc` is 0 or
  * the result so far. */
@@ -159,7 +159,7 @@ uint32_t crc32c_copy(uint32_t crc, void *to, const void *from, size_t n);
 uint32_t crc32c_mask(uint32_t crc);
 uint32_t crc32c_unmask(uint32_t masked);
 
-/* ---- small things: text.c -------------------------------------------------------------------- */
+/* ---- small things: text.c ------------------------------------------------------------------- */
 
 bool utf8_valid(const char *text, size_t n);
 /* Bytes of the character that begins `text`, 1 to 4; 0 when it is not UTF-8 or is cut by n. */
@@ -191,7 +191,7 @@ bool entry_name_valid(const char *name, size_t n, const char **why);
 bool role_from_name(const char *name, pawl_role *out);
 bool kind_from_name(const char *name, pawl_kind *out);
 
-/* ---- bytes in and out, for layers that do not know the store --------------------------------- */
+/* ---- bytes in and out, for layers that do not know the store -------------------------------- */
 
 typedef struct byte_source {
     void *context;
@@ -210,13 +210,13 @@ typedef struct byte_sink {
 byte_source byte_source_memory(const buffer *bytes);
 byte_sink byte_sink_buffer(buffer *bytes);
 
-/* ---- log: log.c ------------------------------------------------------------------------------ */
+/* ---- log: log.c ----------------------------------------------------------------------------- */
 
 void log_write(const pawl_log *log, pawl_log_level level, const char *format, ...)
     PRINTF_LIKE(3, 4);
 bool log_wants(const pawl_log *log, pawl_log_level level);
 
-/* ---- platform: platform.c (the real one), tests/lib/simulated_platform.c --------------------- */
+/* ---- platform: platform.c (the real one), tests/lib/simulated_platform.c -------------------- */
 
 /* Who a process is, so that another can tell whether it is still there. */
 typedef struct process_identity {

@@ -30,7 +30,7 @@ static void put_text(writer *w, const char *text) {
     put(w, text, strlen(text));
 }
 
-/* ---- for people ------------------------------------------------------------------------------ */
+/* ---- for people ----------------------------------------------------------------------------- */
 
 /* A character as it may go to a terminal: control characters and bytes that are no UTF-8 as hex. */
 static size_t shown_character(char out[8], const char *text, size_t n, size_t *taken) {
@@ -112,7 +112,7 @@ const char *error_text(pawl_error *err) {
     return err->rendered;
 }
 
-/* ---- for programs ---------------------------------------------------------------------------- */
+/* ---- for programs --------------------------------------------------------------------------- */
 
 static void put_member(writer *w, const char *key, const char *value, size_t part_size) {
     if (value[0] == '\0') {

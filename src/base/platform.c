@@ -18,7 +18,7 @@
 #define STAT_THREADS   20
 #define STAT_STARTTIME 22
 
-/* ---- clock and randomness -------------------------------------------------------------------- */
+/* ---- clock and randomness ------------------------------------------------------------------- */
 
 static uint64_t system_monotonic_ns(void *context) {
     (void)context;
@@ -61,7 +61,7 @@ static pawl_status system_random_bytes(void *context, void *to, size_t n, pawl_e
     return PAWL_OK;
 }
 
-/* ---- threads --------------------------------------------------------------------------------- */
+/* ---- threads -------------------------------------------------------------------------------- */
 
 struct platform_thread {
     pthread_t id;
@@ -130,7 +130,7 @@ static void system_thread_abandon(void *context, platform_thread *thread) {
     mem_free(thread);
 }
 
-/* ---- identity -------------------------------------------------------------------------------- */
+/* ---- identity ------------------------------------------------------------------------------- */
 
 /* The beginning of a small file, as text. False when it cannot be read; errno says why. */
 static bool read_text(const char *path, char *out, size_t size) {

@@ -51,7 +51,7 @@ static void tell_error(examination *x, const char *id, const pawl_error *story) 
     tell(x, id, PAWL_SEVERITY_ERROR, story->next[0] != '\0' ? story->next : NULL, "%s", text);
 }
 
-/* ---- the path itself ---------------------------------------------------------------------------------- */
+/* ---- the path itself ------------------------------------------------------------------------ */
 
 static const char *id_of_path_error(const pawl_error *story) {
     switch (story->status) {
@@ -85,7 +85,8 @@ static pawl_status open_parent(const char *path, store **out, pawl_error *err) {
     }
 }
 
-/* Opens what is there of the path. *whole: the path itself exists. NULL: it was explained why not. */
+/* Opens what is there of the path. *whole: the path itself exists. NULL: it was explained why not.
+ * */
 static store *examine_path(examination *x, bool *whole) {
     struct pawl_error story = ERROR_INIT;
     store *s = NULL;
@@ -114,7 +115,7 @@ static store *examine_path(examination *x, bool *whole) {
     return s;
 }
 
-/* ---- can it be written to? ------------------------------------------------------------------------------ */
+/* ---- can it be written to? ------------------------------------------------------------------ */
 
 static pawl_status write_probe(store *s, const char *name, pawl_error *err) {
     static const char text[] = "written by pawl doctor; safe to remove\n";
@@ -155,7 +156,7 @@ static void examine_writing(examination *x, store *s) {
     tell_error(x, id_of_path_error(&story), &story);
 }
 
-/* ---- is there room? -------------------------------------------------------------------------------------- */
+/* ---- is there room? ------------------------------------------------------------------------- */
 
 static uint64_t newest_bytes(examination *x, store *s) {
     struct pawl_error ignored = ERROR_INIT;
@@ -226,7 +227,7 @@ static void examine_room(examination *x, store *s, bool whole) {
     examine_need(x, &space, need);
 }
 
-/* ---- is it someone else's? ------------------------------------------------------------------------------- */
+/* ---- is it someone else's? ------------------------------------------------------------------ */
 
 static void examine_owner(examination *x, store *s) {
     struct pawl_error story = ERROR_INIT;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine: moves the bytes. Writing: a layout's files through a pool of buffers with a budget, copied
- * and checksummed in one pass, written and synced by one background thread, with copy on fence.
- * Reading: stretches of data files, verified block by block before anything is placed.
+ * engine: moves the bytes. Writing: a layout's files through a pool of buffers with a budget,
+ * copied and checksummed in one pass, written and synced by one background thread, with copy on
+ * fence. Reading: stretches of data files, verified block by block before anything is placed.
  *
- * May include base, tensor, store, plan. Threads: an engine is used by one thread (the trainer's); its
- * background thread is its own. On a platform without threads engine_begin does everything before it
- * returns.
+ * May include base, tensor, store, plan. Threads: an engine is used by one thread (the trainer's);
+ * its background thread is its own. On a platform without threads engine_begin does everything
+ * before it returns.
  */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
@@ -35,8 +35,8 @@ typedef struct engine_file {
 } engine_file;
 
 /* A save, as the run hands it in. The callbacks are called in this order, each at most once, on the
- * engine's thread; `released` on the trainer's, inside engine_fence, when the fence copied last. None is
- * called when engine_begin fails. */
+ * engine's thread; `released` on the trainer's, inside engine_fence, when the fence copied last.
+ * None is called when engine_begin fails. */
 typedef struct engine_job {
     const plan_layout *layout; /* borrowed until `done` */
     store *store;
@@ -45,10 +45,12 @@ typedef struct engine_job {
     void *context;
     /* Every byte has left the trainer's memory (also after a failure). */
     void (*released)(void *context);
-    /* Every data file is written and synced: make the checkpoint exist. `files` has one item per file
-     * of the layout. Not called after a failure or a cancel. Once it was called a cancel is too late. */
+    /* Every data file is written and synced: make the checkpoint exist. `files` has one item per
+     * file of the layout. Not called after a failure or a cancel. Once it was called a cancel is
+     * too late. */
     pawl_status (*commit)(void *context, const engine_file *files, pawl_error *err);
-    /* The end: `status` is the outcome, and `err` its story. Removes leftovers of a failure, frees. */
+    /* The end: `status` is the outcome, and `err` its story. Removes leftovers of a failure, frees.
+     * */
     void (*done)(void *context, pawl_status status, pawl_error *err);
 } engine_job;
 
@@ -62,16 +64,18 @@ typedef struct engine_stats {
 pawl_status engine_new(const engine_options *options, engine **out, pawl_error *err)
     PAWL_MUST_CHECK;
 /* Waits for the save in flight until the deadline; on PAWL_ETIMEOUT the save is cancelled and its
- * thread abandoned with all it uses (store, layout, context): `done` still comes. The engine is gone
- * for the caller either way. */
+ * thread abandoned with all it uses (store, layout, context): `done` still comes. The engine is
+ * gone for the caller either way. */
 pawl_status engine_free(engine *e, double deadline_s, pawl_error *err);
 /* PAWL_EINTERNAL while a save is in flight: the run waits first. */
 pawl_status engine_begin(engine *e, const engine_job *job, pawl_error *err) PAWL_MUST_CHECK;
 bool engine_busy(engine *e);
-/* Deadlines: seconds from now, 0 or negative: do not wait. Timeouts name step, file and bytes left. */
+/* Deadlines: seconds from now, 0 or negative: do not wait. Timeouts name step, file and bytes left.
+ * */
 pawl_status engine_fence(engine *e, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
-/* Waits for the end of the save in flight. `*outcome` and `story` tell how the save went; the return
- * value only whether the wait itself succeeded. Without a save in flight it repeats the last one. */
+/* Waits for the end of the save in flight. `*outcome` and `story` tell how the save went; the
+ * return value only whether the wait itself succeeded. Without a save in flight it repeats the last
+ * one. */
 pawl_status engine_wait(engine *e, double deadline_s, pawl_status *outcome, pawl_error *story,
                         engine_stats *stats, pawl_error *err) PAWL_MUST_CHECK;
 /* Asks the save in flight to stop at the next buffer; does not wait. */
@@ -79,7 +83,7 @@ void engine_cancel(engine *e);
 /* Bytes written of the save in flight and in all, for messages. */
 void engine_progress(engine *e, uint64_t *written, uint64_t *of);
 
-/* ---- reading: read.c ---------------------------------------------------------------------------------------- */
+/* ---- reading: read.c ------------------------------------------------------------------------ */
 
 /* A checkpoint's data files, as the run layer knows them from manifest and index. */
 typedef struct engine_source {
@@ -100,17 +104,18 @@ pawl_status engine_reader_new(const engine_source *source, engine_reader **out, 
     PAWL_MUST_CHECK;
 void engine_reader_free(engine_reader *r);
 /*
- * Reads [offset, offset+n) of a file, verifying every block it touches, and hands verified stretches
- * (ascending, cut at block boundaries) to `take`. A window of at most ENGINE_BUFFER_BYTES is kept, so
- * ascending small reads cost one read of the file. Damage is PAWL_EDAMAGED with file, range, stored
- * and computed checksum; the caller adds the entry. A file that is missing, or of another size than
- * the manifest says, is PAWL_EDAMAGED too.
+ * Reads [offset, offset+n) of a file, verifying every block it touches, and hands verified
+ * stretches (ascending, cut at block boundaries) to `take`. A window of at most ENGINE_BUFFER_BYTES
+ * is kept, so ascending small reads cost one read of the file. Damage is PAWL_EDAMAGED with file,
+ * range, stored and computed checksum; the caller adds the entry. A file that is missing, or of
+ * another size than the manifest says, is PAWL_EDAMAGED too.
  */
 typedef pawl_status (*engine_take)(void *context, uint64_t offset, const uint8_t *bytes, size_t n,
                                    pawl_error *err);
 pawl_status engine_reader_read(engine_reader *r, uint32_t file, uint64_t offset, uint64_t n,
                                engine_take take, void *context, pawl_error *err) PAWL_MUST_CHECK;
-/* How far beyond `offset + n` the caller is going to read soon: lets the window be filled further. */
+/* How far beyond `offset + n` the caller is going to read soon: lets the window be filled further.
+ * */
 void engine_reader_expect(engine_reader *r, uint64_t until_offset);
 /* Checks one whole file block by block; `problem` for each damaged run of blocks, and goes on.
  * `progress` is called with bytes done. Both may be NULL. */

@@ -27,8 +27,8 @@ pawl_status engine_reader_open(engine_reader *r, uint32_t file, uint64_t *found_
 /* PAWL_EDAMAGED: the open file has not the size that the manifest says. */
 pawl_status engine_reader_wrong_size(const engine_reader *r, uint64_t found_bytes, pawl_error *err);
 void engine_reader_close(engine_reader *r);
-/* Reads [at, at+n), at most a window, from a block boundary to another or to the end of the file, with
- * the stored checksums; nothing is verified. */
+/* Reads [at, at+n), at most a window, from a block boundary to another or to the end of the file,
+ * with the stored checksums; nothing is verified. */
 pawl_status engine_reader_load(engine_reader *r, uint64_t at, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 

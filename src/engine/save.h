@@ -3,8 +3,8 @@
  * engine/save: the parts of a save in flight, private to the engine.
  *
  * A layout's files are cut into chunks of buffer_bytes, in file order. Whoever has time claims the
- * next chunk: the engine's thread, or the trainer's thread inside engine_fence. A claimed chunk has a
- * buffer in the queue; the engine's thread alone writes, in queue order, which is file order.
+ * next chunk: the engine's thread, or the trainer's thread inside engine_fence. A claimed chunk has
+ * a buffer in the queue; the engine's thread alone writes, in queue order, which is file order.
  */
 #ifndef ENGINE_SAVE_H
 #define ENGINE_SAVE_H
@@ -60,10 +60,10 @@ struct engine {
     engine_stats stats;
 };
 
-/* ---- fill.c: chunks, buffers, release ----------------------------------------------------------- */
+/* ---- fill.c: chunks, buffers, release ------------------------------------------------------- */
 
-/* Monitor held. Claims a chunk, lets go of the monitor while copying it, and tells what is released.
- * False when there is nothing to claim or no buffer. */
+/* Monitor held. Claims a chunk, lets go of the monitor while copying it, and tells what is
+ * released. False when there is nothing to claim or no buffer. */
 bool engine_fill_one(engine *e);
 /* Monitor held: the buffer may be used again. */
 void engine_buffer_return(engine *e, engine_buffer *b);
@@ -71,11 +71,11 @@ void engine_buffers_free(engine *e);
 /* Monitor held. Nothing is claimed any more; returns once the trainer's memory is let go. */
 void engine_release(engine *e);
 
-/* ---- write.c: the engine's thread ------------------------------------------------------------------ */
+/* ---- write.c: the engine's thread ----------------------------------------------------------- */
 
 void engine_write_body(void *argument);
 
-/* ---- engine.c ------------------------------------------------------------------------------------------ */
+/* ---- engine.c ------------------------------------------------------------------------------- */
 
 uint64_t engine_now(const engine *e);
 /* Saturates: any number of seconds is a deadline. */
@@ -84,7 +84,7 @@ uint64_t engine_deadline(const engine *e, double seconds);
 pawl_status engine_timeout(engine *e, double waited_s, const char *what, pawl_error *err);
 void engine_destroy(engine *e);
 
-/* ---- checks.c: checking mode (S01) -------------------------------------------------------------------------- */
+/* ---- checks.c: checking mode (S01) ---------------------------------------------------------- */
 
 /* Remembers a checksum of every block of every piece, as the memory is now. */
 pawl_status engine_checks_new(const plan_layout *layout, engine_checks **out, pawl_error *err)

@@ -40,7 +40,7 @@ static pawl_status refuse(const block *b, size_t at, pawl_error *err, const char
     return PAWL_EDAMAGED;
 }
 
-/* ---- load ------------------------------------------------------------------------------------ */
+/* ---- load ----------------------------------------------------------------------------------- */
 
 static pawl_status check_handle(block_handle handle, uint64_t limit, const char *what,
                                 pawl_error *err) {
@@ -153,7 +153,7 @@ void block_free(block *b) {
     *b = (block){.data = NULL};
 }
 
-/* ---- walk ------------------------------------------------------------------------------------ */
+/* ---- walk ----------------------------------------------------------------------------------- */
 
 /* Reads the entry at the cursor; its key must follow c->key if `ordered`. */
 static pawl_status read_entry(block_cursor *c, bool ordered, pawl_error *err) {

@@ -30,7 +30,7 @@
 #define FORMAT_MAX_KEY                4096u
 #define FORMAT_TAG_CHARS              24 /* "<attempt>-<save number>" and its NUL fit */
 
-/* ---- safetensors: safetensors.c -------------------------------------------------------------- */
+/* ---- safetensors: safetensors.c ------------------------------------------------------------- */
 
 /* One tensor in a file. `offset` is from the start of the file. */
 typedef struct safetensors_tensor {
@@ -71,7 +71,7 @@ pawl_status safetensors_decode(const byte_source *file, safetensors_header *out,
     PAWL_MUST_CHECK;
 void safetensors_header_free(safetensors_header *header);
 
-/* ---- table: table_write.c, table_read.c ------------------------------------------------------ */
+/* ---- table: table_write.c, table_read.c ----------------------------------------------------- */
 
 /* LevelDB's table format (github.com/google/leveldb, doc/table_format.md), uncompressed. */
 typedef struct table_writer table_writer;
@@ -107,7 +107,7 @@ bool table_valid(const table_cursor *c);
 void table_item(const table_cursor *c, const uint8_t **key, size_t *key_bytes,
                 const uint8_t **value, size_t *value_bytes);
 
-/* ---- records: record.c, record_metadata.c -------------------------------------------------------
+/* ---- records: record.c, record_metadata.c ------------------------------------------------------
  * Keys:  'c' u32be(file) u32be(record)  checksums of FORMAT_BLOCKS_PER_RECORD blocks of a data file
  *        'e' name                       one entry with its pieces
  */
@@ -161,7 +161,7 @@ pawl_status record_metadata_decode(const safetensors_header *header, uint32_t fi
                                    record_entry **entries, size_t *count, int64_t *step, int *rank,
                                    int *world_size, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- manifest: manifest.c -------------------------------------------------------------------- */
+/* ---- manifest: manifest.c ------------------------------------------------------------------- */
 
 typedef struct manifest_file {
     const char *name;
@@ -199,7 +199,7 @@ pawl_status manifest_decode(const void *text, size_t n, manifest *out, pawl_erro
     PAWL_MUST_CHECK;
 void manifest_free(manifest *m);
 
-/* ---- names of files and directories: name.c -------------------------------------------------- */
+/* ---- names of files and directories: name.c ------------------------------------------------- */
 
 #define NAME_MANIFEST "manifest.json"
 #define NAME_LATEST   "latest"
@@ -219,7 +219,8 @@ bool name_step_parse(const char *name, int64_t *step);
 void name_data(char out[80], const char *tag, uint32_t number, uint32_t of);
 void name_index(char out[80], const char *tag);
 void name_manifest_tmp(char out[80], const char *tag); /* before it is published */
-/* What a name inside a step's directory is; `tag` gets the tag of data, index and temporary files. */
+/* What a name inside a step's directory is; `tag` gets the tag of data, index and temporary files.
+ * */
 name_kind name_classify(const char *name, char tag[FORMAT_TAG_CHARS]);
 
 #endif

@@ -47,7 +47,7 @@ static pawl_status refuse(const json_reader *r, pawl_error *err, const char *exp
     return status;
 }
 
-/* ---- containers ------------------------------------------------------------------------------ */
+/* ---- containers ----------------------------------------------------------------------------- */
 
 pawl_status json_enter(json_reader *r, char open, pawl_error *err) {
     if (json_peek(r) != (uint8_t)open) {
@@ -104,7 +104,7 @@ pawl_status json_element(json_reader *r, bool *more, pawl_error *err) {
     return next_item(r, more, err);
 }
 
-/* ---- strings --------------------------------------------------------------------------------- */
+/* ---- strings -------------------------------------------------------------------------------- */
 
 static pawl_status hex4(json_reader *r, uint32_t *out, pawl_error *err) {
     *out = 0;
@@ -227,7 +227,7 @@ pawl_status json_string(json_reader *r, buffer *out, pawl_error *err) {
     return string_or_skip(r, out, err);
 }
 
-/* ---- numbers and words ----------------------------------------------------------------------- */
+/* ---- numbers and words ---------------------------------------------------------------------- */
 
 static pawl_status digits(json_reader *r, pawl_error *err) {
     if (!is_digit(byte_here(r))) {
@@ -376,7 +376,7 @@ pawl_status json_bool(json_reader *r, bool *out, pawl_error *err) {
     return *out || skip_word(r, "false") ? PAWL_OK : refuse(r, err, "true or false");
 }
 
-/* ---- any value ------------------------------------------------------------------------------- */
+/* ---- any value ------------------------------------------------------------------------------ */
 
 static pawl_status skip_scalar(json_reader *r, pawl_error *err) {
     uint8_t byte = json_peek(r);

@@ -22,7 +22,7 @@
 #define FORMAT_MEMBER  "pawl checkpoint"
 #define MAX_TEXT_BYTES 4096u
 
-/* ---- encode ---------------------------------------------------------------------------------- */
+/* ---- encode --------------------------------------------------------------------------------- */
 
 /* `  "key": "text",` or null. */
 static pawl_status put_text(buffer *out, const char *key, const char *text, pawl_error *err) {
@@ -119,7 +119,7 @@ pawl_status manifest_encode(const manifest *m, buffer *out, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* ---- decode: version and checksum, before anything is believed ------------------------------- */
+/* ---- decode: version and checksum, before anything is believed ------------------------------ */
 
 static bool parse_hex(const uint8_t *text, uint32_t *out) {
     *out = 0;
@@ -263,7 +263,7 @@ static pawl_status check_text(const uint8_t *text, size_t n, pawl_error *err) {
                : damaged_version(&s.version, err);
 }
 
-/* ---- decode: members ------------------------------------------------------------------------- */
+/* ---- decode: members ------------------------------------------------------------------------ */
 
 typedef struct decoder {
     json_reader json;
@@ -466,7 +466,7 @@ static pawl_status decode_signature(decoder *d, pawl_error *err) {
     return none ? PAWL_OK : keep(d, text, n, &d->out->batch_signature, err);
 }
 
-/* ---- decode: the whole ----------------------------------------------------------------------- */
+/* ---- decode: the whole ---------------------------------------------------------------------- */
 
 static pawl_status member_version(decoder *d, pawl_error *err) {
     return get_int(d, &d->out->version, err);

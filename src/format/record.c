@@ -27,7 +27,7 @@
 #define FLAGS_KNOWN     7u
 #define MIN_PIECE_BYTES 3u
 
-/* ---- keys ------------------------------------------------------------------------------------ */
+/* ---- keys ----------------------------------------------------------------------------------- */
 
 pawl_status record_entry_key(buffer *key, const char *name, pawl_error *err) {
     key->size = 0;
@@ -48,7 +48,7 @@ void record_checksum_key(uint8_t key[9], uint32_t file, uint64_t block) {
     put_u32be(key + 5, (uint32_t)(block / FORMAT_BLOCKS_PER_RECORD));
 }
 
-/* ---- encode ---------------------------------------------------------------------------------- */
+/* ---- encode --------------------------------------------------------------------------------- */
 
 static pawl_status put_u8(buffer *out, unsigned v, pawl_error *err) {
     uint8_t byte = (uint8_t)v;
@@ -122,7 +122,7 @@ pawl_status record_entry_encode(const record_entry *entry, buffer *value, pawl_e
     return PAWL_OK;
 }
 
-/* ---- decode ---------------------------------------------------------------------------------- */
+/* ---- decode --------------------------------------------------------------------------------- */
 
 typedef struct decoder {
     cursor c;

@@ -52,7 +52,7 @@ pawl_dtype record_value_dtype(pawl_kind kind, bool *scalar) {
     }
 }
 
-/* ---- the entry ------------------------------------------------------------------------------- */
+/* ---- the entry ------------------------------------------------------------------------------ */
 
 static bool text_valid(const char *text) {
     size_t n = strlen(text);
@@ -141,7 +141,7 @@ static pawl_status check_value(const check *k) {
     return PAWL_OK;
 }
 
-/* ---- its pieces ------------------------------------------------------------------------------ */
+/* ---- its pieces ----------------------------------------------------------------------------- */
 
 static pawl_status check_box(const check *k, const record_piece *piece) {
     const record_entry *entry = k->entry;

@@ -20,7 +20,7 @@
 
 #define METADATA_VERSION 1
 
-/* ---- encode ---------------------------------------------------------------------------------- */
+/* ---- encode --------------------------------------------------------------------------------- */
 
 static pawl_status put_numbers(buffer *json, int n, const int64_t *numbers, pawl_error *err) {
     TRY(buffer_append(json, "[", 1, err));
@@ -132,7 +132,7 @@ pawl_status record_sharding_info_encode(const record_entry *entries, const uint3
     return buffer_append(json, "}", 1, err);
 }
 
-/* ---- decode ---------------------------------------------------------------------------------- */
+/* ---- decode --------------------------------------------------------------------------------- */
 
 /* What an entry's object said; the lists are copied into the arena. */
 typedef struct decoder {
@@ -355,7 +355,7 @@ static pawl_status decode_json(decoder *d, const char *text, pawl_error *err) {
     return check_top(d, err);
 }
 
-/* ---- from the header to entries -------------------------------------------------------------- */
+/* ---- from the header to entries ------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b) {
     const safetensors_tensor *const *left = a, *const *right = b;

@@ -18,7 +18,7 @@
 #define LENGTH_BYTES 8u
 #define METADATA_KEY "__metadata__"
 
-/* ---- encode ---------------------------------------------------------------------------------- */
+/* ---- encode --------------------------------------------------------------------------------- */
 
 uint64_t safetensors_tensor_cost(const char *name, int ndim) {
     /* {"name":{"dtype":"F8_E4M3FNUZ","shape":[...],"data_offsets":[b,e]}, with 20 digits a number
@@ -124,7 +124,7 @@ pawl_status safetensors_encode(safetensors_tensor *tensors, size_t count,
     return PAWL_OK;
 }
 
-/* ---- decode: the JSON ------------------------------------------------------------------------ */
+/* ---- decode: the JSON ----------------------------------------------------------------------- */
 
 /* While decoding; what ends up in the header comes from its arena. */
 typedef struct decoder {
@@ -337,7 +337,7 @@ static pawl_status decode_json(decoder *d, pawl_error *err) {
     }
 }
 
-/* ---- decode: what the numbers must fulfil ---------------------------------------------------- */
+/* ---- decode: what the numbers must fulfil --------------------------------------------------- */
 
 static int by_name(const void *a, const void *b) {
     return strcmp(((const safetensors_tensor *)a)->name, ((const safetensors_tensor *)b)->name);
@@ -450,7 +450,7 @@ static pawl_status check_layout(decoder *d, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* ---- decode: the file ------------------------------------------------------------------------ */
+/* ---- decode: the file ----------------------------------------------------------------------- */
 
 static pawl_status read_length(const byte_source *file, uint64_t *n, pawl_error *err) {
     uint8_t bytes[LENGTH_BYTES];

@@ -25,7 +25,7 @@ struct table_cursor {
     buffer last_key; /* of the block before */
 };
 
-/* ---- open ------------------------------------------------------------------------------------ */
+/* ---- open ----------------------------------------------------------------------------------- */
 
 static pawl_status footer_error(uint64_t table_bytes, pawl_error *err, const char *what) {
     uint64_t begin = table_bytes < TABLE_FOOTER_BYTES ? 0 : table_bytes - TABLE_FOOTER_BYTES;
@@ -166,7 +166,7 @@ void table_close(table *t) {
     }
 }
 
-/* ---- cursor ---------------------------------------------------------------------------------- */
+/* ---- cursor --------------------------------------------------------------------------------- */
 
 pawl_status table_cursor_new(table *t, table_cursor **out, pawl_error *err) {
     table_cursor *c = mem_calloc(1, sizeof *c);

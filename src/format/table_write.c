@@ -13,7 +13,7 @@
 #define INDEX_RESTART_INTERVAL 1u
 #define HANDLES_BYTES          40u /* of the footer; the magic follows */
 
-/* ---- one block ------------------------------------------------------------------------------- */
+/* ---- one block ------------------------------------------------------------------------------ */
 
 typedef struct block_builder {
     buffer entries, restarts, last_key;
@@ -85,7 +85,7 @@ static pawl_status builder_finish(block_builder *b, pawl_error *err) {
     return buffer_u32le(&b->entries, crc32c_mask(crc), err);
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------ */
 
 struct table_writer {
     byte_sink sink;

@@ -46,7 +46,7 @@ static bool is_slot(pawl_role role) {
     return role == PAWL_ROLE_SLOT;
 }
 
-/* ---- tensors --------------------------------------------------------------------------------- */
+/* ---- tensors -------------------------------------------------------------------------------- */
 
 static int first_difference(const state_entry *wanted, const record_entry *record) {
     if (wanted->ndim != record->ndim) {
@@ -110,7 +110,7 @@ static pawl_status compare_tensors(comparing *c) {
     return PAWL_OK;
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values --------------------------------------------------------------------------------- */
 
 static pawl_status compare_ranks(comparing *c) {
     matcher *m = c->m;
@@ -181,7 +181,7 @@ static pawl_status compare_values(comparing *c) {
     return c->wanted->role == PAWL_ROLE_BATCH_SIGNATURE ? compare_batch(c) : PAWL_OK;
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- both ----------------------------------------------------------------------------------- */
 
 static pawl_status compare_kind(comparing *c, bool *same) {
     *same = c->wanted->kind == c->record->kind && c->wanted->per_rank == c->record->per_rank;

@@ -102,7 +102,7 @@ static pawl_status order_pieces(plan_layout *layout, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* ---- cutting into files ---------------------------------------------------------------------- */
+/* ---- cutting into files --------------------------------------------------------------------- */
 
 /* The file that is being filled. */
 typedef struct filling {
@@ -178,7 +178,7 @@ static pawl_status make_files(plan_layout *layout, const plan_layout_options *op
     return PAWL_OK;
 }
 
-/* ---- what only the save knows ---------------------------------------------------------------- */
+/* ---- what only the save knows --------------------------------------------------------------- */
 
 static uint64_t held_elements(const state_entry *e) {
     uint64_t held = 0;

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- options -------------------------------------------------------------------------------- */
 
 static pawl_status resolve(const char *field, pawl_policy *policy, pawl_policy otherwise,
                            unsigned accepted, pawl_error *err) {
@@ -58,7 +58,7 @@ static bool takes_part(const matcher *m, pawl_role role) {
     return m->options.model_only == 0 || role == PAWL_ROLE_MODEL;
 }
 
-/* ---- entries without a partner --------------------------------------------------------------- */
+/* ---- entries without a partner -------------------------------------------------------------- */
 
 static pawl_status add_loose(matcher *m, loose_list *list, const loose_entry *entry,
                              pawl_error *err) {
@@ -141,7 +141,7 @@ static pawl_status add_missing(matcher *m, const state_entry *wanted, pawl_error
     return add_loose(m, &m->state, &loose, err);
 }
 
-/* ---- pairs ----------------------------------------------------------------------------------- */
+/* ---- pairs ---------------------------------------------------------------------------------- */
 
 /* Keeps bytes of a record; what the state's entry has as well is not kept twice. */
 static const void *keep(matcher *m, const void *data, size_t bytes, const void *twin,
@@ -266,7 +266,7 @@ static pawl_status match_record(matcher *m, const record_entry *record, pawl_err
     return v.fits ? add_pair(m, record, wanted, v.keep_caller, err) : PAWL_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 static pawl_status match_records(matcher *m, entry_source checkpoint, pawl_error *err) {
     for (;;) {

@@ -16,7 +16,7 @@
 
 #include <pawl/restore.h>
 
-/* ---- layout of a save: layout.c -------------------------------------------------------------- */
+/* ---- layout of a save: layout.c ------------------------------------------------------------- */
 
 typedef struct plan_piece {
     const state_entry *entry;
@@ -62,7 +62,7 @@ void plan_layout_gather(const plan_layout *layout, size_t file, uint64_t at, siz
 /* The piece that byte `at` of a file belongs to; NULL in the header and between pieces. */
 const plan_piece *plan_layout_locate(const plan_layout *layout, size_t file, uint64_t at);
 
-/* ---- report: report.c (also defines pawl_report_*) ------------------------------------------- */
+/* ---- report: report.c (also defines pawl_report_*) ------------------------------------------ */
 
 pawl_status report_new(pawl_report **out, pawl_error *err) PAWL_MUST_CHECK;
 /* Copies the item's texts; writes the sentence (`text`) itself when it is NULL. */
@@ -76,7 +76,7 @@ pawl_status report_add_fallback(pawl_report *report, int64_t step, const char *w
 /* Renders text and JSON; call once at the end, before pawl_report_text. */
 pawl_status report_finish(pawl_report *report, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- match: match.c, suggest.c --------------------------------------------------------------- */
+/* ---- match: match.c, suggest.c -------------------------------------------------------------- */
 
 /* The checkpoint's entries, ascending by name; *out is NULL at the end and valid until the next. */
 typedef struct entry_source {
@@ -116,7 +116,7 @@ void plan_match_free(plan_match *match); /* NULL is fine */
 /* PAWL_EMISMATCH with the number of differences, the first few, and the next step. */
 pawl_status plan_match_error(const pawl_report *report, pawl_error *err);
 
-/* ---- reads of a restore: reads.c ------------------------------------------------------------- */
+/* ---- reads of a restore: reads.c ------------------------------------------------------------ */
 
 /* One stretch of a data file and where its elements go. */
 typedef struct plan_read {

@@ -48,7 +48,7 @@ static box piece_box(const plan_pair *pair, const record_piece *piece) {
     return box_of(pair->source->ndim, piece->box_offset, piece->box_extent);
 }
 
-/* ---- what a piece covers --------------------------------------------------------------------- */
+/* ---- what a piece covers -------------------------------------------------------------------- */
 
 /* Adds what is left of `whole` without `part`, which lies inside: at most two boxes a dimension. */
 static pawl_status list_add_rest(box_list *list, const box *whole, const box *part,
@@ -79,7 +79,7 @@ static void swap_lists(planning *p) {
     p->next = open;
 }
 
-/* ---- stretches ------------------------------------------------------------------------------- */
+/* ---- stretches ------------------------------------------------------------------------------ */
 
 static pawl_status add_read(planning *p, uint32_t wanted_box, const record_piece *piece,
                             uint64_t from, uint64_t bytes, pawl_error *err) {
@@ -158,7 +158,7 @@ static pawl_status take_piece(planning *p, uint32_t wanted_box, const box *wante
     return PAWL_OK;
 }
 
-/* ---- one wanted box -------------------------------------------------------------------------- */
+/* ---- one wanted box ------------------------------------------------------------------------- */
 
 static int compare_arrays(const int64_t *a, const int64_t *b, int n) {
     for (int d = 0; d < n; d++) {
@@ -262,7 +262,7 @@ static pawl_status plan_box(planning *p, uint32_t wanted_box, pawl_error *err) {
     return p->open.count > 0 ? refuse_hole(p, &v.box, err) : PAWL_OK;
 }
 
-/* ---- one entry, and all of them -------------------------------------------------------------- */
+/* ---- one entry, and all of them ------------------------------------------------------------- */
 
 /* The value that this rank saved must be there; the run reads it. */
 static pawl_status check_rank_piece(const plan_pair *pair, int rank, pawl_error *err) {

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- for people ------------------------------------------------------------------------------ */
+/* ---- for people ----------------------------------------------------------------------------- */
 
 static pawl_status write_restored(const pawl_report *report, buffer *out, pawl_error *err) {
     const pawl_report_counts *c = &report->counts;
@@ -105,7 +105,7 @@ static pawl_status write_text(const pawl_report *report, buffer *out, pawl_error
     return PAWL_OK;
 }
 
-/* ---- for programs ---------------------------------------------------------------------------- */
+/* ---- for programs --------------------------------------------------------------------------- */
 
 static pawl_status write_member(buffer *out, const char *key, const char *text, pawl_error *err) {
     TRY(buffer_printf(out, err, ",\"%s\":", key));

@@ -41,7 +41,7 @@ static bool is_error(const pawl_report_item *item) {
     return item->severity == PAWL_SEVERITY_ERROR;
 }
 
-/* ---- what differs ---------------------------------------------------------------------------- */
+/* ---- what differs --------------------------------------------------------------------------- */
 
 typedef struct words {
     const pawl_report_item *item;
@@ -169,7 +169,7 @@ static const describer describers[] = {
     [PAWL_DIFF_RANKS] = describe_ranks,
 };
 
-/* ---- what to do ------------------------------------------------------------------------------ */
+/* ---- what to do ----------------------------------------------------------------------------- */
 
 /* Of "[64, 10] F32". */
 static bool side_castable(const char *side) {

@@ -34,7 +34,7 @@ typedef struct suggester {
     buffer name;
 } suggester;
 
-/* ---- orders ---------------------------------------------------------------------------------- */
+/* ---- orders --------------------------------------------------------------------------------- */
 
 static int compare_numbers(int64_t a, int64_t b) {
     return (a > b) - (a < b);
@@ -106,7 +106,7 @@ static int by_worth(const void *a, const void *b) {
     return by_rule(a, b);
 }
 
-/* ---- rules from pairs ------------------------------------------------------------------------ */
+/* ---- rules from pairs ----------------------------------------------------------------------- */
 
 /* Bytes that both names have in common at their ends. */
 static size_t common_ending(const char *a, size_t a_bytes, const char *b, size_t b_bytes) {
@@ -266,7 +266,7 @@ static pawl_status find_rules(suggester *s, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* ---- what a rule would pair ------------------------------------------------------------------ */
+/* ---- what a rule would pair ----------------------------------------------------------------- */
 
 /* The state's loose entry of that name, or its number when there is none. */
 static size_t find_target(const suggester *s, const char *name) {
@@ -354,7 +354,7 @@ static pawl_status choose_rules(suggester *s, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 static void suggester_free(suggester *s) {
     mem_free(s->forward);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens a committed checkpoint for reading: manifest, files, index, and a reader over the data files. */
+/* Opens a committed checkpoint for reading: manifest, files, index, and a reader over the data
+ * files. */
 #include "run/checkpoint.h"
 
 #include "run/checksums.h"

@@ -5,7 +5,7 @@
 
 #include "run/run.h"
 
-/* ---- step.c: one step's directory ------------------------------------------------------------------- */
+/* ---- step.c: one step's directory ----------------------------------------------------------- */
 
 typedef struct step_listing {
     char **names; /* ascending */
@@ -21,7 +21,8 @@ pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count
     PAWL_MUST_CHECK;
 /* False for whatever reason: nobody could read it either. */
 bool step_has_manifest(store *s, const char *directory);
-/* PAWL_ENOTFOUND: the step is not committed. PAWL_EDAMAGED, PAWL_EUNSUPPORTED: by path and reason. */
+/* PAWL_ENOTFOUND: the step is not committed. PAWL_EDAMAGED, PAWL_EUNSUPPORTED: by path and reason.
+ * */
 pawl_status step_read_manifest(store *s, int64_t step, buffer *text, manifest *out, pawl_error *err)
     PAWL_MUST_CHECK;
 /* PAWL_EDAMAGED naming the first file of the manifest that is missing or has another size. */
@@ -30,7 +31,7 @@ pawl_status step_check_files(store *s, const char *directory, const manifest *m,
 /* The error's `safe` and `next`: which other committed step there is, older ones first. */
 void step_say_safe(store *s, int64_t step, pawl_error *err);
 
-/* ---- recognise.c: other people's checkpoints ----------------------------------------------------------- */
+/* ---- recognise.c: other people's checkpoints ------------------------------------------------ */
 
 typedef struct recognised {
     const char *what; /* "a PyTorch distributed checkpoint (DCP)" */
@@ -39,7 +40,7 @@ typedef struct recognised {
 /* By name alone; NULL when the name says nothing. */
 const recognised *recognise_name(const char *name, bool directory);
 
-/* ---- the open checkpoint: checkpoint.c -------------------------------------------------------------------- */
+/* ---- the open checkpoint: checkpoint.c ------------------------------------------------------ */
 
 struct pawl_checkpoint {
     store *store;
@@ -83,7 +84,8 @@ void checkpoint_entry_info(const record_entry *entry, pawl_entry_info *info);
 bool checkpoint_near_miss(pawl_checkpoint *c, const char *name, char *out, size_t size);
 /* Damage of the index: adds its path. */
 pawl_status checkpoint_index_failed(const pawl_checkpoint *c, pawl_status status, pawl_error *err);
-/* A failure while an entry's piece was read: adds the entry, its damaged bytes, and what is safe. */
+/* A failure while an entry's piece was read: adds the entry, its damaged bytes, and what is safe.
+ * */
 void checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entry,
                              const record_piece *piece, pawl_error *err);
 
@@ -93,7 +95,7 @@ pawl_status checkpoint_piece_bytes(pawl_checkpoint *c, const record_entry *entry
     PAWL_MUST_CHECK;
 const record_piece *record_piece_of_rank(const record_entry *entry, int rank); /* NULL: none */
 
-/* ---- entries.c ------------------------------------------------------------------------------------------------ */
+/* ---- entries.c ------------------------------------------------------------------------------ */
 
 /* Every entry, ascending; what it yields lives until the next. */
 struct pawl_entries {

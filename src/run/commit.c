@@ -7,12 +7,15 @@
  * written twice. `D` is the step's directory, `M` its manifest.json.
  *
  * I1. A checkpoint exists if and only if M does. Readers look at nothing else.
- * I2. When M becomes visible, everything that it names is durable: bytes and names of data files and
+ * I2. When M becomes visible, everything that it names is durable: bytes and names of data files
+ * and
  *     index, and the name of D.
- * I3. M is only ever replaced atomically, by a rename within D of a file whose bytes are durable, and
+ * I3. M is only ever replaced atomically, by a rename within D of a file whose bytes are durable,
+ * and
  *     whose name no other attempt uses.
  * I4. M is published only by the owner of the run, with a renewal less than half a lease old (O4).
- * I5. A file that M names is never changed. It is removed only after M is gone or names other files,
+ * I5. A file that M names is never changed. It is removed only after M is gone or names other
+ * files,
  *     and that change is durable.
  * I6. Removal begins with M: from then on the checkpoint is absent, and what is left is garbage.
  * I7. Nothing older is removed before something newer is committed and durable.
@@ -23,8 +26,8 @@
  *   2 write and sync the index                            the same
  *   3 sync D, sync the run's directory (I2)               the same
  *   4 renew the ownership (I4)                            the same
- *   5 write and sync the temporary M, rename, sync D      before the last sync: the old M or the new
- *   6 `latest`; files of a replaced save; retention       the new checkpoint; garbage
+ *   5 write and sync the temporary M, rename, sync D      before the last sync: the old M or the
+ *   new 6 `latest`; files of a replaced save; retention       the new checkpoint; garbage
  */
 #include "run/private.h"
 
@@ -53,7 +56,8 @@ static pawl_status write_index(pawl_run *run, const char *path, const index_inpu
     return store_sync(file, err);
 }
 
-/* Only a manifest that can be read and does not name the tag's index proves that it was not published. */
+/* Only a manifest that can be read and does not name the tag's index proves that it was not
+ * published. */
 bool commit_may_name(pawl_run *run, const char *directory, const char *tag) {
     struct pawl_error ignored = ERROR_INIT;
     CLEANUP(buffer_free) buffer text = {0};

@@ -22,8 +22,8 @@ typedef struct dataset {
     arena memory;
 } dataset;
 
-/* Reads every byte of the manifest's data files (only their names are used). PAWL_EDAMAGED when they do
- * not belong together, or do not make up whole tensors. */
+/* Reads every byte of the manifest's data files (only their names are used). PAWL_EDAMAGED when
+ * they do not belong together, or do not make up whole tensors. */
 pawl_status dataset_read(dataset *d, store *s, const char *directory, int64_t step,
                          const manifest *m, pawl_error *err) PAWL_MUST_CHECK;
 entry_source dataset_entries(dataset *d);

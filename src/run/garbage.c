@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What interrupted saves and removals left behind. Only the owner of a run looks for it, so whatever no
- * manifest names belongs to a writer that is gone (I5, I6 in commit.c). Names that pawl does not make
- * are never touched, and a manifest that cannot be read protects everything beside it.
+ * What interrupted saves and removals left behind. Only the owner of a run looks for it, so
+ * whatever no manifest names belongs to a writer that is gone (I5, I6 in commit.c). Names that pawl
+ * does not make are never touched, and a manifest that cannot be read protects everything beside
+ * it.
  */
 #include "run/private.h"
 
@@ -36,7 +37,7 @@ static pawl_status sweep_file(sweep *s, const char *name, const char *reason, pa
     return s->dry_run ? PAWL_OK : store_unlink(s->run->store, path, err);
 }
 
-/* ---- which files a manifest names ----------------------------------------------------------------- */
+/* ---- which files a manifest names ----------------------------------------------------------- */
 
 static bool manifest_names(const manifest *m, const char *name) {
     if (strcmp(m->index_name, name) == 0) {
@@ -50,7 +51,8 @@ static bool manifest_names(const manifest *m, const char *name) {
     return false;
 }
 
-/* Names of the data and index files of a committed step share a few tags; only others are garbage. */
+/* Names of the data and index files of a committed step share a few tags; only others are garbage.
+ * */
 static pawl_status sweep_names(sweep *s, const manifest *m, char **names, size_t count,
                                pawl_error *err) {
     for (size_t i = 0; i < count; i++) {
@@ -139,7 +141,7 @@ pawl_status garbage_sweep_step(pawl_run *run, const char *directory, bool dry_ru
     return status;
 }
 
-/* ---- the whole run ------------------------------------------------------------------------------------ */
+/* ---- the whole run -------------------------------------------------------------------------- */
 
 static bool is_root_leftover(const char *name) {
     return strcmp(name, NAME_LATEST ".tmp") == 0;
@@ -165,7 +167,7 @@ pawl_status run_gc(pawl_run *run, bool dry_run, pawl_gc_fn each, void *context, 
     return PAWL_OK;
 }
 
-/* ---- after a failed save -------------------------------------------------------------------------------- */
+/* ---- after a failed save -------------------------------------------------------------------- */
 
 void garbage_remove_attempt(pawl_run *run, const char *directory, const char *tag) {
     struct pawl_error ignored = ERROR_INIT;

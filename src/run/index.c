@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the entries of a layout, as records ---------------------------------------------------------- */
+/* ---- the entries of a layout, as records ---------------------------------------------------- */
 
 struct index_layout {
     const plan_layout *layout;
@@ -135,7 +135,7 @@ entry_source index_layout_source(index_layout *il) {
     return (entry_source){.context = il, .next = layout_next};
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------ */
 
 static pawl_status add_checksums(table_writer *w, uint32_t file, const engine_file *checksums,
                                  pawl_error *err) {

@@ -4,12 +4,13 @@
  *
  * The owner of a run is the writer of the file owner-<generation> with the highest generation. The
  * file is created exclusively and never renamed, so of two newcomers exactly one succeeds, on any
- * storage that can create a file exclusively. Its record begins with a counter of fixed width, which
- * the owner overwrites in place; everything else in it stays.
+ * storage that can create a file exclusively. Its record begins with a counter of fixed width,
+ * which the owner overwrites in place; everything else in it stays.
  *
  * O1. A newcomer creates generation g+1 only when the owner of g is a dead process of this host, or
  *     after it has itself watched a whole lease pass without a change of the record.
- * O2. An owner renews only while its own lease has not run out since its last renewal began, by its own
+ * O2. An owner renews only while its own lease has not run out since its last renewal began, by its
+ * own
  *     monotonic clock. Later than that it must win generation g+1 like any newcomer.
  * O3. An owner whose file is gone, or whose file's attempt is not its own, or beside a higher
  *     generation, has lost the run for good.
@@ -62,7 +63,7 @@ static bool owner_name_parse(const char *name, uint64_t *generation) {
     return value > 0;
 }
 
-/* ---- the record ---------------------------------------------------------------------------------- */
+/* ---- the record ----------------------------------------------------------------------------- */
 
 static pawl_status record_encode(const owner *o, buffer *out, pawl_error *err) {
     TRY(buffer_printf(out, err,
@@ -154,7 +155,7 @@ pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error
     return PAWL_OK;
 }
 
-/* ---- taking over ----------------------------------------------------------------------------------- */
+/* ---- taking over ---------------------------------------------------------------------------- */
 
 static pawl_status busy_error(store *s, const owner_view *v, const char *seen, pawl_error *err) {
     error_set(err, PAWL_EBUSY, "another process writes to this run");
@@ -181,8 +182,8 @@ static bool same_record(const owner_view *a, const owner_view *b) {
            strcmp(a->attempt, b->attempt) == 0;
 }
 
-/* A record of this very process: another handle of it, or one that could not remove its record. Only
- * the heartbeat tells which. */
+/* A record of this very process: another handle of it, or one that could not remove its record.
+ * Only the heartbeat tells which. */
 static bool is_self(const owner *o, const process_identity *who) {
     return who->pid == o->self.pid && who->start_ticks == o->self.start_ticks &&
            strcmp(who->host, o->self.host) == 0 && strcmp(who->boot_id, o->self.boot_id) == 0 &&
@@ -344,7 +345,7 @@ pawl_status owner_take(store *s, const platform *os, const pawl_log *log, double
     return PAWL_OK;
 }
 
-/* ---- staying the owner ------------------------------------------------------------------------------- */
+/* ---- staying the owner ---------------------------------------------------------------------- */
 
 static double age_s(owner *o) {
     uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);

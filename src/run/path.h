@@ -5,13 +5,14 @@
 
 #include "run/run.h"
 
-/* ---- path_syntax.c ------------------------------------------------------------------------------------ */
+/* ---- path_syntax.c -------------------------------------------------------------------------- */
 
-/* Refuses what cannot be meant as a path (P08): empty, unexpanded `~` and `$VAR`, URLs of other schemes,
- * too long. Otherwise the path in the filesystem (for file:// URLs, theirs), to be freed. */
+/* Refuses what cannot be meant as a path (P08): empty, unexpanded `~` and `$VAR`, URLs of other
+ * schemes, too long. Otherwise the path in the filesystem (for file:// URLs, theirs), to be freed.
+ * */
 pawl_status path_check_syntax(const char *given, char **path, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- path_walk.c -------------------------------------------------------------------------------------- */
+/* ---- path_walk.c ---------------------------------------------------------------------------- */
 
 /* A path, as far as it exists. */
 typedef struct path_walk {
@@ -19,14 +20,15 @@ typedef struct path_walk {
     char *missing;  /* the rest, relative to it; "" when all of it exists */
 } path_walk;
 void path_walk_free(path_walk *w);
-/* Resolves a path once (P04). PAWL_EUSAGE for a file, a broken link or a loop of links where a directory
- * should be (P08), PAWL_EPERMISSION for a directory that may not be searched (P02). */
+/* Resolves a path once (P04). PAWL_EUSAGE for a file, a broken link or a loop of links where a
+ * directory should be (P08), PAWL_EPERMISSION for a directory that may not be searched (P02). */
 pawl_status path_walk_to(const char *path, path_walk *out, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- path_access.c ------------------------------------------------------------------------------------ */
+/* ---- path_access.c -------------------------------------------------------------------------- */
 
-/* The story of a refusal by the system at an existing directory: for EACCES and EPERM who we are and what
- * the directory allows (P02), for EROFS what is mounted there (P03). `need`: R_OK | W_OK | X_OK. */
+/* The story of a refusal by the system at an existing directory: for EACCES and EPERM who we are
+ * and what the directory allows (P02), for EROFS what is mounted there (P03). `need`: R_OK | W_OK |
+ * X_OK. */
 pawl_status path_refused(const char *directory, int need, int system_errno, const char *attempt,
                          pawl_error *err);
 /* May we do that? Needs no write to find out. */

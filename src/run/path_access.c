@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why the system refuses a directory (P02, P03): who we are, what it allows, what would change that. */
+/* Why the system refuses a directory (P02, P03): who we are, what it allows, what would change
+ * that. */
 #include "run/path.h"
 
 #include <errno.h>

@@ -90,7 +90,8 @@ static int hexadecimal(char c) {
     return isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : -1;
 }
 
-/* RFC 3986's percent signs, in place. False for one that is not followed by two digits or means NUL. */
+/* RFC 3986's percent signs, in place. False for one that is not followed by two digits or means
+ * NUL. */
 static bool decode_percent(char *text) {
     char *to = text;
     for (const char *from = text; *from != '\0'; from++) {

@@ -139,7 +139,8 @@ static pawl_status make_absolute(const char *path, walking *w, pawl_error *err) 
     return PAWL_OK;
 }
 
-/* What does not exist is made as it is written: "." falls away, ".." has nothing to go back from. */
+/* What does not exist is made as it is written: "." falls away, ".." has nothing to go back from.
+ * */
 static pawl_status take_missing(const walking *w, path_walk *out, pawl_error *err) {
     const char *rest = w->path + w->at;
     size_t size = strlen(rest) + 1;

@@ -35,7 +35,7 @@ struct pawl_run {
     uint64_t last_save_ns;
 };
 
-/* ---- run.c -------------------------------------------------------------------------------------- */
+/* ---- run.c ---------------------------------------------------------------------------------- */
 
 /* Waits for the save in flight, by the run's default deadline; its outcome stays unseen. */
 pawl_status run_settle(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
@@ -46,10 +46,10 @@ void run_say_safe(const pawl_run *run, pawl_error *err);
 /* The absolute path of a name in the run's directory, for messages. */
 void run_error_path(const pawl_run *run, pawl_error *err, const char *name);
 
-/* ---- commit.c ------------------------------------------------------------------------------------ */
+/* ---- commit.c ------------------------------------------------------------------------------- */
 
-/* Makes a checkpoint exist in `directory`: writes the index, then the manifest. `m` has everything but
- * the index; every file it names is written and synced. */
+/* Makes a checkpoint exist in `directory`: writes the index, then the manifest. `m` has everything
+ * but the index; every file it names is written and synced. */
 pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag, manifest *m,
                            const index_input *input, pawl_error *err) PAWL_MUST_CHECK;
 /* I8: may the manifest name this tag's files? Also true when that cannot be found out. */
@@ -57,7 +57,7 @@ bool commit_may_name(pawl_run *run, const char *directory, const char *tag);
 /* Writes `latest`; a hint, so a failure is only logged. */
 void commit_point_latest(pawl_run *run, int64_t step);
 
-/* ---- owner.c -------------------------------------------------------------------------------------- */
+/* ---- owner.c -------------------------------------------------------------------------------- */
 
 /* Becomes the owner, watching a present one for at most wait_s. */
 pawl_status owner_take(store *s, const platform *os, const pawl_log *log, double lease_s,
@@ -69,13 +69,13 @@ pawl_status owner_renew(owner *o, pawl_error *err) PAWL_MUST_CHECK;
 /* Is the lease fresh enough to publish right now? Does no I/O. */
 bool owner_fresh(owner *o);
 const char *owner_attempt(const owner *o);
-/* Stops the heartbeat, removes the record unless it is no longer ours, frees. NULL is fine. False when
- * the heartbeat hangs in the storage: nothing is freed then, and the store must stay. */
+/* Stops the heartbeat, removes the record unless it is no longer ours, frees. NULL is fine. False
+ * when the heartbeat hangs in the storage: nothing is freed then, and the store must stay. */
 bool owner_release(owner *o);
 /* Stops the heartbeat and refuses from now on, but frees nothing: a lost thread may still ask. */
 void owner_give_up(owner *o);
 
-/* ---- retention.c ------------------------------------------------------------------------------------ */
+/* ---- retention.c ---------------------------------------------------------------------------- */
 
 typedef struct retention_step {
     int64_t step;
@@ -91,12 +91,13 @@ void retention_choose(const pawl_retention *policy, int64_t just_committed, rete
 /* After a commit: removes what no rule keeps. Failures are logged, never returned. */
 void retention_run(pawl_run *run, int64_t just_committed);
 
-/* ---- remove.c --------------------------------------------------------------------------------------- */
+/* ---- remove.c ------------------------------------------------------------------------------- */
 
-/* Removes a checkpoint: manifest first, so that it is gone as a whole. PAWL_EBUSY when it is read. */
+/* Removes a checkpoint: manifest first, so that it is gone as a whole. PAWL_EBUSY when it is read.
+ * */
 pawl_status step_remove(pawl_run *run, int64_t step, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- garbage.c --------------------------------------------------------------------------------------- */
+/* ---- garbage.c ------------------------------------------------------------------------------ */
 
 /* Removes from one step's directory what its manifest does not name. `tag`: only files of that tag
  * (NULL: of any). */

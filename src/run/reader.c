@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marks of readers: the file reader-<id> in a step's directory keeps the step from being removed while
- * somebody reads it (S14).
+ * Marks of readers: the file reader-<id> in a step's directory keeps the step from being removed
+ * while somebody reads it (S14).
  *
- * A mark is advice between processes that may share no clock: it carries who made it, for those who can
- * judge that by pid, and a counter of fixed width that its maker advances in place while it reads, for
- * those who cannot. docs/format.md describes the bytes. A mark is never synced: after a power loss its
- * maker is gone too.
+ * A mark is advice between processes that may share no clock: it carries who made it, for those who
+ * can judge that by pid, and a counter of fixed width that its maker advances in place while it
+ * reads, for those who cannot. docs/format.md describes the bytes. A mark is never synced: after a
+ * power loss its maker is gone too.
  */
 #include "run/run.h"
 

@@ -2,9 +2,10 @@
 /*
  * Makes a new index, and a new manifest where the old one is lost, from the data files alone.
  *
- * Data files say of themselves what is in them, but they carry no checksums: what is damaged in them
- * now will be taken for what was written. So all of them are read, and whatever can be checked is: their
- * headers, their sizes, that they are of one save, and that the pieces make up whole tensors.
+ * Data files say of themselves what is in them, but they carry no checksums: what is damaged in
+ * them now will be taken for what was written. So all of them are read, and whatever can be checked
+ * is: their headers, their sizes, that they are of one save, and that the pieces make up whole
+ * tensors.
  */
 #include "run/checkpoint.h"
 #include "run/dataset.h"
@@ -151,8 +152,8 @@ static pawl_status find_files(rebuilding *r, pawl_error *err) {
     return take_names(r, names, &set, err);
 }
 
-/* A manifest that can be read says which files belong together, and when and with which metrics they
- * were saved; otherwise the names of the files must do. */
+/* A manifest that can be read says which files belong together, and when and with which metrics
+ * they were saved; otherwise the names of the files must do. */
 static pawl_status choose_files(rebuilding *r, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status status = step_read_manifest(r->run->store, r->step, &r->text, &r->manifest, &story);

@@ -2,9 +2,9 @@
 /*
  * Restores a state: match, then read what fits, from the newest checkpoint that is whole.
  *
- * What an attempt has placed stays in the tensors when damage ends it. The next older checkpoint may
- * only be taken when it writes every one of these entries again: a state is never left with bytes of
- * two steps while the report speaks of one.
+ * What an attempt has placed stays in the tensors when damage ends it. The next older checkpoint
+ * may only be taken when it writes every one of these entries again: a state is never left with
+ * bytes of two steps while the report speaks of one.
  */
 #include "run/checkpoint.h"
 #include "run/private.h"
@@ -368,7 +368,8 @@ static pawl_status note_fallback(pawl_run *run, restoring *all, int64_t step, pa
     return PAWL_OK;
 }
 
-/* An older checkpoint that does not fit cannot make up for bytes already placed from a newer one. */
+/* An older checkpoint that does not fit cannot make up for bytes already placed from a newer one.
+ * */
 static pawl_status after_damage(const restoring *all, pawl_status status, pawl_error *err) {
     if (status != PAWL_EMISMATCH || all->touched_count == 0) {
         return status;

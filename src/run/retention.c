@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which checkpoints stay. Runs after a commit only (I7), so that the last good one is never at risk;
- * the one just committed and the newest stay whatever the rules say.
+ * Which checkpoints stay. Runs after a commit only (I7), so that the last good one is never at
+ * risk; the one just committed and the newest stay whatever the rules say.
  */
 #include "run/private.h"
 
@@ -67,7 +67,7 @@ void retention_choose(const pawl_retention *policy, int64_t just_committed, rete
     }
 }
 
-/* ---- applying it ---------------------------------------------------------------------------------------- */
+/* ---- applying it ---------------------------------------------------------------------------- */
 
 static void fill_metric(const char *metrics_json, const char *metric, retention_step *step) {
     if (metric == NULL) {

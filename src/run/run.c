@@ -30,7 +30,7 @@ void run_error_path(const pawl_run *run, pawl_error *err, const char *name) {
     error_path(err, "%s%s%s", run->store->root, name[0] != '\0' ? "/" : "", name);
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------- */
+/* ---- opening -------------------------------------------------------------------------------- */
 
 static pawl_status bad_option(const char *what, pawl_error *err) {
     error_set(err, PAWL_EUSAGE, "open run: %s", what);
@@ -159,7 +159,7 @@ pawl_status run_open(store *s, const pawl_run_options *options, const platform *
     return PAWL_OK;
 }
 
-/* ---- waiting -------------------------------------------------------------------------------------------- */
+/* ---- waiting -------------------------------------------------------------------------------- */
 
 pawl_status run_heartbeat(pawl_run *run, pawl_error *err) {
     return owner_renew(run->owner, err);

@@ -3,8 +3,8 @@
  * run: a run's directory: ownership, commit, catalog, latest, retention, garbage, and reading
  * checkpoints. src/run/commit.c opens with the invariants that everything here relies on.
  *
- * May include everything below it. Threads: a pawl_run belongs to one thread; the commit runs on the
- * engine's thread and the heartbeat on its own; what they share with the run is in run_shared.
+ * May include everything below it. Threads: a pawl_run belongs to one thread; the commit runs on
+ * the engine's thread and the heartbeat on its own; what they share with the run is in run_shared.
  * Ownership: a run owns the store it was opened with.
  */
 #ifndef RUN_RUN_H
@@ -23,7 +23,7 @@
 
 #define RUN_MAX_NAMES 1000000u /* names in a run's or a step's directory */
 
-/* ---- paths: path.c -------------------------------------------------------------------------------------------- */
+/* ---- paths: path.c -------------------------------------------------------------------------- */
 
 /* What pawl_run_open and the readers do with the path a user gave: explains P01, P02, P04, P08 and
  * opens a posix store on the absolute path. `create`: makes missing directories. */
@@ -32,11 +32,11 @@ pawl_status run_path_open(const char *path, bool create, store **out, pawl_error
 /* P02 for a directory that cannot be written to, though it exists: who we are, what it allows. */
 void run_path_explain_access(const char *directory, pawl_error *err);
 
-/* ---- writing: run.c, save.c, commit.c, owner.c, retention.c, garbage.c, pin.c ------------------------------------ */
+/* ---- writing: run.c, save.c, commit.c, owner.c, retention.c, garbage.c, pin.c --------------- */
 
 /* As pawl_run_open, on a store (which the run owns from then on, also when this fails). */
-pawl_status run_open(store *s, const pawl_run_options *options, const platform *os,
-                     pawl_run **out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_open(store *s, const pawl_run_options *options, const platform *os, pawl_run **out,
+                     pawl_error *err) PAWL_MUST_CHECK;
 pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err);
 /* Advances the owner's counter, as the heartbeat thread does; for platforms without threads. */
 pawl_status run_heartbeat(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
@@ -58,7 +58,7 @@ pawl_status run_rebuild(pawl_run *run, int64_t step, pawl_error *err) PAWL_MUST_
 pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_options *options,
                         pawl_report **report, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- the index of a checkpoint: index.c ------------------------------------------------------------------------------ */
+/* ---- the index of a checkpoint: index.c ----------------------------------------------------- */
 
 /* Entries ascending by name, checksums per file: writes the table. */
 typedef struct index_input {
@@ -75,31 +75,32 @@ pawl_status index_layout_open(const plan_layout *layout, index_layout **out, paw
 entry_source index_layout_source(index_layout *il);
 void index_layout_close(index_layout *il);
 
-/* ---- the owner: owner.c ------------------------------------------------------------------------------------------------ */
+/* ---- the owner: owner.c --------------------------------------------------------------------- */
 
 /* Who writes to the run, as far as one look can tell; for S10 and the doctor. */
 typedef struct owner_view {
     bool present;
-    bool readable;          /* the record parses */
+    bool readable; /* the record parses */
     uint64_t generation, counter;
     process_identity who;
     char attempt[16];
     double lease_s;
-    liveness alive;         /* by pid, on this host */
+    liveness alive; /* by pid, on this host */
 } owner_view;
 pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* ---- reading: catalog.c, nothing.c, checkpoint.c, find.c, entries.c, slice.c, verify.c, restore.c, rebuild.c, reader.c --- */
+/* ---- reading: catalog.c, nothing.c, checkpoint.c, find.c, entries.c, slice.c, verify.c,
+ * restore.c, rebuild.c, reader.c --- */
 
-/* These define the calls of pawl/checkpoint.h that cannot fail (pawl_catalog_free and the like); the
- * others are called as there, without the prefix, and need an error. */
+/* These define the calls of pawl/checkpoint.h that cannot fail (pawl_catalog_free and the like);
+ * the others are called as there, without the prefix, and need an error. */
 
 /* `s` is borrowed. An empty catalog is no failure here. */
 pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl_catalog **out,
                          pawl_error *err) PAWL_MUST_CHECK;
-/* PAWL_ENOTFOUND for a catalog without a checkpoint, saying what is there instead (R09); PAWL_EDAMAGED
- * when there are damaged ones. */
+/* PAWL_ENOTFOUND for a catalog without a checkpoint, saying what is there instead (R09);
+ * PAWL_EDAMAGED when there are damaged ones. */
 pawl_status catalog_explain_nothing(store *s, const pawl_catalog *catalog, pawl_error *err);
 
 /* `s` is borrowed unless `own_store`: then it is the checkpoint's, also when this fails. Marks the
@@ -133,9 +134,9 @@ pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
     PAWL_MUST_CHECK;
 void reader_mark_touch(reader_mark *mark); /* at most once a second; NULL is fine */
 void reader_mark_free(reader_mark *mark);  /* removes it; NULL is fine */
-/* Is someone reading in that directory? Marks of dead processes of this host are removed. Marks that
- * cannot be judged count as alive until `watch` has seen them unchanged for a lease. `watch` NULL:
- * only looks, and removes nothing. */
+/* Is someone reading in that directory? Marks of dead processes of this host are removed. Marks
+ * that cannot be judged count as alive until `watch` has seen them unchanged for a lease. `watch`
+ * NULL: only looks, and removes nothing. */
 typedef struct reader_watch reader_watch; /* remembers marks and counters between looks */
 pawl_status reader_watch_new(reader_watch **out, pawl_error *err) PAWL_MUST_CHECK;
 void reader_watch_free(reader_watch *watch);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One save: snapshot, layout and room on the trainer's thread; index, manifest and what follows on the
- * engine's. The order and its reasons are in commit.c.
+ * One save: snapshot, layout and room on the trainer's thread; index, manifest and what follows on
+ * the engine's. The order and its reasons are in commit.c.
  */
 #include "run/private.h"
 
@@ -37,7 +37,7 @@ static void save_free_pointer(save **s) {
     save_free(*s);
 }
 
-/* ---- what people want to see in the manifest ----------------------------------------------------------- */
+/* ---- what people want to see in the manifest ------------------------------------------------ */
 
 static pawl_status number_json(double value, buffer *out, pawl_error *err) {
     if (!isfinite(value)) { /* JSON has no such numbers */
@@ -153,7 +153,7 @@ static pawl_status fill_manifest(save *s, const pawl_save_options *options, pawl
     return add_metrics(s, options, err);
 }
 
-/* ---- room (S06) -------------------------------------------------------------------------------------------- */
+/* ---- room (S06) ----------------------------------------------------------------------------- */
 
 /* The index, the manifest, directories: generous, for a check that is there to be early. */
 static uint64_t overhead_bytes(const save *s) {
@@ -230,7 +230,7 @@ static pawl_status check_room(const save *s, pawl_error *err) {
     return check_largest_file(s, &space, err);
 }
 
-/* ---- on the engine's thread ------------------------------------------------------------------------------------ */
+/* ---- on the engine's thread ----------------------------------------------------------------- */
 
 static void on_released(void *context) {
     save *s = context;
@@ -304,7 +304,7 @@ static void on_done(void *context, pawl_status status, pawl_error *err) {
     save_free(s);
 }
 
-/* ---- on the trainer's thread --------------------------------------------------------------------------------------- */
+/* ---- on the trainer's thread ---------------------------------------------------------------- */
 
 static pawl_status prepare(save *s, pawl_state *state, const pawl_save_options *options,
                            pawl_error *err) {
@@ -404,7 +404,7 @@ pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,
     return PAWL_OK;
 }
 
-/* ---- the final save (S13) --------------------------------------------------------------------------------------------- */
+/* ---- the final save (S13) ------------------------------------------------------------------- */
 
 static pawl_status did_not_fit(pawl_run *run, int64_t step, double grace_s, pawl_error *err) {
     uint64_t written;

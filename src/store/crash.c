@@ -46,7 +46,7 @@ static void free_item(crash_item *item) {
     mem_free(item->bytes);
 }
 
-/* ---- the list of nodes ----------------------------------------------------------------------- */
+/* ---- the list of nodes ---------------------------------------------------------------------- */
 
 /* A node gets its durable counterpart: nothing is in it yet. */
 static pawl_status adopt(crash_store *c, tree_node *node, const tree_node *parent,
@@ -69,7 +69,7 @@ static void drop_node(tree_node *node) {
     store_tree_drop(node);
 }
 
-/* ---- pending items --------------------------------------------------------------------------- */
+/* ---- pending items -------------------------------------------------------------------------- */
 
 size_t store_crash_cut(const crash_store *c, uint64_t at, size_t n) {
     uint64_t sector = c->traits.atomic_write_bytes > 0 ? c->traits.atomic_write_bytes : 1;
@@ -156,7 +156,7 @@ static pawl_status push_rename(crash_store *c, const mem_change *change, pawl_er
     return push(c, &removal, &move, err);
 }
 
-/* ---- making durable -------------------------------------------------------------------------- */
+/* ---- making durable ------------------------------------------------------------------------- */
 
 static pawl_status apply_link(tree_node *dir, const char *name, tree_node *node, pawl_error *err) {
     TRY(store_tree_reserve_entry(dir, err));
@@ -261,7 +261,7 @@ static pawl_status settle(crash_store *c, mem_change_kind sync, const tree_node 
     return status;
 }
 
-/* ---- the journal ----------------------------------------------------------------------------- */
+/* ---- the journal ---------------------------------------------------------------------------- */
 
 static pawl_status before(void *context, pawl_error *err) {
     const crash_store *c = context;
@@ -310,7 +310,7 @@ static void destroy(void *context) {
     mem_free(c);
 }
 
-/* ---- the store ------------------------------------------------------------------------------- */
+/* ---- the store ------------------------------------------------------------------------------ */
 
 static pawl_status make_root(crash_store *c, tree_node **out, pawl_error *err) {
     tree_node *root = store_tree_new(STORE_DIR_TYPE);

@@ -42,7 +42,7 @@ static pawl_status tell(mem_store *m, const mem_change *change, pawl_error *err)
     return m->journal == NULL ? PAWL_OK : m->journal->change(m->journal->context, change, err);
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
 static pawl_status find(mem_store *m, const char *path, tree_node **out, const char *attempt,
                         pawl_error *err) {
@@ -203,7 +203,7 @@ static pawl_status mem_sync_dir(store *s, const char *path, pawl_error *err) {
     return tell(m, &(mem_change){.kind = MEM_SYNC_DIR, .node = node}, err);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- looking -------------------------------------------------------------------------------- */
 
 static pawl_status copy_names(mem_store *m, const char *path, arena *memory, const char ***names,
                               size_t *count, pawl_error *err) {
@@ -267,7 +267,7 @@ static pawl_status mem_space(store *s, store_space *out, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
 static pawl_status find_to_open(mem_store *m, const char *path, store_mode mode, tree_node **node,
                                 pawl_error *err) {
@@ -362,7 +362,7 @@ static void mem_close(store_file *f) {
     mem_free(f);
 }
 
-/* ---- the store ------------------------------------------------------------------------------- */
+/* ---- the store ------------------------------------------------------------------------------ */
 
 static void mem_destroy(store *s) {
     mem_store *m = mem_of(s);

@@ -34,7 +34,7 @@ static int fd_of(const store_file *f) {
     return ((const posix_file *)f)->fd;
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
 /* A pipe or device in the place of a file must not make us wait or act: O_NONBLOCK, O_NOCTTY, and
  * only regular files are gone on with. */
@@ -189,7 +189,7 @@ static void posix_close(store_file *f) {
     mem_free(f);
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
 static pawl_status posix_make_dir(store *s, const char *path, pawl_error *err) {
     posix_store *p = posix_of(s);
@@ -258,7 +258,7 @@ static pawl_status posix_sync_dir(store *s, const char *path, pawl_error *err) {
                        : store_posix_failure(p, path, failed, err, "cannot sync the directory");
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- looking -------------------------------------------------------------------------------- */
 
 static bool is_dots(const char *name) {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
@@ -327,7 +327,7 @@ static pawl_status posix_stat(store *s, const char *path, store_stat *out, pawl_
     return PAWL_OK;
 }
 
-/* ---- the store ------------------------------------------------------------------------------- */
+/* ---- the store ------------------------------------------------------------------------------ */
 
 static void posix_destroy(store *s) {
     posix_store *p = posix_of(s);

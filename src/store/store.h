@@ -96,7 +96,7 @@ struct store_file {
     char path[STORE_MAX_PATH];
 };
 
-/* ---- what callers use: store.c --------------------------------------------------------------- */
+/* ---- what callers use: store.c -------------------------------------------------------------- */
 
 pawl_status store_open(store *s, const char *path, store_mode mode, store_file **out,
                        pawl_error *err) PAWL_MUST_CHECK;
@@ -137,14 +137,14 @@ pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *ou
  */
 pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
-/* The same by a temporary name of the caller's choice, in the same directory: two writers that do not
- * know of each other must not share one. */
+/* The same by a temporary name of the caller's choice, in the same directory: two writers that do
+ * not know of each other must not share one. */
 pawl_status store_publish_by(store *s, const char *path, const char *temporary, const void *data,
                              size_t n, pawl_error *err) PAWL_MUST_CHECK;
 /* A byte_source over an open file. The file must outlive it. */
 pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- stores ---------------------------------------------------------------------------------- */
+/* ---- stores --------------------------------------------------------------------------------- */
 
 /* A directory of a filesystem; must exist. Links inside it are never followed (O_NOFOLLOW). */
 pawl_status store_posix(const char *root, store **out, pawl_error *err) PAWL_MUST_CHECK;

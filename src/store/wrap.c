@@ -57,7 +57,7 @@ static pawl_status pass_file(store_file *f, store_call *call, pawl_error *err) {
     return pass(f->in, call, err);
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
 static pawl_status wrapped_open(store *s, const char *path, store_mode mode, store_file **out,
                                 pawl_error *err) {
@@ -98,7 +98,7 @@ static void wrapped_close(store_file *f) {
     mem_free(f);
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
 static pawl_status wrapped_make_dir(store *s, const char *path, pawl_error *err) {
     return pass(s, &(store_call){.op = STORE_OP_MAKE_DIR, .path = path}, err);
@@ -136,7 +136,7 @@ static pawl_status wrapped_space(store *s, store_space *out, pawl_error *err) {
     return pass(s, &(store_call){.op = STORE_OP_SPACE, .path = "", .room = out}, err);
 }
 
-/* ---- the store ------------------------------------------------------------------------------- */
+/* ---- the store ------------------------------------------------------------------------------ */
 
 static void wrapped_destroy(store *s) {
     store_wrapper *w = (store_wrapper *)s;

@@ -46,7 +46,7 @@ ALWAYS_INLINE void store(uint8_t *to, size_t i, float_format t, uint64_t bits) {
     memcpy(to + i * (size_t)t.bytes, &bits, (size_t)t.bytes);
 }
 
-/* ---- any value ------------------------------------------------------------------------------- */
+/* ---- any value ------------------------------------------------------------------------------ */
 
 /* To nearest, ties to even; `drop` bits go, at least one. */
 static uint64_t round_off(uint64_t value, int drop) {
@@ -98,7 +98,7 @@ static uint64_t convert(uint64_t bits, float_format f, float_format t, uint64_t 
     return result | sign << sign_shift(t);
 }
 
-/* ---- a block of plain values ----------------------------------------------------------------- */
+/* ---- a block of plain values ---------------------------------------------------------------- */
 
 /*
  * Plain is zero, and whatever is a normal number on both sides: there a cast is a rounding shift
@@ -227,7 +227,7 @@ ALWAYS_INLINE uint64_t cast_all(uint8_t *to, const uint8_t *from, size_t count, 
     return overflows;
 }
 
-/* ---- the pairs ------------------------------------------------------------------------------- */
+/* ---- the pairs ------------------------------------------------------------------------------ */
 
 typedef uint64_t cast_function(uint8_t *to, const uint8_t *from, size_t count);
 

@@ -49,7 +49,7 @@ bool view_dense(const view *v) {
     return true;
 }
 
-/* ---- one box from strides to strides --------------------------------------------------------- */
+/* ---- one box from strides to strides -------------------------------------------------------- */
 
 typedef struct copying {
     int ndim;
@@ -169,7 +169,7 @@ static void copy_strided(int ndim, const int64_t *extent, uint8_t *to, const int
     }
 }
 
-/* ---- a stretch, box by box ------------------------------------------------------------------- */
+/* ---- a stretch, box by box ------------------------------------------------------------------ */
 
 /*
  * The largest box of consecutive elements of `whole` (in row-major order) that begins with element

@@ -14,14 +14,14 @@
 
 #include <pawl/tensor.h>
 
-/* ---- dtype: dtype.c (also defines pawl_dtype_name and friends) ------------------------------- */
+/* ---- dtype: dtype.c (also defines pawl_dtype_name and friends) ------------------------------ */
 
 bool dtype_valid(pawl_dtype dtype);
 /* Bytes an element must be aligned to: 1, 2, 4 or 8 (sub-byte types: 1). C64 is 8. */
 size_t dtype_alignment(pawl_dtype dtype);
 bool dtype_castable(pawl_dtype dtype); /* one of F64, F32, F16, BF16 */
 
-/* ---- shape: shape.c -------------------------------------------------------------------------- */
+/* ---- shape: shape.c ------------------------------------------------------------------------- */
 
 /* PAWL_EUSAGE when ndim is out of range, an extent is negative, the element or byte count passes
  * 2^62, or the bits do not fill whole bytes. Counts may be NULL. */
@@ -33,7 +33,7 @@ bool shape_equal(int ndim_a, const int64_t *a, int ndim_b, const int64_t *b);
 /* "[64, 10]"; cut with "..." when out is short. Returns out. */
 const char *shape_text(char *out, size_t size, int ndim, const int64_t *shape);
 
-/* ---- box: box.c ------------------------------------------------------------------------------ */
+/* ---- box: box.c ----------------------------------------------------------------------------- */
 
 typedef struct box {
     int ndim;
@@ -75,7 +75,7 @@ bool box_runs_next(box_runs *r, uint64_t *first, uint64_t *count);
  * one past its last, in outer's row-major memory. Empty inner: both 0. */
 void box_linear_bounds(const box *inner, const box *outer, uint64_t *begin, uint64_t *end);
 
-/* ---- strided memory: copy.c ------------------------------------------------------------------ */
+/* ---- strided memory: copy.c ----------------------------------------------------------------- */
 
 /* Memory of one box with strides in bytes (NULL: dense row-major). Sub-byte dtypes: dense only. */
 typedef struct view {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Power loss at every operation of a run's life: saves, second saves of a step, retention, removal, gc,
- * a second owner. After each operation that changes something, each subset of what was not yet synced
- * (up to a bound; beyond it a sample) may have reached the disk, torn writes included. From some of
- * those worlds the next owner sets out, and loses power in turn, at every operation. In every such
- * world, opening the run finds each acknowledged checkpoint whole, and the one that was in progress
- * whole or not at all (S09, promises 1 and 5).
+ * Power loss at every operation of a run's life: saves, second saves of a step, retention, removal,
+ * gc, a second owner. After each operation that changes something, each subset of what was not yet
+ * synced (up to a bound; beyond it a sample) may have reached the disk, torn writes included. From
+ * some of those worlds the next owner sets out, and loses power in turn, at every operation. In
+ * every such world, opening the run finds each acknowledged checkpoint whole, and the one that was
+ * in progress whole or not at all (S09, promises 1 and 5).
  */
 #include "lib/simulated_platform.h"
 #include "proofs/proof.h"
@@ -45,7 +45,7 @@ typedef struct effort {
     uint64_t recoveries;      /* one world of so many boundaries is recovered from; 0: none */
 } effort;
 
-/* ---- the life of a run ---------------------------------------------------------------------------- */
+/* ---- the life of a run ---------------------------------------------------------------------- */
 
 static pawl_status act_open(story *s, pawl_error *err) {
     store *seen;
@@ -143,7 +143,7 @@ static void story_end(story *s) {
     store_destroy(s->disk);
 }
 
-/* ---- looking at a world ------------------------------------------------------------------------------ */
+/* ---- looking at a world --------------------------------------------------------------------- */
 
 /* The seed that step `step` holds in this world; 0: absent; -1: damaged, or no seed's bytes. */
 static int64_t look_at_step(store *world, int64_t step, const platform *os, pawl_error *err) {
@@ -200,7 +200,8 @@ static bool steps_as_expected(const story *s, store *world, int64_t *newest, paw
     return true;
 }
 
-/* A trainer comes back: it owns the run, restores the newest checkpoint, saves, and nothing is left. */
+/* A trainer comes back: it owns the run, restores the newest checkpoint, saves, and nothing is
+ * left. */
 static bool life_goes_on(store *world, int64_t newest, pawl_error *err) {
     simulated_platform os;
     store *seen;
@@ -229,7 +230,7 @@ static bool life_goes_on(store *world, int64_t newest, pawl_error *err) {
     return good;
 }
 
-/* ---- a crash after a crash ------------------------------------------------------------------------- */
+/* ---- a crash after a crash ------------------------------------------------------------------ */
 
 typedef struct copying {
     store *from, *to;
@@ -292,7 +293,7 @@ static void story_begin_from(story *s, const store_traits *traits, store *world)
 static void try_life(proof *p, const store_traits *traits, const effort *bounds, life *live,
                      store *world);
 
-/* ---- every world of one boundary ----------------------------------------------------------------------- */
+/* ---- every world of one boundary ------------------------------------------------------------ */
 
 typedef struct boundary {
     proof *proof;

@@ -21,7 +21,7 @@ static void must(pawl_status status, pawl_error *err) {
     }
 }
 
-/* ---- the checkpoint, and damaging it ------------------------------------------------------------------ */
+/* ---- the checkpoint, and damaging it -------------------------------------------------------- */
 
 typedef struct patient {
     store *disk;
@@ -78,7 +78,7 @@ static void write_whole(store *s, const char *path, const uint8_t *data, size_t 
     store_close(file);
 }
 
-/* ---- the examination ---------------------------------------------------------------------------------- */
+/* ---- the examination ------------------------------------------------------------------------ */
 
 typedef struct finding {
     uint64_t count;
@@ -152,7 +152,7 @@ static bool inside_tensor(const buffer *bytes, uint64_t offset) {
     return inside;
 }
 
-/* ---- the kinds of damage --------------------------------------------------------------------------------- */
+/* ---- the kinds of damage -------------------------------------------------------------------- */
 
 static void flip_every_byte(patient *p, const char *name, const char *path, const buffer *whole,
                             proof *counts) {

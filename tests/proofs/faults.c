@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fail the n-th: each storage operation of a run's life once with EIO, ENOSPC, EACCES and once moving
- * only half of its bytes; each allocation once. Every time: a clear error or none at all, nothing
- * leaked, the older checkpoint intact, the new one whole or absent, and the next save succeeds (S03,
- * S07, S08).
+ * Fail the n-th: each storage operation of a run's life once with EIO, ENOSPC, EACCES and once
+ * moving only half of its bytes; each allocation once. Every time: a clear error or none at all,
+ * nothing leaked, the older checkpoint intact, the new one whole or absent, and the next save
+ * succeeds (S03, S07, S08).
  */
 #include "lib/failing_memory.h"
 #include "lib/simulated_platform.h"
@@ -134,7 +134,7 @@ static const char *judge(world *w, pawl_status status, const pawl_error *story,
     return intact(w, status == PAWL_OK, err);
 }
 
-/* ---- storage ---------------------------------------------------------------------------------------------- */
+/* ---- storage -------------------------------------------------------------------------------- */
 
 /* False when the life has fewer than `nth` operations. */
 static bool try_operation(proof *p, const store_fault *plan, const char *must_say) {
@@ -184,7 +184,7 @@ static void try_full_disk(proof *p) {
     }
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static bool try_allocation(proof *p, uint64_t nth) {
     world w;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SIGKILL at random moments of a real process that saves to a real directory: whatever it had been told
- * is durable is there afterwards, whole, and the next process takes over at once (S09, S10).
+ * SIGKILL at random moments of a real process that saves to a real directory: whatever it had been
+ * told is durable is there afterwards, whole, and the next process takes over at once (S09, S10).
  */
 #include "lib/random.h"
 #include "proofs/proof.h"

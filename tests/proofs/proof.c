@@ -28,7 +28,7 @@ int proof_end(const proof *p) {
     return p->lost == 0 && p->tried > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* ---- the state ---------------------------------------------------------------------------------- */
+/* ---- the state ------------------------------------------------------------------------------ */
 
 static uint8_t pattern(uint32_t seed, uint32_t salt, size_t i) {
     uint32_t x = seed * 2654435761u + salt * 40503u + (uint32_t)i * 2246822519u;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proof: what the proof programs share. A proof tries many cases and counts those in which something
- * was lost or went undetected. It prints the first few of them, one line of JSON with its counts for
- * the table of `make proofs`, and fails when any case did.
+ * proof: what the proof programs share. A proof tries many cases and counts those in which
+ * something was lost or went undetected. It prints the first few of them, one line of JSON with its
+ * counts for the table of `make proofs`, and fails when any case did.
  */
 #ifndef PROOFS_PROOF_H
 #define PROOFS_PROOF_H

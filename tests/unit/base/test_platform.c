@@ -201,7 +201,7 @@ static void test_process_whose_first_thread_ended_is_alive(void **state) {
     assert_int_equal(alive(&c.identity), PROCESS_DEAD);
 }
 
-/* ---- threads --------------------------------------------------------------------------------- */
+/* ---- threads -------------------------------------------------------------------------------- */
 
 static void count_up(void *counter) {
     atomic_fetch_add((atomic_int *)counter, 1);
@@ -274,7 +274,7 @@ static void test_thread_start_survives_every_failing_allocation(void **state) {
     assert_int_equal(atomic_load(&counter), 1);
 }
 
-/* ---- the simulated platform ------------------------------------------------------------------ */
+/* ---- the simulated platform ----------------------------------------------------------------- */
 
 static void note_sleep(void *context, uint64_t ns) {
     *(uint64_t *)context += ns;

@@ -110,7 +110,7 @@ static void test_leaving_by_a_null_pointer_does_nothing(void **state) {
     assert_null(outside);
 }
 
-/* ---- log ------------------------------------------------------------------------------------- */
+/* ---- log ------------------------------------------------------------------------------------ */
 
 typedef struct noted {
     int lines;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the writing engine share: a state, its layout, a store that can be made to fail, and
- * a job that notes what is called. */
+/* What the tests of the writing engine share: a state, its layout, a store that can be made to
+ * fail, and a job that notes what is called. */
 #ifndef ENGINE_SAVING_H
 #define ENGINE_SAVING_H
 

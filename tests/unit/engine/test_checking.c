@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checking mode: a tensor that changes while it is being saved is named, with the changed bytes (S01). */
+/* Checking mode: a tensor that changes while it is being saved is named, with the changed bytes
+ * (S01). */
 #include "unit/engine/saving.h"
 
 /* Stops the engine before it takes a byte, lets the test change memory, and goes on. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- golden ---------------------------------------------------------------------------------- */
+/* ---- golden --------------------------------------------------------------------------------- */
 
 static manifest_file files[] = {
     {.name = "data-7f3a9c21e04b-1-00000-of-00002.safetensors", .bytes = 8192, .rank = 0},
@@ -114,7 +114,7 @@ static void test_manifest_of_nothing_is_golden(void **state) {
     manifest_free(&back);
 }
 
-/* ---- both ways ------------------------------------------------------------------------------- */
+/* ---- both ways ------------------------------------------------------------------------------ */
 
 static void assert_values_equal(const manifest_value *a, const manifest_value *b, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -193,7 +193,7 @@ static void test_values_that_are_no_json_are_not_written(void **state) {
     assert_fails(manifest_encode(&m, &out, &err), PAWL_EUSAGE, &err);
 }
 
-/* ---- damage and versions --------------------------------------------------------------------- */
+/* ---- damage and versions -------------------------------------------------------------------- */
 
 /* Text with its checksum put where the golden text has '@'. */
 static char *sealed(const char *text) {
@@ -328,7 +328,7 @@ static void test_damage_in_words(void **state) {
     assert_int_equal(err.length, text.size);
 }
 
-/* ---- hostile --------------------------------------------------------------------------------- */
+/* ---- hostile -------------------------------------------------------------------------------- */
 
 /* A manifest whose checksum fits is still not believed: names, sizes, ranks and counts are checked.
  * */

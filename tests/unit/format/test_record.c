@@ -55,7 +55,7 @@ static void assert_entries_equal(const record_entry *a, const record_entry *b) {
     }
 }
 
-/* ---- golden ---------------------------------------------------------------------------------- */
+/* ---- golden --------------------------------------------------------------------------------- */
 
 /* Keys: entries by name; checksums by file and by 1024 blocks, big-endian so that they sort. */
 static void test_keys_are_golden(void **state) {
@@ -142,7 +142,7 @@ static void test_whole_tensor_and_value_records_are_golden(void **state) {
     assert_memory_equal(out.data, golden_value, out.size);
 }
 
-/* ---- both ways ------------------------------------------------------------------------------- */
+/* ---- both ways ------------------------------------------------------------------------------ */
 
 #define MOST_PIECES 20
 
@@ -227,7 +227,7 @@ static void test_random_records_round_trip(void **state) {
     }
 }
 
-/* ---- hostile --------------------------------------------------------------------------------- */
+/* ---- hostile -------------------------------------------------------------------------------- */
 
 #define HEAD_TENSOR 1, 1, 0, 0
 

@@ -32,7 +32,7 @@ static pawl_status decode_text(const char *header, size_t data_bytes, safetensor
     return decode_buffer(&file, out, err);
 }
 
-/* ---- encode ---------------------------------------------------------------------------------- */
+/* ---- encode --------------------------------------------------------------------------------- */
 
 /* The header of two tensors and metadata, byte for byte: compact, in order, padded to 4096. */
 static void test_header_bytes_are_golden(void **state) {
@@ -127,7 +127,7 @@ static void test_header_beyond_the_formats_maximum_is_refused(void **state) {
                  &err);
 }
 
-/* ---- both ways ------------------------------------------------------------------------------- */
+/* ---- both ways ------------------------------------------------------------------------------ */
 
 #define MOST_TENSORS 40
 
@@ -203,7 +203,7 @@ static void test_random_headers_round_trip(void **state) {
     }
 }
 
-/* ---- what the reference accepts -------------------------------------------------------------- */
+/* ---- what the reference accepts ------------------------------------------------------------- */
 
 /* White space around, extra keys, empty tensors, rank 0, null metadata: all as the reference has
  * it. */
@@ -238,7 +238,7 @@ static void test_headers_that_the_reference_accepts(void **state) {
     }
 }
 
-/* ---- what must be refused -------------------------------------------------------------------- */
+/* ---- what must be refused ------------------------------------------------------------------- */
 
 #define ENTRY(shape, offsets) "{\"dtype\":\"U8\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 #define FOUR                  ENTRY("[4]", "[0,4]")
@@ -434,7 +434,7 @@ static void test_refusal_of_a_hole_in_words(void **state) {
     assert_string_equal(err.found, "1");
 }
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------------------------- */
 
 static pawl_status decode_and_free(void *context, pawl_error *err) {
     safetensors_header out;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- helpers --------------------------------------------------------------------------------- */
+/* ---- helpers -------------------------------------------------------------------------------- */
 
 static void read_file(const char *path, buffer *out) {
     pawl_error err = ERROR_INIT;
@@ -107,7 +107,7 @@ static size_t make_items(test_random *random, item *items, size_t count) {
     return kept;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 /* Three keys in one block, byte for byte, as the specification of the format lays them out. */
 static void test_table_bytes_are_golden(void **state) {
@@ -180,7 +180,7 @@ static void test_failing_sink_is_reported(void **state) {
     assert_fails(table_writer_finish(w, &summary, &err), PAWL_EIO, &err);
 }
 
-/* ---- both ways ------------------------------------------------------------------------------- */
+/* ---- both ways ------------------------------------------------------------------------------ */
 
 /* A table without keys is a whole table. */
 static void test_empty_table_round_trips(void **state) {
@@ -319,7 +319,7 @@ static void test_large_values_round_trip(void **state) {
     assert_memory_equal(key, "c", 1);
 }
 
-/* ---- damage ---------------------------------------------------------------------------------- */
+/* ---- damage --------------------------------------------------------------------------------- */
 
 static void make_small_table(buffer *out, table_summary *summary) {
     static item items[200];
@@ -604,7 +604,7 @@ static void test_r14_blocks_out_of_order_are_refused(void **state) {
     assert_int_equal(count, 1);
 }
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------------------------- */
 
 static pawl_status write_and_read(void *context, pawl_error *err) {
     static const item items[] = {{"apple", {'1'}, 1}, {"b", {'2'}, 1}};

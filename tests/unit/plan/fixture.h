@@ -56,7 +56,7 @@ static inline int fixture_down(void **context) {
 
 #define WITH_BOTH(test) cmocka_unit_test_setup_teardown(test, fixture_up, fixture_down)
 
-/* ---- the state ------------------------------------------------------------------------------- */
+/* ---- the state ------------------------------------------------------------------------------ */
 
 static uint8_t fixture_memory[1 << 16];
 
@@ -100,7 +100,7 @@ static inline void state_rank_bytes(fixture *f, const char *name) {
         &f->err);
 }
 
-/* ---- the checkpoint -------------------------------------------------------------------------- */
+/* ---- the checkpoint ------------------------------------------------------------------------- */
 
 static inline void *fixture_copy(fixture *f, const void *data, size_t n) {
     void *copy = arena_alloc(&f->memory, n + 1);
@@ -167,7 +167,7 @@ static inline void saved_rank_bytes(fixture *f, const char *name) {
     e->pieces->bytes = 4;
 }
 
-/* ---- the match ------------------------------------------------------------------------------- */
+/* ---- the match ------------------------------------------------------------------------------ */
 
 static inline int fixture_by_name(const void *a, const void *b) {
     return strcmp(((const record_entry *)a)->name, ((const record_entry *)b)->name);

@@ -59,7 +59,7 @@ static void add_rows(fixture *f, const char *name, size_t count, const int64_t *
     assert_ok(state_add_tensor(f->state, &t, &f->err), &f->err);
 }
 
-/* ---- which file ------------------------------------------------------------------------------ */
+/* ---- which file ----------------------------------------------------------------------------- */
 
 static void test_larger_alignment_comes_first_then_names(void **context) {
     fixture *f = *context;
@@ -204,7 +204,7 @@ static void test_one_piece_fits_any_limit(void **context) {
     plan_layout_free(layout);
 }
 
-/* ---- metadata -------------------------------------------------------------------------------- */
+/* ---- metadata ------------------------------------------------------------------------------- */
 
 static void decode(buffer *image, safetensors_header *header, pawl_error *err) {
     byte_source source = byte_source_memory(image);
@@ -264,7 +264,7 @@ static void test_parts_say_where_they_are(void **context) {
     plan_layout_free(layout);
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
+/* ---- bytes ---------------------------------------------------------------------------------- */
 
 /* A random tensor of a random dtype, in boxes along its first dimension, strided or not. */
 static void add_random_tensor(fixture *f, test_random *r, int number) {
@@ -478,7 +478,7 @@ static void test_layout_is_the_same_each_time(void **context) {
     state_snapshot_free(first);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static pawl_status make(void *context, pawl_error *err) {
     fixture *f = context;

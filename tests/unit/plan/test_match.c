@@ -12,7 +12,7 @@ static void assert_pairs(fixture *f, size_t pairs, uint64_t kept, uint64_t ignor
     assert_int_equal(pawl_report_totals(f->report).ignored, ignored);
 }
 
-/* ---- what fits ------------------------------------------------------------------------------- */
+/* ---- what fits ------------------------------------------------------------------------------ */
 
 static void test_equal_sides_match_without_a_word(void **context) {
     fixture *f = *context;
@@ -66,7 +66,7 @@ static void test_other_values_of_other_roles_are_no_difference(void **context) {
     assert_pairs(f, 3, 0, 0);
 }
 
-/* ---- R01 ------------------------------------------------------------------------------------- */
+/* ---- R01 ------------------------------------------------------------------------------------ */
 
 #define SHAPE_ADVICE                                                                               \
     "; build the model with the checkpoint's shape, or leave the entry out of the state and pass " \
@@ -110,7 +110,7 @@ static void test_r01_r02_both_are_reported(void **context) {
     assert_int_equal(item(f, 2)->difference, PAWL_DIFF_SHAPE);
 }
 
-/* ---- R02 ------------------------------------------------------------------------------------- */
+/* ---- R02 ------------------------------------------------------------------------------------ */
 
 static void two_dtypes(fixture *f, pawl_dtype saved, pawl_dtype wanted) {
     state_tensor(f, "a", wanted, SHAPE(3));
@@ -148,7 +148,7 @@ static void test_r02_dtypes_that_are_not_converted(void **context) {
         "and BF16 are converted into each other: give the state the checkpoint's dtype");
 }
 
-/* ---- R03, R04 -------------------------------------------------------------------------------- */
+/* ---- R03, R04 ------------------------------------------------------------------------------- */
 
 static void one_extra_in_the_state(fixture *f) {
     state_tensor(f, "a", PAWL_F32, SHAPE(3));
@@ -215,7 +215,7 @@ static void test_r03_r04_values_show_what_they_are(void **context) {
     assert_string_equal(item(f, 1)->state, "true");
 }
 
-/* ---- R06 ------------------------------------------------------------------------------------- */
+/* ---- R06 ------------------------------------------------------------------------------------ */
 
 #define MODEL_ONLY "restore the model alone with --model-only (options.model_only)"
 
@@ -381,7 +381,7 @@ static void test_r06_optimizer_of_the_caller(void **context) {
     assert_pairs(f, 2, 1, 0);
 }
 
-/* ---- R07 ------------------------------------------------------------------------------------- */
+/* ---- R07 ------------------------------------------------------------------------------------ */
 
 static void other_learning_rate(fixture *f, pawl_policy policy) {
     saved_float(f, "lr", PAWL_ROLE_HYPERPARAMETER, 0.001);
@@ -498,7 +498,7 @@ static void test_r07_tensor_of_the_caller_is_kept(void **context) {
     assert_pairs(f, 1, 1, 0);
 }
 
-/* ---- kinds ----------------------------------------------------------------------------------- */
+/* ---- kinds ---------------------------------------------------------------------------------- */
 
 #define KIND_ADVICE                                                                                \
     "; give the state's entry the checkpoint's kind, or leave it out of the state and pass "       \
@@ -525,7 +525,7 @@ static void test_value_of_each_rank_against_common_value(void **context) {
                      "in the state" KIND_ADVICE);
 }
 
-/* ---- J06 ------------------------------------------------------------------------------------- */
+/* ---- J06 ------------------------------------------------------------------------------------ */
 
 static void other_batches(fixture *f) {
     saved_value(f, "batch", PAWL_KIND_JSON, PAWL_ROLE_BATCH_SIGNATURE, "{\"x\":[64]}", 10);
@@ -553,7 +553,7 @@ static void test_j06_other_batches_are_an_error_on_request(void **context) {
                      "with, or pass --batch=allow (options.batch)");
 }
 
-/* ---- R10 ------------------------------------------------------------------------------------- */
+/* ---- R10 ------------------------------------------------------------------------------------ */
 
 static void test_r10_other_number_of_ranks(void **context) {
     fixture *f = *context;
@@ -567,7 +567,7 @@ static void test_r10_other_number_of_ranks(void **context) {
                      ", or leave the entry out of the state and pass --unexpected=allow");
 }
 
-/* ---- R13 ------------------------------------------------------------------------------------- */
+/* ---- R13 ------------------------------------------------------------------------------------ */
 
 static void test_r13_state_that_was_never_built(void **context) {
     fixture *f = *context;
@@ -596,7 +596,7 @@ static void test_empty_checkpoint_fits_an_empty_state(void **context) {
     assert_false(f->match->refused);
 }
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- options -------------------------------------------------------------------------------- */
 
 static void test_policy_of_another_option_is_refused(void **context) {
     fixture *f = *context;

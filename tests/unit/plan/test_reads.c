@@ -90,7 +90,7 @@ static void assert_reads(single *s, const char *wanted) {
 
 #define AT(...) ((const int64_t[]){__VA_ARGS__})
 
-/* ---- which stretches ------------------------------------------------------------------------- */
+/* ---- which stretches ------------------------------------------------------------------------ */
 
 static void test_whole_tensor_is_one_read(void **context) {
     single *s = *context;
@@ -180,7 +180,7 @@ static void test_r07_kept_entry_is_not_read(void **context) {
     assert_reads(s, "");
 }
 
-/* ---- what is missing ------------------------------------------------------------------------- */
+/* ---- what is missing ------------------------------------------------------------------------ */
 
 static void assert_not_planned(single *s, pawl_status status, const char *text) {
     assert_int_equal(plan_reads_make(&s->pair, 1, 0, &s->reads, &s->err), status);
@@ -316,7 +316,7 @@ static void test_r14_tangled_pieces_are_given_up(void **context) {
     mem_free(numbers);
 }
 
-/* ---- random boxes, against brute force ------------------------------------------------------- */
+/* ---- random boxes, against brute force ------------------------------------------------------ */
 
 #define MAX_PIECES 64
 #define DATA_BYTES 8192
@@ -524,7 +524,7 @@ static void test_strided_memory_is_filled(void **context) {
     assert_memory_equal(columns, "adbecf", 6);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static pawl_status make(void *context, pawl_error *err) {
     single *s = context;

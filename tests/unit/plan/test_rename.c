@@ -10,7 +10,7 @@ static void with_rules(fixture *f, const pawl_rename *rules, size_t n) {
     match(f);
 }
 
-/* ---- rules ----------------------------------------------------------------------------------- */
+/* ---- rules ---------------------------------------------------------------------------------- */
 
 static void test_r05_rule_pairs_entries_under_a_prefix(void **context) {
     fixture *f = *context;
@@ -101,7 +101,7 @@ static void test_r05_rule_without_names_is_refused(void **context) {
     assert_string_equal(f->err.attempt, "cannot restore: options.renames[1] has a NULL name");
 }
 
-/* ---- suggestions ----------------------------------------------------------------------------- */
+/* ---- suggestions ---------------------------------------------------------------------------- */
 
 static size_t suggestions(fixture *f, const pawl_report_item **first) {
     size_t n = 0;

@@ -17,7 +17,7 @@ static void finish(fixture *f) {
     assert_ok(report_finish(f->report, &f->err), &f->err);
 }
 
-/* ---- text ------------------------------------------------------------------------------------ */
+/* ---- text ----------------------------------------------------------------------------------- */
 
 static void test_text_of_a_refused_match(void **context) {
     fixture *f = *context;
@@ -125,7 +125,7 @@ static void test_unknown_difference_is_a_defect(void **context) {
     assert_int_equal(pawl_report_count(f->report), 0);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- JSON ----------------------------------------------------------------------------------- */
 
 static void test_json_of_a_refused_match(void **context) {
     fixture *f = *context;
@@ -166,7 +166,7 @@ static void test_json_parses(void **context) {
     json_decref(parsed);
 }
 
-/* ---- limits ---------------------------------------------------------------------------------- */
+/* ---- limits --------------------------------------------------------------------------------- */
 
 static void many_missing(fixture *f, int count) {
     char name[32];
@@ -194,7 +194,7 @@ static void test_further_items_are_counted(void **context) {
     assert_says(f->err.attempt, "; and 4143 more");
 }
 
-/* ---- the error ------------------------------------------------------------------------------- */
+/* ---- the error ------------------------------------------------------------------------------ */
 
 static void test_r01_error_of_one_difference(void **context) {
     fixture *f = *context;
@@ -294,7 +294,7 @@ static void test_error_of_long_names_is_cut(void **context) {
                                      "(options.missing)");
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 /* Everything that a match can say, at once. */
 static void fill_for_memory(fixture *f) {

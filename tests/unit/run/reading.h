@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of reading share: a run in memory with a few checkpoints, and ways to damage them. */
+/* What the tests of reading share: a run in memory with a few checkpoints, and ways to damage them.
+ * */
 #ifndef RUN_READING_H
 #define RUN_READING_H
 
@@ -162,7 +163,7 @@ static inline pawl_status reading_open(reading *f, int64_t step, pawl_error *err
     return checkpoint_open(f->fault, false, step, &f->os.table, &log, &f->checkpoint, err);
 }
 
-/* ---- files of a step -------------------------------------------------------------------------- */
+/* ---- files of a step ------------------------------------------------------------------------ */
 
 /* The path of the step's first file of that kind. */
 static inline void reading_path(reading *f, int64_t step, name_kind kind, char out[256]) {

@@ -119,7 +119,7 @@ static void write_file(fixture *f, const char *path, const char *text) {
     store_close(file);
 }
 
-/* ---- S03, S07: the write fails in the background ------------------------------------------------------ */
+/* ---- S03, S07: the write fails in the background -------------------------------------------- */
 
 static void fail_writes(fixture *f, int system_errno) {
     const store_fault plan = {
@@ -192,7 +192,7 @@ static void test_s07_a_disk_that_fills_up_costs_the_attempt_only(void **state) {
     assert_true(committed(f, 20));
 }
 
-/* ---- S06: no room, found before the first byte ----------------------------------------------------------- */
+/* ---- S06: no room, found before the first byte ---------------------------------------------- */
 
 static store_space room;
 
@@ -264,7 +264,7 @@ static void test_p03_a_read_only_mount(void **state) {
                    "ext4 at /mnt/ckpt (ro,relatime)");
 }
 
-/* ---- S02, S04, S08, S13: a save that is under way (real threads, a store that hangs) ---------------------------- */
+/* ---- S02, S04, S08, S13: a save that is under way (real threads, a store that hangs) -------- */
 
 static void hang_writes(fixture *f) {
     const store_fault plan = {.op = STORE_OP_WRITE, .nth = 1, .hang = true};
@@ -388,7 +388,7 @@ static void test_s13_a_final_save_that_does_not_fit_says_so(void **state) {
     assert_false(exists(f, "step-00000020"));
 }
 
-/* ---- S14 and what else retention, removal and gc must leave alone -------------------------------------------------- */
+/* ---- S14 and what else retention, removal and gc must leave alone --------------------------- */
 
 static pawl_run_options keep_one(void) {
     return (pawl_run_options){.retention = {.keep_last = 1}};
@@ -516,7 +516,7 @@ static void test_saving_a_step_again_replaces_it_and_its_files(void **state) {
     arena_free(&memory);
 }
 
-/* ---- when is a save due? ------------------------------------------------------------------------------------------------ */
+/* ---- when is a save due? -------------------------------------------------------------------- */
 
 static void test_a_save_is_due_by_steps_once_a_step(void **state) {
     fixture *f = *state;

@@ -24,7 +24,7 @@ static void assert_no_snapshot(fixture *f, const char *text) {
     assert_null(snapshot);
 }
 
-/* ---- slots ----------------------------------------------------------------------------------- */
+/* ---- slots ---------------------------------------------------------------------------------- */
 
 static void test_s15_slot_of_a_missing_variable_is_refused(void **context) {
     fixture *f = *context;
@@ -70,7 +70,7 @@ static void test_slots_that_fit_are_taken(void **context) {
     state_snapshot_free(snapshot);
 }
 
-/* ---- order and search ------------------------------------------------------------------------ */
+/* ---- order and search ----------------------------------------------------------------------- */
 
 static void test_snapshot_is_sorted_bytewise(void **context) {
     fixture *f = *context;
@@ -123,7 +123,7 @@ static void test_many_entries_are_found(void **context) {
     assert_null(state_find(f->state, "t/100003"));
 }
 
-/* ---- removing -------------------------------------------------------------------------------- */
+/* ---- removing ------------------------------------------------------------------------------- */
 
 static void test_removed_entry_is_gone(void **context) {
     fixture *f = *context;
@@ -236,7 +236,7 @@ static void test_s02_letting_go_on_another_thread(void **context) {
     state_snapshot_free(snapshot);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static pawl_status make_state(void *context, pawl_error *err) {
     (void)context;

@@ -11,7 +11,7 @@ static void assert_refused(fixture *f, const pawl_tensor *t, const char *text) {
     assert_int_equal(state_count(f->state), before);
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
 #define NAME_NEXT                                                                                  \
     "\n  next:     give it a name such as \"model/dense/kernel\": UTF-8, components separated by " \
@@ -111,7 +111,7 @@ static void test_s15_name_of_a_value_is_refused(void **context) {
                         "  next:     give it another name, or remove the entry first");
 }
 
-/* ---- type, role and slot --------------------------------------------------------------------- */
+/* ---- type, role and slot -------------------------------------------------------------------- */
 
 static void test_wrong_struct_size_is_refused(void **context) {
     pawl_tensor t = plain_tensor("a");
@@ -192,7 +192,7 @@ static void test_s15_slot_of_without_the_role_is_refused(void **context) {
                    "  next:     set role to PAWL_ROLE_SLOT, or leave slot_of and slot NULL");
 }
 
-/* ---- shapes ---------------------------------------------------------------------------------- */
+/* ---- shapes --------------------------------------------------------------------------------- */
 
 static void assert_shape_refused(fixture *f, pawl_dtype dtype, int ndim, const int64_t *shape,
                                  const char *text) {
@@ -253,7 +253,7 @@ static void test_s15_half_bytes_are_refused(void **context) {
         "  found:    [3]");
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static void test_s15_null_data_with_bytes_is_refused(void **context) {
     pawl_tensor t = plain_tensor("a");
@@ -357,7 +357,7 @@ static void test_dense_strides_are_no_strides(void **context) {
     assert_null(state_entry_view(state_find(f->state, "dense"), 0).strides);
 }
 
-/* ---- boxes ----------------------------------------------------------------------------------- */
+/* ---- boxes ---------------------------------------------------------------------------------- */
 
 static float box_data[64];
 

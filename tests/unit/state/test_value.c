@@ -15,7 +15,7 @@ static void assert_value_refused(fixture *f, pawl_kind kind, const void *bytes, 
     assert_int_equal(state_count(f->state), 0);
 }
 
-/* ---- kept ------------------------------------------------------------------------------------ */
+/* ---- kept ----------------------------------------------------------------------------------- */
 
 static void assert_kept(fixture *f, pawl_kind kind, const void *bytes, size_t n, pawl_dtype dtype,
                         int ndim) {
@@ -68,7 +68,7 @@ static void test_s02_snapshot_keeps_a_replaced_value(void **context) {
     state_snapshot_free(snapshot);
 }
 
-/* ---- refused --------------------------------------------------------------------------------- */
+/* ---- refused -------------------------------------------------------------------------------- */
 
 static void test_s15_bad_name_is_refused(void **context) {
     fixture *f = *context;
@@ -238,7 +238,7 @@ static void test_common_value_over_one_per_rank_is_refused(void **context) {
                        "  found:    a value of kind bytes, one for each rank" KIND_NEXT);
 }
 
-/* ---- getting --------------------------------------------------------------------------------- */
+/* ---- getting -------------------------------------------------------------------------------- */
 
 static void test_getting_an_unknown_name_fails(void **context) {
     fixture *f = *context;

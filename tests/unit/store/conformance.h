@@ -26,7 +26,7 @@ static const char *subject_root(void **state) {
     return ((conformance_subject *)*state)->absolute;
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
 /* A name that is taken cannot be created, and the file that has it is left alone. */
 static void creation_is_exclusive(void **state) {
@@ -269,7 +269,7 @@ static void a_source_reads_the_file(void **state) {
     store_close(f);
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
 /* A rename moves a file to a free name. */
 static void rename_moves(void **state) {
@@ -375,7 +375,7 @@ static void remove_dir_wants_it_empty(void **state) {
     assert_fails(store_remove_dir(s, "d", &err), PAWL_ENOTFOUND, &err);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- looking -------------------------------------------------------------------------------- */
 
 /* A listing has each name once, and neither "." nor "..". */
 static void list_has_each_name_once(void **state) {
@@ -486,7 +486,7 @@ static void s06_space_is_known(void **state) {
     assert_true(strlen(room.filesystem) > 0 && strlen(room.mount_point) > 0);
 }
 
-/* ---- publishing ------------------------------------------------------------------------------ */
+/* ---- publishing ----------------------------------------------------------------------------- */
 
 /* Publishing makes a file, and makes it anew, and leaves nothing else behind. */
 static void publish_creates_and_replaces(void **state) {
@@ -524,7 +524,7 @@ static void publish_needs_the_directory(void **state) {
     assert_string_equal(error_text(&err), text);
 }
 
-/* ---- paths ----------------------------------------------------------------------------------- */
+/* ---- paths ---------------------------------------------------------------------------------- */
 
 static void refuse_everywhere(store *s, const char *path) {
     pawl_error err = ERROR_INIT;
@@ -592,7 +592,7 @@ static void p08_names_and_paths_that_are_too_long_are_refused(void **state) {
     assert_text(s, name, "text");
 }
 
-/* ---- threads --------------------------------------------------------------------------------- */
+/* ---- threads -------------------------------------------------------------------------------- */
 
 typedef struct worker {
     store *s;
@@ -642,7 +642,7 @@ static void threads_share_a_store(void **state) {
     }
 }
 
-/* ---- the suite ------------------------------------------------------------------------------- */
+/* ---- the suite ------------------------------------------------------------------------------ */
 
 #define CONFORMANCE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 #define CONFORMANCE_TESTS                                                                          \

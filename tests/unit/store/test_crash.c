@@ -11,7 +11,7 @@ static store *strict(void) {
     return new_crash(true, false, 4);
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
+/* ---- bytes ---------------------------------------------------------------------------------- */
 
 /* What was synced is in every world. */
 static void s09_synced_bytes_and_names_stay(void **state) {
@@ -78,7 +78,7 @@ static void s09_a_sync_is_for_one_file(void **state) {
     store_destroy(s);
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
 /* Syncing a file does not make its name durable. */
 static void s09_a_synced_file_may_lose_its_name(void **state) {
@@ -239,7 +239,7 @@ static void a_removed_file_is_forgotten(void **state) {
     store_destroy(s);
 }
 
-/* ---- asking for worlds ----------------------------------------------------------------------- */
+/* ---- asking for worlds ---------------------------------------------------------------------- */
 
 static bool is_refused(const store *s, const bool *keep, size_t count, size_t torn) {
     pawl_error err = ERROR_INIT;
@@ -303,7 +303,7 @@ static void readers_see_the_newest_state(void **state) {
     store_destroy(s);
 }
 
-/* ---- stopping the machine -------------------------------------------------------------------- */
+/* ---- stopping the machine ------------------------------------------------------------------- */
 
 /* What changes something or syncs is counted; looking, and what fails, is not. */
 static void only_changes_and_syncs_are_counted(void **state) {

@@ -10,7 +10,7 @@
 #define SCRIPTS 300
 #define STEPS   40
 
-/* ---- random scripts -------------------------------------------------------------------------- */
+/* ---- random scripts ------------------------------------------------------------------------- */
 
 typedef struct actor {
     store *s;
@@ -192,7 +192,7 @@ static void s09_scripts_can_be_replayed(void **state) {
     }
 }
 
-/* ---- publishing ------------------------------------------------------------------------------ */
+/* ---- publishing ----------------------------------------------------------------------------- */
 
 #define OLD "the old content"
 #define NEW "the new content, which is longer"

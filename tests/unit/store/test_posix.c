@@ -43,7 +43,7 @@ static void make_link(const fixture *f, const char *target, const char *name) {
     assert_int_equal(symlink(target, in_dir(&f->dir, name)), 0);
 }
 
-/* ---- links and other things in the place of files -------------------------------------------- */
+/* ---- links and other things in the place of files ------------------------------------------- */
 
 /* A link in the place of a file is refused, wherever it leads, and the message says so. */
 static void r14_a_link_to_a_file_is_not_followed(void **state) {
@@ -143,7 +143,7 @@ static void r14_a_pipe_is_refused_without_waiting(void **state) {
     assert_string_equal(error_text(&err), text);
 }
 
-/* ---- the root -------------------------------------------------------------------------------- */
+/* ---- the root ------------------------------------------------------------------------------- */
 
 /* The root must be there. */
 static void p01_a_missing_root_is_named(void **state) {
@@ -229,7 +229,7 @@ static void the_root_is_shown_without_slashes_at_its_end(void **state) {
     store_destroy(s);
 }
 
-/* ---- modes and limits ------------------------------------------------------------------------ */
+/* ---- modes and limits ----------------------------------------------------------------------- */
 
 static void check_modes(void *context) {
     const fixture *f = context;
@@ -275,7 +275,7 @@ static void s06_the_file_size_limit_does_not_kill(void **state) {
     run_child(write_past_limit, *state);
 }
 
-/* ---- synchronising --------------------------------------------------------------------------- */
+/* ---- synchronising -------------------------------------------------------------------------- */
 
 /* A filesystem without sync for directories (such as proc) is worked with. */
 static void p09_directories_that_cannot_be_synced_are_tolerated(void **state) {

@@ -11,7 +11,7 @@
 #define MOST_CELLS  (MOST_EXTENT * MOST_EXTENT * MOST_EXTENT * MOST_EXTENT)
 #define ROUNDS      5000
 
-/* ---- the model: one mark per element of a shape ---------------------------------------------- */
+/* ---- the model: one mark per element of a shape --------------------------------------------- */
 
 typedef struct model {
     int ndim;
@@ -73,7 +73,7 @@ static box random_box(test_random *r, const box *within, int64_t least_extent) {
     return b;
 }
 
-/* ---- properties ------------------------------------------------------------------------------ */
+/* ---- properties ----------------------------------------------------------------------------- */
 
 static void test_intersection_is_what_both_hold(void **state) {
     (void)state;
@@ -262,7 +262,7 @@ static void test_linear_bounds_of_huge_boxes_do_not_overflow(void **state) {
     assert_true(end == (uint64_t)1 << 62);
 }
 
-/* ---- single cases ---------------------------------------------------------------------------- */
+/* ---- single cases --------------------------------------------------------------------------- */
 
 static void test_scalar_is_one_run_of_one(void **state) {
     (void)state;

@@ -14,7 +14,7 @@
 
 #define COPIES 130 /* two blocks and a rest */
 
-/* ---- the model ------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------ */
 
 typedef struct small_format {
     pawl_dtype dtype;
@@ -70,7 +70,7 @@ static uint16_t nearest(double x, const small_format *f) {
     return (up ? high : low) | sign;
 }
 
-/* ---- checks ---------------------------------------------------------------------------------- */
+/* ---- checks --------------------------------------------------------------------------------- */
 
 static uint64_t cast_one(pawl_dtype to_dtype, void *to, pawl_dtype from_dtype, const void *from) {
     struct pawl_error err = ERROR_INIT;
@@ -128,7 +128,7 @@ static void check_double(uint64_t bits) {
     assert_int_equal(overflows, isfinite(x) && isinf(wanted));
 }
 
-/* ---- up and back ----------------------------------------------------------------------------- */
+/* ---- up and back ---------------------------------------------------------------------------- */
 
 static void check_up_and_back(const small_format *f) {
     uint16_t quiet = (uint16_t)(1 << (f->mantissa_bits - 1));
@@ -196,7 +196,7 @@ static void test_floats_go_up_to_double_as_the_machine_says(void **state) {
     }
 }
 
-/* ---- rounding -------------------------------------------------------------------------------- */
+/* ---- rounding ------------------------------------------------------------------------------- */
 
 static void test_floats_of_every_exponent_are_rounded_to_nearest_even(void **state) {
     (void)state;
@@ -277,7 +277,7 @@ static void test_rounding_mode_of_the_trainer_changes_nothing(void **state) {
     }
 }
 
-/* ---- overflow and NaN ------------------------------------------------------------------------ */
+/* ---- overflow and NaN ----------------------------------------------------------------------- */
 
 static void test_overflows_are_counted_and_infinities_are_not(void **state) {
     (void)state;
@@ -379,7 +379,7 @@ static void test_one_unusual_value_in_a_block_is_seen_wherever_it_is(void **stat
     }
 }
 
-/* ---- arguments ------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------ */
 
 static void test_other_types_are_refused(void **state) {
     (void)state;
@@ -409,7 +409,7 @@ static void test_null_pointers_are_refused_when_there_is_something(void **state)
     assert_ok(pawl_to_double(PAWL_I8, NULL, NULL, 0, &err), &err);
 }
 
-/* ---- pawl_to_double -------------------------------------------------------------------------- */
+/* ---- pawl_to_double ------------------------------------------------------------------------- */
 
 static double widen(pawl_dtype dtype, uint64_t bits) {
     struct pawl_error err = ERROR_INIT;

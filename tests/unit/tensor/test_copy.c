@@ -100,7 +100,7 @@ static box random_shape(test_random *r, int64_t least_extent) {
     return b;
 }
 
-/* ---- properties ------------------------------------------------------------------------------ */
+/* ---- properties ----------------------------------------------------------------------------- */
 
 static void check_gather(test_random *r, const strided *s) {
     size_t whole = (size_t)box_elements(&s->view.box) * s->item;
@@ -234,7 +234,7 @@ static void test_resharding_moves_every_byte_once(void **state) {
     }
 }
 
-/* ---- single cases ---------------------------------------------------------------------------- */
+/* ---- single cases --------------------------------------------------------------------------- */
 
 static void test_large_transposed_matrix_is_gathered_over_tiles(void **state) {
     (void)state;

@@ -67,7 +67,7 @@ static void test_four_dtypes_can_be_cast(void **state) {
     assert_true(dtype_castable(PAWL_F16) && dtype_castable(PAWL_BF16));
 }
 
-/* ---- shapes ---------------------------------------------------------------------------------- */
+/* ---- shapes --------------------------------------------------------------------------------- */
 
 static void assert_counts(pawl_dtype dtype, int ndim, const int64_t *shape, uint64_t elements,
                           uint64_t bytes) {
