@@ -18,6 +18,10 @@ const option_spec options[] = {
     {"edge", "N", "Values to show at each end of a dimension; 3 unless given, at most 100.",
      OPTION_EDGE, 0, false},
     {"force", NULL, "Remove the checkpoint even when it is the only one.", OPTION_FORCE, 0, false},
+    {"force", NULL,
+     "Rebuild even though the present index proves that data files are damaged: what they hold now "
+     "is then taken for what was written.",
+     OPTION_FORCE_REBUILD, 0, false},
     {"dry-run", NULL, "Say what would be removed, and remove nothing.", OPTION_DRY_RUN, 0, false},
     {"wait", "SECONDS",
      "How long to watch another writer before giving up. A writer that is gone without a word is "
@@ -130,11 +134,14 @@ const verb verbs[] = {
         .description =
             "Reads all data files of a checkpoint and writes a new index and manifest from them, "
             "for when those were lost or damaged. Needs to own the run, so it fails while a job "
-            "saves to it.",
+            "saves to it.\n"
+            "The checksums of the data are in the index: once it is lost, damage to the data can "
+            "no longer be told from what was written. Where the present index still shows such "
+            "damage, it is kept, unless --force is given.",
         .operands = {{OPERAND_RUN_AT_STEP, "RUN@STEP", false}},
-        .options = COMMON | OPTION_WAIT,
+        .options = COMMON | OPTION_FORCE_REBUILD | OPTION_WAIT,
         .examples = {{"pawl rebuild runs/7@1000", "make the index of step 1000 anew"}},
-        .different = "The data files are damaged as well.",
+        .different = "The data files are damaged as well; nothing was changed.",
         .busy = "A job owns the run; try again once it has ended.",
         .run = verb_rebuild,
     },

@@ -21,7 +21,8 @@ typedef enum option_id {
     OPTION_WAIT = 1 << 8,
     OPTION_NEED = 1 << 9,
     OPTION_MAN = 1 << 10,
-    OPTION_BASH_COMPLETION = 1 << 11
+    OPTION_BASH_COMPLETION = 1 << 11,
+    OPTION_FORCE_REBUILD = 1 << 12
 } option_id;
 
 typedef struct option_spec {

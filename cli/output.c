@@ -119,6 +119,22 @@ int output_fail(output *out) {
     return output_exit_code(pawl_error_status(out->err));
 }
 
+int output_refuse(output *out, pawl_status status, const char *attempt, const char *next) {
+    if (out->as_json) {
+        json_end_to(&out->json, 1);
+        json_begin_object(&out->json, "error", JSON_INLINE);
+        json_put_text(&out->json, "status", pawl_status_name(status));
+        json_put_text(&out->json, "attempt", attempt);
+        json_put_text(&out->json, "next", next);
+        json_end(&out->json);
+    } else {
+        char *text = must_printf("%s\n  next:     %s", attempt, next);
+        complain(out, "", text);
+        free(text);
+    }
+    return output_exit_code(status);
+}
+
 int output_usage(output *out, const char *verb, const char *format, ...) {
     char *text = NULL;
     va_list args;
@@ -128,17 +144,7 @@ int output_usage(output *out, const char *verb, const char *format, ...) {
     char *attempt = must_printf("%s%s%s", verb != NULL ? verb : "", verb != NULL ? ": " : "",
                                 written < 0 ? "out of memory" : text);
     char *next = must_printf("pawl %s%s--help", verb != NULL ? verb : "", verb != NULL ? " " : "");
-    if (out->as_json) {
-        json_end_to(&out->json, 1);
-        json_begin_object(&out->json, "error", JSON_INLINE);
-        json_put_text(&out->json, "status", pawl_status_name(PAWL_EUSAGE));
-        json_put_text(&out->json, "attempt", attempt);
-        json_put_text(&out->json, "next", next);
-        json_end(&out->json);
-    } else {
-        complain(out, "", attempt);
-        fprintf(stderr, "  next:     %s\n", next);
-    }
+    output_refuse(out, PAWL_EUSAGE, attempt, next);
     free(next);
     free(attempt);
     free(text);

@@ -96,6 +96,7 @@ static const char *apply(arguments *args, option_id id, const char *value) {
         args->structure = true;
         break;
     case OPTION_FORCE:
+    case OPTION_FORCE_REBUILD:
         args->force = true;
         break;
     case OPTION_DRY_RUN:

@@ -39,7 +39,7 @@ _pawl() {
     diff) options=' --structure --json --no-progress --help' ;;
     rm) options=' --force --wait --json --help' ;;
     gc) options=' --dry-run --wait --json --help' ;;
-    rebuild) options=' --wait --json --help' ;;
+    rebuild) options=' --force --wait --json --help' ;;
     doctor) options=' --need --json --help' ;;
     help) options=' --help' ;;
     esac

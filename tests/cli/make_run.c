@@ -2,7 +2,8 @@
 /*
  * make_run: writes deterministic runs for the command's tests, through the public headers alone.
  *
- *     make_run RUN [--steps=1000,2000] [--variant=base|dtypes|changed|resized|renamed] [--entries=N]
+ *     make_run RUN [--steps=1000,2000] [--variant=base|dtypes|changed|resized|renamed]
+ *     [--entries=N]
  *                  [--elements=N] [--pin=STEP] [--hold=FILE] [--read=STEP]
  *
  * --variant    which state to save [base]
