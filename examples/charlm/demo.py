@@ -205,8 +205,9 @@ def run_tool(options, *words):
     except subprocess.TimeoutExpired:
         raise Failure(f"{' '.join(command)}: not finished after {TOOL_DEADLINE_S:.0f} s") from None
     if result.returncode != 0:
-        raise Failure(f"{' '.join(command)}: exit code {result.returncode}\n"
-                      f"{result.stdout}{result.stderr}")
+        said = (result.stdout + result.stderr).splitlines()
+        raise Failure(f"{' '.join(command)}: exit code {result.returncode}\n" + "\n".join(said[:30])
+                      + ("\n..." if len(said) > 30 else ""))
     return result.stdout
 
 
@@ -235,8 +236,9 @@ def compare(options, run, other):
     """Compares the final checkpoints twice: by pawl diff, and by reading the files without pawl."""
     for each in (run, other):
         run_tool(options, "verify", each)
-    found = json.loads(run_tool(options, "diff", "--json", f"{run}@{options.steps}",
-                                f"{other}@{options.steps}"))
+    ends = [f"{each}@{options.steps}" for each in (run, other)]
+    run_tool(options, "diff", *ends)  # exit code 3 and a table when they differ
+    found = json.loads(run_tool(options, "diff", "--json", *ends))
     entries, tensors = read_entries(step_directory(run, options.steps))
     others, _ = read_entries(step_directory(other, options.steps))
     different = sorted(name for name in entries.keys() | others.keys()
