@@ -93,6 +93,11 @@ static loose_entry loose_of(const char *name, const char *slot, const side *s) {
                          .shape = s->shape};
 }
 
+/* One hyperparameter is as like any other number as the next: no rename shows in that. */
+static bool may_be_renamed(pawl_role role) {
+    return role != PAWL_ROLE_HYPERPARAMETER;
+}
+
 static pawl_severity severity_of(pawl_policy policy) {
     return policy == PAWL_POLICY_ALLOW ? PAWL_SEVERITY_NOTE : PAWL_SEVERITY_ERROR;
 }
@@ -114,7 +119,7 @@ static pawl_status add_unexpected(matcher *m, const record_entry *record, const 
         report_counts(m->report)->ignored++;
     }
     TRY(report_add_facts(m->report, &item, &(sentence_facts){.slot = record->slot}, err));
-    if (name != record->name) {
+    if (name != record->name || !may_be_renamed(record->role)) {
         return PAWL_OK; /* a rule was given for it already: no other is suggested */
     }
     loose_entry loose = loose_of(name, record->slot, &s);
@@ -137,6 +142,9 @@ static pawl_status add_missing(matcher *m, const state_entry *wanted, pawl_error
         report_counts(m->report)->kept++;
     }
     TRY(report_add_facts(m->report, &item, &(sentence_facts){.slot = wanted->slot}, err));
+    if (!may_be_renamed(wanted->role)) {
+        return PAWL_OK;
+    }
     loose_entry loose = loose_of(wanted->name, wanted->slot, &s);
     return add_loose(m, &m->state, &loose, err);
 }

@@ -97,7 +97,7 @@ static const char *first_advice(const pawl_report *report, pawl_difference diffe
 /* Each kind of difference advises once, in the order in which they would be tried. */
 static void add_advices(line *l, const pawl_report *report) {
     static const pawl_difference order[] = {
-        PAWL_DIFF_RENAMED,    PAWL_DIFF_OPTIMIZER,      PAWL_DIFF_SLOT,  PAWL_DIFF_SHAPE,
+        PAWL_DIFF_OPTIMIZER,  PAWL_DIFF_RENAMED,        PAWL_DIFF_SLOT,  PAWL_DIFF_SHAPE,
         PAWL_DIFF_DTYPE,      PAWL_DIFF_KIND,           PAWL_DIFF_RANKS, PAWL_DIFF_MISSING,
         PAWL_DIFF_UNEXPECTED, PAWL_DIFF_HYPERPARAMETER, PAWL_DIFF_BATCH,
     };

@@ -200,8 +200,7 @@ static const char *advise(const pawl_report_item *item) {
     switch (item->difference) {
     case PAWL_DIFF_SHAPE:
         return "build the model with the checkpoint's shape, or leave the entry out of the state "
-               "and "
-               "pass --unexpected=allow (options.unexpected)";
+               "and pass --unexpected=allow (options.unexpected)";
     case PAWL_DIFF_DTYPE:
         return advise_dtype(item);
     case PAWL_DIFF_MISSING:
@@ -216,12 +215,10 @@ static const char *advise(const pawl_report_item *item) {
         return advise_slot(item);
     case PAWL_DIFF_HYPERPARAMETER:
         return "pass --hyperparameter=checkpoint or --hyperparameter=caller to say whose value "
-               "stands "
-               "(options.hyperparameter)";
+               "stands (options.hyperparameter)";
     case PAWL_DIFF_KIND:
         return "give the state's entry the checkpoint's kind, or leave it out of the state and "
-               "pass "
-               "--unexpected=allow (options.unexpected)";
+               "pass --unexpected=allow (options.unexpected)";
     case PAWL_DIFF_BATCH:
         return "feed the batches that the checkpoint was trained with, or pass --batch=allow "
                "(options.batch)";
