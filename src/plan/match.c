@@ -336,6 +336,20 @@ static pawl_status check_state(const matcher *m, pawl_error *err) {
     return PAWL_EUSAGE;
 }
 
+/* R13: where everything may differ, nothing may be left to restore. */
+static pawl_status check_pairs(const matcher *m, pawl_error *err) {
+    if (m->match->refused || m->match->pair_count > 0 || m->records == 0) {
+        return PAWL_OK;
+    }
+    error_set(
+        err, PAWL_EMISMATCH,
+        "nothing would be restored: no entry of the checkpoint has a counterpart in the state");
+    error_safe(err, "the state is as it was");
+    error_next(err, "compare the names (pawl show lists the checkpoint's) and pass --rename, or "
+                    "restore another checkpoint");
+    return PAWL_EMISMATCH;
+}
+
 static pawl_status match_all(matcher *m, entry_source checkpoint, pawl_error *err) {
     uint64_t before = m->report->found[PAWL_SEVERITY_ERROR];
     m->matched = mem_calloc(m->wanted->count, sizeof(*m->matched));
@@ -348,7 +362,7 @@ static pawl_status match_all(matcher *m, entry_source checkpoint, pawl_error *er
     TRY(add_optimizer(m, err));
     TRY(matcher_suggest(m, err));
     m->match->refused = m->report->found[PAWL_SEVERITY_ERROR] > before;
-    return PAWL_OK;
+    return check_pairs(m, err);
 }
 
 static void matcher_free(matcher *m) {

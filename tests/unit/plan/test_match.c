@@ -589,6 +589,22 @@ static void test_r13_state_without_a_model(void **context) {
     assert_string_equal(f->err.attempt, "cannot restore: the state has no entries of role model");
 }
 
+/* With everything allowed to differ, training would start at random weights without a word. */
+static void test_r13_nothing_that_fits(void **context) {
+    fixture *f = *context;
+    saved_tensor(f, "a", PAWL_F32, SHAPE(3));
+    state_tensor(f, "b", PAWL_F32, SHAPE(4));
+    f->options.missing = PAWL_POLICY_ALLOW;
+    f->options.unexpected = PAWL_POLICY_ALLOW;
+    assert_int_equal(try_match(f), PAWL_EMISMATCH);
+    assert_status_text(&f->err, PAWL_EMISMATCH,
+                       "nothing would be restored: no entry of the checkpoint has a counterpart in "
+                       "the state\n"
+                       "  safe:     the state is as it was\n"
+                       "  next:     compare the names (pawl show lists the checkpoint's) and pass "
+                       "--rename, or restore another checkpoint");
+}
+
 static void test_empty_checkpoint_fits_an_empty_state(void **context) {
     fixture *f = *context;
     match(f);
@@ -688,6 +704,7 @@ int main(void) {
         WITH_BOTH(test_r10_other_number_of_ranks),
         WITH_BOTH(test_r13_state_that_was_never_built),
         WITH_BOTH(test_r13_state_without_a_model),
+        WITH_BOTH(test_r13_nothing_that_fits),
         WITH_BOTH(test_empty_checkpoint_fits_an_empty_state),
         WITH_BOTH(test_policy_of_another_option_is_refused),
         WITH_BOTH(test_unknown_policy_is_refused),
