@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks a path component by component, as far as it exists, and says what stops it. */
+/*
+ * Walks a path component by component, through links, as far as it exists, and says what stops it.
+ * The system would resolve it too, but not say which component is to blame.
+ */
 #include "run/checkpoint.h"
 #include "run/path.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define MAX_LINKS 40 /* as the kernel does */
 
 void path_walk_free(path_walk *w) {
     mem_free(w->existing);
@@ -56,71 +60,137 @@ static pawl_status link_loop(const char *at, pawl_error *err) {
     return PAWL_EUSAGE;
 }
 
+static pawl_status too_long(size_t length, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "the path is too long");
+    error_expected(err, "at most %d bytes, with the working directory and what links stand for",
+                   PATH_MAX - 1);
+    error_found(err, "%zu bytes", length);
+    return PAWL_EUSAGE;
+}
+
 /* ---- the walk ---- */
 
 typedef struct walking {
-    char path[PATH_MAX]; /* absolute, as given */
-    size_t at;           /* walked so far: a prefix that is a directory */
+    char done[PATH_MAX]; /* absolute, without links; "" for the root */
+    char rest[PATH_MAX]; /* still to walk */
+    char link[PATH_MAX]; /* the outermost link whose target is being walked */
+    size_t after_link;   /* what is left of `rest` when that target is walked */
+    int links;
 } walking;
 
-static pawl_status blocked(walking *w, size_t end, int failed, pawl_error *err) {
-    char saved = w->path[w->at > 0 ? w->at : 1];
-    if (failed == ELOOP) {
-        return link_loop(w->path, err);
+/* "<left>/<right>", into `out`, which may be neither. */
+static pawl_status join(char out[PATH_MAX], const char *left, const char *right, pawl_error *err) {
+    int n = snprintf(out, PATH_MAX, "%s/%s", left, right);
+    return n >= 0 && n < PATH_MAX ? PAWL_OK : too_long((size_t)n, err);
+}
+
+static bool inside_link(const walking *w) {
+    return w->link[0] != '\0' && strlen(w->rest) > w->after_link;
+}
+
+/* The link at `at` is replaced by what it says; `left` is what follows it. */
+static pawl_status follow_link(walking *w, const char *at, const char *left, pawl_error *err) {
+    char target[PATH_MAX];
+    char rest[PATH_MAX];
+    if (!inside_link(w)) {
+        snprintf(w->link, sizeof(w->link), "%s", at);
+        w->after_link = strlen(left) + 1; /* with the "/" between */
     }
+    if (++w->links > MAX_LINKS) {
+        return link_loop(w->link, err);
+    }
+    ssize_t n = readlink(at, target, sizeof(target) - 1);
+    if (n < 0) {
+        error_sys(err, errno, "cannot read a symbolic link");
+        error_path(err, "%s", at);
+        return err->status;
+    }
+    target[n] = '\0';
+    TRY(join(rest, target, left, err));
+    snprintf(w->rest, sizeof(w->rest), "%s", rest);
+    if (target[0] == '/') {
+        w->done[0] = '\0';
+    }
+    return PAWL_OK;
+}
+
+static pawl_status blocked(const walking *w, const char *at, int failed, pawl_error *err) {
     if (failed == EACCES) {
-        w->path[w->at > 0 ? w->at : 1] = '\0';
-        pawl_status status =
-            path_refused(w->path, X_OK, failed, "cannot look into a directory", err);
-        w->path[w->at > 0 ? w->at : 1] = saved;
-        return status;
+        return path_refused(w->done[0] != '\0' ? w->done : "/", X_OK, failed,
+                            "cannot look into a directory", err);
     }
     error_sys(err, failed, "cannot look at a directory");
-    error_path(err, "%.*s", (int)end, w->path);
+    error_path(err, "%s", at);
     return err->status;
 }
 
-/* Looks at the prefix that ends at `end`. *there is false when it does not exist. */
-static pawl_status step_to(walking *w, size_t end, bool *there, pawl_error *err) {
+/* Goes on to `name`, with `left` after it. *there is false when it does not exist. */
+static pawl_status step_to(walking *w, const char *name, const char *left, bool *there,
+                           pawl_error *err) {
+    char at[PATH_MAX];
     struct stat found;
-    bool last = w->path[end + strspn(w->path + end, "/")] == '\0';
-    char saved = w->path[end];
-    w->path[end] = '\0';
-    *there = stat(w->path, &found) == 0;
+    TRY(join(at, w->done, name, err));
+    *there = lstat(at, &found) == 0;
     int failed = *there ? 0 : errno;
-    pawl_status status = PAWL_OK;
-    if (*there && !S_ISDIR(found.st_mode)) {
-        status = is_a_file(w->path, last, err);
-    } else if (failed == ENOENT && lstat(w->path, &found) == 0) {
-        status = broken_link(w->path, err);
-    } else if (failed != 0 && failed != ENOENT) {
-        status = blocked(w, end, failed, err);
+    if (failed == ENOENT) {
+        return inside_link(w) ? broken_link(w->link, err) : PAWL_OK;
     }
-    w->path[end] = saved;
-    return status;
+    if (failed != 0) {
+        return blocked(w, at, failed, err);
+    }
+    if (S_ISLNK(found.st_mode)) {
+        return follow_link(w, at, left, err);
+    }
+    if (!S_ISDIR(found.st_mode)) {
+        return is_a_file(at, left[strspn(left, "/")] == '\0', err);
+    }
+    snprintf(w->done, sizeof(w->done), "%s", at);
+    memmove(w->rest, left, strlen(left) + 1);
+    return PAWL_OK;
 }
 
-/* Advances over everything that exists. */
+static void step_back(walking *w, const char *left) {
+    char *slash = strrchr(w->done, '/');
+    if (slash != NULL) {
+        *slash = '\0';
+    }
+    memmove(w->rest, left, strlen(left) + 1);
+}
+
+/* Walks over everything that exists. */
 static pawl_status walk(walking *w, pawl_error *err) {
-    bool there = true;
-    for (;;) {
-        size_t begin = w->at + strspn(w->path + w->at, "/");
-        size_t end = begin + strcspn(w->path + begin, "/");
-        if (end == begin) {
+    for (bool there = true; there;) {
+        char name[NAME_MAX + 1];
+        const char *begin = w->rest + strspn(w->rest, "/");
+        size_t n = strcspn(begin, "/");
+        const char *left = begin + n;
+        if (n == 0) {
+            w->rest[0] = '\0';
             return PAWL_OK;
         }
-        TRY(step_to(w, end, &there, err));
-        if (!there) {
-            return PAWL_OK;
+        if (n > NAME_MAX) {
+            return link_loop(w->link, err); /* only a link can say such a name */
         }
-        w->at = end;
+        memcpy(name, begin, n);
+        name[n] = '\0';
+        if (strcmp(name, ".") == 0) {
+            memmove(w->rest, left, strlen(left) + 1);
+        } else if (strcmp(name, "..") == 0) {
+            step_back(w, left);
+        } else {
+            TRY(step_to(w, name, left, &there, err));
+        }
     }
+    return PAWL_OK;
 }
 
-static pawl_status make_absolute(const char *path, walking *w, pawl_error *err) {
-    w->at = 0;
+static pawl_status begin_walk(const char *path, walking *w, pawl_error *err) {
+    w->done[0] = '\0';
+    w->link[0] = '\0';
+    w->after_link = 0;
+    w->links = 0;
     if (path[0] == '/') {
-        snprintf(w->path, sizeof(w->path), "%s", path);
+        snprintf(w->rest, sizeof(w->rest), "%s", path);
         return PAWL_OK;
     }
     char here[PATH_MAX];
@@ -129,20 +199,12 @@ static pawl_status make_absolute(const char *path, walking *w, pawl_error *err) 
         error_next(err, "give an absolute path, or change to a directory that exists");
         return err->status;
     }
-    int n = snprintf(w->path, sizeof(w->path), "%s/%s", strcmp(here, "/") == 0 ? "" : here, path);
-    if (n < 0 || (size_t)n >= sizeof(w->path)) {
-        error_set(err, PAWL_EUSAGE, "the path is too long");
-        error_expected(err, "at most %d bytes together with the working directory", PATH_MAX - 1);
-        error_found(err, "%d bytes", n);
-        return PAWL_EUSAGE;
-    }
-    return PAWL_OK;
+    return join(w->rest, here, path, err);
 }
 
-/* What does not exist is made as it is written: "." falls away, ".." has nothing to go back from.
- * */
+/* What does not exist is made as it is written: "." falls away, ".." leads nowhere. */
 static pawl_status take_missing(const walking *w, path_walk *out, pawl_error *err) {
-    const char *rest = w->path + w->at;
+    const char *rest = w->rest;
     size_t size = strlen(rest) + 1;
     char *to = mem_alloc(size);
     if (to == NULL) {
@@ -154,7 +216,7 @@ static pawl_status take_missing(const walking *w, path_walk *out, pawl_error *er
         int n = (int)strcspn(rest, "/");
         if (n == 2 && strncmp(rest, "..", 2) == 0) {
             error_set(err, PAWL_EUSAGE, "it goes back (..) from a directory that does not exist");
-            error_path(err, "%s", w->path);
+            error_path(err, "%s/%s", w->done, w->rest + strspn(w->rest, "/"));
             error_next(err, "write the path without ..");
             return PAWL_EUSAGE;
         }
@@ -167,31 +229,15 @@ static pawl_status take_missing(const walking *w, path_walk *out, pawl_error *er
     return PAWL_OK;
 }
 
-static pawl_status take_existing(walking *w, path_walk *out, pawl_error *err) {
-    char resolved[PATH_MAX];
-    char saved = w->path[w->at];
-    if (w->at > 0) {
-        w->path[w->at] = '\0';
-    }
-    const char *real = realpath(w->at > 0 ? w->path : "/", resolved);
-    int failed = errno;
-    w->path[w->at] = saved;
-    if (real == NULL) {
-        error_sys(err, failed, "cannot resolve it");
-        error_path(err, "%s", w->path);
-        return err->status;
-    }
-    out->existing = mem_strdup(resolved);
-    return out->existing != NULL ? PAWL_OK : error_nomem(err, strlen(resolved) + 1);
-}
-
 pawl_status path_walk_to(const char *path, path_walk *out, pawl_error *err) {
     AUTOFREE walking *w = mem_alloc(sizeof(*w));
     if (w == NULL) {
         return error_nomem(err, sizeof(*w));
     }
-    TRY(make_absolute(path, w, err));
+    TRY(begin_walk(path, w, err));
     TRY(walk(w, err));
     TRY(take_missing(w, out, err));
-    return take_existing(w, out, err);
+    const char *existing = w->done[0] != '\0' ? w->done : "/";
+    out->existing = mem_strdup(existing);
+    return out->existing != NULL ? PAWL_OK : error_nomem(err, strlen(existing) + 1);
 }

@@ -110,7 +110,7 @@ static void test_s01_boxes_are_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define THREADS(test) cmocka_unit_test_setup_teardown(test, saving_set_up_threads, saving_tear_down)
+#define THREADS(t) cmocka_unit_test_setup_teardown(t, saving_set_up_threads, saving_tear_down)
         THREADS(test_s01_an_unchanged_state_is_saved),
         THREADS(test_s01_a_changed_tensor_is_named_with_the_range),
         THREADS(test_s01_a_neighbour_in_the_same_block_is_not_accused),

@@ -201,7 +201,7 @@ static void test_cancels_at_any_moment(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define THREADS(test) cmocka_unit_test_setup_teardown(test, saving_set_up_threads, saving_tear_down)
+#define THREADS(t) cmocka_unit_test_setup_teardown(t, saving_set_up_threads, saving_tear_down)
         THREADS(test_a_fence_copies_what_the_budget_holds_and_returns),
         THREADS(test_s05_a_fence_never_takes_more_than_the_budget),
         THREADS(test_s05_a_fence_without_room_waits_for_writes_and_says_how_long),

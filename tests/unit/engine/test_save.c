@@ -292,7 +292,7 @@ static void test_a_cancel_without_a_save_is_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define SIMULATED(test) cmocka_unit_test_setup_teardown(test, saving_set_up, saving_tear_down)
-#define THREADS(test)   cmocka_unit_test_setup_teardown(test, saving_set_up_threads, saving_tear_down)
+#define THREADS(t)      cmocka_unit_test_setup_teardown(t, saving_set_up_threads, saving_tear_down)
         SIMULATED(test_files_are_what_the_layout_gathers),
         THREADS(test_files_are_what_the_layout_gathers),
         SIMULATED(test_callbacks_come_in_order_each_once),

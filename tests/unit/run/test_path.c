@@ -386,6 +386,17 @@ static void test_p08_a_broken_link(void **state) {
     assert_string_equal(err.found, "a link to nowhere, which does not exist");
 }
 
+static void test_p08_the_outermost_of_several_links_is_blamed(void **state) {
+    fixture *f = *state;
+    pawl_error err;
+    make_dir(f, "real", 0755);
+    assert_int_equal(symlink("real/inner", below(f, "outer")), 0);
+    assert_int_equal(symlink("../nowhere/at/all", below(f, "real/inner")), 0);
+    assert_refused(below(f, "outer/run"), true, PAWL_EUSAGE, &err);
+    assert_string_equal(err.path, words(f, "%s/outer", f->dir.path));
+    assert_string_equal(err.found, "a link to real/inner, which does not exist");
+}
+
 static void test_p08_a_loop_of_links(void **state) {
     fixture *f = *state;
     pawl_error err;
@@ -535,6 +546,7 @@ int main(void) {
         TEST(test_p08_a_file),
         TEST(test_r09_another_tools_file_is_recognised),
         TEST(test_p08_a_broken_link),
+        TEST(test_p08_the_outermost_of_several_links_is_blamed),
         TEST(test_p08_a_loop_of_links),
         TEST(test_p08_an_unexpanded_home),
         TEST(test_p08_an_unexpanded_variable),
