@@ -2,7 +2,7 @@
 """Counts the tests of JUnit reports that ctest wrote, and says why tests were skipped.
 
 A program of cmocka counts as the test functions that it ran, anything else as one test. A test that
-is skipped prints a line "SKIP: reason". A test that ctest could not start has failed.
+is skipped prints a line "SKIP: reason" (or "skipped: reason"). A test that ctest could not start has failed.
 
 Usage: count_tests.py [--gates VERDICTS] REPORT...      last line: N passed, N failed, N skipped
 Exit code 1 when something failed, a report is missing, or nothing was run.
@@ -17,7 +17,8 @@ import xml.etree.ElementTree
 RAN = re.compile(r"^\[=+\] (?:\S+: )?(\d+) test\(s\) run", re.MULTILINE)
 FAILED = re.compile(r"^\[  FAILED  \] (?:\S+: )?(\d+) test\(s\)", re.MULTILINE)
 SKIPPED = re.compile(r"^\[  SKIPPED \] (?:\S+: )?(\d+) test\(s\)", re.MULTILINE)
-REASON = re.compile(r"^SKIP: (.*)$", re.MULTILINE)
+SKIPPED_FUNCTION = re.compile(r"^\[  SKIPPED \] (?!\d+ test)(\S+)$")
+REASON = re.compile(r"^(?:SKIP|skipped): (.*)$")
 
 
 @dataclasses.dataclass
@@ -41,6 +42,19 @@ def total(pattern, output):
     return sum(int(number) for number in pattern.findall(output))
 
 
+def reasons_of(name, output, is_cmocka):
+    """Why the program, or each function of it that was skipped, was: the last reason before."""
+    reason, reasons = None, []
+    for line in output.splitlines():
+        found, function = REASON.match(line), SKIPPED_FUNCTION.match(line)
+        if found:
+            reason = found.group(1)
+        elif function and f"{name}, {function.group(1)}" not in (r.split(":")[0] for r in reasons):
+            reasons.append(f"{name}, {function.group(1)}: {reason or 'no reason given'}")
+            reason = None
+    return reasons if is_cmocka else [f"{name}: {reason or 'no reason given'}"]
+
+
 def skipped_by_itself(case):
     """ctest writes <skipped> for missing programs and failed fixtures, too."""
     skipped = case.find("skipped")
@@ -52,13 +66,12 @@ def count_case(case):
     """One program that ctest ran."""
     name = case.get("name")
     output = "".join(node.text or "" for node in case.iter("system-out"))
-    reasons = [f"{name}: {reason}" for reason in REASON.findall(output)]
     if skipped_by_itself(case):
-        return Count(skipped=1, reasons=reasons or [f"{name}: no reason given"])
+        return Count(skipped=1, reasons=reasons_of(name, output, is_cmocka=False))
     ran, failed, skipped = (total(pattern, output) for pattern in (RAN, FAILED, SKIPPED))
     if case.get("status") != "run":
         failed = max(failed, 1)
-    reasons += [f"{name}: no reason given"] * (skipped - len(reasons))
+    reasons = reasons_of(name, output, is_cmocka=True)
     passed = max(ran - failed - skipped, 0) if ran else int(not failed)
     return Count(passed, failed, skipped, reasons)
 

@@ -56,7 +56,7 @@ def main():
     expect(count(REPORT % ""), 0, "3 passed, 0 failed, 1 skipped")
     expect(count(REPORT % SKIPPED), 0, "3 passed, 0 failed, 2 skipped")
     assert count(REPORT % SKIPPED)[1][:2] == [
-        "skipped: unit: no disk to fill", "skipped: tool: no such tool"]
+        "skipped: unit, b: no disk to fill", "skipped: tool: no such tool"]
     for failure in FAILURES[:3]:
         expect(count(REPORT % failure), 1, "3 passed, 1 failed, 1 skipped")
     expect(count(REPORT % FAILURES[3]), 1, "4 passed, 1 failed, 1 skipped")
