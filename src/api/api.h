@@ -21,9 +21,18 @@ pawl_status story_end(pawl_status status, const struct pawl_error *story, pawl_e
 
 /* ---- arguments: arguments.c ----------------------------------------------------------------- */
 
-/* PAWL_EUSAGE "pawl_save: state is a null pointer". */
-pawl_status need(const void *pointer, const char *call, const char *argument, pawl_error *err)
-    PAWL_MUST_CHECK;
+/* Fills PAWL_EUSAGE: "pawl_save: state is a null pointer". */
+void null_pointer(const char *call, const char *argument, pawl_error *err);
+
+static inline PAWL_MUST_CHECK pawl_status need(const void *pointer, const char *call,
+                                               const char *argument, pawl_error *err) {
+    if (pointer == NULL) {
+        null_pointer(call, argument, err);
+        return PAWL_EUSAGE;
+    }
+    return PAWL_OK;
+}
+
 /*
  * Copies a caller's struct, whose first field is its size, to one of ours: what an older caller did
  * not know is zero; what a newer caller says beyond what we know must be zero. `from` NULL: all

@@ -4,11 +4,8 @@
 
 #include <string.h>
 
-pawl_status need(const void *pointer, const char *call, const char *argument, pawl_error *err) {
-    if (pointer != NULL) {
-        return PAWL_OK;
-    }
-    return error_set(err, PAWL_EUSAGE, "%s: %s is a null pointer", call, argument);
+void null_pointer(const char *call, const char *argument, pawl_error *err) {
+    (void)error_set(err, PAWL_EUSAGE, "%s: %s is a null pointer", call, argument);
 }
 
 static pawl_status no_size(const char *call, const char *type, size_t found, pawl_error *err) {

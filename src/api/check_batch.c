@@ -156,7 +156,8 @@ static pawl_status sort_batch(const pawl_batch_check *c, const pawl_array *entri
     }
     pawl_array *sorted = mem_calloc(count, sizeof(*sorted));
     if (sorted == NULL) {
-        return error_nomem(err, count * sizeof(*sorted));
+        (void)error_nomem(err, count * sizeof(*sorted));
+        return PAWL_ENOMEM;
     }
     *out = sorted;
     if (count > 0) {

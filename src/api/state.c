@@ -163,7 +163,7 @@ pawl_status pawl_state_get_bool(const pawl_state *state, const char *name, int *
     uint8_t byte = 0;
     wanted w = {.call = "pawl_state_get_bool", .kind = PAWL_KIND_BOOL};
     pawl_status status = copy_value(state, name, &w, got != NULL ? &byte : NULL, sizeof(byte), err);
-    if (status == PAWL_OK) {
+    if (status == PAWL_OK && got != NULL) {
         *got = byte != 0;
     }
     return status;

@@ -59,7 +59,7 @@ static pawl_status read_value(reading *r, record_entry *entry, pawl_error *err) 
         return PAWL_OK;
     }
     size_t n = (size_t)entry->pieces[0].bytes;
-    if (entry->pieces[0].bytes > PAWL_MAX_VALUE_BYTES) {
+    if (entry->pieces[0].bytes > (uint64_t)PAWL_MAX_VALUE_BYTES) {
         error_set(err, PAWL_EDAMAGED, "a value is longer than values may be");
         error_entry(err, entry->name);
         return PAWL_EDAMAGED;

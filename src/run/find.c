@@ -204,7 +204,7 @@ void checkpoint_entry_info(const record_entry *entry, pawl_entry_info *info) {
 
 pawl_status checkpoint_find(pawl_checkpoint *c, const char *name, pawl_entry_info *info,
                             pawl_error *err) {
-    record_entry entry;
+    record_entry entry = {0};
     arena_free(&c->found_memory);
     TRY(checkpoint_entry(c, name, &c->found_memory, &entry, err));
     checkpoint_entry_info(&entry, info);

@@ -12,6 +12,7 @@
 #include "run/private.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct rebuilding {
@@ -34,22 +35,23 @@ static void rebuilding_free(rebuilding *r) {
 typedef struct file_set {
     char tag[FORMAT_TAG_CHARS];
     size_t first, count; /* in the list of names */
-    unsigned of;
+    unsigned long of;
     bool complete;
 } file_set;
 
-/* The numbers in a name that name_classify took for a data file's. */
-static void parse_data_name(const char *name, unsigned *number, unsigned *of) {
-    const char *numbers = strstr(name, "-of-");
+/* The numbers in a data file's name: "...-00000-of-00002.safetensors". */
+static void parse_data_name(const char *name, unsigned long *number, unsigned long *of) {
+    const char *at = strstr(name, "-of-");
     *number = 0;
     *of = 0;
-    if (numbers != NULL) {
-        const char *begin = numbers;
-        while (begin > name && begin[-1] != '-') {
-            begin--;
-        }
-        (void)sscanf(begin, "%u-of-%u", number, of);
+    if (at == NULL) {
+        return;
     }
+    *of = strtoul(at + strlen("-of-"), NULL, 10);
+    while (at > name && at[-1] != '-') {
+        at--;
+    }
+    *number = strtoul(at, NULL, 10);
 }
 
 /* Names ascend, so files of one tag stand together, by number. */
@@ -58,8 +60,8 @@ static file_set next_set(char **names, size_t count, size_t first) {
     (void)name_classify(names[first], set.tag);
     for (size_t i = first; i < count; i++) {
         char tag[FORMAT_TAG_CHARS];
-        unsigned number;
-        unsigned of;
+        unsigned long number;
+        unsigned long of;
         if (name_classify(names[i], tag) != NAME_KIND_DATA || strcmp(tag, set.tag) != 0) {
             break;
         }
@@ -77,7 +79,7 @@ static pawl_status no_set(const rebuilding *r, const file_set *some, pawl_error 
               (long long)r->step);
     error_path(err, "%s/%s", r->run->store->root, r->directory);
     if (some->count > 0) {
-        error_expected(err, "the %u files data-%s-...", some->of, some->tag);
+        error_expected(err, "the %lu files data-%s-...", some->of, some->tag);
         error_found(err, "%zu of them", some->count);
     } else {
         error_expected(err, "data files");

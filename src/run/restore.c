@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define JOIN_GAP_BYTES (4u * FORMAT_BLOCK_BYTES)
+#define JOIN_GAP_BYTES ((uint64_t)4 * FORMAT_BLOCK_BYTES)
 
 typedef struct fallback {
     int64_t step;
@@ -228,7 +228,7 @@ static pawl_status restore_value(attempt *a, const plan_pair *pair, uint64_t *by
     }
     const record_piece *piece =
         source->per_rank ? record_piece_of_rank(source, a->all->rank) : &source->pieces[0];
-    if (piece == NULL || piece->bytes > PAWL_MAX_VALUE_BYTES) {
+    if (piece == NULL || piece->bytes > (uint64_t)PAWL_MAX_VALUE_BYTES) {
         error_set(err, PAWL_EDAMAGED, "the checkpoint has no value of rank %d for this entry",
                   a->all->rank);
         error_path(err, "%s", a->checkpoint->path);

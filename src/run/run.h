@@ -27,7 +27,7 @@
 
 /* What pawl_run_open and the readers do with the path a user gave: explains P01, P02, P04, P08 and
  * opens a posix store on the absolute path. `create`: makes missing directories. */
-pawl_status run_path_open(const char *path, bool create, store **out, pawl_error *err)
+pawl_status run_path_open(const char *given, bool create, store **out, pawl_error *err)
     PAWL_MUST_CHECK;
 /* P02 for a directory that cannot be written to, though it exists: who we are, what it allows. */
 void run_path_explain_access(const char *directory, pawl_error *err);

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-#define JOIN_GAP_BYTES (4u * FORMAT_BLOCK_BYTES) /* reading these costs less than another read */
-#define MAX_PARTS      65536u                    /* pieces that one slice may touch */
+#define JOIN_GAP_BYTES                                                                             \
+    ((uint64_t)4 * FORMAT_BLOCK_BYTES) /* reading these costs less than another read */
+#define MAX_PARTS 65536u               /* pieces that one slice may touch */
 
 /* ---- failures ---- */
 
@@ -220,7 +221,7 @@ static pawl_status read_box(pawl_checkpoint *c, const record_entry *entry, const
 pawl_status checkpoint_read(pawl_checkpoint *c, const char *name, const int64_t *offset,
                             const int64_t *extent, void *to, size_t to_bytes, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
-    record_entry entry;
+    record_entry entry = {0};
     TRY(checkpoint_entry(c, name, &memory, &entry, err));
     if (entry.kind != PAWL_KIND_TENSOR) {
         return not_a_tensor(c, &entry, err);
@@ -282,7 +283,7 @@ static pawl_status no_such_rank(const pawl_checkpoint *c, const record_entry *en
 pawl_status checkpoint_read_rank(pawl_checkpoint *c, const char *name, int rank, void *to,
                                  size_t capacity, size_t *size, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
-    record_entry entry;
+    record_entry entry = {0};
     TRY(checkpoint_entry(c, name, &memory, &entry, err));
     if (!entry.per_rank) {
         error_set(err, PAWL_EUSAGE, "the entry is not one that each rank has of its own");

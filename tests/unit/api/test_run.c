@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run in a real directory, through the public calls alone: the life of a trainer, and of a reader. */
+/* A run in a real directory, through the public calls alone: as a trainer and a reader use it. */
 #include "unit/store/fixtures.h"
 
 #include <pawl/pawl.h>
