@@ -147,6 +147,9 @@ static pawl_status make(store *s, int64_t step, const platform *os, const pawl_l
         snprintf(c->path, path_bytes, "%s/%s", s->root, c->directory);
         status = open_all(c, err);
     }
+    if (status == PAWL_EDAMAGED && !step_has_manifest(s, c->directory)) {
+        status = PAWL_ENOTFOUND; /* not damaged: removed while it was being opened */
+    }
     if (status != PAWL_OK) {
         pawl_checkpoint_close(c);
         return status;

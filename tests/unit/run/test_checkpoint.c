@@ -41,6 +41,35 @@ static void test_the_newest_skips_what_is_not_committed(void **state) {
     assert_int_equal(f->checkpoint->step, 200);
 }
 
+/* Removes step 300 as soon as its manifest was read, manifest first, as a writer does. */
+static void remove_under_the_reader(void *context, const store_trace_event *event) {
+    reading *f = context;
+    struct pawl_error ignored = ERROR_INIT;
+    char path[256];
+    if (event->op != STORE_OP_READ || strcmp(event->path, "step-00000300/manifest.json") != 0 ||
+        !step_has_manifest(f->disk, "step-00000300")) {
+        return;
+    }
+    reading_path(f, 300, NAME_KIND_DATA, path);
+    assert_ok(store_unlink(f->disk, "step-00000300/manifest.json", &ignored), &ignored);
+    assert_ok(store_unlink(f->disk, path, &ignored), &ignored);
+}
+
+static void test_s14_a_step_removed_while_it_is_opened_is_not_called_damaged(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    store *traced;
+    pawl_checkpoint *c;
+    pawl_checkpoint_info info;
+    assert_ok(store_trace_wrap(f->disk, &f->os.table, remove_under_the_reader, f, &traced, &err),
+              &err);
+    assert_ok(checkpoint_open(traced, false, PAWL_NEWEST, &f->os.table, NULL, &c, &err), &err);
+    pawl_checkpoint_describe(c, &info);
+    assert_int_equal(info.step, 200);
+    pawl_checkpoint_close(c);
+    store_destroy(traced);
+}
+
 static void test_r08_the_newest_that_is_damaged_is_not_passed_over(void **state) {
     reading *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -531,6 +560,7 @@ int main(void) {
         STEPS(test_the_newest_is_opened),
         STEPS(test_a_step_by_number),
         STEPS(test_the_newest_skips_what_is_not_committed),
+        STEPS(test_s14_a_step_removed_while_it_is_opened_is_not_called_damaged),
         STEPS(test_r08_the_newest_that_is_damaged_is_not_passed_over),
         STEPS(test_a_step_that_is_not_there),
         STEPS(test_a_step_that_is_unfinished),
