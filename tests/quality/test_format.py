@@ -16,7 +16,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             bad = pathlib.Path(folder) / "bad.c"
             bad.write_text("int  f( void ){return 1;}\n", encoding="utf-8")
-            code = subprocess.run([*command, bad], check=False, stderr=subprocess.DEVNULL).returncode
+            code = subprocess.run([*command, bad], check=False).returncode
         if code == 0:
             sys.exit("tools/format --check accepts a file that is not formatted")
         sys.exit(77 if code == 77 else 0)
