@@ -5,7 +5,6 @@
 #include "numbers.h"
 #include "text.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -43,18 +42,18 @@ static void put_side(json *j, const char *key, const pawl_entry_info *info, diff
 void diff_report(comparison *c, const char *what, const pawl_entry_info *a,
                  const pawl_entry_info *b, diff_put put, const distances *d, const char *detail) {
     const pawl_entry_info *either = a != NULL ? a : b;
-    assert(either != NULL);
+    const char *name = either != NULL ? either->name : "";
     json *j = &c->out->json;
     if (c->table != NULL) {
         table_cell(c->table, "%s", what);
-        table_cell(c->table, "%s", either->name);
+        table_cell(c->table, "%s", name);
         table_cell(c->table, "%s", detail);
         table_row(c->table);
         return;
     }
     json_begin_object(j, NULL, JSON_INLINE);
     json_put_text(j, "what", what);
-    json_put_text(j, "name", either->name);
+    json_put_text(j, "name", name);
     put_side(j, "a", a, put);
     put_side(j, "b", b, put);
     put_numbers(j, d);

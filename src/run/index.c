@@ -7,9 +7,13 @@
 
 /* ---- the entries of a layout, as records ---------------------------------------------------- */
 
+typedef struct sorted_piece {
+    const plan_piece *piece;
+} sorted_piece;
+
 struct index_layout {
     const plan_layout *layout;
-    const plan_piece **pieces; /* ascending by entry name, then file */
+    sorted_piece *pieces; /* ascending by entry name, then file */
     size_t next;
     record_entry current;
     record_piece *record_pieces; /* room for the most pieces an entry has */
@@ -18,8 +22,8 @@ struct index_layout {
 };
 
 static int compare_pieces(const void *a, const void *b) {
-    const plan_piece *left = *(const plan_piece *const *)a;
-    const plan_piece *right = *(const plan_piece *const *)b;
+    const plan_piece *left = ((const sorted_piece *)a)->piece;
+    const plan_piece *right = ((const sorted_piece *)b)->piece;
     if (left->entry != right->entry) {
         return strcmp(left->entry->name, right->entry->name);
     }
@@ -28,7 +32,8 @@ static int compare_pieces(const void *a, const void *b) {
 
 static size_t count_same_entry(const index_layout *il, size_t from) {
     size_t end = from;
-    while (end < il->layout->piece_count && il->pieces[end]->entry == il->pieces[from]->entry) {
+    while (end < il->layout->piece_count &&
+           il->pieces[end].piece->entry == il->pieces[from].piece->entry) {
         end++;
     }
     return end - from;
@@ -40,9 +45,9 @@ static pawl_status make_room(index_layout *il, pawl_error *err) {
         il->most_pieces = count > il->most_pieces ? count : il->most_pieces;
     }
     il->record_pieces = mem_calloc(il->most_pieces, sizeof *il->record_pieces);
-    il->bounds = mem_calloc(il->most_pieces, 2 * PAWL_MAX_NDIM * sizeof *il->bounds);
+    il->bounds = mem_calloc(il->most_pieces, (size_t)2 * PAWL_MAX_NDIM * sizeof *il->bounds);
     if (il->record_pieces == NULL || il->bounds == NULL) {
-        return error_nomem(err, il->most_pieces * 2 * PAWL_MAX_NDIM * sizeof *il->bounds);
+        return error_nomem(err, il->most_pieces * (size_t)2 * PAWL_MAX_NDIM * sizeof *il->bounds);
     }
     return PAWL_OK;
 }
@@ -59,7 +64,7 @@ pawl_status index_layout_open(const plan_layout *layout, index_layout **out, paw
         return error_nomem(err, layout->piece_count * sizeof *il->pieces);
     }
     for (size_t i = 0; i < layout->piece_count; i++) {
-        il->pieces[i] = &layout->pieces[i];
+        il->pieces[i].piece = &layout->pieces[i];
     }
     qsort(il->pieces, layout->piece_count, sizeof *il->pieces, compare_pieces);
     pawl_status status = make_room(il, err);
@@ -106,7 +111,7 @@ static pawl_status layout_next(void *context, const record_entry **out, pawl_err
         return PAWL_OK;
     }
     size_t count = count_same_entry(il, il->next);
-    const state_entry *entry = il->pieces[il->next]->entry;
+    const state_entry *entry = il->pieces[il->next].piece->entry;
     bool has_value = entry->kind != PAWL_KIND_TENSOR && !entry->per_rank;
     il->current = (record_entry){.name = entry->name,
                                  .kind = entry->kind,
@@ -123,7 +128,7 @@ static pawl_status layout_next(void *context, const record_entry **out, pawl_err
                                  .pieces = il->record_pieces,
                                  .piece_count = count};
     for (size_t i = 0; i < count; i++) {
-        fill_piece(il, i, il->pieces[il->next + i]);
+        fill_piece(il, i, il->pieces[il->next + i].piece);
     }
     il->next += count;
     *out = &il->current;

@@ -401,11 +401,13 @@ static pawl_status fill(mem_store *m, const store_traits *traits, pawl_error *er
 pawl_status store_mem_over(tree_node *root, const store_traits *traits, mem_store **out,
                            pawl_error *err) {
     mem_store *m = mem_calloc(1, sizeof(*m));
-    pawl_status status = m == NULL ? error_nomem(err, sizeof(*m)) : fill(m, traits, err);
+    if (m == NULL) {
+        store_tree_drop(root);
+        return error_nomem(err, sizeof(*m));
+    }
+    pawl_status status = fill(m, traits, err);
     if (status != PAWL_OK) {
-        if (m != NULL) {
-            mem_free(m->base.root);
-        }
+        mem_free(m->base.root);
         mem_free(m);
         store_tree_drop(root);
         return status;

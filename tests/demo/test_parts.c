@@ -62,7 +62,7 @@ static int close_fixture(void **state) {
     return 0;
 }
 
-/* ---- J05 ------------------------------------------------------------------------------------- */
+/* ---- J05 ------------------------------------------------------------------------------------ */
 
 static pawl_status apply(struct fixture *fixture, size_t count) {
     return optimizer_apply_gradients(&fixture->training.optimizer, 1, fixture->gradients, count,
@@ -164,7 +164,7 @@ static void test_j05_other_count_is_refused(void **state) {
                    "or give it a gradient of zeros");
 }
 
-/* ---- arithmetic ------------------------------------------------------------------------------ */
+/* ---- arithmetic ----------------------------------------------------------------------------- */
 
 static double loss_at(struct fixture *fixture, const struct batch *batch) {
     struct rng dropout; /* the same units are dropped every time */
@@ -211,7 +211,7 @@ static void test_training_lowers_the_loss(void **state) {
     assert_true(loss_at(fixture, batch) < first / 2);
 }
 
-/* ---- batcher --------------------------------------------------------------------------------- */
+/* ---- batcher -------------------------------------------------------------------------------- */
 
 /* Batches after a seek are those that came after the place that was sought, over an epoch's end. */
 static void test_seek_continues_the_sequence(void **state) {
