@@ -119,7 +119,8 @@ int output_fail(output *out) {
     return output_exit_code(pawl_error_status(out->err));
 }
 
-int output_refuse(output *out, pawl_status status, const char *attempt, const char *next) {
+/* A reason of the command's own. */
+static int refuse(output *out, pawl_status status, const char *attempt, const char *next) {
     if (out->as_json) {
         json_end_to(&out->json, 1);
         json_begin_object(&out->json, "error", JSON_INLINE);
@@ -144,7 +145,7 @@ int output_usage(output *out, const char *verb, const char *format, ...) {
     char *attempt = must_printf("%s%s%s", verb != NULL ? verb : "", verb != NULL ? ": " : "",
                                 written < 0 ? "out of memory" : text);
     char *next = must_printf("pawl %s%s--help", verb != NULL ? verb : "", verb != NULL ? " " : "");
-    output_refuse(out, PAWL_EUSAGE, attempt, next);
+    refuse(out, PAWL_EUSAGE, attempt, next);
     free(next);
     free(attempt);
     free(text);

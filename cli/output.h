@@ -34,8 +34,6 @@ void output_field(const output *out, const char *label, const char *format, ...)
 int output_exit_code(pawl_status status);
 /* Reports out->err as the reason why the verb ends; returns the exit code. */
 int output_fail(output *out);
-/* Reports a reason of the command's own; returns the exit code of `status`. */
-int output_refuse(output *out, pawl_status status, const char *attempt, const char *next);
 /* Reports a wrong command line: what is wrong, and whom to ask. */
 int output_usage(output *out, const char *verb, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -2,46 +2,9 @@
 /* pawl rebuild: a new index from the data files. */
 #include "cli.h"
 #include "housekeeping.h"
-#include "memory.h"
 #include "text.h"
 
 #include <inttypes.h>
-#include <string.h>
-
-static void count_data_problem(void *context, const pawl_problem *problem) {
-    uint64_t *problems = context;
-    *problems += strncmp(problem->file, "data-", strlen("data-")) == 0;
-}
-
-/* How many places in the data files are not what the present index says was written; 0 where there
- * is no index to say so. */
-static uint64_t proven_damage(output *out, const target *t) {
-    SCOPED(scoped_checkpoint) pawl_checkpoint *checkpoint = NULL;
-    uint64_t problems = 0;
-    pawl_verify_options options = {
-        .struct_size = sizeof options,
-        .problem = count_data_problem,
-        .context = &problems,
-    };
-    if (pawl_checkpoint_open(t->run, t->step, &out->log, &checkpoint, NULL) == PAWL_OK &&
-        pawl_checkpoint_verify(checkpoint, &options, NULL, NULL) == PAWL_OK) {
-        return 0;
-    }
-    return problems;
-}
-
-static int refuse_damaged(output *out, const target *t) {
-    SCOPED(scoped_free)
-    char *attempt = must_printf("rebuilding step %" PRId64
-                                ": data files are damaged, and its index proves it; a new index "
-                                "would take the damage for what was written",
-                                t->step);
-    SCOPED(scoped_free)
-    char *next = must_printf("see what is damaged with: pawl verify %s@%" PRId64
-                             "; to rebuild all the same: pawl rebuild --force %s@%" PRId64,
-                             t->run, t->step, t->run, t->step);
-    return output_refuse(out, PAWL_EDAMAGED, attempt, next);
-}
 
 /* What the checkpoint holds now that it can be opened again. */
 static pawl_status report(output *out, const target *t) {
@@ -72,13 +35,8 @@ int verb_rebuild(const arguments *args, output *out) {
     const target *t = &args->targets[0];
     pawl_run *run = NULL;
     pawl_status status = housekeeping_open(args, out, &run);
-    if (status == PAWL_OK && !args->force && proven_damage(out, t) > 0) {
-        int code = refuse_damaged(out, t);
-        (void)housekeeping_close(out, run, PAWL_OK);
-        return code;
-    }
     if (status == PAWL_OK) {
-        status = pawl_run_rebuild(run, t->step, out->err);
+        status = pawl_run_rebuild(run, t->step, args->force, out->err);
     }
     if (status == PAWL_OK) {
         status = report(out, t);

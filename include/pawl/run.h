@@ -195,9 +195,13 @@ typedef void (*pawl_gc_fn)(void *context, const char *path, uint64_t bytes, cons
 PAWL_API pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *context,
                                  pawl_error *err) PAWL_MUST_CHECK;
 
-/* Writes a new index (and manifest) for `step` from its data files alone, after reading all of
- * them. */
-PAWL_API pawl_status pawl_run_rebuild(pawl_run *run, int64_t step, pawl_error *err) PAWL_MUST_CHECK;
+/*
+ * Writes a new index (and manifest) for `step` from its data files alone, after reading all of them.
+ * Data files carry no checksums of their own: where the present index still proves them damaged it is
+ * kept, PAWL_EDAMAGED, unless `force` is not 0.
+ */
+PAWL_API pawl_status pawl_run_rebuild(pawl_run *run, int64_t step, int force, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -168,12 +168,12 @@ pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *conte
     return story_end(gc(run, dry_run, each, context, story_begin(&story)), &story, err);
 }
 
-static pawl_status rebuild(pawl_run *run, int64_t step, pawl_error *err) {
+static pawl_status rebuild(pawl_run *run, int64_t step, int force, pawl_error *err) {
     TRY(need(run, "pawl_run_rebuild", "run", err));
-    return run_rebuild(run, step, err);
+    return run_rebuild(run, step, force != 0, err);
 }
 
-pawl_status pawl_run_rebuild(pawl_run *run, int64_t step, pawl_error *err) {
+pawl_status pawl_run_rebuild(pawl_run *run, int64_t step, int force, pawl_error *err) {
     struct pawl_error story;
-    return story_end(rebuild(run, step, story_begin(&story)), &story, err);
+    return story_end(rebuild(run, step, force, story_begin(&story)), &story, err);
 }

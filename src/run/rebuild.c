@@ -206,21 +206,67 @@ static pawl_status publish(rebuilding *r, pawl_error *err) {
 
 static pawl_status rebuild(rebuilding *r, pawl_error *err) {
     store_stat stat;
-    TRY(store_stat_path(r->run->store, r->directory, &stat, err));
+    pawl_status status = store_stat_path(r->run->store, r->directory, &stat, err);
+    if (status == PAWL_ENOTFOUND) {
+        error_next(err, "see which steps there are with: pawl ls %s", r->run->store->root);
+    }
+    if (status != PAWL_OK) {
+        return status;
+    }
     TRY(choose_files(r, err));
     TRY(dataset_read(&r->data, r->run->store, r->directory, r->step, &r->manifest, err));
     fill_manifest(r);
     return publish(r, err);
 }
 
-pawl_status run_rebuild(pawl_run *run, int64_t step, pawl_error *err) {
+/* ---- is there an index that proves the data damaged? ---------------------------------------- */
+
+static void count_data_problem(void *context, const pawl_problem *problem) {
+    uint64_t *problems = context;
+    *problems += strncmp(problem->file, "data-", strlen("data-")) == 0;
+}
+
+/* Damage that the present index proves would be taken for what was written, for good (promise 2). */
+static pawl_status refuse_proven_damage(pawl_run *run, int64_t step, pawl_error *err) {
+    struct pawl_error ignored = ERROR_INIT;
+    pawl_checkpoint *checkpoint = NULL;
+    uint64_t problems = 0;
+    const pawl_verify_options options = {
+        .struct_size = sizeof(options), .problem = count_data_problem, .context = &problems};
+    pawl_verify_result result;
+    if (checkpoint_open(run->store, false, step, run->platform, &run->log, &checkpoint, &ignored) !=
+        PAWL_OK) {
+        return PAWL_OK; /* no index to prove anything */
+    }
+    pawl_status status = checkpoint_verify(checkpoint, &options, &result, &ignored);
+    pawl_checkpoint_close(checkpoint);
+    if (status == PAWL_OK || problems == 0) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EDAMAGED,
+              "data files are damaged, and the present index proves it; a new index would take the "
+              "damage for what was written");
+    run_error_path(run, err, "");
+    error_found(err, "%llu damaged places", (unsigned long long)problems);
+    error_safe(err, "nothing was changed");
+    error_next(err,
+               "see what is damaged with: pawl verify %s@%lld; to rebuild all the same: pawl "
+               "rebuild --force %s@%lld",
+               run->store->root, (long long)step, run->store->root, (long long)step);
+    return PAWL_EDAMAGED;
+}
+
+pawl_status run_rebuild(pawl_run *run, int64_t step, bool force, pawl_error *err) {
     if (step < 0) {
         return error_set(err, PAWL_EUSAGE, "%lld is no step: steps are 0 or more", (long long)step);
     }
     TRY(run_settle(run, err));
     CLEANUP(rebuilding_free) rebuilding r = {.run = run, .step = step};
     name_step(r.directory, step);
-    pawl_status status = rebuild(&r, err);
+    pawl_status status = force ? PAWL_OK : refuse_proven_damage(run, step, err);
+    if (status == PAWL_OK) {
+        status = rebuild(&r, err);
+    }
     if (status != PAWL_OK) {
         error_wrap(err, "rebuilding step %lld", (long long)step);
         error_step(err, step);

@@ -54,7 +54,7 @@ pawl_status run_pin(pawl_run *run, int64_t step, bool pinned, pawl_error *err) P
 pawl_status run_remove(pawl_run *run, int64_t step, bool force, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status run_gc(pawl_run *run, bool dry_run, pawl_gc_fn each, void *context, pawl_error *err)
     PAWL_MUST_CHECK;
-pawl_status run_rebuild(pawl_run *run, int64_t step, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_rebuild(pawl_run *run, int64_t step, bool force, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_options *options,
                         pawl_report **report, pawl_error *err) PAWL_MUST_CHECK;
 

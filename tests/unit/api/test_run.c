@@ -133,7 +133,7 @@ static void test_housekeeping(void **state) {
     save(f, 2);
     assert_ok(pawl_run_pin(f->run, 1, 1, f->err), f->err);
     assert_ok(pawl_run_gc(f->run, 1, NULL, NULL, f->err), f->err);
-    assert_ok(pawl_run_rebuild(f->run, 2, f->err), f->err);
+    assert_ok(pawl_run_rebuild(f->run, 2, 0, f->err), f->err);
     assert_ok(pawl_run_remove(f->run, 1, 0, f->err), f->err);
     assert_fails(pawl_run_remove(f->run, 2, 0, f->err), PAWL_EBUSY, f->err);
     assert_ok(pawl_cancel(f->run, 0, f->err), f->err);
@@ -244,7 +244,8 @@ static void test_null_pointers_are_named(void **state) {
                          "pawl_run_remove: run is a null pointer");
     assert_null_is_named(pawl_run_gc(NULL, 1, NULL, NULL, err),
                          "pawl_run_gc: run is a null pointer");
-    assert_null_is_named(pawl_run_rebuild(NULL, 1, err), "pawl_run_rebuild: run is a null pointer");
+    assert_null_is_named(pawl_run_rebuild(NULL, 1, 0, err),
+                         "pawl_run_rebuild: run is a null pointer");
     assert_null_is_named(pawl_catalog_open(f->path, NULL, NULL, err),
                          "pawl_catalog_open: catalog is a null pointer");
     assert_null_is_named(pawl_checkpoint_open(NULL, 1, NULL, NULL, err),

@@ -33,7 +33,7 @@ static void test_an_index_is_made_anew_and_the_manifest_keeps_what_it_said(void 
     pawl_checkpoint_info info;
     reading_path(f, 200, NAME_KIND_INDEX, path);
     reading_flip(f, path, 50);
-    assert_ok(run_rebuild(f->run, 200, &err), &err);
+    assert_ok(run_rebuild(f->run, 200, false, &err), &err);
     verify_step(f, 200);
     assert_restores(f, 200);
     assert_ok(reading_open(f, 200, &err), &err);
@@ -50,7 +50,7 @@ static void test_the_old_index_is_removed(void **state) {
     char path[256];
     store_stat found;
     reading_path(f, 200, NAME_KIND_INDEX, path);
-    assert_ok(run_rebuild(f->run, 200, &err), &err);
+    assert_ok(run_rebuild(f->run, 200, false, &err), &err);
     assert_fails(store_stat_path(f->disk, path, &found, &err), PAWL_ENOTFOUND, &err);
 }
 
@@ -61,7 +61,7 @@ static void test_without_a_manifest_one_is_made(void **state) {
     reading_path(f, 200, NAME_KIND_INDEX, path);
     assert_ok(store_unlink(f->disk, path, &err), &err);
     assert_ok(store_unlink(f->disk, "step-00000200/manifest.json", &err), &err);
-    assert_ok(run_rebuild(f->run, 200, &err), &err);
+    assert_ok(run_rebuild(f->run, 200, false, &err), &err);
     verify_step(f, 200);
     assert_restores(f, 200);
     assert_says(f->log, "step 200 is rebuilt without its manifest: the time and the metrics of its "
@@ -90,7 +90,7 @@ static void test_several_files_are_put_together(void **state) {
     assert_ok(state_add_tensor(f->state, &tensor, &err), &err);
     reading_save(f, 400);
     reading_put_file(f, "step-00000400/manifest.json", "", 0);
-    assert_ok(run_rebuild(f->run, 400, &err), &err);
+    assert_ok(run_rebuild(f->run, 400, false, &err), &err);
     assert_ok(reading_open(f, 400, &err), &err);
     assert_ok(checkpoint_read(f->checkpoint, "sharded", NULL, NULL, whole, sizeof(whole), &err),
               &err);
@@ -103,7 +103,7 @@ static void test_several_files_are_put_together(void **state) {
     reading_path(f, 400, NAME_KIND_DATA, path);
     assert_ok(store_unlink(f->disk, "step-00000400/manifest.json", &err), &err);
     assert_ok(store_unlink(f->disk, path, &err), &err);
-    assert_fails(run_rebuild(f->run, 400, &err), PAWL_EDAMAGED, &err);
+    assert_fails(run_rebuild(f->run, 400, false, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.attempt,
                         "rebuilding step 400: step 400 has no complete set of data files");
     assert_string_equal(err.found, "1 of them");
@@ -119,7 +119,7 @@ static void test_two_complete_sets_are_not_chosen_between(void **state) {
     reading_put_file(f, "step-00000200/data-0123456789ab-9-00000-of-00001.safetensors", bytes.data,
                      bytes.size);
     assert_ok(store_unlink(f->disk, "step-00000200/manifest.json", &err), &err);
-    assert_fails(run_rebuild(f->run, 200, &err), PAWL_EDAMAGED, &err);
+    assert_fails(run_rebuild(f->run, 200, false, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.attempt,
                         "rebuilding step 200: step 200 has data files of more than one save");
     assert_says(err.found, "data-0123456789ab-9-... and data-");
@@ -135,7 +135,7 @@ static void test_data_of_another_step_is_refused(void **state) {
     reading_path(f, 200, NAME_KIND_DATA, to);
     reading_take_file(f, from, &bytes);
     reading_put_file(f, to, bytes.data, bytes.size);
-    assert_fails(run_rebuild(f->run, 200, &err), PAWL_EDAMAGED, &err);
+    assert_fails(run_rebuild(f->run, 200, true, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "rebuilding step 200: reading a data file: the data files do not "
                              "belong together: ");
     assert_string_equal(err.expected, "step 200");
@@ -152,7 +152,7 @@ static void test_a_truncated_data_file_is_refused_and_nothing_changes(void **sta
     reading_path(f, 200, NAME_KIND_DATA, path);
     reading_truncate(f, path, 9000);
     reading_take_file(f, "step-00000200/manifest.json", &before);
-    assert_fails(run_rebuild(f->run, 200, &err), PAWL_EDAMAGED, &err);
+    assert_fails(run_rebuild(f->run, 200, false, &err), PAWL_EDAMAGED, &err);
     reading_take_file(f, "step-00000200/manifest.json", &after);
     assert_int_equal(before.size, after.size);
     assert_memory_equal(before.data, after.data, before.size);
@@ -161,8 +161,8 @@ static void test_a_truncated_data_file_is_refused_and_nothing_changes(void **sta
 static void test_a_step_that_is_not_there(void **state) {
     reading *f = *state;
     struct pawl_error err = ERROR_INIT;
-    assert_fails(run_rebuild(f->run, 150, &err), PAWL_ENOTFOUND, &err);
-    assert_fails(run_rebuild(f->run, -1, &err), PAWL_EUSAGE, &err);
+    assert_fails(run_rebuild(f->run, 150, false, &err), PAWL_ENOTFOUND, &err);
+    assert_fails(run_rebuild(f->run, -1, false, &err), PAWL_EUSAGE, &err);
 }
 
 int main(void) {
