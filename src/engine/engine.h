@@ -58,7 +58,7 @@ typedef struct engine_stats {
     double total_s, fence_copy_s, fence_wait_s;
     uint64_t bytes; /* of data files */
     size_t budget_bytes;
-    uint64_t budget_wanted_bytes; /* what was not yet written when the fence came */
+    uint64_t budget_wanted_bytes; /* for what was not yet written when the fence came */
 } engine_stats;
 
 pawl_status engine_new(const engine_options *options, engine **out, pawl_error *err)

@@ -2,12 +2,19 @@
 /* Copy on fence: the trainer's thread helps until nothing of a save is left in its memory. */
 #include "engine/save.h"
 
-/* What a budget would have had to hold for this fence not to wait. */
+/* What a budget would have had to hold for this fence not to wait: whole buffers, one a chunk. */
 static void note_wanted(engine *e) {
-    if (!e->fenced) {
-        e->fenced = true;
-        e->stats.budget_wanted_bytes = e->total - e->written;
+    if (e->fenced) {
+        return;
     }
+    const plan_layout *layout = e->job.layout;
+    size_t buffer_bytes = e->options.buffer_bytes;
+    uint64_t chunks = 0;
+    for (size_t i = 0; i < layout->file_count; i++) {
+        chunks += (layout->files[i].bytes + buffer_bytes - 1) / buffer_bytes;
+    }
+    e->fenced = true;
+    e->stats.budget_wanted_bytes = (chunks - e->written / buffer_bytes) * buffer_bytes;
 }
 
 /* False when the deadline passed. */
@@ -16,8 +23,9 @@ static bool wait_for_buffer(engine *e, double deadline_s, uint64_t deadline_ns) 
         return false;
     }
     uint64_t before = engine_now(e);
+    bool full = engine_chunk_left(e); /* or a chunk is being copied by the engine's thread */
     bool in_time = monitor_wait_until(&e->monitor, deadline_ns);
-    e->fence_wait_ns += engine_now(e) - before;
+    e->fence_wait_ns += full ? engine_now(e) - before : 0;
     return in_time;
 }
 

@@ -64,8 +64,7 @@ void engine_buffers_free(engine *e) {
 
 /* ---- chunks ---- */
 
-/* False when every chunk is claimed. */
-static bool chunk_left(engine *e) {
+bool engine_chunk_left(engine *e) {
     const plan_layout *layout = e->job.layout;
     while (e->next_file < layout->file_count && e->next_at == layout->files[e->next_file].bytes) {
         e->next_file++;
@@ -75,7 +74,7 @@ static bool chunk_left(engine *e) {
 }
 
 static engine_buffer *chunk_claim(engine *e) {
-    if (e->stopped || e->cancelled || !chunk_left(e)) {
+    if (e->stopped || e->cancelled || !engine_chunk_left(e)) {
         return NULL;
     }
     engine_buffer *b = buffer_take(e);
@@ -160,7 +159,7 @@ bool engine_fill_one(engine *e) {
     b->filled = true;
     e->filling--;
     monitor_announce(&e->monitor);
-    if (e->filling == 0 && !e->stopped && !chunk_left(e)) {
+    if (e->filling == 0 && !e->stopped && !engine_chunk_left(e)) {
         release_once(e);
     }
     return true;

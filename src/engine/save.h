@@ -62,6 +62,8 @@ struct engine {
 
 /* ---- fill.c: chunks, buffers, release ------------------------------------------------------- */
 
+/* Monitor held. False when every chunk is claimed. */
+bool engine_chunk_left(engine *e);
 /* Monitor held. Claims a chunk, lets go of the monitor while copying it, and tells what is
  * released. False when there is nothing to claim or no buffer. */
 bool engine_fill_one(engine *e);

@@ -160,18 +160,30 @@ static void finish(engine *e, pawl_status status, const pawl_error *story) {
     }
 }
 
+static pawl_status tell_failure(int64_t step, pawl_status status, pawl_error *story) {
+    error_step(story, step);
+    error_wrap(story, "saving step %lld", (long long)step);
+    if (status == PAWL_ETIMEOUT) { /* to callers that means a save which goes on */
+        status = PAWL_EIO;
+        story->status = status;
+    }
+    if (status == PAWL_EIO && story->next[0] == '\0') {
+        error_next(story, "see whether the storage works (the kernel's log, or the server of a "
+                          "network mount); the next save begins anew");
+    }
+    return status;
+}
+
 void engine_write_body(void *argument) {
     engine *e = argument;
     struct pawl_error story = ERROR_INIT;
-    int64_t step = e->job.step;
     pawl_status status = write_files(e, &story);
     if (status == PAWL_OK) {
         status = commit(e, &story);
     }
     let_go(e);
     if (status != PAWL_OK) {
-        error_step(&story, step);
-        error_wrap(&story, "saving step %lld", (long long)step);
+        status = tell_failure(e->job.step, status, &story);
     }
     e->job.done(e->job.context, status, &story);
     finish(e, status, &story);
