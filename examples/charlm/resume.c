@@ -43,16 +43,6 @@ static pawl_restore_options restore_options(const struct options *options, pawl_
 
 /* ---- what came of it ------------------------------------------------------------------------ */
 
-/* What differed, but does not stand in the way: each in words. */
-static void print_warnings(const pawl_report *report) {
-    for (size_t i = 0; i < pawl_report_count(report); i++) {
-        const pawl_report_item *item = pawl_report_get(report, i);
-        if (item->severity == PAWL_SEVERITY_WARNING) {
-            fprintf(stderr, "charlm: warning: %s\n", item->text);
-        }
-    }
-}
-
 /* Everything that stands in the way, a line each: the error itself has room for the first few. */
 static void print_differences(const pawl_report *report) {
     for (size_t i = 0; i < pawl_report_count(report); i++) {
@@ -85,7 +75,6 @@ static pawl_status go_on(struct trainer *trainer, pawl_error *err) {
 static pawl_status after_restore(struct trainer *trainer, const char *from,
                                  const pawl_report *report, pawl_error *err) {
     struct training *training = &trainer->training;
-    print_warnings(report);
     if (!trainer->options->model_only) {
         pawl_status status = go_on(trainer, err);
         if (status != PAWL_OK) {

@@ -285,6 +285,17 @@ static pawl_status read_all(attempt *a, pawl_error *err) {
     return restore_values(a, err);
 }
 
+/* What a caller without a report must hear all the same (R07, J06). */
+static void log_warnings(const pawl_checkpoint *c, const pawl_report *report) {
+    for (size_t i = 0; i < pawl_report_count(report); i++) {
+        const pawl_report_item *item = pawl_report_get(report, i);
+        if (item->severity == PAWL_SEVERITY_WARNING) {
+            log_write(&c->log, PAWL_LOG_WARN, "restoring step %lld: %s", (long long)c->step,
+                      item->text);
+        }
+    }
+}
+
 static pawl_status restore_from(restoring *all, pawl_checkpoint *c, pawl_error *err) {
     CLEANUP(attempt_free) attempt a = {.all = all, .checkpoint = c};
     TRY(begin_report(&a, err));
@@ -307,6 +318,7 @@ static pawl_status restore_from(restoring *all, pawl_checkpoint *c, pawl_error *
         error_step(err, c->step);
         return status;
     }
+    log_warnings(c, all->report);
     return report_finish(all->report, err);
 }
 
@@ -368,8 +380,7 @@ static pawl_status note_fallback(pawl_run *run, restoring *all, int64_t step, pa
     return PAWL_OK;
 }
 
-/* An older checkpoint that does not fit cannot make up for bytes already placed from a newer one.
- * */
+/* An older checkpoint that does not fit cannot make up for bytes placed from a newer one. */
 static pawl_status after_damage(const restoring *all, pawl_status status, pawl_error *err) {
     if (status != PAWL_EMISMATCH || all->touched_count == 0) {
         return status;

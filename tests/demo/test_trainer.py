@@ -150,7 +150,7 @@ charlm: the checkpoint was saved at data position 160, the loader stands at 96
         """Another batch size is said, with both signatures, and training goes on."""
         self.assert_trained(self.train("--steps", 3))
         self.assert_trained(self.train("--steps", 6, "--batch", 8), """\
-charlm: warning: the batches changed: "data/batch_signature" is \
+charlm: warning: restoring step 3: the batches changed: "data/batch_signature" is \
 {"inputs":{"dtype":"U8","shape":[16,4]},"targets":{"dtype":"U8","shape":[16]}} in the checkpoint and \
 {"inputs":{"dtype":"U8","shape":[8,4]},"targets":{"dtype":"U8","shape":[8]}} in the state: \
 the state's value stands
@@ -267,7 +267,7 @@ class OtherTraining(TrainerTest):
         self.assert_trained(self.train("--steps", 3))
         result = self.train("--steps", 6, "--learning-rate", 0.1)
         self.assert_trained(result, """\
-charlm: warning: "optimizer/learning_rate" is 0.001 in the checkpoint and 0.1 in the state: \
+charlm: warning: restoring step 3: "optimizer/learning_rate" is 0.001 in the checkpoint and 0.1 in the state: \
 the checkpoint's value stands; pass --hyperparameter=caller to keep the state's \
 (options.hyperparameter)
 """)
@@ -278,7 +278,7 @@ the checkpoint's value stands; pass --hyperparameter=caller to keep the state's 
         self.assert_trained(self.train("--steps", 3))
         result = self.train("--steps", 6, "--learning-rate", 0.1, "--hyperparameter=caller")
         self.assert_trained(result, """\
-charlm: warning: "optimizer/learning_rate" is 0.001 in the checkpoint and 0.1 in the state: \
+charlm: warning: restoring step 3: "optimizer/learning_rate" is 0.001 in the checkpoint and 0.1 in the state: \
 the state's value stands
 """)
         self.assertNotEqual(result.weights(), self.train("--steps", 6, run="straight").weights())

@@ -182,6 +182,8 @@ static void test_r07_the_callers_hyperparameter_stands_when_asked(void **state) 
     assert_ok(state_get_value(f->state, "optimizer/rate", PAWL_KIND_FLOAT64, &entry, &err), &err);
     memcpy(&found, entry->value, sizeof(found));
     assert_true(found == rate);
+    assert_says(f->log, "restoring step 300: \"optimizer/rate\" is ");
+    assert_says(f->log, "the state's value stands");
 }
 
 /* ---- damage and fallback (R08) ---- */
