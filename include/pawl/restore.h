@@ -103,8 +103,10 @@ PAWL_API const char *pawl_report_json(const pawl_report *report);
  * default deadline). `options` NULL: the newest, strictly. `report` may be NULL; otherwise it is
  * set, on PAWL_EMISMATCH too, and the caller frees it.
  *
+ * The report's warnings go to the run's log as well.
+ *
  * PAWL_ENOTFOUND: there is no checkpoint, and the error says what is there instead. PAWL_EMISMATCH:
- * the state is untouched. The report's warnings go to the run's log as well. PAWL_EDAMAGED or PAWL_EIO: bytes that verified may already have been
+ * the state is untouched. PAWL_EDAMAGED or PAWL_EIO: bytes that verified may already have been
  * placed in tensors; nothing that did not verify ever is.
  */
 PAWL_API pawl_status pawl_restore(pawl_run *run, pawl_state *state,
