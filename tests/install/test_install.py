@@ -167,10 +167,45 @@ def readme_block(language):
     return block.group(1)
 
 
+AROUND_README_C = """\
+#include <pawl/pawl.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static pawl_error *err;
+
+static void must(pawl_status status) {
+    if (status != PAWL_OK) {
+        fprintf(stderr, "%%s\\n", pawl_error_text(err));
+        exit(1);
+    }
+}
+
+static void compute_gradients(float kernel[64][10]) {
+    (void)kernel;
+}
+
+static void apply_gradients(float kernel[64][10]) {
+    kernel[0][0] += 1.0f;
+}
+
+int main(void) {
+    pawl_run *run;
+    pawl_state *state;
+    err = pawl_error_new();
+%s
+    pawl_state_free(state);
+    pawl_error_free(err);
+    return 0;
+}
+"""
+
+
 def readme_c(at):
-    """The C of the README compiles as it stands, and runs."""
+    """The C of the README compiles inside a program, and runs."""
     folder = fresh(at.arguments.work / "readme")
-    (folder / "train.c").write_text(readme_block("c"), encoding="utf-8")
+    (folder / "train.c").write_text(AROUND_README_C % readme_block("c"), encoding="utf-8")
     run(at.arguments.cc, "-Wall", "-Wextra", "-Werror", "train.c", "-o", "train",
         *at.pkg_config("--cflags", "--libs"), cwd=folder)
     run("./train", cwd=folder, env=at.environment)
