@@ -196,9 +196,9 @@ PAWL_API pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, vo
                                  pawl_error *err) PAWL_MUST_CHECK;
 
 /*
- * Writes a new index (and manifest) for `step` from its data files alone, after reading all of them.
- * Data files carry no checksums of their own: where the present index still proves them damaged it is
- * kept, PAWL_EDAMAGED, unless `force` is not 0.
+ * Writes a new index (and manifest) for `step` from its data files alone, after reading all of
+ * them. Data files carry no checksums of their own: where the present index still proves them
+ * damaged it is kept, PAWL_EDAMAGED, unless `force` is not 0.
  */
 PAWL_API pawl_status pawl_run_rebuild(pawl_run *run, int64_t step, int force, pawl_error *err)
     PAWL_MUST_CHECK;

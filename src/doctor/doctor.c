@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What the smallest checkpoint takes, and a few more. */
+#define LEAST_BYTES  65536u
+#define LEAST_INODES 16u
+
 typedef struct examination {
     const char *path; /* as given */
     uint64_t need_bytes;
@@ -66,14 +70,16 @@ static const char *id_of_path_error(const pawl_error *story) {
     }
 }
 
-/* The nearest directory above `path` that exists: what a save would create the rest in. */
-static pawl_status open_parent(const char *path, store **out, pawl_error *err) {
+/* The nearest directory above `path` that exists, and what of the path a save would create in it.
+ * */
+static pawl_status open_parent(const char *path, store **out, const char **rest, pawl_error *err) {
     AUTOFREE char *parent = mem_strdup(path);
     if (parent == NULL) {
         return error_nomem(err, strlen(path) + 1);
     }
     for (;;) {
         char *slash = strrchr(parent, '/');
+        *rest = slash == NULL ? path : path + (slash - parent) + 1;
         if (slash == NULL || slash == parent) {
             return run_path_open(slash == NULL ? "." : "/", false, out, err);
         }
@@ -85,23 +91,29 @@ static pawl_status open_parent(const char *path, store **out, pawl_error *err) {
     }
 }
 
+/* Opens the directory above a path that does not exist, and says what a save would make. */
+static pawl_status examine_missing(examination *x, store **s, const char **rest, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    pawl_status status = open_parent(x->path, s, rest, &story);
+    if (status == PAWL_OK) {
+        tell(x, "P01", PAWL_SEVERITY_NOTE, NULL,
+             "%s does not exist yet; opening the run creates it, below %s", x->path, (*s)->root);
+    } else if (status != PAWL_ENOTFOUND) { /* without a working directory nothing is found */
+        *err = story;
+    }
+    return status;
+}
+
 /* Opens what is there of the path. *whole: the path itself exists. NULL: it was explained why not.
  * */
 static store *examine_path(examination *x, bool *whole) {
     struct pawl_error story = ERROR_INIT;
     store *s = NULL;
-    *whole = true;
+    const char *rest = "";
     pawl_status status = run_path_open(x->path, false, &s, &story);
+    *whole = status == PAWL_OK;
     if (status == PAWL_ENOTFOUND) {
-        struct pawl_error parent_story = ERROR_INIT;
-        *whole = false;
-        status = open_parent(x->path, &s, &parent_story);
-        if (status == PAWL_OK) {
-            tell(x, "P01", PAWL_SEVERITY_NOTE, NULL,
-                 "%s does not exist yet; opening the run creates it, below %s", x->path, s->root);
-        } else {
-            story = parent_story;
-        }
+        status = examine_missing(x, &s, &rest, &story);
     }
     if (status != PAWL_OK) {
         tell_error(x, id_of_path_error(&story), &story);
@@ -109,8 +121,7 @@ static store *examine_path(examination *x, bool *whole) {
     }
     if (x->path[0] != '/' && strstr(x->path, "://") == NULL) {
         tell(x, "P04", PAWL_SEVERITY_NOTE, "give the absolute path when jobs start elsewhere",
-             "the relative path %s stands for %s%s", x->path, *whole ? "" : "a path below ",
-             s->root);
+             "the relative path %s stands for %s%s%s", x->path, s->root, *whole ? "" : "/", rest);
     }
     return s;
 }
@@ -202,29 +213,44 @@ static void examine_need(examination *x, const store_space *space, uint64_t need
     }
 }
 
-static void examine_room(examination *x, store *s, bool whole) {
+/* False when not even a small file can be created: trying it would only say so again. */
+static bool examine_nothing_left(examination *x, const store_space *space) {
+    char free_text[32];
+    if (space->read_only) {
+        tell(x, "P03", PAWL_SEVERITY_ERROR, "remount it read-write, or save elsewhere",
+             "the filesystem at %s (%s) is mounted read-only (%s)", space->mount_point,
+             space->filesystem, space->mount_options);
+        return false;
+    }
+    if (space->free_inodes < LEAST_INODES) {
+        tell(x, "P03", PAWL_SEVERITY_ERROR, "remove files there, or save elsewhere",
+             "the filesystem at %s (%s) has %llu free inodes, fewer than the %u that checkpoints "
+             "need",
+             space->mount_point, space->filesystem, (unsigned long long)space->free_inodes,
+             LEAST_INODES);
+    }
+    if (space->free_bytes < LEAST_BYTES) {
+        tell(x, "P03", PAWL_SEVERITY_ERROR, "free some space there, or save elsewhere",
+             "the filesystem at %s (%s) has %s free, less than the smallest checkpoint takes",
+             space->mount_point, space->filesystem, text_bytes(free_text, space->free_bytes));
+    }
+    return space->free_inodes > 0 && space->free_bytes > 0;
+}
+
+/* Whether it makes sense to try to write. */
+static bool examine_room(examination *x, store *s, bool whole) {
     struct pawl_error story = ERROR_INIT;
     store_space space;
     if (store_space_of(s, &space, &story) != PAWL_OK) {
         tell_error(x, "P03", &story);
-        return;
+        return true;
     }
-    if (space.read_only) {
-        tell(x, "P03", PAWL_SEVERITY_ERROR, "remount it read-write, or save elsewhere",
-             "the filesystem at %s (%s) is mounted read-only (%s)", space.mount_point,
-             space.filesystem, space.mount_options);
-        return;
+    bool some = examine_nothing_left(x, &space);
+    if (some && space.free_bytes >= LEAST_BYTES) {
+        uint64_t need = x->need_bytes == 0 && whole ? newest_bytes(x, s) : x->need_bytes;
+        examine_need(x, &space, need);
     }
-    if (space.free_inodes < 16) {
-        tell(x, "P03", PAWL_SEVERITY_ERROR, "remove files there, or save elsewhere",
-             "only %llu inodes are free on the filesystem at %s (%s)",
-             (unsigned long long)space.free_inodes, space.mount_point, space.filesystem);
-    }
-    uint64_t need = x->need_bytes;
-    if (need == 0 && whole) {
-        need = newest_bytes(x, s);
-    }
-    examine_need(x, &space, need);
+    return some;
 }
 
 /* ---- is it someone else's? ------------------------------------------------------------------ */
@@ -280,8 +306,9 @@ pawl_status doctor_examine(const char *path, uint64_t need_bytes, const platform
     }
     store *s = examine_path(&x, &whole);
     if (s != NULL) {
-        examine_room(&x, s, whole);
-        examine_writing(&x, s);
+        if (examine_room(&x, s, whole)) {
+            examine_writing(&x, s);
+        }
         if (whole) {
             examine_owner(&x, s);
         }
