@@ -383,8 +383,9 @@ static pawl_status verify_all(verification *v, pawl_error *err) {
     }
     *err = v->first;
     err->status = PAWL_EDAMAGED;
-    error_wrap(err, "step %lld has %llu %s, the first", (long long)v->checkpoint->step,
-               (unsigned long long)v->result->problems,
+    bool all = v->result->problems < v->options.max_problems;
+    error_wrap(err, "step %lld has %s%llu %s, the first", (long long)v->checkpoint->step,
+               all ? "" : "at least ", (unsigned long long)v->result->problems,
                v->result->problems == 1 ? "problem" : "problems");
     step_say_safe(v->checkpoint->store, v->checkpoint->step, err);
     return PAWL_EDAMAGED;
