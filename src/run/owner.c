@@ -130,6 +130,17 @@ static pawl_status highest_generation(store *s, uint64_t *out, pawl_error *err) 
     return PAWL_OK;
 }
 
+/* Compares two clocks, so nothing is decided by it. */
+static double heartbeat_age_s(store *s, const platform *os, const char *name) {
+    struct pawl_error ignored = ERROR_INIT;
+    store_stat found;
+    if (store_stat_path(s, name, &found, &ignored) != PAWL_OK || found.modified_unix_ns == 0) {
+        return -1;
+    }
+    double age_s = (double)(os->unix_time_ns(os->context) - found.modified_unix_ns) / NANOSECONDS;
+    return age_s > 0 ? age_s : 0;
+}
+
 pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error *err) {
     memset(out, 0, sizeof *out);
     out->alive = PROCESS_UNKNOWN;
@@ -148,6 +159,7 @@ pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error
         return status;
     }
     out->present = true;
+    out->heartbeat_age_s = heartbeat_age_s(s, os, name);
     record_decode(&text, out);
     if (out->readable) {
         out->alive = os->process_alive(os->context, &out->who);
@@ -157,13 +169,24 @@ pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error
 
 /* ---- taking over ---------------------------------------------------------------------------- */
 
+/* "heartbeat 3 s ago"; where the storage tells no times, the heartbeat's number. */
+static const char *heartbeat_text(char out[48], const owner_view *v) {
+    if (v->heartbeat_age_s >= 0) {
+        snprintf(out, 48, "heartbeat %.0f s ago", v->heartbeat_age_s);
+    } else {
+        snprintf(out, 48, "heartbeat %llu", (unsigned long long)v->counter);
+    }
+    return out;
+}
+
 static pawl_status busy_error(store *s, const owner_view *v, const char *seen, pawl_error *err) {
     error_set(err, PAWL_EBUSY, "another process writes to this run");
     error_path(err, "%s", s->root);
     error_expected(err, "no other writer");
     if (v->readable) {
-        error_found(err, "host %s, pid %lld, attempt %s, heartbeat %llu, %s", v->who.host,
-                    (long long)v->who.pid, v->attempt, (unsigned long long)v->counter, seen);
+        char heartbeat[48];
+        error_found(err, "host %s, pid %lld, attempt %s, %s, %s", v->who.host,
+                    (long long)v->who.pid, v->attempt, heartbeat_text(heartbeat, v), seen);
         error_next(err,
                    "stop that process (on %s: kill %lld) or save to another directory; the run is "
                    "taken over by itself once its heartbeat has stood still for %.0f s",

@@ -85,7 +85,8 @@ typedef struct owner_view {
     process_identity who;
     char attempt[16];
     double lease_s;
-    liveness alive; /* by pid, on this host */
+    liveness alive;         /* by pid, on this host */
+    double heartbeat_age_s; /* for people: clocks may differ; negative: unknown */
 } owner_view;
 pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error *err)
     PAWL_MUST_CHECK;

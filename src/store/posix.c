@@ -323,6 +323,7 @@ static pawl_status posix_stat(store *s, const char *path, store_stat *out, pawl_
         return store_posix_failure(p, path, failed, err, "cannot look at this name");
     }
     out->type = type_of(found.st_mode);
+    out->modified_unix_ns = found.st_mtim.tv_sec * INT64_C(1000000000) + found.st_mtim.tv_nsec;
     out->size = out->type == STORE_FILE_TYPE ? (uint64_t)found.st_size : 0;
     return PAWL_OK;
 }

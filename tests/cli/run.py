@@ -29,7 +29,7 @@ RULES = [
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "YYYY-MM-DDThh:mm:ssZ"),
     (r'("unix_time_ns": ?)\d+', r"\1TIME"),
     (r"\b(pid |kill )\d+", r"\1PID"),
-    (r"\bheartbeat \d+", "heartbeat N"),
+    (r"\bheartbeat \d+ s ago", "heartbeat N s ago"),
     (r'\b(data-|index-|attempt |attempt": ?")[0-9a-f]{12}\b', r"\1ATTEMPT_HERE"),
     (r'(CRC32C |crc32c": ")[0-9a-f]{8}', r"\1CHECKSUM"),
 ]

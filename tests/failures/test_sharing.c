@@ -110,14 +110,15 @@ static void test_s10_a_second_job_is_told_who_writes(void **state) {
     const child c = child_start(hold, NULL);
     child_wait_ready(&c);
     trainer_init(&t);
-    assert_tells(pawl_run_open("run", NULL, &t.run, t.err), PAWL_EBUSY, t.err,
-                 "open run: another process writes to this run\n"
-                 "  path:     {d}/run\n"
-                 "  expected: no other writer\n"
-                 "  found:    host {w}, pid {n}, attempt {w}, heartbeat {n}, alive on this host\n"
-                 "  safe:     nothing was written or changed\n"
-                 "  next:     stop that process (on {w}: kill {n}) or save to another directory; "
-                 "the run is taken over by itself once its heartbeat has stood still for 30 s");
+    assert_tells(
+        pawl_run_open("run", NULL, &t.run, t.err), PAWL_EBUSY, t.err,
+        "open run: another process writes to this run\n"
+        "  path:     {d}/run\n"
+        "  expected: no other writer\n"
+        "  found:    host {w}, pid {n}, attempt {w}, heartbeat {n} s ago, alive on this host\n"
+        "  safe:     nothing was written or changed\n"
+        "  next:     stop that process (on {w}: kill {n}) or save to another directory; "
+        "the run is taken over by itself once its heartbeat has stood still for 30 s");
     t.run = NULL;
     (void)child_kill(&c);
     trainer_open(&t, "run");
@@ -144,7 +145,8 @@ static void test_s10_a_silent_job_of_another_host_is_watched(void **state) {
         "open run: another process writes to this run\n"
         "  path:     {d}/run\n"
         "  expected: no other writer\n"
-        "  found:    host elsewhere, pid 4711, attempt 0123456789ab, heartbeat 7, not seen to move "
+        "  found:    host elsewhere, pid 4711, attempt 0123456789ab, heartbeat {n} s ago, not seen "
+        "to move "
         "in the {n} s it was watched\n"
         "  safe:     nothing was written or changed\n"
         "  next:     stop that process (on elsewhere: kill 4711) or save to another directory; the "
