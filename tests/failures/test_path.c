@@ -473,13 +473,13 @@ static void test_s10_the_doctor_sees_another_writer(void **state) {
     const child c = child_start(hold, NULL);
     child_wait_ready(&c);
     assert_int_equal(ask_doctor(f, "run", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->found,
-                "note P04: the relative path run stands for {d}/run\n"
-                "  next: give the absolute path when jobs start elsewhere\n"
-                "note ok: {b} are free at {p} ({w})\n"
-                "note ok: files can be created, synced and removed in {d}/run\n"
-                "error S10: another process writes to this run: host {w}, pid {n}, attempt {w}\n"
-                "  next: stop that process, or save to another directory\n");
+    assert_text(f->found, "note P04: the relative path run stands for {d}/run\n"
+                          "  next: give the absolute path when jobs start elsewhere\n"
+                          "note ok: {b} are free at {p} ({w})\n"
+                          "note ok: files can be created, synced and removed in {d}/run\n"
+                          "error S10: another process writes to this run: host {w}, pid {n}, "
+                          "attempt {w}, heartbeat {n} s ago\n"
+                          "  next: stop that process, or save to another directory\n");
     (void)child_kill(&c);
     assert_int_equal(ask_doctor(f, "run", 0), PAWL_SEVERITY_NOTE);
     assert_text(f->found, "note P04: the relative path run stands for {d}/run\n"
@@ -499,14 +499,15 @@ static void test_s10_the_doctor_sees_a_writer_of_another_host(void **state) {
     assert_int_equal(mkdir("run", 0755), 0);
     file_write("run/owner-00000009", record, sizeof(record) - 1);
     assert_int_equal(ask_doctor(f, "run", 0), PAWL_SEVERITY_WARNING);
-    assert_text(f->found, "note P04: the relative path run stands for {d}/run\n"
-                          "  next: give the absolute path when jobs start elsewhere\n"
-                          "note ok: {b} are free at {p} ({w})\n"
-                          "note ok: files can be created, synced and removed in {d}/run\n"
-                          "warning S10: a process of another host may be writing to this run: host "
-                          "elsewhere, pid 4711, attempt 0123456789ab, lease 30 s\n"
-                          "  next: opening the run watches its heartbeat, and takes over once it "
-                          "stood still for a lease\n");
+    assert_text(f->found,
+                "note P04: the relative path run stands for {d}/run\n"
+                "  next: give the absolute path when jobs start elsewhere\n"
+                "note ok: {b} are free at {p} ({w})\n"
+                "note ok: files can be created, synced and removed in {d}/run\n"
+                "warning S10: a process of another host may be writing to this run: host "
+                "elsewhere, pid 4711, attempt 0123456789ab, heartbeat {n} s ago, lease 30 s\n"
+                "  next: opening the run watches its heartbeat, and takes over once it "
+                "stood still for a lease\n");
     file_write("run/owner-00000010", record, 20);
     assert_int_equal(ask_doctor(f, "run", 0), PAWL_SEVERITY_WARNING);
     assert_text(
