@@ -192,7 +192,7 @@ static void test_s05_a_small_budget_makes_the_fence_wait_and_says_what_would_not
     pawl_save_stats stats;
     options.budget_bytes = 8 << 20;
     begin_and_hang(f, &options);
-    assert_tells(pawl_fence(f->t.run, 0.05, f->t.err), PAWL_ETIMEOUT, f->t.err,
+    assert_tells(pawl_fence(f->t.run, 0.5, f->t.err), PAWL_ETIMEOUT, f->t.err,
                  "waiting until the save lets go of the tensors: the data files of step 2000 took "
                  "longer than {n} ms\n"
                  "  path:     {d}/run/step-00002000/{f}\n"

@@ -42,7 +42,7 @@ static size_t place(char kind, const char *text) {
     case 'w':
         return span_word(text);
     case 'p':
-        return text[0] == '/' ? 1 + strcspn(text + 1, " ;,:\n") : 0;
+        return text[0] == '/' ? 1 + strcspn(text + 1, " ;,:)\n") : 0;
     case 'x':
         n = span(text, "0123456789abcdef");
         return n == 8 ? n : 0;
