@@ -165,6 +165,10 @@ pawl_status store_posix_space(store *s, store_space *out, pawl_error *err) {
     }
     memset(out, 0, sizeof(*out));
     find_mount(p->root, out);
+    if (out->mount_point[0] == '\0') { /* in a chroot, the mount may not be listed */
+        (void)snprintf(out->filesystem, sizeof(out->filesystem), "unknown");
+        (void)snprintf(out->mount_point, sizeof(out->mount_point), "%s", s->root);
+    }
     out->total_bytes = blocks_to_bytes(room.f_blocks, room.f_frsize);
     out->free_bytes = blocks_to_bytes(room.f_bavail, room.f_frsize);
     /* Filesystems without a fixed table of inodes report none at all. */

@@ -84,15 +84,17 @@ static void *exit_when_closed(void *pipe_end) {
 static void child_main(int read_end, int write_end, bool first_thread_ends) {
     struct pawl_error err = ERROR_INIT;
     process_identity self;
+    static int kept_end; /* the first thread's stack does not outlive it */
     pthread_t thread;
+    kept_end = read_end;
     if (real()->identity(real()->context, &self, &err) != PAWL_OK ||
         write(write_end, &self, sizeof(self)) != (ssize_t)sizeof(self)) {
         _exit(1);
     }
-    if (first_thread_ends && pthread_create(&thread, NULL, exit_when_closed, &read_end) == 0) {
+    if (first_thread_ends && pthread_create(&thread, NULL, exit_when_closed, &kept_end) == 0) {
         pthread_exit(NULL);
     }
-    exit_when_closed(&read_end);
+    exit_when_closed(&kept_end);
 }
 
 static child child_start(bool first_thread_ends) {
