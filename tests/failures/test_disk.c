@@ -28,7 +28,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* A trainer on a disk of its own, or in a directory without `options`, whose state is the small one and 24 MiB. */
+/* A trainer on a disk of its own (without `options` in a plain directory), whose state is the small
+ * one and 24 MiB. */
 static void open_on_disk(trainer *t, const char *options) {
     static const int64_t shape[] = {BIG_BYTES / sizeof(float)};
     if (options != NULL && !mount_tmpfs("disk", options)) {

@@ -153,7 +153,7 @@ static void test_s04_a_save_waits_for_the_last_one_up_to_the_deadline(void **sta
     const pawl_save_options soon = {.struct_size = sizeof(soon), .deadline_s = 0.05};
     begin_and_hang(f, &options);
     assert_tells(pawl_save(f->t.run, f->t.state, 3000, &soon, f->t.err), PAWL_ETIMEOUT, f->t.err,
-                 "waiting for the save: the data files of step 2000 took longer than {n} ms\n"
+                 "waiting for the save: the data files of step 2000 took longer than {n} {w}\n"
                  "  path:     {d}/run/step-00002000/{f}\n"
                  "  range:    bytes 0 to 16781658\n"
                  "  found:    0 bytes of 16.8 MB written\n"
@@ -194,7 +194,7 @@ static void test_s05_a_small_budget_makes_the_fence_wait_and_says_what_would_not
     begin_and_hang(f, &options);
     assert_tells(pawl_fence(f->t.run, 0.5, f->t.err), PAWL_ETIMEOUT, f->t.err,
                  "waiting until the save lets go of the tensors: the data files of step 2000 took "
-                 "longer than {n} ms\n"
+                 "longer than {n} {w}\n"
                  "  path:     {d}/run/step-00002000/{f}\n"
                  "  range:    bytes 0 to 16781658\n"
                  "  found:    0 bytes of 16.8 MB written\n"
@@ -224,7 +224,7 @@ static void test_s08_a_disk_that_hangs_is_an_error_at_the_deadline(void **state)
     const pawl_run_options options = trainer_options(&f->t);
     begin_and_hang(f, &options);
     assert_tells(pawl_wait(f->t.run, 0.05, NULL, f->t.err), PAWL_ETIMEOUT, f->t.err,
-                 "waiting for the save: the data files of step 2000 took longer than {n} ms\n"
+                 "waiting for the save: the data files of step 2000 took longer than {n} {w}\n"
                  "  path:     {d}/run/step-00002000/{f}\n"
                  "  range:    bytes 0 to 16781658\n"
                  "  found:    0 bytes of 16.8 MB written\n"
