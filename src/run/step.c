@@ -88,8 +88,13 @@ pawl_status step_read_manifest(store *s, int64_t step, buffer *text, manifest *o
     name_step(directory, step);
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
     text->size = 0;
-    TRY(store_read_file(s, path, FORMAT_MAX_MANIFEST, text, err));
-    pawl_status status = manifest_decode(text->data, text->size, out, err);
+    pawl_status status = store_read_file(s, path, FORMAT_MAX_MANIFEST, text, err);
+    if (status == PAWL_OK) {
+        status = manifest_decode(text->data, text->size, out, err);
+    }
+    if (status == PAWL_ELIMIT) { /* no manifest that pawl wrote passes a maximum */
+        err->status = status = PAWL_EDAMAGED;
+    }
     if (status == PAWL_OK && out->step != step) {
         status = wrong_step(s, path, step, out, err);
         manifest_free(out);
