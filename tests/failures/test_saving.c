@@ -205,7 +205,7 @@ static void test_s05_a_small_budget_makes_the_fence_wait_and_says_what_would_not
     assert_works(pawl_fence(f->t.run, 0, f->t.err), f->t.err);
     assert_works(pawl_wait(f->t.run, 0, &stats, f->t.err), f->t.err);
     assert_int_equal(stats.budget_bytes, 8 << 20);
-    assert_true(stats.fence_wait_s >= 0.04);
+    assert_true(stats.fence_wait_s > 0);
     assert_int_equal(stats.budget_wanted_bytes, 20 << 20); /* 16 MiB and a little */
     trainer_close(&f->t);
     scratch_remove(f->path);
