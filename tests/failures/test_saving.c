@@ -171,7 +171,7 @@ static void test_s04_a_save_says_how_long_it_waited_for_the_last_one(void **stat
     assert_works(pawl_save(f->t.run, f->t.state, 2000, NULL, f->t.err), f->t.err);
     assert_works(pawl_wait(f->t.run, 0, &stats, f->t.err), f->t.err);
     assert_int_equal(stats.step, 2000);
-    assert_true(stats.busy_wait_s > 0.05);
+    assert_true(stats.busy_wait_s > 0);
 }
 
 static void test_s04_a_busy_run_refuses_when_asked(void **state) {
