@@ -3,6 +3,7 @@
 #include "engine/save.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- time ---- */
@@ -28,7 +29,7 @@ pawl_status engine_timeout(engine *e, double waited_s, const char *what, pawl_er
     error_set(err, PAWL_ETIMEOUT, "%s: %s step %lld took longer than %s", what, doing,
               (long long)e->job.step, text_seconds(waited, waited_s));
     if (!e->committing) {
-        error_path(err, "%s/%s/%s", e->job.store->root, e->job.directory, e->file_name);
+        error_path(err, "%s/%s/%s", e->job.store->root, e->directory, e->file_name);
     }
     error_found(err, "%s of %s written", text_bytes(written, e->written),
                 text_bytes(total, e->total));
@@ -173,9 +174,20 @@ static pawl_status prepare(engine *e, const plan_layout *layout, pawl_error *err
     return PAWL_OK;
 }
 
+static uint64_t count_chunks(const engine *e, const plan_layout *layout) {
+    uint64_t chunks = 0;
+    for (size_t i = 0; i < layout->file_count; i++) {
+        uint64_t bytes = layout->files[i].bytes;
+        chunks += bytes / e->options.buffer_bytes + (bytes % e->options.buffer_bytes != 0);
+    }
+    return chunks;
+}
+
 static void reset(engine *e, const engine_job *job) {
     e->job = *job;
     e->total = job->layout->bytes;
+    e->chunks = count_chunks(e, job->layout);
+    snprintf(e->directory, sizeof(e->directory), "%s", job->directory);
     e->begun_ns = engine_now(e);
     e->cancelled = false;
     e->stopped = false;

@@ -7,14 +7,9 @@ static void note_wanted(engine *e) {
     if (e->fenced) {
         return;
     }
-    const plan_layout *layout = e->job.layout;
     size_t buffer_bytes = e->options.buffer_bytes;
-    uint64_t chunks = 0;
-    for (size_t i = 0; i < layout->file_count; i++) {
-        chunks += (layout->files[i].bytes + buffer_bytes - 1) / buffer_bytes;
-    }
     e->fenced = true;
-    e->stats.budget_wanted_bytes = (chunks - e->written / buffer_bytes) * buffer_bytes;
+    e->stats.budget_wanted_bytes = (e->chunks - e->written / buffer_bytes) * buffer_bytes;
 }
 
 /* False when the deadline passed. */

@@ -33,6 +33,9 @@ struct engine {
     /* Constant while a save is in flight. */
     engine_job job;
     uint64_t total; /* bytes of all files */
+    /* The job's own are gone after `done`, while a wait or a fence may still look. */
+    char directory[STORE_MAX_PATH];
+    uint64_t chunks; /* of all files */
     uint32_t *checksums;
     engine_file *files;
     engine_checks *checks; /* NULL unless checking */

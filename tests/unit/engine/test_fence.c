@@ -125,6 +125,65 @@ static void test_s08_a_wait_that_times_out_says_how_far_the_save_is(void **state
     assert_ok(saving_wait(f, &story, &stats), &story);
 }
 
+/* A job that ends, as a run's does, by freeing what it was handed. */
+typedef struct ending {
+    saving *saving;
+    char *directory;
+    _Atomic int ended, go_on;
+} ending;
+
+static void ending_released(void *context) {
+    (void)context;
+}
+
+static pawl_status ending_commit(void *context, const engine_file *files, pawl_error *err) {
+    (void)context;
+    (void)files;
+    (void)err;
+    return PAWL_OK;
+}
+
+static void ending_done(void *context, pawl_status status, pawl_error *err) {
+    (void)status;
+    (void)err;
+    ending *e = context;
+    mem_free(e->directory);
+    plan_layout_free(e->saving->layout);
+    e->saving->layout = NULL;
+    atomic_store(&e->ended, 1);
+    while (atomic_load(&e->go_on) == 0) {
+        platform_system()->sleep_ns(platform_system()->context, 1000000);
+    }
+}
+
+static void test_a_wait_or_a_fence_while_the_job_ends_uses_nothing_of_it(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    struct pawl_error story = ERROR_INIT;
+    engine_stats stats;
+    pawl_status outcome;
+    ending e = {.saving = f, .directory = mem_strdup("step-00000007")};
+    const engine_job job = {.layout = f->layout,
+                            .store = f->fault,
+                            .directory = e.directory,
+                            .step = 7,
+                            .context = &e,
+                            .released = ending_released,
+                            .commit = ending_commit,
+                            .done = ending_done};
+    saving_engine(f, SAVING_BUFFER_BYTES, false);
+    saving_plan_fault(f, (store_fault){.op = STORE_OP_WRITE, .nth = 1, .system_errno = 5});
+    assert_ok(engine_begin(f->engine, &job, &err), &err);
+    while (atomic_load(&e.ended) == 0) {
+        f->os->sleep_ns(f->os->context, 1000000);
+    }
+    assert_fails(engine_wait(f->engine, 0, &outcome, &story, &stats, &err), PAWL_ETIMEOUT, &err);
+    assert_says(err.path, "/step-00000007/data-");
+    assert_ok(engine_fence(f->engine, -1, &err), &err);
+    atomic_store(&e.go_on, 1);
+    assert_fails(saving_wait(f, &story, &stats), PAWL_EIO, &story);
+}
+
 static void test_one_save_at_a_time(void **state) {
     saving *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -207,6 +266,7 @@ int main(void) {
         THREADS(test_s08_a_fence_that_times_out_names_step_file_and_bytes),
         THREADS(test_a_fence_after_a_failure_is_good),
         THREADS(test_s08_a_wait_that_times_out_says_how_far_the_save_is),
+        THREADS(test_a_wait_or_a_fence_while_the_job_ends_uses_nothing_of_it),
         THREADS(test_one_save_at_a_time),
         THREADS(test_s08_an_engine_whose_storage_hangs_is_left_behind),
         THREADS(test_fences_at_any_moment),
