@@ -26,8 +26,9 @@
  *   2 write and sync the index                            the same
  *   3 sync D, sync the run's directory (I2)               the same
  *   4 renew the ownership (I4)                            the same
- *   5 write and sync the temporary M, rename, sync D      before the last sync: the old M or the
- *   new 6 `latest`; files of a replaced save; retention       the new checkpoint; garbage
+ *   5 write and sync the temporary M                      the same
+ *   6 still fresh? (I4) rename M, sync D                  before the sync: the old M or the new
+ *   7 `latest`; files of a replaced save; retention       the new checkpoint; garbage
  */
 #include "run/private.h"
 
@@ -72,6 +73,18 @@ bool commit_may_name(pawl_run *run, const char *directory, const char *tag) {
     return status != PAWL_OK || strstr((const char *)text.data, index_name) != NULL;
 }
 
+/* O4, asked when the manifest is one rename away from being visible. */
+static pawl_status still_fresh(void *context, pawl_error *err) {
+    pawl_run *run = context;
+    if (owner_fresh(run->owner)) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EBUSY, "the ownership of the run could not be renewed in time");
+    error_path(err, "%s", run->store->root);
+    error_next(err, "save again; if this repeats, give lease_s a larger value");
+    return PAWL_EBUSY;
+}
+
 static pawl_status publish_manifest(pawl_run *run, const char *directory, const char *tag,
                                     const manifest *m, pawl_error *err) {
     char name[80];
@@ -79,16 +92,11 @@ static pawl_status publish_manifest(pawl_run *run, const char *directory, const 
     char path[STORE_MAX_PATH];
     CLEANUP(buffer_free) buffer text = {0};
     TRY(manifest_encode(m, &text, err));
-    if (!owner_fresh(run->owner)) {
-        error_set(err, PAWL_EBUSY, "the ownership of the run could not be renewed in time");
-        error_path(err, "%s", run->store->root);
-        error_next(err, "save again; if this repeats, give lease_s a larger value");
-        return PAWL_EBUSY;
-    }
     name_manifest_tmp(name, tag);
     snprintf(temporary, sizeof temporary, "%s/%s", directory, name);
     snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
-    return store_publish_by(run->store, path, temporary, text.data, text.size, err);
+    return store_publish_by(run->store, path, temporary, text.data, text.size, still_fresh, run,
+                            err);
 }
 
 pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag, manifest *m,

@@ -5,7 +5,8 @@
  *
  * 1. The bytes are written and synced under a temporary name first: the name never stands for bytes
  *    that are not durable.
- * 2. The rename is the only change to the name itself.
+ * 2. The rename is the only change to the name itself. Whether it may still happen is asked last:
+ *    syncing may have taken any time.
  * 3. Only after the directory's sync is success reported: success means durable.
  * 4. A sync that failed is never repeated: the kernel may have dropped the bytes and report the
  *    next sync as good. The temporary file is given up instead.
@@ -50,12 +51,22 @@ static pawl_status untouched(const char *path, pawl_status status, pawl_error *e
     return status;
 }
 
+static pawl_status always(void *context, pawl_error *err) {
+    (void)context;
+    (void)err;
+    return PAWL_OK;
+}
+
 pawl_status store_publish_by(store *s, const char *path, const char *temporary, const void *data,
-                             size_t n, pawl_error *err) {
+                             size_t n, pawl_status (*still)(void *context, pawl_error *err),
+                             void *context, pawl_error *err) {
     char parent[STORE_MAX_PATH];
     TRY(store_check_path(s, path, false, err));
     store_split_path(path, parent);
     pawl_status status = write_temporary(s, temporary, data, n, err);
+    if (status == PAWL_OK) {
+        status = still(context, err);
+    }
     if (status == PAWL_OK) {
         status = store_rename(s, temporary, path, err);
     }
@@ -74,5 +85,5 @@ pawl_status store_publish_by(store *s, const char *path, const char *temporary, 
 pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
     char temporary[STORE_MAX_PATH + 8];
     (void)snprintf(temporary, sizeof(temporary), "%s.tmp", path);
-    return store_publish_by(s, path, temporary, data, n, err);
+    return store_publish_by(s, path, temporary, data, n, always, NULL, err);
 }

@@ -139,9 +139,11 @@ pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *ou
 pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 /* The same by a temporary name of the caller's choice, in the same directory: two writers that do
- * not know of each other must not share one. */
+ * not know of each other must not share one. `still` is asked when only the rename is left to do;
+ * its failure gives up. */
 pawl_status store_publish_by(store *s, const char *path, const char *temporary, const void *data,
-                             size_t n, pawl_error *err) PAWL_MUST_CHECK;
+                             size_t n, pawl_status (*still)(void *context, pawl_error *err),
+                             void *context, pawl_error *err) PAWL_MUST_CHECK;
 /* A byte_source over an open file. The file must outlive it. */
 pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) PAWL_MUST_CHECK;
 
