@@ -129,6 +129,12 @@ void pawl_checkpoint_close(pawl_checkpoint *c) {
     mem_free(c);
 }
 
+static bool is_removed(const pawl_checkpoint *c) {
+    bool present;
+    struct pawl_error ignored = ERROR_INIT;
+    return step_has_manifest(c->store, c->directory, &present, &ignored) == PAWL_OK && !present;
+}
+
 static pawl_status make(store *s, int64_t step, const platform *os, const pawl_log *log,
                         pawl_checkpoint **out, pawl_error *err) {
     pawl_checkpoint *c = mem_calloc(1, sizeof(*c));
@@ -147,7 +153,7 @@ static pawl_status make(store *s, int64_t step, const platform *os, const pawl_l
         snprintf(c->path, path_bytes, "%s/%s", s->root, c->directory);
         status = open_all(c, err);
     }
-    if (status == PAWL_EDAMAGED && !step_has_manifest(s, c->directory)) {
+    if (status == PAWL_EDAMAGED && is_removed(c)) {
         status = PAWL_ENOTFOUND; /* not damaged: removed while it was being opened */
     }
     if (status != PAWL_OK) {
@@ -184,7 +190,9 @@ static pawl_status newest_step(store *s, int64_t *out, pawl_error *err) {
     TRY(step_numbers(s, &memory, &steps, &count, err));
     for (size_t i = count; i > 0 && *out < 0; i--) {
         name_step(directory, steps[i - 1]);
-        if (step_has_manifest(s, directory)) {
+        bool present;
+        TRY(step_has_manifest(s, directory, &present, err));
+        if (present) {
             *out = steps[i - 1];
         }
     }
@@ -220,11 +228,13 @@ static pawl_status open_newest(store *s, const platform *os, const pawl_log *log
 static pawl_status open_step(store *s, int64_t step, const platform *os, const pawl_log *log,
                              pawl_checkpoint **out, pawl_error *err) {
     char directory[32];
+    bool present;
     if (step < 0) {
         return error_set(err, PAWL_EUSAGE, "%lld is no step: steps are 0 or more", (long long)step);
     }
     name_step(directory, step);
-    if (!step_has_manifest(s, directory)) {
+    TRY(step_has_manifest(s, directory, &present, err));
+    if (!present) {
         return no_such_step(s, step, err);
     }
     pawl_status status = make(s, step, os, log, out, err);

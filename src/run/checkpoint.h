@@ -19,8 +19,10 @@ pawl_status step_list(store *s, const char *directory, arena *memory, step_listi
 /* Numbers of the step directories of a run, ascending, whatever is in them. */
 pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count, pawl_error *err)
     PAWL_MUST_CHECK;
-/* False for whatever reason: nobody could read it either. */
-bool step_has_manifest(store *s, const char *directory);
+/* *present is false only where there is none for certain: to pass a step over because the storage
+ * failed would be to restore an older one without a word. */
+pawl_status step_has_manifest(store *s, const char *directory, bool *present, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* PAWL_ENOTFOUND: the step is not committed. PAWL_EDAMAGED, PAWL_EUNSUPPORTED: by path and reason.
  * */
 pawl_status step_read_manifest(store *s, int64_t step, buffer *text, manifest *out, pawl_error *err)

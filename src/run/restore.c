@@ -77,6 +77,7 @@ static pawl_status match_entries(attempt *a, pawl_error *err) {
     restoring *all = a->all;
     CLEANUP(entries_free_pointer) pawl_entries *walk = NULL;
     TRY(state_snapshot_take(all->state, a->checkpoint->step, false, &a->snapshot, err));
+    TRY(state_snapshot_check_idle(a->snapshot, err)); /* promise 3 */
     TRY(entries_open(a->checkpoint, "", &walk, err));
     return plan_match_make(a->snapshot, entries_source(walk), all->options, all->rank,
                            all->world_size, a->checkpoint->manifest.world_size, all->report,
@@ -401,7 +402,9 @@ static pawl_status restore_newest(pawl_run *run, restoring *all, const int64_t *
     for (size_t i = count; i > 0; i--) {
         char directory[32];
         name_step(directory, steps[i - 1]);
-        if (!step_has_manifest(run->store, directory)) {
+        bool present;
+        TRY(step_has_manifest(run->store, directory, &present, err));
+        if (!present) {
             continue;
         }
         struct pawl_error story = ERROR_INIT;

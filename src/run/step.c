@@ -50,10 +50,17 @@ pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count
     for (size_t i = 0; i < name_count; i++) {
         store_stat stat;
         int64_t step;
-        struct pawl_error ignored = ERROR_INIT;
-        if (name_step_parse(names[i], &step) &&
-            store_stat_path(s, names[i], &stat, &ignored) == PAWL_OK &&
-            stat.type == STORE_DIR_TYPE) {
+        if (!name_step_parse(names[i], &step)) {
+            continue;
+        }
+        pawl_status status = store_stat_path(s, names[i], &stat, err);
+        if (status == PAWL_ENOTFOUND) {
+            continue; /* removed meanwhile */
+        }
+        if (status != PAWL_OK) {
+            return status;
+        }
+        if (stat.type == STORE_DIR_TYPE) {
             (*steps)[(*count)++] = step;
         }
     }
@@ -61,12 +68,18 @@ pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count
     return PAWL_OK;
 }
 
-bool step_has_manifest(store *s, const char *directory) {
+pawl_status step_has_manifest(store *s, const char *directory, bool *present, pawl_error *err) {
     char path[STORE_MAX_PATH];
     store_stat stat;
-    struct pawl_error ignored = ERROR_INIT;
+    struct pawl_error story = ERROR_INIT;
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
-    return store_stat_path(s, path, &stat, &ignored) == PAWL_OK;
+    pawl_status status = store_stat_path(s, path, &stat, &story);
+    *present = status == PAWL_OK;
+    if (status == PAWL_OK || status == PAWL_ENOTFOUND) {
+        return PAWL_OK; /* *err may hold the story of a step that was passed over */
+    }
+    *err = story;
+    return status;
 }
 
 /* ---- the manifest ---- */
@@ -182,7 +195,12 @@ static bool other_committed(store *s, int64_t step, int64_t *out) {
     for (size_t i = 0; i < count; i++) {
         bool better = *out < 0 || steps[i] < step;
         name_step(directory, steps[i]);
-        if (steps[i] != step && better && step_has_manifest(s, directory)) {
+        bool present = false;
+        if (steps[i] != step && better &&
+            step_has_manifest(s, directory, &present, &ignored) != PAWL_OK) {
+            return false;
+        }
+        if (present) {
             *out = steps[i];
         }
     }

@@ -3,6 +3,7 @@
 #include "state/entry.h"
 #include "state/map.h"
 
+#include <inttypes.h>
 #include <search.h>
 #include <string.h>
 
@@ -73,6 +74,24 @@ static void take_off(state_snapshot *snapshot) {
         }
     }
     snapshot->in_flight = true;
+}
+
+pawl_status state_snapshot_check_idle(const state_snapshot *snapshot, pawl_error *err) {
+    for (size_t i = 0; i < snapshot->count; i++) {
+        const held_entry *e = (const held_entry *)(const void *)snapshot->entries[i];
+        if (atomic_load_explicit(&e->flights, memory_order_acquire) == 0) {
+            continue;
+        }
+        error_set(err, PAWL_EBUSY,
+                  "the memory of the tensor may not change: the save of step %" PRId64
+                  " still reads it",
+                  e->flight_step);
+        error_entry(err, e->seen.name);
+        error_safe(err, "the tensors are as they were, and the save goes on");
+        error_next(err, "call pawl_fence or pawl_wait on the run that saves, then restore");
+        return PAWL_EBUSY;
+    }
+    return PAWL_OK;
 }
 
 void state_snapshot_let_go(state_snapshot *snapshot) {

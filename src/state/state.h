@@ -69,6 +69,9 @@ typedef struct state_snapshot {
  */
 pawl_status state_snapshot_take(pawl_state *state, int64_t step, bool in_flight,
                                 state_snapshot **out, pawl_error *err) PAWL_MUST_CHECK;
+/* PAWL_EBUSY naming a tensor whose memory a save still reads: nothing may be put into it now. */
+pawl_status state_snapshot_check_idle(const state_snapshot *snapshot, pawl_error *err)
+    PAWL_MUST_CHECK;
 void state_snapshot_let_go(state_snapshot *snapshot); /* idempotent */
 void state_snapshot_free(state_snapshot *snapshot);   /* lets go first; NULL is fine */
 /* Binary search; NULL when absent. */

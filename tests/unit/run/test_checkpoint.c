@@ -46,8 +46,12 @@ static void remove_under_the_reader(void *context, const store_trace_event *even
     reading *f = context;
     struct pawl_error ignored = ERROR_INIT;
     char path[256];
-    if (event->op != STORE_OP_READ || strcmp(event->path, "step-00000300/manifest.json") != 0 ||
-        !step_has_manifest(f->disk, "step-00000300")) {
+    bool present;
+    if (event->op != STORE_OP_READ || strcmp(event->path, "step-00000300/manifest.json") != 0) {
+        return;
+    }
+    assert_ok(step_has_manifest(f->disk, "step-00000300", &present, &ignored), &ignored);
+    if (!present) {
         return;
     }
     reading_path(f, 300, NAME_KIND_DATA, path);

@@ -2,6 +2,8 @@
 /* Restoring: bit for bit, from the newest checkpoint that is whole, or not at all. */
 #include "unit/run/reading.h"
 
+#include <errno.h>
+
 #include "lib/failing_memory.h"
 
 static const pawl_restore_options plain = {.struct_size = sizeof(plain)};
@@ -319,6 +321,44 @@ static void test_storage_that_fails_is_no_damage(void **state) {
     assert_string_equal(f->log, "");
 }
 
+/* Marks whose removal failed would make each next restore longer. */
+static void remove_marks(reading *f) {
+    CLEANUP(arena_free) arena memory = {0};
+    struct pawl_error err = ERROR_INIT;
+    char path[64];
+    char **names;
+    size_t count;
+    assert_ok(store_names(f->disk, "step-00000300", 100, &memory, &names, &count, &err), &err);
+    for (size_t i = 0; i < count; i++) {
+        if (name_classify(names[i], NULL) == NAME_KIND_READER) {
+            snprintf(path, sizeof(path), "step-00000300/%s", names[i]);
+            assert_ok(store_unlink(f->disk, path, &err), &err);
+        }
+    }
+}
+
+/* An operation that fails may end the restore; it may not make an older step the newest. */
+static void test_storage_that_fails_never_means_an_older_step(void **state) {
+    reading *f = *state;
+    bool fired = true;
+    for (uint64_t nth = 1; fired; nth++) {
+        struct pawl_error err = ERROR_INIT;
+        const store_fault plan = {.op = STORE_OP_ANY, .nth = nth, .system_errno = EIO};
+        const store_fault none = {0};
+        store_fault_set(f->fault, &plan);
+        f->run->restored_step = -1;
+        pawl_status status = run_restore(f->run, f->state, NULL, NULL, &err);
+        fired = store_fault_count(f->fault, STORE_OP_ANY) >= nth;
+        store_fault_set(f->fault, &none);
+        remove_marks(f);
+        if (status == PAWL_OK) {
+            assert_int_equal(f->run->restored_step, 300);
+        } else {
+            assert_int_equal(status, PAWL_EIO);
+        }
+    }
+}
+
 static void test_r12_a_newer_format_is_not_fallen_back_from(void **state) {
     reading *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -397,6 +437,7 @@ int main(void) {
         STEPS(test_a_fallback_never_mixes_two_steps),
         STEPS(test_an_older_step_that_does_not_fit_is_no_way_out),
         STEPS(test_storage_that_fails_is_no_damage),
+        STEPS(test_storage_that_fails_never_means_an_older_step),
         STEPS(test_r12_a_newer_format_is_not_fallen_back_from),
         EMPTY(test_r09_an_empty_run),
         STEPS(test_r09_a_step_that_is_not_there),
