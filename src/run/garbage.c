@@ -19,6 +19,11 @@ typedef struct sweep {
     uint64_t removed, left; /* names */
 } sweep;
 
+/* O4. A sweep that was paused must not take a successor's unfinished save for its own leftovers. */
+static pawl_status still_owner(const sweep *s, pawl_error *err) {
+    return owner_fresh(s->run->owner) ? PAWL_OK : owner_renew(s->run->owner, err);
+}
+
 static pawl_status sweep_file(sweep *s, const char *name, const char *reason, pawl_error *err) {
     char path[STORE_MAX_PATH];
     snprintf(path, sizeof path, "%s%s%s", s->directory, s->directory[0] != '\0' ? "/" : "", name);
@@ -34,7 +39,11 @@ static pawl_status sweep_file(sweep *s, const char *name, const char *reason, pa
         s->each(s->context, path, found.size, reason);
     }
     s->removed++;
-    return s->dry_run ? PAWL_OK : store_unlink(s->run->store, path, err);
+    if (s->dry_run) {
+        return PAWL_OK;
+    }
+    TRY(still_owner(s, err));
+    return store_unlink(s->run->store, path, err);
 }
 
 /* ---- which files a manifest names ----------------------------------------------------------- */
@@ -105,6 +114,7 @@ static pawl_status sweep_with_manifest(sweep *s, const manifest *m, pawl_error *
         return PAWL_OK;
     }
     if (m == NULL && s->left == 0) {
+        TRY(still_owner(s, err));
         TRY(store_remove_dir(s->run->store, s->directory, err));
         return store_sync_dir(s->run->store, "", err);
     }

@@ -106,7 +106,8 @@ static void record_decode(const buffer *text, owner_view *out) {
         out->counter = out->counter * 10 + (uint64_t)(*digit - '0');
     }
     out->readable = strlen(counter) == OWNER_COUNTER_DIGITS && out->who.pid > 0 &&
-                    out->attempt[0] != '\0' && out->lease_s > 0;
+                    out->attempt[0] != '\0' && out->lease_s > 0 &&
+                    out->lease_s <= OWNER_MAX_LEASE_S;
 }
 
 typedef struct highest {
@@ -213,6 +214,12 @@ static bool is_self(const owner *o, const process_identity *who) {
            strcmp(who->pid_namespace, o->self.pid_namespace) == 0;
 }
 
+/* A twentieth of the lease, and no longer than the caller is willing to wait. */
+static uint64_t pause_ns(double lease_s, double left_s) {
+    double pause_s = lease_s / 20 < left_s ? lease_s / 20 : left_s;
+    return (uint64_t)(pause_s * NANOSECONDS) + 1;
+}
+
 /* Watches a present owner (O1). OK: the run is free; *seen is the last look. */
 static pawl_status owner_watch(owner *o, double wait_s, owner_view *seen, pawl_error *err) {
     const platform *p = o->platform;
@@ -232,7 +239,7 @@ static pawl_status owner_watch(owner *o, double wait_s, owner_view *seen, pawl_e
             snprintf(text, sizeof text, "not seen to move in the %.1f s it was watched", watched_s);
             return busy_error(o->store, seen, text, err);
         }
-        p->sleep_ns(p->context, (uint64_t)(lease_s / 20 * NANOSECONDS));
+        p->sleep_ns(p->context, pause_ns(lease_s, wait_s - watched_s));
         owner_view now;
         TRY(owner_look(o->store, p, &now, err));
         bool moved = !same_record(&now, seen);

@@ -101,6 +101,7 @@ pawl_status run_pin(pawl_run *run, int64_t step, bool pinned, pawl_error *err) {
     if (!present) {
         return explain_absent(run, step, err);
     }
+    TRY(owner_renew(run->owner, err)); /* O4 */
     name_step(directory, step);
     snprintf(path, sizeof path, "%s/pinned", directory);
     pawl_status status;

@@ -15,12 +15,13 @@ static bool has_rules(const pawl_retention *policy) {
            policy->keep_best > 0;
 }
 
-/* Walking from the oldest, the first of each stretch of so many hours stays. */
+/* Walking from the oldest, the first of each stretch of so many hours stays. A clock that was wrong
+ * for a while must not make every later one look too early. */
 static void keep_by_hours(double hours, retention_step *steps, size_t count) {
     double last = -INFINITY;
     for (size_t i = 0; i < count; i++) {
         double at = (double)steps[i].unix_time_ns;
-        if (at - last >= hours * NANOSECONDS_PER_HOUR) {
+        if (fabs(at - last) >= hours * NANOSECONDS_PER_HOUR) {
             steps[i].keep = true;
             last = at;
         }
@@ -95,10 +96,16 @@ static size_t collect(const pawl_catalog *catalog, const char *metric, retention
     return count;
 }
 
-static void remove_unkept(pawl_run *run, const retention_step *steps, size_t count) {
+/* What the run continued from is all that there is of its line until something newer is. */
+static bool is_origin(const pawl_run *run, int64_t step, int64_t just_committed) {
+    return step == run->restored_step && just_committed <= step;
+}
+
+static void remove_unkept(pawl_run *run, int64_t just_committed, const retention_step *steps,
+                          size_t count) {
     for (size_t i = 0; i < count; i++) {
         struct pawl_error story = ERROR_INIT;
-        if (steps[i].keep) {
+        if (steps[i].keep || is_origin(run, steps[i].step, just_committed)) {
             continue;
         }
         pawl_status status = step_remove(run, steps[i].step, &story);
@@ -128,7 +135,7 @@ void retention_run(pawl_run *run, int64_t just_committed) {
     if (steps != NULL) {
         size_t count = collect(catalog, run->retention.metric, steps);
         retention_choose(&run->retention, just_committed, steps, count);
-        remove_unkept(run, steps, count);
+        remove_unkept(run, just_committed, steps, count);
     } else {
         log_write(&run->log, PAWL_LOG_WARN, "retention: out of memory, nothing was removed");
     }

@@ -39,8 +39,8 @@ static pawl_status bad_option(const char *what, pawl_error *err) {
 
 static pawl_status check_options(const pawl_run_options *o, pawl_error *err) {
     const pawl_retention *r = &o->retention;
-    if (o->lease_s != 0 && !(o->lease_s >= 1)) {
-        return bad_option("lease_s is at least 1 second", err);
+    if (o->lease_s != 0 && !(o->lease_s >= 1 && o->lease_s <= OWNER_MAX_LEASE_S)) {
+        return bad_option("lease_s is at least 1 second, and at most 1000000", err);
     }
     if (o->budget_bytes != 0 && o->budget_bytes < ENGINE_MIN_BUDGET) {
         return bad_option("budget_bytes is at least 8 MiB (8388608)", err);
@@ -249,10 +249,13 @@ pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
     if (engine_busy(run->engine)) {
         struct pawl_error ignored = ERROR_INIT;
         engine_cancel(run->engine);
-        (void)engine_free(run->engine, 0, &ignored);
-        owner_give_up(run->owner);
-        error_wrap(err, "close run");
-        return outcome;
+        pawl_status freed = engine_free(run->engine, 0, &ignored);
+        run->engine = NULL;
+        if (freed != PAWL_OK) {
+            owner_give_up(run->owner);
+            error_wrap(err, "close run");
+            return outcome;
+        }
     }
     if (owner_release(run->owner)) {
         free_parts(run);

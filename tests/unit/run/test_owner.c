@@ -229,6 +229,38 @@ static void test_two_newcomers_cannot_both_take_over(void **state) {
     owner_release(two);
 }
 
+static void write_record(fixture *f, const char *lease) {
+    struct pawl_error err = ERROR_INIT;
+    store_file *file;
+    char text[256];
+    int n = snprintf(text, sizeof text,
+                     "{\"counter\":\"00000000000000000001\",\"host\":\"node9\",\"pid\":9,"
+                     "\"attempt\":\"0123456789ab\",\"lease_s\":%s}",
+                     lease);
+    assert_ok(store_open(f->disk, "owner-00000001", STORE_CREATE, &file, &err), &err);
+    assert_ok(store_write(file, 0, text, (size_t)n, &err), &err);
+    store_close(file);
+}
+
+static void test_s10_a_newcomer_waits_no_longer_than_it_may_however_long_the_lease(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    write_record(f, "100000");
+    assert_fails(take(f, &f->first, 35, &one, &err), PAWL_EBUSY, &err);
+    assert_true(f->first.slept_ns <= 36 * SECOND_NS);
+}
+
+static void test_a_record_with_an_absurd_lease_is_one_that_cannot_be_read(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    write_record(f, "1e300");
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    assert_true(f->first.slept_ns <= 36 * SECOND_NS);
+    owner_release(one);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
@@ -250,6 +282,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_each_renewal_moves_the_counter, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_unreadable_record_is_watched_then_succeeded, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_s10_a_newcomer_waits_no_longer_than_it_may_however_long_the_lease, set_up,
+            tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_a_record_with_an_absurd_lease_is_one_that_cannot_be_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_newcomers_cannot_both_take_over, set_up,
                                         tear_down),
     };

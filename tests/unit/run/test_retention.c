@@ -61,6 +61,16 @@ static void test_keep_every_hours_keeps_one_of_each_stretch(void **state) {
     assert_kept((pawl_retention){.keep_every_hours = 4}, "1 5 9 10");
 }
 
+static void test_a_clock_that_was_wrong_once_does_not_end_keep_every_hours(void **state) {
+    (void)state;
+    retention_step steps[10];
+    char out[64];
+    const pawl_retention policy = {.keep_every_hours = 4};
+    make_steps(steps);
+    steps[1].unix_time_ns = INT64_C(4000000000000000000); /* far in the future */
+    assert_string_equal(kept(&policy, steps, out), "1 2 3 7 10");
+}
+
 static void test_keep_best_by_smallest(void **state) {
     (void)state;
     assert_kept((pawl_retention){.keep_best = 2, .metric = "loss"}, "5 6 10");
@@ -116,6 +126,7 @@ int main(void) {
         cmocka_unit_test(test_keep_last_keeps_the_newest),
         cmocka_unit_test(test_keep_every_steps_keeps_the_multiples_and_the_newest),
         cmocka_unit_test(test_keep_every_hours_keeps_one_of_each_stretch),
+        cmocka_unit_test(test_a_clock_that_was_wrong_once_does_not_end_keep_every_hours),
         cmocka_unit_test(test_keep_best_by_smallest),
         cmocka_unit_test(test_keep_best_by_largest_prefers_the_newer_of_equals),
         cmocka_unit_test(test_rules_add_up),

@@ -502,6 +502,126 @@ static void test_a_dry_run_of_gc_tells_and_removes_nothing(void **state) {
     assert_true(exists(f, "step-00000020/index-0123456789ab-1"));
 }
 
+/* ---- S10: a writer that was paused --------------------------------------------------------- */
+
+static void pause_at(fixture *f, store_op op, uint64_t nth, uint64_t seconds) {
+    const store_fault plan = {.op = op, .nth = nth, .delay_ns = seconds * UINT64_C(1000000000)};
+    store_fault_set(f->fault, &plan);
+}
+
+static void test_s10_a_manifest_that_is_late_is_not_published(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, &f->os.table, (pawl_run_options){.lease_s = 30});
+    save_and_wait(f, 10);
+    pause_at(f, STORE_OP_SYNC, 3, 20); /* data, index, manifest */
+    assert_ok(save(f, 20, &err), &err);
+    assert_true(store_fault_fired(f->fault));
+    assert_fails(run_wait(f->run, 0, NULL, &err), PAWL_EBUSY, &err);
+    assert_says(err.attempt, "the ownership of the run could not be renewed in time");
+    assert_false(committed(f, 20));
+    heal(f);
+    save_and_wait(f, 20);
+}
+
+#define SUCCESSOR_FILE "step-00000020/data-ba9876543210-1-00000-of-00001.safetensors"
+
+/* Another host takes the run over and begins to save, while this process is paused. */
+static void succeed(void *context, uint64_t ns) {
+    (void)ns;
+    fixture *f = context;
+    struct pawl_error err = ERROR_INIT;
+    write_file(f, "owner-00000002", "{}");
+    (void)!store_make_dir(f->disk, "step-00000020", &err);
+    write_file(f, SUCCESSOR_FILE, "not yet committed");
+    f->os.on_sleep = NULL;
+}
+
+static void test_s10_a_sweep_that_was_paused_leaves_its_successors_files(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, &f->os.table, (pawl_run_options){.lease_s = 30});
+    save_and_wait(f, 10);
+    assert_ok(store_make_dir(f->disk, "step-00000020", &err), &err);
+    write_file(f, "step-00000020/index-0123456789ab-2", "left over");
+    f->os.on_sleep = succeed;
+    f->os.on_sleep_context = f;
+    pause_at(f, STORE_OP_SYNC_DIR, 2, 60); /* of step 20 */
+    assert_fails(run_gc(f->run, false, NULL, NULL, &err), PAWL_EBUSY, &err);
+    assert_true(exists(f, SUCCESSOR_FILE));
+    assert_true(exists(f, "step-00000020/index-0123456789ab-2"));
+}
+
+static void test_s10_a_succeeded_owner_neither_pins_nor_removes(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, &f->os.table, (pawl_run_options){0});
+    save_and_wait(f, 10);
+    save_and_wait(f, 20);
+    write_file(f, "owner-00000002", "{}");
+    assert_fails(run_pin(f->run, 10, true, &err), PAWL_EBUSY, &err);
+    assert_false(exists(f, "step-00000010/pinned"));
+    assert_fails(run_remove(f->run, 10, false, &err), PAWL_EBUSY, &err);
+    assert_true(committed(f, 10));
+}
+
+static void test_a_lease_beyond_all_measure_is_refused(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    store *seen;
+    const pawl_run_options options = {.struct_size = sizeof options, .lease_s = 1e300};
+    assert_ok(store_trace_wrap(f->fault, &f->os.table, NULL, NULL, &seen, &err), &err);
+    assert_fails(run_open(seen, &options, &f->os.table, &f->run, &err), PAWL_EUSAGE, &err);
+    assert_says(err.attempt, "lease_s is at least 1 second, and at most 1000000");
+    f->run = NULL;
+}
+
+/* ---- restoring beside a save ---------------------------------------------------------------- */
+
+static void test_the_checkpoint_continued_from_stays_until_a_newer_one_is(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const int64_t ten = 10;
+    const pawl_restore_options from_ten = {.struct_size = sizeof from_ten, .step = &ten};
+    open_run(f, &f->os.table, keep_one());
+    save_and_wait(f, 10);
+    assert_ok(run_pin(f->run, 10, true, &err), &err);
+    save_and_wait(f, 20);
+    assert_ok(run_pin(f->run, 10, false, &err), &err);
+    assert_ok(run_restore(f->run, f->state, &from_ten, NULL, &err), &err);
+    save_and_wait(f, 5);
+    assert_true(committed(f, 10));
+    save_and_wait(f, 30);
+    assert_false(exists(f, "step-00000010"));
+}
+
+static void test_tensors_that_a_save_reads_are_not_restored_into(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const store_fault plan = {.op = STORE_OP_OPEN, .nth = 1, .hang = true};
+    const pawl_restore_options options = {.struct_size = sizeof options};
+    pawl_checkpoint *checkpoint;
+    open_run(f, platform_system(), (pawl_run_options){0});
+    save_and_wait(f, 10);
+    store_fault_set(f->fault, &plan); /* before a byte is copied */
+    assert_ok(save(f, 20, &err), &err);
+    wait_until_hung(f);
+    assert_ok(checkpoint_open(f->disk, false, 10, platform_system(), NULL, &checkpoint, &err),
+              &err);
+    assert_fails(checkpoint_restore(checkpoint, f->state, &options, 0, 1, NULL, &err), PAWL_EBUSY,
+                 &err);
+    assert_string_equal(err.entry, "model/kernel");
+    assert_says(err.attempt, "the save of step 20 still reads it");
+    assert_says(err.next, "pawl_fence");
+    assert_ok(run_fence(f->run, 5, &err), &err);
+    assert_ok(checkpoint_restore(checkpoint, f->state, &options, 0, 1, NULL, &err), &err);
+    pawl_checkpoint_close(checkpoint);
+    store_fault_release(f->fault);
+    assert_ok(run_wait(f->run, 5, NULL, &err), &err);
+}
+
+/* ---- replacing ------------------------------------------------------------------------------ */
+
 static void test_saving_a_step_again_replaces_it_and_its_files(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -566,6 +686,12 @@ int main(void) {
         TEST(test_gc_removes_leftovers_and_nothing_of_others),
         TEST(test_gc_leaves_a_step_whose_manifest_cannot_be_read),
         TEST(test_a_dry_run_of_gc_tells_and_removes_nothing),
+        TEST(test_s10_a_manifest_that_is_late_is_not_published),
+        TEST(test_s10_a_sweep_that_was_paused_leaves_its_successors_files),
+        TEST(test_s10_a_succeeded_owner_neither_pins_nor_removes),
+        TEST(test_a_lease_beyond_all_measure_is_refused),
+        TEST(test_the_checkpoint_continued_from_stays_until_a_newer_one_is),
+        TEST_THREADS(test_tensors_that_a_save_reads_are_not_restored_into),
         TEST(test_saving_a_step_again_replaces_it_and_its_files),
         TEST(test_a_save_is_due_by_steps_once_a_step),
         TEST(test_a_save_is_due_by_seconds_since_the_last),
