@@ -25,6 +25,7 @@ typedef struct world {
     store *disk, *fault;
     simulated_platform os;
     proof_state first, second, third, later; /* made before anything fails */
+    bool acknowledged;                       /* the second state was saved: success was told */
 } world;
 
 static pawl_status open_run(world *w, pawl_run **run, pawl_error *err) {
@@ -47,6 +48,7 @@ static pawl_status live(world *w, pawl_error *err) {
     TRY(open_run(w, &run, err));
     pawl_status status = save(run, 20, &w->second, err);
     if (status == PAWL_OK) {
+        w->acknowledged = true;
         status = save(run, 20, &w->third, err);
     }
     pawl_status closed = run_close(run, 1, &closing);
@@ -111,6 +113,9 @@ static const char *intact(world *w, bool succeeded, pawl_error *err) {
     int64_t seed = content(w, 20, err);
     if (seed < 0 || (succeeded && seed != 3)) {
         return "the new checkpoint is neither whole nor absent";
+    }
+    if (w->acknowledged && seed == 0) {
+        return "what was saved is gone after its replacement failed";
     }
     if (open_run(w, &run, err) != PAWL_OK) {
         return "the run cannot be opened again";

@@ -229,6 +229,97 @@ static void test_two_newcomers_cannot_both_take_over(void **state) {
     owner_release(two);
 }
 
+static bool record_exists(fixture *f, const char *name) {
+    struct pawl_error ignored = ERROR_INIT;
+    store_stat found;
+    return store_stat_path(f->disk, name, &found, &ignored) == PAWL_OK;
+}
+
+static void test_s10_an_owner_that_gave_up_is_not_fresh(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    assert_true(owner_fresh(one));
+    owner_give_up(one);
+    assert_false(owner_fresh(one));
+    assert_fails(owner_renew(one, &err), PAWL_EBUSY, &err);
+    owner_release(one);
+}
+
+static void test_s10_a_record_of_another_attempt_is_another_owners(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    store_file *file;
+    owner_view seen;
+    char at[16];
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    CLEANUP(buffer_free) buffer text = {0};
+    assert_ok(store_read_file(f->disk, "owner-00000001", 4096, &text, &err), &err);
+    assert_ok(owner_look(f->disk, &f->first.table, &seen, &err), &err);
+    snprintf(at, sizeof at, "%s", seen.attempt);
+    size_t where = (size_t)(strstr((char *)text.data, at) - (char *)text.data);
+    assert_ok(store_open(f->disk, "owner-00000001", STORE_UPDATE, &file, &err), &err);
+    assert_ok(store_write(file, where, at[0] == '0' ? "1" : "0", 1, &err), &err);
+    store_close(file);
+    assert_fails(owner_renew(one, &err), PAWL_EBUSY, &err);
+    owner_release(one);
+    assert_true(record_exists(f, "owner-00000001"));
+}
+
+/* A renewal is as old as its beginning: whoever watched did so meanwhile. */
+static void test_s10_a_renewal_that_took_long_is_not_fresh(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    store *slow;
+    const store_fault late_sync = {.op = STORE_OP_SYNC, .nth = 1, .delay_ns = 20 * SECOND_NS};
+    const store_fault late_write = {.op = STORE_OP_WRITE, .nth = 1, .delay_ns = 20 * SECOND_NS};
+    const store_fault none = {0};
+    assert_ok(store_fault_wrap(f->disk, &f->first.table, &slow, &err), &err);
+    store_fault_set(slow, &late_sync);
+    assert_ok(owner_take(slow, &f->first.table, &silent, 30, 35, &one, &err), &err);
+    assert_false(owner_fresh(one));
+    store_fault_set(slow, &none);
+    assert_ok(owner_renew(one, &err), &err);
+    assert_true(owner_fresh(one));
+    store_fault_set(slow, &late_write);
+    assert_ok(owner_renew(one, &err), &err);
+    assert_false(owner_fresh(one));
+    owner_release(one);
+    store_destroy(slow);
+}
+
+static void test_a_record_that_cannot_be_written_is_removed(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    store *failing;
+    const store_fault plan = {.op = STORE_OP_SYNC, .nth = 1, .system_errno = 5};
+    assert_ok(store_fault_wrap(f->disk, &f->first.table, &failing, &err), &err);
+    store_fault_set(failing, &plan);
+    assert_fails(owner_take(failing, &f->first.table, &silent, 30, 35, &one, &err), PAWL_EIO, &err);
+    assert_false(record_exists(f, "owner-00000001"));
+    store_destroy(failing);
+}
+
+static void test_a_successor_removes_the_records_before_its_own(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    owner *two;
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    f->second.others = PROCESS_DEAD;
+    assert_ok(take(f, &f->second, 35, &two, &err), &err);
+    assert_false(record_exists(f, "owner-00000001"));
+    assert_true(record_exists(f, "owner-00000002"));
+    owner_release(one);
+    assert_true(record_exists(f, "owner-00000002"));
+    owner_release(two);
+    assert_false(record_exists(f, "owner-00000002"));
+}
+
 static void write_record(fixture *f, const char *lease) {
     struct pawl_error err = ERROR_INIT;
     store_file *file;
@@ -287,6 +378,16 @@ int main(void) {
             tear_down),
         cmocka_unit_test_setup_teardown(
             test_a_record_with_an_absurd_lease_is_one_that_cannot_be_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_s10_an_owner_that_gave_up_is_not_fresh, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_s10_a_record_of_another_attempt_is_another_owners,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_s10_a_renewal_that_took_long_is_not_fresh, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_record_that_cannot_be_written_is_removed, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_successor_removes_the_records_before_its_own, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_two_newcomers_cannot_both_take_over, set_up,
                                         tear_down),
     };

@@ -120,6 +120,17 @@ static void test_the_step_just_committed_stays_although_it_is_not_the_newest(voi
     assert_false(steps[3].keep);
 }
 
+static void test_the_newest_stays_although_another_was_just_committed(void **state) {
+    (void)state;
+    retention_step steps[10];
+    const pawl_retention policy = {.keep_every_steps = 500};
+    make_steps(steps);
+    steps[9].step = 1001;
+    retention_choose(&policy, 300, steps, 10);
+    assert_true(steps[9].keep);
+    assert_false(steps[8].keep);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_rules_everything_stays),
@@ -132,6 +143,7 @@ int main(void) {
         cmocka_unit_test(test_rules_add_up),
         cmocka_unit_test(test_a_pinned_step_stays),
         cmocka_unit_test(test_a_step_without_the_metric_is_never_best),
+        cmocka_unit_test(test_the_newest_stays_although_another_was_just_committed),
         cmocka_unit_test(test_the_step_just_committed_stays_although_it_is_not_the_newest),
     };
     return cmocka_run_group_tests_name("retention", tests, NULL, NULL);

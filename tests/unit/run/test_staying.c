@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What stays when a save, a removal or a sweep is met half-way: by a failure, by a reader, by the
+ * loss of power (S07, S09, S14; I5 to I8 of commit.c). */
+#include "unit/run/reading.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* ---- helpers -------------------------------------------------------------------------------- */
+
+static void open_on(reading *f, store *s, const platform *os, pawl_run_options options) {
+    struct pawl_error err = ERROR_INIT;
+    store *seen;
+    options.struct_size = sizeof options;
+    assert_ok(store_trace_wrap(s, os, NULL, NULL, &seen, &err), &err);
+    assert_ok(run_open(seen, &options, os, &f->run, &err), &err);
+}
+
+static void open_run(reading *f, pawl_run_options options) {
+    open_on(f, f->fault, &f->os.table, options);
+}
+
+static pawl_status save_as(reading *f, int64_t step, bool pin, pawl_error *err) {
+    const pawl_save_options options = {.struct_size = sizeof options, .pin = pin};
+    TRY(run_save(f->run, f->state, step, &options, err));
+    return run_wait(f->run, 0, NULL, err);
+}
+
+static void fail_at(reading *f, store_op op, uint64_t nth, int system_errno) {
+    const store_fault plan = {.op = op, .nth = nth, .system_errno = system_errno};
+    store_fault_set(f->fault, &plan);
+}
+
+static bool exists(store *s, const char *path) {
+    struct pawl_error ignored = ERROR_INIT;
+    store_stat found;
+    return store_stat_path(s, path, &found, &ignored) == PAWL_OK;
+}
+
+static pawl_status verify(store *s, int64_t step, const platform *os, pawl_error *err) {
+    pawl_checkpoint *c;
+    pawl_verify_result result;
+    const pawl_verify_options options = {.struct_size = sizeof options};
+    TRY(checkpoint_open(s, false, step, os, NULL, &c, err));
+    pawl_status status = checkpoint_verify(c, &options, &result, err);
+    pawl_checkpoint_close(c);
+    return status;
+}
+
+static const pawl_run_options keep_one = {
+    .retention = {.struct_size = sizeof(pawl_retention), .keep_last = 1}};
+
+/* ---- failures ------------------------------------------------------------------------------- */
+
+static void test_s07_a_step_whose_replacement_fails_stays_whole(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, (pawl_run_options){0});
+    reading_save(f, 10);
+    fail_at(f, STORE_OP_WRITE, 2, ENOSPC);
+    assert_fails(save_as(f, 10, false, &err), PAWL_ENOSPACE, &err);
+    assert_ok(verify(f->disk, 10, &f->os.table, &err), &err);
+}
+
+static void test_the_hint_never_names_a_step_that_was_not_committed(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    CLEANUP(buffer_free) buffer hint = {0};
+    open_run(f, (pawl_run_options){0});
+    reading_save(f, 10);
+    fail_at(f, STORE_OP_SYNC, 3, EIO); /* data, index, manifest */
+    assert_fails(save_as(f, 20, false, &err), PAWL_EIO, &err);
+    reading_take_file(f, "latest", &hint);
+    assert_int_equal(hint.size, strlen("step-00000010\n"));
+    assert_memory_equal(hint.data, "step-00000010\n", hint.size);
+}
+
+static void test_saving_an_older_step_does_not_make_it_the_safe_one(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, (pawl_run_options){0});
+    reading_save(f, 20);
+    reading_save(f, 10);
+    fail_at(f, STORE_OP_WRITE, 1, EIO);
+    assert_fails(save_as(f, 30, false, &err), PAWL_EIO, &err);
+    assert_string_equal(err.safe, "step 20 is committed and can be restored");
+}
+
+static void test_a_save_that_cannot_begin_leaves_no_directory(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, (pawl_run_options){0});
+    f->os.thread_start_fails = true;
+    assert_true(save_as(f, 10, false, &err) != PAWL_OK);
+    f->os.thread_start_fails = false;
+    assert_false(exists(f->disk, "step-00000010"));
+}
+
+static void test_retention_judges_no_damaged_step(void **state) {
+    reading *f = *state;
+    char path[256];
+    open_run(f, keep_one);
+    reading_save(f, 10);
+    reading_path(f, 10, NAME_KIND_DATA, path);
+    reading_truncate(f, path, 100);
+    reading_save(f, 20);
+    reading_save(f, 30);
+    assert_true(exists(f->disk, "step-00000010/manifest.json"));
+    assert_false(exists(f->disk, "step-00000020"));
+}
+
+/* ---- readers -------------------------------------------------------------------------------- */
+
+static void read_before_the_manifest_goes(void *context, uint64_t ns) {
+    (void)ns;
+    reading *f = context;
+    struct pawl_error err = ERROR_INIT;
+    f->os.on_sleep = NULL;
+    assert_ok(checkpoint_open(f->disk, false, 10, &f->os.table, NULL, &f->checkpoint, &err), &err);
+}
+
+/* The remover has looked for readers already when this one comes. */
+static void test_s14_a_reader_that_comes_while_a_step_is_removed_finds_its_files(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const store_fault plan = {.op = STORE_OP_UNLINK, .nth = 1, .delay_ns = 1};
+    static float kernel[READING_ROWS][READING_COLUMNS];
+    static float kernel_of_10[READING_ROWS][READING_COLUMNS];
+    open_run(f, (pawl_run_options){0});
+    reading_save(f, 10);
+    memcpy(kernel_of_10, f->kernel, sizeof kernel_of_10);
+    reading_save(f, 20);
+    f->os.on_sleep = read_before_the_manifest_goes;
+    f->os.on_sleep_context = f;
+    store_fault_set(f->fault, &plan);
+    assert_ok(run_remove(f->run, 10, false, &err), &err);
+    assert_non_null(f->checkpoint);
+    assert_false(exists(f->disk, "step-00000010/manifest.json"));
+    assert_ok(checkpoint_read(f->checkpoint, "model/dense/kernel", NULL, NULL, kernel,
+                              sizeof kernel, &err),
+              &err);
+    assert_memory_equal(kernel, kernel_of_10, sizeof kernel);
+    pawl_checkpoint_close(f->checkpoint);
+    f->checkpoint = NULL;
+    assert_ok(run_gc(f->run, false, NULL, NULL, &err), &err);
+    assert_false(exists(f->disk, "step-00000010"));
+}
+
+static void look_for_the_mark(void *context, const store_trace_event *event) {
+    reading *f = context;
+    struct pawl_error err = ERROR_INIT;
+    bool marked = false;
+    if (event->op == STORE_OP_READ && strcmp(event->path, "step-00000010/manifest.json") == 0) {
+        assert_ok(reader_look(f->disk, "step-00000010", &f->os.table, 0, NULL, &marked, &err),
+                  &err);
+        assert_true(marked);
+    }
+}
+
+static void test_s14_a_reader_marks_a_step_before_it_reads_the_manifest(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    store *traced;
+    pawl_checkpoint *c;
+    open_run(f, (pawl_run_options){0});
+    reading_save(f, 10);
+    assert_ok(store_trace_wrap(f->disk, &f->os.table, look_for_the_mark, f, &traced, &err), &err);
+    assert_ok(checkpoint_open(traced, false, 10, &f->os.table, NULL, &c, &err), &err);
+    pawl_checkpoint_close(c);
+    store_destroy(traced);
+}
+
+/* ---- a save under way (real threads) -------------------------------------------------------- */
+
+static void test_gc_and_removal_wait_for_the_save_in_flight(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    char path[256];
+    const store_fault plan = {.op = STORE_OP_WRITE, .nth = 1, .hang = true};
+    const pawl_save_options options = {.struct_size = sizeof options};
+    store *hanging;
+    assert_ok(store_fault_wrap(f->disk, platform_system(), &hanging, &err), &err);
+    open_on(f, hanging, platform_system(), (pawl_run_options){.deadline_s = 0.02});
+    store_fault_set(hanging, &plan);
+    assert_ok(run_save(f->run, f->state, 10, &options, &err), &err);
+    for (int i = 0; i < 5000 && !store_fault_fired(hanging); i++) {
+        usleep(1000);
+    }
+    assert_fails(run_gc(f->run, false, NULL, NULL, &err), PAWL_ETIMEOUT, &err);
+    assert_fails(run_remove(f->run, 10, true, &err), PAWL_ETIMEOUT, &err);
+    assert_fails(run_pin(f->run, 10, true, &err), PAWL_ETIMEOUT, &err);
+    reading_path(f, 10, NAME_KIND_DATA, path);
+    store_fault_release(hanging);
+    assert_ok(run_wait(f->run, 10, NULL, &err), &err);
+    assert_ok(verify(f->disk, 10, platform_system(), &err), &err);
+    assert_ok(run_close(f->run, 10, &err), &err);
+    f->run = NULL;
+    store_destroy(hanging);
+}
+
+static void test_an_idle_owner_has_a_heartbeat(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner_view seen = {0};
+    open_on(f, f->fault, platform_system(), (pawl_run_options){.lease_s = 1});
+    for (int i = 0; i < 10000 && seen.counter < 3; i++) {
+        usleep(1000);
+        assert_ok(owner_look(f->disk, platform_system(), &seen, &err), &err);
+    }
+    assert_true(seen.counter >= 3);
+    assert_ok(run_close(f->run, 10, &err), &err);
+    f->run = NULL;
+}
+
+/* ---- the loss of power ---------------------------------------------------------------------- */
+
+/* The world in which those pending items whose bit is set reached the disk; NULL: there is none. */
+static store *world_of(const store *crash, uint32_t bits) {
+    struct pawl_error ignored = ERROR_INIT;
+    bool keep[16] = {false};
+    store *world;
+    size_t count = store_crash_pending(crash);
+    assert_true(count <= ARRAY_LENGTH(keep));
+    for (size_t i = 0; i < count; i++) {
+        keep[i] = (bits >> i & 1) != 0;
+    }
+    return store_crash_world(crash, keep, count, SIZE_MAX, &world, &ignored) == PAWL_OK ? world
+                                                                                        : NULL;
+}
+
+static const store_traits any_order = {
+    .kind = "crash", .atomic_rename = true, .atomic_write_bytes = 512};
+
+/* A replacement was renamed into place, but that is not durable yet: the sweep of the files it
+ * replaced must make it so first, or the old manifest comes back without its files (I5). */
+static bool sweep_with_limit(reading *f, uint64_t limit) {
+    struct pawl_error err = ERROR_INIT;
+    store *crash;
+    store *fault;
+    assert_ok(store_crash(&any_order, &crash, &err), &err);
+    assert_ok(store_fault_wrap(crash, &f->os.table, &fault, &err), &err);
+    open_on(f, fault, &f->os.table, (pawl_run_options){0});
+    assert_ok(save_as(f, 10, false, &err), &err);
+    const store_fault plan = {.op = STORE_OP_SYNC_DIR, .nth = 3, .system_errno = EIO};
+    store_fault_set(fault, &plan);
+    assert_fails(save_as(f, 10, false, &err), PAWL_EIO, &err);
+    store_crash_stop_after(crash, limit);
+    bool whole = run_gc(f->run, false, NULL, NULL, &err) == PAWL_OK;
+    for (uint32_t bits = 0; bits < 1u << store_crash_pending(crash); bits++) {
+        store *world = world_of(crash, bits);
+        if (world != NULL) {
+            assert_ok(verify(world, 10, &f->os.table, &err), &err);
+            store_destroy(world);
+        }
+    }
+    store_crash_stop_after(crash, UINT64_MAX);
+    (void)run_close(f->run, 1, &err);
+    f->run = NULL;
+    store_destroy(fault);
+    store_destroy(crash);
+    return whole;
+}
+
+static void test_s09_a_sweep_makes_the_manifest_durable_before_it_removes(void **state) {
+    reading *f = *state;
+    uint64_t limit = 0;
+    while (!sweep_with_limit(f, limit)) {
+        limit++;
+    }
+    assert_true(limit > 3);
+}
+
+static bool pinned_after_power_loss(const store *crash) {
+    store *world = world_of(crash, 0);
+    assert_non_null(world);
+    bool pinned = exists(world, "step-00000010/pinned");
+    store_destroy(world);
+    return pinned;
+}
+
+static void test_s09_a_pin_is_durable(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    store *crash;
+    assert_ok(store_crash(&any_order, &crash, &err), &err);
+    open_on(f, crash, &f->os.table, (pawl_run_options){0});
+    assert_ok(save_as(f, 10, true, &err), &err);
+    assert_true(pinned_after_power_loss(crash));
+    assert_ok(run_pin(f->run, 10, false, &err), &err);
+    assert_false(pinned_after_power_loss(crash));
+    assert_ok(run_pin(f->run, 10, true, &err), &err);
+    assert_true(pinned_after_power_loss(crash));
+    assert_ok(run_close(f->run, 1, &err), &err);
+    f->run = NULL;
+    store_destroy(crash);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, reading_set_up, reading_tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_s07_a_step_whose_replacement_fails_stays_whole),
+        TEST(test_the_hint_never_names_a_step_that_was_not_committed),
+        TEST(test_saving_an_older_step_does_not_make_it_the_safe_one),
+        TEST(test_a_save_that_cannot_begin_leaves_no_directory),
+        TEST(test_retention_judges_no_damaged_step),
+        TEST(test_s14_a_reader_that_comes_while_a_step_is_removed_finds_its_files),
+        TEST(test_s14_a_reader_marks_a_step_before_it_reads_the_manifest),
+        TEST(test_gc_and_removal_wait_for_the_save_in_flight),
+        TEST(test_an_idle_owner_has_a_heartbeat),
+        TEST(test_s09_a_sweep_makes_the_manifest_durable_before_it_removes),
+        TEST(test_s09_a_pin_is_durable),
+    };
+    return cmocka_run_group_tests_name("staying", tests, NULL, NULL);
+}
