@@ -180,14 +180,29 @@ static const char *heartbeat_text(char out[48], const owner_view *v) {
     return out;
 }
 
-static pawl_status busy_error(store *s, const owner_view *v, const char *seen, pawl_error *err) {
-    error_set(err, PAWL_EBUSY, "another process writes to this run");
-    error_path(err, "%s", s->root);
+/* A record of this very process: another handle of it, or one that could not remove its record.
+ * Only the heartbeat tells which. */
+static bool is_self(const owner *o, const process_identity *who) {
+    return who->pid == o->self.pid && who->start_ticks == o->self.start_ticks &&
+           strcmp(who->host, o->self.host) == 0 && strcmp(who->boot_id, o->self.boot_id) == 0 &&
+           strcmp(who->pid_namespace, o->self.pid_namespace) == 0;
+}
+
+static pawl_status busy_error(const owner *o, const owner_view *v, const char *seen,
+                              pawl_error *err) {
+    bool self = v->readable && is_self(o, &v->who);
+    error_set(err, PAWL_EBUSY, "another %s writes to this run",
+              self ? "handle of this process" : "process");
+    error_path(err, "%s", o->store->root);
     error_expected(err, "no other writer");
     if (v->readable) {
         char heartbeat[48];
         error_found(err, "host %s, pid %lld, attempt %s, %s, %s", v->who.host,
                     (long long)v->who.pid, v->attempt, heartbeat_text(heartbeat, v), seen);
+    }
+    if (self) {
+        error_next(err, "close that one first with pawl_run_close, or save to another directory");
+    } else if (v->readable) {
         error_next(err,
                    "stop that process (on %s: kill %lld) or save to another directory; the run is "
                    "taken over by itself once its heartbeat has stood still for %.0f s",
@@ -206,14 +221,6 @@ static bool same_record(const owner_view *a, const owner_view *b) {
            strcmp(a->attempt, b->attempt) == 0;
 }
 
-/* A record of this very process: another handle of it, or one that could not remove its record.
- * Only the heartbeat tells which. */
-static bool is_self(const owner *o, const process_identity *who) {
-    return who->pid == o->self.pid && who->start_ticks == o->self.start_ticks &&
-           strcmp(who->host, o->self.host) == 0 && strcmp(who->boot_id, o->self.boot_id) == 0 &&
-           strcmp(who->pid_namespace, o->self.pid_namespace) == 0;
-}
-
 /* A twentieth of the lease, and no longer than the caller is willing to wait. */
 static uint64_t pause_ns(double lease_s, double left_s) {
     double pause_s = lease_s / 20 < left_s ? lease_s / 20 : left_s;
@@ -230,14 +237,14 @@ static pawl_status owner_watch(owner *o, double wait_s, owner_view *seen, pawl_e
         double watched_s = (double)(p->monotonic_ns(p->context) - begun_ns) / NANOSECONDS;
         char text[96];
         if (seen->alive == PROCESS_ALIVE && !is_self(o, &seen->who)) {
-            return busy_error(o->store, seen, "alive on this host", err);
+            return busy_error(o, seen, "alive on this host", err);
         }
         if (watched_s >= lease_s) {
             return PAWL_OK;
         }
         if (watched_s >= wait_s) {
             snprintf(text, sizeof text, "not seen to move in the %.1f s it was watched", watched_s);
-            return busy_error(o->store, seen, text, err);
+            return busy_error(o, seen, text, err);
         }
         p->sleep_ns(p->context, pause_ns(lease_s, wait_s - watched_s));
         owner_view now;
@@ -247,7 +254,7 @@ static pawl_status owner_watch(owner *o, double wait_s, owner_view *seen, pawl_e
         if (moved && now.present) {
             double after_s = (double)(p->monotonic_ns(p->context) - begun_ns) / NANOSECONDS;
             snprintf(text, sizeof text, "which moved while it was watched (for %.1f s)", after_s);
-            return busy_error(o->store, seen, text, err);
+            return busy_error(o, seen, text, err);
         }
     }
     return PAWL_OK;
@@ -338,7 +345,7 @@ static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
     pawl_status status = owner_create(o, err);
     if (status == PAWL_EBUSY) {
         TRY(owner_look(o->store, o->platform, &seen, err));
-        return busy_error(o->store, &seen, "which was faster to take the run over", err);
+        return busy_error(o, &seen, "which was faster to take the run over", err);
     }
     if (status != PAWL_OK) {
         return status;

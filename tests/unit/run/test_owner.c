@@ -291,6 +291,21 @@ static void test_s10_a_renewal_that_took_long_is_not_fresh(void **state) {
     store_destroy(slow);
 }
 
+static void test_s10_another_handle_of_this_process_is_told_from_another_process(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    owner *two;
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    f->second.identity = f->first.identity;
+    f->second.others = PROCESS_ALIVE;
+    assert_fails(take(f, &f->second, 0, &two, &err), PAWL_EBUSY, &err);
+    assert_string_equal(err.attempt, "open run: another handle of this process writes to this run");
+    assert_string_equal(err.next,
+                        "close that one first with pawl_run_close, or save to another directory");
+    owner_release(one);
+}
+
 static void test_a_record_that_cannot_be_written_is_removed(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -384,6 +399,9 @@ int main(void) {
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_s10_a_renewal_that_took_long_is_not_fresh, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_s10_another_handle_of_this_process_is_told_from_another_process, set_up,
+            tear_down),
         cmocka_unit_test_setup_teardown(test_a_record_that_cannot_be_written_is_removed, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_successor_removes_the_records_before_its_own, set_up,
