@@ -114,6 +114,9 @@ static pawl_status restore(pawl_checkpoint *checkpoint, pawl_state *state,
     TRY(need(checkpoint, call, "checkpoint", err));
     TRY(need(state, call, "state", err));
     TRY(take_options(&known, sizeof(known), options, call, "pawl_restore_options", err));
+    if (known.rename_count > 0) {
+        TRY(need(known.renames, call, "renames", err));
+    }
     return checkpoint_restore(checkpoint, state, &known, 0, 1, report, err);
 }
 

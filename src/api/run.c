@@ -123,6 +123,9 @@ static pawl_status restore(pawl_run *run, pawl_state *state, const pawl_restore_
     TRY(need(run, "pawl_restore", "run", err));
     TRY(need(state, "pawl_restore", "state", err));
     TRY(take_options(&known, sizeof(known), options, "pawl_restore", "pawl_restore_options", err));
+    if (known.rename_count > 0) {
+        TRY(need(known.renames, "pawl_restore", "renames", err));
+    }
     return run_restore(run, state, &known, report, err);
 }
 

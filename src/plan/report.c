@@ -104,26 +104,26 @@ pawl_status report_add_fallback(pawl_report *report, int64_t step, const char *w
 }
 
 size_t pawl_report_count(const pawl_report *report) {
-    return report->count;
+    return report != NULL ? report->count : 0;
 }
 
 const pawl_report_item *pawl_report_get(const pawl_report *report, size_t i) {
-    return i < report->count ? &report->items[i].seen : NULL;
+    return i < pawl_report_count(report) ? &report->items[i].seen : NULL;
 }
 
 int64_t pawl_report_step(const pawl_report *report) {
-    return report->step;
+    return report != NULL ? report->step : -1;
 }
 
 pawl_report_counts pawl_report_totals(const pawl_report *report) {
-    return report->counts;
+    return report != NULL ? report->counts : (pawl_report_counts){0};
 }
 
 /* "" until report_finish. */
 const char *pawl_report_text(const pawl_report *report) {
-    return report->text.data == NULL ? "" : (const char *)report->text.data;
+    return report == NULL || report->text.data == NULL ? "" : (const char *)report->text.data;
 }
 
 const char *pawl_report_json(const pawl_report *report) {
-    return report->json.data == NULL ? "" : (const char *)report->json.data;
+    return report == NULL || report->json.data == NULL ? "" : (const char *)report->json.data;
 }

@@ -19,11 +19,11 @@ void pawl_catalog_free(pawl_catalog *catalog) {
 }
 
 size_t pawl_catalog_count(const pawl_catalog *catalog) {
-    return catalog->count;
+    return catalog != NULL ? catalog->count : 0;
 }
 
 const pawl_step_info *pawl_catalog_get(const pawl_catalog *catalog, size_t i) {
-    return i < catalog->count ? &catalog->steps[i] : NULL;
+    return i < pawl_catalog_count(catalog) ? &catalog->steps[i] : NULL;
 }
 
 typedef struct survey {

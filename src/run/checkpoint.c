@@ -259,6 +259,13 @@ pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platfo
 /* ---- describing ---- */
 
 void pawl_checkpoint_describe(const pawl_checkpoint *c, pawl_checkpoint_info *info) {
+    if (info == NULL) {
+        return;
+    }
+    if (c == NULL) {
+        *info = (pawl_checkpoint_info){.step = -1};
+        return;
+    }
     const manifest *m = &c->manifest;
     *info = (pawl_checkpoint_info){
         .step = c->step,
@@ -279,5 +286,5 @@ void pawl_checkpoint_describe(const pawl_checkpoint *c, pawl_checkpoint_info *in
 }
 
 pawl_read_stats pawl_checkpoint_reads(const pawl_checkpoint *c) {
-    return c->reads;
+    return c != NULL ? c->reads : (pawl_read_stats){0};
 }

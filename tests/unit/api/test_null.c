@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Null pointers and structs of other sizes: a word about it from every call, a crash from none. */
+#include "unit/store/fixtures.h"
+
+#include <pawl/pawl.h>
+
+typedef struct fixture {
+    directory dir;
+    char path[128];
+    pawl_state *state;
+    pawl_run *run;
+    pawl_checkpoint *checkpoint;
+    pawl_entries *entries;
+    float weights[4];
+} fixture;
+
+static const int64_t shape[] = {4};
+
+static pawl_tensor tensor_of(fixture *f, const char *name) {
+    return (pawl_tensor){.struct_size = sizeof(pawl_tensor),
+                         .name = name,
+                         .dtype = PAWL_F32,
+                         .ndim = 1,
+                         .shape = shape,
+                         .data = f->weights};
+}
+
+static int set_up(void **state) {
+    fixture *f = mem_calloc(1, sizeof(*f));
+    directory_make(&f->dir);
+    (void)snprintf(f->path, sizeof(f->path), "%s/run", f->dir.path);
+    const pawl_tensor tensor = tensor_of(f, "weights");
+    assert_int_equal(pawl_state_new(&f->state, NULL), PAWL_OK);
+    assert_int_equal(pawl_state_add_tensor(f->state, &tensor, NULL), PAWL_OK);
+    assert_int_equal(pawl_run_open(f->path, NULL, &f->run, NULL), PAWL_OK);
+    assert_int_equal(pawl_save(f->run, f->state, 1, NULL, NULL), PAWL_OK);
+    assert_int_equal(pawl_wait(f->run, 0, NULL, NULL), PAWL_OK);
+    assert_int_equal(pawl_checkpoint_open(f->path, 1, NULL, &f->checkpoint, NULL), PAWL_OK);
+    assert_int_equal(pawl_entries_open(f->checkpoint, "", &f->entries, NULL), PAWL_OK);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    pawl_entries_free(f->entries);
+    pawl_checkpoint_close(f->checkpoint);
+    (void)pawl_run_close(f->run, 0, NULL);
+    pawl_state_free(f->state);
+    directory_remove(&f->dir);
+    mem_free(f);
+    return 0;
+}
+
+#define assert_usage(call) assert_int_equal(call, PAWL_EUSAGE)
+
+static void test_a_run_of_nothing(void **state) {
+    fixture *f = *state;
+    pawl_run *run;
+    assert_usage(pawl_run_open(NULL, NULL, &run, NULL));
+    assert_usage(pawl_run_open(f->path, NULL, NULL, NULL));
+    assert_usage(pawl_save(NULL, f->state, 2, NULL, NULL));
+    assert_usage(pawl_save(f->run, NULL, 2, NULL, NULL));
+    assert_usage(pawl_save_final(NULL, f->state, 2, NULL, 1, NULL));
+    assert_usage(pawl_save_final(f->run, NULL, 2, NULL, 1, NULL));
+    assert_usage(pawl_fence(NULL, 0, NULL));
+    assert_usage(pawl_wait(NULL, 0, NULL, NULL));
+    assert_usage(pawl_cancel(NULL, 0, NULL));
+    assert_usage(pawl_restore(NULL, f->state, NULL, NULL, NULL));
+    assert_usage(pawl_restore(f->run, NULL, NULL, NULL, NULL));
+    assert_usage(pawl_run_pin(NULL, 1, 1, NULL));
+    assert_usage(pawl_run_remove(NULL, 1, 0, NULL));
+    assert_usage(pawl_run_gc(NULL, 0, NULL, NULL, NULL));
+    assert_usage(pawl_preemption_watch(NULL, 1, NULL));
+    assert_int_equal(pawl_run_close(NULL, 0, NULL), PAWL_OK);
+    assert_int_equal(pawl_due(NULL, 1), 0);
+}
+
+static void test_a_checkpoint_of_nothing(void **state) {
+    fixture *f = *state;
+    pawl_checkpoint *c = f->checkpoint;
+    pawl_entry_info info;
+    pawl_entries *entries;
+    size_t size;
+    int more;
+    assert_usage(pawl_checkpoint_open(NULL, 1, NULL, &c, NULL));
+    assert_usage(pawl_checkpoint_open(f->path, 1, NULL, NULL, NULL));
+    assert_usage(pawl_catalog_open(NULL, NULL, NULL, NULL));
+    assert_usage(pawl_catalog_open(f->path, NULL, NULL, NULL));
+    assert_usage(pawl_checkpoint_find(NULL, "weights", &info, NULL));
+    assert_usage(pawl_checkpoint_find(f->checkpoint, NULL, &info, NULL));
+    assert_usage(pawl_checkpoint_find(f->checkpoint, "weights", NULL, NULL));
+    assert_usage(pawl_checkpoint_read(NULL, "weights", NULL, NULL, f->weights, 16, NULL));
+    assert_usage(pawl_checkpoint_read(f->checkpoint, NULL, NULL, NULL, f->weights, 16, NULL));
+    assert_usage(pawl_checkpoint_read(f->checkpoint, "weights", NULL, NULL, NULL, 16, NULL));
+    assert_usage(pawl_checkpoint_read(f->checkpoint, "weights", shape, NULL, f->weights, 16, NULL));
+    assert_usage(pawl_checkpoint_read_rank(NULL, "weights", 0, &more, 4, &size, NULL));
+    assert_usage(pawl_checkpoint_read_rank(f->checkpoint, "weights", 0, &more, 4, NULL, NULL));
+    assert_usage(pawl_checkpoint_restore(NULL, f->state, NULL, NULL, NULL));
+    assert_usage(pawl_checkpoint_restore(f->checkpoint, NULL, NULL, NULL, NULL));
+    assert_usage(pawl_checkpoint_verify(NULL, NULL, NULL, NULL));
+    assert_usage(pawl_entries_open(NULL, "", &entries, NULL));
+    assert_usage(pawl_entries_open(f->checkpoint, NULL, &entries, NULL));
+    assert_usage(pawl_entries_open(f->checkpoint, "", NULL, NULL));
+    assert_usage(pawl_entries_next(NULL, &info, &more, NULL));
+    assert_usage(pawl_entries_next(f->entries, NULL, &more, NULL));
+    assert_usage(pawl_entries_next(f->entries, &info, NULL, NULL));
+    assert_usage(pawl_doctor(NULL, NULL, NULL, NULL, NULL, NULL));
+}
+
+/* What tells without a status tells that there is nothing. */
+static void test_asking_nothing(void **state) {
+    (void)state;
+    pawl_checkpoint_info info;
+    pawl_catalog_free(NULL);
+    pawl_checkpoint_close(NULL);
+    pawl_entries_free(NULL);
+    pawl_report_free(NULL);
+    pawl_state_free(NULL);
+    pawl_error_free(NULL);
+    pawl_checkpoint_describe(NULL, &info);
+    assert_int_equal(info.step, -1);
+    pawl_checkpoint_describe(NULL, NULL);
+    assert_int_equal(pawl_checkpoint_reads(NULL).reads, 0);
+    assert_int_equal(pawl_catalog_count(NULL), 0);
+    assert_null(pawl_catalog_get(NULL, 0));
+    assert_int_equal(pawl_report_count(NULL), 0);
+    assert_null(pawl_report_get(NULL, 0));
+    assert_int_equal(pawl_report_step(NULL), -1);
+    assert_int_equal(pawl_report_totals(NULL).restored, 0);
+    assert_string_equal(pawl_report_text(NULL), "");
+    assert_string_equal(pawl_report_json(NULL), "");
+    assert_int_equal(pawl_state_count(NULL), 0);
+}
+
+static void test_a_state_of_nothing(void **state) {
+    fixture *f = *state;
+    const void *bytes;
+    const char *text;
+    size_t size;
+    int64_t number;
+    assert_usage(pawl_state_new(NULL, NULL));
+    assert_usage(pawl_state_add_tensor(NULL, NULL, NULL));
+    assert_usage(pawl_state_add_tensor(f->state, NULL, NULL));
+    assert_usage(pawl_state_set_int64(NULL, "n", PAWL_ROLE_OTHER, 1, NULL));
+    assert_usage(pawl_state_set_int64(f->state, NULL, PAWL_ROLE_OTHER, 1, NULL));
+    assert_usage(pawl_state_set_string(f->state, "n", PAWL_ROLE_OTHER, NULL, NULL));
+    assert_usage(pawl_state_set_bytes(f->state, "n", PAWL_ROLE_OTHER, NULL, 1, NULL));
+    assert_usage(pawl_state_set_rank_bytes(f->state, "n", PAWL_ROLE_OTHER, NULL, 1, NULL));
+    assert_usage(pawl_state_set_json(f->state, "n", PAWL_ROLE_OTHER, NULL, NULL));
+    assert_usage(pawl_state_get_int64(NULL, "n", &number, NULL));
+    assert_usage(pawl_state_get_int64(f->state, "n", NULL, NULL));
+    assert_usage(pawl_state_get_string(f->state, NULL, &text, NULL));
+    assert_usage(pawl_state_get_bytes(f->state, "n", NULL, &size, NULL));
+    assert_usage(pawl_state_get_bytes(f->state, "n", &bytes, NULL, NULL));
+    assert_usage(pawl_state_remove(NULL, "n", NULL));
+    assert_usage(pawl_state_remove(f->state, NULL, NULL));
+}
+
+static void test_counts_of_nothing(void **state) {
+    fixture *f = *state;
+    const pawl_save_options metrics = {.struct_size = sizeof(metrics), .metric_count = 1};
+    const pawl_restore_options renames = {.struct_size = sizeof(renames), .rename_count = 1};
+    pawl_tensor boxes = tensor_of(f, "more");
+    boxes.nboxes = 1;
+    assert_usage(pawl_save(f->run, f->state, 2, &metrics, NULL));
+    assert_usage(pawl_restore(f->run, f->state, &renames, NULL, NULL));
+    assert_usage(pawl_checkpoint_restore(f->checkpoint, f->state, &renames, NULL, NULL));
+    assert_usage(pawl_state_add_tensor(f->state, &boxes, NULL));
+}
+
+static void test_structs_of_other_sizes(void **state) {
+    fixture *f = *state;
+    struct {
+        pawl_save_options options;
+        char newer[64];
+    } larger = {.options = {.struct_size = sizeof(larger)}};
+    pawl_save_options smaller = {.struct_size = offsetof(pawl_save_options, pin), .pin = 77};
+    pawl_save_options without = {.struct_size = 0};
+    assert_usage(pawl_save(f->run, f->state, 2, &without, NULL));
+    assert_int_equal(pawl_save(f->run, f->state, 2, &larger.options, NULL), PAWL_OK);
+    larger.newer[3] = 1;
+    assert_int_equal(pawl_save(f->run, f->state, 3, &larger.options, NULL), PAWL_EUNSUPPORTED);
+    assert_int_equal(pawl_save(f->run, f->state, 3, &smaller, NULL), PAWL_OK);
+    assert_int_equal(pawl_wait(f->run, 0, NULL, NULL), PAWL_OK);
+    pawl_catalog *catalog;
+    assert_int_equal(pawl_catalog_open(f->path, NULL, &catalog, NULL), PAWL_OK);
+    assert_int_equal(pawl_catalog_count(catalog), 3);
+    assert_int_equal(pawl_catalog_get(catalog, 2)->pinned, 0); /* beyond the smaller struct */
+    pawl_catalog_free(catalog);
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_run_of_nothing),  TEST(test_a_checkpoint_of_nothing),
+        TEST(test_asking_nothing),    TEST(test_a_state_of_nothing),
+        TEST(test_counts_of_nothing), TEST(test_structs_of_other_sizes),
+    };
+    return cmocka_run_group_tests_name("null", tests, NULL, NULL);
+}
