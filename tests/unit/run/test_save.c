@@ -520,6 +520,7 @@ static void test_s10_a_manifest_that_is_late_is_not_published(void **state) {
     assert_fails(run_wait(f->run, 0, NULL, &err), PAWL_EBUSY, &err);
     assert_says(err.attempt, "the ownership of the run could not be renewed in time");
     assert_false(committed(f, 20));
+    assert_true(exists(f, "step-00000020")); /* someone else may be about to save into it */
     heal(f);
     save_and_wait(f, 20);
 }
@@ -562,6 +563,7 @@ static void test_s10_a_succeeded_owner_neither_pins_nor_removes(void **state) {
     assert_fails(run_pin(f->run, 10, true, &err), PAWL_EBUSY, &err);
     assert_false(exists(f, "step-00000010/pinned"));
     assert_fails(run_remove(f->run, 10, false, &err), PAWL_EBUSY, &err);
+    assert_fails(run_gc(f->run, false, NULL, NULL, &err), PAWL_EBUSY, &err);
     assert_true(committed(f, 10));
 }
 

@@ -170,6 +170,38 @@ static void test_s14_a_reader_marks_a_step_before_it_reads_the_manifest(void **s
     store_destroy(traced);
 }
 
+/* ---- two writers that do not know of each other --------------------------------------------- */
+
+typedef struct renamed {
+    char from[128];
+} renamed;
+
+static void note_manifest(void *context, const store_trace_event *event) {
+    renamed *r = context;
+    if (event->op == STORE_OP_RENAME && strstr(event->to, "/manifest.json") != NULL) {
+        snprintf(r->from, sizeof r->from, "%s", event->path);
+    }
+}
+
+static void test_s10_no_two_attempts_publish_by_the_same_temporary_name(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    renamed first = {""};
+    renamed second = {""};
+    renamed *both[] = {&first, &second};
+    for (int i = 0; i < 2; i++) {
+        store *traced;
+        assert_ok(store_trace_wrap(f->disk, &f->os.table, note_manifest, both[i], &traced, &err),
+                  &err);
+        open_on(f, traced, &f->os.table, (pawl_run_options){0});
+        assert_ok(save_as(f, 10, false, &err), &err);
+        reading_close_run(f);
+        store_destroy(traced);
+    }
+    assert_true(first.from[0] != '\0' && second.from[0] != '\0');
+    assert_string_not_equal(first.from, second.from);
+}
+
 /* ---- a save under way (real threads) -------------------------------------------------------- */
 
 static void test_gc_and_removal_wait_for_the_save_in_flight(void **state) {
@@ -306,6 +338,7 @@ int main(void) {
         TEST(test_retention_judges_no_damaged_step),
         TEST(test_s14_a_reader_that_comes_while_a_step_is_removed_finds_its_files),
         TEST(test_s14_a_reader_marks_a_step_before_it_reads_the_manifest),
+        TEST(test_s10_no_two_attempts_publish_by_the_same_temporary_name),
         TEST(test_gc_and_removal_wait_for_the_save_in_flight),
         TEST(test_an_idle_owner_has_a_heartbeat),
         TEST(test_s09_a_sweep_makes_the_manifest_durable_before_it_removes),
