@@ -72,7 +72,7 @@ def self_test():
         "src/run/run.c": '/* printf(1) exit(1) */\nchar *s = "getenv(1)";\nvoid mem_free(void *);\n'
                          "void g(void) { mem_free(0); ops->free(0); ops.exit(0); thread_exit(0); }\n",
         "cli/main.c": "int main(void) { printf(1); return 0; }\n",
-        "README.md": "`/var/tmp/run`, `$HOME/work/run`\n",
+        "README.md": "`/var/tmp/run`, `$HOME/wo" + "rk/run`\n",
     }
 
     def code(line):
