@@ -70,7 +70,11 @@ bool commit_may_name(pawl_run *run, const char *directory, const char *tag) {
     if (status == PAWL_ENOTFOUND) {
         return false;
     }
-    return status != PAWL_OK || strstr((const char *)text.data, index_name) != NULL;
+    CLEANUP(manifest_free) manifest m = {0};
+    if (status != PAWL_OK || manifest_decode(text.data, text.size, &m, &ignored) != PAWL_OK) {
+        return true;
+    }
+    return strcmp(m.index_name, index_name) == 0;
 }
 
 /* O4, asked when the manifest is one rename away from being visible. */
