@@ -255,13 +255,15 @@ pawl_status engine_wait(engine *e, double deadline_s, pawl_status *outcome, pawl
     return status;
 }
 
-void engine_cancel(engine *e) {
+bool engine_cancel(engine *e) {
     monitor_enter(&e->monitor);
-    if (e->active && !e->committing) {
+    bool in_time = e->active && !e->committing;
+    if (in_time) {
         e->cancelled = true;
         monitor_announce(&e->monitor);
     }
     monitor_leave(&e->monitor);
+    return in_time;
 }
 
 void engine_progress(engine *e, uint64_t *written, uint64_t *of) {

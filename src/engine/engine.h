@@ -78,8 +78,9 @@ pawl_status engine_fence(engine *e, double deadline_s, pawl_error *err) PAWL_MUS
  * one. */
 pawl_status engine_wait(engine *e, double deadline_s, pawl_status *outcome, pawl_error *story,
                         engine_stats *stats, pawl_error *err) PAWL_MUST_CHECK;
-/* Asks the save in flight to stop at the next buffer; does not wait. */
-void engine_cancel(engine *e);
+/* Asks the save in flight to stop at the next buffer; does not wait. False when it is too late: the
+ * commit has begun, or there is no save. */
+bool engine_cancel(engine *e);
 /* Bytes written of the save in flight and in all, for messages. */
 void engine_progress(engine *e, uint64_t *written, uint64_t *of);
 

@@ -413,14 +413,15 @@ static pawl_status did_not_fit(pawl_run *run, int64_t step, double grace_s, pawl
     char of_text[32];
     char grace_text[32];
     engine_progress(run->engine, &written, &of);
-    engine_cancel(run->engine);
+    bool given_up = engine_cancel(run->engine);
     error_set(err, PAWL_ETIMEOUT, "the final save of step %lld did not fit into the grace time",
               (long long)step);
     run_error_path(run, err, "");
     error_step(err, step);
     error_expected(err, "durable within %s", text_seconds(grace_text, grace_s));
-    error_found(err, "%s of %s written; the save was given up", text_bytes(written_text, written),
-                text_bytes(of_text, of));
+    error_found(
+        err, "%s of %s written; %s", text_bytes(written_text, written), text_bytes(of_text, of),
+        given_up ? "the save was given up" : "the commit is under way and may still succeed");
     run_say_safe(run, err);
     error_next(err, "ask the scheduler for more grace time, or save more often");
     return PAWL_ETIMEOUT;

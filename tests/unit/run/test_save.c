@@ -388,6 +388,23 @@ static void test_s13_a_final_save_that_does_not_fit_says_so(void **state) {
     assert_false(exists(f, "step-00000020"));
 }
 
+/* Promise 6: a commit that hangs was not given up, and may yet succeed. */
+static void test_s13_a_final_save_whose_commit_hangs_is_not_called_given_up(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const pawl_save_options options = {.struct_size = sizeof options};
+    const store_fault plan = {.op = STORE_OP_RENAME, .nth = 1, .hang = true};
+    open_run(f, platform_system(), (pawl_run_options){0});
+    save_and_wait(f, 10);
+    store_fault_set(f->fault, &plan);
+    assert_fails(run_save_final(f->run, f->state, 20, &options, 1, &err), PAWL_ETIMEOUT, &err);
+    assert_true(store_fault_fired(f->fault));
+    assert_says(err.found, "written; the commit is under way and may still succeed");
+    store_fault_release(f->fault);
+    assert_ok(run_wait(f->run, 5, NULL, &err), &err);
+    assert_true(committed(f, 20));
+}
+
 /* ---- S14 and what else retention, removal and gc must leave alone --------------------------- */
 
 static pawl_run_options keep_one(void) {
@@ -681,6 +698,7 @@ int main(void) {
         TEST_THREADS(test_s08_a_storage_that_hangs_is_an_error_at_the_deadline),
         TEST_THREADS(test_s13_a_final_save_that_fits_is_durable),
         TEST_THREADS(test_s13_a_final_save_that_does_not_fit_says_so),
+        TEST_THREADS(test_s13_a_final_save_whose_commit_hangs_is_not_called_given_up),
         TEST(test_s14_a_checkpoint_that_is_being_read_stays_until_it_is_closed),
         TEST(test_s14_a_pinned_checkpoint_stays),
         TEST(test_s14_a_failed_save_removes_nothing_older),
