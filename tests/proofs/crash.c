@@ -145,29 +145,6 @@ static void story_end(story *s) {
 
 /* ---- looking at a world --------------------------------------------------------------------- */
 
-/* The seed that step `step` holds in this world; 0: absent; -1: damaged, or no seed's bytes. */
-static int64_t look_at_step(store *world, int64_t step, const platform *os, pawl_error *err) {
-    const pawl_log silent = {0};
-    const pawl_restore_options options = {.struct_size = sizeof options};
-    pawl_checkpoint *checkpoint;
-    pawl_status status = checkpoint_open(world, false, step, os, &silent, &checkpoint, err);
-    if (status == PAWL_ENOTFOUND) {
-        return 0;
-    }
-    if (status != PAWL_OK) {
-        return -1;
-    }
-    proof_state ps;
-    proof_state_make(&ps, 31);
-    pawl_report *report = NULL;
-    status = checkpoint_restore(checkpoint, ps.state, &options, 0, 1, &report, err);
-    int64_t seed = status == PAWL_OK ? proof_state_seed(&ps) : -1;
-    pawl_report_free(report);
-    pawl_checkpoint_close(checkpoint);
-    proof_state_free(&ps);
-    return seed;
-}
-
 static bool present(const int64_t *seeds, uint32_t seed) {
     for (size_t i = 0; i < STEPS; i++) {
         if (seeds[i] == (int64_t)seed) {
@@ -183,7 +160,7 @@ static bool steps_as_expected(const story *s, store *world, int64_t *newest, paw
     simulated_platform_init(&os, 11);
     *newest = -1;
     for (size_t i = 0; i < STEPS; i++) {
-        seeds[i] = look_at_step(world, step_numbers[i], &os.table, err);
+        seeds[i] = proof_seed_of_step(world, step_numbers[i], &os.table, err);
         *newest = seeds[i] > 0 ? step_numbers[i] : *newest;
     }
     for (size_t i = 0; i < STEPS; i++) {
@@ -224,7 +201,7 @@ static bool life_goes_on(store *world, int64_t newest, pawl_error *err) {
     pawl_report_free(report);
     good = good && run_save(run, ps.state, 50, &saving, err) == PAWL_OK &&
            run_wait(run, 1, NULL, err) == PAWL_OK;
-    good = good && look_at_step(world, 50, &os.table, err) == proof_state_seed(&ps);
+    good = good && proof_seed_of_step(world, 50, &os.table, err) == proof_state_seed(&ps);
     good = run_close(run, 1, err) == PAWL_OK && good;
     proof_state_free(&ps);
     return good;
@@ -282,7 +259,7 @@ static void story_begin_from(story *s, const store_traits *traits, store *world)
         abort();
     }
     for (size_t i = 0; i < STEPS; i++) {
-        int64_t seed = look_at_step(world, step_numbers[i], &s->os.table, &err);
+        int64_t seed = proof_seed_of_step(world, step_numbers[i], &s->os.table, &err);
         if (seed > 0) {
             s->expected[i] = (expectation){.seeds = 1u << seed, .absent_after = NOBODY};
             s->newest = step_numbers[i];

@@ -14,13 +14,6 @@
 #define SEED      5
 #define DIRECTORY "step-00000020"
 
-static void must(pawl_status status, pawl_error *err) {
-    if (status != PAWL_OK) {
-        fprintf(stderr, "%s\n", error_text(err));
-        abort();
-    }
-}
-
 /* ---- the checkpoint, and damaging it -------------------------------------------------------- */
 
 typedef struct patient {
@@ -36,8 +29,8 @@ static void save(patient *p, pawl_run *run, int64_t step, uint32_t seed) {
     const pawl_save_options options = {.struct_size = sizeof options};
     proof_state ps;
     proof_state_make(&ps, seed);
-    must(run_save(run, ps.state, step, &options, &err), &err);
-    must(run_wait(run, 1, NULL, &err), &err);
+    proof_must(run_save(run, ps.state, step, &options, &err), &err);
+    proof_must(run_wait(run, 1, NULL, &err), &err);
     proof_state_free(&ps);
     (void)p;
 }
@@ -48,13 +41,14 @@ static void patient_make(patient *p) {
     pawl_run *run;
     memset(p, 0, sizeof *p);
     simulated_platform_init(&p->os, 3);
-    must(store_mem(&p->disk, &err), &err);
-    must(store_trace_wrap(p->disk, &p->os.table, NULL, NULL, &seen, &err), &err);
-    must(run_open(seen, NULL, &p->os.table, &run, &err), &err);
+    proof_must(store_mem(&p->disk, &err), &err);
+    proof_must(store_trace_wrap(p->disk, &p->os.table, NULL, NULL, &seen, &err), &err);
+    proof_must(run_open(seen, NULL, &p->os.table, &run, &err), &err);
     save(p, run, 10, 4);
     save(p, run, 20, SEED);
-    must(run_close(run, 1, &err), &err);
-    must(store_names(p->disk, DIRECTORY, 100, &p->memory, &p->names, &p->name_count, &err), &err);
+    proof_must(run_close(run, 1, &err), &err);
+    proof_must(store_names(p->disk, DIRECTORY, 100, &p->memory, &p->names, &p->name_count, &err),
+               &err);
 }
 
 static void patient_free(patient *p) {
@@ -65,16 +59,16 @@ static void patient_free(patient *p) {
 static void read_whole(store *s, const char *path, buffer *out) {
     struct pawl_error err = ERROR_INIT;
     out->size = 0;
-    must(store_read_file(s, path, SIZE_MAX / 2, out, &err), &err);
+    proof_must(store_read_file(s, path, SIZE_MAX / 2, out, &err), &err);
 }
 
 static void write_whole(store *s, const char *path, const uint8_t *data, size_t n) {
     struct pawl_error err = ERROR_INIT;
     store_file *file;
     pawl_status status = store_unlink(s, path, &err);
-    must(status == PAWL_ENOTFOUND ? PAWL_OK : status, &err);
-    must(store_open(s, path, STORE_CREATE, &file, &err), &err);
-    must(store_write(file, 0, data, n, &err), &err);
+    proof_must(status == PAWL_ENOTFOUND ? PAWL_OK : status, &err);
+    proof_must(store_open(s, path, STORE_CREATE, &file, &err), &err);
+    proof_must(store_write(file, 0, data, n, &err), &err);
     store_close(file);
 }
 
@@ -143,7 +137,7 @@ static bool inside_tensor(const buffer *bytes, uint64_t offset) {
     byte_source source = byte_source_memory(bytes);
     safetensors_header header = {0};
     bool inside = false;
-    must(safetensors_decode(&source, &header, &err), &err);
+    proof_must(safetensors_decode(&source, &header, &err), &err);
     for (size_t i = 0; i < header.tensor_count; i++) {
         const safetensors_tensor *t = &header.tensors[i];
         inside = inside || (offset >= t->offset && offset - t->offset < t->bytes);
@@ -161,11 +155,11 @@ static void flip_every_byte(patient *p, const char *name, const char *path, cons
         struct pawl_error err = ERROR_INIT;
         store_file *file;
         uint8_t flipped = whole->data[i] ^ (uint8_t)(1u << (i % 8));
-        must(store_open(p->disk, path, STORE_UPDATE, &file, &err), &err);
-        must(store_write(file, i, &flipped, 1, &err), &err);
+        proof_must(store_open(p->disk, path, STORE_UPDATE, &file, &err), &err);
+        proof_must(store_write(file, i, &flipped, 1, &err), &err);
         bool good = detected(p, name, i, is_data && inside_tensor(whole, i), &err);
         good = never_wrong(p, &err) && good;
-        must(store_write(file, i, &whole->data[i], 1, &err), &err);
+        proof_must(store_write(file, i, &whole->data[i], 1, &err), &err);
         store_close(file);
         proof_case(counts, good, "byte %zu of %s flipped: %s", i, name, error_text(&err));
     }
@@ -187,7 +181,7 @@ static void remove_and_swap(patient *p, const char *name, const char *path, cons
                             proof *counts) {
     struct pawl_error err = ERROR_INIT;
     bool is_manifest = strcmp(name, "manifest.json") == 0;
-    must(store_unlink(p->disk, path, &err), &err);
+    proof_must(store_unlink(p->disk, path, &err), &err);
     /* Without its manifest a checkpoint is absent, not damaged. */
     const pawl_log silent = {0};
     pawl_checkpoint *checkpoint;

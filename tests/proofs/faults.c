@@ -14,13 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void must(pawl_status status, pawl_error *err) {
-    if (status != PAWL_OK) {
-        fprintf(stderr, "%s\n", error_text(err));
-        abort();
-    }
-}
-
 typedef struct world {
     store *disk, *fault;
     simulated_platform os;
@@ -69,11 +62,11 @@ static void world_make(world *w) {
     proof_state_make(&w->second, 2);
     proof_state_make(&w->third, 3);
     proof_state_make(&w->later, 6);
-    must(store_mem(&w->disk, &err), &err);
-    must(store_fault_wrap(w->disk, &w->os.table, &w->fault, &err), &err);
-    must(open_run(w, &run, &err), &err);
-    must(save(run, 10, &w->first, &err), &err);
-    must(run_close(run, 1, &err), &err);
+    proof_must(store_mem(&w->disk, &err), &err);
+    proof_must(store_fault_wrap(w->disk, &w->os.table, &w->fault, &err), &err);
+    proof_must(open_run(w, &run, &err), &err);
+    proof_must(save(run, 10, &w->first, &err), &err);
+    proof_must(run_close(run, 1, &err), &err);
 }
 
 static void world_free(world *w) {
@@ -86,23 +79,7 @@ static void world_free(world *w) {
 }
 
 static int64_t content(world *w, int64_t step, pawl_error *err) {
-    const pawl_log silent = {0};
-    const pawl_restore_options options = {.struct_size = sizeof options};
-    pawl_checkpoint *checkpoint;
-    pawl_report *report = NULL;
-    pawl_status status =
-        checkpoint_open(w->disk, false, step, &w->os.table, &silent, &checkpoint, err);
-    if (status != PAWL_OK) {
-        return status == PAWL_ENOTFOUND ? 0 : -1;
-    }
-    proof_state ps;
-    proof_state_make(&ps, 31);
-    status = checkpoint_restore(checkpoint, ps.state, &options, 0, 1, &report, err);
-    int64_t seed = status == PAWL_OK ? proof_state_seed(&ps) : -1;
-    pawl_report_free(report);
-    pawl_checkpoint_close(checkpoint);
-    proof_state_free(&ps);
-    return seed;
+    return proof_seed_of_step(w->disk, step, &w->os.table, err);
 }
 
 static const char *intact(world *w, bool succeeded, pawl_error *err) {

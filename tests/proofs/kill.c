@@ -14,20 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void must(pawl_status status, pawl_error *err) {
-    if (status != PAWL_OK) {
-        fprintf(stderr, "%s\n", error_text(err));
-        abort();
-    }
-}
-
 static pawl_run *open_run(const char *path) {
     struct pawl_error err = ERROR_INIT;
     store *s;
     pawl_run *run;
     const pawl_run_options options = {.struct_size = sizeof options, .retention = {.keep_last = 2}};
-    must(run_path_open(path, true, &s, &err), &err);
-    must(run_open(s, &options, platform_system(), &run, &err), &err);
+    proof_must(run_path_open(path, true, &s, &err), &err);
+    proof_must(run_open(s, &options, platform_system(), &run, &err), &err);
     return run;
 }
 
@@ -39,8 +32,8 @@ static void victim(const char *path, int64_t from, int acknowledge) {
     for (int64_t step = from;; step++) {
         proof_state ps;
         proof_state_make(&ps, (uint32_t)step);
-        must(run_save(run, ps.state, step, &options, &err), &err);
-        must(run_wait(run, 0, NULL, &err), &err);
+        proof_must(run_save(run, ps.state, step, &options, &err), &err);
+        proof_must(run_wait(run, 0, NULL, &err), &err);
         if (write(acknowledge, &step, sizeof step) != sizeof step) {
             abort();
         }
@@ -66,7 +59,7 @@ static int64_t restored_step(const char *path) {
         step = -2;
     }
     pawl_report_free(report);
-    must(run_close(run, 0, &err), &err);
+    proof_must(run_close(run, 0, &err), &err);
     proof_state_free(&ps);
     return step;
 }

@@ -54,7 +54,7 @@ static bool matches(const void *memory, size_t n, uint32_t seed, uint32_t salt) 
     return true;
 }
 
-static void must(pawl_status status, pawl_error *err) {
+void proof_must(pawl_status status, pawl_error *err) {
     if (status != PAWL_OK) {
         fprintf(stderr, "%s\n", error_text(err));
         abort();
@@ -82,27 +82,27 @@ static void add_tensors(proof_state *ps, pawl_error *err) {
                         .ndim = 1,
                         .shape = vector,
                         .data = ps->bias};
-    must(state_add_tensor(ps->state, &kernel, err), err);
-    must(state_add_tensor(ps->state, &slot, err), err);
-    must(state_add_tensor(ps->state, &bias, err), err);
+    proof_must(state_add_tensor(ps->state, &kernel, err), err);
+    proof_must(state_add_tensor(ps->state, &slot, err), err);
+    proof_must(state_add_tensor(ps->state, &bias, err), err);
 }
 
 void proof_state_make(proof_state *ps, uint32_t seed) {
     struct pawl_error err = ERROR_INIT;
     int64_t step = seed;
     memset(ps, 0, sizeof *ps);
-    must(state_new(&ps->state, &err), &err);
+    proof_must(state_new(&ps->state, &err), &err);
     fill(ps->kernel, sizeof ps->kernel, seed, 1);
     fill(ps->slot, sizeof ps->slot, seed, 2);
     fill(ps->bias, sizeof ps->bias, seed, 3);
     fill(ps->random_state, sizeof ps->random_state, seed, 4);
     add_tensors(ps, &err);
-    must(state_set_value(ps->state, "step", PAWL_KIND_INT64, PAWL_ROLE_STEP, false, &step,
-                         sizeof step, &err),
-         &err);
-    must(state_set_value(ps->state, "random", PAWL_KIND_BYTES, PAWL_ROLE_RNG, true,
-                         ps->random_state, sizeof ps->random_state, &err),
-         &err);
+    proof_must(state_set_value(ps->state, "step", PAWL_KIND_INT64, PAWL_ROLE_STEP, false, &step,
+                               sizeof step, &err),
+               &err);
+    proof_must(state_set_value(ps->state, "random", PAWL_KIND_BYTES, PAWL_ROLE_RNG, true,
+                               ps->random_state, sizeof ps->random_state, &err),
+               &err);
 }
 
 void proof_state_free(proof_state *ps) {
@@ -127,4 +127,23 @@ int64_t proof_state_seed(const proof_state *ps) {
                  random->value_bytes == sizeof ps->random_state &&
                  matches(random->value, random->value_bytes, s, 4);
     return whole ? seed : -1;
+}
+
+int64_t proof_seed_of_step(store *s, int64_t step, const platform *os, pawl_error *err) {
+    const pawl_log silent = {0};
+    const pawl_restore_options options = {.struct_size = sizeof options};
+    pawl_checkpoint *checkpoint;
+    pawl_status status = checkpoint_open(s, false, step, os, &silent, &checkpoint, err);
+    if (status != PAWL_OK) {
+        return status == PAWL_ENOTFOUND ? 0 : -1;
+    }
+    proof_state ps;
+    proof_state_make(&ps, 31);
+    pawl_report *report = NULL;
+    status = checkpoint_restore(checkpoint, ps.state, &options, 0, 1, &report, err);
+    int64_t seed = status == PAWL_OK ? proof_state_seed(&ps) : -1;
+    pawl_report_free(report);
+    pawl_checkpoint_close(checkpoint);
+    proof_state_free(&ps);
+    return seed;
 }
