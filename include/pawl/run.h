@@ -51,6 +51,26 @@ typedef struct pawl_retention {
     int metric_max;           /* 1: larger is better; 0: smaller is better */
 } pawl_retention;
 
+/* How the bytes of data files reach the storage. */
+typedef enum pawl_io {
+    /* Direct I/O where the filesystem takes it; by io_uring where the kernel and the container let
+     * us, else by a few threads. */
+    PAWL_IO_AUTO = 0,
+    PAWL_IO_URING = 1,   /* by io_uring, or PAWL_EUNSUPPORTED */
+    PAWL_IO_THREADS = 2, /* by threads, never io_uring */
+    PAWL_IO_BUFFERED = 3 /* by threads, through the page cache */
+} pawl_io;
+
+/* How urgent the library's I/O is beside other people's, as ioprio_set(2) has it. Schedulers that
+ * know no priorities ("none", most virtual disks) make no difference. */
+typedef enum pawl_io_priority {
+    PAWL_IO_PRIORITY_DEFAULT = 0, /* as the process */
+    PAWL_IO_PRIORITY_LOW = 1,     /* best effort, lowest level */
+    PAWL_IO_PRIORITY_IDLE = 2     /* only when nobody else wants the disk */
+} pawl_io_priority;
+
+struct pawl_event; /* pawl/event.h */
+
 typedef struct pawl_run_options {
     size_t struct_size;    /* sizeof(pawl_run_options) */
     int must_exist;        /* 1: PAWL_ENOTFOUND instead of creating the directory [0] */
@@ -72,6 +92,22 @@ typedef struct pawl_run_options {
     double save_every_s;      /* for pawl_due [0: never by time] */
     pawl_retention retention; /* [keep everything] */
     pawl_log log;             /* [none] */
+
+    /* Being a good neighbour. */
+    pawl_io io;
+    size_t in_flight_bytes;         /* of writes at a time; part of the budget [32 MiB] */
+    uint64_t bandwidth_bytes_per_s; /* of data files, averaged over a second [no limit] */
+    pawl_io_priority io_priority;
+    const int *cpus; /* processors that the library's threads may run on, by number [any] */
+    size_t cpu_count;
+    /* A save that moves no byte, and ends no other step, for so long has failed: the storage
+     * hangs (S08). Its tensors are let go, and saves are refused until the storage answers. */
+    double hang_deadline_s; /* [deadline_s] */
+
+    /* Called with each event of the run: pawl/event.h says on which threads [none]. */
+    void (*event)(void *context, const struct pawl_event *event);
+    void *event_context;
+    int no_event_file; /* 1: keep no events.jsonl in the run's directory [0] */
 } pawl_run_options;
 
 typedef struct pawl_run pawl_run;
@@ -132,11 +168,18 @@ typedef struct pawl_save_stats {
     uint64_t bytes;               /* of data files */
     uint64_t files;               /* data files */
     double total_s;               /* from pawl_save to durable */
+    double prepare_s;             /* pawl_save itself: values copied, files laid out */
+    double write_s;               /* data files, from the first byte to the last written */
+    double sync_s;                /* then until they were durable */
+    double commit_s;              /* then index, manifest, names */
     double busy_wait_s;           /* pawl_save waited for the previous save */
     double fence_copy_s;          /* pawl_fence copied into the staging budget */
     double fence_wait_s;          /* pawl_fence waited for writes because the budget was full */
+    uint64_t fence_copied_bytes;  /* into the staging budget, while pawl_fence ran */
     size_t budget_bytes;          /* the budget it had */
     uint64_t budget_wanted_bytes; /* the budget with which pawl_fence would not have waited */
+    uint64_t retries;             /* operations repeated because the reason might pass */
+    const char *io;               /* static text: "io_uring", "threads" */
 } pawl_save_stats;
 
 /*

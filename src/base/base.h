@@ -11,6 +11,7 @@
 #define BASE_BASE_H
 
 #include <pawl/error.h>
+#include <pawl/run.h>
 #include <pawl/state.h>
 
 #include <stdarg.h>
@@ -231,6 +232,13 @@ typedef enum liveness { PROCESS_DEAD, PROCESS_ALIVE, PROCESS_UNKNOWN } liveness;
 
 typedef struct platform_thread platform_thread;
 
+/* How the library's own threads behave towards the rest of the machine. */
+typedef struct thread_tuning {
+    pawl_io_priority io_priority;
+    const int *cpus; /* the processors they may run on, by number [any] */
+    size_t cpu_count;
+} thread_tuning;
+
 /* Clock, randomness, threads and identity come in through this table, so that a test can run a
  * whole job in one thread, step by step, and replay it from a seed. */
 typedef struct platform {
@@ -245,6 +253,8 @@ typedef struct platform {
                                 platform_thread **thread, pawl_error *err);
     void (*thread_join)(void *context, platform_thread *thread);
     void (*thread_abandon)(void *context, platform_thread *thread); /* let it run on; never join */
+    /* For the calling thread. What the system does not grant is left out; `why` says what. */
+    bool (*thread_tune)(void *context, const thread_tuning *tuning, char why[160]);
     pawl_status (*identity)(void *context, process_identity *out, pawl_error *err);
     liveness (*process_alive)(void *context, const process_identity *who);
 } platform;

@@ -130,6 +130,14 @@ static void system_thread_abandon(void *context, platform_thread *thread) {
     mem_free(thread);
 }
 
+/* What the system does not grant is left out. */
+static bool system_thread_tune(void *context, const thread_tuning *tuning, char why[160]) {
+    (void)context;
+    (void)tuning;
+    why[0] = '\0';
+    return true;
+}
+
 /* ---- identity ------------------------------------------------------------------------------- */
 
 /* The beginning of a small file, as text. False when it cannot be read; errno says why. */
@@ -251,6 +259,7 @@ const platform *platform_system(void) {
         .thread_start = system_thread_start,
         .thread_join = system_thread_join,
         .thread_abandon = system_thread_abandon,
+        .thread_tune = system_thread_tune,
         .identity = system_identity,
         .process_alive = system_process_alive,
     };

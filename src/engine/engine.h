@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * engine: moves the bytes. Writing: a layout's files through a pool of buffers with a budget,
- * copied and checksummed in one pass, written and synced by one background thread, with copy on
- * fence. Reading: stretches of data files, verified block by block before anything is placed.
+ * copied and checksummed in one pass by one background thread, many writes at a time, with copy on
+ * fence. Reading: stretches of data files, many at a time, verified block by block before anything
+ * is placed.
  *
  * May include base, tensor, store, plan. Threads: an engine is used by one thread (the trainer's);
- * its background thread is its own. On a platform without threads engine_begin does everything
+ * its background threads are its own. On a platform without threads engine_begin does everything
  * before it returns.
  */
 #ifndef ENGINE_ENGINE_H
@@ -15,16 +16,23 @@
 #include "plan/plan.h"
 #include "store/store.h"
 
-#define ENGINE_BUFFER_BYTES (4u << 20) /* of each pool buffer; a multiple of FORMAT_BLOCK_BYTES */
-#define ENGINE_MIN_BUDGET   (8u << 20)
+#define ENGINE_BUFFER_BYTES    (4u << 20) /* of a pool buffer; a multiple of FORMAT_BLOCK_BYTES */
+#define ENGINE_IN_FLIGHT_BYTES (32u << 20)
+#define ENGINE_MIN_BUDGET      (8u << 20) /* buffers are then smaller */
 
 typedef struct engine engine;
 
 typedef struct engine_options {
     const platform *platform;
-    size_t budget_bytes; /* of pool buffers in all; rounded down to whole buffers */
-    size_t buffer_bytes; /* [ENGINE_BUFFER_BYTES] smaller in tests */
-    bool checking;       /* S01: compare what is copied with what was there at engine_begin */
+    size_t budget_bytes;    /* of pool buffers in all; rounded down to whole buffers */
+    size_t buffer_bytes;    /* [ENGINE_BUFFER_BYTES, or less for a small budget] */
+    size_t in_flight_bytes; /* of writes at a time, and staged before a fence
+                               [ENGINE_IN_FLIGHT_BYTES] */
+    bool checking;          /* S01: compare what is copied with what was there at engine_begin */
+    pawl_io io;
+    thread_tuning tuning;
+    uint64_t bandwidth_bytes_per_s; /* [no limit] */
+    double hang_deadline_s;         /* [never] */
     const pawl_log *log;
 } engine_options;
 
@@ -45,6 +53,11 @@ typedef struct engine_job {
     void *context;
     /* Every byte has left the trainer's memory (also after a failure). */
     void (*released)(void *context);
+    /* How far the writing came: at most once a second, for saves that take longer. May be NULL. */
+    void (*progress)(void *context, uint64_t written, uint64_t of);
+    /* The save hangs and counts as failed (hang_deadline_s); `done` still comes, should the storage
+     * ever answer. On a thread of its own; must do no I/O on the storage. May be NULL. */
+    void (*hung)(void *context, pawl_error *story);
     /* Every data file is written and synced: make the checkpoint exist. `files` has one item per
      * file of the layout. Not called after a failure or a cancel. Once it was called a cancel is
      * too late. */
@@ -55,8 +68,10 @@ typedef struct engine_job {
 } engine_job;
 
 typedef struct engine_stats {
-    double total_s, fence_copy_s, fence_wait_s;
+    double total_s, write_s, sync_s, commit_s, fence_copy_s, fence_wait_s;
     uint64_t bytes; /* of data files */
+    uint64_t fence_copied_bytes;
+    const char *io; /* store_queue_kind */
     size_t budget_bytes;
     uint64_t budget_wanted_bytes; /* for what was not yet written when the fence came */
 } engine_stats;
@@ -67,7 +82,7 @@ pawl_status engine_new(const engine_options *options, engine **out, pawl_error *
  * thread abandoned with all it uses (store, layout, context): `done` still comes. The engine is
  * gone for the caller either way. */
 pawl_status engine_free(engine *e, double deadline_s, pawl_error *err);
-/* PAWL_EINTERNAL while a save is in flight: the run waits first. */
+/* PAWL_EINTERNAL while a save is in flight: the run waits first. PAWL_EIO while one still hangs. */
 pawl_status engine_begin(engine *e, const engine_job *job, pawl_error *err) PAWL_MUST_CHECK;
 bool engine_busy(engine *e);
 /* Deadlines: seconds from now, 0 or negative: do not wait. Timeouts name step, file and bytes left.
@@ -118,8 +133,38 @@ pawl_status engine_reader_read(engine_reader *r, uint32_t file, uint64_t offset,
 /* How far beyond `offset + n` the caller is going to read soon: lets the window be filled further.
  * */
 void engine_reader_expect(engine_reader *r, uint64_t until_offset);
-/* Checks one whole file block by block; `problem` for each damaged run of blocks, and goes on.
- * `progress` is called with bytes done. Both may be NULL. */
+/* ---- reading much: crew.c -------------------------------------------------------------------- */
+
+typedef struct engine_stretch {
+    uint32_t file;
+    uint64_t offset, bytes; /* whole elements */
+} engine_stretch;
+
+/* Ascending by file, then offset; they may overlap. */
+typedef struct engine_read_job {
+    engine_source source; /* its callbacks and counters are used under a lock */
+    const platform *platform;
+    size_t count;
+    engine_stretch (*stretch)(void *context, size_t i);
+    /* Verified bytes of stretch i, cut at block boundaries: from any of several threads, at the
+     * same time, each byte once. */
+    void (*take)(void *context, size_t i, uint64_t offset, const uint8_t *bytes, size_t n);
+    /* Under a lock, as time passes: to advance a reader's mark. May be NULL. */
+    void (*tick)(void *context);
+    void *context;
+} engine_read_job;
+
+/*
+ * Reads and verifies all stretches, by large reads of several threads at a time, neighbours joined.
+ * The caller's thread works too. On a failure `*failed` is the first stretch, in the order of the
+ * job, that could not be read, whatever the threads' order was; `err` as of engine_reader_read.
+ */
+pawl_status engine_read_all(const engine_read_job *job, size_t *failed, pawl_error *err)
+    PAWL_MUST_CHECK;
+
+/* Checks one whole file, many reads at a time, block by block; `problem` for each damaged
+ * run of blocks, and goes on. `problem` comes in the order of the file, `progress` with bytes done; one of
+ * the two at a time, on the caller's thread. Both may be NULL. */
 pawl_status engine_reader_verify(engine_reader *r, uint32_t file,
                                  pawl_status (*problem)(void *context, uint64_t offset,
                                                         uint64_t length, pawl_error *story),

@@ -109,11 +109,16 @@ static pawl_status open_parts(pawl_run *run, const pawl_run_options *o, pawl_err
     double wait_s = o->takeover_wait_s != 0 ? o->takeover_wait_s : run->lease_s + 5;
     TRY(take_texts(run, o, err));
     TRY(reader_watch_new(&run->watch, err));
-    engine_options moving = {.platform = run->platform,
-                             .budget_bytes =
-                                 o->budget_bytes != 0 ? o->budget_bytes : DEFAULT_BUDGET_BYTES,
-                             .checking = o->checking != 0,
-                             .log = &run->log};
+    engine_options moving = {
+        .platform = run->platform,
+        .budget_bytes = o->budget_bytes != 0 ? o->budget_bytes : DEFAULT_BUDGET_BYTES,
+        .checking = o->checking != 0,
+        .in_flight_bytes = o->in_flight_bytes,
+        .io = o->io,
+        .tuning = {.io_priority = o->io_priority, .cpus = o->cpus, .cpu_count = o->cpu_count},
+        .bandwidth_bytes_per_s = o->bandwidth_bytes_per_s,
+        .hang_deadline_s = o->hang_deadline_s != 0 ? o->hang_deadline_s : run->deadline_s,
+        .log = &run->log};
     TRY(engine_new(&moving, &run->engine, err));
     TRY(owner_take(run->store, run->platform, &run->log, run->lease_s, wait_s < 0 ? 0 : wait_s,
                    &run->owner, err));

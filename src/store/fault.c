@@ -63,6 +63,7 @@ static const char *attempt_of(const store_call *call) {
                                            "cannot read",
                                            "cannot write",
                                            "cannot find out the size",
+                                           "cannot reserve room for the file",
                                            "cannot sync the file",
                                            "cannot create the directory",
                                            "cannot remove the directory",
@@ -72,7 +73,7 @@ static const char *attempt_of(const store_call *call) {
                                            "cannot list the directory",
                                            "cannot look at this name",
                                            "cannot find out how much room there is"};
-    if (call->op == STORE_OP_OPEN && call->mode == STORE_CREATE) {
+    if (call->op == STORE_OP_OPEN && store_mode_creates(call->mode)) {
         return "cannot create the file";
     }
     assert((size_t)call->op < ARRAY_LENGTH(attempts));

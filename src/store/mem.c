@@ -271,7 +271,7 @@ static pawl_status mem_space(store *s, store_space *out, pawl_error *err) {
 
 static pawl_status find_to_open(mem_store *m, const char *path, store_mode mode, tree_node **node,
                                 pawl_error *err) {
-    if (mode == STORE_CREATE) {
+    if (store_mode_creates(mode)) {
         return add(m, path, STORE_FILE_TYPE, node, "cannot create the file", err);
     }
     TRY(find(m, path, node, "cannot open the file", err));
@@ -293,8 +293,8 @@ static pawl_status mem_open(store *s, const char *path, store_mode mode, store_f
     TRY(find_to_open(m, path, mode, &f->node, err));
     store_tree_hold(f->node);
     store_file_init(&f->base, s, path);
-    f->readable = mode != STORE_CREATE;
-    f->writable = mode != STORE_READ;
+    f->readable = !store_mode_creates(mode);
+    f->writable = !store_mode_only_reads(mode);
     *out = &f->base;
     f = NULL;
     return PAWL_OK;

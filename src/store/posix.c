@@ -42,6 +42,8 @@ static int open_flags(store_mode mode) {
     const int always = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
     switch (mode) {
     case STORE_CREATE:
+    case STORE_CREATE_BULK:
+    case STORE_CREATE_STREAM:
         return always | O_WRONLY | O_CREAT | O_EXCL;
     case STORE_UPDATE:
         return always | O_RDWR;
@@ -79,7 +81,8 @@ static pawl_status check_regular(const posix_store *p, const char *path, int fd,
 static pawl_status posix_open(store *s, const char *path, store_mode mode, store_file **out,
                               pawl_error *err) {
     posix_store *p = posix_of(s);
-    const char *attempt = mode == STORE_CREATE ? "cannot create the file" : "cannot open the file";
+    const char *attempt =
+        store_mode_creates(mode) ? "cannot create the file" : "cannot open the file";
     CLEANUP(store_posix_place_close) posix_place at;
     int failed = store_posix_place(p, path, &at);
     if (failed != 0) {

@@ -13,12 +13,14 @@
 #include "store/wrap.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 
 typedef struct retry_store {
     store_wrapper wrapper;
     const platform *os;
     int attempts;
     uint64_t first_delay_ns;
+    _Atomic uint64_t repeated;
 } retry_store;
 
 static bool is_sync(const store_call *call) {
@@ -28,7 +30,7 @@ static bool is_sync(const store_call *call) {
 static bool same_when_done_twice(const store_call *call) {
     switch (call->op) {
     case STORE_OP_OPEN:
-        return call->mode != STORE_CREATE;
+        return !store_mode_creates(call->mode);
     case STORE_OP_MAKE_DIR:
     case STORE_OP_REMOVE_DIR:
     case STORE_OP_RENAME:
@@ -48,7 +50,7 @@ static bool reason_passes(const store_call *call, int system_errno) {
     case ETIMEDOUT:
         return same_when_done_twice(call);
     case ESTALE:
-        return call->op == STORE_OP_OPEN && call->mode != STORE_CREATE;
+        return call->op == STORE_OP_OPEN && !store_mode_creates(call->mode);
     default:
         return false;
     }
@@ -68,7 +70,7 @@ static pawl_status count_name(void *context, const char *name, pawl_error *err) 
 }
 
 static pawl_status retry_around(store_wrapper *w, store_call *call, pawl_error *err) {
-    const retry_store *r = (const retry_store *)w;
+    retry_store *r = (retry_store *)w;
     uint64_t delay_ns = r->first_delay_ns;
     listing listed = {.each = call->each, .context = call->context};
     store_call attempt = *call;
@@ -86,9 +88,14 @@ static pawl_status retry_around(store_wrapper *w, store_call *call, pawl_error *
             error_wrap(err, "gave up after %d attempts", tries);
             return status;
         }
+        atomic_fetch_add(&r->repeated, 1);
         r->os->sleep_ns(r->os->context, delay_ns);
         delay_ns = delay_ns > UINT64_MAX / 2 ? UINT64_MAX : delay_ns * 2;
     }
+}
+
+uint64_t store_retry_count(const store *retry) {
+    return atomic_load(&((const retry_store *)retry)->repeated);
 }
 
 static void retry_destroy(store_wrapper *w) {

@@ -84,6 +84,10 @@ pawl_status store_size(store_file *f, uint64_t *out, pawl_error *err) {
     return f->in->ops->size(f, out, err);
 }
 
+pawl_status store_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
+    return f->in->ops->reserve == NULL ? PAWL_OK : f->in->ops->reserve(f, bytes, err);
+}
+
 pawl_status store_sync(store_file *f, pawl_error *err) {
     return f->in->ops->sync(f, err);
 }
@@ -152,8 +156,8 @@ pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) {
 }
 
 const char *store_op_name(store_op op) {
-    static const char *const names[] = {"open",     "read",       "write",  "size",   "sync",
-                                        "make_dir", "remove_dir", "rename", "unlink", "sync_dir",
-                                        "list",     "stat",       "space",  "any"};
+    static const char *const names[] = {"open",     "read",     "write",      "size",   "reserve",
+                                        "sync",     "make_dir", "remove_dir", "rename", "unlink",
+                                        "sync_dir", "list",     "stat",       "space",  "any"};
     return (size_t)op < ARRAY_LENGTH(names) ? names[op] : "unknown";
 }

@@ -26,14 +26,30 @@ typedef struct store_traits {
      * them), not as any subset. */
     bool ordered_names;
     uint32_t atomic_write_bytes; /* an aligned write of so many bytes is never torn by a crash */
-    uint32_t direct_alignment;   /* for direct I/O; 0: there is none */
+    bool asynchronous; /* its files can be moved by a ring of the kernel (store_ops.start) */
 } store_traits;
 
 typedef enum store_mode {
     STORE_READ,   /* existing file */
     STORE_CREATE, /* a new file, for writing; PAWL_EBUSY (EEXIST) when the name is taken */
-    STORE_UPDATE  /* existing file, for reading and writing in place */
+    STORE_UPDATE, /* existing file, for reading and writing in place */
+    /* READ and CREATE of a file that is moved in large pieces. Where the storage takes it, pieces
+     * whose memory and place are multiples of STORE_DIRECT_ALIGNMENT go past the page cache, but
+     * for reads of what is in the cache already; all else works as without, with early writeback.
+     */
+    STORE_READ_BULK,
+    STORE_CREATE_BULK,
+    STORE_CREATE_STREAM /* through the page cache all the same, with early writeback */
 } store_mode;
+
+static inline bool store_mode_creates(store_mode mode) {
+    return mode == STORE_CREATE || mode == STORE_CREATE_BULK || mode == STORE_CREATE_STREAM;
+}
+static inline bool store_mode_only_reads(store_mode mode) {
+    return mode == STORE_READ || mode == STORE_READ_BULK;
+}
+
+#define STORE_DIRECT_ALIGNMENT 4096u /* enough for every disk in use */
 
 typedef enum store_type { STORE_FILE_TYPE, STORE_DIR_TYPE, STORE_OTHER_TYPE } store_type;
 
@@ -56,6 +72,8 @@ typedef struct store_space {
 
 typedef struct store store;
 typedef struct store_file store_file;
+typedef struct store_io store_io;     /* queue.h */
+typedef struct store_ring store_ring; /* an io_uring: ring.h */
 
 /* The primitive operations. Reads and writes may be short (but make progress, or fail, or for a
  * read reach the end); the functions further below loop. `sync` makes a file's bytes and size
@@ -68,6 +86,11 @@ typedef struct store_ops {
     pawl_status (*write)(store_file *f, uint64_t at, const void *from, size_t n, size_t *put,
                          pawl_error *err);
     pawl_status (*size)(store_file *f, uint64_t *out, pawl_error *err);
+    /* May be NULL, as all that are marked so: then there is nothing to reserve. */
+    pawl_status (*reserve)(store_file *f, uint64_t bytes, pawl_error *err);
+    /* May be NULL. Begins to move n bytes on a ring. PAWL_EUNSUPPORTED: not this file, or not this
+     * piece; it is then moved by read and write. */
+    pawl_status (*start)(store_file *f, store_ring *ring, store_io *io, size_t n, pawl_error *err);
     pawl_status (*sync)(store_file *f, pawl_error *err);
     void (*close)(store_file *f); /* never fails: what matters was synced */
     pawl_status (*make_dir)(store *s, const char *path, pawl_error *err);   /* PAWL_EBUSY: exists */
@@ -111,6 +134,10 @@ pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_erro
 pawl_status store_write(store_file *f, uint64_t at, const void *from, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_size(store_file *f, uint64_t *out, pawl_error *err) PAWL_MUST_CHECK;
+/* Makes room for a file of `bytes` in all, so that a full disk is found before anything is written
+ * and writes need not wait for the allocation; the file's size may become `bytes` at once. Where
+ * storage cannot reserve it does nothing. */
+pawl_status store_reserve(store_file *f, uint64_t bytes, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_sync(store_file *f, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_make_dir(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_remove_dir(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
@@ -159,6 +186,7 @@ typedef enum store_op {
     STORE_OP_READ,
     STORE_OP_WRITE,
     STORE_OP_SIZE,
+    STORE_OP_RESERVE,
     STORE_OP_SYNC,
     STORE_OP_MAKE_DIR,
     STORE_OP_REMOVE_DIR,
@@ -206,6 +234,7 @@ pawl_status store_trace_wrap(store *inner, const platform *os,
  * twice that, ... */
 pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
                              uint64_t first_delay_ns, store **out, pawl_error *err) PAWL_MUST_CHECK;
+uint64_t store_retry_count(const store *retry); /* repetitions so far; any thread */
 
 /*
  * crash: a filesystem that forgets. It keeps what is durable apart from what is pending since the

@@ -22,6 +22,8 @@ pawl_status store_call_inner(const store_call *call, pawl_error *err) {
         return ops->write(call->file, call->at, call->from, call->n, call->moved, err);
     case STORE_OP_SIZE:
         return ops->size(call->file, call->file_bytes, err);
+    case STORE_OP_RESERVE:
+        return store_reserve(call->file, call->at, err);
     case STORE_OP_SYNC:
         return ops->sync(call->file, err);
     case STORE_OP_MAKE_DIR:
@@ -89,6 +91,10 @@ static pawl_status wrapped_size(store_file *f, uint64_t *out, pawl_error *err) {
     return pass_file(f, &(store_call){.op = STORE_OP_SIZE, .file_bytes = out}, err);
 }
 
+static pawl_status wrapped_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
+    return pass_file(f, &(store_call){.op = STORE_OP_RESERVE, .at = bytes}, err);
+}
+
 static pawl_status wrapped_sync(store_file *f, pawl_error *err) {
     return pass_file(f, &(store_call){.op = STORE_OP_SYNC}, err);
 }
@@ -147,6 +153,7 @@ static const store_ops wrapped_ops = {.open = wrapped_open,
                                       .read = wrapped_read,
                                       .write = wrapped_write,
                                       .size = wrapped_size,
+                                      .reserve = wrapped_reserve,
                                       .sync = wrapped_sync,
                                       .close = wrapped_close,
                                       .make_dir = wrapped_make_dir,

@@ -16,7 +16,7 @@ typedef struct store_call {
     store_file *file; /* the inner store's */
     const char *path, *to;
     store_mode mode;
-    uint64_t at;
+    uint64_t at; /* reserve: the file's bytes in all */
     const void *from;
     void *into;
     size_t n;

@@ -67,6 +67,13 @@ static void simulated_thread_abandon(void *context, platform_thread *thread) {
     s->threads_abandoned++;
 }
 
+static bool simulated_thread_tune(void *context, const thread_tuning *tuning, char why[160]) {
+    (void)context;
+    (void)tuning;
+    why[0] = '\0';
+    return true;
+}
+
 static pawl_status simulated_identity(void *context, process_identity *out, pawl_error *err) {
     const simulated_platform *s = context;
     if (s->identity_fails) {
@@ -97,6 +104,7 @@ void simulated_platform_init(simulated_platform *s, uint64_t seed) {
                   .thread_start = simulated_thread_start,
                   .thread_join = simulated_thread_join,
                   .thread_abandon = simulated_thread_abandon,
+                  .thread_tune = simulated_thread_tune,
                   .identity = simulated_identity,
                   .process_alive = simulated_process_alive},
         .monotonic_ns = FIRST_MONOTONIC_NS,

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pawl/event.h: what happened to a run: saves begun, on their way and ended, restores. The same
+ * events reach the callback of pawl_run_options and the file events.jsonl in the run's directory,
+ * one line of JSON each, which any program may read while the run goes on.
+ *
+ * The file is for people and tools: nothing is decided by it, a failure to write it is a warning in
+ * the log and never fails a save, and it is never synced: a power loss may cost its last lines.
+ * When it has grown to PAWL_EVENTS_MAX_BYTES it becomes events.old.jsonl, in place of the one
+ * before.
+ */
+#ifndef PAWL_EVENT_H
+#define PAWL_EVENT_H
+
+#include <pawl/run.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PAWL_EVENTS_MAX_BYTES (8 << 20)
+
+/* Stable numbers; in JSON the member "event" has the name. */
+typedef enum pawl_event_kind {
+    PAWL_EVENT_SAVE_BEGUN = 1,    /* "save_begun": pawl_save has returned, or is about to */
+    PAWL_EVENT_SAVE_PROGRESS = 2, /* "save_progress": at most once a second */
+    PAWL_EVENT_SAVE_ENDED = 3,    /* "save_ended": durable, failed, cancelled or hung */
+    PAWL_EVENT_RESTORED = 4       /* "restored", or tried: every pawl_restore of a run's owner */
+} pawl_event_kind;
+
+typedef struct pawl_event {
+    pawl_event_kind kind;
+    int64_t step;                 /* -1: a restore that found none */
+    int64_t unix_time_ns;         /* by the writer's clock */
+    pawl_status status;           /* SAVE_ENDED, RESTORED: the outcome; otherwise PAWL_OK */
+    const char *message;          /* the failure in one line; NULL when there is none */
+    uint64_t done_bytes;          /* written so far, saved, restored */
+    uint64_t of_bytes;            /* SAVE_*: of data files */
+    double seconds;               /* SAVE_PROGRESS: so far; ENDED, RESTORED: in all */
+    const pawl_save_stats *stats; /* SAVE_ENDED; otherwise NULL */
+    const char *json;             /* the line of the file, without its end */
+} pawl_event;
+
+/*
+ * `pawl_run_options.event` is called with pointers that live until it returns: SAVE_BEGUN and
+ * RESTORED on the thread that called pawl_save or pawl_restore, SAVE_PROGRESS and SAVE_ENDED on the
+ * engine's (one that hangs: on a thread of its own). One call at a time. It must not call the run.
+ */
+
+/* ---- reading the file ----------------------------------------------------------------------- */
+
+typedef struct pawl_events pawl_events;
+
+/* Opens the events of a run for reading, the first that is kept first. Without events.jsonl that
+ * is an empty list, which may grow. Errors as of pawl_catalog_open. */
+PAWL_API pawl_status pawl_events_open(const char *run_path, pawl_events **events, pawl_error *err)
+    PAWL_MUST_CHECK;
+/*
+ * The next event; `*more` is 0 when there is none yet: ask again later to follow a run that goes
+ * on. A line that is not an event (cut by a crash, or of a newer version) is passed over. Pointers in
+ * `event` live until the next call.
+ */
+PAWL_API pawl_status pawl_events_next(pawl_events *events, pawl_event *event, int *more,
+                                      pawl_error *err) PAWL_MUST_CHECK;
+PAWL_API void pawl_events_close(pawl_events *events);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pawl/view.h: a tensor of a checkpoint as read-only memory, without reading it first: for looking
+ * at a few rows of many, or sharing one copy among processes.
+ *
+ * The file is mapped. A view verifies each block before it hands it out for the first time, and
+ * never again: what another program does to the file afterwards is seen as it is. A file that is
+ * truncated, or storage that fails, while a view is used raises SIGBUS in the thread that touches
+ * it, as with any mapped file; pawl_restore and pawl_checkpoint_read never do.
+ *
+ * A view is used by one thread at a time, and closed before its checkpoint; the memory that it
+ * handed out may be read by any thread until then.
+ */
+#ifndef PAWL_VIEW_H
+#define PAWL_VIEW_H
+
+#include <pawl/checkpoint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pawl_view pawl_view;
+
+/*
+ * Maps piece `piece` (0 to pieces - 1 of pawl_entry_info; a tensor saved by one process in one box
+ * has one) of a tensor. Nothing of the file is read yet. PAWL_ENOTFOUND names near misses;
+ * PAWL_EUSAGE: not a tensor, or no such piece; PAWL_EDAMAGED: the file is missing or of another
+ * size.
+ */
+PAWL_API pawl_status pawl_view_open(pawl_checkpoint *checkpoint, const char *name, uint64_t piece,
+                                    pawl_view **view, pawl_error *err) PAWL_MUST_CHECK;
+PAWL_API void pawl_view_close(pawl_view *view);
+
+typedef struct pawl_view_info {
+    pawl_dtype dtype;
+    int ndim;
+    const int64_t *shape;  /* of the whole tensor */
+    const int64_t *offset; /* of the piece in it */
+    const int64_t *extent; /* of the piece; it is dense and row-major */
+    uint64_t bytes;        /* of the piece */
+} pawl_view_info;
+
+/* Pointers live as long as the view. */
+PAWL_API void pawl_view_describe(const pawl_view *view, pawl_view_info *info);
+
+/*
+ * The address of bytes [offset, offset + n) of the piece, after verifying those of their blocks
+ * that this view has not verified yet (16 KiB each, by CRC32C). All of the piece: 0 and its bytes.
+ * Addresses are aligned to the dtype and stay the same as long as the view lives.
+ * PAWL_EDAMAGED with file, range and both checksums: nothing is handed out.
+ */
+PAWL_API pawl_status pawl_view_bytes(pawl_view *view, uint64_t offset, uint64_t n,
+                                     const void **bytes, pawl_error *err) PAWL_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
