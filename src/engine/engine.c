@@ -266,6 +266,25 @@ bool engine_cancel(engine *e) {
     return in_time;
 }
 
+static double seconds(uint64_t ns) {
+    return (double)ns / 1e9;
+}
+
+void engine_stats_update(engine *e) {
+    e->stats.total_s = seconds(engine_now(e) - e->begun_ns);
+    e->stats.fence_copy_s = seconds(e->fence_copy_ns);
+    e->stats.fence_wait_s = seconds(e->fence_wait_ns);
+}
+
+void engine_stats_now(engine *e, engine_stats *out) {
+    monitor_enter(&e->monitor);
+    if (e->active) {
+        engine_stats_update(e);
+    }
+    *out = e->stats;
+    monitor_leave(&e->monitor);
+}
+
 void engine_progress(engine *e, uint64_t *written, uint64_t *of) {
     monitor_enter(&e->monitor);
     *written = e->written;

@@ -56,7 +56,8 @@ typedef struct engine_job {
     /* How far the writing came: at most once a second, for saves that take longer. May be NULL. */
     void (*progress)(void *context, uint64_t written, uint64_t of);
     /* The save hangs and counts as failed (hang_deadline_s); `done` still comes, should the storage
-     * ever answer. On a thread of its own; must do no I/O on the storage. May be NULL. */
+     * ever answer, after `hung` has returned. On a thread of its own; must do no I/O on the
+     * storage. May be NULL. */
     void (*hung)(void *context, pawl_error *story);
     /* Every data file is written and synced: make the checkpoint exist. `files` has one item per
      * file of the layout. Not called after a failure or a cancel. Once it was called a cancel is
@@ -96,6 +97,8 @@ pawl_status engine_wait(engine *e, double deadline_s, pawl_status *outcome, pawl
 /* Asks the save in flight to stop at the next buffer; does not wait. False when it is too late: the
  * commit has begun, or there is no save. */
 bool engine_cancel(engine *e);
+/* Of the save in flight so far, or of the last one. Any thread, the job's callbacks included. */
+void engine_stats_now(engine *e, engine_stats *out);
 /* Bytes written of the save in flight and in all, for messages. */
 void engine_progress(engine *e, uint64_t *written, uint64_t *of);
 

@@ -87,6 +87,8 @@ uint64_t engine_now(const engine *e);
 uint64_t engine_deadline(const engine *e, double seconds);
 /* Monitor held: PAWL_ETIMEOUT naming what is being written, and how far it came. */
 pawl_status engine_timeout(engine *e, double waited_s, const char *what, pawl_error *err);
+/* Monitor held: brings the statistics of the save in flight up to now. */
+void engine_stats_update(engine *e);
 void engine_destroy(engine *e);
 
 /* ---- checks.c: checking mode (S01) ---------------------------------------------------------- */

@@ -139,18 +139,12 @@ static void let_go(engine *e) {
     monitor_leave(&e->monitor);
 }
 
-static double seconds(uint64_t ns) {
-    return (double)ns / 1e9;
-}
-
 /* The last thing the thread does with the engine, unless it was left to free it. */
 static void finish(engine *e, pawl_status status, const pawl_error *story) {
     monitor_enter(&e->monitor);
     e->outcome = status;
     e->story = *story;
-    e->stats.total_s = seconds(engine_now(e) - e->begun_ns);
-    e->stats.fence_copy_s = seconds(e->fence_copy_ns);
-    e->stats.fence_wait_s = seconds(e->fence_wait_ns);
+    engine_stats_update(e);
     e->active = false;
     bool abandoned = e->abandoned;
     monitor_announce(&e->monitor);

@@ -94,8 +94,8 @@ static pawl_status retry_around(store_wrapper *w, store_call *call, pawl_error *
     }
 }
 
-uint64_t store_retry_count(const store *retry) {
-    return atomic_load(&((const retry_store *)retry)->repeated);
+uint64_t store_retry_count(const store *s) {
+    return s->retries != NULL ? atomic_load(s->retries) : 0;
 }
 
 static void retry_destroy(store_wrapper *w) {
@@ -110,6 +110,7 @@ pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
         return error_nomem(err, sizeof(*r));
     }
     TRY(store_wrapper_init(&r->wrapper, inner, err));
+    r->wrapper.base.retries = &r->repeated;
     r->wrapper.around = retry_around;
     r->wrapper.destroy = retry_destroy;
     r->os = os;

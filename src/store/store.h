@@ -114,6 +114,8 @@ struct store {
     const store_ops *ops;
     store_traits traits;
     char *root; /* absolute, for messages; owned by the store */
+    /* Repetitions of the retry store that this is or is made of; NULL: there is none. */
+    const _Atomic uint64_t *retries;
 };
 struct store_file {
     store *in;
@@ -234,7 +236,8 @@ pawl_status store_trace_wrap(store *inner, const platform *os,
  * twice that, ... */
 pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
                              uint64_t first_delay_ns, store **out, pawl_error *err) PAWL_MUST_CHECK;
-uint64_t store_retry_count(const store *retry); /* repetitions so far; any thread */
+/* Repetitions so far, also of a store made of a retry store; 0 without one. Any thread. */
+uint64_t store_retry_count(const store *s);
 
 /*
  * crash: a filesystem that forgets. It keeps what is durable apart from what is pending since the

@@ -169,6 +169,7 @@ static const store_ops wrapped_ops = {.open = wrapped_open,
 pawl_status store_wrapper_init(store_wrapper *w, store *inner, pawl_error *err) {
     w->base.ops = &wrapped_ops;
     w->base.traits = inner->traits;
+    w->base.retries = inner->retries;
     w->base.root = mem_strdup(inner->root);
     w->inner = inner;
     return w->base.root == NULL ? error_nomem(err, strlen(inner->root) + 1) : PAWL_OK;

@@ -146,6 +146,22 @@ static void a_listing_that_delivered_is_not_repeated(void **state) {
     assert_string_equal(err.attempt, "the caller's own reason");
 }
 
+/* Repetitions are counted, and a store made of the retry store tells them too. */
+static void repetitions_are_told_through_other_wrappers(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    store *around;
+    pawl_status status;
+    assert_ok(store_trace_wrap(f->s, &f->os.table, NULL, NULL, &around, &err), &err);
+    assert_int_equal(store_retry_count(around), 0);
+    (void)tries_after(f, STORE_OP_STAT, EAGAIN, &status);
+    (void)tries_after(f, STORE_OP_STAT, EIO, &status);
+    assert_int_equal(store_retry_count(around), 1);
+    assert_int_equal(store_retry_count(f->s), 1);
+    assert_int_equal(store_retry_count(f->mem), 0);
+    store_destroy(around);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -157,6 +173,7 @@ int main(void) {
         TEST(s08_stale_handles_are_looked_up_again),
         TEST(s08_it_gives_up_and_says_so),
         TEST(a_listing_that_delivered_is_not_repeated),
+        TEST(repetitions_are_told_through_other_wrappers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
