@@ -116,6 +116,9 @@ typedef struct engine_source {
     pawl_status (*checksums)(void *context, uint32_t file, uint64_t first, size_t n, uint32_t *out,
                              pawl_error *err);
     uint64_t *reads, *bytes; /* counters to advance */
+    /* For what is read by several threads; the callbacks and counters are then used under a lock.
+     * NULL: by the caller's alone. */
+    const platform *platform;
 } engine_source;
 
 typedef struct engine_reader engine_reader;
@@ -136,7 +139,8 @@ pawl_status engine_reader_read(engine_reader *r, uint32_t file, uint64_t offset,
 /* How far beyond `offset + n` the caller is going to read soon: lets the window be filled further.
  * */
 void engine_reader_expect(engine_reader *r, uint64_t until_offset);
-/* ---- reading much: crew.c -------------------------------------------------------------------- */
+
+/* ---- reading much: read_all.c --------------------------------------------------------------- */
 
 typedef struct engine_stretch {
     uint32_t file;
@@ -145,10 +149,9 @@ typedef struct engine_stretch {
 
 /* Ascending by file, then offset; they may overlap. */
 typedef struct engine_read_job {
-    engine_source source; /* its callbacks and counters are used under a lock */
-    const platform *platform;
+    engine_source source;
     size_t count;
-    engine_stretch (*stretch)(void *context, size_t i);
+    engine_stretch (*stretch)(void *context, size_t i); /* any thread */
     /* Verified bytes of stretch i, cut at block boundaries: from any of several threads, at the
      * same time, each byte once. */
     void (*take)(void *context, size_t i, uint64_t offset, const uint8_t *bytes, size_t n);
@@ -161,12 +164,13 @@ typedef struct engine_read_job {
  * Reads and verifies all stretches, by large reads of several threads at a time, neighbours joined.
  * The caller's thread works too. On a failure `*failed` is the first stretch, in the order of the
  * job, that could not be read, whatever the threads' order was; `err` as of engine_reader_read.
+ * Stretches after it may have been taken, in part, too.
  */
 pawl_status engine_read_all(const engine_read_job *job, size_t *failed, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* Checks one whole file, many reads at a time, block by block; `problem` for each damaged
- * run of blocks, and goes on. `problem` comes in the order of the file, `progress` with bytes done; one of
+/* Checks one whole file, many reads at a time, block by block; `problem` for each damaged run of
+ * blocks, and goes on. `problem` comes in the order of the file, `progress` with bytes done; one of
  * the two at a time, on the caller's thread. Both may be NULL. */
 pawl_status engine_reader_verify(engine_reader *r, uint32_t file,
                                  pawl_status (*problem)(void *context, uint64_t offset,

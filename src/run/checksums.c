@@ -105,5 +105,6 @@ engine_source checksums_source(pawl_checkpoint *c) {
                            .file_bytes = get_file_bytes,
                            .checksums = get_checksums,
                            .reads = &c->reads.reads,
-                           .bytes = &c->reads.bytes};
+                           .bytes = &c->reads.bytes,
+                           .platform = c->platform};
 }

@@ -119,6 +119,10 @@ struct store {
 };
 struct store_file {
     store *in;
+    /* Of a file opened by STORE_READ_BULK: the last read found all its bytes in the page cache. A
+     * reader then goes on in steps that stay in the processor's cache, else in large ones. Set by
+     * the store's `read`; false where it cannot tell. */
+    bool read_cached;
     char path[STORE_MAX_PATH];
 };
 

@@ -77,8 +77,10 @@ static pawl_status wrapped_open(store *s, const char *path, store_mode mode, sto
 
 static pawl_status wrapped_read(store_file *f, uint64_t at, void *to, size_t n, size_t *got,
                                 pawl_error *err) {
-    return pass_file(
+    pawl_status status = pass_file(
         f, &(store_call){.op = STORE_OP_READ, .at = at, .into = to, .n = n, .moved = got}, err);
+    f->read_cached = ((const wrapped_file *)f)->inner->read_cached;
+    return status;
 }
 
 static pawl_status wrapped_write(store_file *f, uint64_t at, const void *from, size_t n,
