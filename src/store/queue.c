@@ -1,68 +1,111 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store/queue: chooses how pieces are moved, and moves them in line where there are no threads. */
-#include "store/queue.h"
+#include "store/queue_kind.h"
+
+#include "store/workers.h"
 
 #include <assert.h>
 
-struct store_queue {
-    store_queue_options options;
-    store_io *done, *done_last;
-    size_t under_way;
-    bool woken;
-};
+/* ---- in line -------------------------------------------------------------------------------- */
 
-pawl_status store_queue_new(const store_queue_options *options, store_queue **out,
-                            pawl_error *err) {
-    store_queue *q = mem_calloc(1, sizeof(*q));
+typedef struct line_queue {
+    store_queue base;
+    store_io_list done;
+} line_queue;
+
+static void line_submit(store_queue *q, store_io *io) {
+    store_io_move(io);
+    store_io_put(&((line_queue *)q)->done, io);
+}
+
+/* What was submitted has come back, and nobody is there who could wake us. */
+static store_io *line_wait(store_queue *q, uint64_t deadline_ns) {
+    (void)deadline_ns;
+    return store_io_take(&((line_queue *)q)->done);
+}
+
+static void line_wake(store_queue *q) {
+    (void)q;
+}
+
+static void line_destroy(store_queue *q) {
+    mem_free(q);
+}
+
+static pawl_status queue_in_line(store_queue **out, pawl_error *err) {
+    static const store_queue_kind_ops ops = {.name = "in line",
+                                             .submit = line_submit,
+                                             .wait = line_wait,
+                                             .wake = line_wake,
+                                             .destroy = line_destroy};
+    line_queue *q = mem_calloc(1, sizeof(*q));
     if (q == NULL) {
         return error_nomem(err, sizeof(*q));
     }
-    q->options = *options;
-    *out = q;
+    q->base.ops = &ops;
+    *out = &q->base;
+    return PAWL_OK;
+}
+
+/* ---- the choice ----------------------------------------------------------------------------- */
+
+static pawl_status choose(const store_queue_options *options, store_queue **out, pawl_error *err) {
+    if (!options->platform->concurrent) {
+        return queue_in_line(out, err);
+    }
+    if (options->io == PAWL_IO_URING || options->io == PAWL_IO_AUTO) {
+        pawl_status status = store_queue_ring(options, out, err);
+        if (status != PAWL_EUNSUPPORTED || options->io == PAWL_IO_URING) {
+            return status;
+        }
+    }
+    return store_queue_threads(options, out, err);
+}
+
+pawl_status store_queue_new(const store_queue_options *options, store_queue **out,
+                            pawl_error *err) {
+    *out = NULL;
+    assert(options->depth > 0);
+    TRY(choose(options, out, err));
+    (*out)->depth = options->depth;
     return PAWL_OK;
 }
 
 void store_queue_free(store_queue *q) {
-    assert(q == NULL || q->under_way == 0);
-    mem_free(q);
+    if (q != NULL) {
+        assert(q->under_way == 0);
+        q->ops->destroy(q);
+    }
 }
 
 const char *store_queue_kind(const store_queue *q) {
-    (void)q;
-    return "in line";
+    return q->ops->name;
 }
 
 void store_queue_submit(store_queue *q, store_io *io) {
-    assert(q->under_way < q->options.depth);
+    assert(q->under_way < q->depth);
     q->under_way++;
     io->next = NULL;
+    io->moved = 0;
+    io->status = PAWL_OK;
     io->story = ERROR_INIT;
-    io->status = io->kind == STORE_IO_SYNC
-                     ? store_sync(io->file, &io->story)
-                     : store_write(io->file, io->at, io->memory, io->n, &io->story);
-    if (q->done == NULL) {
-        q->done = io;
-    } else {
-        q->done_last->next = io;
-    }
-    q->done_last = io;
+    q->ops->submit(q, io);
 }
 
 store_io *store_queue_wait(store_queue *q, uint64_t deadline_ns) {
-    (void)deadline_ns; /* what was submitted has come back, and nobody else could wake us */
-    store_io *io = q->done;
+    store_io *io = q->ops->wait(q, deadline_ns);
     if (io != NULL) {
-        q->done = io->next;
         q->under_way--;
     }
     return io;
 }
 
 void store_queue_wake(store_queue *q) {
-    q->woken = true;
+    q->ops->wake(q);
 }
 
 void store_queue_forget(store_queue *q, store_file *f) {
-    (void)q;
-    (void)f;
+    if (q->ops->forget != NULL) {
+        q->ops->forget(q, f);
+    }
 }

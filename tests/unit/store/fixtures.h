@@ -135,6 +135,8 @@ static UNUSED pawl_status operation_do(operation_stage *stage, store_op op, pawl
         return store_write(stage->open, 5, "abcdefghij", 10, err);
     case STORE_OP_SIZE:
         return store_size(stage->open, &size, err);
+    case STORE_OP_RESERVE:
+        return store_reserve(stage->open, 20, err);
     case STORE_OP_SYNC:
         return store_sync(stage->open, err);
     case STORE_OP_MAKE_DIR:

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queue of writes and syncs, by threads and by a ring, over the posix store with faults around
+ * it. What the kernel or the container refuses is skipped, with its reason.
+ */
+#include "fixtures.h"
+
+#include "lib/simulated_platform.h"
+#include "store/queue.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#define PIECE_BYTES ((size_t)64 * 1024)
+#define DEPTH       4
+#define PIECES      16
+
+static const struct {
+    pawl_io io;
+    const char *name;
+} kinds[] = {{PAWL_IO_THREADS, "threads"}};
+
+typedef struct fixture {
+    directory dir;
+    platform os;
+    store *posix, *s; /* `s` is faults over `posix` */
+    store_file *file; /* "f", in bulk mode */
+    store_queue *queue;
+    uint8_t *memory;
+    store_io io[PIECES];
+} fixture;
+
+static uint8_t *piece_of(const fixture *f, size_t i) {
+    return f->memory + i * PIECE_BYTES;
+}
+
+static void fill_memory(fixture *f) {
+    f->memory = mem_aligned(STORE_DIRECT_ALIGNMENT, PIECES * PIECE_BYTES);
+    assert_non_null(f->memory);
+    for (size_t i = 0; i < PIECES * PIECE_BYTES; i++) {
+        f->memory[i] = (uint8_t)(i * 131 >> 7);
+    }
+}
+
+static void open_queue(fixture *f, pawl_io io) {
+    pawl_error err = ERROR_INIT;
+    store_queue_options options = {.platform = &f->os,
+                                   .io = io,
+                                   .depth = DEPTH,
+                                   .memory = f->memory,
+                                   .memory_bytes = PIECES * PIECE_BYTES};
+    pawl_status status = store_queue_new(&options, &f->queue, &err);
+    if (status == PAWL_EUNSUPPORTED) {
+        print_message("skipped: %s\n", error_text(&err));
+        skip();
+    }
+    assert_ok(status, &err);
+}
+
+static void set_stage(fixture *f) {
+    pawl_error err = ERROR_INIT;
+    f->os = *platform_system();
+    directory_make(&f->dir);
+    fill_memory(f);
+    assert_ok(store_posix(f->dir.path, &f->posix, &err), &err);
+    assert_ok(store_fault_wrap(f->posix, &f->os, &f->s, &err), &err);
+    assert_ok(store_open(f->s, "f", STORE_CREATE_BULK, &f->file, &err), &err);
+}
+
+static int setup(void **state) {
+    fixture *f = mem_calloc(1, sizeof(*f));
+    set_stage(f);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    store_queue_free(f->queue);
+    store_close(f->file);
+    store_destroy(f->s);
+    store_destroy(f->posix);
+    directory_remove(&f->dir);
+    mem_free(f->memory);
+    mem_free(f);
+    return 0;
+}
+
+/* Runs a body once for each kind of queue, each time on a fresh stage. */
+static void for_each_kind(void (*body)(fixture *f)) {
+    for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
+        void *state = NULL;
+        setup(&state);
+        fixture *f = state;
+        open_queue(f, kinds[i].io);
+        assert_string_equal(store_queue_kind(f->queue), kinds[i].name);
+        body(f);
+        teardown(&state);
+    }
+}
+
+static void submit_write(fixture *f, size_t i) {
+    f->io[i] = (store_io){.kind = STORE_IO_WRITE,
+                          .file = f->file,
+                          .at = i * PIECE_BYTES,
+                          .memory = piece_of(f, i),
+                          .n = PIECE_BYTES,
+                          .context = f};
+    store_queue_submit(f->queue, &f->io[i]);
+}
+
+static store_io *must_wait(fixture *f) {
+    store_io *io = store_queue_wait(f->queue, UINT64_MAX);
+    assert_non_null(io);
+    return io;
+}
+
+static void must_sync(fixture *f) {
+    store_io io = {.kind = STORE_IO_SYNC, .file = f->file};
+    store_queue_submit(f->queue, &io);
+    assert_ptr_equal(must_wait(f), &io);
+    assert_ok(io.status, &io.story);
+}
+
+/* Writes `pieces` of them, as many at a time as may be; returns how many failed. */
+static size_t write_pieces(fixture *f, size_t pieces) {
+    size_t sent = 0, failed = 0;
+    for (size_t back = 0; back < pieces; back++) {
+        while (sent < pieces && sent - back < DEPTH) {
+            submit_write(f, sent++);
+        }
+        failed += must_wait(f)->status != PAWL_OK;
+    }
+    return failed;
+}
+
+static uint64_t soon(const fixture *f) {
+    return f->os.monotonic_ns(f->os.context) + 20 * 1000 * 1000;
+}
+
+/* ---- what both do --------------------------------------------------------------------------- */
+
+static void write_all(fixture *f) {
+    assert_int_equal(write_pieces(f, PIECES), 0);
+    must_sync(f);
+    assert_null(store_queue_wait(f->queue, 0));
+    store_queue_forget(f->queue, f->file);
+    assert_bytes(f->s, "f", f->memory, PIECES * PIECE_BYTES);
+}
+
+/* Every piece comes back once, and is where it belongs. */
+static void every_piece_is_moved(void **state) {
+    (void)state;
+    for_each_kind(write_all);
+}
+
+static void write_odd(fixture *f) {
+    static const struct {
+        size_t at, n, from;
+    } odd[] = {{0, 8192, 0}, {8192, 8192 + 5, 8192}, {16389, 3, 16389}, {16392, 5000, 16392}};
+    for (size_t i = 0; i < ARRAY_LENGTH(odd); i++) {
+        f->io[i] = (store_io){.kind = STORE_IO_WRITE,
+                              .file = f->file,
+                              .at = odd[i].at,
+                              .memory = f->memory + odd[i].from,
+                              .n = odd[i].n};
+        store_queue_submit(f->queue, &f->io[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(odd); i++) {
+        const store_io *io = must_wait(f);
+        assert_int_equal(io->status, PAWL_OK);
+    }
+    must_sync(f);
+    assert_bytes(f->s, "f", f->memory, 21392);
+}
+
+/* Sizes, places and memory that are multiples of nothing are moved, too. */
+static void odd_pieces_are_moved(void **state) {
+    (void)state;
+    for_each_kind(write_odd);
+}
+
+static void fail_third(fixture *f) {
+    store_fault_set(f->s, &(store_fault){.op = STORE_OP_WRITE, .nth = 3, .system_errno = ENOSPC});
+    assert_int_equal(write_pieces(f, PIECES), 1);
+    for (size_t i = 0; i < PIECES; i++) {
+        store_io *io = &f->io[i];
+        assert_true(io->status == PAWL_OK || io->status == PAWL_ENOSPACE);
+        if (io->status != PAWL_OK) {
+            char text[512];
+            (void)snprintf(text, sizeof(text),
+                           "cannot write\n  path:     %s/f\n  range:    bytes %zu to %zu\n"
+                           "  system:   No space left on device (ENOSPC, errno 28)",
+                           f->dir.path, i * PIECE_BYTES, (i + 1) * PIECE_BYTES - 1);
+            assert_string_equal(error_text(&io->story), text);
+        }
+    }
+}
+
+/* A write that fails has the store's own story; the others are moved. */
+static void s07_one_failure_is_that_pieces(void **state) {
+    (void)state;
+    for_each_kind(fail_third);
+}
+
+static void shorten_each(fixture *f) {
+    for (uint64_t nth = 1; nth <= 3; nth++) {
+        store_fault_set(f->s, &(store_fault){.op = STORE_OP_WRITE, .nth = nth, .shorten = true});
+        assert_int_equal(write_pieces(f, PIECES), 0);
+        assert_true(store_fault_fired(f->s));
+        assert_int_equal(store_fault_count(f->s, STORE_OP_WRITE), PIECES + 1);
+        assert_bytes(f->posix, "f", f->memory, PIECES * PIECE_BYTES);
+    }
+}
+
+/* A write that moves a part is gone on with, and not begun again. */
+static void short_writes_are_completed(void **state) {
+    (void)state;
+    for_each_kind(shorten_each);
+}
+
+static void hang_one(fixture *f) {
+    store_fault_set(f->s, &(store_fault){.op = STORE_OP_WRITE, .nth = 2, .hang = true});
+    for (size_t i = 0; i < DEPTH; i++) {
+        submit_write(f, i);
+    }
+    for (size_t i = 1; i < DEPTH; i++) {
+        assert_int_equal(must_wait(f)->status, PAWL_OK);
+    }
+    assert_null(store_queue_wait(f->queue, 0));
+    assert_null(store_queue_wait(f->queue, soon(f)));
+    store_fault_release(f->s);
+    assert_int_equal(must_wait(f)->status, PAWL_OK);
+    assert_bytes(f->s, "f", f->memory, DEPTH * PIECE_BYTES);
+}
+
+/* One that hangs stops neither the submitter nor the others, and waiting for it has a deadline. */
+static void s08_a_hang_is_waited_for_no_longer_than_allowed(void **state) {
+    (void)state;
+    for_each_kind(hang_one);
+}
+
+static void hang_all(fixture *f) {
+    store_fault_set(f->s,
+                    &(store_fault){.op = STORE_OP_WRITE, .nth = 1, .forever = true, .hang = true});
+    for (size_t i = 0; i < DEPTH; i++) {
+        submit_write(f, i);
+    }
+    while (store_fault_count(f->s, STORE_OP_WRITE) < DEPTH) {
+        f->os.sleep_ns(f->os.context, 100000);
+    }
+    assert_null(store_queue_wait(f->queue, soon(f)));
+    store_fault_release(f->s);
+    for (size_t i = 0; i < DEPTH; i++) {
+        assert_int_equal(must_wait(f)->status, PAWL_OK);
+    }
+    assert_bytes(f->posix, "f", f->memory, DEPTH * PIECE_BYTES);
+}
+
+/* As many as the depth allows are under way at once, also when each takes its time. */
+static void s08_all_that_hang_come_back(void **state) {
+    (void)state;
+    for_each_kind(hang_all);
+}
+
+static void fail_sync(fixture *f) {
+    store_io io = {.kind = STORE_IO_SYNC, .file = f->file};
+    submit_write(f, 0);
+    must_wait(f);
+    store_fault_set(f->s, &(store_fault){.op = STORE_OP_SYNC, .nth = 1, .system_errno = EIO});
+    store_queue_submit(f->queue, &io);
+    assert_ptr_equal(must_wait(f), &io);
+    assert_fails(io.status, PAWL_EIO, &io.story);
+    assert_string_equal(io.story.attempt, "cannot sync the file");
+    assert_int_equal(store_fault_count(f->s, STORE_OP_SYNC), 1);
+}
+
+/* A sync that fails is told, and never tried again: the next could succeed without the bytes. */
+static void s08_a_failed_sync_is_final(void **state) {
+    (void)state;
+    for_each_kind(fail_sync);
+}
+
+typedef struct waker {
+    fixture *f;
+    uint64_t delay_ns;
+} waker;
+
+static void wake_later(void *argument) {
+    const waker *w = argument;
+    w->f->os.sleep_ns(w->f->os.context, w->delay_ns);
+    store_queue_wake(w->f->queue);
+}
+
+static void wake_it(fixture *f) {
+    pawl_error err = ERROR_INIT;
+    platform_thread *thread = NULL;
+    waker w = {.f = f, .delay_ns = 1000000};
+    assert_ok(f->os.thread_start(f->os.context, wake_later, &w, &thread, &err), &err);
+    assert_null(store_queue_wait(f->queue, UINT64_MAX));
+    f->os.thread_join(f->os.context, thread);
+    store_queue_wake(f->queue);
+    store_queue_wake(f->queue);
+    assert_null(store_queue_wait(f->queue, UINT64_MAX)); /* remembered, once */
+    submit_write(f, 0);
+    assert_ptr_equal(must_wait(f), &f->io[0]);
+}
+
+/* A thread that waits is woken by another, also when the call comes first. */
+static void another_thread_wakes_it(void **state) {
+    (void)state;
+    for_each_kind(wake_it);
+}
+
+static void queue_over_memory(pawl_io io, const platform *os, const char *kind) {
+    pawl_error err = ERROR_INIT;
+    store *s = NULL;
+    store_file *file = NULL;
+    store_queue *queue = NULL;
+    assert_ok(store_mem(&s, &err), &err);
+    assert_ok(store_open(s, "f", STORE_CREATE_BULK, &file, &err), &err);
+    assert_ok(
+        store_queue_new(&(store_queue_options){.platform = os, .io = io, .depth = 1}, &queue, &err),
+        &err);
+    if (kind != NULL) {
+        assert_string_equal(store_queue_kind(queue), kind);
+    }
+    char bytes[] = "bytes";
+    store_io one = {.kind = STORE_IO_WRITE, .file = file, .at = 3, .memory = bytes, .n = 5};
+    store_queue_submit(queue, &one);
+    assert_ptr_equal(store_queue_wait(queue, UINT64_MAX), &one);
+    assert_ok(one.status, &one.story);
+    store_queue_forget(queue, file);
+    store_queue_free(queue);
+    store_close(file);
+    assert_bytes(s, "f", "\0\0\0bytes", 8);
+    store_destroy(s);
+}
+
+/* A store that knows no rings and no direct writes is written all the same. */
+static void any_store_will_do(void **state) {
+    (void)state;
+    queue_over_memory(PAWL_IO_AUTO, platform_system(), NULL);
+    queue_over_memory(PAWL_IO_THREADS, platform_system(), "threads");
+}
+
+/* On a platform without threads a piece is moved before submit returns. */
+static void without_threads_it_is_done_in_line(void **state) {
+    simulated_platform os;
+    (void)state;
+    simulated_platform_init(&os, 1);
+    queue_over_memory(PAWL_IO_AUTO, &os.table, "in line");
+    assert_int_equal(os.threads_started, 0);
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+static pawl_status refuse_thread(void *context, void (*body)(void *), void *argument,
+                                 platform_thread **thread, pawl_error *err) {
+    (void)context;
+    (void)body;
+    (void)argument;
+    (void)thread;
+    return error_sys(err, EAGAIN, "cannot start a thread");
+}
+
+/* A system that has no thread to spare is slower, but loses nothing. */
+static void no_thread_to_be_had_is_no_failure(void **state) {
+    fixture *f = *state;
+    f->os.thread_start = refuse_thread;
+    open_queue(f, PAWL_IO_THREADS);
+    write_all(f);
+}
+
+typedef struct counts {
+    _Atomic int started, tuned;
+} counts;
+
+static pawl_status count_start(void *context, void (*body)(void *), void *argument,
+                               platform_thread **thread, pawl_error *err) {
+    atomic_fetch_add(&((counts *)context)->started, 1);
+    return platform_system()->thread_start(NULL, body, argument, thread, err);
+}
+
+static bool count_tune(void *context, const thread_tuning *tuning, char why[160]) {
+    atomic_fetch_add(&((counts *)context)->tuned, tuning->io_priority == PAWL_IO_PRIORITY_LOW);
+    why[0] = '\0';
+    return true;
+}
+
+/* Threads are started as pieces ask for them, kept, and each is tuned. */
+static void threads_are_few_and_tuned(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    counts seen = {0};
+    const thread_tuning tuning = {.io_priority = PAWL_IO_PRIORITY_LOW};
+    f->os.context = &seen;
+    f->os.thread_start = count_start;
+    f->os.thread_tune = count_tune;
+    assert_ok(store_queue_new(&(store_queue_options){.platform = &f->os,
+                                                     .io = PAWL_IO_THREADS,
+                                                     .depth = PIECES,
+                                                     .tuning = &tuning},
+                              &f->queue, &err),
+              &err);
+    assert_int_equal(atomic_load(&seen.started), 0);
+    submit_write(f, 0);
+    must_wait(f);
+    assert_int_equal(atomic_load(&seen.started), 1);
+    store_fault_set(f->s,
+                    &(store_fault){.op = STORE_OP_WRITE, .nth = 1, .forever = true, .hang = true});
+    for (size_t i = 0; i < PIECES; i++) {
+        submit_write(f, i);
+    }
+    while (store_fault_count(f->s, STORE_OP_WRITE) < 8) {
+        f->os.sleep_ns(f->os.context, 100000);
+    }
+    store_fault_set(f->s, &(store_fault){0});
+    store_fault_release(f->s);
+    for (size_t i = 0; i < PIECES; i++) {
+        must_wait(f);
+    }
+    assert_int_equal(atomic_load(&seen.started), 8);
+    assert_int_equal(atomic_load(&seen.tuned), 8);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_piece_is_moved),
+        cmocka_unit_test(odd_pieces_are_moved),
+        cmocka_unit_test(s07_one_failure_is_that_pieces),
+        cmocka_unit_test(short_writes_are_completed),
+        cmocka_unit_test(s08_a_hang_is_waited_for_no_longer_than_allowed),
+        cmocka_unit_test(s08_all_that_hang_come_back),
+        cmocka_unit_test(s08_a_failed_sync_is_final),
+        cmocka_unit_test(another_thread_wakes_it),
+        cmocka_unit_test(any_store_will_do),
+        cmocka_unit_test(without_threads_it_is_done_in_line),
+        TEST(no_thread_to_be_had_is_no_failure),
+        TEST(threads_are_few_and_tuned),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
