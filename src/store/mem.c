@@ -348,6 +348,18 @@ static pawl_status mem_size(store_file *f, uint64_t *out, pawl_error *err) {
     return PAWL_OK;
 }
 
+/* Memory is taken as bytes come. */
+static pawl_status mem_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
+    static const char attempt[] = "cannot reserve room for the file";
+    mem_store *m = mem_of(f->in);
+    CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
+    TRY(before(m, f->path, err));
+    if (!((mem_file *)f)->writable) {
+        return store_failure(f->in, f->path, EBADF, err, attempt);
+    }
+    return bytes <= INT64_MAX ? PAWL_OK : store_failure(f->in, f->path, EFBIG, err, attempt);
+}
+
 static pawl_status mem_sync(store_file *f, pawl_error *err) {
     mem_store *m = mem_of(f->in);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
@@ -379,6 +391,7 @@ static const store_ops mem_ops = {.open = mem_open,
                                   .read = mem_read,
                                   .write = mem_write,
                                   .size = mem_size,
+                                  .reserve = mem_reserve,
                                   .sync = mem_sync,
                                   .close = mem_close,
                                   .make_dir = mem_make_dir,
