@@ -119,6 +119,7 @@ void buffer_free(buffer *b);
 pawl_status buffer_append(buffer *b, const void *data, size_t n, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status buffer_printf(buffer *b, pawl_error *err, const char *format, ...) PRINTF_LIKE(3, 4)
     PAWL_MUST_CHECK;
+pawl_status buffer_decimal(buffer *b, int64_t v, pawl_error *err) PAWL_MUST_CHECK;
 /* A JSON string with its quotes; `text` is UTF-8 of `n` bytes. */
 pawl_status buffer_json_string(buffer *b, const char *text, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;

@@ -19,7 +19,9 @@ static pawl_status buffer_reserve(buffer *b, size_t n, pawl_error *err) {
 }
 
 pawl_status buffer_append(buffer *b, const void *data, size_t n, pawl_error *err) {
-    TRY(buffer_reserve(b, n, err));
+    if (n >= b->capacity - b->size) { /* appended to by the byte: asked here first */
+        TRY(buffer_reserve(b, n, err));
+    }
     if (n > 0) {
         memcpy(b->data + b->size, data, n);
     }
@@ -44,10 +46,55 @@ pawl_status buffer_printf(buffer *b, pawl_error *err, const char *format, ...) {
     return PAWL_OK;
 }
 
+pawl_status buffer_decimal(buffer *b, int64_t v, pawl_error *err) {
+    char digits[20]; /* of 2^63 and its sign */
+    size_t at = sizeof(digits);
+    uint64_t left = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    do {
+        digits[--at] = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
+    if (v < 0) {
+        digits[--at] = '-';
+    }
+    return buffer_append(b, digits + at, sizeof(digits) - at, err);
+}
+
+/* Does JSON show the character as it is? */
+static bool is_plain(char c) {
+    return (c >= ' ') & (c < 0x7f) & (c != '"') & (c != '\\');
+}
+
+#define PLAIN_STRIDE 16 /* characters looked at together, as the compiler likes them */
+
+static size_t plain_characters(const char *text, size_t n) {
+    size_t at = 0;
+    while (n - at >= PLAIN_STRIDE) {
+        bool plain = true;
+        for (size_t i = 0; i < PLAIN_STRIDE; i++) {
+            plain &= is_plain(text[at + i]);
+        }
+        if (!plain) {
+            break;
+        }
+        at += PLAIN_STRIDE;
+    }
+    while (at < n && is_plain(text[at])) {
+        at++;
+    }
+    return at;
+}
+
 pawl_status buffer_json_string(buffer *b, const char *text, size_t n, pawl_error *err) {
     TRY(buffer_append(b, "\"", 1, err));
     size_t at = 0;
     while (at < n) {
+        size_t plain = plain_characters(text + at, n - at);
+        TRY(buffer_append(b, text + at, plain, err));
+        at += plain;
+        if (at == n) {
+            break;
+        }
         char escaped[JSON_CHARACTER_BYTES];
         size_t taken;
         size_t length = json_character(escaped, text + at, n - at, &taken);

@@ -147,14 +147,18 @@ void record_checksum_key(uint8_t key[9], uint32_t file, uint64_t block);
 /* What a data file says of itself in __metadata__, so that an index can be rebuilt. Keys are the
  * names of the entries: a file has at most one piece of each. */
 #define RECORD_METADATA_KEY "pawl"
-pawl_status record_metadata_encode(const record_entry *entries, const uint32_t *piece_of_entry,
-                                   size_t count, int64_t step, int rank, int world_size,
-                                   buffer *json, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status record_metadata_begin(int64_t step, int rank, int world_size, buffer *json,
+                                  pawl_error *err) PAWL_MUST_CHECK;
+/* Appends what there is to say of an entry and the one piece of it that is in the file. */
+pawl_status record_metadata_add(const record_entry *entry, const record_piece *piece, buffer *json,
+                                pawl_error *err) PAWL_MUST_CHECK;
+pawl_status record_metadata_end(buffer *json, pawl_error *err) PAWL_MUST_CHECK;
 /* The DCP_SHARDING_INFO of a file: {"name":{"saved_offsets":[...]},...} for all its entries. Wanted
  * only when some piece is not whole. */
-pawl_status record_sharding_info_encode(const record_entry *entries, const uint32_t *piece_of_entry,
-                                        size_t count, buffer *json, pawl_error *err)
-    PAWL_MUST_CHECK;
+pawl_status record_sharding_info_begin(buffer *json, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status record_sharding_info_add(const record_entry *entry, const record_piece *piece,
+                                     buffer *json, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status record_sharding_info_end(buffer *json, pawl_error *err) PAWL_MUST_CHECK;
 /* From a decoded header: one record_entry with one piece for each tensor of the file, ascending by
  * name. Values are not filled: their bytes are in the data. */
 pawl_status record_metadata_decode(const safetensors_header *header, uint32_t file, arena *memory,

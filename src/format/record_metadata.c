@@ -25,16 +25,19 @@
 static pawl_status put_numbers(buffer *json, int n, const int64_t *numbers, pawl_error *err) {
     TRY(buffer_append(json, "[", 1, err));
     for (int i = 0; i < n; i++) {
-        TRY(buffer_printf(json, err, i > 0 ? ",%" PRId64 : "%" PRId64, numbers[i]));
+        TRY(buffer_append(json, ",", i > 0, err));
+        TRY(buffer_decimal(json, numbers[i], err));
     }
     return buffer_append(json, "]", 1, err);
 }
 
 /* The members of one object, separated by commas. */
 static pawl_status put_key(buffer *json, bool *first, const char *key, pawl_error *err) {
-    pawl_status status = buffer_printf(json, err, *first ? "\"%s\":" : ",\"%s\":", key);
+    TRY(buffer_append(json, ",", !*first, err));
     *first = false;
-    return status;
+    TRY(buffer_append(json, "\"", 1, err));
+    TRY(buffer_append(json, key, strlen(key), err));
+    return buffer_append(json, "\":", 2, err);
 }
 
 static pawl_status put_text(buffer *json, bool *first, const char *key, const char *text,
@@ -76,11 +79,25 @@ static pawl_status encode_members(const record_entry *entry, const record_piece 
     return PAWL_OK;
 }
 
+/* Between two members of the object that `json` ends in. */
+static pawl_status put_separator(buffer *json, pawl_error *err) {
+    return buffer_append(json, ",", json->data[json->size - 1] != '{', err);
+}
+
+pawl_status record_metadata_begin(int64_t step, int rank, int world_size, buffer *json,
+                                  pawl_error *err) {
+    json->size = 0;
+    return buffer_printf(json, err,
+                         "{\"version\":%d,\"step\":%" PRId64
+                         ",\"rank\":%d,\"world_size\":%d,\"entries\":{",
+                         METADATA_VERSION, step, rank, world_size);
+}
+
 /* "name":{...}, or nothing when there is nothing to say. */
-static pawl_status encode_entry(const record_entry *entry, const record_piece *piece, bool *first,
-                                buffer *json, pawl_error *err) {
+pawl_status record_metadata_add(const record_entry *entry, const record_piece *piece, buffer *json,
+                                pawl_error *err) {
     size_t begin = json->size;
-    TRY(buffer_append(json, ",", !*first, err));
+    TRY(put_separator(json, err));
     TRY(buffer_json_string(json, entry->name, strlen(entry->name), err));
     TRY(buffer_append(json, ":{", 2, err));
     size_t empty = json->size;
@@ -89,46 +106,36 @@ static pawl_status encode_entry(const record_entry *entry, const record_piece *p
         json->size = begin;
         return PAWL_OK;
     }
-    *first = false;
     return buffer_append(json, "}", 1, err);
 }
 
-pawl_status record_metadata_encode(const record_entry *entries, const uint32_t *piece_of_entry,
-                                   size_t count, int64_t step, int rank, int world_size,
-                                   buffer *json, pawl_error *err) {
-    bool first = true;
-    json->size = 0;
-    TRY(buffer_printf(json, err,
-                      "{\"version\":%d,\"step\":%" PRId64
-                      ",\"rank\":%d,\"world_size\":%d,\"entries\":{",
-                      METADATA_VERSION, step, rank, world_size));
-    for (size_t i = 0; i < count; i++) {
-        const record_piece *piece = &entries[i].pieces[piece_of_entry[i]];
-        TRY(encode_entry(&entries[i], piece, &first, json, err));
-    }
+pawl_status record_metadata_end(buffer *json, pawl_error *err) {
     return buffer_append(json, "}}", 2, err);
 }
 
-pawl_status record_sharding_info_encode(const record_entry *entries, const uint32_t *piece_of_entry,
-                                        size_t count, buffer *json, pawl_error *err) {
-    static const int64_t zero = 0;
+pawl_status record_sharding_info_begin(buffer *json, pawl_error *err) {
     json->size = 0;
-    TRY(buffer_append(json, "{", 1, err));
-    for (size_t i = 0; i < count; i++) {
-        const record_entry *entry = &entries[i];
-        TRY(buffer_append(json, ",", i > 0, err));
-        TRY(buffer_json_string(json, entry->name, strlen(entry->name), err));
-        TRY(buffer_printf(json, err, ":{\"saved_offsets\":"));
-        if (entry->kind == PAWL_KIND_TENSOR) {
-            const record_piece *piece = &entry->pieces[piece_of_entry[i]];
-            TRY(put_numbers(json, entry->ndim, piece->box_offset, err));
-        } else {
-            bool scalar;
-            (void)record_value_dtype(entry->kind, &scalar);
-            TRY(put_numbers(json, scalar ? 0 : 1, &zero, err));
-        }
-        TRY(buffer_append(json, "}", 1, err));
+    return buffer_append(json, "{", 1, err);
+}
+
+pawl_status record_sharding_info_add(const record_entry *entry, const record_piece *piece,
+                                     buffer *json, pawl_error *err) {
+    static const char member[] = ":{\"saved_offsets\":";
+    static const int64_t zero = 0;
+    TRY(put_separator(json, err));
+    TRY(buffer_json_string(json, entry->name, strlen(entry->name), err));
+    TRY(buffer_append(json, member, sizeof member - 1, err));
+    if (entry->kind == PAWL_KIND_TENSOR) {
+        TRY(put_numbers(json, entry->ndim, piece->box_offset, err));
+    } else {
+        bool scalar;
+        (void)record_value_dtype(entry->kind, &scalar);
+        TRY(put_numbers(json, scalar ? 0 : 1, &zero, err));
     }
+    return buffer_append(json, "}", 1, err);
+}
+
+pawl_status record_sharding_info_end(buffer *json, pawl_error *err) {
     return buffer_append(json, "}", 1, err);
 }
 

@@ -42,15 +42,27 @@ static pawl_status encode_metadata(const safetensors_pair *metadata, size_t coun
     return buffer_append(out, "}", 1, err);
 }
 
+static pawl_status put_text(buffer *out, const char *text, pawl_error *err) {
+    return buffer_append(out, text, strlen(text), err);
+}
+
+/* `begin` and its end are below 2^62. */
 static pawl_status encode_tensor(const safetensors_tensor *tensor, uint64_t begin, buffer *out,
                                  pawl_error *err) {
+    const char *dtype = pawl_dtype_name(tensor->dtype);
     TRY(buffer_json_string(out, tensor->name, strlen(tensor->name), err));
-    TRY(buffer_printf(out, err, ":{\"dtype\":\"%s\",\"shape\":[", pawl_dtype_name(tensor->dtype)));
+    TRY(put_text(out, ":{\"dtype\":\"", err));
+    TRY(put_text(out, dtype, err));
+    TRY(put_text(out, "\",\"shape\":[", err));
     for (int d = 0; d < tensor->ndim; d++) {
-        TRY(buffer_printf(out, err, d > 0 ? ",%" PRId64 : "%" PRId64, tensor->shape[d]));
+        TRY(buffer_append(out, ",", d > 0, err));
+        TRY(buffer_decimal(out, tensor->shape[d], err));
     }
-    return buffer_printf(out, err, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin,
-                         begin + tensor->bytes);
+    TRY(put_text(out, "],\"data_offsets\":[", err));
+    TRY(buffer_decimal(out, (int64_t)begin, err));
+    TRY(buffer_append(out, ",", 1, err));
+    TRY(buffer_decimal(out, (int64_t)(begin + tensor->bytes), err));
+    return put_text(out, "]}", err);
 }
 
 /* Sets bytes and offset within the data of each tensor; *total is their sum. */

@@ -38,6 +38,11 @@ static void gather_piece(const plan_piece *piece, uint64_t from, size_t n, uint8
         memcpy(to, piece->entry->value + from, n);
         return;
     }
+    const state_box *held = state_entry_box(piece->entry, piece->box);
+    if (held->strides == NULL) {
+        memcpy(to, held->data + from, n);
+        return;
+    }
     view v = state_entry_view(piece->entry, piece->box);
     view_gather(&v, from, n, to);
 }

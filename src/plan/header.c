@@ -6,8 +6,6 @@
  */
 #include "plan/header.h"
 
-#include <string.h>
-
 /* Punctuation, keys and both offsets of a tensor in the header. */
 #define TENSOR_FIXED_BYTES ((uint64_t)120)
 /* Keys, punctuation and small numbers of one entry in "pawl", with every quote escaped. */
@@ -53,12 +51,17 @@ header_cost header_piece_cost(const plan_piece *piece) {
 }
 
 bool piece_is_whole(const plan_piece *piece) {
-    if (piece->entry->kind != PAWL_KIND_TENSOR) {
+    const state_entry *e = piece->entry;
+    if (e->kind != PAWL_KIND_TENSOR) {
         return true;
     }
-    view v = state_entry_view(piece->entry, piece->box);
-    box whole = box_whole(piece->entry->ndim, piece->entry->shape);
-    return box_equal(&v.box, &whole);
+    const state_box *held = state_entry_box(e, piece->box);
+    for (int i = 0; i < e->ndim; i++) {
+        if (held->offset[i] != 0 || held->extent[i] != e->shape[i]) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* What is needed while one header is made. */
@@ -67,105 +70,93 @@ typedef struct making {
     plan_piece *pieces;
     size_t count;
     safetensors_tensor *tensors;
-    record_entry *entries;
-    record_piece *records;
-    uint32_t *piece_of_entry; /* all 0: each entry is shown with the one piece that is here */
     bool sharded;
     buffer pawl, sharding;
-    arena memory;
 } making;
 
 static void making_free(making *m) {
-    arena_free(&m->memory);
+    mem_free(m->tensors);
     buffer_free(&m->pawl);
     buffer_free(&m->sharding);
 }
 
-static void *take(making *m, size_t count, size_t item_bytes, pawl_error *err) {
-    size_t bytes = count * item_bytes; /* of things that there are in memory already: no overflow */
-    void *memory = arena_alloc(&m->memory, bytes);
-    if (memory == NULL) {
-        (void)error_nomem(err, bytes);
-        return NULL;
-    }
-    memset(memory, 0, bytes);
-    return memory;
-}
+/* A piece as a record of the index would have it, its entry shown with this one piece. */
+typedef struct description {
+    record_entry entry;
+    record_piece piece;
+} description;
 
-static pawl_status making_new(making *m, pawl_error *err) {
-    m->tensors = take(m, m->count, sizeof(*m->tensors), err);
-    m->entries = take(m, m->count, sizeof(*m->entries), err);
-    m->records = take(m, m->count, sizeof(*m->records), err);
-    m->piece_of_entry = take(m, m->count, sizeof(*m->piece_of_entry), err);
-    bool all =
-        m->tensors != NULL && m->entries != NULL && m->records != NULL && m->piece_of_entry != NULL;
-    return all ? PAWL_OK : PAWL_ENOMEM;
-}
-
-/* Box and shape of the piece's tensor in the file; for values the shape of their bytes. */
-static pawl_status describe_box(making *m, size_t i, pawl_error *err) {
-    const plan_piece *piece = &m->pieces[i];
+static void describe_box(const plan_piece *piece, description *out) {
     const state_entry *e = piece->entry;
-    if (e->kind != PAWL_KIND_TENSOR) {
-        m->tensors[i].shape = e->shape;
-        m->records[i].bytes = e->value_bytes;
-        return PAWL_OK;
+    if (e->kind == PAWL_KIND_TENSOR) {
+        const state_box *held = state_entry_box(e, piece->box);
+        out->piece.box_offset = (int64_t *)(uintptr_t)held->offset;
+        out->piece.box_extent = (int64_t *)(uintptr_t)held->extent;
     }
-    view v = state_entry_view(e, piece->box);
-    size_t n = (size_t)e->ndim;
-    int64_t *numbers = take(m, 2 * n, sizeof(*numbers), err);
-    if (numbers == NULL) {
-        return PAWL_ENOMEM;
-    }
-    memcpy(numbers, v.box.offset, n * sizeof(*numbers));
-    memcpy(numbers + n, v.box.extent, n * sizeof(*numbers));
-    m->records[i].box_offset = numbers;
-    m->records[i].box_extent = numbers + n;
-    m->records[i].bytes = shape_bytes(e->dtype, e->ndim, v.box.extent);
-    m->tensors[i].shape = numbers + n;
-    m->sharded = m->sharded || !piece_is_whole(piece);
-    return PAWL_OK;
 }
 
-static pawl_status describe_piece(making *m, size_t i, pawl_error *err) {
-    const state_entry *e = m->pieces[i].entry;
-    m->tensors[i].name = e->name;
-    m->tensors[i].dtype = e->dtype;
-    m->tensors[i].ndim = e->ndim;
-    m->records[i].file = m->pieces[i].file;
-    m->records[i].rank = (int32_t)m->layout->rank;
+static void describe(const plan_piece *piece, description *out) {
+    const state_entry *e = piece->entry;
+    out->piece = (record_piece){.file = piece->file};
+    describe_box(piece, out);
+    out->entry = (record_entry){.name = e->name,
+                                .kind = e->kind,
+                                .role = e->role,
+                                .slot_of = e->slot_of,
+                                .slot = e->slot,
+                                .per_rank = e->per_rank,
+                                .replicated = e->replicated,
+                                .dtype = e->dtype,
+                                .ndim = e->ndim,
+                                .shape = e->shape,
+                                .pieces = &out->piece,
+                                .piece_count = 1};
+}
+
+/* Shape of the piece's tensor in the file; for values the shape of their bytes. */
+static safetensors_tensor tensor_of(const plan_piece *piece) {
+    const state_entry *e = piece->entry;
     bool tensor = e->kind == PAWL_KIND_TENSOR;
-    bool shown = !tensor && !e->per_rank;
-    m->entries[i] = (record_entry){.name = e->name,
-                                   .kind = e->kind,
-                                   .role = e->role,
-                                   .slot_of = e->slot_of,
-                                   .slot = e->slot,
-                                   .per_rank = e->per_rank,
-                                   .replicated = e->replicated,
-                                   .dtype = e->dtype,
-                                   .ndim = e->ndim,
-                                   .shape = e->shape,
-                                   .value = shown ? e->value : NULL,
-                                   .value_bytes = shown ? e->value_bytes : 0,
-                                   .pieces = &m->records[i],
-                                   .piece_count = 1};
-    return describe_box(m, i, err);
+    return (safetensors_tensor){.name = e->name,
+                                .dtype = e->dtype,
+                                .ndim = e->ndim,
+                                .shape =
+                                    tensor ? state_entry_box(e, piece->box)->extent : e->shape};
+}
+
+static pawl_status encode_pieces(making *m, pawl_error *err) {
+    const plan_layout *layout = m->layout;
+    description d;
+    TRY(record_metadata_begin(layout->step, layout->rank, layout->world_size, &m->pawl, err));
+    for (size_t i = 0; i < m->count; i++) {
+        const plan_piece *piece = &m->pieces[i];
+        m->tensors[i] = tensor_of(piece);
+        if (!is_plain(piece)) {
+            describe(piece, &d);
+            TRY(record_metadata_add(&d.entry, &d.piece, &m->pawl, err));
+            m->sharded = m->sharded || !piece_is_whole(piece);
+        }
+    }
+    return record_metadata_end(&m->pawl, err);
+}
+
+static pawl_status encode_sharding(making *m, pawl_error *err) {
+    description d;
+    TRY(record_sharding_info_begin(&m->sharding, err));
+    for (size_t i = 0; i < m->count; i++) {
+        describe(&m->pieces[i], &d);
+        TRY(record_sharding_info_add(&d.entry, &d.piece, &m->sharding, err));
+    }
+    return record_sharding_info_end(&m->sharding, err);
 }
 
 static pawl_status encode(making *m, plan_file *file, pawl_error *err) {
-    const plan_layout *layout = m->layout;
-    for (size_t i = 0; i < m->count; i++) {
-        TRY(describe_piece(m, i, err));
-    }
-    TRY(record_metadata_encode(m->entries, m->piece_of_entry, m->count, layout->step, layout->rank,
-                               layout->world_size, &m->pawl, err));
+    TRY(encode_pieces(m, err));
     safetensors_pair pairs[METADATA_PAIRS] = {{"format", "pt"},
                                               {RECORD_METADATA_KEY, (const char *)m->pawl.data}};
     size_t pair_count = 2;
     if (m->sharded) {
-        TRY(record_sharding_info_encode(m->entries, m->piece_of_entry, m->count, &m->sharding,
-                                        err));
+        TRY(encode_sharding(m, err));
         pairs[pair_count++] =
             (safetensors_pair){"DCP_SHARDING_INFO", (const char *)m->sharding.data};
         pairs[pair_count++] = (safetensors_pair){"DCP_VERSION", "1.0"};
@@ -183,7 +174,10 @@ pawl_status header_make(const plan_layout *layout, plan_file *file, pawl_error *
     CLEANUP(making_free)
     making m = {
         .layout = layout, .pieces = layout->pieces + file->first_piece, .count = file->piece_count};
-    TRY(making_new(&m, err));
+    m.tensors = mem_calloc(m.count, sizeof(*m.tensors));
+    if (m.tensors == NULL) {
+        return error_nomem(err, m.count * sizeof(*m.tensors));
+    }
     pawl_status status = encode(&m, file, err);
     if (status != PAWL_OK) {
         error_wrap(err, "cannot make the header of %s", file->name);

@@ -31,8 +31,7 @@ static bool has_piece(const state_entry *e, size_t i) {
     if (is_empty(e)) {
         return i == 0;
     }
-    view v = state_entry_view(e, i);
-    return box_elements(&v.box) > 0;
+    return shape_elements(e->ndim, state_entry_box(e, i)->extent) > 0;
 }
 
 static size_t box_count_of(const state_entry *e) {
@@ -68,6 +67,7 @@ static void visit_pieces(const plan_layout *layout, piece_visitor visit, void *c
 typedef struct grouping {
     plan_layout *layout;
     size_t counts[GROUPS]; /* pieces in each group; then where its next one goes */
+    size_t placed;
 } grouping;
 
 static void count_piece(void *context, const state_entry *e, size_t i, size_t turn) {
@@ -79,7 +79,9 @@ static void count_piece(void *context, const state_entry *e, size_t i, size_t tu
 
 static void place_piece(void *context, const state_entry *e, size_t i, size_t turn) {
     grouping *g = context;
-    plan_piece *piece = &g->layout->pieces[g->counts[group_of(e, turn)]++];
+    size_t place = g->counts[group_of(e, turn)]++;
+    plan_piece *piece = &g->layout->pieces[place];
+    g->layout->by_name[g->placed++] = place;
     /* Until the files are cut, `file` keeps the turn. */
     *piece = (plan_piece){.entry = e, .box = (uint32_t)i, .file = (uint32_t)turn};
 }
@@ -89,7 +91,8 @@ static pawl_status order_pieces(plan_layout *layout, pawl_error *err) {
     grouping g = {.layout = layout};
     visit_pieces(layout, count_piece, &g);
     layout->pieces = mem_calloc(layout->piece_count, sizeof(*layout->pieces));
-    if (layout->pieces == NULL) {
+    layout->by_name = mem_calloc(layout->piece_count, sizeof(*layout->by_name));
+    if (layout->pieces == NULL || layout->by_name == NULL) {
         return error_nomem(err, layout->piece_count * sizeof(*layout->pieces));
     }
     size_t first = 0;
@@ -183,8 +186,9 @@ static pawl_status make_files(plan_layout *layout, const plan_layout_options *op
 static uint64_t held_elements(const state_entry *e) {
     uint64_t held = 0;
     for (size_t i = 0; i < e->box_count; i++) {
-        view v = state_entry_view(e, i);
-        held += box_elements(&v.box); /* boxes are disjoint: no more than the tensor has */
+        held += shape_elements(
+            e->ndim,
+            state_entry_box(e, i)->extent); /* boxes are disjoint: no more than the tensor has */
     }
     return held;
 }
@@ -247,5 +251,6 @@ void plan_layout_free(plan_layout *layout) {
     }
     mem_free(layout->files);
     mem_free(layout->pieces);
+    mem_free(layout->by_name);
     mem_free(layout);
 }

@@ -36,6 +36,7 @@ typedef struct plan_layout {
     plan_file *files;
     size_t file_count;
     plan_piece *pieces; /* in file order: descending alignment, then name */
+    size_t *by_name;    /* places of the pieces, ascending by entry name, then file */
     size_t piece_count;
     uint64_t bytes; /* of all files */
     const state_snapshot *snapshot;

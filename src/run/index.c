@@ -2,54 +2,35 @@
 /* Writes the index of a checkpoint: block checksums of its data files, then its entries. */
 #include "run/private.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- the entries of a layout, as records ---------------------------------------------------- */
-
-typedef struct sorted_piece {
-    const plan_piece *piece;
-} sorted_piece;
 
 struct index_layout {
     const plan_layout *layout;
-    sorted_piece *pieces; /* ascending by entry name, then file */
-    size_t next;
+    size_t next; /* in layout->by_name */
     record_entry current;
     record_piece *record_pieces; /* room for the most pieces an entry has */
-    int64_t *bounds;             /* their offsets and extents */
-    size_t most_pieces;
 };
 
-static int compare_pieces(const void *a, const void *b) {
-    const plan_piece *left = ((const sorted_piece *)a)->piece;
-    const plan_piece *right = ((const sorted_piece *)b)->piece;
-    if (left->entry != right->entry) {
-        return strcmp(left->entry->name, right->entry->name);
-    }
-    return (left->file > right->file) - (left->file < right->file);
+static const plan_piece *piece_at(const index_layout *il, size_t i) {
+    return &il->layout->pieces[il->layout->by_name[i]];
 }
 
 static size_t count_same_entry(const index_layout *il, size_t from) {
-    size_t end = from;
-    while (end < il->layout->piece_count &&
-           il->pieces[end].piece->entry == il->pieces[from].piece->entry) {
+    const state_entry *entry = piece_at(il, from)->entry;
+    size_t end = from + 1;
+    while (end < il->layout->piece_count && piece_at(il, end)->entry == entry) {
         end++;
     }
     return end - from;
 }
 
-static pawl_status make_room(index_layout *il, pawl_error *err) {
-    for (size_t i = 0; i < il->layout->piece_count; i += count_same_entry(il, i)) {
-        size_t count = count_same_entry(il, i);
-        il->most_pieces = count > il->most_pieces ? count : il->most_pieces;
+static size_t most_pieces(const plan_layout *layout) {
+    size_t most = 1;
+    for (size_t i = 0; i < layout->snapshot->count; i++) {
+        size_t boxes = layout->snapshot->entries[i]->box_count;
+        most = boxes > most ? boxes : most;
     }
-    il->record_pieces = mem_calloc(il->most_pieces, sizeof *il->record_pieces);
-    il->bounds = mem_calloc(il->most_pieces, (size_t)2 * PAWL_MAX_NDIM * sizeof *il->bounds);
-    if (il->record_pieces == NULL || il->bounds == NULL) {
-        return error_nomem(err, il->most_pieces * (size_t)2 * PAWL_MAX_NDIM * sizeof *il->bounds);
-    }
-    return PAWL_OK;
+    return most;
 }
 
 pawl_status index_layout_open(const plan_layout *layout, index_layout **out, pawl_error *err) {
@@ -57,20 +38,12 @@ pawl_status index_layout_open(const plan_layout *layout, index_layout **out, paw
     if (il == NULL) {
         return error_nomem(err, sizeof *il);
     }
+    size_t most = most_pieces(layout);
     il->layout = layout;
-    il->pieces = mem_calloc(layout->piece_count, sizeof *il->pieces);
-    if (il->pieces == NULL) {
+    il->record_pieces = mem_calloc(most, sizeof *il->record_pieces);
+    if (il->record_pieces == NULL) {
         index_layout_close(il);
-        return error_nomem(err, layout->piece_count * sizeof *il->pieces);
-    }
-    for (size_t i = 0; i < layout->piece_count; i++) {
-        il->pieces[i].piece = &layout->pieces[i];
-    }
-    qsort(il->pieces, layout->piece_count, sizeof *il->pieces, compare_pieces);
-    pawl_status status = make_room(il, err);
-    if (status != PAWL_OK) {
-        index_layout_close(il);
-        return status;
+        return error_nomem(err, most * sizeof *il->record_pieces);
     }
     *out = il;
     return PAWL_OK;
@@ -80,9 +53,7 @@ void index_layout_close(index_layout *il) {
     if (il == NULL) {
         return;
     }
-    mem_free(il->pieces);
     mem_free(il->record_pieces);
-    mem_free(il->bounds);
     mem_free(il);
 }
 
@@ -96,11 +67,9 @@ static void fill_piece(index_layout *il, size_t i, const plan_piece *piece) {
     if (entry->kind != PAWL_KIND_TENSOR) {
         return;
     }
-    view v = state_entry_view(entry, piece->box);
-    record->box_offset = il->bounds + i * 2 * PAWL_MAX_NDIM;
-    record->box_extent = record->box_offset + PAWL_MAX_NDIM;
-    memcpy(record->box_offset, v.box.offset, (size_t)entry->ndim * sizeof(int64_t));
-    memcpy(record->box_extent, v.box.extent, (size_t)entry->ndim * sizeof(int64_t));
+    const state_box *held = state_entry_box(entry, piece->box);
+    record->box_offset = (int64_t *)(uintptr_t)held->offset;
+    record->box_extent = (int64_t *)(uintptr_t)held->extent;
 }
 
 static pawl_status layout_next(void *context, const record_entry **out, pawl_error *err) {
@@ -111,7 +80,7 @@ static pawl_status layout_next(void *context, const record_entry **out, pawl_err
         return PAWL_OK;
     }
     size_t count = count_same_entry(il, il->next);
-    const state_entry *entry = il->pieces[il->next].piece->entry;
+    const state_entry *entry = piece_at(il, il->next)->entry;
     bool has_value = entry->kind != PAWL_KIND_TENSOR && !entry->per_rank;
     il->current = (record_entry){.name = entry->name,
                                  .kind = entry->kind,
@@ -128,7 +97,7 @@ static pawl_status layout_next(void *context, const record_entry **out, pawl_err
                                  .pieces = il->record_pieces,
                                  .piece_count = count};
     for (size_t i = 0; i < count; i++) {
-        fill_piece(il, i, il->pieces[il->next + i].piece);
+        fill_piece(il, i, piece_at(il, il->next + i));
     }
     il->next += count;
     *out = &il->current;

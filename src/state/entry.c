@@ -41,9 +41,11 @@ static size_t tensor_box_count(const pawl_tensor *tensor) {
 static size_t tensor_entry_bytes(const pawl_tensor *tensor) {
     size_t boxes = tensor_box_count(tensor);
     size_t numbers = (size_t)tensor->ndim * (1 + 3 * boxes);
-    return sizeof(held_entry) + boxes * sizeof(entry_box) + numbers * sizeof(int64_t) +
+    return sizeof(held_entry) + boxes * sizeof(state_box) + numbers * sizeof(int64_t) +
            text_size(tensor->name) + text_size(tensor->slot_of) + text_size(tensor->slot);
 }
+
+static const int64_t origin[PAWL_MAX_NDIM];
 
 static const int64_t *pack_strides(packer *p, const pawl_tensor *tensor, const int64_t *extent,
                                    const int64_t *strides) {
@@ -54,10 +56,10 @@ static const int64_t *pack_strides(packer *p, const pawl_tensor *tensor, const i
 }
 
 static void pack_box(packer *p, const pawl_tensor *tensor, const int64_t *shape, size_t i,
-                     entry_box *out) {
+                     state_box *out) {
     if (tensor->nboxes == 0) {
         out->data = tensor->data;
-        out->offset = NULL;
+        out->offset = origin;
         out->extent = shape;
         out->strides = pack_strides(p, tensor, shape, tensor->strides);
         return;
@@ -85,7 +87,7 @@ held_entry *entry_of_tensor(const pawl_tensor *tensor) {
         return NULL;
     }
     size_t count = tensor_box_count(tensor);
-    entry_box *boxes = (entry_box *)(void *)(e + 1);
+    state_box *boxes = (state_box *)(void *)(e + 1);
     packer p = {.at = (uint8_t *)(boxes + count)};
     state_entry *seen = &e->seen;
     seen->kind = PAWL_KIND_TENSOR;
@@ -159,13 +161,15 @@ void entry_let_go(const state_entry *e) {
     }
 }
 
-view state_entry_view(const state_entry *e, size_t i) {
+const state_box *state_entry_box(const state_entry *e, size_t i) {
     assert(e->kind == PAWL_KIND_TENSOR && i < e->box_count);
-    static const int64_t origin[PAWL_MAX_NDIM];
-    const entry_box *from = &((const held_entry *)(const void *)e)->boxes[i];
+    return &((const held_entry *)(const void *)e)->boxes[i];
+}
+
+view state_entry_view(const state_entry *e, size_t i) {
+    const state_box *from = state_entry_box(e, i);
     return (view){.dtype = e->dtype,
-                  .box =
-                      box_of(e->ndim, from->offset == NULL ? origin : from->offset, from->extent),
+                  .box = box_of(e->ndim, from->offset, from->extent),
                   .strides = from->strides,
                   .data = from->data};
 }

@@ -16,19 +16,12 @@
  * it. */
 #define ENTRY_MAX_JSON_DEPTH 64
 
-typedef struct entry_box {
-    uint8_t *data;
-    const int64_t *offset; /* NULL: at the origin */
-    const int64_t *extent;
-    const int64_t *strides; /* NULL: dense */
-} entry_box;
-
 typedef struct held_entry {
     state_entry seen; /* first: a state_entry is an entry */
     atomic_uint references;
     atomic_uint flights; /* snapshots in flight that read this entry's memory */
     int64_t flight_step; /* of the latest of them; of the state's thread */
-    const entry_box *boxes;
+    const state_box *boxes;
 } held_entry;
 
 /* Both make an entry with one reference; the tensor or value has passed its check. NULL: no

@@ -35,7 +35,15 @@ typedef struct state_entry {
     size_t value_bytes;
 } state_entry;
 
-/* Box `i` of a tensor with its memory. */
+/* Which part of a tensor a rank holds, and where: ndim numbers each. */
+typedef struct state_box {
+    uint8_t *data;
+    const int64_t *offset, *extent;
+    const int64_t *strides; /* NULL: dense */
+} state_box;
+
+/* Box `i` of a tensor: of the entry, and as a view, which is a copy and so costs more. */
+const state_box *state_entry_box(const state_entry *entry, size_t i);
 view state_entry_view(const state_entry *entry, size_t i);
 
 pawl_status state_new(pawl_state **out, pawl_error *err) PAWL_MUST_CHECK;

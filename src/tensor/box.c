@@ -23,6 +23,19 @@ box box_of(int ndim, const int64_t *offset, const int64_t *extent) {
     return b;
 }
 
+static bool fits(int64_t offset, int64_t extent, int64_t shape) {
+    return offset >= 0 && extent >= 0 && extent <= shape && offset <= shape - extent;
+}
+
+bool box_inside(int ndim, const int64_t *offset, const int64_t *extent, const int64_t *shape) {
+    for (int i = 0; i < ndim; i++) {
+        if (!fits(offset[i], extent[i], shape[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 pawl_status box_check(const box *b, int ndim, const int64_t *shape, pawl_error *err) {
     if (b->ndim != ndim) {
         error_set(err, PAWL_EUSAGE, "the box has another number of dimensions than its tensor");
@@ -31,8 +44,7 @@ pawl_status box_check(const box *b, int ndim, const int64_t *shape, pawl_error *
         return PAWL_EUSAGE;
     }
     for (int i = 0; i < ndim; i++) {
-        if (b->offset[i] >= 0 && b->extent[i] >= 0 && b->extent[i] <= shape[i] &&
-            b->offset[i] <= shape[i] - b->extent[i]) {
+        if (fits(b->offset[i], b->extent[i], shape[i])) {
             continue;
         }
         char text[256];

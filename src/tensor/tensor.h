@@ -47,6 +47,8 @@ box box_of(int ndim, const int64_t *offset, const int64_t *extent);
 pawl_status box_check(const box *b, int ndim, const int64_t *shape, pawl_error *err)
     PAWL_MUST_CHECK;
 uint64_t box_elements(const box *b);
+/* The same of a box whose numbers stand apart, without a story. */
+bool box_inside(int ndim, const int64_t *offset, const int64_t *extent, const int64_t *shape);
 bool box_equal(const box *a, const box *b);
 bool box_contains(const box *outer, const box *inner); /* an empty box is in every box */
 /* False when they share no element (then *out is unspecified). */

@@ -5,6 +5,7 @@
 #include "lib/random.h"
 #include "lib/test.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -232,6 +233,43 @@ static void test_json_strings_are_read_back_by_a_parser(void **state) {
     }
 }
 
+/* Plain characters are taken many at a time: what is not must be seen at every place among them. */
+static void test_json_string_escapes_wherever_it_has_to(void **state) {
+    (void)state;
+    struct pawl_error err = ERROR_INIT;
+    static const struct {
+        char c;
+        const char *escaped;
+    } cases[] = {{'"', "\\\""},       {'\\', "\\\\"},      {'\n', "\\u000a"},
+                 {'\x1f', "\\u001f"}, {'\x7f', "\\u007f"}, {'\x80', "\xef\xbf\xbd"}};
+    for (size_t k = 0; k < ARRAY_LENGTH(cases); k++) {
+        for (int at = 0; at < 40; at++) {
+            char text[41];
+            char expected[64];
+            memset(text, '~', 40);
+            text[at] = cases[k].c;
+            snprintf(expected, sizeof(expected), "\"%.*s%s%.*s\"", at, text, cases[k].escaped,
+                     39 - at, text + at + 1);
+            CLEANUP(buffer_free) buffer b = {0};
+            assert_ok(buffer_json_string(&b, text, 40, &err), &err);
+            assert_string_equal((char *)b.data, expected);
+        }
+    }
+}
+
+static void test_decimals_are_those_of_printf(void **state) {
+    (void)state;
+    struct pawl_error err = ERROR_INIT;
+    static const int64_t cases[] = {0, 7, -7, 10, -10, 4096, INT64_MAX, INT64_MIN, INT64_MIN + 1};
+    for (size_t k = 0; k < ARRAY_LENGTH(cases); k++) {
+        char expected[32];
+        CLEANUP(buffer_free) buffer b = {0};
+        snprintf(expected, sizeof(expected), "%" PRId64, cases[k]);
+        assert_ok(buffer_decimal(&b, cases[k], &err), &err);
+        assert_string_equal((char *)b.data, expected);
+    }
+}
+
 static void test_json_string_keeps_utf8_and_replaces_what_is_none(void **state) {
     (void)state;
     struct pawl_error err = ERROR_INIT;
@@ -280,6 +318,8 @@ int main(void) {
         cmocka_unit_test(test_buffer_refuses_what_cannot_be),
         cmocka_unit_test(test_buffer_survives_every_failing_allocation),
         cmocka_unit_test(test_json_strings_are_read_back_by_a_parser),
+        cmocka_unit_test(test_json_string_escapes_wherever_it_has_to),
+        cmocka_unit_test(test_decimals_are_those_of_printf),
         cmocka_unit_test(test_json_string_keeps_utf8_and_replaces_what_is_none),
         cmocka_unit_test(test_memory_source_gives_its_bytes_and_no_others),
     };

@@ -127,9 +127,13 @@ static void test_metadata_is_golden(void **state) {
     CLEANUP(sample_free) sample s;
     pawl_error err = ERROR_INIT;
     describe(&s);
-    assert_ok(
-        record_metadata_encode(s.entries, s.piece_of_entry, COUNT, 1000, 3, 8, &s.metadata, &err),
-        &err);
+    assert_ok(record_metadata_begin(1000, 3, 8, &s.metadata, &err), &err);
+    for (int i = 0; i < COUNT; i++) {
+        assert_ok(record_metadata_add(&s.entries[i], &s.pieces[i][s.piece_of_entry[i]], &s.metadata,
+                                      &err),
+                  &err);
+    }
+    assert_ok(record_metadata_end(&s.metadata, &err), &err);
     assert_string_equal((const char *)s.metadata.data, golden);
 }
 
@@ -139,8 +143,13 @@ static void test_sharding_info_is_golden(void **state) {
     CLEANUP(sample_free) sample s;
     pawl_error err = ERROR_INIT;
     describe(&s);
-    assert_ok(record_sharding_info_encode(s.entries, s.piece_of_entry, COUNT, &s.sharding, &err),
-              &err);
+    assert_ok(record_sharding_info_begin(&s.sharding, &err), &err);
+    for (int i = 0; i < COUNT; i++) {
+        assert_ok(record_sharding_info_add(&s.entries[i], &s.pieces[i][s.piece_of_entry[i]],
+                                           &s.sharding, &err),
+                  &err);
+    }
+    assert_ok(record_sharding_info_end(&s.sharding, &err), &err);
     assert_string_equal((const char *)s.sharding.data,
                         "{\"w\":{\"saved_offsets\":[0,0]},\"o/w\":{\"saved_offsets\":[2,0]},"
                         "\"flag\":{\"saved_offsets\":[]},\"rng\":{\"saved_offsets\":[0]},"

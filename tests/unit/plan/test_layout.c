@@ -351,6 +351,16 @@ static void brute_image(const plan_layout *layout, size_t file, uint8_t *image) 
     }
 }
 
+/* Every piece once, ascending by the name of its entry, then by its file. */
+static void assert_by_name(const plan_layout *layout) {
+    for (size_t i = 1; i < layout->piece_count; i++) {
+        const plan_piece *left = &layout->pieces[layout->by_name[i - 1]];
+        const plan_piece *right = &layout->pieces[layout->by_name[i]];
+        int order = strcmp(left->entry->name, right->entry->name);
+        assert_true(order < 0 || (order == 0 && left->file < right->file));
+    }
+}
+
 static void assert_gathers(const plan_layout *layout, size_t file, const uint8_t *image,
                            test_random *r) {
     uint64_t bytes = layout->files[file].bytes;
@@ -451,6 +461,7 @@ static void test_random_layouts_are_what_they_say(void **context) {
             buffer_free(&image);
             mem_free(brute);
         }
+        assert_by_name(layout);
         plan_layout_free(layout);
         state_snapshot_free(f->snapshot);
         f->snapshot = NULL;
