@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store/posix: a directory of a filesystem.
+ * store/posix: a directory of a filesystem: its names. Files are posix_file.c.
  *
  * The modes of what is created are the caller's umask's business. Interrupted calls are repeated
  * here, where the system says that nothing happened; other repetitions are `retry`'s.
@@ -14,182 +14,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The kernel moves no more per call (0x7ffff000); asking for less keeps the arithmetic aligned. */
-#define MOST_PER_CALL ((size_t)1 << 30)
-
-typedef struct posix_file {
-    store_file base;
-    int fd;
-} posix_file;
-
 static posix_store *posix_of(const store *s) {
     return (posix_store *)s;
-}
-
-static int fd_of(const store_file *f) {
-    return ((const posix_file *)f)->fd;
-}
-
-/* ---- files ---------------------------------------------------------------------------------- */
-
-/* A pipe or device in the place of a file must not make us wait or act: O_NONBLOCK, O_NOCTTY, and
- * only regular files are gone on with. */
-static int open_flags(store_mode mode) {
-    const int always = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
-    switch (mode) {
-    case STORE_CREATE:
-    case STORE_CREATE_BULK:
-    case STORE_CREATE_STREAM:
-        return always | O_WRONLY | O_CREAT | O_EXCL;
-    case STORE_UPDATE:
-        return always | O_RDWR;
-    default:
-        return always | O_RDONLY;
-    }
-}
-
-static int open_file(const posix_place *at, store_mode mode) {
-    int fd;
-    do {
-        fd = openat(at->dir, at->name, open_flags(mode), 0666);
-    } while (fd < 0 && errno == EINTR);
-    return fd;
-}
-
-static pawl_status check_regular(const posix_store *p, const char *path, int fd, pawl_error *err) {
-    struct stat found;
-    if (fstat(fd, &found) != 0) {
-        return store_posix_failure(p, path, errno, err, "cannot look at the open file");
-    }
-    if (S_ISDIR(found.st_mode)) {
-        return store_posix_failure(p, path, EISDIR, err, "cannot open the file");
-    }
-    if (!S_ISREG(found.st_mode)) {
-        error_set(err, PAWL_EDAMAGED, "cannot open the file");
-        store_error_path(err, &p->base, path);
-        error_expected(err, "a regular file");
-        error_found(err, "a device, pipe or socket (mode %06o)", (unsigned)found.st_mode);
-        return PAWL_EDAMAGED;
-    }
-    return PAWL_OK;
-}
-
-static pawl_status posix_open(store *s, const char *path, store_mode mode, store_file **out,
-                              pawl_error *err) {
-    posix_store *p = posix_of(s);
-    const char *attempt =
-        store_mode_creates(mode) ? "cannot create the file" : "cannot open the file";
-    CLEANUP(store_posix_place_close) posix_place at;
-    int failed = store_posix_place(p, path, &at);
-    if (failed != 0) {
-        return store_posix_failure(p, path, failed, err, attempt);
-    }
-    AUTOFREE posix_file *f = mem_calloc(1, sizeof(*f));
-    if (f == NULL) {
-        return error_nomem(err, sizeof(*f));
-    }
-    f->fd = open_file(&at, mode);
-    if (f->fd < 0) {
-        return store_posix_failure(p, path, errno, err, attempt);
-    }
-    pawl_status status = check_regular(p, path, f->fd, err);
-    if (status != PAWL_OK) {
-        close(f->fd);
-        return status;
-    }
-    store_file_init(&f->base, s, path);
-    *out = &f->base;
-    f = NULL;
-    return PAWL_OK;
-}
-
-static pawl_status posix_read(store_file *f, uint64_t at, void *to, size_t n, size_t *got,
-                              pawl_error *err) {
-    ssize_t moved;
-    if (at > INT64_MAX) {
-        *got = 0; /* beyond the end of any file */
-        return PAWL_OK;
-    }
-    do {
-        moved = pread(fd_of(f), to, n < MOST_PER_CALL ? n : MOST_PER_CALL, (off_t)at);
-    } while (moved < 0 && errno == EINTR);
-    if (moved < 0) {
-        return store_posix_failure(posix_of(f->in), f->path, errno, err, "cannot read");
-    }
-    *got = (size_t)moved;
-    return PAWL_OK;
-}
-
-/* Writing at or past RLIMIT_FSIZE would kill the process by SIGXFSZ. Returns how much may be
- * written at `at`; 0: nothing. */
-static size_t room_below_limit(uint64_t at, size_t n) {
-    struct rlimit limit;
-    uint64_t most = INT64_MAX;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < most) {
-        most = limit.rlim_cur;
-    }
-    if (at >= most) {
-        return 0;
-    }
-    return n < most - at ? n : (size_t)(most - at);
-}
-
-static ssize_t write_some(int fd, uint64_t at, const void *from, size_t n) {
-    ssize_t moved;
-    size_t allowed = room_below_limit(at, n < MOST_PER_CALL ? n : MOST_PER_CALL);
-    if (allowed == 0) {
-        errno = EFBIG;
-        return -1;
-    }
-    do {
-        moved = pwrite(fd, from, allowed, (off_t)at);
-    } while (moved < 0 && errno == EINTR);
-    return moved;
-}
-
-static pawl_status posix_write(store_file *f, uint64_t at, const void *from, size_t n, size_t *put,
-                               pawl_error *err) {
-    ssize_t moved = write_some(fd_of(f), at, from, n);
-    if (moved < 0) {
-        return store_posix_failure(posix_of(f->in), f->path, errno, err, "cannot write");
-    }
-    *put = (size_t)moved;
-    return PAWL_OK;
-}
-
-static pawl_status posix_size(store_file *f, uint64_t *out, pawl_error *err) {
-    struct stat found;
-    if (fstat(fd_of(f), &found) != 0) {
-        return store_posix_failure(posix_of(f->in), f->path, errno, err,
-                                   "cannot find out the size");
-    }
-    *out = (uint64_t)found.st_size;
-    return PAWL_OK;
-}
-
-static int sync_descriptor(int fd) {
-    int failed;
-    do {
-        failed = fsync(fd);
-    } while (failed != 0 && errno == EINTR);
-    return failed == 0 ? 0 : errno;
-}
-
-static pawl_status posix_sync(store_file *f, pawl_error *err) {
-    int failed = sync_descriptor(fd_of(f));
-    if (failed != 0) {
-        return store_posix_failure(posix_of(f->in), f->path, failed, err, "cannot sync the file");
-    }
-    return PAWL_OK;
-}
-
-static void posix_close(store_file *f) {
-    close(fd_of(f));
-    mem_free(f);
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -252,7 +81,7 @@ static pawl_status posix_rename(store *s, const char *from, const char *to, pawl
 static pawl_status posix_sync_dir(store *s, const char *path, pawl_error *err) {
     posix_store *p = posix_of(s);
     int fd = store_posix_open_dir(p, path);
-    int failed = fd < 0 ? errno : sync_descriptor(fd);
+    int failed = fd < 0 ? errno : store_posix_sync_descriptor(fd);
     if (fd >= 0) {
         close(fd);
         failed = failed == EINVAL || failed == ENOTSUP ? 0 : failed;
@@ -342,12 +171,13 @@ static void posix_destroy(store *s) {
     mem_free(p);
 }
 
-static const store_ops posix_ops = {.open = posix_open,
-                                    .read = posix_read,
-                                    .write = posix_write,
-                                    .size = posix_size,
-                                    .sync = posix_sync,
-                                    .close = posix_close,
+static const store_ops posix_ops = {.open = store_posix_open,
+                                    .read = store_posix_read,
+                                    .write = store_posix_write,
+                                    .size = store_posix_size,
+                                    .reserve = store_posix_reserve,
+                                    .sync = store_posix_sync,
+                                    .close = store_posix_close,
                                     .make_dir = posix_make_dir,
                                     .remove_dir = posix_remove_dir,
                                     .rename = posix_rename,

@@ -30,4 +30,22 @@ pawl_status store_posix_failure(const posix_store *p, const char *path, int syst
                                 pawl_error *err, const char *attempt) PAWL_MUST_CHECK;
 pawl_status store_posix_space(store *s, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
 
+/* posix_file.c: as of store_ops. */
+pawl_status store_posix_open(store *s, const char *path, store_mode mode, store_file **out,
+                             pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_posix_read(store_file *f, uint64_t at, void *to, size_t n, size_t *got,
+                             pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_posix_write(store_file *f, uint64_t at, const void *from, size_t n, size_t *put,
+                              pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_posix_size(store_file *f, uint64_t *out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_posix_reserve(store_file *f, uint64_t bytes, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_posix_sync(store_file *f, pawl_error *err) PAWL_MUST_CHECK;
+void store_posix_close(store_file *f);
+int store_posix_sync_descriptor(int fd); /* 0 or an errno */
+
+/* posix_cached.c: is all of [at, at+n) of a file in the page cache? n > 0. */
+typedef enum posix_cached { POSIX_CACHED, POSIX_NOT_CACHED, POSIX_CACHED_UNKNOWN } posix_cached;
+posix_cached store_posix_cached(int fd, uint64_t at, uint64_t n);
+posix_cached store_posix_cached_by_mincore(int fd, uint64_t at, uint64_t n);
+
 #endif

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store/posix_file: the files of the posix store.
+ *
+ * A bulk file is opened twice: by a descriptor that goes through the page cache and, where the
+ * filesystem has that, by one that goes past it. The second takes what is aligned, the first the
+ * rest: the tail of a file and what is small.
+ *
+ * Both see one file: the kernel writes back and drops the cached pages of a range before it is
+ * moved directly. What it cannot know is a page of which one part is written through the cache
+ * while the other is on its way past it; so a piece's tail is written after the rest of it, and
+ * pieces that are written at the same time must not share a page, which those of a multiple of
+ * 64 KiB do on no machine. One fsync is for both.
+ */
+#include "store/posix.h"
+
+#include "store/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The kernel moves no more per call (0x7ffff000); asking for less keeps the arithmetic aligned. */
+#define MOST_PER_CALL ((size_t)1 << 30)
+/* Of a bulk read, so that it is found soon that a part is not in the page cache. */
+#define MOST_PER_LOOK ((size_t)16 << 20)
+/* Smaller reads profit from the kernel's reading ahead. */
+#define LEAST_DIRECT_READ ((size_t)64 << 10)
+
+typedef struct posix_file {
+    store_file base;
+    int fd;
+    int direct; /* -1: none */
+    bool early; /* what goes through the page cache is written back at once */
+    _Atomic bool direct_refused;
+} posix_file;
+
+static posix_store *posix_of(const store_file *f) {
+    return (posix_store *)f->in;
+}
+
+static posix_file *file_of(const store_file *f) {
+    return (posix_file *)f;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+/* A pipe or device in the place of a file must not make us wait or act: O_NONBLOCK, O_NOCTTY, and
+ * only regular files are gone on with. */
+static int open_flags(store_mode mode) {
+    const int always = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    if (store_mode_creates(mode)) {
+        return always | O_WRONLY | O_CREAT | O_EXCL;
+    }
+    return always | (store_mode_only_reads(mode) ? O_RDONLY : O_RDWR);
+}
+
+static int open_name(const posix_place *at, int flags) {
+    int fd;
+    do {
+        fd = openat(at->dir, at->name, flags, 0666);
+    } while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+/* Opens the same file once more, past the page cache. -1 where the filesystem has no such thing, or
+ * the name belongs to another file by now: then there is only the one descriptor. */
+static int open_direct(const posix_place *at, store_mode mode, int fd) {
+    struct stat first, second;
+    int direct = open_name(at, (open_flags(mode) & ~(O_CREAT | O_EXCL)) | O_DIRECT);
+    if (direct < 0) {
+        return -1;
+    }
+    if (fstat(fd, &first) != 0 || fstat(direct, &second) != 0 || first.st_dev != second.st_dev ||
+        first.st_ino != second.st_ino) {
+        close(direct);
+        return -1;
+    }
+    return direct;
+}
+
+static pawl_status check_regular(const posix_store *p, const char *path, int fd, pawl_error *err) {
+    struct stat found;
+    if (fstat(fd, &found) != 0) {
+        return store_posix_failure(p, path, errno, err, "cannot look at the open file");
+    }
+    if (S_ISDIR(found.st_mode)) {
+        return store_posix_failure(p, path, EISDIR, err, "cannot open the file");
+    }
+    if (!S_ISREG(found.st_mode)) {
+        error_set(err, PAWL_EDAMAGED, "cannot open the file");
+        store_error_path(err, &p->base, path);
+        error_expected(err, "a regular file");
+        error_found(err, "a device, pipe or socket (mode %06o)", (unsigned)found.st_mode);
+        return PAWL_EDAMAGED;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status open_descriptors(posix_store *p, const char *path, store_mode mode,
+                                    posix_file *f, pawl_error *err) {
+    const char *attempt =
+        store_mode_creates(mode) ? "cannot create the file" : "cannot open the file";
+    CLEANUP(store_posix_place_close) posix_place at;
+    int failed = store_posix_place(p, path, &at);
+    if (failed != 0) {
+        return store_posix_failure(p, path, failed, err, attempt);
+    }
+    f->fd = open_name(&at, open_flags(mode));
+    if (f->fd < 0) {
+        return store_posix_failure(p, path, errno, err, attempt);
+    }
+    pawl_status status = check_regular(p, path, f->fd, err);
+    if (status != PAWL_OK) {
+        close(f->fd);
+        return status;
+    }
+    bool bulk = mode == STORE_READ_BULK || mode == STORE_CREATE_BULK;
+    f->direct = bulk ? open_direct(&at, mode, f->fd) : -1;
+    return PAWL_OK;
+}
+
+pawl_status store_posix_open(store *s, const char *path, store_mode mode, store_file **out,
+                             pawl_error *err) {
+    AUTOFREE posix_file *f = mem_calloc(1, sizeof(*f));
+    if (f == NULL) {
+        return error_nomem(err, sizeof(*f));
+    }
+    TRY(open_descriptors((posix_store *)s, path, mode, f, err));
+    f->early = mode == STORE_CREATE_BULK || mode == STORE_CREATE_STREAM;
+    store_file_init(&f->base, s, path);
+    *out = &f->base;
+    f = NULL;
+    return PAWL_OK;
+}
+
+void store_posix_close(store_file *f) {
+    posix_file *file = file_of(f);
+    close(file->fd);
+    if (file->direct >= 0) {
+        close(file->direct);
+    }
+    mem_free(file);
+}
+
+/* ---- past the page cache -------------------------------------------------------------------- */
+
+/* How many of n bytes can go past the page cache; 0: none. */
+static size_t direct_part(const posix_file *f, uint64_t at, const void *memory, size_t n) {
+    const uint64_t mask = STORE_DIRECT_ALIGNMENT - 1;
+    if (f->direct < 0 || ((at | (uintptr_t)memory) & mask) != 0 ||
+        atomic_load_explicit(&f->direct_refused, memory_order_relaxed)) {
+        return 0;
+    }
+    return n & ~(size_t)mask;
+}
+
+/* Some filesystems open a file for direct access and then have none, or want more alignment. */
+static bool is_refusal(int system_errno) {
+    return system_errno == EINVAL || system_errno == EOPNOTSUPP;
+}
+
+static void refuse_direct(posix_file *f) {
+    atomic_store_explicit(&f->direct_refused, true, memory_order_relaxed);
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static ssize_t read_some(int fd, uint64_t at, void *to, size_t n) {
+    ssize_t moved;
+    do {
+        moved = pread(fd, to, n, (off_t)at);
+    } while (moved < 0 && errno == EINTR);
+    return moved;
+}
+
+/* What is in the page cache already is not fetched from the disk again. */
+static size_t direct_read_part(const posix_file *f, uint64_t at, const void *to, size_t n) {
+    size_t part = direct_part(f, at, to, n < MOST_PER_LOOK ? n : MOST_PER_LOOK);
+    if (part < LEAST_DIRECT_READ || store_posix_cached(f->fd, at, part) == POSIX_CACHED) {
+        return 0;
+    }
+    return part;
+}
+
+pawl_status store_posix_read(store_file *f, uint64_t at, void *to, size_t n, size_t *got,
+                             pawl_error *err) {
+    posix_file *file = file_of(f);
+    ssize_t moved = -1;
+    if (at > INT64_MAX) {
+        *got = 0; /* beyond the end of any file */
+        return PAWL_OK;
+    }
+    size_t part = direct_read_part(file, at, to, n);
+    if (part > 0) {
+        moved = read_some(file->direct, at, to, part);
+        if (moved < 0 && is_refusal(errno)) {
+            refuse_direct(file);
+            part = 0;
+        }
+    }
+    if (part == 0) {
+        size_t most = file->direct >= 0 ? MOST_PER_LOOK : MOST_PER_CALL;
+        moved = read_some(file->fd, at, to, n < most ? n : most);
+    }
+    if (moved < 0) {
+        return store_posix_failure(posix_of(f), f->path, errno, err, "cannot read");
+    }
+    *got = (size_t)moved;
+    return PAWL_OK;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+/* Writing at or past RLIMIT_FSIZE would kill the process by SIGXFSZ. Returns how much may be
+ * written at `at`; 0: nothing. */
+static uint64_t room_below_limit(uint64_t at, uint64_t n) {
+    struct rlimit limit;
+    uint64_t most = INT64_MAX;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < most) {
+        most = limit.rlim_cur;
+    }
+    if (at >= most) {
+        return 0;
+    }
+    return n < most - at ? n : most - at;
+}
+
+static ssize_t write_at(int fd, uint64_t at, const void *from, size_t n) {
+    ssize_t moved;
+    do {
+        moved = pwrite(fd, from, n, (off_t)at);
+    } while (moved < 0 && errno == EINTR);
+    return moved;
+}
+
+static ssize_t write_cached(const posix_file *f, uint64_t at, const void *from, size_t n) {
+    ssize_t moved = write_at(f->fd, at, from, n);
+    if (moved > 0 && f->early) {
+        /* A hint: the sync that must come tells what is wrong. */
+        (void)sync_file_range(f->fd, (off_t)at, moved, SYNC_FILE_RANGE_WRITE);
+    }
+    return moved;
+}
+
+static ssize_t write_some(posix_file *f, uint64_t at, const void *from, size_t n) {
+    size_t allowed = (size_t)room_below_limit(at, n < MOST_PER_CALL ? n : MOST_PER_CALL);
+    if (allowed == 0) {
+        errno = EFBIG;
+        return -1;
+    }
+    size_t part = direct_part(f, at, from, allowed);
+    if (part > 0) {
+        ssize_t moved = write_at(f->direct, at, from, part);
+        if (moved >= 0 || !is_refusal(errno)) {
+            return moved;
+        }
+        refuse_direct(f);
+    }
+    return write_cached(f, at, from, allowed);
+}
+
+pawl_status store_posix_write(store_file *f, uint64_t at, const void *from, size_t n, size_t *put,
+                              pawl_error *err) {
+    ssize_t moved = write_some(file_of(f), at, from, n);
+    if (moved < 0) {
+        return store_posix_failure(posix_of(f), f->path, errno, err, "cannot write");
+    }
+    *put = (size_t)moved;
+    return PAWL_OK;
+}
+
+static int allocate(int fd, uint64_t bytes) {
+    int failed;
+    if (room_below_limit(0, bytes) < bytes) {
+        return EFBIG;
+    }
+    do {
+        failed = fallocate(fd, 0, 0, (off_t)bytes);
+    } while (failed != 0 && errno == EINTR);
+    return failed == 0 ? 0 : errno;
+}
+
+/* Whether the filesystem, or the kernel's version of it, knows no reservations. */
+static bool cannot_reserve(int system_errno) {
+    return system_errno == EOPNOTSUPP || system_errno == ENOSYS || system_errno == EINVAL;
+}
+
+pawl_status store_posix_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
+    int failed = bytes == 0 ? 0 : allocate(file_of(f)->fd, bytes);
+    if (failed == 0 || cannot_reserve(failed)) {
+        return PAWL_OK;
+    }
+    return store_posix_failure(posix_of(f), f->path, failed, err,
+                               "cannot reserve room for the file");
+}
+
+/* ---- the rest ------------------------------------------------------------------------------- */
+
+pawl_status store_posix_size(store_file *f, uint64_t *out, pawl_error *err) {
+    struct stat found;
+    if (fstat(file_of(f)->fd, &found) != 0) {
+        return store_posix_failure(posix_of(f), f->path, errno, err, "cannot find out the size");
+    }
+    *out = (uint64_t)found.st_size;
+    return PAWL_OK;
+}
+
+int store_posix_sync_descriptor(int fd) {
+    int failed;
+    do {
+        failed = fsync(fd);
+    } while (failed != 0 && errno == EINTR);
+    return failed == 0 ? 0 : errno;
+}
+
+pawl_status store_posix_sync(store_file *f, pawl_error *err) {
+    int failed = store_posix_sync_descriptor(file_of(f)->fd);
+    if (failed != 0) {
+        return store_posix_failure(posix_of(f), f->path, failed, err, "cannot sync the file");
+    }
+    return PAWL_OK;
+}
