@@ -19,8 +19,8 @@ const option_spec options[] = {
      OPTION_EDGE, 0, false},
     {"force", NULL, "Remove the checkpoint even when it is the only one.", OPTION_FORCE, 0, false},
     {"force", NULL,
-     "Rebuild even though the present index proves that data files are damaged: what they hold now "
-     "is then taken for what was written.",
+     "Rebuild even though data files are provably damaged: what they hold now is then taken for "
+     "what was written.",
      OPTION_FORCE_REBUILD, 0, false},
     {"dry-run", NULL, "Say what would be removed, and remove nothing.", OPTION_DRY_RUN, 0, false},
     {"wait", "SECONDS",
@@ -135,9 +135,9 @@ const verb verbs[] = {
             "Reads all data files of a checkpoint and writes a new index and manifest from them, "
             "for when those were lost or damaged. Needs to own the run, so it fails while a job "
             "saves to it.\n"
-            "The checksums of the data are in the index: once it is lost, damage to the data can "
-            "no longer be told from what was written. Where the present index still shows such "
-            "damage, it is kept, unless --force is given.",
+            "Data files that are not as their writer finished them are refused, and so is damage "
+            "that the present index shows, unless --force is given: then what is in them now is "
+            "taken for what was written.",
         .operands = {{OPERAND_RUN_AT_STEP, "RUN@STEP", false}},
         .options = COMMON | OPTION_FORCE_REBUILD | OPTION_WAIT,
         .examples = {{"pawl rebuild runs/7@1000", "make the index of step 1000 anew"}},

@@ -241,8 +241,10 @@ PAWL_API pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, vo
 
 /*
  * Writes a new index (and manifest) for `step` from its data files alone, after reading all of
- * them. Data files carry no checksums of their own: where the present index still proves them
- * damaged it is kept, PAWL_EDAMAGED, unless `force` is not 0.
+ * them. PAWL_EDAMAGED, and nothing changes: where the present index proves them damaged, and where
+ * their bytes are not those that their writer finished them with;
+ * both are overruled by a `force` that is not 0. A file whose writer did not get to its end is
+ * never taken.
  */
 PAWL_API pawl_status pawl_run_rebuild(pawl_run *run, int64_t step, int force, pawl_error *err)
     PAWL_MUST_CHECK;

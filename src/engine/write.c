@@ -81,11 +81,33 @@ static pawl_status open_file(engine *e, const char *name, store_file **out, pawl
     return store_open(e->job.store, path, STORE_CREATE, out, err);
 }
 
-static pawl_status write_buffer(engine *e, store_file *f, uint64_t at, pawl_error *err) {
+/* What of a file is looked at again when all else of it is written. */
+typedef struct ending {
+    const plan_file *file;
+    uint32_t edge_crc;
+    size_t first_bytes;
+    uint8_t first[FORMAT_BLOCK_BYTES];
+} ending;
+
+static void keep_for_ending(ending *end, const engine_buffer *b) {
+    uint64_t edge = end->file->header.size;
+    uint64_t edge_end = data_sum_edge(edge, end->file->bytes);
+    if (b->at == 0) {
+        end->first_bytes = b->bytes < sizeof(end->first) ? b->bytes : sizeof(end->first);
+        memcpy(end->first, b->memory, end->first_bytes);
+    }
+    if (edge >= b->at && edge_end <= b->at + b->bytes && edge < edge_end) {
+        end->edge_crc = crc32c(0, b->memory + (edge - b->at), (size_t)(edge_end - edge));
+    }
+}
+
+static pawl_status write_buffer(engine *e, store_file *f, uint64_t at, ending *end,
+                                pawl_error *err) {
     engine_buffer *b = NULL;
     TRY(next_filled(e, &b, err));
     assert(b->at == at);
     size_t n = b->bytes;
+    keep_for_ending(end, b);
     pawl_status status = store_write(f, at, b->memory, n, err);
     buffer_written(e, b, status == PAWL_OK);
     if (status != PAWL_OK) {
@@ -96,16 +118,29 @@ static pawl_status write_buffer(engine *e, store_file *f, uint64_t at, pawl_erro
     return status;
 }
 
+/* Now the file is whole, and may say so. */
+static pawl_status write_sum(engine *e, store_file *f, ending *end, pawl_error *err) {
+    const plan_file *file = end->file;
+    const engine_file *blocks = &e->files[file - e->job.layout->files];
+    data_sum_put(end->first,
+                 data_sum(crc32c(0, file->header.data, file->header.size), end->edge_crc,
+                          file->header.size, blocks->checksums, blocks->block_count));
+    e->checksums[blocks->checksums - e->checksums] = crc32c(0, end->first, end->first_bytes);
+    return store_write(f, 0, end->first, end->first_bytes, err);
+}
+
 static pawl_status write_file(engine *e, const plan_file *file, pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *f = NULL;
+    ending end = {.file = file};
     name_file(e, file->name);
     TRY(open_file(e, file->name, &f, err));
     uint64_t at = 0;
     while (at < file->bytes) {
         uint64_t left = file->bytes - at;
-        TRY(write_buffer(e, f, at, err));
+        TRY(write_buffer(e, f, at, &end, err));
         at += left < e->options.buffer_bytes ? left : e->options.buffer_bytes;
     }
+    TRY(write_sum(e, f, &end, err));
     return store_sync(f, err);
 }
 

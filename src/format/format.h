@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * format: the files of a checkpoint, encoder and decoder of each record in one file: safetensors
- * data file, sorted table, the table's records, manifest. docs/format.md is the specification.
+ * data file and its sum, sorted table, the table's records, manifest. docs/format.md is the
+ * specification.
  *
  * May include base and tensor. Nothing here does I/O: bytes come from a byte_source and go to a
  * byte_sink. Everything read is hostile: every length has a named maximum and is compared with the
@@ -164,6 +165,39 @@ pawl_status record_sharding_info_end(buffer *json, pawl_error *err) PAWL_MUST_CH
 pawl_status record_metadata_decode(const safetensors_header *header, uint32_t file, arena *memory,
                                    record_entry **entries, size_t *count, int64_t *step, int *rank,
                                    int *world_size, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- sum of a data file: data_sum.c -----------------------------------------------------------
+ * The first pair of a data file's __metadata__ is a sum of all its bytes, so that a crash cannot
+ * leave a file that looks whole and is not. DATA_SUM_UNFINISHED stands there until all else is
+ * written.
+ */
+#define DATA_SUM_KEY        "pawl_sum"
+#define DATA_SUM_UNFINISHED "--------"
+#define DATA_SUM_DIGITS     8u
+#define DATA_SUM_AT         37u /* of the first digit, in every file that pawl wrote */
+
+/* Where the edge ends, which begins at the header's end: bytes that share a block with the header.
+ */
+uint64_t data_sum_edge(uint64_t header_bytes, uint64_t file_bytes);
+/* From the CRC32C of the header, still unfinished, that of the edge, and those of all blocks. */
+uint32_t data_sum(uint32_t header_crc, uint32_t edge_crc, uint64_t header_bytes,
+                  const uint32_t *blocks, size_t block_count);
+/* Puts the digits into the first bytes of a file. Block 0 is checksummed after that. */
+void data_sum_put(uint8_t *file, uint32_t sum);
+
+/* For a reader: begins as {.header_bytes, .file_bytes}, and is shown the whole file in order. */
+typedef struct data_sum_reading {
+    uint64_t header_bytes, file_bytes;
+    uint32_t header_crc, edge_crc;
+} data_sum_reading;
+/* The first call has all of the file, or a whole block. */
+void data_sum_look(data_sum_reading *r, uint64_t at, const uint8_t *bytes, size_t n);
+/* PAWL_EDAMAGED when the file says that its writer did not get to the end. */
+pawl_status data_sum_finished(const safetensors_header *header, pawl_error *err) PAWL_MUST_CHECK;
+/* PAWL_EDAMAGED when the sum is another. A file without one, of an older pawl, passes both. */
+pawl_status data_sum_check(const data_sum_reading *r, const safetensors_header *header,
+                           const uint32_t *blocks, size_t block_count, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* ---- manifest: manifest.c ------------------------------------------------------------------- */
 

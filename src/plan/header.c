@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The header of one data file. Its metadata: "format" as every writer sets it, "pawl" from which an
- * index can be rebuilt, and, where a piece is only a part of its tensor, the two keys by which
- * PyTorch's distributed checkpoints find the part's place.
+ * The header of one data file. Its metadata: the place for the sum of the file, "format" as every
+ * writer sets it, "pawl" from which an index can be rebuilt, and, where a piece is only a part of
+ * its tensor, the two keys by which PyTorch's distributed checkpoints find the part's place.
  */
 #include "plan/header.h"
+
+#include <assert.h>
+#include <string.h>
 
 /* Punctuation, keys and both offsets of a tensor in the header. */
 #define TENSOR_FIXED_BYTES ((uint64_t)120)
@@ -14,7 +17,7 @@
 #define SHARDING_FIXED_BYTES ((uint64_t)64)
 /* The longest number, and a separator. */
 #define NUMBER_BYTES   ((uint64_t)21)
-#define METADATA_PAIRS 4
+#define METADATA_PAIRS 5
 
 /* A name within JSON text that is itself a JSON string. Names have no control characters. */
 static uint64_t escaped_twice_bytes(const char *name) {
@@ -152,9 +155,10 @@ static pawl_status encode_sharding(making *m, pawl_error *err) {
 
 static pawl_status encode(making *m, plan_file *file, pawl_error *err) {
     TRY(encode_pieces(m, err));
-    safetensors_pair pairs[METADATA_PAIRS] = {{"format", "pt"},
+    safetensors_pair pairs[METADATA_PAIRS] = {{DATA_SUM_KEY, DATA_SUM_UNFINISHED},
+                                              {"format", "pt"},
                                               {RECORD_METADATA_KEY, (const char *)m->pawl.data}};
-    size_t pair_count = 2;
+    size_t pair_count = 3;
     if (m->sharded) {
         TRY(encode_sharding(m, err));
         pairs[pair_count++] =
@@ -163,6 +167,7 @@ static pawl_status encode(making *m, plan_file *file, pawl_error *err) {
     }
     TRY(safetensors_encode(m->tensors, m->count, pairs, pair_count, &file->header, &file->bytes,
                            err));
+    assert(memcmp(file->header.data + DATA_SUM_AT, DATA_SUM_UNFINISHED, DATA_SUM_DIGITS) == 0);
     for (size_t i = 0; i < m->count; i++) {
         m->pieces[i].offset = m->tensors[i].offset;
         m->pieces[i].bytes = m->tensors[i].bytes;

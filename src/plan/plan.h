@@ -27,7 +27,7 @@ typedef struct plan_piece {
 
 typedef struct plan_file {
     char name[80];
-    buffer header; /* the safetensors header, padding included: the file's first bytes */
+    buffer header; /* safetensors, padding included: the file's first bytes, without their sum */
     uint64_t bytes;
     size_t first_piece, piece_count; /* in layout->pieces, ascending by offset */
 } plan_file;

@@ -23,6 +23,7 @@ void dataset_free(dataset *d) {
 
 typedef struct reading {
     dataset *data;
+    const pawl_log *overruled;
     store_file *file;
     uint32_t number;
     const char *name;
@@ -30,7 +31,18 @@ typedef struct reading {
     uint8_t *window;
 } reading;
 
-static pawl_status read_sums(reading *r, pawl_error *err) {
+/* The sums of the window's blocks; the number of blocks. */
+static size_t sum_window(const uint8_t *window, size_t n, uint32_t *sums) {
+    size_t count = 0;
+    for (size_t at = 0; at < n; at += FORMAT_BLOCK_BYTES) {
+        size_t left = n - at;
+        sums[count++] =
+            crc32c(0, window + at, left < FORMAT_BLOCK_BYTES ? left : FORMAT_BLOCK_BYTES);
+    }
+    return count;
+}
+
+static pawl_status make_sums(reading *r, pawl_error *err) {
     dataset_file *file = &r->data->files[r->number];
     uint64_t blocks = file->bytes / FORMAT_BLOCK_BYTES + (file->bytes % FORMAT_BLOCK_BYTES != 0);
     file->sums = mem_calloc(blocks, sizeof(*file->sums));
@@ -39,18 +51,43 @@ static pawl_status read_sums(reading *r, pawl_error *err) {
     }
     r->data->checksums[r->number] =
         (engine_file){.checksums = file->sums, .block_count = (size_t)blocks};
-    uint32_t *sum = file->sums;
-    for (uint64_t at = 0; at < file->bytes;) {
-        uint64_t left = file->bytes - at;
+    return PAWL_OK;
+}
+
+/* Is it what its writer finished it with? */
+static pawl_status check_sum(const reading *r, const data_sum_reading *sum,
+                             const safetensors_header *header, pawl_error *err) {
+    const engine_file *blocks = &r->data->checksums[r->number];
+    pawl_status status = data_sum_check(sum, header, blocks->checksums, blocks->block_count, err);
+    if (status == PAWL_OK) {
+        return PAWL_OK;
+    }
+    if (r->overruled == NULL) {
+        error_safe(err, "nothing was changed");
+        error_next(err,
+                   "to take what is there now for what was written: pawl rebuild --force %s@%lld",
+                   r->file->in->root, (long long)r->step);
+        return status;
+    }
+    log_write(r->overruled, PAWL_LOG_WARN, "what is in %s now is taken for what was written: %s",
+              r->name, error_text(err));
+    return PAWL_OK;
+}
+
+static pawl_status read_sums(reading *r, const safetensors_header *header, pawl_error *err) {
+    uint64_t file_bytes = r->data->files[r->number].bytes;
+    data_sum_reading sum = {.header_bytes = header->data_offset, .file_bytes = file_bytes};
+    TRY(make_sums(r, err));
+    uint32_t *next = r->data->files[r->number].sums;
+    for (uint64_t at = 0; at < file_bytes;) {
+        uint64_t left = file_bytes - at;
         size_t n = left < READ_BYTES ? (size_t)left : READ_BYTES;
         TRY(store_read(r->file, at, r->window, n, err));
-        for (size_t i = 0; i < n; i += FORMAT_BLOCK_BYTES) {
-            *sum++ =
-                crc32c(0, r->window + i, n - i < FORMAT_BLOCK_BYTES ? n - i : FORMAT_BLOCK_BYTES);
-        }
+        next += sum_window(r->window, n, next);
+        data_sum_look(&sum, at, r->window, n);
         at += n;
     }
-    return PAWL_OK;
+    return check_sum(r, &sum, header, err);
 }
 
 /* The index has a copy of every value that is not per rank. */
@@ -107,19 +144,16 @@ static pawl_status take_entries(reading *r, const safetensors_header *header, pa
     return PAWL_OK;
 }
 
-static pawl_status read_header(reading *r, pawl_error *err) {
+/* A file that an interrupted save left may not be durable yet. */
+static pawl_status read_open_file(reading *r, pawl_error *err) {
     CLEANUP(safetensors_header_free) safetensors_header header = {0};
     byte_source source;
     TRY(store_source(r->file, &source, err));
     TRY(safetensors_decode(&source, &header, err));
+    TRY(data_sum_finished(&header, err));
     r->data->files[r->number].bytes = source.size;
-    return take_entries(r, &header, err);
-}
-
-/* A file that an interrupted save left may not be durable yet. */
-static pawl_status read_open_file(reading *r, pawl_error *err) {
-    TRY(read_header(r, err));
-    TRY(read_sums(r, err));
+    TRY(take_entries(r, &header, err));
+    TRY(read_sums(r, &header, err));
     return store_sync(r->file, err);
 }
 
@@ -271,7 +305,7 @@ static pawl_status make_room(dataset *d, const manifest *m, pawl_error *err) {
 }
 
 pawl_status dataset_read(dataset *d, store *s, const char *directory, int64_t step,
-                         const manifest *m, pawl_error *err) {
+                         const manifest *m, const pawl_log *overruled, pawl_error *err) {
     *d = (dataset){0};
     TRY(make_room(d, m, err));
     AUTOFREE uint8_t *window = mem_alloc(READ_BYTES);
@@ -280,6 +314,7 @@ pawl_status dataset_read(dataset *d, store *s, const char *directory, int64_t st
     }
     for (size_t i = 0; i < m->file_count; i++) {
         reading r = {.data = d,
+                     .overruled = overruled,
                      .number = (uint32_t)i,
                      .name = m->files[i].name,
                      .step = step,

@@ -2,10 +2,10 @@
 /*
  * Makes a new index, and a new manifest where the old one is lost, from the data files alone.
  *
- * Data files say of themselves what is in them, but they carry no checksums: what is damaged in
- * them now will be taken for what was written. So all of them are read, and whatever can be checked
- * is: their headers, their sizes, that they are of one save, and that the pieces make up whole
- * tensors.
+ * Data files say of themselves what is in them, and carry a sum of their bytes. All of them are
+ * read, and whatever can be checked is: their headers, sizes and sums, that they are of one save,
+ * and that the pieces make up whole tensors. In a file without a sum, what is damaged now is
+ * taken for what was written, unless the present index proves it.
  */
 #include "run/checkpoint.h"
 #include "run/dataset.h"
@@ -18,6 +18,7 @@
 typedef struct rebuilding {
     pawl_run *run;
     int64_t step;
+    bool force;
     char directory[32];
     buffer text;
     manifest manifest; /* the old one where it can be read */
@@ -214,7 +215,8 @@ static pawl_status rebuild(rebuilding *r, pawl_error *err) {
         return status;
     }
     TRY(choose_files(r, err));
-    TRY(dataset_read(&r->data, r->run->store, r->directory, r->step, &r->manifest, err));
+    TRY(dataset_read(&r->data, r->run->store, r->directory, r->step, &r->manifest,
+                     r->force ? &r->run->log : NULL, err));
     fill_manifest(r);
     return publish(r, err);
 }
@@ -262,7 +264,7 @@ pawl_status run_rebuild(pawl_run *run, int64_t step, bool force, pawl_error *err
         return error_set(err, PAWL_EUSAGE, "%lld is no step: steps are 0 or more", (long long)step);
     }
     TRY(run_settle(run, err));
-    CLEANUP(rebuilding_free) rebuilding r = {.run = run, .step = step};
+    CLEANUP(rebuilding_free) rebuilding r = {.run = run, .step = step, .force = force};
     name_step(r.directory, step);
     pawl_status status = force ? PAWL_OK : refuse_proven_damage(run, step, err);
     if (status == PAWL_OK) {

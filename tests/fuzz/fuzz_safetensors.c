@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a data file: its header, and what it says of its tensors. */
+/* Any bytes as a data file: its header, what it says of its tensors, and its sum. */
 #include "fuzz.h"
 
 #include <string.h>
@@ -39,6 +39,26 @@ static void describe(const safetensors_header *header) {
     }
 }
 
+static void sum(const buffer *file, const safetensors_header *header) {
+    pawl_error err = ERROR_INIT;
+    data_sum_reading whole = {.header_bytes = header->data_offset, .file_bytes = file->size};
+    data_sum_reading cut = whole;
+    data_sum_look(&whole, 0, file->data, file->size);
+    for (size_t at = 0; at < file->size; at += FORMAT_BLOCK_BYTES) {
+        size_t left = file->size - at;
+        data_sum_look(&cut, at, file->data + at,
+                      left < FORMAT_BLOCK_BYTES ? left : FORMAT_BLOCK_BYTES);
+    }
+    FUZZ_CHECK(whole.header_crc == cut.header_crc && whole.edge_crc == cut.edge_crc);
+    pawl_status status = data_sum_finished(header, &err);
+    if (status == PAWL_OK) {
+        status = data_sum_check(&whole, header, NULL, 0, &err);
+    }
+    if (status != PAWL_OK) {
+        fuzz_check_refusal(&err, status);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CLEANUP(buffer_free) buffer file = fuzz_copy(data, size);
     byte_source source = byte_source_memory(&file);
@@ -51,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     check_header(&header);
     describe(&header);
+    sum(&file, &header);
     safetensors_header_free(&header);
     return 0;
 }

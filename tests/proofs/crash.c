@@ -5,7 +5,8 @@
  * synced (up to a bound; beyond it a sample) may have reached the disk, torn writes included. From
  * some of those worlds the next owner sets out, and loses power in turn, at every operation. In
  * every such world, opening the run finds each acknowledged checkpoint whole, and the one that was
- * in progress whole or not at all (S09, promises 1 and 5).
+ * in progress whole or not at all (S09, promises 1 and 5); and a rebuild of any step from its data
+ * files refuses, or gives the bytes of a save.
  */
 #include "lib/simulated_platform.h"
 #include "proofs/proof.h"
@@ -207,6 +208,36 @@ static bool life_goes_on(store *world, int64_t newest, pawl_error *err) {
     return good;
 }
 
+/* Rebuilds every step, committed or not; those that were refused prove nothing. */
+static void rebuild_all(proof *p, store *world, pawl_run *run, uint64_t operation) {
+    simulated_platform os;
+    simulated_platform_init(&os, 19);
+    for (size_t i = 0; i < STEPS; i++) {
+        struct pawl_error err = ERROR_INIT;
+        int64_t step = step_numbers[i];
+        if (run_rebuild(run, step, false, &err) != PAWL_OK) {
+            continue;
+        }
+        int64_t seed = proof_seed_of_step(world, step, &os.table, &err);
+        proof_case(p, seed > 0, "after operation %llu, step %lld was rebuilt: %s",
+                   (unsigned long long)operation, (long long)step, error_text(&err));
+    }
+}
+
+static void try_rebuilds(proof *p, store *world, uint64_t operation) {
+    struct pawl_error err = ERROR_INIT;
+    simulated_platform os;
+    store *seen;
+    pawl_run *run;
+    simulated_platform_init(&os, 19);
+    os.others = PROCESS_DEAD;
+    os.identity.pid++;
+    proof_must(store_trace_wrap(world, &os.table, NULL, NULL, &seen, &err), &err);
+    proof_must(run_open(seen, NULL, &os.table, &run, &err), &err);
+    rebuild_all(p, world, run, operation);
+    proof_must(run_close(run, 1, &err), &err);
+}
+
 /* ---- a crash after a crash ------------------------------------------------------------------ */
 
 typedef struct copying {
@@ -267,35 +298,50 @@ static void story_begin_from(story *s, const store_traits *traits, store *world)
     }
 }
 
-static void try_life(proof *p, const store_traits *traits, const effort *bounds, life *live,
+typedef struct proofs {
+    proof worlds, rebuilt;
+} proofs;
+
+static void try_life(proofs *p, const store_traits *traits, const effort *bounds, life *live,
                      store *world);
 
 /* ---- every world of one boundary ------------------------------------------------------------ */
 
 typedef struct boundary {
-    proof *proof;
+    proofs *proofs;
     const story *story;
     uint64_t operation;
     size_t pending;
     bool *keep;
 } boundary;
 
-static void try_world(boundary *b, size_t torn) {
+/* NULL: the declared traits forbid it. */
+static store *make_world(const boundary *b, size_t torn) {
     struct pawl_error err = ERROR_INIT;
-    store *world;
-    int64_t newest;
+    store *world = NULL;
     pawl_status status = store_crash_world(b->story->disk, b->keep, b->pending, torn, &world, &err);
     if (status == PAWL_EUSAGE) {
-        return; /* the declared traits forbid it */
+        return NULL;
     }
-    if (status != PAWL_OK) {
-        abort();
+    proof_must(status, &err);
+    return world;
+}
+
+static void try_world(boundary *b, size_t torn) {
+    struct pawl_error err = ERROR_INIT;
+    int64_t newest;
+    store *world = make_world(b, torn);
+    if (world == NULL) {
+        return;
     }
     bool good = steps_as_expected(b->story, world, &newest, &err);
     good = good && life_goes_on(world, newest, &err);
     store_destroy(world);
-    proof_case(b->proof, good, "after operation %llu, %zu pending: %s",
+    proof_case(&b->proofs->worlds, good, "after operation %llu, %zu pending: %s",
                (unsigned long long)b->operation, b->pending, error_text(&err));
+    world = make_world(b, torn);
+    try_rebuilds(&b->proofs->rebuilt, world, b->operation);
+    store_destroy(world);
 }
 
 /* The subset whole, and with each of its writes torn. */
@@ -328,9 +374,9 @@ static void try_some_subsets(boundary *b, size_t samples) {
     }
 }
 
-static void try_boundary(proof *p, const story *s, uint64_t operation, const effort *bounds) {
+static void try_boundary(proofs *p, const story *s, uint64_t operation, const effort *bounds) {
     boundary b = {
-        .proof = p, .story = s, .operation = operation, .pending = store_crash_pending(s->disk)};
+        .proofs = p, .story = s, .operation = operation, .pending = store_crash_pending(s->disk)};
     b.keep = calloc(b.pending + 1, sizeof *b.keep);
     if (b.keep == NULL) {
         abort();
@@ -365,8 +411,8 @@ static store *some_world(const story *s, uint64_t operation) {
     return world;
 }
 
-static void recover_from(proof *p, const store_traits *traits, const effort *bounds, const story *s,
-                         uint64_t operation) {
+static void recover_from(proofs *p, const store_traits *traits, const effort *bounds,
+                         const story *s, uint64_t operation) {
     effort once = *bounds;
     once.recoveries = 0;
     store *world = some_world(s, operation);
@@ -377,7 +423,7 @@ static void recover_from(proof *p, const store_traits *traits, const effort *bou
 }
 
 /* Lives the life again and again, up to each of its operations. */
-static void try_life(proof *p, const store_traits *traits, const effort *bounds, life *live,
+static void try_life(proofs *p, const store_traits *traits, const effort *bounds, life *live,
                      store *world) {
     bool ended = false;
     for (uint64_t operation = 0; !ended; operation += bounds->stride) {
@@ -404,7 +450,8 @@ static void try_life(proof *p, const store_traits *traits, const effort *bounds,
 
 int main(int argc, char **argv) {
     bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
-    proof p = {.name = "crash states: old or new, whole"};
+    proofs p = {.worlds = {.name = "crash states: old or new, whole"},
+                .rebuilt = {.name = "rebuilt after a crash: the bytes of a save"}};
     const effort how_much = {.all_subsets_up_to = full ? 12 : 5,
                              .samples = full ? 4000 : 40,
                              .stride = full ? 1 : 2,
@@ -415,5 +462,6 @@ int main(int argc, char **argv) {
         .kind = "crash", .atomic_rename = true, .ordered_names = true, .atomic_write_bytes = 4096};
     try_life(&p, &any_order, &how_much, first_life, NULL);
     try_life(&p, &in_order, &how_much, first_life, NULL);
-    return proof_end(&p);
+    int whole = proof_end(&p.worlds);
+    return proof_end(&p.rebuilt) | whole;
 }

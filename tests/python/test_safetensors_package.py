@@ -154,7 +154,7 @@ class WhatPawlWrites(unittest.TestCase):
         from safetensors import safe_open
         path = os.path.join(self.folder.name, "odd.safetensors")
         with safe_open(path, framework="np") as file:
-            self.assertEqual(file.metadata(), {"format": "pt", "\u00e4": "line\nline",
+            self.assertEqual(file.metadata(), {"pawl_sum": "01234567", "format": "pt", "\u00e4": "line\nline",
                                                "pawl": '{"version":1,"k":"\\""}'})
 
     def test_slices_are_read_through_the_package(self):

@@ -115,8 +115,10 @@ static void write_odd(const char *directory) {
          .shape = &two},
         {.name = "quote\" backslash\\ tab\t del\x7f", .dtype = PAWL_U8, .ndim = 1, .shape = &two},
         {.name = "", .dtype = PAWL_BOOL, .ndim = 0}};
-    const safetensors_pair metadata[] = {
-        {"format", "pt"}, {"pawl", "{\"version\":1,\"k\":\"\\\"\"}"}, {"\xc3\xa4", "line\nline"}};
+    const safetensors_pair metadata[] = {{"pawl_sum", "01234567"},
+                                         {"format", "pt"},
+                                         {"pawl", "{\"version\":1,\"k\":\"\\\"\"}"},
+                                         {"\xc3\xa4", "line\nline"}};
     write_file(directory, "odd.safetensors", tensors, ARRAY_LENGTH(tensors), metadata,
                ARRAY_LENGTH(metadata));
 }

@@ -21,8 +21,7 @@ static void scribble(saving *f) {
 static void keep_copy(saving *f, buffer *out) {
     struct pawl_error err = ERROR_INIT;
     const plan_file *file = &f->layout->files[0];
-    AUTOFREE uint8_t *bytes = mem_alloc(file->bytes);
-    plan_layout_gather(f->layout, 0, 0, file->bytes, bytes);
+    AUTOFREE uint8_t *bytes = saving_file(f, 0);
     assert_ok(buffer_append(out, bytes, file->bytes, &err), &err);
 }
 

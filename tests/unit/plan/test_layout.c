@@ -239,6 +239,8 @@ static void test_whole_tensors_say_nothing_of_shards(void **context) {
     image_of(layout, 0, &image, &f->err);
     decode(&image, &header, &f->err);
     assert_string_equal(metadata(&header, "format"), "pt");
+    assert_string_equal(metadata(&header, "pawl_sum"), "--------");
+    assert_memory_equal(image.data + DATA_SUM_AT - 1, "\"--------\"", DATA_SUM_DIGITS + 2);
     assert_string_equal(metadata(&header, "DCP_SHARDING_INFO"), "(absent)");
     assert_string_equal(metadata(&header, "DCP_VERSION"), "(absent)");
     safetensors_header_free(&header);
