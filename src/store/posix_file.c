@@ -34,7 +34,7 @@ typedef struct posix_file {
     store_file base;
     int fd;
     int direct; /* -1: none */
-    bool early; /* what goes through the page cache is written back at once */
+    store_mode mode;
     _Atomic bool direct_refused;
 } posix_file;
 
@@ -130,7 +130,7 @@ pawl_status store_posix_open(store *s, const char *path, store_mode mode, store_
         return error_nomem(err, sizeof(*f));
     }
     TRY(open_descriptors((posix_store *)s, path, mode, f, err));
-    f->early = mode == STORE_CREATE_BULK || mode == STORE_CREATE_STREAM;
+    f->mode = mode;
     store_file_init(&f->base, s, path);
     *out = &f->base;
     f = NULL;
@@ -178,34 +178,35 @@ static ssize_t read_some(int fd, uint64_t at, void *to, size_t n) {
 }
 
 /* What is in the page cache already is not fetched from the disk again. */
-static size_t direct_read_part(const posix_file *f, uint64_t at, const void *to, size_t n) {
-    size_t part = direct_part(f, at, to, n < MOST_PER_LOOK ? n : MOST_PER_LOOK);
-    if (part < LEAST_DIRECT_READ || store_posix_cached(f->fd, at, part) == POSIX_CACHED) {
-        return 0;
+static size_t direct_read_part(posix_file *f, uint64_t at, const void *to, size_t n) {
+    f->base.read_cached = n > 0 && store_posix_cached(f->fd, at, n) == POSIX_CACHED;
+    size_t part = f->base.read_cached ? 0 : direct_part(f, at, to, n);
+    return part >= LEAST_DIRECT_READ ? part : 0;
+}
+
+static ssize_t read_bulk(posix_file *f, uint64_t at, void *to, size_t n) {
+    size_t some = n < MOST_PER_LOOK ? n : MOST_PER_LOOK;
+    size_t part = direct_read_part(f, at, to, some);
+    if (part > 0) {
+        ssize_t moved = read_some(f->direct, at, to, part);
+        if (moved >= 0 || !is_refusal(errno)) {
+            return moved;
+        }
+        refuse_direct(f);
     }
-    return part;
+    return read_some(f->fd, at, to, some);
 }
 
 pawl_status store_posix_read(store_file *f, uint64_t at, void *to, size_t n, size_t *got,
                              pawl_error *err) {
     posix_file *file = file_of(f);
-    ssize_t moved = -1;
     if (at > INT64_MAX) {
         *got = 0; /* beyond the end of any file */
         return PAWL_OK;
     }
-    size_t part = direct_read_part(file, at, to, n);
-    if (part > 0) {
-        moved = read_some(file->direct, at, to, part);
-        if (moved < 0 && is_refusal(errno)) {
-            refuse_direct(file);
-            part = 0;
-        }
-    }
-    if (part == 0) {
-        size_t most = file->direct >= 0 ? MOST_PER_LOOK : MOST_PER_CALL;
-        moved = read_some(file->fd, at, to, n < most ? n : most);
-    }
+    ssize_t moved = file->mode == STORE_READ_BULK
+                        ? read_bulk(file, at, to, n)
+                        : read_some(file->fd, at, to, n < MOST_PER_CALL ? n : MOST_PER_CALL);
     if (moved < 0) {
         return store_posix_failure(posix_of(f), f->path, errno, err, "cannot read");
     }
@@ -239,8 +240,8 @@ static ssize_t write_at(int fd, uint64_t at, const void *from, size_t n) {
 
 static ssize_t write_cached(const posix_file *f, uint64_t at, const void *from, size_t n) {
     ssize_t moved = write_at(f->fd, at, from, n);
-    if (moved > 0 && f->early) {
-        /* A hint: the sync that must come tells what is wrong. */
+    if (moved > 0 && (f->mode == STORE_CREATE_BULK || f->mode == STORE_CREATE_STREAM)) {
+        /* Written back early. A hint: the sync that must come tells what is wrong. */
         (void)sync_file_range(f->fd, (off_t)at, moved, SYNC_FILE_RANGE_WRITE);
     }
     return moved;

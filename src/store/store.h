@@ -4,9 +4,9 @@
  * and wrapped by stores made of stores: `fault`, `crash`, `trace`, `retry`.
  *
  * May include base only. Paths are relative to the store's root, '/'-separated, without leading
- * '/', "." or ".."; "" is the root. Threads: a store and its files may be used by any number of
- * threads at once, but for closing; what two threads write at a time must not overlap, nor share a
- * page. Errors carry the absolute path and the system's own words.
+ * '/', "." or ".."; "" is the root. Threads: a store may be used by any number of threads at once;
+ * a store_file, too, for writes that neither overlap nor share a page, else by one at a time.
+ * Errors carry the absolute path and the system's own words.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H

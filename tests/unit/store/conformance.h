@@ -162,6 +162,30 @@ static void holes_are_zeros(void **state) {
     assert_bytes(s, "a", "\0\0\0x\0\0y", 7);
 }
 
+/* Reserved room changes no byte that was or is written, and only a writer may reserve. */
+static void reserving_changes_no_bytes(void **state) {
+    store *s = subject(state);
+    pawl_error err = ERROR_INIT;
+    store_file *f = NULL;
+    char bytes[9];
+    uint64_t size = 0;
+    assert_ok(store_open(s, "a", STORE_CREATE, &f, &err), &err);
+    assert_ok(store_write(f, 0, "abc", 3, &err), &err);
+    assert_ok(store_reserve(f, 9, &err), &err);
+    assert_ok(store_write(f, 6, "ghi", 3, &err), &err);
+    assert_ok(store_size(f, &size, &err), &err);
+    assert_int_equal(size, 9);
+    assert_fails(store_reserve(f, UINT64_MAX, &err), PAWL_ENOSPACE, &err);
+    assert_int_equal(err.system_errno, EFBIG);
+    store_close(f);
+    assert_ok(store_open(s, "a", STORE_READ, &f, &err), &err);
+    assert_fails(store_reserve(f, 20, &err), PAWL_EIO, &err);
+    assert_int_equal(err.system_errno, EBADF);
+    assert_ok(store_read(f, 0, bytes, 9, &err), &err);
+    assert_memory_equal(bytes, "abc\0\0\0ghi", 9);
+    store_close(f);
+}
+
 /* Update changes bytes in place, keeps the others, and lets them be read. */
 static void update_changes_in_place(void **state) {
     store *s = subject(state);
@@ -653,8 +677,9 @@ static void threads_share_a_store(void **state) {
         CONFORMANCE(bytes_are_read_back),                                                          \
         CONFORMANCE(r08_reading_past_the_end_names_the_range_and_the_size),                        \
         CONFORMANCE(reading_nothing_succeeds), CONFORMANCE(holes_are_zeros),                       \
-        CONFORMANCE(update_changes_in_place), CONFORMANCE(size_follows_the_writes),                \
-        CONFORMANCE(the_mode_is_kept), CONFORMANCE(s06_a_write_beyond_any_file_is_refused),        \
+        CONFORMANCE(reserving_changes_no_bytes), CONFORMANCE(update_changes_in_place),             \
+        CONFORMANCE(size_follows_the_writes), CONFORMANCE(the_mode_is_kept),                       \
+        CONFORMANCE(s06_a_write_beyond_any_file_is_refused),                                       \
         CONFORMANCE(an_open_file_outlives_its_name), CONFORMANCE(syncing_succeeds),                \
         CONFORMANCE(a_source_reads_the_file), CONFORMANCE(rename_moves),                           \
         CONFORMANCE(rename_replaces), CONFORMANCE(rename_to_itself_changes_nothing),               \

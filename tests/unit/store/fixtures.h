@@ -28,10 +28,14 @@ static UNUSED int remove_one(const char *path, const struct stat *found, int typ
     return remove(path);
 }
 
-static UNUSED void directory_make(directory *d) {
-    (void)snprintf(d->path, sizeof(d->path), "/tmp/pawl-store-XXXXXX");
+static UNUSED void directory_make_in(directory *d, const char *parent) {
+    (void)snprintf(d->path, sizeof(d->path), "%s/pawl-store-XXXXXX", parent);
     assert_non_null(mkdtemp(d->path));
     assert_int_equal(chmod(d->path, 0755), 0);
+}
+
+static UNUSED void directory_make(directory *d) {
+    directory_make_in(d, "/tmp");
 }
 
 static UNUSED void directory_remove(directory *d) {

@@ -2,6 +2,8 @@
 /* Runs the suite of conformance.h for every kind of store, and for every wrapper. */
 #include "conformance.h"
 
+#include "store/wrap.h"
+
 typedef struct fixture fixture;
 
 /* A kind of store makes `s`, over `inner` where it is a wrapper. */
@@ -22,6 +24,34 @@ static pawl_status make_posix(fixture *f, pawl_error *err) {
     directory_make(&f->dir);
     (void)snprintf(f->subject.absolute, sizeof(f->subject.absolute), "%s", f->dir.path);
     return store_posix(f->dir.path, &f->subject.s, err);
+}
+
+/* Opens every file in the mode for much data. */
+static pawl_status around_bulk(store_wrapper *w, store_call *call, pawl_error *err) {
+    (void)w;
+    if (call->op == STORE_OP_OPEN && call->mode == STORE_READ) {
+        call->mode = STORE_READ_BULK;
+    } else if (call->op == STORE_OP_OPEN && call->mode == STORE_CREATE) {
+        call->mode = STORE_CREATE_BULK;
+    }
+    return store_call_inner(call, err);
+}
+
+static void destroy_bulk(store_wrapper *w) {
+    store_wrapper_clear(w);
+    mem_free(w);
+}
+
+static pawl_status make_bulk(fixture *f, pawl_error *err) {
+    TRY(make_posix(f, err));
+    f->inner = f->subject.s;
+    store_wrapper *w = mem_calloc(1, sizeof(*w));
+    assert_non_null(w);
+    TRY(store_wrapper_init(w, f->inner, err));
+    w->around = around_bulk;
+    w->destroy = destroy_bulk;
+    f->subject.s = &w->base;
+    return PAWL_OK;
 }
 
 static pawl_status make_mem(fixture *f, pawl_error *err) {
@@ -78,9 +108,10 @@ static int teardown(void **state) {
 }
 
 int main(void) {
-    static const kind kinds[] = {{"posix", make_posix}, {"mem", make_mem},
-                                 {"crash", make_crash}, {"fault, all short", make_short},
-                                 {"trace", make_trace}, {"retry", make_retry}};
+    static const kind kinds[] = {
+        {"posix", make_posix}, {"posix, bulk", make_bulk},       {"mem", make_mem},
+        {"crash", make_crash}, {"fault, all short", make_short}, {"trace", make_trace},
+        {"retry", make_retry}};
     const struct CMUnitTest tests[] = {CONFORMANCE_TESTS};
     int failed = 0;
     for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {

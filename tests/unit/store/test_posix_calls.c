@@ -12,11 +12,13 @@
 
 /* What the next calls do. */
 static struct {
-    int interrupted;  /* so many calls fail with EINTR first */
-    int failure;      /* then one fails with this, if it is not 0 */
-    int sync_failure; /* the next fsync fails with this, if it is not 0 */
-    size_t most;      /* reads and writes move no more than this, if it is not 0 */
-    int fsyncs;       /* counted */
+    int interrupted;       /* so many calls fail with EINTR first */
+    int failure;           /* then one fails with this, if it is not 0 */
+    int sync_failure;      /* the next fsync fails with this, if it is not 0 */
+    int refused;           /* so many direct reads and writes fail with EINVAL */
+    void (*between)(void); /* called once, before a file is opened for direct access */
+    size_t most;           /* reads and writes move no more than this, if it is not 0 */
+    int fsyncs;            /* counted */
 } calls;
 
 static int next_failure(void) {
@@ -29,17 +31,25 @@ static int next_failure(void) {
     return failure;
 }
 
+static bool refuses_direct(int fd) {
+    if (calls.refused == 0 || (fcntl(fd, F_GETFL) & O_DIRECT) == 0) {
+        return false;
+    }
+    calls.refused--;
+    return true;
+}
+
 static size_t shortened(size_t n) {
     return calls.most > 0 && n > calls.most ? calls.most : n;
 }
 
 ssize_t pread(int fd, void *to, size_t n, off_t at) {
-    errno = next_failure();
+    errno = refuses_direct(fd) ? EINVAL : next_failure();
     return errno != 0 ? -1 : syscall(SYS_pread64, fd, to, shortened(n), at);
 }
 
 ssize_t pwrite(int fd, const void *from, size_t n, off_t at) {
-    errno = next_failure();
+    errno = refuses_direct(fd) ? EINVAL : next_failure();
     return errno != 0 ? -1 : syscall(SYS_pwrite64, fd, from, shortened(n), at);
 }
 
@@ -58,6 +68,11 @@ int openat(int dir, const char *path, int flags, ...) {
     va_start(more, flags);
     mode_t mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0;
     va_end(more);
+    if ((flags & O_DIRECT) != 0 && calls.between != NULL) {
+        void (*between)(void) = calls.between;
+        calls.between = NULL;
+        between();
+    }
     errno = next_failure();
     return errno != 0 ? -1 : (int)syscall(SYS_openat, dir, path, flags, mode);
 }
@@ -177,6 +192,64 @@ static void s03_a_file_without_sync_is_a_failure(void **state) {
     assert_fails(store_sync(f->f, &err), PAWL_EIO, &err);
 }
 
+#define BULK_BYTES ((size_t)128 * 1024)
+
+static void write_bulk(fixture *f, const void *bytes) {
+    pawl_error err = ERROR_INIT;
+    store_file *bulk = NULL;
+    assert_ok(store_open(f->s, "bulk", STORE_CREATE_BULK, &bulk, &err), &err);
+    assert_ok(store_write(bulk, 0, bytes, BULK_BYTES, &err), &err);
+    assert_ok(store_sync(bulk, &err), &err);
+    store_close(bulk);
+}
+
+/* A filesystem that opens a file for direct access, and refuses the access, is used through the
+ * page cache from then on. */
+static void direct_access_that_is_refused_is_not_tried_again(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    store_file *bulk = NULL;
+    AUTOFREE uint8_t *bytes = mem_aligned(STORE_DIRECT_ALIGNMENT, 2 * BULK_BYTES);
+    memset(bytes, 'b', 2 * BULK_BYTES);
+    calls.refused = 99;
+    write_bulk(f, bytes);
+    assert_int_equal(calls.refused, 98);
+    assert_bytes(f->s, "bulk", bytes, BULK_BYTES);
+    assert_int_equal(calls.refused, 98);
+    calls.refused = 0; /* past the page cache, so that the read goes there as well */
+    assert_ok(store_unlink(f->s, "bulk", &err), &err);
+    write_bulk(f, bytes);
+    calls.refused = 99;
+    assert_ok(store_open(f->s, "bulk", STORE_READ_BULK, &bulk, &err), &err);
+    assert_ok(store_read(bulk, 0, bytes + BULK_BYTES, BULK_BYTES / 2, &err), &err);
+    const int left = bulk->read_cached ? 99 : 98; /* memory is always cached */
+    assert_ok(store_read(bulk, BULK_BYTES / 2, bytes + BULK_BYTES, BULK_BYTES / 2, &err), &err);
+    assert_int_equal(calls.refused, left);
+    assert_int_equal(bytes[BULK_BYTES], 'b');
+    store_close(bulk);
+}
+
+static const char *replaced_in;
+
+static void replace_the_file(void) {
+    char from[128], to[128];
+    (void)snprintf(from, sizeof(from), "%s/a", replaced_in);
+    (void)snprintf(to, sizeof(to), "%s/bulk", replaced_in);
+    assert_int_equal(rename(from, to), 0);
+}
+
+/* A file whose name goes to another one while it is being opened: the other is left alone. */
+static void r14_a_file_that_takes_the_name_is_not_written(void **state) {
+    fixture *f = *state;
+    AUTOFREE uint8_t *bytes = mem_aligned(STORE_DIRECT_ALIGNMENT, BULK_BYTES);
+    memset(bytes, 'b', BULK_BYTES);
+    replaced_in = f->dir.path;
+    calls.between = replace_the_file;
+    write_bulk(f, bytes);
+    assert_null(calls.between);
+    assert_text(f->s, "bulk", "0123456789");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -187,6 +260,8 @@ int main(void) {
         TEST(s03_a_failed_sync_is_reported_at_once),
         TEST(p09_a_failed_sync_of_a_directory_is_told_apart),
         TEST(s03_a_file_without_sync_is_a_failure),
+        TEST(direct_access_that_is_refused_is_not_tried_again),
+        TEST(r14_a_file_that_takes_the_name_is_not_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
