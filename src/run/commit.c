@@ -135,7 +135,7 @@ void commit_point_latest(pawl_run *run, int64_t step) {
     name_step(line, step);
     size_t n = strlen(line);
     line[n] = '\n';
-    if (store_publish(run->store, NAME_LATEST, line, n + 1, &story) != PAWL_OK) {
+    if (store_replace(run->store, NAME_LATEST, line, n + 1, &story) != PAWL_OK) {
         error_wrap(&story, "step %lld is committed, but the hint could not be written",
                    (long long)step);
         log_write(&run->log, PAWL_LOG_WARN, "%s", error_text(&story));

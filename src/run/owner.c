@@ -142,7 +142,8 @@ static double heartbeat_age_s(store *s, const platform *os, const char *name) {
     return age_s > 0 ? age_s : 0;
 }
 
-pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error *err) {
+/* What the record says; not whether its writer is alive. */
+static pawl_status read_record(store *s, owner_view *out, pawl_error *err) {
     memset(out, 0, sizeof *out);
     out->alive = PROCESS_UNKNOWN;
     TRY(highest_generation(s, &out->generation, err));
@@ -160,8 +161,17 @@ pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error
         return status;
     }
     out->present = true;
-    out->heartbeat_age_s = heartbeat_age_s(s, os, name);
     record_decode(&text, out);
+    return PAWL_OK;
+}
+
+pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error *err) {
+    char name[32];
+    TRY(read_record(s, out, err));
+    if (out->present) {
+        owner_name(name, out->generation);
+        out->heartbeat_age_s = heartbeat_age_s(s, os, name);
+    }
     if (out->readable) {
         out->alive = os->process_alive(os->context, &out->who);
     }
@@ -458,7 +468,7 @@ static pawl_status write_counter(owner *o, uint64_t counter, pawl_error *err) {
 static pawl_status renew(owner *o, pawl_error *err) {
     uint64_t begun_ns = o->platform->monotonic_ns(o->platform->context);
     owner_view now;
-    TRY(owner_look(o->store, o->platform, &now, err));
+    TRY(read_record(o->store, &now, err));
     if (!now.present || now.generation != o->generation || strcmp(now.attempt, o->attempt) != 0) {
         return lost_error(o, &now, err); /* O3 */
     }
@@ -582,7 +592,7 @@ void owner_give_up(owner *o) {
 static void remove_own_record(owner *o) {
     struct pawl_error ignored = ERROR_INIT;
     owner_view now;
-    if (is_lost(o) || owner_look(o->store, o->platform, &now, &ignored) != PAWL_OK ||
+    if (is_lost(o) || read_record(o->store, &now, &ignored) != PAWL_OK ||
         !now.present || now.generation != o->generation || strcmp(now.attempt, o->attempt) != 0) {
         return;
     }

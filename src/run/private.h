@@ -54,7 +54,8 @@ pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag
                            const index_input *input, pawl_error *err) PAWL_MUST_CHECK;
 /* I8: may the manifest name this tag's files? Also true when that cannot be found out. */
 bool commit_may_name(pawl_run *run, const char *directory, const char *tag);
-/* Writes `latest`; a hint, so a failure is only logged. */
+/* Writes `latest`: a hint that nothing in pawl reads, so it is not synced, and a failure only
+ * logged. */
 void commit_point_latest(pawl_run *run, int64_t step);
 
 /* ---- owner.c -------------------------------------------------------------------------------- */

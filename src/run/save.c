@@ -20,6 +20,7 @@ typedef struct save {
     char directory[32];
     char tag[FORMAT_TAG_CHARS];
     bool pin;
+    bool reused; /* the directory was there before: files of another save may be in it */
     manifest manifest;
 } save;
 
@@ -248,9 +249,13 @@ static pawl_status make_pin(save *s, pawl_error *err) {
     return status == PAWL_EBUSY ? PAWL_OK : status;
 }
 
-/* Leftovers of earlier attempts wait for this handle's first commit (I7). */
-static void sweep_once(save *s) {
+/* Leftovers of earlier attempts wait for this handle's first commit (I7); those of a replaced save
+ * for the commit that replaces it. */
+static void sweep(save *s) {
     pawl_run *run = s->run;
+    if (run->swept && !s->reused) {
+        return;
+    }
     struct pawl_error story = ERROR_INIT;
     CLEANUP(arena_free) arena memory = {0};
     char **names;
@@ -284,7 +289,7 @@ static pawl_status on_commit(void *context, const engine_file *files, pawl_error
         return status;
     }
     commit_point_latest(s->run, s->step);
-    sweep_once(s);
+    sweep(s);
     retention_run(s->run, s->step);
     return PAWL_OK;
 }
@@ -315,7 +320,8 @@ static pawl_status prepare(save *s, pawl_state *state, const pawl_save_options *
     TRY(fill_manifest(s, options, err));
     TRY(check_room(s, err));
     pawl_status status = store_make_dir(s->run->store, s->directory, err);
-    return status == PAWL_EBUSY ? PAWL_OK : status; /* saving a step a second time */
+    s->reused = status == PAWL_EBUSY; /* saving a step a second time */
+    return s->reused ? PAWL_OK : status;
 }
 
 static pawl_status start(save **owned, pawl_state *state, const pawl_save_options *options,

@@ -29,11 +29,11 @@ static pawl_status create_temporary(store *s, const char *path, store_file **out
 }
 
 static pawl_status write_temporary(store *s, const char *path, const void *data, size_t n,
-                                   pawl_error *err) {
+                                   bool durable, pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *f = NULL;
     TRY(create_temporary(s, path, &f, err));
     TRY(store_write(f, 0, data, n, err));
-    return store_sync(f, err);
+    return durable ? store_sync(f, err) : PAWL_OK;
 }
 
 /* The failure that is told is the first one; a leftover that cannot be removed now is replaced by
@@ -63,7 +63,7 @@ pawl_status store_publish_by(store *s, const char *path, const char *temporary, 
     char parent[STORE_MAX_PATH];
     TRY(store_check_path(s, path, false, err));
     store_split_path(path, parent);
-    pawl_status status = write_temporary(s, temporary, data, n, err);
+    pawl_status status = write_temporary(s, temporary, data, n, true, err);
     if (status == PAWL_OK) {
         status = still(context, err);
     }
@@ -82,8 +82,28 @@ pawl_status store_publish_by(store *s, const char *path, const char *temporary, 
     return status;
 }
 
+static const char *name_temporary(char out[STORE_MAX_PATH + 8], const char *path) {
+    (void)snprintf(out, STORE_MAX_PATH + 8, "%s.tmp", path);
+    return out;
+}
+
+pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
+    char temporary[STORE_MAX_PATH + 8];
+    TRY(store_check_path(s, path, false, err));
+    name_temporary(temporary, path);
+    pawl_status status = write_temporary(s, temporary, data, n, false, err);
+    if (status == PAWL_OK) {
+        status = store_rename(s, temporary, path, err);
+    }
+    if (status != PAWL_OK) {
+        remove_quietly(s, temporary);
+        return untouched(path, status, err);
+    }
+    return PAWL_OK;
+}
+
 pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
     char temporary[STORE_MAX_PATH + 8];
-    (void)snprintf(temporary, sizeof(temporary), "%s.tmp", path);
+    name_temporary(temporary, path);
     return store_publish_by(s, path, temporary, data, n, always, NULL, err);
 }

@@ -470,6 +470,18 @@ static void test_the_last_good_checkpoint_is_removed_by_force_only(void **state)
     assert_fails(run_remove(f->run, 10, true, &err), PAWL_ENOTFOUND, &err);
 }
 
+/* Each sync waits for the disk: data, index, manifest; their directory before and after the manifest
+ * is there, and the run's. The first save also looks for what others left behind. */
+static void test_a_save_syncs_what_it_promises_and_no_more(void **state) {
+    fixture *f = *state;
+    open_run(f, &f->os.table, (pawl_run_options){0});
+    save_and_wait(f, 10);
+    heal(f); /* counts from here on */
+    save_and_wait(f, 20);
+    assert_int_equal(store_fault_count(f->fault, STORE_OP_SYNC), 3);
+    assert_int_equal(store_fault_count(f->fault, STORE_OP_SYNC_DIR), 3);
+}
+
 static void test_gc_removes_leftovers_and_nothing_of_others(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -703,6 +715,7 @@ int main(void) {
         TEST(test_s14_a_pinned_checkpoint_stays),
         TEST(test_s14_a_failed_save_removes_nothing_older),
         TEST(test_the_last_good_checkpoint_is_removed_by_force_only),
+        TEST(test_a_save_syncs_what_it_promises_and_no_more),
         TEST(test_gc_removes_leftovers_and_nothing_of_others),
         TEST(test_gc_leaves_a_step_whose_manifest_cannot_be_read),
         TEST(test_a_dry_run_of_gc_tells_and_removes_nothing),

@@ -155,6 +155,27 @@ static void s08_a_storage_that_goes_away_leaves_old_or_new(void **state) {
     assert_true(seen_old && seen_new);
 }
 
+/* What nothing depends on is exchanged without waiting for the disk; a failure keeps the old file. */
+static void replacing_syncs_nothing(void **state) {
+    static const store_op ops[] = {STORE_OP_OPEN, STORE_OP_WRITE, STORE_OP_RENAME};
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    for (size_t i = 0; i < ARRAY_LENGTH(ops); i++) {
+        store_fault_set(f->s, &(store_fault){.op = ops[i], .nth = 1, .system_errno = EIO});
+        assert_fails(store_replace(f->s, "m", "new", 3, &err), PAWL_EIO, &err);
+        assert_says(err.safe, "m is what it was before");
+        assert_text(f->mem, "m", "old");
+        assert_names(f->mem, "", "m ");
+    }
+    store_fault_set(f->s, &(store_fault){0});
+    put_text(f->mem, "m.tmp", "stale");
+    assert_ok(store_replace(f->s, "m", "new bytes", 9, &err), &err);
+    assert_text(f->mem, "m", "new bytes");
+    assert_names(f->mem, "", "m ");
+    assert_int_equal(store_fault_count(f->s, STORE_OP_SYNC), 0);
+    assert_int_equal(store_fault_count(f->s, STORE_OP_SYNC_DIR), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -167,6 +188,7 @@ int main(void) {
         TEST(s07_a_write_that_fails_halfway_names_what_is_missing),
         TEST(s08_a_temporary_that_cannot_be_removed_is_told),
         TEST(s08_a_storage_that_goes_away_leaves_old_or_new),
+        TEST(replacing_syncs_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
