@@ -13,6 +13,7 @@ pawl_status engine_reader_new(const engine_source *source, engine_reader **out, 
         return error_nomem(err, sizeof(*r));
     }
     r->source = *source;
+    r->mode = STORE_READ;
     *out = r;
     return PAWL_OK;
 }
@@ -53,7 +54,7 @@ pawl_status engine_reader_open(engine_reader *r, uint32_t file, uint64_t *found_
     char path[STORE_MAX_PATH];
     engine_reader_close(r);
     snprintf(path, sizeof(path), "%s/%s", r->source.directory, file_name(r, file));
-    pawl_status status = store_open(r->source.store, path, STORE_READ, &r->open, err);
+    pawl_status status = store_open(r->source.store, path, r->mode, &r->open, err);
     if (status == PAWL_ENOTFOUND) {
         return missing(r, file, err);
     }
@@ -80,7 +81,7 @@ pawl_status engine_reader_wrong_size(const engine_reader *r, uint64_t found_byte
     return PAWL_EDAMAGED;
 }
 
-static pawl_status need_file(engine_reader *r, uint32_t file, pawl_error *err) {
+pawl_status engine_reader_need_file(engine_reader *r, uint32_t file, pawl_error *err) {
     uint64_t found_bytes = 0;
     if (r->open != NULL && r->file == file) {
         return PAWL_OK;
@@ -95,20 +96,77 @@ static pawl_status need_file(engine_reader *r, uint32_t file, pawl_error *err) {
     return status;
 }
 
-/* ---- the window ---- */
-
-size_t engine_reader_blocks(const engine_reader *r) {
-    return (r->window_bytes + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES;
+pawl_status engine_reader_check_range(const engine_reader *r, uint32_t file, uint64_t offset,
+                                      uint64_t n, pawl_error *err) {
+    uint64_t end;
+    uint64_t file_bytes = r->source.file_bytes(r->source.context, file);
+    if (!add_overflows(offset, n, &end) && end <= file_bytes) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EDAMAGED, "the index points behind the end of a data file");
+    engine_reader_path(r, file, err);
+    error_range(err, offset, n);
+    error_expected(err, "a range within its %llu bytes", (unsigned long long)file_bytes);
+    return PAWL_EDAMAGED;
 }
 
-pawl_status engine_reader_load(engine_reader *r, uint64_t at, size_t n, pawl_error *err) {
-    assert(at % FORMAT_BLOCK_BYTES == 0 && n <= ENGINE_BUFFER_BYTES);
-    if (r->window == NULL) {
-        r->window = mem_aligned(4096, ENGINE_BUFFER_BYTES);
-        if (r->window == NULL) {
-            return error_nomem(err, ENGINE_BUFFER_BYTES);
+/* ---- blocks ---- */
+
+static uint32_t block_sum(const read_blocks *blocks, size_t block) {
+    size_t at = block * FORMAT_BLOCK_BYTES;
+    size_t left = blocks->n - at;
+    return crc32c(0, blocks->bytes + at, left < FORMAT_BLOCK_BYTES ? left : FORMAT_BLOCK_BYTES);
+}
+
+damaged_run engine_blocks_damage(const read_blocks *blocks, uint64_t from, uint64_t until) {
+    damaged_run run = {0};
+    size_t count = (blocks->n + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES;
+    uint64_t end = blocks->at + blocks->n;
+    for (size_t i = (size_t)((from - blocks->at) / FORMAT_BLOCK_BYTES); i < count; i++) {
+        uint64_t at = blocks->at + i * FORMAT_BLOCK_BYTES;
+        if (run.bytes == 0 && at >= until) {
+            break;
         }
+        uint32_t computed = block_sum(blocks, i);
+        if (computed == blocks->stored[i]) {
+            if (run.bytes > 0) {
+                break;
+            }
+            continue;
+        }
+        if (run.bytes == 0) {
+            run = (damaged_run){.at = at, .stored = blocks->stored[i], .computed = computed};
+        }
+        run.bytes += end - at < FORMAT_BLOCK_BYTES ? end - at : FORMAT_BLOCK_BYTES;
     }
+    return run;
+}
+
+pawl_status engine_reader_damaged(const engine_reader *r, const damaged_run *run, pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED,
+              "bytes %llu to %llu of a data file are not those that were written",
+              (unsigned long long)run->at, (unsigned long long)(run->at + run->bytes - 1));
+    engine_reader_path(r, r->file, err);
+    error_range(err, run->at, run->bytes);
+    error_expected(err, "CRC32C %08x, stored in the index", run->stored);
+    error_found(err, "CRC32C %08x%s", run->computed,
+                run->bytes > FORMAT_BLOCK_BYTES ? " in the first of these blocks" : "");
+    return PAWL_EDAMAGED;
+}
+
+/* ---- the window ---- */
+
+pawl_status engine_reader_need_window(engine_reader *r, pawl_error *err) {
+    if (r->window == NULL) {
+        r->window = mem_aligned(STORE_DIRECT_ALIGNMENT, ENGINE_BUFFER_BYTES);
+    }
+    return r->window != NULL ? PAWL_OK : error_nomem(err, ENGINE_BUFFER_BYTES);
+}
+
+/* Reads [at, at+n) with the stored checksums; nothing is verified. */
+static pawl_status load_window(engine_reader *r, uint64_t at, size_t n, pawl_error *err) {
+    assert(at % FORMAT_BLOCK_BYTES == 0 && n <= ENGINE_BUFFER_BYTES);
+    TRY(engine_reader_need_window(r, err));
     r->window_bytes = 0;
     size_t blocks = (n + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES;
     TRY(r->source.checksums(r->source.context, r->file, at / FORMAT_BLOCK_BYTES, blocks, r->stored,
@@ -121,48 +179,6 @@ pawl_status engine_reader_load(engine_reader *r, uint64_t at, size_t n, pawl_err
     return PAWL_OK;
 }
 
-static uint32_t block_sum(const engine_reader *r, size_t block) {
-    size_t at = block * FORMAT_BLOCK_BYTES;
-    size_t left = r->window_bytes - at;
-    return crc32c(0, r->window + at, left < FORMAT_BLOCK_BYTES ? left : FORMAT_BLOCK_BYTES);
-}
-
-damaged_run engine_reader_damage(const engine_reader *r, size_t from) {
-    damaged_run run = {0};
-    size_t count = engine_reader_blocks(r);
-    for (size_t block = from; block < count; block++) {
-        uint32_t computed = block_sum(r, block);
-        if (computed == r->stored[block]) {
-            if (run.count > 0) {
-                break;
-            }
-            continue;
-        }
-        if (run.count == 0) {
-            run.first = block;
-            run.stored = r->stored[block];
-            run.computed = computed;
-        }
-        run.count++;
-    }
-    return run;
-}
-
-pawl_status engine_reader_damaged(const engine_reader *r, const damaged_run *run, pawl_error *err) {
-    uint64_t begin = r->window_at + run->first * FORMAT_BLOCK_BYTES;
-    uint64_t end = begin + run->count * FORMAT_BLOCK_BYTES;
-    end = end < r->file_bytes ? end : r->file_bytes;
-    error_set(err, PAWL_EDAMAGED,
-              "bytes %llu to %llu of a data file are not those that were written",
-              (unsigned long long)begin, (unsigned long long)(end - 1));
-    engine_reader_path(r, r->file, err);
-    error_range(err, begin, end - begin);
-    error_expected(err, "CRC32C %08x, stored in the index", run->stored);
-    error_found(err, "CRC32C %08x%s", run->computed,
-                run->count > 1 ? " in the first of these blocks" : "");
-    return PAWL_EDAMAGED;
-}
-
 /* Verified blocks from the one that holds `offset` on, as far as `until` and a window reach. */
 static pawl_status fill_window(engine_reader *r, uint64_t offset, uint64_t until, pawl_error *err) {
     uint64_t begin = offset - offset % FORMAT_BLOCK_BYTES;
@@ -170,19 +186,19 @@ static pawl_status fill_window(engine_reader *r, uint64_t offset, uint64_t until
     end = end < begin + ENGINE_BUFFER_BYTES ? end : begin + ENGINE_BUFFER_BYTES;
     end += (FORMAT_BLOCK_BYTES - end % FORMAT_BLOCK_BYTES) % FORMAT_BLOCK_BYTES;
     end = end < r->file_bytes ? end : r->file_bytes;
-    TRY(engine_reader_load(r, begin, (size_t)(end - begin), err));
-    damaged_run run = engine_reader_damage(r, 0);
-    if (run.count == 0) {
+    TRY(load_window(r, begin, (size_t)(end - begin), err));
+    const read_blocks blocks = {
+        .bytes = r->window, .n = r->window_bytes, .at = begin, .stored = r->stored};
+    damaged_run run = engine_blocks_damage(&blocks, begin, end);
+    if (run.bytes == 0) {
         return PAWL_OK;
     }
-    uint64_t intact_end = begin + run.first * FORMAT_BLOCK_BYTES;
-    if (intact_end >= until) { /* nobody asked for the damaged bytes yet */
-        r->window_bytes = (size_t)(intact_end - begin);
+    if (run.at >= until) { /* nobody asked for the damaged bytes yet */
+        r->window_bytes = (size_t)(run.at - begin);
         return PAWL_OK;
     }
-    pawl_status status = engine_reader_damaged(r, &run, err);
     r->window_bytes = 0;
-    return status;
+    return engine_reader_damaged(r, &run, err);
 }
 
 static bool in_window(const engine_reader *r, uint64_t offset) {
@@ -192,16 +208,9 @@ static bool in_window(const engine_reader *r, uint64_t offset) {
 pawl_status engine_reader_read(engine_reader *r, uint32_t file, uint64_t offset, uint64_t n,
                                engine_take take, void *context, pawl_error *err) {
     assert(file < r->source.file_count);
-    TRY(need_file(r, file, err));
-    uint64_t until;
-    if (add_overflows(offset, n, &until) || until > r->file_bytes) {
-        error_set(err, PAWL_EDAMAGED, "the index points behind the end of a data file");
-        engine_reader_path(r, file, err);
-        error_range(err, offset, n);
-        error_expected(err, "a range within its %llu bytes", (unsigned long long)r->file_bytes);
-        return PAWL_EDAMAGED;
-    }
-    while (offset < until) {
+    TRY(engine_reader_need_file(r, file, err));
+    TRY(engine_reader_check_range(r, file, offset, n, err));
+    for (uint64_t until = offset + n; offset < until;) {
         if (!in_window(r, offset)) {
             TRY(fill_window(r, offset, until, err));
         }

@@ -7,12 +7,12 @@
  * bytes of two steps while the report speaks of one.
  */
 #include "run/checkpoint.h"
+#include "run/checksums.h"
 #include "run/private.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define JOIN_GAP_BYTES ((uint64_t)4 * FORMAT_BLOCK_BYTES)
 
 typedef struct fallback {
     int64_t step;
@@ -151,64 +151,49 @@ static pawl_status note_touched(attempt *a, pawl_error *err) {
 /* ---- reading tensors ---- */
 
 typedef struct placing {
-    const plan_read *read;
-    uint64_t overflows;
+    const attempt *attempt;
+    atomic_uint_fast64_t overflows;
 } placing;
 
-static pawl_status place(void *context, uint64_t offset, const uint8_t *bytes, size_t n,
-                         pawl_error *err) {
-    (void)err;
+static const plan_read *read_of(const placing *p, size_t i) {
+    return &p->attempt->reads.reads[i];
+}
+
+static engine_stretch stretch(void *context, size_t i) {
+    const plan_read *read = read_of(context, i);
+    return (engine_stretch){.file = read->file, .offset = read->offset, .bytes = read->bytes};
+}
+
+static void place(void *context, size_t i, uint64_t offset, const uint8_t *bytes, size_t n) {
     placing *p = context;
-    p->overflows += plan_read_place(p->read, offset, bytes, n);
-    return PAWL_OK;
+    uint64_t overflows = plan_read_place(read_of(p, i), offset, bytes, n);
+    if (overflows > 0) {
+        atomic_fetch_add(&p->overflows, overflows);
+    }
 }
 
-/* How far reads follow each other closely enough to be one read of the file. */
-static uint64_t expect_until(const plan_reads *reads, size_t first, size_t *ahead, uint64_t until) {
-    const plan_read *begin = &reads->reads[first];
-    size_t i = *ahead > first ? *ahead : first;
-    until = until > begin->offset ? until : begin->offset;
-    for (; i < reads->count && until - begin->offset < ENGINE_BUFFER_BYTES; i++) {
-        const plan_read *read = &reads->reads[i];
-        if (read->file != begin->file || read->offset > until + JOIN_GAP_BYTES) {
-            break;
-        }
-        uint64_t end = read->offset + read->bytes;
-        until = end > until ? end : until;
-    }
-    *ahead = i;
-    return until;
-}
-
-static pawl_status read_one(attempt *a, const plan_read *read, pawl_error *err) {
-    pawl_checkpoint *c = a->checkpoint;
-    placing p = {.read = read};
-    reader_mark_touch(c->mark);
-    pawl_status status =
-        engine_reader_read(c->reader, read->file, read->offset, read->bytes, place, &p, err);
-    report_counts(a->all->report)->cast_overflows += p.overflows;
-    if (status != PAWL_OK) {
-        checkpoint_piece_failed(c, read->pair->source, read->piece, err);
-    }
-    return status;
+static void touch(void *context) {
+    const placing *p = context;
+    reader_mark_touch(p->attempt->checkpoint->mark);
 }
 
 static pawl_status read_tensors(attempt *a, pawl_error *err) {
-    size_t ahead = 0;
-    uint64_t until = 0;
-    uint32_t file = 0;
-    for (size_t i = 0; i < a->reads.count; i++) {
-        const plan_read *read = &a->reads.reads[i];
-        if (read->file != file) {
-            until = 0;
-            file = read->file;
-        }
-        until = expect_until(&a->reads, i, &ahead, until);
-        engine_reader_expect(a->checkpoint->reader, until);
-        TRY(read_one(a, read, err));
+    pawl_checkpoint *c = a->checkpoint;
+    placing p = {.attempt = a};
+    size_t failed = 0;
+    const engine_read_job job = {.source = checksums_source(c),
+                                 .count = a->reads.count,
+                                 .stretch = stretch,
+                                 .take = place,
+                                 .tick = touch,
+                                 .context = &p};
+    pawl_status status = engine_read_all(&job, &failed, err);
+    report_counts(a->all->report)->cast_overflows += atomic_load(&p.overflows);
+    if (status != PAWL_OK) {
+        const plan_read *read = &a->reads.reads[failed];
+        checkpoint_piece_failed(c, read->pair->source, read->piece, err);
     }
-    engine_reader_expect(a->checkpoint->reader, 0);
-    return PAWL_OK;
+    return status;
 }
 
 /* ---- setting values ---- */

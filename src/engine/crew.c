@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads that read together: starting, reading, counting, ending. */
+#include "engine/crew.h"
+
+pawl_status crew_read(crew_member *m, uint64_t at, size_t left, size_t *n, pawl_error *err) {
+    engine_reader *r = m->reader;
+    *n = m->cached && left > CREW_STEP_BYTES ? CREW_STEP_BYTES : left;
+    TRY(store_read(r->open, at, r->window, *n, err));
+    m->cached = r->open->read_cached;
+    m->reads++;
+    m->bytes += *n;
+    return PAWL_OK;
+}
+
+void crew_count(crew_member *m) {
+    *m->crew->source->reads += m->reads;
+    *m->crew->source->bytes += m->bytes;
+    m->reads = 0;
+    m->bytes = 0;
+}
+
+/* A first small step finds out where the bytes are. */
+static crew_member member_of(crew *c, engine_reader *reader) {
+    return (crew_member){.crew = c, .reader = reader, .cached = true};
+}
+
+/* Without memory for its window a helper leaves the work to the others. */
+static void thread_main(void *argument) {
+    crew *c = argument;
+    engine_reader *reader;
+    struct pawl_error ignored = ERROR_INIT;
+    if (engine_reader_new(c->source, &reader, &ignored) != PAWL_OK) {
+        return;
+    }
+    reader->mode = STORE_READ_BULK;
+    if (engine_reader_need_window(reader, &ignored) == PAWL_OK) {
+        crew_member m = member_of(c, reader);
+        c->work(c->task, &m);
+    }
+    engine_reader_free(reader);
+}
+
+void crew_call(crew *c) {
+    const platform *p = c->source->platform;
+    if (p == NULL || !p->concurrent) {
+        return;
+    }
+    monitor_enter(&c->monitor);
+    size_t slot = c->called;
+    bool room = slot < ARRAY_LENGTH(c->threads);
+    c->called += room;
+    monitor_leave(&c->monitor);
+    struct pawl_error ignored = ERROR_INIT;
+    if (room &&
+        p->thread_start(p->context, thread_main, c, &c->threads[slot], &ignored) != PAWL_OK) {
+        c->threads[slot] = NULL;
+    }
+}
+
+static size_t called(crew *c) {
+    monitor_enter(&c->monitor);
+    size_t n = c->called;
+    monitor_leave(&c->monitor);
+    return n;
+}
+
+/* A thread is called by the first member or by one of a lower slot: when those have returned, its
+ * slot is filled, and once all have returned nobody calls more. */
+static void join_all(crew *c) {
+    const platform *p = c->source->platform;
+    for (size_t i = 0; i < called(c); i++) {
+        if (c->threads[i] != NULL) {
+            p->thread_join(p->context, c->threads[i]);
+        }
+    }
+}
+
+pawl_status crew_run(crew *c, engine_reader *reader, pawl_error *err) {
+    TRY(engine_reader_need_window(reader, err));
+    TRY(monitor_init(&c->monitor, err));
+    crew_member first = member_of(c, reader);
+    c->work(c->task, &first);
+    join_all(c);
+    monitor_destroy(&c->monitor);
+    return PAWL_OK;
+}

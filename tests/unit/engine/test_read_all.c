@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading many stretches by many threads: every byte once, verified, and the first failure. */
+#include "lib/failing_memory.h"
+#include "lib/random.h"
+#include "lib/simulated_platform.h"
+#include "lib/test.h"
+
+#include "engine/engine.h"
+#include "store/wrap.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILES          3
+#define MOST_BYTES     ((size_t)13 << 20)
+#define MOST_STRETCHES 3000
+#define WINDOW         ((uint64_t)ENGINE_BUFFER_BYTES)
+#define BLOCK          ((uint64_t)FORMAT_BLOCK_BYTES)
+
+/* Says of reads that the page cache had them, of some or of all. */
+typedef struct cached_store {
+    store_wrapper wrapper;
+    atomic_uint_fast64_t reads;
+    uint64_t of; /* of so many reads one is not cached; 0: none is */
+} cached_store;
+
+typedef struct fixture {
+    store *disk, *fault;
+    cached_store *cached;
+    uint64_t sizes[FILES];
+    uint8_t *bytes[FILES];
+    uint32_t *sums[FILES];
+    bool sums_fail;
+    uint64_t reads, read_bytes;
+    platform os;
+    atomic_uint_fast64_t started;
+    bool refuse_threads;
+    engine_stretch stretches[MOST_STRETCHES];
+    size_t count;
+    uint8_t *taken[MOST_STRETCHES];
+    atomic_uint_fast64_t taken_bytes[MOST_STRETCHES];
+    atomic_uint_fast64_t wrong; /* takes of bytes that are not those that were written */
+    uint64_t ticks;
+} fixture;
+
+/* ---- the source ---- */
+
+static const char *const names[FILES] = {"first", "second", "third"};
+
+static const char *get_name(void *context, uint32_t file) {
+    (void)context;
+    return names[file];
+}
+
+static uint64_t get_bytes(void *context, uint32_t file) {
+    const fixture *f = context;
+    return f->sizes[file];
+}
+
+static pawl_status get_sums(void *context, uint32_t file, uint64_t first, size_t n, uint32_t *out,
+                            pawl_error *err) {
+    fixture *f = context;
+    if (f->sums_fail) {
+        return error_set(err, PAWL_EDAMAGED, "no checksums");
+    }
+    memcpy(out, f->sums[file] + first, n * sizeof(*out));
+    return PAWL_OK;
+}
+
+static pawl_status start_counted(void *context, void (*body)(void *), void *argument,
+                                 platform_thread **thread, pawl_error *err) {
+    fixture *f = context;
+    const platform *os = platform_system();
+    f->started++;
+    if (f->refuse_threads) {
+        return error_set(err, PAWL_ENOMEM, "no threads");
+    }
+    return os->thread_start(os->context, body, argument, thread, err);
+}
+
+static pawl_status say_cached(store_wrapper *w, store_call *call, pawl_error *err) {
+    cached_store *c = (cached_store *)w;
+    pawl_status status = store_call_inner(call, err);
+    if (call->op == STORE_OP_READ) {
+        call->file->read_cached = c->of > 0 && atomic_fetch_add(&c->reads, 1) % c->of != 0;
+    }
+    return status;
+}
+
+static void destroy_cached(store_wrapper *w) {
+    store_wrapper_clear(w);
+    mem_free(w);
+}
+
+static void write_file(fixture *f, uint32_t file, uint64_t size) {
+    char path[64];
+    struct pawl_error err = ERROR_INIT;
+    store_file *out;
+    snprintf(path, sizeof(path), "step/%s", names[file]);
+    (void)!store_unlink(f->disk, path, &err);
+    assert_ok(store_open(f->disk, path, STORE_CREATE, &out, &err), &err);
+    assert_ok(store_write(out, 0, f->bytes[file], size, &err), &err);
+    store_close(out);
+}
+
+static void make_file(fixture *f, uint32_t file, uint64_t size, test_random *random) {
+    size_t blocks = (size_t)(size / BLOCK + 1);
+    f->sizes[file] = size;
+    mem_free(f->bytes[file]);
+    mem_free(f->sums[file]);
+    f->bytes[file] = mem_alloc(size);
+    f->sums[file] = mem_calloc(blocks, sizeof(uint32_t));
+    for (uint64_t at = 0; at < size; at += 8) {
+        uint64_t word = random_next(random);
+        memcpy(f->bytes[file] + at, &word, size - at < 8 ? size - at : 8);
+    }
+    for (uint64_t b = 0; b * BLOCK < size; b++) {
+        uint64_t left = size - b * BLOCK;
+        f->sums[file][b] =
+            crc32c(0, f->bytes[file] + b * BLOCK, left < BLOCK ? (size_t)left : BLOCK);
+    }
+    write_file(f, file, size);
+}
+
+static int set_up(void **state) {
+    struct pawl_error err = ERROR_INIT;
+    fixture *f = mem_calloc(1, sizeof(*f));
+    cached_store *cached = mem_calloc(1, sizeof(*cached));
+    assert_ok(store_mem(&f->disk, &err), &err);
+    assert_ok(store_make_dir(f->disk, "step", &err), &err);
+    assert_ok(store_wrapper_init(&cached->wrapper, f->disk, &err), &err);
+    cached->wrapper.around = say_cached;
+    cached->wrapper.destroy = destroy_cached;
+    f->cached = cached;
+    assert_ok(store_fault_wrap(&cached->wrapper.base, platform_system(), &f->fault, &err), &err);
+    f->os = *platform_system();
+    f->os.context = f;
+    f->os.thread_start = start_counted;
+    *state = f;
+    return 0;
+}
+
+static void forget(fixture *f) {
+    for (size_t i = 0; i < f->count; i++) {
+        mem_free(f->taken[i]);
+        f->taken[i] = NULL;
+        f->taken_bytes[i] = 0;
+    }
+    f->count = 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    forget(f);
+    for (size_t i = 0; i < FILES; i++) {
+        mem_free(f->bytes[i]);
+        mem_free(f->sums[i]);
+    }
+    store_destroy(f->fault);
+    store_destroy(&f->cached->wrapper.base);
+    store_destroy(f->disk);
+    mem_free(f);
+    return 0;
+}
+
+/* ---- the job ---- */
+
+static engine_stretch get_stretch(void *context, size_t i) {
+    const fixture *f = context;
+    return f->stretches[i];
+}
+
+static void take(void *context, size_t i, uint64_t offset, const uint8_t *bytes, size_t n) {
+    fixture *f = context;
+    engine_stretch s = f->stretches[i];
+    bool inside = offset >= s.offset && n > 0 && offset + n <= s.offset + s.bytes;
+    bool cut = offset == s.offset || offset % BLOCK == 0;
+    if (!inside || !cut || memcmp(bytes, f->bytes[s.file] + offset, n) != 0) {
+        f->wrong++;
+        return;
+    }
+    memcpy(f->taken[i] + (offset - s.offset), bytes, n);
+    f->taken_bytes[i] += n;
+}
+
+static void tick(void *context) {
+    fixture *f = context;
+    f->ticks++;
+}
+
+static engine_source source_of(fixture *f) {
+    return (engine_source){.store = f->fault,
+                           .directory = "step",
+                           .file_count = FILES,
+                           .context = f,
+                           .file_name = get_name,
+                           .file_bytes = get_bytes,
+                           .checksums = get_sums,
+                           .reads = &f->reads,
+                           .bytes = &f->read_bytes,
+                           .platform = &f->os};
+}
+
+static pawl_status read_on(fixture *f, const platform *os, size_t *failed, pawl_error *err) {
+    engine_read_job job = {.source = source_of(f),
+                           .count = f->count,
+                           .stretch = get_stretch,
+                           .take = take,
+                           .tick = tick,
+                           .context = f};
+    job.source.platform = os;
+    return engine_read_all(&job, failed, err);
+}
+
+static pawl_status read_all(fixture *f, size_t *failed, pawl_error *err) {
+    return read_on(f, &f->os, failed, err);
+}
+
+static void want(fixture *f, uint32_t file, uint64_t offset, uint64_t bytes) {
+    assert_true(f->count < MOST_STRETCHES && bytes > 0 && offset + bytes <= f->sizes[file]);
+    f->taken[f->count] = mem_calloc(1, bytes);
+    f->stretches[f->count++] = (engine_stretch){.file = file, .offset = offset, .bytes = bytes};
+}
+
+/* Every byte of every stretch came, and came once. */
+static void assert_all_taken(fixture *f) {
+    assert_int_equal(f->wrong, 0);
+    for (size_t i = 0; i < f->count; i++) {
+        engine_stretch s = f->stretches[i];
+        assert_int_equal(f->taken_bytes[i], s.bytes);
+        assert_memory_equal(f->taken[i], f->bytes[s.file] + s.offset, s.bytes);
+    }
+}
+
+static void assert_reads(fixture *f) {
+    struct pawl_error err = ERROR_INIT;
+    size_t failed;
+    assert_ok(read_all(f, &failed, &err), &err);
+    assert_all_taken(f);
+}
+
+/* ---- random jobs ---- */
+
+static int by_place(const void *a, const void *b) {
+    const engine_stretch *left = a;
+    const engine_stretch *right = b;
+    if (left->file != right->file) {
+        return left->file < right->file ? -1 : 1;
+    }
+    return (left->offset > right->offset) - (left->offset < right->offset);
+}
+
+/* Near a place where windows, steps and blocks end, or anywhere. */
+static uint64_t random_place(test_random *random, uint64_t size) {
+    static const uint64_t edges[] = {BLOCK, 8 * BLOCK, (uint64_t)512 << 10, WINDOW};
+    uint64_t edge = edges[random_below(random, ARRAY_LENGTH(edges))];
+    uint64_t at = random_below(random, size);
+    if (random_below(random, 2) == 0) {
+        at = at / edge * edge + random_below(random, 3);
+        at = at > 0 ? at - 1 : 0;
+    }
+    return at < size ? at : size - 1;
+}
+
+static void add_random(fixture *f, test_random *random, uint64_t most) {
+    uint32_t file = (uint32_t)random_below(random, FILES);
+    if (f->sizes[file] == 0) {
+        return;
+    }
+    uint64_t at = random_place(random, f->sizes[file]);
+    uint64_t left = f->sizes[file] - at;
+    uint64_t n = 1 + random_below(random, left < most ? left : most);
+    f->stretches[f->count++] = (engine_stretch){.file = file, .offset = at, .bytes = n};
+}
+
+/* Many small ones, some middling, a few long ones: in rows, with gaps, over each other. */
+static void random_job(fixture *f, test_random *random) {
+    forget(f);
+    size_t small = (size_t)random_below(random, 400);
+    for (size_t i = 0; i < small; i++) {
+        add_random(f, random, 5000);
+    }
+    for (uint64_t i = random_below(random, 12); i > 0; i--) {
+        add_random(f, random, 200000);
+    }
+    for (uint64_t i = random_below(random, 4); i > 0; i--) {
+        add_random(f, random, MOST_BYTES);
+    }
+    qsort(f->stretches, f->count, sizeof(f->stretches[0]), by_place);
+    for (size_t i = 0; i < f->count; i++) {
+        f->taken[i] = mem_calloc(1, f->stretches[i].bytes);
+    }
+}
+
+static void random_files(fixture *f, test_random *random) {
+    static const uint64_t round[] = {BLOCK, WINDOW, 2 * WINDOW, 3 * WINDOW};
+    for (uint32_t i = 0; i < FILES; i++) {
+        uint64_t size = round[random_below(random, ARRAY_LENGTH(round))];
+        size = random_below(random, 2) == 0 ? size - 1 + random_below(random, 3)
+                                            : 1 + random_below(random, MOST_BYTES);
+        make_file(f, i, size, random);
+    }
+}
+
+static void test_any_stretches_of_any_files(void **state) {
+    fixture *f = *state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        test_random random = {.state = seed};
+        if (seed % 8 == 1) {
+            random_files(f, &random);
+        }
+        random_job(f, &random);
+        f->cached->of = seed % 4 == 0 ? 0 : seed % 4 * 5; /* steps of some size, or of any */
+        assert_reads(f);
+    }
+    assert_true(f->started > 0);
+}
+
+static bool flipped_in(const uint8_t *flipped, uint64_t from, uint64_t until) {
+    for (uint64_t b = from / BLOCK; b * BLOCK < until; b++) {
+        if (flipped[b] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Flips a byte in some blocks of the storage, and marks those blocks. */
+static void damage_some(fixture *f, test_random *random, uint8_t *flipped[FILES]) {
+    for (uint64_t n = 1 + random_below(random, 6); n > 0; n--) {
+        uint32_t file = (uint32_t)random_below(random, FILES);
+        uint64_t at = random_place(random, f->sizes[file]);
+        char path[64];
+        struct pawl_error err = ERROR_INIT;
+        store_file *out;
+        uint8_t byte = f->bytes[file][at] ^ 0x40;
+        snprintf(path, sizeof(path), "step/%s", names[file]);
+        assert_ok(store_open(f->disk, path, STORE_UPDATE, &out, &err), &err);
+        assert_ok(store_write(out, at, &byte, 1, &err), &err);
+        store_close(out);
+        flipped[file][at / BLOCK] = 1;
+    }
+}
+
+static size_t first_damaged(const fixture *f, uint8_t *const flipped[FILES]) {
+    for (size_t i = 0; i < f->count; i++) {
+        engine_stretch s = f->stretches[i];
+        if (flipped_in(flipped[s.file], s.offset, s.offset + s.bytes)) {
+            return i;
+        }
+    }
+    return f->count;
+}
+
+/* The failure is that of the first stretch in order, at its first damaged block. */
+static void assert_first_failure(fixture *f, uint8_t *const flipped[FILES]) {
+    struct pawl_error err = ERROR_INIT;
+    size_t failed = 0;
+    size_t expected = first_damaged(f, flipped);
+    pawl_status status = read_all(f, &failed, &err);
+    assert_int_equal(f->wrong, 0);
+    if (expected == f->count) {
+        assert_ok(status, &err);
+        assert_all_taken(f);
+        return;
+    }
+    engine_stretch s = f->stretches[expected];
+    uint64_t block = s.offset / BLOCK;
+    while (flipped[s.file][block] == 0) {
+        block++;
+    }
+    assert_fails(status, PAWL_EDAMAGED, &err);
+    assert_int_equal(failed, expected);
+    assert_int_equal(err.offset, block * BLOCK);
+    assert_says(err.path, names[s.file]);
+}
+
+static void test_r08_damage_is_told_of_the_first_stretch_and_never_taken(void **state) {
+    fixture *f = *state;
+    uint8_t marks[FILES][MOST_BYTES / BLOCK + 2];
+    uint8_t *const flipped[FILES] = {marks[0], marks[1], marks[2]};
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        test_random random = {.state = 1000 + seed};
+        memset(marks, 0, sizeof(marks));
+        if (seed % 8 == 1) {
+            random_files(f, &random);
+        }
+        for (uint32_t i = 0; i < FILES; i++) {
+            write_file(f, i, f->sizes[i]);
+        }
+        random_job(f, &random);
+        damage_some(f, &random, (uint8_t **)flipped);
+        f->cached->of = seed % 3 * 7;
+        assert_first_failure(f, flipped);
+    }
+}
+
+/* ---- damage ---- */
+
+static void one_file(fixture *f, uint64_t size) {
+    test_random random = {.state = 3};
+    for (uint32_t i = 0; i < FILES; i++) {
+        make_file(f, i, i == 0 ? size : 1, &random);
+    }
+}
+
+/* As if all of it had been written otherwise. */
+static void damage_blocks(fixture *f, uint64_t first, uint64_t count) {
+    for (uint64_t b = first; b < first + count; b++) {
+        f->sums[0][b] ^= 1;
+    }
+}
+
+static void test_r08_neighbouring_blocks_are_one_range_over_steps(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    size_t failed;
+    one_file(f, WINDOW + 5);
+    want(f, 0, 0, WINDOW + 5);
+    damage_blocks(f, 20, 60); /* from the first step into the third */
+    f->cached->of = 1000;
+    f->cached->reads = 1;
+    assert_fails(read_all(f, &failed, &err), PAWL_EDAMAGED, &err);
+    assert_int_equal(err.offset, 20 * BLOCK);
+    assert_int_equal(err.length, 60 * BLOCK);
+    assert_says(err.found, " in the first of these blocks");
+}
+
+static void test_damage_that_nobody_wants_does_not_matter(void **state) {
+    fixture *f = *state;
+    one_file(f, WINDOW);
+    want(f, 0, 100, 200);
+    want(f, 0, 2 * BLOCK, BLOCK);
+    want(f, 0, 5 * BLOCK - 1, 1);
+    damage_blocks(f, 1, 1);
+    damage_blocks(f, 3, 1);
+    damage_blocks(f, 5, 1);
+    assert_reads(f);
+    assert_int_equal(f->reads, 1);
+}
+
+static void test_damage_everywhere_is_told_of_the_beginning(void **state) {
+    fixture *f = *state;
+    for (int i = 0; i < 20; i++) {
+        struct pawl_error err = ERROR_INIT;
+        size_t failed = 1;
+        forget(f);
+        one_file(f, 3 * WINDOW);
+        want(f, 0, 10, BLOCK);
+        want(f, 0, 10 + BLOCK, 3 * WINDOW - 10 - BLOCK);
+        damage_blocks(f, 0, 3 * WINDOW / BLOCK);
+        assert_fails(read_all(f, &failed, &err), PAWL_EDAMAGED, &err);
+        assert_int_equal(failed, 0);
+        assert_int_equal(err.offset, 0);
+        assert_int_equal(err.length, WINDOW);
+    }
+}
+
+static void test_the_stored_checksums_fail(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    size_t failed;
+    one_file(f, 2 * WINDOW);
+    want(f, 0, 10, 2 * WINDOW - 10);
+    f->sums_fail = true;
+    assert_fails(read_all(f, &failed, &err), PAWL_EDAMAGED, &err);
+    assert_string_equal(err.attempt, "no checksums");
+    assert_int_equal(failed, 0);
+}
+
+static void test_r08_files_that_are_not_as_written(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    size_t failed;
+    one_file(f, 3 * WINDOW);
+    want(f, 0, 10, 3 * WINDOW - 10);
+    want(f, 1, 0, 1);
+    write_file(f, 0, 3 * WINDOW - 1);
+    assert_fails(read_all(f, &failed, &err), PAWL_EDAMAGED, &err);
+    assert_string_equal(err.attempt, "a data file of the checkpoint is truncated");
+    assert_int_equal(failed, 0);
+    write_file(f, 0, 3 * WINDOW);
+    assert_ok(store_unlink(f->disk, "step/second", &err), &err);
+    assert_fails(read_all(f, &failed, &err), PAWL_EDAMAGED, &err);
+    assert_string_equal(err.attempt, "a data file of the checkpoint is missing");
+    assert_int_equal(failed, 1);
+}
+
+static void test_a_stretch_behind_the_end_is_damage_before_anything_is_read(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    size_t failed;
+    one_file(f, WINDOW);
+    want(f, 0, 0, 100);
+    want(f, 0, WINDOW - 1, 1);
+    f->stretches[1].bytes = 2;
+    assert_fails(read_all(f, &failed, &err), PAWL_EDAMAGED, &err);
+    assert_string_equal(err.attempt, "the index points behind the end of a data file");
+    assert_int_equal(failed, 1);
+    f->stretches[1].bytes = UINT64_MAX;
+    assert_fails(read_all(f, &failed, &err), PAWL_EDAMAGED, &err);
+    assert_int_equal(f->reads, 0);
+}
+
+/* ---- storage ---- */
+
+static void test_short_reads_are_gone_on_with(void **state) {
+    fixture *f = *state;
+    one_file(f, 2 * WINDOW + 77);
+    want(f, 0, 1, 2 * WINDOW + 76);
+    store_fault_set(f->fault, &(store_fault){.op = STORE_OP_READ, .nth = 1, .shorten = true});
+    assert_reads(f);
+    assert_true(store_fault_fired(f->fault));
+}
+
+static void test_each_operation_may_fail(void **state) {
+    fixture *f = *state;
+    static const store_op ops[] = {STORE_OP_READ, STORE_OP_OPEN, STORE_OP_SIZE};
+    one_file(f, 3 * WINDOW);
+    for (size_t k = 0; k < ARRAY_LENGTH(ops); k++) {
+        bool fired = true;
+        for (uint64_t nth = 1; fired; nth++) {
+            struct pawl_error err = ERROR_INIT;
+            size_t failed;
+            forget(f);
+            want(f, 0, 0, 3 * WINDOW);
+            store_fault_set(f->fault,
+                            &(store_fault){.op = ops[k], .nth = nth, .system_errno = EIO});
+            pawl_status status = read_all(f, &failed, &err);
+            fired = store_fault_fired(f->fault);
+            assert_fails(status, fired ? PAWL_EIO : PAWL_OK, &err);
+            assert_int_equal(f->wrong, 0);
+        }
+        assert_all_taken(f);
+    }
+}
+
+static void test_all_that_fail_leave_one_failure(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    size_t failed = 1;
+    one_file(f, 3 * WINDOW);
+    want(f, 0, 0, WINDOW);
+    want(f, 0, WINDOW, 2 * WINDOW);
+    store_fault_set(
+        f->fault,
+        &(store_fault){.op = STORE_OP_READ, .nth = 1, .system_errno = EIO, .forever = true});
+    assert_fails(read_all(f, &failed, &err), PAWL_EIO, &err);
+    assert_int_equal(failed, 0);
+    assert_int_equal(f->taken_bytes[0] + f->taken_bytes[1], 0);
+}
+
+/* ---- cost ---- */
+
+static void test_neighbours_are_one_read_and_start_no_thread(void **state) {
+    fixture *f = *state;
+    one_file(f, WINDOW);
+    for (uint64_t i = 0; i < 2000; i++) {
+        want(f, 0, BLOCK + i * 37, 16);
+    }
+    assert_reads(f);
+    assert_int_equal(f->reads, 1);
+    assert_int_equal(f->read_bytes, 5 * BLOCK);
+    assert_int_equal(f->started, 0);
+    assert_int_equal(f->ticks, 1);
+}
+
+static void test_a_wide_gap_is_not_read(void **state) {
+    fixture *f = *state;
+    one_file(f, WINDOW);
+    want(f, 0, 0, 1);
+    want(f, 0, 6 * BLOCK, 1);
+    want(f, 0, 10 * BLOCK + 1, 1);
+    assert_reads(f);
+    assert_int_equal(f->reads, 2);
+    assert_int_equal(f->read_bytes, 6 * BLOCK);
+}
+
+static void test_cached_bytes_are_read_in_small_steps(void **state) {
+    fixture *f = *state;
+    one_file(f, WINDOW);
+    want(f, 0, 0, WINDOW);
+    f->cached->of = 1000;
+    f->cached->reads = 1;
+    assert_reads(f);
+    assert_int_equal(f->reads, 8);
+    forget(f);
+    want(f, 0, 0, WINDOW);
+    f->cached->of = 0;
+    assert_reads(f);
+    assert_int_equal(f->reads, 10); /* a small one to find out, and the rest */
+}
+
+static void test_nothing_to_read(void **state) {
+    fixture *f = *state;
+    one_file(f, 1);
+    assert_reads(f);
+    assert_int_equal(f->reads, 0);
+}
+
+/* ---- threads and memory ---- */
+
+static void test_threads_that_do_not_start_are_done_without(void **state) {
+    fixture *f = *state;
+    f->refuse_threads = true;
+    one_file(f, 3 * WINDOW);
+    want(f, 0, 0, 3 * WINDOW);
+    assert_reads(f);
+    assert_true(f->started > 0);
+}
+
+static void test_a_platform_without_threads(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    simulated_platform os;
+    size_t failed;
+    simulated_platform_init(&os, 1);
+    one_file(f, 3 * WINDOW);
+    want(f, 0, 0, 3 * WINDOW);
+    assert_ok(read_on(f, &os.table, &failed, &err), &err);
+    assert_all_taken(f);
+    assert_int_equal(os.threads_started, 0);
+}
+
+static pawl_status read_with_failing_memory(void *context, pawl_error *err) {
+    size_t failed;
+    return read_on(context, NULL, &failed, err);
+}
+
+static void test_every_allocation_may_fail(void **state) {
+    fixture *f = *state;
+    one_file(f, 2 * WINDOW);
+    want(f, 0, 0, 2 * WINDOW);
+    want(f, 0, 5, WINDOW);
+    assert_true(failing_memory_each(read_with_failing_memory, f) >= 5);
+    assert_int_equal(f->wrong, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+        TEST(test_any_stretches_of_any_files),
+        TEST(test_r08_damage_is_told_of_the_first_stretch_and_never_taken),
+        TEST(test_r08_neighbouring_blocks_are_one_range_over_steps),
+        TEST(test_damage_that_nobody_wants_does_not_matter),
+        TEST(test_damage_everywhere_is_told_of_the_beginning),
+        TEST(test_the_stored_checksums_fail),
+        TEST(test_r08_files_that_are_not_as_written),
+        TEST(test_a_stretch_behind_the_end_is_damage_before_anything_is_read),
+        TEST(test_short_reads_are_gone_on_with),
+        TEST(test_each_operation_may_fail),
+        TEST(test_all_that_fail_leave_one_failure),
+        TEST(test_neighbours_are_one_read_and_start_no_thread),
+        TEST(test_a_wide_gap_is_not_read),
+        TEST(test_cached_bytes_are_read_in_small_steps),
+        TEST(test_nothing_to_read),
+        TEST(test_threads_that_do_not_start_are_done_without),
+        TEST(test_a_platform_without_threads),
+        TEST(test_every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
