@@ -6,7 +6,9 @@
 #   make demo       train, kill, resume, compare bit for bit (3 minutes)
 #   make check      every test, at a size that fits 15 minutes on 2 cores
 #   make proofs     the long form of the proofs; table, and build/proofs.json
-#   make bench      measure; tables
+#   make bench      measure against the device, memcpy and everyone else's libraries (45 minutes);
+#                   table, and bench/results/latest.json. BENCH_ARGS=--help
+#   make bench-quick    against the device alone, at 1 GiB (5 minutes)
 #   make asan tsan  the tests under AddressSanitizer and UBSan, ThreadSanitizer
 #   make lint       clang-tidy, cppcheck, clang-format         make format   format the C files
 #   make install    PREFIX=/usr/local DESTDIR=
@@ -37,10 +39,10 @@ proofs:
 	@$(call BUILD,release)
 	@sh tests/proofs/run.sh build/release --full
 
-bench:
-	@tools/setup build example test
+bench bench-quick:
+	@tools/setup build example test bench
 	@$(call BUILD,release)
-	@cd build/release/bench && ./bench_entries
+	@python3 bench/bench.py $(if $(filter bench-quick,$@),--quick) $(BENCH_ARGS)
 
 asan tsan:
 	@tools/setup build example test python
@@ -64,4 +66,4 @@ install:
 clean:
 	rm -rf build/release build/debug build/asan build/tsan
 
-.PHONY: release demo check proofs bench asan tsan lint format install clean
+.PHONY: release demo check proofs bench bench-quick asan tsan lint format install clean

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures pawl against the device, against memcpy, against its peers, and how its costs grow.
+
+Every figure is a ratio of things measured in turn, in one run, round by round: disks, virtual ones most
+of all, change from minute to minute. docs/performance.md says how to read the table."""
+
+import argparse
+import pathlib
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+import device
+import figures
+import growth
+import harness
+import peerset
+import report
+import states
+
+HERE = pathlib.Path(__file__).resolve().parent
+PARTS = ("device", "shapes", "small", "syncs", "memory", "peers", "growth")
+SIZES = (64 * harness.MIB, harness.GIB, 4 * harness.GIB, 8 * harness.GIB)
+
+
+class Bench:
+    """What the parts share."""
+
+    def __init__(self, options, data):
+        self.options = options
+        self.data = data
+        self.scratch = data / "scratch"
+        self.scratch.mkdir()
+        self.engine = options.engine.resolve()
+        self.environments = options.environments.resolve()
+        self.log = data / "log.txt"
+        self.log.touch()
+        self.report = report.Report()
+        self.fio = device.Fio(data) if device.fio_is_there() else None
+
+    def say(self, text):
+        print(f"bench: {text}", file=sys.stderr, flush=True)
+
+    def settle(self):
+        harness.settle(self.options.pause)
+
+    def listed(self, name, tensors):
+        path = self.data / f"{name}.list"
+        states.write(tensors, path)
+        return path
+
+    def start(self):
+        return harness.Worker([self.engine], self.log)
+
+    def rounds(self, usual):
+        return self.options.rounds or usual
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="bench.py", description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="against the device alone, at 1 GiB")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, of " + ",".join(PARTS))
+    parser.add_argument("--sizes", help="MiB, as 64,1024 [64, 1024, 4096, 8192]")
+    parser.add_argument("--peers", help="modules of bench/peers, as dcp,torch_save [all]")
+    parser.add_argument("--rounds", type=int, help="of each part [by size]")
+    parser.add_argument("--pause", type=float, default=0.5, help="seconds before each turn [0.5]")
+    parser.add_argument("--engine", type=pathlib.Path,
+                        default=HERE.parent / "build/release/bench/bench_engine")
+    parser.add_argument("--directory", type=pathlib.Path, default=HERE.parent / "build/bench-data",
+                        help="on the filesystem to measure [build/bench-data]")
+    parser.add_argument("--environments", type=pathlib.Path,
+                        default=HERE.parent / "build/bench-venv")
+    parser.add_argument("--output", type=pathlib.Path, default=HERE / "results/latest.json")
+    options = parser.parse_args(arguments)
+    options.parts = [part.strip() for part in options.only.split(",")]
+    unknown = [part for part in options.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"no part is called {unknown[0]}; they are {', '.join(PARTS)}")
+    if options.quick:
+        options.parts = [p for p in options.parts if p not in ("peers", "growth", "shapes")]
+    sizes = [int(n) * harness.MIB for n in options.sizes.split(",")] if options.sizes else None
+    options.sizes = sizes or ([harness.GIB] if options.quick else list(SIZES))
+    return options
+
+
+# ---- what fits ------------------------------------------------------------------------------------
+
+def fitting_sizes(bench):
+    """Sizes that memory and disk allow: the state and a copy of it; two checkpoints and the file of
+    fio. Says why others are left out."""
+    memory = harness.available_bytes()
+    room = shutil.disk_usage(bench.data).free
+    fitting = []
+    for size in bench.options.sizes:
+        if 2.2 * size + harness.GIB > memory:
+            bench.report.remark(f"{figures.label(size)}: left out, {memory / harness.GIB:.1f} GiB of "
+                                "memory are available")
+        elif 3.5 * size + harness.GIB > room:
+            bench.report.remark(f"{figures.label(size)}: left out, {room / harness.GIB:.1f} GiB of "
+                                "disk are free")
+        else:
+            fitting.append(size)
+    return fitting
+
+
+# ---- peers ----------------------------------------------------------------------------------------
+
+PEER_ROUNDS = {64 * harness.MIB: 5, harness.GIB: 3, 4 * harness.GIB: 3}
+PEER_SIZES = tuple(PEER_ROUNDS)
+
+
+def installed_peers(bench):
+    wanted = bench.options.peers.split(",") if bench.options.peers else None
+    peers, absent = [], {}
+    reasons = {}
+    for peer in peerset.PEERS:
+        if wanted and peer.module not in wanted:
+            continue
+        if peer.environment not in reasons:
+            reasons[peer.environment] = peerset.install(bench.environments, peer.environment, bench.log)
+        if reasons[peer.environment]:
+            absent[peer.name] = reasons[peer.environment]
+        else:
+            peers.append(peer)
+    return peers, absent
+
+
+def verdicts(bench, peers):
+    """Which notices a flipped bit."""
+    size = 64 * harness.MIB
+    listed = bench.listed("damage", states.gpt2(size))
+    verified = {}
+    for name, contender in peerset.contenders(bench, peers, size).items():
+        bench.say(f"a flipped bit: {name}")
+        try:
+            verified[name], words = peerset.verdict_on_damage(bench, contender, listed)
+        except (harness.Failed, OSError) as why:
+            verified[name], words = "?", str(why)
+        if words:
+            bench.report.remark(f"{name}, of a flipped bit: {words[:200]}")
+    return verified
+
+
+def measure_peers(bench, sizes):
+    peers, absent = installed_peers(bench)
+    bench.report.table("peers", ["", "version", "package"], [
+        [peer.name, peerset.version_of(bench.environments, peer), peer.package] for peer in peers])
+    verified = verdicts(bench, peers)
+    for size in sizes:
+        if size not in PEER_SIZES and not bench.options.rounds:
+            continue
+        tensors = states.gpt2(size)
+        label = f"GPT-2 with Adam, {figures.label(size)}"
+        found, failed = peerset.measure(
+            bench, label, bench.listed("peers", tensors), states.bytes_of(tensors),
+            bench.rounds(PEER_ROUNDS.get(size, 3)), peers)
+        peerset.add_table(bench, f"{label}: medians", found, {**failed, **absent}, verified)
+        peerset.add_figures(bench, label, found, peers)
+    measure_many_with_peers(bench, peers, absent, verified)
+
+
+def measure_many_with_peers(bench, peers, absent, verified):
+    """100,000 small tensors, once each: some need minutes."""
+    if bench.options.sizes[0] < 64 * harness.MIB or len(bench.options.sizes) == 1:
+        return
+    tensors = states.many(100000, 4096)
+    label = "100,000 × 4 KiB"
+    found, failed = peerset.measure(bench, label, bench.listed("many", tensors),
+                                    states.bytes_of(tensors), 1, peers)
+    peerset.add_table(bench, f"{label}: one turn each", found, {**failed, **absent}, verified)
+    peerset.add_figures(bench, label, found, peers)
+
+
+# ---- the whole ------------------------------------------------------------------------------------
+
+def run(bench):
+    sizes = fitting_sizes(bench)
+    parts = bench.options.parts
+    if bench.fio is None:
+        bench.report.remark("fio is not installed: nothing is compared with the device")
+    elif "device" in parts or "shapes" in parts:
+        figures.choose_depths(bench)
+    if "device" in parts:
+        for size in sizes:
+            figures.measure_device(bench, f"one tensor, {figures.label(size)}", states.one(size),
+                                   bench.options.quick or size == 4 * harness.GIB)
+    if "shapes" in parts:
+        figures.measure_shapes(bench)
+    if "small" in parts:
+        figures.measure_small(bench)
+    if "syncs" in parts:
+        figures.measure_syncs(bench)
+    if "memory" in parts:
+        for size in sizes:
+            figures.measure_memory(bench, size)
+    if "peers" in parts:
+        measure_peers(bench, sizes)
+    if "growth" in parts:
+        growth.measure(bench, sizes)
+
+
+def conclude(bench, began):
+    bench.report.remark(f"the run took {(time.monotonic() - began) / 60:.0f} minutes")
+    bench.report.write(bench.options.output)
+    print(bench.report.text())
+    print(f"written to {bench.options.output}")
+
+
+def main():
+    options = parse(sys.argv[1:])
+    if not options.engine.exists():
+        sys.exit(f"bench: {options.engine} is not built; see `make bench`")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    options.directory.mkdir(parents=True, exist_ok=True)
+    data = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=options.directory)).resolve()
+    began = time.monotonic()
+    try:
+        bench = Bench(options, data)
+        run(bench)
+        conclude(bench, began)
+    except KeyboardInterrupt:
+        sys.exit("bench: interrupted; nothing is written")
+    except harness.Failed as why:
+        sys.exit(f"bench: {why}")
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

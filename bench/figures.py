@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pawl against the device and against memcpy, in one process that holds the state."""
+
+import statistics
+
+import harness
+import states
+
+BUDGET_BYTES = 256 * harness.MIB  # the library's default
+STALL_BAR_S = 2e-3
+ROUNDS = ((256 * harness.MIB, 11), (2 * harness.GIB, 9), (5 * harness.GIB, 7))  # (up to, rounds)
+
+
+def label(size):
+    if size >= harness.GIB:
+        return f"{size / harness.GIB:.3g} GiB"
+    return f"{size / harness.MIB:.3g} MiB"
+
+
+def usual_rounds(size):
+    return next((count for limit, count in ROUNDS if size <= limit), 3)
+
+
+def choose_depths(bench):
+    size = min(harness.GIB, max(bench.options.sizes))
+    bench.say("fio: which depth is best")
+    tried = bench.fio.choose(size, 3, bench.options.pause)
+    rows = [[f"{what} {depth[0] >> 20} MiB × {depth[1]}", f"{speed:.2f} GB/s",
+             "chosen" if depth == getattr(bench.fio, what + "_depth") else ""]
+            for what, depth, speed in sorted(tried, key=lambda t: t[0], reverse=True)]
+    bench.report.table(f"the device, by fio, {label(size)}: medians of 3", ["", "speed", ""], rows)
+
+
+class DeviceRounds:
+    """Saves, restores, fio and memcpy in turn. Two runs in one process: one with default options,
+    whose fence comes after the save, and one whose budget holds the state, with the fence at once."""
+
+    def __init__(self, bench, worker, tensors):
+        self.bench = bench
+        self.worker = worker
+        self.size = states.bytes_of(tensors)
+        self.directory = bench.data / "runs"
+        self.directory.mkdir()
+        self.found = {}
+        self.step = 0
+        # A copy of the state beside the state, and room for the page cache.
+        self.fits = 2.2 * self.size + 2 * harness.GIB < harness.available_bytes()
+        self.saves = {"fio write": self._fio_write, "save": self._save,
+                      "threads": lambda: self._save_elsewhere("threads", "late", 0, "threads")}
+        self.restores = {"fio read": self._fio_read, "cold": self._cold, "warm": self._warm,
+                         "memcpy": self._memcpy}
+        if bench.fio is None:
+            del self.saves["fio write"], self.restores["fio read"]
+        if self.fits:
+            budget = int(self.size * 1.05 / harness.MIB) + 64
+            self.saves["save, fence at once"] = lambda: self._save_elsewhere(
+                "now", "now", budget, "auto")
+
+    def note(self, what, value):
+        self.found.setdefault(what, []).append(value)
+
+    def _fio_write(self):
+        self.note("fio write", self.bench.fio.write_s(self.size))
+
+    def _save(self):
+        answer = self.worker.ask("save", self.step, "late")
+        self.note("durable", answer["durable_s"])
+        self.note("stall", answer["stall_s"])
+        self.note("stats", answer)
+
+    def _save_elsewhere(self, name, fence, budget_mib, io):
+        """In a run of its own, whose first save of all is left out: its memory is new."""
+        run = self.directory / name
+        if self.step == 1:
+            self.worker.ask("open", run, budget_mib, io)
+            first = self.worker.ask("save", 0, fence)
+            self.note(name + ", first save", first["stall_s"])
+            self.worker.ask("remove", 0)
+            self.bench.settle()
+        else:
+            self.worker.ask("select", run)
+        answer = self.worker.ask("save", self.step, fence)
+        self.note(name + " durable", answer["durable_s"])
+        self.note(name + " stall", answer["stall_s"])
+        self.worker.ask("remove", self.step)
+        self.worker.ask("select", self.directory / "late")
+
+    def _largest_file(self):
+        return max(harness.files_below(self.directory / "late"), key=lambda p: p.stat().st_size)
+
+    def _fio_read(self):
+        path = self._largest_file()
+        harness.make_cold(self.directory)
+        self.note("fio read", self.bench.fio.read_s(path) * self.size / path.stat().st_size)
+
+    def _restore(self):
+        first = self.step == 1
+        if first:
+            self.worker.ask("scramble")
+        answer = self.worker.ask("restore", self.directory / "late")
+        if first and not self.worker.ask("same")["same"]:
+            raise harness.Failed("pawl restored something else than it saved")
+        return answer["seconds"]
+
+    def _cold(self):
+        harness.make_cold(self.directory)
+        self.note("cold", self._restore())
+
+    def _warm(self):
+        if not harness.make_warm(self.directory / "late"):
+            self.bench.report.remark("a warm restore found part of its files gone from the page cache")
+        self.note("warm", self._restore())
+
+    def _memcpy(self):
+        self.note("memcpy", self.worker.ask("memcpy")["seconds"])
+
+    def run(self, title, count):
+        self.worker.ask("open", self.directory / "late", 0, "auto")
+        for i, order in harness.rounds(count, self.saves):
+            self.bench.say(f"{title}, round {i + 1} of {count}")
+            self.step = i + 1
+            for name in order:
+                self.bench.settle()
+                self.saves[name]()
+            for name in harness.shuffled(self.restores, i):
+                self.bench.settle()
+                self.restores[name]()
+            self.worker.ask("remove", self.step)
+        return self.found
+
+
+def ratios(over, under):
+    return [a / b for a, b in zip(over or [], under or [])]
+
+
+def speed(size, seconds):
+    return f"{size / statistics.median(seconds) / 1e9:.2f} GB/s" if seconds else ""
+
+
+def milliseconds(seconds):
+    return f"{statistics.median(seconds) * 1e3:.2f} ms" if seconds else ""
+
+
+def add_device_figures(bench, title, size, found, barred):
+    device = 0.95 if barred else None
+    get = found.get
+    add = bench.report.figure
+    add(f"durable save ÷ device, {title}", ratios(get("fio write"), get("durable")), device,
+        f"{speed(size, get('durable'))} of {speed(size, get('fio write'))}")
+    add(f"durable save by threads ÷ device, {title}",
+        ratios(get("fio write"), get("threads durable")), None, speed(size, get("threads durable")))
+    add(f"cold verified restore ÷ device, {title}", ratios(get("fio read"), get("cold")), device,
+        f"{speed(size, get('cold'))} of {speed(size, get('fio read'))}")
+    add(f"warm verified restore ÷ memcpy, {title}", ratios(get("memcpy"), get("warm")), 0.6,
+        f"{speed(size, get('warm'))} of {speed(size, get('memcpy'))}")
+    add(f"2 ms ÷ stall, fence after the write, {title}",
+        [STALL_BAR_S / stall for stall in get("stall", [])], 1.0, milliseconds(get("stall")))
+    add(f"memcpy ÷ stall, fence at once, {title}", ratios(get("memcpy"), get("now stall")), 1 / 1.1,
+        f"{milliseconds(get('now stall'))} of {milliseconds(get('memcpy'))}; the first save "
+        f"{milliseconds(get('now, first save'))}")
+
+
+def measure_device(bench, title, tensors, barred):
+    size = states.bytes_of(tensors)
+    listed = bench.listed("device", tensors)
+    with bench.start() as worker:
+        worker.ask("state", listed, 1)
+        rounds = DeviceRounds(bench, worker, tensors)
+        try:
+            found = rounds.run(title, bench.rounds(usual_rounds(size)))
+        finally:
+            harness.empty(rounds.directory)
+            rounds.directory.rmdir()
+    if not rounds.fits:
+        bench.report.remark(f"{title}: no fence at once, memory does not hold the state twice")
+    add_device_figures(bench, title, size, found, barred)
+
+
+def measure_shapes(bench):
+    size = min(harness.GIB, max(bench.options.sizes))
+    measure_device(bench, f"GPT-2 with Adam, {label(size)}", states.gpt2(size), False)
+    measure_device(bench, f"Llama with Adam, {label(size)}", states.llama(size), False)
+    measure_device(bench, "100,000 × 4 KiB", states.many(100000, 4096), False)
+
+
+# ---- many small tensors, and one small state ------------------------------------------------------
+
+def _timed_save(bench, worker, step):
+    bench.settle()
+    seconds = worker.ask("save", step, "late")["durable_s"]
+    worker.ask("remove", step)
+    return seconds
+
+
+def measure_small(bench):
+    tensors = states.many(100000, 4096)
+    lists = {"many": bench.listed("many", tensors),
+             "one": bench.listed("one", states.one(states.bytes_of(tensors)))}
+    found = {name: [] for name in lists}
+    directory = bench.data / "small"
+    directory.mkdir()
+    with bench.start() as many, bench.start() as one:
+        workers = {"many": many, "one": one}
+        for name, worker in workers.items():
+            worker.ask("state", lists[name], 1)
+            worker.ask("open", directory / name, 0, "auto")
+            _timed_save(bench, worker, 0)
+        for i, names in harness.rounds(bench.rounds(9), workers):
+            bench.say(f"100,000 tensors against one, round {i + 1}")
+            for name in names:
+                found[name].append(_timed_save(bench, workers[name], i + 1))
+    harness.empty(directory)
+    bench.report.figure("durable save, 100,000 × 4 KiB ÷ one tensor", ratios(found["one"], found["many"]),
+                        0.7, f"{milliseconds(found['many'])} against {milliseconds(found['one'])}")
+
+
+def measure_syncs(bench):
+    """A state of 1 MiB against the syncs of its save."""
+    directory = bench.data / "syncs"
+    directory.mkdir()
+    bare = directory / "bare"
+    bare.mkdir()
+    found = {"save": [], "syncs": []}
+    with bench.start() as worker:
+        worker.ask("state", bench.listed("small", states.one(harness.MIB)), 1)
+        worker.ask("open", directory / "run", 0, "auto")
+        for i, names in harness.rounds(bench.rounds(41), found):
+            for name in names:
+                harness.settle(min(0.1, bench.options.pause))
+                if name == "syncs":
+                    found[name].append(worker.ask("syncs", bare, i)["seconds"])
+                else:
+                    found[name].append(worker.ask("save", i, "late")["durable_s"])
+                    if i > 0:
+                        worker.ask("remove", i - 1)
+    harness.empty(directory)
+    bench.report.figure("the protocol's syncs ÷ durable save, 1 MiB",
+                        ratios(found["syncs"], found["save"]), 1 / 1.5,
+                        f"{milliseconds(found['syncs'])} of {milliseconds(found['save'])}")
+
+
+def measure_memory(bench, size):
+    """The first save of a fresh process, with either fence and the default budget."""
+    directory = bench.data / "memory"
+    directory.mkdir()
+    listed = bench.listed("memory", states.one(size))
+    extra = []
+    for fence in ("late", "now"):
+        bench.say(f"memory, {label(size)}, fence {fence}")
+        with bench.start() as worker:
+            worker.ask("state", listed, 1)
+            worker.ask("open", directory / fence, 0, "auto")
+            extra.append(worker.ask("save", 1, fence)["extra_bytes"])
+        harness.empty(directory)
+    directory.rmdir()
+    bench.report.figure(
+        f"(budget + 16 MiB) ÷ extra memory, {label(size)}",
+        [(BUDGET_BYTES + 16 * harness.MIB) / max(extra)], 1.0,
+        "fence after the write {:.0f} MiB, at once {:.0f} MiB".format(
+            *(n / harness.MIB for n in extra)))

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cost of durability alone: what the protocol of one save (src/run/commit.c) must do to files
+ * and directories before it may report success, in its order, with a few bytes where a save has its
+ * payload. No save of any size can be durable sooner.
+ *
+ *   1 make the step's directory; create the data file, write its header, sync it
+ *   2 create the index, write it, sync it
+ *   3 sync the step's directory and the run's
+ *   4 renew the ownership: one write in place, not synced
+ *   5 create the temporary manifest, write it, sync it
+ *   6 rename it, sync the step's directory
+ *
+ * Not in the list: `latest`, which nothing depends on.
+ */
+#include "bench.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HEADER_BYTES   4096
+#define INDEX_BYTES    512
+#define MANIFEST_BYTES 600
+#define COUNTER_BYTES  20
+
+static void write_bytes(int file, size_t n, bool sync) {
+    char bytes[HEADER_BYTES];
+    memset(bytes, ' ', sizeof bytes);
+    if (pwrite(file, bytes, n, 0) != (ssize_t)n || (sync && fsync(file) != 0)) {
+        fail("the bare syncs: %m");
+    }
+    close(file);
+}
+
+static void small_file(int directory, const char *name, size_t n) {
+    int file = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0) {
+        fail("the bare syncs: %s: %m", name);
+    }
+    write_bytes(file, n, true);
+}
+
+static void sync_directory(int directory) {
+    if (fsync(directory) != 0) {
+        fail("the bare syncs: a directory: %m");
+    }
+}
+
+static void one_save(int run, int owner, const char *step) {
+    if (mkdirat(run, step, 0777) != 0) {
+        fail("the bare syncs: %s: %m", step);
+    }
+    int directory = openat(run, step, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    small_file(directory, "data", HEADER_BYTES);
+    small_file(directory, "index", INDEX_BYTES);
+    sync_directory(directory);
+    sync_directory(run);
+    write_bytes(owner, COUNTER_BYTES, false);
+    small_file(directory, "manifest.tmp", MANIFEST_BYTES);
+    if (renameat(directory, "manifest.tmp", directory, "manifest") != 0) {
+        fail("the bare syncs: rename: %m");
+    }
+    sync_directory(directory);
+    close(directory);
+}
+
+double syncs_of_a_save(const char *directory, int step) {
+    char name[32];
+    int run = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int owner = openat(run, "owner", O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (run < 0 || owner < 0) {
+        fail("%s: %m", directory);
+    }
+    snprintf(name, sizeof name, "step-%08d", step);
+    double began = now_s();
+    one_save(run, owner, name);
+    double seconds = now_s() - began;
+    close(run);
+    return seconds;
+}
