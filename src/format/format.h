@@ -89,6 +89,19 @@ pawl_status table_writer_finish(table_writer *w, table_summary *out, pawl_error 
     PAWL_MUST_CHECK;
 void table_writer_free(table_writer *w);
 
+/* Records of a table that are encoded ahead, in memory, while those before them are not yet known:
+ * keys strictly ascending, and all after those that the writer has when it takes the part. */
+typedef struct table_part table_part;
+pawl_status table_part_new(table_part **out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status table_part_add(table_part *p, const void *key, size_t key_bytes, const void *value,
+                           size_t value_bytes, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status table_part_finish(table_part *p, pawl_error *err) PAWL_MUST_CHECK;
+size_t table_part_bytes(const table_part *p);
+void table_part_free(table_part *p); /* NULL is fine */
+/* The part is finished; it stays the caller's. */
+pawl_status table_writer_add_part(table_writer *w, const table_part *p, pawl_error *err)
+    PAWL_MUST_CHECK;
+
 typedef struct table table;
 #define TABLE_FOOTER_BYTES 48u
 /* Reads the footer (checked against *footer_crc32c unless NULL) and the index block. */

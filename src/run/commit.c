@@ -35,25 +35,54 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Gathers what an index is written in: aligned, so that a large one goes past the page cache. */
 typedef struct file_sink {
     store_file *file;
     uint64_t at;
+    uint8_t *memory;
+    size_t held;
 } file_sink;
+
+#define SINK_BYTES ((size_t)1 << 20)
+
+static pawl_status sink_flush(file_sink *sink, pawl_error *err) {
+    size_t n = sink->held;
+    sink->held = 0;
+    TRY(store_write(sink->file, sink->at, sink->memory, n, err));
+    sink->at += n;
+    return PAWL_OK;
+}
 
 static pawl_status sink_write(void *context, const void *data, size_t n, pawl_error *err) {
     file_sink *sink = context;
-    TRY(store_write(sink->file, sink->at, data, n, err));
-    sink->at += n;
+    const uint8_t *from = data;
+    while (n > 0) {
+        size_t room = SINK_BYTES - sink->held;
+        size_t some = n < room ? n : room;
+        memcpy(sink->memory + sink->held, from, some);
+        sink->held += some;
+        from += some;
+        n -= some;
+        if (sink->held == SINK_BYTES) {
+            TRY(sink_flush(sink, err));
+        }
+    }
     return PAWL_OK;
 }
 
 static pawl_status write_index(pawl_run *run, const char *path, const index_input *input,
                                manifest *m, pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *file = NULL;
-    TRY(store_open(run->store, path, STORE_CREATE, &file, err));
-    file_sink sink = {.file = file};
+    bool large = input->ahead != NULL && table_part_bytes(input->ahead->part) >= SINK_BYTES;
+    TRY(store_open(run->store, path, large ? STORE_CREATE_BULK : STORE_CREATE, &file, err));
+    AUTOFREE uint8_t *memory = mem_aligned(STORE_DIRECT_ALIGNMENT, SINK_BYTES);
+    if (memory == NULL) {
+        return error_nomem(err, SINK_BYTES);
+    }
+    file_sink sink = {.file = file, .memory = memory};
     TRY(index_write(input, (byte_sink){.context = &sink, .write = sink_write}, &m->index,
                     &m->entries, err));
+    TRY(sink_flush(&sink, err));
     return store_sync(file, err);
 }
 
@@ -129,13 +158,24 @@ pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag
     return PAWL_OK;
 }
 
+/* In place where it can be: making a file and renaming it costs as much as a sync. */
+static bool renew_latest(pawl_run *run, const char *line, size_t n) {
+    struct pawl_error ignored = ERROR_INIT;
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    uint64_t size;
+    return store_open(run->store, NAME_LATEST, STORE_UPDATE, &file, &ignored) == PAWL_OK &&
+           store_size(file, &size, &ignored) == PAWL_OK && size == n &&
+           store_write(file, 0, line, n, &ignored) == PAWL_OK;
+}
+
 void commit_point_latest(pawl_run *run, int64_t step) {
     char line[40];
     struct pawl_error story = ERROR_INIT;
     name_step(line, step);
     size_t n = strlen(line);
-    line[n] = '\n';
-    if (store_replace(run->store, NAME_LATEST, line, n + 1, &story) != PAWL_OK) {
+    line[n++] = '\n';
+    if (!renew_latest(run, line, n) &&
+        store_replace(run->store, NAME_LATEST, line, n, &story) != PAWL_OK) {
         error_wrap(&story, "step %lld is committed, but the hint could not be written",
                    (long long)step);
         log_write(&run->log, PAWL_LOG_WARN, "%s", error_text(&story));

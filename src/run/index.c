@@ -8,7 +8,7 @@ struct index_layout {
     const plan_layout *layout;
     size_t next; /* in layout->by_name */
     record_entry current;
-    record_piece *record_pieces; /* room for the most pieces an entry has */
+    record_piece record_pieces[]; /* room for the most pieces an entry has */
 };
 
 static const plan_piece *piece_at(const index_layout *il, size_t i) {
@@ -31,30 +31,6 @@ static size_t most_pieces(const plan_layout *layout) {
         most = boxes > most ? boxes : most;
     }
     return most;
-}
-
-pawl_status index_layout_open(const plan_layout *layout, index_layout **out, pawl_error *err) {
-    index_layout *il = mem_calloc(1, sizeof *il);
-    if (il == NULL) {
-        return error_nomem(err, sizeof *il);
-    }
-    size_t most = most_pieces(layout);
-    il->layout = layout;
-    il->record_pieces = mem_calloc(most, sizeof *il->record_pieces);
-    if (il->record_pieces == NULL) {
-        index_layout_close(il);
-        return error_nomem(err, most * sizeof *il->record_pieces);
-    }
-    *out = il;
-    return PAWL_OK;
-}
-
-void index_layout_close(index_layout *il) {
-    if (il == NULL) {
-        return;
-    }
-    mem_free(il->record_pieces);
-    mem_free(il);
 }
 
 static void fill_piece(index_layout *il, size_t i, const plan_piece *piece) {
@@ -104,6 +80,21 @@ static pawl_status layout_next(void *context, const record_entry **out, pawl_err
     return PAWL_OK;
 }
 
+pawl_status index_layout_open(const plan_layout *layout, index_layout **out, pawl_error *err) {
+    size_t most = most_pieces(layout);
+    index_layout *il = mem_calloc(1, sizeof *il + most * sizeof *il->record_pieces);
+    if (il == NULL) {
+        return error_nomem(err, sizeof *il + most * sizeof *il->record_pieces);
+    }
+    il->layout = layout;
+    *out = il;
+    return PAWL_OK;
+}
+
+void index_layout_close(index_layout *il) {
+    mem_free(il);
+}
+
 entry_source index_layout_source(index_layout *il) {
     il->next = 0;
     return (entry_source){.context = il, .next = layout_next};
@@ -128,23 +119,39 @@ static pawl_status add_checksums(table_writer *w, uint32_t file, const engine_fi
     return PAWL_OK;
 }
 
-static pawl_status add_entries(table_writer *w, entry_source entries, uint64_t *count,
+/* Where records go: a writer, or a part of a table that is encoded ahead. */
+typedef struct record_taker {
+    table_writer *writer; /* or NULL */
+    table_part *part;
+} record_taker;
+
+static pawl_status take_record(const record_taker *to, const buffer *key, const buffer *value,
+                               pawl_error *err) {
+    return to->writer != NULL
+               ? table_writer_add(to->writer, key->data, key->size, value->data, value->size, err)
+               : table_part_add(to->part, key->data, key->size, value->data, value->size, err);
+}
+
+static pawl_status add_entries(const record_taker *to, entry_source entries, uint64_t *count,
                                pawl_error *err) {
     CLEANUP(buffer_free) buffer key = {0};
     CLEANUP(buffer_free) buffer value = {0};
-    for (;;) {
+    for (*count = 0;; (*count)++) {
         const record_entry *entry;
         TRY(entries.next(entries.context, &entry, err));
         if (entry == NULL) {
             return PAWL_OK;
         }
-        key.size = 0;
-        value.size = 0;
         TRY(record_entry_key(&key, entry->name, err));
         TRY(record_entry_encode(entry, &value, err));
-        TRY(table_writer_add(w, key.data, key.size, value.data, value.size, err));
-        (*count)++;
+        TRY(take_record(to, &key, &value, err));
     }
+}
+
+pawl_status index_part_make(entry_source entries, index_part *out, pawl_error *err) {
+    TRY(table_part_new(&out->part, err));
+    TRY(add_entries(&(record_taker){.part = out->part}, entries, &out->count, err));
+    return table_part_finish(out->part, err);
 }
 
 static void table_writer_free_pointer(table_writer **w) {
@@ -158,7 +165,11 @@ pawl_status index_write(const index_input *input, byte_sink sink, table_summary 
     for (size_t file = 0; file < input->file_count; file++) {
         TRY(add_checksums(w, (uint32_t)file, &input->files[file], err));
     }
-    *entry_count = 0;
-    TRY(add_entries(w, input->entries, entry_count, err));
+    if (input->ahead != NULL) {
+        *entry_count = input->ahead->count;
+        TRY(table_writer_add_part(w, input->ahead->part, err));
+    } else {
+        TRY(add_entries(&(record_taker){.writer = w}, input->entries, entry_count, err));
+    }
     return table_writer_finish(w, summary, err);
 }

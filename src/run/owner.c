@@ -592,8 +592,8 @@ void owner_give_up(owner *o) {
 static void remove_own_record(owner *o) {
     struct pawl_error ignored = ERROR_INIT;
     owner_view now;
-    if (is_lost(o) || read_record(o->store, &now, &ignored) != PAWL_OK ||
-        !now.present || now.generation != o->generation || strcmp(now.attempt, o->attempt) != 0) {
+    if (is_lost(o) || read_record(o->store, &now, &ignored) != PAWL_OK || !now.present ||
+        now.generation != o->generation || strcmp(now.attempt, o->attempt) != 0) {
         return;
     }
     char name[32];

@@ -46,6 +46,17 @@ void run_say_safe(const pawl_run *run, pawl_error *err);
 /* The absolute path of a name in the run's directory, for messages. */
 void run_error_path(const pawl_run *run, pawl_error *err, const char *name);
 
+/* ---- index_ahead.c -------------------------------------------------------------------------- */
+
+/* The entries of a layout's index. Many are encoded on a thread of its own from here on, few not
+ * before the index is written. The layout must outlive it. */
+typedef struct index_ahead index_ahead;
+pawl_status index_ahead_start(const plan_layout *layout, const platform *os, index_ahead **out,
+                              pawl_error *err) PAWL_MUST_CHECK;
+/* Sets the entries of an index. */
+pawl_status index_ahead_wait(index_ahead *ahead, index_input *out, pawl_error *err) PAWL_MUST_CHECK;
+void index_ahead_free(index_ahead *ahead); /* waits too; NULL is fine */
+
 /* ---- commit.c ------------------------------------------------------------------------------- */
 
 /* Makes a checkpoint exist in `directory`: writes the index, then the manifest. `m` has everything

@@ -60,9 +60,17 @@ pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_opt
 
 /* ---- the index of a checkpoint: index.c ----------------------------------------------------- */
 
+/* The entries of an index encoded ahead: they do not depend on the checksums of the data. */
+typedef struct index_part {
+    table_part *part; /* free it with table_part_free, also after a failure */
+    uint64_t count;
+} index_part;
+pawl_status index_part_make(entry_source entries, index_part *out, pawl_error *err) PAWL_MUST_CHECK;
+
 /* Entries ascending by name, checksums per file: writes the table. */
 typedef struct index_input {
     entry_source entries;
+    const index_part *ahead; /* the entries, where they are encoded already; or NULL */
     const engine_file *files;
     size_t file_count;
 } index_input;

@@ -22,12 +22,14 @@ typedef struct save {
     bool pin;
     bool reused; /* the directory was there before: files of another save may be in it */
     manifest manifest;
+    index_ahead *index; /* the entries' part of the index, being made while the data is written */
 } save;
 
 static void save_free(save *s) {
     if (s == NULL) {
         return;
     }
+    index_ahead_free(s->index);
     plan_layout_free(s->layout);
     state_snapshot_free(s->snapshot);
     manifest_free(&s->manifest);
@@ -277,17 +279,10 @@ static void sweep(save *s) {
 
 static pawl_status on_commit(void *context, const engine_file *files, pawl_error *err) {
     save *s = context;
-    index_layout *entries;
+    index_input input = {.files = files, .file_count = s->layout->file_count};
     TRY(make_pin(s, err));
-    TRY(index_layout_open(s->layout, &entries, err));
-    index_input input = {.entries = index_layout_source(entries),
-                         .files = files,
-                         .file_count = s->layout->file_count};
-    pawl_status status = commit_publish(s->run, s->directory, s->tag, &s->manifest, &input, err);
-    index_layout_close(entries);
-    if (status != PAWL_OK) {
-        return status;
-    }
+    TRY(index_ahead_wait(s->index, &input, err));
+    TRY(commit_publish(s->run, s->directory, s->tag, &s->manifest, &input, err));
     commit_point_latest(s->run, s->step);
     sweep(s);
     retention_run(s->run, s->step);
@@ -328,6 +323,7 @@ static pawl_status start(save **owned, pawl_state *state, const pawl_save_option
                          pawl_error *err) {
     save *s = *owned;
     TRY(prepare(s, state, options, err));
+    TRY(index_ahead_start(s->layout, s->run->platform, &s->index, err));
     s->run->stats.files = s->layout->file_count;
     engine_job job = {.layout = s->layout,
                       .store = s->run->store,

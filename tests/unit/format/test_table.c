@@ -196,6 +196,83 @@ static void test_empty_table_round_trips(void **state) {
 
 #define MODEL_ITEMS 3000
 
+/* All items come in their order, and nothing after them. */
+static void assert_reads(const buffer *file, const table_summary *summary, const item *items,
+                         size_t count) {
+    pawl_error err = ERROR_INIT;
+    CLEANUP(free_table) table *t = NULL;
+    CLEANUP(free_cursor) table_cursor *c = NULL;
+    assert_int_equal(summary->bytes, file->size);
+    assert_int_equal(summary->crc32c, crc32c(0, file->data, file->size));
+    assert_ok(table_open(byte_source_memory(file), &summary->footer_crc32c, &t, &err), &err);
+    assert_ok(table_cursor_new(t, &c, &err), &err);
+    assert_ok(table_seek(c, "", 0, &err), &err);
+    for (size_t i = 0; i < count; i++) {
+        assert_item(c, &items[i]);
+        assert_ok(table_next(c, &err), &err);
+    }
+    assert_false(table_valid(c));
+}
+
+static void free_part(table_part **p) {
+    table_part_free(*p);
+}
+
+/* Items from `first` on are encoded ahead. */
+static pawl_status write_with_part(const item *items, size_t first, size_t count, buffer *out,
+                                   table_summary *summary, pawl_error *err) {
+    CLEANUP(free_writer) table_writer *w = NULL;
+    CLEANUP(free_part) table_part *part = NULL;
+    TRY(table_part_new(&part, err));
+    for (size_t i = first; i < count; i++) {
+        TRY(table_part_add(part, items[i].key, strlen(items[i].key), items[i].value,
+                           items[i].value_bytes, err));
+    }
+    TRY(table_part_finish(part, err));
+    TRY(table_writer_new(byte_sink_buffer(out), &w, err));
+    for (size_t i = 0; i < first; i++) {
+        TRY(table_writer_add(w, items[i].key, strlen(items[i].key), items[i].value,
+                             items[i].value_bytes, err));
+    }
+    TRY(table_writer_add_part(w, part, err));
+    return table_writer_finish(w, summary, err);
+}
+
+/* A table of which all is encoded ahead is the same, byte for byte; one with a part reads the same.
+ */
+static void test_parts_encoded_ahead_make_the_same_table(void **state) {
+    (void)state;
+    pawl_error err = ERROR_INIT;
+    test_random random = {.state = 9};
+    static item items[MODEL_ITEMS];
+    size_t count = make_items(&random, items, MODEL_ITEMS);
+    CLEANUP(buffer_free) buffer plain = {.data = NULL};
+    table_summary of_plain, summary;
+    assert_ok(write_items(items, count, &plain, &of_plain, &err), &err);
+    const size_t firsts[] = {0, 1, count / 2, count};
+    for (size_t i = 0; i < ARRAY_LENGTH(firsts); i++) {
+        CLEANUP(buffer_free) buffer out = {.data = NULL};
+        assert_ok(write_with_part(items, firsts[i], count, &out, &summary, &err), &err);
+        if (firsts[i] == 0 || firsts[i] == count) {
+            assert_int_equal(out.size, plain.size);
+            assert_memory_equal(out.data, plain.data, plain.size);
+            assert_memory_equal(&summary, &of_plain, sizeof summary);
+        }
+        assert_reads(&out, &summary, items, count);
+    }
+}
+
+/* A part must come after what the writer has, and ascend in itself. */
+static void test_descending_parts_are_refused(void **state) {
+    (void)state;
+    static const item items[] = {{"b", {0}, 0}, {"b", {0}, 0}};
+    pawl_error err = ERROR_INIT;
+    CLEANUP(buffer_free) buffer out = {.data = NULL};
+    table_summary summary;
+    assert_fails(write_with_part(items, 1, 2, &out, &summary, &err), PAWL_EINTERNAL, &err);
+    assert_fails(write_with_part(items, 0, 2, &out, &summary, &err), PAWL_EINTERNAL, &err);
+}
+
 /* Reads back a random table in order, and finds what a sorted array finds, for any key. */
 static void test_random_tables_agree_with_a_sorted_array(void **state) {
     (void)state;
@@ -209,16 +286,9 @@ static void test_random_tables_agree_with_a_sorted_array(void **state) {
         CLEANUP(free_cursor) table_cursor *c = NULL;
         table_summary summary;
         assert_ok(write_items(items, count, &out, &summary, &err), &err);
-        assert_int_equal(summary.bytes, out.size);
-        assert_int_equal(summary.crc32c, crc32c(0, out.data, out.size));
+        assert_reads(&out, &summary, items, count);
         assert_ok(table_open(byte_source_memory(&out), &summary.footer_crc32c, &t, &err), &err);
         assert_ok(table_cursor_new(t, &c, &err), &err);
-        assert_ok(table_seek(c, "", 0, &err), &err);
-        for (size_t i = 0; i < count; i++) {
-            assert_item(c, &items[i]);
-            assert_ok(table_next(c, &err), &err);
-        }
-        assert_false(table_valid(c));
         for (int i = 0; i < 300; i++) {
             item wanted;
             (void)make_items(&random, &wanted, 1);
@@ -678,6 +748,8 @@ int main(void) {
         cmocka_unit_test(test_records_beyond_the_maximum_are_refused),
         cmocka_unit_test(test_failing_sink_is_reported),
         cmocka_unit_test(test_empty_table_round_trips),
+        cmocka_unit_test(test_parts_encoded_ahead_make_the_same_table),
+        cmocka_unit_test(test_descending_parts_are_refused),
         cmocka_unit_test(test_random_tables_agree_with_a_sorted_array),
         cmocka_unit_test(test_seek_in_a_large_table_reads_one_block),
         cmocka_unit_test(test_large_values_round_trip),

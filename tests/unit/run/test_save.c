@@ -470,8 +470,8 @@ static void test_the_last_good_checkpoint_is_removed_by_force_only(void **state)
     assert_fails(run_remove(f->run, 10, true, &err), PAWL_ENOTFOUND, &err);
 }
 
-/* Each sync waits for the disk: data, index, manifest; their directory before and after the manifest
- * is there, and the run's. The first save also looks for what others left behind. */
+/* Each sync waits for the disk: data, index, manifest; their directory before and after the
+ * manifest is there, and the run's. The first save also looks for what others left behind. */
 static void test_a_save_syncs_what_it_promises_and_no_more(void **state) {
     fixture *f = *state;
     open_run(f, &f->os.table, (pawl_run_options){0});
@@ -480,6 +480,54 @@ static void test_a_save_syncs_what_it_promises_and_no_more(void **state) {
     save_and_wait(f, 20);
     assert_int_equal(store_fault_count(f->fault, STORE_OP_SYNC), 3);
     assert_int_equal(store_fault_count(f->fault, STORE_OP_SYNC_DIR), 3);
+}
+
+#define MANY 20000
+
+static void add_many(fixture *f) {
+    static const int64_t one[] = {1};
+    static float values[MANY];
+    struct pawl_error err = ERROR_INIT;
+    for (int i = 0; i < MANY; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "part%d/%d", i % 7, i);
+        const pawl_tensor tensor = {.struct_size = sizeof tensor,
+                                    .name = name,
+                                    .dtype = PAWL_F32,
+                                    .ndim = 1,
+                                    .shape = one,
+                                    .data = &values[i]};
+        assert_ok(state_add_tensor(f->state, &tensor, &err), &err);
+    }
+}
+
+/* The entries of an index that is encoded while the data is written: all of them, in order, with
+ * the checksums that the data has. */
+static void test_many_entries_are_all_in_the_index(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    pawl_checkpoint *checkpoint;
+    pawl_verify_result result;
+    pawl_entries *walk;
+    pawl_entry_info info;
+    char before[64] = "";
+    int count = 0, more = 1;
+    open_run(f, platform_system(), (pawl_run_options){0});
+    add_many(f);
+    save_and_wait(f, 10);
+    assert_ok(checkpoint_open(f->disk, false, 10, platform_system(), NULL, &checkpoint, &err),
+              &err);
+    assert_ok(checkpoint_verify(checkpoint, NULL, &result, &err), &err);
+    assert_ok(entries_open(checkpoint, "", &walk, &err), &err);
+    for (assert_ok(entries_next(walk, &info, &more, &err), &err); more != 0;
+         assert_ok(entries_next(walk, &info, &more, &err), &err)) {
+        assert_true(strcmp(before, info.name) < 0);
+        snprintf(before, sizeof before, "%s", info.name);
+        count++;
+    }
+    assert_int_equal(count, MANY + 1);
+    pawl_entries_free(walk);
+    pawl_checkpoint_close(checkpoint);
 }
 
 static void test_gc_removes_leftovers_and_nothing_of_others(void **state) {
@@ -716,6 +764,7 @@ int main(void) {
         TEST(test_s14_a_failed_save_removes_nothing_older),
         TEST(test_the_last_good_checkpoint_is_removed_by_force_only),
         TEST(test_a_save_syncs_what_it_promises_and_no_more),
+        TEST_THREADS(test_many_entries_are_all_in_the_index),
         TEST(test_gc_removes_leftovers_and_nothing_of_others),
         TEST(test_gc_leaves_a_step_whose_manifest_cannot_be_read),
         TEST(test_a_dry_run_of_gc_tells_and_removes_nothing),

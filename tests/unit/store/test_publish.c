@@ -155,7 +155,7 @@ static void s08_a_storage_that_goes_away_leaves_old_or_new(void **state) {
     assert_true(seen_old && seen_new);
 }
 
-/* What nothing depends on is exchanged without waiting for the disk; a failure keeps the old file. */
+/* What nothing depends on is exchanged without waiting; a failure keeps the old file. */
 static void replacing_syncs_nothing(void **state) {
     static const store_op ops[] = {STORE_OP_OPEN, STORE_OP_WRITE, STORE_OP_RENAME};
     fixture *f = *state;

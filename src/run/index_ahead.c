@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Encodes the entries of an index while the data files are being written: with many small tensors
+ * it takes as long as writing a good part of them.
+ */
+#include "run/private.h"
+
+#define LEAST_PIECES 4096 /* encoded in less than what a thread costs to start and to join */
+
+struct index_ahead {
+    const platform *platform;
+    index_layout *entries;
+    platform_thread *thread; /* NULL: none, or joined */
+    bool encoded;            /* by a thread */
+    index_part part;
+    pawl_status status;
+    struct pawl_error story;
+};
+
+static void encode(void *argument) {
+    index_ahead *ahead = argument;
+    ahead->status =
+        index_part_make(index_layout_source(ahead->entries), &ahead->part, &ahead->story);
+}
+
+static pawl_status start(index_ahead *ahead, const plan_layout *layout, pawl_error *err) {
+    const platform *os = ahead->platform;
+    TRY(index_layout_open(layout, &ahead->entries, err));
+    if (layout->piece_count < LEAST_PIECES) {
+        return PAWL_OK;
+    }
+    ahead->encoded = true;
+    return os->thread_start(os->context, encode, ahead, &ahead->thread, err);
+}
+
+pawl_status index_ahead_start(const plan_layout *layout, const platform *os, index_ahead **out,
+                              pawl_error *err) {
+    index_ahead *ahead = mem_calloc(1, sizeof *ahead);
+    if (ahead == NULL) {
+        return error_nomem(err, sizeof *ahead);
+    }
+    ahead->platform = os;
+    ahead->story = ERROR_INIT;
+    pawl_status status = start(ahead, layout, err);
+    if (status != PAWL_OK) {
+        index_ahead_free(ahead);
+        return status;
+    }
+    *out = ahead;
+    return PAWL_OK;
+}
+
+static void join(index_ahead *ahead) {
+    if (ahead->thread != NULL) {
+        ahead->platform->thread_join(ahead->platform->context, ahead->thread);
+        ahead->thread = NULL;
+    }
+}
+
+pawl_status index_ahead_wait(index_ahead *ahead, index_input *out, pawl_error *err) {
+    join(ahead);
+    if (ahead->status != PAWL_OK) {
+        *err = ahead->story;
+        return ahead->status;
+    }
+    out->entries = index_layout_source(ahead->entries);
+    out->ahead = ahead->encoded ? &ahead->part : NULL;
+    return PAWL_OK;
+}
+
+void index_ahead_free(index_ahead *ahead) {
+    if (ahead != NULL) {
+        join(ahead);
+        table_part_free(ahead->part.part);
+        index_layout_close(ahead->entries);
+        mem_free(ahead);
+    }
+}
