@@ -125,7 +125,7 @@ PAWL_API pawl_status pawl_run_open(const char *path, const pawl_run_options *opt
  * Waits for the save in flight and gives up ownership. The handle is gone afterwards, whatever is
  * returned: the status is that of the last save when nobody has seen it yet. On PAWL_ETIMEOUT the
  * engine's thread and its memory are left behind: the tensors' memory must stay valid, and the log
- * may still be written to.
+ * may still be written to. After a save that hangs (PAWL_EIO) the same, but the tensors are free.
  */
 PAWL_API pawl_status pawl_run_close(pawl_run *run, double deadline_s, pawl_error *err);
 

@@ -89,6 +89,8 @@ const char *error_json(pawl_error *err);
 void *mem_alloc(size_t bytes);
 void *mem_calloc(size_t count, size_t item_bytes);
 void *mem_aligned(size_t alignment, size_t bytes);
+/* Page-aligned; where it is large, in huge pages as far as the system has them. */
+void *mem_pages(size_t bytes);
 char *mem_strdup(const char *text);
 void *mem_dup(const void *data, size_t bytes);
 void mem_free(const void *memory);

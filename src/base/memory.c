@@ -5,6 +5,10 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define PAGE_BYTES      ((size_t)4096)
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 #define VEC_FIRST_ITEMS 8
 
@@ -33,6 +37,17 @@ void *mem_aligned(size_t alignment, size_t bytes) {
     }
     if (too_large(bytes) || posix_memalign(&memory, alignment, bytes > 0 ? bytes : 1) != 0) {
         return NULL;
+    }
+    return memory;
+}
+
+void *mem_pages(size_t bytes) {
+    if (bytes < HUGE_PAGE_BYTES) {
+        return mem_aligned(PAGE_BYTES, bytes);
+    }
+    void *memory = mem_aligned(HUGE_PAGE_BYTES, bytes);
+    if (memory != NULL) {
+        (void)madvise(memory, bytes - bytes % HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* a wish */
     }
     return memory;
 }

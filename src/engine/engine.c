@@ -12,13 +12,20 @@ uint64_t engine_now(const engine *e) {
     return e->options.platform->monotonic_ns(e->options.platform->context);
 }
 
-uint64_t engine_deadline(const engine *e, double seconds) {
+uint64_t engine_ns(double seconds) {
     const double most_s = 3e9; /* about a century, far from where nanoseconds overflow */
-    uint64_t now = engine_now(e);
     if (!(seconds > 0)) {
-        return now;
+        return 0;
     }
-    return now + (uint64_t)((seconds < most_s ? seconds : most_s) * 1e9);
+    return (uint64_t)((seconds < most_s ? seconds : most_s) * 1e9);
+}
+
+double engine_seconds(uint64_t ns) {
+    return (double)ns / 1e9;
+}
+
+uint64_t engine_deadline(const engine *e, double seconds) {
+    return engine_now(e) + engine_ns(seconds);
 }
 
 pawl_status engine_timeout(engine *e, double waited_s, const char *what, pawl_error *err) {
@@ -44,31 +51,79 @@ pawl_status engine_timeout(engine *e, double waited_s, const char *what, pawl_er
 
 /* ---- making and freeing ---- */
 
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Two buffers are the least: the chunk that begins a file waits for the others. Before a fence one
+ * more than are being written is filled, and one may be kept back. */
+static void set_limits(engine *e) {
+    engine_options *o = &e->options;
+    if (o->in_flight_bytes == 0) {
+        o->in_flight_bytes = ENGINE_IN_FLIGHT_BYTES;
+    }
+    e->buffer_bytes = engine_buffer_size(o, o->budget_bytes);
+    e->buffer_limit = o->budget_bytes / e->buffer_bytes;
+    e->buffer_limit = e->buffer_limit < 2 ? 2 : e->buffer_limit;
+    size_t moving = smaller(o->in_flight_bytes / e->buffer_bytes, e->buffer_limit);
+    e->write_limit = moving < 1 ? 1 : moving;
+    e->stream_limit = smaller(e->write_limit + 2, e->buffer_limit);
+}
+
+static pawl_status take_cpus(engine *e, pawl_error *err) {
+    thread_tuning *tuning = &e->options.tuning;
+    if (tuning->cpu_count == 0) {
+        return PAWL_OK;
+    }
+    e->cpus = mem_dup(tuning->cpus, tuning->cpu_count * sizeof(*e->cpus));
+    tuning->cpus = e->cpus;
+    return e->cpus != NULL ? PAWL_OK : error_nomem(err, tuning->cpu_count * sizeof(*e->cpus));
+}
+
+static pawl_status make_monitors(engine *e, pawl_error *err) {
+    TRY(monitor_init(&e->monitor, err));
+    pawl_status status = monitor_init(&e->alarm, err);
+    if (status != PAWL_OK) {
+        monitor_destroy(&e->monitor);
+    }
+    return status;
+}
+
+/* What was asked for by name is tried at once; what is chosen waits until it is needed. */
+static pawl_status make_parts(engine *e, pawl_error *err) {
+    TRY(take_cpus(e, err));
+    if (e->options.io != PAWL_IO_URING) {
+        return PAWL_OK;
+    }
+    TRY(engine_slab_make(e, err));
+    return engine_queue_open(e, err);
+}
+
 pawl_status engine_new(const engine_options *options, engine **out, pawl_error *err) {
-    size_t buffer_bytes = options->buffer_bytes != 0 ? options->buffer_bytes : ENGINE_BUFFER_BYTES;
-    if (buffer_bytes % FORMAT_BLOCK_BYTES != 0) {
+    if (options->buffer_bytes % FORMAT_BLOCK_BYTES != 0) {
         return error_set(err, PAWL_EINTERNAL, "engine: buffers of %zu bytes are not whole blocks",
-                         buffer_bytes);
+                         options->buffer_bytes);
     }
     engine *e = mem_calloc(1, sizeof(*e));
     if (e == NULL) {
         return error_nomem(err, sizeof(*e));
     }
-    pawl_status status = monitor_init(&e->monitor, err);
+    e->options = *options;
+    pawl_status status = make_monitors(e, err);
     if (status != PAWL_OK) {
         mem_free(e);
         return status;
     }
-    e->options = *options;
-    e->options.buffer_bytes = buffer_bytes;
     if (options->log != NULL) {
         e->log = *options->log;
     }
-    e->buffer_limit = options->budget_bytes / buffer_bytes;
-    if (e->buffer_limit == 0) {
-        e->buffer_limit = 1;
-    }
+    set_limits(e);
     e->story = ERROR_INIT;
+    status = make_parts(e, err);
+    if (status != PAWL_OK) {
+        engine_destroy(e);
+        return status;
+    }
     *out = e;
     return PAWL_OK;
 }
@@ -76,15 +131,22 @@ pawl_status engine_new(const engine_options *options, engine **out, pawl_error *
 static void job_free(engine *e) {
     mem_free(e->checksums);
     mem_free(e->files);
+    mem_free(e->parts);
     engine_checks_free(e->checks);
     e->checksums = NULL;
     e->files = NULL;
+    e->parts = NULL;
     e->checks = NULL;
 }
 
 void engine_destroy(engine *e) {
     job_free(e);
+    store_queue_free(e->queue);
+    store_queue_free(e->line_queue);
+    engine_buffers_free(e);
     monitor_destroy(&e->monitor);
+    monitor_destroy(&e->alarm);
+    mem_free(e->cpus);
     mem_free(e);
 }
 
@@ -98,20 +160,40 @@ static void reap(engine *e) {
     job_free(e);
 }
 
+/* Monitor held. Has nobody been told an outcome yet? */
+static bool in_flight(const engine *e) {
+    return e->active && (!e->hung || e->telling);
+}
+
 /* Monitor held. */
 static pawl_status wait_for_end(engine *e, double deadline_s, const char *what, pawl_error *err) {
     uint64_t begun_ns = engine_now(e);
     uint64_t deadline_ns = engine_deadline(e, deadline_s);
-    while (e->active) {
+    while (in_flight(e)) {
         if (!(deadline_s > 0) || !monitor_wait_until(&e->monitor, deadline_ns)) {
-            if (!e->active) {
+            if (!in_flight(e)) {
                 break;
             }
-            double waited_s = (double)(engine_now(e) - begun_ns) / 1e9;
-            return engine_timeout(e, waited_s, what, err);
+            return engine_timeout(e, engine_seconds(engine_now(e) - begun_ns), what, err);
         }
     }
     return PAWL_OK;
+}
+
+/* Monitor held: `status` is how waiting for it went. */
+static pawl_status leave_behind(engine *e, pawl_status status, pawl_error *err) {
+    if (status == PAWL_OK) { /* it hangs */
+        status = engine_hang_story(e, err);
+        error_wrap(err, "closing");
+    }
+    error_safe(err, "checkpoints that are committed stay as they are%s",
+               e->committing ? "" : "; this one is given up");
+    error_next(err, "%slook at the storage",
+               e->released ? "" : "keep the tensors' memory valid until the process ends; ");
+    e->abandoned = true;
+    e->cancelled = true;
+    engine_announce(e);
+    return status;
 }
 
 pawl_status engine_free(engine *e, double deadline_s, pawl_error *err) {
@@ -122,17 +204,15 @@ pawl_status engine_free(engine *e, double deadline_s, pawl_error *err) {
     platform_thread *thread = e->thread;
     monitor_enter(&e->monitor);
     pawl_status status = wait_for_end(e, deadline_s, "closing", err);
-    if (status != PAWL_OK) {
-        error_safe(err, "checkpoints that are committed stay as they are%s",
-                   e->committing ? "" : "; this one is given up");
-        error_next(err,
-                   "keep the tensors' memory valid until the process ends; look at the storage");
-        e->abandoned = true;
-        e->cancelled = true;
-        monitor_announce(&e->monitor);
+    monitor_leave(&e->monitor);
+    engine_watch_end(e);
+    monitor_enter(&e->monitor);
+    bool lost = e->active;
+    if (lost) {
+        status = leave_behind(e, status, err);
     }
     monitor_leave(&e->monitor);
-    if (status != PAWL_OK) {
+    if (lost) { /* the engine is its thread's now */
         p->thread_abandon(p->context, thread);
         return status;
     }
@@ -166,27 +246,48 @@ static pawl_status prepare_checksums(engine *e, const plan_layout *layout, pawl_
     return PAWL_OK;
 }
 
+static uint64_t file_chunks(const engine *e, const plan_file *file) {
+    return file->bytes / e->buffer_bytes + (file->bytes % e->buffer_bytes != 0);
+}
+
+static pawl_status prepare_parts(engine *e, const plan_layout *layout, pawl_error *err) {
+    e->parts = mem_calloc(layout->file_count, sizeof(*e->parts));
+    if (e->parts == NULL) {
+        return error_nomem(err, layout->file_count * sizeof(*e->parts));
+    }
+    e->chunks = 0;
+    for (size_t i = 0; i < layout->file_count; i++) {
+        uint64_t chunks = file_chunks(e, &layout->files[i]);
+        assert(chunks > 0); /* there is a header */
+        e->parts[i] = (engine_part){.unfilled = chunks - 1, .unwritten = chunks};
+        e->chunks += chunks;
+    }
+    return PAWL_OK;
+}
+
 static pawl_status prepare(engine *e, const plan_layout *layout, pawl_error *err) {
     TRY(prepare_checksums(e, layout, err));
+    TRY(prepare_parts(e, layout, err));
+    e->small = e->options.io == PAWL_IO_AUTO && layout->bytes <= e->buffer_bytes;
+    if (!e->small) {
+        TRY(engine_slab_make(e, err));
+    }
     if (e->options.checking) {
         TRY(engine_checks_new(layout, &e->checks, err));
     }
     return PAWL_OK;
 }
 
-static uint64_t count_chunks(const engine *e, const plan_layout *layout) {
-    uint64_t chunks = 0;
-    for (size_t i = 0; i < layout->file_count; i++) {
-        uint64_t bytes = layout->files[i].bytes;
-        chunks += bytes / e->options.buffer_bytes + (bytes % e->options.buffer_bytes != 0);
-    }
-    return chunks;
+static void reset_thread(engine *e) {
+    e->first_write_ns = 0;
+    e->commit_begun_ns = 0;
+    e->told_ns = e->begun_ns;
+    e->draining = false;
 }
 
 static void reset(engine *e, const engine_job *job) {
     e->job = *job;
     e->total = job->layout->bytes;
-    e->chunks = count_chunks(e, job->layout);
     snprintf(e->directory, sizeof(e->directory), "%s", job->directory);
     e->begun_ns = engine_now(e);
     e->cancelled = false;
@@ -197,33 +298,59 @@ static void reset(engine *e, const engine_job *job) {
     e->next_file = 0;
     e->next_at = 0;
     e->written = 0;
+    e->chunks_written = 0;
     e->file_name[0] = '\0';
     e->fenced = false;
     e->fence_copy_ns = 0;
     e->fence_wait_ns = 0;
-    e->stats = (engine_stats){.bytes = e->total,
-                              .budget_bytes = e->buffer_limit * e->options.buffer_bytes};
+    e->stats = (engine_stats){.bytes = e->total, .budget_bytes = e->buffer_limit * e->buffer_bytes};
+    engine_buffers_reset(e);
+    reset_thread(e);
+    engine_moves(e);
     e->active = true;
 }
 
-pawl_status engine_begin(engine *e, const engine_job *job, pawl_error *err) {
-    if (engine_busy(e)) {
+static pawl_status start(engine *e, const engine_job *job, pawl_error *err) {
+    const platform *p = e->options.platform;
+    TRY(prepare(e, job->layout, err));
+    monitor_enter(&e->monitor);
+    reset(e, job);
+    monitor_leave(&e->monitor);
+    log_write(&e->log, PAWL_LOG_DEBUG, "step %lld: writing %llu bytes in %zu files",
+              (long long)job->step, (unsigned long long)job->layout->bytes,
+              job->layout->file_count);
+    TRY(engine_watch(e, err));
+    return p->thread_start(p->context, engine_body, e, &e->thread, err);
+}
+
+pawl_status engine_ready(engine *e, pawl_error *err) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
+    monitor_enter(held);
+    if (!e->active) {
+        return PAWL_OK;
+    }
+    if (in_flight(e)) {
         return error_set(err, PAWL_EINTERNAL, "engine: a save is in flight");
     }
+    char quiet[32];
+    error_set(err, PAWL_EIO, "nothing can be saved while the save of step %lld hangs",
+              (long long)e->job.step);
+    error_path(err, "%s/%s", e->job.store->root, e->directory);
+    error_found(err, "no answer from the storage for %s",
+                text_seconds(quiet, engine_seconds(engine_now(e) - e->moved_ns)));
+    error_next(err, "look at the storage (the kernel's log, or the server of a network mount); a "
+                    "job that is to end can: pawl_run_close leaves that save behind");
+    return PAWL_EIO;
+}
+
+pawl_status engine_begin(engine *e, const engine_job *job, pawl_error *err) {
+    TRY(engine_ready(e, err));
     reap(e);
-    pawl_status status = prepare(e, job->layout, err);
-    if (status == PAWL_OK) {
-        const platform *p = e->options.platform;
-        monitor_enter(&e->monitor);
-        reset(e, job);
-        monitor_leave(&e->monitor);
-        log_write(&e->log, PAWL_LOG_DEBUG, "step %lld: writing %llu bytes in %zu files",
-                  (long long)job->step, (unsigned long long)job->layout->bytes,
-                  job->layout->file_count);
-        status = p->thread_start(p->context, engine_write_body, e, &e->thread, err);
-    }
+    pawl_status status = start(e, job, err);
     if (status != PAWL_OK) {
-        e->active = false; /* no other thread has seen it */
+        monitor_enter(&e->monitor);
+        e->active = false;
+        monitor_leave(&e->monitor);
         job_free(e);
         error_wrap(err, "starting to save step %lld", (long long)job->step);
     }
@@ -234,9 +361,15 @@ pawl_status engine_begin(engine *e, const engine_job *job, pawl_error *err) {
 
 bool engine_busy(engine *e) {
     monitor_enter(&e->monitor);
-    bool busy = e->active;
+    bool busy = in_flight(e);
     monitor_leave(&e->monitor);
     return busy;
+}
+
+void engine_moved(engine *e) {
+    monitor_enter(&e->monitor);
+    engine_moves(e);
+    monitor_leave(&e->monitor);
 }
 
 pawl_status engine_wait(engine *e, double deadline_s, pawl_status *outcome, pawl_error *story,
@@ -248,8 +381,9 @@ pawl_status engine_wait(engine *e, double deadline_s, pawl_status *outcome, pawl
         *story = e->story;
     }
     *stats = e->stats;
+    bool ended = !e->active;
     monitor_leave(&e->monitor);
-    if (status == PAWL_OK) {
+    if (status == PAWL_OK && ended) {
         reap(e);
     }
     return status;
@@ -257,23 +391,19 @@ pawl_status engine_wait(engine *e, double deadline_s, pawl_status *outcome, pawl
 
 bool engine_cancel(engine *e) {
     monitor_enter(&e->monitor);
-    bool in_time = e->active && !e->committing;
+    bool in_time = in_flight(e) && !e->committing;
     if (in_time) {
         e->cancelled = true;
-        monitor_announce(&e->monitor);
+        engine_announce(e);
     }
     monitor_leave(&e->monitor);
     return in_time;
 }
 
-static double seconds(uint64_t ns) {
-    return (double)ns / 1e9;
-}
-
 void engine_stats_update(engine *e) {
-    e->stats.total_s = seconds(engine_now(e) - e->begun_ns);
-    e->stats.fence_copy_s = seconds(e->fence_copy_ns);
-    e->stats.fence_wait_s = seconds(e->fence_wait_ns);
+    e->stats.total_s = engine_seconds(engine_now(e) - e->begun_ns);
+    e->stats.fence_copy_s = engine_seconds(e->fence_copy_ns);
+    e->stats.fence_wait_s = engine_seconds(e->fence_wait_ns);
 }
 
 void engine_stats_now(engine *e, engine_stats *out) {

@@ -85,7 +85,12 @@ pawl_status engine_new(const engine_options *options, engine **out, pawl_error *
 pawl_status engine_free(engine *e, double deadline_s, pawl_error *err);
 /* PAWL_EINTERNAL while a save is in flight: the run waits first. PAWL_EIO while one still hangs. */
 pawl_status engine_begin(engine *e, const engine_job *job, pawl_error *err) PAWL_MUST_CHECK;
+/* What engine_begin would say to a save now. */
+pawl_status engine_ready(engine *e, pawl_error *err) PAWL_MUST_CHECK;
+/* Is a save in flight whose outcome nobody could be told yet? One that hangs is not. */
 bool engine_busy(engine *e);
+/* From inside `commit`: a step of it has ended, so it does not hang. */
+void engine_moved(engine *e);
 /* Deadlines: seconds from now, 0 or negative: do not wait. Timeouts name step, file and bytes left.
  * */
 pawl_status engine_fence(engine *e, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;

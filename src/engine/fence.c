@@ -2,14 +2,24 @@
 /* Copy on fence: the trainer's thread helps until nothing of a save is left in its memory. */
 #include "engine/save.h"
 
-/* What a budget would have had to hold for this fence not to wait: whole buffers, one a chunk. */
-static void note_wanted(engine *e) {
-    if (e->fenced) {
-        return;
+/* What a budget would have had to hold for this fence not to wait: whole buffers, one a chunk, and
+ * a larger budget may have larger buffers. */
+static uint64_t budget_wanted(const engine *e) {
+    uint64_t left = (e->chunks - e->chunks_written) * e->buffer_bytes;
+    size_t buffer_bytes = engine_buffer_size(&e->options, left);
+    if (buffer_bytes <= e->buffer_bytes) {
+        return left;
     }
-    size_t buffer_bytes = e->options.buffer_bytes;
-    e->fenced = true;
-    e->stats.budget_wanted_bytes = (e->chunks - e->written / buffer_bytes) * buffer_bytes;
+    return (left / buffer_bytes + e->job.layout->file_count) * buffer_bytes;
+}
+
+static void begin(engine *e) {
+    if (!e->fenced) {
+        e->fenced = true;
+        e->stats.budget_wanted_bytes = budget_wanted(e);
+    }
+    e->fencing = true;
+    engine_announce(e); /* the engine's thread may fill further buffers */
 }
 
 /* False when the deadline passed. */
@@ -20,7 +30,9 @@ static bool wait_for_buffer(engine *e, double deadline_s, uint64_t deadline_ns) 
     uint64_t before = engine_now(e);
     bool full = engine_chunk_left(e); /* or a chunk is being copied by the engine's thread */
     bool in_time = monitor_wait_until(&e->monitor, deadline_ns);
-    e->fence_wait_ns += full ? engine_now(e) - before : 0;
+    uint64_t waited = engine_now(e) - before;
+    e->fence_wait_ns += full ? waited : 0;
+    e->fence_copy_ns += full ? 0 : waited;
     return in_time;
 }
 
@@ -34,25 +46,33 @@ static bool copy_one(engine *e) {
     return true;
 }
 
-pawl_status engine_fence(engine *e, double deadline_s, pawl_error *err) {
-    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
-    monitor_enter(held);
-    if (!e->active) {
-        return PAWL_OK;
-    }
-    note_wanted(e);
-    uint64_t begun_ns = engine_now(e);
-    uint64_t deadline_ns = engine_deadline(e, deadline_s);
+/* False when the deadline passed first. */
+static bool copy_all(engine *e, double deadline_s, uint64_t deadline_ns) {
     while (!e->released) {
         bool late = deadline_s > 0 && engine_now(e) >= deadline_ns;
         if (!late && (copy_one(e) || wait_for_buffer(e, deadline_s, deadline_ns))) {
             continue;
         }
         if (!e->released) {
-            double waited_s = (double)(engine_now(e) - begun_ns) / 1e9;
-            return engine_timeout(e, waited_s, "waiting until the save lets go of the tensors",
-                                  err);
+            return false;
         }
+    }
+    return true;
+}
+
+pawl_status engine_fence(engine *e, double deadline_s, pawl_error *err) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
+    monitor_enter(held);
+    if (!e->active || e->released) {
+        return PAWL_OK;
+    }
+    uint64_t begun_ns = engine_now(e);
+    begin(e);
+    bool whole = copy_all(e, deadline_s, engine_deadline(e, deadline_s));
+    e->fencing = false;
+    if (!whole) {
+        return engine_timeout(e, engine_seconds(engine_now(e) - begun_ns),
+                              "waiting until the save lets go of the tensors", err);
     }
     return PAWL_OK;
 }

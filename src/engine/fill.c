@@ -4,62 +4,13 @@
 
 #include <assert.h>
 
-#define BUFFER_ALIGNMENT 4096u /* what direct I/O asks for on every disk in use */
+#define COPY_BYTES (4 * (size_t)FORMAT_BLOCK_BYTES) /* stays in a second-level cache */
 
-/* ---- buffers ---- */
-
-static engine_buffer *buffer_new(const engine *e) {
-    engine_buffer *b = mem_calloc(1, sizeof(*b));
-    if (b == NULL) {
-        return NULL;
-    }
-    b->memory = mem_aligned(BUFFER_ALIGNMENT, e->options.buffer_bytes);
-    if (b->memory == NULL) {
-        mem_free(b);
-        return NULL;
-    }
-    return b;
-}
-
-static engine_buffer *buffer_take(engine *e) {
-    engine_buffer *b = e->free_buffers;
-    if (b != NULL) {
-        e->free_buffers = b->next;
-        return b;
-    }
-    if (e->buffer_count == e->buffer_limit) {
-        return NULL;
-    }
-    b = buffer_new(e);
-    if (b != NULL) {
-        e->buffer_count++;
-    }
-    return b;
-}
-
-void engine_buffer_return(engine *e, engine_buffer *b) {
-    b->next = e->free_buffers;
-    e->free_buffers = b;
+void engine_announce(engine *e) {
     monitor_announce(&e->monitor);
-}
-
-static void free_list(engine_buffer *b) {
-    while (b != NULL) {
-        engine_buffer *next = b->next;
-        mem_free(b->memory);
-        mem_free(b);
-        b = next;
+    if (e->queue != NULL) {
+        store_queue_wake(e->queue);
     }
-}
-
-void engine_buffers_free(engine *e) {
-    assert(e->filling == 0);
-    free_list(e->queue);
-    free_list(e->free_buffers);
-    e->queue = NULL;
-    e->queue_last = NULL;
-    e->free_buffers = NULL;
-    e->buffer_count = 0;
 }
 
 /* ---- chunks ---- */
@@ -77,36 +28,76 @@ static engine_buffer *chunk_claim(engine *e) {
     if (e->stopped || e->cancelled || !engine_chunk_left(e)) {
         return NULL;
     }
-    engine_buffer *b = buffer_take(e);
+    uint64_t left = e->job.layout->files[e->next_file].bytes - e->next_at;
+    size_t bytes = left < e->buffer_bytes ? (size_t)left : e->buffer_bytes;
+    engine_buffer *b = engine_buffer_take(e, bytes);
     if (b == NULL) {
         return NULL;
     }
-    uint64_t left = e->job.layout->files[e->next_file].bytes - e->next_at;
     b->next = NULL;
     b->file = e->next_file;
     b->at = e->next_at;
-    b->bytes = left < e->options.buffer_bytes ? (size_t)left : e->options.buffer_bytes;
-    b->filled = false;
-    e->next_at += b->bytes;
-    if (e->queue == NULL) {
-        e->queue = b;
-    } else {
-        e->queue_last->next = b;
-    }
-    e->queue_last = b;
+    b->bytes = bytes;
+    e->next_at += bytes;
     e->filling++;
     return b;
 }
 
-/* Block by block, so that each is checksummed while it is still in the cache. */
+/* Some blocks at a time, so that each is checksummed while it is still in the cache. What is
+ * checksummed is the copy: it is what will be written, whatever happens to the memory meanwhile. */
 static void chunk_copy(engine *e, engine_buffer *b) {
     ptrdiff_t first = e->files[b->file].checksums - e->checksums;
     uint32_t *checksum = e->checksums + first + b->at / FORMAT_BLOCK_BYTES;
-    for (size_t done = 0; done < b->bytes; done += FORMAT_BLOCK_BYTES) {
-        size_t n = b->bytes - done;
-        n = n < FORMAT_BLOCK_BYTES ? n : FORMAT_BLOCK_BYTES;
-        plan_layout_gather(e->job.layout, b->file, b->at + done, n, b->memory + done);
-        *checksum++ = crc32c(0, b->memory + done, n);
+    size_t piece = 0;
+    for (size_t done = 0; done < b->bytes; done += COPY_BYTES) {
+        size_t n = b->bytes - done < COPY_BYTES ? b->bytes - done : COPY_BYTES;
+        plan_layout_gather_on(e->job.layout, b->file, b->at + done, n, b->memory + done, &piece);
+        for (size_t at = done; at < done + n; at += FORMAT_BLOCK_BYTES) {
+            size_t left = done + n - at;
+            *checksum++ =
+                crc32c(0, b->memory + at, left < FORMAT_BLOCK_BYTES ? left : FORMAT_BLOCK_BYTES);
+        }
+    }
+}
+
+/* What the sum of the file needs besides its blocks, when it is in this chunk. */
+static void note_edge(engine *e, const engine_buffer *b) {
+    const plan_file *file = &e->job.layout->files[b->file];
+    uint64_t begin = file->header.size;
+    uint64_t end = data_sum_edge(begin, file->bytes);
+    if (begin < end && begin >= b->at && end <= b->at + b->bytes) {
+        e->parts[b->file].edge_crc = crc32c(0, b->memory + (begin - b->at), (size_t)(end - begin));
+    }
+}
+
+/* ---- what is ready to be written ---- */
+
+static void push_first(engine_buffers *list, engine_buffer *b) {
+    b->next = list->first;
+    list->first = b;
+    if (b->next == NULL) {
+        list->end = &b->next;
+    }
+}
+
+static void push_last(engine_buffers *list, engine_buffer *b) {
+    b->next = NULL;
+    *list->end = b;
+    list->end = &b->next;
+}
+
+/* What begins a file comes before all that waits, so that older files end before younger ones. */
+static void chunk_filled(engine *e, engine_buffer *b) {
+    engine_part *part = &e->parts[b->file];
+    if (b->at == 0) {
+        part->head = b;
+    } else {
+        part->unfilled--;
+        push_last(&e->ready, b);
+    }
+    if (part->head != NULL && part->unfilled == 0) {
+        push_first(&e->ready, part->head);
+        part->head = NULL;
     }
 }
 
@@ -151,14 +142,18 @@ bool engine_fill_one(engine *e) {
     monitor_leave(&e->monitor);
     struct pawl_error difference;
     chunk_copy(e, b);
+    note_edge(e, b);
     pawl_status status = chunk_check(e, b, &difference);
     monitor_enter(&e->monitor);
     if (status != PAWL_OK) {
         engine_checks_keep(e->checks, &difference);
     }
-    b->filled = true;
+    if (e->fencing) {
+        e->stats.fence_copied_bytes += b->bytes;
+    }
+    chunk_filled(e, b);
     e->filling--;
-    monitor_announce(&e->monitor);
+    engine_announce(e);
     if (e->filling == 0 && !e->stopped && !engine_chunk_left(e)) {
         release_once(e);
     }

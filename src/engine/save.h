@@ -3,36 +3,83 @@
  * engine/save: the parts of a save in flight, private to the engine.
  *
  * A layout's files are cut into chunks of buffer_bytes, in file order. Whoever has time claims the
- * next chunk: the engine's thread, or the trainer's thread inside engine_fence. A claimed chunk has
- * a buffer in the queue; the engine's thread alone writes, in queue order, which is file order.
+ * next chunk and copies it into a buffer: the engine's thread, or the trainer's thread inside
+ * engine_fence. A filled buffer is ready; the engine's thread alone hands buffers to the store's
+ * queue, takes them back, and syncs and closes a file when all of it has come back.
+ *
+ * The chunk that begins a file is kept back until all others of that file are filled: only then is
+ * the sum known that stands in the file's header.
  */
 #ifndef ENGINE_SAVE_H
 #define ENGINE_SAVE_H
 
 #include "engine/engine.h"
+#include "store/queue.h"
+
+#include <stdatomic.h>
+
+#define ENGINE_OPEN_FILES 8 /* being written at a time */
 
 typedef struct engine_buffer {
-    struct engine_buffer *next; /* in the queue, or among the free ones */
+    store_io io;
+    struct engine_buffer *next;  /* among the ready, or among the free ones */
+    struct engine_buffer *older; /* all of an engine */
     uint8_t *memory;
+    size_t capacity;
+    bool in_slab;
     size_t file;
     uint64_t at; /* in that file */
     size_t bytes;
-    bool filled;
+    bool under_way;
 } engine_buffer;
 
+typedef struct engine_buffers {
+    engine_buffer *first, **end; /* `end`: the link behind the last */
+} engine_buffers;
+
+/* How far one file of the layout is. */
+typedef struct engine_part {
+    engine_buffer *head; /* the chunk that begins it, filled and kept back */
+    uint64_t unfilled;   /* chunks, without the one that begins it */
+    uint64_t unwritten;  /* chunks */
+    uint32_t edge_crc;   /* for data_sum */
+} engine_part;
+
+/* A file that is open for writing. */
+typedef struct engine_output {
+    store_file *file; /* NULL: none */
+    size_t index;     /* in the layout */
+    store_io sync;
+} engine_output;
+
 typedef struct engine_checks engine_checks;
+
+/* What the engine's thread is asking of the storage by itself, not through the queue. */
+typedef enum engine_doing {
+    ENGINE_MOVING, /* nothing */
+    ENGINE_OPENING,
+    ENGINE_COMMITTING,
+    ENGINE_ENDING /* `done`: removing what a failed save left */
+} engine_doing;
 
 struct engine {
     engine_options options;
     pawl_log log;
-    size_t buffer_limit;
+    int *cpus; /* options.tuning.cpus */
+    size_t buffer_bytes;
+    size_t buffer_limit; /* by the budget */
+    size_t stream_limit; /* before a fence */
+    size_t write_limit;  /* under way at a time */
     monitor monitor;
 
     platform_thread *thread; /* the trainer's thread alone looks at it */
+    atomic_bool tuning_told;
+    uint64_t allowed_ns; /* bandwidth: no write begins before */
 
     /* Constant while a save is in flight. */
     engine_job job;
     uint64_t total; /* bytes of all files */
+    bool small;     /* one buffer's worth: without queue and slab */
     /* The job's own are gone after `done`, while a wait or a fence may still look. */
     char directory[STORE_MAX_PATH];
     uint64_t chunks; /* of all files */
@@ -41,7 +88,18 @@ struct engine {
     engine_checks *checks; /* NULL unless checking */
     uint64_t begun_ns;
 
+    /* Of the engine's thread. */
+    engine_output outputs[ENGINE_OPEN_FILES];
+    store_queue *line_queue; /* for small saves: in line */
+    uint64_t first_write_ns, commit_begun_ns, told_ns;
+    size_t unsynced; /* files */
+    bool draining;   /* after a failure: nothing further begins */
+
     /* Under the monitor, down to the end. */
+    store_queue *queue; /* made by the engine's thread when first needed */
+    uint8_t *slab;      /* of the first buffers; the queue may have registered it */
+    size_t slab_buffers;
+    engine_part *parts;
     bool active;    /* from engine_begin to after `done` */
     bool cancelled; /* stop before the next write */
     bool stopped;   /* nothing more is claimed */
@@ -51,40 +109,103 @@ struct engine {
     size_t next_file; /* the next chunk to claim */
     uint64_t next_at;
     size_t filling; /* chunks being copied out of the trainer's memory now */
-    engine_buffer *queue, *queue_last, *free_buffers;
-    size_t buffer_count;
-    uint64_t written;
-    char file_name[80]; /* the file being written */
+    engine_buffers ready;
+    engine_buffer *free_streaming, *free_staging, *newest; /* free: in the slab, or not; all */
+    size_t buffer_count, buffers_used;
+    size_t under_way; /* writes and syncs that have not come back */
+    size_t writes_under_way;
+    uint64_t written, chunks_written;
+    char file_name[80]; /* the file opened last */
+    engine_doing doing;
 
-    bool fenced;
+    bool fenced;  /* a fence came: the whole budget may be used */
+    bool fencing; /* a fence waits */
     uint64_t fence_copy_ns, fence_wait_ns;
     pawl_status outcome; /* of the last save, like the next two */
     struct pawl_error story;
     engine_stats stats;
+
+    /* watch.c */
+    bool hung;
+    bool telling;      /* `hung` is being called */
+    uint64_t moved_ns; /* when the storage last answered, or was asked after it had rested */
+    /* Taken before the other monitor, never inside it; for what follows. */
+    monitor alarm;
+    platform_thread *watcher; /* of the trainer's thread */
+    uint64_t watched;         /* saves */
+    bool watch_ends;
 };
 
-/* ---- fill.c: chunks, buffers, release ------------------------------------------------------- */
+/* ---- buffers.c ------------------------------------------------------------------------------ */
+
+/* 4 MiB; less for a small budget, few bytes in flight, or little bandwidth. */
+size_t engine_buffer_size(const engine_options *options, size_t budget_bytes);
+/* Monitor held: room for `bytes`; NULL: the limit is reached, or there is no memory. */
+engine_buffer *engine_buffer_take(engine *e, size_t bytes);
+/* Monitor held: it may be used again. */
+void engine_buffer_return(engine *e, engine_buffer *b);
+/* Monitor held, nothing is filling or under way: all are free. */
+void engine_buffers_reset(engine *e);
+void engine_buffers_free(engine *e);
+pawl_status engine_slab_make(engine *e, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- fill.c: chunks, release ---------------------------------------------------------------- */
 
 /* Monitor held. False when every chunk is claimed. */
 bool engine_chunk_left(engine *e);
 /* Monitor held. Claims a chunk, lets go of the monitor while copying it, and tells what is
  * released. False when there is nothing to claim or no buffer. */
 bool engine_fill_one(engine *e);
-/* Monitor held: the buffer may be used again. */
-void engine_buffer_return(engine *e, engine_buffer *b);
-void engine_buffers_free(engine *e);
 /* Monitor held. Nothing is claimed any more; returns once the trainer's memory is let go. */
 void engine_release(engine *e);
+/* Monitor held: tells everyone who waits, the engine's thread too. */
+void engine_announce(engine *e);
 
-/* ---- write.c: the engine's thread ----------------------------------------------------------- */
+/* ---- output.c: files being written ---------------------------------------------------------- */
 
-void engine_write_body(void *argument);
+/* The queue of this save. Engine's thread, like all of these. */
+store_queue *engine_queue(engine *e);
+pawl_status engine_queue_open(engine *e, pawl_error *err) PAWL_MUST_CHECK;
+/* Can that file be written to now, or opened? */
+bool engine_output_free(const engine *e, size_t file);
+/* Creates it unless it is open. */
+pawl_status engine_output_open(engine *e, size_t file, pawl_error *err) PAWL_MUST_CHECK;
+engine_output *engine_output_of(engine *e, size_t file);
+/* Hands its sync to the queue; all of its writes have come back. */
+void engine_output_sync(engine *e, size_t file);
+void engine_output_close(engine *e, engine_output *o);
+void engine_outputs_close(engine *e);
+
+/* ---- write.c: the engine's thread moves the data files -------------------------------------- */
+
+/* On a failure, too, nothing is under way afterwards, and no file is open. */
+pawl_status engine_write_files(engine *e, pawl_error *err) PAWL_MUST_CHECK;
+/* Monitor held: PAWL_OK, or why the save is not to go on. */
+pawl_status engine_stop_reason(const engine *e, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- body.c: the engine's thread, from its first step to its last --------------------------- */
+
+void engine_body(void *argument);
+/* The calling thread, as the options ask. */
+void engine_tune(engine *e);
+
+/* ---- watch.c: a save that hangs (S08) ------------------------------------------------------- */
+
+/* Trainer's thread, after a save began: starts the watching thread, or wakes it. */
+pawl_status engine_watch(engine *e, pawl_error *err) PAWL_MUST_CHECK;
+void engine_watch_end(engine *e);
+/* Monitor held: something is being asked of the storage, or came back. */
+void engine_moves(engine *e);
+/* Monitor held. */
+pawl_status engine_hang_story(const engine *e, pawl_error *err);
 
 /* ---- engine.c ------------------------------------------------------------------------------- */
 
 uint64_t engine_now(const engine *e);
 /* Saturates: any number of seconds is a deadline. */
 uint64_t engine_deadline(const engine *e, double seconds);
+double engine_seconds(uint64_t ns);
+uint64_t engine_ns(double seconds);
 /* Monitor held: PAWL_ETIMEOUT naming what is being written, and how far it came. */
 pawl_status engine_timeout(engine *e, double waited_s, const char *what, pawl_error *err);
 /* Monitor held: brings the statistics of the save in flight up to now. */

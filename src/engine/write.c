@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's thread: writes and syncs the files of a save, commits, and tells how it ended. */
+/*
+ * The engine's thread moves the data files: takes back what was moved, hands on what is filled,
+ * fills what there is room for, and waits when there is nothing else to do.
+ */
 #include "engine/save.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
-/* ---- the next buffer to write ---- */
+#define NS_PER_S 1000000000ULL
 
-static pawl_status stop_reason(const engine *e, pawl_error *err) {
+pawl_status engine_stop_reason(const engine *e, pawl_error *err) {
+    if (e->hung) {
+        return error_set(err, PAWL_EIO,
+                         "the storage answers again, but the save had been given up");
+    }
     if (e->cancelled) {
         char written[32];
         char total[32];
@@ -23,197 +29,276 @@ static pawl_status stop_reason(const engine *e, pawl_error *err) {
     return PAWL_OK;
 }
 
-static engine_buffer *queue_pop(engine *e) {
-    engine_buffer *b = e->queue;
-    if (b == NULL || !b->filled) {
-        return NULL;
-    }
-    e->queue = b->next;
-    if (e->queue == NULL) {
-        e->queue_last = NULL;
-    }
-    return b;
+/* ---- what came back ---- */
+
+static pawl_status write_failed(const engine_buffer *b, pawl_error *err) {
+    *err = b->io.story;
+    error_range(err, b->at, b->bytes);
+    error_wrap(err, "writing bytes %llu to %llu", (unsigned long long)b->at,
+               (unsigned long long)(b->at + b->bytes - 1));
+    return b->io.status;
 }
 
-/* Filled by whom it may be: what the fence has filled goes first, so that its buffers come free. */
-static pawl_status next_filled(engine *e, engine_buffer **out, pawl_error *err) {
-    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
-    monitor_enter(held);
-    for (;;) {
-        TRY(stop_reason(e, err));
-        *out = queue_pop(e);
-        if (*out != NULL) {
-            return PAWL_OK;
-        }
-        if (engine_fill_one(e)) {
-            continue;
-        }
-        if (e->queue == NULL) {
-            return error_nomem(err, e->options.buffer_bytes); /* there is not even one buffer */
-        }
-        monitor_wait_until(held, UINT64_MAX); /* the trainer is filling the first of the queue */
-    }
-}
-
-static void buffer_written(engine *e, engine_buffer *b, bool success) {
+static pawl_status write_came_back(engine *e, engine_buffer *b, pawl_error *err) {
+    pawl_status status = b->io.status == PAWL_OK ? PAWL_OK : write_failed(b, err);
+    size_t file = b->file;
     monitor_enter(&e->monitor);
-    if (success) {
+    e->under_way--;
+    e->writes_under_way--;
+    engine_moves(e);
+    b->under_way = false;
+    uint64_t left = --e->parts[file].unwritten;
+    if (status == PAWL_OK) {
         e->written += b->bytes;
+        e->chunks_written++;
+        e->stats.write_s = engine_seconds(engine_now(e) - e->first_write_ns);
     }
     engine_buffer_return(e, b);
     monitor_leave(&e->monitor);
-}
-
-/* ---- one file ---- */
-
-static void name_file(engine *e, const char *name) {
-    monitor_enter(&e->monitor);
-    snprintf(e->file_name, sizeof(e->file_name), "%s", name);
-    monitor_leave(&e->monitor);
-}
-
-static pawl_status open_file(engine *e, const char *name, store_file **out, pawl_error *err) {
-    char path[STORE_MAX_PATH];
-    int n = snprintf(path, sizeof(path), "%s/%s", e->job.directory, name);
-    if (n < 0 || (size_t)n >= sizeof(path)) {
-        return error_set(err, PAWL_ELIMIT, "the path %s/%s is too long", e->job.directory, name);
-    }
-    return store_open(e->job.store, path, STORE_CREATE, out, err);
-}
-
-/* What of a file is looked at again when all else of it is written. */
-typedef struct ending {
-    const plan_file *file;
-    uint32_t edge_crc;
-    size_t first_bytes;
-    uint8_t first[FORMAT_BLOCK_BYTES];
-} ending;
-
-static void keep_for_ending(ending *end, const engine_buffer *b) {
-    uint64_t edge = end->file->header.size;
-    uint64_t edge_end = data_sum_edge(edge, end->file->bytes);
-    if (b->at == 0) {
-        end->first_bytes = b->bytes < sizeof(end->first) ? b->bytes : sizeof(end->first);
-        memcpy(end->first, b->memory, end->first_bytes);
-    }
-    if (edge >= b->at && edge_end <= b->at + b->bytes && edge < edge_end) {
-        end->edge_crc = crc32c(0, b->memory + (edge - b->at), (size_t)(edge_end - edge));
-    }
-}
-
-static pawl_status write_buffer(engine *e, store_file *f, uint64_t at, ending *end,
-                                pawl_error *err) {
-    engine_buffer *b = NULL;
-    TRY(next_filled(e, &b, err));
-    assert(b->at == at);
-    size_t n = b->bytes;
-    keep_for_ending(end, b);
-    pawl_status status = store_write(f, at, b->memory, n, err);
-    buffer_written(e, b, status == PAWL_OK);
-    if (status != PAWL_OK) {
-        error_range(err, at, n);
-        error_wrap(err, "writing bytes %llu to %llu", (unsigned long long)at,
-                   (unsigned long long)(at + n - 1));
+    if (status == PAWL_OK && left == 0 && !e->draining) {
+        engine_output_sync(e, file);
     }
     return status;
 }
 
-/* Now the file is whole, and may say so. */
-static pawl_status write_sum(engine *e, store_file *f, ending *end, pawl_error *err) {
-    const plan_file *file = end->file;
-    const engine_file *blocks = &e->files[file - e->job.layout->files];
-    data_sum_put(end->first,
-                 data_sum(crc32c(0, file->header.data, file->header.size), end->edge_crc,
-                          file->header.size, blocks->checksums, blocks->block_count));
-    e->checksums[blocks->checksums - e->checksums] = crc32c(0, end->first, end->first_bytes);
-    return store_write(f, 0, end->first, end->first_bytes, err);
-}
-
-static pawl_status write_file(engine *e, const plan_file *file, pawl_error *err) {
-    CLEANUP(store_close_pointer) store_file *f = NULL;
-    ending end = {.file = file};
-    name_file(e, file->name);
-    TRY(open_file(e, file->name, &f, err));
-    uint64_t at = 0;
-    while (at < file->bytes) {
-        uint64_t left = file->bytes - at;
-        TRY(write_buffer(e, f, at, &end, err));
-        at += left < e->options.buffer_bytes ? left : e->options.buffer_bytes;
+static pawl_status sync_came_back(engine *e, engine_output *o, pawl_error *err) {
+    pawl_status status = o->sync.status;
+    if (status != PAWL_OK) {
+        *err = o->sync.story;
     }
-    TRY(write_sum(e, f, &end, err));
-    return store_sync(f, err);
+    engine_output_close(e, o);
+    e->unsynced--;
+    monitor_enter(&e->monitor);
+    e->under_way--;
+    engine_moves(e);
+    monitor_leave(&e->monitor);
+    return status;
 }
 
-/* ---- the whole save ---- */
+static pawl_status came_back(engine *e, store_io *io, pawl_error *err) {
+    return io->kind == STORE_IO_WRITE ? write_came_back(e, io->context, err)
+                                      : sync_came_back(e, io->context, err);
+}
 
-static pawl_status write_files(engine *e, pawl_error *err) {
-    const plan_layout *layout = e->job.layout;
-    for (size_t i = 0; i < layout->file_count; i++) {
-        pawl_status status = write_file(e, &layout->files[i], err);
-        if (status != PAWL_OK) {
-            return status;
+/* `*some` when there was anything. */
+static pawl_status take_back(engine *e, bool *some, pawl_error *err) {
+    store_queue *q = engine_queue(e);
+    while (e->under_way > 0) {
+        store_io *io = store_queue_wait(q, 0);
+        if (io == NULL) {
+            return PAWL_OK;
         }
+        *some = true;
+        TRY(came_back(e, io, err));
     }
     return PAWL_OK;
 }
 
-/* A cancel that comes before this is heard; one that comes later is too late. */
-static pawl_status commit(engine *e, pawl_error *err) {
-    monitor_enter(&e->monitor);
-    engine_release(e);
-    pawl_status status = stop_reason(e, err);
-    e->committing = status == PAWL_OK;
-    monitor_leave(&e->monitor);
-    return status == PAWL_OK ? e->job.commit(e->job.context, e->files, err) : status;
+/* ---- what is handed on ---- */
+
+/* Bandwidth: when the next write may begin. */
+static bool must_rest(const engine *e, uint64_t now_ns) {
+    return e->allowed_ns > now_ns;
 }
 
-static void let_go(engine *e) {
-    monitor_enter(&e->monitor);
-    engine_release(e);
-    engine_buffers_free(e);
-    monitor_leave(&e->monitor);
-}
-
-/* The last thing the thread does with the engine, unless it was left to free it. */
-static void finish(engine *e, pawl_status status, const pawl_error *story) {
-    monitor_enter(&e->monitor);
-    e->outcome = status;
-    e->story = *story;
-    engine_stats_update(e);
-    e->active = false;
-    bool abandoned = e->abandoned;
-    monitor_announce(&e->monitor);
-    monitor_leave(&e->monitor);
-    if (abandoned) {
-        engine_destroy(e);
+static void account(engine *e, size_t bytes) {
+    uint64_t limit = e->options.bandwidth_bytes_per_s;
+    if (limit > 0) {
+        uint64_t now_ns = engine_now(e);
+        uint64_t from_ns = e->allowed_ns > now_ns ? e->allowed_ns : now_ns;
+        e->allowed_ns = from_ns + (uint64_t)((double)bytes / (double)limit * 1e9);
     }
 }
 
-static pawl_status tell_failure(int64_t step, pawl_status status, pawl_error *story) {
-    error_step(story, step);
-    error_wrap(story, "saving step %lld", (long long)step);
-    if (status == PAWL_ETIMEOUT) { /* to callers that means a save which goes on */
-        status = PAWL_EIO;
-        story->status = status;
+/* Monitor held. The link to the first that is of a file which can be written to now: another may
+ * wait until an older file is whole. It points to NULL when there is none. */
+static engine_buffer **find_ready(engine *e) {
+    engine_buffer **link = &e->ready.first;
+    while (*link != NULL && !engine_output_free(e, (*link)->file)) {
+        link = &(*link)->next;
     }
-    if (status == PAWL_EIO && story->next[0] == '\0') {
-        error_next(story, "see whether the storage works (the kernel's log, or the server of a "
-                          "network mount); the next save begins anew");
+    return link;
+}
+
+/* Monitor held. */
+static engine_buffer *take_ready(engine *e) {
+    if (e->writes_under_way == e->write_limit || must_rest(e, engine_now(e))) {
+        return NULL;
+    }
+    engine_buffer **link = find_ready(e);
+    engine_buffer *b = *link;
+    if (b != NULL) {
+        *link = b->next;
+        if (b->next == NULL) {
+            e->ready.end = link;
+        }
+    }
+    return b;
+}
+
+/* All else of the file is filled: it may say that it is whole, should all of it be written. */
+static void put_sum(engine *e, engine_buffer *b) {
+    const plan_file *file = &e->job.layout->files[b->file];
+    const engine_file *blocks = &e->files[b->file];
+    size_t first = b->bytes < FORMAT_BLOCK_BYTES ? b->bytes : FORMAT_BLOCK_BYTES;
+    uint32_t header_crc = crc32c(0, file->header.data, file->header.size);
+    data_sum_put(b->memory, data_sum(header_crc, e->parts[b->file].edge_crc, file->header.size,
+                                     blocks->checksums, blocks->block_count));
+    e->checksums[blocks->checksums - e->checksums] = crc32c(0, b->memory, first);
+}
+
+static pawl_status hand_on(engine *e, engine_buffer *b, pawl_error *err) {
+    TRY(engine_output_open(e, b->file, err));
+    if (b->at == 0) {
+        put_sum(e, b);
+    }
+    b->io.kind = STORE_IO_WRITE;
+    b->io.file = engine_output_of(e, b->file)->file;
+    b->io.at = b->at;
+    b->io.memory = b->memory;
+    b->io.n = b->bytes;
+    b->io.context = b;
+    account(e, b->bytes);
+    monitor_enter(&e->monitor);
+    engine_moves(e);
+    b->under_way = true;
+    e->under_way++;
+    e->writes_under_way++;
+    monitor_leave(&e->monitor);
+    e->first_write_ns = e->first_write_ns != 0 ? e->first_write_ns : engine_now(e);
+    store_queue_submit(engine_queue(e), &b->io);
+    return PAWL_OK;
+}
+
+static pawl_status hand_on_ready(engine *e, bool *some, pawl_error *err) {
+    for (;;) {
+        monitor_enter(&e->monitor);
+        pawl_status status = engine_stop_reason(e, err);
+        engine_buffer *b = status == PAWL_OK ? take_ready(e) : NULL;
+        monitor_leave(&e->monitor);
+        if (b == NULL) {
+            return status;
+        }
+        *some = true;
+        TRY(hand_on(e, b, err));
+    }
+}
+
+/* ---- what is filled ---- */
+
+/* The file is made before its first byte is taken: should it not have room, nothing was done. */
+static pawl_status fill(engine *e, bool *some, pawl_error *err) {
+    monitor_enter(&e->monitor);
+    bool left = engine_chunk_left(e);
+    size_t file = e->next_file;
+    monitor_leave(&e->monitor);
+    if (!left) {
+        return PAWL_OK;
+    }
+    if (engine_output_free(e, file)) {
+        TRY(engine_output_open(e, file, err));
+    }
+    monitor_enter(&e->monitor);
+    *some = engine_fill_one(e) || *some;
+    monitor_leave(&e->monitor);
+    return PAWL_OK;
+}
+
+/* ---- waiting ---- */
+
+/* Monitor held. */
+static void rest_until(engine *e, uint64_t until_ns) {
+    const platform *p = e->options.platform;
+    if (p->concurrent) {
+        monitor_wait_until(&e->monitor, until_ns);
+    } else {
+        p->sleep_ns(p->context, until_ns - engine_now(e));
+    }
+}
+
+/* Nothing is under way: the trainer's thread fills what is needed next, or there is bandwidth to
+ * wait for. */
+static pawl_status rest(engine *e, pawl_error *err) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
+    monitor_enter(held);
+    TRY(engine_stop_reason(e, err));
+    if (*find_ready(e) != NULL) {
+        if (must_rest(e, engine_now(e))) {
+            rest_until(e, e->allowed_ns);
+        }
+        return PAWL_OK;
+    }
+    if (e->filling > 0) {
+        monitor_wait_until(held, UINT64_MAX);
+        return PAWL_OK;
+    }
+    /* Without even the buffers to go on with there is no end to wait for. */
+    return engine_fill_one(e) ? PAWL_OK : error_nomem(err, e->buffer_bytes);
+}
+
+static uint64_t wait_deadline(engine *e) {
+    monitor_enter(&e->monitor);
+    bool limited = e->ready.first != NULL && e->writes_under_way < e->write_limit;
+    monitor_leave(&e->monitor);
+    return limited && must_rest(e, engine_now(e)) ? e->allowed_ns : UINT64_MAX;
+}
+
+static pawl_status wait(engine *e, pawl_error *err) {
+    if (e->under_way == 0) {
+        return rest(e, err);
+    }
+    store_io *io = store_queue_wait(engine_queue(e), wait_deadline(e));
+    return io != NULL ? came_back(e, io, err) : PAWL_OK;
+}
+
+/* ---- turn by turn ---- */
+
+static void tell_progress(engine *e) {
+    uint64_t now_ns = engine_now(e);
+    if (e->job.progress != NULL && now_ns - e->told_ns >= NS_PER_S) {
+        e->told_ns = now_ns;
+        e->job.progress(e->job.context, e->written, e->total);
+    }
+}
+
+static pawl_status turn(engine *e, pawl_error *err) {
+    bool some = false;
+    TRY(take_back(e, &some, err));
+    TRY(hand_on_ready(e, &some, err));
+    TRY(fill(e, &some, err));
+    if (!some && e->unsynced > 0) {
+        TRY(wait(e, err));
+    }
+    tell_progress(e);
+    return PAWL_OK;
+}
+
+/* After a failure: the first one is told, whatever comes back now. */
+static void drain(engine *e) {
+    struct pawl_error ignored = ERROR_INIT;
+    e->draining = true;
+    while (e->under_way > 0) {
+        store_io *io = store_queue_wait(engine_queue(e), UINT64_MAX);
+        if (io != NULL && came_back(e, io, &ignored) != PAWL_OK) {
+            continue;
+        }
+    }
+}
+
+pawl_status engine_write_files(engine *e, pawl_error *err) {
+    pawl_status status = engine_queue_open(e, err);
+    e->unsynced = e->job.layout->file_count;
+    while (status == PAWL_OK && e->unsynced > 0) {
+        status = turn(e, err);
+    }
+    if (status != PAWL_OK) {
+        drain(e);
+        engine_outputs_close(e);
+    }
+    if (status == PAWL_ECANCELED) { /* how far it came is known now */
+        monitor_enter(&e->monitor);
+        status = engine_stop_reason(e, err);
+        monitor_leave(&e->monitor);
     }
     return status;
-}
-
-void engine_write_body(void *argument) {
-    engine *e = argument;
-    struct pawl_error story = ERROR_INIT;
-    pawl_status status = write_files(e, &story);
-    if (status == PAWL_OK) {
-        status = commit(e, &story);
-    }
-    let_go(e);
-    if (status != PAWL_OK) {
-        status = tell_failure(e->job.step, status, &story);
-    }
-    e->job.done(e->job.context, status, &story);
-    finish(e, status, &story);
 }

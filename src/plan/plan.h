@@ -60,6 +60,10 @@ void plan_layout_free(plan_layout *layout); /* NULL is fine */
 
 /* Bytes [at, at+n) of a file: header, pieces gathered from memory, zero between. Any thread. */
 void plan_layout_gather(const plan_layout *layout, size_t file, uint64_t at, size_t n, uint8_t *to);
+/* The same for one who goes through a file: `*piece`, 0 at first, is where the next call goes on,
+ * which must not ask for bytes before those of this one. */
+void plan_layout_gather_on(const plan_layout *layout, size_t file, uint64_t at, size_t n,
+                           uint8_t *to, size_t *piece);
 /* The piece that byte `at` of a file belongs to; NULL in the header and between pieces. */
 const plan_piece *plan_layout_locate(const plan_layout *layout, size_t file, uint64_t at);
 

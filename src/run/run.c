@@ -9,6 +9,7 @@
 #define DEFAULT_LEASE_S      30.0
 #define DEFAULT_DEADLINE_S   600.0
 #define DEFAULT_BUDGET_BYTES ((size_t)256 << 20)
+#define MIN_IN_FLIGHT_BYTES  ((size_t)1 << 20)
 
 double run_deadline(const pawl_run *run, double deadline_s) {
     if (deadline_s == 0) {
@@ -37,6 +38,33 @@ static pawl_status bad_option(const char *what, pawl_error *err) {
     return PAWL_EUSAGE;
 }
 
+static pawl_status check_neighbour_options(const pawl_run_options *o, pawl_error *err) {
+    size_t budget_bytes = o->budget_bytes != 0 ? o->budget_bytes : DEFAULT_BUDGET_BYTES;
+    if (o->io < PAWL_IO_AUTO || o->io > PAWL_IO_BUFFERED) {
+        return bad_option("io is one of PAWL_IO_AUTO, _URING, _THREADS, _BUFFERED", err);
+    }
+    if (o->io_priority < PAWL_IO_PRIORITY_DEFAULT || o->io_priority > PAWL_IO_PRIORITY_IDLE) {
+        return bad_option("io_priority is one of PAWL_IO_PRIORITY_DEFAULT, _LOW, _IDLE", err);
+    }
+    if (o->in_flight_bytes != 0 &&
+        (o->in_flight_bytes < MIN_IN_FLIGHT_BYTES || o->in_flight_bytes > budget_bytes)) {
+        return bad_option("in_flight_bytes is at least 1 MiB (1048576), and at most the budget",
+                          err);
+    }
+    if (o->cpus == NULL && o->cpu_count != 0) {
+        return bad_option("cpus is a null pointer, but cpu_count is not 0", err);
+    }
+    for (size_t i = 0; i < o->cpu_count; i++) {
+        if (o->cpus[i] < 0) {
+            return bad_option("no number in cpus is negative", err);
+        }
+    }
+    if (!(o->hang_deadline_s >= 0)) {
+        return bad_option("hang_deadline_s is not negative", err);
+    }
+    return PAWL_OK;
+}
+
 static pawl_status check_options(const pawl_run_options *o, pawl_error *err) {
     const pawl_retention *r = &o->retention;
     if (o->lease_s != 0 && !(o->lease_s >= 1 && o->lease_s <= OWNER_MAX_LEASE_S)) {
@@ -45,7 +73,7 @@ static pawl_status check_options(const pawl_run_options *o, pawl_error *err) {
     if (o->budget_bytes != 0 && o->budget_bytes < ENGINE_MIN_BUDGET) {
         return bad_option("budget_bytes is at least 8 MiB (8388608)", err);
     }
-    if (o->deadline_s < 0 || o->save_every_s < 0 || o->save_every_steps < 0) {
+    if (!(o->deadline_s >= 0) || !(o->save_every_s >= 0) || o->save_every_steps < 0) {
         return bad_option("deadline_s, save_every_steps and save_every_s are not negative", err);
     }
     if (r->keep_last < 0 || r->keep_every_steps < 0 || r->keep_every_hours < 0 ||
@@ -55,7 +83,7 @@ static pawl_status check_options(const pawl_run_options *o, pawl_error *err) {
     if (r->keep_best > 0 && r->metric == NULL) {
         return bad_option("retention.keep_best needs the name of a metric", err);
     }
-    return PAWL_OK;
+    return check_neighbour_options(o, err);
 }
 
 static void take_options(pawl_run *run, const pawl_run_options *o) {
@@ -181,10 +209,15 @@ pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) {
 static void take_stats(pawl_run *run, const engine_stats *stats) {
     run->stats.bytes = stats->bytes;
     run->stats.total_s = stats->total_s;
+    run->stats.write_s = stats->write_s;
+    run->stats.sync_s = stats->sync_s;
+    run->stats.commit_s = stats->commit_s;
     run->stats.fence_copy_s = stats->fence_copy_s;
     run->stats.fence_wait_s = stats->fence_wait_s;
+    run->stats.fence_copied_bytes = stats->fence_copied_bytes;
     run->stats.budget_bytes = stats->budget_bytes;
     run->stats.budget_wanted_bytes = stats->budget_wanted_bytes;
+    run->stats.io = stats->io;
 }
 
 /* *outcome: how the save went; the return value: whether the wait succeeded. */
@@ -207,7 +240,8 @@ static pawl_status settle(pawl_run *run, double deadline_s, pawl_status *outcome
 pawl_status run_settle(pawl_run *run, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status outcome;
-    return settle(run, run->deadline_s, &outcome, &story, err);
+    TRY(settle(run, run->deadline_s, &outcome, &story, err));
+    return engine_ready(run->engine, err);
 }
 
 pawl_status run_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, pawl_error *err) {
@@ -251,13 +285,18 @@ int run_due(const pawl_run *run, int64_t step) {
 /* A save that hangs in the storage keeps everything that it may still touch. */
 pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
     pawl_status outcome = run_wait(run, deadline_s, NULL, err);
-    if (engine_busy(run->engine)) {
-        struct pawl_error ignored = ERROR_INIT;
+    struct pawl_error story = ERROR_INIT;
+    if (engine_ready(run->engine, &story) != PAWL_OK) {
         engine_cancel(run->engine);
-        pawl_status freed = engine_free(run->engine, 0, &ignored);
+        pawl_status freed = engine_free(run->engine, 0, &story);
         run->engine = NULL;
         if (freed != PAWL_OK) {
             owner_give_up(run->owner);
+            if (outcome == PAWL_OK) { /* it was told already that the save hangs */
+                outcome = freed;
+                *err = story;
+                run_say_safe(run, err);
+            }
             error_wrap(err, "close run");
             return outcome;
         }

@@ -14,6 +14,7 @@
 /* What a save owns from its begin to its end on the engine's thread. */
 typedef struct save {
     pawl_run *run;
+    engine *engine; /* the run's, which it may have left behind */
     state_snapshot *snapshot;
     plan_layout *layout;
     int64_t step;
@@ -281,12 +282,24 @@ static pawl_status on_commit(void *context, const engine_file *files, pawl_error
     save *s = context;
     index_input input = {.files = files, .file_count = s->layout->file_count};
     TRY(make_pin(s, err));
+    engine_moved(s->engine);
     TRY(index_ahead_wait(s->index, &input, err));
+    engine_moved(s->engine);
     TRY(commit_publish(s->run, s->directory, s->tag, &s->manifest, &input, err));
+    engine_moved(s->engine);
     commit_point_latest(s->run, s->step);
+    engine_moved(s->engine);
     sweep(s);
+    engine_moved(s->engine);
     retention_run(s->run, s->step);
     return PAWL_OK;
+}
+
+/* S08, on a thread of its own: `done` may never come. */
+static void on_hung(void *context, pawl_error *story) {
+    save *s = context;
+    run_say_safe(s->run, story);
+    log_write(&s->run->log, PAWL_LOG_ERROR, "%s", error_text(story));
 }
 
 static void on_done(void *context, pawl_status status, pawl_error *err) {
@@ -331,6 +344,7 @@ static pawl_status start(save **owned, pawl_state *state, const pawl_save_option
                       .step = s->step,
                       .context = s,
                       .released = on_released,
+                      .hung = on_hung,
                       .commit = on_commit,
                       .done = on_done};
     pawl_status status = engine_begin(s->run->engine, &job, err);
@@ -358,7 +372,14 @@ static pawl_status meet_previous(pawl_run *run, int64_t step, const pawl_save_op
         error_next(err, "call pawl_wait first, save less often, or choose PAWL_ON_BUSY_WAIT");
         return PAWL_EBUSY;
     }
-    return run->unseen ? run_wait(run, options->deadline_s, NULL, err) : PAWL_OK;
+    if (run->unseen) {
+        TRY(run_wait(run, options->deadline_s, NULL, err));
+    }
+    pawl_status status = engine_ready(run->engine, err);
+    if (status != PAWL_OK) {
+        run_say_safe(run, err);
+    }
+    return status;
 }
 
 static pawl_status check_step(const pawl_run *run, int64_t step, pawl_error *err) {
@@ -386,6 +407,7 @@ pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,
         return error_nomem(err, sizeof *s);
     }
     s->run = run;
+    s->engine = run->engine;
     s->step = step;
     s->pin = options->pin != 0;
     name_step(s->directory, step);

@@ -102,6 +102,8 @@ void disk_hangs(void);
 void disk_wait_until_hung(void);
 void disk_is_slow(int us);
 void disk_fails(int system_errno, int times);
+/* Reserving room fails with it; 0: it works. */
+void disk_reserves(int system_errno);
 void disk_heals(void);
 
 /* ---- words.c -------------------------------------------------------------------------------- */

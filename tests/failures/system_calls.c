@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A slow, failing or hanging disk: this program's own pwrite stands before that of the C library.
- * Only large writes meet it, those of data files; an owner's heartbeat goes on.
+ * A slow, failing or hanging disk: this program's own pwrite and fallocate stand before those of
+ * the C library. Only large writes meet it, those of data files; an owner's heartbeat goes on.
  */
 #include "failures.h"
 
@@ -15,6 +15,9 @@
 /* Seen by the library as well. */
 __attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *from, size_t n, off_t at);
 
+__attribute__((visibility("default"))) int fallocate(int fd, int mode, off_t at, off_t n);
+
+static atomic_int reserving_errno;
 static atomic_bool hanging;
 static atomic_bool hung;
 static atomic_int delay_us;
@@ -35,6 +38,18 @@ ssize_t pwrite(int fd, const void *from, size_t n, off_t at) {
         }
     }
     return (ssize_t)syscall(SYS_pwrite64, fd, from, n, at);
+}
+
+int fallocate(int fd, int mode, off_t at, off_t n) {
+    if (atomic_load(&reserving_errno) != 0) {
+        errno = atomic_load(&reserving_errno);
+        return -1;
+    }
+    return (int)syscall(SYS_fallocate, fd, mode, at, n);
+}
+
+void disk_reserves(int system_errno) {
+    atomic_store(&reserving_errno, system_errno);
 }
 
 void disk_hangs(void) {
@@ -61,5 +76,6 @@ void disk_fails(int system_errno, int times) {
 void disk_heals(void) {
     disk_is_slow(0);
     disk_fails(0, 0);
+    disk_reserves(0);
     atomic_store(&hanging, false);
 }

@@ -2,6 +2,7 @@
 /* A disk without room, before a save begins (S06) and in the middle of one (S07). */
 #include "failures.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -42,11 +43,18 @@ static void open_on_disk(trainer *t, const char *options) {
     trainer_add(t, "dense/big", PAWL_F32, 1, shape, big);
 }
 
+/* As far as it goes; then a little is free again, enough for an index and a manifest. */
 static void fill_disk(size_t bytes) {
+    struct stat other;
     char *zeros = calloc(1, bytes);
+    FILE *file = fopen("disk/other", "wb");
     assert_non_null(zeros);
-    file_write("disk/other", zeros, bytes);
+    assert_non_null(file);
+    (void)!fwrite(zeros, 1, bytes, file);
+    (void)fclose(file);
     free(zeros);
+    assert_int_equal(stat("disk/other", &other), 0);
+    assert_int_equal(truncate("disk/other", other.st_size - (1 << 20)), 0);
 }
 
 static void too_small(void *context) {
@@ -123,15 +131,21 @@ static void assert_step(trainer *t, int64_t step) {
     assert_int_equal(pawl_report_step(t->report), step);
 }
 
+static void fill_during_save(trainer *t) {
+    disk_hangs();
+    assert_works(pawl_save(t->run, t->state, 2000, NULL, t->err), t->err);
+    disk_wait_until_hung();
+    fill_disk((size_t)30 << 20);
+    disk_heals();
+}
+
+/* As on filesystems that cannot reserve room. */
 static void filled_meanwhile(void *context) {
     trainer t;
     (void)context;
     open_on_disk(&t, "size=40m");
-    disk_hangs();
-    assert_works(pawl_save(t.run, t.state, 2000, NULL, t.err), t.err);
-    disk_wait_until_hung();
-    fill_disk((size_t)30 << 20);
-    disk_heals();
+    disk_reserves(EOPNOTSUPP);
+    fill_during_save(&t);
     assert_tells(
         pawl_wait(t.run, 0, NULL, t.err), PAWL_ENOSPACE, t.err,
         "saving step 2000: writing bytes {n} to {n}: cannot write\n"
@@ -154,6 +168,47 @@ static void test_s07_a_disk_that_fills_during_a_save_costs_that_save_only(void *
     in_child(filled_meanwhile, NULL);
 }
 
+static void reserved(void *context) {
+    trainer t;
+    (void)context;
+    open_on_disk(&t, "size=40m");
+    fill_during_save(&t);
+    assert_works(pawl_wait(t.run, 0, NULL, t.err), t.err);
+    assert_int_equal(unlink("disk/other"), 0);
+    assert_step(&t, 2000);
+    trainer_free(&t);
+}
+
+static void test_s07_room_that_is_reserved_is_nobody_elses(void **state) {
+    (void)state;
+    in_child(reserved, NULL);
+}
+
+static void not_reserved(void *context) {
+    trainer t;
+    (void)context;
+    open_on_disk(&t, "size=64m");
+    disk_reserves(ENOSPC);
+    assert_works(pawl_save(t.run, t.state, 2000, NULL, t.err), t.err);
+    assert_tells(pawl_wait(t.run, 0, NULL, t.err), PAWL_ENOSPACE, t.err,
+                 "saving step 2000: cannot reserve room for the file\n"
+                 "  path:     {d}/disk/run/step-00002000/{f}\n"
+                 "  expected: 25.2 MB free\n"
+                 "  found:    {b} and {n} more files free on the filesystem at {d}/disk (tmpfs)\n"
+                 "  system:   No space left on device (ENOSPC, errno 28)\n"
+                 "  safe:     step 1000 is committed and can be restored\n"
+                 "  next:     free space there, or choose another directory");
+    assert_false(file_exists("disk/run/step-00002000"));
+    disk_reserves(0);
+    trainer_save(&t, 3000);
+    trainer_free(&t);
+}
+
+static void test_s06_room_that_others_took_first_is_told_before_the_first_byte(void **state) {
+    (void)state;
+    in_child(not_reserved, NULL);
+}
+
 static void limited_meanwhile(void *context) {
     trainer t;
     (void)context;
@@ -165,9 +220,9 @@ static void limited_meanwhile(void *context) {
     limit_files(1 << 20);
     disk_heals();
     assert_tells(pawl_wait(t.run, 0, NULL, t.err), PAWL_ENOSPACE, t.err,
-                 "saving step 2000: writing bytes 0 to 4194303: cannot write\n"
+                 "saving step 2000: writing bytes {n} to {n}: cannot write\n"
                  "  path:     {d}/disk/run/step-00002000/{f}\n"
-                 "  range:    bytes 0 to 4194303\n"
+                 "  range:    bytes {n} to {n}\n"
                  "  found:    a file-size limit of this process (RLIMIT_FSIZE) of 1.0 MB\n"
                  "  system:   File too large (EFBIG, errno 27)\n"
                  "  safe:     step 1000 is committed and can be restored\n"
@@ -214,6 +269,8 @@ int main(void) {
         TEST(test_s06_a_disk_without_inodes),
         TEST(test_s06_a_limit_of_file_sizes),
         TEST(test_s07_a_disk_that_fills_during_a_save_costs_that_save_only),
+        TEST(test_s07_room_that_is_reserved_is_nobody_elses),
+        TEST(test_s06_room_that_others_took_first_is_told_before_the_first_byte),
         TEST(test_s07_a_limit_that_is_met_during_a_save),
         TEST(test_p03_a_read_only_disk),
     };

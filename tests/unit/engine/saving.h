@@ -72,6 +72,7 @@ static inline void saving_engine(saving *f, size_t budget_bytes, bool checking) 
     engine_options options = {.platform = f->os,
                               .budget_bytes = budget_bytes,
                               .buffer_bytes = SAVING_BUFFER_BYTES,
+                              .in_flight_bytes = SAVING_BUFFER_BYTES, /* one write at a time */
                               .checking = checking};
     assert_ok(engine_new(&options, &f->engine, &err), &err);
 }

@@ -212,7 +212,8 @@ static void test_gc_and_removal_wait_for_the_save_in_flight(void **state) {
     const pawl_save_options options = {.struct_size = sizeof options};
     store *hanging;
     assert_ok(store_fault_wrap(f->disk, platform_system(), &hanging, &err), &err);
-    open_on(f, hanging, platform_system(), (pawl_run_options){.deadline_s = 0.02});
+    open_on(f, hanging, platform_system(),
+            (pawl_run_options){.deadline_s = 0.02, .hang_deadline_s = 60});
     store_fault_set(hanging, &plan);
     assert_ok(run_save(f->run, f->state, 10, &options, &err), &err);
     for (int i = 0; i < 5000 && !store_fault_fired(hanging); i++) {

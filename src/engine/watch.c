@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A storage that hangs (S08): a thread of the engine looks whether anything moves. When the storage
+ * owes an answer and has given none for hang_deadline_s, the save counts as failed and the
+ * trainer's memory is let go. What hangs in the kernel cannot be called back: the engine's thread,
+ * its buffers and its files stay until the storage answers, and until then nothing else is saved.
+ */
+#include "engine/save.h"
+
+#include <assert.h>
+
+void engine_moves(engine *e) {
+    e->moved_ns = engine_now(e);
+}
+
+/* ---- what is told ---- */
+
+/* The first in the file among the writes that have not come back. */
+static const engine_buffer *oldest_write(const engine *e) {
+    const engine_buffer *oldest = NULL;
+    for (const engine_buffer *b = e->newest; b != NULL; b = b->older) {
+        bool older = oldest == NULL || b->file < oldest->file ||
+                     (b->file == oldest->file && b->at < oldest->at);
+        if (b->under_way && older) {
+            oldest = b;
+        }
+    }
+    return oldest;
+}
+
+static const char *what_hangs(const engine *e, const engine_buffer *write) {
+    switch (e->doing) {
+    case ENGINE_OPENING:
+        return "opening";
+    case ENGINE_COMMITTING:
+        return "committing";
+    case ENGINE_ENDING:
+        return "removing what was written";
+    case ENGINE_MOVING:
+        break;
+    }
+    return write != NULL ? "writing" : "syncing";
+}
+
+static void name_place(const engine *e, const engine_buffer *write, pawl_error *err) {
+    const char *file = write != NULL ? e->job.layout->files[write->file].name : e->file_name;
+    const char *root = e->job.store->root;
+    if (e->doing == ENGINE_COMMITTING || e->doing == ENGINE_ENDING) {
+        error_path(err, "%s/%s", root, e->directory);
+        return;
+    }
+    error_path(err, "%s/%s/%s", root, e->directory, file);
+    if (write != NULL) {
+        error_range(err, write->at, write->bytes);
+    }
+}
+
+pawl_status engine_hang_story(const engine *e, pawl_error *err) {
+    char quiet[32];
+    char written[32];
+    char total[32];
+    const engine_buffer *write = e->doing == ENGINE_MOVING ? oldest_write(e) : NULL;
+    uint64_t quiet_ns = engine_now(e) - e->moved_ns;
+    error_set(err, PAWL_EIO, "saving step %lld: the storage hangs: no answer for %s while %s",
+              (long long)e->job.step, text_seconds(quiet, engine_seconds(quiet_ns)),
+              what_hangs(e, write));
+    error_step(err, e->job.step);
+    name_place(e, write, err);
+    error_found(err, "%s of %s written%s", text_bytes(written, e->written),
+                text_bytes(total, e->total),
+                e->committing ? "; the commit is under way and may still succeed" : "");
+    error_safe(err, "checkpoints that are committed stay as they are");
+    error_next(err, "look at the storage (the kernel's log, or the server of a network mount); "
+                    "nothing is saved until it answers");
+    return PAWL_EIO;
+}
+
+/* ---- looking ---- */
+
+static bool owes_an_answer(const engine *e) {
+    return e->under_way > 0 || e->doing != ENGINE_MOVING;
+}
+
+/* Monitor held. How a save ended that hangs in `done` is known: that is told. */
+static void give_up(engine *e) {
+    struct pawl_error story = ERROR_INIT;
+    (void)engine_hang_story(e, &story);
+    bool known = e->doing == ENGINE_ENDING;
+    e->hung = true;
+    e->telling = !known;
+    if (!known) {
+        engine_release(e);
+        monitor_leave(&e->monitor);
+        if (e->job.hung != NULL) {
+            e->job.hung(e->job.context, &story);
+        }
+        monitor_enter(&e->monitor);
+        e->outcome = PAWL_EIO;
+        e->story = story;
+    }
+    engine_stats_update(e);
+    e->telling = false;
+    engine_announce(e);
+}
+
+/* When to look again; 0: when the next save begins. */
+static uint64_t look(engine *e) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
+    monitor_enter(held);
+    if (!e->active || e->hung) {
+        return 0;
+    }
+    uint64_t limit_ns = engine_ns(e->options.hang_deadline_s);
+    uint64_t now_ns = engine_now(e);
+    uint64_t from_ns = owes_an_answer(e) ? e->moved_ns : now_ns;
+    if (now_ns - from_ns < limit_ns) {
+        return from_ns + limit_ns;
+    }
+    give_up(e);
+    return 0;
+}
+
+/* ---- the thread ---- */
+
+/* False when the engine is going. */
+static bool wait_to_look(engine *e, uint64_t next_ns, uint64_t *seen) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &e->alarm;
+    monitor_enter(held);
+    while (!e->watch_ends && next_ns == 0 && e->watched == *seen) {
+        monitor_wait_until(held, UINT64_MAX);
+    }
+    if (!e->watch_ends && next_ns != 0) {
+        monitor_wait_until(held, next_ns);
+    }
+    *seen = e->watched;
+    return !e->watch_ends;
+}
+
+static void watch_body(void *argument) {
+    engine *e = argument;
+    uint64_t seen = 0;
+    uint64_t next_ns = 0;
+    engine_tune(e);
+    while (wait_to_look(e, next_ns, &seen)) {
+        next_ns = look(e);
+    }
+}
+
+/* Without threads nobody could be told. */
+pawl_status engine_watch(engine *e, pawl_error *err) {
+    const platform *p = e->options.platform;
+    if (!p->concurrent || !(e->options.hang_deadline_s > 0)) {
+        return PAWL_OK;
+    }
+    if (e->watcher == NULL) {
+        TRY(p->thread_start(p->context, watch_body, e, &e->watcher, err));
+    }
+    monitor_enter(&e->alarm);
+    e->watched++;
+    monitor_announce(&e->alarm);
+    monitor_leave(&e->alarm);
+    return PAWL_OK;
+}
+
+void engine_watch_end(engine *e) {
+    const platform *p = e->options.platform;
+    monitor_enter(&e->alarm);
+    e->watch_ends = true;
+    monitor_announce(&e->alarm);
+    monitor_leave(&e->alarm);
+    if (e->watcher != NULL) {
+        p->thread_join(p->context, e->watcher);
+        e->watcher = NULL;
+    }
+}
