@@ -51,6 +51,28 @@ PAWL_API const pawl_step_info *pawl_catalog_get(const pawl_catalog *catalog, siz
 
 #define PAWL_NEWEST ((int64_t)-1)
 
+/* ---- who writes to a run -------------------------------------------------------------------- */
+
+typedef enum pawl_owner_state {
+    PAWL_OWNER_NONE = 0,   /* nobody: the last one closed the run, or there was none yet */
+    PAWL_OWNER_ALIVE = 1,  /* a process of this host that is there */
+    PAWL_OWNER_GONE = 2,   /* a process of this host that ended without closing the run */
+    PAWL_OWNER_UNKNOWN = 3 /* another host's: only its heartbeat can tell */
+} pawl_owner_state;
+
+typedef struct pawl_owner_info {
+    pawl_owner_state state;
+    char host[256];
+    int64_t pid;
+    char attempt[16];       /* "": the record is just being written */
+    double lease_s;         /* it advances its heartbeat several times in so long */
+    double heartbeat_age_s; /* by two clocks, so only for people; negative: unknown */
+} pawl_owner_info;
+
+/* One look at the owner's record. Errors as of pawl_catalog_open; an empty directory is none. */
+PAWL_API pawl_status pawl_owner_look(const char *run_path, pawl_owner_info *info, pawl_error *err)
+    PAWL_MUST_CHECK;
+
 /* ---- one checkpoint ------------------------------------------------------------------------- */
 
 typedef struct pawl_checkpoint pawl_checkpoint;

@@ -44,7 +44,13 @@ typedef struct pawl_event {
 /*
  * `pawl_run_options.event` is called with pointers that live until it returns: SAVE_BEGUN and
  * RESTORED on the thread that called pawl_save or pawl_restore, SAVE_PROGRESS and SAVE_ENDED on the
- * engine's (one that hangs: on a thread of its own). One call at a time. It must not call the run.
+ * engine's (one that hangs: on a thread of its own; one that could not begin: pawl_save's). One
+ * call at a time. It must not call the run.
+ *
+ * Every pawl_save that is not skipped, and not refused for an earlier one, ends in one SAVE_ENDED.
+ * In the file a save's beginning stands from its first second on, or from its end. Of a save that
+ * hangs the callback hears at the deadline, and the file, which lies on the same
+ * storage, only should the storage answer again.
  */
 
 /* ---- reading the file ----------------------------------------------------------------------- */
@@ -52,13 +58,13 @@ typedef struct pawl_event {
 typedef struct pawl_events pawl_events;
 
 /* Opens the events of a run for reading, the first that is kept first. Without events.jsonl that
- * is an empty list, which may grow. Errors as of pawl_catalog_open. */
+ * is an empty list, which may grow. A path that cannot be read fails as in pawl_catalog_open. */
 PAWL_API pawl_status pawl_events_open(const char *run_path, pawl_events **events, pawl_error *err)
     PAWL_MUST_CHECK;
 /*
  * The next event; `*more` is 0 when there is none yet: ask again later to follow a run that goes
- * on. A line that is not an event (cut by a crash, or of a newer version) is passed over. Pointers in
- * `event` live until the next call.
+ * on. A line that is not an event (cut by a crash, or of a newer version) is passed over. Pointers
+ * in `event` live until the next call.
  */
 PAWL_API pawl_status pawl_events_next(pawl_events *events, pawl_event *event, int *more,
                                       pawl_error *err) PAWL_MUST_CHECK;

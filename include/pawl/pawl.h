@@ -8,6 +8,7 @@
  *     pawl/run.h          saving
  *     pawl/restore.h      restoring
  *     pawl/checkpoint.h   looking at checkpoints, verify, doctor
+ *     pawl/event.h        what happened to a run, as it happens and later
  *     pawl/check.h        checks of a running job
  *
  * Threads: calls on different handles may run at the same time; one handle is used by one thread at
@@ -19,6 +20,7 @@
 #include <pawl/check.h>
 #include <pawl/checkpoint.h>
 #include <pawl/error.h>
+#include <pawl/event.h>
 #include <pawl/restore.h>
 #include <pawl/run.h>
 #include <pawl/state.h>

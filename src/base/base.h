@@ -82,6 +82,8 @@ void error_range(pawl_error *err, uint64_t offset, uint64_t length);
 /* Every part, a line each ("attempt\n  path:  ...\n  next:  ..."), into err->rendered. */
 const char *error_text(pawl_error *err);
 const char *error_json(pawl_error *err);
+/* What happened, to what, expected and found, in one line without control characters. */
+void error_line(char *out, size_t size, const pawl_error *err);
 
 /* ---- memory: memory.c ----------------------------------------------------------------------- */
 

@@ -112,6 +112,30 @@ const char *error_text(pawl_error *err) {
     return err->rendered;
 }
 
+static void add(char *out, size_t size, const char *before, const char *value) {
+    size_t at = strlen(out);
+    if (value[0] != '\0' && at + 1 < size) {
+        (void)snprintf(out + at, size - at, "%s%s", before, value);
+    }
+}
+
+void error_line(char *out, size_t size, const pawl_error *err) {
+    char whole[sizeof(err->attempt) + sizeof(err->path) + sizeof(err->system) +
+               sizeof(err->expected) + sizeof(err->found) + 64];
+    whole[0] = '\0';
+    add(whole, sizeof(whole), "", err->attempt);
+    add(whole, sizeof(whole), ": ", err->path);
+    add(whole, sizeof(whole), ": ", err->system);
+    add(whole, sizeof(whole), "; expected ", err->expected);
+    add(whole, sizeof(whole), err->expected[0] != '\0' ? ", found " : "; found ", err->found);
+    for (char *c = whole; *c != '\0'; c++) {
+        *c = (unsigned char)*c < 0x20 || *c == 0x7f ? ' ' : *c;
+    }
+    if ((size_t)snprintf(out, size, "%s", whole) >= size) {
+        text_cut(out, size);
+    }
+}
+
 /* ---- for programs --------------------------------------------------------------------------- */
 
 static void put_member(writer *w, const char *key, const char *value, size_t part_size) {

@@ -252,8 +252,10 @@ void manifest_free(manifest *m);
 
 /* ---- names of files and directories: name.c ------------------------------------------------- */
 
-#define NAME_MANIFEST "manifest.json"
-#define NAME_LATEST   "latest"
+#define NAME_MANIFEST   "manifest.json"
+#define NAME_LATEST     "latest"
+#define NAME_EVENTS     "events.jsonl"
+#define NAME_EVENTS_OLD "events.old.jsonl"
 typedef enum name_kind {
     NAME_FOREIGN, /* not ours: never touched */
     NAME_KIND_MANIFEST,

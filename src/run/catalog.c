@@ -46,10 +46,7 @@ static bool is_of_the_step(pawl_status status) {
 static pawl_status describe_damage(survey *v, pawl_step_info *info, const pawl_error *story,
                                    pawl_error *err) {
     char text[2048];
-    snprintf(text, sizeof(text), "%s%s%s%s%s%s%s", story->attempt,
-             story->path[0] != '\0' ? ": " : "", story->path,
-             story->expected[0] != '\0' ? "; expected " : "", story->expected,
-             story->found[0] != '\0' ? ", found " : "", story->found);
+    error_line(text, sizeof(text), story);
     info->status = PAWL_STEP_DAMAGED;
     return keep_text(v, text, &info->why, err);
 }

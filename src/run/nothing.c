@@ -121,7 +121,8 @@ static bool is_own_file(const char *name) {
 
 /* What a run has beside its steps. */
 static bool is_of_a_run(const char *name) {
-    return strcmp(name, NAME_LATEST) == 0 || strncmp(name, "owner-", 6) == 0;
+    return strcmp(name, NAME_LATEST) == 0 || strcmp(name, NAME_EVENTS) == 0 ||
+           strcmp(name, NAME_EVENTS_OLD) == 0 || strncmp(name, "owner-", 6) == 0;
 }
 
 typedef struct evidence {

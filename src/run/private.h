@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 typedef struct owner owner;
+typedef struct events events;
 
 struct pawl_run {
     store *store;
@@ -24,6 +25,7 @@ struct pawl_run {
     int rank, world_size;
     engine *engine;
     owner *owner;
+    events *events; /* NULL: nobody wants to know */
     reader_watch *watch;
     int64_t restored_step;       /* -1: nothing was restored */
     _Atomic int64_t newest_step; /* newest committed; -1: none. Set by the engine's thread too. */
@@ -31,7 +33,9 @@ struct pawl_run {
     bool unseen;                 /* nobody was told the outcome of the last save yet */
     bool swept;                  /* leftovers were looked for after this handle's first commit */
     pawl_save_stats stats;
-    int64_t last_save_step; /* for pawl_due; -1: none */
+    uint64_t retries_before;     /* store_retry_count as the last save began */
+    _Atomic uint64_t prepare_ns; /* of the last save; 0: pawl_save has not returned yet */
+    int64_t last_save_step;      /* for pawl_due; -1: none */
     uint64_t last_save_ns;
 };
 
@@ -46,6 +50,18 @@ void run_say_safe(const pawl_run *run, pawl_error *err);
 /* The absolute path of a name in the run's directory, for messages. */
 void run_error_path(const pawl_run *run, pawl_error *err, const char *name);
 
+/* The engine's part of a save's statistics. */
+void run_stats_take(pawl_save_stats *to, const engine_stats *from);
+
+/* ---- events.c ------------------------------------------------------------------------------- */
+
+enum { EVENTS_FILE = 1, EVENTS_CALL = 2, EVENTS_ALL = 3 };
+
+/* Sets run->events, after its owner. */
+pawl_status events_new(pawl_run *run, const pawl_run_options *o, pawl_error *err) PAWL_MUST_CHECK;
+void events_free(events *e); /* NULL is fine */
+/* Gives the event its time and tells it. `restore`: of PAWL_EVENT_RESTORED, or NULL. */
+void events_tell(events *e, const pawl_event *what, const event_restore *restore, unsigned whom);
 /* ---- index_ahead.c -------------------------------------------------------------------------- */
 
 /* The entries of a layout's index. Many are encoded on a thread of its own from here on, few not

@@ -14,10 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct fallback {
-    int64_t step;
-    const char *why;
-} fallback;
+#define NANOSECONDS 1e9
 
 /* One restore, over all its attempts. */
 typedef struct restoring {
@@ -25,7 +22,7 @@ typedef struct restoring {
     const pawl_restore_options *options; /* may be NULL */
     int rank, world_size;
     pawl_report *report; /* of the latest attempt */
-    fallback *fallbacks;
+    event_fallback *fallbacks;
     size_t fallback_count, fallback_capacity;
     const char **touched; /* entries that an earlier attempt has begun to write */
     size_t touched_count;
@@ -362,7 +359,7 @@ static pawl_status note_fallback(pawl_run *run, restoring *all, int64_t step, pa
     }
     TRY(vec_reserve(&all->fallbacks, &all->fallback_capacity, all->fallback_count + 1,
                     sizeof(*all->fallbacks), err));
-    all->fallbacks[all->fallback_count++] = (fallback){.step = step, .why = why};
+    all->fallbacks[all->fallback_count++] = (event_fallback){.step = step, .why = why};
     return PAWL_OK;
 }
 
@@ -443,6 +440,29 @@ static pawl_status choose(pawl_run *run, restoring *all, pawl_error *err) {
     return status;
 }
 
+static void tell_restored(pawl_run *run, const restoring *all, pawl_status status,
+                          const pawl_error *story, uint64_t begun_ns) {
+    char message[2048];
+    const platform *os = run->platform;
+    const int64_t *asked = all->options != NULL ? all->options->step : NULL;
+    event_restore restore = {.fallbacks = all->fallbacks, .fallback_count = all->fallback_count};
+    if (status == PAWL_OK) {
+        restore.counts = *report_counts(all->report);
+    } else {
+        error_line(message, sizeof(message), story);
+    }
+    const pawl_event event = {.kind = PAWL_EVENT_RESTORED,
+                              .step = status == PAWL_OK ? run->restored_step
+                                      : asked != NULL   ? *asked
+                                                        : -1,
+                              .status = status,
+                              .message = status == PAWL_OK ? NULL : message,
+                              .done_bytes = restore.counts.bytes,
+                              .seconds =
+                                  (double)(os->monotonic_ns(os->context) - begun_ns) / NANOSECONDS};
+    events_tell(run->events, &event, &restore, EVENTS_ALL);
+}
+
 pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_options *options,
                         pawl_report **report, pawl_error *err) {
     CLEANUP(restoring_free)
@@ -452,10 +472,12 @@ pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_opt
         *report = NULL;
     }
     TRY(run_settle(run, err));
+    uint64_t begun_ns = run->platform->monotonic_ns(run->platform->context);
     pawl_status status = choose(run, &all, err);
     if (status != PAWL_OK) {
         error_wrap(err, "restoring");
     }
+    tell_restored(run, &all, status, err, begun_ns);
     hand_over(&all, status, report);
     return status;
 }

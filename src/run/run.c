@@ -150,6 +150,7 @@ static pawl_status open_parts(pawl_run *run, const pawl_run_options *o, pawl_err
     TRY(engine_new(&moving, &run->engine, err));
     TRY(owner_take(run->store, run->platform, &run->log, run->lease_s, wait_s < 0 ? 0 : wait_s,
                    &run->owner, err));
+    TRY(events_new(run, o, err));
     TRY(find_newest(run, err));
     return owner_start_heartbeat(run->owner, err);
 }
@@ -159,6 +160,7 @@ static void free_parts(pawl_run *run) {
     if (run->engine != NULL) {
         (void)engine_free(run->engine, 0, &ignored);
     }
+    events_free(run->events);
     reader_watch_free(run->watch);
     mem_free(run->framework);
     mem_free(run->retention_metric);
@@ -206,18 +208,18 @@ pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) {
     return status;
 }
 
-static void take_stats(pawl_run *run, const engine_stats *stats) {
-    run->stats.bytes = stats->bytes;
-    run->stats.total_s = stats->total_s;
-    run->stats.write_s = stats->write_s;
-    run->stats.sync_s = stats->sync_s;
-    run->stats.commit_s = stats->commit_s;
-    run->stats.fence_copy_s = stats->fence_copy_s;
-    run->stats.fence_wait_s = stats->fence_wait_s;
-    run->stats.fence_copied_bytes = stats->fence_copied_bytes;
-    run->stats.budget_bytes = stats->budget_bytes;
-    run->stats.budget_wanted_bytes = stats->budget_wanted_bytes;
-    run->stats.io = stats->io;
+void run_stats_take(pawl_save_stats *to, const engine_stats *from) {
+    to->bytes = from->bytes;
+    to->total_s = from->total_s;
+    to->write_s = from->write_s;
+    to->sync_s = from->sync_s;
+    to->commit_s = from->commit_s;
+    to->fence_copy_s = from->fence_copy_s;
+    to->fence_wait_s = from->fence_wait_s;
+    to->fence_copied_bytes = from->fence_copied_bytes;
+    to->budget_bytes = from->budget_bytes;
+    to->budget_wanted_bytes = from->budget_wanted_bytes;
+    to->io = from->io;
 }
 
 /* *outcome: how the save went; the return value: whether the wait succeeded. */
@@ -233,7 +235,8 @@ static pawl_status settle(pawl_run *run, double deadline_s, pawl_status *outcome
         run_say_safe(run, err);
         return status;
     }
-    take_stats(run, &stats);
+    run_stats_take(&run->stats, &stats);
+    run->stats.retries = store_retry_count(run->store) - run->retries_before;
     return PAWL_OK;
 }
 

@@ -12,12 +12,14 @@
 
 #include "base/base.h"
 #include "engine/engine.h"
+#include "format/event.h"
 #include "format/format.h"
 #include "plan/plan.h"
 #include "state/state.h"
 #include "store/store.h"
 
 #include <pawl/checkpoint.h>
+#include <pawl/event.h>
 #include <pawl/restore.h>
 #include <pawl/run.h>
 
@@ -134,6 +136,14 @@ pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
                                pawl_report **report, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status checkpoint_verify(pawl_checkpoint *c, const pawl_verify_options *options,
                               pawl_verify_result *result, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- events: events.c, events_read.c -------------------------------------------------------- */
+
+/* `s` is the reader's when `own_store`, also when this fails. pawl_events_close ends it. */
+pawl_status events_open(store *s, bool own_store, pawl_events **out, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status events_next(pawl_events *r, pawl_event *event, int *more, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* Readers' marks (S14): a file reader-<id> in the step's directory, advanced while reading. */
 typedef struct reader_mark reader_mark;

@@ -21,7 +21,11 @@ typedef struct save {
     char directory[32];
     char tag[FORMAT_TAG_CHARS];
     bool pin;
-    bool reused; /* the directory was there before: files of another save may be in it */
+    bool reused;    /* the directory was there before: files of another save may be in it */
+    bool told_hung; /* the callback knows already that it failed */
+    uint64_t begun_ns;
+    uint64_t retries_before; /* store_retry_count */
+    pawl_save_stats begun;   /* what was known when the engine began */
     manifest manifest;
     index_ahead *index; /* the entries' part of the index, being made while the data is written */
 } save;
@@ -234,6 +238,69 @@ static pawl_status check_room(const save *s, pawl_error *err) {
     return check_largest_file(s, &space, err);
 }
 
+/* ---- events --------------------------------------------------------------------------------- */
+
+static double seconds_since(const platform *os, uint64_t ns) {
+    return (double)(os->monotonic_ns(os->context) - ns) / NANOSECONDS;
+}
+
+/* Any thread. While pawl_save has not returned, the time it took is the time so far. */
+static pawl_save_stats stats_so_far(const save *s) {
+    pawl_save_stats stats = s->begun;
+    engine_stats moved;
+    engine_stats_now(s->engine, &moved);
+    run_stats_take(&stats, &moved);
+    stats.retries = store_retry_count(s->run->store) - s->retries_before;
+    uint64_t prepare_ns = atomic_load(&s->run->prepare_ns);
+    stats.prepare_s = prepare_ns > 0 ? (double)prepare_ns / NANOSECONDS
+                                     : seconds_since(s->run->platform, s->begun_ns);
+    return stats;
+}
+
+static void tell_begun(const save *s) {
+    const pawl_event event = {
+        .kind = PAWL_EVENT_SAVE_BEGUN, .step = s->step, .of_bytes = s->layout->bytes};
+    events_tell(s->run->events, &event, NULL, EVENTS_ALL);
+}
+
+static void on_progress(void *context, uint64_t written, uint64_t of) {
+    const save *s = context;
+    const pawl_event event = {.kind = PAWL_EVENT_SAVE_PROGRESS,
+                              .step = s->step,
+                              .done_bytes = written,
+                              .of_bytes = of,
+                              .seconds = seconds_since(s->run->platform, s->begun_ns)};
+    events_tell(s->run->events, &event, NULL, EVENTS_ALL);
+}
+
+/* `written`: of the data files, after a failure. */
+static void tell_ended(const save *s, pawl_status status, const pawl_error *story,
+                       const pawl_save_stats *stats, uint64_t written, unsigned whom) {
+    char message[2048];
+    bool failed = status != PAWL_OK;
+    if (failed) {
+        error_line(message, sizeof message, story);
+    }
+    const pawl_event event = {.kind = PAWL_EVENT_SAVE_ENDED,
+                              .step = s->step,
+                              .status = status,
+                              .message = failed ? message : NULL,
+                              .done_bytes = failed ? written : stats->bytes,
+                              .of_bytes = stats->bytes,
+                              .seconds = stats->total_s,
+                              .stats = stats};
+    events_tell(s->run->events, &event, NULL, whom);
+}
+
+static void tell_end_of_engine(const save *s, pawl_status status, const pawl_error *story,
+                               unsigned whom) {
+    pawl_save_stats stats = stats_so_far(s);
+    uint64_t written;
+    uint64_t of;
+    engine_progress(s->engine, &written, &of);
+    tell_ended(s, status, story, &stats, written, whom);
+}
+
 /* ---- on the engine's thread ----------------------------------------------------------------- */
 
 static void on_released(void *context) {
@@ -295,11 +362,14 @@ static pawl_status on_commit(void *context, const engine_file *files, pawl_error
     return PAWL_OK;
 }
 
-/* S08, on a thread of its own: `done` may never come. */
+/* S08, on a thread of its own: `done` may never come. The events' file lies on the storage that
+ * hangs. */
 static void on_hung(void *context, pawl_error *story) {
     save *s = context;
     run_say_safe(s->run, story);
     log_write(&s->run->log, PAWL_LOG_ERROR, "%s", error_text(story));
+    s->told_hung = true;
+    tell_end_of_engine(s, story->status, story, EVENTS_CALL);
 }
 
 static void on_done(void *context, pawl_status status, pawl_error *err) {
@@ -314,6 +384,7 @@ static void on_done(void *context, pawl_status status, pawl_error *err) {
         log_write(&s->run->log, status == PAWL_ECANCELED ? PAWL_LOG_INFO : PAWL_LOG_ERROR, "%s",
                   error_text(err));
     }
+    tell_end_of_engine(s, status, err, s->told_hung ? EVENTS_FILE : EVENTS_ALL);
     save_free(s);
 }
 
@@ -338,12 +409,16 @@ static pawl_status start(save **owned, pawl_state *state, const pawl_save_option
     TRY(prepare(s, state, options, err));
     TRY(index_ahead_start(s->layout, s->run->platform, &s->index, err));
     s->run->stats.files = s->layout->file_count;
+    s->run->stats.bytes = s->layout->bytes;
+    s->begun = s->run->stats;
+    tell_begun(s);
     engine_job job = {.layout = s->layout,
                       .store = s->run->store,
                       .directory = s->directory,
                       .step = s->step,
                       .context = s,
                       .released = on_released,
+                      .progress = on_progress,
                       .hung = on_hung,
                       .commit = on_commit,
                       .done = on_done};
@@ -391,6 +466,35 @@ static pawl_status check_step(const pawl_run *run, int64_t step, pawl_error *err
     return PAWL_EUSAGE;
 }
 
+static void could_not_start(save *s, pawl_status status, pawl_error *err) {
+    pawl_run *run = s->run;
+    garbage_remove_attempt(run, s->directory, s->tag);
+    error_wrap(err, "saving step %lld", (long long)s->step);
+    error_step(err, s->step);
+    run_say_safe(run, err);
+    run->stats.prepare_s = seconds_since(run->platform, s->begun_ns);
+    run->stats.total_s = run->stats.prepare_s;
+    tell_ended(s, status, err, &run->stats, 0, EVENTS_ALL);
+}
+
+/* NULL when out of memory. */
+static save *save_new(pawl_run *run, int64_t step, const pawl_save_options *options) {
+    save *s = mem_calloc(1, sizeof *s);
+    if (s == NULL) {
+        return NULL;
+    }
+    s->run = run;
+    s->engine = run->engine;
+    s->begun_ns = run->platform->monotonic_ns(run->platform->context);
+    s->retries_before = store_retry_count(run->store);
+    s->step = step;
+    s->pin = options->pin != 0;
+    name_step(s->directory, step);
+    snprintf(s->tag, sizeof s->tag, "%s-%llu", owner_attempt(run->owner),
+             (unsigned long long)++run->save_number);
+    return s;
+}
+
 pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,
                      const pawl_save_options *options, pawl_error *err) {
     bool go_on;
@@ -401,27 +505,23 @@ pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,
     if (!go_on) {
         return PAWL_OK;
     }
-    double waited_s = (double)(os->monotonic_ns(os->context) - begun_ns) / NANOSECONDS;
-    CLEANUP(save_free_pointer) save *s = mem_calloc(1, sizeof *s);
+    double waited_s = seconds_since(os, begun_ns);
+    CLEANUP(save_free_pointer) save *s = save_new(run, step, options);
     if (s == NULL) {
         return error_nomem(err, sizeof *s);
     }
-    s->run = run;
-    s->engine = run->engine;
-    s->step = step;
-    s->pin = options->pin != 0;
-    name_step(s->directory, step);
-    snprintf(s->tag, sizeof s->tag, "%s-%llu", owner_attempt(run->owner),
-             (unsigned long long)++run->save_number);
+    uint64_t started_ns = s->begun_ns;
     run->stats = (pawl_save_stats){.step = step, .busy_wait_s = waited_s};
+    run->retries_before = s->retries_before;
+    atomic_store(&run->prepare_ns, 0);
     pawl_status status = start(&s, state, options, err);
     if (status != PAWL_OK) {
-        garbage_remove_attempt(run, s->directory, s->tag);
-        error_wrap(err, "saving step %lld", (long long)step);
-        error_step(err, step);
-        run_say_safe(run, err);
+        could_not_start(s, status, err);
         return status;
     }
+    uint64_t prepare_ns = os->monotonic_ns(os->context) - started_ns;
+    atomic_store(&run->prepare_ns, prepare_ns);
+    run->stats.prepare_s = (double)prepare_ns / NANOSECONDS;
     run->unseen = true;
     run->last_save_step = step;
     run->last_save_ns = begun_ns;

@@ -65,7 +65,7 @@ static void too_small(void *context) {
                  "saving step 2000: there is not enough room for the checkpoint\n"
                  "  path:     {d}/disk/run/step-00002000\n"
                  "  expected: 25.2 MB free\n"
-                 "  found:    16.8 MB free on the filesystem at {d}/disk (tmpfs)\n"
+                 "  found:    16.7 MB free on the filesystem at {d}/disk (tmpfs)\n"
                  "  safe:     step 1000 is committed and can be restored\n"
                  "  next:     free 8.5 MB, or keep fewer checkpoints");
     assert_false(file_exists("disk/run/step-00002000"));
@@ -85,7 +85,7 @@ static void no_inodes(void *context) {
                  "saving step 2000: there are not enough inodes for the checkpoint's files\n"
                  "  path:     {d}/disk/run/step-00002000\n"
                  "  expected: 5 free inodes\n"
-                 "  found:    2 free on the filesystem at {d}/disk (tmpfs)\n"
+                 "  found:    1 free on the filesystem at {d}/disk (tmpfs)\n"
                  "  safe:     step 1000 is committed and can be restored\n"
                  "  next:     remove files there, or save to another filesystem");
     trainer_free(&t);

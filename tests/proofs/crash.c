@@ -34,6 +34,7 @@ typedef struct story {
     pawl_run *run;
     expectation expected[STEPS];
     uint32_t keep_last;
+    bool events;    /* keep events.jsonl, which is never synced: all of it stays pending */
     int64_t newest; /* that a recovery begins with; -1: none */
 } story;
 
@@ -44,6 +45,7 @@ typedef struct effort {
     size_t samples;           /* beyond it */
     uint64_t stride;          /* of operation boundaries */
     uint64_t recoveries;      /* one world of so many boundaries is recovered from; 0: none */
+    bool events;
 } effort;
 
 /* ---- the life of a run ---------------------------------------------------------------------- */
@@ -51,6 +53,7 @@ typedef struct effort {
 static pawl_status act_open(story *s, pawl_error *err) {
     store *seen;
     const pawl_run_options options = {.struct_size = sizeof options,
+                                      .no_event_file = s->events ? 0 : 1,
                                       .retention = {.keep_last = s->keep_last}};
     TRY(store_trace_wrap(s->disk, &s->os.table, NULL, NULL, &seen, err));
     return run_open(seen, &options, &s->os.table, &s->run, err);
@@ -434,6 +437,7 @@ static void try_life(proofs *p, const store_traits *traits, const effort *bounds
         } else {
             story_begin(&s, traits);
         }
+        s.events = bounds->events;
         store_crash_stop_after(s.disk, operation);
         ended = live(&s, &err) == PAWL_OK;
         if (operation > MOST_OPERATIONS) {
@@ -462,6 +466,9 @@ int main(int argc, char **argv) {
         .kind = "crash", .atomic_rename = true, .ordered_names = true, .atomic_write_bytes = 4096};
     try_life(&p, &any_order, &how_much, first_life, NULL);
     try_life(&p, &in_order, &how_much, first_life, NULL);
+    effort with_events = how_much;
+    with_events.events = true;
+    try_life(&p, &any_order, &with_events, first_life, NULL);
     int whole = proof_end(&p.worlds);
     return proof_end(&p.rebuilt) | whole;
 }

@@ -26,7 +26,8 @@ typedef struct reading {
     float bias[READING_COLUMNS];
     float slot[READING_ROWS][READING_COLUMNS];
     pawl_checkpoint *checkpoint;
-    char log[16384]; /* what was logged at WARN or above */
+    char log[16384];   /* what was logged at WARN or above */
+    int no_event_file; /* for reading_open_run */
 } reading;
 
 static inline void reading_take_log(void *context, pawl_log_level level, const char *text) {
@@ -99,6 +100,7 @@ static inline void reading_open_run(reading *f) {
     const pawl_run_options options = {
         .struct_size = sizeof(options),
         .framework = "tests 1.0",
+        .no_event_file = f->no_event_file,
         .log = {.write = reading_take_log, .context = f, .level = PAWL_LOG_WARN}};
     assert_ok(store_trace_wrap(f->fault, &f->os.table, NULL, NULL, &seen, &err), &err);
     assert_ok(run_open(seen, &options, &f->os.table, &f->run, &err), &err);

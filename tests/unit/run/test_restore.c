@@ -410,7 +410,10 @@ static pawl_status restore_with_failing_memory(void *context, pawl_error *err) {
 static void test_every_allocation_may_fail(void **state) {
     reading *f = *state;
     struct pawl_error err = ERROR_INIT;
-    f->os.identity_fails = true; /* no reader's mark, which would do without memory */
+    reading_close_run(f);
+    f->no_event_file = 1; /* neither events */
+    reading_open_run(f);
+    f->os.identity_fails = true; /* nor a reader's mark, which would do without memory */
     assert_ok(restore_with_failing_memory(f, &err), &err);
     assert_true(failing_memory_each(restore_with_failing_memory, f) > 50);
     assert_restored(f, 300);

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tells what happens to a run: to the callback of its options, and to events.jsonl.
+ *
+ * The file decides nothing, so a failure to write it is a warning and no more, and it is never
+ * synced. A line cut by a crash stays; what follows it begins on a line of its own.
+ *
+ * That a save has begun is written with what is told next of it, within a second, by the engine's
+ * thread: the trainer does not wait for the file, and a short save costs one write. Lines come from
+ * the trainer's thread before a save begins and after it has ended, and from the engine's in
+ * between, so never two at a time. A save that hangs is told to the callback alone, because the
+ * file lies on the storage that hangs.
+ */
+#include "run/private.h"
+
+#include <string.h>
+
+struct events {
+    store *store;
+    const platform *platform;
+    const pawl_log *log;
+    owner *owner;
+    bool to_file;
+    void (*call)(void *context, const pawl_event *event); /* NULL: nobody asked */
+    void *context;
+    monitor turn;
+    buffer later;     /* lines that wait for the next one */
+    bool calling;     /* under `turn`, which is not held during a call */
+    bool whole_lines; /* the file's last byte ends a line */
+    bool failing;     /* and the log has said so */
+};
+
+pawl_status events_new(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
+    if (o->event == NULL && o->no_event_file != 0) {
+        return PAWL_OK;
+    }
+    events *e = mem_calloc(1, sizeof *e);
+    if (e == NULL) {
+        return error_nomem(err, sizeof *e);
+    }
+    *e = (events){.store = run->store,
+                  .platform = run->platform,
+                  .log = &run->log,
+                  .owner = run->owner,
+                  .to_file = o->no_event_file == 0,
+                  .call = o->event,
+                  .context = o->event_context};
+    pawl_status status = monitor_init(&e->turn, err);
+    if (status != PAWL_OK) {
+        mem_free(e);
+        return status;
+    }
+    run->events = e;
+    return PAWL_OK;
+}
+
+void events_free(events *e) {
+    if (e != NULL) {
+        monitor_destroy(&e->turn);
+        buffer_free(&e->later);
+        mem_free(e);
+    }
+}
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+static pawl_status open_file(events *e, store_file **file, uint64_t *size, pawl_error *err) {
+    pawl_status status = store_open(e->store, NAME_EVENTS, STORE_UPDATE, file, err);
+    if (status == PAWL_OK) {
+        return store_size(*file, size, err);
+    }
+    *size = 0;
+    return status == PAWL_ENOTFOUND ? store_open(e->store, NAME_EVENTS, STORE_CREATE, file, err)
+                                    : status;
+}
+
+/* Opens the file, with room in it for `bytes` more. */
+static pawl_status open_for(events *e, size_t bytes, store_file **file, uint64_t *size,
+                            pawl_error *err) {
+    TRY(open_file(e, file, size, err));
+    if (*size + bytes <= PAWL_EVENTS_MAX_BYTES) {
+        return PAWL_OK;
+    }
+    store_close(*file);
+    *file = NULL;
+    TRY(store_rename(e->store, NAME_EVENTS, NAME_EVENTS_OLD, err));
+    return open_file(e, file, size, err);
+}
+
+static pawl_status ends_a_line(store_file *file, uint64_t size, bool *out, pawl_error *err) {
+    char last = '\n';
+    if (size > 0) {
+        TRY(store_read(file, size - 1, &last, 1, err));
+    }
+    *out = last == '\n';
+    return PAWL_OK;
+}
+
+/* `lines` begin with "\n", which is left out where it is not needed. */
+static pawl_status append(events *e, const buffer *lines, pawl_error *err) {
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    uint64_t size;
+    TRY(open_for(e, lines->size, &file, &size, err));
+    if (!e->whole_lines) {
+        TRY(ends_a_line(file, size, &e->whole_lines, err));
+    }
+    size_t from = e->whole_lines ? 1 : 0;
+    e->whole_lines = false;
+    TRY(store_write(file, size, lines->data + from, lines->size - from, err));
+    e->whole_lines = true;
+    return PAWL_OK;
+}
+
+static void note(events *e, pawl_status status, pawl_error *story) {
+    if (status != PAWL_OK && !e->failing) {
+        log_write(e->log, PAWL_LOG_WARN,
+                  "events of the run are lost until they can be written again: %s",
+                  error_text(story));
+    } else if (status == PAWL_OK && e->failing) {
+        log_write(e->log, PAWL_LOG_INFO, "events of the run are written again");
+    }
+    e->failing = status != PAWL_OK;
+}
+
+static pawl_status keep_for_later(events *e, const buffer *line, pawl_error *err) {
+    if (e->later.size == 0) {
+        TRY(buffer_append(&e->later, "\n", 1, err));
+    }
+    TRY(buffer_append(&e->later, line->data, line->size, err));
+    return buffer_append(&e->later, "\n", 1, err);
+}
+
+/* Whoever has lost the run, or may have, leaves the file to its successor. */
+static void write_file(events *e, const buffer *line, bool later) {
+    struct pawl_error story = ERROR_INIT;
+    pawl_status status = keep_for_later(e, line, &story);
+    if (status == PAWL_OK && later) {
+        return;
+    }
+    if (owner_fresh(e->owner)) {
+        note(e, status == PAWL_OK ? append(e, &e->later, &story) : status, &story);
+    }
+    e->later.size = 0;
+}
+
+/* ---- the callback --------------------------------------------------------------------------- */
+
+static void call(events *e, const pawl_event *event) {
+    monitor_enter(&e->turn);
+    while (e->calling) {
+        monitor_wait_until(&e->turn, UINT64_MAX);
+    }
+    e->calling = true;
+    monitor_leave(&e->turn);
+    e->call(e->context, event);
+    monitor_enter(&e->turn);
+    e->calling = false;
+    monitor_announce(&e->turn);
+    monitor_leave(&e->turn);
+}
+
+/* ---- telling -------------------------------------------------------------------------------- */
+
+void events_tell(events *e, const pawl_event *what, const event_restore *restore, unsigned whom) {
+    CLEANUP(buffer_free) buffer line = {0};
+    struct pawl_error story = ERROR_INIT;
+    if (e == NULL) {
+        return;
+    }
+    pawl_event event = *what;
+    event.unix_time_ns = e->platform->unix_time_ns(e->platform->context);
+    pawl_status status = event_encode(&event, restore, &line, &story);
+    if (status != PAWL_OK) {
+        note(e, status, &story);
+        return;
+    }
+    if (e->to_file && (whom & EVENTS_FILE) != 0) {
+        write_file(e, &line, event.kind == PAWL_EVENT_SAVE_BEGUN);
+    }
+    if (e->call != NULL && (whom & EVENTS_CALL) != 0) {
+        event.json = (const char *)line.data;
+        call(e, &event);
+    }
+}
