@@ -39,6 +39,8 @@ pawl_status store_posix_write(store_file *f, uint64_t at, const void *from, size
                               pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_posix_size(store_file *f, uint64_t *out, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_posix_reserve(store_file *f, uint64_t bytes, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_posix_map(store_file *f, size_t n, store_mapping *out, pawl_error *err)
+    PAWL_MUST_CHECK;
 pawl_status store_posix_sync(store_file *f, pawl_error *err) PAWL_MUST_CHECK;
 void store_posix_close(store_file *f);
 int store_posix_sync_descriptor(int fd); /* 0 or an errno */

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -297,6 +298,30 @@ pawl_status store_posix_reserve(store_file *f, uint64_t bytes, pawl_error *err) 
     }
     return store_posix_failure(posix_of(f), f->path, failed, err,
                                "cannot reserve room for the file");
+}
+
+/* ---- mapping -------------------------------------------------------------------------------- */
+
+static void unmap(const uint8_t *bytes, size_t n) {
+    (void)munmap((void *)(uintptr_t)bytes, n);
+}
+
+/* Shared, so that the memory shows what a read of the same descriptor gives. ENODEV: the filesystem
+ * has no mappings, or none that it could keep so. */
+pawl_status store_posix_map(store_file *f, size_t n, store_mapping *out, pawl_error *err) {
+    static const char attempt[] = "cannot map the file";
+    void *bytes = mmap(NULL, n, PROT_READ, MAP_SHARED, file_of(f)->fd, 0);
+    if (bytes != MAP_FAILED) {
+        *out = (store_mapping){.bytes = bytes, .n = n, .unmap = unmap};
+        return PAWL_OK;
+    }
+    if (errno != ENODEV) {
+        return store_posix_failure(posix_of(f), f->path, errno, err, attempt);
+    }
+    error_sys(err, ENODEV, attempt);
+    store_error_path(err, f->in, f->path);
+    err->status = PAWL_EUNSUPPORTED;
+    return PAWL_EUNSUPPORTED;
 }
 
 /* ---- the rest ------------------------------------------------------------------------------- */

@@ -88,6 +88,24 @@ pawl_status store_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
     return f->in->ops->reserve == NULL ? PAWL_OK : f->in->ops->reserve(f, bytes, err);
 }
 
+pawl_status store_map(store_file *f, size_t n, store_mapping *out, pawl_error *err) {
+    assert(n > 0);
+    *out = (store_mapping){.bytes = NULL};
+    if (f->in->ops->map != NULL) {
+        return f->in->ops->map(f, n, out, err);
+    }
+    error_set(err, PAWL_EUNSUPPORTED, "files of this storage cannot be mapped");
+    store_error_path(err, f->in, f->path);
+    return PAWL_EUNSUPPORTED;
+}
+
+void store_unmap(store_mapping *m) {
+    if (m->bytes != NULL) {
+        m->unmap(m->bytes, m->n);
+        m->bytes = NULL;
+    }
+}
+
 pawl_status store_sync(store_file *f, pawl_error *err) {
     return f->in->ops->sync(f, err);
 }

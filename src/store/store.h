@@ -75,6 +75,14 @@ typedef struct store_file store_file;
 typedef struct store_io store_io;     /* queue.h */
 typedef struct store_ring store_ring; /* an io_uring: ring.h */
 
+/* The first n bytes of a file as memory that may only be read. What others change in the file shows;
+ * where it was cut off, touching the memory raises SIGBUS. */
+typedef struct store_mapping {
+    const uint8_t *bytes; /* at a page's start; NULL: nothing is mapped */
+    size_t n;
+    void (*unmap)(const uint8_t *bytes, size_t n);
+} store_mapping;
+
 /* The primitive operations. Reads and writes may be short (but make progress, or fail, or for a
  * read reach the end); the functions further below loop. `sync` makes a file's bytes and size
  * durable, `sync_dir` the names in a directory. */
@@ -91,6 +99,8 @@ typedef struct store_ops {
     /* May be NULL. Begins to move n bytes on a ring. PAWL_EUNSUPPORTED: not this file, or not this
      * piece; it is then moved by read and write. */
     pawl_status (*start)(store_file *f, store_ring *ring, store_io *io, size_t n, pawl_error *err);
+    /* May be NULL. PAWL_EUNSUPPORTED: this file cannot be mapped. */
+    pawl_status (*map)(store_file *f, size_t n, store_mapping *out, pawl_error *err);
     pawl_status (*sync)(store_file *f, pawl_error *err);
     void (*close)(store_file *f); /* never fails: what matters was synced */
     pawl_status (*make_dir)(store *s, const char *path, pawl_error *err);   /* PAWL_EBUSY: exists */
@@ -144,6 +154,10 @@ pawl_status store_size(store_file *f, uint64_t *out, pawl_error *err) PAWL_MUST_
  * and writes need not wait for the allocation; the file's size may become `bytes` at once. Where
  * storage cannot reserve it does nothing. */
 pawl_status store_reserve(store_file *f, uint64_t bytes, pawl_error *err) PAWL_MUST_CHECK;
+/* n > 0, and no more than the file has. The mapping outlives the open file. Wrappers pass it on
+ * unseen. PAWL_EUNSUPPORTED: this storage, or this file, cannot be mapped. */
+pawl_status store_map(store_file *f, size_t n, store_mapping *out, pawl_error *err) PAWL_MUST_CHECK;
+void store_unmap(store_mapping *m); /* an empty one is fine */
 pawl_status store_sync(store_file *f, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_make_dir(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_remove_dir(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;

@@ -97,6 +97,10 @@ static pawl_status wrapped_reserve(store_file *f, uint64_t bytes, pawl_error *er
     return pass_file(f, &(store_call){.op = STORE_OP_RESERVE, .at = bytes}, err);
 }
 
+static pawl_status wrapped_map(store_file *f, size_t n, store_mapping *out, pawl_error *err) {
+    return store_map(((wrapped_file *)f)->inner, n, out, err);
+}
+
 static pawl_status wrapped_sync(store_file *f, pawl_error *err) {
     return pass_file(f, &(store_call){.op = STORE_OP_SYNC}, err);
 }
@@ -156,6 +160,7 @@ static const store_ops wrapped_ops = {.open = wrapped_open,
                                       .write = wrapped_write,
                                       .size = wrapped_size,
                                       .reserve = wrapped_reserve,
+                                      .map = wrapped_map,
                                       .sync = wrapped_sync,
                                       .close = wrapped_close,
                                       .make_dir = wrapped_make_dir,
