@@ -8,6 +8,7 @@
  *     pawl/run.h          saving
  *     pawl/restore.h      restoring
  *     pawl/checkpoint.h   looking at checkpoints, verify, doctor
+ *     pawl/view.h         a tensor of a checkpoint as read-only memory
  *     pawl/event.h        what happened to a run, as it happens and later
  *     pawl/check.h        checks of a running job
  *
@@ -25,5 +26,6 @@
 #include <pawl/run.h>
 #include <pawl/state.h>
 #include <pawl/tensor.h>
+#include <pawl/view.h>
 
 #endif

@@ -3,13 +3,21 @@
  * pawl/view.h: a tensor of a checkpoint as read-only memory, without reading it first: for looking
  * at a few rows of many, or sharing one copy among processes.
  *
- * The file is mapped. A view verifies each block before it hands it out for the first time, and
- * never again: what another program does to the file afterwards is seen as it is. A file that is
- * truncated, or storage that fails, while a view is used raises SIGBUS in the thread that touches
- * it, as with any mapped file; pawl_restore and pawl_checkpoint_read never do.
+ *     pawl_view *view = NULL;
+ *     const void *row = NULL;
+ *     must(pawl_view_open(checkpoint, "model/embedding", 0, &view, err));
+ *     must(pawl_view_bytes(view, token * row_bytes, row_bytes, &row, err));
  *
- * A view is used by one thread at a time, and closed before its checkpoint; the memory that it
- * handed out may be read by any thread until then.
+ * The file is mapped, once for all views of it. A view verifies each block before it hands it out
+ * for the first time, and never again: what another program does to the file afterwards is seen as
+ * it is. pawl_view_bytes itself reports a file that was truncated and storage that fails; but when
+ * that happens after the memory was handed out, touching it raises SIGBUS, as with any mapped file.
+ * pawl_restore and pawl_checkpoint_read never do. Where a filesystem cannot map files, a view holds
+ * what was asked for in memory of its own.
+ *
+ * A checkpoint and its views are used by one thread at a time, and views are closed before their
+ * checkpoint; the memory that they handed out may be read by any number of threads until then. The
+ * checkpoint's mark keeps its files from being removed meanwhile.
  */
 #ifndef PAWL_VIEW_H
 #define PAWL_VIEW_H
@@ -48,7 +56,8 @@ PAWL_API void pawl_view_describe(const pawl_view *view, pawl_view_info *info);
  * The address of bytes [offset, offset + n) of the piece, after verifying those of their blocks
  * that this view has not verified yet (16 KiB each, by CRC32C). All of the piece: 0 and its bytes.
  * Addresses are aligned to the dtype and stay the same as long as the view lives.
- * PAWL_EDAMAGED with file, range and both checksums: nothing is handed out.
+ * PAWL_EUSAGE: the range is not within the piece. PAWL_EDAMAGED with file, range and both
+ * checksums: nothing is handed out, and the next call looks again.
  */
 PAWL_API pawl_status pawl_view_bytes(pawl_view *view, uint64_t offset, uint64_t n,
                                      const void **bytes, pawl_error *err) PAWL_MUST_CHECK;

@@ -113,6 +113,7 @@ void pawl_checkpoint_close(pawl_checkpoint *c) {
     if (c == NULL) {
         return;
     }
+    engine_views_free(c->views);
     engine_reader_free(c->reader);
     table_cursor_free(c->find_at);
     table_cursor_free(c->checksums_at);

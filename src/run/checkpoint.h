@@ -5,6 +5,8 @@
 
 #include "run/run.h"
 
+#include "engine/view.h"
+
 /* ---- step.c: one step's directory ----------------------------------------------------------- */
 
 typedef struct step_listing {
@@ -61,6 +63,7 @@ struct pawl_checkpoint {
     byte_source index_file_source; /* wrapped by one that counts */
     table *index;
     engine_reader *reader;
+    engine_views *views; /* NULL until the first one is opened */
 
     /* The record of checksums used last. */
     table_cursor *checksums_at;

@@ -22,6 +22,7 @@
 #include <pawl/event.h>
 #include <pawl/restore.h>
 #include <pawl/run.h>
+#include <pawl/view.h>
 
 #define RUN_MAX_NAMES 1000000u /* names in a run's or a step's directory */
 
@@ -130,6 +131,10 @@ pawl_status checkpoint_read(pawl_checkpoint *c, const char *name, const int64_t 
     PAWL_MUST_CHECK;
 pawl_status checkpoint_read_rank(pawl_checkpoint *c, const char *name, int rank, void *to,
                                  size_t capacity, size_t *size, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status checkpoint_view_open(pawl_checkpoint *c, const char *name, uint64_t piece,
+                                 pawl_view **out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status checkpoint_view_bytes(pawl_view *v, uint64_t offset, uint64_t n, const void **bytes,
+                                  pawl_error *err) PAWL_MUST_CHECK;
 /* `report` may be NULL; otherwise it is set whenever the match was made. */
 pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
                                const pawl_restore_options *options, int rank, int world_size,

@@ -75,8 +75,8 @@ typedef struct store_file store_file;
 typedef struct store_io store_io;     /* queue.h */
 typedef struct store_ring store_ring; /* an io_uring: ring.h */
 
-/* The first n bytes of a file as memory that may only be read. What others change in the file shows;
- * where it was cut off, touching the memory raises SIGBUS. */
+/* The first n bytes of a file as memory that may only be read. What others change in the file
+ * shows; where it was cut off, touching the memory raises SIGBUS. */
 typedef struct store_mapping {
     const uint8_t *bytes; /* at a page's start; NULL: nothing is mapped */
     size_t n;

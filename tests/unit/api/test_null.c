@@ -81,6 +81,8 @@ static void test_a_checkpoint_of_nothing(void **state) {
     pawl_checkpoint *c = f->checkpoint;
     pawl_entry_info info;
     pawl_entries *entries;
+    pawl_view *view;
+    const void *bytes;
     size_t size;
     int more;
     assert_usage(pawl_checkpoint_open(NULL, 1, NULL, &c, NULL));
@@ -105,6 +107,14 @@ static void test_a_checkpoint_of_nothing(void **state) {
     assert_usage(pawl_entries_next(NULL, &info, &more, NULL));
     assert_usage(pawl_entries_next(f->entries, NULL, &more, NULL));
     assert_usage(pawl_entries_next(f->entries, &info, NULL, NULL));
+    assert_usage(pawl_view_open(NULL, "weights", 0, &view, NULL));
+    assert_usage(pawl_view_open(f->checkpoint, NULL, 0, &view, NULL));
+    assert_usage(pawl_view_open(f->checkpoint, "weights", 0, NULL, NULL));
+    assert_usage(pawl_view_bytes(NULL, 0, 1, &bytes, NULL));
+    assert_int_equal(pawl_view_open(f->checkpoint, "weights", 0, &view, NULL), PAWL_OK);
+    assert_usage(pawl_view_bytes(view, 0, 1, NULL, NULL));
+    pawl_view_describe(view, NULL);
+    pawl_view_close(view);
     assert_usage(pawl_doctor(NULL, NULL, NULL, NULL, NULL, NULL));
 }
 
@@ -112,9 +122,13 @@ static void test_a_checkpoint_of_nothing(void **state) {
 static void test_asking_nothing(void **state) {
     (void)state;
     pawl_checkpoint_info info;
+    pawl_view_info nothing;
     pawl_catalog_free(NULL);
     pawl_checkpoint_close(NULL);
     pawl_entries_free(NULL);
+    pawl_view_close(NULL);
+    pawl_view_describe(NULL, &nothing);
+    assert_int_equal(nothing.bytes, 0);
     pawl_report_free(NULL);
     pawl_state_free(NULL);
     pawl_error_free(NULL);

@@ -162,6 +162,32 @@ static void holes_are_zeros(void **state) {
     assert_bytes(s, "a", "\0\0\0x\0\0y", 7);
 }
 
+/* Memory that shows a file shows what is written to it, and outlives the open file; storage without
+ * mappings says so. */
+static void a_mapping_shows_the_file(void **state) {
+    pawl_error err = ERROR_INIT;
+    store *s = subject(state);
+    store_mapping map = {.bytes = NULL};
+    CLEANUP(store_close_pointer) store_file *f = NULL;
+    put_text(s, "shown", "0123456789");
+    assert_ok(store_open(s, "shown", STORE_UPDATE, &f, &err), &err);
+    pawl_status status = store_map(f, 10, &map, &err);
+    if (status != PAWL_OK) {
+        assert_int_equal(status, PAWL_EUNSUPPORTED);
+        assert_says(err.path, "/shown");
+        assert_null(map.bytes);
+        return;
+    }
+    assert_memory_equal(map.bytes, "0123456789", 10);
+    assert_ok(store_write(f, 3, "abc", 3, &err), &err);
+    store_close(f);
+    f = NULL;
+    assert_memory_equal(map.bytes, "012abc6789", 10);
+    store_unmap(&map);
+    assert_null(map.bytes);
+    store_unmap(&map);
+}
+
 /* Reserved room changes no byte that was or is written, and only a writer may reserve. */
 static void reserving_changes_no_bytes(void **state) {
     store *s = subject(state);
@@ -692,7 +718,7 @@ static void threads_share_a_store(void **state) {
         CONFORMANCE(s06_space_is_known), CONFORMANCE(publish_creates_and_replaces),                \
         CONFORMANCE(publish_replaces_a_stale_temporary), CONFORMANCE(publish_needs_the_directory), \
         CONFORMANCE(r14_paths_that_are_not_plain_are_refused),                                     \
-        CONFORMANCE(names_with_dots_are_fine),                                                     \
+        CONFORMANCE(names_with_dots_are_fine), CONFORMANCE(a_mapping_shows_the_file),              \
         CONFORMANCE(p08_names_and_paths_that_are_too_long_are_refused),                            \
         CONFORMANCE(threads_share_a_store)
 

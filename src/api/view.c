@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pawl_view_open, pawl_view_bytes; closing and describing are the run layer's. */
+#include "api/api.h"
+#include "run/run.h"
+
+static pawl_status open_view(pawl_checkpoint *checkpoint, const char *name, uint64_t piece,
+                             pawl_view **opened, pawl_error *err) {
+    static const char call[] = "pawl_view_open";
+    TRY(need(checkpoint, call, "checkpoint", err));
+    TRY(need(name, call, "name", err));
+    TRY(need(opened, call, "view", err));
+    *opened = NULL;
+    return checkpoint_view_open(checkpoint, name, piece, opened, err);
+}
+
+pawl_status pawl_view_open(pawl_checkpoint *checkpoint, const char *name, uint64_t piece,
+                           pawl_view **opened, pawl_error *err) {
+    struct pawl_error story;
+    return story_end(open_view(checkpoint, name, piece, opened, story_begin(&story)), &story, err);
+}
+
+static pawl_status get_bytes(pawl_view *v, uint64_t offset, uint64_t n, const void **bytes,
+                             pawl_error *err) {
+    static const char call[] = "pawl_view_bytes";
+    TRY(need(v, call, "view", err));
+    TRY(need(bytes, call, "bytes", err));
+    *bytes = NULL;
+    return checkpoint_view_bytes(v, offset, n, bytes, err);
+}
+
+pawl_status pawl_view_bytes(pawl_view *v, uint64_t offset, uint64_t n, const void **bytes,
+                            pawl_error *err) {
+    struct pawl_error story;
+    return story_end(get_bytes(v, offset, n, bytes, story_begin(&story)), &story, err);
+}
