@@ -21,7 +21,8 @@ import report
 import states
 
 HERE = pathlib.Path(__file__).resolve().parent
-PARTS = ("device", "shapes", "small", "syncs", "memory", "peers", "growth")
+PARTS = ("device", "shapes", "small", "syncs", "memory", "peers", "peers-small", "growth")
+QUICK_PARTS = ("device", "small", "syncs", "memory")
 SIZES = (64 * harness.MIB, harness.GIB, 4 * harness.GIB, 8 * harness.GIB)
 
 
@@ -79,7 +80,7 @@ def parse(arguments):
     if unknown:
         parser.error(f"no part is called {unknown[0]}; they are {', '.join(PARTS)}")
     if options.quick:
-        options.parts = [p for p in options.parts if p not in ("peers", "growth", "shapes")]
+        options.parts = [part for part in options.parts if part in QUICK_PARTS]
     sizes = [int(n) * harness.MIB for n in options.sizes.split(",")] if options.sizes else None
     options.sizes = sizes or ([harness.GIB] if options.quick else list(SIZES))
     return options
@@ -107,8 +108,8 @@ def fitting_sizes(bench):
 
 # ---- peers ----------------------------------------------------------------------------------------
 
-PEER_ROUNDS = {64 * harness.MIB: 5, harness.GIB: 3, 4 * harness.GIB: 3}
-PEER_SIZES = tuple(PEER_ROUNDS)
+# (bytes, rounds)
+PEER_SIZES = {64 * harness.MIB: 3, harness.GIB: 3, 4 * harness.GIB: 3}
 
 
 def installed_peers(bench):
@@ -144,33 +145,21 @@ def verdicts(bench, peers):
 
 
 def measure_peers(bench, sizes):
+    """The same state for all; and 100,000 small tensors, once, because some need minutes."""
     peers, absent = installed_peers(bench)
     bench.report.table("peers", ["", "version", "package"], [
         [peer.name, peerset.version_of(bench.environments, peer), peer.package] for peer in peers])
     verified = verdicts(bench, peers)
-    for size in sizes:
-        if size not in PEER_SIZES and not bench.options.rounds:
-            continue
-        tensors = states.gpt2(size)
-        label = f"GPT-2 with Adam, {figures.label(size)}"
-        found, failed = peerset.measure(
-            bench, label, bench.listed("peers", tensors), states.bytes_of(tensors),
-            bench.rounds(PEER_ROUNDS.get(size, 3)), peers)
-        peerset.add_table(bench, f"{label}: medians", found, {**failed, **absent}, verified)
-        peerset.add_figures(bench, label, found, peers)
-    measure_many_with_peers(bench, peers, absent, verified)
-
-
-def measure_many_with_peers(bench, peers, absent, verified):
-    """100,000 small tensors, once each: some need minutes."""
-    if bench.options.sizes[0] < 64 * harness.MIB or len(bench.options.sizes) == 1:
-        return
-    tensors = states.many(100000, 4096)
-    label = "100,000 × 4 KiB"
-    found, failed = peerset.measure(bench, label, bench.listed("many", tensors),
-                                    states.bytes_of(tensors), 1, peers)
-    peerset.add_table(bench, f"{label}: one turn each", found, {**failed, **absent}, verified)
-    peerset.add_figures(bench, label, found, peers)
+    turns = []
+    if "peers" in bench.options.parts:
+        turns += [(f"GPT-2 with Adam, {figures.label(size)}", states.gpt2(size), PEER_SIZES[size])
+                  for size in sizes if size in PEER_SIZES]
+    if "peers-small" in bench.options.parts:
+        turns.append(("100,000 × 4 KiB", states.many(100000, 4096), 1))
+    for title, tensors, count in turns:
+        found, failed = peerset.measure(bench, title, tensors, bench.rounds(count), peers)
+        peerset.add_table(bench, f"{title}: medians of the rounds", found, {**failed, **absent}, verified)
+        peerset.add_figures(bench, title, found, peers)
 
 
 # ---- the whole ------------------------------------------------------------------------------------
@@ -195,7 +184,7 @@ def run(bench):
     if "memory" in parts:
         for size in sizes:
             figures.measure_memory(bench, size)
-    if "peers" in parts:
+    if "peers" in parts or "peers-small" in parts:
         measure_peers(bench, sizes)
     if "growth" in parts:
         growth.measure(bench, sizes)

@@ -12,9 +12,9 @@ DEPTHS = ((1 << 20, 16), (1 << 20, 32), (4 << 20, 4), (4 << 20, 8), (4 << 20, 16
 
 
 class Fio:
-    def __init__(self, directory, engine="io_uring"):
+    def __init__(self, directory):
         self._file = directory / "fio.bin"
-        self._engine = engine
+        self._engine = "io_uring"
         self.write_depth = self.read_depth = (4 << 20, 8)
 
     def _run(self, path, what, size, depth):
@@ -46,6 +46,15 @@ class Fio:
         size = path.stat().st_size // (4 << 20) * (4 << 20)
         seconds = self._run(path, "read", size, depth or self.read_depth)
         return seconds * path.stat().st_size / size
+
+    def choose_engine(self):
+        """io_uring, or libaio where that does not work; then returns why."""
+        try:
+            self.write_s(self.write_depth[0])
+        except harness.Failed as why:
+            self._engine = "libaio"
+            return str(why)
+        return None
 
     def choose(self, size, count, pause_s):
         """The depths with the best medians. Returns [(what, depth, GB/s)] of all of them."""

@@ -24,6 +24,9 @@ def usual_rounds(size):
 def choose_depths(bench):
     size = min(harness.GIB, max(bench.options.sizes))
     bench.say("fio: which depth is best")
+    why = bench.fio.choose_engine()
+    if why:
+        bench.report.remark(f"fio uses libaio, not io_uring: {why}")
     tried = bench.fio.choose(size, 3, bench.options.pause)
     rows = [[f"{what} {depth[0] >> 20} MiB × {depth[1]}", f"{speed:.2f} GB/s",
              "chosen" if depth == getattr(bench.fio, what + "_depth") else ""]

@@ -34,12 +34,12 @@ class Worker:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        """Ends it and everything it started."""
-        self._process.stdin.close()
+    def __exit__(self, kind, *_):
+        """Ends it and everything it started; at once when something went wrong."""
         try:
-            self._process.wait(20)
-        except subprocess.TimeoutExpired:
+            self._process.stdin.close()
+            self._process.wait(20 if kind is None else 0)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
             pass
         finally:
             try:

@@ -11,11 +11,13 @@ import venv
 
 import harness
 import report
+import states
 
 HERE = pathlib.Path(__file__).resolve().parent
 COLUMNS = (("stall_s", "stall"), ("durable_s", "durable"), ("extra_bytes", "extra memory"),
            ("cold_s", "cold restore"), ("warm_s", "warm restore"))
-TURN_LIMIT_S = 300
+COMMAND_LIMIT_S = 150  # of one command of a turn; with many tensors some peers would take hours
+MANY_LIMIT_S = 60
 MIN_EXTRA_BYTES = 1 << 20  # less is noise of an allocator
 
 
@@ -83,9 +85,9 @@ def version_of(root, peer):
 # ---- a turn ---------------------------------------------------------------------------------------
 
 def _open_pawl(bench, fence, budget_mib):
-    def save(worker, directory):
+    def save(worker, directory, limit_s):
         worker.ask("open", directory / "run", budget_mib, "auto")
-        found = worker.ask("save", 1, fence, limit_s=TURN_LIMIT_S)
+        found = worker.ask("save", 1, fence, limit_s=limit_s)
         worker.ask("close")
         return found
     return lambda: harness.Worker([bench.engine], bench.log), save, lambda d: d / "run"
@@ -96,7 +98,7 @@ def _open_peer(bench, peer):
     argv = [python, HERE / "peers" / "worker.py", peer.module]
     start = lambda: harness.Worker(argv, bench.log, {  # noqa: E731
         "BENCH_SCRATCH": str(bench.scratch), "TF_CPP_MIN_LOG_LEVEL": "2", "JAX_PLATFORMS": "cpu"})
-    return start, lambda worker, d: worker.ask("save", d, limit_s=TURN_LIMIT_S), lambda d: d
+    return start, lambda worker, d, limit_s: worker.ask("save", d, limit_s=limit_s), lambda d: d
 
 
 def contenders(bench, peers, size):
@@ -109,25 +111,24 @@ def contenders(bench, peers, size):
     return found
 
 
-def turn(bench, contender, listed, compare):
+def turn(bench, contender, listed, compare, limit_s):
     """One save, one cold and one warm restore, in a process of its own. Seconds and bytes."""
     start, save, saved_at = contender
     directory = bench.data / "turn"
     directory.mkdir()
     try:
         with start() as worker:
-            worker.ask("state", listed, 1, limit_s=TURN_LIMIT_S)
+            worker.ask("state", listed, 1, limit_s=limit_s)
             bench.settle()
-            found = save(worker, directory)
+            found = save(worker, directory, limit_s)
             worker.ask("scramble")
             harness.make_cold(directory)
-            found["cold_s"] = worker.ask("restore", saved_at(directory),
-                                         limit_s=TURN_LIMIT_S)["seconds"]
+            restore = ("restore", saved_at(directory))
+            found["cold_s"] = worker.ask(*restore, limit_s=limit_s)["seconds"]
             worker.ask("scramble")
             found["was_warm"] = harness.make_warm(directory)
-            found["warm_s"] = worker.ask("restore", saved_at(directory),
-                                         limit_s=TURN_LIMIT_S)["seconds"]
-            if compare and not worker.ask("same", limit_s=TURN_LIMIT_S)["same"]:
+            found["warm_s"] = worker.ask(*restore, limit_s=limit_s)["seconds"]
+            if compare and not worker.ask("same", limit_s=COMMAND_LIMIT_S)["same"]:
                 raise harness.Failed("the state came back different")
         return found
     finally:
@@ -143,7 +144,7 @@ def verdict_on_damage(bench, contender, listed):
     try:
         with start() as worker:
             worker.ask("state", listed, 1)
-            save(worker, directory)
+            save(worker, directory, COMMAND_LIMIT_S)
             worker.ask("scramble")
             largest = max(harness.files_below(directory), key=lambda path: path.stat().st_size)
             harness.make_cold(directory)
@@ -163,17 +164,19 @@ def verdict_on_damage(bench, contender, listed):
 
 # ---- all of them ----------------------------------------------------------------------------------
 
-def measure(bench, title, tensors_file, size, count, peers):
+def measure(bench, title, tensors, count, peers):
     """Interleaved turns. Returns {name: [what a turn found]} and {name: why it has none}."""
     found, failed = {}, {}
-    every = contenders(bench, peers, size)
+    limit_s = MANY_LIMIT_S if len(tensors) >= 100000 else COMMAND_LIMIT_S
+    tensors_file = bench.listed("peers", tensors)
+    every = contenders(bench, peers, states.bytes_of(tensors))
     for i, names in harness.rounds(count, every):
         for name in names:
             if name in failed:
                 continue
             bench.say(f"{title}, round {i + 1} of {count}: {name}")
             try:
-                one = turn(bench, every[name], tensors_file, compare=i == 0)
+                one = turn(bench, every[name], tensors_file, i == 0, limit_s)
                 found.setdefault(name, []).append(one)
             except (harness.Failed, OSError) as why:
                 failed[name] = str(why)

@@ -101,7 +101,8 @@ class Job:
         self.state = self.loaded = self.tensors = self.seed = None
 
     def adopt(self, tensors, seed):
-        return self.peer.adopt(self.context, tensors, [a for _, a in random_arrays(tensors, seed)])
+        arrays = (array for _, array in random_arrays(tensors, seed))  # one at a time: memory
+        return self.peer.adopt(self.context, tensors, arrays)
 
     def warm_up(self):
         """Imports, threads and caches that a job has after its first save."""
