@@ -100,9 +100,16 @@ static pawl_status compare_dtype(comparing *c) {
     return add(c, &item, &(sentence_facts){0});
 }
 
+/* Words are for differences alone: of a million tensors most have none. */
 static pawl_status compare_tensors(comparing *c) {
-    TRY(compare_shape(c));
-    TRY(compare_dtype(c));
+    const state_entry *wanted = c->wanted;
+    const record_entry *record = c->record;
+    if (wanted->dtype != record->dtype ||
+        !shape_equal(wanted->ndim, wanted->shape, record->ndim, record->shape)) {
+        write_sides(c, false);
+        TRY(compare_shape(c));
+        TRY(compare_dtype(c));
+    }
     /* What a hyperparameter in memory holds is not known before it is read: no words, but the
      * policy. */
     c->verdict->keep_caller = c->wanted->role == PAWL_ROLE_HYPERPARAMETER &&
@@ -171,6 +178,7 @@ static pawl_status compare_values(comparing *c) {
     if (side_values_equal(&checkpoint, &state)) {
         return PAWL_OK;
     }
+    write_sides(c, false);
     if (strcmp(c->wanted->name, PAWL_OPTIMIZER_CLASS) == 0) {
         note_optimizer(c);
         return PAWL_OK;
@@ -228,14 +236,18 @@ static pawl_status compare_slot(comparing *c) {
 pawl_status matcher_compare(matcher *m, const state_entry *wanted, const record_entry *record,
                             const char *slot_of, verdict *out, pawl_error *err) {
     *out = (verdict){.fits = true};
-    comparing c = {
-        .m = m, .wanted = wanted, .record = record, .slot_of = slot_of, .verdict = out, .err = err};
+    comparing c; /* without clearing its texts */
+    c.m = m;
+    c.wanted = wanted;
+    c.record = record;
+    c.slot_of = slot_of;
+    c.verdict = out;
+    c.err = err;
     bool same_kind = false;
     TRY(compare_kind(&c, &same_kind));
     if (!same_kind) {
         return PAWL_OK;
     }
     TRY(compare_slot(&c));
-    write_sides(&c, false);
     return wanted->kind == PAWL_KIND_TENSOR ? compare_tensors(&c) : compare_values(&c);
 }

@@ -248,6 +248,18 @@ static pawl_status add_collision(matcher *m, const record_entry *record, const c
     return report_add(m->report, &item, err);
 }
 
+static const state_entry *find_wanted(matcher *m, const char *name, size_t *position) {
+    const state_entry *found = NULL;
+    if (m->likely < m->wanted->count && strcmp(m->wanted->entries[m->likely]->name, name) == 0) {
+        *position = m->likely;
+        found = m->wanted->entries[m->likely];
+    } else {
+        found = state_snapshot_find(m->wanted, name, position);
+    }
+    m->likely = found != NULL ? *position + 1 : m->likely;
+    return found;
+}
+
 static pawl_status match_record(matcher *m, const record_entry *record, pawl_error *err) {
     if (!takes_part(m, record->role)) {
         report_counts(m->report)->ignored++;
@@ -261,7 +273,7 @@ static pawl_status match_record(matcher *m, const record_entry *record, pawl_err
         TRY(rename_apply(&m->options, record->slot_of, &m->slot_of, &slot_of, err));
     }
     size_t position = 0;
-    const state_entry *wanted = state_snapshot_find(m->wanted, name, &position);
+    const state_entry *wanted = find_wanted(m, name, &position);
     if (wanted == NULL || !takes_part(m, wanted->role)) {
         return add_unexpected(m, record, name, slot_of, err);
     }

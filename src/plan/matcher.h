@@ -32,6 +32,7 @@ typedef struct matcher {
     plan_match *match;
     size_t pair_capacity;
     bool *matched;                /* per entry of `wanted` */
+    size_t likely;                /* behind the entry found last: both sides ascend */
     uint64_t records;             /* of the checkpoint that take part */
     loose_list checkpoint, state; /* for suggestions */
     /* The optimizer's item comes last, when its slots are counted. */

@@ -130,6 +130,8 @@ typedef struct plan_read {
     uint64_t offset, bytes; /* in the file; whole elements */
     const plan_pair *pair;
     const record_piece *piece;
+    /* Where the piece lies in memory byte for byte as in the file; NULL: element by element. */
+    uint8_t *straight;
 } plan_read;
 
 typedef struct plan_reads {
@@ -147,7 +149,8 @@ pawl_status plan_reads_make(const plan_pair *pairs, size_t pair_count, int rank,
                             pawl_error *err) PAWL_MUST_CHECK;
 void plan_reads_free(plan_reads *reads);
 /* Places bytes [offset, offset+n) of the file (inside the read's stretch, whole elements) into the
- * wanted tensor's memory, casting when dtypes differ. Returns the overflows of the cast. */
+ * wanted tensor's memory, casting when dtypes differ. Returns the overflows of the cast. Any thread.
+ */
 uint64_t plan_read_place(const plan_read *read, uint64_t offset, const uint8_t *bytes, size_t n);
 
 #endif

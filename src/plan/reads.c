@@ -81,6 +81,20 @@ static void swap_lists(planning *p) {
 
 /* ---- stretches ------------------------------------------------------------------------------ */
 
+/* Is the wanted box all of the piece? */
+static bool same_box(const planning *p, const state_box *wanted, const record_piece *piece) {
+    size_t bytes = (size_t)p->pair->source->ndim * sizeof(int64_t);
+    return memcmp(wanted->offset, piece->box_offset, bytes) == 0 &&
+           memcmp(wanted->extent, piece->box_extent, bytes) == 0;
+}
+
+static uint8_t *straight_memory(const planning *p, uint32_t wanted_box, const record_piece *piece) {
+    const state_box *wanted = state_entry_box(p->pair->wanted, wanted_box);
+    bool straight = wanted->strides == NULL && same_box(p, wanted, piece) &&
+                    p->pair->wanted->dtype == p->pair->source->dtype;
+    return straight ? wanted->data : NULL;
+}
+
 static pawl_status add_read(planning *p, uint32_t wanted_box, const record_piece *piece,
                             uint64_t from, uint64_t bytes, pawl_error *err) {
     plan_reads *out = p->out;
@@ -90,7 +104,8 @@ static pawl_status add_read(planning *p, uint32_t wanted_box, const record_piece
                                            .offset = piece->offset + from,
                                            .bytes = bytes,
                                            .pair = p->pair,
-                                           .piece = piece};
+                                           .piece = piece,
+                                           .straight = straight_memory(p, wanted_box, piece)};
     out->bytes += bytes;
     return PAWL_OK;
 }
@@ -245,7 +260,23 @@ static pawl_status refuse_work(const planning *p, pawl_error *err) {
     return PAWL_ELIMIT;
 }
 
+/* A tensor that was saved as it is wanted, in one piece, as most are. */
+static bool is_whole_piece(const planning *p, uint32_t wanted_box) {
+    const record_entry *source = p->pair->source;
+    return source->piece_count == 1 &&
+           same_box(p, state_entry_box(p->pair->wanted, wanted_box), &source->pieces[0]);
+}
+
+static pawl_status plan_whole_piece(planning *p, uint32_t wanted_box, pawl_error *err) {
+    const record_piece *piece = &p->pair->source->pieces[0];
+    TRY(check_aligned(p, piece, err));
+    return piece->bytes > 0 ? add_read(p, wanted_box, piece, 0, piece->bytes, err) : PAWL_OK;
+}
+
 static pawl_status plan_box(planning *p, uint32_t wanted_box, pawl_error *err) {
+    if (is_whole_piece(p, wanted_box)) {
+        return plan_whole_piece(p, wanted_box, err);
+    }
     view v = state_entry_view(p->pair->wanted, wanted_box);
     if (box_elements(&v.box) == 0) {
         return PAWL_OK;
@@ -307,6 +338,15 @@ static int by_file(const void *a, const void *b) {
     return (left->box > right->box) - (left->box < right->box);
 }
 
+static bool ascending(const plan_reads *reads) {
+    for (size_t i = 1; i < reads->count; i++) {
+        if (by_file(&reads->reads[i - 1], &reads->reads[i]) > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 pawl_status plan_reads_make(const plan_pair *pairs, size_t pair_count, int rank, plan_reads *out,
                             pawl_error *err) {
     plan_reads made = {0};
@@ -320,7 +360,7 @@ pawl_status plan_reads_make(const plan_pair *pairs, size_t pair_count, int rank,
             return status;
         }
     }
-    if (made.count > 1) {
+    if (!ascending(&made)) {
         qsort(made.reads, made.count, sizeof(*made.reads), by_file);
     }
     *out = made;

@@ -253,8 +253,8 @@ static uint64_t wanted_bytes(const attempt *a) {
     for (size_t i = 0; i < a->match->pair_count; i++) {
         const plan_pair *pair = &a->match->pairs[i];
         for (size_t b = 0; b < pair->wanted->box_count && !pair->keep_caller; b++) {
-            view v = state_entry_view(pair->wanted, b);
-            bytes += box_elements(&v.box) * (uint64_t)pawl_dtype_bits(pair->source->dtype) / 8;
+            const int64_t *extent = state_entry_box(pair->wanted, b)->extent;
+            bytes += shape_bytes(pair->source->dtype, pair->source->ndim, extent);
         }
     }
     return bytes;
