@@ -21,6 +21,7 @@ struct table_cursor {
     table *in;
     block_cursor index; /* its entry is the block that is loaded */
     block data;
+    bool loaded; /* `data` is whole */
     block_cursor at;
     buffer last_key; /* of the block before */
 };
@@ -188,11 +189,17 @@ void table_cursor_free(table_cursor *c) {
     }
 }
 
-/* Loads the block that the index cursor stands at. */
+/* Loads the block that the index cursor stands at, unless it is the one that is loaded. */
 static pawl_status load_data(table_cursor *c, pawl_error *err) {
     block_handle handle;
     TRY(entry_handle(&c->index, &handle, err));
-    return block_load(&c->in->source, handle, c->in->limit, "data block", &c->data, err);
+    if (c->loaded && c->data.offset == handle.offset) {
+        return PAWL_OK;
+    }
+    c->loaded = false;
+    TRY(block_load(&c->in->source, handle, c->in->limit, "data block", &c->data, err));
+    c->loaded = true;
+    return PAWL_OK;
 }
 
 /* The index's key of a block is not less than the block's last. */
