@@ -117,7 +117,8 @@ typedef struct engine_source {
     void *context;
     const char *(*file_name)(void *context, uint32_t file);
     uint64_t (*file_bytes)(void *context, uint32_t file);
-    /* Stored checksums of blocks [first, first+n) of a file. */
+    /* Stored checksums of blocks [first, first+n) of a file. Called before each read of much: also
+     * to advance a reader's mark. */
     pawl_status (*checksums)(void *context, uint32_t file, uint64_t first, size_t n, uint32_t *out,
                              pawl_error *err);
     uint64_t *reads, *bytes; /* counters to advance */
@@ -160,8 +161,6 @@ typedef struct engine_read_job {
     /* Verified bytes of stretch i, cut at block boundaries: from any of several threads, at the
      * same time, each byte once. */
     void (*take)(void *context, size_t i, uint64_t offset, const uint8_t *bytes, size_t n);
-    /* Under a lock, as time passes: to advance a reader's mark. May be NULL. */
-    void (*tick)(void *context);
     void *context;
 } engine_read_job;
 

@@ -150,9 +150,6 @@ static bool claim(reading *r, window *w, crew_member *m, bool *more) {
     bool claimed = more_left(r);
     if (claimed) {
         struct pawl_error story = ERROR_INIT;
-        if (r->job->tick != NULL) {
-            r->job->tick(r->job->context);
-        }
         if (next_window(r, w, m, &story) != PAWL_OK) {
             note_failure(r, w, first_stretch(w), &story);
             claimed = false;

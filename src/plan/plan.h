@@ -149,8 +149,8 @@ pawl_status plan_reads_make(const plan_pair *pairs, size_t pair_count, int rank,
                             pawl_error *err) PAWL_MUST_CHECK;
 void plan_reads_free(plan_reads *reads);
 /* Places bytes [offset, offset+n) of the file (inside the read's stretch, whole elements) into the
- * wanted tensor's memory, casting when dtypes differ. Returns the overflows of the cast. Any thread.
- */
+ * wanted tensor's memory, casting when dtypes differ. Returns the overflows of the cast. Any
+ * thread. */
 uint64_t plan_read_place(const plan_read *read, uint64_t offset, const uint8_t *bytes, size_t n);
 
 #endif

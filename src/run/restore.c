@@ -169,20 +169,14 @@ static void place(void *context, size_t i, uint64_t offset, const uint8_t *bytes
     }
 }
 
-static void touch(void *context) {
-    const placing *p = context;
-    reader_mark_touch(p->attempt->checkpoint->mark);
-}
-
 static pawl_status read_tensors(attempt *a, pawl_error *err) {
     pawl_checkpoint *c = a->checkpoint;
     placing p = {.attempt = a};
     size_t failed = 0;
-    const engine_read_job job = {.source = checksums_source(c),
+    const engine_read_job job = {.source = checksums_source(c), /* touches the mark */
                                  .count = a->reads.count,
                                  .stretch = stretch,
                                  .take = place,
-                                 .tick = touch,
                                  .context = &p};
     pawl_status status = engine_read_all(&job, &failed, err);
     report_counts(a->all->report)->cast_overflows += atomic_load(&p.overflows);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads one tensor, one slice of it, or one rank's bytes: only their blocks, every one verified. */
 #include "run/checkpoint.h"
+#include "run/checksums.h"
 
 #include <string.h>
 
 #define JOIN_GAP_BYTES                                                                             \
     ((uint64_t)4 * FORMAT_BLOCK_BYTES) /* reading these costs less than another read */
-#define MAX_PARTS 65536u               /* pieces that one slice may touch */
+#define MAX_PARTS   65536u             /* pieces that one slice may touch */
+#define BATCH_ITEMS 256
+/* What is more is read by several threads. */
+#define LARGE_BYTES ((uint64_t)2 * ENGINE_BUFFER_BYTES)
 
 /* ---- failures ---- */
 
@@ -155,50 +159,104 @@ static pawl_status check_packed(const record_entry *entry, const box *wanted, co
 
 /* ---- reading ---- */
 
-typedef struct placing {
+/* Stretches of one piece, ascending, and where their elements go. */
+typedef struct batch {
     view to;
     box source;
     uint64_t base; /* where the piece begins in its file */
-} placing;
+    engine_stretch items[BATCH_ITEMS];
+    size_t count;
+    uint64_t bytes;
+} batch;
 
-static pawl_status place(void *context, uint64_t offset, const uint8_t *bytes, size_t n,
-                         pawl_error *err) {
+static void place(const batch *b, uint64_t offset, const uint8_t *bytes, size_t n) {
+    view_place(&b->to, &b->source, offset - b->base, n, bytes);
+}
+
+static pawl_status take_one(void *context, uint64_t offset, const uint8_t *bytes, size_t n,
+                            pawl_error *err) {
     (void)err;
-    const placing *p = context;
-    view_place(&p->to, &p->source, offset - p->base, n, bytes);
+    place(context, offset, bytes, n);
     return PAWL_OK;
 }
 
-static pawl_status read_stretch(pawl_checkpoint *c, placing *p, uint32_t file, uint64_t begin,
-                                uint64_t end, pawl_error *err) {
-    reader_mark_touch(c->mark);
-    return engine_reader_read(c->reader, file, p->base + begin, end - begin, place, p, err);
+static void take_any(void *context, size_t i, uint64_t offset, const uint8_t *bytes, size_t n) {
+    (void)i;
+    place(context, offset, bytes, n);
+}
+
+static engine_stretch item_of(void *context, size_t i) {
+    const batch *b = context;
+    return b->items[i];
+}
+
+static pawl_status read_by_many(pawl_checkpoint *c, batch *b, pawl_error *err) {
+    size_t failed;
+    const engine_read_job job = {.source = checksums_source(c), /* touches the mark */
+                                 .count = b->count,
+                                 .stretch = item_of,
+                                 .take = take_any,
+                                 .context = b};
+    return engine_read_all(&job, &failed, err);
+}
+
+/* Small slices go through the reader's window: the next one may lie in it. */
+static pawl_status read_batch(pawl_checkpoint *c, batch *b, pawl_error *err) {
+    if (b->bytes > LARGE_BYTES) {
+        TRY(read_by_many(c, b, err));
+    } else {
+        for (size_t i = 0; i < b->count; i++) {
+            const engine_stretch *s = &b->items[i];
+            reader_mark_touch(c->mark);
+            TRY(engine_reader_read(c->reader, s->file, s->offset, s->bytes, take_one, b, err));
+        }
+    }
+    b->count = 0;
+    b->bytes = 0;
+    return PAWL_OK;
+}
+
+static pawl_status add_stretch(pawl_checkpoint *c, batch *b, uint32_t file, uint64_t begin,
+                               uint64_t end, pawl_error *err) {
+    if (b->count == BATCH_ITEMS) {
+        TRY(read_batch(c, b, err));
+    }
+    b->items[b->count++] =
+        (engine_stretch){.file = file, .offset = b->base + begin, .bytes = end - begin};
+    b->bytes += end - begin;
+    return PAWL_OK;
 }
 
 /* The runs of the part in its piece, joined where little lies between them. */
 static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry, const part *item,
                              view to, pawl_error *err) {
     const record_piece *piece = item->piece;
-    placing p = {.to = to,
-                 .source = box_of(entry->ndim, piece->box_offset, piece->box_extent),
-                 .base = piece->offset};
+    batch b;
+    b.to = to;
+    b.source = box_of(entry->ndim, piece->box_offset, piece->box_extent);
+    b.base = piece->offset;
+    b.count = 0;
+    b.bytes = 0;
     uint64_t bits = (uint64_t)pawl_dtype_bits(entry->dtype);
     uint64_t begin = 0;
     uint64_t end = 0;
     uint64_t first;
     uint64_t count;
-    box_runs runs = box_runs_of(&item->shared, &p.source);
+    box_runs runs = box_runs_of(&item->shared, &b.source);
     while (box_runs_next(&runs, &first, &count)) {
         uint64_t run_begin = first * bits / 8;
         uint64_t run_end = (first + count) * bits / 8;
         if (end != 0 && run_begin - end > JOIN_GAP_BYTES) {
-            TRY(read_stretch(c, &p, piece->file, begin, end, err));
+            TRY(add_stretch(c, &b, piece->file, begin, end, err));
             end = 0;
         }
         begin = end == 0 ? run_begin : begin;
         end = run_end;
     }
-    return end == 0 ? PAWL_OK : read_stretch(c, &p, piece->file, begin, end, err);
+    if (end > 0) {
+        TRY(add_stretch(c, &b, piece->file, begin, end, err));
+    }
+    return read_batch(c, &b, err);
 }
 
 static pawl_status read_box(pawl_checkpoint *c, const record_entry *entry, const box *wanted,

@@ -1,144 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading many stretches by many threads: every byte once, verified, and the first failure. */
-#include "lib/failing_memory.h"
-#include "lib/random.h"
-#include "lib/simulated_platform.h"
-#include "lib/test.h"
+#include "unit/engine/files.h"
 
-#include "engine/engine.h"
-#include "store/wrap.h"
+#include "lib/failing_memory.h"
+#include "lib/simulated_platform.h"
 
 #include <errno.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#define FILES          3
 #define MOST_BYTES     ((size_t)13 << 20)
 #define MOST_STRETCHES 3000
-#define WINDOW         ((uint64_t)ENGINE_BUFFER_BYTES)
-#define BLOCK          ((uint64_t)FORMAT_BLOCK_BYTES)
-
-/* Says of reads that the page cache had them, of some or of all. */
-typedef struct cached_store {
-    store_wrapper wrapper;
-    atomic_uint_fast64_t reads;
-    uint64_t of; /* of so many reads one is not cached; 0: none is */
-} cached_store;
 
 typedef struct fixture {
-    store *disk, *fault;
-    cached_store *cached;
-    uint64_t sizes[FILES];
-    uint8_t *bytes[FILES];
-    uint32_t *sums[FILES];
-    bool sums_fail;
-    uint64_t reads, read_bytes;
-    platform os;
-    atomic_uint_fast64_t started;
-    bool refuse_threads;
+    files disk;
     engine_stretch stretches[MOST_STRETCHES];
     size_t count;
     uint8_t *taken[MOST_STRETCHES];
     atomic_uint_fast64_t taken_bytes[MOST_STRETCHES];
     atomic_uint_fast64_t wrong; /* takes of bytes that are not those that were written */
-    uint64_t ticks;
 } fixture;
 
-/* ---- the source ---- */
-
-static const char *const names[FILES] = {"first", "second", "third"};
-
-static const char *get_name(void *context, uint32_t file) {
-    (void)context;
-    return names[file];
-}
-
-static uint64_t get_bytes(void *context, uint32_t file) {
-    const fixture *f = context;
-    return f->sizes[file];
-}
-
-static pawl_status get_sums(void *context, uint32_t file, uint64_t first, size_t n, uint32_t *out,
-                            pawl_error *err) {
-    fixture *f = context;
-    if (f->sums_fail) {
-        return error_set(err, PAWL_EDAMAGED, "no checksums");
-    }
-    memcpy(out, f->sums[file] + first, n * sizeof(*out));
-    return PAWL_OK;
-}
-
-static pawl_status start_counted(void *context, void (*body)(void *), void *argument,
-                                 platform_thread **thread, pawl_error *err) {
-    fixture *f = context;
-    const platform *os = platform_system();
-    f->started++;
-    if (f->refuse_threads) {
-        return error_set(err, PAWL_ENOMEM, "no threads");
-    }
-    return os->thread_start(os->context, body, argument, thread, err);
-}
-
-static pawl_status say_cached(store_wrapper *w, store_call *call, pawl_error *err) {
-    cached_store *c = (cached_store *)w;
-    pawl_status status = store_call_inner(call, err);
-    if (call->op == STORE_OP_READ) {
-        call->file->read_cached = c->of > 0 && atomic_fetch_add(&c->reads, 1) % c->of != 0;
-    }
-    return status;
-}
-
-static void destroy_cached(store_wrapper *w) {
-    store_wrapper_clear(w);
-    mem_free(w);
-}
-
-static void write_file(fixture *f, uint32_t file, uint64_t size) {
-    char path[64];
-    struct pawl_error err = ERROR_INIT;
-    store_file *out;
-    snprintf(path, sizeof(path), "step/%s", names[file]);
-    (void)!store_unlink(f->disk, path, &err);
-    assert_ok(store_open(f->disk, path, STORE_CREATE, &out, &err), &err);
-    assert_ok(store_write(out, 0, f->bytes[file], size, &err), &err);
-    store_close(out);
-}
-
-static void make_file(fixture *f, uint32_t file, uint64_t size, test_random *random) {
-    size_t blocks = (size_t)(size / BLOCK + 1);
-    f->sizes[file] = size;
-    mem_free(f->bytes[file]);
-    mem_free(f->sums[file]);
-    f->bytes[file] = mem_alloc(size);
-    f->sums[file] = mem_calloc(blocks, sizeof(uint32_t));
-    for (uint64_t at = 0; at < size; at += 8) {
-        uint64_t word = random_next(random);
-        memcpy(f->bytes[file] + at, &word, size - at < 8 ? size - at : 8);
-    }
-    for (uint64_t b = 0; b * BLOCK < size; b++) {
-        uint64_t left = size - b * BLOCK;
-        f->sums[file][b] =
-            crc32c(0, f->bytes[file] + b * BLOCK, left < BLOCK ? (size_t)left : BLOCK);
-    }
-    write_file(f, file, size);
-}
-
 static int set_up(void **state) {
-    struct pawl_error err = ERROR_INIT;
     fixture *f = mem_calloc(1, sizeof(*f));
-    cached_store *cached = mem_calloc(1, sizeof(*cached));
-    assert_ok(store_mem(&f->disk, &err), &err);
-    assert_ok(store_make_dir(f->disk, "step", &err), &err);
-    assert_ok(store_wrapper_init(&cached->wrapper, f->disk, &err), &err);
-    cached->wrapper.around = say_cached;
-    cached->wrapper.destroy = destroy_cached;
-    f->cached = cached;
-    assert_ok(store_fault_wrap(&cached->wrapper.base, platform_system(), &f->fault, &err), &err);
-    f->os = *platform_system();
-    f->os.context = f;
-    f->os.thread_start = start_counted;
+    files_set_up(&f->disk);
     *state = f;
     return 0;
 }
@@ -155,13 +39,7 @@ static void forget(fixture *f) {
 static int tear_down(void **state) {
     fixture *f = *state;
     forget(f);
-    for (size_t i = 0; i < FILES; i++) {
-        mem_free(f->bytes[i]);
-        mem_free(f->sums[i]);
-    }
-    store_destroy(f->fault);
-    store_destroy(&f->cached->wrapper.base);
-    store_destroy(f->disk);
+    files_tear_down(&f->disk);
     mem_free(f);
     return 0;
 }
@@ -178,7 +56,7 @@ static void take(void *context, size_t i, uint64_t offset, const uint8_t *bytes,
     engine_stretch s = f->stretches[i];
     bool inside = offset >= s.offset && n > 0 && offset + n <= s.offset + s.bytes;
     bool cut = offset == s.offset || offset % BLOCK == 0;
-    if (!inside || !cut || memcmp(bytes, f->bytes[s.file] + offset, n) != 0) {
+    if (!inside || !cut || memcmp(bytes, f->disk.bytes[s.file] + offset, n) != 0) {
         f->wrong++;
         return;
     }
@@ -186,41 +64,22 @@ static void take(void *context, size_t i, uint64_t offset, const uint8_t *bytes,
     f->taken_bytes[i] += n;
 }
 
-static void tick(void *context) {
-    fixture *f = context;
-    f->ticks++;
-}
-
-static engine_source source_of(fixture *f) {
-    return (engine_source){.store = f->fault,
-                           .directory = "step",
-                           .file_count = FILES,
-                           .context = f,
-                           .file_name = get_name,
-                           .file_bytes = get_bytes,
-                           .checksums = get_sums,
-                           .reads = &f->reads,
-                           .bytes = &f->read_bytes,
-                           .platform = &f->os};
-}
-
 static pawl_status read_on(fixture *f, const platform *os, size_t *failed, pawl_error *err) {
-    engine_read_job job = {.source = source_of(f),
+    engine_read_job job = {.source = files_source(&f->disk),
                            .count = f->count,
                            .stretch = get_stretch,
                            .take = take,
-                           .tick = tick,
                            .context = f};
     job.source.platform = os;
     return engine_read_all(&job, failed, err);
 }
 
 static pawl_status read_all(fixture *f, size_t *failed, pawl_error *err) {
-    return read_on(f, &f->os, failed, err);
+    return read_on(f, &f->disk.os, failed, err);
 }
 
 static void want(fixture *f, uint32_t file, uint64_t offset, uint64_t bytes) {
-    assert_true(f->count < MOST_STRETCHES && bytes > 0 && offset + bytes <= f->sizes[file]);
+    assert_true(f->count < MOST_STRETCHES && bytes > 0 && offset + bytes <= f->disk.sizes[file]);
     f->taken[f->count] = mem_calloc(1, bytes);
     f->stretches[f->count++] = (engine_stretch){.file = file, .offset = offset, .bytes = bytes};
 }
@@ -231,7 +90,7 @@ static void assert_all_taken(fixture *f) {
     for (size_t i = 0; i < f->count; i++) {
         engine_stretch s = f->stretches[i];
         assert_int_equal(f->taken_bytes[i], s.bytes);
-        assert_memory_equal(f->taken[i], f->bytes[s.file] + s.offset, s.bytes);
+        assert_memory_equal(f->taken[i], f->disk.bytes[s.file] + s.offset, s.bytes);
     }
 }
 
@@ -267,11 +126,11 @@ static uint64_t random_place(test_random *random, uint64_t size) {
 
 static void add_random(fixture *f, test_random *random, uint64_t most) {
     uint32_t file = (uint32_t)random_below(random, FILES);
-    if (f->sizes[file] == 0) {
+    if (f->disk.sizes[file] == 0) {
         return;
     }
-    uint64_t at = random_place(random, f->sizes[file]);
-    uint64_t left = f->sizes[file] - at;
+    uint64_t at = random_place(random, f->disk.sizes[file]);
+    uint64_t left = f->disk.sizes[file] - at;
     uint64_t n = 1 + random_below(random, left < most ? left : most);
     f->stretches[f->count++] = (engine_stretch){.file = file, .offset = at, .bytes = n};
 }
@@ -301,7 +160,7 @@ static void random_files(fixture *f, test_random *random) {
         uint64_t size = round[random_below(random, ARRAY_LENGTH(round))];
         size = random_below(random, 2) == 0 ? size - 1 + random_below(random, 3)
                                             : 1 + random_below(random, MOST_BYTES);
-        make_file(f, i, size, random);
+        files_make(&f->disk, i, size, random);
     }
 }
 
@@ -313,10 +172,10 @@ static void test_any_stretches_of_any_files(void **state) {
             random_files(f, &random);
         }
         random_job(f, &random);
-        f->cached->of = seed % 4 == 0 ? 0 : seed % 4 * 5; /* steps of some size, or of any */
+        f->disk.cached->of = seed % 4 == 0 ? 0 : seed % 4 * 5; /* steps of some size, or of any */
         assert_reads(f);
     }
-    assert_true(f->started > 0);
+    assert_true(f->disk.started > 0);
 }
 
 static bool flipped_in(const uint8_t *flipped, uint64_t from, uint64_t until) {
@@ -332,15 +191,8 @@ static bool flipped_in(const uint8_t *flipped, uint64_t from, uint64_t until) {
 static void damage_some(fixture *f, test_random *random, uint8_t *flipped[FILES]) {
     for (uint64_t n = 1 + random_below(random, 6); n > 0; n--) {
         uint32_t file = (uint32_t)random_below(random, FILES);
-        uint64_t at = random_place(random, f->sizes[file]);
-        char path[64];
-        struct pawl_error err = ERROR_INIT;
-        store_file *out;
-        uint8_t byte = f->bytes[file][at] ^ 0x40;
-        snprintf(path, sizeof(path), "step/%s", names[file]);
-        assert_ok(store_open(f->disk, path, STORE_UPDATE, &out, &err), &err);
-        assert_ok(store_write(out, at, &byte, 1, &err), &err);
-        store_close(out);
+        uint64_t at = random_place(random, f->disk.sizes[file]);
+        files_flip(&f->disk, file, at);
         flipped[file][at / BLOCK] = 1;
     }
 }
@@ -375,7 +227,7 @@ static void assert_first_failure(fixture *f, uint8_t *const flipped[FILES]) {
     assert_fails(status, PAWL_EDAMAGED, &err);
     assert_int_equal(failed, expected);
     assert_int_equal(err.offset, block * BLOCK);
-    assert_says(err.path, names[s.file]);
+    assert_says(err.path, file_names[s.file]);
 }
 
 static void test_r08_damage_is_told_of_the_first_stretch_and_never_taken(void **state) {
@@ -389,11 +241,11 @@ static void test_r08_damage_is_told_of_the_first_stretch_and_never_taken(void **
             random_files(f, &random);
         }
         for (uint32_t i = 0; i < FILES; i++) {
-            write_file(f, i, f->sizes[i]);
+            files_write(&f->disk, i, f->disk.sizes[i]);
         }
         random_job(f, &random);
         damage_some(f, &random, (uint8_t **)flipped);
-        f->cached->of = seed % 3 * 7;
+        f->disk.cached->of = seed % 3 * 7;
         assert_first_failure(f, flipped);
     }
 }
@@ -403,14 +255,14 @@ static void test_r08_damage_is_told_of_the_first_stretch_and_never_taken(void **
 static void one_file(fixture *f, uint64_t size) {
     test_random random = {.state = 3};
     for (uint32_t i = 0; i < FILES; i++) {
-        make_file(f, i, i == 0 ? size : 1, &random);
+        files_make(&f->disk, i, i == 0 ? size : 1, &random);
     }
 }
 
 /* As if all of it had been written otherwise. */
 static void damage_blocks(fixture *f, uint64_t first, uint64_t count) {
     for (uint64_t b = first; b < first + count; b++) {
-        f->sums[0][b] ^= 1;
+        f->disk.sums[0][b] ^= 1;
     }
 }
 
@@ -421,8 +273,7 @@ static void test_r08_neighbouring_blocks_are_one_range_over_steps(void **state) 
     one_file(f, WINDOW + 5);
     want(f, 0, 0, WINDOW + 5);
     damage_blocks(f, 20, 60); /* from the first step into the third */
-    f->cached->of = 1000;
-    f->cached->reads = 1;
+    files_cache_all(&f->disk);
     assert_fails(read_all(f, &failed, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(err.offset, 20 * BLOCK);
     assert_int_equal(err.length, 60 * BLOCK);
@@ -439,7 +290,7 @@ static void test_damage_that_nobody_wants_does_not_matter(void **state) {
     damage_blocks(f, 3, 1);
     damage_blocks(f, 5, 1);
     assert_reads(f);
-    assert_int_equal(f->reads, 1);
+    assert_int_equal(f->disk.reads, 1);
 }
 
 static void test_damage_everywhere_is_told_of_the_beginning(void **state) {
@@ -465,7 +316,7 @@ static void test_the_stored_checksums_fail(void **state) {
     size_t failed;
     one_file(f, 2 * WINDOW);
     want(f, 0, 10, 2 * WINDOW - 10);
-    f->sums_fail = true;
+    f->disk.sums_fail = true;
     assert_fails(read_all(f, &failed, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.attempt, "no checksums");
     assert_int_equal(failed, 0);
@@ -478,12 +329,12 @@ static void test_r08_files_that_are_not_as_written(void **state) {
     one_file(f, 3 * WINDOW);
     want(f, 0, 10, 3 * WINDOW - 10);
     want(f, 1, 0, 1);
-    write_file(f, 0, 3 * WINDOW - 1);
+    files_write(&f->disk, 0, 3 * WINDOW - 1);
     assert_fails(read_all(f, &failed, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.attempt, "a data file of the checkpoint is truncated");
     assert_int_equal(failed, 0);
-    write_file(f, 0, 3 * WINDOW);
-    assert_ok(store_unlink(f->disk, "step/second", &err), &err);
+    files_write(&f->disk, 0, 3 * WINDOW);
+    assert_ok(store_unlink(f->disk.disk, "step/second", &err), &err);
     assert_fails(read_all(f, &failed, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.attempt, "a data file of the checkpoint is missing");
     assert_int_equal(failed, 1);
@@ -502,7 +353,7 @@ static void test_a_stretch_behind_the_end_is_damage_before_anything_is_read(void
     assert_int_equal(failed, 1);
     f->stretches[1].bytes = UINT64_MAX;
     assert_fails(read_all(f, &failed, &err), PAWL_EDAMAGED, &err);
-    assert_int_equal(f->reads, 0);
+    assert_int_equal(f->disk.reads, 0);
 }
 
 /* ---- storage ---- */
@@ -511,9 +362,9 @@ static void test_short_reads_are_gone_on_with(void **state) {
     fixture *f = *state;
     one_file(f, 2 * WINDOW + 77);
     want(f, 0, 1, 2 * WINDOW + 76);
-    store_fault_set(f->fault, &(store_fault){.op = STORE_OP_READ, .nth = 1, .shorten = true});
+    store_fault_set(f->disk.fault, &(store_fault){.op = STORE_OP_READ, .nth = 1, .shorten = true});
     assert_reads(f);
-    assert_true(store_fault_fired(f->fault));
+    assert_true(store_fault_fired(f->disk.fault));
 }
 
 static void test_each_operation_may_fail(void **state) {
@@ -527,10 +378,10 @@ static void test_each_operation_may_fail(void **state) {
             size_t failed;
             forget(f);
             want(f, 0, 0, 3 * WINDOW);
-            store_fault_set(f->fault,
+            store_fault_set(f->disk.fault,
                             &(store_fault){.op = ops[k], .nth = nth, .system_errno = EIO});
             pawl_status status = read_all(f, &failed, &err);
-            fired = store_fault_fired(f->fault);
+            fired = store_fault_fired(f->disk.fault);
             assert_fails(status, fired ? PAWL_EIO : PAWL_OK, &err);
             assert_int_equal(f->wrong, 0);
         }
@@ -546,7 +397,7 @@ static void test_all_that_fail_leave_one_failure(void **state) {
     want(f, 0, 0, WINDOW);
     want(f, 0, WINDOW, 2 * WINDOW);
     store_fault_set(
-        f->fault,
+        f->disk.fault,
         &(store_fault){.op = STORE_OP_READ, .nth = 1, .system_errno = EIO, .forever = true});
     assert_fails(read_all(f, &failed, &err), PAWL_EIO, &err);
     assert_int_equal(failed, 0);
@@ -562,10 +413,9 @@ static void test_neighbours_are_one_read_and_start_no_thread(void **state) {
         want(f, 0, BLOCK + i * 37, 16);
     }
     assert_reads(f);
-    assert_int_equal(f->reads, 1);
-    assert_int_equal(f->read_bytes, 5 * BLOCK);
-    assert_int_equal(f->started, 0);
-    assert_int_equal(f->ticks, 1);
+    assert_int_equal(f->disk.reads, 1);
+    assert_int_equal(f->disk.read_bytes, 5 * BLOCK);
+    assert_int_equal(f->disk.started, 0);
 }
 
 static void test_a_wide_gap_is_not_read(void **state) {
@@ -575,41 +425,40 @@ static void test_a_wide_gap_is_not_read(void **state) {
     want(f, 0, 6 * BLOCK, 1);
     want(f, 0, 10 * BLOCK + 1, 1);
     assert_reads(f);
-    assert_int_equal(f->reads, 2);
-    assert_int_equal(f->read_bytes, 6 * BLOCK);
+    assert_int_equal(f->disk.reads, 2);
+    assert_int_equal(f->disk.read_bytes, 6 * BLOCK);
 }
 
 static void test_cached_bytes_are_read_in_small_steps(void **state) {
     fixture *f = *state;
     one_file(f, WINDOW);
     want(f, 0, 0, WINDOW);
-    f->cached->of = 1000;
-    f->cached->reads = 1;
+    files_cache_all(&f->disk);
     assert_reads(f);
-    assert_int_equal(f->reads, 8);
+    assert_int_equal(f->disk.reads, 8);
     forget(f);
     want(f, 0, 0, WINDOW);
-    f->cached->of = 0;
+    f->disk.cached->of = 0;
     assert_reads(f);
-    assert_int_equal(f->reads, 10); /* a small one to find out, and the rest */
+    assert_int_equal(f->disk.reads, 10); /* a small one to find out, and the rest */
 }
 
 static void test_nothing_to_read(void **state) {
     fixture *f = *state;
     one_file(f, 1);
     assert_reads(f);
-    assert_int_equal(f->reads, 0);
+    assert_int_equal(f->disk.reads, 0);
 }
 
 /* ---- threads and memory ---- */
 
 static void test_threads_that_do_not_start_are_done_without(void **state) {
     fixture *f = *state;
-    f->refuse_threads = true;
+    f->disk.refuse_threads = true;
     one_file(f, 3 * WINDOW);
     want(f, 0, 0, 3 * WINDOW);
     assert_reads(f);
-    assert_true(f->started > 0);
+    assert_true(f->disk.started > 0);
 }
 
 static void test_a_platform_without_threads(void **state) {
