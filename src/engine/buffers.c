@@ -103,10 +103,32 @@ void engine_buffer_return(engine *e, engine_buffer *b) {
     monitor_announce(&e->monitor);
 }
 
+static void free_all(engine *e) {
+    while (e->newest != NULL) {
+        engine_buffer *b = e->newest;
+        e->newest = b->older;
+        if (!b->in_slab) {
+            mem_free(b->memory);
+        }
+        mem_free(b);
+    }
+    e->free_streaming = NULL;
+    e->free_staging = NULL;
+    e->buffer_count = 0;
+}
+
+void engine_buffers_free(engine *e) {
+    free_all(e);
+    mem_free(e->slab);
+}
+
 /* With its first buffers: what a save cannot do without is there before it begins. */
 pawl_status engine_slab_make(engine *e, pawl_error *err) {
     size_t bytes = e->stream_limit * e->buffer_bytes;
-    e->slab = e->slab != NULL ? e->slab : mem_pages(bytes);
+    if (e->slab == NULL) {
+        free_all(e); /* of small saves: they would be beyond the budget */
+        e->slab = mem_pages(bytes);
+    }
     if (e->slab == NULL) {
         return error_nomem(err, bytes);
     }
@@ -132,16 +154,4 @@ void engine_buffers_reset(engine *e) {
     for (engine_buffer *b = e->newest; b != NULL; b = b->older) {
         put_free(e, b);
     }
-}
-
-void engine_buffers_free(engine *e) {
-    while (e->newest != NULL) {
-        engine_buffer *b = e->newest;
-        e->newest = b->older;
-        if (!b->in_slab) {
-            mem_free(b->memory);
-        }
-        mem_free(b);
-    }
-    mem_free(e->slab);
 }

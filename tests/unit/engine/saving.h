@@ -36,6 +36,9 @@ typedef struct saving {
     pawl_status done_status;
     struct pawl_error done_story;
     _Atomic int done;
+    _Atomic int hung;
+    struct pawl_error hung_story;
+    uint64_t progress_calls, progress_written;
 } saving;
 
 static inline void saving_add(saving *f, size_t i, const char *name, size_t bytes) {
@@ -67,14 +70,19 @@ static inline void saving_lay_out(saving *f, uint64_t split_header_bytes) {
     assert_ok(plan_layout_make(f->snapshot, &options, &f->layout, &err), &err);
 }
 
-static inline void saving_engine(saving *f, size_t budget_bytes, bool checking) {
+/* One write at a time unless told otherwise, so that a test knows which is the nth. */
+static inline void saving_engine_with(saving *f, engine_options options) {
     struct pawl_error err = ERROR_INIT;
-    engine_options options = {.platform = f->os,
-                              .budget_bytes = budget_bytes,
-                              .buffer_bytes = SAVING_BUFFER_BYTES,
-                              .in_flight_bytes = SAVING_BUFFER_BYTES, /* one write at a time */
-                              .checking = checking};
+    options.platform = f->os;
+    options.buffer_bytes = SAVING_BUFFER_BYTES;
+    if (options.in_flight_bytes == 0) {
+        options.in_flight_bytes = SAVING_BUFFER_BYTES;
+    }
     assert_ok(engine_new(&options, &f->engine, &err), &err);
+}
+
+static inline void saving_engine(saving *f, size_t budget_bytes, bool checking) {
+    saving_engine_with(f, (engine_options){.budget_bytes = budget_bytes, .checking = checking});
 }
 
 static inline int saving_set_up_on(void **state, bool threads) {
@@ -157,6 +165,20 @@ static inline pawl_status saving_commit(void *context, const engine_file *files,
                                        : error_set(err, f->commit_status, "commit refused");
 }
 
+static inline void saving_hung(void *context, pawl_error *story) {
+    saving *f = context;
+    saving_note(f, "hung");
+    f->hung_story = *story;
+    atomic_store(&f->hung, 1);
+}
+
+static inline void saving_progress(void *context, uint64_t written, uint64_t of) {
+    saving *f = context;
+    assert_true(written <= of);
+    f->progress_calls++;
+    f->progress_written = written;
+}
+
 static inline void saving_done(void *context, pawl_status status, pawl_error *err) {
     saving *f = context;
     saving_note(f, "done");
@@ -172,10 +194,14 @@ static inline pawl_status saving_begin(saving *f, pawl_error *err) {
                             .step = 7,
                             .context = f,
                             .released = saving_released,
+                            .progress = saving_progress,
+                            .hung = saving_hung,
                             .commit = saving_commit,
                             .done = saving_done};
     f->calls[0] = '\0';
+    f->progress_calls = 0;
     atomic_store(&f->done, 0);
+    atomic_store(&f->hung, 0);
     return engine_begin(f->engine, &job, err);
 }
 

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A storage that hangs counts as failed by the deadline, and may answer later (S08). */
+#include "unit/engine/saving.h"
+
+#include <errno.h>
+
+#define SOON_S 0.05
+
+static void until(saving *f, _Atomic int *flag) {
+    while (atomic_load(flag) == 0) {
+        f->os->sleep_ns(f->os->context, 1000000);
+    }
+}
+
+/* A save of which the nth operation of this kind hangs; its outcome. */
+static pawl_status save_and_hang(saving *f, store_op op, uint64_t nth, pawl_error *story) {
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    saving_plan_fault(f, (store_fault){.op = op, .nth = nth, .hang = true});
+    assert_ok(saving_begin(f, &err), &err);
+    return saving_wait(f, story, &stats);
+}
+
+static void until_ready(saving *f) {
+    struct pawl_error err = ERROR_INIT;
+    while (engine_ready(f->engine, &err) != PAWL_OK) {
+        f->os->sleep_ns(f->os->context, 1000000);
+    }
+}
+
+static void answer(saving *f) {
+    store_fault_release(f->fault);
+    saving_plan_fault(f, (store_fault){0});
+    until(f, &f->done);
+    if (f->engine != NULL) {
+        until_ready(f);
+    }
+}
+
+static void engine_that_watches(saving *f, pawl_io io) {
+    saving_engine_with(f, (engine_options){.budget_bytes = 16 * SAVING_BUFFER_BYTES,
+                                           .io = io,
+                                           .hang_deadline_s = SOON_S});
+}
+
+static void test_s08_a_write_that_hangs_is_the_outcome(void **state) {
+    saving *f = *state;
+    struct pawl_error story = ERROR_INIT;
+    engine_that_watches(f, PAWL_IO_AUTO);
+    assert_fails(save_and_hang(f, STORE_OP_WRITE, 3, &story), PAWL_EIO, &story);
+    assert_says(story.attempt, "saving step 7: the storage hangs: no answer for ");
+    assert_says(story.attempt, " while writing");
+    assert_says(story.path, "/step-00000007/data-0123456789ab-1-00000-of-00001.safetensors");
+    assert_int_equal(story.offset, 49152);
+    assert_int_equal(story.length, 16384);
+    assert_string_equal(story.found, "32.8 kB of 135.3 kB written");
+    assert_string_equal(story.next, "look at the storage (the kernel's log, or the server of a "
+                                    "network mount); nothing is saved until it answers");
+    assert_int_equal(story.step, 7);
+    assert_string_equal(f->calls, "released hung ");
+    assert_string_equal(f->hung_story.attempt, story.attempt);
+    answer(f);
+    assert_string_equal(f->calls, "released hung done ");
+    assert_int_equal(f->done_status, PAWL_EIO);
+    assert_string_equal(f->done_story.attempt,
+                        "saving step 7: the storage answers again, but the save had been given up");
+}
+
+static void test_s08_a_sync_that_hangs_is_the_outcome(void **state) {
+    saving *f = *state;
+    struct pawl_error story = ERROR_INIT;
+    engine_that_watches(f, PAWL_IO_THREADS);
+    assert_fails(save_and_hang(f, STORE_OP_SYNC, 1, &story), PAWL_EIO, &story);
+    assert_says(story.attempt, " while syncing");
+    assert_string_equal(story.found, "135.3 kB of 135.3 kB written");
+    answer(f);
+}
+
+static void test_s08_a_file_that_cannot_be_opened_in_time_is_the_outcome(void **state) {
+    saving *f = *state;
+    struct pawl_error story = ERROR_INIT;
+    engine_that_watches(f, PAWL_IO_AUTO);
+    assert_fails(save_and_hang(f, STORE_OP_OPEN, 1, &story), PAWL_EIO, &story);
+    assert_says(story.attempt, " while opening");
+    assert_says(story.path, ".safetensors");
+    answer(f);
+}
+
+static void test_s08_room_that_is_not_reserved_in_time_is_the_outcome(void **state) {
+    saving *f = *state;
+    struct pawl_error story = ERROR_INIT;
+    engine_that_watches(f, PAWL_IO_AUTO);
+    assert_fails(save_and_hang(f, STORE_OP_RESERVE, 1, &story), PAWL_EIO, &story);
+    assert_says(story.attempt, " while opening");
+    answer(f);
+}
+
+static void hang_in_commit(saving *f) {
+    while (atomic_load(&f->hung) == 0) {
+        f->os->sleep_ns(f->os->context, 1000000);
+    }
+    f->os->sleep_ns(f->os->context, 20000000);
+}
+
+static void test_s08_a_commit_that_hangs_may_still_succeed(void **state) {
+    saving *f = *state;
+    struct pawl_error story = ERROR_INIT;
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    engine_that_watches(f, PAWL_IO_AUTO);
+    f->on_commit = hang_in_commit;
+    assert_ok(saving_begin(f, &err), &err);
+    assert_fails(saving_wait(f, &story, &stats), PAWL_EIO, &story);
+    assert_says(story.attempt, " while committing");
+    assert_says(story.path, "/step-00000007");
+    assert_string_equal(story.found, "135.3 kB of 135.3 kB written; the commit is under way and "
+                                     "may still succeed");
+    until(f, &f->done);
+    assert_ok(f->done_status, &f->done_story);
+    until_ready(f);
+    assert_ok(saving_wait(f, &story, &stats), &story); /* what is true now */
+    saving_assert_written(f);
+}
+
+static void move_in_commit(saving *f) {
+    for (int i = 0; i < 20; i++) {
+        f->os->sleep_ns(f->os->context, (uint64_t)(SOON_S * 1e9 / 8));
+        engine_moved(f->engine);
+    }
+}
+
+static void test_a_commit_whose_steps_end_does_not_hang(void **state) {
+    saving *f = *state;
+    struct pawl_error story = ERROR_INIT;
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    engine_that_watches(f, PAWL_IO_AUTO);
+    f->on_commit = move_in_commit;
+    assert_ok(saving_begin(f, &err), &err);
+    assert_ok(saving_wait(f, &story, &stats), &story);
+    assert_string_equal(f->calls, "released commit done ");
+}
+
+static void test_s08_nothing_is_saved_until_the_storage_answers(void **state) {
+    saving *f = *state;
+    struct pawl_error story = ERROR_INIT;
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    engine_that_watches(f, PAWL_IO_AUTO);
+    assert_fails(save_and_hang(f, STORE_OP_WRITE, 1, &story), PAWL_EIO, &story);
+    assert_false(engine_busy(f->engine));
+    assert_fails(engine_ready(f->engine, &err), PAWL_EIO, &err);
+    const engine_job job = {.layout = f->layout, .store = f->fault, .directory = "", .step = 8};
+    assert_fails(engine_begin(f->engine, &job, &err), PAWL_EIO, &err);
+    assert_string_equal(err.attempt, "nothing can be saved while the save of step 7 hangs");
+    assert_says(err.found, "no answer from the storage for ");
+    assert_says(err.next, "pawl_run_close leaves that save behind");
+    answer(f);
+    saving_remove_files(f);
+    assert_ok(saving_begin(f, &err), &err);
+    assert_ok(saving_wait(f, &story, &stats), &story);
+    saving_assert_written(f);
+}
+
+/* A fence that waits for a buffer when the storage hangs need not wait: nothing reads any more. */
+static void test_s08_a_fence_lets_go_of_a_save_that_hangs(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    saving_engine_with(f, (engine_options){.hang_deadline_s = SOON_S});
+    saving_plan_fault(f, (store_fault){.op = STORE_OP_WRITE, .nth = 1, .hang = true});
+    assert_ok(saving_begin(f, &err), &err);
+    assert_ok(engine_fence(f->engine, 30, &err), &err);
+    for (size_t i = 0; i < SAVING_TENSORS; i++) {
+        memset(f->memory[i], 0xee, f->bytes[i]);
+    }
+    until(f, &f->hung);
+    answer(f);
+}
+
+static void test_s08_an_engine_that_hangs_is_left_behind_at_once(void **state) {
+    saving *f = *state;
+    struct pawl_error story = ERROR_INIT;
+    struct pawl_error err = ERROR_INIT;
+    engine_that_watches(f, PAWL_IO_AUTO);
+    assert_fails(save_and_hang(f, STORE_OP_WRITE, 2, &story), PAWL_EIO, &story);
+    assert_fails(engine_free(f->engine, 1000, &err), PAWL_EIO, &err);
+    f->engine = NULL;
+    assert_says(err.attempt, "closing: saving step 7: the storage hangs: no answer for ");
+    assert_string_equal(err.next, "look at the storage");
+    answer(f);
+    f->os->sleep_ns(f->os->context, 20000000); /* the thread's last steps */
+}
+
+/* Each write takes less than the deadline, all of them take more. */
+static void test_a_slow_storage_does_not_hang(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    saving_engine_with(f, (engine_options){.hang_deadline_s = 0.5});
+    saving_plan_fault(
+        f, (store_fault){.op = STORE_OP_WRITE, .nth = 1, .forever = true, .delay_ns = 100000000});
+    assert_ok(saving_begin(f, &err), &err);
+    assert_ok(saving_wait(f, &err, &stats), &err);
+    assert_true(stats.write_s > 0.5);
+}
+
+static void test_resting_for_bandwidth_is_not_hanging(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    saving_engine_with(f, (engine_options){.hang_deadline_s = SOON_S,
+                                           .bandwidth_bytes_per_s = SAVING_BUFFER_BYTES * 8});
+    assert_ok(saving_begin(f, &err), &err);
+    assert_ok(saving_wait(f, &err, &stats), &err);
+}
+
+/* How the save ended is known: that is the outcome, though its leftovers cannot be removed. */
+static void done_that_hangs(void *context, pawl_status status, pawl_error *err) {
+    saving *f = context;
+    saving_done(f, status, err);
+    while (atomic_load(&f->hung) == 0) {
+        f->os->sleep_ns(f->os->context, 1000000);
+    }
+}
+
+static void test_s08_a_removal_that_hangs_leaves_the_outcome_that_was(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    struct pawl_error story = ERROR_INIT;
+    engine_stats stats;
+    const engine_job job = {.layout = f->layout,
+                            .store = f->fault,
+                            .directory = "step-00000007",
+                            .step = 7,
+                            .context = f,
+                            .released = saving_released,
+                            .commit = saving_commit,
+                            .done = done_that_hangs};
+    engine_that_watches(f, PAWL_IO_AUTO);
+    f->commit_status = PAWL_EBUSY;
+    assert_ok(engine_begin(f->engine, &job, &err), &err);
+    assert_fails(saving_wait(f, &story, &stats), PAWL_EBUSY, &story);
+    assert_fails(engine_ready(f->engine, &err), PAWL_EIO, &err);
+    atomic_store(&f->hung, 1);
+    until_ready(f);
+    assert_fails(saving_wait(f, &story, &stats), PAWL_EBUSY, &story);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define THREADS(t) cmocka_unit_test_setup_teardown(t, saving_set_up_threads, saving_tear_down)
+        THREADS(test_s08_a_write_that_hangs_is_the_outcome),
+        THREADS(test_s08_a_sync_that_hangs_is_the_outcome),
+        THREADS(test_s08_a_file_that_cannot_be_opened_in_time_is_the_outcome),
+        THREADS(test_s08_room_that_is_not_reserved_in_time_is_the_outcome),
+        THREADS(test_s08_a_commit_that_hangs_may_still_succeed),
+        THREADS(test_a_commit_whose_steps_end_does_not_hang),
+        THREADS(test_s08_nothing_is_saved_until_the_storage_answers),
+        THREADS(test_s08_a_fence_lets_go_of_a_save_that_hangs),
+        THREADS(test_s08_an_engine_that_hangs_is_left_behind_at_once),
+        THREADS(test_a_slow_storage_does_not_hang),
+        THREADS(test_resting_for_bandwidth_is_not_hanging),
+        THREADS(test_s08_a_removal_that_hangs_leaves_the_outcome_that_was),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
