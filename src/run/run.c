@@ -43,6 +43,9 @@ static pawl_status check_neighbour_options(const pawl_run_options *o, pawl_error
     if (o->io < PAWL_IO_AUTO || o->io > PAWL_IO_BUFFERED) {
         return bad_option("io is one of PAWL_IO_AUTO, _URING, _THREADS, _BUFFERED", err);
     }
+    if (o->on_busy < PAWL_ON_BUSY_WAIT || o->on_busy > PAWL_ON_BUSY_ERROR) {
+        return bad_option("on_busy is one of PAWL_ON_BUSY_WAIT, _SKIP, _ERROR", err);
+    }
     if (o->io_priority < PAWL_IO_PRIORITY_DEFAULT || o->io_priority > PAWL_IO_PRIORITY_IDLE) {
         return bad_option("io_priority is one of PAWL_IO_PRIORITY_DEFAULT, _LOW, _IDLE", err);
     }

@@ -238,6 +238,76 @@ static void test_s08_a_disk_that_hangs_is_an_error_at_the_deadline(void **state)
     assert_works(pawl_wait(f->t.run, 0, NULL, f->t.err), f->t.err);
 }
 
+/* A wait, the log, the next save: all say so, and once the storage answers the run goes on. */
+static void test_s08_a_disk_that_hangs_fails_the_save_and_later_ones(void **state) {
+    fixture *f = *state;
+    pawl_run_options options = trainer_options(&f->t);
+    options.hang_deadline_s = 0.1;
+    begin_and_hang(f, &options);
+    assert_tells(pawl_wait(f->t.run, 0, NULL, f->t.err), PAWL_EIO, f->t.err,
+                 "saving step 2000: the storage hangs: no answer for {n} {w} while writing\n"
+                 "  path:     {d}/run/step-00002000/{f}\n"
+                 "  range:    bytes {n} to {n}\n"
+                 "  found:    0 bytes of 16.8 MB written\n"
+                 "  safe:     step 1000 is committed and can be restored\n"
+                 "  next:     look at the storage (the kernel's log, or the server of a network "
+                 "mount); nothing is saved until it answers");
+    assert_works(pawl_state_remove(f->t.state, "dense/big", f->t.err), f->t.err);
+    assert_works(pawl_fence(f->t.run, 0, f->t.err), f->t.err);
+    assert_tells(pawl_save(f->t.run, f->t.state, 3000, NULL, f->t.err), PAWL_EIO, f->t.err,
+                 "nothing can be saved while the save of step 2000 hangs\n"
+                 "  path:     {d}/run/step-00002000\n"
+                 "  found:    no answer from the storage for {n} {w}\n"
+                 "  safe:     step 1000 is committed and can be restored\n"
+                 "  next:     look at the storage (the kernel's log, or the server of a network "
+                 "mount); a job that is to end can: pawl_run_close leaves that save behind");
+    disk_heals();
+    while (pawl_save(f->t.run, f->t.state, 3000, NULL, f->t.err) == PAWL_EIO) {
+        (void)usleep(1000);
+    }
+    assert_works(pawl_wait(f->t.run, 0, NULL, f->t.err), f->t.err);
+    assert_true(file_exists("run/step-00003000/manifest.json"));
+    assert_false(file_exists("run/step-00002000"));
+    assert_text(f->t.log,
+                "error: saving step 2000: the storage hangs: no answer for {n} {w} while writing\n"
+                "  path:     {d}/run/step-00002000/{f}\n"
+                "  range:    bytes {n} to {n}\n"
+                "  found:    0 bytes of 16.8 MB written\n"
+                "  safe:     step 1000 is committed and can be restored\n"
+                "  next:     look at the storage (the kernel's log, or the server of a network "
+                "mount); nothing is saved until it answers\n"
+                "error: saving step 2000: the storage answers again, but the save had been given "
+                "up\n"
+                "  safe:     step 1000 is committed and can be restored\n"
+                "  next:     see whether the storage works (the kernel's log, or the server of a "
+                "network mount); the next save begins anew\n");
+}
+
+static void test_s08_a_run_whose_disk_hangs_can_be_closed(void **state) {
+    fixture *f = *state;
+    pawl_run_options options = trainer_options(&f->t);
+    options.hang_deadline_s = 0.1;
+    begin_and_hang(f, &options);
+    pawl_run *run = f->t.run;
+    f->t.run = NULL;
+    assert_tells(pawl_run_close(run, 60, f->t.err), PAWL_EIO, f->t.err,
+                 "close run: saving step 2000: the storage hangs: no answer for {n} {w} while "
+                 "writing\n"
+                 "  path:     {d}/run/step-00002000/{f}\n"
+                 "  range:    bytes {n} to {n}\n"
+                 "  found:    0 bytes of 16.8 MB written\n"
+                 "  safe:     step 1000 is committed and can be restored\n"
+                 "  next:     look at the storage (the kernel's log, or the server of a network "
+                 "mount); nothing is saved until it answers");
+    char data[512];
+    step_file(data, "run", 2000, "data-");
+    disk_heals();
+    while (file_exists(data)) { /* the thread that was left behind removes it */
+        (void)usleep(1000);
+    }
+    (void)usleep(50000);
+}
+
 static void test_s08_what_passes_is_tried_again(void **state) {
     fixture *f = *state;
     trainer_open(&f->t, "run");
@@ -378,6 +448,8 @@ int main(void) {
         TEST(test_s04_a_busy_run_refuses_when_asked),
         TEST(test_s05_a_small_budget_makes_the_fence_wait_and_says_what_would_not),
         TEST(test_s08_a_disk_that_hangs_is_an_error_at_the_deadline),
+        TEST(test_s08_a_disk_that_hangs_fails_the_save_and_later_ones),
+        TEST(test_s08_a_run_whose_disk_hangs_can_be_closed),
         TEST(test_s08_what_passes_is_tried_again),
         TEST(test_s08_what_does_not_pass_is_given_up),
         TEST(test_s13_a_final_save_after_sigterm_fits),

@@ -188,7 +188,7 @@ static void test_any_state_on_disk_by_a_ring(void **state) {
     on_disk(f, 25, PAWL_IO_URING);
 }
 
-/* ---- failures and cancels with many writes under way ------------------------------------------ */
+/* ---- failures and cancels with many writes under way ---------------------------------------- */
 
 static void test_any_operation_may_fail(void **state) {
     saving *f = *state;
