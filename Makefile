@@ -5,6 +5,7 @@
 #   make            build/release: libpawl.so, libpawl.a, the command, the example trainer
 #   make demo       train, kill, resume, compare bit for bit (3 minutes)
 #   make check      every test, at a size that fits 15 minutes on 2 cores
+#   make check-threads    the same tests on a build without io_uring, which writes by threads
 #   make proofs     the long form of the proofs; table, and build/proofs.json
 #   make bench      measure against the device, memcpy and everyone else's libraries (45 minutes);
 #                   table, and bench/results/latest.json. BENCH_ARGS=--help
@@ -33,6 +34,11 @@ check:
 	@tools/setup build example test python
 	@$(call BUILD,release)
 	@tools/test release
+
+check-threads:
+	@tools/setup build example test python
+	@$(call BUILD,threads)
+	@tools/test threads
 
 proofs:
 	@tools/setup build example test python
@@ -64,6 +70,7 @@ install:
 	@cmake --install build/release
 
 clean:
-	rm -rf build/release build/debug build/asan build/tsan
+	rm -rf build/release build/debug build/asan build/tsan build/threads
 
-.PHONY: release demo check proofs bench bench-quick asan tsan lint format install clean
+.PHONY: release demo check check-threads proofs bench bench-quick asan tsan lint format install \
+    clean

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What libpawl stands on, as imported targets. The build includes this file, and the installed
-# package does too, for programs that link the static library.
+# package does too, for programs that link the static library. `pawl_uses_uring` says whether
+# liburing is one of them.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads QUIET)
 find_path(PAWL_ISAL_INCLUDE_DIR isa-l/crc.h)
@@ -9,9 +10,16 @@ find_path(PAWL_JANSSON_INCLUDE_DIR jansson.h)
 find_library(PAWL_JANSSON_LIBRARY jansson)
 mark_as_advanced(PAWL_ISAL_INCLUDE_DIR PAWL_ISAL_LIBRARY PAWL_JANSSON_INCLUDE_DIR
                  PAWL_JANSSON_LIBRARY)
+set(pawl_dependencies ISAL JANSSON)
+if(pawl_uses_uring)
+  find_path(PAWL_URING_INCLUDE_DIR liburing.h)
+  find_library(PAWL_URING_LIBRARY uring)
+  mark_as_advanced(PAWL_URING_INCLUDE_DIR PAWL_URING_LIBRARY)
+  list(APPEND pawl_dependencies URING)
+endif()
 
 set(pawl_dependencies_missing)
-foreach(name IN ITEMS ISAL JANSSON)
+foreach(name IN LISTS pawl_dependencies)
   if(NOT PAWL_${name}_INCLUDE_DIR OR NOT PAWL_${name}_LIBRARY)
     list(APPEND pawl_dependencies_missing ${name})
     continue()

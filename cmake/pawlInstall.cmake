@@ -25,5 +25,9 @@ install(FILES ${PROJECT_BINARY_DIR}/pawlConfig.cmake ${PROJECT_BINARY_DIR}/pawlC
 
 # The paths in pawl.pc follow the file, so that the tree may be moved.
 file(RELATIVE_PATH pawl_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+set(pawl_pc_uring)
+if(PAWL_URING)
+  set(pawl_pc_uring "-luring ")
+endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/pawl.pc.in ${PROJECT_BINARY_DIR}/pawl.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/pawl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -265,6 +265,8 @@ typedef struct platform {
 } platform;
 
 const platform *platform_system(void);
+/* As ioprio_set(2) and io_uring have it; 0: as the process. */
+uint16_t io_priority_number(pawl_io_priority priority);
 
 /* Mutex and condition with monotonic deadlines: sync.c. No global state; init can fail. */
 #include "base/sync.h"

@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -130,12 +132,66 @@ static void system_thread_abandon(void *context, platform_thread *thread) {
     mem_free(thread);
 }
 
-/* What the system does not grant is left out. */
+/* <linux/ioprio.h> of older systems lacks them. */
+#define IO_CLASS_SHIFT       13
+#define IO_CLASS_BEST_EFFORT 2
+#define IO_CLASS_IDLE        3
+#define IO_LOWEST_LEVEL      7
+#define IO_WHO_PROCESS       1
+
+uint16_t io_priority_number(pawl_io_priority priority) {
+    switch (priority) {
+    case PAWL_IO_PRIORITY_LOW:
+        return IO_CLASS_BEST_EFFORT << IO_CLASS_SHIFT | IO_LOWEST_LEVEL;
+    case PAWL_IO_PRIORITY_IDLE:
+        return IO_CLASS_IDLE << IO_CLASS_SHIFT;
+    default:
+        return 0;
+    }
+}
+
+static int set_io_priority(pawl_io_priority priority) {
+    uint16_t number = io_priority_number(priority);
+    return number == 0 || syscall(SYS_ioprio_set, IO_WHO_PROCESS, 0, number) == 0 ? 0 : errno;
+}
+
+/* No kernel knows more processors. */
+#define MOST_CPUS 65536
+
+static int set_cpus(const int *cpus, size_t count) {
+    if (count == 0) {
+        return 0;
+    }
+    AUTOFREE cpu_set_t *set = mem_calloc(1, CPU_ALLOC_SIZE(MOST_CPUS));
+    if (set == NULL) {
+        return ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (cpus[i] < 0 || cpus[i] >= MOST_CPUS) {
+            return EINVAL;
+        }
+        CPU_SET_S((size_t)cpus[i], CPU_ALLOC_SIZE(MOST_CPUS), set);
+    }
+    return sched_setaffinity(0, CPU_ALLOC_SIZE(MOST_CPUS), set) == 0 ? 0 : errno;
+}
+
+static void add_refusal(char why[160], const char *what, int system_errno) {
+    pawl_error story = ERROR_INIT;
+    size_t used = strlen(why);
+    if (system_errno != 0) {
+        error_sys(&story, system_errno, "%s", what);
+        (void)snprintf(why + used, 160 - used, "%scannot %s: %s", used > 0 ? "; " : "", what,
+                       story.system);
+    }
+}
+
+/* Linux has both for single threads; the calling one is number 0. */
 static bool system_thread_tune(void *context, const thread_tuning *tuning, char why[160]) {
     (void)context;
-    (void)tuning;
     why[0] = '\0';
-    return true;
+    add_refusal(why, "keep to the processors given", set_cpus(tuning->cpus, tuning->cpu_count));
+    add_refusal(why, "set the I/O priority", set_io_priority(tuning->io_priority));
+    return why[0] == '\0';
 }
 
 /* ---- identity ------------------------------------------------------------------------------- */

@@ -28,14 +28,19 @@ typedef struct stroke {
     uint64_t released; /* when it was struck: a release after that is for it */
 } stroke;
 
+/* `count`: the operation's own number, from 1. */
+static bool strikes(const fault_store *f, store_op op, uint64_t count) {
+    const store_fault *plan = &f->plan;
+    return (plan->op == op || plan->op == STORE_OP_ANY) && plan->nth > 0 &&
+           (plan->forever ? count >= plan->nth : count == plan->nth && !f->fired);
+}
+
 static stroke count_and_judge(fault_store *f, store_op op) {
     monitor_enter(&f->lock);
     f->counts[op]++;
     f->counts[STORE_OP_ANY]++;
     stroke s = {.plan = f->plan, .released = f->released};
-    uint64_t count = f->counts[s.plan.op], nth = s.plan.nth;
-    s.struck = (s.plan.op == op || s.plan.op == STORE_OP_ANY) && nth > 0 &&
-               (count == nth || (s.plan.forever && count > nth));
+    s.struck = strikes(f, op, f->counts[s.plan.op]);
     f->fired = f->fired || s.struck;
     monitor_leave(&f->lock);
     return s;
@@ -85,8 +90,42 @@ static pawl_status fail(const fault_store *f, const store_call *call, int system
     return store_failure(&f->wrapper.base, call->path, system_errno, err, attempt_of(call));
 }
 
+/* Counts a write that is to be begun on a ring, unless it would be struck. */
+static bool count_unless_struck(fault_store *f) {
+    monitor_enter(&f->lock);
+    bool struck = strikes(f, STORE_OP_WRITE, f->counts[f->plan.op] + 1);
+    if (!struck) {
+        f->counts[STORE_OP_WRITE]++;
+        f->counts[STORE_OP_ANY]++;
+    }
+    monitor_leave(&f->lock);
+    return !struck;
+}
+
+static void uncount_write(fault_store *f) {
+    monitor_enter(&f->lock);
+    f->counts[STORE_OP_WRITE]--;
+    f->counts[STORE_OP_ANY]--;
+    monitor_leave(&f->lock);
+}
+
+/* What cannot be begun, or is to be struck, comes back as a plain write, and is one then. */
+static pawl_status begin(fault_store *f, store_call *call, pawl_error *err) {
+    if (!count_unless_struck(f)) {
+        return error_set(err, PAWL_EUNSUPPORTED, "this write is not begun on a ring");
+    }
+    pawl_status status = store_call_inner(call, err);
+    if (status != PAWL_OK) {
+        uncount_write(f);
+    }
+    return status;
+}
+
 static pawl_status fault_around(store_wrapper *w, store_call *call, pawl_error *err) {
     fault_store *f = (fault_store *)w;
+    if (call->ring != NULL) {
+        return begin(f, call, err);
+    }
     stroke s = count_and_judge(f, call->op);
     if (!s.struck) {
         return store_call_inner(call, err);

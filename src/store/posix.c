@@ -177,6 +177,7 @@ static const store_ops posix_ops = {.open = store_posix_open,
                                     .size = store_posix_size,
                                     .reserve = store_posix_reserve,
                                     .map = store_posix_map,
+                                    .start = store_posix_start,
                                     .sync = store_posix_sync,
                                     .close = store_posix_close,
                                     .make_dir = posix_make_dir,
@@ -230,8 +231,11 @@ pawl_status store_posix(const char *root, store **out, pawl_error *err) {
     }
     p->base.ops = &posix_ops;
     /* POSIX promises no order of names, and sectors are all that disks keep whole. */
-    p->base.traits = (store_traits){
-        .kind = "posix", .atomic_rename = true, .ordered_names = false, .atomic_write_bytes = 512};
+    p->base.traits = (store_traits){.kind = "posix",
+                                    .atomic_rename = true,
+                                    .ordered_names = false,
+                                    .atomic_write_bytes = 512,
+                                    .asynchronous = true};
     p->base.root = absolute(root);
     p->root = open_root(root);
     int failed = errno;

@@ -42,6 +42,8 @@ pawl_status store_posix_reserve(store_file *f, uint64_t bytes, pawl_error *err) 
 pawl_status store_posix_map(store_file *f, size_t n, store_mapping *out, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_posix_sync(store_file *f, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_posix_start(store_file *f, store_ring *ring, store_io *io, size_t n,
+                              pawl_error *err) PAWL_MUST_CHECK;
 void store_posix_close(store_file *f);
 int store_posix_sync_descriptor(int fd); /* 0 or an errno */
 

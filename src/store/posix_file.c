@@ -15,13 +15,16 @@
 #include "store/posix.h"
 
 #include "store/path.h"
+#include "store/ring.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* The kernel moves no more per call (0x7ffff000); asking for less keeps the arithmetic aligned. */
@@ -34,7 +37,8 @@
 typedef struct posix_file {
     store_file base;
     int fd;
-    int direct; /* -1: none */
+    int direct;     /* -1: none */
+    bool by_a_ring; /* writes to `direct` may be begun on a ring */
     store_mode mode;
     _Atomic bool direct_refused;
 } posix_file;
@@ -83,6 +87,17 @@ static int open_direct(const posix_place *at, store_mode mode, int fd) {
     return direct;
 }
 
+/*
+ * A ring is for filesystems that write a file directly from many requests at once without blocking
+ * whoever submits them. Of others the kernel does one request after the other, where threads are
+ * not held up.
+ */
+static bool takes_rings(int fd) {
+    struct statfs found;
+    return fstatfs(fd, &found) == 0 &&
+           (found.f_type == EXT4_SUPER_MAGIC || found.f_type == XFS_SUPER_MAGIC);
+}
+
 static pawl_status check_regular(const posix_store *p, const char *path, int fd, pawl_error *err) {
     struct stat found;
     if (fstat(fd, &found) != 0) {
@@ -121,6 +136,7 @@ static pawl_status open_descriptors(posix_store *p, const char *path, store_mode
     }
     bool bulk = mode == STORE_READ_BULK || mode == STORE_CREATE_BULK;
     f->direct = bulk ? open_direct(&at, mode, f->fd) : -1;
+    f->by_a_ring = f->direct >= 0 && takes_rings(f->direct);
     return PAWL_OK;
 }
 
@@ -273,6 +289,16 @@ pawl_status store_posix_write(store_file *f, uint64_t at, const void *from, size
     }
     *put = (size_t)moved;
     return PAWL_OK;
+}
+
+pawl_status store_posix_start(store_file *f, store_ring *ring, store_io *io, size_t n,
+                              pawl_error *err) {
+    posix_file *file = file_of(f);
+    size_t part = direct_part(file, io->at, io->memory, n < MOST_PER_CALL ? n : MOST_PER_CALL);
+    if (!file->by_a_ring || part == 0 || room_below_limit(io->at, part) < part) {
+        return error_set(err, PAWL_EUNSUPPORTED, "this write is not for a ring");
+    }
+    return store_ring_write(ring, io, file->direct, part, err);
 }
 
 static int allocate(int fd, uint64_t bytes) {

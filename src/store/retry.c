@@ -71,6 +71,9 @@ static pawl_status count_name(void *context, const char *name, pawl_error *err) 
 
 static pawl_status retry_around(store_wrapper *w, store_call *call, pawl_error *err) {
     retry_store *r = (retry_store *)w;
+    if (call->ring != NULL) {
+        return store_call_inner(call, err); /* what cannot be begun comes back as a plain write */
+    }
     uint64_t delay_ns = r->first_delay_ns;
     listing listed = {.each = call->each, .context = call->context};
     store_call attempt = *call;

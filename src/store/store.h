@@ -96,8 +96,9 @@ typedef struct store_ops {
     pawl_status (*size)(store_file *f, uint64_t *out, pawl_error *err);
     /* May be NULL, as all that are marked so: then there is nothing to reserve. */
     pawl_status (*reserve)(store_file *f, uint64_t bytes, pawl_error *err);
-    /* May be NULL. Begins to move n bytes on a ring. PAWL_EUNSUPPORTED: not this file, or not this
-     * piece; it is then moved by read and write. */
+    /* May be NULL. Begins to write the first n bytes of `io` on a ring; what is not moved then, or
+     * could not be begun, is written by `write`. PAWL_EUNSUPPORTED: not this file, or this piece.
+     */
     pawl_status (*start)(store_file *f, store_ring *ring, store_io *io, size_t n, pawl_error *err);
     /* May be NULL. PAWL_EUNSUPPORTED: this file cannot be mapped. */
     pawl_status (*map)(store_file *f, size_t n, store_mapping *out, pawl_error *err);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/trace: calls back after each operation, with what it was, how it ended and how long it
- * took. */
+/*
+ * store/trace: calls back after each operation, with what it was, how it ended and how long it
+ * took. A write on a ring is told of when it has begun: what becomes of it is the queue's to know.
+ */
 #include "store/wrap.h"
 
 typedef struct trace_store {
@@ -18,6 +20,9 @@ static pawl_status trace_around(store_wrapper *w, store_call *call, pawl_error *
     const trace_store *t = (const trace_store *)w;
     uint64_t start = t->os->monotonic_ns(t->os->context);
     pawl_status status = store_call_inner(call, err);
+    if (call->ring != NULL && status != PAWL_OK) {
+        return status; /* it is going to be a plain write */
+    }
     uint64_t end = t->os->monotonic_ns(t->os->context);
     store_trace_event event = {.op = call->op,
                                .path = call->path,
@@ -26,7 +31,7 @@ static pawl_status trace_around(store_wrapper *w, store_call *call, pawl_error *
                                .status = status,
                                .seconds = (double)(end - start) / 1e9};
     if (moves_bytes(call)) {
-        event.bytes = status == PAWL_OK ? *call->moved : call->n;
+        event.bytes = status == PAWL_OK && call->moved != NULL ? *call->moved : call->n;
     }
     if (t->each != NULL) {
         t->each(t->context, &event);

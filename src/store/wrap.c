@@ -3,6 +3,7 @@
 #include "store/wrap.h"
 
 #include "store/path.h"
+#include "store/queue.h"
 
 #include <string.h>
 
@@ -10,6 +11,12 @@ typedef struct wrapped_file {
     store_file base;
     store_file *inner;
 } wrapped_file;
+
+static pawl_status start(const store_call *call, pawl_error *err) {
+    const store_ops *ops = call->inner->ops;
+    return ops->start != NULL ? ops->start(call->file, call->ring, call->io, call->n, err)
+                              : error_set(err, PAWL_EUNSUPPORTED, "this store has no rings");
+}
 
 pawl_status store_call_inner(const store_call *call, pawl_error *err) {
     const store_ops *ops = call->inner->ops;
@@ -19,7 +26,9 @@ pawl_status store_call_inner(const store_call *call, pawl_error *err) {
     case STORE_OP_READ:
         return ops->read(call->file, call->at, call->into, call->n, call->moved, err);
     case STORE_OP_WRITE:
-        return ops->write(call->file, call->at, call->from, call->n, call->moved, err);
+        return call->ring != NULL
+                   ? start(call, err)
+                   : ops->write(call->file, call->at, call->from, call->n, call->moved, err);
     case STORE_OP_SIZE:
         return ops->size(call->file, call->file_bytes, err);
     case STORE_OP_RESERVE:
@@ -87,6 +96,15 @@ static pawl_status wrapped_write(store_file *f, uint64_t at, const void *from, s
                                  size_t *put, pawl_error *err) {
     return pass_file(
         f, &(store_call){.op = STORE_OP_WRITE, .at = at, .from = from, .n = n, .moved = put}, err);
+}
+
+static pawl_status wrapped_start(store_file *f, store_ring *ring, store_io *io, size_t n,
+                                 pawl_error *err) {
+    return pass_file(
+        f,
+        &(store_call){
+            .op = STORE_OP_WRITE, .at = io->at, .from = io->memory, .n = n, .ring = ring, .io = io},
+        err);
 }
 
 static pawl_status wrapped_size(store_file *f, uint64_t *out, pawl_error *err) {
@@ -161,6 +179,7 @@ static const store_ops wrapped_ops = {.open = wrapped_open,
                                       .size = wrapped_size,
                                       .reserve = wrapped_reserve,
                                       .map = wrapped_map,
+                                      .start = wrapped_start,
                                       .sync = wrapped_sync,
                                       .close = wrapped_close,
                                       .make_dir = wrapped_make_dir,

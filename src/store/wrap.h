@@ -25,6 +25,8 @@ typedef struct store_call {
     uint64_t *file_bytes; /* size */
     store_stat *found;    /* stat */
     store_space *room;    /* space */
+    store_ring *ring;     /* write: not NULL when it is only to be begun (store_ops.start) */
+    store_io *io;         /* that write */
     pawl_status (*each)(void *context, const char *name, pawl_error *err); /* list */
     void *context;
 } store_call;

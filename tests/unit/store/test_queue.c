@@ -15,10 +15,12 @@
 #define DEPTH       4
 #define PIECES      16
 
-static const struct {
+typedef struct kind {
     pawl_io io;
     const char *name;
-} kinds[] = {{PAWL_IO_THREADS, "threads"}};
+} kind;
+
+static const kind *current;
 
 typedef struct fixture {
     directory dir;
@@ -86,17 +88,12 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Runs a body once for each kind of queue, each time on a fresh stage. */
-static void for_each_kind(void (*body)(fixture *f)) {
-    for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
-        void *state = NULL;
-        setup(&state);
-        fixture *f = state;
-        open_queue(f, kinds[i].io);
-        assert_string_equal(store_queue_kind(f->queue), kinds[i].name);
-        body(f);
-        teardown(&state);
-    }
+/* With a queue of the current kind. */
+static int setup_queue(void **state) {
+    setup(state);
+    open_queue(*state, current->io);
+    assert_string_equal(store_queue_kind(((fixture *)*state)->queue), current->name);
+    return 0;
 }
 
 static void submit_write(fixture *f, size_t i) {
@@ -140,7 +137,9 @@ static uint64_t soon(const fixture *f) {
 
 /* ---- what both do --------------------------------------------------------------------------- */
 
-static void write_all(fixture *f) {
+/* Every piece comes back once, and is where it belongs. */
+static void every_piece_is_moved(void **state) {
+    fixture *f = *state;
     assert_int_equal(write_pieces(f, PIECES), 0);
     must_sync(f);
     assert_null(store_queue_wait(f->queue, 0));
@@ -148,13 +147,9 @@ static void write_all(fixture *f) {
     assert_bytes(f->s, "f", f->memory, PIECES * PIECE_BYTES);
 }
 
-/* Every piece comes back once, and is where it belongs. */
-static void every_piece_is_moved(void **state) {
-    (void)state;
-    for_each_kind(write_all);
-}
-
-static void write_odd(fixture *f) {
+/* Sizes, places and memory that are multiples of nothing are moved, too. */
+static void odd_pieces_are_moved(void **state) {
+    fixture *f = *state;
     static const struct {
         size_t at, n, from;
     } odd[] = {{0, 8192, 0}, {8192, 8192 + 5, 8192}, {16389, 3, 16389}, {16392, 5000, 16392}};
@@ -174,13 +169,9 @@ static void write_odd(fixture *f) {
     assert_bytes(f->s, "f", f->memory, 21392);
 }
 
-/* Sizes, places and memory that are multiples of nothing are moved, too. */
-static void odd_pieces_are_moved(void **state) {
-    (void)state;
-    for_each_kind(write_odd);
-}
-
-static void fail_third(fixture *f) {
+/* A write that fails has the store's own story; the others are moved. */
+static void s07_one_failure_is_that_pieces(void **state) {
+    fixture *f = *state;
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_WRITE, .nth = 3, .system_errno = ENOSPC});
     assert_int_equal(write_pieces(f, PIECES), 1);
     for (size_t i = 0; i < PIECES; i++) {
@@ -197,13 +188,9 @@ static void fail_third(fixture *f) {
     }
 }
 
-/* A write that fails has the store's own story; the others are moved. */
-static void s07_one_failure_is_that_pieces(void **state) {
-    (void)state;
-    for_each_kind(fail_third);
-}
-
-static void shorten_each(fixture *f) {
+/* A write that moves a part is gone on with, and not begun again. */
+static void short_writes_are_completed(void **state) {
+    fixture *f = *state;
     for (uint64_t nth = 1; nth <= 3; nth++) {
         store_fault_set(f->s, &(store_fault){.op = STORE_OP_WRITE, .nth = nth, .shorten = true});
         assert_int_equal(write_pieces(f, PIECES), 0);
@@ -213,13 +200,9 @@ static void shorten_each(fixture *f) {
     }
 }
 
-/* A write that moves a part is gone on with, and not begun again. */
-static void short_writes_are_completed(void **state) {
-    (void)state;
-    for_each_kind(shorten_each);
-}
-
-static void hang_one(fixture *f) {
+/* One that hangs stops neither the submitter nor the others, and waiting for it has a deadline. */
+static void s08_a_hang_is_waited_for_no_longer_than_allowed(void **state) {
+    fixture *f = *state;
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_WRITE, .nth = 2, .hang = true});
     for (size_t i = 0; i < DEPTH; i++) {
         submit_write(f, i);
@@ -234,13 +217,9 @@ static void hang_one(fixture *f) {
     assert_bytes(f->s, "f", f->memory, DEPTH * PIECE_BYTES);
 }
 
-/* One that hangs stops neither the submitter nor the others, and waiting for it has a deadline. */
-static void s08_a_hang_is_waited_for_no_longer_than_allowed(void **state) {
-    (void)state;
-    for_each_kind(hang_one);
-}
-
-static void hang_all(fixture *f) {
+/* As many as the depth allows are under way at once, also when each takes its time. */
+static void s08_all_that_hang_come_back(void **state) {
+    fixture *f = *state;
     store_fault_set(f->s,
                     &(store_fault){.op = STORE_OP_WRITE, .nth = 1, .forever = true, .hang = true});
     for (size_t i = 0; i < DEPTH; i++) {
@@ -257,13 +236,9 @@ static void hang_all(fixture *f) {
     assert_bytes(f->posix, "f", f->memory, DEPTH * PIECE_BYTES);
 }
 
-/* As many as the depth allows are under way at once, also when each takes its time. */
-static void s08_all_that_hang_come_back(void **state) {
-    (void)state;
-    for_each_kind(hang_all);
-}
-
-static void fail_sync(fixture *f) {
+/* A sync that fails is told, and never tried again: the next could succeed without the bytes. */
+static void s08_a_failed_sync_is_final(void **state) {
+    fixture *f = *state;
     store_io io = {.kind = STORE_IO_SYNC, .file = f->file};
     submit_write(f, 0);
     must_wait(f);
@@ -273,12 +248,6 @@ static void fail_sync(fixture *f) {
     assert_fails(io.status, PAWL_EIO, &io.story);
     assert_string_equal(io.story.attempt, "cannot sync the file");
     assert_int_equal(store_fault_count(f->s, STORE_OP_SYNC), 1);
-}
-
-/* A sync that fails is told, and never tried again: the next could succeed without the bytes. */
-static void s08_a_failed_sync_is_final(void **state) {
-    (void)state;
-    for_each_kind(fail_sync);
 }
 
 typedef struct waker {
@@ -292,7 +261,9 @@ static void wake_later(void *argument) {
     store_queue_wake(w->f->queue);
 }
 
-static void wake_it(fixture *f) {
+/* A thread that waits is woken by another, also when the call comes first. */
+static void another_thread_wakes_it(void **state) {
+    fixture *f = *state;
     pawl_error err = ERROR_INIT;
     platform_thread *thread = NULL;
     waker w = {.f = f, .delay_ns = 1000000};
@@ -306,13 +277,7 @@ static void wake_it(fixture *f) {
     assert_ptr_equal(must_wait(f), &f->io[0]);
 }
 
-/* A thread that waits is woken by another, also when the call comes first. */
-static void another_thread_wakes_it(void **state) {
-    (void)state;
-    for_each_kind(wake_it);
-}
-
-static void queue_over_memory(pawl_io io, const platform *os, const char *kind) {
+static void queue_over_memory(pawl_io io, const platform *os, const char *name) {
     pawl_error err = ERROR_INIT;
     store *s = NULL;
     store_file *file = NULL;
@@ -322,8 +287,8 @@ static void queue_over_memory(pawl_io io, const platform *os, const char *kind) 
     assert_ok(
         store_queue_new(&(store_queue_options){.platform = os, .io = io, .depth = 1}, &queue, &err),
         &err);
-    if (kind != NULL) {
-        assert_string_equal(store_queue_kind(queue), kind);
+    if (name != NULL) {
+        assert_string_equal(store_queue_kind(queue), name);
     }
     char bytes[] = "bytes";
     store_io one = {.kind = STORE_IO_WRITE, .file = file, .at = 3, .memory = bytes, .n = 5};
@@ -369,7 +334,7 @@ static void no_thread_to_be_had_is_no_failure(void **state) {
     fixture *f = *state;
     f->os.thread_start = refuse_thread;
     open_queue(f, PAWL_IO_THREADS);
-    write_all(f);
+    every_piece_is_moved(state);
 }
 
 typedef struct counts {
@@ -424,22 +389,50 @@ static void threads_are_few_and_tuned(void **state) {
     assert_int_equal(atomic_load(&seen.tuned), 8);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+/* ---- the tests ------------------------------------------------------------------------------ */
+
+static bool is_to_be_had(pawl_io io) {
+    pawl_error err = ERROR_INIT;
+    store_queue *queue = NULL;
+    pawl_status status = store_queue_new(
+        &(store_queue_options){.platform = platform_system(), .io = io, .depth = 1}, &queue, &err);
+    store_queue_free(queue);
+    return status == PAWL_OK;
+}
+
+/* Stands for all tests of a ring where the system has none: skipped, with the reason. */
+static void a_ring_is_to_be_had(void **state) {
+    open_queue(*state, PAWL_IO_URING);
+}
+
+#define TEST(name)  cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define QUEUE(name) cmocka_unit_test_setup_teardown(name, setup_queue, teardown)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_piece_is_moved),
-        cmocka_unit_test(odd_pieces_are_moved),
-        cmocka_unit_test(s07_one_failure_is_that_pieces),
-        cmocka_unit_test(short_writes_are_completed),
-        cmocka_unit_test(s08_a_hang_is_waited_for_no_longer_than_allowed),
-        cmocka_unit_test(s08_all_that_hang_come_back),
-        cmocka_unit_test(s08_a_failed_sync_is_final),
-        cmocka_unit_test(another_thread_wakes_it),
+    static const kind kinds[] = {{PAWL_IO_THREADS, "threads"}, {PAWL_IO_URING, "io_uring"}};
+    const struct CMUnitTest of_each[] = {
+        QUEUE(every_piece_is_moved),
+        QUEUE(odd_pieces_are_moved),
+        QUEUE(s07_one_failure_is_that_pieces),
+        QUEUE(short_writes_are_completed),
+        QUEUE(s08_a_hang_is_waited_for_no_longer_than_allowed),
+        QUEUE(s08_all_that_hang_come_back),
+        QUEUE(s08_a_failed_sync_is_final),
+        QUEUE(another_thread_wakes_it),
+    };
+    const struct CMUnitTest others[] = {
         cmocka_unit_test(any_store_will_do),
         cmocka_unit_test(without_threads_it_is_done_in_line),
         TEST(no_thread_to_be_had_is_no_failure),
         TEST(threads_are_few_and_tuned),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest no_ring[] = {TEST(a_ring_is_to_be_had)};
+    int failed = cmocka_run_group_tests(others, NULL, NULL);
+    for (size_t i = 0; i < (PAWL_URING ? 2 : 1); i++) {
+        current = &kinds[i];
+        failed += is_to_be_had(current->io)
+                      ? cmocka_run_group_tests_name(current->name, of_each, NULL, NULL)
+                      : cmocka_run_group_tests_name(current->name, no_ring, NULL, NULL);
+    }
+    return failed;
 }
