@@ -191,8 +191,8 @@ pawl_status store_publish(store *s, const char *path, const void *data, size_t n
 pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 /* As store_publish, by a temporary name of the caller's choice, in the same directory: two writers
- * that do not know of each other must not share one. `still` is asked when only the rename is left to do;
- * its failure gives up. */
+ * that do not know of each other must not share one. `still` is asked when only the rename is left
+ * to do; its failure gives up. */
 pawl_status store_publish_by(store *s, const char *path, const char *temporary, const void *data,
                              size_t n, pawl_status (*still)(void *context, pawl_error *err),
                              void *context, pawl_error *err) PAWL_MUST_CHECK;
