@@ -2,9 +2,11 @@
 /*
  * A slow, failing or hanging disk: this program's own pwrite and fallocate stand before those of
  * the C library. Only large writes meet it, those of data files; an owner's heartbeat goes on.
+ * While there is something about the disk, a ring takes no writes; then they are made by pwrite.
  */
 #include "failures.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -16,6 +18,9 @@
 __attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *from, size_t n, off_t at);
 
 __attribute__((visibility("default"))) int fallocate(int fd, int mode, off_t at, off_t n);
+
+struct io_uring;
+__attribute__((visibility("default"))) int io_uring_submit(struct io_uring *ring);
 
 static atomic_int reserving_errno;
 static atomic_bool hanging;
@@ -38,6 +43,16 @@ ssize_t pwrite(int fd, const void *from, size_t n, off_t at) {
         }
     }
     return (ssize_t)syscall(SYS_pwrite64, fd, from, n, at);
+}
+
+int io_uring_submit(struct io_uring *ring) {
+    int (*real)(struct io_uring * ring);
+    if (atomic_load(&hanging) || atomic_load(&delay_us) > 0 || atomic_load(&failures_left) > 0) {
+        return -EAGAIN;
+    }
+    *(void **)&real = dlsym(RTLD_NEXT, "io_uring_submit");
+    assert_non_null(real);
+    return real(ring);
 }
 
 int fallocate(int fd, int mode, off_t at, off_t n) {
