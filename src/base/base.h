@@ -121,6 +121,8 @@ typedef struct buffer {
 } buffer;
 void buffer_free(buffer *b);
 pawl_status buffer_append(buffer *b, const void *data, size_t n, pawl_error *err) PAWL_MUST_CHECK;
+/* Room for n more bytes, which the caller puts behind `size` itself, followed by a NUL. */
+pawl_status buffer_reserve(buffer *b, size_t n, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status buffer_printf(buffer *b, pawl_error *err, const char *format, ...) PRINTF_LIKE(3, 4)
     PAWL_MUST_CHECK;
 pawl_status buffer_decimal(buffer *b, int64_t v, pawl_error *err) PAWL_MUST_CHECK;
@@ -184,6 +186,9 @@ const char *text_bytes(char out[32], uint64_t bytes);
 const char *text_seconds(char out[32], double seconds);
 bool add_overflows(uint64_t a, uint64_t b, uint64_t *sum);
 bool multiply_overflows(uint64_t a, uint64_t b, uint64_t *product);
+/* The digits of v, without a NUL; returns how many. */
+#define DECIMAL_DIGITS 20
+size_t text_decimal(char out[DECIMAL_DIGITS], uint64_t v);
 /* Likeness of two names, 0 to 1 (for near misses and renames); bounded: names over 256 bytes are
  * compared by their first 256. */
 double text_likeness(const char *a, const char *b);

@@ -10,8 +10,7 @@ void buffer_free(buffer *b) {
     *b = (buffer){0};
 }
 
-/* Room for n more bytes and the NUL. */
-static pawl_status buffer_reserve(buffer *b, size_t n, pawl_error *err) {
+pawl_status buffer_reserve(buffer *b, size_t n, pawl_error *err) {
     if (n > SIZE_MAX - 1 - b->size) {
         return error_nomem(err, SIZE_MAX);
     }
@@ -47,17 +46,10 @@ pawl_status buffer_printf(buffer *b, pawl_error *err, const char *format, ...) {
 }
 
 pawl_status buffer_decimal(buffer *b, int64_t v, pawl_error *err) {
-    char digits[20]; /* of 2^63 and its sign */
-    size_t at = sizeof(digits);
-    uint64_t left = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-    do {
-        digits[--at] = (char)('0' + left % 10);
-        left /= 10;
-    } while (left > 0);
-    if (v < 0) {
-        digits[--at] = '-';
-    }
-    return buffer_append(b, digits + at, sizeof(digits) - at, err);
+    char digits[DECIMAL_DIGITS];
+    TRY(buffer_append(b, "-", v < 0 ? 1 : 0, err));
+    return buffer_append(b, digits, text_decimal(digits, v < 0 ? 0 - (uint64_t)v : (uint64_t)v),
+                         err);
 }
 
 /* Does JSON show the character as it is? */

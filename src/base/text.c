@@ -113,6 +113,19 @@ size_t json_character(char out[JSON_CHARACTER_BYTES], const char *text, size_t n
     return length;
 }
 
+size_t text_decimal(char out[DECIMAL_DIGITS], uint64_t v) {
+    char backwards[DECIMAL_DIGITS];
+    size_t n = 0;
+    do {
+        backwards[n++] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v > 0);
+    for (size_t i = 0; i < n; i++) {
+        out[i] = backwards[n - 1 - i];
+    }
+    return n;
+}
+
 const char *text_bytes(char out[32], uint64_t bytes) {
     static const char *const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
     if (bytes < 1000) {

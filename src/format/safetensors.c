@@ -42,27 +42,38 @@ static pawl_status encode_metadata(const safetensors_pair *metadata, size_t coun
     return buffer_append(out, "}", 1, err);
 }
 
-static pawl_status put_text(buffer *out, const char *text, pawl_error *err) {
-    return buffer_append(out, text, strlen(text), err);
+/* Behind what is there, in room that was reserved. */
+static void put_text(buffer *out, const char *text, size_t n) {
+    memcpy(out->data + out->size, text, n);
+    out->size += n;
 }
 
-/* `begin` and its end are below 2^62. */
+static void put_number(buffer *out, uint64_t number) {
+    out->size += text_decimal((char *)out->data + out->size, number);
+}
+
+/* At once in memory for all of it: this is most of what a header of many small tensors costs. */
 static pawl_status encode_tensor(const safetensors_tensor *tensor, uint64_t begin, buffer *out,
                                  pawl_error *err) {
-    const char *dtype = pawl_dtype_name(tensor->dtype);
+    static const char dtype[] = ":{\"dtype\":\"", shape[] = "\",\"shape\":[";
+    static const char offsets[] = "],\"data_offsets\":[";
+    const char *name = pawl_dtype_name(tensor->dtype);
     TRY(buffer_json_string(out, tensor->name, strlen(tensor->name), err));
-    TRY(put_text(out, ":{\"dtype\":\"", err));
-    TRY(put_text(out, dtype, err));
-    TRY(put_text(out, "\",\"shape\":[", err));
+    TRY(buffer_reserve(out, safetensors_tensor_cost("", tensor->ndim), err));
+    put_text(out, dtype, sizeof dtype - 1);
+    put_text(out, name, strlen(name));
+    put_text(out, shape, sizeof shape - 1);
     for (int d = 0; d < tensor->ndim; d++) {
-        TRY(buffer_append(out, ",", d > 0, err));
-        TRY(buffer_decimal(out, tensor->shape[d], err));
+        put_text(out, ",", d > 0 ? 1 : 0);
+        put_number(out, (uint64_t)tensor->shape[d]);
     }
-    TRY(put_text(out, "],\"data_offsets\":[", err));
-    TRY(buffer_decimal(out, (int64_t)begin, err));
-    TRY(buffer_append(out, ",", 1, err));
-    TRY(buffer_decimal(out, (int64_t)(begin + tensor->bytes), err));
-    return put_text(out, "]}", err);
+    put_text(out, offsets, sizeof offsets - 1);
+    put_number(out, begin);
+    put_text(out, ",", 1);
+    put_number(out, begin + tensor->bytes);
+    put_text(out, "]}", 2);
+    out->data[out->size] = 0;
+    return PAWL_OK;
 }
 
 /* Sets bytes and offset within the data of each tensor; *total is their sum. */

@@ -24,11 +24,12 @@ static uint64_t escaped_twice_bytes(const char *name) {
     if (name == NULL) {
         return 0;
     }
-    uint64_t bytes = 0;
-    for (const char *c = name; *c != '\0'; c++) {
-        bytes += *c == '"' || *c == '\\' ? 4 : 1;
+    size_t n = strlen(name);
+    uint64_t escaped = 0;
+    for (size_t i = 0; i < n; i++) {
+        escaped += (name[i] == '"') | (name[i] == '\\');
     }
-    return bytes;
+    return n + 3 * escaped;
 }
 
 /* Does the header alone say what it is? Then "pawl" is silent about it. */

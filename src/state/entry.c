@@ -100,7 +100,7 @@ held_entry *entry_of_tensor(const pawl_tensor *tensor) {
     for (size_t i = 0; i < count; i++) {
         pack_box(&p, tensor, seen->shape, i, &boxes[i]);
     }
-    e->boxes = boxes;
+    seen->boxes = boxes;
     seen->name = pack_text(&p, tensor->name);
     if (tensor->role == PAWL_ROLE_SLOT) {
         seen->slot_of = pack_text(&p, tensor->slot_of);
@@ -161,13 +161,9 @@ void entry_let_go(const state_entry *e) {
     }
 }
 
-const state_box *state_entry_box(const state_entry *e, size_t i) {
-    assert(e->kind == PAWL_KIND_TENSOR && i < e->box_count);
-    return &((const held_entry *)(const void *)e)->boxes[i];
-}
-
 view state_entry_view(const state_entry *e, size_t i) {
-    const state_box *from = state_entry_box(e, i);
+    assert(e->kind == PAWL_KIND_TENSOR && i < e->box_count);
+    const state_box *from = &e->boxes[i];
     return (view){.dtype = e->dtype,
                   .box = box_of(e->ndim, from->offset, from->extent),
                   .strides = from->strides,

@@ -21,7 +21,6 @@ typedef struct held_entry {
     atomic_uint references;
     atomic_uint flights; /* snapshots in flight that read this entry's memory */
     int64_t flight_step; /* of the latest of them; of the state's thread */
-    const state_box *boxes;
 } held_entry;
 
 /* Both make an entry with one reference; the tensor or value has passed its check. NULL: no

@@ -20,6 +20,13 @@
 
 #define STATE_MAX_ENTRIES 100000000u
 
+/* Which part of a tensor a rank holds, and where: ndim numbers each. */
+typedef struct state_box {
+    uint8_t *data;
+    const int64_t *offset, *extent;
+    const int64_t *strides; /* NULL: dense */
+} state_box;
+
 /* What is visible of an entry: constant once made. Setting a value makes a new entry. */
 typedef struct state_entry {
     const char *name;
@@ -31,19 +38,15 @@ typedef struct state_entry {
     int ndim;
     const int64_t *shape; /* values: [] or [bytes] */
     size_t box_count;     /* tensors: boxes this rank holds; values: 0 */
+    const state_box *boxes;
     const uint8_t *value; /* values: the bytes (bool 1, int64 and float64 8, little-endian) */
     size_t value_bytes;
 } state_entry;
 
-/* Which part of a tensor a rank holds, and where: ndim numbers each. */
-typedef struct state_box {
-    uint8_t *data;
-    const int64_t *offset, *extent;
-    const int64_t *strides; /* NULL: dense */
-} state_box;
-
 /* Box `i` of a tensor: of the entry, and as a view, which is a copy and so costs more. */
-const state_box *state_entry_box(const state_entry *entry, size_t i);
+static inline const state_box *state_entry_box(const state_entry *entry, size_t i) {
+    return &entry->boxes[i];
+}
 view state_entry_view(const state_entry *entry, size_t i);
 
 pawl_status state_new(pawl_state **out, pawl_error *err) PAWL_MUST_CHECK;
