@@ -41,10 +41,11 @@ typedef struct arguments {
     size_t target_count;
     const char *entry; /* NULL when none was given */
     const char *topic; /* of `pawl help`; NULL when none was given */
-    bool json, no_progress, help, all, structure, force, dry_run, man, bash_completion;
+    bool json, no_progress, help, all, structure, force, dry_run, man, bash_completion, stats, once;
     int64_t edge;        /* values shown at each end of a dimension */
     uint64_t need_bytes; /* 0: not given */
     double wait_s;       /* negative: not given */
+    double interval_s;
 } arguments;
 
 /* Splits at the last '@' that digits, "newest" or "latest" follow. */
@@ -53,6 +54,7 @@ void target_free(target *t);
 
 /* Verbs: each returns an exit code and has said why when it is not EXIT_DONE. */
 int verb_ls(const arguments *args, output *out);
+int verb_top(const arguments *args, output *out);
 int verb_show(const arguments *args, output *out);
 int verb_verify(const arguments *args, output *out);
 int verb_diff(const arguments *args, output *out);
@@ -67,5 +69,6 @@ void scoped_free(void *pointer_to_pointer);
 void scoped_catalog(pawl_catalog **catalog);
 void scoped_checkpoint(pawl_checkpoint **checkpoint);
 void scoped_entries(pawl_entries **entries);
+void scoped_events(pawl_events **events);
 
 #endif

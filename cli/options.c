@@ -32,6 +32,14 @@ const option_spec options[] = {
      "Size of the checkpoint to come, such as 800MB or 1.5TiB. Unless given, that of the newest "
      "one.",
      OPTION_NEED, 0, false},
+    {"stats", NULL,
+     "What each save cost, as far as the run's events tell: how long it took, its speed, how long "
+     "training stood still for it, of that copying and waiting, operations repeated, and how it "
+     "ended.",
+     OPTION_STATS, 0, false},
+    {"once", NULL, "Show it once and end, also on a terminal.", OPTION_ONCE, 0, false},
+    {"interval", "SECONDS", "Time between two looks; 1 unless given, at least 0.1.",
+     OPTION_INTERVAL, 0, false},
     {"json", NULL, "Print one JSON object; a failure is its member \"error\".", OPTION_JSON, 0,
      false},
     {"no-progress", NULL, "No progress line on the terminal.", OPTION_NO_PROGRESS, 0, false},
@@ -50,10 +58,26 @@ const verb verbs[] = {
             "large it is, its metrics, and whether it is pinned or being read. No data file is "
             "opened; to know that the bytes are good, use 'pawl verify'.",
         .operands = {{OPERAND_RUN, "RUN", false}},
-        .options = COMMON,
+        .options = COMMON | OPTION_STATS,
         .examples = {{"pawl ls runs/7", "every checkpoint of the run in runs/7"},
+                     {"pawl ls --stats runs/7", "the same, with what each save cost"},
                      {"pawl ls --json runs/7", "the same for a program"}},
         .run = verb_ls,
+    },
+    {
+        .name = "top",
+        .summary = "watch a run while it saves",
+        .description =
+            "Shows who writes to a run, its newest checkpoint, the save in flight and how far it "
+            "is, the last saves with the time that each phase took, the last failure, and the last "
+            "restores. On a terminal it goes on until q or Ctrl-C; anywhere else, and with --once "
+            "or --json, it shows one look.\n"
+            "It reads what the run keeps in events.jsonl, and disturbs nobody.",
+        .operands = {{OPERAND_RUN, "RUN", false}},
+        .options = COMMON | OPTION_ONCE | OPTION_INTERVAL,
+        .examples = {{"pawl top runs/7", "watch the run in runs/7"},
+                     {"pawl top --once runs/7", "one look, for a log or a mail"}},
+        .run = verb_top,
     },
     {
         .name = "show",

@@ -22,7 +22,10 @@ typedef enum option_id {
     OPTION_NEED = 1 << 9,
     OPTION_MAN = 1 << 10,
     OPTION_BASH_COMPLETION = 1 << 11,
-    OPTION_FORCE_REBUILD = 1 << 12
+    OPTION_FORCE_REBUILD = 1 << 12,
+    OPTION_STATS = 1 << 13,
+    OPTION_ONCE = 1 << 14,
+    OPTION_INTERVAL = 1 << 15
 } option_id;
 
 typedef struct option_spec {

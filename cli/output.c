@@ -50,6 +50,7 @@ void output_begin(output *out, bool as_json, bool no_progress) {
     out->err = pawl_error_new();
     out->log = (pawl_log){.write = write_log, .context = out, .level = PAWL_LOG_WARN};
     out->progress.wanted = !no_progress && isatty(STDERR_FILENO);
+    out->to = stdout;
     out->json.file = stdout;
     if (as_json) {
         json_begin_object(&out->json, NULL, JSON_LINES);
@@ -63,27 +64,40 @@ void output_styled(const output *out, style s, const char *text) {
     };
     bool coloured = out->colour && s != STYLE_PLAIN && *text != '\0';
     if (!coloured) {
-        fputs(text, stdout);
+        fputs(text, out->to);
         return;
     }
-    printf("%s%s\033[0m", codes[s], text);
+    fprintf(out->to, "%s%s\033[0m", codes[s], text);
 }
 
-void output_field(const output *out, const char *label, const char *format, ...) {
+static void put_field(const output *out, const char *label, style s, const char *format,
+                      va_list args) {
     char *raw = NULL;
-    va_list args;
-    va_start(args, format);
-    int written = vasprintf(&raw, format, args);
-    va_end(args);
-    if (written < 0) {
+    if (vasprintf(&raw, format, args) < 0) {
         return;
     }
     char *safe = text_safe(raw, strlen(raw), false);
     int pad = LABEL_COLUMNS - (int)strlen(label);
     output_styled(out, STYLE_HEADING, label);
-    printf("%*s  %s\n", pad > 0 ? pad : 0, "", safe);
+    fprintf(out->to, "%*s  ", pad > 0 ? pad : 0, "");
+    output_styled(out, s, safe);
+    fputc('\n', out->to);
     free(safe);
     free(raw);
+}
+
+void output_field(const output *out, const char *label, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    put_field(out, label, STYLE_PLAIN, format, args);
+    va_end(args);
+}
+
+void output_field_styled(const output *out, const char *label, style s, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    put_field(out, label, s, format, args);
+    va_end(args);
 }
 
 int output_exit_code(pawl_status status) {

@@ -16,6 +16,7 @@ struct output {
     bool as_json;
     bool colour;
     int columns; /* of the terminal; 0: stdout is none */
+    FILE *to;    /* of text and tables: stdout, or a frame for the screen */
     json json;   /* its outermost object is open from the start */
     progress progress;
     pawl_error *err; /* for every call of a verb */
@@ -29,6 +30,8 @@ void output_styled(const output *out, style s, const char *text);
 /* "label      value": a line above a table; label and value are made harmless. */
 void output_field(const output *out, const char *label, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+void output_field_styled(const output *out, const char *label, style s, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* The exit code that a status stands for. */
 int output_exit_code(pawl_status status);

@@ -11,6 +11,8 @@
 
 enum { MAX_OPTIONS = 16, DEFAULT_EDGE = 3, MAX_EDGE = 100 };
 
+#define LEAST_INTERVAL_S 0.1
+
 /* The verb's part of the table, as getopt_long wants it; its names, as text_nearest does. */
 typedef struct long_options {
     struct option list[MAX_OPTIONS];
@@ -108,6 +110,16 @@ static const char *apply(arguments *args, option_id id, const char *value) {
     case OPTION_BASH_COMPLETION:
         args->bash_completion = true;
         break;
+    case OPTION_STATS:
+        args->stats = true;
+        break;
+    case OPTION_ONCE:
+        args->once = true;
+        break;
+    case OPTION_INTERVAL:
+        return parse_seconds(value, &args->interval_s) && args->interval_s >= LEAST_INTERVAL_S
+                   ? NULL
+                   : "a number of seconds, 0.1 or more";
     case OPTION_EDGE:
         return parse_edge(value, &args->edge) ? NULL : "a number from 1 to 100";
     case OPTION_WAIT:
@@ -218,7 +230,7 @@ static bool parse_operands(arguments *args, int argc, char **argv) {
 }
 
 bool arguments_parse(const verb *v, int argc, char **argv, arguments *args) {
-    *args = (arguments){.verb = v, .edge = DEFAULT_EDGE, .wait_s = -1};
+    *args = (arguments){.verb = v, .edge = DEFAULT_EDGE, .wait_s = -1, .interval_s = 1};
     if (!parse_options(args, argc, argv)) {
         return false;
     }

@@ -29,11 +29,12 @@ _pawl() {
     previous=${COMP_WORDS[COMP_CWORD - 1]}
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W "ls show verify diff rm gc rebuild doctor help --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "ls top show verify diff rm gc rebuild doctor help --help --version" -- "$word")
         return
     fi
     case $verb in
-    ls) options=' --json --help' ;;
+    ls) options=' --stats --json --help' ;;
+    top) options=' --once --interval --json --help' ;;
     show) options=' --structure --edge --json --no-progress --help' ;;
     verify) options=' --all --json --no-progress --help' ;;
     diff) options=' --structure --json --no-progress --help' ;;
@@ -44,9 +45,9 @@ _pawl() {
     help) options=' --help' ;;
     esac
     case $previous in
-    --edge | --wait | --need) return ;;
+    --edge | --wait | --need | --interval) return ;;
     help)
-        mapfile -t COMPREPLY < <(compgen -W "ls show verify diff rm gc rebuild doctor help " -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "ls top show verify diff rm gc rebuild doctor help " -- "$word")
         return
         ;;
     esac

@@ -18,6 +18,10 @@ void scoped_checkpoint(pawl_checkpoint **checkpoint) {
     }
 }
 
+void scoped_events(pawl_events **events) {
+    pawl_events_close(*events);
+}
+
 void scoped_entries(pawl_entries **entries) {
     if (*entries != NULL) {
         pawl_entries_free(*entries);

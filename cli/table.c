@@ -107,25 +107,26 @@ static size_t last_filled(const table *t, const cell *row) {
     return last;
 }
 
-static void print_blanks(size_t count) {
+static void print_blanks(FILE *to, size_t count) {
     static const char blanks[] = "                                ";
     for (; count > sizeof blanks - 1; count -= sizeof blanks - 1) {
-        fputs(blanks, stdout);
+        fputs(blanks, to);
     }
-    fputs(blanks + sizeof blanks - 1 - count, stdout);
+    fputs(blanks + sizeof blanks - 1 - count, to);
 }
 
 static void print_row(const table *t, const cell *row) {
+    FILE *to = t->out->to;
     size_t last = last_filled(t, row);
     for (size_t i = 0; i <= last; i++) {
         const char *text = row[i].text != NULL ? row[i].text : "";
         char *shown = t->columns[i].gives ? text_shorten(text, t->widths[i]) : must_strdup(text);
         size_t width = text_columns(shown);
         size_t pad = width < t->widths[i] ? t->widths[i] - width : 0;
-        print_blanks(t->columns[i].right ? pad : 0);
+        print_blanks(to, t->columns[i].right ? pad : 0);
         output_styled(t->out, row[i].style, shown);
-        print_blanks(t->columns[i].right || i == last ? 0 : pad);
-        fputs(i < last ? "  " : "\n", stdout);
+        print_blanks(to, t->columns[i].right || i == last ? 0 : pad);
+        fputs(i < last ? "  " : "\n", to);
         free(shown);
     }
 }

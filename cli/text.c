@@ -98,6 +98,26 @@ const char *text_time_utc(char out[TEXT_SIZE], int64_t unix_time_ns) {
     return out;
 }
 
+const char *text_duration(char out[TEXT_SIZE], double seconds) {
+    double ms = seconds * 1e3;
+    if (!(ms >= 0.005)) {
+        snprintf(out, TEXT_SIZE, "0 ms");
+    } else if (ms < 9.995) {
+        snprintf(out, TEXT_SIZE, "%.2f ms", ms);
+    } else if (ms < 999.5) {
+        snprintf(out, TEXT_SIZE, "%.*f ms", ms < 99.95 ? 1 : 0, ms);
+    } else if (seconds < 59.95) {
+        snprintf(out, TEXT_SIZE, "%.*f s", seconds < 9.995 ? 2 : 1, seconds);
+    } else if (seconds < 3599.5) {
+        long whole = lround(seconds);
+        snprintf(out, TEXT_SIZE, "%ld min %ld s", whole / 60, whole % 60);
+    } else {
+        double minutes = round((seconds < 1e15 ? seconds : 1e15) / 60);
+        snprintf(out, TEXT_SIZE, "%.0f h %.0f min", floor(minutes / 60), fmod(minutes, 60));
+    }
+    return out;
+}
+
 const char *text_count(char out[TEXT_SIZE], uint64_t n, const char *one, const char *many) {
     snprintf(out, TEXT_SIZE, "%" PRIu64 " %s", n, n == 1 ? one : many);
     return out;

@@ -23,6 +23,9 @@ const char *text_time_local(char out[TEXT_SIZE], int64_t unix_time_ns);
 /* "2026-11-21T08:30:12.123456789Z". Returns out. */
 const char *text_time_utc(char out[TEXT_SIZE], int64_t unix_time_ns);
 
+/* "0 ms", "0.42 ms", "431 ms", "4.31 s", "3 min 20 s", "2 h 5 min". Returns out. */
+const char *text_duration(char out[TEXT_SIZE], double seconds);
+
 /* "1 file", "3 files". Returns out. */
 const char *text_count(char out[TEXT_SIZE], uint64_t n, const char *one, const char *many);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl ls: the checkpoints of a run. */
 #include "cli.h"
+#include "costs.h"
 #include "memory.h"
 #include "metrics.h"
 #include "text.h"
@@ -40,15 +41,20 @@ static char *notes_of(const pawl_step_info *step) {
     return notes;
 }
 
-static void put_row(table *t, const pawl_step_info *step) {
+/* The columns that every form of the table begins with. */
+static void put_step(table *t, const pawl_step_info *step) {
     char size[TEXT_SIZE];
     char saved[TEXT_SIZE];
-    SCOPED(scoped_free) char *notes = notes_of(step);
-    bool committed = step->status == PAWL_STEP_COMMITTED;
     table_cell(t, "%" PRId64, step->step);
     table_styled(t, status_styles[step->status], "%s", status_names[step->status]);
     table_cell(t, "%s", text_time_local(saved, step->unix_time_ns));
     table_cell(t, "%s", text_bytes(size, step->bytes));
+}
+
+static void put_row(table *t, const pawl_step_info *step) {
+    SCOPED(scoped_free) char *notes = notes_of(step);
+    bool committed = step->status == PAWL_STEP_COMMITTED;
+    put_step(t, step);
     table_cell(t, "%" PRIu64, step->files);
     if (committed) {
         table_cell(t, "%" PRIu64, step->entries);
@@ -74,7 +80,57 @@ static void print_table(output *out, const pawl_catalog *catalog) {
     table_end(t);
 }
 
-static void put_json(json *j, const pawl_step_info *step) {
+/* ---- what the saves cost -------------------------------------------------------------------- */
+
+static void put_cost(table *t, const kept *save) {
+    char text[TEXT_SIZE];
+    table_cell(t, "%s", text_duration(text, save->event.seconds));
+    table_cell(t, "%.2f", kept_gb_per_s(save));
+    table_cell(t, "%s", text_duration(text, kept_stall_s(save)));
+    table_cell(t, "%s", text_duration(text, save->stats.fence_copy_s));
+    table_cell(t, "%s", text_duration(text, kept_waited_s(save)));
+    table_cell(t, "%" PRIu64, save->stats.retries);
+    table_styled(t, kept_style(save), "%s", kept_verdict(save));
+}
+
+static void put_cost_row(table *t, const pawl_step_info *step, const kept *save) {
+    SCOPED(scoped_free) char *notes = notes_of(step);
+    put_step(t, step);
+    if (save != NULL) {
+        put_cost(t, save);
+    }
+    for (int unknown = 0; save == NULL && unknown < 7; unknown++) {
+        table_cell(t, "-");
+    }
+    table_cell(t, "%s", notes);
+    table_row(t);
+}
+
+static void print_costs(output *out, const pawl_catalog *catalog, const costs *saves) {
+    static const column columns[] = {
+        {"STEP", true, false},    {"STATUS", false, false},  {"SAVED", false, false},
+        {"SIZE", true, false},    {"TOOK", true, false},     {"GB/s", true, false},
+        {"STALL", true, false},   {"COPIED", true, false},   {"WAITED", true, false},
+        {"RETRIES", true, false}, {"VERDICT", false, false}, {"NOTES", false, false},
+    };
+    table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
+    for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
+        put_cost_row(t, pawl_catalog_get(catalog, i), costs_of(saves, i));
+    }
+    table_end(t);
+}
+
+/* ---- for programs --------------------------------------------------------------------------- */
+
+static void put_json_cost(json *j, const kept *save) {
+    if (save != NULL) {
+        json_put_foreign(j, "save", save->json, strlen(save->json));
+    } else {
+        json_put_null(j, "save");
+    }
+}
+
+static void put_json(json *j, const pawl_step_info *step, bool stats, const kept *save) {
     char time[TEXT_SIZE];
     bool timed = step->unix_time_ns != 0;
     json_begin_object(j, NULL, JSON_INLINE);
@@ -91,11 +147,23 @@ static void put_json(json *j, const pawl_step_info *step) {
     const char *metrics = step->metrics_json != NULL ? step->metrics_json : "{}";
     json_put_foreign(j, "metrics", metrics, strlen(metrics));
     json_put_text(j, "why", step->why);
+    if (stats) {
+        put_json_cost(j, save);
+    }
     json_end(j);
+}
+
+static void print_json(output *out, const pawl_catalog *catalog, bool stats, const costs *saves) {
+    json_begin_array(&out->json, "steps", JSON_LINES);
+    for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
+        put_json(&out->json, pawl_catalog_get(catalog, i), stats, costs_of(saves, i));
+    }
+    json_end(&out->json);
 }
 
 int verb_ls(const arguments *args, output *out) {
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
+    SCOPED(costs_free) costs *saves = NULL;
     const char *run = args->targets[0].run;
     if (out->as_json) {
         json_put_text(&out->json, "run", run);
@@ -103,14 +171,15 @@ int verb_ls(const arguments *args, output *out) {
     if (pawl_catalog_open(run, &out->log, &catalog, out->err) != PAWL_OK) {
         return output_fail(out);
     }
-    if (!out->as_json) {
+    if (args->stats && (saves = costs_read(run, catalog, out)) == NULL) {
+        return output_fail(out);
+    }
+    if (out->as_json) {
+        print_json(out, catalog, args->stats, saves);
+    } else if (args->stats) {
+        print_costs(out, catalog, saves);
+    } else {
         print_table(out, catalog);
-        return EXIT_DONE;
     }
-    json_begin_array(&out->json, "steps", JSON_LINES);
-    for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
-        put_json(&out->json, pawl_catalog_get(catalog, i));
-    }
-    json_end(&out->json);
     return EXIT_DONE;
 }

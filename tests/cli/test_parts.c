@@ -255,8 +255,26 @@ static void test_json_of_foreign_text_stays_json(void **state) {
     free(text);
 }
 
+static void test_durations(void **state) {
+    static const struct {
+        double seconds;
+        const char *text;
+    } cases[] = {
+        {0, "0 ms"},          {-1, "0 ms"},          {4e-6, "0 ms"},      {6e-6, "0.01 ms"},
+        {0.00999, "9.99 ms"}, {0.009996, "10.0 ms"}, {0.0999, "99.9 ms"}, {0.4314, "431 ms"},
+        {0.9996, "1.00 s"},   {9.994, "9.99 s"},     {9.996, "10.0 s"},   {59.96, "1 min 0 s"},
+        {200, "3 min 20 s"},  {3599.6, "1 h 0 min"}, {7500, "2 h 5 min"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[TEXT_SIZE];
+        assert_string_equal(text_duration(text, cases[i].seconds), cases[i].text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_durations),
         cmocka_unit_test(test_slices_of_every_small_shape_cover_it_in_order),
         cmocka_unit_test(test_slices_of_a_huge_shape_do_not_overflow),
         cmocka_unit_test(test_sizes_have_three_digits_and_never_a_thousand),

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Escape sequences, the terminal's modes, and signals. */
+#include "screen.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ENTER "\033[?1049h\033[?25l\033[?7l" /* another screen, no cursor, lines do not wrap */
+#define LEAVE "\033[?7h\033[?25h\033[?1049l"
+
+enum { DEFAULT_ROWS = 24, DEFAULT_COLUMNS = 80, CTRL_D = 4 };
+
+/* What signal handlers and the end of the process must reach. */
+static volatile sig_atomic_t ended_by, stopped;
+static bool entered, keys, watched;
+static struct termios found;
+
+bool screen_able(void) {
+    const char *terminal = getenv("TERM");
+    return isatty(STDOUT_FILENO) && terminal != NULL && strcmp(terminal, "dumb") != 0;
+}
+
+void screen_size(int *rows, int *columns) {
+    struct winsize size;
+    bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+    *rows = known && size.ws_row > 0 ? size.ws_row : DEFAULT_ROWS;
+    *columns = known && size.ws_col > 0 ? size.ws_col : DEFAULT_COLUMNS;
+}
+
+/* ---- entering and leaving ------------------------------------------------------------------- */
+
+static void enter(void) {
+    keys = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &found) == 0;
+    if (keys) {
+        struct termios mode = found;
+        mode.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &mode);
+    }
+    fputs(ENTER, stdout);
+    (void)fflush(stdout);
+    entered = true;
+}
+
+static void leave(void) {
+    if (!entered) {
+        return;
+    }
+    entered = false;
+    fputs(LEAVE, stdout);
+    (void)fflush(stdout);
+    if (keys) {
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &found);
+    }
+}
+
+static void on_end(int signal_number) {
+    ended_by = signal_number;
+}
+
+static void on_stop(int signal_number) {
+    (void)signal_number;
+    stopped = 1;
+}
+
+static void on_resize(int signal_number) {
+    (void)signal_number; /* it ends the wait */
+}
+
+/* Without SA_RESTART: a signal ends the wait. */
+static void watch(int signal_number, void (*handler)(int)) {
+    struct sigaction action = {.sa_handler = handler};
+    sigemptyset(&action.sa_mask);
+    (void)sigaction(signal_number, &action, NULL);
+}
+
+void screen_open(void) {
+    if (!watched) {
+        (void)atexit(leave);
+    }
+    watched = true;
+    watch(SIGINT, on_end);
+    watch(SIGTERM, on_end);
+    watch(SIGHUP, on_end);
+    watch(SIGQUIT, on_end);
+    watch(SIGTSTP, on_stop);
+    watch(SIGWINCH, on_resize);
+    enter();
+}
+
+void screen_close(void) {
+    leave();
+}
+
+void screen_end_by_signal(void) {
+    leave();
+    (void)signal(ended_by, SIG_DFL);
+    (void)raise(ended_by);
+}
+
+/* Ctrl-Z: the shell gets its terminal back, and we ours when we go on. */
+static void stop(void) {
+    stopped = 0;
+    leave();
+    (void)signal(SIGTSTP, SIG_DFL);
+    (void)raise(SIGTSTP);
+    watch(SIGTSTP, on_stop);
+    enter();
+}
+
+/* ---- drawing -------------------------------------------------------------------------------- */
+
+void screen_draw(const char *picture) {
+    int rows;
+    int columns;
+    screen_size(&rows, &columns);
+    fputs("\033[H", stdout);
+    for (int row = 0; row < rows && *picture != '\0'; row++) {
+        size_t length = strcspn(picture, "\n");
+        fputs(row > 0 ? "\r\n" : "", stdout);
+        (void)fwrite(picture, 1, length, stdout);
+        fputs("\033[K", stdout);
+        picture += length + (picture[length] == '\n');
+    }
+    fputs("\033[J", stdout);
+    (void)fflush(stdout);
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+static double now_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static bool asked_to_quit(void) {
+    char typed[64];
+    ssize_t n = read(STDIN_FILENO, typed, sizeof typed);
+    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) {
+        keys = false; /* nobody types there any more */
+    }
+    for (ssize_t i = 0; i < n; i++) {
+        if (typed[i] == 'q' || typed[i] == 'Q' || typed[i] == CTRL_D) {
+            return true;
+        }
+    }
+    return false;
+}
+
+screen_event screen_wait(double seconds) {
+    double end_s = now_s() + seconds;
+    while (ended_by == 0) {
+        double left_s = end_s - now_s();
+        struct pollfd typing = {.fd = STDIN_FILENO, .events = POLLIN};
+        if (left_s <= 0) {
+            return SCREEN_TIME;
+        }
+        int ready = poll(&typing, keys ? 1 : 0, (int)((left_s < 3600 ? left_s : 3600) * 1e3) + 1);
+        if (stopped != 0) {
+            stop();
+            return SCREEN_TIME;
+        }
+        if (ready > 0 && asked_to_quit()) {
+            return SCREEN_QUIT;
+        }
+        if (ready < 0 && ended_by == 0) {
+            return SCREEN_TIME; /* another size */
+        }
+    }
+    return SCREEN_SIGNAL;
+}

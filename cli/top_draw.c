@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The picture of `pawl top`. */
+#include "memory.h"
+#include "text.h"
+#include "top.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PAGE_SAVES = 10,    /* without a screen to fill */
+    WIDE_COLUMNS = 124, /* that the whole table takes */
+    BAR_COLUMNS = 24,
+    TIME_COLUMNS = 8, /* "hh:mm:ss" at the end of a date */
+    SILENT_S = 10,    /* a save that tells nothing for so long is worth a word */
+    OTHER_LINES = 9   /* of a screen: all but saves, failure and restores */
+};
+
+typedef struct picture {
+    const top_view *view;
+    output *out;
+    bool live;
+} picture;
+
+static double age_s(const top_view *v, int64_t unix_time_ns) {
+    double age = (double)(v->now_ns - unix_time_ns) / 1e9;
+    return age > 0 ? age : 0; /* clocks differ */
+}
+
+/* On a screen "12 s ago", on a page the time. */
+static const char *when(char out[TEXT_SIZE], const picture *p, int64_t unix_time_ns) {
+    double age = age_s(p->view, unix_time_ns);
+    char text[TEXT_SIZE];
+    if (!p->live || unix_time_ns == 0) {
+        return text_time_local(out, unix_time_ns);
+    }
+    if (age < 60) {
+        snprintf(out, TEXT_SIZE, "%d s ago", (int)age);
+    } else {
+        snprintf(out, TEXT_SIZE, "%.32s ago", text_duration(text, age));
+    }
+    return out;
+}
+
+/* ---- the owner ------------------------------------------------------------------------------ */
+
+static void draw_owner(const picture *p) {
+    static const struct {
+        style style;
+        const char *text;
+    } states[] = {
+        [PAWL_OWNER_NONE] = {STYLE_PLAIN, "nobody writes here now"},
+        [PAWL_OWNER_ALIVE] = {STYLE_GOOD, "alive"},
+        [PAWL_OWNER_GONE] = {STYLE_BAD, "gone without closing the run"},
+        [PAWL_OWNER_UNKNOWN] = {STYLE_PLAIN, "of another host"},
+    };
+    const pawl_owner_info *o = &p->view->owner;
+    char heartbeat[TEXT_SIZE] = "";
+    bool silent = o->state == PAWL_OWNER_UNKNOWN && o->heartbeat_age_s > o->lease_s;
+    if (o->heartbeat_age_s >= 0) {
+        snprintf(heartbeat, sizeof heartbeat, ", heartbeat %.0f s ago", o->heartbeat_age_s);
+    }
+    if (o->state == PAWL_OWNER_NONE || o->attempt[0] == '\0') {
+        output_field_styled(p->out, "owner", states[o->state].style, "%s", states[o->state].text);
+        return;
+    }
+    output_field_styled(p->out, "owner", silent ? STYLE_WARNING : states[o->state].style,
+                        "%s: host %s, pid %" PRId64 "%s", states[o->state].text, o->host, o->pid,
+                        heartbeat);
+}
+
+static void draw_newest(const picture *p) {
+    const top_view *v = p->view;
+    char saved[TEXT_SIZE];
+    char size[TEXT_SIZE];
+    char count[TEXT_SIZE];
+    if (!v->has_newest) {
+        output_field(p->out, "newest", "no checkpoint yet");
+        return;
+    }
+    output_field(p->out, "newest", "step %" PRId64 ", saved %s, %s; %s in all", v->newest.step,
+                 when(saved, p, v->newest.unix_time_ns), text_bytes(size, v->newest.bytes),
+                 text_count(count, v->committed, "checkpoint", "checkpoints"));
+}
+
+/* ---- the save in flight --------------------------------------------------------------------- */
+
+static unsigned percent_of(const pawl_event *e) {
+    double share = e->of_bytes > 0 ? (double)e->done_bytes / (double)e->of_bytes : 0;
+    return share < 1 ? (unsigned)(share * 100) : 100;
+}
+
+static void fill_bar(char bar[BAR_COLUMNS + 1], unsigned percent) {
+    size_t full = percent * BAR_COLUMNS / 100;
+    memset(bar, '#', full);
+    memset(bar + full, '-', BAR_COLUMNS - full);
+    bar[BAR_COLUMNS] = '\0';
+}
+
+static void draw_interrupted(const picture *p, const pawl_event *e) {
+    char told[TEXT_SIZE];
+    output_field_styled(p->out, "saving", STYLE_WARNING,
+                        "step %" PRId64 " was interrupted at %u%%: its writer ended; last heard "
+                        "of %s%s",
+                        e->step, percent_of(e), p->live ? "" : "at ",
+                        when(told, p, e->unix_time_ns));
+}
+
+static void draw_saving(const picture *p) {
+    const kept *k = top_saving(p->view);
+    char bar[BAR_COLUMNS + 1];
+    char done[TEXT_SIZE];
+    char of[TEXT_SIZE];
+    char took[TEXT_SIZE];
+    char silence[TEXT_SIZE] = "";
+    if (k == NULL) {
+        output_field(p->out, "saving", "nothing now");
+        return;
+    }
+    const pawl_event *e = &k->event;
+    if (!top_writer_may_live(p->view)) {
+        draw_interrupted(p, e);
+        return;
+    }
+    double silent_s = age_s(p->view, e->unix_time_ns);
+    bool silent = p->live && silent_s >= SILENT_S;
+    if (silent) {
+        snprintf(silence, sizeof silence, "; no word for %.32s", text_duration(took, silent_s));
+    }
+    fill_bar(bar, percent_of(e));
+    output_field_styled(p->out, "saving", silent ? STYLE_BAD : STYLE_PLAIN,
+                        "step %" PRId64 "  [%s] %3u%%  %s of %s  %.2f GB/s  %s%s", e->step, bar,
+                        percent_of(e), text_bytes(done, e->done_bytes), text_bytes(of, e->of_bytes),
+                        kept_gb_per_s(k), text_duration(took, e->seconds), silence);
+}
+
+/* ---- the last saves ------------------------------------------------------------------------- */
+
+typedef enum save_column {
+    COLUMN_STEP,
+    COLUMN_ENDED,
+    COLUMN_VERDICT,
+    COLUMN_SIZE,
+    COLUMN_TOOK,
+    COLUMN_SPEED,
+    COLUMN_PREPARE,
+    COLUMN_WRITE,
+    COLUMN_SYNC,
+    COLUMN_COMMIT,
+    COLUMN_STALL,
+    COLUMN_COPIED,
+    COLUMN_WAITED,
+    COLUMN_RETRIES,
+    COLUMNS
+} save_column;
+
+static const column save_columns[COLUMNS] = {
+    [COLUMN_STEP] = {"STEP", true, false},        [COLUMN_ENDED] = {"ENDED", false, false},
+    [COLUMN_VERDICT] = {"VERDICT", false, false}, [COLUMN_SIZE] = {"SIZE", true, false},
+    [COLUMN_TOOK] = {"TOOK", true, false},        [COLUMN_SPEED] = {"GB/s", true, false},
+    [COLUMN_PREPARE] = {"PREPARE", true, false},  [COLUMN_WRITE] = {"WRITE", true, false},
+    [COLUMN_SYNC] = {"SYNC", true, false},        [COLUMN_COMMIT] = {"COMMIT", true, false},
+    [COLUMN_STALL] = {"STALL", true, false},      [COLUMN_COPIED] = {"COPIED", true, false},
+    [COLUMN_WAITED] = {"WAITED", true, false},    [COLUMN_RETRIES] = {"RETRIES", true, false},
+};
+
+/* What a narrow terminal has room for. */
+static const save_column narrow[] = {COLUMN_STEP, COLUMN_ENDED,  COLUMN_VERDICT,
+                                     COLUMN_TOOK, COLUMN_SPEED,  COLUMN_WRITE,
+                                     COLUMN_SYNC, COLUMN_COMMIT, COLUMN_STALL};
+
+static void put_seconds(table *t, double seconds) {
+    char text[TEXT_SIZE];
+    table_cell(t, "%s", text_duration(text, seconds));
+}
+
+static void put_ended(table *t, const kept *k, bool brief) {
+    char text[TEXT_SIZE];
+    const char *time = text_time_local(text, k->event.unix_time_ns);
+    size_t length = strlen(time);
+    table_cell(t, "%s", brief && length > TIME_COLUMNS ? time + length - TIME_COLUMNS : time);
+}
+
+static void put_cell(table *t, save_column c, const kept *k, bool brief) {
+    char text[TEXT_SIZE];
+    const double seconds[COLUMNS] = {
+        [COLUMN_TOOK] = k->event.seconds,        [COLUMN_PREPARE] = k->stats.prepare_s,
+        [COLUMN_WRITE] = k->stats.write_s,       [COLUMN_SYNC] = k->stats.sync_s,
+        [COLUMN_COMMIT] = k->stats.commit_s,     [COLUMN_STALL] = kept_stall_s(k),
+        [COLUMN_COPIED] = k->stats.fence_copy_s, [COLUMN_WAITED] = kept_waited_s(k)};
+    switch (c) {
+    case COLUMN_STEP:
+        table_cell(t, "%" PRId64, k->event.step);
+        break;
+    case COLUMN_ENDED:
+        put_ended(t, k, brief);
+        break;
+    case COLUMN_VERDICT:
+        table_styled(t, kept_style(k), "%s", kept_verdict(k));
+        break;
+    case COLUMN_SIZE:
+        table_cell(t, "%s", text_bytes(text, k->event.of_bytes));
+        break;
+    case COLUMN_SPEED:
+        table_cell(t, "%.2f", kept_gb_per_s(k));
+        break;
+    case COLUMN_RETRIES:
+        table_cell(t, "%" PRIu64, k->stats.retries);
+        break;
+    default:
+        put_seconds(t, seconds[c]);
+    }
+}
+
+static void draw_saves(const picture *p, size_t most) {
+    bool brief = p->out->columns > 0 && p->out->columns < WIDE_COLUMNS;
+    size_t count = brief ? sizeof narrow / sizeof narrow[0] : COLUMNS;
+    column columns[COLUMNS];
+    for (size_t c = 0; c < count; c++) {
+        columns[c] = save_columns[brief ? narrow[c] : c];
+    }
+    table *t = table_new(p->out, columns, count);
+    for (size_t i = 0; i < most && top_save(p->view, i) != NULL; i++) {
+        for (size_t c = 0; c < count; c++) {
+            put_cell(t, brief ? narrow[c] : (save_column)c, top_save(p->view, i), brief);
+        }
+        table_row(t);
+    }
+    table_end(t);
+}
+
+static void draw_count(const picture *p) {
+    const top_view *v = p->view;
+    char failed[TEXT_SIZE] = "none";
+    if (v->failed_count > 0) {
+        snprintf(failed, sizeof failed, "%zu", v->failed_count);
+    }
+    if (v->save_count > 0) {
+        output_field_styled(p->out, "saves", v->failed_count > 0 ? STYLE_WARNING : STYLE_PLAIN,
+                            "%zu on record, %s failed", v->save_count, failed);
+    } else {
+        output_field(p->out, "saves", "none on record");
+    }
+}
+
+static void draw_failure(const picture *p) {
+    const kept *k = &p->view->failure;
+    char ended[TEXT_SIZE];
+    if (kept_any(k)) {
+        output_field_styled(p->out, "failed", STYLE_BAD, "%s: %s",
+                            when(ended, p, k->event.unix_time_ns),
+                            k->message != NULL ? k->message : kept_verdict(k));
+    }
+}
+
+/* ---- restores ------------------------------------------------------------------------------- */
+
+/* "; 1 newer checkpoint was damaged: step 300: ..." */
+static char *fallbacks_of(const kept *k) {
+    json_t *event = json_loads(k->json, 0, NULL);
+    json_t *first = json_array_get(json_object_get(event, "fallbacks"), 0);
+    json_int_t count = json_integer_value(json_object_get(event, "fallback_count"));
+    const char *why = json_string_value(json_object_get(first, "why"));
+    char text[TEXT_SIZE];
+    char *out = NULL;
+    if (count > 0) {
+        out = must_printf(
+            "; %s passed over: step %" PRId64 ": %s",
+            text_count(text, (uint64_t)count, "newer checkpoint", "newer checkpoints"),
+            (int64_t)json_integer_value(json_object_get(first, "step")), why != NULL ? why : "");
+    }
+    json_decref(event);
+    return out != NULL ? out : must_strdup("");
+}
+
+static void draw_restore(const picture *p, const kept *k) {
+    const pawl_event *e = &k->event;
+    char ended[TEXT_SIZE];
+    char size[TEXT_SIZE];
+    char took[TEXT_SIZE];
+    when(ended, p, e->unix_time_ns);
+    if (e->status == PAWL_ENOTFOUND && e->step < 0) {
+        output_field(p->out, "restored", "%s: nothing, there was no checkpoint yet", ended);
+        return;
+    }
+    if (e->status != PAWL_OK) {
+        output_field_styled(p->out, "restored", STYLE_BAD, "%s: failed: %s", ended,
+                            k->message != NULL ? k->message : kept_verdict(k));
+        return;
+    }
+    SCOPED(scoped_free) char *fallbacks = fallbacks_of(k);
+    output_field_styled(p->out, "restored", *fallbacks != '\0' ? STYLE_WARNING : STYLE_PLAIN,
+                        "%s: step %" PRId64 ", %s verified in %s (%.2f GB/s)%s", ended, e->step,
+                        text_bytes(size, e->done_bytes), text_duration(took, e->seconds),
+                        kept_gb_per_s(k), fallbacks);
+}
+
+static size_t draw_restores(const picture *p) {
+    size_t i = 0;
+    while (i < TOP_RESTORES && top_restore(p->view, i) != NULL) {
+        draw_restore(p, top_restore(p->view, i++));
+    }
+    return i;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+void top_draw(const top_view *v, output *out, int rows) {
+    const picture p = {.view = v, .out = out, .live = rows > 0};
+    char now[TEXT_SIZE];
+    if (p.live) {
+        text_time_local(now, v->now_ns);
+        output_field(out, "pawl top", "%s    q quits", now);
+    }
+    output_field(out, "run", "%s", v->run);
+    draw_owner(&p);
+    draw_newest(&p);
+    draw_saving(&p);
+    size_t restores = draw_restores(&p);
+    draw_count(&p);
+    draw_failure(&p);
+    size_t other = OTHER_LINES + restores + kept_any(&v->failure);
+    size_t room = p.live && (size_t)rows > other ? (size_t)rows - other : p.live ? 1 : PAGE_SAVES;
+    if (v->save_count > 0) {
+        fputc('\n', out->to);
+        draw_saves(&p, room);
+    }
+}
