@@ -107,6 +107,9 @@ void engine_stats_now(engine *e, engine_stats *out);
 /* Bytes written of the save in flight and in all, for messages. */
 void engine_progress(engine *e, uint64_t *written, uint64_t *of);
 
+/* The calling thread, as the options ask of the engine's own: for one that works for a save. */
+void engine_tune(engine *e);
+
 /* ---- reading: read.c ------------------------------------------------------------------------ */
 
 /* A checkpoint's data files, as the run layer knows them from manifest and index. */

@@ -186,8 +186,6 @@ pawl_status engine_stop_reason(const engine *e, pawl_error *err) PAWL_MUST_CHECK
 /* ---- body.c: the engine's thread, from its first step to its last --------------------------- */
 
 void engine_body(void *argument);
-/* The calling thread, as the options ask. */
-void engine_tune(engine *e);
 
 /* ---- watch.c: a save that hangs (S08) ------------------------------------------------------- */
 

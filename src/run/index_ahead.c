@@ -8,6 +8,7 @@
 #define LEAST_PIECES 4096 /* encoded in less than what a thread costs to start and to join */
 
 struct index_ahead {
+    engine *engine;
     const platform *platform;
     index_layout *entries;
     platform_thread *thread; /* NULL: none, or joined */
@@ -19,6 +20,7 @@ struct index_ahead {
 
 static void encode(void *argument) {
     index_ahead *ahead = argument;
+    engine_tune(ahead->engine);
     ahead->status =
         index_part_make(index_layout_source(ahead->entries), &ahead->part, &ahead->story);
 }
@@ -33,12 +35,13 @@ static pawl_status start(index_ahead *ahead, const plan_layout *layout, pawl_err
     return os->thread_start(os->context, encode, ahead, &ahead->thread, err);
 }
 
-pawl_status index_ahead_start(const plan_layout *layout, const platform *os, index_ahead **out,
-                              pawl_error *err) {
+pawl_status index_ahead_start(const plan_layout *layout, engine *moving, const platform *os,
+                              index_ahead **out, pawl_error *err) {
     index_ahead *ahead = mem_calloc(1, sizeof *ahead);
     if (ahead == NULL) {
         return error_nomem(err, sizeof *ahead);
     }
+    ahead->engine = moving;
     ahead->platform = os;
     ahead->story = ERROR_INIT;
     pawl_status status = start(ahead, layout, err);

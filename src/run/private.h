@@ -64,11 +64,11 @@ void events_free(events *e); /* NULL is fine */
 void events_tell(events *e, const pawl_event *what, const event_restore *restore, unsigned whom);
 /* ---- index_ahead.c -------------------------------------------------------------------------- */
 
-/* The entries of a layout's index. Many are encoded on a thread of its own from here on, few not
+/* The entries of a layout's index. Many are encoded on a thread of its own, tuned as the engine's, from here on, few not
  * before the index is written. The layout must outlive it. */
 typedef struct index_ahead index_ahead;
-pawl_status index_ahead_start(const plan_layout *layout, const platform *os, index_ahead **out,
-                              pawl_error *err) PAWL_MUST_CHECK;
+pawl_status index_ahead_start(const plan_layout *layout, engine *moving, const platform *os,
+                              index_ahead **out, pawl_error *err) PAWL_MUST_CHECK;
 /* Sets the entries of an index. */
 pawl_status index_ahead_wait(index_ahead *ahead, index_input *out, pawl_error *err) PAWL_MUST_CHECK;
 void index_ahead_free(index_ahead *ahead); /* waits too; NULL is fine */

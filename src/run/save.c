@@ -407,7 +407,7 @@ static pawl_status start(save **owned, pawl_state *state, const pawl_save_option
                          pawl_error *err) {
     save *s = *owned;
     TRY(prepare(s, state, options, err));
-    TRY(index_ahead_start(s->layout, s->run->platform, &s->index, err));
+    TRY(index_ahead_start(s->layout, s->run->engine, s->run->platform, &s->index, err));
     s->run->stats.files = s->layout->file_count;
     s->run->stats.bytes = s->layout->bytes;
     s->begun = s->run->stats;
