@@ -10,6 +10,7 @@
 struct index_ahead {
     engine *engine;
     const platform *platform;
+    const plan_layout *layout;
     index_layout *entries;
     platform_thread *thread; /* NULL: none, or joined */
     bool encoded;            /* by a thread */
@@ -21,18 +22,11 @@ struct index_ahead {
 static void encode(void *argument) {
     index_ahead *ahead = argument;
     engine_tune(ahead->engine);
-    ahead->status =
-        index_part_make(index_layout_source(ahead->entries), &ahead->part, &ahead->story);
-}
-
-static pawl_status start(index_ahead *ahead, const plan_layout *layout, pawl_error *err) {
-    const platform *os = ahead->platform;
-    TRY(index_layout_open(layout, &ahead->entries, err));
-    if (layout->piece_count < LEAST_PIECES) {
-        return PAWL_OK;
+    ahead->status = index_layout_open(ahead->layout, &ahead->entries, &ahead->story);
+    if (ahead->status == PAWL_OK) {
+        ahead->status =
+            index_part_make(index_layout_source(ahead->entries), &ahead->part, &ahead->story);
     }
-    ahead->encoded = true;
-    return os->thread_start(os->context, encode, ahead, &ahead->thread, err);
 }
 
 pawl_status index_ahead_start(const plan_layout *layout, engine *moving, const platform *os,
@@ -41,16 +35,14 @@ pawl_status index_ahead_start(const plan_layout *layout, engine *moving, const p
     if (ahead == NULL) {
         return error_nomem(err, sizeof *ahead);
     }
+    ahead->layout = layout;
     ahead->engine = moving;
     ahead->platform = os;
     ahead->story = ERROR_INIT;
-    pawl_status status = start(ahead, layout, err);
-    if (status != PAWL_OK) {
-        index_ahead_free(ahead);
-        return status;
-    }
-    *out = ahead;
-    return PAWL_OK;
+    ahead->encoded = layout->piece_count >= LEAST_PIECES;
+    *out = ahead; /* its owner frees it, also after a failure */
+    return ahead->encoded ? os->thread_start(os->context, encode, ahead, &ahead->thread, err)
+                          : PAWL_OK;
 }
 
 static void join(index_ahead *ahead) {
@@ -62,6 +54,9 @@ static void join(index_ahead *ahead) {
 
 pawl_status index_ahead_wait(index_ahead *ahead, index_input *out, pawl_error *err) {
     join(ahead);
+    if (!ahead->encoded) {
+        TRY(index_layout_open(ahead->layout, &ahead->entries, err));
+    }
     if (ahead->status != PAWL_OK) {
         *err = ahead->story;
         return ahead->status;

@@ -64,8 +64,8 @@ void events_free(events *e); /* NULL is fine */
 void events_tell(events *e, const pawl_event *what, const event_restore *restore, unsigned whom);
 /* ---- index_ahead.c -------------------------------------------------------------------------- */
 
-/* The entries of a layout's index. Many are encoded on a thread of its own, tuned as the engine's, from here on, few not
- * before the index is written. The layout must outlive it. */
+/* The entries of a layout's index. Many are encoded from here on, on a thread of its own that is
+ * tuned as the engine's; few not before the index is written. The layout must outlive it. */
 typedef struct index_ahead index_ahead;
 pawl_status index_ahead_start(const plan_layout *layout, engine *moving, const platform *os,
                               index_ahead **out, pawl_error *err) PAWL_MUST_CHECK;

@@ -157,7 +157,6 @@ static pawl_status fill_manifest(save *s, const pawl_save_options *options, pawl
         m->files[m->file_count++] =
             (manifest_file){.name = file->name, .bytes = file->bytes, .rank = s->run->rank};
     }
-    TRY(add_hyperparameters(s, err));
     return add_metrics(s, options, err);
 }
 
@@ -348,6 +347,7 @@ static void sweep(save *s) {
 static pawl_status on_commit(void *context, const engine_file *files, pawl_error *err) {
     save *s = context;
     index_input input = {.files = files, .file_count = s->layout->file_count};
+    TRY(add_hyperparameters(s, err));
     TRY(make_pin(s, err));
     engine_moved(s->engine);
     TRY(index_ahead_wait(s->index, &input, err));
