@@ -84,7 +84,6 @@ void trainer_set(trainer *t, int64_t step) {
 
 pawl_run_options trainer_options(trainer *t) {
     return (pawl_run_options){.struct_size = sizeof(pawl_run_options),
-                              .io = PAWL_IO_THREADS, /* system_calls.c stands before its calls */
                               .log = {.write = take_log, .context = t}};
 }
 

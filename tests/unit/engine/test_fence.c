@@ -12,12 +12,6 @@ static void begin_hanging(saving *f, store_op op, uint64_t nth) {
     }
 }
 
-static void scribble(saving *f) {
-    for (size_t i = 0; i < SAVING_TENSORS; i++) {
-        memset(f->memory[i], 0xee, f->bytes[i]);
-    }
-}
-
 static void keep_copy(saving *f, buffer *out) {
     struct pawl_error err = ERROR_INIT;
     const plan_file *file = &f->layout->files[0];
@@ -36,7 +30,7 @@ static void test_a_fence_copies_what_the_budget_holds_and_returns(void **state) 
     begin_hanging(f, STORE_OP_WRITE, 1);
     assert_ok(engine_fence(f->engine, 30, &err), &err);
     assert_string_equal(f->calls, "released ");
-    scribble(f);
+    saving_scribble(f);
     store_fault_release(f->fault);
     assert_ok(saving_wait(f, &err, &stats), &err);
     saving_read(f, f->layout->files[0].name, &found);
@@ -229,7 +223,7 @@ static void test_fences_at_any_moment(void **state) {
         assert_ok(saving_begin(f, &err), &err);
         f->os->sleep_ns(f->os->context, random_below(&random, 200000));
         assert_ok(engine_fence(f->engine, 30, &err), &err);
-        scribble(f);
+        saving_scribble(f);
         assert_ok(saving_wait(f, &err, &stats), &err);
         assert_string_equal(f->calls, "released commit done ");
         saving_read(f, f->layout->files[0].name, &found);
