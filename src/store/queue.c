@@ -32,7 +32,8 @@ static void line_destroy(store_queue *q) {
     mem_free(q);
 }
 
-static pawl_status queue_in_line(store_queue **out, pawl_error *err) {
+static pawl_status queue_in_line(const store_queue_options *options, store_queue **out,
+                                 pawl_error *err) {
     static const store_queue_kind_ops ops = {.name = "in line",
                                              .submit = line_submit,
                                              .wait = line_wait,
@@ -42,7 +43,7 @@ static pawl_status queue_in_line(store_queue **out, pawl_error *err) {
     if (q == NULL) {
         return error_nomem(err, sizeof(*q));
     }
-    q->base.ops = &ops;
+    store_queue_init(&q->base, &ops, options);
     *out = &q->base;
     return PAWL_OK;
 }
@@ -51,7 +52,7 @@ static pawl_status queue_in_line(store_queue **out, pawl_error *err) {
 
 static pawl_status choose(const store_queue_options *options, store_queue **out, pawl_error *err) {
     if (!options->platform->concurrent) {
-        return queue_in_line(out, err);
+        return queue_in_line(options, out, err);
     }
     if (options->io == PAWL_IO_URING || options->io == PAWL_IO_AUTO) {
         pawl_status status = store_queue_ring(options, out, err);
@@ -66,9 +67,7 @@ pawl_status store_queue_new(const store_queue_options *options, store_queue **ou
                             pawl_error *err) {
     *out = NULL;
     assert(options->depth > 0);
-    TRY(choose(options, out, err));
-    (*out)->depth = options->depth;
-    return PAWL_OK;
+    return choose(options, out, err);
 }
 
 void store_queue_free(store_queue *q) {

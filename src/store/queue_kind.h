@@ -21,7 +21,11 @@ struct store_queue {
     size_t depth, under_way;
 };
 
-/* Each sets the `ops` of what it makes. */
+static inline void store_queue_init(store_queue *q, const store_queue_kind_ops *ops,
+                                    const store_queue_options *options) {
+    *q = (store_queue){.ops = ops, .depth = options->depth};
+}
+
 pawl_status store_queue_threads(const store_queue_options *options, store_queue **out,
                                 pawl_error *err) PAWL_MUST_CHECK;
 /* PAWL_EUNSUPPORTED where no ring works here: why, and what to do about it. */

@@ -90,7 +90,7 @@ pawl_status store_queue_ring(const store_queue_options *options, store_queue **o
     if (q == NULL) {
         return error_nomem(err, sizeof(*q));
     }
-    q->base.ops = &ops;
+    store_queue_init(&q->base, &ops, options);
     pawl_status status = store_ring_new(options, &q->ring, err);
     if (status == PAWL_OK) {
         status = store_workers_new(&(store_workers_options){.platform = options->platform,

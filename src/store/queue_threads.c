@@ -40,7 +40,7 @@ pawl_status store_queue_threads(const store_queue_options *options, store_queue 
     if (q == NULL) {
         return error_nomem(err, sizeof(*q));
     }
-    q->base.ops = &ops;
+    store_queue_init(&q->base, &ops, options);
     TRY(store_workers_new(&(store_workers_options){.platform = options->platform,
                                                    .tuning = options->tuning,
                                                    .most = options->depth},

@@ -132,7 +132,7 @@ static size_t write_pieces(fixture *f, size_t pieces) {
 }
 
 static uint64_t soon(const fixture *f) {
-    return f->os.monotonic_ns(f->os.context) + 20 * 1000 * 1000;
+    return f->os.monotonic_ns(f->os.context) + UINT64_C(20000000);
 }
 
 /* ---- what both do --------------------------------------------------------------------------- */
