@@ -144,7 +144,45 @@ static void every_piece_is_moved(void **state) {
     must_sync(f);
     assert_null(store_queue_wait(f->queue, 0));
     store_queue_forget(f->queue, f->file);
+    assert_int_equal(store_fault_count(f->s, STORE_OP_WRITE), PIECES);
     assert_bytes(f->s, "f", f->memory, PIECES * PIECE_BYTES);
+}
+
+typedef struct seen_writes {
+    _Atomic uint64_t writes, bytes, failures;
+} seen_writes;
+
+static void see(void *context, const store_trace_event *event) {
+    seen_writes *all = context;
+    bool write = event->op == STORE_OP_WRITE;
+    atomic_fetch_add(&all->writes, write);
+    atomic_fetch_add(&all->bytes, write && event->status == PAWL_OK ? event->bytes : 0);
+    atomic_fetch_add(&all->failures, event->status != PAWL_OK);
+}
+
+/* Every write is seen by a trace, and one that fails for a reason that passes is made again. */
+static void s08_wrappers_see_every_write(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    store *retry = NULL, *trace = NULL;
+    store_file *plain = f->file;
+    seen_writes all = {0};
+    assert_ok(store_trace_wrap(f->s, &f->os, see, &all, &trace, &err), &err);
+    assert_ok(store_retry_wrap(trace, &f->os, 3, 1000, &retry, &err), &err);
+    assert_ok(store_open(retry, "g", STORE_CREATE_BULK, &f->file, &err), &err);
+    store_fault_set(f->s, &(store_fault){.op = STORE_OP_WRITE, .nth = 5, .system_errno = EAGAIN});
+    assert_int_equal(write_pieces(f, PIECES), 0);
+    must_sync(f);
+    store_queue_forget(f->queue, f->file);
+    store_close(f->file);
+    f->file = plain;
+    assert_int_equal(store_retry_count(retry), 1);
+    assert_int_equal(atomic_load(&all.writes), PIECES + 1);
+    assert_int_equal(atomic_load(&all.bytes), PIECES * PIECE_BYTES);
+    assert_int_equal(atomic_load(&all.failures), 1);
+    assert_bytes(f->posix, "g", f->memory, PIECES * PIECE_BYTES);
+    store_destroy(retry);
+    store_destroy(trace);
 }
 
 /* Sizes, places and memory that are multiples of nothing are moved, too. */
@@ -411,13 +449,10 @@ static void a_ring_is_to_be_had(void **state) {
 int main(void) {
     static const kind kinds[] = {{PAWL_IO_THREADS, "threads"}, {PAWL_IO_URING, "io_uring"}};
     const struct CMUnitTest of_each[] = {
-        QUEUE(every_piece_is_moved),
-        QUEUE(odd_pieces_are_moved),
-        QUEUE(s07_one_failure_is_that_pieces),
-        QUEUE(short_writes_are_completed),
-        QUEUE(s08_a_hang_is_waited_for_no_longer_than_allowed),
-        QUEUE(s08_all_that_hang_come_back),
-        QUEUE(s08_a_failed_sync_is_final),
+        QUEUE(every_piece_is_moved),        QUEUE(s08_wrappers_see_every_write),
+        QUEUE(odd_pieces_are_moved),        QUEUE(s07_one_failure_is_that_pieces),
+        QUEUE(short_writes_are_completed),  QUEUE(s08_a_hang_is_waited_for_no_longer_than_allowed),
+        QUEUE(s08_all_that_hang_come_back), QUEUE(s08_a_failed_sync_is_final),
         QUEUE(another_thread_wakes_it),
     };
     const struct CMUnitTest others[] = {
