@@ -9,6 +9,7 @@
 #include "store/queue.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #define PIECE_BYTES ((size_t)64 * 1024)
@@ -315,6 +316,22 @@ static void another_thread_wakes_it(void **state) {
     assert_ptr_equal(must_wait(f), &f->io[0]);
 }
 
+/* A queue that is to be a good neighbour moves everything all the same. */
+static void a_tuned_queue_moves_everything(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    const int cpu = sched_getcpu();
+    const thread_tuning tuning = {
+        .io_priority = PAWL_IO_PRIORITY_IDLE, .cpus = &cpu, .cpu_count = 1};
+    store_queue_free(f->queue);
+    assert_ok(store_queue_new(
+                  &(store_queue_options){
+                      .platform = &f->os, .io = current->io, .depth = DEPTH, .tuning = &tuning},
+                  &f->queue, &err),
+              &err);
+    every_piece_is_moved(state);
+}
+
 static void queue_over_memory(pawl_io io, const platform *os, const char *name) {
     pawl_error err = ERROR_INIT;
     store *s = NULL;
@@ -449,10 +466,15 @@ static void a_ring_is_to_be_had(void **state) {
 int main(void) {
     static const kind kinds[] = {{PAWL_IO_THREADS, "threads"}, {PAWL_IO_URING, "io_uring"}};
     const struct CMUnitTest of_each[] = {
-        QUEUE(every_piece_is_moved),        QUEUE(s08_wrappers_see_every_write),
-        QUEUE(odd_pieces_are_moved),        QUEUE(s07_one_failure_is_that_pieces),
-        QUEUE(short_writes_are_completed),  QUEUE(s08_a_hang_is_waited_for_no_longer_than_allowed),
-        QUEUE(s08_all_that_hang_come_back), QUEUE(s08_a_failed_sync_is_final),
+        QUEUE(every_piece_is_moved),
+        QUEUE(s08_wrappers_see_every_write),
+        QUEUE(a_tuned_queue_moves_everything),
+        QUEUE(odd_pieces_are_moved),
+        QUEUE(s07_one_failure_is_that_pieces),
+        QUEUE(short_writes_are_completed),
+        QUEUE(s08_a_hang_is_waited_for_no_longer_than_allowed),
+        QUEUE(s08_all_that_hang_come_back),
+        QUEUE(s08_a_failed_sync_is_final),
         QUEUE(another_thread_wakes_it),
     };
     const struct CMUnitTest others[] = {
