@@ -2,6 +2,8 @@
 /* What a run tells of its saves and restores: to events.jsonl and to the callback. */
 #include "unit/run/reading.h"
 
+#include "run/private.h"
+
 #include <errno.h>
 #include <unistd.h>
 
@@ -25,19 +27,28 @@ static void take_event(void *context, const pawl_event *event) {
     t->count++;
 }
 
-static void open_run(reading *f, pawl_run_options options) {
+static void open_run_on(reading *f, const platform *os, pawl_run_options options) {
     struct pawl_error err = ERROR_INIT;
     store *seen;
     options.struct_size = sizeof options;
     options.log = (pawl_log){.write = reading_take_log, .context = f, .level = PAWL_LOG_WARN};
-    assert_ok(store_trace_wrap(f->fault, &f->os.table, NULL, NULL, &seen, &err), &err);
-    assert_ok(run_open(seen, &options, &f->os.table, &f->run, &err), &err);
+    assert_ok(store_trace_wrap(f->fault, os, NULL, NULL, &seen, &err), &err);
+    assert_ok(run_open(seen, &options, os, &f->run, &err), &err);
+}
+
+static void open_run(reading *f, pawl_run_options options) {
+    open_run_on(f, &f->os.table, options);
 }
 
 static pawl_status save(reading *f, int64_t step, pawl_error *err) {
     const pawl_save_options options = {.struct_size = sizeof options};
     TRY(run_save(f->run, f->state, step, &options, err));
     return run_wait(f->run, 0, NULL, err);
+}
+
+static bool engine_hangs(reading *f) {
+    struct pawl_error ignored = ERROR_INIT;
+    return engine_ready(f->run->engine, &ignored) != PAWL_OK;
 }
 
 static bool exists(reading *f, const char *path) {
@@ -289,6 +300,33 @@ static void test_a_save_that_cannot_begin_is_told(void **state) {
     assert_int_equal(t.events[1].step, 100);
 }
 
+/* S08: the callback hears of it while the storage hangs, the file once it answers; each once. */
+static void test_s08_a_save_that_hangs_is_told_without_the_storage(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    told t = {.count = 0};
+    store_destroy(f->fault); /* one with threads can hang */
+    assert_ok(store_fault_wrap(f->disk, platform_system(), &f->fault, &err), &err);
+    open_run_on(
+        f, platform_system(),
+        (pawl_run_options){.event = take_event, .event_context = &t, .hang_deadline_s = 0.2});
+    store_fault plan = {.op = STORE_OP_WRITE, .nth = 1, .hang = true};
+    store_fault_set(f->fault, &plan);
+    assert_fails(save(f, 100, &err), PAWL_EIO, &err);
+    assert_int_equal(t.count, 2);
+    assert_int_equal(t.events[1].kind, PAWL_EVENT_SAVE_ENDED);
+    assert_int_equal(t.events[1].status, PAWL_EIO);
+    assert_says(t.messages[1], "the storage hangs");
+    assert_kept(f, "");
+    store_fault_release(f->fault);
+    while (engine_hangs(f)) {
+        (void)usleep(1000);
+    }
+    assert_ok(save(f, 200, &err), &err);
+    assert_int_equal(t.count, 4);
+    assert_kept(f, "1:100:ok 3:100:storage failed 1:200:ok 3:200:ok");
+}
+
 /* R08: a restore tells which checkpoints it passed over, and why. */
 static void test_r08_a_restore_tells_what_it_passed_over(void **state) {
     reading *f = *state;
@@ -354,6 +392,7 @@ int main(void) {
         TEST(test_the_callback_hears_what_the_file_keeps),
         TEST(test_s03_a_failed_save_is_told),
         TEST(test_a_save_that_cannot_begin_is_told),
+        TEST(test_s08_a_save_that_hangs_is_told_without_the_storage),
         TEST(test_r08_a_restore_tells_what_it_passed_over),
         TEST(test_r09_a_restore_of_nothing_is_told),
         TEST(test_statistics_are_those_of_the_wait),
