@@ -307,9 +307,8 @@ static void test_s08_a_save_that_hangs_is_told_without_the_storage(void **state)
     told t = {.count = 0};
     store_destroy(f->fault); /* one with threads can hang */
     assert_ok(store_fault_wrap(f->disk, platform_system(), &f->fault, &err), &err);
-    open_run_on(
-        f, platform_system(),
-        (pawl_run_options){.event = take_event, .event_context = &t, .hang_deadline_s = 2});
+    open_run_on(f, platform_system(),
+                (pawl_run_options){.event = take_event, .event_context = &t, .hang_deadline_s = 2});
     store_fault plan = {.op = STORE_OP_WRITE, .nth = 1, .hang = true};
     store_fault_set(f->fault, &plan);
     assert_fails(save(f, 100, &err), PAWL_EIO, &err);
