@@ -129,7 +129,9 @@ void error_line(char *out, size_t size, const pawl_error *err) {
     add(whole, sizeof(whole), "; expected ", err->expected);
     add(whole, sizeof(whole), err->expected[0] != '\0' ? ", found " : "; found ", err->found);
     for (char *c = whole; *c != '\0'; c++) {
-        *c = (unsigned char)*c < 0x20 || *c == 0x7f ? ' ' : *c;
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
+            *c = ' ';
+        }
     }
     if ((size_t)snprintf(out, size, "%s", whole) >= size) {
         text_cut(out, size);
