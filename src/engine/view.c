@@ -82,7 +82,8 @@ static pawl_status open_file(engine_views *all, uint32_t number, viewed_file **o
     viewed_file *f = mem_calloc(1, sizeof(*f));
     if (f == NULL) {
         engine_reader_close(r);
-        return error_nomem(err, sizeof(*f));
+        (void)error_nomem(err, sizeof(*f));
+        return PAWL_ENOMEM;
     }
     f->number = number;
     f->bytes = r->file_bytes;

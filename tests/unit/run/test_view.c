@@ -237,6 +237,20 @@ static void test_r08_damage_is_found_where_it_is_touched(void **state) {
     pawl_view_close(v);
 }
 
+static void test_r08_each_view_verifies_for_itself(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_newest(f);
+    pawl_view *first = view_of(f, BIAS, 0);
+    assert_memory_equal(bytes_of(first, 0, sizeof(f->bias)), f->bias, sizeof(f->bias));
+    flip_in_place(f, reading_offset_of(f, 300, BIAS) + 9);
+    pawl_view *second = view_of(f, BIAS, 0);
+    assert_no_bytes(second, 0, 4, PAWL_EDAMAGED, &err);
+    (void)bytes_of(first, 0, sizeof(f->bias));
+    pawl_view_close(first);
+    pawl_view_close(second);
+}
+
 static void test_r08_a_file_that_is_gone_or_cut_is_found_at_opening(void **state) {
     reading *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -426,6 +440,7 @@ int main(void) {
         BOTH(test_each_piece_has_a_view),
         BOTH(test_an_empty_tensor_has_a_view_of_nothing),
         BOTH(test_r08_damage_is_found_where_it_is_touched),
+        BOTH(test_r08_each_view_verifies_for_itself),
         BOTH(test_r08_a_file_that_is_gone_or_cut_is_found_at_opening),
         MAPPED(test_r08_a_file_that_is_cut_under_a_view_is_an_error),
         BOTH(test_a_view_keeps_to_the_file_it_was_opened_on),
