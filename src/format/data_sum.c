@@ -91,16 +91,37 @@ static const char *find_digits(const safetensors_header *header) {
     return NULL;
 }
 
+static pawl_status not_finished(const char *found, pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED,
+              "the data file is not finished: its writer did not get to the end");
+    error_expected(err, "the sum of its bytes in the __metadata__ of its header");
+    error_found(err, "%s", found);
+    return PAWL_EDAMAGED;
+}
+
+pawl_status data_sum_begun(const byte_source *file, pawl_error *err) {
+    static const uint8_t zeros[8];
+    uint8_t bytes[sizeof(zeros)];
+    if (file->size < sizeof(bytes)) {
+        return PAWL_OK;
+    }
+    TRY(file->read_at(file->context, 0, bytes, sizeof(bytes), err));
+    return memcmp(bytes, zeros, sizeof(bytes)) == 0 ? not_finished("zeros where it begins", err)
+                                                    : PAWL_OK;
+}
+
 pawl_status data_sum_finished(const safetensors_header *header, pawl_error *err) {
     const char *digits = find_digits(header);
     if (digits == NULL || strcmp(digits, DATA_SUM_UNFINISHED) != 0) {
         return PAWL_OK;
     }
-    error_set(err, PAWL_EDAMAGED,
-              "the data file is not finished: its writer did not get to the end");
-    error_expected(err, "the sum of its bytes in the __metadata__ of its header");
-    error_found(err, "\"" DATA_SUM_KEY "\": \"%s\"", digits);
-    return PAWL_EDAMAGED;
+    return not_finished("\"" DATA_SUM_KEY "\": \"" DATA_SUM_UNFINISHED "\"", err);
+}
+
+/* What else stands there is not for people's terminals. */
+static bool is_number(const char *digits) {
+    return strspn(digits, "0123456789abcdef") == DATA_SUM_DIGITS &&
+           strlen(digits) == DATA_SUM_DIGITS;
 }
 
 pawl_status data_sum_check(const data_sum_reading *r, const safetensors_header *header,
@@ -117,7 +138,8 @@ pawl_status data_sum_check(const data_sum_reading *r, const safetensors_header *
     }
     error_set(err, PAWL_EDAMAGED,
               "the bytes of the data file are not those that its writer finished it with");
-    error_expected(err, "the sum %.16s, which stands in its header", digits);
+    error_expected(err, "the sum %s, which stands in its header",
+                   is_number(digits) ? digits : "(not a number)");
     error_found(err, "the sum %s", computed);
     return PAWL_EDAMAGED;
 }

@@ -205,6 +205,8 @@ typedef struct data_sum_reading {
 } data_sum_reading;
 /* The first call has all of the file, or a whole block. */
 void data_sum_look(data_sum_reading *r, uint64_t at, const uint8_t *bytes, size_t n);
+/* PAWL_EDAMAGED when even the beginning of the file, which is written last, is not there: zeros. */
+pawl_status data_sum_begun(const byte_source *file, pawl_error *err) PAWL_MUST_CHECK;
 /* PAWL_EDAMAGED when the file says that its writer did not get to the end. */
 pawl_status data_sum_finished(const safetensors_header *header, pawl_error *err) PAWL_MUST_CHECK;
 /* PAWL_EDAMAGED when the sum is another. A file without one, of an older pawl, passes both. */

@@ -149,6 +149,7 @@ static pawl_status read_open_file(reading *r, pawl_error *err) {
     CLEANUP(safetensors_header_free) safetensors_header header = {0};
     byte_source source;
     TRY(store_source(r->file, &source, err));
+    TRY(data_sum_begun(&source, err));
     TRY(safetensors_decode(&source, &header, err));
     TRY(data_sum_finished(&header, err));
     r->data->files[r->number].bytes = source.size;

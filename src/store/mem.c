@@ -348,7 +348,7 @@ static pawl_status mem_size(store_file *f, uint64_t *out, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* Memory is taken as bytes come. */
+/* The file has its size at once, zeros inside, as on a filesystem. */
 static pawl_status mem_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
     static const char attempt[] = "cannot reserve room for the file";
     mem_store *m = mem_of(f->in);
@@ -357,7 +357,11 @@ static pawl_status mem_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
     if (!((mem_file *)f)->writable) {
         return store_failure(f->in, f->path, EBADF, err, attempt);
     }
-    return bytes <= INT64_MAX ? PAWL_OK : store_failure(f->in, f->path, EFBIG, err, attempt);
+    if (bytes > INT64_MAX) {
+        return store_failure(f->in, f->path, EFBIG, err, attempt);
+    }
+    bool grows = bytes > ((mem_file *)f)->node->size;
+    return grows ? write_checked(m, (mem_file *)f, bytes - 1, "", 1, err) : PAWL_OK;
 }
 
 static pawl_status mem_sync(store_file *f, pawl_error *err) {

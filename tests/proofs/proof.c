@@ -62,7 +62,7 @@ void proof_must(pawl_status status, pawl_error *err) {
 }
 
 static void add_tensors(proof_state *ps, pawl_error *err) {
-    static const int64_t matrix[] = {6, 40};
+    static const int64_t matrix[] = {16, 40};
     static const int64_t vector[] = {40};
     pawl_tensor kernel = {.struct_size = sizeof kernel,
                           .name = "model/dense/kernel",

@@ -19,12 +19,13 @@ void proof_case(proof *p, bool good, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Prints {"name": ..., "tried": ..., "lost": ...}; returns the exit status for main. */
 int proof_end(const proof *p);
 
-/* The state that proofs save: a variable, its slot, a value, a random state, bytes that depend on
+/* The state that proofs save: a variable, its slot, a value, a random state, more bytes than the
+ * header of their file has (so a write that is torn in the middle is torn in them), that depend on
  * `seed` only. */
 typedef struct proof_state {
     pawl_state *state;
-    float kernel[6][40];
-    float slot[6][40];
+    float kernel[16][40];
+    float slot[16][40];
     uint16_t bias[40];
     char random_state[48];
 } proof_state;

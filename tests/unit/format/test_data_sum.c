@@ -60,6 +60,7 @@ static void write_sample(sample *s, size_t more, size_t n) {
 static pawl_status check(sample *s, size_t window, pawl_error *err) {
     CLEANUP(safetensors_header_free) safetensors_header header = {0};
     byte_source source = byte_source_memory(&s->file);
+    TRY(data_sum_begun(&source, err));
     TRY(safetensors_decode(&source, &header, err));
     TRY(data_sum_finished(&header, err));
     data_sum_reading r = {.header_bytes = header.data_offset, .file_bytes = source.size};
@@ -149,6 +150,22 @@ static void test_an_unfinished_file_says_so(void **state) {
     assert_string_equal(err.found, "\"pawl_sum\": \"--------\"");
 }
 
+/* The beginning is written last. */
+static void test_a_file_without_its_beginning_was_not_finished(void **state) {
+    (void)state;
+    struct pawl_error err = ERROR_INIT;
+    CLEANUP(sample_free) sample s;
+    write_sample(&s, 0, 1000);
+    memset(s.file.data, 0, 4096);
+    assert_fails(check(&s, FORMAT_BLOCK_BYTES, &err), PAWL_EDAMAGED, &err);
+    assert_string_equal(err.attempt,
+                        "the data file is not finished: its writer did not get to the end");
+    assert_string_equal(err.found, "zeros where it begins");
+    s.file.size = 7;
+    assert_fails(check(&s, FORMAT_BLOCK_BYTES, &err), PAWL_EDAMAGED, &err);
+    assert_says(err.attempt, "too short");
+}
+
 static void test_another_sum_is_told_with_both(void **state) {
     (void)state;
     struct pawl_error err = ERROR_INIT;
@@ -165,7 +182,8 @@ static void test_another_sum_is_told_with_both(void **state) {
 /* Upper case, too long, nothing at all: whatever stands there is compared as text. */
 static void test_a_sum_that_is_no_number_is_wrong(void **state) {
     (void)state;
-    static const char *const sums[] = {"", "E39E7CD7", "-------", " e39e7cd7", "e39e7cd70"};
+    static const char *const sums[] = {"",          "E39E7CD7",  "-------",
+                                       " e39e7cd7", "e39e7cd70", "\x1b[31m..."};
     const int64_t shape = 100;
     for (size_t i = 0; i < ARRAY_LENGTH(sums); i++) {
         CLEANUP(sample_free) sample s = {.header_bytes = 0};
@@ -178,6 +196,7 @@ static void test_a_sum_that_is_no_number_is_wrong(void **state) {
             assert_ok(buffer_append(&s.file, "", 1, &err), &err);
         }
         assert_fails(check(&s, FORMAT_BLOCK_BYTES, &err), PAWL_EDAMAGED, &err);
+        assert_string_equal(err.expected, "the sum (not a number), which stands in its header");
     }
 }
 
@@ -201,6 +220,7 @@ int main(void) {
         cmocka_unit_test(test_no_byte_is_outside_of_the_sum),
         cmocka_unit_test(test_holes_are_found),
         cmocka_unit_test(test_an_unfinished_file_says_so),
+        cmocka_unit_test(test_a_file_without_its_beginning_was_not_finished),
         cmocka_unit_test(test_another_sum_is_told_with_both),
         cmocka_unit_test(test_a_sum_that_is_no_number_is_wrong),
         cmocka_unit_test(test_a_file_of_an_older_pawl_has_none),
