@@ -77,6 +77,11 @@ static void put_field(const output *out, const char *label, style s, const char 
         return;
     }
     char *safe = text_safe(raw, strlen(raw), false);
+    if (out->to != stdout && out->columns > LABEL_COLUMNS + 2) { /* a screen, which cuts lines */
+        char *shorter = text_shorten(safe, (size_t)(out->columns - LABEL_COLUMNS - 2));
+        free(safe);
+        safe = shorter;
+    }
     int pad = LABEL_COLUMNS - (int)strlen(label);
     output_styled(out, STYLE_HEADING, label);
     fprintf(out->to, "%*s  ", pad > 0 ? pad : 0, "");

@@ -27,7 +27,8 @@ struct output {
 void output_begin(output *out, bool as_json, bool no_progress);
 
 void output_styled(const output *out, style s, const char *text);
-/* "label      value": a line above a table; label and value are made harmless. */
+/* "label      value": a line above a table; label and value are made harmless. In a frame for the
+ * screen a value that is too long loses its middle. */
 void output_field(const output *out, const char *label, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void output_field_styled(const output *out, const char *label, style s, const char *format, ...)

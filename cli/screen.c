@@ -124,9 +124,8 @@ void screen_draw(const char *picture) {
     fputs("\033[H", stdout);
     for (int row = 0; row < rows && *picture != '\0'; row++) {
         size_t length = strcspn(picture, "\n");
-        fputs(row > 0 ? "\r\n" : "", stdout);
+        fputs(row > 0 ? "\r\n\033[K" : "\033[K", stdout); /* at its end it would take a character */
         (void)fwrite(picture, 1, length, stdout);
-        fputs("\033[K", stdout);
         picture += length + (picture[length] == '\n');
     }
     fputs("\033[J", stdout);

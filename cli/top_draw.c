@@ -13,6 +13,7 @@ enum {
     PAGE_SAVES = 10,    /* without a screen to fill */
     WIDE_COLUMNS = 124, /* that the whole table takes */
     BAR_COLUMNS = 24,
+    SHORT_BAR_COLUMNS = 10,
     TIME_COLUMNS = 8, /* "hh:mm:ss" at the end of a date */
     SILENT_S = 10,    /* a save that tells nothing for so long is worth a word */
     OTHER_LINES = 9   /* of a screen: all but saves, failure and restores */
@@ -92,11 +93,16 @@ static unsigned percent_of(const pawl_event *e) {
     return share < 1 ? (unsigned)(share * 100) : 100;
 }
 
-static void fill_bar(char bar[BAR_COLUMNS + 1], unsigned percent) {
-    size_t full = percent * BAR_COLUMNS / 100;
+static bool is_narrow(const picture *p) {
+    return p->out->columns > 0 && p->out->columns < WIDE_COLUMNS;
+}
+
+static void fill_bar(char bar[BAR_COLUMNS + 1], const picture *p, unsigned percent) {
+    size_t columns = is_narrow(p) ? SHORT_BAR_COLUMNS : BAR_COLUMNS;
+    size_t full = percent * columns / 100;
     memset(bar, '#', full);
-    memset(bar + full, '-', BAR_COLUMNS - full);
-    bar[BAR_COLUMNS] = '\0';
+    memset(bar + full, '-', columns - full);
+    bar[columns] = '\0';
 }
 
 static void draw_interrupted(const picture *p, const pawl_event *e) {
@@ -108,32 +114,39 @@ static void draw_interrupted(const picture *p, const pawl_event *e) {
                         when(told, p, e->unix_time_ns));
 }
 
-static void draw_saving(const picture *p) {
-    const kept *k = top_saving(p->view);
+static void draw_silent(const picture *p, const pawl_event *e) {
+    char done[TEXT_SIZE];
+    char of[TEXT_SIZE];
+    char silence[TEXT_SIZE];
+    output_field_styled(p->out, "saving", STYLE_BAD,
+                        "step %" PRId64 " at %u%%, %s of %s: no word for %s", e->step,
+                        percent_of(e), text_bytes(done, e->done_bytes), text_bytes(of, e->of_bytes),
+                        text_duration(silence, age_s(p->view, e->unix_time_ns)));
+}
+
+static void draw_progress(const picture *p, const kept *k) {
+    const pawl_event *e = &k->event;
     char bar[BAR_COLUMNS + 1];
     char done[TEXT_SIZE];
     char of[TEXT_SIZE];
     char took[TEXT_SIZE];
-    char silence[TEXT_SIZE] = "";
+    fill_bar(bar, p, percent_of(e));
+    output_field(p->out, "saving", "step %" PRId64 "  [%s] %u%%  %s of %s  %.2f GB/s  %s", e->step,
+                 bar, percent_of(e), text_bytes(done, e->done_bytes), text_bytes(of, e->of_bytes),
+                 kept_gb_per_s(k), text_duration(took, e->seconds));
+}
+
+static void draw_saving(const picture *p) {
+    const kept *k = top_saving(p->view);
     if (k == NULL) {
         output_field(p->out, "saving", "nothing now");
-        return;
+    } else if (!top_writer_may_live(p->view)) {
+        draw_interrupted(p, &k->event);
+    } else if (p->live && age_s(p->view, k->event.unix_time_ns) >= SILENT_S) {
+        draw_silent(p, &k->event);
+    } else {
+        draw_progress(p, k);
     }
-    const pawl_event *e = &k->event;
-    if (!top_writer_may_live(p->view)) {
-        draw_interrupted(p, e);
-        return;
-    }
-    double silent_s = age_s(p->view, e->unix_time_ns);
-    bool silent = p->live && silent_s >= SILENT_S;
-    if (silent) {
-        snprintf(silence, sizeof silence, "; no word for %.32s", text_duration(took, silent_s));
-    }
-    fill_bar(bar, percent_of(e));
-    output_field_styled(p->out, "saving", silent ? STYLE_BAD : STYLE_PLAIN,
-                        "step %" PRId64 "  [%s] %3u%%  %s of %s  %.2f GB/s  %s%s", e->step, bar,
-                        percent_of(e), text_bytes(done, e->done_bytes), text_bytes(of, e->of_bytes),
-                        kept_gb_per_s(k), text_duration(took, e->seconds), silence);
 }
 
 /* ---- the last saves ------------------------------------------------------------------------- */
@@ -215,7 +228,7 @@ static void put_cell(table *t, save_column c, const kept *k, bool brief) {
 }
 
 static void draw_saves(const picture *p, size_t most) {
-    bool brief = p->out->columns > 0 && p->out->columns < WIDE_COLUMNS;
+    bool brief = is_narrow(p);
     size_t count = brief ? sizeof narrow / sizeof narrow[0] : COLUMNS;
     column columns[COLUMNS];
     for (size_t c = 0; c < count; c++) {

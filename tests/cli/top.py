@@ -40,7 +40,7 @@ class Terminal:
         self.process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-            env=dict(os.environ, TERM="xterm", TZ="UTC"))
+            env=dict(os.environ, TERM="xterm", TZ="UTC", NO_COLOR=""))
 
     def resize(self, rows, columns):
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -139,6 +139,17 @@ class Top(unittest.TestCase):
         since = len(terminal.written)
         terminal.resize(20, 200)
         terminal.wait_for(b"RETRIES", since)  # there is room for all columns now
+        terminal.type(b"q")
+        self.assertEqual(terminal.end(), 0)
+
+    def test_a_long_line_keeps_its_end(self):
+        self.add(event("save_ended", 2000, status='"no space"',
+                       message=f'"begin {"x" * 300} the very end"'))
+        terminal = self.start(columns=80)
+        lines = terminal.written.replace(b"\033[K", b"").split(b"\r\n")
+        failed = [line for line in lines if line.startswith(b"\033[1mfailed")]
+        self.assertRegex(failed[0], rb"begin x+\.\.\.x+ the very end")
+        self.assertNotIn(b"the very end\033[K", terminal.written)
         terminal.type(b"q")
         self.assertEqual(terminal.end(), 0)
 
