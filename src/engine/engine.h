@@ -26,8 +26,8 @@ typedef struct engine_options {
     const platform *platform;
     size_t budget_bytes;    /* of pool buffers in all; rounded down to whole buffers */
     size_t buffer_bytes;    /* [ENGINE_BUFFER_BYTES, or less for a small budget] */
-    size_t in_flight_bytes; /* of writes at a time, and staged before a fence
-                               [ENGINE_IN_FLIGHT_BYTES] */
+    size_t in_flight_bytes; /* of writes at a time [ENGINE_IN_FLIGHT_BYTES]; before a fence two
+                               buffers more are in use */
     bool checking;          /* S01: compare what is copied with what was there at engine_begin */
     pawl_io io;
     thread_tuning tuning;
@@ -43,8 +43,8 @@ typedef struct engine_file {
 } engine_file;
 
 /* A save, as the run hands it in. The callbacks are called in this order, each at most once, on the
- * engine's thread; `released` on the trainer's, inside engine_fence, when the fence copied last.
- * None is called when engine_begin fails. */
+ * engine's thread; `released` on the trainer's, inside engine_fence, when the fence copied last, or
+ * on that of `hung` before it. None is called when engine_begin fails. */
 typedef struct engine_job {
     const plan_layout *layout; /* borrowed until `done` */
     store *store;

@@ -73,13 +73,11 @@ struct engine {
     monitor monitor;
 
     platform_thread *thread; /* the trainer's thread alone looks at it */
-    atomic_bool tuning_told;
-    uint64_t allowed_ns; /* bandwidth: no write begins before */
+    uint64_t allowed_ns;     /* bandwidth: no write begins before */
 
     /* Constant while a save is in flight. */
     engine_job job;
     uint64_t total; /* bytes of all files */
-    bool small;     /* one buffer's worth: without queue and slab */
     /* The job's own are gone after `done`, while a wait or a fence may still look. */
     char directory[STORE_MAX_PATH];
     uint64_t chunks; /* of all files */
@@ -87,13 +85,15 @@ struct engine {
     engine_file *files;
     engine_checks *checks; /* NULL unless checking */
     uint64_t begun_ns;
+    bool small; /* one buffer's worth: without queue and slab */
 
     /* Of the engine's thread. */
+    bool draining; /* after a failure: nothing further begins */
+    atomic_bool tuning_told;
     engine_output outputs[ENGINE_OPEN_FILES];
     store_queue *line_queue; /* for small saves: in line */
     uint64_t first_write_ns, commit_begun_ns, told_ns;
     size_t unsynced; /* files */
-    bool draining;   /* after a failure: nothing further begins */
 
     /* Under the monitor, down to the end. */
     store_queue *queue; /* made by the engine's thread when first needed */
@@ -106,6 +106,11 @@ struct engine {
     bool committing;
     bool abandoned; /* the engine's thread frees the engine at its end */
     bool release_begun, released;
+    bool fenced;  /* a fence came: the whole budget may be used */
+    bool fencing; /* a fence waits */
+    bool hung;    /* watch.c: it counts as failed */
+    bool telling; /* `hung` is being called */
+    engine_doing doing;
     size_t next_file; /* the next chunk to claim */
     uint64_t next_at;
     size_t filling; /* chunks being copied out of the trainer's memory now */
@@ -116,18 +121,12 @@ struct engine {
     size_t writes_under_way;
     uint64_t written, chunks_written;
     char file_name[80]; /* the file opened last */
-    engine_doing doing;
 
-    bool fenced;  /* a fence came: the whole budget may be used */
-    bool fencing; /* a fence waits */
     uint64_t fence_copy_ns, fence_wait_ns;
     pawl_status outcome; /* of the last save, like the next two */
     struct pawl_error story;
     engine_stats stats;
 
-    /* watch.c */
-    bool hung;
-    bool telling;      /* `hung` is being called */
     uint64_t moved_ns; /* when the storage last answered, or was asked after it had rested */
     /* Taken before the other monitor, never inside it; for what follows. */
     monitor alarm;
