@@ -109,7 +109,7 @@ def fitting_sizes(bench):
 # ---- peers ----------------------------------------------------------------------------------------
 
 # (bytes, rounds)
-PEER_SIZES = {64 * harness.MIB: 3, harness.GIB: 3, 4 * harness.GIB: 3}
+PEER_SIZES = {64 * harness.MIB: 3, harness.GIB: 3, 4 * harness.GIB: 2}
 
 
 def installed_peers(bench):

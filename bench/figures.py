@@ -227,6 +227,7 @@ def measure_syncs(bench):
     with bench.start() as worker:
         worker.ask("state", bench.listed("small", states.one(harness.MIB)), 1)
         worker.ask("open", directory / "run", 0, "auto")
+        _timed_save(bench, worker, 1000)  # the first of a run also looks for what others left
         for i, names in harness.rounds(bench.rounds(41), found):
             for name in names:
                 harness.settle(min(0.1, bench.options.pause))
