@@ -17,6 +17,7 @@
 
 #define LENGTH_BYTES 8u
 #define METADATA_KEY "__metadata__"
+#define NAMES_AHEAD  8
 
 /* ---- encode --------------------------------------------------------------------------------- */
 
@@ -136,6 +137,9 @@ pawl_status safetensors_encode(safetensors_tensor *tensors, size_t count,
     TRY(encode_metadata(metadata, metadata_count, header, err));
     for (size_t i = 0; i < count; i++) {
         TRY(buffer_append(header, ",", i > 0 || metadata_count > 0, err));
+        if (i + NAMES_AHEAD < count) {
+            __builtin_prefetch(tensors[i + NAMES_AHEAD].name); /* names lie all over memory */
+        }
         TRY(encode_tensor(&tensors[i], tensors[i].offset, header, err));
     }
     TRY(buffer_append(header, "}", 1, err));

@@ -134,6 +134,9 @@ static pawl_status encode_pieces(making *m, pawl_error *err) {
     TRY(record_metadata_begin(layout->step, layout->rank, layout->world_size, &m->pawl, err));
     for (size_t i = 0; i < m->count; i++) {
         const plan_piece *piece = &m->pieces[i];
+        if (i + STATE_ENTRIES_AHEAD < m->count) {
+            state_entry_expect(m->pieces[i + STATE_ENTRIES_AHEAD].entry);
+        }
         m->tensors[i] = tensor_of(piece);
         if (!is_plain(piece)) {
             describe(piece, &d);

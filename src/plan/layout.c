@@ -45,13 +45,27 @@ static size_t group_of(const state_entry *e, size_t turn) {
     return turn * ALIGNMENTS + place;
 }
 
+static const state_entry *entry_at(const plan_layout *layout, size_t k) {
+    if (k + STATE_ENTRIES_AHEAD < layout->snapshot->count) {
+        state_entry_expect(layout->snapshot->entries[k + STATE_ENTRIES_AHEAD]);
+    }
+    return layout->snapshot->entries[k];
+}
+
+static plan_piece *piece_at(const plan_layout *layout, size_t i) {
+    if (i + STATE_ENTRIES_AHEAD < layout->piece_count) {
+        state_entry_expect(layout->pieces[i + STATE_ENTRIES_AHEAD].entry);
+    }
+    return &layout->pieces[i];
+}
+
 /* Calls for each piece that this rank writes, in the order of names. `turn` counts an entry's
  * pieces. */
 typedef void (*piece_visitor)(void *context, const state_entry *e, size_t i, size_t turn);
 
 static void visit_pieces(const plan_layout *layout, piece_visitor visit, void *context) {
     for (size_t k = 0; k < layout->snapshot->count; k++) {
-        const state_entry *e = layout->snapshot->entries[k];
+        const state_entry *e = entry_at(layout, k);
         if (!writes_entry(e, layout->rank)) {
             continue;
         }
@@ -145,7 +159,7 @@ static pawl_status cut_files(plan_layout *layout, uint64_t limit, pawl_error *er
     filling f = {.layout = layout, .limit = limit};
     TRY(begin_file(&f, 0, 0, err));
     for (size_t i = 0; i < layout->piece_count; i++) {
-        plan_piece *piece = &layout->pieces[i];
+        plan_piece *piece = piece_at(layout, i);
         header_cost cost = header_piece_cost(piece);
         bool sharded = !piece_is_whole(piece);
         if (!fits(&f, &layout->files[layout->file_count - 1], piece, cost, sharded)) {
@@ -196,7 +210,7 @@ static uint64_t held_elements(const state_entry *e) {
 /* Where there is one rank only, nobody else holds what this one lacks (S12). */
 static pawl_status check_cover(const plan_layout *layout, pawl_error *err) {
     for (size_t k = 0; k < layout->snapshot->count; k++) {
-        const state_entry *e = layout->snapshot->entries[k];
+        const state_entry *e = entry_at(layout, k);
         if (e->kind != PAWL_KIND_TENSOR || layout->world_size > 1) {
             continue;
         }
