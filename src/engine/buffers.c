@@ -103,6 +103,35 @@ void engine_buffer_return(engine *e, engine_buffer *b) {
     monitor_announce(&e->monitor);
 }
 
+/* As the fence of this save would have liked it, had the budget been large enough. */
+static size_t buffers_wanted(const engine *e) {
+    uint64_t wanted = e->fenced ? e->stats.budget_wanted_bytes / e->buffer_bytes : 0;
+    return wanted < e->buffer_limit ? (size_t)wanted : e->buffer_limit;
+}
+
+/* With the monitor; what it makes is nobody's as long as nothing is left to claim. */
+static engine_buffer *buffer_ahead(engine *e) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
+    monitor_enter(held);
+    if (e->small || !e->released || e->buffer_count >= buffers_wanted(e)) {
+        return NULL;
+    }
+    engine_buffer *b = buffer_new(e);
+    if (b != NULL) {
+        (void)give_memory(e, b, e->buffer_bytes); /* without it the next fence tries again */
+        put_free(e, b);
+    }
+    return b;
+}
+
+bool engine_buffer_ahead(engine *e) {
+    engine_buffer *b = buffer_ahead(e);
+    for (size_t at = 0; b != NULL && at < b->capacity; at += STORE_DIRECT_ALIGNMENT) {
+        b->memory[at] = 0; /* its page is made here */
+    }
+    return b != NULL;
+}
+
 static void free_all(engine *e) {
     while (e->newest != NULL) {
         engine_buffer *b = e->newest;

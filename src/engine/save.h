@@ -143,6 +143,9 @@ size_t engine_buffer_size(const engine_options *options, size_t budget_bytes);
 engine_buffer *engine_buffer_take(engine *e, size_t bytes);
 /* Monitor held: it may be used again. */
 void engine_buffer_return(engine *e, engine_buffer *b);
+/* While the storage is waited for, after a fence that wanted more buffers than there are: makes one
+ * with its pages, so that the next fence does not pay for them. False when there are enough. */
+bool engine_buffer_ahead(engine *e);
 /* Monitor held, nothing is filling or under way: all are free. */
 void engine_buffers_reset(engine *e);
 void engine_buffers_free(engine *e);

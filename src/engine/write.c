@@ -266,7 +266,7 @@ static pawl_status turn(engine *e, pawl_error *err) {
     TRY(take_back(e, &some, err));
     TRY(hand_on_ready(e, &some, err));
     TRY(fill(e, &some, err));
-    if (!some && e->unsynced > 0) {
+    if (!some && e->unsynced > 0 && !engine_buffer_ahead(e)) {
         TRY(wait(e, err));
     }
     tell_progress(e);
