@@ -161,7 +161,8 @@ pawl_status cursor_varint64(cursor *c, uint64_t *out, pawl_error *err) PAWL_MUST
 /* CRC32C (Castagnoli, RFC 3720 appendix B.4: "123456789" is 0xe3069283), by ISA-L. `crc` is 0 or
  * the result so far. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t n);
-/* Copies and checksums in one pass while the bytes are in cache. */
+/* Copies and checksums in one pass: what is checksummed is the copy, whatever happens to the source
+ * meanwhile. Long copies go past the caches where the processor can do that. */
 uint32_t crc32c_copy(uint32_t crc, void *to, const void *from, size_t n);
 /* LevelDB's masking: rotate right by 15, add 0xa282ead8. */
 uint32_t crc32c_mask(uint32_t crc);

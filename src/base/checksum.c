@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CRC32C by ISA-L, whose function takes an int length and leaves initial and final xor to us. */
-#include "base/base.h"
+#include "base/checksum.h"
 
 #include <isa-l/crc.h>
 #include <string.h>
@@ -21,9 +21,25 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t n) {
     return ~crc;
 }
 
+static size_t stream(uint32_t *crc, uint8_t *to, const uint8_t *from, size_t n) {
+    size_t done = 0;
+    uint32_t value = ~*crc;
+    if (n < CHECKSUM_STREAM_BYTES || !checksum_streams()) {
+        return 0;
+    }
+    for (; n - done >= CHECKSUM_STREAM_BYTES; done += CHECKSUM_STREAM_BYTES) {
+        value = checksum_stream(value, to + done, from + done);
+    }
+    checksum_stream_end();
+    *crc = ~value;
+    return done;
+}
+
 uint32_t crc32c_copy(uint32_t crc, void *to, const void *from, size_t n) {
-    uint8_t *target = to;
-    const uint8_t *source = from;
+    size_t streamed = stream(&crc, to, from, n);
+    uint8_t *target = (uint8_t *)to + streamed;
+    const uint8_t *source = (const uint8_t *)from + streamed;
+    n -= streamed;
     while (n > 0) {
         size_t now = n < COPY_CHUNK_BYTES ? n : COPY_CHUNK_BYTES;
         memcpy(target, source, now);

@@ -43,20 +43,41 @@ static engine_buffer *chunk_claim(engine *e) {
     return b;
 }
 
+/* Most of a large tensor: n bytes that lie in memory as in the file. */
+static void blocks_copy(uint32_t *checksums, uint8_t *to, const uint8_t *from, size_t n) {
+    for (size_t at = 0; at < n; at += FORMAT_BLOCK_BYTES) {
+        size_t left = n - at;
+        *checksums++ = crc32c_copy(0, to + at, from + at,
+                                   left < FORMAT_BLOCK_BYTES ? left : FORMAT_BLOCK_BYTES);
+    }
+}
+
+static void blocks_sum(uint32_t *checksums, const uint8_t *memory, size_t n) {
+    for (size_t at = 0; at < n; at += FORMAT_BLOCK_BYTES) {
+        size_t left = n - at;
+        *checksums++ =
+            crc32c(0, memory + at, left < FORMAT_BLOCK_BYTES ? left : FORMAT_BLOCK_BYTES);
+    }
+}
+
 /* Some blocks at a time, so that each is checksummed while it is still in the cache. What is
  * checksummed is the copy: it is what will be written, whatever happens to the memory meanwhile. */
 static void chunk_copy(engine *e, engine_buffer *b) {
+    const plan_layout *layout = e->job.layout;
     ptrdiff_t first = e->files[b->file].checksums - e->checksums;
-    uint32_t *checksum = e->checksums + first + b->at / FORMAT_BLOCK_BYTES;
+    uint32_t *checksums = e->checksums + first + b->at / FORMAT_BLOCK_BYTES;
     size_t piece = 0;
     for (size_t done = 0; done < b->bytes; done += COPY_BYTES) {
         size_t n = b->bytes - done < COPY_BYTES ? b->bytes - done : COPY_BYTES;
-        plan_layout_gather_on(e->job.layout, b->file, b->at + done, n, b->memory + done, &piece);
-        for (size_t at = done; at < done + n; at += FORMAT_BLOCK_BYTES) {
-            size_t left = done + n - at;
-            *checksum++ =
-                crc32c(0, b->memory + at, left < FORMAT_BLOCK_BYTES ? left : FORMAT_BLOCK_BYTES);
+        uint8_t *to = b->memory + done;
+        const uint8_t *from = plan_layout_dense(layout, b->file, b->at + done, n, &piece);
+        if (from != NULL) {
+            blocks_copy(checksums, to, from, n);
+        } else {
+            plan_layout_gather_on(layout, b->file, b->at + done, n, to, &piece);
+            blocks_sum(checksums, to, n);
         }
+        checksums += COPY_BYTES / FORMAT_BLOCK_BYTES;
     }
 }
 

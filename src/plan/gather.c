@@ -33,14 +33,19 @@ const plan_piece *plan_layout_locate(const plan_layout *layout, size_t file, uin
     return &layout->pieces[i];
 }
 
-static void gather_piece(const plan_piece *piece, uint64_t from, size_t n, uint8_t *to) {
+/* NULL unless it lies in memory as in the file. */
+static const uint8_t *dense_memory(const plan_piece *piece) {
     if (piece->entry->kind != PAWL_KIND_TENSOR) {
-        memcpy(to, piece->entry->value + from, n);
-        return;
+        return piece->entry->value;
     }
     const state_box *held = state_entry_box(piece->entry, piece->box);
-    if (held->strides == NULL) {
-        memcpy(to, held->data + from, n);
+    return held->strides == NULL ? held->data : NULL;
+}
+
+static void gather_piece(const plan_piece *piece, uint64_t from, size_t n, uint8_t *to) {
+    const uint8_t *dense = dense_memory(piece);
+    if (dense != NULL) {
+        memcpy(to, dense + from, n);
         return;
     }
     view v = state_entry_view(piece->entry, piece->box);
@@ -96,10 +101,32 @@ void plan_layout_gather(const plan_layout *layout, size_t file, uint64_t at, siz
     plan_layout_gather_on(layout, file, at, n, to, &piece);
 }
 
-void plan_layout_gather_on(const plan_layout *layout, size_t file, uint64_t at, size_t n,
-                           uint8_t *to, size_t *piece) {
+static void find_first(const plan_layout *layout, size_t file, uint64_t at, size_t *piece) {
     if (*piece == 0) {
         *piece = first_ending_after(layout, &layout->files[file], at);
     }
+}
+
+void plan_layout_gather_on(const plan_layout *layout, size_t file, uint64_t at, size_t n,
+                           uint8_t *to, size_t *piece) {
+    find_first(layout, file, at, piece);
     gather_from(layout, file, at, n, to, piece);
+}
+
+const uint8_t *plan_layout_dense(const plan_layout *layout, size_t file, uint64_t at, size_t n,
+                                 size_t *piece) {
+    const plan_file *f = &layout->files[file];
+    find_first(layout, file, at, piece);
+    size_t i = *piece;
+    while (i < f->first_piece + f->piece_count && piece_end(&layout->pieces[i]) <= at) {
+        i++;
+    }
+    *piece = i;
+    if (i == f->first_piece + f->piece_count) {
+        return NULL;
+    }
+    const plan_piece *p = &layout->pieces[i];
+    const uint8_t *dense = dense_memory(p);
+    bool whole = p->offset <= at && piece_end(p) >= at + n;
+    return whole && dense != NULL ? dense + (at - p->offset) : NULL;
 }

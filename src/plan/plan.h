@@ -58,6 +58,10 @@ pawl_status plan_layout_make(const state_snapshot *snapshot, const plan_layout_o
                              plan_layout **out, pawl_error *err) PAWL_MUST_CHECK;
 void plan_layout_free(plan_layout *layout); /* NULL is fine */
 
+/* Where bytes [at, at+n) of a file stand in memory, when they are of one dense piece; else NULL.
+ * `piece` as for plan_layout_gather_on. */
+const uint8_t *plan_layout_dense(const plan_layout *layout, size_t file, uint64_t at, size_t n,
+                                 size_t *piece);
 /* Bytes [at, at+n) of a file: header, pieces gathered from memory, zero between. Any thread. */
 void plan_layout_gather(const plan_layout *layout, size_t file, uint64_t at, size_t n, uint8_t *to);
 /* The same for one who goes through a file: `*piece`, 0 at first, is where the next call goes on,

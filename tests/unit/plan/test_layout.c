@@ -383,6 +383,28 @@ static void assert_gathers(const plan_layout *layout, size_t file, const uint8_t
     mem_free(part);
 }
 
+/* Bytes stand somewhere in memory exactly when they are of one piece that lies there as here. */
+static void assert_finds_dense(const plan_layout *layout, size_t file, const uint8_t *image,
+                               test_random *r) {
+    const plan_file *plan = &layout->files[file];
+    uint64_t at = 0;
+    size_t piece = 0;
+    while (at < plan->bytes) {
+        uint64_t left = plan->bytes - at;
+        size_t n = 1 + (size_t)random_below(r, left < 64 ? left : 64);
+        const uint8_t *dense = plan_layout_dense(layout, file, at, n, &piece);
+        const plan_piece *of = plan_layout_locate(layout, file, at);
+        bool whole = of != NULL && at + n <= of->offset + of->bytes;
+        bool lies_so = whole && (of->entry->kind != PAWL_KIND_TENSOR ||
+                                 state_entry_box(of->entry, of->box)->strides == NULL);
+        assert_int_equal(dense != NULL, lies_so);
+        if (dense != NULL) {
+            assert_memory_equal(dense, image + at, n);
+        }
+        at += n;
+    }
+}
+
 /* Every byte belongs to the piece that says so, and to no other. */
 static void assert_locates(const plan_layout *layout, size_t file) {
     const plan_file *plan = &layout->files[file];
@@ -459,6 +481,7 @@ static void test_random_layouts_are_what_they_say(void **context) {
             assert_memory_equal(image.data, brute, image.size);
             assert_gathers(layout, file, brute, &r);
             assert_locates(layout, file);
+            assert_finds_dense(layout, file, brute, &r);
             assert_decodes(layout, file, &image, &f->err);
             buffer_free(&image);
             mem_free(brute);
