@@ -129,6 +129,8 @@ pawl_status buffer_decimal(buffer *b, int64_t v, pawl_error *err) PAWL_MUST_CHEC
 /* A JSON string with its quotes; `text` is UTF-8 of `n` bytes. */
 pawl_status buffer_json_string(buffer *b, const char *text, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
+/* As text_double has it; what is not finite as a string, for JSON has no such numbers. */
+pawl_status buffer_json_number(buffer *b, double v, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status buffer_u32le(buffer *b, uint32_t v, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status buffer_u64le(buffer *b, uint64_t v, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status buffer_varint(buffer *b, uint64_t v, pawl_error *err) PAWL_MUST_CHECK;
@@ -190,6 +192,10 @@ bool multiply_overflows(uint64_t a, uint64_t b, uint64_t *product);
 /* The digits of v, without a NUL; returns how many. */
 #define DECIMAL_DIGITS 20
 size_t text_decimal(char out[DECIMAL_DIGITS], uint64_t v);
+/* The shortest text that reads back as the same number, with a point whatever the locale; what is
+ * not finite as printf has it. */
+#define DOUBLE_CHARS 48
+const char *text_double(char out[DOUBLE_CHARS], double v);
 /* Likeness of two names, 0 to 1 (for near misses and renames); bounded: names over 256 bytes are
  * compared by their first 256. */
 double text_likeness(const char *a, const char *b);

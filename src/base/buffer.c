@@ -2,6 +2,7 @@
 /* Growing bytes, the encoders of numbers and JSON strings, and bytes as source and sink. */
 #include "base/base.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -94,6 +95,12 @@ pawl_status buffer_json_string(buffer *b, const char *text, size_t n, pawl_error
         at += taken;
     }
     return buffer_append(b, "\"", 1, err);
+}
+
+pawl_status buffer_json_number(buffer *b, double v, pawl_error *err) {
+    char text[DOUBLE_CHARS];
+    size_t n = strlen(text_double(text, v));
+    return isfinite(v) ? buffer_append(b, text, n, err) : buffer_json_string(b, text, n, err);
 }
 
 static void put_le(uint8_t *out, uint64_t v, int bytes) {

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LIKENESS_BYTES 256
@@ -124,6 +125,30 @@ size_t text_decimal(char out[DECIMAL_DIGITS], uint64_t v) {
         out[i] = backwards[n - 1 - i];
     }
     return n;
+}
+
+/* Between the digits before it and the digits or the 'e' behind it, in as many bytes as the locale
+ * gives it. */
+static void put_point(char *number) {
+    char *point = number + strspn(number, "-0123456789");
+    size_t bytes = strcspn(point, "0123456789e");
+    if (bytes > 0) {
+        *point = '.';
+        memmove(point + 1, point + bytes, strlen(point + bytes) + 1);
+    }
+}
+
+const char *text_double(char out[DOUBLE_CHARS], double v) {
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(out, DOUBLE_CHARS, "%.*g", digits, v);
+        if (strtod(out, NULL) == v) {
+            break;
+        }
+    }
+    if (isfinite(v)) {
+        put_point(out);
+    }
+    return out;
 }
 
 const char *text_bytes(char out[32], uint64_t bytes) {

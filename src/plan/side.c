@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 side side_of_state(const state_entry *e) {
@@ -41,20 +40,6 @@ static double load_f64le(const uint8_t *bytes) {
     double v = 0;
     memcpy(&v, &bits, sizeof(v));
     return v;
-}
-
-/* The shortest decimal that reads back as the same number, with a point whatever the locale. */
-static void float_text(char *out, size_t size, double v) {
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(out, size, "%.*g", digits, v);
-        if (strtod(out, NULL) == v) {
-            break;
-        }
-    }
-    char *comma = strchr(out, ',');
-    if (comma != NULL) {
-        *comma = '.';
-    }
 }
 
 /* As much of the text as fits, as it may stand in a line; `quote` is put around it unless NUL. */
@@ -101,7 +86,7 @@ static void value_text(char *out, size_t size, const side *s) {
         snprintf(out, size, "%" PRId64, (int64_t)load_u64le(s->value));
         break;
     case PAWL_KIND_FLOAT64:
-        float_text(out, size, load_f64le(s->value));
+        text_double(out, load_f64le(s->value));
         break;
     case PAWL_KIND_STRING:
         line_text(out, size, text, s->value_bytes, true);

@@ -74,8 +74,9 @@ static pawl_status record_encode(const owner *o, buffer *out, pawl_error *err) {
     TRY(buffer_printf(out, err, ",\"pid_namespace\":"));
     TRY(buffer_json_string(out, o->self.pid_namespace, strlen(o->self.pid_namespace), err));
     TRY(buffer_printf(out, err, ",\"start_ticks\":%llu", (unsigned long long)o->self.start_ticks));
-    return buffer_printf(out, err, ",\"attempt\":\"%s\",\"lease_s\":%.3f}\n", o->attempt,
-                         o->lease_s);
+    TRY(buffer_printf(out, err, ",\"attempt\":\"%s\",\"lease_s\":", o->attempt));
+    TRY(buffer_json_number(out, o->lease_s, err));
+    return buffer_printf(out, err, "}\n");
 }
 
 static void copy_member(const json_t *record, const char *member, char *to, size_t size) {

@@ -5,7 +5,6 @@
  */
 #include "run/private.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,13 +46,6 @@ static void save_free_pointer(save **s) {
 
 /* ---- what people want to see in the manifest ------------------------------------------------ */
 
-static pawl_status number_json(double value, buffer *out, pawl_error *err) {
-    if (!isfinite(value)) { /* JSON has no such numbers */
-        return buffer_printf(out, err, "\"%f\"", value);
-    }
-    return buffer_printf(out, err, "%.17g", value);
-}
-
 static pawl_status value_json(const state_entry *entry, buffer *out, pawl_error *err) {
     int64_t integer;
     double number;
@@ -65,7 +57,7 @@ static pawl_status value_json(const state_entry *entry, buffer *out, pawl_error 
         return buffer_printf(out, err, "%lld", (long long)integer);
     case PAWL_KIND_FLOAT64:
         memcpy(&number, entry->value, sizeof number);
-        return number_json(number, out, err);
+        return buffer_json_number(out, number, err);
     case PAWL_KIND_STRING:
         return buffer_json_string(out, (const char *)entry->value, entry->value_bytes, err);
     case PAWL_KIND_JSON:
@@ -131,7 +123,7 @@ static pawl_status add_metrics(save *s, const pawl_save_options *options, pawl_e
         }
         manifest_value *value = &m->metrics[m->metric_count++];
         text.size = 0;
-        TRY(number_json(metric->value, &text, err));
+        TRY(buffer_json_number(&text, metric->value, err));
         TRY(keep_text(m, metric->name, &value->name, err));
         TRY(keep_text(m, (const char *)text.data, &value->json, err));
     }
