@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the bench's engine is made of: a load (tensors as a trainer has them) and the syncs of a
- * save without its payload. Failures end the program: bench.py says which command failed.
+ * What the bench's engine is made of: a load (tensors as a trainer has them) and the bare files
+ * and syncs of a save. Failures end the program: bench.py says which command failed.
  */
 #ifndef PAWL_BENCH_H
 #define PAWL_BENCH_H
@@ -42,8 +42,8 @@ bool load_same(const load *l);
 /* Seconds to copy each tensor to other memory that is there already: the median of three. */
 double load_memcpy(const load *l);
 
-/* Seconds for the file operations and syncs that one save needs, without payload, in `directory`,
+/* Seconds for the file operations and syncs that one save of `payload` bytes needs, in `directory`,
  * as step `step`. */
-double syncs_of_a_save(const char *directory, int step);
+double syncs_of_a_save(const char *directory, int step, size_t payload);
 
 #endif

@@ -16,7 +16,7 @@
  *   same                         do they hold what `state` gave them, bit for bit?
  *   find RUN NAME                opens the newest checkpoint and finds one entry
  *   memcpy                       the same tensors, copied to other memory
- *   syncs DIRECTORY STEP         the syncs of one save, without payload
+ *   syncs DIRECTORY STEP BYTES   the files and syncs of one save with so many bytes of payload
  *
  * Extra memory is the peak of the resident set during a command above what it was before `open` (or
  * before `restore`).
@@ -258,7 +258,9 @@ static void do_memcpy(world *w, char **words) {
 
 static void do_syncs(world *w, char **words) {
     (void)w;
-    printf("{\"seconds\": %.9f}\n", syncs_of_a_save(words[0], (int)strtol(words[1], NULL, 10)));
+    int step = (int)strtol(words[1], NULL, 10);
+    size_t payload = (size_t)strtoull(words[2], NULL, 10);
+    printf("{\"seconds\": %.9f}\n", syncs_of_a_save(words[0], step, payload));
 }
 
 static const struct command {
@@ -269,7 +271,7 @@ static const struct command {
     {"select", 1, do_select},     {"state", 2, do_state},     {"open", 3, do_open},
     {"save", 2, do_save},         {"remove", 1, do_remove},   {"close", 0, do_close},
     {"scramble", 0, do_scramble}, {"restore", 1, do_restore}, {"same", 0, do_same},
-    {"find", 2, do_find},         {"memcpy", 0, do_memcpy},   {"syncs", 2, do_syncs},
+    {"find", 2, do_find},         {"memcpy", 0, do_memcpy},   {"syncs", 3, do_syncs},
 };
 
 static void obey(world *w, char *line) {

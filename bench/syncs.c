@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The cost of durability alone: what the protocol of one save (src/run/commit.c) must do to files
- * and directories before it may report success, in its order, with a few bytes where a save has its
- * payload. No save of any size can be durable sooner.
+ * and directories before it may report success, in its order, written as plainly as can be. A sync
+ * of a file costs what is in it, so the data file has as many bytes as the save beside it.
+ * With none it is what no save of any size can beat.
  *
- *   1 make the step's directory; create the data file, write its header, sync it
+ *   1 make the step's directory; create the data file, write its header and payload, sync it
  *   2 create the index, write it, sync it
  *   3 sync the step's directory and the run's
  *   4 renew the ownership: one write in place, not synced
@@ -17,6 +18,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,21 +28,19 @@
 #define MANIFEST_BYTES 600
 #define COUNTER_BYTES  20
 
-static void write_bytes(int file, size_t n, bool sync) {
-    char bytes[HEADER_BYTES];
-    memset(bytes, ' ', sizeof bytes);
+static void write_bytes(int file, const char *bytes, size_t n, bool sync) {
     if (pwrite(file, bytes, n, 0) != (ssize_t)n || (sync && fsync(file) != 0)) {
         fail("the bare syncs: %m");
     }
     close(file);
 }
 
-static void small_file(int directory, const char *name, size_t n) {
+static void new_file(int directory, const char *name, const char *bytes, size_t n) {
     int file = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file < 0) {
         fail("the bare syncs: %s: %m", name);
     }
-    write_bytes(file, n, true);
+    write_bytes(file, bytes, n, true);
 }
 
 static void sync_directory(int directory) {
@@ -49,17 +49,17 @@ static void sync_directory(int directory) {
     }
 }
 
-static void one_save(int run, int owner, const char *step) {
+static void one_save(int run, int owner, const char *step, const char *bytes, size_t payload) {
     if (mkdirat(run, step, 0777) != 0) {
         fail("the bare syncs: %s: %m", step);
     }
     int directory = openat(run, step, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    small_file(directory, "data", HEADER_BYTES);
-    small_file(directory, "index", INDEX_BYTES);
+    new_file(directory, "data", bytes, HEADER_BYTES + payload);
+    new_file(directory, "index", bytes, INDEX_BYTES);
     sync_directory(directory);
     sync_directory(run);
-    write_bytes(owner, COUNTER_BYTES, false);
-    small_file(directory, "manifest.tmp", MANIFEST_BYTES);
+    write_bytes(owner, bytes, COUNTER_BYTES, false);
+    new_file(directory, "manifest.tmp", bytes, MANIFEST_BYTES);
     if (renameat(directory, "manifest.tmp", directory, "manifest") != 0) {
         fail("the bare syncs: rename: %m");
     }
@@ -67,17 +67,20 @@ static void one_save(int run, int owner, const char *step) {
     close(directory);
 }
 
-double syncs_of_a_save(const char *directory, int step) {
+double syncs_of_a_save(const char *directory, int step, size_t payload) {
     char name[32];
+    char *bytes = malloc(HEADER_BYTES + payload);
     int run = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int owner = openat(run, "owner", O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (run < 0 || owner < 0) {
+    if (run < 0 || owner < 0 || bytes == NULL) {
         fail("%s: %m", directory);
     }
+    memset(bytes, ' ', HEADER_BYTES + payload);
     snprintf(name, sizeof name, "step-%08d", step);
     double began = now_s();
-    one_save(run, owner, name);
+    one_save(run, owner, name, bytes, payload);
     double seconds = now_s() - began;
     close(run);
+    free(bytes);
     return seconds;
 }
