@@ -34,9 +34,9 @@ typedef struct pawl_event {
     int64_t unix_time_ns;         /* by the writer's clock */
     pawl_status status;           /* SAVE_ENDED, RESTORED: the outcome; otherwise PAWL_OK */
     const char *message;          /* the failure in one line; NULL when there is none */
-    uint64_t done_bytes;          /* written so far, saved, restored */
-    uint64_t of_bytes;            /* SAVE_*: of data files */
-    double seconds;               /* SAVE_PROGRESS: so far; ENDED, RESTORED: in all */
+    uint64_t done_bytes;          /* SAVE_*: of data files, written so far; RESTORED: of entries */
+    uint64_t of_bytes;            /* SAVE_*: of data files, in all; RESTORED: 0 */
+    double seconds;               /* PROGRESS: so far; ENDED, RESTORED: in all; BEGUN: 0 */
     const pawl_save_stats *stats; /* SAVE_ENDED; otherwise NULL */
     const char *json;             /* the line of the file, without its end */
 } pawl_event;
@@ -45,12 +45,13 @@ typedef struct pawl_event {
  * `pawl_run_options.event` is called with pointers that live until it returns: SAVE_BEGUN and
  * RESTORED on the thread that called pawl_save or pawl_restore, SAVE_PROGRESS and SAVE_ENDED on the
  * engine's (one that hangs: on a thread of its own; one that could not begin: pawl_save's). One
- * call at a time. It must not call the run.
+ * call at a time. What it spends, the save or the call spends: a slow callback makes pawl_save and
+ * pawl_wait slow. Calls on the same run are PAWL_EUSAGE inside it.
  *
- * Every pawl_save that is not skipped, and not refused for an earlier one, ends in one SAVE_ENDED.
- * In the file a save's beginning stands from its first second on, or from its end. Of a save that
- * hangs the callback hears at the deadline, and the file, which lies on the same
- * storage, only should the storage answer again.
+ * Every pawl_save ends in one SAVE_ENDED, but for those that were skipped, refused for an earlier
+ * save, or wrong calls (a null pointer, a negative step). In the file a save's beginning stands
+ * from its first second on, or from its end. Of a save that hangs the callback hears at the
+ * deadline, and the file, which lies on the same storage, only should the storage answer again.
  */
 
 /* ---- reading the file ----------------------------------------------------------------------- */
@@ -68,7 +69,7 @@ PAWL_API pawl_status pawl_events_open(const char *run_path, pawl_events **events
  */
 PAWL_API pawl_status pawl_events_next(pawl_events *events, pawl_event *event, int *more,
                                       pawl_error *err) PAWL_MUST_CHECK;
-PAWL_API void pawl_events_close(pawl_events *events);
+PAWL_API void pawl_events_close(pawl_events *events); /* NULL is fine */
 
 #ifdef __cplusplus
 }

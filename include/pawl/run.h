@@ -16,8 +16,8 @@
  *     pawl_wait                the last save is durable, or failed and says why
  *     pawl_run_close
  *
- * A run is used by one thread at a time. Deadlines are in seconds: 0 means the run's default
- * (`deadline_s`), a negative number means "do not wait". No call waits without one.
+ * A run is used by one thread at a time. Deadlines are in seconds from now: 0 means the run's
+ * default (`deadline_s`), a negative number means "do not wait". No call waits without one.
  */
 #ifndef PAWL_RUN_H
 #define PAWL_RUN_H
@@ -42,7 +42,7 @@ typedef enum pawl_on_busy {
  * stays.
  */
 typedef struct pawl_retention {
-    size_t struct_size;
+    size_t struct_size;       /* not looked at: pawl_run_options has its own */
     int64_t keep_last;        /* the newest n */
     int64_t keep_every_steps; /* steps divisible by n */
     double keep_every_hours;  /* of those older, one per so many hours, by the time of their save */
@@ -54,9 +54,9 @@ typedef struct pawl_retention {
 /* How the bytes of data files reach the storage. */
 typedef enum pawl_io {
     /* Direct I/O where the filesystem takes it; by io_uring where the kernel and the container let
-     * us, else by a few threads. */
+     * us, else by a few threads; a save that fits into one buffer by the engine's thread itself. */
     PAWL_IO_AUTO = 0,
-    PAWL_IO_URING = 1,   /* by io_uring, or PAWL_EUNSUPPORTED */
+    PAWL_IO_URING = 1,   /* by io_uring, or PAWL_EUNSUPPORTED from pawl_run_open, which says why */
     PAWL_IO_THREADS = 2, /* by threads, never io_uring */
     PAWL_IO_BUFFERED = 3 /* by threads, through the page cache */
 } pawl_io;
@@ -93,37 +93,43 @@ typedef struct pawl_run_options {
     pawl_retention retention; /* [keep everything] */
     pawl_log log;             /* [none] */
 
-    /* Being a good neighbour. */
-    pawl_io io;
-    size_t in_flight_bytes;         /* of writes at a time; part of the budget [32 MiB] */
+    /* Being a good neighbour. What the system does not grant of io_priority and cpus is a warning
+     * in the log, and the save goes on. */
+    pawl_io io;                     /* [PAWL_IO_AUTO] */
+    size_t in_flight_bytes;         /* of writes at a time, part of the budget: 1 MiB to 1 GiB
+                                       [32 MiB, or the budget if that is less] */
     uint64_t bandwidth_bytes_per_s; /* of data files, averaged over a second [no limit] */
-    pawl_io_priority io_priority;
-    const int *cpus; /* processors that the library's threads may run on, by number [any] */
-    size_t cpu_count;
-    /* A save that moves no byte, and ends no other step, for so long has failed: the storage
-     * hangs (S08). Its tensors are let go, and saves are refused until the storage answers. */
+    pawl_io_priority io_priority;   /* [PAWL_IO_PRIORITY_DEFAULT] */
+    const int *cpus;                /* processors, by number from 0 on, that the threads which save
+                                       may run on; copied [any] */
+    size_t cpu_count;               /* numbers in `cpus` [0] */
+    /* Seconds. A save that moves no byte, and ends no other step, for so long has failed: the
+     * storage hangs (S08). Its tensors are let go, and saves are refused until the storage answers.
+     */
     double hang_deadline_s; /* [deadline_s] */
 
     /* Called with each event of the run: pawl/event.h says on which threads [none]. */
     void (*event)(void *context, const struct pawl_event *event);
-    void *event_context;
-    int no_event_file; /* 1: keep no events.jsonl in the run's directory [0] */
+    void *event_context; /* the callback's `context`; lives as long as the run */
+    int no_event_file;   /* 1: keep no events.jsonl in the run's directory [0] */
 } pawl_run_options;
 
 typedef struct pawl_run pawl_run;
 
 /*
  * Opens a run for writing and becomes its owner. Creates the directory and its parents.
- * `options` may be NULL. Blocks at most takeover_wait_s.
+ * `options` may be NULL; they are copied. Blocks at most takeover_wait_s.
  * PAWL_EBUSY names the other writer (host, pid, age of its heartbeat as far as it was watched).
- * PAWL_EUSAGE, PAWL_ENOTFOUND, PAWL_EPERMISSION, PAWL_EIO explain the path.
+ * PAWL_EUSAGE names the option that cannot be meant, or explains the path, as do PAWL_ENOTFOUND,
+ * PAWL_EPERMISSION and PAWL_EIO. PAWL_EUNSUPPORTED: io_uring was asked for, and is not to be had.
  */
 PAWL_API pawl_status pawl_run_open(const char *path, const pawl_run_options *options,
                                    pawl_run **run, pawl_error *err) PAWL_MUST_CHECK;
 
 /*
- * Waits for the save in flight and gives up ownership. The handle is gone afterwards, whatever is
- * returned: the status is that of the last save when nobody has seen it yet. On PAWL_ETIMEOUT the
+ * Waits for the save in flight and gives up ownership. NULL is fine. The handle is gone
+ * afterwards, whatever is returned (but for PAWL_EUSAGE inside the run's event callback): the
+ * status is that of the last save when nobody has seen it yet. On PAWL_ETIMEOUT the
  * engine's thread and its memory are left behind: the tensors' memory must stay valid, and the log
  * may still be written to. After a save that hangs (PAWL_EIO) the same, but the tensors are free.
  */
@@ -136,7 +142,8 @@ typedef struct pawl_metric {
 
 typedef struct pawl_save_options {
     size_t struct_size;
-    const pawl_metric *metrics; /* kept in the manifest; retention may choose by them [none] */
+    const pawl_metric *metrics; /* copied, each name once; kept in the manifest; retention may
+                                   choose by them [none] */
     size_t metric_count;
     int pin;           /* 1: retention never removes this checkpoint [0] */
     double deadline_s; /* for a previous save, with PAWL_ON_BUSY_WAIT [the run's] */
@@ -179,7 +186,8 @@ typedef struct pawl_save_stats {
     size_t budget_bytes;          /* the budget it had */
     uint64_t budget_wanted_bytes; /* the budget with which pawl_fence would not have waited */
     uint64_t retries;             /* operations repeated because the reason might pass */
-    const char *io;               /* static text: "io_uring", "threads" */
+    const char *io;               /* static text: "io_uring", "threads", "in line" (by the engine's
+                                     thread itself); NULL: no save was started, or none could be */
 } pawl_save_stats;
 
 /*
@@ -210,8 +218,9 @@ PAWL_API int pawl_preempted(void);
 PAWL_API void pawl_preemption_unwatch(void);
 
 /*
- * The final save: starts it, waits until it is durable, at most `grace_s` seconds in all. When it
- * did not fit, cancels it and returns PAWL_ETIMEOUT saying how far it came and which step is safe.
+ * The final save: starts it, waits until it is durable, at most `grace_s` seconds in all (0 and
+ * less: none are left). When it did not fit, cancels it and returns PAWL_ETIMEOUT saying how far it
+ * came and which step is safe.
  */
 PAWL_API pawl_status pawl_save_final(pawl_run *run, pawl_state *state, int64_t step,
                                      const pawl_save_options *options, double grace_s,
@@ -228,8 +237,8 @@ PAWL_API pawl_status pawl_run_pin(pawl_run *run, int64_t step, int pinned, pawl_
 PAWL_API pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* Called for each thing that gc removes (or would remove): path relative to the run, bytes, reason.
- * */
+/* Called for each thing that gc removes (or would remove): path relative to the run, its bytes, and
+ * the reason. */
 typedef void (*pawl_gc_fn)(void *context, const char *path, uint64_t bytes, const char *reason);
 
 /*
@@ -242,9 +251,8 @@ PAWL_API pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, vo
 /*
  * Writes a new index (and manifest) for `step` from its data files alone, after reading all of
  * them. PAWL_EDAMAGED, and nothing changes: where the present index proves them damaged, and where
- * their bytes are not those that their writer finished them with;
- * both are overruled by a `force` that is not 0. A file whose writer did not get to its end is
- * never taken.
+ * their bytes are not those that their writer finished them with; both are overruled by a `force`
+ * that is not 0. A file whose writer did not get to its end is never taken.
  */
 PAWL_API pawl_status pawl_run_rebuild(pawl_run *run, int64_t step, int force, pawl_error *err)
     PAWL_MUST_CHECK;

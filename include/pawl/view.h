@@ -38,7 +38,7 @@ typedef struct pawl_view pawl_view;
  */
 PAWL_API pawl_status pawl_view_open(pawl_checkpoint *checkpoint, const char *name, uint64_t piece,
                                     pawl_view **view, pawl_error *err) PAWL_MUST_CHECK;
-PAWL_API void pawl_view_close(pawl_view *view);
+PAWL_API void pawl_view_close(pawl_view *view); /* NULL is fine */
 
 typedef struct pawl_view_info {
     pawl_dtype dtype;

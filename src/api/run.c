@@ -3,6 +3,13 @@
 #include "run/run.h"
 #include "api/api.h"
 
+#include <math.h>
+
+static pawl_status need_run(const pawl_run *run, const char *call, pawl_error *err) {
+    TRY(need(run, call, "run", err));
+    return run_refuse_callback(run, call, err);
+}
+
 /* ---- open and close ---- */
 
 /* A directory that must exist is looked for first, so that it is never made by mistake. */
@@ -33,19 +40,24 @@ pawl_status pawl_run_open(const char *path, const pawl_run_options *options, paw
     return story_end(open_run(path, options, run, story_begin(&story)), &story, err);
 }
 
+static pawl_status close_run(pawl_run *run, double deadline_s, pawl_error *err) {
+    TRY(run_refuse_callback(run, "pawl_run_close", err));
+    return run_close(run, deadline_s, err);
+}
+
 pawl_status pawl_run_close(pawl_run *run, double deadline_s, pawl_error *err) {
     struct pawl_error story;
     if (run == NULL) {
         return PAWL_OK;
     }
-    return story_end(run_close(run, deadline_s, story_begin(&story)), &story, err);
+    return story_end(close_run(run, deadline_s, story_begin(&story)), &story, err);
 }
 
 /* ---- save ---- */
 
 static pawl_status take_save(pawl_run *run, pawl_state *state, const pawl_save_options *options,
                              const char *call, pawl_save_options *known, pawl_error *err) {
-    TRY(need(run, call, "run", err));
+    TRY(need_run(run, call, err));
     TRY(need(state, call, "state", err));
     TRY(take_options(known, sizeof(*known), options, call, "pawl_save_options", err));
     return known->metric_count > 0 ? need(known->metrics, call, "metrics", err) : PAWL_OK;
@@ -68,6 +80,11 @@ static pawl_status save_final(pawl_run *run, pawl_state *state, int64_t step,
                               const pawl_save_options *options, double grace_s, pawl_error *err) {
     pawl_save_options known;
     TRY(take_save(run, state, options, "pawl_save_final", &known, err));
+    if (isnan(grace_s)) {
+        error_set(err, PAWL_EUSAGE, "pawl_save_final: grace_s is not a number");
+        error_expected(err, "seconds from now");
+        return PAWL_EUSAGE;
+    }
     return run_save_final(run, state, step, &known, grace_s, err);
 }
 
@@ -81,7 +98,7 @@ pawl_status pawl_save_final(pawl_run *run, pawl_state *state, int64_t step,
 /* ---- the save in flight ---- */
 
 static pawl_status fence(pawl_run *run, double deadline_s, pawl_error *err) {
-    TRY(need(run, "pawl_fence", "run", err));
+    TRY(need_run(run, "pawl_fence", err));
     return run_fence(run, deadline_s, err);
 }
 
@@ -92,7 +109,7 @@ pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) {
 
 static pawl_status wait_for_save(pawl_run *run, double deadline_s, pawl_save_stats *stats,
                                  pawl_error *err) {
-    TRY(need(run, "pawl_wait", "run", err));
+    TRY(need_run(run, "pawl_wait", err));
     return run_wait(run, deadline_s, stats, err);
 }
 
@@ -102,7 +119,7 @@ pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, 
 }
 
 static pawl_status cancel(pawl_run *run, double deadline_s, pawl_error *err) {
-    TRY(need(run, "pawl_cancel", "run", err));
+    TRY(need_run(run, "pawl_cancel", err));
     return run_cancel(run, deadline_s, err);
 }
 
@@ -120,7 +137,7 @@ int pawl_due(const pawl_run *run, int64_t step) {
 static pawl_status restore(pawl_run *run, pawl_state *state, const pawl_restore_options *options,
                            pawl_report **report, pawl_error *err) {
     pawl_restore_options known;
-    TRY(need(run, "pawl_restore", "run", err));
+    TRY(need_run(run, "pawl_restore", err));
     TRY(need(state, "pawl_restore", "state", err));
     TRY(take_options(&known, sizeof(known), options, "pawl_restore", "pawl_restore_options", err));
     if (known.rename_count > 0) {
@@ -141,7 +158,7 @@ pawl_status pawl_restore(pawl_run *run, pawl_state *state, const pawl_restore_op
 /* ---- housekeeping ---- */
 
 static pawl_status pin(pawl_run *run, int64_t step, int pinned, pawl_error *err) {
-    TRY(need(run, "pawl_run_pin", "run", err));
+    TRY(need_run(run, "pawl_run_pin", err));
     return run_pin(run, step, pinned != 0, err);
 }
 
@@ -151,7 +168,7 @@ pawl_status pawl_run_pin(pawl_run *run, int64_t step, int pinned, pawl_error *er
 }
 
 static pawl_status remove_step(pawl_run *run, int64_t step, int force, pawl_error *err) {
-    TRY(need(run, "pawl_run_remove", "run", err));
+    TRY(need_run(run, "pawl_run_remove", err));
     return run_remove(run, step, force != 0, err);
 }
 
@@ -161,7 +178,7 @@ pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force, pawl_error *
 }
 
 static pawl_status gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *context, pawl_error *err) {
-    TRY(need(run, "pawl_run_gc", "run", err));
+    TRY(need_run(run, "pawl_run_gc", err));
     return run_gc(run, dry_run != 0, each, context, err);
 }
 
@@ -172,7 +189,7 @@ pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *conte
 }
 
 static pawl_status rebuild(pawl_run *run, int64_t step, int force, pawl_error *err) {
-    TRY(need(run, "pawl_run_rebuild", "run", err));
+    TRY(need_run(run, "pawl_run_rebuild", err));
     return run_rebuild(run, step, force != 0, err);
 }
 

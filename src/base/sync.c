@@ -8,6 +8,14 @@
 
 #define NS_PER_S 1000000000U
 
+thread_id thread_self(void) {
+    return pthread_self();
+}
+
+bool thread_is_self(thread_id thread) {
+    return pthread_equal(thread, pthread_self()) != 0;
+}
+
 static int condition_init(pthread_cond_t *condition) {
     pthread_condattr_t attributes;
     int failed = pthread_condattr_init(&attributes);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base/sync: a mutex with one condition, whose waits have monotonic deadlines. */
+/* base/sync: a mutex with one condition, whose waits have monotonic deadlines; threads told apart.
+ * */
 #ifndef BASE_SYNC_H
 #define BASE_SYNC_H
 
@@ -8,6 +9,11 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Which thread one is. */
+typedef pthread_t thread_id;
+thread_id thread_self(void);
+bool thread_is_self(thread_id thread);
 
 typedef struct monitor {
     pthread_mutex_t mutex;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define NO_WAIT_S 1e-3
+
 /* ---- time ---- */
 
 uint64_t engine_now(const engine *e) {
@@ -28,15 +30,25 @@ uint64_t engine_deadline(const engine *e, double seconds) {
     return engine_now(e) + engine_ns(seconds);
 }
 
+static void name_file(const engine *e, pawl_error *err) {
+    const char *root = e->job.store->root;
+    if (e->file_name[0] != '\0') {
+        error_path(err, "%s/%s/%s", root, e->directory, e->file_name);
+    } else { /* the first is not open yet */
+        error_path(err, "%s/%s", root, e->directory);
+    }
+}
+
 pawl_status engine_timeout(engine *e, double waited_s, const char *what, pawl_error *err) {
     char written[32];
     char total[32];
     char waited[32];
     const char *doing = e->committing ? "the commit of" : "the data files of";
-    error_set(err, PAWL_ETIMEOUT, "%s: %s step %lld took longer than %s", what, doing,
-              (long long)e->job.step, text_seconds(waited, waited_s));
+    const char *how = waited_s < NO_WAIT_S ? "had no time to end" : "took longer than ";
+    error_set(err, PAWL_ETIMEOUT, "%s: %s step %lld %s%s", what, doing, (long long)e->job.step, how,
+              waited_s < NO_WAIT_S ? "" : text_seconds(waited, waited_s));
     if (!e->committing) {
-        error_path(err, "%s/%s/%s", e->job.store->root, e->directory, e->file_name);
+        name_file(e, err);
     }
     error_found(err, "%s of %s written", text_bytes(written, e->written),
                 text_bytes(total, e->total));

@@ -26,6 +26,7 @@ struct events {
     monitor turn;
     buffer later;     /* lines that wait for the next one */
     bool calling;     /* under `turn`, which is not held during a call */
+    thread_id caller; /* while `calling` */
     bool whole_lines; /* the file's last byte ends a line */
     bool failing;     /* and the log has said so */
 };
@@ -151,12 +152,23 @@ static void call(events *e, const pawl_event *event) {
         monitor_wait_until(&e->turn, UINT64_MAX);
     }
     e->calling = true;
+    e->caller = thread_self();
     monitor_leave(&e->turn);
     e->call(e->context, event);
     monitor_enter(&e->turn);
     e->calling = false;
     monitor_announce(&e->turn);
     monitor_leave(&e->turn);
+}
+
+bool events_calls_us(events *e) {
+    if (e == NULL || e->call == NULL) {
+        return false;
+    }
+    monitor_enter(&e->turn);
+    bool us = e->calling && thread_is_self(e->caller);
+    monitor_leave(&e->turn);
+    return us;
 }
 
 /* ---- telling -------------------------------------------------------------------------------- */

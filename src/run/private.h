@@ -50,8 +50,14 @@ void run_say_safe(const pawl_run *run, pawl_error *err);
 /* The absolute path of a name in the run's directory, for messages. */
 void run_error_path(const pawl_run *run, pawl_error *err, const char *name);
 
+/* Bytes of the options' staging budget, the default where they have none. */
+size_t run_budget(const pawl_run_options *o);
 /* The engine's part of a save's statistics. */
 void run_stats_take(pawl_save_stats *to, const engine_stats *from);
+
+/* ---- options.c ------------------------------------------------------------------------------ */
+
+pawl_status run_options_check(const pawl_run_options *o, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- events.c ------------------------------------------------------------------------------- */
 
@@ -62,6 +68,9 @@ pawl_status events_new(pawl_run *run, const pawl_run_options *o, pawl_error *err
 void events_free(events *e); /* NULL is fine */
 /* Gives the event its time and tells it. `restore`: of PAWL_EVENT_RESTORED, or NULL. */
 void events_tell(events *e, const pawl_event *what, const event_restore *restore, unsigned whom);
+/* Is the calling thread inside the callback? */
+bool events_calls_us(events *e);
+
 /* ---- index_ahead.c -------------------------------------------------------------------------- */
 
 /* The entries of a layout's index. Many are encoded from here on, on a thread of its own that is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run, open for writing: its options, its engine, its owner, and waiting for a save. */
+/* A run, open for writing: its engine, its owner, and waiting for a save. */
 #include "run/private.h"
 
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #define DEFAULT_LEASE_S      30.0
 #define DEFAULT_DEADLINE_S   600.0
 #define DEFAULT_BUDGET_BYTES ((size_t)256 << 20)
-#define MIN_IN_FLIGHT_BYTES  ((size_t)1 << 20)
 
 double run_deadline(const pawl_run *run, double deadline_s) {
     if (deadline_s == 0) {
@@ -33,60 +32,8 @@ void run_error_path(const pawl_run *run, pawl_error *err, const char *name) {
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static pawl_status bad_option(const char *what, pawl_error *err) {
-    error_set(err, PAWL_EUSAGE, "open run: %s", what);
-    return PAWL_EUSAGE;
-}
-
-static pawl_status check_neighbour_options(const pawl_run_options *o, pawl_error *err) {
-    size_t budget_bytes = o->budget_bytes != 0 ? o->budget_bytes : DEFAULT_BUDGET_BYTES;
-    if (o->io < PAWL_IO_AUTO || o->io > PAWL_IO_BUFFERED) {
-        return bad_option("io is one of PAWL_IO_AUTO, _URING, _THREADS, _BUFFERED", err);
-    }
-    if (o->on_busy < PAWL_ON_BUSY_WAIT || o->on_busy > PAWL_ON_BUSY_ERROR) {
-        return bad_option("on_busy is one of PAWL_ON_BUSY_WAIT, _SKIP, _ERROR", err);
-    }
-    if (o->io_priority < PAWL_IO_PRIORITY_DEFAULT || o->io_priority > PAWL_IO_PRIORITY_IDLE) {
-        return bad_option("io_priority is one of PAWL_IO_PRIORITY_DEFAULT, _LOW, _IDLE", err);
-    }
-    if (o->in_flight_bytes != 0 &&
-        (o->in_flight_bytes < MIN_IN_FLIGHT_BYTES || o->in_flight_bytes > budget_bytes)) {
-        return bad_option("in_flight_bytes is at least 1 MiB (1048576), and at most the budget",
-                          err);
-    }
-    if (o->cpus == NULL && o->cpu_count != 0) {
-        return bad_option("cpus is a null pointer, but cpu_count is not 0", err);
-    }
-    for (size_t i = 0; i < o->cpu_count; i++) {
-        if (o->cpus[i] < 0) {
-            return bad_option("no number in cpus is negative", err);
-        }
-    }
-    if (!(o->hang_deadline_s >= 0)) {
-        return bad_option("hang_deadline_s is not negative", err);
-    }
-    return PAWL_OK;
-}
-
-static pawl_status check_options(const pawl_run_options *o, pawl_error *err) {
-    const pawl_retention *r = &o->retention;
-    if (o->lease_s != 0 && !(o->lease_s >= 1 && o->lease_s <= OWNER_MAX_LEASE_S)) {
-        return bad_option("lease_s is at least 1 second, and at most 1000000", err);
-    }
-    if (o->budget_bytes != 0 && o->budget_bytes < ENGINE_MIN_BUDGET) {
-        return bad_option("budget_bytes is at least 8 MiB (8388608)", err);
-    }
-    if (!(o->deadline_s >= 0) || !(o->save_every_s >= 0) || o->save_every_steps < 0) {
-        return bad_option("deadline_s, save_every_steps and save_every_s are not negative", err);
-    }
-    if (r->keep_last < 0 || r->keep_every_steps < 0 || r->keep_every_hours < 0 ||
-        r->keep_best < 0) {
-        return bad_option("no rule of retention is negative", err);
-    }
-    if (r->keep_best > 0 && r->metric == NULL) {
-        return bad_option("retention.keep_best needs the name of a metric", err);
-    }
-    return check_neighbour_options(o, err);
+size_t run_budget(const pawl_run_options *o) {
+    return o->budget_bytes != 0 ? o->budget_bytes : DEFAULT_BUDGET_BYTES;
 }
 
 static void take_options(pawl_run *run, const pawl_run_options *o) {
@@ -142,7 +89,7 @@ static pawl_status open_parts(pawl_run *run, const pawl_run_options *o, pawl_err
     TRY(reader_watch_new(&run->watch, err));
     engine_options moving = {
         .platform = run->platform,
-        .budget_bytes = o->budget_bytes != 0 ? o->budget_bytes : DEFAULT_BUDGET_BYTES,
+        .budget_bytes = run_budget(o),
         .checking = o->checking != 0,
         .in_flight_bytes = o->in_flight_bytes,
         .io = o->io,
@@ -150,7 +97,12 @@ static pawl_status open_parts(pawl_run *run, const pawl_run_options *o, pawl_err
         .bandwidth_bytes_per_s = o->bandwidth_bytes_per_s,
         .hang_deadline_s = o->hang_deadline_s != 0 ? o->hang_deadline_s : run->deadline_s,
         .log = &run->log};
-    TRY(engine_new(&moving, &run->engine, err));
+    pawl_status status = engine_new(&moving, &run->engine, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "open run");
+        run_error_path(run, err, "");
+        return status;
+    }
     TRY(owner_take(run->store, run->platform, &run->log, run->lease_s, wait_s < 0 ? 0 : wait_s,
                    &run->owner, err));
     TRY(events_new(run, o, err));
@@ -183,8 +135,10 @@ pawl_status run_open(store *s, const pawl_run_options *options, const platform *
     run->store = s;
     run->platform = os;
     take_options(run, o);
-    pawl_status status = check_options(o, err);
-    if (status == PAWL_OK) {
+    pawl_status status = run_options_check(o, err);
+    if (status != PAWL_OK) {
+        run_error_path(run, err, "");
+    } else {
         status = open_parts(run, o, err);
     }
     if (status != PAWL_OK) {
@@ -195,6 +149,17 @@ pawl_status run_open(store *s, const pawl_run_options *options, const platform *
     }
     *out = run;
     return PAWL_OK;
+}
+
+pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_error *err) {
+    if (!events_calls_us(run->events)) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUSAGE, "%s: called from inside the run's own event callback", call);
+    run_error_path(run, err, "");
+    error_safe(err, "nothing was done");
+    error_next(err, "let the callback note what it wants, and call the run when it has returned");
+    return PAWL_EUSAGE;
 }
 
 /* ---- waiting -------------------------------------------------------------------------------- */
@@ -302,6 +267,8 @@ pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
                 outcome = freed;
                 *err = story;
                 run_say_safe(run, err);
+            } else { /* nothing can be done with the run any more */
+                error_next(err, "%s", story.next);
             }
             error_wrap(err, "close run");
             return outcome;

@@ -40,6 +40,9 @@ void run_path_explain_access(const char *directory, pawl_error *err);
 /* As pawl_run_open, on a store (which the run owns from then on, also when this fails). */
 pawl_status run_open(store *s, const pawl_run_options *options, const platform *os, pawl_run **out,
                      pawl_error *err) PAWL_MUST_CHECK;
+/* PAWL_EUSAGE on a thread that is inside the run's event callback: it would wait for itself. */
+pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_error *err)
+    PAWL_MUST_CHECK;
 pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err);
 /* Advances the owner's counter, as the heartbeat thread does; for platforms without threads. */
 pawl_status run_heartbeat(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;

@@ -106,6 +106,25 @@ static pawl_status add_hyperparameters(save *s, pawl_error *err) {
     return PAWL_OK;
 }
 
+static pawl_status check_metric_name(const pawl_metric *metrics, size_t i, pawl_error *err) {
+    const char *name = metrics[i].name;
+    const char *fault = "is a null pointer";
+    bool valid = name != NULL && entry_name_valid(name, strlen(name), &fault);
+    for (size_t j = 0; valid && j < i; j++) {
+        if (strcmp(metrics[j].name, name) == 0) {
+            fault = "is that of one before it";
+            valid = false;
+        }
+    }
+    if (valid) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUSAGE, "the name of metric %zu %s", i, fault);
+    error_found(err, "%s", name != NULL ? name : "");
+    error_next(err, "see pawl_save_options in pawl/run.h; nothing was written");
+    return PAWL_EUSAGE;
+}
+
 static pawl_status add_metrics(save *s, const pawl_save_options *options, pawl_error *err) {
     manifest *m = &s->manifest;
     CLEANUP(buffer_free) buffer text = {0};
@@ -115,12 +134,7 @@ static pawl_status add_metrics(save *s, const pawl_save_options *options, pawl_e
     }
     for (size_t i = 0; i < options->metric_count; i++) {
         const pawl_metric *metric = &options->metrics[i];
-        const char *why = NULL;
-        if (metric->name == NULL || !entry_name_valid(metric->name, strlen(metric->name), &why)) {
-            error_set(err, PAWL_EUSAGE, "metric %zu has no valid name: %s", i,
-                      why != NULL ? why : "it is a null pointer");
-            return PAWL_EUSAGE;
-        }
+        TRY(check_metric_name(options->metrics, i, err));
         manifest_value *value = &m->metrics[m->metric_count++];
         text.size = 0;
         TRY(buffer_json_number(&text, metric->value, err));

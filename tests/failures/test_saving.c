@@ -238,6 +238,25 @@ static void test_s08_a_disk_that_hangs_is_an_error_at_the_deadline(void **state)
     assert_works(pawl_wait(f->t.run, 0, NULL, f->t.err), f->t.err);
 }
 
+/* What the handle could still have done is no advice any more. */
+static void test_s08_closing_in_vain_says_what_is_left_to_do(void **state) {
+    fixture *f = *state;
+    const pawl_run_options options = trainer_options(&f->t);
+    begin_and_hang(f, &options);
+    pawl_status status = pawl_run_close(f->t.run, 0.05, f->t.err);
+    f->t.run = NULL;
+    assert_tells(status, PAWL_ETIMEOUT, f->t.err,
+                 "close run: waiting for the save: the data files of step 2000 took longer than "
+                 "{n} {w}\n"
+                 "  path:     {d}/run/step-00002000/{f}\n"
+                 "  range:    bytes 0 to 16781658\n"
+                 "  found:    0 bytes of 16.8 MB written\n"
+                 "  safe:     step 1000 is committed and can be restored\n"
+                 "  next:     keep the tensors' memory valid until the process ends; look at the "
+                 "storage");
+    disk_heals();
+}
+
 /* A wait, the log, the next save: all say so, and once the storage answers the run goes on. */
 static void test_s08_a_disk_that_hangs_fails_the_save_and_later_ones(void **state) {
     fixture *f = *state;
@@ -446,6 +465,7 @@ int main(void) {
         TEST(test_s04_a_busy_run_refuses_when_asked),
         TEST(test_s05_a_small_budget_makes_the_fence_wait_and_says_what_would_not),
         TEST(test_s08_a_disk_that_hangs_is_an_error_at_the_deadline),
+        TEST(test_s08_closing_in_vain_says_what_is_left_to_do),
         TEST(test_s08_a_disk_that_hangs_fails_the_save_and_later_ones),
         TEST(test_s08_a_run_whose_disk_hangs_can_be_closed),
         TEST(test_s08_what_passes_is_tried_again),

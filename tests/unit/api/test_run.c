@@ -4,6 +4,8 @@
 
 #include <pawl/pawl.h>
 
+#include <math.h>
+
 typedef struct fixture {
     directory dir;
     char path[128];
@@ -151,6 +153,82 @@ static void test_the_final_save(void **state) {
     assert_weights(f, 7);
 }
 
+static void test_a_grace_time_is_a_number(void **state) {
+    fixture *f = *state;
+    open_run(f);
+    assert_fails(pawl_save_final(f->run, f->state, 7, NULL, (double)NAN, f->err), PAWL_EUSAGE,
+                 f->err);
+    assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT),
+                        "pawl_save_final: grace_s is not a number");
+}
+
+static void test_the_name_of_a_metric_is_a_name_and_stands_once(void **state) {
+    fixture *f = *state;
+    static const struct {
+        pawl_metric metrics[2];
+        const char *fault;
+    } cases[] = {
+        {{{"loss", 1}, {"loss", 2}},
+         "saving step 1: the name of metric 1 is that of one before it"},
+        {{{"loss", 1}, {"", 2}}, "saving step 1: the name of metric 1 is empty"},
+        {{{NULL, 1}, {"loss", 2}}, "saving step 1: the name of metric 0 is a null pointer"},
+    };
+    open_run(f);
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        const pawl_save_options options = {
+            .struct_size = sizeof(options), .metrics = cases[i].metrics, .metric_count = 2};
+        assert_fails(pawl_save(f->run, f->state, 1, &options, f->err), PAWL_EUSAGE, f->err);
+        assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), cases[i].fault);
+    }
+}
+
+/* ---- calls from inside the run's callback --------------------------------------------------- */
+
+typedef struct caller {
+    fixture *f;
+    pawl_error *err;
+    int told, refused;
+} caller;
+
+static void count_refusal(caller *c, pawl_status status, const char *call) {
+    char words[128];
+    (void)snprintf(words, sizeof(words), "%s: called from inside the run's own event callback",
+                   call);
+    assert_int_equal(status, PAWL_EUSAGE);
+    assert_string_equal(pawl_error_get(c->err, PAWL_ERROR_ATTEMPT), words);
+    c->refused++;
+}
+
+static void call_back(void *context, const pawl_event *event) {
+    caller *c = context;
+    fixture *f = c->f;
+    (void)event;
+    c->told++;
+    count_refusal(c, pawl_save(f->run, f->state, 9, NULL, c->err), "pawl_save");
+    count_refusal(c, pawl_save_final(f->run, f->state, 9, NULL, 1, c->err), "pawl_save_final");
+    count_refusal(c, pawl_fence(f->run, 0, c->err), "pawl_fence");
+    count_refusal(c, pawl_wait(f->run, 0, NULL, c->err), "pawl_wait");
+    count_refusal(c, pawl_cancel(f->run, 0, c->err), "pawl_cancel");
+    count_refusal(c, pawl_restore(f->run, f->state, NULL, NULL, c->err), "pawl_restore");
+    count_refusal(c, pawl_run_remove(f->run, 1, 1, c->err), "pawl_run_remove");
+    count_refusal(c, pawl_run_close(f->run, 0, c->err), "pawl_run_close");
+}
+
+/* It would wait for itself, on the trainer's thread and on the engine's. */
+static void test_s04_a_callback_that_calls_its_run_is_refused(void **state) {
+    fixture *f = *state;
+    caller c = {.f = f, .err = pawl_error_new()};
+    const pawl_run_options options = {
+        .struct_size = sizeof(options), .event = call_back, .event_context = &c};
+    assert_ok(pawl_run_open(f->path, &options, &f->run, f->err), f->err);
+    save(f, 1);
+    assert_ok(pawl_restore(f->run, f->state, NULL, NULL, f->err), f->err);
+    assert_weights(f, 1);
+    assert_int_equal(c.told, 3);
+    assert_int_equal(c.refused, 24);
+    pawl_error_free(c.err);
+}
+
 static void test_p01_a_run_that_must_exist_is_not_made(void **state) {
     fixture *f = *state;
     struct stat found;
@@ -280,6 +358,9 @@ int main(void) {
         TEST(test_a_reader_needs_no_run),
         TEST(test_housekeeping),
         TEST(test_the_final_save),
+        TEST(test_a_grace_time_is_a_number),
+        TEST(test_the_name_of_a_metric_is_a_name_and_stands_once),
+        TEST(test_s04_a_callback_that_calls_its_run_is_refused),
         TEST(test_p01_a_run_that_must_exist_is_not_made),
         TEST(test_r09_nothing_is_there),
         TEST(test_r09_the_directory_of_one_step),

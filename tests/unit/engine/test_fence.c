@@ -75,7 +75,7 @@ static void test_s08_a_fence_that_times_out_names_step_file_and_bytes(void **sta
     assert_fails(engine_fence(f->engine, -1, &err), PAWL_ETIMEOUT, &err);
     assert_says(err.attempt,
                 "waiting until the save lets go of the tensors: the data files of step "
-                "7 took longer than ");
+                "7 had no time to end");
     assert_says(err.path, "/step-00000007/data-0123456789ab-1-00000-of-00001.safetensors");
     assert_string_equal(err.found, "32.8 kB of 135.3 kB written");
     assert_string_equal(err.safe,

@@ -6,8 +6,11 @@
 #include "run/run.h"
 
 #include <math.h>
+#include <stdio.h>
 
-static void assert_refused(pawl_run_options options, const char *words) {
+static void assert_refused(pawl_run_options options, const char *option, const char *expected,
+                           const char *found) {
+    char words[128];
     simulated_platform os;
     struct pawl_error err = ERROR_INIT;
     store *memory;
@@ -17,58 +20,87 @@ static void assert_refused(pawl_run_options options, const char *words) {
     assert_ok(store_mem(&memory, &err), &err);
     assert_fails(run_open(memory, &options, &os.table, &run, &err), PAWL_EUSAGE, &err);
     assert_null(run);
+    snprintf(words, sizeof words, "open run: the option %s has a value that it cannot have",
+             option);
     assert_string_equal(err.attempt, words);
+    assert_string_equal(err.expected, expected);
+    assert_string_equal(err.found, found);
+    assert_string_not_equal(err.path, "");
+    assert_string_equal(err.next, "see pawl_run_options in pawl/run.h");
 }
 
-static void test_times_are_not_negative(void **state) {
+static void test_times_are_numbers_that_are_not_negative(void **state) {
     (void)state;
-    const char *hang = "open run: hang_deadline_s is not negative";
-    const char *deadlines =
-        "open run: deadline_s, save_every_steps and save_every_s are not negative";
-    assert_refused((pawl_run_options){.hang_deadline_s = -1}, hang);
-    assert_refused((pawl_run_options){.hang_deadline_s = (double)NAN}, hang);
-    assert_refused((pawl_run_options){.deadline_s = -1}, deadlines);
-    assert_refused((pawl_run_options){.deadline_s = (double)NAN}, deadlines);
-    assert_refused((pawl_run_options){.save_every_s = (double)NAN}, deadlines);
+    const char *more = "0 or more";
+    const char *lease = "1 to 1000000";
+    const double nan = (double)NAN;
+    assert_refused((pawl_run_options){.hang_deadline_s = -1}, "hang_deadline_s", more, "-1");
+    assert_refused((pawl_run_options){.hang_deadline_s = nan}, "hang_deadline_s", more, "nan");
+    assert_refused((pawl_run_options){.deadline_s = -1}, "deadline_s", more, "-1");
+    assert_refused((pawl_run_options){.deadline_s = nan}, "deadline_s", more, "nan");
+    assert_refused((pawl_run_options){.save_every_s = nan}, "save_every_s", more, "nan");
+    assert_refused((pawl_run_options){.save_every_steps = -2}, "save_every_steps", more, "-2");
+    assert_refused((pawl_run_options){.takeover_wait_s = nan}, "takeover_wait_s", "a number",
+                   "nan");
+    assert_refused((pawl_run_options){.lease_s = 0.5}, "lease_s", lease, "0.5");
+    assert_refused((pawl_run_options){.lease_s = nan}, "lease_s", lease, "nan");
 }
 
 static void test_bytes_in_flight_are_part_of_the_budget(void **state) {
     (void)state;
-    const char *text =
-        "open run: in_flight_bytes is at least 1 MiB (1048576), and at most the budget";
-    assert_refused((pawl_run_options){.in_flight_bytes = (1 << 20) - 1}, text);
-    assert_refused((pawl_run_options){.in_flight_bytes = (257 << 20)}, text);
-    assert_refused((pawl_run_options){.budget_bytes = 8 << 20, .in_flight_bytes = 9 << 20}, text);
-    assert_refused((pawl_run_options){.budget_bytes = (8 << 20) - 1},
-                   "open run: budget_bytes is at least 8 MiB (8388608)");
+    const char *option = "in_flight_bytes";
+    const char *range = "1 MiB (1048576) to 1 GiB (1073741824), and at most the budget";
+    assert_refused((pawl_run_options){.in_flight_bytes = (1 << 20) - 1}, option, range, "1048575");
+    assert_refused((pawl_run_options){.in_flight_bytes = (257 << 20)}, option, range, "269484032");
+    assert_refused((pawl_run_options){.budget_bytes = 8 << 20, .in_flight_bytes = 9 << 20}, option,
+                   range, "9437184");
+    assert_refused((pawl_run_options){.budget_bytes = SIZE_MAX, .in_flight_bytes = SIZE_MAX},
+                   option, range, "9223372036854775807");
+    assert_refused((pawl_run_options){.budget_bytes = (8 << 20) - 1}, "budget_bytes",
+                   "at least 8 MiB (8388608)", "8388607");
 }
 
 static void test_enums_have_a_meaning(void **state) {
     (void)state;
-    const char *io = "open run: io is one of PAWL_IO_AUTO, _URING, _THREADS, _BUFFERED";
-    const char *priority = "open run: io_priority is one of PAWL_IO_PRIORITY_DEFAULT, _LOW, _IDLE";
-    assert_refused((pawl_run_options){.io = (pawl_io)4}, io);
-    assert_refused((pawl_run_options){.io = (pawl_io)-1}, io);
-    assert_refused((pawl_run_options){.io_priority = (pawl_io_priority)3}, priority);
-    assert_refused((pawl_run_options){.on_busy = (pawl_on_busy)3},
-                   "open run: on_busy is one of PAWL_ON_BUSY_WAIT, _SKIP, _ERROR");
+    const char *io = "PAWL_IO_AUTO, _URING, _THREADS or _BUFFERED";
+    assert_refused((pawl_run_options){.io = (pawl_io)4}, "io", io, "4");
+    assert_refused((pawl_run_options){.io_priority = (pawl_io_priority)3}, "io_priority",
+                   "PAWL_IO_PRIORITY_DEFAULT, _LOW or _IDLE", "3");
+    assert_refused((pawl_run_options){.on_busy = (pawl_on_busy)3}, "on_busy",
+                   "PAWL_ON_BUSY_WAIT, _SKIP or _ERROR", "3");
 }
 
 static void test_processors_are_a_list(void **state) {
     (void)state;
     const int cpus[] = {0, -1};
-    assert_refused((pawl_run_options){.cpu_count = 1},
-                   "open run: cpus is a null pointer, but cpu_count is not 0");
-    assert_refused((pawl_run_options){.cpus = cpus, .cpu_count = 2},
-                   "open run: no number in cpus is negative");
+    assert_refused((pawl_run_options){.cpu_count = 1}, "cpus",
+                   "cpu_count (1) numbers of processors", "a null pointer");
+    assert_refused((pawl_run_options){.cpus = cpus, .cpu_count = 2}, "cpus", "0 or more", "-1");
+}
+
+static void test_rules_of_retention_are_counts(void **state) {
+    (void)state;
+    const char *more = "0 or more";
+    const char *name = "the name of a metric, by which keep_best chooses";
+    assert_refused((pawl_run_options){.retention.keep_last = -1}, "retention.keep_last", more,
+                   "-1");
+    assert_refused((pawl_run_options){.retention.keep_every_steps = -1},
+                   "retention.keep_every_steps", more, "-1");
+    assert_refused((pawl_run_options){.retention.keep_every_hours = (double)NAN},
+                   "retention.keep_every_hours", more, "nan");
+    assert_refused((pawl_run_options){.retention.keep_best = 1}, "retention.metric", name,
+                   "a null pointer");
+    assert_refused((pawl_run_options){.retention = {.keep_best = 1, .metric = ""}},
+                   "retention.metric", name, "an empty name");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times_are_not_negative),
+        cmocka_unit_test(test_times_are_numbers_that_are_not_negative),
         cmocka_unit_test(test_bytes_in_flight_are_part_of_the_budget),
         cmocka_unit_test(test_enums_have_a_meaning),
         cmocka_unit_test(test_processors_are_a_list),
+        cmocka_unit_test(test_rules_of_retention_are_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
