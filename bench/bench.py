@@ -23,6 +23,7 @@ import states
 HERE = pathlib.Path(__file__).resolve().parent
 PARTS = ("device", "shapes", "small", "syncs", "memory", "peers", "peers-small", "growth")
 QUICK_PARTS = ("device", "small", "syncs", "memory")
+MIN_SIZE_MIB = 16  # several requests of fio
 SIZES = (64 * harness.MIB, harness.GIB, 4 * harness.GIB, 8 * harness.GIB)
 
 
@@ -59,14 +60,47 @@ class Bench:
         return self.options.rounds or usual
 
 
+def number_of(kind, least):
+    """A type of argument: a number of that kind that is not less."""
+    def take(text):
+        number = kind(text)
+        if not number >= least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        return number
+    take.__name__ = "number"
+    return take
+
+
+def listed_of(take):
+    """A type of argument: some of what `take` takes, separated by commas."""
+    def take_all(text):
+        return [take(part.strip()) for part in text.split(",")]
+    take_all.__name__ = "list"
+    return take_all
+
+
+def one_of(names, what):
+    def take(name):
+        if name not in names:
+            raise argparse.ArgumentTypeError(
+                f"no {what} is called {name}; they are {', '.join(names)}")
+        return name
+    return take
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="bench.py", description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="against the device alone, at 1 GiB")
-    parser.add_argument("--only", default=",".join(PARTS), help="parts, of " + ",".join(PARTS))
-    parser.add_argument("--sizes", help="MiB, as 64,1024 [64, 1024, 4096, 8192]")
-    parser.add_argument("--peers", help="modules of bench/peers, as dcp,torch_save [all]")
-    parser.add_argument("--rounds", type=int, help="of each part [by size]")
-    parser.add_argument("--pause", type=float, default=0.5, help="seconds before each turn [0.5]")
+    modules = [peer.module for peer in peerset.PEERS]
+    parser.add_argument("--only", dest="parts", type=listed_of(one_of(PARTS, "part")),
+                        default=list(PARTS), help="parts, of " + ",".join(PARTS))
+    parser.add_argument("--sizes", type=listed_of(number_of(int, MIN_SIZE_MIB)),
+                        help=f"MiB, as 64,1024; at least {MIN_SIZE_MIB} [64, 1024, 4096, 8192]")
+    parser.add_argument("--peers", type=listed_of(one_of(modules, "peer")), default=modules,
+                        help="modules of bench/peers, as dcp,torch_save [all]")
+    parser.add_argument("--rounds", type=number_of(int, 1), help="of each part [by size]")
+    parser.add_argument("--pause", type=number_of(float, 0), default=0.5,
+                        help="seconds before each turn [0.5]")
     parser.add_argument("--engine", type=pathlib.Path,
                         default=HERE.parent / "build/release/bench/bench_engine")
     parser.add_argument("--directory", type=pathlib.Path, default=HERE.parent / "build/bench-data",
@@ -75,14 +109,10 @@ def parse(arguments):
                         default=HERE.parent / "build/bench-venv")
     parser.add_argument("--output", type=pathlib.Path, default=HERE / "results/latest.json")
     options = parser.parse_args(arguments)
-    options.parts = [part.strip() for part in options.only.split(",")]
-    unknown = [part for part in options.parts if part not in PARTS]
-    if unknown:
-        parser.error(f"no part is called {unknown[0]}; they are {', '.join(PARTS)}")
     if options.quick:
         options.parts = [part for part in options.parts if part in QUICK_PARTS]
-    sizes = [int(n) * harness.MIB for n in options.sizes.split(",")] if options.sizes else None
-    options.sizes = sizes or ([harness.GIB] if options.quick else list(SIZES))
+    usual = [harness.GIB] if options.quick else list(SIZES)
+    options.sizes = [n * harness.MIB for n in options.sizes] if options.sizes else usual
     return options
 
 
@@ -113,11 +143,10 @@ PEER_SIZES = {64 * harness.MIB: 3, harness.GIB: 3, 4 * harness.GIB: 2}
 
 
 def installed_peers(bench):
-    wanted = bench.options.peers.split(",") if bench.options.peers else None
     peers, absent = [], {}
     reasons = {}
     for peer in peerset.PEERS:
-        if wanted and peer.module not in wanted:
+        if peer.module not in bench.options.peers:
             continue
         if peer.environment not in reasons:
             reasons[peer.environment] = peerset.install(bench.environments, peer.environment, bench.log)
@@ -192,9 +221,28 @@ def run(bench):
 
 def conclude(bench, began):
     bench.report.remark(f"the run took {(time.monotonic() - began) / 60:.0f} minutes")
+    print(bench.report.text(), flush=True)  # whatever becomes of the file
     bench.report.write(bench.options.output)
-    print(bench.report.text())
     print(f"written to {bench.options.output}")
+
+
+def measure(options):
+    """Everything, in a directory of its own, which goes whatever happens."""
+    options.directory.mkdir(parents=True, exist_ok=True)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    data = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=options.directory)).resolve()
+    began = time.monotonic()
+    bench = None
+    try:
+        bench = Bench(options, data)
+        run(bench)
+        conclude(bench, began)
+    except (KeyboardInterrupt, harness.Failed):
+        if bench is not None and bench.report.figures:
+            print(bench.report.text())
+        raise
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
 
 
 def main():
@@ -202,19 +250,12 @@ def main():
     if not options.engine.exists():
         sys.exit(f"bench: {options.engine} is not built; see `make bench`")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    options.directory.mkdir(parents=True, exist_ok=True)
-    data = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=options.directory)).resolve()
-    began = time.monotonic()
     try:
-        bench = Bench(options, data)
-        run(bench)
-        conclude(bench, began)
+        measure(options)
     except KeyboardInterrupt:
         sys.exit("bench: interrupted; nothing is written")
-    except harness.Failed as why:
+    except (harness.Failed, OSError) as why:
         sys.exit(f"bench: {why}")
-    finally:
-        shutil.rmtree(data, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -40,16 +40,7 @@ bool record_piece_is_whole(const record_entry *entry, const record_piece *piece)
 
 pawl_dtype record_value_dtype(pawl_kind kind, bool *scalar) {
     *scalar = kind == PAWL_KIND_BOOL || kind == PAWL_KIND_INT64 || kind == PAWL_KIND_FLOAT64;
-    switch (kind) {
-    case PAWL_KIND_BOOL:
-        return PAWL_BOOL;
-    case PAWL_KIND_INT64:
-        return PAWL_I64;
-    case PAWL_KIND_FLOAT64:
-        return PAWL_F64;
-    default:
-        return PAWL_U8;
-    }
+    return dtype_of_value(kind);
 }
 
 /* ---- the entry ------------------------------------------------------------------------------ */

@@ -211,6 +211,9 @@ pawl_status events_open(store *s, bool own_store, pawl_events **out, pawl_error 
     pawl_status status = open_files(r, err);
     if (status != PAWL_OK) {
         error_wrap(err, "reading the events of the run");
+        if (status == PAWL_EDAMAGED && err->next[0] == '\0') {
+            error_next(err, "move it away: it decides nothing, and the next save begins another");
+        }
         pawl_events_close(r);
         return status;
     }

@@ -109,19 +109,6 @@ held_entry *entry_of_tensor(const pawl_tensor *tensor) {
     return e;
 }
 
-static pawl_dtype value_dtype(pawl_kind kind) {
-    switch (kind) {
-    case PAWL_KIND_BOOL:
-        return PAWL_BOOL;
-    case PAWL_KIND_INT64:
-        return PAWL_I64;
-    case PAWL_KIND_FLOAT64:
-        return PAWL_F64;
-    default:
-        return PAWL_U8;
-    }
-}
-
 held_entry *entry_of_value(const char *name, pawl_kind kind, pawl_role role, bool per_rank,
                            const void *bytes, size_t n) {
     int64_t length = (int64_t)n;
@@ -134,7 +121,7 @@ held_entry *entry_of_value(const char *name, pawl_kind kind, pawl_role role, boo
     seen->kind = kind;
     seen->role = role;
     seen->per_rank = per_rank;
-    seen->dtype = value_dtype(kind);
+    seen->dtype = dtype_of_value(kind);
     seen->ndim = seen->dtype == PAWL_U8 ? 1 : 0;
     seen->shape = pack_numbers(&p, &length, 1);
     seen->name = pack_text(&p, name);

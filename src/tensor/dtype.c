@@ -62,6 +62,19 @@ size_t dtype_alignment(pawl_dtype dtype) {
     return bits < 8 ? 1 : (size_t)bits / 8;
 }
 
+pawl_dtype dtype_of_value(pawl_kind kind) {
+    switch (kind) {
+    case PAWL_KIND_BOOL:
+        return PAWL_BOOL;
+    case PAWL_KIND_INT64:
+        return PAWL_I64;
+    case PAWL_KIND_FLOAT64:
+        return PAWL_F64;
+    default:
+        return PAWL_U8;
+    }
+}
+
 bool dtype_castable(pawl_dtype dtype) {
     return dtype == PAWL_F64 || dtype == PAWL_F32 || dtype == PAWL_F16 || dtype == PAWL_BF16;
 }

@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 
+#include <pawl/state.h>
 #include <pawl/tensor.h>
 
 /* ---- dtype: dtype.c (also defines pawl_dtype_name and friends) ------------------------------ */
@@ -19,7 +20,8 @@
 bool dtype_valid(pawl_dtype dtype);
 /* Bytes an element must be aligned to: 1, 2, 4 or 8 (sub-byte types: 1). C64 is 8. */
 size_t dtype_alignment(pawl_dtype dtype);
-bool dtype_castable(pawl_dtype dtype); /* one of F64, F32, F16, BF16 */
+bool dtype_castable(pawl_dtype dtype);     /* one of F64, F32, F16, BF16 */
+pawl_dtype dtype_of_value(pawl_kind kind); /* in which a value's bytes are kept */
 
 /* ---- shape: shape.c ------------------------------------------------------------------------- */
 

@@ -24,11 +24,10 @@ def files(root, *folders, suffixes=None):
         if not folder.is_dir():
             continue
         for path in folder.iterdir():
-            if path.is_symlink():
+            if path.is_symlink() or path.name in LEFT_OUT:  # of a git worktree, .git is a file
                 continue
             if path.is_dir():
-                if path.name not in LEFT_OUT:
-                    pending.append(path)
+                pending.append(path)
             elif suffixes is None or path.suffix in suffixes:
                 found.append(path.relative_to(root))
     return sorted(found)

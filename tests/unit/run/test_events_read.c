@@ -168,6 +168,7 @@ static void test_a_directory_is_no_file(void **state) {
     assert_ok(store_make_dir(f->disk, NAME_EVENTS, &err), &err);
     assert_true(events_open(f->disk, false, &f->events, &err) != PAWL_OK);
     assert_says(err.attempt, "reading the events of the run");
+    assert_says(err.next, "move it away");
     f->events = NULL;
 }
 
