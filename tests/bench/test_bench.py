@@ -98,6 +98,19 @@ def command(engine, directory, *more):
             "1", "--pause", "0", *more]
 
 
+def test_what_cannot_be_meant_is_refused_before_anything_runs(engine, directory):
+    for option, value, words in (("--sizes", "64,3", "3 is less than 4"),
+                                 ("--sizes", "1e3", "invalid list value"),
+                                 ("--rounds", "0", "0 is less than 1"),
+                                 ("--pause", "nan", "nan is less than 0"),
+                                 ("--only", "device,all", "no part is called all"),
+                                 ("--peers", "torch", "no peer is called torch")):
+        run = subprocess.run(command(engine, directory, option, value), text=True,
+                             stderr=subprocess.PIPE, check=False)
+        assert run.returncode == 2 and words in run.stderr, (option, value, run.stderr)
+    assert not (directory / "data").exists()
+
+
 def test_a_run_has_its_figures_and_leaves_nothing(engine, directory):
     run = subprocess.run(command(engine, directory, "--only", "device,syncs,memory"), text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
