@@ -144,7 +144,7 @@ const verb verbs[] = {
         .summary = "remove what interrupted saves left behind",
         .description =
             "Removes files that no checkpoint names and whose writer is provably gone, and nothing "
-            "that pawl did not write. Jobs do the same whenever they open their run. Needs to own "
+            "that pawl did not write. Jobs do the same after their first save. Needs to own "
             "the run, so it fails while a job saves to it.",
         .operands = {{OPERAND_RUN, "RUN", false}},
         .options = COMMON | OPTION_DRY_RUN | OPTION_WAIT,
