@@ -34,9 +34,8 @@ typedef struct pawl_restore_options {
     const int64_t *step; /* restore exactly this one [NULL: the newest] */
     int no_fallback;     /* 1: without a step, a damaged newest checkpoint is an error
                                    instead of a warning and the next older one [0] */
-    pawl_policy
-        missing; /* entry the checkpoint lacks: ERROR, or ALLOW keeps the caller's [ERROR] */
-    pawl_policy unexpected;     /* entry the state lacks: ERROR, or ALLOW leaves it out [ERROR] */
+    pawl_policy missing; /* the checkpoint lacks it: ERROR, or ALLOW keeps the caller's [ERROR] */
+    pawl_policy unexpected;     /* the state lacks it: ERROR, or ALLOW leaves it out [ERROR] */
     pawl_policy cast;           /* other float type: ERROR, or ALLOW as pawl_cast does [ERROR] */
     pawl_policy hyperparameter; /* changed value: ERROR, CHECKPOINT or CALLER [CHECKPOINT] */
     pawl_policy batch; /* changed batch signature: ERROR, or ALLOW with a warning [ALLOW] */

@@ -80,9 +80,9 @@ typedef struct pawl_run_options {
      * owner is a dead process of the same host, or after watching a whole lease without a
      * heartbeat.
      */
-    double lease_s; /* [30] at least 1 */
-    double
-        takeover_wait_s;  /* how long pawl_run_open may watch [lease_s + 5]; negative: not at all */
+    double lease_s; /* seconds, at least 1 [30] */
+    /* Seconds that pawl_run_open may watch another writer [lease_s + 5]; negative: none. */
+    double takeover_wait_s;
     double deadline_s;    /* default deadline of waits [600] */
     size_t budget_bytes;  /* staging memory of a save, at most [256 MiB]; at least 8 MiB */
     pawl_on_busy on_busy; /* [PAWL_ON_BUSY_WAIT] */

@@ -141,8 +141,8 @@ static pawl_status check_arrays(const pawl_array *arrays, size_t count, const ch
     return PAWL_OK;
 }
 
-/* Both in the same order, up to the name that one of them lacks; NULL: every name has its partner.
- * */
+/* Both in the same order, up to the name that one of them lacks; NULL: every name has
+ * its partner. */
 static const char *without_partner(const pawl_array *of, size_t count, const pawl_array *among,
                                    size_t among_count) {
     for (size_t i = 0; i < count; i++) {

@@ -70,8 +70,8 @@ static const char *id_of_path_error(const pawl_error *story) {
     }
 }
 
-/* The nearest directory above `path` that exists, and what of the path a save would create in it.
- * */
+/* The nearest directory above `path` that exists, and what of the path a save would
+ * create in it. */
 static pawl_status open_parent(const char *path, store **out, const char **rest, pawl_error *err) {
     AUTOFREE char *parent = mem_strdup(path);
     if (parent == NULL) {
@@ -104,8 +104,8 @@ static pawl_status examine_missing(examination *x, store **s, const char **rest,
     return status;
 }
 
-/* Opens what is there of the path. *whole: the path itself exists. NULL: it was explained why not.
- * */
+/* Opens what is there of the path. *whole: the path itself exists. NULL: it was
+ * explained why not. */
 static store *examine_path(examination *x, bool *whole) {
     struct pawl_error story = ERROR_INIT;
     store *s = NULL;

@@ -63,8 +63,8 @@ typedef struct engine_job {
      * file of the layout. Not called after a failure or a cancel. Once it was called a cancel is
      * too late. */
     pawl_status (*commit)(void *context, const engine_file *files, pawl_error *err);
-    /* The end: `status` is the outcome, and `err` its story. Removes leftovers of a failure, frees.
-     * */
+    /* The end: `status` is the outcome, and `err` its story. Removes leftovers of a
+     * failure, frees. */
     void (*done)(void *context, pawl_status status, pawl_error *err);
 } engine_job;
 
@@ -91,8 +91,8 @@ pawl_status engine_ready(engine *e, pawl_error *err) PAWL_MUST_CHECK;
 bool engine_busy(engine *e);
 /* From inside `commit`: a step of it has ended, so it does not hang. */
 void engine_moved(engine *e);
-/* Deadlines: seconds from now, 0 or negative: do not wait. Timeouts name step, file and bytes left.
- * */
+/* Deadlines: seconds from now, 0 or negative: do not wait. Timeouts name step, file
+ * and bytes left. */
 pawl_status engine_fence(engine *e, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 /* Waits for the end of the save in flight. `*outcome` and `story` tell how the save went; the
  * return value only whether the wait itself succeeded. Without a save in flight it repeats the last
@@ -145,8 +145,8 @@ typedef pawl_status (*engine_take)(void *context, uint64_t offset, const uint8_t
                                    pawl_error *err);
 pawl_status engine_reader_read(engine_reader *r, uint32_t file, uint64_t offset, uint64_t n,
                                engine_take take, void *context, pawl_error *err) PAWL_MUST_CHECK;
-/* How far beyond `offset + n` the caller is going to read soon: lets the window be filled further.
- * */
+/* How far beyond `offset + n` the caller is going to read soon: lets the window be
+ * filled further. */
 void engine_reader_expect(engine_reader *r, uint64_t until_offset);
 
 /* ---- reading much: read_all.c --------------------------------------------------------------- */

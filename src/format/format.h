@@ -274,8 +274,8 @@ bool name_step_parse(const char *name, int64_t *step);
 void name_data(char out[80], const char *tag, uint32_t number, uint32_t of);
 void name_index(char out[80], const char *tag);
 void name_manifest_tmp(char out[80], const char *tag); /* before it is published */
-/* What a name inside a step's directory is; `tag` gets the tag of data, index and temporary files.
- * */
+/* What a name inside a step's directory is; `tag` gets the tag of data, index and
+ * temporary files. */
 name_kind name_classify(const char *name, char tag[FORMAT_TAG_CHARS]);
 
 #endif

@@ -425,8 +425,8 @@ static pawl_status wanted_bytes(const safetensors_tensor *tensor, uint64_t posit
     return PAWL_OK;
 }
 
-/* Each begins where the one before it ended: no holes, no overlap. *end is where the last one ends.
- * */
+/* Each begins where the one before it ended: no holes, no overlap. *end is where the
+ * last one ends. */
 static pawl_status check_tensors(const decoder *d, uint64_t *end, pawl_error *err) {
     uint64_t data = d->out->data_offset;
     *end = 0;

@@ -37,8 +37,8 @@ static pawl_status keep_text(survey *v, const char *text, const char **out, pawl
     return *out != NULL ? PAWL_OK : error_nomem(err, strlen(text));
 }
 
-/* Defects of ours and an exhausted machine end the survey; anything else is a property of the step.
- * */
+/* Defects of ours and an exhausted machine end the survey; anything else is a property
+ * of the step. */
 static bool is_of_the_step(pawl_status status) {
     return status != PAWL_ENOMEM && status != PAWL_EINTERNAL;
 }

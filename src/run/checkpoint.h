@@ -25,8 +25,8 @@ pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count
  * failed would be to restore an older one without a word. */
 pawl_status step_has_manifest(store *s, const char *directory, bool *present, pawl_error *err)
     PAWL_MUST_CHECK;
-/* PAWL_ENOTFOUND: the step is not committed. PAWL_EDAMAGED, PAWL_EUNSUPPORTED: by path and reason.
- * */
+/* PAWL_ENOTFOUND: the step is not committed. PAWL_EDAMAGED, PAWL_EUNSUPPORTED: by path
+ * and reason. */
 pawl_status step_read_manifest(store *s, int64_t step, buffer *text, manifest *out, pawl_error *err)
     PAWL_MUST_CHECK;
 /* PAWL_EDAMAGED naming the first file of the manifest that is missing or has another size. */
@@ -89,8 +89,8 @@ void checkpoint_entry_info(const record_entry *entry, pawl_entry_info *info);
 bool checkpoint_near_miss(pawl_checkpoint *c, const char *name, char *out, size_t size);
 /* Damage of the index: adds its path. */
 pawl_status checkpoint_index_failed(const pawl_checkpoint *c, pawl_status status, pawl_error *err);
-/* A failure while an entry's piece was read: adds the entry, its damaged bytes, and what is safe.
- * */
+/* A failure while an entry's piece was read: adds the entry, its damaged bytes, and
+ * what is safe. */
 void checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entry,
                              const record_piece *piece, pawl_error *err);
 

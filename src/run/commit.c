@@ -8,15 +8,12 @@
  *
  * I1. A checkpoint exists if and only if M does. Readers look at nothing else.
  * I2. When M becomes visible, everything that it names is durable: bytes and names of data files
- * and
- *     index, and the name of D.
+ *     and index, and the name of D.
  * I3. M is only ever replaced atomically, by a rename within D of a file whose bytes are durable,
- * and
- *     whose name no other attempt uses.
+ *     and whose name no other attempt uses.
  * I4. M is published only by the owner of the run, with a renewal less than half a lease old (O4).
  * I5. A file that M names is never changed. It is removed only after M is gone or names other
- * files,
- *     and that change is durable.
+ *     files, and that change is durable.
  * I6. Removal begins with M: from then on the checkpoint is absent, and what is left is garbage.
  * I7. Nothing older is removed before something newer is committed and durable.
  * I8. After a failure the tag's files are removed only when M is proven not to name them.

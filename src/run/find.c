@@ -112,8 +112,8 @@ bool checkpoint_near_miss(pawl_checkpoint *c, const char *name, char *out, size_
     struct pawl_error ignored = ERROR_INIT;
     size_t length = strlen(name);
     out[0] = '\0';
-    /* Where the name would be, where its directory begins, that directory's own, and at the start.
-     * */
+    /* Where the name would be, where its directory begins, that directory's own, and
+     * at the start. */
     for (int i = 0; i < 3 && length > 0; i++) {
         if (search_from(&n, c->find_at, length, &ignored) != PAWL_OK) {
             return false;

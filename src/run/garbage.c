@@ -60,8 +60,8 @@ static bool manifest_names(const manifest *m, const char *name) {
     return false;
 }
 
-/* Names of the data and index files of a committed step share a few tags; only others are garbage.
- * */
+/* Names of the data and index files of a committed step share a few tags; only others
+ * are garbage. */
 static pawl_status sweep_names(sweep *s, const manifest *m, char **names, size_t count,
                                pawl_error *err) {
     for (size_t i = 0; i < count; i++) {

@@ -9,9 +9,8 @@
  *
  * O1. A newcomer creates generation g+1 only when the owner of g is a dead process of this host, or
  *     after it has itself watched a whole lease pass without a change of the record.
- * O2. An owner renews only while its own lease has not run out since its last renewal began, by its
- * own
- *     monotonic clock. Later than that it must win generation g+1 like any newcomer.
+ * O2. An owner renews only while its own lease has not run out since its last renewal began, by
+ *     its own monotonic clock. Later than that it must win generation g+1 like any newcomer.
  * O3. An owner whose file is gone, or whose file's attempt is not its own, or beside a higher
  *     generation, has lost the run for good.
  * O4. Nothing is published or removed unless the last renewal began less than half a lease ago.

@@ -8,8 +8,8 @@
 /* ---- path_syntax.c -------------------------------------------------------------------------- */
 
 /* Refuses what cannot be meant as a path (P08): empty, unexpanded `~` and `$VAR`, URLs of other
- * schemes, too long. Otherwise the path in the filesystem (for file:// URLs, theirs), to be freed.
- * */
+ * schemes, too long. Otherwise the path in the filesystem (for file:// URLs, theirs),
+ * to be freed. */
 pawl_status path_check_syntax(const char *given, char **path, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- path_walk.c ---------------------------------------------------------------------------- */

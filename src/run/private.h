@@ -132,8 +132,8 @@ void retention_run(pawl_run *run, int64_t just_committed);
 
 /* ---- remove.c ------------------------------------------------------------------------------- */
 
-/* Removes a checkpoint: manifest first, so that it is gone as a whole. PAWL_EBUSY when it is read.
- * */
+/* Removes a checkpoint: manifest first, so that it is gone as a whole. PAWL_EBUSY when
+ * it is read. */
 pawl_status step_remove(pawl_run *run, int64_t step, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- garbage.c ------------------------------------------------------------------------------ */

@@ -228,8 +228,8 @@ static void count_data_problem(void *context, const pawl_problem *problem) {
     *problems += strncmp(problem->file, "data-", strlen("data-")) == 0;
 }
 
-/* Damage that the present index proves would be taken for what was written, for good (promise 2).
- * */
+/* Damage that the present index proves would be taken for what was written, for good
+ * (promise 2). */
 static pawl_status refuse_proven_damage(pawl_run *run, int64_t step, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
     pawl_checkpoint *checkpoint = NULL;

@@ -33,8 +33,8 @@ pawl_status step_remove(pawl_run *run, int64_t step, pawl_error *err) {
     char directory[32];
     name_step(directory, step);
     pawl_status status = remove_manifest(run, directory, step, err);
-    /* A reader that came between finds its files: the sweep leaves a directory that is being read.
-     * */
+    /* A reader that came between finds its files: the sweep leaves a directory that is
+     * being read. */
     if (status == PAWL_OK) {
         status = garbage_sweep_step(run, directory, false, NULL, NULL, err);
     }

@@ -36,8 +36,8 @@ void proof_must(pawl_status status, pawl_error *err);
 /* The seed whose bytes these are, after a restore; -1: of no seed, torn or wrong. */
 int64_t proof_state_seed(const proof_state *ps);
 
-/* The seed that a step of a run holds; 0: the step is absent; -1: damaged, or the bytes of no seed.
- * */
+/* The seed that a step of a run holds; 0: the step is absent; -1: damaged, or the
+ * bytes of no seed. */
 int64_t proof_seed_of_step(store *s, int64_t step, const platform *os, pawl_error *err);
 
 #endif

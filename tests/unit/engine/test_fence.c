@@ -205,8 +205,8 @@ static void test_s08_an_engine_whose_storage_hangs_is_left_behind(void **state) 
     f->os->sleep_ns(f->os->context, 20000000); /* the thread's last steps */
 }
 
-/* The trainer and the engine's thread take turns at the chunks; no byte is lost or written twice.
- * */
+/* The trainer and the engine's thread take turns at the chunks; no byte is lost or
+ * written twice. */
 static void test_fences_at_any_moment(void **state) {
     saving *f = *state;
     struct pawl_error err = ERROR_INIT;

@@ -330,8 +330,8 @@ static void test_damage_in_words(void **state) {
 
 /* ---- hostile -------------------------------------------------------------------------------- */
 
-/* A manifest whose checksum fits is still not believed: names, sizes, ranks and counts are checked.
- * */
+/* A manifest whose checksum fits is still not believed: names, sizes, ranks and counts
+ * are checked. */
 static void test_r14_hostile_manifests_are_refused(void **state) {
     (void)state;
     static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record: golden bytes of the index's records, round trips, and what a hostile record may not say.
- * */
+/* record: golden bytes of the index's records, round trips, and what a hostile record
+ * may not say. */
 #include "format/format.h"
 #include "lib/failing_memory.h"
 #include "lib/random.h"

@@ -156,8 +156,8 @@ static void test_sharding_info_is_golden(void **state) {
                         "\"loader\":{\"saved_offsets\":[0]}}");
 }
 
-/* A file's entries come back from its header alone, ascending by name, values without their bytes.
- * */
+/* A file's entries come back from its header alone, ascending by name, values without
+ * their bytes. */
 static void test_entries_come_back_from_the_header(void **state) {
     (void)state;
     CLEANUP(sample_free) sample s;

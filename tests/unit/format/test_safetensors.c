@@ -323,8 +323,8 @@ static const hostile hostile_headers[] = {
     {"{}", 1, PAWL_EDAMAGED, NULL},
 };
 
-/* A header that the reference parser refuses, or that repeats a key, is refused, naming the tensor.
- * */
+/* A header that the reference parser refuses, or that repeats a key, is refused,
+ * naming the tensor. */
 static void test_r14_hostile_headers_are_refused(void **state) {
     (void)state;
     for (size_t i = 0; i < ARRAY_LENGTH(hostile_headers); i++) {

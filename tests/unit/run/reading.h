@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of reading share: a run in memory with a few checkpoints, and ways to damage them.
- * */
+/* What the tests of reading share: a run in memory with a few checkpoints, and ways to
+ * damage them. */
 #ifndef RUN_READING_H
 #define RUN_READING_H
 

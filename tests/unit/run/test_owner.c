@@ -195,8 +195,8 @@ static void test_each_renewal_moves_the_counter(void **state) {
     owner_release(one);
 }
 
-/* A crash while the record was written leaves an empty file: watched for a lease, then succeeded.
- * */
+/* A crash while the record was written leaves an empty file: watched for a lease, then
+ * succeeded. */
 static void test_an_unreadable_record_is_watched_then_succeeded(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which checkpoints each rule keeps (retention_choose), as a function of steps, times and metrics.
- * */
+/* Which checkpoints each rule keeps (retention_choose), as a function of steps, times
+ * and metrics. */
 #include "lib/test.h"
 
 #include "run/private.h"

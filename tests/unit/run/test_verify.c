@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verifying a checkpoint: every byte counts, every problem is told, with the entries it hits (R08).
- * */
+/* Verifying a checkpoint: every byte counts, every problem is told, with the entries
+ * it hits (R08). */
 #include "unit/run/reading.h"
 
 #include "lib/failing_memory.h"
