@@ -200,7 +200,7 @@ static pawl_status leave_behind(engine *e, pawl_status status, pawl_error *err) 
     }
     error_safe(err, "checkpoints that are committed stay as they are%s",
                e->committing ? "" : "; this one is given up");
-    error_next(err, "%slook at the storage",
+    error_next(err, "%slook at the storage (the kernel's log, or the server of a network mount)",
                e->released ? "" : "keep the tensors' memory valid until the process ends; ");
     e->abandoned = true;
     e->cancelled = true;

@@ -184,7 +184,8 @@ static void test_s08_an_engine_that_hangs_is_left_behind_at_once(void **state) {
     assert_fails(engine_free(f->engine, 1000, &err), PAWL_EIO, &err);
     f->engine = NULL;
     assert_says(err.attempt, "closing: saving step 7: the storage hangs: no answer for ");
-    assert_string_equal(err.next, "look at the storage");
+    assert_string_equal(err.next,
+                        "look at the storage (the kernel's log, or the server of a network mount)");
     answer(f);
     f->os->sleep_ns(f->os->context, 20000000); /* the thread's last steps */
 }
