@@ -146,6 +146,7 @@ class Top(unittest.TestCase):
         self.add(event("save_ended", 2000, status='"no space"',
                        message=f'"begin {"x" * 300} the very end"'))
         terminal = self.start(columns=80)
+        terminal.wait_for(b"the very end")
         lines = terminal.written.replace(b"\033[K", b"").split(b"\r\n")
         failed = [line for line in lines if line.startswith(b"\033[1mfailed")]
         self.assertRegex(failed[0], rb"begin x+\.\.\.x+ the very end")
