@@ -158,7 +158,7 @@ pawl_status engine_reader_damaged(const engine_reader *r, const damaged_run *run
 
 pawl_status engine_reader_need_window(engine_reader *r, pawl_error *err) {
     if (r->window == NULL) {
-        r->window = mem_aligned(STORE_DIRECT_ALIGNMENT, ENGINE_BUFFER_BYTES);
+        r->window = mem_pages(ENGINE_BUFFER_BYTES);
     }
     return r->window != NULL ? PAWL_OK : error_nomem(err, ENGINE_BUFFER_BYTES);
 }
