@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -159,8 +160,23 @@ static int probe(store_ring *r) {
     return moved == sizeof(one) ? 0 : EIO;
 }
 
-/* The kernel then need not look up the pages of a buffer for each write. It counts them as locked
- * memory: where the limit does not allow that, writes are told their memory one by one. */
+/* The whole pages of the registered memory. */
+static void advise(const store_ring *r, int advice) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)r->memory + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)r->memory + r->memory_bytes) / page * page;
+    if (end > first) {
+        (void)madvise((void *)first, end - first, advice);
+    }
+}
+
+/*
+ * The kernel then need not look up the pages of a buffer for each write. It counts them as locked
+ * memory: where the limit does not allow that, writes are told their memory one by one.
+ *
+ * A fork would copy all locked pages then and there, for each child anew. So children do not get
+ * them: they have no use for them.
+ */
 static void register_memory(store_ring *r, const store_queue_options *options) {
     struct iovec regions[MOST_REGIONS];
     size_t count = (options->memory_bytes + REGION_BYTES - 1) / REGION_BYTES;
@@ -172,9 +188,12 @@ static void register_memory(store_ring *r, const store_queue_options *options) {
         regions[i] = (struct iovec){.iov_base = (uint8_t *)options->memory + i * REGION_BYTES,
                                     .iov_len = left < REGION_BYTES ? left : REGION_BYTES};
     }
-    if (io_uring_register_buffers(&r->uring, regions, (unsigned)count) == 0) {
-        r->memory = options->memory;
-        r->memory_bytes = options->memory_bytes;
+    r->memory = options->memory;
+    r->memory_bytes = options->memory_bytes;
+    advise(r, MADV_DONTFORK);
+    if (io_uring_register_buffers(&r->uring, regions, (unsigned)count) != 0) {
+        advise(r, MADV_DOFORK);
+        r->memory = NULL;
     }
 }
 
@@ -224,8 +243,20 @@ pawl_status store_ring_new(const store_queue_options *options, store_ring **out,
     return PAWL_OK;
 }
 
+/* A child that was forked has the ring open, too: what it holds would stay with it. */
+static void unregister(store_ring *r) {
+    if (r->memory != NULL) {
+        (void)io_uring_unregister_buffers(&r->uring);
+        advise(r, MADV_DOFORK);
+    }
+    if (r->slots_registered) {
+        (void)io_uring_unregister_files(&r->uring);
+    }
+}
+
 void store_ring_free(store_ring *r) {
     if (r != NULL) {
+        unregister(r);
         io_uring_queue_exit(&r->uring);
         close(r->event);
         mem_free(r);

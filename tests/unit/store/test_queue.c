@@ -3,7 +3,7 @@
  * The queue of writes and syncs, by threads and by a ring, over the posix store with faults around
  * it. What the kernel or the container refuses is skipped, with its reason.
  */
-#include "fixtures.h"
+#include "children.h"
 
 #include "lib/simulated_platform.h"
 #include "store/queue.h"
@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 #define PIECE_BYTES ((size_t)64 * 1024)
 #define DEPTH       4
@@ -444,6 +445,73 @@ static void threads_are_few_and_tuned(void **state) {
     assert_int_equal(atomic_load(&seen.tuned), 8);
 }
 
+/* ---- rings ---------------------------------------------------------------------------------- */
+
+/* "VmPin:\t   40960 kB"; 0 where the kernel does not tell. */
+static long locked_kib(void) {
+    char line[256];
+    long kib = 0;
+    FILE *status = fopen("/proc/self/status", "re");
+    assert_non_null(status);
+    while (fgets(line, sizeof(line), status) != NULL) {
+        (void)sscanf(line, "VmPin: %ld", &kib);
+    }
+    (void)fclose(status);
+    return kib;
+}
+
+static void open_ring_that_locks(fixture *f) {
+    open_queue(f, PAWL_IO_URING);
+    if (locked_kib() == 0) {
+        print_message("skipped: the limit on locked memory lets no ring register any\n");
+        skip();
+    }
+}
+
+static void look_for_locked_memory(void *context) {
+    const fixture *f = context;
+    unsigned char page;
+    child_must(mincore(f->memory, 1, &page) != 0 && errno == ENOMEM);
+}
+
+/* Locked pages would be copied for each child while fork runs, and the trainer waits. */
+static void children_do_not_get_what_a_ring_locks(void **state) {
+    fixture *f = *state;
+    open_ring_that_locks(f);
+    run_child(look_for_locked_memory, f);
+    submit_write(f, 0);
+    assert_int_equal(must_wait(f)->status, PAWL_OK);
+    assert_bytes(f->posix, "f", f->memory, PIECE_BYTES);
+}
+
+static void look_for_memory(void *context) {
+    const fixture *f = context;
+    child_must(f->memory[PIECE_BYTES] == (uint8_t)(PIECE_BYTES * 131 >> 7));
+}
+
+/* A ring that is gone locks nothing any more, though a child lives that was forked meanwhile. */
+static void a_ring_lets_its_memory_go(void **state) {
+    fixture *f = *state;
+    int until_told[2];
+    char told;
+    open_ring_that_locks(f);
+    assert_int_equal(pipe(until_told), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(until_told[1]);
+        _exit(read(until_told[0], &told, 1) != 0);
+    }
+    store_queue_free(f->queue);
+    f->queue = NULL;
+    long left = locked_kib();
+    run_child(look_for_memory, f);
+    close(until_told[0]);
+    close(until_told[1]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(left, 0);
+}
+
 /* ---- the tests ------------------------------------------------------------------------------ */
 
 static bool is_to_be_had(pawl_io io) {
@@ -484,12 +552,19 @@ int main(void) {
         TEST(threads_are_few_and_tuned),
     };
     const struct CMUnitTest no_ring[] = {TEST(a_ring_is_to_be_had)};
+    const struct CMUnitTest of_rings[] = {
+        TEST(children_do_not_get_what_a_ring_locks),
+        TEST(a_ring_lets_its_memory_go),
+    };
     int failed = cmocka_run_group_tests(others, NULL, NULL);
     for (size_t i = 0; i < (PAWL_URING ? 2 : 1); i++) {
         current = &kinds[i];
         failed += is_to_be_had(current->io)
                       ? cmocka_run_group_tests_name(current->name, of_each, NULL, NULL)
                       : cmocka_run_group_tests_name(current->name, no_ring, NULL, NULL);
+        failed += current->io == PAWL_IO_URING && is_to_be_had(current->io)
+                      ? cmocka_run_group_tests_name("rings alone", of_rings, NULL, NULL)
+                      : 0;
     }
     return failed;
 }
