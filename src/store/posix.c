@@ -231,11 +231,8 @@ pawl_status store_posix(const char *root, store **out, pawl_error *err) {
     }
     p->base.ops = &posix_ops;
     /* POSIX promises no order of names, and sectors are all that disks keep whole. */
-    p->base.traits = (store_traits){.kind = "posix",
-                                    .atomic_rename = true,
-                                    .ordered_names = false,
-                                    .atomic_write_bytes = 512,
-                                    .asynchronous = true};
+    p->base.traits = (store_traits){
+        .kind = "posix", .atomic_rename = true, .ordered_names = false, .atomic_write_bytes = 512};
     p->base.root = absolute(root);
     p->root = open_root(root);
     int failed = errno;

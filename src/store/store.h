@@ -26,7 +26,6 @@ typedef struct store_traits {
      * them), not as any subset. */
     bool ordered_names;
     uint32_t atomic_write_bytes; /* an aligned write of so many bytes is never torn by a crash */
-    bool asynchronous; /* its files can be moved by a ring of the kernel (store_ops.start) */
 } store_traits;
 
 typedef enum store_mode {
