@@ -22,6 +22,7 @@ typedef struct save {
     bool pin;
     bool reused;    /* the directory was there before: files of another save may be in it */
     bool told_hung; /* the callback knows already that it failed */
+    bool made_pin;
     uint64_t begun_ns;
     uint64_t retries_before; /* store_retry_count */
     pawl_save_stats begun;   /* what was known when the engine began */
@@ -321,7 +322,20 @@ static pawl_status make_pin(save *s, pawl_error *err) {
     }
     snprintf(path, sizeof path, "%s/pinned", s->directory);
     pawl_status status = store_open(s->run->store, path, STORE_CREATE, &file, err);
+    s->made_pin = status == PAWL_OK;
     return status == PAWL_EBUSY ? PAWL_OK : status;
+}
+
+/* Of a save that was not committed: the checkpoint that it was to replace is not pinned by it. */
+static void remove_pin(const save *s) {
+    char path[STORE_MAX_PATH];
+    struct pawl_error story = ERROR_INIT;
+    snprintf(path, sizeof path, "%s/pinned", s->directory);
+    if (s->made_pin && owner_fresh(s->run->owner) &&
+        !commit_may_name(s->run, s->directory, s->tag) &&
+        store_unlink(s->run->store, path, &story) != PAWL_OK) {
+        log_write(&s->run->log, PAWL_LOG_WARN, "%s", error_text(&story));
+    }
 }
 
 /* Leftovers of earlier attempts wait for this handle's first commit (I7); those of a replaced save
@@ -385,6 +399,7 @@ static void on_done(void *context, pawl_status status, pawl_error *err) {
         log_write(&s->run->log, PAWL_LOG_INFO, "saved step %lld (%s)", (long long)s->step,
                   text_bytes(bytes, s->layout->bytes));
     } else {
+        remove_pin(s);
         garbage_remove_attempt(s->run, s->directory, s->tag);
         run_say_safe(s->run, err);
         log_write(&s->run->log, status == PAWL_ECANCELED ? PAWL_LOG_INFO : PAWL_LOG_ERROR, "%s",

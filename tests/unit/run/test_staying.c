@@ -62,6 +62,23 @@ static void test_s07_a_step_whose_replacement_fails_stays_whole(void **state) {
     assert_ok(verify(f->disk, 10, &f->os.table, &err), &err);
 }
 
+static void test_a_failed_replacement_does_not_pin(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    open_run(f, (pawl_run_options){0});
+    reading_save(f, 10);
+    fail_at(f, STORE_OP_RENAME, 1, EIO);
+    assert_fails(save_as(f, 10, true, &err), PAWL_EIO, &err);
+    assert_false(exists(f->disk, "step-00000010/pinned"));
+    fail_at(f, STORE_OP_RENAME, 1, EIO);
+    assert_fails(save_as(f, 20, true, &err), PAWL_EIO, &err);
+    assert_false(exists(f->disk, "step-00000020"));
+    assert_ok(save_as(f, 20, true, &err), &err);
+    fail_at(f, STORE_OP_RENAME, 1, EIO);
+    assert_fails(save_as(f, 20, true, &err), PAWL_EIO, &err);
+    assert_true(exists(f->disk, "step-00000020/pinned"));
+}
+
 static void test_the_hint_never_names_a_step_that_was_not_committed(void **state) {
     reading *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -333,6 +350,7 @@ static void test_s09_a_pin_is_durable(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_s07_a_step_whose_replacement_fails_stays_whole),
+        TEST(test_a_failed_replacement_does_not_pin),
         TEST(test_the_hint_never_names_a_step_that_was_not_committed),
         TEST(test_saving_an_older_step_does_not_make_it_the_safe_one),
         TEST(test_a_save_that_cannot_begin_leaves_no_directory),
