@@ -105,6 +105,7 @@ typedef struct pawl_run_options {
     size_t cpu_count;               /* numbers in `cpus` [0] */
     /* Seconds. A save that moves no byte, and ends no other step, for so long has failed: the
      * storage hangs (S08). Its tensors are let go, and saves are refused until the storage answers.
+     * A save that is committed and removes what it replaced is a success, however long that takes.
      */
     double hang_deadline_s; /* [deadline_s] */
 
@@ -131,7 +132,8 @@ PAWL_API pawl_status pawl_run_open(const char *path, const pawl_run_options *opt
  * afterwards, whatever is returned (but for PAWL_EUSAGE inside the run's event callback): the
  * status is that of the last save when nobody has seen it yet. On PAWL_ETIMEOUT the
  * engine's thread and its memory are left behind: the tensors' memory must stay valid, and the log
- * may still be written to. After a save that hangs (PAWL_EIO) the same, but the tensors are free.
+ * and the callback for events may still be called. After a save that hangs (PAWL_EIO) the same, but
+ * the tensors are free.
  */
 PAWL_API pawl_status pawl_run_close(pawl_run *run, double deadline_s, pawl_error *err);
 

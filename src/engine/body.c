@@ -17,11 +17,6 @@ void engine_tune(engine *e) {
     }
 }
 
-static void does(engine *e, engine_doing what) {
-    engine_moves(e);
-    e->doing = what;
-}
-
 /* A cancel that comes before this is heard; one that comes later is too late. */
 static pawl_status commit(engine *e, pawl_error *err) {
     monitor_enter(&e->monitor);
@@ -32,7 +27,7 @@ static pawl_status commit(engine *e, pawl_error *err) {
         uint64_t moving_ns = engine_now(e) - e->first_write_ns;
         e->stats.sync_s = engine_seconds(moving_ns) - e->stats.write_s;
         e->commit_begun_ns = engine_now(e);
-        does(e, ENGINE_COMMITTING);
+        engine_does(e, ENGINE_COMMITTING);
     }
     monitor_leave(&e->monitor);
     return status == PAWL_OK ? e->job.commit(e->job.context, e->files, err) : status;
@@ -54,7 +49,7 @@ static void let_go(engine *e, pawl_status status, const pawl_error *story) {
     }
     engine_release(e);
     engine_buffers_reset(e);
-    does(e, ENGINE_ENDING);
+    engine_does(e, ENGINE_ENDING);
     while (e->telling) {
         monitor_wait_until(&e->monitor, UINT64_MAX);
     }
@@ -70,6 +65,9 @@ static void finish(engine *e, pawl_status status, const pawl_error *story) {
     e->active = false;
     e->hung = false;
     e->doing = ENGINE_MOVING;
+    while (e->left_watching) {
+        monitor_wait_until(&e->monitor, UINT64_MAX);
+    }
     bool abandoned = e->abandoned;
     monitor_announce(&e->monitor);
     monitor_leave(&e->monitor);

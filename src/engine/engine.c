@@ -305,6 +305,7 @@ static void reset(engine *e, const engine_job *job) {
     e->cancelled = false;
     e->stopped = false;
     e->committing = false;
+    e->committed = false;
     e->release_begun = false;
     e->released = false;
     e->next_file = 0;
@@ -381,6 +382,17 @@ bool engine_busy(engine *e) {
 void engine_moved(engine *e) {
     monitor_enter(&e->monitor);
     engine_moves(e);
+    monitor_leave(&e->monitor);
+}
+
+void engine_committed(engine *e) {
+    monitor_enter(&e->monitor);
+    engine_does(e, ENGINE_TIDYING);
+    e->committed = true;
+    if (!e->hung) {
+        e->outcome = PAWL_OK;
+        e->story = ERROR_INIT;
+    }
     monitor_leave(&e->monitor);
 }
 

@@ -56,8 +56,8 @@ typedef struct engine_job {
     /* How far the writing came: at most once a second, for saves that take longer. May be NULL. */
     void (*progress)(void *context, uint64_t written, uint64_t of);
     /* The save hangs and counts as failed (hang_deadline_s); `done` still comes, should the storage
-     * ever answer, after `hung` has returned. On a thread of its own; must do no I/O on the
-     * storage. May be NULL. */
+     * ever answer, after `hung` has returned. Not after engine_committed. On a thread of its own;
+     * must do no I/O on the storage. May be NULL. */
     void (*hung)(void *context, pawl_error *story);
     /* Every data file is written and synced: make the checkpoint exist. `files` has one item per
      * file of the layout. Not called after a failure or a cancel. Once it was called a cancel is
@@ -91,6 +91,9 @@ pawl_status engine_ready(engine *e, pawl_error *err) PAWL_MUST_CHECK;
 bool engine_busy(engine *e);
 /* From inside `commit`: a step of it has ended, so it does not hang. */
 void engine_moved(engine *e);
+/* From inside `commit`: the checkpoint is durable, and `commit` will return PAWL_OK. What is still
+ * to be done may hang: the save has succeeded all the same. */
+void engine_committed(engine *e);
 /* Deadlines: seconds from now, 0 or negative: do not wait. Timeouts name step, file
  * and bytes left. */
 pawl_status engine_fence(engine *e, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;

@@ -66,15 +66,13 @@ bool engine_output_free(const engine *e, size_t file) {
 static void begin_opening(engine *e, const char *name) {
     monitor_enter(&e->monitor);
     snprintf(e->file_name, sizeof(e->file_name), "%s", name);
-    engine_moves(e);
-    e->doing = ENGINE_OPENING;
+    engine_does(e, ENGINE_OPENING);
     monitor_leave(&e->monitor);
 }
 
 static void end_opening(engine *e) {
     monitor_enter(&e->monitor);
-    e->doing = ENGINE_MOVING;
-    engine_moves(e);
+    engine_does(e, ENGINE_MOVING);
     monitor_leave(&e->monitor);
 }
 

@@ -58,9 +58,18 @@ typedef struct engine_checks engine_checks;
 typedef enum engine_doing {
     ENGINE_MOVING, /* nothing */
     ENGINE_OPENING,
+    ENGINE_TELLING, /* `progress` */
     ENGINE_COMMITTING,
-    ENGINE_ENDING /* `done`: removing what a failed save left */
+    ENGINE_TIDYING, /* still in `commit`, when the checkpoint is durable already */
+    ENGINE_ENDING   /* `done`: removing what a failed save left */
 } engine_doing;
+
+/* Of the watching thread: how long no answer has come that the storage owes. */
+typedef struct engine_quiet {
+    uint64_t looked_ns;
+    uint64_t moved_ns; /* engine.moved_ns, then */
+    uint64_t ns;
+} engine_quiet;
 
 struct engine {
     engine_options options;
@@ -104,13 +113,17 @@ struct engine {
     bool cancelled; /* stop before the next write */
     bool stopped;   /* nothing more is claimed */
     bool committing;
+    bool committed; /* the checkpoint is durable, whatever comes now */
     bool abandoned; /* the engine's thread frees the engine at its end */
     bool release_begun, released;
-    bool fenced;  /* a fence came: the whole budget may be used */
-    bool fencing; /* a fence waits */
-    bool hung;    /* watch.c: it counts as failed */
-    bool telling; /* `hung` is being called */
+    bool fenced;        /* a fence came: the whole budget may be used */
+    bool fencing;       /* a fence waits */
+    bool hung;          /* watch.c: it counts as failed */
+    bool telling;       /* `hung` is being called */
+    bool unwatched;     /* nothing more is told of a save that hangs */
+    bool left_watching; /* the watching thread, too, has to end before the engine is freed */
     engine_doing doing;
+    engine_quiet quiet;
     size_t next_file; /* the next chunk to claim */
     uint64_t next_at;
     size_t filling; /* chunks being copied out of the trainer's memory now */
@@ -193,9 +206,12 @@ void engine_body(void *argument);
 
 /* Trainer's thread, after a save began: starts the watching thread, or wakes it. */
 pawl_status engine_watch(engine *e, pawl_error *err) PAWL_MUST_CHECK;
+/* Ends that thread, or leaves it behind while it tells of a save that hangs. */
 void engine_watch_end(engine *e);
 /* Monitor held: something is being asked of the storage, or came back. */
 void engine_moves(engine *e);
+/* Monitor held: the same, and what is being asked by the engine's thread itself. */
+void engine_does(engine *e, engine_doing what);
 /* Monitor held. */
 pawl_status engine_hang_story(const engine *e, pawl_error *err);
 

@@ -4,13 +4,24 @@
  * owes an answer and has given none for hang_deadline_s, the save counts as failed and the
  * trainer's memory is let go. What hangs in the kernel cannot be called back: the engine's thread,
  * its buffers and its files stay until the storage answers, and until then nothing else is saved.
+ *
+ * The thread looks LOOKS times a deadline, and each look accounts for little more than its share of
+ * it. So a process that was stopped, or had no processor to run on, is left time to take the
+ * answers that came meanwhile.
  */
 #include "engine/save.h"
 
 #include <assert.h>
 
+#define LOOKS 8
+
 void engine_moves(engine *e) {
     e->moved_ns = engine_now(e);
+}
+
+void engine_does(engine *e, engine_doing what) {
+    engine_moves(e);
+    e->doing = what;
 }
 
 /* ---- what is told ---- */
@@ -32,8 +43,12 @@ static const char *what_hangs(const engine *e, const engine_buffer *write) {
     switch (e->doing) {
     case ENGINE_OPENING:
         return "opening";
+    case ENGINE_TELLING:
+        return "telling how far the save is";
     case ENGINE_COMMITTING:
         return "committing";
+    case ENGINE_TIDYING:
+        return "removing what the new checkpoint replaces";
     case ENGINE_ENDING:
         return "removing what was written";
     case ENGINE_MOVING:
@@ -45,7 +60,7 @@ static const char *what_hangs(const engine *e, const engine_buffer *write) {
 static void name_place(const engine *e, const engine_buffer *write, pawl_error *err) {
     const char *file = write != NULL ? e->job.layout->files[write->file].name : e->file_name;
     const char *root = e->job.store->root;
-    if (e->doing == ENGINE_COMMITTING || e->doing == ENGINE_ENDING) {
+    if (e->doing != ENGINE_MOVING && e->doing != ENGINE_OPENING) {
         error_path(err, "%s/%s", root, e->directory);
         return;
     }
@@ -53,6 +68,13 @@ static void name_place(const engine *e, const engine_buffer *write, pawl_error *
     if (write != NULL) {
         error_range(err, write->at, write->bytes);
     }
+}
+
+static const char *state_of_commit(const engine *e) {
+    if (e->committed) {
+        return "; the checkpoint is committed";
+    }
+    return e->committing ? "; the commit is under way and may still succeed" : "";
 }
 
 pawl_status engine_hang_story(const engine *e, pawl_error *err) {
@@ -67,8 +89,7 @@ pawl_status engine_hang_story(const engine *e, pawl_error *err) {
     error_step(err, e->job.step);
     name_place(e, write, err);
     error_found(err, "%s of %s written%s", text_bytes(written, e->written),
-                text_bytes(total, e->total),
-                e->committing ? "; the commit is under way and may still succeed" : "");
+                text_bytes(total, e->total), state_of_commit(e));
     error_safe(err, "checkpoints that are committed stay as they are");
     error_next(err, "look at the storage (the kernel's log, or the server of a network mount); "
                     "nothing is saved until it answers");
@@ -81,11 +102,12 @@ static bool owes_an_answer(const engine *e) {
     return e->under_way > 0 || e->doing != ENGINE_MOVING;
 }
 
-/* Monitor held. How a save ended that hangs in `done` is known: that is told. */
+/* Monitor held. How a save ended that hangs in `done`, or after its commit, is known: that is
+ * told. */
 static void give_up(engine *e) {
     struct pawl_error story = ERROR_INIT;
     (void)engine_hang_story(e, &story);
-    bool known = e->doing == ENGINE_ENDING;
+    bool known = e->committed || e->doing == ENGINE_ENDING;
     e->hung = true;
     e->telling = !known;
     if (!known) {
@@ -103,18 +125,29 @@ static void give_up(engine *e) {
     engine_announce(e);
 }
 
+/* Monitor held: for how long no answer has come that was owed, as far as it was watched. */
+static uint64_t quiet_ns(engine *e, uint64_t step_ns) {
+    engine_quiet *q = &e->quiet;
+    uint64_t now_ns = engine_now(e);
+    uint64_t passed_ns = now_ns - q->looked_ns;
+    bool quiet_since = owes_an_answer(e) && q->moved_ns == e->moved_ns;
+    uint64_t counted_ns = passed_ns < 2 * step_ns ? passed_ns : 2 * step_ns;
+    *q = (engine_quiet){
+        .looked_ns = now_ns, .moved_ns = e->moved_ns, .ns = quiet_since ? q->ns + counted_ns : 0};
+    return q->ns;
+}
+
 /* When to look again; 0: when the next save begins. */
 static uint64_t look(engine *e) {
     CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
     monitor_enter(held);
-    if (!e->active || e->hung) {
+    if (!e->active || e->hung || e->unwatched) {
         return 0;
     }
     uint64_t limit_ns = engine_ns(e->options.hang_deadline_s);
-    uint64_t now_ns = engine_now(e);
-    uint64_t from_ns = owes_an_answer(e) ? e->moved_ns : now_ns;
-    if (now_ns - from_ns < limit_ns) {
-        return from_ns + limit_ns;
+    uint64_t step_ns = limit_ns / LOOKS + 1;
+    if (quiet_ns(e, step_ns) < limit_ns) {
+        return e->quiet.looked_ns + step_ns;
     }
     give_up(e);
     return 0;
@@ -144,6 +177,10 @@ static void watch_body(void *argument) {
     while (wait_to_look(e, next_ns, &seen)) {
         next_ns = look(e);
     }
+    monitor_enter(&e->monitor);
+    e->left_watching = false;
+    monitor_announce(&e->monitor);
+    monitor_leave(&e->monitor);
 }
 
 /* Without threads nobody could be told. */
@@ -162,14 +199,26 @@ pawl_status engine_watch(engine *e, pawl_error *err) {
     return PAWL_OK;
 }
 
+/* Monitor not held. False: the watching thread tells of a save that hangs, and whoever it tells may
+ * not return; it is left behind with the engine. */
+static bool stop_watching(engine *e) {
+    monitor_enter(&e->monitor);
+    e->unwatched = true;
+    e->left_watching = e->telling;
+    bool ends = !e->telling;
+    monitor_leave(&e->monitor);
+    return ends;
+}
+
 void engine_watch_end(engine *e) {
     const platform *p = e->options.platform;
+    bool ends = stop_watching(e);
     monitor_enter(&e->alarm);
     e->watch_ends = true;
     monitor_announce(&e->alarm);
     monitor_leave(&e->alarm);
     if (e->watcher != NULL) {
-        p->thread_join(p->context, e->watcher);
+        (ends ? p->thread_join : p->thread_abandon)(p->context, e->watcher);
         e->watcher = NULL;
     }
 }

@@ -43,7 +43,9 @@ static pawl_status sweep_file(sweep *s, const char *name, const char *reason, pa
         return PAWL_OK;
     }
     TRY(still_owner(s, err));
-    return store_unlink(s->run->store, path, err);
+    TRY(store_unlink(s->run->store, path, err));
+    run_moved(s->run);
+    return PAWL_OK;
 }
 
 /* ---- which files a manifest names ----------------------------------------------------------- */

@@ -24,6 +24,7 @@ struct pawl_run {
     char *retention_metric; /* retention.metric points here */
     int rank, world_size;
     engine *engine;
+    engine *tidying; /* the one whose save is committed and removes what is no longer wanted */
     owner *owner;
     events *events; /* NULL: nobody wants to know */
     reader_watch *watch;
@@ -52,6 +53,8 @@ void run_error_path(const pawl_run *run, pawl_error *err, const char *name);
 
 /* Bytes of the options' staging budget, the default where they have none. */
 size_t run_budget(const pawl_run_options *o);
+/* Something was removed: a save that does much of it does not hang. */
+void run_moved(const pawl_run *run);
 /* The engine's part of a save's statistics. */
 void run_stats_take(pawl_save_stats *to, const engine_stats *from);
 

@@ -26,6 +26,7 @@ static pawl_status remove_manifest(pawl_run *run, const char *directory, int64_t
     TRY(owner_renew(run->owner, err)); /* O4 */
     snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
     TRY(store_unlink(run->store, path, err)); /* I6 */
+    run_moved(run);
     return store_sync_dir(run->store, directory, err);
 }
 

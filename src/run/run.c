@@ -176,6 +176,12 @@ pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) {
     return status;
 }
 
+void run_moved(const pawl_run *run) {
+    if (run->tidying != NULL) {
+        engine_moved(run->tidying);
+    }
+}
+
 void run_stats_take(pawl_save_stats *to, const engine_stats *from) {
     to->bytes = from->bytes;
     to->total_s = from->total_s;

@@ -364,6 +364,17 @@ static void sweep(save *s) {
     run->swept = true;
 }
 
+/* What follows a commit: nothing of it can fail the save any more. */
+static void tidy(save *s) {
+    engine_committed(s->engine);
+    s->run->tidying = s->engine;
+    commit_point_latest(s->run, s->step);
+    run_moved(s->run);
+    sweep(s);
+    retention_run(s->run, s->step);
+    s->run->tidying = NULL;
+}
+
 static pawl_status on_commit(void *context, const engine_file *files, pawl_error *err) {
     save *s = context;
     index_input input = {.files = files, .file_count = s->layout->file_count};
@@ -373,12 +384,7 @@ static pawl_status on_commit(void *context, const engine_file *files, pawl_error
     TRY(index_ahead_wait(s->index, &input, err));
     engine_moved(s->engine);
     TRY(commit_publish(s->run, s->directory, s->tag, &s->manifest, &input, err));
-    engine_moved(s->engine);
-    commit_point_latest(s->run, s->step);
-    engine_moved(s->engine);
-    sweep(s);
-    engine_moved(s->engine);
-    retention_run(s->run, s->step);
+    tidy(s);
     return PAWL_OK;
 }
 

@@ -3,6 +3,9 @@
 #include "unit/engine/saving.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define SOON_S 0.05
 
@@ -222,19 +225,25 @@ static void done_that_hangs(void *context, pawl_status status, pawl_error *err) 
     }
 }
 
+static engine_job job_of(saving *f) {
+    return (engine_job){.layout = f->layout,
+                        .store = f->fault,
+                        .directory = "step-00000007",
+                        .step = 7,
+                        .context = f,
+                        .released = saving_released,
+                        .hung = saving_hung,
+                        .commit = saving_commit,
+                        .done = saving_done};
+}
+
 static void test_s08_a_removal_that_hangs_leaves_the_outcome_that_was(void **state) {
     saving *f = *state;
     struct pawl_error err = ERROR_INIT;
     struct pawl_error story = ERROR_INIT;
     engine_stats stats;
-    const engine_job job = {.layout = f->layout,
-                            .store = f->fault,
-                            .directory = "step-00000007",
-                            .step = 7,
-                            .context = f,
-                            .released = saving_released,
-                            .commit = saving_commit,
-                            .done = done_that_hangs};
+    engine_job job = job_of(f);
+    job.done = done_that_hangs;
     engine_that_watches(f, PAWL_IO_AUTO);
     f->commit_status = PAWL_EBUSY;
     assert_ok(engine_begin(f->engine, &job, &err), &err);
@@ -243,6 +252,117 @@ static void test_s08_a_removal_that_hangs_leaves_the_outcome_that_was(void **sta
     atomic_store(&f->hung, 1);
     until_ready(f);
     assert_fails(saving_wait(f, &story, &stats), PAWL_EBUSY, &story);
+}
+
+static void committed_before_it_hangs(saving *f) {
+    engine_committed(f->engine);
+    while (engine_busy(f->engine)) {
+        f->os->sleep_ns(f->os->context, 1000000);
+    }
+    until(f, &f->hung);
+}
+
+/* What is left to be done after the commit may hang: the checkpoint is there all the same. */
+static void test_s08_what_hangs_after_the_commit_is_no_failure(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    struct pawl_error story = ERROR_INIT;
+    engine_stats stats;
+    engine_that_watches(f, PAWL_IO_AUTO);
+    f->on_commit = committed_before_it_hangs;
+    assert_ok(saving_begin(f, &err), &err);
+    assert_ok(saving_wait(f, &story, &stats), &story);
+    assert_fails(engine_ready(f->engine, &err), PAWL_EIO, &err);
+    assert_string_equal(f->calls, "released commit ");
+    atomic_store(&f->hung, 1);
+    until_ready(f);
+    assert_string_equal(f->calls, "released commit done ");
+    assert_ok(saving_wait(f, &story, &stats), &story);
+}
+
+static void progress_that_hangs(void *context, uint64_t written, uint64_t of) {
+    (void)written;
+    (void)of;
+    until(context, &((saving *)context)->hung);
+}
+
+/* Whoever is told how far a save is may write that to the storage, when nothing else is under way.
+ */
+static void test_s08_progress_that_cannot_be_told_is_the_outcome(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    struct pawl_error story = ERROR_INIT;
+    engine_stats stats;
+    engine_job job = job_of(f);
+    job.progress = progress_that_hangs;
+    saving_engine_with(f, (engine_options){.hang_deadline_s = SOON_S,
+                                           .bandwidth_bytes_per_s = SAVING_BUFFER_BYTES * 4});
+    assert_ok(engine_begin(f->engine, &job, &err), &err);
+    assert_fails(saving_wait(f, &story, &stats), PAWL_EIO, &story);
+    assert_says(story.attempt, " while telling how far the save is");
+    until_ready(f);
+}
+
+static _Atomic int listener_returns;
+
+static void listener_that_hangs(void *context, pawl_error *story) {
+    saving_hung(context, story);
+    until(context, &listener_returns);
+}
+
+/* Whoever is told that a save hangs may hang, too: in a log on the same storage. */
+static void test_s08_closing_does_not_wait_for_whoever_is_told(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    engine_job job = job_of(f);
+    job.hung = listener_that_hangs;
+    atomic_store(&listener_returns, 0);
+    engine_that_watches(f, PAWL_IO_AUTO);
+    saving_plan_fault(f, (store_fault){.op = STORE_OP_WRITE, .nth = 2, .hang = true});
+    assert_ok(engine_begin(f->engine, &job, &err), &err);
+    until(f, &f->hung);
+    assert_fails(engine_free(f->engine, SOON_S, &err), PAWL_ETIMEOUT, &err);
+    f->engine = NULL;
+    atomic_store(&listener_returns, 1);
+    answer(f);
+    f->os->sleep_ns(f->os->context, 20000000); /* the threads' last steps */
+}
+
+static void stop_once(void *context, const store_trace_event *event) {
+    saving *f = context;
+    if (event->op == STORE_OP_WRITE && atomic_exchange(&f->hung, 1) == 0) {
+        f->os->sleep_ns(f->os->context, 150000000);
+        kill(getpid(), SIGSTOP);
+        f->os->sleep_ns(f->os->context, 50000000); /* others of this process run before us */
+    }
+}
+
+/* In a child: is the outcome of a save good that is stopped while it writes? */
+static bool save_and_be_stopped(saving *f) {
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    engine_job job = job_of(f);
+    saving_engine_with(f, (engine_options){.io = PAWL_IO_THREADS, .hang_deadline_s = 0.5});
+    return store_trace_wrap(f->fault, f->os, stop_once, f, (store **)&job.store, &err) == PAWL_OK &&
+           engine_begin(f->engine, &job, &err) == PAWL_OK &&
+           saving_wait(f, &err, &stats) == PAWL_OK;
+}
+
+static void test_s08_a_process_that_was_stopped_does_not_hang(void **state) {
+    saving *f = *state;
+    int ended = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(save_and_be_stopped(f) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &ended, WUNTRACED), child);
+    assert_true(WIFSTOPPED(ended));
+    f->os->sleep_ns(f->os->context, 1000000000);
+    assert_int_equal(kill(child, SIGCONT), 0);
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFEXITED(ended));
+    assert_int_equal(WEXITSTATUS(ended), 0);
 }
 
 int main(void) {
@@ -260,6 +380,10 @@ int main(void) {
         THREADS(test_a_slow_storage_does_not_hang),
         THREADS(test_resting_for_bandwidth_is_not_hanging),
         THREADS(test_s08_a_removal_that_hangs_leaves_the_outcome_that_was),
+        THREADS(test_s08_what_hangs_after_the_commit_is_no_failure),
+        THREADS(test_s08_progress_that_cannot_be_told_is_the_outcome),
+        THREADS(test_s08_closing_does_not_wait_for_whoever_is_told),
+        THREADS(test_s08_a_process_that_was_stopped_does_not_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

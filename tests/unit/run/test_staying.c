@@ -248,6 +248,28 @@ static void test_gc_and_removal_wait_for_the_save_in_flight(void **state) {
     store_destroy(hanging);
 }
 
+static void test_s08_removing_much_for_long_is_not_hanging(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const store_fault slow = {
+        .op = STORE_OP_UNLINK, .nth = 1, .forever = true, .delay_ns = 100000000};
+    pawl_run_options options = keep_one;
+    options.hang_deadline_s = 0.5;
+    open_run(f, (pawl_run_options){0});
+    for (int64_t step = 1; step <= 4; step++) {
+        assert_ok(save_as(f, step, false, &err), &err);
+    }
+    reading_close_run(f);
+    store_destroy(f->fault); /* one that sleeps */
+    assert_ok(store_fault_wrap(f->disk, platform_system(), &f->fault, &err), &err);
+    open_on(f, f->fault, platform_system(), options);
+    store_fault_set(f->fault, &slow);
+    assert_ok(save_as(f, 10, false, &err), &err);
+    assert_ok(engine_ready(f->run->engine, &err), &err);
+    assert_true(store_fault_count(f->fault, STORE_OP_UNLINK) > 8);
+    store_fault_set(f->fault, &(store_fault){0});
+}
+
 static void test_an_idle_owner_has_a_heartbeat(void **state) {
     reading *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -359,6 +381,7 @@ int main(void) {
         TEST(test_s14_a_reader_marks_a_step_before_it_reads_the_manifest),
         TEST(test_s10_no_two_attempts_publish_by_the_same_temporary_name),
         TEST(test_gc_and_removal_wait_for_the_save_in_flight),
+        TEST(test_s08_removing_much_for_long_is_not_hanging),
         TEST(test_an_idle_owner_has_a_heartbeat),
         TEST(test_s09_a_sweep_makes_the_manifest_durable_before_it_removes),
         TEST(test_s09_a_pin_is_durable),
