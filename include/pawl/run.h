@@ -17,7 +17,9 @@
  *     pawl_run_close
  *
  * A run is used by one thread at a time. Deadlines are in seconds from now: 0 means the run's
- * default (`deadline_s`), a negative number means "do not wait". No call waits without one.
+ * default (`deadline_s`), a negative number means "do not wait". No call waits for a save or for
+ * another process without one. What the caller's own thread asks of the storage (room for a save
+ * and its directory; opening, restoring, housekeeping) takes as long as the storage takes.
  */
 #ifndef PAWL_RUN_H
 #define PAWL_RUN_H
