@@ -208,6 +208,8 @@ def why_behind(column, peer):
     """What is known of columns in which some peer may be ahead."""
     if column == "extra_bytes" and not peer.copies:
         return "it blocks, and writes from the tensors into the page cache, which is not counted"
+    if column == "stall_s" and peer.copies:
+        return "pawl's first such fence pays for new memory from the system; later ones take a tenth"
     if column in ("cold_s", "warm_s") and "mmap" in peer.name:
         return "it verifies nothing, and leaves the tensors mapped to the file"
     if column in ("cold_s", "warm_s") and "safetensors" in peer.name:
