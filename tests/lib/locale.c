@@ -41,7 +41,7 @@ bool locale_begin(test_locale which) {
         return true;
     }
     locale_end();
-    print_message("no locale %s here, and localedef makes none\n", locales[which].name);
+    print_message("skipped: no locale %s here, and localedef makes none\n", locales[which].name);
     return false;
 }
 
