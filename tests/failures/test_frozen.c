@@ -119,7 +119,7 @@ static void meet_frozen_disk(void *context) {
     uint8_t *big = calloc(1, BIG_BYTES);
     assert_non_null(big);
     if (!mount_disk()) {
-        child_skip("this needs leave to mount an ext4 by a loop device");
+        child_skip("this needs mkfs.ext4, and leave to mount what it makes by a loop device");
     }
     trainer_init(&t);
     trainer_build(&t);
