@@ -201,11 +201,15 @@ typedef struct pawl_finding {
 typedef struct pawl_doctor_options {
     size_t struct_size;
     uint64_t need_bytes; /* size of a checkpoint to come [that of the newest one, or 0] */
+    /* The ranks of the job: the call is then collective, each rank tells what it sees, and rank 0
+     * what they see together: P04 to P06 [one process] */
+    const pawl_group *group;
+    double group_deadline_s; /* seconds to wait for the other ranks [30] */
 } pawl_doctor_options;
 
 /*
- * Explains, without changing anything that stays, whether `run_path` can be saved to: P01 to P04,
- * P08, S06, S10. Calls `each` per finding, in the order it looks. PAWL_OK whenever it could look;
+ * Explains, without changing anything that stays, whether `run_path` can be saved to: P01 to P09,
+ * S06, S10. Calls `each` per finding, in the order it looks. PAWL_OK whenever it could look;
  * `*worst` (may be NULL) is the highest severity found.
  */
 PAWL_API pawl_status pawl_doctor(const char *run_path, const pawl_doctor_options *options,

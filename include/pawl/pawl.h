@@ -5,6 +5,7 @@
  *     pawl/error.h        status, error, log
  *     pawl/tensor.h       element types
  *     pawl/state.h        what is saved
+ *     pawl/group.h        the ranks of a job
  *     pawl/run.h          saving
  *     pawl/restore.h      restoring
  *     pawl/checkpoint.h   looking at checkpoints, verify, doctor
@@ -22,6 +23,7 @@
 #include <pawl/checkpoint.h>
 #include <pawl/error.h>
 #include <pawl/event.h>
+#include <pawl/group.h>
 #include <pawl/restore.h>
 #include <pawl/run.h>
 #include <pawl/state.h>

@@ -42,6 +42,12 @@ typedef struct pawl_restore_options {
     int model_only;    /* 1: entries of role MODEL only; the rest is kept as it is [0] */
     const pawl_rename *renames; /* applied in order, the first that fits [none] */
     size_t rename_count;
+    /* Values per rank of another number of ranks (R10): ERROR; ALLOW: a rank takes its own where it
+     * was saved and keeps the caller's otherwise; CALLER: all keep the caller's [ERROR] */
+    pawl_policy per_rank;
+    /* 1: reads go through the page cache, so that what several ranks of a node want is read once
+     * from the storage, and shared; each rank begins at another place [0] */
+    int share_on_node;
 } pawl_restore_options;
 
 /* Kinds of difference. Stable numbers; the comment gives the id of the failure catalogue. */
@@ -101,6 +107,10 @@ PAWL_API const char *pawl_report_json(const pawl_report *report);
  * Restores `state` from a checkpoint of the run. Waits for a save in flight first (the run's
  * default deadline). `options` NULL: the newest, strictly. `report` may be NULL; otherwise it is
  * set, on PAWL_EMISMATCH too, and the caller frees it.
+ *
+ * With a group the call is collective: all ranks ask for the same step (R11: or PAWL_EMISMATCH naming
+ * ranks and steps), rank 0 chooses where none was asked for, and all restore that one or none: what
+ * one rank cannot restore, all pass over or fail at. Each rank reads what its own boxes need.
  *
  * The report's warnings go to the run's log as well.
  *

@@ -16,6 +16,12 @@
  *     pawl_wait                the last save is durable, or failed and says why
  *     pawl_run_close
  *
+ * A job of many ranks does the same on each of them, with `group` in the options: all open the run
+ * together; each adds to its state the boxes of tensors that it holds; each saves without waiting
+ * for the others. When the data of all ranks is durable rank 0 commits them as one checkpoint, and
+ * every rank learns of it; where one fails, dies or is late, the save has failed on all of them,
+ * and each is told which rank it was. It may be restored by any other number of ranks.
+ *
  * A run is used by one thread at a time. Deadlines are in seconds from now: 0 means the run's
  * default (`deadline_s`), a negative number means "do not wait". No call waits for a save or for
  * another process without one. What the caller's own thread asks of the storage (room for a save
@@ -24,6 +30,7 @@
 #ifndef PAWL_RUN_H
 #define PAWL_RUN_H
 
+#include <pawl/group.h>
 #include <pawl/state.h>
 
 #ifdef __cplusplus
@@ -111,6 +118,14 @@ typedef struct pawl_run_options {
      */
     double hang_deadline_s; /* [deadline_s] */
 
+    /* The ranks that save together. Copied, but for what its context points to. The same step, and
+     * options that mean the same, on every rank; housekeeping and event files are rank 0's alone.
+     * [one process] */
+    const pawl_group *group;
+    /* Seconds that ranks wait for each other: to open, to restore, for the votes of a save and for
+     * its outcome. Who is missing then is named on every rank (S11). [deadline_s] */
+    double group_deadline_s;
+
     /* Called with each event of the run: pawl/event.h says on which threads [none]. */
     void (*event)(void *context, const struct pawl_event *event);
     void *event_context; /* the callback's `context`; lives as long as the run */
@@ -183,6 +198,7 @@ typedef struct pawl_save_stats {
     double write_s;               /* data files, from the first byte to the last written */
     double sync_s;                /* then until they were durable */
     double commit_s;              /* then index, manifest, names */
+    double group_wait_s;          /* of that: rank 0 waited for votes, others for the outcome */
     double busy_wait_s;           /* pawl_save waited for the previous save */
     double fence_copy_s;          /* pawl_fence copied into the staging budget */
     double fence_wait_s;          /* pawl_fence waited for writes because the budget was full */
@@ -200,6 +216,15 @@ typedef struct pawl_save_stats {
  */
 PAWL_API pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats,
                                pawl_error *err) PAWL_MUST_CHECK;
+
+/*
+ * Collective, and never needed: where the ranks meet anyway, at the end of a training step, each
+ * tells rank 0 by one gather, and hears from it by one broadcast, how far the save in flight is.
+ * Votes and outcomes are then found without looking for them in the storage again and again. With a
+ * group without callbacks, and in one process, it does nothing. PAWL_ETIMEOUT names who is missing;
+ * the save goes on.
+ */
+PAWL_API pawl_status pawl_meet(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
 /* Gives up the save in flight: nothing of it remains. Its outcome is PAWL_ECANCELED at pawl_wait,
  * or PAWL_OK when it was committed already. */

@@ -74,10 +74,15 @@ typedef struct pawl_tensor {
     const int64_t *strides; /* bytes per dimension, when nboxes is 0 [row-major, dense] */
     size_t nboxes;          /* [0: one box that covers everything] at most PAWL_MAX_BOXES */
     const pawl_box *boxes;  /* disjoint boxes inside the shape */
-    int replicated;         /* every rank holds the same bytes; one of them writes [0] */
+    int replicated;         /* other ranks hold the same boxes with the same bytes: each byte is
+                               written by one of them [0] */
     pawl_role role;         /* [PAWL_ROLE_MODEL] */
     const char *slot_of;    /* PAWL_ROLE_SLOT: name of the variable */
     const char *slot;       /* PAWL_ROLE_SLOT: name of the slot, such as "adam/m" */
+    /* Replicated: this rank holds copy `replica` of `replica_count`. The ranks with the same boxes
+     * of the same tensors number their copies alike, such as by their data-parallel rank.
+     * [replica_count 0: a copy per rank, numbered by rank] */
+    int replica, replica_count;
 } pawl_tensor;
 
 typedef struct pawl_state pawl_state;

@@ -9,12 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ATTEMPT_CHARS 12
-#define STEP_PREFIX   "step-"
-#define DATA_PREFIX   "data-"
-#define DATA_SUFFIX   ".safetensors"
-#define INDEX_PREFIX  "index-"
-#define READER_PREFIX "reader-"
+#define ATTEMPT_CHARS    12
+#define STEP_PREFIX      "step-"
+#define DATA_PREFIX      "data-"
+#define DATA_SUFFIX      ".safetensors"
+#define INDEX_PREFIX     "index-"
+#define READER_PREFIX    "reader-"
+#define VOTE_PREFIX      "vote-"
+#define OUTCOME_PREFIX   "outcome-"
+#define STRUCTURE_PREFIX "structure-"
+#define MEET_PREFIX      "meet-"
+#define TEMPORARY_SUFFIX ".tmp" /* of what is published by a rename */
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -67,26 +72,55 @@ bool name_step_parse(const char *name, int64_t *step) {
     return true;
 }
 
-void name_data(char out[80], const char *tag, uint32_t number, uint32_t of) {
-    (void)snprintf(out, 80, DATA_PREFIX "%s-%05" PRIu32 "-of-%05" PRIu32 DATA_SUFFIX, tag, number,
-                   of);
+/* "-r00003"; nothing for a process alone. */
+static const char *rank_part(char out[16], int rank) {
+    out[0] = '\0';
+    if (rank >= 0) {
+        (void)snprintf(out, 16, "-r%05d", rank);
+    }
+    return out;
+}
+
+void name_data(char out[80], const char *tag, int rank, uint32_t number, uint32_t of) {
+    char part[16];
+    (void)snprintf(out, 80, DATA_PREFIX "%s%s-%05" PRIu32 "-of-%05" PRIu32 DATA_SUFFIX, tag,
+                   rank_part(part, rank), number, of);
+}
+
+void name_vote(char out[80], const char *tag, int rank) {
+    char part[16];
+    (void)snprintf(out, 80, VOTE_PREFIX "%s%s", tag, rank_part(part, rank));
 }
 
 void name_index(char out[80], const char *tag) {
     (void)snprintf(out, 80, INDEX_PREFIX "%s", tag);
 }
 
+static bool pass_hex(const char **text, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (!is_hex((*text)[i])) {
+            return false;
+        }
+    }
+    *text += n;
+    return true;
+}
+
+static bool pass_rank(const char **text, int *rank) {
+    uint64_t value = 0;
+    if (!pass(text, "-r") || !pass_number(text, 5, PAWL_MAX_RANKS - 1, &value)) {
+        return false;
+    }
+    *rank = (int)value;
+    return true;
+}
+
 /* "7f3a9c21e04b-1" */
 static bool pass_tag(const char **text, char tag[FORMAT_TAG_CHARS]) {
     const char *begin = *text;
     uint64_t number = 0;
-    for (int i = 0; i < ATTEMPT_CHARS; i++) {
-        if (!is_hex(begin[i])) {
-            return false;
-        }
-    }
-    *text += ATTEMPT_CHARS;
-    if (!pass(text, "-") || !pass_number(text, 1, UINT32_MAX, &number)) {
+    if (!pass_hex(text, ATTEMPT_CHARS) || !pass(text, "-") ||
+        !pass_number(text, 1, UINT32_MAX, &number)) {
         return false;
     }
     size_t n = (size_t)(*text - begin);
@@ -95,12 +129,39 @@ static bool pass_tag(const char **text, char tag[FORMAT_TAG_CHARS]) {
     return true;
 }
 
+bool name_data_parse(const char *name, char tag[FORMAT_TAG_CHARS], int *rank, uint32_t *number,
+                     uint32_t *of) {
+    uint64_t first = 0;
+    uint64_t second = 0;
+    *rank = -1;
+    if (!pass(&name, DATA_PREFIX) || !pass_tag(&name, tag) ||
+        (strncmp(name, "-r", 2) == 0 && !pass_rank(&name, rank)) || !pass(&name, "-") ||
+        !pass_number(&name, 5, FORMAT_MAX_FILES, &first) || !pass(&name, "-of-") ||
+        !pass_number(&name, 5, FORMAT_MAX_FILES, &second)) {
+        return false;
+    }
+    *number = (uint32_t)first;
+    *of = (uint32_t)second;
+    return first < second && strcmp(name, DATA_SUFFIX) == 0;
+}
+
 static bool is_data_name(const char *name, char tag[FORMAT_TAG_CHARS]) {
-    uint64_t number = 0, of = 0;
-    return pass(&name, DATA_PREFIX) && pass_tag(&name, tag) && pass(&name, "-") &&
-           pass_number(&name, 5, FORMAT_MAX_FILES, &number) && pass(&name, "-of-") &&
-           pass_number(&name, 5, FORMAT_MAX_FILES, &of) && number < of &&
-           strcmp(name, DATA_SUFFIX) == 0;
+    int rank = 0;
+    uint32_t number = 0;
+    uint32_t of = 0;
+    return name_data_parse(name, tag, &rank, &number, &of);
+}
+
+static bool is_end(const char *text) {
+    return *text == '\0' || strcmp(text, TEMPORARY_SUFFIX) == 0;
+}
+
+static bool is_vote_name(const char *name, char tag[FORMAT_TAG_CHARS]) {
+    int rank = 0;
+    if (!pass(&name, VOTE_PREFIX) || !pass_tag(&name, tag) || !pass_rank(&name, &rank)) {
+        return false;
+    }
+    return is_end(name);
 }
 
 static bool is_index_name(const char *name, char tag[FORMAT_TAG_CHARS]) {
@@ -140,12 +201,70 @@ name_kind name_classify(const char *name, char tag[FORMAT_TAG_CHARS]) {
         kind = NAME_KIND_DATA;
     } else if (is_index_name(name, found)) {
         kind = NAME_KIND_INDEX;
+    } else if (is_vote_name(name, found)) {
+        kind = NAME_KIND_VOTE;
     }
-    if (kind != NAME_KIND_DATA && kind != NAME_KIND_INDEX && kind != NAME_KIND_MANIFEST_TMP) {
+    if (kind != NAME_KIND_DATA && kind != NAME_KIND_INDEX && kind != NAME_KIND_MANIFEST_TMP &&
+        kind != NAME_KIND_VOTE) {
         found[0] = '\0';
     }
     if (tag != NULL) {
         memcpy(tag, found, FORMAT_TAG_CHARS);
     }
     return kind;
+}
+
+/* ---- what ranks leave in the run's directory ------------------------------------------------ */
+
+void name_outcome(char out[80], const char *tag) {
+    (void)snprintf(out, 80, OUTCOME_PREFIX "%s", tag);
+}
+
+void name_structure(char out[80], const char *attempt, uint32_t crc32c, uint64_t bytes) {
+    (void)snprintf(out, 80, STRUCTURE_PREFIX "%s-%08" PRIx32 "-%" PRIu64, attempt, crc32c, bytes);
+}
+
+void name_meet(char out[80], const char *key, uint64_t number, int rank) {
+    char part[16];
+    (void)snprintf(out, 80, MEET_PREFIX "%s-%" PRIu64 "%s", key, number,
+                   rank < 0 ? "-answer" : rank_part(part, rank));
+}
+
+static bool pass_key(const char **text, char tag[FORMAT_TAG_CHARS]) {
+    memcpy(tag, *text, strnlen(*text, ATTEMPT_CHARS));
+    tag[ATTEMPT_CHARS] = '\0';
+    return pass_hex(text, ATTEMPT_CHARS);
+}
+
+static bool is_outcome_name(const char *name, char tag[FORMAT_TAG_CHARS]) {
+    return pass(&name, OUTCOME_PREFIX) && pass_tag(&name, tag) && is_end(name);
+}
+
+static bool is_structure_name(const char *name, char tag[FORMAT_TAG_CHARS]) {
+    uint64_t bytes = 0;
+    return pass(&name, STRUCTURE_PREFIX) && pass_key(&name, tag) && pass(&name, "-") &&
+           pass_hex(&name, 8) && pass(&name, "-") && pass_number(&name, 1, INT64_MAX, &bytes) &&
+           is_end(name);
+}
+
+static bool is_meet_name(const char *name, char tag[FORMAT_TAG_CHARS]) {
+    uint64_t number = 0;
+    int rank = 0;
+    return pass(&name, MEET_PREFIX) && pass_key(&name, tag) && pass(&name, "-") &&
+           pass_number(&name, 1, INT64_MAX, &number) &&
+           (pass_rank(&name, &rank) || pass(&name, "-answer")) && is_end(name);
+}
+
+name_root_kind name_root_classify(const char *name, char tag[FORMAT_TAG_CHARS]) {
+    if (is_outcome_name(name, tag)) {
+        return NAME_ROOT_OUTCOME;
+    }
+    if (is_structure_name(name, tag)) {
+        return NAME_ROOT_STRUCTURE;
+    }
+    if (is_meet_name(name, tag)) {
+        return NAME_ROOT_MEET;
+    }
+    tag[0] = '\0';
+    return NAME_ROOT_FOREIGN;
 }

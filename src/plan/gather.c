@@ -38,8 +38,7 @@ static const uint8_t *dense_memory(const plan_piece *piece) {
     if (piece->entry->kind != PAWL_KIND_TENSOR) {
         return piece->entry->value;
     }
-    const state_box *held = state_entry_box(piece->entry, piece->box);
-    return held->strides == NULL ? held->data : NULL;
+    return piece->part->strides == NULL ? piece->part->data : NULL;
 }
 
 static void gather_piece(const plan_piece *piece, uint64_t from, size_t n, uint8_t *to) {
@@ -48,7 +47,7 @@ static void gather_piece(const plan_piece *piece, uint64_t from, size_t n, uint8
         memcpy(to, dense + from, n);
         return;
     }
-    view v = state_entry_view(piece->entry, piece->box);
+    view v = state_box_view(piece->entry, piece->part);
     view_gather(&v, from, n, to);
 }
 

@@ -59,7 +59,7 @@ bool piece_is_whole(const plan_piece *piece) {
     if (e->kind != PAWL_KIND_TENSOR) {
         return true;
     }
-    const state_box *held = state_entry_box(e, piece->box);
+    const state_box *held = piece->part;
     for (int i = 0; i < e->ndim; i++) {
         if (held->offset[i] != 0 || held->extent[i] != e->shape[i]) {
             return false;
@@ -93,7 +93,7 @@ typedef struct description {
 static void describe_box(const plan_piece *piece, description *out) {
     const state_entry *e = piece->entry;
     if (e->kind == PAWL_KIND_TENSOR) {
-        const state_box *held = state_entry_box(e, piece->box);
+        const state_box *held = piece->part;
         out->piece.box_offset = (int64_t *)(uintptr_t)held->offset;
         out->piece.box_extent = (int64_t *)(uintptr_t)held->extent;
     }
@@ -124,8 +124,7 @@ static safetensors_tensor tensor_of(const plan_piece *piece) {
     return (safetensors_tensor){.name = e->name,
                                 .dtype = e->dtype,
                                 .ndim = e->ndim,
-                                .shape =
-                                    tensor ? state_entry_box(e, piece->box)->extent : e->shape};
+                                .shape = tensor ? piece->part->extent : e->shape};
 }
 
 static pawl_status encode_pieces(making *m, pawl_error *err) {

@@ -97,7 +97,8 @@ static void place_piece(void *context, const state_entry *e, size_t i, size_t tu
     plan_piece *piece = &g->layout->pieces[place];
     g->layout->by_name[g->placed++] = place;
     /* Until the files are cut, `file` keeps the turn. */
-    *piece = (plan_piece){.entry = e, .box = (uint32_t)i, .file = (uint32_t)turn};
+    const state_box *part = e->kind == PAWL_KIND_TENSOR ? state_entry_box(e, i) : NULL;
+    *piece = (plan_piece){.entry = e, .part = part, .file = (uint32_t)turn};
 }
 
 /* Counting sort: stable, so that names stay in order within a group. */
@@ -186,7 +187,8 @@ static pawl_status make_files(plan_layout *layout, const plan_layout_options *op
     TRY(cut_files(layout, limit, err));
     for (size_t i = 0; i < layout->file_count; i++) {
         plan_file *file = &layout->files[i];
-        name_data(file->name, options->tag, (uint32_t)i, (uint32_t)layout->file_count);
+        name_data(file->name, options->tag, layout->world_size > 1 ? layout->rank : -1, (uint32_t)i,
+                  (uint32_t)layout->file_count);
         TRY(header_make(layout, file, err));
         if (add_overflows(layout->bytes, file->bytes, &layout->bytes)) {
             return error_set(err, PAWL_ELIMIT, "the data files pass 2^64 bytes");
@@ -266,5 +268,6 @@ void plan_layout_free(plan_layout *layout) {
     mem_free(layout->files);
     mem_free(layout->pieces);
     mem_free(layout->by_name);
+    arena_free(&layout->memory);
     mem_free(layout);
 }

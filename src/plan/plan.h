@@ -18,9 +18,11 @@
 
 /* ---- layout of a save: layout.c ------------------------------------------------------------- */
 
+/* Replicated boxes are shared out among their replicas, whole or in slices, so that each writes about
+ * as many bytes. Every replica comes to the same by itself: from what is replicated alone. */
 typedef struct plan_piece {
     const state_entry *entry;
-    uint32_t box;           /* tensors: which of the entry's boxes */
+    const state_box *part;  /* tensors: what of the tensor it is, and where it stands in memory */
     uint32_t file;          /* which of the layout's files */
     uint64_t offset, bytes; /* in that file */
 } plan_piece;
@@ -42,6 +44,7 @@ typedef struct plan_layout {
     const state_snapshot *snapshot;
     int64_t step;
     int rank, world_size;
+    arena memory; /* of the parts that are no box of an entry */
 } plan_layout;
 
 typedef struct plan_layout_options {
@@ -51,9 +54,10 @@ typedef struct plan_layout_options {
     uint64_t split_header_bytes;
 } plan_layout_options;
 
-/* A file holds at most one piece of a tensor; further boxes go to further files. Replicated
- * entries, and values that are not per rank, are written by rank 0. There is always at least one
- * file. PAWL_EUSAGE when there is one rank and a tensor's boxes do not cover it. */
+/* A file holds at most one piece of a tensor; further boxes go to further files. Values that are not
+ * per rank are written by rank 0. There is always at least one file; with more than one rank their
+ * names carry the rank, and each rank counts its own. PAWL_EUSAGE when there is one rank and a
+ * tensor's boxes do not cover it. */
 pawl_status plan_layout_make(const state_snapshot *snapshot, const plan_layout_options *options,
                              plan_layout **out, pawl_error *err) PAWL_MUST_CHECK;
 void plan_layout_free(plan_layout *layout); /* NULL is fine */
@@ -70,6 +74,20 @@ void plan_layout_gather_on(const plan_layout *layout, size_t file, uint64_t at, 
                            uint8_t *to, size_t *piece);
 /* The piece that byte `at` of a file belongs to; NULL in the header and between pieces. */
 const plan_piece *plan_layout_locate(const plan_layout *layout, size_t file, uint64_t at);
+
+/* ---- do the pieces of all ranks make up a tensor? cover.c ----------------------------------- */
+
+/* One fault of a set of boxes inside `shape`; the boxes are disjoint and cover it where there is
+ * none. */
+typedef struct plan_fault {
+    bool overlap, hole;
+    size_t first, second; /* overlap: which two boxes */
+    box where;            /* the elements that both have, or a box that nobody has */
+} plan_fault;
+/* Sweeps along the dimension with the most distinct offsets: near n log n for any grid. PAWL_ELIMIT
+ * for boxes that overlap in too many ways to be sorted out. */
+pawl_status plan_cover(int ndim, const int64_t *shape, const box *boxes, size_t n, plan_fault *out,
+                       pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- report: report.c (also defines pawl_report_*) ------------------------------------------ */
 

@@ -67,18 +67,17 @@ static pawl_status sink_write(void *context, const void *data, size_t n, pawl_er
     return PAWL_OK;
 }
 
-static pawl_status write_index(pawl_run *run, const char *path, const index_input *input,
+static pawl_status write_index(pawl_run *run, const char *path, const index_writer *index,
                                manifest *m, pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *file = NULL;
-    bool large = input->ahead != NULL && table_part_bytes(input->ahead->part) >= SINK_BYTES;
-    TRY(store_open(run->store, path, large ? STORE_CREATE_BULK : STORE_CREATE, &file, err));
+    TRY(store_open(run->store, path, index->large ? STORE_CREATE_BULK : STORE_CREATE, &file, err));
     AUTOFREE uint8_t *memory = mem_aligned(STORE_DIRECT_ALIGNMENT, SINK_BYTES);
     if (memory == NULL) {
         return error_nomem(err, SINK_BYTES);
     }
     file_sink sink = {.file = file, .memory = memory};
-    TRY(index_write(input, (byte_sink){.context = &sink, .write = sink_write}, &m->index,
-                    &m->entries, err));
+    TRY(index->write(index->context, (byte_sink){.context = &sink, .write = sink_write}, &m->index,
+                     &m->entries, err));
     TRY(sink_flush(&sink, err));
     return store_sync(file, err);
 }
@@ -130,13 +129,13 @@ static pawl_status publish_manifest(pawl_run *run, const char *directory, const 
 }
 
 pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag, manifest *m,
-                           const index_input *input, pawl_error *err) {
+                           const index_writer *index, pawl_error *err) {
     char index_name[80];
     char path[STORE_MAX_PATH];
     name_index(index_name, tag);
     m->index_name = index_name;
     snprintf(path, sizeof path, "%s/%s", directory, index_name);
-    pawl_status status = write_index(run, path, input, m, err);
+    pawl_status status = write_index(run, path, index, m, err);
     if (status != PAWL_OK) {
         error_wrap(err, "write index");
         return status;

@@ -2,6 +2,8 @@
 /* Writes the index of a checkpoint: block checksums of its data files, then its entries. */
 #include "run/private.h"
 
+#define INDEX_LARGE_BYTES ((size_t)1 << 20) /* past the page cache from there on */
+
 /* ---- the entries of a layout, as records ---------------------------------------------------- */
 
 struct index_layout {
@@ -43,7 +45,7 @@ static void fill_piece(index_layout *il, size_t i, const plan_piece *piece) {
     if (entry->kind != PAWL_KIND_TENSOR) {
         return;
     }
-    const state_box *held = state_entry_box(entry, piece->box);
+    const state_box *held = piece->part;
     record->box_offset = (int64_t *)(uintptr_t)held->offset;
     record->box_extent = (int64_t *)(uintptr_t)held->extent;
 }
@@ -172,4 +174,15 @@ pawl_status index_write(const index_input *input, byte_sink sink, table_summary 
         TRY(add_entries(&(record_taker){.writer = w}, input->entries, entry_count, err));
     }
     return table_writer_finish(w, summary, err);
+}
+
+static pawl_status write_input(void *context, byte_sink sink, table_summary *summary,
+                               uint64_t *entry_count, pawl_error *err) {
+    return index_write(context, sink, summary, entry_count, err);
+}
+
+index_writer index_writer_of(const index_input *input) {
+    bool large = input->ahead != NULL && table_part_bytes(input->ahead->part) >= INDEX_LARGE_BYTES;
+    return (index_writer){
+        .context = (void *)(uintptr_t)input, .write = write_input, .large = large};
 }

@@ -22,7 +22,11 @@ struct pawl_run {
     double save_every_s;
     pawl_retention retention;
     char *retention_metric; /* retention.metric points here */
-    int rank, world_size;
+    rank_group *group;
+    int rank, world_size; /* of the group */
+    char attempt[16];     /* of all ranks: drawn by rank 0 as the owner */
+    double group_deadline_s;
+    struct ranks *ranks; /* meet.c: who they are; meetings held; what pawl_meet brought */
     engine *engine;
     engine *tidying; /* the one whose save is committed and removes what is no longer wanted */
     owner *owner;
@@ -87,10 +91,19 @@ void index_ahead_free(index_ahead *ahead); /* waits too; NULL is fine */
 
 /* ---- commit.c ------------------------------------------------------------------------------- */
 
+/* Writes an index: that of this process alone (index_write), or of all ranks (merge_write). */
+typedef struct index_writer {
+    void *context;
+    pawl_status (*write)(void *context, byte_sink sink, table_summary *summary,
+                         uint64_t *entry_count, pawl_error *err);
+    bool large; /* past the page cache */
+} index_writer;
+/* `input` is borrowed. */
+index_writer index_writer_of(const index_input *input);
 /* Makes a checkpoint exist in `directory`: writes the index, then the manifest. `m` has everything
  * but the index; every file it names is written and synced. */
 pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag, manifest *m,
-                           const index_input *input, pawl_error *err) PAWL_MUST_CHECK;
+                           const index_writer *index, pawl_error *err) PAWL_MUST_CHECK;
 /* I8: may the manifest name this tag's files? Also true when that cannot be found out. */
 bool commit_may_name(pawl_run *run, const char *directory, const char *tag);
 /* Writes `latest`: a hint that nothing in pawl reads, so it is not synced, and a failure only

@@ -194,7 +194,8 @@ static pawl_status publish(rebuilding *r, pawl_error *err) {
     index_input input = {.entries = dataset_entries(&r->data),
                          .files = r->data.checksums,
                          .file_count = r->data.file_count};
-    pawl_status status = commit_publish(run, r->directory, tag, &r->manifest, &input, err);
+    const index_writer index = index_writer_of(&input);
+    pawl_status status = commit_publish(run, r->directory, tag, &r->manifest, &index, err);
     if (status != PAWL_OK) {
         garbage_remove_attempt(run, r->directory, tag);
         return status;

@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "format/event.h"
 #include "format/format.h"
+#include "group/group.h"
 #include "plan/plan.h"
 #include "state/state.h"
 #include "store/store.h"

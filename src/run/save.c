@@ -383,7 +383,8 @@ static pawl_status on_commit(void *context, const engine_file *files, pawl_error
     engine_moved(s->engine);
     TRY(index_ahead_wait(s->index, &input, err));
     engine_moved(s->engine);
-    TRY(commit_publish(s->run, s->directory, s->tag, &s->manifest, &input, err));
+    const index_writer index = index_writer_of(&input);
+    TRY(commit_publish(s->run, s->directory, s->tag, &s->manifest, &index, err));
     tidy(s);
     return PAWL_OK;
 }

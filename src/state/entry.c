@@ -148,11 +148,14 @@ void entry_let_go(const state_entry *e) {
     }
 }
 
-view state_entry_view(const state_entry *e, size_t i) {
-    assert(e->kind == PAWL_KIND_TENSOR && i < e->box_count);
-    const state_box *from = &e->boxes[i];
+view state_box_view(const state_entry *e, const state_box *from) {
     return (view){.dtype = e->dtype,
                   .box = box_of(e->ndim, from->offset, from->extent),
                   .strides = from->strides,
                   .data = from->data};
+}
+
+view state_entry_view(const state_entry *e, size_t i) {
+    assert(e->kind == PAWL_KIND_TENSOR && i < e->box_count);
+    return state_box_view(e, &e->boxes[i]);
 }

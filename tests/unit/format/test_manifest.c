@@ -161,7 +161,7 @@ static void test_manifests_round_trip(void **state) {
         m.files = many;
         m.file_count = (size_t)random_below(&random, 20);
         for (uint32_t i = 0; i < m.file_count; i++) {
-            name_data(names[i], "0123456789ab-3", i, 20);
+            name_data(names[i], "0123456789ab-3", -1, i, 20);
             many[i] = (manifest_file){.name = names[i],
                                       .bytes = random_next(&random) >> 1,
                                       .rank = (int)random_below(&random, (uint64_t)m.world_size)};

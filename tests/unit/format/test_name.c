@@ -54,11 +54,11 @@ static void test_r14_foreign_step_names_are_not_parsed(void **state) {
 static void test_file_names_are_golden_and_come_back(void **state) {
     (void)state;
     char name[80], tag[FORMAT_TAG_CHARS];
-    name_data(name, "7f3a9c21e04b-1", 0, 2);
+    name_data(name, "7f3a9c21e04b-1", -1, 0, 2);
     assert_string_equal(name, "data-7f3a9c21e04b-1-00000-of-00002.safetensors");
     assert_int_equal(name_classify(name, tag), NAME_KIND_DATA);
     assert_string_equal(tag, "7f3a9c21e04b-1");
-    name_data(name, "7f3a9c21e04b-4294967295", 999999, 1000000);
+    name_data(name, "7f3a9c21e04b-4294967295", -1, 999999, 1000000);
     assert_string_equal(name, "data-7f3a9c21e04b-4294967295-999999-of-1000000.safetensors");
     assert_int_equal(name_classify(name, tag), NAME_KIND_DATA);
     assert_string_equal(tag, "7f3a9c21e04b-4294967295");

@@ -380,7 +380,8 @@ static void publish_lie(reading *f, const char *tag, uint64_t offset) {
     lying l = {.truth = entries_source(walk), .offset = offset};
     const index_input input = {
         .entries = {.context = &l, .next = next_lie}, .files = &file, .file_count = 1};
-    assert_ok(commit_publish(f->run, "step-00000300", tag, &f->checkpoint->manifest, &input, &err),
+    const index_writer index = index_writer_of(&input);
+    assert_ok(commit_publish(f->run, "step-00000300", tag, &f->checkpoint->manifest, &index, &err),
               &err);
     pawl_entries_free(walk);
 }

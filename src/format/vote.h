@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * format/vote: what a rank hands to rank 0 when its part of a save is durable, or has failed.
+ *
+ * A vote is a sorted table (as the index is), so that rank 0 merges any number of them with a few
+ * blocks of each in memory:
+ *
+ *   'c' u32be(file) u32be(record)  checksums of the rank's data files, numbered from 0
+ *   'e' name                       entries with the pieces that this rank wrote, same numbers
+ *   'r' name                       checking mode: sums of the replicas that this rank holds
+ *   'v'                            the head: who votes, on what, and how it went
+ *
+ * docs/format.md has it byte for byte.
+ */
+#ifndef FORMAT_VOTE_H
+#define FORMAT_VOTE_H
+
+#include "format/format.h"
+
+#define VOTE_VERSION     1
+#define VOTE_MAX_HEAD    67108864u /* bytes */
+#define VOTE_MAX_VALUES  1000000u
+#define VOTE_SHOWN_BYTES 32u /* of a value, for messages */
+
+typedef struct vote_file {
+    const char *name;
+    uint64_t bytes;
+} vote_file;
+
+/* A value that all ranks share: its checksum, and its first bytes for messages. */
+typedef struct vote_value {
+    uint32_t crc32c;
+    uint64_t bytes;
+    uint8_t shown_bytes;
+    uint8_t shown[VOTE_SHOWN_BYTES];
+} vote_value;
+
+typedef struct vote {
+    int64_t step;
+    int rank, world_size;
+    const char *tag;
+    const char *host;
+    int64_t pid;
+    bool skipped;       /* the rank was still busy with the save before (S04) */
+    const char *failed; /* NULL: its part is durable. Otherwise a story (story_encode's bytes) */
+    size_t failed_bytes;
+    vote_file *files;
+    size_t file_count;
+    /* What must be alike on all ranks: replicated tensors, shared values, names per rank. */
+    uint32_t structure_crc32c;
+    uint64_t structure_bytes;
+    vote_value *values; /* the shared values, in the order of their names */
+    size_t value_count;
+} vote;
+
+pawl_status vote_head_encode(const vote *v, buffer *out, pawl_error *err) PAWL_MUST_CHECK;
+/* Checks everything; what it points to lives in `memory`. File names are names of data files. */
+pawl_status vote_head_decode(const uint8_t *bytes, size_t n, arena *memory, vote *out,
+                             pawl_error *err) PAWL_MUST_CHECK;
+
+/* One replica that a rank holds, in checking mode. */
+typedef struct vote_replica {
+    int64_t *offset, *extent; /* ndim numbers */
+    uint32_t crc32c;          /* of its bytes, dense and row-major */
+} vote_replica;
+pawl_status vote_replicas_encode(const vote_replica *replicas, size_t count, int ndim, buffer *out,
+                                 pawl_error *err) PAWL_MUST_CHECK;
+pawl_status vote_replicas_decode(const uint8_t *bytes, size_t n, arena *memory,
+                                 vote_replica **replicas, size_t *count, int *ndim, pawl_error *err)
+    PAWL_MUST_CHECK;
+
+#endif

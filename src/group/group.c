@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ranks of a job, as their caller describes them. */
+#include "group/group.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static pawl_status refuse(const char *member, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "the group of ranks cannot be: %s", member);
+    error_next(err, "see pawl_group in pawl/group.h");
+    return PAWL_EUSAGE;
+}
+
+static bool launch_valid(const char *launch) {
+    size_t n = strnlen(launch, PAWL_MAX_LAUNCH_BYTES + 1);
+    if (n == 0 || n > PAWL_MAX_LAUNCH_BYTES) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (launch[i] <= ' ' || launch[i] > '~') {
+            return false;
+        }
+    }
+    return true;
+}
+
+static pawl_status check(const pawl_group *given, pawl_error *err) {
+    char text[128];
+    if (given->world_size < 1 || given->world_size > PAWL_MAX_RANKS) {
+        snprintf(text, sizeof text, "world_size is %d, not 1 to %d", given->world_size,
+                 PAWL_MAX_RANKS);
+        return refuse(text, err);
+    }
+    if (given->rank < 0 || given->rank >= given->world_size) {
+        snprintf(text, sizeof text, "rank is %d, not 0 to %d", given->rank, given->world_size - 1);
+        return refuse(text, err);
+    }
+    if ((given->gather == NULL) != (given->broadcast == NULL)) {
+        return refuse("it has one of the callbacks gather and broadcast; it takes both", err);
+    }
+    if (given->launch != NULL && !launch_valid(given->launch)) {
+        snprintf(text, sizeof text, "launch is not 1 to %d printable ASCII characters",
+                 PAWL_MAX_LAUNCH_BYTES);
+        return refuse(text, err);
+    }
+    if (given->world_size > 1 && given->gather == NULL && given->launch == NULL) {
+        return refuse("many ranks need the callbacks, or launch, to find each other", err);
+    }
+    return PAWL_OK;
+}
+
+pawl_status group_new(const pawl_group *given, rank_group **out, pawl_error *err) {
+    const pawl_group alone = {.struct_size = sizeof alone, .world_size = 1};
+    const pawl_group *from = given != NULL ? given : &alone;
+    TRY(check(from, err));
+    rank_group *g = mem_calloc(1, sizeof *g);
+    if (g == NULL) {
+        return error_nomem(err, sizeof *g);
+    }
+    g->rank = from->rank;
+    g->world_size = from->world_size;
+    g->connected = from->gather != NULL;
+    g->callbacks = *from;
+    g->callbacks.launch = NULL;
+    if (from->launch != NULL) {
+        g->launch = mem_strdup(from->launch);
+        if (g->launch == NULL) {
+            mem_free(g);
+            return error_nomem(err, strlen(from->launch) + 1);
+        }
+    }
+    *out = g;
+    return PAWL_OK;
+}
+
+void group_free(rank_group *g) {
+    if (g != NULL) {
+        mem_free(g->launch);
+        mem_free(g);
+    }
+}
+
+static pawl_status callback_failed(const char *which, int code, pawl_error *err) {
+    error_set(err, PAWL_EIO, "the group's callback %s failed", which);
+    error_expected(err, "0");
+    error_found(err, "%d", code);
+    error_next(err, "look for the failure in what the callback uses (MPI, torch.distributed)");
+    return PAWL_EIO;
+}
+
+pawl_status group_gather(const rank_group *g, const void *mine, size_t n, void *all,
+                         unsigned char *came, double deadline_s, pawl_error *err) {
+    int code = g->callbacks.gather(g->callbacks.context, mine, n, all, came, deadline_s);
+    return code == 0 ? PAWL_OK : callback_failed("gather", code, err);
+}
+
+pawl_status group_broadcast(const rank_group *g, void *bytes, size_t n, double deadline_s,
+                            pawl_error *err) {
+    int code = g->callbacks.broadcast(g->callbacks.context, bytes, n, deadline_s);
+    return code == 0 ? PAWL_OK : callback_failed("broadcast", code, err);
+}
+
+const char *group_ranks_text(char *out, size_t size, const unsigned char *chosen, int world_size) {
+    size_t at = 0;
+    int runs = 0;
+    int count = 0;
+    for (int r = 0; r < world_size; r++) {
+        count += chosen[r] != 0;
+    }
+    at += (size_t)snprintf(out, size, count == 1 ? "rank " : "ranks ");
+    for (int r = 0; r < world_size && at < size; r++) {
+        if (!chosen[r]) {
+            continue;
+        }
+        int last = r;
+        while (last + 1 < world_size && chosen[last + 1]) {
+            last++;
+        }
+        int more = 0;
+        for (int later = last + 1; later < world_size && !more; later++) {
+            more = chosen[later];
+        }
+        const char *comma = runs++ == 0 ? "" : more ? ", " : " and ";
+        at += last > r + 1 ? (size_t)snprintf(out + at, size - at, "%s%d to %d", comma, r, last)
+                           : (size_t)snprintf(out + at, size - at, "%s%d", comma, r);
+        r = last > r + 1 ? last : r;
+    }
+    if (at >= size) {
+        text_cut(out, size);
+    }
+    return out;
+}
