@@ -10,6 +10,7 @@
  *   RUN/outcome-<tag>                                      of rank 0: how the save ended
  *   RUN/structure-<attempt>-<crc>-<bytes>                  what the ranks agree on (structure.c)
  *   RUN/meet-<key>-<n>-r<rank>, RUN/meet-<key>-<n>-answer  ranks that meet through the storage
+ *   RUN/meet-<attempt>-1-r<rank>                           can this rank write? (removed at once)
  *
  * G1. A save's data files and their names are durable before its rank votes for it.
  * G2. Rank 0 publishes the manifest only when every rank voted for this tag, none against it, and
@@ -51,7 +52,7 @@ double ranks_collect_s(const pawl_run *run);
 /* Sleeps a little, longer each time up to 100 ms, not beyond deadline_ns; also does what must go on
  * while one waits on a platform without threads (the heartbeat). */
 typedef struct ranks_pause {
-    uint64_t next_ns;
+    uint64_t next_ns; /* 0 at first */
 } ranks_pause;
 void ranks_sleep(pawl_run *run, ranks_pause *pause, uint64_t deadline_ns);
 
@@ -61,14 +62,15 @@ void ranks_sleep(pawl_run *run, ranks_pause *pause, uint64_t deadline_ns);
 
 typedef struct meet_card {
     bool came;
-    pawl_status status;       /* PAWL_OK, or how the rank failed before it came */
-    struct pawl_error *story; /* then; in the meeting's memory */
-    const uint8_t *bytes;     /* what it handed in */
+    pawl_status status;   /* PAWL_OK, or how the rank failed before it came */
+    const uint8_t *story; /* then: story_encode's bytes; in the meeting's memory */
+    size_t story_bytes;
+    const uint8_t *bytes; /* what it handed in */
     size_t n;
 } meet_card;
 
 typedef struct meeting {
-    const char *what;   /* "opening the run": for messages */
+    const char *what;   /* "open run": for messages; fewer than 32 characters */
     pawl_status status; /* this rank comes with a failure: its story goes to all */
     const pawl_error *story;
     const void *mine;
@@ -89,14 +91,25 @@ pawl_status ranks_meet(pawl_run *run, const meeting *m, buffer *answer, pawl_err
 /* PAWL_OK where no rank came with a failure; else the first one's story, and how many more. */
 pawl_status ranks_failed(pawl_run *run, const meet_card *cards, pawl_error *err) PAWL_MUST_CHECK;
 
+/* ---- what pawl_meet brings: heard.c. Any thread. -------------------------------------------- */
+
+/* Only hints, so that nobody looks for what is not there yet: what they tell of is in the storage,
+ * or will be there soon. */
+
+/* This rank's vote on its save `number` is published, whatever it says. */
+void ranks_note_voted(pawl_run *run, uint64_t number);
+/* Rank 0: the outcome of the save is published. */
+void ranks_note_told(pawl_run *run, uint64_t number);
+/* Rank 0: sets came[r] for each rank that said it had voted; leaves the others. */
+void ranks_heard_votes(pawl_run *run, uint64_t number, unsigned char *came);
+/* Did rank 0 say that the outcome is there? */
+bool ranks_heard_outcome(pawl_run *run, uint64_t number);
+
 /* ---- opening: join.c ------------------------------------------------------------------------ */
 
-/* Where a run's directory is opened: rank 0 may create it, the others look whether they see the
- * same (P04 to P07, P09). The store is the run's. */
-typedef struct run_place {
-    void *context;
-    pawl_status (*open)(void *context, bool create, store **out, pawl_error *err);
-} run_place;
+/* PAWL_EUSAGE on every rank but 0: "pawl_run_gc: this is rank 3 ...; call it on rank 0". */
+pawl_status ranks_refuse_guest(const pawl_run *run, const char *call, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* ---- votes: structure.c, vote.c, merge.c ---------------------------------------------------- */
 

@@ -38,7 +38,17 @@ void run_path_explain_access(const char *directory, pawl_error *err);
 
 /* ---- writing: run.c, save.c, commit.c, owner.c, retention.c, garbage.c, pin.c --------------- */
 
-/* As pawl_run_open, on a store (which the run owns from then on, also when this fails). */
+/* Where a run's directory is opened: rank 0 may create it; the others look whether they see the
+ * same (P04 to P06). The store is the run's. */
+typedef struct run_place {
+    void *context;
+    pawl_status (*open)(void *context, bool create, store **out, pawl_error *err);
+    const char *given; /* the path as the caller wrote it, for messages; NULL: there is none */
+} run_place;
+/* As pawl_run_open. Collective where the options' group has many ranks. */
+pawl_status run_open_at(const run_place *place, const pawl_run_options *options, const platform *os,
+                        pawl_run **out, pawl_error *err) PAWL_MUST_CHECK;
+/* The same on a store, which the run owns from then on, also when this fails. */
 pawl_status run_open(store *s, const pawl_run_options *options, const platform *os, pawl_run **out,
                      pawl_error *err) PAWL_MUST_CHECK;
 /* PAWL_EUSAGE on a thread that is inside the run's event callback: it would wait for itself. */
@@ -56,6 +66,8 @@ pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MU
 pawl_status run_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status run_cancel(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
+/* As pawl_meet. */
+pawl_status run_meet(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 int run_due(const pawl_run *run, int64_t step);
 pawl_status run_pin(pawl_run *run, int64_t step, bool pinned, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status run_remove(pawl_run *run, int64_t step, bool force, pawl_error *err) PAWL_MUST_CHECK;
