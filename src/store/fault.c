@@ -73,6 +73,7 @@ static const char *attempt_of(const store_call *call) {
                                            "cannot create the directory",
                                            "cannot remove the directory",
                                            "cannot rename the file",
+                                           "cannot put the file",
                                            "cannot remove the file",
                                            "cannot sync the directory",
                                            "cannot list the directory",

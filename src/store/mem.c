@@ -182,12 +182,47 @@ static pawl_status move_entry(mem_store *m, const place *source, const place *ta
 static pawl_status mem_rename(store *s, const char *from, const char *to, pawl_error *err) {
     mem_store *m = mem_of(s);
     place source, target;
+    if (s->traits.puts) {
+        return store_failure(s, from, ENOTSUP, err, "cannot rename the file");
+    }
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
     TRY(before(m, from, err));
     TRY(find_place(m, from, &source, "cannot rename the file", err));
     TRY(find_place(m, to, &target, "cannot rename the file", err));
     TRY(check_rename(m, from, to, &source, &target, err));
     return source.node == target.node ? PAWL_OK : move_entry(m, &source, &target, err);
+}
+
+/* The new file takes the name over; whoever has the old one open keeps that. */
+static pawl_status put_node(mem_store *m, const char *path, tree_node *node, pawl_error *err) {
+    static const char attempt[] = "cannot put the file";
+    place at;
+    CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
+    TRY(before(m, path, err));
+    if (m->journal != NULL) { /* it knows how a file is made, but not how one is put */
+        return store_failure(&m->base, path, ENOTSUP, err, attempt);
+    }
+    TRY(find_place(m, path, &at, attempt, err));
+    if (at.node != NULL && at.node->type != STORE_FILE_TYPE) {
+        return store_failure(&m->base, path, EISDIR, err, attempt);
+    }
+    return link_new(m, &at, node, err);
+}
+
+static pawl_status mem_put(store *s, const char *path, const void *data, size_t n,
+                           pawl_error *err) {
+    mem_store *m = mem_of(s);
+    tree_node *node = store_tree_new(STORE_FILE_TYPE);
+    if (node == NULL) {
+        return error_nomem(err, sizeof(*node));
+    }
+    pawl_status status = store_tree_reserve_bytes(node, n, err);
+    if (status == PAWL_OK) {
+        store_tree_write(node, 0, data, n);
+        status = put_node(m, path, node, err);
+    }
+    store_tree_drop(node);
+    return status;
 }
 
 static pawl_status mem_sync_dir(store *s, const char *path, pawl_error *err) {
@@ -401,6 +436,7 @@ static const store_ops mem_ops = {.open = mem_open,
                                   .make_dir = mem_make_dir,
                                   .remove_dir = mem_remove_dir,
                                   .rename = mem_rename,
+                                  .put = mem_put,
                                   .unlink = mem_unlink,
                                   .sync_dir = mem_sync_dir,
                                   .list = mem_list,
@@ -434,13 +470,23 @@ pawl_status store_mem_over(tree_node *root, const store_traits *traits, mem_stor
     return PAWL_OK;
 }
 
-pawl_status store_mem(store **out, pawl_error *err) {
+static pawl_status mem_of_kind(const store_traits *traits, store **out, pawl_error *err) {
     tree_node *root = store_tree_new(STORE_DIR_TYPE);
     mem_store *m = NULL;
     if (root == NULL) {
         return error_nomem(err, sizeof(*root));
     }
-    TRY(store_mem_over(root, &store_mem_traits, &m, err));
+    TRY(store_mem_over(root, traits, &m, err));
     *out = &m->base;
     return PAWL_OK;
+}
+
+pawl_status store_mem(store **out, pawl_error *err) {
+    return mem_of_kind(&store_mem_traits, out, err);
+}
+
+pawl_status store_mem_objects(store **out, pawl_error *err) {
+    store_traits traits = store_mem_traits;
+    traits.puts = true;
+    return mem_of_kind(&traits, out, err);
 }

@@ -10,6 +10,8 @@
  * 3. Only after the directory's sync is success reported: success means durable.
  * 4. A sync that failed is never repeated: the kernel may have dropped the bytes and report the
  *    next sync as good. The temporary file is given up instead.
+ *
+ * A store that puts does all of it in one operation, which is asked for last, too.
  */
 #include "store/store.h"
 
@@ -57,12 +59,25 @@ static pawl_status always(void *context, pawl_error *err) {
     return PAWL_OK;
 }
 
+static pawl_status put_whole(store *s, const char *path, const void *data, size_t n,
+                             pawl_status (*still)(void *context, pawl_error *err), void *context,
+                             pawl_error *err) {
+    pawl_status status = still(context, err);
+    if (status == PAWL_OK) {
+        status = store_put(s, path, data, n, err);
+    }
+    return status == PAWL_OK ? PAWL_OK : untouched(path, status, err);
+}
+
 pawl_status store_publish_by(store *s, const char *path, const char *temporary, const void *data,
                              size_t n, pawl_status (*still)(void *context, pawl_error *err),
                              void *context, pawl_error *err) {
     char parent[STORE_MAX_PATH];
     TRY(store_check_path(s, path, false, err));
     store_split_path(path, parent);
+    if (s->traits.puts) {
+        return put_whole(s, path, data, n, still, context, err);
+    }
     pawl_status status = write_temporary(s, temporary, data, n, true, err);
     if (status == PAWL_OK) {
         status = still(context, err);
@@ -90,6 +105,9 @@ static const char *name_temporary(char out[STORE_MAX_PATH + 8], const char *path
 pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
     char temporary[STORE_MAX_PATH + 8];
     TRY(store_check_path(s, path, false, err));
+    if (s->traits.puts) {
+        return put_whole(s, path, data, n, always, NULL, err);
+    }
     name_temporary(temporary, path);
     pawl_status status = write_temporary(s, temporary, data, n, false, err);
     if (status == PAWL_OK) {

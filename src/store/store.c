@@ -135,6 +135,16 @@ pawl_status store_rename(store *s, const char *from, const char *to, pawl_error 
     return s->ops->rename(s, from, to, err);
 }
 
+pawl_status store_put(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
+    TRY(store_check_path(s, path, false, err));
+    if (s->ops->put != NULL) {
+        return s->ops->put(s, path, data, n, err);
+    }
+    error_set(err, PAWL_EUNSUPPORTED, "files of this storage cannot be put whole");
+    store_error_path(err, s, path);
+    return PAWL_EUNSUPPORTED;
+}
+
 pawl_status store_unlink(store *s, const char *path, pawl_error *err) {
     TRY(store_check_path(s, path, false, err));
     return s->ops->unlink(s, path, err);
@@ -174,8 +184,8 @@ pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) {
 }
 
 const char *store_op_name(store_op op) {
-    static const char *const names[] = {"open",     "read",     "write",      "size",   "reserve",
-                                        "sync",     "make_dir", "remove_dir", "rename", "unlink",
-                                        "sync_dir", "list",     "stat",       "space",  "any"};
+    static const char *const names[] = {
+        "open",   "read", "write",  "size",     "reserve", "sync", "make_dir", "remove_dir",
+        "rename", "put",  "unlink", "sync_dir", "list",    "stat", "space",    "any"};
     return (size_t)op < ARRAY_LENGTH(names) ? names[op] : "unknown";
 }

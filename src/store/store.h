@@ -26,6 +26,7 @@ typedef struct store_traits {
      * them), not as any subset. */
     bool ordered_names;
     uint32_t atomic_write_bytes; /* an aligned write of so many bytes is never torn by a crash */
+    bool puts; /* an object store: nothing is renamed, small files are put whole instead */
 } store_traits;
 
 typedef enum store_mode {
@@ -107,6 +108,9 @@ typedef struct store_ops {
     pawl_status (*remove_dir)(store *s, const char *path, pawl_error *err); /* must be empty */
     /* Files, within one directory. */
     pawl_status (*rename)(store *s, const char *from, const char *to, pawl_error *err);
+    /* May be NULL, where the traits do not say `puts`. Makes `path` a file of these bytes, whatever
+     * it was, atomically for readers and durably, its name too. */
+    pawl_status (*put)(store *s, const char *path, const void *data, size_t n, pawl_error *err);
     pawl_status (*unlink)(store *s, const char *path, pawl_error *err);
     pawl_status (*sync_dir)(store *s, const char *path, pawl_error *err);
     /* Names in a directory ("." and ".." left out), in any order; `each` returning a failure
@@ -163,6 +167,10 @@ pawl_status store_make_dir(store *s, const char *path, pawl_error *err) PAWL_MUS
 pawl_status store_remove_dir(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_rename(store *s, const char *from, const char *to, pawl_error *err)
     PAWL_MUST_CHECK;
+/* A small file, whole; PAWL_EUNSUPPORTED where the storage only renames. store_publish and its like
+ * choose between the two. */
+pawl_status store_put(store *s, const char *path, const void *data, size_t n, pawl_error *err)
+    PAWL_MUST_CHECK;
 pawl_status store_unlink(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_sync_dir(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_list(store *s, const char *path,
@@ -180,8 +188,9 @@ pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *ou
     PAWL_MUST_CHECK;
 /*
  * Publishes a small file atomically and durably: `path`.tmp written, synced, renamed over `path`,
- * the directory synced. A stale .tmp is replaced. After a failure `path` is what it was, unless
- * only the final directory sync failed: then it may be either, and the error says so.
+ * the directory synced; or put, where the traits say so. A stale .tmp is replaced. After a failure
+ * `path` is what it was, unless only the final directory sync failed: then it may be either, and
+ * the error says so.
  */
 pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
@@ -204,6 +213,8 @@ pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) PAWL_
 pawl_status store_posix(const char *root, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* Everything in memory; deterministic. */
 pawl_status store_mem(store **out, pawl_error *err) PAWL_MUST_CHECK;
+/* The same as an object store would have it: the traits say `puts`. */
+pawl_status store_mem_objects(store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 typedef enum store_op {
     STORE_OP_OPEN,
@@ -215,6 +226,7 @@ typedef enum store_op {
     STORE_OP_MAKE_DIR,
     STORE_OP_REMOVE_DIR,
     STORE_OP_RENAME,
+    STORE_OP_PUT,
     STORE_OP_UNLINK,
     STORE_OP_SYNC_DIR,
     STORE_OP_LIST,

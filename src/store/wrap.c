@@ -41,6 +41,8 @@ pawl_status store_call_inner(const store_call *call, pawl_error *err) {
         return ops->remove_dir(call->inner, call->path, err);
     case STORE_OP_RENAME:
         return ops->rename(call->inner, call->path, call->to, err);
+    case STORE_OP_PUT:
+        return store_put(call->inner, call->path, call->from, call->n, err);
     case STORE_OP_UNLINK:
         return ops->unlink(call->inner, call->path, err);
     case STORE_OP_SYNC_DIR:
@@ -142,6 +144,11 @@ static pawl_status wrapped_rename(store *s, const char *from, const char *to, pa
     return pass(s, &(store_call){.op = STORE_OP_RENAME, .path = from, .to = to}, err);
 }
 
+static pawl_status wrapped_put(store *s, const char *path, const void *data, size_t n,
+                               pawl_error *err) {
+    return pass(s, &(store_call){.op = STORE_OP_PUT, .path = path, .from = data, .n = n}, err);
+}
+
 static pawl_status wrapped_unlink(store *s, const char *path, pawl_error *err) {
     return pass(s, &(store_call){.op = STORE_OP_UNLINK, .path = path}, err);
 }
@@ -185,6 +192,7 @@ static const store_ops wrapped_ops = {.open = wrapped_open,
                                       .make_dir = wrapped_make_dir,
                                       .remove_dir = wrapped_remove_dir,
                                       .rename = wrapped_rename,
+                                      .put = wrapped_put,
                                       .unlink = wrapped_unlink,
                                       .sync_dir = wrapped_sync_dir,
                                       .list = wrapped_list,

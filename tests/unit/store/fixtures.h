@@ -149,6 +149,8 @@ static UNUSED pawl_status operation_do(operation_stage *stage, store_op op, pawl
         return store_remove_dir(s, "empty", err);
     case STORE_OP_RENAME:
         return store_rename(s, "moving", "moved", err);
+    case STORE_OP_PUT:
+        return store_put(s, "old", "put bytes", 9, err);
     case STORE_OP_UNLINK:
         return store_unlink(s, "doomed", err);
     case STORE_OP_SYNC_DIR:

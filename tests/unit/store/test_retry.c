@@ -82,7 +82,7 @@ static void s08_what_does_not_pass_is_not_tried_again(void **state) {
 static void s08_after_a_time_out_only_harmless_operations_are_repeated(void **state) {
     static const store_op harmless[] = {STORE_OP_OPEN, STORE_OP_READ,    STORE_OP_WRITE,
                                         STORE_OP_SIZE, STORE_OP_RESERVE, STORE_OP_LIST,
-                                        STORE_OP_STAT, STORE_OP_SPACE};
+                                        STORE_OP_STAT, STORE_OP_SPACE,   STORE_OP_PUT};
     static const store_op harmful[] = {STORE_OP_MAKE_DIR, STORE_OP_REMOVE_DIR, STORE_OP_RENAME,
                                        STORE_OP_UNLINK,   STORE_OP_SYNC,       STORE_OP_SYNC_DIR};
     pawl_status status;

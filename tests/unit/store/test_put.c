@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stores that put small files whole instead of renaming them: what publishing does there. */
+#include "fixtures.h"
+
+#include "lib/simulated_platform.h"
+
+#include <errno.h>
+
+typedef struct fixture {
+    simulated_platform os;
+    store *mem, *s; /* `s`: with faults */
+} fixture;
+
+static int setup(void **state) {
+    fixture *f = mem_calloc(1, sizeof(*f));
+    pawl_error err = ERROR_INIT;
+    simulated_platform_init(&f->os, 1);
+    assert_ok(store_mem_objects(&f->mem, &err), &err);
+    assert_ok(store_fault_wrap(f->mem, &f->os.table, &f->s, &err), &err);
+    put_text(f->mem, "m", "old");
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    store_destroy(f->s);
+    store_destroy(f->mem);
+    mem_free(f);
+    return 0;
+}
+
+/* All three ways to publish are one operation, which leaves nothing but the file. */
+static void publishing_is_one_put(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    assert_ok(store_publish(f->s, "m", "first", 5, &err), &err);
+    assert_text(f->mem, "m", "first");
+    assert_ok(store_replace(f->s, "m", "second", 6, &err), &err);
+    assert_text(f->mem, "m", "second");
+    assert_ok(store_publish(f->s, "n", "third", 5, &err), &err);
+    assert_names(f->mem, "", "m n ");
+    assert_int_equal(store_fault_count(f->s, STORE_OP_PUT), 3);
+    assert_int_equal(store_fault_count(f->s, STORE_OP_ANY), 3);
+}
+
+/* Whoever has the old file open goes on reading it. */
+static void a_put_leaves_an_open_file_alone(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    char bytes[3];
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    assert_ok(store_open(f->s, "m", STORE_READ, &file, &err), &err);
+    assert_ok(store_put(f->s, "m", "new", 3, &err), &err);
+    assert_ok(store_read(file, 0, bytes, 3, &err), &err);
+    assert_memory_equal(bytes, "old", 3);
+}
+
+/* Nothing can be renamed, and the message says what and why. */
+static void a_rename_is_refused(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    assert_int_not_equal(store_rename(f->s, "m", "n", &err), PAWL_OK);
+    assert_string_equal(error_text(&err),
+                        "cannot rename the file\n"
+                        "  path:     /mem/m\n"
+                        "  system:   Operation not supported (EOPNOTSUPP, errno 95)");
+    assert_names(f->mem, "", "m ");
+}
+
+/* A directory is not put over, and one that is not there is not made. */
+static void a_put_is_for_files_in_directories(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    assert_ok(store_make_dir(f->mem, "d", &err), &err);
+    assert_fails(store_put(f->s, "d", "x", 1, &err), PAWL_EDAMAGED, &err);
+    assert_fails(store_put(f->s, "e/m", "x", 1, &err), PAWL_ENOTFOUND, &err);
+    assert_fails(store_put(f->s, "../m", "x", 1, &err), PAWL_EUSAGE, &err);
+    assert_names(f->mem, "", "d m ");
+}
+
+/* A put that fails keeps the old file, and says so. */
+static void s07_a_put_that_fails_keeps_the_old_file(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    store_fault_set(f->s, &(store_fault){.op = STORE_OP_PUT, .nth = 1, .system_errno = ENOSPC});
+    assert_fails(store_publish(f->s, "m", "new", 3, &err), PAWL_ENOSPACE, &err);
+    assert_says(err.attempt, "cannot publish m");
+    assert_string_equal(err.safe, "m is what it was before");
+    assert_text(f->mem, "m", "old");
+}
+
+static pawl_status refuse(void *context, pawl_error *err) {
+    (void)context;
+    return error_set(err, PAWL_EBUSY, "no longer");
+}
+
+/* Whether it may still happen is asked before the put. */
+static void a_put_asks_whether_it_may(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    assert_fails(store_publish_by(f->s, "m", "t", "new", 3, refuse, NULL, &err), PAWL_EBUSY, &err);
+    assert_text(f->mem, "m", "old");
+    assert_int_equal(store_fault_count(f->s, STORE_OP_ANY), 0);
+}
+
+/* A storage that only renames says that it cannot put. */
+static void storage_without_puts_says_so(void **state) {
+    (void)state;
+    pawl_error err = ERROR_INIT;
+    directory dir;
+    store *s;
+    directory_make(&dir);
+    assert_ok(store_posix(dir.path, &s, &err), &err);
+    assert_fails(store_put(s, "m", "new", 3, &err), PAWL_EUNSUPPORTED, &err);
+    assert_says(err.path, "/m");
+    store_destroy(s);
+    directory_remove(&dir);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {TEST(publishing_is_one_put),
+                                       TEST(a_put_leaves_an_open_file_alone),
+                                       TEST(a_rename_is_refused),
+                                       TEST(a_put_is_for_files_in_directories),
+                                       TEST(s07_a_put_that_fails_keeps_the_old_file),
+                                       TEST(a_put_asks_whether_it_may),
+                                       cmocka_unit_test(storage_without_puts_says_so)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
