@@ -9,6 +9,7 @@
  *   'e' name                       entries with the pieces that this rank wrote, same numbers
  *   'r' name                       checking mode: sums of the replicas that this rank holds
  *   'v'                            the head: who votes, on what, and how it went
+ *   'w' name                       values that all ranks share: what this rank has
  *
  * docs/format.md has it byte for byte.
  */
@@ -19,21 +20,13 @@
 
 #define VOTE_VERSION     1
 #define VOTE_MAX_HEAD    67108864u /* bytes */
-#define VOTE_MAX_VALUES  1000000u
+#define VOTE_MAX_STORY   65536u
 #define VOTE_SHOWN_BYTES 32u /* of a value, for messages */
 
 typedef struct vote_file {
     const char *name;
     uint64_t bytes;
 } vote_file;
-
-/* A value that all ranks share: its checksum, and its first bytes for messages. */
-typedef struct vote_value {
-    uint32_t crc32c;
-    uint64_t bytes;
-    uint8_t shown_bytes;
-    uint8_t shown[VOTE_SHOWN_BYTES];
-} vote_value;
 
 typedef struct vote {
     int64_t step;
@@ -44,19 +37,40 @@ typedef struct vote {
     bool skipped;       /* the rank was still busy with the save before (S04) */
     const char *failed; /* NULL: its part is durable. Otherwise a story (story_encode's bytes) */
     size_t failed_bytes;
+    /* Only of a part that is durable: */
     vote_file *files;
     size_t file_count;
-    /* What must be alike on all ranks: replicated tensors, shared values, names per rank. */
+    /* What must be alike on all ranks: replicated tensors, shared values, names per rank; and the
+     * values, as the sum of the bytes of their records in the table, keys and values. */
     uint32_t structure_crc32c;
     uint64_t structure_bytes;
-    vote_value *values; /* the shared values, in the order of their names */
-    size_t value_count;
+    uint32_t values_crc32c;
 } vote;
 
+/* Names of files are not written: they follow from tag, rank and number, and must be those. */
 pawl_status vote_head_encode(const vote *v, buffer *out, pawl_error *err) PAWL_MUST_CHECK;
-/* Checks everything; what it points to lives in `memory`. File names are names of data files. */
+/* Checks everything; what it points to lives in `memory`. PAWL_EUNSUPPORTED for a newer version. */
 pawl_status vote_head_decode(const uint8_t *bytes, size_t n, arena *memory, vote *out,
                              pawl_error *err) PAWL_MUST_CHECK;
+
+/* A value that all ranks share: its checksum, and its first bytes for messages. */
+typedef struct vote_value {
+    pawl_kind kind;
+    uint32_t crc32c;
+    uint64_t bytes;
+    size_t shown_bytes;
+    uint8_t shown[VOTE_SHOWN_BYTES];
+} vote_value;
+vote_value vote_value_of(pawl_kind kind, const uint8_t *bytes, size_t n);
+pawl_status vote_value_encode(const vote_value *value, buffer *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status vote_value_decode(const uint8_t *bytes, size_t n, vote_value *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* "0.001", "\"adam\"", "17 bytes 0a1b2c..." */
+const char *vote_value_text(char out[160], const vote_value *value);
+
+/* The key of a record of a name: `letter` is 'r' or 'w'. */
+pawl_status vote_key(buffer *key, char letter, const char *name, pawl_error *err) PAWL_MUST_CHECK;
 
 /* One replica that a rank holds, in checking mode. */
 typedef struct vote_replica {

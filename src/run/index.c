@@ -160,19 +160,23 @@ static void table_writer_free_pointer(table_writer **w) {
     table_writer_free(*w);
 }
 
-pawl_status index_write(const index_input *input, byte_sink sink, table_summary *summary,
-                        uint64_t *entry_count, pawl_error *err) {
-    CLEANUP(table_writer_free_pointer) table_writer *w = NULL;
-    TRY(table_writer_new(sink, &w, err));
+pawl_status index_write_records(const index_input *input, table_writer *w, uint64_t *entry_count,
+                                pawl_error *err) {
     for (size_t file = 0; file < input->file_count; file++) {
         TRY(add_checksums(w, (uint32_t)file, &input->files[file], err));
     }
     if (input->ahead != NULL) {
         *entry_count = input->ahead->count;
-        TRY(table_writer_add_part(w, input->ahead->part, err));
-    } else {
-        TRY(add_entries(&(record_taker){.writer = w}, input->entries, entry_count, err));
+        return table_writer_add_part(w, input->ahead->part, err);
     }
+    return add_entries(&(record_taker){.writer = w}, input->entries, entry_count, err);
+}
+
+pawl_status index_write(const index_input *input, byte_sink sink, table_summary *summary,
+                        uint64_t *entry_count, pawl_error *err) {
+    CLEANUP(table_writer_free_pointer) table_writer *w = NULL;
+    TRY(table_writer_new(sink, &w, err));
+    TRY(index_write_records(input, w, entry_count, err));
     return table_writer_finish(w, summary, err);
 }
 

@@ -26,7 +26,9 @@ struct pawl_run {
     int rank, world_size; /* of the group */
     char attempt[16];     /* of all ranks: drawn by rank 0 as the owner */
     double group_deadline_s;
-    struct ranks *ranks; /* meet.c: who they are; meetings held; what pawl_meet brought */
+    uint32_t structure_crc32c; /* of the structure that this handle left last (structure.c) */
+    uint64_t structure_bytes;  /* 0: none yet */
+    struct ranks *ranks;       /* meet.c: who they are; meetings held; what pawl_meet brought */
     engine *engine;
     engine *tidying; /* the one whose save is committed and removes what is no longer wanted */
     owner *owner;

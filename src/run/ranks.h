@@ -111,14 +111,12 @@ bool ranks_heard_outcome(pawl_run *run, uint64_t number);
 pawl_status ranks_refuse_guest(const pawl_run *run, const char *call, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* ---- votes: structure.c, vote.c, merge.c ---------------------------------------------------- */
+/* ---- votes: structure.c, replica_sums.c, vote.c, agree.c, merge.c --------------------------- */
 
 /* What must be alike on all ranks, as text, a line an entry, ascending by name: tensors replicated
  * on all ranks, shared values (without their bytes), names per rank. */
 pawl_status structure_make(const state_snapshot *snapshot, buffer *out, pawl_error *err)
     PAWL_MUST_CHECK;
-/* S12, J04: PAWL_EMISMATCH naming the first entries that differ, which ranks, and both sides. */
-pawl_status structure_explain(pawl_run *run, const vote *votes, pawl_error *err) PAWL_MUST_CHECK;
 
 /* Checking mode: sums of every replica in the snapshot, read now. */
 typedef struct replica_sums replica_sums;
@@ -142,17 +140,22 @@ pawl_status vote_cast(pawl_run *run, const ballot *b, pawl_error *err) PAWL_MUST
 /* Rank 0: its own vote, kept in memory. */
 pawl_status vote_keep(pawl_run *run, const ballot *b, buffer *out, pawl_error *err) PAWL_MUST_CHECK;
 
-/* All votes of a save, by rank. */
+/* All votes of a save, by rank. Begins zeroed, but for `own`. */
 typedef struct votes {
     buffer own;          /* rank 0's */
     vote *heads;         /* those that came */
     unsigned char *came; /* by rank */
     arena memory;
 } votes;
+/* Makes room for the heads; rank 0's own, which is kept already, has come. */
+pawl_status votes_begin(pawl_run *run, const char *tag, votes *v, pawl_error *err) PAWL_MUST_CHECK;
 /* Reads the head of a vote. PAWL_ENOTFOUND: it is not there (yet). */
 pawl_status vote_read_head(pawl_run *run, const char *directory, const char *tag, int rank,
                            arena *memory, vote *out, pawl_error *err) PAWL_MUST_CHECK;
 void votes_free(votes *v);
+/* The data files of all ranks, in the order in which the index counts them. All votes are there. */
+pawl_status votes_manifest_files(pawl_run *run, const votes *v, manifest *m, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* S12, J04: same step, tag, world size, structure, shared values. Then merge: entries of one name
  * agree, their pieces cover the tensor once, replicas are equal. All are there, none failed. */

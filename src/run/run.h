@@ -95,6 +95,9 @@ typedef struct index_input {
 } index_input;
 pawl_status index_write(const index_input *input, byte_sink sink, table_summary *summary,
                         uint64_t *entry_count, pawl_error *err) PAWL_MUST_CHECK;
+/* The same records into a table that has others too, with greater keys: a vote. */
+pawl_status index_write_records(const index_input *input, table_writer *w, uint64_t *entry_count,
+                                pawl_error *err) PAWL_MUST_CHECK;
 /* The entries of a layout as an entry_source: index_layout_open .. close. */
 typedef struct index_layout index_layout;
 pawl_status index_layout_open(const plan_layout *layout, index_layout **out, pawl_error *err)

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the tests of votes share: the ranks of a job in one process, on one storage in memory. Each
+ * has a state of its own and a handle that has just what votes need; their data files are written
+ * as the layouts say.
+ */
+#ifndef RUN_VOTING_H
+#define RUN_VOTING_H
+
+#include "lib/random.h"
+#include "lib/simulated_platform.h"
+#include "lib/test.h"
+
+#include "run/ranks.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define VOTING_TAG "7f3a9c21e04b-1"
+
+typedef struct voting_rank {
+    pawl_run run;
+    pawl_state *state;
+} voting_rank;
+
+typedef struct voting {
+    store *disk;
+    simulated_platform os;
+    int world_size;
+    int64_t step;
+    char directory[32];
+    voting_rank *ranks;
+    votes votes;
+    bool checking;
+    table_summary index;
+    uint64_t entries;
+    struct pawl_error err;
+} voting;
+
+static inline pawl_run *voting_run(voting *f, int rank) {
+    return &f->ranks[rank].run;
+}
+
+static inline void voting_begin(voting *f, int world_size) {
+    struct pawl_error err = ERROR_INIT;
+    *f = (voting){.world_size = world_size, .step = 100, .err = ERROR_INIT};
+    simulated_platform_init(&f->os, 7);
+    assert_ok(store_mem(&f->disk, &err), &err);
+    name_step(f->directory, f->step);
+    assert_ok(store_make_dir(f->disk, f->directory, &err), &err);
+    f->ranks = mem_calloc((size_t)world_size, sizeof *f->ranks);
+    assert_non_null(f->ranks);
+    for (int r = 0; r < world_size; r++) {
+        pawl_run *run = voting_run(f, r);
+        run->store = f->disk;
+        run->platform = &f->os.table;
+        run->rank = r;
+        run->world_size = world_size;
+        snprintf(run->attempt, sizeof run->attempt, "7f3a9c21e04b");
+        assert_ok(state_new(&f->ranks[r].state, &err), &err);
+    }
+}
+
+static inline void voting_end(voting *f) {
+    for (int r = 0; r < f->world_size; r++) {
+        state_free(f->ranks[r].state);
+    }
+    mem_free(f->ranks);
+    votes_free(&f->votes);
+    store_destroy(f->disk);
+}
+
+/* ---- states --------------------------------------------------------------------------------- */
+
+/* `name` with one box at `offset` of `extent`; `offset` NULL: all of it. */
+static inline void voting_tensor(voting *f, int rank, const char *name, int ndim,
+                                 const int64_t *shape, const int64_t *offset, const int64_t *extent,
+                                 void *data, int replicated) {
+    struct pawl_error err = ERROR_INIT;
+    const pawl_box held = {.offset = offset, .extent = extent, .data = data};
+    const pawl_tensor tensor = {.struct_size = sizeof tensor,
+                                .name = name,
+                                .dtype = PAWL_F32,
+                                .ndim = ndim,
+                                .shape = shape,
+                                .data = offset == NULL ? data : NULL,
+                                .nboxes = offset == NULL ? 0 : 1,
+                                .boxes = offset == NULL ? NULL : &held,
+                                .replicated = replicated};
+    assert_ok(state_add_tensor(f->ranks[rank].state, &tensor, &err), &err);
+}
+
+static inline void voting_value(voting *f, int rank, const char *name, pawl_kind kind,
+                                bool per_rank, const void *bytes, size_t n) {
+    struct pawl_error err = ERROR_INIT;
+    assert_ok(state_set_value(f->ranks[rank].state, name, kind, PAWL_ROLE_OTHER, per_rank, bytes, n,
+                              &err),
+              &err);
+}
+
+/* ---- a save --------------------------------------------------------------------------------- */
+
+/* Writes a data file as the layout has it; its sum stays unfinished, which only a rebuild minds. */
+static inline void voting_write_file(voting *f, const plan_layout *layout, size_t i,
+                                     engine_file *out) {
+    struct pawl_error err = ERROR_INIT;
+    char path[STORE_MAX_PATH];
+    const plan_file *file = &layout->files[i];
+    size_t n = (size_t)file->bytes;
+    CLEANUP(store_close_pointer) store_file *to = NULL;
+    AUTOFREE uint8_t *bytes = mem_alloc(n);
+    snprintf(path, sizeof path, "%s/%s", f->directory, file->name);
+    plan_layout_gather(layout, i, 0, n, bytes);
+    assert_ok(store_open(f->disk, path, STORE_CREATE, &to, &err), &err);
+    assert_ok(store_write(to, 0, bytes, n, &err), &err);
+    out->block_count = (n + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES;
+    uint32_t *sums = mem_calloc(out->block_count, sizeof *sums);
+    for (size_t k = 0; k < out->block_count; k++) {
+        size_t at = k * FORMAT_BLOCK_BYTES;
+        size_t left = n - at;
+        sums[k] = crc32c(0, bytes + at, left < FORMAT_BLOCK_BYTES ? left : FORMAT_BLOCK_BYTES);
+    }
+    out->checksums = sums;
+}
+
+/* As rank 0 keeps its vote, and the others cast theirs. */
+static inline pawl_status voting_say(voting *f, int rank, const ballot *b, pawl_error *err) {
+    return rank == 0 ? vote_keep(voting_run(f, 0), b, &f->votes.own, err)
+                     : vote_cast(voting_run(f, rank), b, err);
+}
+
+static inline void voting_vote(voting *f, int rank) {
+    struct pawl_error err = ERROR_INIT;
+    state_snapshot *snapshot = NULL;
+    plan_layout *layout = NULL;
+    index_layout *entries = NULL;
+    replica_sums *sums = NULL;
+    const plan_layout_options options = {
+        .tag = VOTING_TAG, .rank = rank, .world_size = f->world_size};
+    assert_ok(state_snapshot_take(f->ranks[rank].state, f->step, false, &snapshot, &err), &err);
+    assert_ok(plan_layout_make(snapshot, &options, &layout, &err), &err);
+    engine_file *files = mem_calloc(layout->file_count, sizeof *files);
+    for (size_t i = 0; i < layout->file_count; i++) {
+        voting_write_file(f, layout, i, &files[i]);
+    }
+    if (f->checking) {
+        assert_ok(replica_sums_make(snapshot, &sums, &err), &err);
+    }
+    assert_ok(index_layout_open(layout, &entries, &err), &err);
+    const index_input input = {
+        .entries = index_layout_source(entries), .files = files, .file_count = layout->file_count};
+    const ballot b = {.directory = f->directory,
+                      .tag = VOTING_TAG,
+                      .step = f->step,
+                      .layout = layout,
+                      .input = &input,
+                      .sums = sums};
+    assert_ok(voting_say(f, rank, &b, &err), &err);
+    for (size_t i = 0; i < layout->file_count; i++) {
+        mem_free((void *)(uintptr_t)files[i].checksums);
+    }
+    mem_free(files);
+    replica_sums_free(sums);
+    index_layout_close(entries);
+    plan_layout_free(layout);
+    state_snapshot_free(snapshot);
+}
+
+/* All ranks vote, and rank 0 has their heads. */
+static inline void voting_vote_all(voting *f) {
+    for (int r = 0; r < f->world_size; r++) {
+        voting_vote(f, r);
+    }
+}
+
+static inline void voting_collect(voting *f) {
+    struct pawl_error err = ERROR_INIT;
+    pawl_run *run = voting_run(f, 0);
+    assert_ok(votes_begin(run, VOTING_TAG, &f->votes, &err), &err);
+    for (int r = 1; r < f->world_size; r++) {
+        assert_ok(vote_read_head(run, f->directory, VOTING_TAG, r, &f->votes.memory,
+                                 &f->votes.heads[r], &err),
+                  &err);
+        f->votes.came[r] = 1;
+    }
+}
+
+#endif
