@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * doctor: explains, before a job starts, whether a path can be saved to and why not: P01 to P04,
- * P08, S06, S10.
+ * doctor: explains, before a job starts, whether a path can be saved to and why not: P01 to P09,
+ * S06, S10; of many ranks, whether they see the same directory.
  *
  * May include everything but foreign. Looks at the path as a save would: resolves it, writes and
  * removes a small probe file, asks for room, looks at the owner. Nothing that it makes stays.

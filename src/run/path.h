@@ -34,4 +34,24 @@ pawl_status path_refused(const char *directory, int need, int system_errno, cons
 /* May we do that? Needs no write to find out. */
 pawl_status path_check_access(const char *directory, int need, pawl_error *err) PAWL_MUST_CHECK;
 
+/* ---- path_storage.c, path_probe.c, path_mounts.c -------------------------------------------- */
+
+struct mount_found; /* store/mounts.h */
+
+/* What storage may lack. What could not be tried counts as being there. */
+typedef struct path_abilities {
+    bool direct_io, directory_sync;
+} path_abilities;
+/* Tries them, with a small file in the directory that is removed again. */
+path_abilities path_probe(const char *directory, const platform *os);
+
+/* P07 and P09 of a path on such a mount. */
+void path_judge_storage(const char *path, const struct mount_found *mount,
+                        const path_abilities *can, path_finding_fn each, void *context);
+/* Is what lies there gone with the machine or the container (P07)? */
+bool path_mount_goes(const struct mount_found *mount);
+/* "/data (ext4, 1.2 TB free), /home (nfs4)": at most three mounts but this one that stay, and can
+ * be written to. "": there is none. */
+void path_staying_mounts(uint64_t but, char out[512]);
+
 #endif

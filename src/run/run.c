@@ -107,6 +107,7 @@ static pawl_status open_parts(pawl_run *run, const pawl_run_options *o, pawl_err
                    &run->owner, err));
     TRY(events_new(run, o, err));
     TRY(find_newest(run, err));
+    run_warn_storage(run);
     return owner_start_heartbeat(run->owner, err);
 }
 

@@ -35,6 +35,10 @@ pawl_status run_path_open(const char *given, bool create, store **out, pawl_erro
     PAWL_MUST_CHECK;
 /* P02 for a directory that cannot be written to, though it exists: who we are, what it allows. */
 void run_path_explain_access(const char *directory, pawl_error *err);
+/* P07 and P09: what a store's directory lies on, and what that lacks. Tries direct I/O and a sync
+ * with a small file that is removed again. Stores that are no directory have no findings. */
+typedef void (*path_finding_fn)(void *context, const pawl_finding *finding);
+void run_path_storage(store *s, const platform *os, path_finding_fn each, void *context);
 
 /* ---- writing: run.c, save.c, commit.c, owner.c, retention.c, garbage.c, pin.c --------------- */
 

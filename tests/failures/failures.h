@@ -73,6 +73,7 @@ typedef struct trainer {
     pawl_error *err;
     pawl_report *report;
     char log[16384];
+    bool hears_of_storage; /* the log's warnings of what /tmp lies on are there, too */
 } trainer;
 
 void trainer_init(trainer *t);

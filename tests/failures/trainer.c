@@ -7,6 +7,9 @@ static const int64_t kernel_shape[] = {KERNEL_ROWS, KERNEL_COLUMNS};
 static void take_log(void *context, pawl_log_level level, const char *text) {
     trainer *t = context;
     size_t at = strlen(t->log);
+    if (!t->hears_of_storage && strncmp(text, "storage of the run (", 20) == 0) {
+        return;
+    }
     (void)snprintf(t->log + at, sizeof(t->log) - at, "%s: %s\n",
                    level == PAWL_LOG_ERROR ? "error" : "warning", text);
 }

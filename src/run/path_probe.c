@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tries in a directory what storage may lack (P09), with a small file that is removed again. */
+#include "run/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_refusal(int system_errno) {
+    return system_errno == EINVAL || system_errno == EOPNOTSUPP;
+}
+
+/* Some filesystems open a file for direct access and refuse the write. */
+static bool refuses_direct_write(int fd) {
+    AUTOFREE void *page = mem_aligned(STORE_DIRECT_ALIGNMENT, STORE_DIRECT_ALIGNMENT);
+    if (page == NULL) {
+        return false;
+    }
+    memset(page, 0, STORE_DIRECT_ALIGNMENT);
+    return pwrite(fd, page, STORE_DIRECT_ALIGNMENT, 0) < 0 && is_refusal(errno);
+}
+
+static bool try_direct_io(int directory, const char *name) {
+    int plain = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (plain < 0) {
+        return true; /* whoever tries to write in earnest explains it */
+    }
+    int fd = openat(directory, name, O_WRONLY | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
+    bool refused = fd < 0 ? is_refusal(errno) : refuses_direct_write(fd);
+    if (fd >= 0) {
+        close(fd);
+    }
+    close(plain);
+    (void)unlinkat(directory, name, 0);
+    return !refused;
+}
+
+static bool try_directory_sync(int directory) {
+    return fsync(directory) == 0 || (errno != EINVAL && errno != ENOTSUP);
+}
+
+path_abilities path_probe(const char *directory, const platform *os) {
+    path_abilities can = {.direct_io = true, .directory_sync = true};
+    struct pawl_error ignored = ERROR_INIT;
+    uint64_t number = 0;
+    char name[48];
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return can;
+    }
+    if (os->random_bytes(os->context, &number, sizeof(number), &ignored) == PAWL_OK) {
+        (void)snprintf(name, sizeof(name), ".pawl-probe-%016llx", (unsigned long long)number);
+        can.direct_io = try_direct_io(fd, name);
+        can.directory_sync = try_directory_sync(fd);
+    }
+    close(fd);
+    return can;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store/mounts: the mounts that this process sees, as /proc/self/mountinfo lists them. Looking at
+ * the list touches none of the filesystems, so a server that does not answer cannot hold it up.
+ */
+#ifndef STORE_MOUNTS_H
+#define STORE_MOUNTS_H
+
+#include "base/base.h"
+
+#define MOUNT_LINE_BYTES 8192u /* what is longer is cut: that costs the last options */
+
+/* One line, in parts that point into it. */
+typedef struct mount_line {
+    uint64_t id;
+    char *device;        /* "259:2" */
+    char *root;          /* of the filesystem, what is mounted: "/" but for bind mounts */
+    char *point;         /* where */
+    char *options;       /* of this mount: "rw,noatime" */
+    char *filesystem;    /* "ext4" */
+    char *super_options; /* the filesystem's own: "rw,errors=continue" */
+} mount_line;
+/* Takes a NUL-terminated line apart, and changes it. False: it is none. */
+bool mount_line_parse(char *line, mount_line *out);
+
+/* In the order of the list: of two at one place the later hides the earlier. */
+void mounts_each(void (*each)(void *context, const mount_line *mount), void *context);
+
+/* The mount that an open file or directory is on; texts are cut. */
+typedef struct mount_found {
+    uint64_t id;
+    char root[1024];
+    char point[256];
+    char options[512]; /* the mount's, then the filesystem's */
+    char filesystem[32];
+} mount_found;
+/* False where it cannot be told, as in some chroots. */
+bool mount_find(int fd, mount_found *out);
+
+/* Is `name` among comma-separated options? "soft"; with a value: "cache=loose". */
+bool mount_has_option(const char *options, const char *name);
+
+#endif
