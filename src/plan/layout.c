@@ -6,17 +6,13 @@
  * every tensor is aligned, and the same state always gives the same files.
  */
 #include "plan/header.h"
+#include "plan/share.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #define ALIGNMENTS 4 /* 8, 4, 2 and 1 bytes */
 #define GROUPS     ((size_t)PAWL_MAX_BOXES * ALIGNMENTS)
-
-static bool writes_entry(const state_entry *e, int rank) {
-    bool shared = e->kind == PAWL_KIND_TENSOR ? e->replicated : !e->per_rank;
-    return rank == 0 || !shared;
-}
 
 static bool is_empty(const state_entry *e) {
     return shape_elements(e->ndim, e->shape) == 0;
@@ -25,17 +21,10 @@ static bool is_empty(const state_entry *e) {
 /* Is there a piece for that box? An empty tensor has one, so that it is in some file; other tensors
  * none for boxes that are empty. */
 static bool has_piece(const state_entry *e, size_t i) {
-    if (e->kind != PAWL_KIND_TENSOR) {
-        return true;
-    }
     if (is_empty(e)) {
         return i == 0;
     }
     return shape_elements(e->ndim, state_entry_box(e, i)->extent) > 0;
-}
-
-static size_t box_count_of(const state_entry *e) {
-    return e->kind == PAWL_KIND_TENSOR ? e->box_count : 1;
 }
 
 /* Groups in the order in which they are laid out. */
@@ -59,21 +48,35 @@ static plan_piece *piece_at(const plan_layout *layout, size_t i) {
     return &layout->pieces[i];
 }
 
-/* Calls for each piece that this rank writes, in the order of names. `turn` counts an entry's
- * pieces. */
-typedef void (*piece_visitor)(void *context, const state_entry *e, size_t i, size_t turn);
+/* Calls for each piece that this rank writes, in the order of names. `part` is NULL for values;
+ * `turn` counts an entry's pieces. */
+typedef void (*piece_visitor)(void *context, const state_entry *e, const state_box *part,
+                              size_t turn);
 
-static void visit_pieces(const plan_layout *layout, piece_visitor visit, void *context) {
+/* `shares`: what this rank writes of each box, or NULL where none is shared. */
+static void visit_boxes(const state_entry *e, const state_box *const *shares, piece_visitor visit,
+                        void *context) {
+    size_t turn = 0;
+    for (size_t i = 0; i < e->box_count; i++) {
+        const state_box *part = shares != NULL ? shares[i] : state_entry_box(e, i);
+        if (part != NULL && has_piece(e, i)) {
+            visit(context, e, part, turn++);
+        }
+    }
+}
+
+static void visit_pieces(const plan_layout *layout, const share_parts *shares, piece_visitor visit,
+                         void *context) {
+    size_t shared = 0;
     for (size_t k = 0; k < layout->snapshot->count; k++) {
         const state_entry *e = entry_at(layout, k);
-        if (!writes_entry(e, layout->rank)) {
-            continue;
-        }
-        size_t turn = 0;
-        for (size_t i = 0; i < box_count_of(e); i++) {
-            if (has_piece(e, i)) {
-                visit(context, e, i, turn++);
-            }
+        if (share_is_shared(e, layout->world_size)) {
+            visit_boxes(e, shares->items + shared, visit, context);
+            shared += e->box_count;
+        } else if (e->kind == PAWL_KIND_TENSOR) {
+            visit_boxes(e, NULL, visit, context);
+        } else if (e->per_rank || layout->rank == 0) {
+            visit(context, e, NULL, 0);
         }
     }
 }
@@ -84,27 +87,26 @@ typedef struct grouping {
     size_t placed;
 } grouping;
 
-static void count_piece(void *context, const state_entry *e, size_t i, size_t turn) {
+static void count_piece(void *context, const state_entry *e, const state_box *part, size_t turn) {
     grouping *g = context;
-    (void)i;
+    (void)part;
     g->counts[group_of(e, turn)]++;
     g->layout->piece_count++;
 }
 
-static void place_piece(void *context, const state_entry *e, size_t i, size_t turn) {
+static void place_piece(void *context, const state_entry *e, const state_box *part, size_t turn) {
     grouping *g = context;
     size_t place = g->counts[group_of(e, turn)]++;
     plan_piece *piece = &g->layout->pieces[place];
     g->layout->by_name[g->placed++] = place;
     /* Until the files are cut, `file` keeps the turn. */
-    const state_box *part = e->kind == PAWL_KIND_TENSOR ? state_entry_box(e, i) : NULL;
     *piece = (plan_piece){.entry = e, .part = part, .file = (uint32_t)turn};
 }
 
 /* Counting sort: stable, so that names stay in order within a group. */
-static pawl_status order_pieces(plan_layout *layout, pawl_error *err) {
+static pawl_status order_pieces(plan_layout *layout, const share_parts *shares, pawl_error *err) {
     grouping g = {.layout = layout};
-    visit_pieces(layout, count_piece, &g);
+    visit_pieces(layout, shares, count_piece, &g);
     layout->pieces = mem_calloc(layout->piece_count, sizeof(*layout->pieces));
     layout->by_name = mem_calloc(layout->piece_count, sizeof(*layout->by_name));
     if (layout->pieces == NULL || layout->by_name == NULL) {
@@ -116,7 +118,7 @@ static pawl_status order_pieces(plan_layout *layout, pawl_error *err) {
         g.counts[i] = first;
         first += count;
     }
-    visit_pieces(layout, place_piece, &g);
+    visit_pieces(layout, shares, place_piece, &g);
     return PAWL_OK;
 }
 
@@ -234,8 +236,11 @@ static pawl_status check_cover(const plan_layout *layout, pawl_error *err) {
 }
 
 static pawl_status fill(plan_layout *layout, const plan_layout_options *options, pawl_error *err) {
+    CLEANUP(share_free) share_parts shares = {0};
     TRY(check_cover(layout, err));
-    TRY(order_pieces(layout, err));
+    TRY(share_make(layout->snapshot, layout->rank, layout->world_size, &layout->memory, &shares,
+                   err));
+    TRY(order_pieces(layout, &shares, err));
     return make_files(layout, options, err);
 }
 

@@ -84,8 +84,9 @@ typedef struct plan_fault {
     size_t first, second; /* overlap: which two boxes */
     box where;            /* the elements that both have, or a box that nobody has */
 } plan_fault;
-/* Sweeps along the dimension with the most distinct offsets: near n log n for any grid. PAWL_ELIMIT
- * for boxes that overlap in too many ways to be sorted out. */
+/* Sorts the boxes until they fall apart: near n log n for any grid, and for meshes inside meshes.
+ * Empty boxes do not count. PAWL_ELIMIT for boxes that interlock or overlap in too many ways to be
+ * sorted out. */
 pawl_status plan_cover(int ndim, const int64_t *shape, const box *boxes, size_t n, plan_fault *out,
                        pawl_error *err) PAWL_MUST_CHECK;
 

@@ -26,6 +26,7 @@ static size_t count_same_entry(const index_layout *il, size_t from) {
     return end - from;
 }
 
+/* A box is written whole or in part, but never in more than one piece by a rank. */
 static size_t most_pieces(const plan_layout *layout) {
     size_t most = 1;
     for (size_t i = 0; i < layout->snapshot->count; i++) {

@@ -93,6 +93,8 @@ held_entry *entry_of_tensor(const pawl_tensor *tensor) {
     seen->kind = PAWL_KIND_TENSOR;
     seen->role = tensor->role;
     seen->replicated = tensor->replicated != 0;
+    seen->replica = tensor->replica;
+    seen->replica_count = tensor->replica_count;
     seen->dtype = tensor->dtype;
     seen->ndim = tensor->ndim;
     seen->shape = pack_numbers(&p, tensor->shape, tensor->ndim);

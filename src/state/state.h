@@ -34,7 +34,8 @@ typedef struct state_entry {
     pawl_role role;
     const char *slot_of, *slot; /* NULL unless role is SLOT */
     bool per_rank, replicated;
-    pawl_dtype dtype; /* values: BOOL, I64, F64 or U8, as they are stored */
+    int replica, replica_count; /* replicated: which copy this is; 0 of 0: one per rank */
+    pawl_dtype dtype;           /* values: BOOL, I64, F64 or U8, as they are stored */
     int ndim;
     const int64_t *shape; /* values: [] or [bytes] */
     size_t box_count;     /* tensors: boxes this rank holds; values: 0 */

@@ -82,6 +82,23 @@ static pawl_status check_type(const pawl_tensor *tensor, pawl_error *err) {
     return PAWL_OK;
 }
 
+static pawl_status check_replica(const pawl_tensor *tensor, pawl_error *err) {
+    int count = tensor->replica_count;
+    bool unset = tensor->replica == 0 && count == 0;
+    if (unset || (tensor->replicated != 0 && tensor->replica >= 0 && tensor->replica < count)) {
+        return PAWL_OK;
+    }
+    if (tensor->replicated == 0) {
+        error_set(err, PAWL_EUSAGE, "replica or replica_count is set, but it is not replicated");
+    } else {
+        error_set(err, PAWL_EUSAGE, "it has no replica of that number");
+    }
+    error_found(err, "replica %d of %d", tensor->replica, count);
+    error_next(err, "set replicated to 1, replica_count to how many ranks hold these boxes and "
+                    "replica to this rank's number among them, or leave both 0");
+    return PAWL_EUSAGE;
+}
+
 static pawl_status check_shape(const pawl_tensor *tensor, pawl_error *err) {
     if (tensor->ndim > 0 && tensor->shape == NULL) {
         return error_set(err, PAWL_EUSAGE, "it has %d dimensions, but its shape is NULL",
@@ -128,10 +145,12 @@ static pawl_status check_boxes_together(const pawl_tensor *tensor, const box *bo
                     box_text(second_text, sizeof(second_text), &boxes[second]));
         return PAWL_EUSAGE;
     }
-    if (tensor->replicated != 0 &&
+    /* With a number of its own a replica may be of a part that only some ranks hold. */
+    if (tensor->replicated != 0 && tensor->replica_count == 0 &&
         !boxes_cover(boxes, tensor->nboxes, tensor->ndim, tensor->shape)) {
         error_set(err, PAWL_EUSAGE, "it is declared replicated, but its boxes do not cover it");
-        error_next(err, "hand in the whole tensor, or leave replicated 0");
+        error_next(err, "hand in the whole tensor, say with replica_count how many ranks hold "
+                        "these boxes, or leave replicated 0");
         return PAWL_EUSAGE;
     }
     return PAWL_OK;
@@ -163,6 +182,7 @@ static pawl_status check_boxes(const pawl_tensor *tensor, pawl_error *err) {
 static pawl_status check_all(const pawl_tensor *tensor, pawl_error *err) {
     TRY(check_type(tensor, err));
     TRY(check_slot(tensor, err));
+    TRY(check_replica(tensor, err));
     TRY(check_shape(tensor, err));
     if (tensor->nboxes > 0) {
         return check_boxes(tensor, err);

@@ -148,6 +148,9 @@ static void test_an_older_struct_has_zero_for_what_it_lacks(void **state) {
     tensor.struct_size = offsetof(pawl_tensor, replicated);
     tensor.role = PAWL_ROLE_SLOT; /* not there yet for this caller: no slot_of is asked for */
     assert_ok(pawl_state_add_tensor(*state, &tensor, &err), &err);
+    tensor = (pawl_tensor){.name = "b", .dtype = PAWL_U8, .data = &data, .replica = 7};
+    tensor.struct_size = offsetof(pawl_tensor, replica);
+    assert_ok(pawl_state_add_tensor(*state, &tensor, &err), &err);
 }
 
 int main(void) {

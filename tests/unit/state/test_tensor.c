@@ -436,7 +436,56 @@ static void test_s15_replicated_without_cover_is_refused(void **context) {
         *context, &t,
         "cannot add the tensor: it is declared replicated, but its boxes do not cover it\n"
         "  entry:    a\n"
-        "  next:     hand in the whole tensor, or leave replicated 0");
+        "  next:     hand in the whole tensor, say with replica_count how many ranks hold these "
+        "boxes, or leave replicated 0");
+}
+
+#define REPLICA_NEXT                                                                               \
+    "  entry:    a\n"                                                                              \
+    "  found:    replica %d of %d\n"                                                               \
+    "  next:     set replicated to 1, replica_count to how many ranks hold these boxes and "       \
+    "replica to this rank's number among them, or leave both 0"
+
+static void test_s15_replica_that_is_none_is_refused(void **context) {
+    static const int cases[][2] = {{0, -1}, {-1, 2}, {2, 2}, {1, 0}};
+    char text[512];
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        pawl_tensor t = plain_tensor("a");
+        t.replicated = 1;
+        t.replica = cases[i][0];
+        t.replica_count = cases[i][1];
+        snprintf(text, sizeof(text),
+                 "cannot add the tensor: it has no replica of that number\n" REPLICA_NEXT,
+                 cases[i][0], cases[i][1]);
+        assert_refused(*context, &t, text);
+    }
+}
+
+static void test_s15_replica_of_what_is_not_replicated_is_refused(void **context) {
+    char text[512];
+    pawl_tensor t = plain_tensor("a");
+    t.replica = 1;
+    t.replica_count = 2;
+    snprintf(text, sizeof(text),
+             "cannot add the tensor: replica or replica_count is set, but it is not "
+             "replicated\n" REPLICA_NEXT,
+             1, 2);
+    assert_refused(*context, &t, text);
+}
+
+/* Shards that are replicated: each rank has some boxes, and some ranks have the same. */
+static void test_replica_of_a_part_is_taken(void **context) {
+    fixture *f = *context;
+    pawl_box one = a_box((const int64_t[]){0, 0}, (const int64_t[]){2, 4});
+    pawl_tensor t = boxed_tensor(&one, 1);
+    t.replicated = 1;
+    t.replica = 1;
+    t.replica_count = 2;
+    assert_ok(state_add_tensor(f->state, &t, &f->err), &f->err);
+    const state_entry *e = state_find(f->state, "a");
+    assert_true(e->replicated);
+    assert_int_equal(e->replica, 1);
+    assert_int_equal(e->replica_count, 2);
 }
 
 /* Everything that was handed in is seen again, from copies of the caller's arrays. */
@@ -543,6 +592,9 @@ int main(void) {
         WITH_STATE(test_s15_boxes_without_memory_are_refused),
         WITH_STATE(test_s15_too_many_boxes_are_refused),
         WITH_STATE(test_s15_replicated_without_cover_is_refused),
+        WITH_STATE(test_s15_replica_that_is_none_is_refused),
+        WITH_STATE(test_s15_replica_of_what_is_not_replicated_is_refused),
+        WITH_STATE(test_replica_of_a_part_is_taken),
         WITH_STATE(test_boxes_are_copied),
         WITH_STATE(test_scalar_is_taken),
         WITH_STATE(test_box_of_a_scalar_is_taken),

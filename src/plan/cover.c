@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Do boxes cover a shape, each element once? Where the boxes fall apart along some dimension, each
+ * part is looked at by itself: grids, rows, columns and meshes inside meshes come down to single
+ * boxes in a few rounds of sorting. What does not fall apart interlocks, or overlaps: there, boxes
+ * are compared with those that reach as far along one dimension.
+ */
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Boxes looked at, and pairs compared: enough for millions of boxes in any mesh. */
+#define MAX_WORK ((uint64_t)64 << 20)
+
+/* Boxes [first, first + count) of the order, and the region that they have to fill. */
+typedef struct task {
+    size_t first, count;
+    box region;
+} task;
+
+typedef struct covering {
+    const box *boxes;
+    const box **order;
+    task *tasks; /* still to be done: a stack */
+    size_t task_count, task_capacity;
+    box *open; /* what no box of an interlocking set covers */
+    size_t open_count, open_capacity;
+    uint64_t work;
+    plan_fault *fault;
+} covering;
+
+static void covering_free(covering *c) {
+    mem_free(c->order);
+    mem_free(c->tasks);
+    mem_free(c->open);
+}
+
+static bool is_fault(const covering *c) {
+    return c->fault->overlap || c->fault->hole;
+}
+
+static int64_t end_of(const box *b, int dimension) {
+    return b->offset[dimension] + b->extent[dimension];
+}
+
+static void report_hole(covering *c, const box *where) {
+    *c->fault = (plan_fault){.hole = true, .where = *where};
+}
+
+static void report_overlap(covering *c, const box *a, const box *b, const box *where) {
+    size_t first = (size_t)(a - c->boxes);
+    size_t second = (size_t)(b - c->boxes);
+    *c->fault = (plan_fault){.overlap = true,
+                             .first = first < second ? first : second,
+                             .second = first < second ? second : first,
+                             .where = *where};
+}
+
+static pawl_status take_work(covering *c, size_t n, pawl_error *err) {
+    c->work += n;
+    if (c->work <= MAX_WORK) {
+        return PAWL_OK;
+    }
+    return error_set(err, PAWL_ELIMIT,
+                     "the boxes interlock or overlap in too many ways to be sorted out");
+}
+
+/* ---- along one dimension -------------------------------------------------------------------- */
+
+static int by_begin(const void *a, const void *b, void *context) {
+    const box *left = *(const box *const *)a;
+    const box *right = *(const box *const *)b;
+    int d = *(const int *)context;
+    if (left->offset[d] != right->offset[d]) {
+        return left->offset[d] < right->offset[d] ? -1 : 1;
+    }
+    return (left > right) - (left < right);
+}
+
+static void sort_along(const covering *c, const task *t, int dimension) {
+    const box **boxes = c->order + t->first;
+    for (size_t i = 1; i < t->count; i++) {
+        if (by_begin(&boxes[i - 1], &boxes[i], &dimension) > 0) {
+            qsort_r(boxes, t->count, sizeof(*boxes), by_begin, &dimension);
+            return;
+        }
+    }
+}
+
+/* The end of the part that begins with box `i`, of boxes that ascend; *until: how far it reaches. */
+static size_t part_end(const covering *c, const task *t, int dimension, size_t i, int64_t *until) {
+    const box **boxes = c->order + t->first;
+    *until = end_of(boxes[i], dimension);
+    for (i++; i < t->count && boxes[i]->offset[dimension] < *until; i++) {
+        int64_t end = end_of(boxes[i], dimension);
+        *until = end > *until ? end : *until;
+    }
+    return i;
+}
+
+static size_t count_parts(const covering *c, const task *t, int dimension) {
+    size_t parts = 0;
+    int64_t until = 0;
+    for (size_t i = 0; i < t->count; i = part_end(c, t, dimension, i, &until)) {
+        parts++;
+    }
+    return parts;
+}
+
+/* Where the boxes fall into the most parts; they are sorted along the last dimension afterwards. */
+static pawl_status choose_dimension(covering *c, const task *t, int *dimension, size_t *parts,
+                                    pawl_error *err) {
+    *dimension = 0;
+    *parts = 1;
+    for (int d = 0; d < t->region.ndim; d++) {
+        TRY(take_work(c, t->count, err));
+        sort_along(c, t, d);
+        size_t count = count_parts(c, t, d);
+        if (count > *parts) {
+            *parts = count;
+            *dimension = d;
+        }
+    }
+    return PAWL_OK;
+}
+
+/* Is there something between `from` and `to` that no part reaches? */
+static bool gap(covering *c, const box *region, int dimension, int64_t from, int64_t to) {
+    if (from >= to) {
+        return false;
+    }
+    box where = *region;
+    where.offset[dimension] = from;
+    where.extent[dimension] = to - from;
+    report_hole(c, &where);
+    return true;
+}
+
+/* Each part becomes a task of its own. */
+static pawl_status split(covering *c, const task *t, int dimension, pawl_error *err) {
+    int64_t at = t->region.offset[dimension];
+    sort_along(c, t, dimension);
+    for (size_t i = 0; i < t->count;) {
+        int64_t until = 0;
+        int64_t begin = c->order[t->first + i]->offset[dimension];
+        size_t end = part_end(c, t, dimension, i, &until);
+        if (gap(c, &t->region, dimension, at, begin)) {
+            return PAWL_OK;
+        }
+        TRY(vec_reserve(&c->tasks, &c->task_capacity, c->task_count + 1, sizeof(*c->tasks), err));
+        task *part = &c->tasks[c->task_count++];
+        *part = (task){.first = t->first + i, .count = end - i, .region = t->region};
+        part->region.offset[dimension] = begin;
+        part->region.extent[dimension] = until - begin;
+        at = until;
+        i = end;
+    }
+    (void)gap(c, &t->region, dimension, at, end_of(&t->region, dimension));
+    return PAWL_OK;
+}
+
+/* ---- boxes that do not fall apart ----------------------------------------------------------- */
+
+/* A sweep along one dimension: compares each box with those that began before and reach into it. */
+static pawl_status find_overlap(covering *c, const task *t, int dimension, pawl_error *err) {
+    const box **boxes = c->order + t->first;
+    AUTOFREE const box **active = mem_calloc(t->count, sizeof(*active));
+    if (active == NULL) {
+        return error_nomem(err, t->count * sizeof(*active));
+    }
+    size_t count = 0;
+    sort_along(c, t, dimension);
+    for (size_t i = 0; i < t->count; i++) {
+        size_t kept = 0;
+        TRY(take_work(c, count + 1, err));
+        for (size_t k = 0; k < count; k++) {
+            box where;
+            if (box_intersect(active[k], boxes[i], &where)) {
+                report_overlap(c, active[k], boxes[i], &where);
+                return PAWL_OK;
+            }
+            if (end_of(active[k], dimension) > boxes[i]->offset[dimension]) {
+                active[kept++] = active[k];
+            }
+        }
+        active[kept] = boxes[i];
+        count = kept + 1;
+    }
+    return PAWL_OK;
+}
+
+static size_t distinct_offsets(const covering *c, const task *t, int dimension) {
+    const box **boxes = c->order + t->first;
+    size_t distinct = 1;
+    sort_along(c, t, dimension);
+    for (size_t i = 1; i < t->count; i++) {
+        distinct += boxes[i]->offset[dimension] != boxes[i - 1]->offset[dimension];
+    }
+    return distinct;
+}
+
+static pawl_status add_open(covering *c, const box *b, pawl_error *err) {
+    TRY(vec_reserve(&c->open, &c->open_capacity, c->open_count + 1, sizeof(*c->open), err));
+    c->open[c->open_count++] = *b;
+    return PAWL_OK;
+}
+
+/* What is left of `whole` without `part`, which lies inside: at most two boxes a dimension. */
+static pawl_status add_rest(covering *c, box whole, const box *part, pawl_error *err) {
+    for (int d = 0; d < whole.ndim; d++) {
+        box side = whole;
+        side.extent[d] = part->offset[d] - whole.offset[d];
+        if (side.extent[d] > 0) {
+            TRY(add_open(c, &side, err));
+        }
+        side.offset[d] = end_of(part, d);
+        side.extent[d] = end_of(&whole, d) - side.offset[d];
+        if (side.extent[d] > 0) {
+            TRY(add_open(c, &side, err));
+        }
+        whole.offset[d] = part->offset[d];
+        whole.extent[d] = part->extent[d];
+    }
+    return PAWL_OK;
+}
+
+/* Takes a box out of what is open. */
+static pawl_status take_out(covering *c, const box *taken, pawl_error *err) {
+    size_t left = c->open_count;
+    TRY(take_work(c, left + 1, err));
+    for (size_t i = 0; i < left;) {
+        box open = c->open[i];
+        box part;
+        if (!box_intersect(&open, taken, &part)) {
+            i++;
+            continue;
+        }
+        TRY(add_rest(c, open, &part, err));
+        c->open[i] =
+            c->open[--left]; /* the last that is not looked at yet, and behind it the new */
+        c->open[left] = c->open[--c->open_count];
+    }
+    return PAWL_OK;
+}
+
+static pawl_status find_hole(covering *c, const task *t, pawl_error *err) {
+    c->open_count = 0;
+    TRY(add_open(c, &t->region, err));
+    for (size_t i = 0; i < t->count; i++) {
+        TRY(take_out(c, c->order[t->first + i], err));
+    }
+    report_hole(c, &c->open[0]);
+    return PAWL_OK;
+}
+
+static pawl_status cover_interlocking(covering *c, const task *t, pawl_error *err) {
+    int dimension = 0;
+    size_t most = 0;
+    for (int d = 0; d < t->region.ndim; d++) {
+        size_t distinct = distinct_offsets(c, t, d);
+        dimension = distinct > most ? d : dimension;
+        most = distinct > most ? distinct : most;
+    }
+    TRY(find_overlap(c, t, dimension, err));
+    if (is_fault(c)) {
+        return PAWL_OK;
+    }
+    uint64_t covered = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        covered += box_elements(c->order[t->first + i]);
+    }
+    return covered == box_elements(&t->region) ? PAWL_OK : find_hole(c, t, err);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static pawl_status cover_task(covering *c, const task *t, pawl_error *err) {
+    int dimension = 0;
+    size_t parts = 0;
+    if (t->count == 0) {
+        report_hole(c, &t->region);
+        return PAWL_OK;
+    }
+    if (t->count == 1 && box_equal(c->order[t->first], &t->region)) {
+        return PAWL_OK;
+    }
+    TRY(choose_dimension(c, t, &dimension, &parts, err));
+    if (parts > 1) {
+        return split(c, t, dimension, err);
+    }
+    for (int d = 0; d < t->region.ndim; d++) {
+        int64_t until = 0;
+        sort_along(c, t, d);
+        (void)part_end(c, t, d, 0, &until);
+        if (gap(c, &t->region, d, t->region.offset[d], c->order[t->first]->offset[d]) ||
+            gap(c, &t->region, d, until, end_of(&t->region, d))) {
+            return PAWL_OK;
+        }
+    }
+    return t->count > 1 ? cover_interlocking(c, t, err) : PAWL_OK;
+}
+
+pawl_status plan_cover(int ndim, const int64_t *shape, const box *boxes, size_t n, plan_fault *out,
+                       pawl_error *err) {
+    *out = (plan_fault){0};
+    if (shape_elements(ndim, shape) == 0) {
+        return PAWL_OK;
+    }
+    CLEANUP(covering_free) covering c = {.boxes = boxes, .fault = out};
+    c.order = mem_calloc(n, sizeof(*c.order));
+    if (c.order == NULL) {
+        return error_nomem(err, n * sizeof(*c.order));
+    }
+    task t = {.region = box_whole(ndim, shape)};
+    for (size_t i = 0; i < n; i++) {
+        if (box_elements(&boxes[i]) > 0) {
+            c.order[t.count++] = &boxes[i];
+        }
+    }
+    TRY(cover_task(&c, &t, err));
+    while (c.task_count > 0 && !is_fault(&c)) {
+        t = c.tasks[--c.task_count];
+        TRY(cover_task(&c, &t, err));
+    }
+    return PAWL_OK;
+}
