@@ -211,10 +211,11 @@ static uint64_t held_elements(const state_entry *e) {
     return held;
 }
 
-/* Where there is one rank only, nobody else holds what this one lacks (S12). */
-static pawl_status check_cover(const plan_layout *layout, pawl_error *err) {
+/* Also: where there is one rank only, nobody else holds what this one lacks (S12). */
+static pawl_status check_entries(const plan_layout *layout, pawl_error *err) {
     for (size_t k = 0; k < layout->snapshot->count; k++) {
         const state_entry *e = entry_at(layout, k);
+        TRY(share_check(e, layout->world_size, err));
         if (e->kind != PAWL_KIND_TENSOR || layout->world_size > 1) {
             continue;
         }
@@ -237,7 +238,7 @@ static pawl_status check_cover(const plan_layout *layout, pawl_error *err) {
 
 static pawl_status fill(plan_layout *layout, const plan_layout_options *options, pawl_error *err) {
     CLEANUP(share_free) share_parts shares = {0};
-    TRY(check_cover(layout, err));
+    TRY(check_entries(layout, err));
     TRY(share_make(layout->snapshot, layout->rank, layout->world_size, &layout->memory, &shares,
                    err));
     TRY(order_pieces(layout, &shares, err));

@@ -278,7 +278,7 @@ static pawl_status share_items(sharing *s, pawl_error *err) {
 
 /* ---- collecting ---- */
 
-static pawl_status check_replicas(const state_entry *e, int world_size, pawl_error *err) {
+pawl_status share_check(const state_entry *e, int world_size, pawl_error *err) {
     if (e->replica_count <= world_size) {
         return PAWL_OK;
     }
@@ -295,18 +295,16 @@ bool share_is_shared(const state_entry *e, int world_size) {
     return e->kind == PAWL_KIND_TENSOR && e->replicated && world_size > 1;
 }
 
-static pawl_status count_boxes(const state_snapshot *snapshot, int world_size, size_t *count,
-                               pawl_error *err) {
-    *count = 0;
+static size_t count_boxes(const state_snapshot *snapshot, int world_size) {
+    size_t count = 0;
     for (size_t k = 0; k < snapshot->count; k++) {
         const state_entry *e = snapshot->entries[k];
         if (k + STATE_ENTRIES_AHEAD < snapshot->count) {
             state_entry_expect(snapshot->entries[k + STATE_ENTRIES_AHEAD]);
         }
-        TRY(check_replicas(e, world_size, err));
-        *count += share_is_shared(e, world_size) ? e->box_count : 0;
+        count += share_is_shared(e, world_size) ? e->box_count : 0;
     }
-    return PAWL_OK;
+    return count;
 }
 
 static void collect(sharing *s, const state_snapshot *snapshot) {
@@ -359,7 +357,7 @@ pawl_status share_make(const state_snapshot *snapshot, int rank, int world_size,
                        share_parts *out, pawl_error *err) {
     CLEANUP(sharing_free)
     sharing s = {.rank = rank, .world_size = world_size, .memory = memory};
-    TRY(count_boxes(snapshot, world_size, &s.parts.count, err));
+    s.parts.count = world_size > 1 ? count_boxes(snapshot, world_size) : 0;
     if (s.parts.count > 0) {
         TRY(make_room(&s, err));
         collect(&s, snapshot);
