@@ -82,13 +82,14 @@ static void sort_along(const covering *c, const task *t, int dimension) {
     const box **boxes = c->order + t->first;
     for (size_t i = 1; i < t->count; i++) {
         if (by_begin(&boxes[i - 1], &boxes[i], &dimension) > 0) {
-            qsort_r(boxes, t->count, sizeof(*boxes), by_begin, &dimension);
+            qsort_r(boxes, t->count, sizeof(const box *), by_begin, &dimension);
             return;
         }
     }
 }
 
-/* The end of the part that begins with box `i`, of boxes that ascend; *until: how far it reaches. */
+/* The end of the part that begins with box `i`, of boxes that ascend; *until: how far it reaches.
+ */
 static size_t part_end(const covering *c, const task *t, int dimension, size_t i, int64_t *until) {
     const box **boxes = c->order + t->first;
     *until = end_of(boxes[i], dimension);
@@ -165,9 +166,9 @@ static pawl_status split(covering *c, const task *t, int dimension, pawl_error *
 /* A sweep along one dimension: compares each box with those that began before and reach into it. */
 static pawl_status find_overlap(covering *c, const task *t, int dimension, pawl_error *err) {
     const box **boxes = c->order + t->first;
-    AUTOFREE const box **active = mem_calloc(t->count, sizeof(*active));
+    AUTOFREE const box **active = mem_calloc(t->count, sizeof(const box *));
     if (active == NULL) {
-        return error_nomem(err, t->count * sizeof(*active));
+        return error_nomem(err, t->count * sizeof(const box *));
     }
     size_t count = 0;
     sort_along(c, t, dimension);
@@ -308,9 +309,9 @@ pawl_status plan_cover(int ndim, const int64_t *shape, const box *boxes, size_t 
         return PAWL_OK;
     }
     CLEANUP(covering_free) covering c = {.boxes = boxes, .fault = out};
-    c.order = mem_calloc(n, sizeof(*c.order));
+    c.order = mem_calloc(n, sizeof(const box *));
     if (c.order == NULL) {
-        return error_nomem(err, n * sizeof(*c.order));
+        return error_nomem(err, n * sizeof(const box *));
     }
     task t = {.region = box_whole(ndim, shape)};
     for (size_t i = 0; i < n; i++) {

@@ -18,8 +18,9 @@
 
 /* ---- layout of a save: layout.c ------------------------------------------------------------- */
 
-/* Replicated boxes are shared out among their replicas, whole or in slices, so that each writes about
- * as many bytes. Every replica comes to the same by itself: from what is replicated alone. */
+/* Replicated boxes are shared out among their replicas, whole or in slices, so that each writes
+ * about as many bytes. Every replica comes to the same by itself: from what is replicated alone. At
+ * most one piece of a box is a rank's. */
 typedef struct plan_piece {
     const state_entry *entry;
     const state_box *part;  /* tensors: what of the tensor it is, and where it stands in memory */
@@ -57,7 +58,7 @@ typedef struct plan_layout_options {
 /* A file holds at most one piece of a tensor; further boxes go to further files. Values that are not
  * per rank are written by rank 0. There is always at least one file; with more than one rank their
  * names carry the rank, and each rank counts its own. PAWL_EUSAGE when there is one rank and a
- * tensor's boxes do not cover it. */
+ * tensor's boxes do not cover it, and for more replicas than ranks. */
 pawl_status plan_layout_make(const state_snapshot *snapshot, const plan_layout_options *options,
                              plan_layout **out, pawl_error *err) PAWL_MUST_CHECK;
 void plan_layout_free(plan_layout *layout); /* NULL is fine */

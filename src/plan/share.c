@@ -343,10 +343,10 @@ static void order_items(sharing *s) {
 
 static pawl_status make_room(sharing *s, pawl_error *err) {
     size_t n = s->parts.count;
-    s->groups = mem_calloc((size_t)s->world_size + 1, sizeof(*s->groups));
+    s->groups = mem_calloc((size_t)s->world_size + 1, sizeof(share_group *));
     s->items = mem_calloc(n, sizeof(*s->items));
     s->order = mem_calloc(n, sizeof(*s->order));
-    s->parts.items = mem_calloc(n, sizeof(*s->parts.items));
+    s->parts.items = mem_calloc(n, sizeof(const state_box *));
     if (s->groups == NULL || s->items == NULL || s->order == NULL || s->parts.items == NULL) {
         return error_nomem(err, n * sizeof(*s->items));
     }
