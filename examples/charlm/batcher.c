@@ -20,10 +20,12 @@ static void shuffle(struct batcher *batcher) {
         batcher->order[i] = batcher->order[j];
         batcher->order[j] = kept;
     }
+    batcher->next_seed = rng_next(&rng);
 }
 
 void batcher_open(struct batcher *batcher, const struct text *text, int64_t context,
-                  int64_t batch_size, int keep_remainder, struct rng *rng) {
+                  int64_t batch_size, int keep_remainder, struct place place,
+                  uint64_t shuffle_seed) {
     int64_t samples = (int64_t)text->size - context;
     if (samples < batch_size || samples > UINT32_MAX) {
         die(1,
@@ -36,11 +38,13 @@ void batcher_open(struct batcher *batcher, const struct text *text, int64_t cont
                                 .samples = samples,
                                 .keep_remainder = keep_remainder,
                                 .batch_size = batch_size,
+                                .place = place,
                                 .batch = {.context = context}};
     batcher->order = allocate((size_t)samples, sizeof *batcher->order);
-    batcher->batch.inputs = allocate((size_t)(batch_size * context), 1);
-    batcher->batch.targets = allocate((size_t)batch_size, 1);
-    batcher_seek(batcher, 0, 0, rng_next(rng));
+    int64_t rows = part_of(batch_size, place).count;
+    batcher->batch.inputs = allocate((size_t)(rows * context), 1);
+    batcher->batch.targets = allocate((size_t)rows, 1);
+    batcher_seek(batcher, 0, 0, shuffle_seed);
 }
 
 void batcher_close(struct batcher *batcher) {
@@ -68,25 +72,28 @@ static int64_t next_count(const struct batcher *batcher) {
     return batcher->keep_remainder ? left : 0;
 }
 
-const struct batch *batcher_next(struct batcher *batcher, struct rng *rng) {
+const struct batch *batcher_next(struct batcher *batcher) {
     if (next_count(batcher) == 0) {
-        batcher_seek(batcher, batcher->epoch + 1, 0, rng_next(rng));
+        batcher_seek(batcher, batcher->epoch + 1, 0, batcher->next_seed);
     }
     struct batch *batch = &batcher->batch;
-    batch->count = next_count(batcher);
+    batch->total = next_count(batcher);
+    struct part own = part_of(batch->total, batcher->place);
+    batch->count = own.count;
+    const uint32_t *order = batcher->order + batcher->position + own.begin;
     for (int64_t i = 0; i < batch->count; i++) {
-        const unsigned char *window = batcher->text->bytes + batcher->order[batcher->position + i];
+        const unsigned char *window = batcher->text->bytes + order[i];
         memcpy(batch->inputs + i * batch->context, window, (size_t)batch->context);
         batch->targets[i] = window[batch->context];
     }
-    batcher->position += batch->count;
+    batcher->position += batch->total;
     return batch;
 }
 
 void batch_describe(const struct batch *batch, struct batch_entries *entries) {
-    entries->inputs_shape[0] = batch->count;
+    entries->inputs_shape[0] = batch->total;
     entries->inputs_shape[1] = batch->context;
-    entries->targets_shape[0] = batch->count;
+    entries->targets_shape[0] = batch->total;
     entries->array[0] = (pawl_array){"inputs", PAWL_U8, 2, entries->inputs_shape, batch->inputs};
     entries->array[1] = (pawl_array){"targets", PAWL_U8, 1, entries->targets_shape, batch->targets};
 }

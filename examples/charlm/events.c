@@ -18,13 +18,20 @@ double seconds_now(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-void events_open(struct events *events, const char *path) {
+void events_open(struct events *events, const char *path, int rank) {
     events->fd = -1;
-    if (path) {
-        events->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-        if (events->fd < 0) {
-            die(1, "cannot write events to %s: %s", path, strerror(errno));
-        }
+    if (!path) {
+        return;
+    }
+    char name[4096];
+    int length = rank == 0 ? snprintf(name, sizeof name, "%s", path)
+                           : snprintf(name, sizeof name, "%s.%d", path, rank);
+    if (length >= (int)sizeof name) {
+        die(1, "cannot write events to %s: its name is too long", path);
+    }
+    events->fd = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (events->fd < 0) {
+        die(1, "cannot write events to %s: %s", name, strerror(errno));
     }
 }
 

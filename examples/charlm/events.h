@@ -12,8 +12,9 @@ struct events {
     int fd; /* -1: nobody watches */
 };
 
-/* Appends to the file at `path`; NULL: nobody watches. Dies when it cannot be opened. */
-void events_open(struct events *events, const char *path);
+/* Appends to the file at `path`, other ranks than 0 to one beside it whose name ends with the rank.
+ * NULL: nobody watches. Dies when it cannot be opened. */
+void events_open(struct events *events, const char *path, int rank);
 void events_close(struct events *events);
 /* Adds one line; `format` is "EVENT STEP ...". */
 void events_write(const struct events *events, const char *format, ...)

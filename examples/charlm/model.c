@@ -30,7 +30,7 @@ static void initialise(struct variable *kernel, struct rng *rng) {
     }
 }
 
-void model_open(struct model *model, int64_t context, int64_t hidden, int64_t batch_size,
+void model_open(struct model *model, int64_t context, int64_t hidden, int64_t rows,
                 struct rng *rng) {
     openblas_set_num_threads(1);
     *model = (struct model){.context = context, .hidden = hidden};
@@ -47,13 +47,13 @@ void model_open(struct model *model, int64_t context, int64_t hidden, int64_t ba
     initialise(&v[DENSE1_KERNEL], rng);
     initialise(&v[DENSE2_KERNEL], rng);
     initialise(&v[OUTPUT_KERNEL], rng);
-    model->embedded = allocate((size_t)(batch_size * width), sizeof(float));
-    model->hidden1 = allocate((size_t)(batch_size * hidden), sizeof(float));
-    model->hidden2 = allocate((size_t)(batch_size * hidden), sizeof(float));
-    model->probabilities = allocate((size_t)batch_size * CHARACTERS, sizeof(float));
-    model->embedded_gradient = allocate((size_t)(batch_size * width), sizeof(float));
-    model->hidden1_gradient = allocate((size_t)(batch_size * hidden), sizeof(float));
-    model->hidden2_gradient = allocate((size_t)(batch_size * hidden), sizeof(float));
+    model->embedded = allocate((size_t)(rows * width), sizeof(float));
+    model->hidden1 = allocate((size_t)(rows * hidden), sizeof(float));
+    model->hidden2 = allocate((size_t)(rows * hidden), sizeof(float));
+    model->probabilities = allocate((size_t)rows * CHARACTERS, sizeof(float));
+    model->embedded_gradient = allocate((size_t)(rows * width), sizeof(float));
+    model->hidden1_gradient = allocate((size_t)(rows * hidden), sizeof(float));
+    model->hidden2_gradient = allocate((size_t)(rows * hidden), sizeof(float));
 }
 
 void model_close(struct model *model) {
@@ -143,18 +143,18 @@ double model_forward(struct model *model, const struct batch *batch, struct rng 
     for (int64_t row = 0; row < rows; row++) {
         loss += softmax_cross_entropy(model->probabilities + row * CHARACTERS, batch->targets[row]);
     }
-    return loss / (double)rows;
+    return loss / (double)batch->total;
 }
 
 void model_backward(struct model *model, const struct batch *batch) {
     struct variable *v = model->variables;
     int64_t rows = batch->count;
-    /* The mean loss's derivative by the logits is (probability - is it the target?) / rows. */
+    /* The mean loss's derivative by the logits is (probability - is it the target?) / total. */
     float *logits_gradient = model->probabilities;
     for (int64_t row = 0; row < rows; row++) {
         logits_gradient[row * CHARACTERS + batch->targets[row]] -= 1.0F;
     }
-    cblas_sscal((blasint)(rows * CHARACTERS), 1.0F / (float)rows, logits_gradient, 1);
+    cblas_sscal((blasint)(rows * CHARACTERS), 1.0F / (float)batch->total, logits_gradient, 1);
     dense_backward(&v[OUTPUT_KERNEL], &v[OUTPUT_BIAS], rows, model->hidden2, logits_gradient,
                    model->hidden2_gradient);
     relu_and_dropout_backward(model->hidden2, rows * model->hidden, model->hidden2_gradient);

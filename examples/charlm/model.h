@@ -27,7 +27,7 @@ enum {
 struct model {
     struct variable variables[VARIABLES];
     int64_t context, hidden;
-    /* What a forward pass leaves for the backward pass; each holds as many rows as a batch has. */
+    /* What a forward pass leaves for the backward pass; "batch" are the samples of this rank. */
     float *embedded;      /* [batch, context x EMBEDDING] */
     float *hidden1;       /* [batch, hidden], after ReLU and dropout */
     float *hidden2;       /* [batch, hidden], after ReLU and dropout */
@@ -36,18 +36,21 @@ struct model {
     float *embedded_gradient, *hidden1_gradient, *hidden2_gradient;
 };
 
-/* Random initial weights from `rng`. Also sets OpenBLAS to one thread: see model.c. */
-void model_open(struct model *model, int64_t context, int64_t hidden, int64_t batch_size,
+/* Random initial weights from `rng`. Makes room for batches of up to `rows` samples of this rank.
+ * Also sets OpenBLAS to one thread: see model.c. */
+void model_open(struct model *model, int64_t context, int64_t hidden, int64_t rows,
                 struct rng *rng);
 void model_close(struct model *model);
 
 /*
- * Returns the mean loss per character, in nats. Dropout draws from `rng`. Only reads the variables.
+ * Returns what this rank's samples add to the mean loss per character, in nats: that is the sum
+ * over all ranks. Dropout draws from `rng`. Only reads the variables.
  */
 double model_forward(struct model *model, const struct batch *batch, struct rng *rng);
 
 /*
- * Fills every variable's gradient, for the batch of the last forward pass. Only reads the values.
+ * Fills every variable's gradient with what this rank's samples add to it, for the batch of the
+ * last forward pass. Only reads the values.
  */
 void model_backward(struct model *model, const struct batch *batch);
 

@@ -34,11 +34,11 @@ static void update_adamw(const struct optimizer *optimizer, int64_t step, size_t
     const float root_scale = (float)(1.0 / sqrt(unbiased2));
     const float epsilon = (float)value_of(optimizer, EPSILON);
     const float decay = decay_of(optimizer, &optimizer->variables[variable]);
-    size_t size = variable_size(&optimizer->variables[variable]);
-    float *restrict value = optimizer->variables[variable].value;
+    const struct shard *shard = &optimizer->shards[variable];
+    float *restrict value = optimizer->variables[variable].value + shard->first;
     float *restrict m = optimizer->slots[0][variable];
     float *restrict v = optimizer->slots[1][variable];
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < shard->size; i++) {
         m[i] = keep1 * m[i] + add1 * gradient[i];
         v[i] = keep2 * v[i] + add2 * gradient[i] * gradient[i];
         value[i] = decay * value[i] - rate * m[i] / (sqrtf(v[i]) * root_scale + epsilon);
@@ -51,10 +51,10 @@ static void update_sgd(const struct optimizer *optimizer, int64_t step, size_t v
     const float momentum = (float)value_of(optimizer, MOMENTUM);
     const float rate = (float)value_of(optimizer, LEARNING_RATE);
     const float decay = decay_of(optimizer, &optimizer->variables[variable]);
-    size_t size = variable_size(&optimizer->variables[variable]);
-    float *restrict value = optimizer->variables[variable].value;
+    const struct shard *shard = &optimizer->shards[variable];
+    float *restrict value = optimizer->variables[variable].value + shard->first;
     float *restrict velocity = optimizer->slots[0][variable];
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < shard->size; i++) {
         velocity[i] = momentum * velocity[i] + gradient[i];
         value[i] = decay * value[i] - rate * velocity[i];
     }
@@ -93,7 +93,8 @@ const struct optimizer_class *optimizer_find_class(const char *option) {
 }
 
 void optimizer_open(struct optimizer *optimizer, const struct optimizer_class *class,
-                    const struct variable *variables, size_t count, double learning_rate) {
+                    const struct variable *variables, size_t count, double learning_rate,
+                    struct place place) {
     if (count > MAX_VARIABLES) {
         die(1, "the optimizer takes at most %d variables, not %zu", MAX_VARIABLES, count);
     }
@@ -103,9 +104,10 @@ void optimizer_open(struct optimizer *optimizer, const struct optimizer_class *c
     if (learning_rate > 0.0) {
         optimizer->hyperparameters[LEARNING_RATE].value = learning_rate;
     }
-    for (size_t slot = 0; slot < class->slot_count; slot++) {
-        for (size_t i = 0; i < count; i++) {
-            optimizer->slots[slot][i] = allocate(variable_size(&variables[i]), sizeof(float));
+    for (size_t i = 0; i < count; i++) {
+        optimizer->shards[i] = shard_of(&variables[i], place);
+        for (size_t slot = 0; slot < class->slot_count; slot++) {
+            optimizer->slots[slot][i] = allocate(optimizer->shards[i].size, sizeof(float));
         }
     }
 }
@@ -118,11 +120,23 @@ void optimizer_close(struct optimizer *optimizer) {
     }
 }
 
+/* The rows that are updated here, of the variable's `elements`. */
+static pawl_array rows_of(const struct optimizer *optimizer, size_t variable,
+                          const float *elements) {
+    const struct variable *of = &optimizer->variables[variable];
+    const struct shard *shard = &optimizer->shards[variable];
+    return (pawl_array){of->name, PAWL_F32, of->ndim, shard->shape, elements + shard->first};
+}
+
+pawl_array optimizer_gradient(const struct optimizer *optimizer, size_t variable) {
+    return rows_of(optimizer, variable, optimizer->variables[variable].gradient);
+}
+
 pawl_status optimizer_apply_gradients(struct optimizer *optimizer, int64_t step,
                                       const pawl_array *gradients, size_t count, pawl_error *err) {
     pawl_array variables[MAX_VARIABLES];
     for (size_t i = 0; i < optimizer->variable_count; i++) {
-        variables[i] = variable_array(&optimizer->variables[i]);
+        variables[i] = rows_of(optimizer, i, optimizer->variables[i].value);
     }
     pawl_status status =
         pawl_check_gradients(variables, optimizer->variable_count, gradients, count, err);

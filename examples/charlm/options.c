@@ -51,9 +51,13 @@ static const struct option_row ROWS[] = {
      "whose learning rate counts when they differ [checkpoint]"},
     {"rename", PAIR, FIELD(rename), 0, "FROM=TO",
      "what the checkpoint calls FROM is called TO here"},
+    {"ranks-changed", WORD, FIELD(ranks_changed), 0, "refuse|keep|reseed",
+     "random numbers on another number of ranks [refuse]"},
     {"mistake", WORD, FIELD(mistake), 0, MISTAKE_NAMES, "made on purpose, to see what is said"},
     {"report-every", WHOLE, FIELD(report_every), 1, "N", "steps between lines of output [20]"},
-    {"events", TEXT, FIELD(events), 0, "FILE", "append a line per event, for programs"},
+    {"digests", FLAG, FIELD(digests), 0, "", "print a digest of what is saved and restored"},
+    {"events", TEXT, FIELD(events), 0, "FILE",
+     "append a line per event, for programs; rank 3 to FILE.3"},
 };
 
 static void print_help(void) {
@@ -190,6 +194,7 @@ void options_read(struct options *options, int argc, char **argv) {
                                 .unexpected = "error",
                                 .cast = "error",
                                 .hyperparameter = "checkpoint",
+                                .ranks_changed = "refuse",
                                 .grace_s = 30.0};
     int i = 1;
     while (i < argc && strncmp(argv[i], "--", 2) == 0) {

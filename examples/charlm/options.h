@@ -20,7 +20,9 @@ struct options {
     const char *missing, *unexpected, *cast, *hyperparameter; /* "error", "allow", ...: policies */
     const char *rename[2];                                    /* from and to, or NULL */
     const char *mistake;                                      /* or NULL */
+    const char *ranks_changed;                                /* "refuse", "keep" or "reseed" */
     int64_t report_every;
+    int digests;
     const char *events; /* or NULL */
     char *const *texts;
     size_t text_count;

@@ -4,8 +4,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "die.h"
 #include "state.h"
 
 /* ---- what is asked of pawl ------------------------------------------------------------------ */
@@ -14,10 +16,10 @@ static pawl_policy policy(const char *word) {
     static const struct {
         const char *word;
         pawl_policy policy;
-    } WORDS[] = {{"error", PAWL_POLICY_ERROR},
-                 {"allow", PAWL_POLICY_ALLOW},
-                 {"checkpoint", PAWL_POLICY_CHECKPOINT},
-                 {"caller", PAWL_POLICY_CALLER}};
+    } WORDS[] = {{"error", PAWL_POLICY_ERROR},           {"allow", PAWL_POLICY_ALLOW},
+                 {"checkpoint", PAWL_POLICY_CHECKPOINT}, {"caller", PAWL_POLICY_CALLER},
+                 {"refuse", PAWL_POLICY_ERROR},          {"keep", PAWL_POLICY_ALLOW},
+                 {"reseed", PAWL_POLICY_CALLER}};
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
         if (strcmp(word, WORDS[i].word) == 0) {
             return WORDS[i].policy;
@@ -35,6 +37,7 @@ static pawl_restore_options restore_options(const struct options *options, pawl_
         .unexpected = policy(options->unexpected),
         .cast = policy(options->cast),
         .hyperparameter = policy(options->hyperparameter),
+        .per_rank = policy(options->ranks_changed),
         .model_only = options->model_only,
         .renames = rename,
         .rename_count = rename->from ? 1 : 0,
@@ -71,11 +74,38 @@ static pawl_status go_on(struct trainer *trainer, pawl_error *err) {
                                     err);
 }
 
+/* Was it saved by another number of ranks? Then random states fit nobody (failure R10). */
+static int ranks_changed(const pawl_report *report) {
+    for (size_t i = 0; i < pawl_report_count(report); i++) {
+        if (pawl_report_get(report, i)->difference == PAWL_DIFF_RANKS) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* For people, and for programs what this rank took and how long that was. */
+static void say_resumed(const struct trainer *trainer, const char *from, const pawl_report *report,
+                        double seconds) {
+    const pawl_report_counts counts = pawl_report_totals(report);
+    printf("resumed from step %" PRId64 "%s%s: %" PRIu64 " entries, %.1f MB",
+           pawl_report_step(report), from ? " of " : "", from ? from : "", counts.restored,
+           (double)counts.bytes * 1e-6);
+    if (trainer->ranks->place.ranks > 1) {
+        printf(" for rank 0 of %d", trainer->ranks->place.ranks);
+    }
+    printf("\n");
+    events_write(&trainer->events, "resumed %" PRId64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.6f",
+                 trainer->training.step, counts.bytes, counts.restored, counts.kept, seconds);
+    trainer_print_digests(trainer, "restored");
+}
+
 /* `from`: NULL for the run itself. */
 static pawl_status after_restore(struct trainer *trainer, const char *from,
                                  const pawl_report *report, pawl_error *err) {
+    const struct options *options = trainer->options;
     struct training *training = &trainer->training;
-    if (!trainer->options->model_only) {
+    if (!options->model_only) {
         pawl_status status = go_on(trainer, err);
         if (status != PAWL_OK) {
             return status;
@@ -83,16 +113,15 @@ static pawl_status after_restore(struct trainer *trainer, const char *from,
     } else if (!from) {
         training->step = pawl_report_step(report); /* later checkpoints need higher numbers */
     }
-    pawl_report_counts counts = pawl_report_totals(report);
-    printf("resumed from step %" PRId64 "%s%s: %" PRIu64 " entries, %.1f MB\n",
-           pawl_report_step(report), from ? " of " : "", from ? from : "", counts.restored,
-           (double)counts.bytes * 1e-6);
-    events_write(&trainer->events, "resumed %" PRId64, training->step);
+    if (ranks_changed(report) && strcmp(options->ranks_changed, "reseed") == 0) {
+        training_reseed(training, (uint64_t)options->seed, training->step, trainer->ranks->place);
+    }
     return PAWL_OK;
 }
 
-static pawl_status after_failure(pawl_status status, const pawl_report *report) {
-    if (status == PAWL_EMISMATCH && report) {
+static pawl_status after_failure(const struct trainer *trainer, pawl_status status,
+                                 const pawl_report *report) {
+    if (status == PAWL_EMISMATCH && report && trainer->ranks->place.rank == 0) {
         print_differences(report);
     }
     return status;
@@ -100,19 +129,43 @@ static pawl_status after_failure(pawl_status status, const pawl_report *report) 
 
 /* ---- from where ----------------------------------------------------------------------------- */
 
+/* Rank 0 says which checkpoint is the newest: by the next look there may be a newer one. */
+static pawl_status open_newest(const struct ranks *ranks, const char *run,
+                               pawl_checkpoint **checkpoint, pawl_error *err) {
+    pawl_checkpoint_info info = {.step = PAWL_NEWEST};
+    if (ranks->place.rank == 0) {
+        pawl_status status = pawl_checkpoint_open(run, PAWL_NEWEST, NULL, checkpoint, err);
+        if (status != PAWL_OK) {
+            return status;
+        }
+        pawl_checkpoint_describe(*checkpoint, &info);
+    }
+    int64_t *steps = allocate((size_t)ranks->place.ranks, sizeof *steps);
+    ranks_tell(ranks, &info.step, sizeof info.step, steps);
+    const int64_t step = steps[0];
+    free(steps);
+    return ranks->place.rank == 0 ? PAWL_OK
+                                  : pawl_checkpoint_open(run, step, NULL, checkpoint, err);
+}
+
 /* Only reads the other run; this one gets checkpoints of its own. */
 static pawl_status begin_with(struct trainer *trainer, const char *other_run, pawl_error *err) {
     pawl_checkpoint *checkpoint = NULL;
-    pawl_status status = pawl_checkpoint_open(other_run, PAWL_NEWEST, NULL, &checkpoint, err);
+    pawl_status status = open_newest(trainer->ranks, other_run, &checkpoint, err);
     if (status != PAWL_OK) {
         return status;
     }
     pawl_rename rename;
     const pawl_restore_options options = restore_options(trainer->options, &rename);
     pawl_report *report = NULL;
+    double before = seconds_now();
     status = pawl_checkpoint_restore(checkpoint, trainer->state, &options, &report, err);
+    double seconds = seconds_now() - before;
     status = status == PAWL_OK ? after_restore(trainer, other_run, report, err)
-                               : after_failure(status, report);
+                               : after_failure(trainer, status, report);
+    if (status == PAWL_OK) {
+        say_resumed(trainer, other_run, report, seconds);
+    }
     pawl_report_free(report);
     pawl_checkpoint_close(checkpoint);
     return status;
@@ -138,14 +191,19 @@ pawl_status resume(struct trainer *trainer, pawl_error *err) {
     pawl_rename rename;
     const pawl_restore_options options = restore_options(trainer->options, &rename);
     pawl_report *report = NULL;
+    double before = seconds_now();
     pawl_status status = pawl_restore(trainer->run, trainer->state, &options, &report, err);
+    double seconds = seconds_now() - before;
     if (status == PAWL_OK) {
         status = after_restore(trainer, NULL, report, err);
         trainer->saved_step = trainer->training.step;
+        if (status == PAWL_OK) {
+            say_resumed(trainer, NULL, report, seconds);
+        }
     } else if (status == PAWL_ENOTFOUND) {
         status = begin_anew(trainer, err);
     } else {
-        status = after_failure(status, report);
+        status = after_failure(trainer, status, report);
     }
     pawl_report_free(report);
     return status;

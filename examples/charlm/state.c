@@ -19,19 +19,27 @@ static pawl_tensor tensor_of(const struct variable *variable) {
                          .ndim = variable->ndim,
                          .shape = variable->shape,
                          .data = variable->value,
+                         .replicated = 1,
                          .role = PAWL_ROLE_MODEL};
 }
 
 /*
  * A slot has dtype and shape of its variable; that it says whose it is lets a restore check that.
+ * Of its rows this rank has some: one box. The boxes of all ranks make up the whole.
  */
-static pawl_status add_slot(pawl_state *state, const struct variable *variable, const char *slot,
-                            float *data, pawl_error *err) {
+static pawl_status add_slot(pawl_state *state, const struct variable *variable,
+                            const struct shard *shard, const char *slot, float *data,
+                            pawl_error *err) {
     char name[PAWL_MAX_NAME_BYTES];
     snprintf(name, sizeof name, "optimizer/%s/%s", slot, variable->name + strlen(MODEL_PREFIX));
+    pawl_box box = {.offset = shard->offset, .extent = shard->shape};
+    box.data = data;
     pawl_tensor tensor = tensor_of(variable);
     tensor.name = name;
-    tensor.data = data;
+    tensor.data = NULL;
+    tensor.replicated = 0;
+    tensor.boxes = &box;
+    tensor.nboxes = 1;
     tensor.role = PAWL_ROLE_SLOT;
     tensor.slot_of = variable->name;
     tensor.slot = slot;
@@ -53,8 +61,8 @@ static pawl_status add_slots(pawl_state *state, const struct optimizer *optimize
     pawl_status status = PAWL_OK;
     for (size_t slot = 0; slot < class->slot_count; slot++) {
         for (size_t i = 0; status == PAWL_OK && i < optimizer->variable_count; i++) {
-            status = add_slot(state, &optimizer->variables[i], class->slots[slot],
-                              optimizer->slots[slot][i], err);
+            status = add_slot(state, &optimizer->variables[i], &optimizer->shards[i],
+                              class->slots[slot], optimizer->slots[slot][i], err);
         }
     }
     return status;
@@ -108,7 +116,7 @@ static pawl_status set_optimizer(pawl_state *state, const struct optimizer *opti
 static pawl_status set_batch_signature(pawl_state *state, const struct batcher *batcher,
                                        pawl_error *err) {
     struct batch full = batcher->batch;
-    full.count = batcher->batch_size;
+    full.total = batcher->batch_size;
     struct batch_entries entries;
     batch_describe(&full, &entries);
 

@@ -3,7 +3,9 @@
  * state: tells pawl what a checkpoint of this training holds, and takes it back after a restore.
  *
  *     model/dense1/kernel              tensor, role model
- *     optimizer/adam/m/dense1/kernel   tensor, role slot: "adam/m" of model/dense1/kernel
+ *                                      every rank has all of it: it is written once
+ *     optimizer/adam/m/dense1/kernel   tensor, role slot: "adam/m" of model/dense1/kernel;
+ *                                      a box of it on each rank
  *     optimizer/class                  string: a restore tells when the optimizer is another one
  *     optimizer/learning_rate, ...     hyperparameters
  *     training/step                    role step
@@ -11,6 +13,9 @@
  *     data/epoch, data/position, data/shuffle_seed
  *                                      role data position
  *     data/batch_signature             JSON: a restore tells when batches are not what they were
+ *
+ * Names, shapes and values are those of the whole, and the same on every rank. Only boxes and what
+ * is "each rank's own" tell of the number of ranks, so another number of them can restore it.
  */
 #ifndef CHARLM_STATE_H
 #define CHARLM_STATE_H

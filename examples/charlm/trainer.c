@@ -5,18 +5,26 @@
  *     open the run, describe the state, restore it       trainer_open, resume.c
  *     repeat                                             trainer_run
  *         forward, backward                              read the variables
- *         pawl_fence                                     the save in flight lets go of them
- *         apply_gradients                                changes them
+ *         sum the gradients of all ranks                 exchange.c
+ *         pawl_fence                                     the save in flight lets go of variables
+ *         apply_gradients, share the values              changes them
  *         pawl_save, when it is due                      returns at once
  *     save the last step and wait for it                 finish
+ *
+ * Every rank of a job runs this loop, and they stay in step: each does what the others do, at the
+ * same step. Only how long a save takes is each rank's own affair.
  */
 #include "trainer.h"
 
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "die.h"
+#include "digest.h"
 #include "resume.h"
 #include "state.h"
 
@@ -30,13 +38,17 @@ static void print_log(void *context, pawl_log_level level, const char *text) {
 
 static pawl_status open_run(struct trainer *trainer, pawl_error *err) {
     const struct options *options = trainer->options;
-    const pawl_run_options run_options = {
+    pawl_run_options run_options = {
         .struct_size = sizeof run_options,
         .framework = "charlm",
         .save_every_steps = options->save_every,
         .retention = {.struct_size = sizeof(pawl_retention), .keep_last = options->keep},
-        .log = {.write = print_log, .level = PAWL_LOG_WARN},
+        .group = trainer->ranks->group,
+        .group_deadline_s = RANKS_DEADLINE_S,
     };
+    if (trainer->ranks->place.rank == 0) {
+        run_options.log = (pawl_log){.write = print_log, .level = PAWL_LOG_WARN};
+    }
     return pawl_run_open(options->run, &run_options, &trainer->run, err);
 }
 
@@ -50,15 +62,18 @@ static void open_training(struct trainer *trainer, const struct text *text) {
         .optimizer = optimizer_find_class(options->optimizer),
         .learning_rate = options->learning_rate,
         .seed = (uint64_t)options->seed,
+        .place = trainer->ranks->place,
     };
     training_open(&trainer->training, &shape, text);
+    exchange_open(&trainer->exchange, trainer->ranks, trainer->training.model.variables, VARIABLES);
 }
 
 pawl_status trainer_open(struct trainer *trainer, const struct options *options,
-                         const struct text *text, pawl_error *err) {
-    *trainer = (struct trainer){.options = options, .saved_step = -1};
+                         const struct ranks *ranks, const struct text *text, pawl_error *err) {
+    *trainer = (struct trainer){.options = options, .ranks = ranks, .saved_step = -1};
     trainer->mistake = mistake_from_name(options->mistake);
-    events_open(&trainer->events, options->events);
+    events_open(&trainer->events, options->events, ranks->place.rank);
+    events_write(&trainer->events, "process %ld", (long)getpid());
     open_training(trainer, text);
 
     /* SIGTERM and SIGUSR1 are what schedulers send before they take a machine away. */
@@ -88,16 +103,46 @@ pawl_status trainer_close(struct trainer *trainer, pawl_error *err) {
     if (status != PAWL_ETIMEOUT) { /* then the save would still be reading them */
         training_close(&trainer->training);
     }
+    exchange_close(&trainer->exchange);
     events_close(&trainer->events);
     return status;
 }
 
 /* ---- saving --------------------------------------------------------------------------------- */
 
-/* A save that failed costs nothing but itself: the earlier checkpoints stay, training goes on. */
-static void print_failed_save(pawl_error *err) {
-    fprintf(stderr, "charlm: a save failed; training goes on and the next one tries again\n%s\n",
-            pawl_error_text(err));
+void trainer_print_error(const struct ranks *ranks, pawl_error *err) {
+    const char *text = err ? pawl_error_text(err) : "failed, without memory to say why";
+    (void)fflush(stdout);
+    if (ranks->place.rank == 0) {
+        fprintf(stderr, "charlm: %s\n", text);
+    } else {
+        fprintf(stderr, "charlm: rank %d: %.*s\n", ranks->place.rank, (int)strcspn(text, "\n"),
+                text);
+    }
+}
+
+/* A save that failed costs nothing but itself: the earlier checkpoints stay, training goes on. It
+ * has failed on all ranks, and tells each of them which one it was that could not. */
+static void print_failed_save(const struct trainer *trainer, pawl_error *err) {
+    if (trainer->ranks->place.rank == 0) {
+        fprintf(stderr,
+                "charlm: a save failed; training goes on and the next one tries again\n%s\n",
+                pawl_error_text(err));
+    } else {
+        trainer_print_error(trainer->ranks, err);
+    }
+}
+
+void trainer_print_digests(const struct trainer *trainer, const char *what) {
+    if (!trainer->options->digests) {
+        return;
+    }
+    const struct digests digests = digests_of(&trainer->training, trainer->ranks);
+    const int64_t step = trainer->training.step;
+    printf("%s step %" PRId64 ": weights %016" PRIx64 ", optimizer %016" PRIx64 "\n", what, step,
+           digests.weights, digests.slots);
+    events_write(&trainer->events, "%s %" PRId64 " %016" PRIx64 " %016" PRIx64, what, step,
+                 digests.weights, digests.slots);
 }
 
 /* What pawl_save and pawl_save_final are told: the values of now, and the loss for people. */
@@ -113,6 +158,7 @@ static pawl_status start_save(struct trainer *trainer, pawl_error *err) {
     const int64_t step = trainer->training.step;
     pawl_metric loss;
     pawl_save_options options;
+    trainer_print_digests(trainer, "saving");
     double before = seconds_now();
     pawl_status status = prepare_save(trainer, &loss, &options, err);
     if (status == PAWL_OK) {
@@ -148,10 +194,10 @@ static void save_if_due(struct trainer *trainer, pawl_error *err) {
         status = see_save(trainer, -1, err); /* only looks */
     }
     if (status != PAWL_OK && status != PAWL_ETIMEOUT) {
-        print_failed_save(err);
+        print_failed_save(trainer, err);
     }
     if (pawl_due(trainer->run, trainer->training.step) && start_save(trainer, err) != PAWL_OK) {
-        print_failed_save(err);
+        print_failed_save(trainer, err);
     }
 }
 
@@ -161,7 +207,7 @@ static void save_if_due(struct trainer *trainer, pawl_error *err) {
 static pawl_status next_batch(struct trainer *trainer, const struct batch **batch,
                               pawl_error *err) {
     struct batch_entries entries;
-    *batch = batcher_next(&trainer->training.batcher, &trainer->training.rng);
+    *batch = batcher_next(&trainer->training.batcher);
     batch_describe(*batch, &entries);
     mistake_in_batch(trainer->mistake, trainer->batches++, &entries);
     return pawl_batch_check_next(trainer->batch_check, entries.array, BATCH_ENTRIES, err);
@@ -183,12 +229,33 @@ static pawl_status apply_gradients(struct trainer *trainer, pawl_error *err) {
     struct training *training = &trainer->training;
     struct variable *variables = training->model.variables;
     pawl_array gradients[VARIABLES];
-    for (int i = 0; i < VARIABLES; i++) {
-        gradients[i] = variable_gradient_array(&variables[i]);
+    for (size_t i = 0; i < VARIABLES; i++) {
+        gradients[i] = optimizer_gradient(&training->optimizer, i);
     }
     mistake_in_gradient(trainer->mistake, &variables[DENSE1_KERNEL], &gradients[DENSE1_KERNEL]);
     return optimizer_apply_gradients(&training->optimizer, training->step + 1, gradients, VARIABLES,
                                      err);
+}
+
+/*
+ * What all ranks have to know of this step: the loss of the whole batch, and whether any of them
+ * was asked to end. A signal comes to each rank at another moment; they stop at the same step.
+ */
+static void tell_each_other(struct trainer *trainer) {
+    struct word {
+        double loss;
+        int64_t signal;
+    };
+    const int ranks = trainer->ranks->place.ranks;
+    struct word *words = allocate((size_t)ranks, sizeof *words);
+    const struct word own = {trainer->loss, pawl_preempted()};
+    ranks_tell(trainer->ranks, &own, sizeof own, words);
+    trainer->loss = 0.0;
+    for (int rank = 0; rank < ranks; rank++) {
+        trainer->loss += words[rank].loss;
+        trainer->signal = trainer->signal ? trainer->signal : (int)words[rank].signal;
+    }
+    free(words);
 }
 
 static pawl_status train_step(struct trainer *trainer, pawl_error *err) {
@@ -200,11 +267,14 @@ static pawl_status train_step(struct trainer *trainer, pawl_error *err) {
     }
     trainer->loss = model_forward(&training->model, batch, &training->rng);
     model_backward(&training->model, batch);
+    exchange_sum_gradients(&trainer->exchange);
     status = fence(trainer, err);
     if (status == PAWL_OK) {
         status = apply_gradients(trainer, err);
     }
     if (status == PAWL_OK) {
+        exchange_share_values(&trainer->exchange);
+        tell_each_other(trainer);
         training->step++;
         events_write(&trainer->events, "step %" PRId64, training->step);
     }
@@ -248,8 +318,8 @@ static pawl_status stop_early(struct trainer *trainer, pawl_error *err) {
     const double grace_s = trainer->options->grace_s;
     pawl_metric loss;
     pawl_save_options options;
-    printf("caught signal %d (%s): saving step %" PRId64 "\n", pawl_preempted(),
-           strsignal(pawl_preempted()), step);
+    printf("caught signal %d (%s): saving step %" PRId64 "\n", trainer->signal,
+           strsignal(trainer->signal), step);
     if (trainer->saved_step == step) { /* its save is under way, or done */
         pawl_status status = pawl_wait(trainer->run, grace_s, NULL, err);
         return status == PAWL_OK ? say_stopped(trainer) : status;
@@ -275,7 +345,7 @@ pawl_status trainer_run(struct trainer *trainer, pawl_error *err) {
             break;
         }
         save_if_due(trainer, err);
-        if (pawl_preempted()) {
+        if (trainer->signal) {
             return stop_early(trainer, err);
         }
     }

@@ -9,15 +9,19 @@
 #include <pawl/pawl.h>
 
 #include "events.h"
+#include "exchange.h"
 #include "mistake.h"
 #include "options.h"
 #include "training.h"
 
 struct trainer {
     const struct options *options;
+    const struct ranks *ranks;
     enum mistake mistake;
     struct training training;
-    double loss; /* of the last step */
+    struct exchange exchange;
+    double loss; /* of the last step, of all ranks */
+    int signal;  /* that asks some rank to end; 0: none */
     pawl_batch_check *batch_check;
     int64_t batches; /* of this process */
     pawl_run *run;
@@ -30,10 +34,18 @@ struct trainer {
 
 /* Takes the run over and continues from its newest checkpoint, if there is one. */
 pawl_status trainer_open(struct trainer *trainer, const struct options *options,
-                         const struct text *text, pawl_error *err) PAWL_MUST_CHECK;
+                         const struct ranks *ranks, const struct text *text, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* Trains to the last step and saves, or saves and returns early when a signal asks for it. */
 pawl_status trainer_run(struct trainer *trainer, pawl_error *err) PAWL_MUST_CHECK;
+
+/* Digests of what is saved or was restored, for people and for programs, where --digests asks for
+ * them. Collective. */
+void trainer_print_digests(const struct trainer *trainer, const char *what);
+
+/* Prints what failed: rank 0 all of it, the others in a line. NULL: there was no memory for it. */
+void trainer_print_error(const struct ranks *ranks, pawl_error *err);
 
 /* Whether training came to its last step. */
 int trainer_finished(const struct trainer *trainer);

@@ -12,8 +12,8 @@
 #include "rng.h"
 
 struct training {
-    int64_t step; /* optimizer steps done */
-    struct rng rng;
+    int64_t step;   /* optimizer steps done */
+    struct rng rng; /* for dropout: each rank has its own */
     struct batcher batcher;
     struct model model;
     struct optimizer optimizer;
@@ -25,11 +25,16 @@ struct training_shape {
     const struct optimizer_class *optimizer;
     double learning_rate; /* 0: the optimizer's default */
     uint64_t seed;
+    struct place place; /* of this rank */
 };
 
-/* Training at step 0. Fixed in memory from now on: the optimizer points into the model. */
+/* Training at step 0, with the same weights and batches on every rank. Fixed in memory from now on:
+ * the optimizer points into the model. */
 void training_open(struct training *training, const struct training_shape *shape,
                    const struct text *text);
 void training_close(struct training *training);
+
+/* Random numbers of a rank that goes on from `step` without those it was saved with. */
+void training_reseed(struct training *training, uint64_t seed, int64_t step, struct place place);
 
 #endif

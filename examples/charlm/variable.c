@@ -21,12 +21,3 @@ void variable_close(struct variable *variable) {
 size_t variable_size(const struct variable *variable) {
     return (size_t)(variable->shape[0] * (variable->ndim == 2 ? variable->shape[1] : 1));
 }
-
-pawl_array variable_array(const struct variable *variable) {
-    return (pawl_array){variable->name, PAWL_F32, variable->ndim, variable->shape, variable->value};
-}
-
-pawl_array variable_gradient_array(const struct variable *variable) {
-    return (pawl_array){variable->name, PAWL_F32, variable->ndim, variable->shape,
-                        variable->gradient};
-}

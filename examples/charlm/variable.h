@@ -3,7 +3,8 @@
 #ifndef CHARLM_VARIABLE_H
 #define CHARLM_VARIABLE_H
 
-#include <pawl/check.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct variable {
     const char *name; /* "model/dense1/kernel" */
@@ -18,8 +19,5 @@ void variable_open(struct variable *variable, const char *name, int ndim, int64_
 void variable_close(struct variable *variable);
 /* Number of elements. */
 size_t variable_size(const struct variable *variable);
-/* The variable, or its gradient, as pawl's checks want to see it. */
-pawl_array variable_array(const struct variable *variable);
-pawl_array variable_gradient_array(const struct variable *variable);
 
 #endif

@@ -35,10 +35,11 @@ static int open_with(void **state, const char *optimizer) {
                                          .hidden = HIDDEN,
                                          .batch_size = BATCH,
                                          .optimizer = optimizer_find_class(optimizer),
-                                         .seed = 11};
+                                         .seed = 11,
+                                         .place = {0, 1}};
     training_open(&fixture->training, &shape, &fixture->text);
     for (int i = 0; i < VARIABLES; i++) {
-        fixture->gradients[i] = variable_gradient_array(&fixture->training.model.variables[i]);
+        fixture->gradients[i] = optimizer_gradient(&fixture->training.optimizer, (size_t)i);
     }
     fixture->err = pawl_error_new();
     *state = fixture;
@@ -176,7 +177,7 @@ static double loss_at(struct fixture *fixture, const struct batch *batch) {
 static void test_gradients_are_the_slope_of_the_loss(void **state) {
     struct fixture *fixture = *state;
     struct training *training = &fixture->training;
-    const struct batch *batch = batcher_next(&training->batcher, &training->rng);
+    const struct batch *batch = batcher_next(&training->batcher);
     loss_at(fixture, batch);
     model_backward(&training->model, batch);
     for (int i = 0; i < VARIABLES; i++) {
@@ -199,7 +200,7 @@ static void test_gradients_are_the_slope_of_the_loss(void **state) {
 static void test_training_lowers_the_loss(void **state) {
     struct fixture *fixture = *state;
     struct training *training = &fixture->training;
-    const struct batch *batch = batcher_next(&training->batcher, &training->rng);
+    const struct batch *batch = batcher_next(&training->batcher);
     double first = loss_at(fixture, batch);
     for (int64_t step = 1; step <= 200; step++) {
         loss_at(fixture, batch);
@@ -219,18 +220,17 @@ static void test_seek_continues_the_sequence(void **state) {
     struct training *training = &fixture->training;
     struct batcher *batcher = &training->batcher;
     for (int i = 0; i < 20; i++) { /* into epoch 1 */
-        batcher_next(batcher, &training->rng);
+        batcher_next(batcher);
     }
     assert_int_equal(batcher->epoch, 1);
     struct batcher kept = *batcher;
-    struct rng kept_rng = training->rng;
     unsigned char inputs[20][BATCH * CONTEXT];
     for (int i = 0; i < 20; i++) {
-        memcpy(inputs[i], batcher_next(batcher, &training->rng)->inputs, sizeof inputs[i]);
+        memcpy(inputs[i], batcher_next(batcher)->inputs, sizeof inputs[i]);
     }
     batcher_seek(batcher, kept.epoch, kept.position, kept.shuffle_seed);
     for (int i = 0; i < 20; i++) {
-        const struct batch *batch = batcher_next(batcher, &kept_rng);
+        const struct batch *batch = batcher_next(batcher);
         assert_memory_equal(batch->inputs, inputs[i], sizeof inputs[i]);
     }
 }
@@ -249,10 +249,10 @@ static void test_epoch_shows_no_sample_twice(void **state) {
         assert_int_equal(shown[i], 1);
     }
     for (int64_t i = 0; i < batches; i++) {
-        assert_int_equal(batcher_next(batcher, &training->rng)->count, BATCH);
+        assert_int_equal(batcher_next(batcher)->count, BATCH);
     }
     assert_int_equal(batcher->epoch, 0);
-    batcher_next(batcher, &training->rng);
+    batcher_next(batcher);
     assert_int_equal(batcher->epoch, 1);
     free(shown);
 }
