@@ -12,9 +12,9 @@
  *
  * The ranks meet when they open a run, when they restore, and in pawl_meet. These calls are
  * collective: every rank makes them, in the same order. Nothing else is: pawl_save, pawl_fence,
- * pawl_wait and pawl_run_close wait for no other rank on the caller's thread, except where pawl_wait
- * is asked to wait for the outcome. Callbacks are called on the thread that made the collective
- * call, never on a thread of pawl's own.
+ * pawl_wait and pawl_run_close wait for no other rank on the caller's thread, except where
+ * pawl_wait is asked to wait for the outcome. Callbacks are called on the thread that made the
+ * collective call, never on a thread of pawl's own.
  */
 #ifndef PAWL_GROUP_H
 #define PAWL_GROUP_H
@@ -47,8 +47,9 @@ typedef struct pawl_group {
      */
     int (*gather)(void *context, const void *mine, size_t n, void *all, unsigned char *came,
                   double deadline_s);
-    /* Gives every rank the `n` bytes that rank 0 has in `bytes`. Returns 0, or anything else when
-     * they did not come within `deadline_s` seconds. Rank 0 need not wait until all have them. */
+    /* Gives every rank the `n` bytes that rank 0 has in `bytes`. Returns 0; PAWL_ETIMEOUT when they
+     * did not come within `deadline_s` seconds; anything else is a failure of the group itself.
+     * Rank 0 need not wait until all have them. */
     int (*broadcast)(void *context, void *bytes, size_t n, double deadline_s);
 } pawl_group;
 
@@ -64,9 +65,9 @@ typedef struct pawl_group_found {
 
 /*
  * Finds rank and world size in an environment: `environment` is an array of "NAME=value" that ends
- * with NULL, such as environ. Looks, in this order, for torchrun, Slurm, Open MPI, PMIx, PMI (MPICH,
- * Intel MPI, Cray), MVAPICH, PALS, JSM, Flux, and Kubernetes' indexed jobs. Variables that a
- * scheduler sets in a shell that it did not launch as a rank (an interactive allocation) count as
+ * with NULL, such as environ. Looks, in this order, for torchrun, Slurm, Open MPI, PMIx, PMI
+ * (MPICH, Intel MPI, Cray), MVAPICH, PALS, JSM, Flux, and Kubernetes' indexed jobs. Variables that
+ * a scheduler sets in a shell that it did not launch as a rank (an interactive allocation) count as
  * nothing. PAWL_EMISMATCH naming both where two sources disagree; PAWL_EUSAGE naming the variable
  * that is no number or out of range. `found->struct_size` is set by the caller.
  */

@@ -88,6 +88,13 @@ static pawl_status callback_failed(const char *which, int code, pawl_error *err)
     return PAWL_EIO;
 }
 
+static pawl_status rank_0_silent(double deadline_s, pawl_error *err) {
+    char seconds[32];
+    error_set(err, PAWL_ETIMEOUT, "rank 0 did not answer");
+    error_expected(err, "an answer within %s", text_seconds(seconds, deadline_s));
+    return PAWL_ETIMEOUT;
+}
+
 pawl_status group_gather(const rank_group *g, const void *mine, size_t n, void *all,
                          unsigned char *came, double deadline_s, pawl_error *err) {
     int code = g->callbacks.gather(g->callbacks.context, mine, n, all, came, deadline_s);
@@ -97,6 +104,9 @@ pawl_status group_gather(const rank_group *g, const void *mine, size_t n, void *
 pawl_status group_broadcast(const rank_group *g, void *bytes, size_t n, double deadline_s,
                             pawl_error *err) {
     int code = g->callbacks.broadcast(g->callbacks.context, bytes, n, deadline_s);
+    if (code == PAWL_ETIMEOUT) {
+        return rank_0_silent(deadline_s, err);
+    }
     return code == 0 ? PAWL_OK : callback_failed("broadcast", code, err);
 }
 

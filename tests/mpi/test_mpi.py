@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a program on real ranks of a real MPI.
+
+Usage: test_mpi.py KIND WHAT --work FOLDER [--programs FOLDER] [--library LIBPAWL]
+KIND: openmpi or mpich. WHAT: headers, build, or a program and its arguments ("meetings late").
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+RANKS = 4
+DEADLINE_S = 120
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-pedantic", "-Werror")
+# Where both are installed, Debian's names tell them apart.
+SAYS = {"openmpi": ("Open MPI", "OpenRTE", "open-mpi"), "mpich": ("HYDRA", "MPICH")}
+PACKAGES = {"openmpi": "Open MPI", "mpich": "MPICH"}
+# Four ranks share a few processors, as root in a container.
+OPTIONS = {"openmpi": ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1"), "mpich": ()}
+ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def skip(reason):
+    print("SKIP:", reason)
+    sys.exit(77)
+
+
+def output_of(*command):
+    return subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          check=False, env=ENVIRONMENT).stdout
+
+
+def tool(kind, name):
+    """The path of this MPI's mpicc, mpicxx or mpirun."""
+    own = shutil.which(f"{name}.{kind}")
+    if own:
+        return own
+    plain, launcher = shutil.which(name), shutil.which("mpirun")
+    if plain and launcher and any(word in output_of(launcher, "--version") for word in SAYS[kind]):
+        return plain
+    return skip(f"{PACKAGES[kind]} is not installed ({name})")
+
+
+def run(*command):
+    print("+", *command, flush=True)
+    subprocess.run([str(part) for part in command], check=True, env=ENVIRONMENT)
+
+
+def headers(kind, arguments):
+    """pawl/mpi.h compiles without a warning, whatever the language."""
+    folder = arguments.work / f"headers-{kind}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for compiler, standard, suffix in (("mpicc", "c99", "c"), ("mpicc", "c11", "c"),
+                                       ("mpicxx", "c++17", "cpp")):
+        source = folder / f"{standard}.{suffix}"
+        source.write_text("#include <pawl/mpi.h>\n#include <pawl/mpi.h>\n#include <pawl/pawl.h>\n"
+                          "int main(void) {\n    pawl_mpi ranks;\n    pawl_group group;\n"
+                          "    int code = pawl_mpi_group(MPI_COMM_WORLD, &ranks, &group);\n"
+                          "    pawl_mpi_free(&ranks);\n    return code;\n}\n", encoding="utf-8")
+        # Open MPI's own C++ interface, which is no more, warns; ours need not know it.
+        run(tool(kind, compiler), f"-std={standard}", "-O2", *WARNINGS, "-DOMPI_SKIP_MPICXX",
+            "-I", ROOT / "include", "-c", source, "-o", folder / f"{standard}.o")
+
+
+def build(kind, arguments):
+    compiler = tool(kind, "mpicc")
+    tool(kind, "mpirun")
+    folder = arguments.work / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    for source in sorted(HERE.glob("*.c")):
+        run(compiler, "-std=c11", "-D_GNU_SOURCE", "-O2", "-g", *WARNINGS, "-I", ROOT / "include",
+            source, "-o", folder / source.stem, arguments.library,
+            f"-Wl,-rpath,{arguments.library.parent}")
+
+
+def stop(process):
+    """mpirun and what it started; it has a group of its own."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def ranks(kind, arguments):
+    """The program ends well, and rank 0 says so."""
+    name, *rest = arguments.what
+    launcher = tool(kind, "mpirun")
+    command = [launcher, *OPTIONS[kind], "-n", str(RANKS), str(arguments.work / kind / name), *rest]
+    print("+", *command, flush=True)
+    with subprocess.Popen(command, env=ENVIRONMENT, text=True, start_new_session=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        try:
+            said, _ = process.communicate(timeout=DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            stop(process)
+            said = (process.stdout.read() or "") + f"no end within {DEADLINE_S} s\n"
+    print(said)
+    assert process.returncode == 0, f"mpirun ended with {process.returncode}"
+    assert "kept" in said.splitlines(), "rank 0 did not come to the end"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=sorted(SAYS))
+    parser.add_argument("what", nargs="+")
+    parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("--library", type=pathlib.Path)
+    arguments = parser.parse_args()
+    step = {"headers": headers, "build": build}.get(arguments.what[0], ranks)
+    step(arguments.kind, arguments)
+
+
+if __name__ == "__main__":
+    main()
