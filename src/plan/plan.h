@@ -55,10 +55,10 @@ typedef struct plan_layout_options {
     uint64_t split_header_bytes;
 } plan_layout_options;
 
-/* A file holds at most one piece of a tensor; further boxes go to further files. Values that are not
- * per rank are written by rank 0. There is always at least one file; with more than one rank their
- * names carry the rank, and each rank counts its own. PAWL_EUSAGE when there is one rank and a
- * tensor's boxes do not cover it, and for more replicas than ranks. */
+/* A file holds at most one piece of a tensor; further boxes go to further files. Values that are
+ * not per rank are written by rank 0. There is always at least one file; with more than one rank
+ * their names carry the rank, and each rank counts its own. PAWL_EUSAGE when there is one rank and
+ * a tensor's boxes do not cover it, and for more replicas than ranks. */
 pawl_status plan_layout_make(const state_snapshot *snapshot, const plan_layout_options *options,
                              plan_layout **out, pawl_error *err) PAWL_MUST_CHECK;
 void plan_layout_free(plan_layout *layout); /* NULL is fine */

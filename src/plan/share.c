@@ -114,25 +114,25 @@ static int replica_here(const sharing *s, const state_entry *e) {
     return e->replica_count == 0 ? s->rank : e->replica;
 }
 
-static pawl_status group_of(sharing *s, const state_entry *e, share_group **out, pawl_error *err) {
-    int n = replicas_of(s, e);
-    share_group *g = s->groups[n];
-    if (g == NULL) {
-        g = mem_calloc(1, sizeof(*g));
-        load *heap = mem_calloc((size_t)n, sizeof(*heap));
-        if (g == NULL || heap == NULL) {
-            mem_free(g);
-            mem_free(heap);
-            return error_nomem(err, (size_t)n * sizeof(*heap));
-        }
-        for (int i = 0; i < n; i++) {
-            heap[i].replica = i;
-        }
-        *g = (share_group){.heap = heap, .count = (size_t)n};
-        s->groups[n] = g;
+/* NULL: no memory. */
+static share_group *group_of(sharing *s, const state_entry *e) {
+    size_t n = (size_t)replicas_of(s, e);
+    if (s->groups[n] != NULL) {
+        return s->groups[n];
     }
-    *out = g;
-    return PAWL_OK;
+    share_group *g = mem_calloc(1, sizeof(*g));
+    load *heap = mem_calloc(n, sizeof(*heap));
+    if (g == NULL || heap == NULL) {
+        mem_free(g);
+        mem_free(heap);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        heap[i].replica = (int)i;
+    }
+    *g = (share_group){.heap = heap, .count = n};
+    s->groups[n] = g;
+    return g;
 }
 
 /* ---- cutting ---- */
@@ -264,8 +264,10 @@ static pawl_status share_items(sharing *s, pawl_error *err) {
     for (size_t i = 0; i < s->parts.count; i++) {
         const share_item *item = &s->items[s->order[i]];
         const state_box **part = &s->parts.items[s->order[i]];
-        share_group *g = NULL;
-        TRY(group_of(s, item->entry, &g, err));
+        share_group *g = group_of(s, item->entry);
+        if (g == NULL) {
+            return error_nomem(err, (size_t)replicas_of(s, item->entry) * sizeof(load));
+        }
         int dimension = cut_dimension(item, replicas_of(s, item->entry));
         if (dimension < 0) {
             share_whole(s, g, item, part);

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define READ_BYTES  ENGINE_BUFFER_BYTES
-#define MAX_OVERLAP 65536u /* pieces of one tensor that are compared with each other */
+#define READ_BYTES ENGINE_BUFFER_BYTES
 
 void dataset_free(dataset *d) {
     for (size_t i = 0; i < d->file_count; i++) {
@@ -120,6 +119,18 @@ static pawl_status wrong_save(const reading *r, const char *what, long long expe
     return PAWL_EDAMAGED;
 }
 
+/* Is it a file of the rank that its name says? */
+static pawl_status check_rank(const reading *r, int rank, pawl_error *err) {
+    char tag[FORMAT_TAG_CHARS];
+    int named = -1;
+    uint32_t number;
+    uint32_t of;
+    if (!name_data_parse(r->name, tag, &named, &number, &of) || named < 0 || named == rank) {
+        return PAWL_OK;
+    }
+    return wrong_save(r, "rank", named, rank, err);
+}
+
 static pawl_status take_entries(reading *r, const safetensors_header *header, pawl_error *err) {
     dataset *d = r->data;
     record_entry *entries;
@@ -131,6 +142,7 @@ static pawl_status take_entries(reading *r, const safetensors_header *header, pa
     if (step != r->step) {
         return wrong_save(r, "step", (long long)r->step, (long long)step, err);
     }
+    TRY(check_rank(r, d->files[r->number].rank, err));
     d->world_size = r->number == 0 ? world_size : d->world_size;
     if (world_size != d->world_size) {
         return wrong_save(r, "world size", d->world_size, world_size, err);
@@ -210,37 +222,26 @@ static pawl_status bad_entry(const record_entry *entry, const char *what, pawl_e
     return PAWL_EDAMAGED;
 }
 
-static bool pieces_overlap(const record_entry *entry) {
-    for (size_t i = 0; i < entry->piece_count; i++) {
-        const record_piece *a = &entry->pieces[i];
-        box left = box_of(entry->ndim, a->box_offset, a->box_extent);
-        for (size_t j = i + 1; j < entry->piece_count; j++) {
-            const record_piece *b = &entry->pieces[j];
-            box right = box_of(entry->ndim, b->box_offset, b->box_extent);
-            box shared;
-            if (box_intersect(&left, &right, &shared)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static pawl_status check_tensor(const record_entry *entry, pawl_error *err) {
-    uint64_t covered = 0;
+    AUTOFREE box *boxes = mem_calloc(entry->piece_count, sizeof(*boxes));
+    plan_fault fault;
+    if (boxes == NULL) {
+        return error_nomem(err, entry->piece_count * sizeof(*boxes));
+    }
     for (size_t i = 0; i < entry->piece_count; i++) {
-        covered += shape_elements(entry->ndim, entry->pieces[i].box_extent);
+        const record_piece *piece = &entry->pieces[i];
+        boxes[i] = box_of(entry->ndim, piece->box_offset, piece->box_extent);
     }
-    if (covered != shape_elements(entry->ndim, entry->shape)) {
-        return bad_entry(entry, "the pieces of a tensor do not make up the whole of it", err);
+    pawl_status status =
+        plan_cover(entry->ndim, entry->shape, boxes, entry->piece_count, &fault, err);
+    if (status != PAWL_OK) {
+        error_entry(err, entry->name);
+    } else if (fault.hole) {
+        status = bad_entry(entry, "the pieces of a tensor do not make up the whole of it", err);
+    } else if (fault.overlap) {
+        status = bad_entry(entry, "pieces of a tensor overlap", err);
     }
-    if (entry->piece_count > MAX_OVERLAP) {
-        return error_set(err, PAWL_ELIMIT, "a tensor has more than %u pieces", MAX_OVERLAP);
-    }
-    if (pieces_overlap(entry)) {
-        return bad_entry(entry, "pieces of a tensor overlap", err);
-    }
-    return PAWL_OK;
+    return status;
 }
 
 static pawl_status check_value(const record_entry *entry, pawl_error *err) {

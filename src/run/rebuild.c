@@ -12,7 +12,6 @@
 #include "run/private.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct rebuilding {
@@ -33,58 +32,101 @@ static void rebuilding_free(rebuilding *r) {
 
 /* ---- which files ---- */
 
+/* The data files of one save: of one process, or of ranks that each count their own. */
 typedef struct file_set {
     char tag[FORMAT_TAG_CHARS];
     size_t first, count; /* in the list of names */
-    unsigned long of;
-    bool complete;
+    uint32_t of;         /* of the rank looked at last */
+    int rank;            /* the same; -1: the names carry none */
+    bool complete;       /* as far as names show; a set that is not misses files of `rank` */
 } file_set;
 
-/* The numbers in a data file's name: "...-00000-of-00002.safetensors". */
-static void parse_data_name(const char *name, unsigned long *number, unsigned long *of) {
-    const char *at = strstr(name, "-of-");
-    *number = 0;
-    *of = 0;
-    if (at == NULL) {
-        return;
-    }
-    *of = strtoul(at + strlen("-of-"), NULL, 10);
-    while (at > name && at[-1] != '-') {
-        at--;
-    }
-    *number = strtoul(at, NULL, 10);
+/* Does that file come next? */
+static bool follows(const file_set *set, uint32_t expected, int rank, uint32_t number,
+                    uint32_t of) {
+    bool next_rank = expected == set->of && set->rank >= 0;
+    return next_rank ? rank == set->rank + 1 && number == 0
+                     : rank == set->rank && number == expected && of == set->of;
 }
 
-/* Names ascend, so files of one tag stand together, by number. */
+/* Names ascend, so files of one tag stand together, by rank and number. */
 static file_set next_set(char **names, size_t count, size_t first) {
     file_set set = {.first = first, .complete = true};
+    uint32_t expected = 0;
     (void)name_classify(names[first], set.tag);
     for (size_t i = first; i < count; i++) {
         char tag[FORMAT_TAG_CHARS];
-        unsigned long number;
-        unsigned long of;
-        if (name_classify(names[i], tag) != NAME_KIND_DATA || strcmp(tag, set.tag) != 0) {
+        int rank;
+        uint32_t number;
+        uint32_t of;
+        if (!name_data_parse(names[i], tag, &rank, &number, &of) || strcmp(tag, set.tag) != 0) {
             break;
         }
-        parse_data_name(names[i], &number, &of);
-        set.of = set.count == 0 ? of : set.of;
-        set.complete = set.complete && of == set.of && number == set.count;
-        set.count++;
+        if (set.count++ == 0) {
+            set.rank = rank < 0 ? -1 : 0;
+            set.of = of;
+        }
+        if (set.complete && follows(&set, expected, rank, number, of)) {
+            set.rank = rank;
+            set.of = of;
+            expected = number + 1;
+        } else if (set.complete) {
+            set.complete = false;
+            set.rank += set.rank >= 0 && expected == set.of; /* all of this one are there */
+        }
     }
-    set.complete = set.complete && set.count == set.of;
+    set.complete = set.complete && expected == set.of;
     return set;
+}
+
+/* As a file says of itself; 0: it cannot be read. */
+static int world_size_of(const rebuilding *r, const char *name) {
+    CLEANUP(arena_free) arena memory = {0};
+    CLEANUP(safetensors_header_free) safetensors_header header = {0};
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    struct pawl_error ignored = ERROR_INIT;
+    char path[STORE_MAX_PATH];
+    byte_source source;
+    record_entry *entries;
+    size_t count;
+    int64_t step;
+    int rank;
+    int world_size = 0;
+    snprintf(path, sizeof(path), "%s/%s", r->directory, name);
+    if (store_open(r->run->store, path, STORE_READ, &file, &ignored) != PAWL_OK ||
+        store_source(file, &source, &ignored) != PAWL_OK ||
+        safetensors_decode(&source, &header, &ignored) != PAWL_OK ||
+        record_metadata_decode(&header, 0, &memory, &entries, &count, &step, &rank, &world_size,
+                               &ignored) != PAWL_OK) {
+        return 0;
+    }
+    return world_size;
+}
+
+/* Names do not show that files of the last ranks are missing. What cannot be read is told when it
+ * is read. */
+static void check_ranks(const rebuilding *r, char **names, file_set *set) {
+    int world_size = set->complete ? world_size_of(r, names[set->first]) : 0;
+    int ranks = set->rank < 0 ? 1 : set->rank + 1;
+    if (world_size > 0 && ranks != world_size) {
+        set->complete = false;
+        set->rank = ranks;
+    }
 }
 
 static pawl_status no_set(const rebuilding *r, const file_set *some, pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "step %lld has no complete set of data files",
               (long long)r->step);
     error_path(err, "%s/%s", r->run->store->root, r->directory);
-    if (some->count > 0) {
-        error_expected(err, "the %lu files data-%s-...", some->of, some->tag);
-        error_found(err, "%zu of them", some->count);
-    } else {
+    if (some->count == 0) {
         error_expected(err, "data files");
         error_found(err, "none");
+    } else if (some->rank < 0) {
+        error_expected(err, "the %u files data-%s-...", some->of, some->tag);
+        error_found(err, "%zu of them", some->count);
+    } else {
+        error_expected(err, "the files data-%s-r... of all ranks", some->tag);
+        error_found(err, "%zu files, not all of rank %d", some->count, some->rank);
     }
     step_say_safe(r->run->store, r->step, err);
     error_next(err, "bring the missing files back, or use another step");
@@ -113,6 +155,7 @@ static pawl_status choose_set(const rebuilding *r, char **names, size_t count, f
         }
         file_set set = next_set(names, count, i);
         i += set.count;
+        check_ranks(r, names, &set);
         if (!set.complete) {
             partial = set;
         } else if (out->count > 0) {
