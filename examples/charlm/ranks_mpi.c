@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include <mpi.h>
+#include <pawl/mpi.h>
 
 #include "die.h"
 #include "events.h"
@@ -23,6 +24,8 @@ enum { PATIENCE_S = 5 }; /* of a rank that ends early, for the others to come to
 struct ranks_job {
     MPI_Comm comm;
     MPI_Comm leaving; /* of its own: a rank that leaves must not be taken for one that shares */
+    pawl_mpi pawl;    /* how pawl's ranks meet, on a communicator of their own */
+    pawl_group group;
     int *counts, *offsets;
 };
 
@@ -64,6 +67,7 @@ static void leave(double deadline_s) {
     if (!is_done_within(&request, deadline_s)) {
         MPI_Abort(job.comm, EXIT_FAILURE);
     }
+    pawl_mpi_free(&job.pawl);
     free(job.counts);
     free(job.offsets);
     MPI_Comm_free(&job.leaving);
@@ -83,7 +87,10 @@ void ranks_open(struct ranks *ranks) {
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_dup(MPI_COMM_WORLD, &job.comm);
     MPI_Comm_dup(MPI_COMM_WORLD, &job.leaving);
-    *ranks = (struct ranks){.job = &job};
+    if (pawl_mpi_group(job.comm, &job.pawl, &job.group) != MPI_SUCCESS) {
+        die(1, "MPI has no communicator for pawl");
+    }
+    *ranks = (struct ranks){.group = &job.group, .job = &job};
     MPI_Comm_rank(job.comm, &ranks->place.rank);
     MPI_Comm_size(job.comm, &ranks->place.ranks);
     job.counts = allocate((size_t)ranks->place.ranks, sizeof *job.counts);
