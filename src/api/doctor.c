@@ -4,14 +4,42 @@
 
 #include "api/api.h"
 
+#define DEFAULT_GROUP_DEADLINE_S 30.0
+
+static void free_group(rank_group **g) {
+    group_free(*g);
+}
+
+static pawl_status take_group(const pawl_group *given, rank_group **out, pawl_error *err) {
+    pawl_group known;
+    if (given == NULL) {
+        return group_new(NULL, out, err);
+    }
+    TRY(take_options(&known, sizeof(known), given, "pawl_doctor", "pawl_group", err));
+    return group_new(&known, out, err);
+}
+
 static pawl_status examine(const char *path, const pawl_doctor_options *options, doctor_each each,
                            void *context, pawl_severity *worst, pawl_error *err) {
     pawl_doctor_options known;
     pawl_severity unwanted;
+    CLEANUP(free_group) rank_group *group = NULL;
     TRY(need(path, "pawl_doctor", "run_path", err));
     TRY(take_options(&known, sizeof(known), options, "pawl_doctor", "pawl_doctor_options", err));
-    return doctor_examine(path, known.need_bytes, platform_system(), each, context,
-                          worst != NULL ? worst : &unwanted, err);
+    if (!(known.group_deadline_s >= 0 && known.group_deadline_s <= 1e6)) {
+        error_set(err, PAWL_EUSAGE, "pawl_doctor: group_deadline_s is out of range");
+        error_expected(err, "0 to 1000000 seconds");
+        return PAWL_EUSAGE;
+    }
+    TRY(take_group(known.group, &group, err));
+    const doctor_asked asked = {.path = path,
+                                .need_bytes = known.need_bytes,
+                                .group = group,
+                                .group_deadline_s = known.group_deadline_s > 0
+                                                        ? known.group_deadline_s
+                                                        : DEFAULT_GROUP_DEADLINE_S,
+                                .platform = platform_system()};
+    return doctor_examine(&asked, each, context, worst != NULL ? worst : &unwanted, err);
 }
 
 pawl_status pawl_doctor(const char *run_path, const pawl_doctor_options *options,

@@ -13,6 +13,10 @@ void doctor_tell(examination *x, const char *id, pawl_severity severity, const c
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     x->worst = severity > x->worst ? severity : x->worst;
+    if (severity == PAWL_SEVERITY_ERROR && x->first_error_id[0] == '\0') {
+        (void)snprintf(x->first_error_id, sizeof(x->first_error_id), "%s", id);
+        (void)snprintf(x->first_error, sizeof(x->first_error), "%s", text);
+    }
     if (x->each != NULL) {
         const pawl_finding finding = {.id = id, .severity = severity, .text = text, .next = next};
         x->each(x->context, &finding);
@@ -42,29 +46,40 @@ static void pass_on(void *context, const pawl_finding *finding) {
     doctor_tell(context, finding->id, finding->severity, finding->next, "%s", finding->text);
 }
 
-pawl_status doctor_examine(const char *path, uint64_t need_bytes, const platform *os,
-                           doctor_each each, void *context, pawl_severity *worst, pawl_error *err) {
-    examination x = {.path = path,
-                     .need_bytes = need_bytes,
-                     .os = os,
-                     .each = each,
-                     .context = context,
-                     .worst = PAWL_SEVERITY_NOTE};
-    bool whole;
-    if (path == NULL) {
+static void examine_all(examination *x) {
+    bool whole = false;
+    store *s = doctor_examine_path(x, &whole);
+    if (s != NULL && doctor_examine_room(x, s, whole)) {
+        run_path_storage(s, x->os, pass_on, x);
+        doctor_examine_writing(x, s);
+    }
+    if (s != NULL && whole) {
+        doctor_examine_owner(x, s);
+    }
+    if (x->group->world_size > 1) {
+        doctor_examine_ranks(x, s, whole);
+    }
+    store_destroy(s);
+}
+
+pawl_status doctor_examine(const doctor_asked *asked, doctor_each each, void *context,
+                           pawl_severity *worst, pawl_error *err) {
+    if (asked->path == NULL) {
         return error_set(err, PAWL_EUSAGE, "examine path: the path is a null pointer");
     }
-    store *s = doctor_examine_path(&x, &whole);
-    if (s != NULL) {
-        if (doctor_examine_room(&x, s, whole)) {
-            run_path_storage(s, os, pass_on, &x);
-            doctor_examine_writing(&x, s);
-        }
-        if (whole) {
-            doctor_examine_owner(&x, s);
-        }
-        store_destroy(s);
+    AUTOFREE examination *x = mem_calloc(1, sizeof(*x));
+    if (x == NULL) {
+        return error_nomem(err, sizeof(*x));
     }
-    *worst = x.worst;
+    x->path = asked->path;
+    x->need_bytes = asked->need_bytes;
+    x->os = asked->platform;
+    x->each = each;
+    x->context = context;
+    x->group = asked->group;
+    x->deadline_s = asked->group_deadline_s;
+    x->worst = PAWL_SEVERITY_NOTE;
+    examine_all(x);
+    *worst = x->worst;
     return PAWL_OK;
 }

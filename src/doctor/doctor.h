@@ -13,9 +13,17 @@
 
 typedef void (*doctor_each)(void *context, const pawl_finding *finding);
 
-/* `need_bytes` 0: the size of the newest checkpoint. `*worst` is set when it could look at all. */
-pawl_status doctor_examine(const char *path, uint64_t need_bytes, const platform *os,
-                           doctor_each each, void *context, pawl_severity *worst, pawl_error *err)
-    PAWL_MUST_CHECK;
+typedef struct doctor_asked {
+    const char *path;
+    uint64_t need_bytes;     /* 0: the size of the newest checkpoint */
+    const rank_group *group; /* of many ranks: the call is collective */
+    double group_deadline_s;
+    const platform *platform;
+} doctor_asked;
+
+/* `*worst` is set when it could look at all. The last finding of any rank but 0 is "ok" when rank 0
+ * heard it, and then tells what it sees. */
+pawl_status doctor_examine(const doctor_asked *asked, doctor_each each, void *context,
+                           pawl_severity *worst, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

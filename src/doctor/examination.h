@@ -11,7 +11,11 @@ typedef struct examination {
     const platform *os;
     doctor_each each;
     void *context;
+    const rank_group *group; /* world_size 1: one process alone */
+    double deadline_s;       /* for other ranks */
     pawl_severity worst;
+    char place[4096]; /* absolute, also of what does not exist yet; "": the path stands for none */
+    char first_error_id[8], first_error[384]; /* "": none so far */
 } examination;
 
 /* ---- doctor.c ---- */
@@ -41,5 +45,10 @@ void doctor_examine_writing(examination *x, store *s);
 /* ---- owner.c ---- */
 
 void doctor_examine_owner(examination *x, store *s);
+
+/* ---- ranks.c ---- */
+
+/* Of many ranks, collective: `s` is what doctor_examine_path opened, or NULL. */
+void doctor_examine_ranks(examination *x, store *s, bool whole);
 
 #endif

@@ -3,6 +3,7 @@
 #include "doctor/examination.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 const char *doctor_id_of_path_error(const pawl_error *story) {
@@ -66,6 +67,8 @@ store *doctor_examine_path(examination *x, bool *whole) {
         doctor_tell_error(x, doctor_id_of_path_error(&story), &story);
         return NULL;
     }
+    (void)snprintf(x->place, sizeof(x->place), "%s%s%s", s->root,
+                   *whole || s->root[1] == '\0' ? "" : "/", rest);
     if (x->path[0] != '/' && strstr(x->path, "://") == NULL) {
         doctor_tell(
             x, "P04", PAWL_SEVERITY_NOTE, "give the absolute path when jobs start elsewhere",

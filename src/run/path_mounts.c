@@ -33,26 +33,15 @@ typedef struct candidates {
     candidate list[MOST_MOUNTS];
 } candidates;
 
-static bool is_one_of(const char *const *names, const char *filesystem) {
-    for (size_t i = 0; names[i] != NULL; i++) {
+static bool is_local(const char *filesystem) {
+    static const char *const names[] = {"ext2", "ext3", "ext4",     "xfs",      "btrfs", "zfs",
+                                        "f2fs", "jfs",  "reiserfs", "bcachefs", "nilfs2"};
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
         if (strcmp(names[i], filesystem) == 0) {
             return true;
         }
     }
     return false;
-}
-
-static bool is_network(const char *filesystem) {
-    static const char *const names[] = {"nfs",    "nfs4", "lustre", "gpfs",  "beegfs",
-                                        "ceph",   "cifs", "smb3",   "panfs", "pvfs2",
-                                        "wekafs", "gfs2", "afs",    "ocfs2", NULL};
-    return is_one_of(names, filesystem);
-}
-
-static bool is_local(const char *filesystem) {
-    static const char *const names[] = {"ext2", "ext3", "ext4",     "xfs",      "btrfs",  "zfs",
-                                        "f2fs", "jfs",  "reiserfs", "bcachefs", "nilfs2", NULL};
-    return is_one_of(names, filesystem);
 }
 
 /* Of a local filesystem: room on a mount that nothing hides and that can be written to. */
@@ -93,7 +82,7 @@ static void consider(void *context, const mount_line *mount) {
         mount_has_option(mount->super_options, "ro") || is_known(c, mount)) {
         return;
     }
-    if (!is_network(mount->filesystem) &&
+    if (!mount_is_shared(mount->filesystem) &&
         (!is_local(mount->filesystem) || !look(mount, &free_bytes))) {
         return;
     }

@@ -5,10 +5,8 @@
 
 #include "store/mounts.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct examination {
     const char *path;
@@ -180,12 +178,7 @@ void run_path_storage(store *s, const platform *os, path_finding_fn each, void *
     if (strcmp(s->traits.kind, "posix") != 0) {
         return;
     }
-    int fd = open(s->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    bool found = fd >= 0 && mount_find(fd, &mount);
-    if (fd >= 0) {
-        close(fd);
-    }
-    if (found) {
+    if (mount_find_path(s->root, &mount)) {
         if (!is_memory(&mount)) {
             can = path_probe(s->root, os);
         }

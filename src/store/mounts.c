@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define MOST_FIELDS 32
 
@@ -56,9 +57,11 @@ bool mount_line_parse(char *line, mount_line *out) {
                         .point = fields[4],
                         .options = fields[5],
                         .filesystem = fields[dash + 1],
+                        .source = fields[dash + 2],
                         .super_options = fields[dash + 3]};
     unescape(out->root);
     unescape(out->point);
+    unescape(out->source);
     return true;
 }
 
@@ -105,6 +108,7 @@ static void take(mount_found *out, const mount_line *mount) {
     (void)snprintf(out->options, sizeof(out->options), "%s%s", mount->options,
                    more != NULL ? more : "");
     (void)snprintf(out->filesystem, sizeof(out->filesystem), "%s", mount->filesystem);
+    (void)snprintf(out->source, sizeof(out->source), "%s", mount->source);
 }
 
 /* The last match counts: a later mount hides an earlier one. */
@@ -114,6 +118,15 @@ static void compare(void *context, const mount_line *mount) {
         take(s->out, mount);
         s->found = true;
     }
+}
+
+bool mount_find_path(const char *path, mount_found *out) {
+    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool found = fd >= 0 && mount_find(fd, out);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return found;
 }
 
 bool mount_find(int fd, mount_found *out) {
@@ -134,6 +147,18 @@ bool mount_has_option(const char *options, const char *name) {
     for (const char *at = options; *at != '\0'; at += strcspn(at, ",")) {
         at += *at == ',';
         if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mount_is_shared(const char *filesystem) {
+    static const char *const names[] = {"nfs",  "nfs4",  "lustre", "gpfs",  "beegfs",
+                                        "ceph", "cifs",  "smb3",   "panfs", "pvfs2",
+                                        "gfs2", "ocfs2", "afs",    "wekafs"};
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        if (strcmp(names[i], filesystem) == 0) {
             return true;
         }
     }

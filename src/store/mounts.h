@@ -18,6 +18,7 @@ typedef struct mount_line {
     char *point;         /* where */
     char *options;       /* of this mount: "rw,noatime" */
     char *filesystem;    /* "ext4" */
+    char *source;        /* of what: "/dev/sda1", "server:/home" */
     char *super_options; /* the filesystem's own: "rw,errors=continue" */
 } mount_line;
 /* Takes a NUL-terminated line apart, and changes it. False: it is none. */
@@ -33,9 +34,13 @@ typedef struct mount_found {
     char point[256];
     char options[512]; /* the mount's, then the filesystem's */
     char filesystem[32];
+    char source[256];
 } mount_found;
 /* False where it cannot be told, as in some chroots. */
 bool mount_find(int fd, mount_found *out);
+bool mount_find_path(const char *path, mount_found *out); /* of a directory */
+/* Do other hosts see the same, as far as the kind of filesystem tells? */
+bool mount_is_shared(const char *filesystem);
 
 /* Is `name` among comma-separated options? "soft"; with a value: "cache=loose". */
 bool mount_has_option(const char *options, const char *name);

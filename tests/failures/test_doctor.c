@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What pawl_doctor says when all ranks of a job ask it, before the job runs (P02, P04 to P06). Ranks
+ * are processes; "hosts" are processes with names and mounts of their own.
+ */
+#include "failures.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define RANKS 3
+
+typedef struct fixture {
+    char path[64];
+    char found[RANKS][8192];
+    pawl_severity worst[RANKS];
+    child children[RANKS];
+} fixture;
+
+/* What one process is, and how it asks. */
+typedef struct rank_of_test {
+    fixture *f;
+    int rank;
+    const char *path;
+    double deadline_s;
+    bool connected;
+    const int (*wires)[2]; /* of rank r: [0] is rank 0's end, [1] its own */
+    void (*become)(int rank);
+    int out; /* a pipe for what it found */
+} rank_of_test;
+
+static int set_up(void **state) {
+    static fixture f;
+    memset(&f, 0, sizeof(f));
+    scratch_make(f.path);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    scratch_remove(f->path);
+    return 0;
+}
+
+/* ---- callbacks over sockets ----------------------------------------------------------------- */
+
+static bool receive(int from, void *to, size_t n, double deadline_s) {
+    const struct timeval most = {.tv_sec = (time_t)deadline_s + 1};
+    (void)setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
+    return recv(from, to, n, MSG_WAITALL) == (ssize_t)n;
+}
+
+static int gather(void *context, const void *mine, size_t n, void *all, unsigned char *came,
+                  double deadline_s) {
+    const rank_of_test *t = context;
+    if (t->rank > 0) {
+        return send(t->wires[t->rank][1], mine, n, MSG_NOSIGNAL) == (ssize_t)n ? 0 : 1;
+    }
+    memcpy(all, mine, n);
+    came[0] = 1;
+    for (int r = 1; r < RANKS; r++) {
+        came[r] = receive(t->wires[r][0], (char *)all + (size_t)r * n, n, deadline_s);
+    }
+    return 0;
+}
+
+static int broadcast(void *context, void *bytes, size_t n, double deadline_s) {
+    const rank_of_test *t = context;
+    if (t->rank > 0) {
+        return receive(t->wires[t->rank][1], bytes, n, deadline_s) ? 0 : 1;
+    }
+    for (int r = 1; r < RANKS; r++) {
+        (void)send(t->wires[r][0], bytes, n, MSG_NOSIGNAL);
+    }
+    return 0;
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+/* All but the findings on what /tmp lies on, and those that one process alone would have, too. */
+static void note_finding(void *context, const pawl_finding *finding) {
+    const rank_of_test *t = context;
+    static const char *const severities[] = {"", "note", "warning", "error"};
+    static const char *const others[] = {"P07", "P09", "S06", "P01"};
+    char text[4096];
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (strcmp(finding->id, others[i]) == 0) {
+            return;
+        }
+    }
+    if (strcmp(finding->id, "ok") == 0 && strstr(finding->text, "rank") == NULL) {
+        return;
+    }
+    int n = snprintf(text, sizeof(text), "%s %s: %s\n%s%s%s", severities[finding->severity],
+                     finding->id, finding->text, finding->next != NULL ? "  next: " : "",
+                     finding->next != NULL ? finding->next : "", finding->next != NULL ? "\n" : "");
+    assert_int_equal(write(t->out, text, (size_t)n), n);
+}
+
+static void be_a_rank(void *context) {
+    const rank_of_test *t = context;
+    pawl_error *err = pawl_error_new();
+    pawl_severity worst = PAWL_SEVERITY_NOTE;
+    const pawl_group group = {.struct_size = sizeof(group),
+                              .rank = t->rank,
+                              .world_size = RANKS,
+                              .launch = t->connected ? NULL : "test.1",
+                              .context = context,
+                              .gather = t->connected ? gather : NULL,
+                              .broadcast = t->connected ? broadcast : NULL};
+    const pawl_doctor_options options = {
+        .struct_size = sizeof(options), .group = &group, .group_deadline_s = t->deadline_s};
+    if (t->become != NULL) {
+        t->become(t->rank);
+    }
+    assert_works(pawl_doctor(t->path, &options, note_finding, context, &worst, err), err);
+    pawl_error_free(err);
+    (void)close(t->out);
+    _exit((int)worst);
+}
+
+static void read_all(int from, char *to, size_t size) {
+    size_t at = 0;
+    for (ssize_t n = 1; n > 0 && at + 1 < size; at += (size_t)(n > 0 ? n : 0)) {
+        n = read(from, to + at, size - 1 - at);
+    }
+    to[at] = '\0';
+    (void)close(from);
+}
+
+/* Starts all ranks but `absent`, and waits for them. */
+static void ask_ranks(fixture *f, rank_of_test asking, int absent) {
+    rank_of_test ranks[RANKS];
+    int wires[RANKS][2];
+    int results[RANKS][2];
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, wires[r]), 0);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(pipe(results[r]), 0);
+        ranks[r] = asking;
+        ranks[r].f = f;
+        ranks[r].rank = r;
+        ranks[r].wires = (const int(*)[2])wires;
+        ranks[r].out = results[r][1];
+        if (r != absent) {
+            f->children[r] = child_start(be_a_rank, &ranks[r]);
+        }
+        (void)close(results[r][1]);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        read_all(results[r][0], f->found[r], sizeof(f->found[r]));
+        int ended = r != absent ? child_wait(&f->children[r]) : 0;
+        if (ended == CHILD_SKIPPED) {
+            skip();
+        }
+        f->worst[r] = (pawl_severity)ended;
+    }
+    for (int r = 0; r < RANKS; r++) {
+        (void)close(wires[r][0]);
+        (void)close(wires[r][1]);
+    }
+}
+
+/* Nothing of the doctor's is left in a directory. */
+static void assert_empty(const char *directory) {
+    DIR *listing = opendir(directory);
+    assert_non_null(listing);
+    for (struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing)) {
+        assert_null(strstr(entry->d_name, "pawl"));
+    }
+    assert_int_equal(closedir(listing), 0);
+}
+
+#define HEARD "note ok: rank 0 tells what all 3 ranks see\n"
+
+/* ---- hosts ---------------------------------------------------------------------------------- */
+
+static void name_host(int rank) {
+    const char *names[RANKS] = {"a", "a", "b"};
+    if (unshare(CLONE_NEWUTS | CLONE_NEWNS) != 0 ||
+        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        sethostname(names[rank], 1) != 0) {
+        child_skip("this needs leave to name a host");
+    }
+}
+
+/* Host b has a disk of its own at disk. */
+static void own_disk_on_b(int rank) {
+    name_host(rank);
+    if (rank == 2) {
+        assert_true(mount_tmpfs("disk", "size=64k"));
+    }
+}
+
+static void own_disk_with_run_on_b(int rank) {
+    own_disk_on_b(rank);
+    if (rank == 2) {
+        assert_int_equal(mkdir("disk/run", 0755), 0);
+    }
+}
+
+static void work_elsewhere_on_b(int rank) {
+    name_host(rank);
+    if (rank == 2) {
+        assert_int_equal(chdir("elsewhere"), 0);
+    }
+}
+
+static void nobody_on_b(int rank) {
+    name_host(rank);
+    if (rank == 2) {
+        become_nobody();
+    }
+}
+
+/* ---- all is well ---------------------------------------------------------------------------- */
+
+static void check_all_well(fixture *f, bool connected) {
+    assert_int_equal(mkdir("run", 0755), 0);
+    ask_ranks(f,
+              (rank_of_test){
+                  .path = "run", .deadline_s = 30, .connected = connected, .become = name_host},
+              -1);
+    assert_text(f->found[0],
+                "note P04: the relative path run stands for {d}/run\n"
+                "  next: give the absolute path when jobs start elsewhere\n"
+                "note ok: all 3 ranks, on 2 hosts, see the same {d}/run and can write there\n");
+    for (int r = 1; r < RANKS; r++) {
+        assert_text(f->found[r],
+                    "note P04: the relative path run stands for {d}/run\n"
+                    "  next: give the absolute path when jobs start elsewhere\n" HEARD);
+    }
+    assert_empty("run");
+    assert_empty(".");
+}
+
+static void test_p06_one_directory_is_recognised_by_files(void **state) {
+    check_all_well(*state, false);
+}
+
+static void test_p06_one_directory_is_recognised_by_callbacks(void **state) {
+    check_all_well(*state, true);
+}
+
+/* The run need not exist, nor its parent. */
+static void check_nothing_there(fixture *f, bool connected) {
+    ask_ranks(f, (rank_of_test){.path = "there/is/none", .deadline_s = 30, .connected = connected},
+              -1);
+    assert_text(f->found[0],
+                "note P04: the relative path there/is/none stands for {d}/there/is/none\n"
+                "  next: give the absolute path when jobs start elsewhere\n"
+                "note ok: all 3 ranks, on 1 host, see the same {d} and can write there\n");
+    assert_false(file_exists("there"));
+    assert_empty(".");
+}
+
+static void test_p06_the_parent_of_a_run_to_come_is_looked_at(void **state) {
+    check_nothing_there(*state, false);
+    check_nothing_there(*state, true);
+}
+
+/* ---- P06 ------------------------------------------------------------------------------------ */
+
+#define OWN_DISK                                                                                   \
+    "choose a directory on storage that all hosts mount (NFS, Lustre or the like; {w} at {p} is "  \
+    "host a's own); in containers, give all of them the same volume\n"
+
+static void make_disk(void) {
+    assert_int_equal(mkdir("disk", 0755), 0);
+    assert_int_equal(mkdir("disk/run", 0755), 0);
+}
+
+static void test_p06_another_directory_of_that_name_by_callbacks(void **state) {
+    fixture *f = *state;
+    make_disk();
+    char run[128];
+    (void)snprintf(run, sizeof(run), "%s/disk/run", f->path);
+    ask_ranks(
+        f,
+        (rank_of_test){
+            .path = run, .deadline_s = 3, .connected = true, .become = own_disk_with_run_on_b},
+        -1);
+    assert_text(f->found[0],
+                "error P06: rank 2 (host b) cannot see what rank 0 (host a) wrote to "
+                "{d}/disk/run: there it is on tmpfs (mounted at {d}/disk), on rank 0 on {w} "
+                "(mounted at {p})\n"
+                "  next: " OWN_DISK);
+    assert_text(f->found[1], HEARD);
+    assert_text(f->found[2], HEARD);
+    for (int r = 0; r < RANKS; r++) { /* all end alike */
+        assert_int_equal(f->worst[r], PAWL_SEVERITY_ERROR);
+    }
+    assert_empty("disk/run");
+}
+
+static void test_p06_another_directory_of_that_name_by_files(void **state) {
+    fixture *f = *state;
+    make_disk();
+    char run[128];
+    (void)snprintf(run, sizeof(run), "%s/disk/run", f->path);
+    ask_ranks(f, (rank_of_test){.path = run, .deadline_s = 1, .become = own_disk_with_run_on_b},
+              -1);
+    assert_text(f->found[0],
+                "error P06: nothing was heard of rank 2 within 1.0 s: it was not started, or "
+                "cannot see what rank 0 (host a) wrote to {d}/disk/run ({w}, mounted at {p})\n"
+                "  next: see what they say themselves: those that run see another directory than "
+                "rank 0\n");
+    assert_text(f->found[1], HEARD);
+    assert_text(f->found[2],
+                "error P06: rank 2 of 3 (host b) found nothing of rank 0 at {d}/disk/run, or above "
+                "it, within 1.0 s: here {d}/disk/run is on tmpfs (mounted at {d}/disk)\n"
+                "  next: if rank 0 was started, it sees another directory: mount the same storage "
+                "on all hosts, or give all containers the same volume\n");
+    assert_empty("disk/run");
+}
+
+/* ---- P05 ------------------------------------------------------------------------------------ */
+
+static void test_p05_the_path_is_there_on_some_ranks_only(void **state) {
+    fixture *f = *state;
+    make_disk();
+    char run[128];
+    (void)snprintf(run, sizeof(run), "%s/disk/run", f->path);
+    ask_ranks(
+        f, (rank_of_test){.path = run, .deadline_s = 3, .connected = true, .become = own_disk_on_b},
+        -1);
+    assert_text(f->found[0],
+                "error P05: {d}/disk/run is there on rank 0 (host a; {w} mounted at {p}), but not "
+                "on rank 2 (host b), where it would be on tmpfs (mounted at {d}/disk)\n"
+                "  next: " OWN_DISK);
+    assert_empty("disk/run");
+}
+
+static void test_p05_the_path_is_there_on_another_rank_only(void **state) {
+    fixture *f = *state;
+    assert_int_equal(mkdir("disk", 0755), 0);
+    char run[128];
+    (void)snprintf(run, sizeof(run), "%s/disk/run", f->path);
+    ask_ranks(
+        f,
+        (rank_of_test){
+            .path = run, .deadline_s = 3, .connected = true, .become = own_disk_with_run_on_b},
+        -1);
+    assert_text(f->found[0],
+                "error P05: {d}/disk/run is there on rank 2 (host b), on tmpfs (mounted at "
+                "{d}/disk), but not on rank 0 (host a), where it would be on {w} (mounted at {p})\n"
+                "  next: choose a directory on storage that all hosts mount (NFS, Lustre or the "
+                "like; tmpfs at {d}/disk is host b's own); in containers, give all of them the "
+                "same volume\n");
+    assert_empty("disk");
+}
+
+/* ---- P04 ------------------------------------------------------------------------------------ */
+
+static void check_other_working_directory(fixture *f, bool connected) {
+    ask_ranks(
+        f,
+        (rank_of_test){
+            .path = "run", .deadline_s = 2, .connected = connected, .become = work_elsewhere_on_b},
+        -1);
+}
+
+static void test_p04_ranks_with_different_working_directories(void **state) {
+    fixture *f = *state;
+    assert_int_equal(mkdir("run", 0755), 0);
+    assert_int_equal(mkdir("elsewhere", 0755), 0);
+    check_other_working_directory(f, true);
+    assert_text(f->found[0],
+                "note P04: the relative path run stands for {d}/run\n"
+                "  next: give the absolute path when jobs start elsewhere\n"
+                "warning P04: the working directory of rank 2 (host b) is another one: run stands "
+                "for {d}/elsewhere/run there, and for {d}/run on rank 0 (host a)\n"
+                "  next: give the absolute path\n"
+                "error P05: {d}/run is there on rank 0 (host a; {w} mounted at {p}), but not on "
+                "rank 2 (host b), where it would be on {w} (mounted at {p})\n"
+                "  next: " OWN_DISK);
+    assert_int_equal(f->worst[2], PAWL_SEVERITY_ERROR);
+}
+
+/* ---- P02 ------------------------------------------------------------------------------------ */
+
+/* What one rank alone cannot do is told by rank 0, with that rank's words. */
+static void test_p02_one_rank_may_not_write(void **state) {
+    fixture *f = *state;
+    assert_int_equal(mkdir("run", 0755), 0);
+    char run[128];
+    (void)snprintf(run, sizeof(run), "%s/run", f->path);
+    ask_ranks(
+        f, (rank_of_test){.path = run, .deadline_s = 3, .connected = true, .become = nobody_on_b},
+        -1);
+    assert_text(f->found[0],
+                "error P02: on rank 2 (host b): cannot write to a directory; at {d}/run; expected "
+                "permission to create files in it for uid 65534, gid 65534, groups none; found "
+                "owner uid 0, gid 0, mode 0755, no ACL; the system says Permission denied (EACCES, "
+                "errno 13)\n");
+    assert_int_equal(f->worst[1], PAWL_SEVERITY_ERROR);
+}
+
+/* ---- S11 ------------------------------------------------------------------------------------ */
+
+static void test_s11_a_rank_that_was_not_started(void **state) {
+    fixture *f = *state;
+    assert_int_equal(mkdir("run", 0755), 0);
+    char run[128];
+    (void)snprintf(run, sizeof(run), "%s/run", f->path);
+    ask_ranks(f, (rank_of_test){.path = run, .deadline_s = 1, .become = name_host}, 1);
+    assert_text(f->found[0],
+                "error P06: nothing was heard of rank 1 within 1.0 s: it was not started, or "
+                "cannot see what rank 0 (host a) wrote to {d}/run ({w}, mounted at {p})\n"
+                "  next: see what they say themselves: those that run see another directory than "
+                "rank 0\n");
+    assert_text(f->found[2], HEARD);
+    ask_ranks(f, (rank_of_test){.path = run, .deadline_s = 1, .become = name_host}, 0);
+    assert_text(f->found[1],
+                "error P06: rank 1 of 3 (host a) found nothing of rank 0 at {d}/run, or above it, "
+                "within 1.0 s: here {d}/run is on {w} (mounted at {p})\n"
+                "  next: if rank 0 was started, it sees another directory: mount the same storage "
+                "on all hosts, or give all containers the same volume\n");
+    assert_empty("run");
+}
+
+static void come_late_as_rank_0(int rank) {
+    if (rank == 0) {
+        (void)usleep(300000);
+    }
+}
+
+static bool has_token(void) {
+    DIR *listing = opendir("run");
+    bool found = false;
+    assert_non_null(listing);
+    for (struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing)) {
+        found = found || (strncmp(entry->d_name, ".pawl-doctor-", 13) == 0 &&
+                          strlen(entry->d_name) == 13 + 12);
+    }
+    assert_int_equal(closedir(listing), 0);
+    return found;
+}
+
+/* What a rank 0 that was killed left behind is answered, but not taken for what there is today. */
+static void test_p06_what_an_earlier_doctor_left_does_no_harm(void **state) {
+    fixture *f = *state;
+    int results[2];
+    char run[128];
+    assert_int_equal(mkdir("run", 0755), 0);
+    assert_int_equal(pipe(results), 0);
+    (void)snprintf(run, sizeof(run), "%s/run", f->path);
+    rank_of_test lonely = {.f = f, .path = run, .deadline_s = 60, .out = results[1]};
+    child zero = child_start(be_a_rank, &lonely);
+    while (!has_token()) {
+        (void)usleep(1000);
+    }
+    assert_int_equal(child_kill(&zero), -SIGKILL);
+    assert_true(has_token());
+    ask_ranks(f, (rank_of_test){.path = run, .deadline_s = 30, .become = come_late_as_rank_0}, -1);
+    assert_text(f->found[0],
+                "note ok: all 3 ranks, on 1 host, see the same {d}/run and can write there\n");
+    assert_text(f->found[2], HEARD);
+    assert_empty("run");
+    (void)close(results[0]);
+    (void)close(results[1]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_p06_one_directory_is_recognised_by_files),
+        TEST(test_p06_one_directory_is_recognised_by_callbacks),
+        TEST(test_p06_the_parent_of_a_run_to_come_is_looked_at),
+        TEST(test_p06_another_directory_of_that_name_by_callbacks),
+        TEST(test_p06_another_directory_of_that_name_by_files),
+        TEST(test_p05_the_path_is_there_on_some_ranks_only),
+        TEST(test_p05_the_path_is_there_on_another_rank_only),
+        TEST(test_p04_ranks_with_different_working_directories),
+        TEST(test_p02_one_rank_may_not_write),
+        TEST(test_s11_a_rank_that_was_not_started),
+        TEST(test_p06_what_an_earlier_doctor_left_does_no_harm),
+    };
+    return cmocka_run_group_tests_name("doctor of many ranks", tests, NULL, NULL);
+}
