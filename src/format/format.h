@@ -271,8 +271,8 @@ typedef enum name_kind {
 /* "step-00001000": at least 8 digits. */
 void name_step(char out[32], int64_t step);
 bool name_step_parse(const char *name, int64_t *step);
-/* tag: hexadecimal attempt of 12 characters, '-', save number: "7f3a9c21e04b-1". `rank` negative: the
- * files of one process alone, whose names have none. */
+/* tag: hexadecimal attempt of 12 characters, '-', save number: "7f3a9c21e04b-1". `rank` negative:
+ * the files of one process alone, whose names have none. */
 void name_data(char out[80], const char *tag, int rank, uint32_t number, uint32_t of);
 bool name_data_parse(const char *name, char tag[FORMAT_TAG_CHARS], int *rank, uint32_t *number,
                      uint32_t *of);
@@ -282,9 +282,9 @@ void name_manifest_tmp(char out[80], const char *tag); /* before it is published
 /* What a name inside a step's directory is; `tag` gets the tag of data, index and
  * temporary files. */
 name_kind name_classify(const char *name, char tag[FORMAT_TAG_CHARS]);
-/* Names in the run's directory that ranks leave: "outcome-<tag>", "structure-<attempt>-<crc>-<bytes>",
- * "meet-<key>-<n>-r<rank>", "meet-<key>-<n>-answer", and what each is published by (".tmp"). `key`: 12
- * hexadecimal digits, an attempt or the sum of a launch's name. */
+/* What ranks leave in the run's directory: "outcome-<tag>", "structure-<attempt>-<crc>-<bytes>",
+ * "meet-<key>-<n>-r<rank>", "meet-<key>-<n>-answer", and what each is published by (".tmp").
+ * `key`: 12 hexadecimal digits, an attempt or the sum of a launch's name. */
 void name_outcome(char out[80], const char *tag);
 void name_structure(char out[80], const char *attempt, uint32_t crc32c, uint64_t bytes);
 void name_meet(char out[80], const char *key, uint64_t number, int rank); /* negative: the answer */

@@ -126,14 +126,15 @@ const char *group_ranks_text(char *out, size_t size, const unsigned char *chosen
         while (last + 1 < world_size && chosen[last + 1]) {
             last++;
         }
+        last = last > r + 1 ? last : r; /* two in a row are listed, not "3 to 4" */
         int more = 0;
         for (int later = last + 1; later < world_size && !more; later++) {
             more = chosen[later];
         }
         const char *comma = runs++ == 0 ? "" : more ? ", " : " and ";
-        at += last > r + 1 ? (size_t)snprintf(out + at, size - at, "%s%d to %d", comma, r, last)
-                           : (size_t)snprintf(out + at, size - at, "%s%d", comma, r);
-        r = last > r + 1 ? last : r;
+        at += last > r ? (size_t)snprintf(out + at, size - at, "%s%d to %d", comma, r, last)
+                       : (size_t)snprintf(out + at, size - at, "%s%d", comma, r);
+        r = last;
     }
     if (at >= size) {
         text_cut(out, size);

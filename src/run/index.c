@@ -8,7 +8,8 @@
 
 struct index_layout {
     const plan_layout *layout;
-    size_t next; /* in layout->by_name */
+    size_t next;       /* in layout->by_name */
+    size_t next_entry; /* of the snapshot */
     record_entry current;
     record_piece record_pieces[]; /* room for the most pieces an entry has */
 };
@@ -17,16 +18,36 @@ static const plan_piece *piece_at(const index_layout *il, size_t i) {
     return &il->layout->pieces[il->layout->by_name[i]];
 }
 
-static size_t count_same_entry(const index_layout *il, size_t from) {
-    const state_entry *entry = piece_at(il, from)->entry;
-    size_t end = from + 1;
+static size_t count_pieces_of(const index_layout *il, const state_entry *entry) {
+    size_t end = il->next;
     while (end < il->layout->piece_count && piece_at(il, end)->entry == entry) {
         end++;
     }
-    return end - from;
+    return end - il->next;
 }
 
-/* A box is written whole or in part, but never in more than one piece by a rank. */
+/* Among many ranks, a tensor of which this one writes nothing is listed without a piece: what every
+ * rank leaves to another would be missed by nobody. Those that all ranks hold are alike on all
+ * (structure.c): one lists them. */
+static bool is_listed(const plan_layout *layout, const state_entry *e) {
+    bool everywhere = e->replicated && e->replica_count == 0;
+    return e->kind == PAWL_KIND_TENSOR && layout->world_size > 1 &&
+           (!everywhere || layout->rank == 0);
+}
+
+/* The next entry that has a record, and how many pieces; NULL at the end. */
+static const state_entry *next_entry(index_layout *il, size_t *count) {
+    const state_snapshot *all = il->layout->snapshot;
+    while (il->next_entry < all->count) {
+        const state_entry *e = all->entries[il->next_entry++];
+        *count = count_pieces_of(il, e);
+        if (*count > 0 || is_listed(il->layout, e)) {
+            return e;
+        }
+    }
+    return NULL;
+}
+
 static size_t most_pieces(const plan_layout *layout) {
     size_t most = 1;
     for (size_t i = 0; i < layout->snapshot->count; i++) {
@@ -55,11 +76,11 @@ static pawl_status layout_next(void *context, const record_entry **out, pawl_err
     (void)err;
     index_layout *il = context;
     *out = NULL;
-    if (il->next == il->layout->piece_count) {
+    size_t count = 0;
+    const state_entry *entry = next_entry(il, &count);
+    if (entry == NULL) {
         return PAWL_OK;
     }
-    size_t count = count_same_entry(il, il->next);
-    const state_entry *entry = piece_at(il, il->next)->entry;
     bool has_value = entry->kind != PAWL_KIND_TENSOR && !entry->per_rank;
     il->current = (record_entry){.name = entry->name,
                                  .kind = entry->kind,
@@ -100,6 +121,7 @@ void index_layout_close(index_layout *il) {
 
 entry_source index_layout_source(index_layout *il) {
     il->next = 0;
+    il->next_entry = 0;
     return (entry_source){.context = il, .next = layout_next};
 }
 

@@ -84,8 +84,8 @@ typedef struct meeting {
     void *context;
 } meeting;
 
-/* Collective. `answer` is the same on all ranks. A failure is the same on all ranks, too, except for
- * a rank that did not hear it in time. In one process the judge is simply called. */
+/* Collective. `answer` is the same on all ranks. A failure is the same on all ranks, too, except
+ * for a rank that did not hear it in time. In one process the judge is simply called. */
 pawl_status ranks_meet(pawl_run *run, const meeting *m, buffer *answer, pawl_error *err)
     PAWL_MUST_CHECK;
 /* PAWL_OK where no rank came with a failure; else the first one's story, and how many more. */

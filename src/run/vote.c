@@ -11,14 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void table_writer_free_pointer(table_writer **w) {
-    table_writer_free(*w);
-}
-
-static void table_cursor_free_pointer(table_cursor **c) {
-    table_cursor_free(*c);
-}
-
 /* ---- writing -------------------------------------------------------------------------------- */
 
 static bool is_shared_value(const state_entry *e) {

@@ -90,3 +90,15 @@ pawl_status vote_table_find(table_cursor *at, const void *key, size_t key_bytes,
     }
     return PAWL_OK;
 }
+
+pawl_status vote_key_name(const uint8_t *key, size_t key_bytes, char out[PAWL_MAX_NAME_BYTES + 1],
+                          pawl_error *err) {
+    const char *name = (const char *)key + 1;
+    const char *why = NULL;
+    if (!entry_name_valid(name, key_bytes - 1, &why)) {
+        return error_set(err, PAWL_EDAMAGED, "a record of a vote has a bad name: %s", why);
+    }
+    memcpy(out, name, key_bytes - 1);
+    out[key_bytes - 1] = '\0';
+    return PAWL_OK;
+}

@@ -5,6 +5,14 @@
 
 #include "run/ranks.h"
 
+/* For CLEANUP. */
+static inline void table_writer_free_pointer(table_writer **w) {
+    table_writer_free(*w);
+}
+static inline void table_cursor_free_pointer(table_cursor **c) {
+    table_cursor_free(*c);
+}
+
 /* ---- vote_table.c: a vote, as it is read ---------------------------------------------------- */
 
 /* Reads of a file that is opened for each of them and closed again: thousands of votes are read at
@@ -31,8 +39,41 @@ pawl_status vote_table_find(table_cursor *at, const void *key, size_t key_bytes,
                             const uint8_t **value, size_t *value_bytes, pawl_error *err)
     PAWL_MUST_CHECK;
 
+/* The name in the key of a record, which is not empty. */
+pawl_status vote_key_name(const uint8_t *key, size_t key_bytes, char out[PAWL_MAX_NAME_BYTES + 1],
+                          pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- mismatches.c --------------------------------------------------------------------------- */
+
+#define MISMATCHES_SHOWN 3
+
+/* Faults between the ranks; begins zeroed. */
+typedef struct mismatches {
+    size_t count;    /* of entries */
+    char entry[512]; /* the first one's */
+    char found[512]; /* the first few */
+    const char *next;
+} mismatches;
+/* `next` is what to do about it, should this be the first. */
+void mismatches_add(mismatches *m, const char *entry, const char *next, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+/* PAWL_OK where there is none, else PAWL_EMISMATCH. */
+pawl_status mismatches_end(const mismatches *m, const char *attempt, const char *expected,
+                           pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- agree.c -------------------------------------------------------------------------------- */
+
+/* Two sides that do not agree: what most ranks have, and what the lowest other rank has. */
+typedef struct vote_sides {
+    int many, few;                      /* the lowest rank of each */
+    char many_text[160], few_text[160]; /* "ranks 0 to 2" */
+} vote_sides;
+
 /* ---- structure.c ---------------------------------------------------------------------------- */
 
+/* S12, J04: which entries the structures of the two sides differ in. */
+pawl_status structure_explain(pawl_run *run, const votes *v, const char *directory,
+                              const vote_sides *sides, pawl_error *err) PAWL_MUST_CHECK;
 /* Leaves the structure in the run's directory for messages, once per attempt and text: a failure of
  * the storage is no failure of the save. */
 void structure_leave(pawl_run *run, const buffer *text, uint32_t crc);

@@ -65,8 +65,8 @@ static void test_a_vote_comes_back(void **state) {
     }
 }
 
-/* Rank 0 keeps its vote to itself; the others' are files beside the data; the structure lies once in
- * the run's directory. */
+/* Rank 0 keeps its vote to itself; the others' are files beside the data; the structure lies once
+ * in the run's directory. */
 static void test_votes_and_structure_are_files(void **state) {
     voting *f = *state;
     char name[80];

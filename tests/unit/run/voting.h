@@ -185,4 +185,43 @@ static inline void voting_collect(voting *f) {
     }
 }
 
+/* The merged index, published as the step's checkpoint. */
+static inline pawl_status voting_merge(voting *f, buffer *index, pawl_error *err) {
+    merge *m = NULL;
+    pawl_run *run = voting_run(f, 0);
+    TRY(merge_open(run, f->directory, VOTING_TAG, &f->votes, &m, err));
+    index->size = 0;
+    pawl_status status = merge_write(m, byte_sink_buffer(index), &f->index, &f->entries, err);
+    merge_close(m);
+    return status;
+}
+
+static inline void voting_put(voting *f, const char *name, const void *bytes, size_t n) {
+    struct pawl_error err = ERROR_INIT;
+    char path[STORE_MAX_PATH];
+    snprintf(path, sizeof path, "%s/%s", f->directory, name);
+    assert_ok(store_replace(f->disk, path, bytes, n, &err), &err);
+}
+
+static inline void voting_publish(voting *f, const buffer *index) {
+    struct pawl_error err = ERROR_INIT;
+    char index_name[80];
+    CLEANUP(buffer_free) buffer text = {0};
+    name_index(index_name, VOTING_TAG);
+    CLEANUP(manifest_free)
+    manifest m = {.version = FORMAT_VERSION,
+                  .step = f->step,
+                  .world_size = f->world_size,
+                  .attempt = "7f3a9c21e04b",
+                  .framework = "tests 1.0",
+                  .writer = "pawl " PAWL_VERSION,
+                  .entries = f->entries,
+                  .index_name = index_name,
+                  .index = f->index};
+    assert_ok(votes_manifest_files(voting_run(f, 0), &f->votes, &m, &err), &err);
+    assert_ok(manifest_encode(&m, &text, &err), &err);
+    voting_put(f, index_name, index->data, index->size);
+    voting_put(f, NAME_MANIFEST, text.data, text.size);
+}
+
 #endif
