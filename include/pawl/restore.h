@@ -108,9 +108,10 @@ PAWL_API const char *pawl_report_json(const pawl_report *report);
  * default deadline). `options` NULL: the newest, strictly. `report` may be NULL; otherwise it is
  * set, on PAWL_EMISMATCH too, and the caller frees it.
  *
- * With a group the call is collective: all ranks ask for the same step (R11: or PAWL_EMISMATCH naming
- * ranks and steps), rank 0 chooses where none was asked for, and all restore that one or none: what
- * one rank cannot restore, all pass over or fail at. Each rank reads what its own boxes need.
+ * With a group the call is collective: all ranks ask for the same step (R11: or PAWL_EMISMATCH
+ * naming ranks and steps), rank 0 chooses where none was asked for, and all restore that one or
+ * none: what one rank cannot restore, all pass over or fail at. Each rank reads what its own boxes
+ * need.
  *
  * The report's warnings go to the run's log as well.
  *

@@ -12,26 +12,43 @@ static pawl_status need_run(const pawl_run *run, const char *call, pawl_error *e
 
 /* ---- open and close ---- */
 
+typedef struct opening {
+    const char *path;
+    bool must_exist;
+} opening;
+
 /* A directory that must exist is looked for first, so that it is never made by mistake. */
-static pawl_status open_storage(const char *path, bool must_exist, store **out, pawl_error *err) {
-    if (must_exist) {
-        TRY(run_path_open(path, false, out, err));
+static pawl_status open_storage(void *context, bool create, store **out, pawl_error *err) {
+    const opening *o = context;
+    if (create && o->must_exist) {
+        TRY(run_path_open(o->path, false, out, err));
         store_destroy(*out);
+        *out = NULL;
     }
-    return storage_open(path, true, out, err);
+    return storage_open(o->path, create, out, err);
+}
+
+/* The caller's group may be of an older header, as its options may. */
+static pawl_status take_group(const pawl_run_options *options, pawl_group *known, pawl_error *err) {
+    return take_options(known, sizeof(*known), options->group, "pawl_run_open", "pawl_group", err);
 }
 
 static pawl_status open_run(const char *path, const pawl_run_options *options, pawl_run **run,
                             pawl_error *err) {
     static const char call[] = "pawl_run_open";
     pawl_run_options known;
-    store *s = NULL;
+    pawl_group group;
     TRY(need(path, call, "path", err));
     TRY(need(run, call, "run", err));
     *run = NULL;
     TRY(take_options(&known, sizeof(known), options, call, "pawl_run_options", err));
-    TRY(open_storage(path, known.must_exist != 0, &s, err));
-    return run_open(s, &known, platform_system(), run, err);
+    if (known.group != NULL) {
+        TRY(take_group(&known, &group, err));
+        known.group = &group;
+    }
+    opening o = {.path = path, .must_exist = known.must_exist != 0};
+    const run_place place = {.context = &o, .open = open_storage, .given = path};
+    return run_open_at(&place, &known, platform_system(), run, err);
 }
 
 pawl_status pawl_run_open(const char *path, const pawl_run_options *options, pawl_run **run,
@@ -116,6 +133,16 @@ static pawl_status wait_for_save(pawl_run *run, double deadline_s, pawl_save_sta
 pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, pawl_error *err) {
     struct pawl_error story;
     return story_end(wait_for_save(run, deadline_s, stats, story_begin(&story)), &story, err);
+}
+
+static pawl_status meet(pawl_run *run, double deadline_s, pawl_error *err) {
+    TRY(need_run(run, "pawl_meet", err));
+    return run_meet(run, deadline_s, err);
+}
+
+pawl_status pawl_meet(pawl_run *run, double deadline_s, pawl_error *err) {
+    struct pawl_error story;
+    return story_end(meet(run, deadline_s, story_begin(&story)), &story, err);
 }
 
 static pawl_status cancel(pawl_run *run, double deadline_s, pawl_error *err) {

@@ -32,7 +32,8 @@ struct events {
 };
 
 pawl_status events_new(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
-    if (o->event == NULL && o->no_event_file != 0) {
+    bool to_file = o->no_event_file == 0 && run->owner != NULL; /* the file is the owner's */
+    if (o->event == NULL && !to_file) {
         return PAWL_OK;
     }
     events *e = mem_calloc(1, sizeof *e);
@@ -43,7 +44,7 @@ pawl_status events_new(pawl_run *run, const pawl_run_options *o, pawl_error *err
                   .platform = run->platform,
                   .log = &run->log,
                   .owner = run->owner,
-                  .to_file = o->no_event_file == 0,
+                  .to_file = to_file,
                   .call = o->event,
                   .context = o->event_context};
     pawl_status status = monitor_init(&e->turn, err);

@@ -5,7 +5,7 @@
  * does not make are never touched, and a manifest that cannot be read protects everything beside
  * it.
  */
-#include "run/private.h"
+#include "run/ranks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -160,6 +160,7 @@ static bool is_root_leftover(const char *name) {
 }
 
 pawl_status run_gc(pawl_run *run, bool dry_run, pawl_gc_fn each, void *context, pawl_error *err) {
+    TRY(ranks_refuse_guest(run, "pawl_run_gc", err));
     TRY(run_settle(run, err));
     TRY(owner_renew(run->owner, err));
     CLEANUP(arena_free) arena memory = {0};

@@ -52,6 +52,7 @@ static pawl_status check_times(const pawl_run_options *o, pawl_error *err) {
     }
     TRY(check_number("takeover_wait_s", o->takeover_wait_s, -INFINITY, INFINITY, err));
     TRY(check_number("deadline_s", o->deadline_s, 0, INFINITY, err));
+    TRY(check_number("group_deadline_s", o->group_deadline_s, 0, INFINITY, err));
     TRY(check_number("hang_deadline_s", o->hang_deadline_s, 0, INFINITY, err));
     return check_number("save_every_s", o->save_every_s, 0, INFINITY, err);
 }

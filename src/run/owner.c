@@ -14,6 +14,9 @@
  * O3. An owner whose file is gone, or whose file's attempt is not its own, or beside a higher
  *     generation, has lost the run for good.
  * O4. Nothing is published or removed unless the last renewal began less than half a lease ago.
+ * O5. Before an owner looks at what is committed it removes the temporary manifests of all other
+ *     attempts (fence.c). So a writer that was paused after its last look at O4, one rename away
+ *     from publishing, finds nothing to rename when it wakes up, however late that is.
  */
 #include "run/private.h"
 
@@ -523,6 +526,21 @@ bool owner_fresh(owner *o) {
 
 const char *owner_attempt(const owner *o) {
     return o->attempt;
+}
+
+uint64_t owner_generation(owner *o) {
+    monitor_enter(&o->guard);
+    uint64_t generation = o->generation;
+    monitor_leave(&o->guard);
+    return generation;
+}
+
+void owner_tend(owner *o) {
+    struct pawl_error story = ERROR_INIT;
+    if (!o->platform->concurrent && !is_lost(o) && age_s(o) >= o->lease_s / 6 &&
+        owner_renew(o, &story) != PAWL_OK) {
+        log_write(&o->log, PAWL_LOG_WARN, "heartbeat: %s", error_text(&story));
+    }
 }
 
 /* Sleeps until the next heartbeat is due; false when it is time to stop. */

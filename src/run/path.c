@@ -128,3 +128,15 @@ pawl_status run_path_open(const char *given, bool create, store **out, pawl_erro
     }
     return status;
 }
+
+pawl_status run_path_space(const char *given, store_space *out, pawl_error *err) {
+    AUTOFREE char *path = NULL;
+    CLEANUP(path_walk_free) path_walk w = {0};
+    store *existing = NULL;
+    TRY(path_check_syntax(given, &path, err));
+    TRY(path_walk_to(path, &w, err));
+    TRY(store_posix(w.existing, &existing, err));
+    pawl_status status = store_space_of(existing, out, err);
+    store_destroy(existing);
+    return status;
+}

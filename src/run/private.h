@@ -24,15 +24,15 @@ struct pawl_run {
     char *retention_metric; /* retention.metric points here */
     rank_group *group;
     int rank, world_size; /* of the group */
-    char attempt[16];     /* of all ranks: drawn by rank 0 as the owner */
+    char attempt[16];     /* of all ranks: drawn by rank 0 as the owner; "" until it is known */
     double group_deadline_s;
     uint32_t structure_crc32c; /* of the structure that this handle left last (structure.c) */
     uint64_t structure_bytes;  /* 0: none yet */
-    struct ranks *ranks;       /* meet.c: who they are; meetings held; what pawl_meet brought */
+    struct ranks *ranks;       /* meet.h: who they are, meetings; NULL in a process alone */
     engine *engine;
     engine *tidying; /* the one whose save is committed and removes what is no longer wanted */
-    owner *owner;
-    events *events; /* NULL: nobody wants to know */
+    owner *owner;    /* rank 0's; NULL on the others */
+    events *events;  /* NULL: nobody wants to know */
     reader_watch *watch;
     int64_t restored_step;       /* -1: nothing was restored */
     _Atomic int64_t newest_step; /* newest committed; -1: none. Set by the engine's thread too. */
@@ -131,11 +131,20 @@ pawl_status owner_renew(owner *o, pawl_error *err) PAWL_MUST_CHECK;
 /* Is the lease fresh enough to publish right now? Does no I/O. */
 bool owner_fresh(owner *o);
 const char *owner_attempt(const owner *o);
+uint64_t owner_generation(owner *o);
+/* On a platform without threads: renews when a heartbeat is due. */
+void owner_tend(owner *o);
 /* Stops the heartbeat, removes the record unless it is no longer ours, frees. NULL is fine. False
  * when the heartbeat hangs in the storage: nothing is freed then, and the store must stay. */
 bool owner_release(owner *o);
 /* Stops the heartbeat and refuses from now on, but frees nothing: a lost thread may still ask. */
 void owner_give_up(owner *o);
+
+/* ---- fence.c -------------------------------------------------------------------------------- */
+
+/* O5: of a new owner, before it looks at what is committed. */
+pawl_status fence_others(store *s, const char *attempt, const pawl_log *log, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* ---- retention.c ---------------------------------------------------------------------------- */
 

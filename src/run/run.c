@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run, open for writing: its engine, its owner, and waiting for a save. */
-#include "run/private.h"
+#include "run/join.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +27,9 @@ void run_say_safe(const pawl_run *run, pawl_error *err) {
 }
 
 void run_error_path(const pawl_run *run, pawl_error *err, const char *name) {
+    if (run->store == NULL) {
+        return; /* it is not open yet */
+    }
     error_path(err, "%s%s%s", run->store->root, name[0] != '\0' ? "/" : "", name);
 }
 
@@ -44,8 +47,7 @@ static void take_options(pawl_run *run, const pawl_run_options *o) {
     run->save_every_steps = o->save_every_steps;
     run->save_every_s = o->save_every_s;
     run->retention = o->retention;
-    run->rank = 0;
-    run->world_size = 1;
+    run->group_deadline_s = o->group_deadline_s != 0 ? o->group_deadline_s : run->deadline_s;
     run->restored_step = -1;
     run->last_save_step = -1;
     run->stats.step = -1;
@@ -83,10 +85,7 @@ static pawl_status find_newest(pawl_run *run, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status open_parts(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
-    double wait_s = o->takeover_wait_s != 0 ? o->takeover_wait_s : run->lease_s + 5;
-    TRY(take_texts(run, o, err));
-    TRY(reader_watch_new(&run->watch, err));
+static pawl_status open_engine(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
     engine_options moving = {
         .platform = run->platform,
         .budget_bytes = run_budget(o),
@@ -101,10 +100,42 @@ static pawl_status open_parts(pawl_run *run, const pawl_run_options *o, pawl_err
     if (status != PAWL_OK) {
         error_wrap(err, "open run");
         run_error_path(run, err, "");
+    }
+    return status;
+}
+
+static pawl_status open_any(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
+    pawl_status status = run_options_check(o, err);
+    if (status != PAWL_OK) {
+        run_error_path(run, err, "");
         return status;
     }
+    TRY(take_texts(run, o, err));
+    return open_engine(run, o, err);
+}
+
+pawl_status run_open_guest(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
+    TRY(open_any(run, o, err));
+    return events_new(run, o, err);
+}
+
+/* O5 comes before anything is read of what is committed. */
+static pawl_status become_owner(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
+    double wait_s = o->takeover_wait_s != 0 ? o->takeover_wait_s : run->lease_s + 5;
     TRY(owner_take(run->store, run->platform, &run->log, run->lease_s, wait_s < 0 ? 0 : wait_s,
                    &run->owner, err));
+    snprintf(run->attempt, sizeof run->attempt, "%s", owner_attempt(run->owner));
+    TRY(fence_others(run->store, run->attempt, &run->log, err));
+    meet_sweep(run);
+    return PAWL_OK;
+}
+
+pawl_status run_open_owner(pawl_run *run, const run_place *place, const pawl_run_options *o,
+                           pawl_error *err) {
+    TRY(place->open(place->context, true, &run->store, err));
+    TRY(open_any(run, o, err));
+    TRY(reader_watch_new(&run->watch, err));
+    TRY(become_owner(run, o, err));
     TRY(events_new(run, o, err));
     TRY(find_newest(run, err));
     run_warn_storage(run);
@@ -120,28 +151,33 @@ static void free_parts(pawl_run *run) {
     reader_watch_free(run->watch);
     mem_free(run->framework);
     mem_free(run->retention_metric);
+    ranks_free(run->ranks);
+    group_free(run->group);
     store_destroy(run->store);
     mem_free(run);
 }
 
-pawl_status run_open(store *s, const pawl_run_options *options, const platform *os, pawl_run **out,
-                     pawl_error *err) {
+static pawl_status open_parts(pawl_run *run, const run_place *place, const pawl_run_options *o,
+                              pawl_error *err) {
+    TRY(group_new(o->group, &run->group, err));
+    run->rank = run->group->rank;
+    run->world_size = run->group->world_size;
+    TRY(ranks_new(run, err));
+    return run->world_size == 1 ? run_open_owner(run, place, o, err)
+                                : join_open(run, place, o, err);
+}
+
+pawl_status run_open_at(const run_place *place, const pawl_run_options *options, const platform *os,
+                        pawl_run **out, pawl_error *err) {
     const pawl_run_options none = {.struct_size = sizeof none};
     const pawl_run_options *o = options != NULL ? options : &none;
     pawl_run *run = mem_calloc(1, sizeof *run);
     if (run == NULL) {
-        store_destroy(s);
         return error_nomem(err, sizeof *run);
     }
-    run->store = s;
     run->platform = os;
     take_options(run, o);
-    pawl_status status = run_options_check(o, err);
-    if (status != PAWL_OK) {
-        run_error_path(run, err, "");
-    } else {
-        status = open_parts(run, o, err);
-    }
+    pawl_status status = open_parts(run, place, o, err);
     if (status != PAWL_OK) {
         if (owner_release(run->owner)) {
             free_parts(run);
@@ -150,6 +186,25 @@ pawl_status run_open(store *s, const pawl_run_options *options, const platform *
     }
     *out = run;
     return PAWL_OK;
+}
+
+/* A place that is open already. */
+static pawl_status open_given(void *context, bool create, store **out, pawl_error *err) {
+    (void)create;
+    (void)err;
+    store **given = context;
+    *out = *given;
+    *given = NULL;
+    return PAWL_OK;
+}
+
+pawl_status run_open(store *s, const pawl_run_options *options, const platform *os, pawl_run **out,
+                     pawl_error *err) {
+    store *given = s;
+    const run_place place = {.context = &given, .open = open_given};
+    pawl_status status = run_open_at(&place, options, os, out, err);
+    store_destroy(given); /* nobody came to open it */
+    return status;
 }
 
 pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_error *err) {
@@ -166,7 +221,7 @@ pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_erro
 /* ---- waiting -------------------------------------------------------------------------------- */
 
 pawl_status run_heartbeat(pawl_run *run, pawl_error *err) {
-    return owner_renew(run->owner, err);
+    return run->owner != NULL ? owner_renew(run->owner, err) : PAWL_OK;
 }
 
 pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) {
@@ -269,7 +324,9 @@ pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
         pawl_status freed = engine_free(run->engine, 0, &story);
         run->engine = NULL;
         if (freed != PAWL_OK) {
-            owner_give_up(run->owner);
+            if (run->owner != NULL) {
+                owner_give_up(run->owner);
+            }
             if (outcome == PAWL_OK) { /* it was told already that the save hangs */
                 outcome = freed;
                 *err = story;
@@ -281,6 +338,7 @@ pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
             return outcome;
         }
     }
+    meet_leave(run);
     if (owner_release(run->owner)) {
         free_parts(run);
     }

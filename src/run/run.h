@@ -33,6 +33,8 @@
  * opens a posix store on the absolute path. `create`: makes missing directories. */
 pawl_status run_path_open(const char *given, bool create, store **out, pawl_error *err)
     PAWL_MUST_CHECK;
+/* Room and filesystem of a path that need not exist, of the part of it that does. */
+pawl_status run_path_space(const char *given, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
 /* P02 for a directory that cannot be written to, though it exists: who we are, what it allows. */
 void run_path_explain_access(const char *directory, pawl_error *err);
 /* P07 and P09: what a store's directory lies on, and what that lacks. Tries direct I/O and a sync

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* O5 (owner.c): whoever was the owner before cannot publish any more. */
+#include "run/checkpoint.h"
+#include "run/private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct fence {
+    store *store;
+    const char *attempt;
+    const char *directory;
+    arena memory;
+    char **paths;
+    size_t count, capacity;
+} fence;
+
+static void fence_free(fence *f) {
+    mem_free(f->paths);
+    arena_free(&f->memory);
+}
+
+static pawl_status keep(fence *f, const char *path, pawl_error *err) {
+    TRY(vec_reserve(&f->paths, &f->capacity, f->count + 1, sizeof *f->paths, err));
+    f->paths[f->count] = arena_strdup(&f->memory, path);
+    if (f->paths[f->count] == NULL) {
+        return error_nomem(err, strlen(path) + 1);
+    }
+    f->count++;
+    return PAWL_OK;
+}
+
+static pawl_status note_unpublished(void *context, const char *name, pawl_error *err) {
+    fence *f = context;
+    char tag[FORMAT_TAG_CHARS];
+    char path[STORE_MAX_PATH];
+    if (name_classify(name, tag) != NAME_KIND_MANIFEST_TMP ||
+        strncmp(tag, f->attempt, strlen(f->attempt)) == 0) {
+        return PAWL_OK;
+    }
+    snprintf(path, sizeof path, "%s/%s", f->directory, name);
+    return keep(f, path, err);
+}
+
+static pawl_status remove_all(fence *f, pawl_error *err) {
+    for (size_t i = 0; i < f->count; i++) {
+        pawl_status status = store_unlink(f->store, f->paths[i], err);
+        if (status != PAWL_OK && status != PAWL_ENOTFOUND) { /* it was published, or given up */
+            return status;
+        }
+    }
+    return PAWL_OK;
+}
+
+/* A directory that cannot be listed does not keep a job from its work: nothing is known to be in
+ * it. */
+static pawl_status fence_step(fence *f, const pawl_log *log, pawl_error *err) {
+    pawl_status status = store_list(f->store, f->directory, note_unpublished, f, err);
+    if (status != PAWL_OK && status != PAWL_ENOTFOUND && status != PAWL_ENOMEM) {
+        log_write(
+            log, PAWL_LOG_WARN,
+            "an earlier writer that still runs might publish in %s, which cannot be listed: %s",
+            f->directory, error_text(err));
+    }
+    return status == PAWL_ENOMEM ? status : remove_all(f, err);
+}
+
+pawl_status fence_others(store *s, const char *attempt, const pawl_log *log, pawl_error *err) {
+    CLEANUP(arena_free) arena memory = {0};
+    int64_t *steps;
+    size_t count;
+    TRY(step_numbers(s, &memory, &steps, &count, err));
+    for (size_t i = 0; i < count; i++) {
+        char directory[32];
+        name_step(directory, steps[i]);
+        CLEANUP(fence_free) fence f = {.store = s, .attempt = attempt, .directory = directory};
+        pawl_status status = fence_step(&f, log, err);
+        if (status != PAWL_OK) {
+            error_wrap(err, "open run: cannot keep an earlier writer from publishing");
+            return status;
+        }
+    }
+    return PAWL_OK;
+}

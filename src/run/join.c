@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks open a run together.
+ *
+ *   1 rank 0 opens or makes the directory and becomes the owner; the others prepare
+ *   2 first meeting: who they are; the answer tells the attempt and the owner's record
+ *   3 the others open the directory as they see it, look for that record in it (P05, P06), and find
+ *     out whether they can write
+ *   4 second meeting: what they saw; one verdict for all
+ *
+ * Without callbacks the others open the directory before the first meeting, and wait until it is
+ * there. Whatever fails on one rank it brings to the next meeting, so that it fails on all.
+ */
+#include "run/join.h"
+#include "run/path.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NANOSECONDS 1e9
+#define MOST_LOOKING_S                                                                             \
+    10.0 /* for what another host wrote to appear: longer than NFS caches names */
+
+static const char what[] = "open run";
+
+typedef struct joining {
+    pawl_run *run;
+    const run_place *place;
+    join_answer answer;
+    join_card card;
+    buffer answer_bytes;
+} joining;
+
+/* ---- first: who they are -------------------------------------------------------------------- */
+
+static uint64_t after(const pawl_run *run, double seconds) {
+    double most = 1e9;
+    return ranks_now_ns(run) + (uint64_t)((seconds < most ? seconds : most) * NANOSECONDS);
+}
+
+static const char *host_of(const pawl_run *run, int rank) {
+    return rank == run->rank ? run->ranks->self.host : run->ranks->who[rank].host;
+}
+
+/* Only rank 0 makes the directory. */
+static pawl_status await_directory(joining *j, pawl_error *err) {
+    pawl_run *run = j->run;
+    char waited[32];
+    ranks_pause pause = {0};
+    uint64_t deadline_ns = after(run, ranks_deadline_s(run));
+    pawl_status status = j->place->open(j->place->context, false, &run->store, err);
+    while (status == PAWL_ENOTFOUND && ranks_now_ns(run) < deadline_ns) {
+        ranks_sleep(run, &pause, deadline_ns);
+        status = j->place->open(j->place->context, false, &run->store, err);
+    }
+    if (status == PAWL_ENOTFOUND) {
+        error_wrap(err, "open run: rank %d on host %s waited %s for rank 0 to make the directory",
+                   run->rank, run->ranks->self.host, text_seconds(waited, ranks_deadline_s(run)));
+        error_next(err, "see whether rank 0 runs, and whether its directory is on storage that "
+                        "this host shares");
+    }
+    return status;
+}
+
+static pawl_status prepare(joining *j, const pawl_run_options *o, pawl_error *err) {
+    pawl_run *run = j->run;
+    if (run->rank == 0) {
+        return run_open_owner(run, j->place, o, err);
+    }
+    TRY(run_open_guest(run, o, err));
+    return run->group->connected ? PAWL_OK : await_directory(j, err);
+}
+
+/* The working directory matters only where the path is relative. */
+static void describe_place(const joining *j, char *root, char *given, char *cwd) {
+    const char *path = j->place->given;
+    (void)snprintf(root, JOIN_TEXT_CHARS, "%s", j->run->store != NULL ? j->run->store->root : "");
+    (void)snprintf(given, JOIN_TEXT_CHARS, "%s", path != NULL ? path : "");
+    cwd[0] = '\0';
+    if (path != NULL && path[0] != '/' && strstr(path, "://") == NULL &&
+        getcwd(cwd, JOIN_TEXT_CHARS) == NULL) {
+        cwd[0] = '\0';
+    }
+}
+
+static void fill_answer(joining *j) {
+    join_answer *a = &j->answer;
+    pawl_run *run = j->run;
+    (void)snprintf(a->attempt, sizeof a->attempt, "%s", run->attempt);
+    a->generation = owner_generation(run->owner);
+    a->newest_step = atomic_load(&run->newest_step);
+    a->lease_s = run->lease_s;
+    describe_place(j, a->root, a->given, a->cwd);
+}
+
+static pawl_status take_answer(joining *j, pawl_error *err) {
+    pawl_run *run = j->run;
+    TRY(join_answer_decode(j->answer_bytes.data, j->answer_bytes.size, &j->answer, err));
+    (void)snprintf(run->attempt, sizeof run->attempt, "%s", j->answer.attempt);
+    atomic_store(&run->newest_step, j->answer.newest_step);
+    run->lease_s = j->answer.lease_s;
+    return PAWL_OK;
+}
+
+static pawl_status meet_first(joining *j, pawl_status status, const pawl_error *story,
+                              pawl_error *err) {
+    pawl_run *run = j->run;
+    const char *launch = run->group->launch != NULL ? run->group->launch : "";
+    const meeting m = {.what = what,
+                       .status = status,
+                       .story = story,
+                       .mine = launch,
+                       .mine_bytes = strlen(launch),
+                       .judge = join_judge_ranks,
+                       .context = &j->answer};
+    if (run->rank == 0 && run->store != NULL && run->owner == NULL) {
+        meet_sweep(run);
+    }
+    if (run->rank == 0 && status == PAWL_OK) {
+        fill_answer(j);
+    }
+    TRY(ranks_meet(run, &m, &j->answer_bytes, err));
+    if (run->rank != 0) {
+        TRY(take_answer(j, err));
+    }
+    ranks_joined(run);
+    return PAWL_OK;
+}
+
+/* ---- then: what they see -------------------------------------------------------------------- */
+
+/* ", which is on ext4, mounted at /" */
+static void say_filesystem(const joining *j, char *out, size_t size) {
+    store_space space = {0};
+    struct pawl_error ignored = ERROR_INIT;
+    pawl_status status = PAWL_ENOTFOUND;
+    if (j->run->store != NULL) {
+        status = store_space_of(j->run->store, &space, &ignored);
+    } else if (j->place->given != NULL) {
+        status = run_path_space(j->place->given, &space, &ignored);
+    }
+    out[0] = '\0';
+    if (status == PAWL_OK && space.filesystem[0] != '\0') {
+        (void)snprintf(out, size, "; it is on %s, mounted at %s", space.filesystem,
+                       space.mount_point);
+    }
+}
+
+static void say_next(const joining *j, pawl_error *err) {
+    const join_answer *zero = &j->answer;
+    const join_card *self = &j->card;
+    if (self->cwd[0] != '\0' && strcmp(self->cwd, zero->cwd) != 0) {
+        error_next(err,
+                   "give the absolute path: \"%.200s\" is relative to the working directory, which "
+                   "is %.150s on rank 0 and %.150s on rank %d",
+                   self->given, zero->cwd, self->cwd, j->run->rank);
+        return;
+    }
+    error_next(err,
+               "give all ranks a directory on storage that their hosts share (NFS, Lustre, ...), "
+               "mounted at the same path, in containers too; what is mounted there is told, on "
+               "each host, by: findmnt -T %.200s",
+               zero->root);
+}
+
+/* P05: *err is what opening it has told. */
+static void absent(joining *j, pawl_error *err) {
+    char filesystem[320];
+    j->card.view = JOIN_ABSENT;
+    say_filesystem(j, filesystem, sizeof filesystem);
+    error_expected(err, "the directory that rank 0 on host %.100s saves to: %.300s",
+                   host_of(j->run, 0), j->answer.root);
+    error_found(err, "%.200s%.300s", err->found, filesystem);
+    error_safe(err, "nothing was saved");
+    say_next(j, err);
+}
+
+/* P06. */
+static pawl_status other_directory(joining *j, const owner_view *seen, pawl_error *err) {
+    char filesystem[320];
+    j->card.view = JOIN_OTHER;
+    say_filesystem(j, filesystem, sizeof filesystem);
+    error_set(err, PAWL_ENOTFOUND, "open run: rank 0's record of its ownership is not there");
+    run_error_path(j->run, err, "");
+    error_expected(err, "owner-%08llu of attempt %s, which rank 0 wrote to %.300s",
+                   (unsigned long long)j->answer.generation, j->answer.attempt, j->answer.root);
+    if (seen->readable) {
+        error_found(err, "owner-%08llu of attempt %s, by host %.100s, pid %lld%s",
+                    (unsigned long long)seen->generation, seen->attempt, seen->who.host,
+                    (long long)seen->who.pid, filesystem);
+    } else {
+        error_found(err, "a directory without it%s", filesystem);
+    }
+    error_safe(err, "nothing was saved");
+    say_next(j, err);
+    return PAWL_ENOTFOUND;
+}
+
+static pawl_status try_to_write(const joining *j, pawl_error *err) {
+    char name[80];
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    pawl_run *run = j->run;
+    name_meet(name, run->attempt, 1, run->rank);
+    pawl_status status = store_open(run->store, name, STORE_CREATE, &file, err);
+    if (status == PAWL_OK) {
+        status = store_unlink(run->store, name, err);
+    }
+    if (status != PAWL_OK) {
+        error_wrap(err, "open run: cannot write to the run's directory");
+    }
+    return status;
+}
+
+/* PAWL_ENOTFOUND: it may yet appear. */
+static pawl_status look_once(joining *j, pawl_error *err) {
+    pawl_run *run = j->run;
+    owner_view seen;
+    if (run->store == NULL) {
+        pawl_status status = j->place->open(j->place->context, false, &run->store, err);
+        if (status == PAWL_ENOTFOUND) {
+            absent(j, err);
+        }
+        if (status != PAWL_OK) {
+            return status;
+        }
+    }
+    describe_place(j, j->card.root, j->card.given, j->card.cwd);
+    TRY(owner_look(run->store, run->platform, &seen, err));
+    if (!seen.present || strcmp(seen.attempt, j->answer.attempt) != 0) {
+        return other_directory(j, &seen, err);
+    }
+    j->card.view = JOIN_SEES;
+    return try_to_write(j, err);
+}
+
+static pawl_status look(joining *j, pawl_error *err) {
+    pawl_run *run = j->run;
+    double quarter_s = ranks_deadline_s(run) / 4;
+    ranks_pause pause = {0};
+    uint64_t deadline_ns = after(run, quarter_s < MOST_LOOKING_S ? quarter_s : MOST_LOOKING_S);
+    describe_place(j, j->card.root, j->card.given, j->card.cwd);
+    pawl_status status = look_once(j, err);
+    while (status == PAWL_ENOTFOUND && ranks_now_ns(run) < deadline_ns) {
+        ranks_sleep(run, &pause, deadline_ns);
+        status = look_once(j, err);
+    }
+    if (status != PAWL_OK && status != PAWL_ENOTFOUND) {
+        j->card.view = JOIN_FAILED;
+    }
+    return status;
+}
+
+static pawl_status meet_second(joining *j, pawl_error *err) {
+    pawl_run *run = j->run;
+    CLEANUP(buffer_free) buffer mine = {0};
+    CLEANUP(buffer_free) buffer answer = {0};
+    struct pawl_error story = ERROR_INIT;
+    pawl_status status = run->rank == 0 ? PAWL_OK : look(j, &story);
+    TRY(join_card_encode(&j->card, &mine, err));
+    const meeting m = {.what = what,
+                       .status = status,
+                       .story = &story,
+                       .mine = mine.data,
+                       .mine_bytes = mine.size,
+                       .judge = join_judge_views,
+                       .context = &j->answer};
+    return ranks_meet(run, &m, &answer, err);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+pawl_status join_open(pawl_run *run, const run_place *place, const pawl_run_options *o,
+                      pawl_error *err) {
+    joining *j = mem_calloc(1, sizeof *j);
+    struct pawl_error story = ERROR_INIT;
+    if (j == NULL) {
+        return error_nomem(err, sizeof *j);
+    }
+    j->run = run;
+    j->place = place;
+    pawl_status status = meet_first(j, prepare(j, o, &story), &story, err);
+    if (status == PAWL_OK) {
+        status = meet_second(j, err);
+    }
+    buffer_free(&j->answer_bytes);
+    mem_free(j);
+    return status;
+}
+
+pawl_status ranks_refuse_guest(const pawl_run *run, const char *call, pawl_error *err) {
+    if (run->rank == 0) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUSAGE, "%s: rank %d does not own the run", call, run->rank);
+    run_error_path(run, err, "");
+    error_safe(err, "nothing was done");
+    error_next(err, "call it on rank 0");
+    return PAWL_EUSAGE;
+}
