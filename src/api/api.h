@@ -33,6 +33,10 @@ static inline PAWL_MUST_CHECK pawl_status need(const void *pointer, const char *
     return PAWL_OK;
 }
 
+/* Can a caller's struct be so large? PAWL_EUSAGE where its size was not set. */
+pawl_status check_size(size_t size, const char *call, const char *type, pawl_error *err)
+    PAWL_MUST_CHECK;
+
 /*
  * Copies a caller's struct, whose first field is its size, to one of ours: what an older caller did
  * not know is zero; what a newer caller says beyond what we know must be zero. `from` NULL: all
@@ -40,6 +44,11 @@ static inline PAWL_MUST_CHECK pawl_status need(const void *pointer, const char *
  */
 pawl_status take_options(void *to, size_t to_bytes, const void *from, const char *call,
                          const char *type, pawl_error *err) PAWL_MUST_CHECK;
+
+/* The same for the group in a caller's options, which points to `known` afterwards; where there is
+ * none it stays NULL: group.c. */
+pawl_status take_group(const pawl_group **group, pawl_group *known, const char *call,
+                       pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- storage: storage.c --------------------------------------------------------------------- */
 

@@ -29,15 +29,17 @@ static pawl_status newer(const char *call, const char *type, size_t expected, si
     return PAWL_EUNSUPPORTED;
 }
 
+pawl_status check_size(size_t size, const char *call, const char *type, pawl_error *err) {
+    return size < 2 * sizeof(size) || size > 65536 ? no_size(call, type, size, err) : PAWL_OK;
+}
+
 pawl_status take_options(void *to, size_t to_bytes, const void *from, const char *call,
                          const char *type, pawl_error *err) {
     size_t size = to_bytes;
     memset(to, 0, to_bytes);
     if (from != NULL) {
         memcpy(&size, from, sizeof(size));
-        if (size < 2 * sizeof(size) || size > 65536) {
-            return no_size(call, type, size, err);
-        }
+        TRY(check_size(size, call, type, err));
         const uint8_t *bytes = from;
         for (size_t i = to_bytes; i < size; i++) {
             if (bytes[i] != 0) {

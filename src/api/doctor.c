@@ -10,19 +10,11 @@ static void free_group(rank_group **g) {
     group_free(*g);
 }
 
-static pawl_status take_group(const pawl_group *given, rank_group **out, pawl_error *err) {
-    pawl_group known;
-    if (given == NULL) {
-        return group_new(NULL, out, err);
-    }
-    TRY(take_options(&known, sizeof(known), given, "pawl_doctor", "pawl_group", err));
-    return group_new(&known, out, err);
-}
-
 static pawl_status examine(const char *path, const pawl_doctor_options *options, doctor_each each,
                            void *context, pawl_severity *worst, pawl_error *err) {
     pawl_doctor_options known;
     pawl_severity unwanted;
+    pawl_group given;
     CLEANUP(free_group) rank_group *group = NULL;
     TRY(need(path, "pawl_doctor", "run_path", err));
     TRY(take_options(&known, sizeof(known), options, "pawl_doctor", "pawl_doctor_options", err));
@@ -31,7 +23,8 @@ static pawl_status examine(const char *path, const pawl_doctor_options *options,
         error_expected(err, "0 to 1000000 seconds");
         return PAWL_EUSAGE;
     }
-    TRY(take_group(known.group, &group, err));
+    TRY(take_group(&known.group, &given, "pawl_doctor", err));
+    TRY(group_new(known.group, &group, err));
     const doctor_asked asked = {.path = path,
                                 .need_bytes = known.need_bytes,
                                 .group = group,

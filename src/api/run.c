@@ -28,11 +28,6 @@ static pawl_status open_storage(void *context, bool create, store **out, pawl_er
     return storage_open(o->path, create, out, err);
 }
 
-/* The caller's group may be of an older header, as its options may. */
-static pawl_status take_group(const pawl_run_options *options, pawl_group *known, pawl_error *err) {
-    return take_options(known, sizeof(*known), options->group, "pawl_run_open", "pawl_group", err);
-}
-
 static pawl_status open_run(const char *path, const pawl_run_options *options, pawl_run **run,
                             pawl_error *err) {
     static const char call[] = "pawl_run_open";
@@ -42,10 +37,7 @@ static pawl_status open_run(const char *path, const pawl_run_options *options, p
     TRY(need(run, call, "run", err));
     *run = NULL;
     TRY(take_options(&known, sizeof(known), options, call, "pawl_run_options", err));
-    if (known.group != NULL) {
-        TRY(take_group(&known, &group, err));
-        known.group = &group;
-    }
+    TRY(take_group(&known.group, &group, call, err));
     opening o = {.path = path, .must_exist = known.must_exist != 0};
     const run_place place = {.context = &o, .open = open_storage, .given = path};
     return run_open_at(&place, &known, platform_system(), run, err);

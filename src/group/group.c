@@ -110,31 +110,41 @@ pawl_status group_broadcast(const rank_group *g, void *bytes, size_t n, double d
     return code == 0 ? PAWL_OK : callback_failed("broadcast", code, err);
 }
 
-const char *group_ranks_text(char *out, size_t size, const unsigned char *chosen, int world_size) {
-    size_t at = 0;
-    int runs = 0;
-    int count = 0;
-    for (int r = 0; r < world_size; r++) {
-        count += chosen[r] != 0;
+/* The first rank from `r` on that is chosen, or world_size. */
+static int next_chosen(const unsigned char *chosen, int r, int world_size) {
+    while (r < world_size && !chosen[r]) {
+        r++;
     }
-    at += (size_t)snprintf(out, size, count == 1 ? "rank " : "ranks ");
-    for (int r = 0; r < world_size && at < size; r++) {
-        if (!chosen[r]) {
-            continue;
-        }
-        int last = r;
-        while (last + 1 < world_size && chosen[last + 1]) {
-            last++;
-        }
-        last = last > r + 1 ? last : r; /* two in a row are listed, not "3 to 4" */
-        int more = 0;
-        for (int later = last + 1; later < world_size && !more; later++) {
-            more = chosen[later];
-        }
-        const char *comma = runs++ == 0 ? "" : more ? ", " : " and ";
-        at += last > r ? (size_t)snprintf(out + at, size - at, "%s%d to %d", comma, r, last)
-                       : (size_t)snprintf(out + at, size - at, "%s%d", comma, r);
-        r = last;
+    return r;
+}
+
+/* The last one of those that follow `r` without a gap, where there are three or more. */
+static int end_of_run(const unsigned char *chosen, int r, int world_size) {
+    int last = r;
+    while (last + 1 < world_size && chosen[last + 1]) {
+        last++;
+    }
+    return last > r + 1 ? last : r;
+}
+
+const char *group_ranks_text(char *out, size_t size, const unsigned char *chosen, int world_size) {
+    int first = next_chosen(chosen, 0, world_size);
+    bool one = next_chosen(chosen, first + 1, world_size) >= world_size;
+    const char *before = "";
+    size_t at = (size_t)snprintf(out, size,
+                                 first == world_size ? "no rank"
+                                 : one               ? "rank "
+                                                     : "ranks ");
+    for (int r = first; r < world_size && at < size;) {
+        int last = end_of_run(chosen, r, world_size);
+        int next = next_chosen(chosen, last + 1, world_size);
+        at += last > r ? (size_t)snprintf(out + at, size - at, "%s%d to %d", before, r, last)
+                       : (size_t)snprintf(out + at, size - at, "%s%d", before, r);
+        before =
+            next_chosen(chosen, end_of_run(chosen, next, world_size) + 1, world_size) < world_size
+                ? ", "
+                : " and ";
+        r = next;
     }
     if (at >= size) {
         text_cut(out, size);

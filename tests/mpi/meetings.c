@@ -7,6 +7,7 @@
 #include <pawl/mpi.h>
 
 #include <stdio.h>
+#include <unistd.h>
 
 #define LONG_S  60.0 /* nobody should come to wait so long */
 #define SHORT_S 0.2  /* for those who wait in vain */
@@ -232,6 +233,19 @@ static void tags_come_round(void) {
     too_late();
 }
 
+/* The launcher's variables say what MPI says. */
+static void discovered(void) {
+    pawl_group_found found = {.struct_size = sizeof found};
+    pawl_error *err = pawl_error_new();
+    if (pawl_group_discover((const char *const *)environ, &found, err) != PAWL_OK) {
+        fprintf(stderr, "%s\n", pawl_error_text(err));
+        MUST(!"discovered");
+    }
+    pawl_error_free(err);
+    MUST(found.rank == group.rank && found.world_size == group.world_size);
+    MUST(found.local_rank == group.rank && found.local_size == group.world_size);
+}
+
 /* What MPI cannot count is refused, not cut. */
 static void too_much(void) {
     MUST(group.gather(group.context, mine, (size_t)INT_MAX, all, came, SHORT_S) != 0);
@@ -255,6 +269,7 @@ static const struct {
     {"alone", alone},
     {"tags_come_round", tags_come_round},
     {"too_much", too_much},
+    {"discovered", discovered},
 };
 
 static void begin(int *argc, char ***argv) {

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups as callers hand them in, and pawl_group_discover. */
+#include "group/group.h"
+#include "api/api.h"
+
+#include <string.h>
+
+pawl_status take_group(const pawl_group **group, pawl_group *known, const char *call,
+                       pawl_error *err) {
+    if (*group != NULL) {
+        TRY(take_options(known, sizeof(*known), *group, call, "pawl_group", err));
+        *group = known;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status discover(const char *const *environment, pawl_group_found *found,
+                            pawl_error *err) {
+    static const char call[] = "pawl_group_discover";
+    pawl_group_found all;
+    TRY(need(environment, call, "environment", err));
+    TRY(need(found, call, "found", err));
+    size_t size = found->struct_size;
+    TRY(check_size(size, call, "pawl_group_found", err));
+    TRY(group_discover(environment, &all, err));
+    all.struct_size = size;
+    memcpy(found, &all, size < sizeof(all) ? size : sizeof(all));
+    return PAWL_OK;
+}
+
+pawl_status pawl_group_discover(const char *const *environment, pawl_group_found *found,
+                                pawl_error *err) {
+    struct pawl_error story;
+    return story_end(discover(environment, found, story_begin(&story)), &story, err);
+}
