@@ -55,8 +55,8 @@ static void add_variables(name_writer *w, const char *const *environment, const 
 }
 
 /*
- * A step of Slurm's is the same on all ranks only where one step has launched all of them, or all of
- * torchrun's agents. mpirun's helpers are in a step of their own, on all nodes but the first.
+ * A step of Slurm's is the same on all ranks only where one step has launched all of them, or all
+ * of torchrun's agents. mpirun's helpers are in a step of their own, on all nodes but the first.
  */
 static bool step_is_shared(const char *const *environment, const claim claims[LAUNCHERS],
                            const claim *decided) {
