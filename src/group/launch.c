@@ -45,7 +45,7 @@ static void add_value(name_writer *w, const char *value) {
 static void add_variables(name_writer *w, const char *const *environment, const char *name,
                           const char *const *variables) {
     for (; *name != '\0'; name++) {
-        put(w, *name == ' ' ? '-' : *name);
+        put(w, (char)(*name == ' ' ? '-' : *name));
     }
     for (; *variables != NULL; variables++) {
         const char *value = environment_get(environment, *variables);

@@ -96,7 +96,7 @@ static const char *quoted(char out[64], const char *value) {
     size_t n = 0;
     out[n++] = '\'';
     for (; *value != '\0' && n < 56; value++) {
-        out[n++] = *value >= ' ' && *value <= '~' ? *value : '?';
+        out[n++] = (char)(*value >= ' ' && *value <= '~' ? *value : '?');
     }
     snprintf(out + n, 64 - n, "%s", *value != '\0' ? "...'" : "'");
     return out;
@@ -240,14 +240,14 @@ static bool explained_by_torchrun(const char *const *environment, const claim *i
 static bool explained_by_helpers(const char *const *environment, const claim *inner,
                                  const claim *outer) {
     int nodes = hint(environment, "SLURM_STEP_NUM_NODES");
-    int known = inner->id == BY_OPEN_MPI ? hint(environment, "OMPI_MCA_orte_num_nodes") : 0;
+    int known = hint(environment, "OMPI_MCA_orte_num_nodes");
     if (nodes == 0) {
         nodes = hint(environment, "SLURM_NNODES");
     }
     if (outer->size == 1) {
         return true;
     }
-    return outer->id == BY_SLURM && outer->size == nodes && inner->size != 1 &&
+    return outer->id == BY_SLURM && outer->size == nodes && inner->size > 1 &&
            (known == 0 || known == nodes || known == nodes + 1);
 }
 

@@ -169,6 +169,9 @@ static void test_launchers_that_start_launchers_are_told_apart(void **state) {
         {"torchrun 5/8 1/4 torchrun:a:-:n1:29500:slurm:4711:-",
          {SLURM_STEP("0", "1", "1"), "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2",
           TORCHRUN("5", "8", "1", "4", "1", "2"), "TORCHELASTIC_RUN_ID=a"}},
+        {"torchrun 5/8 1/4 torchrun:a:-:n1:29500:slurm:4711:-",
+         {SLURM_STEP("0", "2", "2"), "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2",
+          TORCHRUN("5", "8", "1", "4", "1", "2"), "TORCHELASTIC_RUN_ID=a"}},
         /* srun starts the ranks by PMIx or PMI */
         {"Slurm 3/8 0/0 Slurm:4711:2:-",
          {SLURM_STEP("3", "8", "2"), "PMIX_RANK=3", "PMIX_NAMESPACE=slurm.pmix.4711.2"}},
@@ -219,7 +222,13 @@ static void test_two_sources_that_disagree_are_refused(void **state) {
          "Slurm: rank 1 of 4 (SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=4)",
          "Open MPI: rank 2 of 8 (OMPI_COMM_WORLD_RANK=2, OMPI_COMM_WORLD_SIZE=8)",
          {SLURM_STEP("1", "4", "4"), "OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=8",
-          "OMPI_MCA_orte_num_nodes=1"}},
+          "OMPI_MCA_orte_num_nodes=1", "PMIX_RANK=2"}},
+        /* left over from an mpirun of one process */
+        {PAWL_EMISMATCH,
+         "Slurm: rank 1 of 4 (SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=4)",
+         "Open MPI: rank 0 of 1 (OMPI_COMM_WORLD_RANK=0, OMPI_COMM_WORLD_SIZE=1)",
+         {SLURM_STEP("1", "4", "4"), "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=1",
+          "PMIX_RANK=0"}},
         /* several tasks a node are no helpers */
         {PAWL_EMISMATCH,
          "Slurm: rank 1 of 4 (SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=4)",
@@ -247,10 +256,18 @@ static void test_two_sources_that_disagree_are_refused(void **state) {
 
 static void test_what_is_no_number_is_refused(void **state) {
     (void)state;
-    static const char *const bad[] = {
-        "-1", "+1",  "1.5", "0x1",    " 1",
-        "1 ", "1,2", "abc", "100001", "99999999999999999999999999999999",
-        "4\n"};
+    static const char *const bad[] = {"-1",
+                                      "+1",
+                                      "1.5",
+                                      "0x1",
+                                      " 1",
+                                      "1 ",
+                                      "1,2",
+                                      "abc",
+                                      "100001",
+                                      "18446744073709551617", /* 1, in 64 bits */
+                                      "99999999999999999999999999999999",
+                                      "4\n"};
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
         char variable[64];
         const char *const environment[] = {"PMI_RANK=0", variable, NULL};
