@@ -20,7 +20,7 @@ typedef enum pawl_policy {
     PAWL_POLICY_ERROR = 1,
     PAWL_POLICY_ALLOW = 2,
     PAWL_POLICY_CHECKPOINT = 3, /* hyperparameters: the checkpoint's value, with a warning */
-    PAWL_POLICY_CALLER = 4      /* hyperparameters: the caller's value, with a warning */
+    PAWL_POLICY_CALLER = 4      /* the caller's value, with a warning */
 } pawl_policy;
 
 /* Entries of the checkpoint whose name is `from` or begins with `from`/ are taken as `to`... */
@@ -43,7 +43,8 @@ typedef struct pawl_restore_options {
     const pawl_rename *renames; /* applied in order, the first that fits [none] */
     size_t rename_count;
     /* Values per rank of another number of ranks (R10): ERROR; ALLOW: a rank takes its own where it
-     * was saved and keeps the caller's otherwise; CALLER: all keep the caller's [ERROR] */
+     * was saved and keeps the caller's otherwise, with a warning; CALLER: all keep the caller's,
+     * with a warning [ERROR] */
     pawl_policy per_rank;
     /* 1: reads go through the page cache, so that what several ranks of a node want is read once
      * from the storage, and shared; each rank begins at another place [0] */

@@ -50,6 +50,8 @@ static pawl_status resolve_options(matcher *m, const pawl_restore_options *optio
     TRY(resolve("unexpected", &o->unexpected, PAWL_POLICY_ERROR, allow, err));
     TRY(resolve("cast", &o->cast, PAWL_POLICY_ERROR, allow, err));
     TRY(resolve("batch", &o->batch, PAWL_POLICY_ALLOW, allow, err));
+    TRY(resolve("per_rank", &o->per_rank, PAWL_POLICY_ERROR, allow | 1u << PAWL_POLICY_CALLER,
+                err));
     TRY(resolve("hyperparameter", &o->hyperparameter, PAWL_POLICY_CHECKPOINT, values, err));
     return check_renames(o, err);
 }

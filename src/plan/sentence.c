@@ -154,9 +154,11 @@ static pawl_status describe_batch(const words *w) {
 }
 
 static pawl_status describe_ranks(const words *w) {
-    return buffer_printf(w->out, w->err,
-                         "each rank has its own \"%s\": the checkpoint is of %s, the state of %s",
-                         w->name, w->checkpoint, w->state);
+    const char *ranks = w->facts->ranks;
+    return buffer_printf(
+        w->out, w->err,
+        "each rank has its own \"%s\": the checkpoint is of %s, the state of %s%s%s", w->name,
+        w->checkpoint, w->state, ranks != NULL ? ": " : "", text_or(ranks, ""));
 }
 
 typedef pawl_status (*describer)(const words *w);
@@ -223,8 +225,9 @@ static const char *advise(const pawl_report_item *item) {
         return "feed the batches that the checkpoint was trained with, or pass --batch=allow "
                "(options.batch)";
     case PAWL_DIFF_RANKS:
-        return "restore with as many ranks, or " MODEL_ONLY
-               ", or leave the entry out of the state and pass --unexpected=allow";
+        return "restore with as many ranks, or pass --per-rank=allow to take a rank's own where it "
+               "was saved, or --per-rank=caller to keep the state's on all ranks "
+               "(options.per_rank)";
     default:
         return NULL;
     }

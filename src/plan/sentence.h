@@ -10,6 +10,7 @@ typedef struct sentence_facts {
     const char *slot;          /* SLOT: the slot's name, such as "adam/m" */
     const char *variable_side; /* SLOT: the state's variable, such as "[64, 12] F32" */
     const char *stands;        /* HYPERPARAMETER, OPTIMIZER, BATCH: whose value stands */
+    const char *ranks;         /* RANKS: whose value this rank has, and what is left out */
     uint64_t slots_unexpected, slots_missing; /* OPTIMIZER: slots on one side only */
     bool or_more;                             /* RENAMED: not all entries were looked at */
 } sentence_facts;

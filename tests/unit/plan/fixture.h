@@ -21,7 +21,7 @@ typedef struct fixture {
     size_t record_count, record_capacity, next;
     arena memory;
     pawl_restore_options options;
-    int world_size, saved_world_size;
+    int rank, world_size, saved_world_size;
     state_snapshot *snapshot;
     pawl_report *report;
     plan_match *match;
@@ -196,8 +196,8 @@ static inline pawl_status try_match(fixture *f) {
     assert_ok(report_new(&f->report, &f->err), &f->err);
     report_set_step(f->report, 1000);
     entry_source source = {.context = f, .next = fixture_next};
-    return plan_match_make(f->snapshot, source, &f->options, 0, f->world_size, f->saved_world_size,
-                           f->report, &f->match, &f->err);
+    return plan_match_make(f->snapshot, source, &f->options, f->rank, f->world_size,
+                           f->saved_world_size, f->report, &f->match, &f->err);
 }
 
 static inline void match(fixture *f) {

@@ -555,16 +555,94 @@ static void test_j06_other_batches_are_an_error_on_request(void **context) {
 
 /* ---- R10 ------------------------------------------------------------------------------------ */
 
+/* A value of each of `ranks` ranks. */
+static void saved_ranks(fixture *f, const char *name, int ranks) {
+    saved_rank_bytes(f, name);
+    record_entry *e = &f->records[f->record_count - 1];
+    e->pieces = arena_alloc(&f->memory, (size_t)ranks * sizeof(*e->pieces));
+    assert_non_null(e->pieces);
+    e->piece_count = (size_t)ranks;
+    for (int i = 0; i < ranks; i++) {
+        e->pieces[i] = (record_piece){.rank = i, .offset = FORMAT_DATA_ALIGNMENT, .bytes = 4};
+    }
+}
+
+static void match_ranks(fixture *f, pawl_policy policy, int saved, int rank, int world_size) {
+    saved_ranks(f, "rng", saved);
+    state_rank_bytes(f, "rng");
+    f->options.per_rank = policy;
+    f->saved_world_size = saved;
+    f->rank = rank;
+    f->world_size = world_size;
+    match(f);
+}
+
+static void assert_pair_is(fixture *f, bool keep_caller) {
+    assert_int_equal(f->match->pair_count, 1);
+    assert_int_equal(f->match->pairs[0].keep_caller, keep_caller);
+    assert_int_equal(report_counts(f->report)->kept, keep_caller);
+}
+
 static void test_r10_other_number_of_ranks(void **context) {
     fixture *f = *context;
-    saved_rank_bytes(f, "rng");
-    state_rank_bytes(f, "rng");
-    f->saved_world_size = 4;
-    match(f);
+    match_ranks(f, PAWL_POLICY_DEFAULT, 4, 0, 1);
     assert_only_item(f, PAWL_DIFF_RANKS, ERROR, "rng", "4 ranks", "1 rank",
                      "each rank has its own \"rng\": the checkpoint is of 4 ranks, the state of 1 "
-                     "rank; restore with as many ranks, or " MODEL_ONLY
-                     ", or leave the entry out of the state and pass --unexpected=allow");
+                     "rank; restore with as many ranks, or pass --per-rank=allow to take a rank's "
+                     "own where it was saved, or --per-rank=caller to keep the state's on all "
+                     "ranks (options.per_rank)");
+}
+
+static void test_r10_as_many_ranks_take_their_own_whatever_the_policy(void **context) {
+    fixture *f = *context;
+    match_ranks(f, PAWL_POLICY_CALLER, 4, 3, 4);
+    assert_int_equal(pawl_report_count(f->report), 0);
+    assert_pair_is(f, false);
+}
+
+static void test_r10_a_rank_of_fewer_takes_its_own(void **context) {
+    fixture *f = *context;
+    match_ranks(f, PAWL_POLICY_ALLOW, 6, 1, 3);
+    assert_only_item(f, PAWL_DIFF_RANKS, PAWL_SEVERITY_WARNING, "rng", "6 ranks", "3 ranks",
+                     "each rank has its own \"rng\": the checkpoint is of 6 ranks, the state of 3 "
+                     "ranks: rank 1 of 3 takes its own; the values of ranks 3 to 5 are left out");
+    assert_pair_is(f, false);
+}
+
+static void test_r10_one_value_that_nobody_takes_is_named(void **context) {
+    fixture *f = *context;
+    match_ranks(f, PAWL_POLICY_ALLOW, 4, 2, 3);
+    assert_only_item(f, PAWL_DIFF_RANKS, PAWL_SEVERITY_WARNING, "rng", "4 ranks", "3 ranks",
+                     "each rank has its own \"rng\": the checkpoint is of 4 ranks, the state of 3 "
+                     "ranks: rank 2 of 3 takes its own; the value of rank 3 is left out");
+}
+
+static void test_r10_a_rank_of_more_keeps_what_it_has(void **context) {
+    fixture *f = *context;
+    match_ranks(f, PAWL_POLICY_ALLOW, 3, 5, 6);
+    assert_only_item(f, PAWL_DIFF_RANKS, PAWL_SEVERITY_WARNING, "rng", "3 ranks", "6 ranks",
+                     "each rank has its own \"rng\": the checkpoint is of 3 ranks, the state of 6 "
+                     "ranks: rank 5 of 6 keeps the state's value");
+    assert_pair_is(f, true);
+}
+
+static void test_r10_all_ranks_keep_the_callers(void **context) {
+    fixture *f = *context;
+    match_ranks(f, PAWL_POLICY_CALLER, 3, 1, 2);
+    assert_only_item(f, PAWL_DIFF_RANKS, PAWL_SEVERITY_WARNING, "rng", "3 ranks", "2 ranks",
+                     "each rank has its own \"rng\": the checkpoint is of 3 ranks, the state of 2 "
+                     "ranks: rank 1 of 2 keeps the state's value; the values of ranks 0 to 2 are "
+                     "left out");
+    assert_pair_is(f, true);
+}
+
+static void test_r10_no_other_policy_is_taken(void **context) {
+    fixture *f = *context;
+    state_rank_bytes(f, "rng");
+    f->options.per_rank = PAWL_POLICY_CHECKPOINT;
+    assert_int_equal(try_match(f), PAWL_EUSAGE);
+    assert_string_equal(f->err.attempt,
+                        "cannot restore: options.per_rank is 3, a policy that it cannot have");
 }
 
 /* ---- R13 ------------------------------------------------------------------------------------ */
@@ -702,6 +780,12 @@ int main(void) {
         WITH_BOTH(test_j06_other_batches_warn),
         WITH_BOTH(test_j06_other_batches_are_an_error_on_request),
         WITH_BOTH(test_r10_other_number_of_ranks),
+        WITH_BOTH(test_r10_as_many_ranks_take_their_own_whatever_the_policy),
+        WITH_BOTH(test_r10_a_rank_of_fewer_takes_its_own),
+        WITH_BOTH(test_r10_one_value_that_nobody_takes_is_named),
+        WITH_BOTH(test_r10_a_rank_of_more_keeps_what_it_has),
+        WITH_BOTH(test_r10_all_ranks_keep_the_callers),
+        WITH_BOTH(test_r10_no_other_policy_is_taken),
         WITH_BOTH(test_r13_state_that_was_never_built),
         WITH_BOTH(test_r13_state_without_a_model),
         WITH_BOTH(test_r13_nothing_that_fits),
