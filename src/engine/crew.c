@@ -19,6 +19,10 @@ void crew_count(crew_member *m) {
     m->bytes = 0;
 }
 
+static store_mode mode_of(const crew *c) {
+    return c->source->shared ? STORE_READ : STORE_READ_BULK;
+}
+
 /* A first small step finds out where the bytes are. */
 static crew_member member_of(crew *c, engine_reader *reader) {
     return (crew_member){.crew = c, .reader = reader, .cached = true};
@@ -32,7 +36,7 @@ static void thread_main(void *argument) {
     if (engine_reader_new(c->source, &reader, &ignored) != PAWL_OK) {
         return;
     }
-    reader->mode = STORE_READ_BULK;
+    reader->mode = mode_of(c);
     if (engine_reader_need_window(reader, &ignored) == PAWL_OK) {
         crew_member m = member_of(c, reader);
         c->work(c->task, &m);
@@ -77,6 +81,7 @@ static void join_all(crew *c) {
 
 pawl_status crew_run(crew *c, engine_reader *reader, pawl_error *err) {
     TRY(engine_reader_need_window(reader, err));
+    reader->mode = mode_of(c);
     TRY(monitor_init(&c->monitor, err));
     crew_member first = member_of(c, reader);
     c->work(c->task, &first);

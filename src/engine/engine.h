@@ -128,6 +128,9 @@ typedef struct engine_source {
     pawl_status (*checksums)(void *context, uint32_t file, uint64_t first, size_t n, uint32_t *out,
                              pawl_error *err);
     uint64_t *reads, *bytes; /* counters to advance */
+    /* Read through the page cache: other processes want the same bytes, so that one read of the
+     * storage does for all. */
+    bool shared;
     /* For what is read by several threads; the callbacks and counters are then used under a lock.
      * NULL: by the caller's alone. */
     const platform *platform;
@@ -157,12 +160,14 @@ void engine_reader_expect(engine_reader *r, uint64_t until_offset);
 typedef struct engine_stretch {
     uint32_t file;
     uint64_t offset, bytes; /* whole elements */
+    uint64_t gap;           /* for plan_reads_on, with what comes before it */
 } engine_stretch;
 
 /* Ascending by file, then offset; they may overlap. */
 typedef struct engine_read_job {
     engine_source source;
     size_t count;
+    size_t first; /* begins with that one, and comes round to it: that is the order of the job */
     engine_stretch (*stretch)(void *context, size_t i); /* any thread */
     /* Verified bytes of stretch i, cut at block boundaries: from any of several threads, at the
      * same time, each byte once. */

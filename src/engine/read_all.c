@@ -13,9 +13,6 @@
 #include <assert.h>
 #include <string.h>
 
-/* Reading these costs less than another read. */
-#define JOIN_GAP_BYTES ((uint64_t)4 * FORMAT_BLOCK_BYTES)
-
 /* Numbers of stretches, ascending. */
 typedef struct number_list {
     size_t *items;
@@ -26,10 +23,11 @@ typedef struct reading {
     const engine_read_job *job;
     crew crew;
     /* The rest is under the crew's monitor. */
-    size_t next;      /* the first stretch that begins in no window yet */
-    number_list open; /* that reach beyond the last window */
-    uint32_t file;    /* of the last window */
-    uint64_t at;      /* where it ends */
+    size_t next, last; /* the stretches [next, last) begin in no window yet */
+    bool round;        /* the stretches in front of the job's first are what is left */
+    number_list open;  /* that reach beyond the last window */
+    uint32_t file;     /* of the last window */
+    uint64_t at;       /* where it ends */
     size_t windows;
     bool failed;
     size_t failed_window, failed_stretch;
@@ -69,7 +67,8 @@ static size_t first_stretch(const window *w) {
 /* ---- claiming: the monitor is held ---- */
 
 static bool more_left(const reading *r) {
-    return !r->failed && (r->next < r->job->count || r->open.count > 0);
+    return !r->failed &&
+           (r->next < r->last || r->open.count > 0 || (!r->round && r->job->first > 0));
 }
 
 static void note_failure(reading *r, const window *w, size_t stretch, const pawl_error *story) {
@@ -103,9 +102,9 @@ static pawl_status extend(reading *r, window *w, pawl_error *err) {
     uint64_t until = carry_over(r, limit);
     until = until > w->at ? until : w->at;
     w->first = r->next;
-    for (; r->next < r->job->count; r->next++) {
+    for (; r->next < r->last; r->next++) {
         engine_stretch s = stretch_of(r, r->next);
-        if (s.file != w->file || s.offset >= limit || s.offset > until + JOIN_GAP_BYTES) {
+        if (s.file != w->file || s.offset >= limit || !plan_reads_on(until, s.offset, s.gap)) {
             break;
         }
         uint64_t end = end_of(s);
@@ -123,6 +122,11 @@ static pawl_status extend(reading *r, window *w, pawl_error *err) {
 
 static pawl_status next_window(reading *r, window *w, crew_member *m, pawl_error *err) {
     const engine_source *source = &r->job->source;
+    if (r->next == r->last && r->open.count == 0) {
+        r->round = true;
+        r->next = 0;
+        r->last = r->job->first;
+    }
     w->number = r->windows++;
     w->open.count = 0;
     w->file = r->file;
@@ -327,8 +331,9 @@ pawl_status engine_read_all(const engine_read_job *job, size_t *failed, pawl_err
     if (r == NULL) {
         return error_nomem(err, sizeof(*r));
     }
-    reader->mode = STORE_READ_BULK;
     r->job = job;
+    r->next = job->first;
+    r->last = job->count;
     r->crew = (crew){.source = &job->source, .work = work, .task = r};
     pawl_status status = read_all(r, reader, failed, err);
     mem_free(r->open.items);

@@ -152,6 +152,7 @@ typedef struct plan_read {
     uint32_t file;
     uint32_t box;           /* of the wanted tensor */
     uint64_t offset, bytes; /* in the file; whole elements */
+    uint64_t gap;           /* for plan_reads_on */
     const plan_pair *pair;
     const record_piece *piece;
     /* Where the piece lies in memory byte for byte as in the file; NULL: element by element. */
@@ -164,11 +165,19 @@ typedef struct plan_reads {
     uint64_t bytes;
 } plan_reads;
 
-/* Stretches are cut where more than 4 blocks in a row are not needed. PAWL_EDAMAGED naming the
- * entry when the pieces of the checkpoint do not cover a wanted box, when one is not aligned, or
- * when the value of this rank is not there. Values are not read: they are in the index, those per
- * rank in the piece of the rank. Packed elements come in the boxes they were saved in, else
- * PAWL_EUNSUPPORTED. */
+/* Is what lies between two stretches read along, rather than beginning another read? Always where
+ * no whole block lies between them; otherwise `gap` bytes at most. */
+bool plan_reads_on(uint64_t end, uint64_t begin, uint64_t gap);
+/* That gap, in front of a run of bytes of a tensor: 4 blocks for a small one; for one of more than
+ * 1 MiB so little that at most 1.05 times the blocks that it needs are read. */
+uint64_t plan_gap(uint64_t tensor_bytes, uint64_t run_bytes);
+
+/* Stretches are cut where bytes in between are not worth reading, and after PLAN_READ_BYTES.
+ * PAWL_EDAMAGED naming the entry when the pieces of the checkpoint do not cover a wanted box, when
+ * one is not aligned, or when the value of this rank is not there. Values are not read: they are in
+ * the index, those per rank in the piece of the rank. Packed elements come in the boxes they were
+ * saved in, else PAWL_EUNSUPPORTED. */
+#define PLAN_READ_BYTES ((uint64_t)16 << 20)
 pawl_status plan_reads_make(const plan_pair *pairs, size_t pair_count, int rank, plan_reads *out,
                             pawl_error *err) PAWL_MUST_CHECK;
 void plan_reads_free(plan_reads *reads);

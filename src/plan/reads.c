@@ -10,9 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A stretch goes on over so many bytes that are not needed: reading them costs less than a new
- * read. */
+/* Of a small tensor: reading these costs less than a new read. */
 #define MAX_GAP_BYTES ((uint64_t)4 * FORMAT_BLOCK_BYTES)
+#define SMALL_BYTES   ((uint64_t)1 << 20)
+/* Of a larger one: the part of a run that may be read along with it. Twice, for runs make up a
+ * stretch, and stretches what is read at a time; so 1/32 in all. */
+#define MAX_GAP_PART 64
 /* Boxes compared for one entry: pieces of a grid need a few each, hostile ones would need any
  * number. */
 #define MAX_WORK ((uint64_t)16 << 20)
@@ -26,6 +29,7 @@ typedef struct planning {
     plan_reads *out;
     size_t capacity;
     const plan_pair *pair;
+    uint64_t tensor_bytes;       /* of the pair's */
     const record_piece **pieces; /* of the entry, that share something with the wanted box */
     size_t piece_count, piece_capacity;
     box_list open, next; /* what of the wanted box no piece covers yet */
@@ -95,18 +99,35 @@ static uint8_t *straight_memory(const planning *p, uint32_t wanted_box, const re
     return straight ? wanted->data : NULL;
 }
 
+bool plan_reads_on(uint64_t end, uint64_t begin, uint64_t gap) {
+    uint64_t next_block = end / FORMAT_BLOCK_BYTES + (end % FORMAT_BLOCK_BYTES != 0);
+    return begin <= end || begin / FORMAT_BLOCK_BYTES <= next_block || begin - end <= gap;
+}
+
+uint64_t plan_gap(uint64_t tensor_bytes, uint64_t run_bytes) {
+    uint64_t part = run_bytes / MAX_GAP_PART;
+    bool most = tensor_bytes <= SMALL_BYTES || part > MAX_GAP_BYTES;
+    return most ? MAX_GAP_BYTES : part;
+}
+
+/* Bytes [from, end) of the piece. */
 static pawl_status add_read(planning *p, uint32_t wanted_box, const record_piece *piece,
-                            uint64_t from, uint64_t bytes, pawl_error *err) {
+                            uint64_t from, uint64_t end, pawl_error *err) {
     plan_reads *out = p->out;
-    TRY(vec_reserve(&out->reads, &p->capacity, out->count + 1, sizeof(*out->reads), err));
-    out->reads[out->count++] = (plan_read){.file = piece->file,
-                                           .box = wanted_box,
-                                           .offset = piece->offset + from,
-                                           .bytes = bytes,
-                                           .pair = p->pair,
-                                           .piece = piece,
-                                           .straight = straight_memory(p, wanted_box, piece)};
-    out->bytes += bytes;
+    uint8_t *straight = straight_memory(p, wanted_box, piece);
+    for (uint64_t bytes; from < end; from += bytes) {
+        bytes = end - from < PLAN_READ_BYTES ? end - from : PLAN_READ_BYTES;
+        TRY(vec_reserve(&out->reads, &p->capacity, out->count + 1, sizeof(*out->reads), err));
+        out->reads[out->count++] = (plan_read){.file = piece->file,
+                                               .box = wanted_box,
+                                               .offset = piece->offset + from,
+                                               .bytes = bytes,
+                                               .gap = plan_gap(p->tensor_bytes, bytes),
+                                               .pair = p->pair,
+                                               .piece = piece,
+                                               .straight = straight};
+        out->bytes += bytes;
+    }
     return PAWL_OK;
 }
 
@@ -122,15 +143,16 @@ static pawl_status add_stretches(planning *p, uint32_t wanted_box, const record_
     uint64_t end = 0;
     while (box_runs_next(&runs, &first, &count)) {
         uint64_t from = first * item_bits / 8;
-        if (end > begin && from - end > MAX_GAP_BYTES) {
-            TRY(add_read(p, wanted_box, piece, begin, end - begin, err));
+        uint64_t gap = plan_gap(p->tensor_bytes, count * item_bits / 8);
+        if (end > begin && !plan_reads_on(piece->offset + end, piece->offset + from, gap)) {
+            TRY(add_read(p, wanted_box, piece, begin, end, err));
             begin = from;
         } else if (end == begin) {
             begin = from;
         }
         end = (first + count) * item_bits / 8;
     }
-    return end > begin ? add_read(p, wanted_box, piece, begin, end - begin, err) : PAWL_OK;
+    return add_read(p, wanted_box, piece, begin, end, err);
 }
 
 /* Half elements cannot be addressed: packed elements are read in boxes as they were written. */
@@ -270,7 +292,7 @@ static bool is_whole_piece(const planning *p, uint32_t wanted_box) {
 static pawl_status plan_whole_piece(planning *p, uint32_t wanted_box, pawl_error *err) {
     const record_piece *piece = &p->pair->source->pieces[0];
     TRY(check_aligned(p, piece, err));
-    return piece->bytes > 0 ? add_read(p, wanted_box, piece, 0, piece->bytes, err) : PAWL_OK;
+    return add_read(p, wanted_box, piece, 0, piece->bytes, err);
 }
 
 static pawl_status plan_box(planning *p, uint32_t wanted_box, pawl_error *err) {
@@ -317,6 +339,7 @@ static pawl_status plan_pair_reads(planning *p, int rank, pawl_error *err) {
         return wanted->per_rank ? check_rank_piece(p->pair, rank, err) : PAWL_OK;
     }
     p->work = 0;
+    p->tensor_bytes = shape_bytes(p->pair->source->dtype, wanted->ndim, wanted->shape);
     for (size_t i = 0; i < wanted->box_count; i++) {
         TRY(plan_box(p, (uint32_t)i, err));
     }

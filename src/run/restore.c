@@ -158,7 +158,8 @@ static const plan_read *read_of(const placing *p, size_t i) {
 
 static engine_stretch stretch(void *context, size_t i) {
     const plan_read *read = read_of(context, i);
-    return (engine_stretch){.file = read->file, .offset = read->offset, .bytes = read->bytes};
+    return (engine_stretch){
+        .file = read->file, .offset = read->offset, .bytes = read->bytes, .gap = read->gap};
 }
 
 static void place(void *context, size_t i, uint64_t offset, const uint8_t *bytes, size_t n) {
@@ -169,15 +170,36 @@ static void place(void *context, size_t i, uint64_t offset, const uint8_t *bytes
     }
 }
 
+static bool shares(const attempt *a) {
+    return a->all->options != NULL && a->all->options->share_on_node != 0;
+}
+
+/* Where ranks share what they read, each begins elsewhere: in the order of their numbers at
+ * fractions of the golden ratio, which lie far apart for any set of ranks in a row. */
+static size_t first_read(const attempt *a) {
+    double turns = (double)a->all->rank * 0.6180339887498949;
+    double skipped = (turns - (double)(int64_t)turns) * (double)a->reads.bytes;
+    size_t first = 0;
+    for (uint64_t bytes = 0; shares(a) && first < a->reads.count; first++) {
+        bytes += a->reads.reads[first].bytes;
+        if ((double)bytes > skipped) {
+            break;
+        }
+    }
+    return first < a->reads.count ? first : 0;
+}
+
 static pawl_status read_tensors(attempt *a, pawl_error *err) {
     pawl_checkpoint *c = a->checkpoint;
     placing p = {.attempt = a};
     size_t failed = 0;
-    const engine_read_job job = {.source = checksums_source(c), /* touches the mark */
-                                 .count = a->reads.count,
-                                 .stretch = stretch,
-                                 .take = place,
-                                 .context = &p};
+    engine_read_job job = {.source = checksums_source(c), /* touches the mark */
+                           .count = a->reads.count,
+                           .first = first_read(a),
+                           .stretch = stretch,
+                           .take = place,
+                           .context = &p};
+    job.source.shared = shares(a);
     pawl_status status = engine_read_all(&job, &failed, err);
     report_counts(a->all->report)->cast_overflows += atomic_load(&p.overflows);
     if (status != PAWL_OK) {

@@ -5,9 +5,7 @@
 
 #include <string.h>
 
-#define JOIN_GAP_BYTES                                                                             \
-    ((uint64_t)4 * FORMAT_BLOCK_BYTES) /* reading these costs less than another read */
-#define MAX_PARTS   65536u             /* pieces that one slice may touch */
+#define MAX_PARTS   65536u /* pieces that one slice may touch */
 #define BATCH_ITEMS 256
 /* What is more is read by several threads. */
 #define LARGE_BYTES ((uint64_t)2 * ENGINE_BUFFER_BYTES)
@@ -163,7 +161,8 @@ static pawl_status check_packed(const record_entry *entry, const box *wanted, co
 typedef struct batch {
     view to;
     box source;
-    uint64_t base; /* where the piece begins in its file */
+    uint64_t base;         /* where the piece begins in its file */
+    uint64_t tensor_bytes; /* of all of it */
     engine_stretch items[BATCH_ITEMS];
     size_t count;
     uint64_t bytes;
@@ -221,8 +220,10 @@ static pawl_status add_stretch(pawl_checkpoint *c, batch *b, uint32_t file, uint
     if (b->count == BATCH_ITEMS) {
         TRY(read_batch(c, b, err));
     }
-    b->items[b->count++] =
-        (engine_stretch){.file = file, .offset = b->base + begin, .bytes = end - begin};
+    b->items[b->count++] = (engine_stretch){.file = file,
+                                            .offset = b->base + begin,
+                                            .bytes = end - begin,
+                                            .gap = plan_gap(b->tensor_bytes, end - begin)};
     b->bytes += end - begin;
     return PAWL_OK;
 }
@@ -235,6 +236,7 @@ static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry, cons
     b.to = to;
     b.source = box_of(entry->ndim, piece->box_offset, piece->box_extent);
     b.base = piece->offset;
+    b.tensor_bytes = shape_bytes(entry->dtype, entry->ndim, entry->shape);
     b.count = 0;
     b.bytes = 0;
     uint64_t bits = (uint64_t)pawl_dtype_bits(entry->dtype);
@@ -246,7 +248,8 @@ static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry, cons
     while (box_runs_next(&runs, &first, &count)) {
         uint64_t run_begin = first * bits / 8;
         uint64_t run_end = (first + count) * bits / 8;
-        if (end != 0 && run_begin - end > JOIN_GAP_BYTES) {
+        uint64_t gap = plan_gap(b.tensor_bytes, run_end - run_begin);
+        if (end != 0 && !plan_reads_on(b.base + end, b.base + run_begin, gap)) {
             TRY(add_stretch(c, &b, piece->file, begin, end, err));
             end = 0;
         }

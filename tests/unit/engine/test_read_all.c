@@ -10,11 +10,12 @@
 
 #define MOST_BYTES     ((size_t)13 << 20)
 #define MOST_STRETCHES 3000
+#define GAP            (4 * BLOCK)
 
 typedef struct fixture {
     files disk;
     engine_stretch stretches[MOST_STRETCHES];
-    size_t count;
+    size_t count, first;
     uint8_t *taken[MOST_STRETCHES];
     atomic_uint_fast64_t taken_bytes[MOST_STRETCHES];
     atomic_uint_fast64_t wrong; /* takes of bytes that are not those that were written */
@@ -34,6 +35,7 @@ static void forget(fixture *f) {
         f->taken_bytes[i] = 0;
     }
     f->count = 0;
+    f->first = 0;
 }
 
 static int tear_down(void **state) {
@@ -67,6 +69,7 @@ static void take(void *context, size_t i, uint64_t offset, const uint8_t *bytes,
 static pawl_status read_on(fixture *f, const platform *os, size_t *failed, pawl_error *err) {
     engine_read_job job = {.source = files_source(&f->disk),
                            .count = f->count,
+                           .first = f->first,
                            .stretch = get_stretch,
                            .take = take,
                            .context = f};
@@ -81,7 +84,8 @@ static pawl_status read_all(fixture *f, size_t *failed, pawl_error *err) {
 static void want(fixture *f, uint32_t file, uint64_t offset, uint64_t bytes) {
     assert_true(f->count < MOST_STRETCHES && bytes > 0 && offset + bytes <= f->disk.sizes[file]);
     f->taken[f->count] = mem_calloc(1, bytes);
-    f->stretches[f->count++] = (engine_stretch){.file = file, .offset = offset, .bytes = bytes};
+    f->stretches[f->count++] =
+        (engine_stretch){.file = file, .offset = offset, .bytes = bytes, .gap = GAP};
 }
 
 /* Every byte of every stretch came, and came once. */
@@ -132,7 +136,8 @@ static void add_random(fixture *f, test_random *random, uint64_t most) {
     uint64_t at = random_place(random, f->disk.sizes[file]);
     uint64_t left = f->disk.sizes[file] - at;
     uint64_t n = 1 + random_below(random, left < most ? left : most);
-    f->stretches[f->count++] = (engine_stretch){.file = file, .offset = at, .bytes = n};
+    uint64_t gap = random_below(random, 2) * GAP;
+    f->stretches[f->count++] = (engine_stretch){.file = file, .offset = at, .bytes = n, .gap = gap};
 }
 
 /* Many small ones, some middling, a few long ones: in rows, with gaps, over each other. */
@@ -152,6 +157,7 @@ static void random_job(fixture *f, test_random *random) {
     for (size_t i = 0; i < f->count; i++) {
         f->taken[i] = mem_calloc(1, f->stretches[i].bytes);
     }
+    f->first = random_below(random, 2) == 0 || f->count == 0 ? 0 : random_below(random, f->count);
 }
 
 static void random_files(fixture *f, test_random *random) {
@@ -198,7 +204,8 @@ static void damage_some(fixture *f, test_random *random, uint8_t *flipped[FILES]
 }
 
 static size_t first_damaged(const fixture *f, uint8_t *const flipped[FILES]) {
-    for (size_t i = 0; i < f->count; i++) {
+    for (size_t k = 0; k < f->count; k++) {
+        size_t i = (f->first + k) % f->count;
         engine_stretch s = f->stretches[i];
         if (flipped_in(flipped[s.file], s.offset, s.offset + s.bytes)) {
             return i;
@@ -429,6 +436,71 @@ static void test_a_wide_gap_is_not_read(void **state) {
     assert_int_equal(f->disk.read_bytes, 6 * BLOCK);
 }
 
+static void test_a_gap_that_is_not_to_be_read_is_not(void **state) {
+    fixture *f = *state;
+    one_file(f, WINDOW);
+    want(f, 0, 0, 1);
+    want(f, 0, 2 * BLOCK - 1, 1); /* the next block */
+    want(f, 0, 3 * BLOCK, 1);
+    for (size_t i = 0; i < f->count; i++) {
+        f->stretches[i].gap = 0;
+    }
+    assert_reads(f);
+    assert_int_equal(f->disk.reads, 2);
+    assert_int_equal(f->disk.read_bytes, 3 * BLOCK);
+}
+
+/* Blocks of files that some stretch has bytes in. */
+static uint64_t wanted_block_bytes(const fixture *f) {
+    static uint8_t wanted[FILES][MOST_BYTES / BLOCK + 2];
+    uint64_t bytes = 0;
+    memset(wanted, 0, sizeof(wanted));
+    for (size_t i = 0; i < f->count; i++) {
+        engine_stretch s = f->stretches[i];
+        for (uint64_t b = s.offset / BLOCK; b * BLOCK < s.offset + s.bytes; b++) {
+            uint64_t left = f->disk.sizes[s.file] - b * BLOCK;
+            bytes += wanted[s.file][b] != 0 ? 0 : left < BLOCK ? left : BLOCK;
+            wanted[s.file][b] = 1;
+        }
+    }
+    return bytes;
+}
+
+static void test_each_block_is_read_once(void **state) {
+    fixture *f = *state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        test_random random = {.state = 3000 + seed};
+        if (seed % 8 == 1) {
+            random_files(f, &random);
+        }
+        random_job(f, &random);
+        f->first = 0;
+        for (size_t i = 0; i < f->count; i++) {
+            f->stretches[i].gap = 0;
+        }
+        f->disk.read_bytes = 0;
+        assert_reads(f);
+        assert_int_equal(f->disk.read_bytes, wanted_block_bytes(f));
+    }
+}
+
+static void test_reading_begins_where_it_is_told_and_comes_round(void **state) {
+    fixture *f = *state;
+    one_file(f, 3 * WINDOW);
+    for (uint64_t i = 0; i < 3; i++) {
+        want(f, 0, i * WINDOW, WINDOW);
+    }
+    f->first = 1;
+    f->disk.refuse_threads = true;
+    files_flip(&f->disk, 0, 5);
+    struct pawl_error err = ERROR_INIT;
+    size_t failed = 0;
+    assert_fails(read_all(f, &failed, &err), PAWL_EDAMAGED, &err);
+    assert_int_equal(failed, 0);
+    assert_int_equal(f->taken_bytes[1], WINDOW);
+    assert_int_equal(f->taken_bytes[2], WINDOW);
+}
+
 static void test_cached_bytes_are_read_in_small_steps(void **state) {
     fixture *f = *state;
     one_file(f, WINDOW);
@@ -504,6 +576,9 @@ int main(void) {
         TEST(test_all_that_fail_leave_one_failure),
         TEST(test_neighbours_are_one_read_and_start_no_thread),
         TEST(test_a_wide_gap_is_not_read),
+        TEST(test_a_gap_that_is_not_to_be_read_is_not),
+        TEST(test_each_block_is_read_once),
+        TEST(test_reading_begins_where_it_is_told_and_comes_round),
         TEST(test_cached_bytes_are_read_in_small_steps),
         TEST(test_nothing_to_read),
         TEST(test_threads_that_do_not_start_are_done_without),

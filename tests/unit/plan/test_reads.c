@@ -145,6 +145,38 @@ static void test_gap_of_more_than_4_blocks_is_cut(void **context) {
     assert_reads(s, "0:4101+10 0:69648+10 0:135195+10");
 }
 
+/* Of a large tensor what is not needed is not read, where it is whole blocks. */
+static void test_gap_of_a_large_tensor_is_cut(void **context) {
+    single *s = *context;
+    want_columns(s, 9, 131072, 0, 65536);
+    make_reads(s);
+    assert_int_equal(s->reads.count, 9);
+    for (size_t i = 0; i < 9; i++) {
+        assert_int_equal(s->reads.reads[i].offset, 4096 + i * 131072);
+        assert_int_equal(s->reads.reads[i].bytes, 65536);
+    }
+}
+
+static void test_gap_without_a_whole_block_is_read_over(void **context) {
+    single *s = *context;
+    want_columns(s, 9, 131072, 0, 131072 - 16384);
+    assert_reads(s, "0:4096+1163264");
+}
+
+/* A 64th of what comes behind it may be in front of it. */
+static void test_gap_that_is_little_is_read_over(void **context) {
+    single *s = *context;
+    want_columns(s, 3, (int64_t)65 << 16, 0, (int64_t)64 << 16);
+    assert_reads(s, "0:4096+12713984");
+}
+
+static void test_long_read_is_cut(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_U8, PAWL_U8, SHAPE((int64_t)40 << 20));
+    add_piece(s, 0, 4096, AT(0), AT((int64_t)40 << 20));
+    assert_reads(s, "0:4096+16777216 0:16781312+16777216 0:33558528+8388608");
+}
+
 /* The same piece from two ranks: read once, from the first file. */
 static void test_replicated_piece_is_read_once(void **context) {
     single *s = *context;
@@ -524,6 +556,82 @@ static void test_strided_memory_is_filled(void **context) {
     assert_memory_equal(columns, "adbecf", 6);
 }
 
+/* ---- how much is read ----------------------------------------------------------------------- */
+
+#define PIECE_AT 4096
+
+/* Marks the blocks that have bytes of [from, from + n) of a file, and counts those that are new. */
+static uint64_t mark_blocks(uint8_t *marks, uint64_t from, uint64_t n) {
+    uint64_t marked = 0;
+    for (uint64_t b = from / FORMAT_BLOCK_BYTES; n > 0 && b * FORMAT_BLOCK_BYTES < from + n; b++) {
+        marked += marks[b] == 0;
+        marks[b] = 1;
+    }
+    return marked;
+}
+
+static uint64_t needed_blocks(const box *part, const box *whole, uint8_t *marks) {
+    box_runs runs = box_runs_of(part, whole);
+    uint64_t first = 0;
+    uint64_t count = 0;
+    uint64_t blocks = 0;
+    while (box_runs_next(&runs, &first, &count)) {
+        blocks += mark_blocks(marks, PIECE_AT + first, count);
+    }
+    return blocks;
+}
+
+/* As the engine reads: stretches, and what lies between them where plan_reads_on says so. */
+static uint64_t read_blocks_of(const plan_reads *reads, uint8_t *marks) {
+    uint64_t blocks = 0;
+    uint64_t end = 0;
+    for (size_t i = 0; i < reads->count; i++) {
+        const plan_read *read = &reads->reads[i];
+        bool on = end > 0 && plan_reads_on(end, read->offset, read->gap);
+        uint64_t from = on ? end : read->offset;
+        end = read->offset + read->bytes;
+        blocks += mark_blocks(marks, from, end - from);
+    }
+    return blocks;
+}
+
+/* Seed 5: any part of any tensor of 1 to 8 MiB: at most 1.05 times the blocks that it needs. */
+static void test_little_more_is_read_than_is_needed(void **context) {
+    (void)context;
+    test_random r = {.state = 5};
+    static uint8_t needed[1024];
+    static uint8_t read[1024];
+    for (int i = 0; i < 1000; i++) {
+        struct pawl_error err = ERROR_INIT;
+        int64_t shape[3];
+        int64_t offset[3];
+        int64_t extent[3];
+        shape[2] = (int64_t)1 << random_between(&r, 8, 20);
+        shape[2] += random_between(&r, 0, shape[2] / 2);
+        shape[1] = random_between(&r, 1, ((int64_t)4 << 20) / shape[2] + 1);
+        shape[0] = ((int64_t)2 << 20) / (shape[2] * shape[1]) + 1;
+        for (int d = 0; d < 3; d++) {
+            offset[d] = random_below(&r, 3) == 0 ? 0 : random_between(&r, 0, shape[d] - 1);
+            extent[d] = random_between(&r, 1, shape[d] - offset[d]);
+        }
+        single s = {.err = ERROR_INIT};
+        assert_ok(state_new(&s.state, &err), &err);
+        pawl_box part = {.offset = offset, .extent = extent, .data = fixture_memory};
+        pawl_tensor t = {.dtype = PAWL_U8, .ndim = 3, .shape = shape, .nboxes = 1, .boxes = &part};
+        want(&s, t, PAWL_U8);
+        add_piece(&s, 0, PIECE_AT, AT(0, 0, 0), shape);
+        make_reads(&s);
+        memset(needed, 0, sizeof(needed));
+        memset(read, 0, sizeof(read));
+        box whole = box_whole(3, shape);
+        box wanted = box_of(3, offset, extent);
+        uint64_t most = needed_blocks(&wanted, &whole, needed) * 105;
+        assert_true(read_blocks_of(&s.reads, read) * 100 <= most);
+        plan_reads_free(&s.reads);
+        state_free(s.state);
+    }
+}
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 static pawl_status make(void *context, pawl_error *err) {
@@ -554,6 +662,11 @@ int main(void) {
         WITH_ONE(test_reads_ascend_by_file_and_offset),
         WITH_ONE(test_gap_of_4_blocks_is_read_over),
         WITH_ONE(test_gap_of_more_than_4_blocks_is_cut),
+        WITH_ONE(test_gap_of_a_large_tensor_is_cut),
+        WITH_ONE(test_gap_without_a_whole_block_is_read_over),
+        WITH_ONE(test_gap_that_is_little_is_read_over),
+        WITH_ONE(test_long_read_is_cut),
+        cmocka_unit_test(test_little_more_is_read_than_is_needed),
         WITH_ONE(test_replicated_piece_is_read_once),
         WITH_ONE(test_overlapping_pieces_cover_together),
         WITH_ONE(test_pieces_elsewhere_are_not_read),
