@@ -96,8 +96,10 @@ static pawl_status open_reader(pawl_checkpoint *c, pawl_error *err) {
     return engine_reader_new(&source, &c->reader, err);
 }
 
-static pawl_status open_all(pawl_checkpoint *c, pawl_error *err) {
-    TRY(reader_mark_new(c->store, c->directory, c->platform, &c->log, &c->mark, err));
+static pawl_status open_all(pawl_checkpoint *c, bool mark, pawl_error *err) {
+    if (mark) {
+        TRY(reader_mark_new(c->store, c->directory, c->platform, &c->log, &c->mark, err));
+    }
     pawl_status status = read_manifest(c, err);
     if (status == PAWL_EDAMAGED) {
         step_say_safe(c->store, c->step, err);
@@ -136,7 +138,7 @@ static bool is_removed(const pawl_checkpoint *c) {
     return step_has_manifest(c->store, c->directory, &present, &ignored) == PAWL_OK && !present;
 }
 
-static pawl_status make(store *s, int64_t step, const platform *os, const pawl_log *log,
+static pawl_status make(store *s, int64_t step, const platform *os, const pawl_log *log, bool mark,
                         pawl_checkpoint **out, pawl_error *err) {
     pawl_checkpoint *c = mem_calloc(1, sizeof(*c));
     if (c == NULL) {
@@ -152,7 +154,7 @@ static pawl_status make(store *s, int64_t step, const platform *os, const pawl_l
     pawl_status status = c->path != NULL ? PAWL_OK : error_nomem(err, path_bytes);
     if (status == PAWL_OK) {
         snprintf(c->path, path_bytes, "%s/%s", s->root, c->directory);
-        status = open_all(c, err);
+        status = open_all(c, mark, err);
     }
     if (status == PAWL_EDAMAGED && is_removed(c)) {
         status = PAWL_ENOTFOUND; /* not damaged: removed while it was being opened */
@@ -211,7 +213,7 @@ static pawl_status nothing_to_open(store *s, const platform *os, pawl_error *err
 }
 
 /* A newest step that is removed between the look and the opening: look again. */
-static pawl_status open_newest(store *s, const platform *os, const pawl_log *log,
+static pawl_status open_newest(store *s, const platform *os, const pawl_log *log, bool mark,
                                pawl_checkpoint **out, pawl_error *err) {
     for (int i = 0;; i++) {
         int64_t step;
@@ -219,7 +221,7 @@ static pawl_status open_newest(store *s, const platform *os, const pawl_log *log
         if (step < 0) {
             return nothing_to_open(s, os, err);
         }
-        pawl_status status = make(s, step, os, log, out, err);
+        pawl_status status = make(s, step, os, log, mark, out, err);
         if (status != PAWL_ENOTFOUND || i == MAX_TRIES) {
             return status;
         }
@@ -227,7 +229,7 @@ static pawl_status open_newest(store *s, const platform *os, const pawl_log *log
 }
 
 static pawl_status open_step(store *s, int64_t step, const platform *os, const pawl_log *log,
-                             pawl_checkpoint **out, pawl_error *err) {
+                             bool mark, pawl_checkpoint **out, pawl_error *err) {
     char directory[32];
     bool present;
     if (step < 0) {
@@ -238,19 +240,27 @@ static pawl_status open_step(store *s, int64_t step, const platform *os, const p
     if (!present) {
         return no_such_step(s, step, err);
     }
-    pawl_status status = make(s, step, os, log, out, err);
+    pawl_status status = make(s, step, os, log, mark, out, err);
     return status == PAWL_ENOTFOUND ? no_such_step(s, step, err) : status;
+}
+
+pawl_status checkpoint_open_by(store *s, int64_t step, const platform *os, const pawl_log *log,
+                               bool mark, pawl_checkpoint **out, pawl_error *err) {
+    pawl_status status = step == PAWL_NEWEST ? open_newest(s, os, log, mark, out, err)
+                                             : open_step(s, step, os, log, mark, out, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "opening a checkpoint");
+    }
+    return status;
 }
 
 pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platform *os,
                             const pawl_log *log, pawl_checkpoint **out, pawl_error *err) {
-    pawl_status status = step == PAWL_NEWEST ? open_newest(s, os, log, out, err)
-                                             : open_step(s, step, os, log, out, err);
+    pawl_status status = checkpoint_open_by(s, step, os, log, true, out, err);
     if (status == PAWL_OK) {
         (*out)->own_store = own_store;
         return PAWL_OK;
     }
-    error_wrap(err, "opening a checkpoint");
     if (own_store) {
         store_destroy(s);
     }

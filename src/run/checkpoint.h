@@ -78,6 +78,9 @@ struct pawl_checkpoint {
     arena found_memory;
 };
 
+/* As checkpoint_open. Without `mark`: someone else has marked it as being read. */
+pawl_status checkpoint_open_by(store *s, int64_t step, const platform *os, const pawl_log *log,
+                               bool mark, pawl_checkpoint **out, pawl_error *err) PAWL_MUST_CHECK;
 /* The record of one entry. PAWL_ENOTFOUND with near misses. */
 pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory, record_entry *out,
                              pawl_error *err) PAWL_MUST_CHECK;

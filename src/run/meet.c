@@ -189,9 +189,21 @@ static pawl_status missing(pawl_run *run, const meeting *m, const meet_table *t,
     return PAWL_ETIMEOUT;
 }
 
+pawl_status ranks_story(pawl_run *run, const meet_card *cards, int rank, pawl_error *err) {
+    struct pawl_error ignored = ERROR_INIT;
+    const meet_card *card = &cards[rank];
+    if (story_decode(card->story, card->story_bytes, err, &ignored) != PAWL_OK) {
+        error_set(err, card->status, "it failed: %s", pawl_status_name(card->status));
+    }
+    err->status = card->status;
+    if (run->world_size > 1) {
+        story_of_rank(err, rank, run->ranks->known[rank] ? run->ranks->who[rank].host : "");
+    }
+    return card->status;
+}
+
 pawl_status ranks_failed(pawl_run *run, const meet_card *cards, pawl_error *err) {
     char text[200];
-    struct pawl_error ignored = ERROR_INIT;
     AUTOFREE unsigned char *failed = mem_calloc((size_t)run->world_size, 1);
     int count = 0;
     int first = -1;
@@ -206,19 +218,12 @@ pawl_status ranks_failed(pawl_run *run, const meet_card *cards, pawl_error *err)
     if (count == 0) {
         return PAWL_OK;
     }
-    const meet_card *card = &cards[first];
-    if (story_decode(card->story, card->story_bytes, err, &ignored) != PAWL_OK) {
-        error_set(err, card->status, "it failed: %s", pawl_status_name(card->status));
-    }
-    err->status = card->status;
-    if (run->world_size > 1) {
-        story_of_rank(err, first, run->ranks->known[first] ? run->ranks->who[first].host : "");
-    }
+    pawl_status status = ranks_story(run, cards, first, err);
     if (count > 1) {
         error_wrap(err, "%s failed; the first of them",
                    group_ranks_text(text, sizeof text, failed, run->world_size));
     }
-    return card->status;
+    return status;
 }
 
 static pawl_status decide(pawl_run *run, const meeting *m, meet_table *t, double waited_s,
@@ -411,12 +416,15 @@ static pawl_status follow(pawl_run *run, const meeting *m, buffer *answer, pawl_
 /* ---- any way -------------------------------------------------------------------------------- */
 
 static pawl_status alone(pawl_run *run, const meeting *m, buffer *answer, pawl_error *err) {
+    CLEANUP(buffer_free) buffer story = {0};
+    meet_card card = {.came = true, .status = m->status, .bytes = m->mine, .n = m->mine_bytes};
     if (m->status != PAWL_OK) {
-        *err = *m->story;
-        return m->status;
+        TRY(story_encode(m->story, SIZE_MAX, &story, err));
+        card.story = story.data;
+        card.story_bytes = story.size;
     }
-    const meet_card card = {.came = true, .bytes = m->mine, .n = m->mine_bytes};
-    return m->judge != NULL ? m->judge(m->context, run, &card, answer, err) : PAWL_OK;
+    return m->judge != NULL ? m->judge(m->context, run, &card, answer, err)
+                            : ranks_failed(run, &card, err);
 }
 
 pawl_status ranks_meet(pawl_run *run, const meeting *m, buffer *answer, pawl_error *err) {

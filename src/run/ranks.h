@@ -90,6 +90,8 @@ pawl_status ranks_meet(pawl_run *run, const meeting *m, buffer *answer, pawl_err
     PAWL_MUST_CHECK;
 /* PAWL_OK where no rank came with a failure; else the first one's story, and how many more. */
 pawl_status ranks_failed(pawl_run *run, const meet_card *cards, pawl_error *err) PAWL_MUST_CHECK;
+/* The story of one rank that came with a failure, as that of everybody. Returns its status. */
+pawl_status ranks_story(pawl_run *run, const meet_card *cards, int rank, pawl_error *err);
 
 /* ---- what pawl_meet brings: heard.c. Any thread. -------------------------------------------- */
 

@@ -1,37 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Restores a state: match, then read what fits, from the newest checkpoint that is whole.
+ * Restores a state from one checkpoint: match, then read what fits. Which one that is, choose.c says.
  *
  * What an attempt has placed stays in the tensors when damage ends it. The next older checkpoint
  * may only be taken when it writes every one of these entries again: a state is never left with
  * bytes of two steps while the report speaks of one.
  */
-#include "run/checkpoint.h"
 #include "run/checksums.h"
-#include "run/private.h"
+#include "run/restoring.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NANOSECONDS 1e9
+void restoring_end(restoring *r) {
+    attempt *a = &r->now;
+    plan_reads_free(&a->reads);
+    plan_match_free(a->match);
+    state_snapshot_free(a->snapshot);
+    *a = (attempt){0};
+}
 
-/* One restore, over all its attempts. */
-typedef struct restoring {
-    pawl_state *state;
-    const pawl_restore_options *options; /* may be NULL */
-    int rank, world_size;
-    pawl_report *report; /* of the latest attempt */
-    event_fallback *fallbacks;
-    size_t fallback_count, fallback_capacity;
-    const char **touched; /* entries that an earlier attempt has begun to write */
-    size_t touched_count;
-    int64_t touched_step;
-    bool mixed; /* an older checkpoint would leave bytes of a newer one in place */
-    arena memory;
-} restoring;
-
-static void restoring_free(restoring *r) {
+void restoring_free(restoring *r) {
+    restoring_end(r);
     pawl_report_free(r->report);
     mem_free(r->fallbacks);
     mem_free(r->touched);
@@ -39,20 +30,6 @@ static void restoring_free(restoring *r) {
 }
 
 /* ---- one attempt ---- */
-
-typedef struct attempt {
-    restoring *all;
-    pawl_checkpoint *checkpoint;
-    state_snapshot *snapshot;
-    plan_match *match;
-    plan_reads reads;
-} attempt;
-
-static void attempt_free(attempt *a) {
-    plan_reads_free(&a->reads);
-    plan_match_free(a->match);
-    state_snapshot_free(a->snapshot);
-}
 
 static pawl_status begin_report(attempt *a, pawl_error *err) {
     restoring *all = a->all;
@@ -295,18 +272,25 @@ static void log_warnings(const pawl_checkpoint *c, const pawl_report *report) {
     }
 }
 
-static pawl_status restore_from(restoring *all, pawl_checkpoint *c, pawl_error *err) {
-    CLEANUP(attempt_free) attempt a = {.all = all, .checkpoint = c};
-    TRY(begin_report(&a, err));
-    TRY(match_entries(&a, err));
-    if (a.match->refused) {
+pawl_status restoring_match(restoring *all, pawl_checkpoint *c, pawl_error *err) {
+    attempt *a = &all->now;
+    restoring_end(all);
+    a->all = all;
+    a->checkpoint = c;
+    TRY(begin_report(a, err));
+    TRY(match_entries(a, err));
+    if (a->match->refused) {
         TRY(report_finish(all->report, err));
         pawl_status status = plan_match_error(all->report, err);
         error_path(err, "%s", c->path);
         return status;
     }
-    TRY(check_touched(&a, err));
-    pawl_status status = read_all(&a, err);
+    return check_touched(a, err);
+}
+
+pawl_status restoring_read(restoring *all, pawl_error *err) {
+    const pawl_checkpoint *c = all->now.checkpoint;
+    pawl_status status = read_all(&all->now, err);
     if (status != PAWL_OK) {
         if (err->path[0] == '\0') {
             error_path(err, "%s", c->path);
@@ -321,8 +305,21 @@ static pawl_status restore_from(restoring *all, pawl_checkpoint *c, pawl_error *
     return report_finish(all->report, err);
 }
 
+pawl_status restoring_pass_over(restoring *all, int64_t step, const pawl_error *story,
+                                pawl_error *err) {
+    const char *why = arena_printf(&all->memory, "%s%s%s", story->attempt,
+                                   story->path[0] != '\0' ? ": " : "", story->path);
+    if (why == NULL) {
+        return error_nomem(err, sizeof(story->attempt));
+    }
+    TRY(vec_reserve(&all->fallbacks, &all->fallback_capacity, all->fallback_count + 1,
+                    sizeof(*all->fallbacks), err));
+    all->fallbacks[all->fallback_count++] = (event_fallback){.step = step, .why = why};
+    return PAWL_OK;
+}
+
 /* The report belongs to the caller when it asked for it and it tells something. */
-static void hand_over(restoring *all, pawl_status status, pawl_report **report) {
+void restoring_hand_over(restoring *all, pawl_status status, pawl_report **report) {
     if (report != NULL && (status == PAWL_OK || status == PAWL_EMISMATCH)) {
         *report = all->report;
         all->report = NULL;
@@ -337,163 +334,13 @@ pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
     if (report != NULL) {
         *report = NULL;
     }
-    pawl_status status = restore_from(&all, c, err);
+    pawl_status status = restoring_match(&all, c, err);
+    if (status == PAWL_OK) {
+        status = restoring_read(&all, err);
+    }
     if (status != PAWL_OK) {
         error_wrap(err, "restoring step %lld", (long long)c->step);
     }
-    hand_over(&all, status, report);
-    return status;
-}
-
-/* ---- choosing ---- */
-
-static void checkpoint_close_pointer(pawl_checkpoint **c) {
-    pawl_checkpoint_close(*c);
-}
-
-static pawl_status restore_step(pawl_run *run, restoring *all, int64_t step, pawl_error *err) {
-    CLEANUP(checkpoint_close_pointer) pawl_checkpoint *c = NULL;
-    TRY(checkpoint_open(run->store, false, step, run->platform, &run->log, &c, err));
-    TRY(restore_from(all, c, err));
-    run->restored_step = step;
-    pawl_report_counts *counts = report_counts(all->report);
-    char bytes[32];
-    log_write(&run->log, PAWL_LOG_INFO, "restored step %lld: %llu entries, %s", (long long)step,
-              (unsigned long long)counts->restored, text_bytes(bytes, counts->bytes));
-    return PAWL_OK;
-}
-
-static pawl_status note_fallback(pawl_run *run, restoring *all, int64_t step, pawl_error *story,
-                                 pawl_error *err) {
-    log_write(&run->log, PAWL_LOG_WARN,
-              "step %lld is damaged and is passed over for the next older one: %s", (long long)step,
-              error_text(story));
-    const char *why = arena_printf(&all->memory, "%s%s%s", story->attempt,
-                                   story->path[0] != '\0' ? ": " : "", story->path);
-    if (why == NULL) {
-        return error_nomem(err, sizeof(story->attempt));
-    }
-    TRY(vec_reserve(&all->fallbacks, &all->fallback_capacity, all->fallback_count + 1,
-                    sizeof(*all->fallbacks), err));
-    all->fallbacks[all->fallback_count++] = (event_fallback){.step = step, .why = why};
-    return PAWL_OK;
-}
-
-/* An older checkpoint that does not fit cannot make up for bytes placed from a newer one. */
-static pawl_status after_damage(const restoring *all, pawl_status status, pawl_error *err) {
-    if (status != PAWL_EMISMATCH || all->touched_count == 0) {
-        return status;
-    }
-    error_wrap(err,
-               "step %lld is damaged, its bytes are in part in the tensors already, and the next "
-               "older checkpoint does not fit the state",
-               (long long)all->touched_step);
-    error_safe(err, "the checkpoints are as they were; the state is not");
-    err->status = PAWL_EDAMAGED;
-    return PAWL_EDAMAGED;
-}
-
-/* Newest first; *err is the story of the newest that was damaged when none is left. */
-static pawl_status restore_newest(pawl_run *run, restoring *all, const int64_t *steps, size_t count,
-                                  pawl_error *err) {
-    pawl_status status = PAWL_ENOTFOUND;
-    for (size_t i = count; i > 0; i--) {
-        char directory[32];
-        name_step(directory, steps[i - 1]);
-        bool present;
-        TRY(step_has_manifest(run->store, directory, &present, err));
-        if (!present) {
-            continue;
-        }
-        struct pawl_error story = ERROR_INIT;
-        pawl_status now = restore_step(run, all, steps[i - 1], &story);
-        if (now == PAWL_ENOTFOUND) {
-            continue; /* removed meanwhile */
-        }
-        if (now != PAWL_EDAMAGED || all->mixed) {
-            if (now != PAWL_OK) {
-                *err = story;
-            }
-            return after_damage(all, now, err);
-        }
-        if (status == PAWL_ENOTFOUND) {
-            *err = story;
-            status = now;
-        }
-        if (all->options != NULL && all->options->no_fallback) {
-            return now;
-        }
-        TRY(note_fallback(run, all, steps[i - 1], &story, err));
-    }
-    return status;
-}
-
-static void catalog_free_pointer(pawl_catalog **catalog) {
-    pawl_catalog_free(*catalog);
-}
-
-static pawl_status nothing_to_restore(pawl_run *run, pawl_error *err) {
-    CLEANUP(catalog_free_pointer) pawl_catalog *catalog = NULL;
-    TRY(catalog_open(run->store, run->platform, &run->log, &catalog, err));
-    return catalog_explain_nothing(run->store, catalog, err);
-}
-
-static pawl_status choose(pawl_run *run, restoring *all, pawl_error *err) {
-    CLEANUP(arena_free) arena memory = {0};
-    int64_t *steps;
-    size_t count;
-    if (all->options != NULL && all->options->step != NULL) {
-        return restore_step(run, all, *all->options->step, err);
-    }
-    TRY(step_numbers(run->store, &memory, &steps, &count, err));
-    pawl_status status = restore_newest(run, all, steps, count, err);
-    if (status == PAWL_ENOTFOUND) {
-        return nothing_to_restore(run, err);
-    }
-    if (status == PAWL_EDAMAGED && all->fallback_count > 1) {
-        error_wrap(err, "none of %zu checkpoints is intact; the newest", all->fallback_count);
-    }
-    return status;
-}
-
-static void tell_restored(pawl_run *run, const restoring *all, pawl_status status,
-                          const pawl_error *story, uint64_t begun_ns) {
-    char message[2048];
-    const platform *os = run->platform;
-    const int64_t *asked = all->options != NULL ? all->options->step : NULL;
-    event_restore restore = {.fallbacks = all->fallbacks, .fallback_count = all->fallback_count};
-    if (status == PAWL_OK) {
-        restore.counts = *report_counts(all->report);
-    } else {
-        error_line(message, sizeof(message), story);
-    }
-    const pawl_event event = {.kind = PAWL_EVENT_RESTORED,
-                              .step = status == PAWL_OK ? run->restored_step
-                                      : asked != NULL   ? *asked
-                                                        : -1,
-                              .status = status,
-                              .message = status == PAWL_OK ? NULL : message,
-                              .done_bytes = restore.counts.bytes,
-                              .seconds =
-                                  (double)(os->monotonic_ns(os->context) - begun_ns) / NANOSECONDS};
-    events_tell(run->events, &event, &restore, EVENTS_ALL);
-}
-
-pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_options *options,
-                        pawl_report **report, pawl_error *err) {
-    CLEANUP(restoring_free)
-    restoring all = {
-        .state = state, .options = options, .rank = run->rank, .world_size = run->world_size};
-    if (report != NULL) {
-        *report = NULL;
-    }
-    TRY(run_settle(run, err));
-    uint64_t begun_ns = run->platform->monotonic_ns(run->platform->context);
-    pawl_status status = choose(run, &all, err);
-    if (status != PAWL_OK) {
-        error_wrap(err, "restoring");
-    }
-    tell_restored(run, &all, status, err, begun_ns);
-    hand_over(&all, status, report);
+    restoring_hand_over(&all, status, report);
     return status;
 }

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run/restoring: one restore, over all its attempts: restore.c reads, choose.c chooses. */
+#ifndef RUN_RESTORING_H
+#define RUN_RESTORING_H
+
+#include "run/checkpoint.h"
+#include "run/private.h"
+
+struct restoring;
+
+/* One checkpoint that may be the one. */
+typedef struct attempt {
+    struct restoring *all;
+    pawl_checkpoint *checkpoint;
+    state_snapshot *snapshot;
+    plan_match *match;
+    plan_reads reads;
+} attempt;
+
+typedef struct restoring {
+    pawl_state *state;
+    const pawl_restore_options *options; /* may be NULL */
+    int rank, world_size;
+    pawl_report *report; /* of the latest attempt */
+    event_fallback *fallbacks;
+    size_t fallback_count, fallback_capacity;
+    const char **touched; /* entries that an earlier attempt has begun to write */
+    size_t touched_count;
+    int64_t touched_step;
+    bool mixed; /* an older checkpoint would leave bytes of a newer one in place */
+    attempt now;
+    arena memory;
+} restoring;
+
+/* Matches; reads no byte into the state. The checkpoint is borrowed until restoring_end. */
+pawl_status restoring_match(restoring *all, pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;
+/* Reads what matched. */
+pawl_status restoring_read(restoring *all, pawl_error *err) PAWL_MUST_CHECK;
+/* The end of one attempt. */
+void restoring_end(restoring *all);
+/* The step is damaged: the report of the next attempt says so. */
+pawl_status restoring_pass_over(restoring *all, int64_t step, const pawl_error *story,
+                                pawl_error *err) PAWL_MUST_CHECK;
+void restoring_hand_over(restoring *all, pawl_status status, pawl_report **report);
+void restoring_free(restoring *all);
+
+#endif
