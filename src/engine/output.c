@@ -76,6 +76,21 @@ static void end_opening(engine *e) {
     monitor_leave(&e->monitor);
 }
 
+/* Of many ranks the first removes a directory that is empty, as one of a failed save; another may
+ * just be about to write there. */
+static pawl_status create_file(engine *e, const char *path, store_file **out, pawl_error *err) {
+    bool buffered = e->options.io == PAWL_IO_BUFFERED;
+    store_mode mode = buffered ? STORE_CREATE_STREAM : STORE_CREATE_BULK;
+    pawl_status status = store_open(e->job.store, path, mode, out, err);
+    if (status != PAWL_ENOTFOUND) {
+        return status;
+    }
+    struct pawl_error ignored = ERROR_INIT;
+    pawl_status made = store_make_dir(e->job.store, e->job.directory, &ignored);
+    return made == PAWL_OK || made == PAWL_EBUSY ? store_open(e->job.store, path, mode, out, err)
+                                                 : status;
+}
+
 /* The room is asked for at once: a full disk is then known before the first byte. */
 static pawl_status create(engine *e, const plan_file *file, store_file **out, pawl_error *err) {
     char path[STORE_MAX_PATH];
@@ -85,9 +100,7 @@ static pawl_status create(engine *e, const plan_file *file, store_file **out, pa
                          file->name);
     }
     CLEANUP(store_close_pointer) store_file *f = NULL;
-    bool buffered = e->options.io == PAWL_IO_BUFFERED;
-    TRY(store_open(e->job.store, path, buffered ? STORE_CREATE_STREAM : STORE_CREATE_BULK, &f,
-                   err));
+    TRY(create_file(e, path, &f, err));
     pawl_status status = store_reserve(f, file->bytes, err);
     if (status == PAWL_OK) {
         *out = f;

@@ -277,10 +277,10 @@ void name_data(char out[80], const char *tag, int rank, uint32_t number, uint32_
 bool name_data_parse(const char *name, char tag[FORMAT_TAG_CHARS], int *rank, uint32_t *number,
                      uint32_t *of);
 void name_vote(char out[80], const char *tag, int rank); /* in the step's directory */
+bool name_vote_parse(const char *name, char tag[FORMAT_TAG_CHARS], int *rank);
 void name_index(char out[80], const char *tag);
 void name_manifest_tmp(char out[80], const char *tag); /* before it is published */
-/* What a name inside a step's directory is; `tag` gets the tag of data, index and
- * temporary files. */
+/* Of a name in a step's directory; `tag` gets that of data, index, vote and temporary files. */
 name_kind name_classify(const char *name, char tag[FORMAT_TAG_CHARS]);
 /* What ranks leave in the run's directory: "outcome-<tag>", "structure-<attempt>-<crc>-<bytes>",
  * "meet-<key>-<n>-r<rank>", "meet-<key>-<n>-answer", and what each is published by (".tmp").

@@ -156,12 +156,17 @@ static bool is_end(const char *text) {
     return *text == '\0' || strcmp(text, TEMPORARY_SUFFIX) == 0;
 }
 
+static bool pass_vote(const char **name, char tag[FORMAT_TAG_CHARS], int *rank) {
+    return pass(name, VOTE_PREFIX) && pass_tag(name, tag) && pass_rank(name, rank);
+}
+
+bool name_vote_parse(const char *name, char tag[FORMAT_TAG_CHARS], int *rank) {
+    return pass_vote(&name, tag, rank) && *name == '\0';
+}
+
 static bool is_vote_name(const char *name, char tag[FORMAT_TAG_CHARS]) {
     int rank = 0;
-    if (!pass(&name, VOTE_PREFIX) || !pass_tag(&name, tag) || !pass_rank(&name, &rank)) {
-        return false;
-    }
-    return is_end(name);
+    return pass_vote(&name, tag, &rank) && is_end(name);
 }
 
 static bool is_index_name(const char *name, char tag[FORMAT_TAG_CHARS]) {

@@ -84,7 +84,7 @@ static pawl_status write_index(pawl_run *run, const char *path, const index_writ
 
 /* Only a manifest that can be read and does not name the tag's index proves that it was not
  * published. */
-bool commit_may_name(pawl_run *run, const char *directory, const char *tag) {
+commit_named commit_names(pawl_run *run, const char *directory, const char *tag) {
     struct pawl_error ignored = ERROR_INIT;
     CLEANUP(buffer_free) buffer text = {0};
     char path[STORE_MAX_PATH];
@@ -93,13 +93,17 @@ bool commit_may_name(pawl_run *run, const char *directory, const char *tag) {
     snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
     pawl_status status = store_read_file(run->store, path, FORMAT_MAX_MANIFEST, &text, &ignored);
     if (status == PAWL_ENOTFOUND) {
-        return false;
+        return COMMIT_NOT_NAMED;
     }
     CLEANUP(manifest_free) manifest m = {0};
     if (status != PAWL_OK || manifest_decode(text.data, text.size, &m, &ignored) != PAWL_OK) {
-        return true;
+        return COMMIT_UNKNOWN;
     }
-    return strcmp(m.index_name, index_name) == 0;
+    return strcmp(m.index_name, index_name) == 0 ? COMMIT_NAMED : COMMIT_NOT_NAMED;
+}
+
+bool commit_may_name(pawl_run *run, const char *directory, const char *tag) {
+    return commit_names(run, directory, tag) != COMMIT_NOT_NAMED;
 }
 
 /* O4, asked when the manifest is one rename away from being visible. */

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What interrupted saves and removals left behind. Only the owner of a run looks for it, so
- * whatever no manifest names belongs to a writer that is gone (I5, I6 in commit.c). Names that pawl
- * does not make are never touched, and a manifest that cannot be read protects everything beside
- * it.
+ * whatever no manifest names belongs to a writer that is gone (I5, I6 in commit.c), or to another
+ * rank of the same job: what those write for a save that has not ended is spared (G4), what they
+ * wrote for one that failed is removed after the next commit, for which all of them voted. Names
+ * that pawl does not make are never touched, and a manifest that cannot be read protects everything
+ * beside it.
  */
 #include "run/ranks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct sweep {
@@ -62,6 +65,21 @@ static bool manifest_names(const manifest *m, const char *name) {
     return false;
 }
 
+/* Of this attempt, and of a save that rank 0 has not ended yet: other ranks may be ahead of it. */
+static bool is_ahead(const pawl_run *run, const char *tag) {
+    size_t n = strlen(run->attempt);
+    return strncmp(tag, run->attempt, n) == 0 && tag[n] == '-' &&
+           strtoull(tag + n + 1, NULL, 10) > run->flying_number;
+}
+
+static const char *reason_of(name_kind kind, const manifest *m) {
+    if (m == NULL) {
+        return "of a save that was never committed";
+    }
+    return kind == NAME_KIND_VOTE ? "a vote on a save that has ended"
+                                  : "of a save that the manifest does not name";
+}
+
 /* Names of the data and index files of a committed step share a few tags; only others
  * are garbage. */
 static pawl_status sweep_names(sweep *s, const manifest *m, char **names, size_t count,
@@ -69,14 +87,12 @@ static pawl_status sweep_names(sweep *s, const manifest *m, char **names, size_t
     for (size_t i = 0; i < count; i++) {
         char tag[FORMAT_TAG_CHARS];
         name_kind kind = name_classify(names[i], tag);
-        bool is_file = kind == NAME_KIND_DATA || kind == NAME_KIND_INDEX;
-        if (kind == NAME_KIND_MANIFEST_TMP) {
+        bool ended = !is_ahead(s->run, tag);
+        bool is_file = kind == NAME_KIND_DATA || kind == NAME_KIND_INDEX || kind == NAME_KIND_VOTE;
+        if (ended && kind == NAME_KIND_MANIFEST_TMP) {
             TRY(sweep_file(s, names[i], "a manifest that was never published", err));
-        } else if (is_file && (m == NULL || !manifest_names(m, names[i]))) {
-            TRY(sweep_file(s, names[i],
-                           m == NULL ? "of a save that was never committed"
-                                     : "of a save that the manifest does not name",
-                           err));
+        } else if (ended && is_file && (m == NULL || !manifest_names(m, names[i]))) {
+            TRY(sweep_file(s, names[i], reason_of(kind, m), err));
         } else if (m == NULL && kind == NAME_KIND_PINNED) {
             TRY(sweep_file(s, names[i], "the pin of a checkpoint that is gone", err));
         } else {
@@ -155,8 +171,42 @@ pawl_status garbage_sweep_step(pawl_run *run, const char *directory, bool dry_ru
 
 /* ---- the whole run -------------------------------------------------------------------------- */
 
-static bool is_root_leftover(const char *name) {
-    return strcmp(name, NAME_LATEST ".tmp") == 0;
+/* NULL: it stays. What ranks of this attempt have agreed on, and how its last save ended, they may
+ * still look at. */
+static const char *root_reason(const pawl_run *run, const char *name) {
+    char tag[FORMAT_TAG_CHARS];
+    name_root_kind kind = name_root_classify(name, tag);
+    size_t n = strlen(run->attempt);
+    bool ours = n > 0 && strncmp(tag, run->attempt, n) == 0;
+    bool past =
+        ours && kind == NAME_ROOT_OUTCOME && strtoull(tag + n + 1, NULL, 10) < run->flying_number;
+    if (strcmp(name, NAME_LATEST ".tmp") == 0) {
+        return "a hint that was never published";
+    }
+    if (ours && !past) {
+        return NULL;
+    }
+    switch (kind) {
+    case NAME_ROOT_OUTCOME:
+        return "how a save ended, which every rank knows";
+    case NAME_ROOT_STRUCTURE:
+        return "what the ranks of an earlier job agreed on";
+    case NAME_ROOT_MEET:
+        return "of a meeting of ranks that is over";
+    case NAME_ROOT_FOREIGN:
+        break;
+    }
+    return NULL;
+}
+
+static pawl_status sweep_root(sweep *s, char **names, size_t count, pawl_error *err) {
+    for (size_t i = 0; i < count; i++) {
+        const char *reason = root_reason(s->run, names[i]);
+        if (reason != NULL) {
+            TRY(sweep_file(s, names[i], reason, err));
+        }
+    }
+    return PAWL_OK;
 }
 
 pawl_status run_gc(pawl_run *run, bool dry_run, pawl_gc_fn each, void *context, pawl_error *err) {
@@ -169,15 +219,156 @@ pawl_status run_gc(pawl_run *run, bool dry_run, pawl_gc_fn each, void *context, 
     TRY(store_names(run->store, "", RUN_MAX_NAMES, &memory, &names, &count, err));
     sweep root = {
         .run = run, .directory = "", .dry_run = dry_run, .each = each, .context = context};
+    TRY(sweep_root(&root, names, count, err));
     for (size_t i = 0; i < count; i++) {
         int64_t step;
-        if (is_root_leftover(names[i])) {
-            TRY(sweep_file(&root, names[i], "a hint that was never published", err));
-        } else if (name_step_parse(names[i], &step)) {
+        if (name_step_parse(names[i], &step)) {
             TRY(garbage_sweep_step(run, names[i], dry_run, each, context, err));
         }
     }
     return PAWL_OK;
+}
+
+/* ---- after a commit ------------------------------------------------------------------------- */
+
+#define STEPS_REMEMBERED 64
+
+/* Of many ranks. */
+struct garbage {
+    monitor guard;
+    int64_t steps[STEPS_REMEMBERED]; /* of saves that failed */
+    size_t count;
+    bool more; /* than it holds */
+};
+
+pawl_status garbage_new(pawl_run *run, pawl_error *err) {
+    struct garbage *g = mem_calloc(1, sizeof *g);
+    if (g == NULL) {
+        return error_nomem(err, sizeof *g);
+    }
+    pawl_status status = monitor_init(&g->guard, err);
+    if (status != PAWL_OK) {
+        mem_free(g);
+        return status;
+    }
+    run->garbage = g;
+    return PAWL_OK;
+}
+
+void garbage_free(struct garbage *g) {
+    if (g != NULL) {
+        monitor_destroy(&g->guard);
+        mem_free(g);
+    }
+}
+
+void garbage_remember(pawl_run *run, int64_t step) {
+    struct garbage *g = run->garbage;
+    monitor_enter(&g->guard);
+    bool known = g->count > 0 && g->steps[g->count - 1] == step;
+    if (!known && g->count == STEPS_REMEMBERED) {
+        g->more = true;
+    } else if (!known) {
+        g->steps[g->count++] = step;
+    }
+    monitor_leave(&g->guard);
+}
+
+static bool forget(struct garbage *g, int64_t steps[STEPS_REMEMBERED], size_t *count) {
+    monitor_enter(&g->guard);
+    bool more = g->more;
+    *count = g->count;
+    memcpy(steps, g->steps, g->count * sizeof *steps);
+    g->count = 0;
+    g->more = false;
+    monitor_leave(&g->guard);
+    return more;
+}
+
+/* The failures of what nobody waits for are only logged. */
+static void note(const pawl_run *run, pawl_status status, pawl_error *story) {
+    if (status != PAWL_OK) {
+        log_write(&run->log, PAWL_LOG_WARN, "%s", error_text(story));
+    }
+}
+
+static void sweep_quietly(pawl_run *run, const char *directory) {
+    struct pawl_error story = ERROR_INIT;
+    note(run, garbage_sweep_step(run, directory, false, NULL, NULL, &story), &story);
+}
+
+/* Not with the rest of the directory, which stays as it is while someone reads there. */
+static void remove_votes(pawl_run *run, const char *directory, const char *tag) {
+    struct pawl_error ignored = ERROR_INIT;
+    for (int r = 1; r < run->world_size && owner_fresh(run->owner); r++) {
+        char name[80];
+        char path[STORE_MAX_PATH];
+        name_vote(name, tag, r);
+        snprintf(path, sizeof path, "%s/%s", directory, name);
+        if (store_unlink(run->store, path, &ignored) == PAWL_OK) {
+            run_moved(run);
+        }
+    }
+}
+
+static void sweep_all(pawl_run *run, char **names, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        int64_t step;
+        if (name_step_parse(names[i], &step)) {
+            sweep_quietly(run, names[i]);
+        }
+    }
+}
+
+static void sweep_failed(pawl_run *run, char **names, size_t count) {
+    int64_t steps[STEPS_REMEMBERED];
+    size_t failed;
+    bool more = forget(run->garbage, steps, &failed);
+    if (more) {
+        sweep_all(run, names, count);
+        return;
+    }
+    for (size_t i = 0; i < failed; i++) {
+        char directory[32];
+        struct pawl_error ignored = ERROR_INIT;
+        store_stat found;
+        name_step(directory, steps[i]);
+        if (store_stat_path(run->store, directory, &found, &ignored) == PAWL_OK) {
+            sweep_quietly(run, directory);
+        }
+    }
+}
+
+void garbage_sweep_after(pawl_run *run, const char *directory, const char *tag, bool replaced) {
+    struct pawl_error story = ERROR_INIT;
+    CLEANUP(arena_free) arena memory = {0};
+    char **names;
+    size_t count;
+    sweep root = {.run = run, .directory = ""};
+    bool many = run->world_size > 1;
+    if (many) {
+        remove_votes(run, directory, tag);
+    }
+    if (run->swept && !many) {
+        if (replaced) {
+            sweep_quietly(run, directory);
+        }
+        return;
+    }
+    if (store_names(run->store, "", RUN_MAX_NAMES, &memory, &names, &count, &story) != PAWL_OK) {
+        note(run, PAWL_EIO, &story);
+        return;
+    }
+    note(run, sweep_root(&root, names, count, &story), &story);
+    if (!run->swept) {
+        sweep_all(run, names, count);
+    } else if (replaced) {
+        sweep_quietly(run, directory);
+    }
+    if (many) {
+        sweep_failed(run, names, count);
+    }
+    run->swept = true;
 }
 
 /* ---- after a failed save -------------------------------------------------------------------- */
@@ -187,7 +378,7 @@ void garbage_remove_attempt(pawl_run *run, const char *directory, const char *ta
     CLEANUP(arena_free) arena memory = {0};
     char **names;
     size_t count;
-    if (commit_may_name(run, directory, tag) || /* I8 */
+    if (run->rank != 0 || commit_may_name(run, directory, tag) || /* G4, I8 */
         store_names(run->store, directory, RUN_MAX_NAMES, &memory, &names, &count, &ignored) !=
             PAWL_OK) {
         return;

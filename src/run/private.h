@@ -30,19 +30,29 @@ struct pawl_run {
     uint64_t structure_bytes;  /* 0: none yet */
     struct ranks *ranks;       /* meet.h: who they are, meetings; NULL in a process alone */
     engine *engine;
-    engine *tidying; /* the one whose save is committed and removes what is no longer wanted */
-    owner *owner;    /* rank 0's; NULL on the others */
-    events *events;  /* NULL: nobody wants to know */
+    engine *moving; /* the one whose save is being committed, or removes what it replaced */
+    owner *owner;   /* rank 0's; NULL on the others */
+    events *events; /* NULL: nobody wants to know */
     reader_watch *watch;
     int64_t restored_step;       /* -1: nothing was restored */
     _Atomic int64_t newest_step; /* newest committed; -1: none. Set by the engine's thread too. */
     uint64_t save_number;        /* saves begun by this handle: part of file names */
+    uint64_t flying_number;      /* of the save begun last */
+    uint64_t flown_number;       /* of the one begun before it */
     bool unseen;                 /* nobody was told the outcome of the last save yet */
     bool swept;                  /* leftovers were looked for after this handle's first commit */
     pawl_save_stats stats;
     uint64_t retries_before;     /* store_retry_count as the last save began */
     _Atomic uint64_t prepare_ns; /* of the last save; 0: pawl_save has not returned yet */
-    int64_t last_save_step;      /* for pawl_due; -1: none */
+    /* Of many ranks. */
+    bool checking;
+    int64_t asked_step;             /* of the last call of pawl_save; -1: none */
+    bool refused;                   /* that call told of an earlier failure, and did no more */
+    struct garbage *garbage;        /* rank 0 of many: what to remove after the next commit */
+    _Atomic uint64_t group_wait_ns; /* the last save waited for other ranks */
+    _Atomic bool giving_up;         /* rank 0: the save in flight is to wait for nobody any more */
+    _Atomic bool awaiting_outcome;  /* not rank 0: the save in flight only waits for it */
+    int64_t last_save_step;         /* for pawl_due; -1: none */
     uint64_t last_save_ns;
 };
 
@@ -57,6 +67,9 @@ void run_say_safe(const pawl_run *run, pawl_error *err);
 /* The absolute path of a name in the run's directory, for messages. */
 void run_error_path(const pawl_run *run, pawl_error *err, const char *name);
 
+/* Asks the save in flight to stop, rank 0 also while it waits for votes. False when it may still be
+ * committed. */
+bool run_give_up(pawl_run *run);
 /* Bytes of the options' staging budget, the default where they have none. */
 size_t run_budget(const pawl_run_options *o);
 /* Something was removed: a save that does much of it does not hang. */
@@ -85,6 +98,11 @@ void events_tell(events *e, const pawl_event *what, const event_restore *restore
 /* Is the calling thread inside the callback? */
 bool events_calls_us(events *e);
 
+/* ---- save_ranks.c --------------------------------------------------------------------------- */
+
+/* Of many ranks: the other ones need not wait for a call that is not going to be repeated. */
+void save_give_up_refused(pawl_run *run);
+
 /* ---- index_ahead.c -------------------------------------------------------------------------- */
 
 /* The entries of a layout's index. Many are encoded from here on, on a thread of its own that is
@@ -111,7 +129,10 @@ index_writer index_writer_of(const index_input *input);
  * but the index; every file it names is written and synced. */
 pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag, manifest *m,
                            const index_writer *index, pawl_error *err) PAWL_MUST_CHECK;
-/* I8: may the manifest name this tag's files? Also true when that cannot be found out. */
+/* I8: does the manifest name this tag's files? */
+typedef enum commit_named { COMMIT_NOT_NAMED, COMMIT_NAMED, COMMIT_UNKNOWN } commit_named;
+commit_named commit_names(pawl_run *run, const char *directory, const char *tag);
+/* Also true when that cannot be found out. */
 bool commit_may_name(pawl_run *run, const char *directory, const char *tag);
 /* Writes `latest`: a hint that nothing in pawl reads, so it is not synced, and a failure only
  * logged. */
@@ -170,11 +191,18 @@ pawl_status step_remove(pawl_run *run, int64_t step, pawl_error *err) PAWL_MUST_
 
 /* ---- garbage.c ------------------------------------------------------------------------------ */
 
-/* Removes from one step's directory what its manifest does not name. `tag`: only files of that tag
- * (NULL: of any). */
+/* Removes from one step's directory what its manifest does not name. */
 pawl_status garbage_sweep_step(pawl_run *run, const char *directory, bool dry_run, pawl_gc_fn each,
                                void *context, pawl_error *err) PAWL_MUST_CHECK;
 /* Best effort after a failed save: removes the files of `tag`, unless a manifest names them. */
 void garbage_remove_attempt(pawl_run *run, const char *directory, const char *tag);
+/* After the commit of `tag` in `directory` (I7): leftovers of earlier attempts, once; those of a
+ * save that this one replaced; of many ranks votes, outcomes, and what failed saves left. */
+void garbage_sweep_after(pawl_run *run, const char *directory, const char *tag, bool replaced);
+/* Of many ranks, trainer's or engine's thread: a save of `step` failed. Other ranks may still be
+ * writing for it; that is swept after the next commit. */
+pawl_status garbage_new(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
+void garbage_free(struct garbage *g); /* NULL is fine */
+void garbage_remember(pawl_run *run, int64_t step);
 
 #endif

@@ -50,6 +50,8 @@ static void take_options(pawl_run *run, const pawl_run_options *o) {
     run->group_deadline_s = o->group_deadline_s != 0 ? o->group_deadline_s : run->deadline_s;
     run->restored_step = -1;
     run->last_save_step = -1;
+    run->asked_step = -1;
+    run->checking = o->checking != 0;
     run->stats.step = -1;
     run->last_save_ns = run->platform->monotonic_ns(run->platform->context);
     atomic_init(&run->newest_step, -1);
@@ -135,6 +137,9 @@ pawl_status run_open_owner(pawl_run *run, const run_place *place, const pawl_run
     TRY(place->open(place->context, true, &run->store, err));
     TRY(open_any(run, o, err));
     TRY(reader_watch_new(&run->watch, err));
+    if (run->world_size > 1) {
+        TRY(garbage_new(run, err));
+    }
     TRY(become_owner(run, o, err));
     TRY(events_new(run, o, err));
     TRY(find_newest(run, err));
@@ -149,6 +154,7 @@ static void free_parts(pawl_run *run) {
     }
     events_free(run->events);
     reader_watch_free(run->watch);
+    garbage_free(run->garbage);
     mem_free(run->framework);
     mem_free(run->retention_metric);
     ranks_free(run->ranks);
@@ -233,8 +239,8 @@ pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) {
 }
 
 void run_moved(const pawl_run *run) {
-    if (run->tidying != NULL) {
-        engine_moved(run->tidying);
+    if (run->moving != NULL) {
+        engine_moved(run->moving);
     }
 }
 
@@ -266,6 +272,7 @@ static pawl_status settle(pawl_run *run, double deadline_s, pawl_status *outcome
         return status;
     }
     run_stats_take(&run->stats, &stats);
+    run->stats.group_wait_s = (double)atomic_load(&run->group_wait_ns) / NANOSECONDS;
     run->stats.retries = store_retry_count(run->store) - run->retries_before;
     return PAWL_OK;
 }
@@ -294,11 +301,16 @@ pawl_status run_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, p
     return outcome;
 }
 
+bool run_give_up(pawl_run *run) {
+    atomic_store(&run->giving_up, true);
+    return engine_cancel(run->engine);
+}
+
 pawl_status run_cancel(pawl_run *run, double deadline_s, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status outcome;
     if (run->unseen) {
-        engine_cancel(run->engine);
+        run_give_up(run);
     }
     return settle(run, run_deadline(run, deadline_s), &outcome, &story, err);
 }
@@ -317,10 +329,11 @@ int run_due(const pawl_run *run, int64_t step) {
 
 /* A save that hangs in the storage keeps everything that it may still touch. */
 pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
+    save_give_up_refused(run);
     pawl_status outcome = run_wait(run, deadline_s, NULL, err);
     struct pawl_error story = ERROR_INIT;
     if (engine_ready(run->engine, &story) != PAWL_OK) {
-        engine_cancel(run->engine);
+        run_give_up(run);
         pawl_status freed = engine_free(run->engine, 0, &story);
         run->engine = NULL;
         if (freed != PAWL_OK) {

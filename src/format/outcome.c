@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a save of many ranks ended, as a file. */
+#include "format/outcome.h"
+
+#include <string.h>
+
+#define MAGIC       "pawl-end"
+#define MAGIC_BYTES 8u
+
+pawl_status outcome_encode(const save_outcome *o, buffer *out, pawl_error *err) {
+    if (o->story_bytes > OUTCOME_MAX_STORY) {
+        return error_set(err, PAWL_ELIMIT, "an outcome's story of %zu bytes is longer than %u",
+                         o->story_bytes, OUTCOME_MAX_STORY);
+    }
+    size_t begin = out->size;
+    TRY(buffer_append(out, MAGIC, MAGIC_BYTES, err));
+    TRY(buffer_u32le(out, OUTCOME_VERSION, err));
+    TRY(buffer_u32le(out, (uint32_t)o->end, err));
+    TRY(buffer_u32le(out, (uint32_t)o->story_bytes, err));
+    TRY(buffer_append(out, o->story, o->story_bytes, err));
+    return buffer_u32le(out, crc32c(0, out->data + begin, out->size - begin), err);
+}
+
+static pawl_status damaged(const char *why, pawl_error *err) {
+    return error_set(err, PAWL_EDAMAGED, "the outcome of a save cannot be used: %s", why);
+}
+
+static pawl_status take_head(cursor *c, uint32_t *end, uint32_t *story_bytes, pawl_error *err) {
+    const uint8_t *magic;
+    uint32_t version = 0;
+    TRY(cursor_bytes(c, MAGIC_BYTES, &magic, err));
+    TRY(cursor_u32le(c, &version, err));
+    TRY(cursor_u32le(c, end, err));
+    TRY(cursor_u32le(c, story_bytes, err));
+    if (memcmp(magic, MAGIC, MAGIC_BYTES) != 0) {
+        return damaged("it does not begin as one", err);
+    }
+    if (version != OUTCOME_VERSION) {
+        error_set(err, PAWL_EUNSUPPORTED, "the outcome of a save is of another version of pawl");
+        error_expected(err, "version %d", OUTCOME_VERSION);
+        error_found(err, "version %u", version);
+        error_next(err, "run the same pawl on all ranks");
+        return PAWL_EUNSUPPORTED;
+    }
+    return PAWL_OK;
+}
+
+pawl_status outcome_decode(const uint8_t *bytes, size_t n, save_outcome *out, pawl_error *err) {
+    uint32_t end = 0;
+    uint32_t story_bytes = 0;
+    uint32_t crc = 0;
+    cursor c = cursor_of(bytes, n, 0, "outcome of a save");
+    TRY(take_head(&c, &end, &story_bytes, err));
+    if (story_bytes > OUTCOME_MAX_STORY) {
+        return damaged("its story is too long", err);
+    }
+    TRY(cursor_bytes(&c, story_bytes, &out->story, err));
+    uint32_t want = crc32c(0, bytes, c.at);
+    TRY(cursor_u32le(&c, &crc, err));
+    if (cursor_left(&c) != 0 || crc != want) {
+        return damaged("its bytes are not those that were written", err);
+    }
+    if (end < SAVE_END_COMMITTED || end > SAVE_END_UNKNOWN ||
+        (end == SAVE_END_COMMITTED) != (story_bytes == 0)) {
+        return damaged("no save ends like that", err);
+    }
+    out->end = (save_end)end;
+    out->story_bytes = story_bytes;
+    return PAWL_OK;
+}

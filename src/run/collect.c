@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rank 0 collects the votes of a save (S11, S12). It looks for their names in one listing of the
+ * step's directory, with growing pauses, and reads the head of each as it comes. The first vote
+ * that tells of a failure ends the save for all: there is nothing to wait for any more.
+ */
+#include "run/ranks.h"
+#include "run/save.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOK_AROUND_NS UINT64_C(1000000000) /* then twice that, and so on */
+
+uint64_t ranks_deadline_ns(const pawl_run *run, double seconds) {
+    const double most_s = 3e9; /* about a century */
+    uint64_t now_ns = run->platform->monotonic_ns(run->platform->context);
+    return now_ns + (uint64_t)((seconds < most_s ? seconds : most_s) * 1e9);
+}
+
+bool ranks_late(const pawl_run *run, uint64_t deadline_ns) {
+    return run->platform->monotonic_ns(run->platform->context) >= deadline_ns;
+}
+
+typedef struct collecting {
+    pawl_run *run;
+    const char *directory, *tag;
+    int64_t step;
+    votes *votes;
+    int missing;             /* ranks */
+    unsigned char *expected; /* by rank: its vote has a name already */
+    uint64_t begun_ns, look_around_ns, next_look_around_ns;
+} collecting;
+
+/* ---- what a vote says ----------------------------------------------------------------------- */
+
+static pawl_status another_step(const collecting *c, const vote *v, pawl_error *err) {
+    char who[320];
+    error_set(err, PAWL_EMISMATCH, "the ranks do not save the same step: %s saves another one",
+              rank_text(who, c->run, v->rank));
+    run_error_path(c->run, err, c->directory);
+    error_expected(err, "step %lld, as rank 0", (long long)c->step);
+    error_found(err, "step %lld", (long long)v->step);
+    error_next(err, "call pawl_save on all ranks for the same steps, and equally often");
+    return PAWL_EMISMATCH;
+}
+
+static pawl_status another_size(const collecting *c, const vote *v, pawl_error *err) {
+    char who[320];
+    error_set(err, PAWL_EMISMATCH, "the ranks do not agree how many they are: %s says otherwise",
+              rank_text(who, c->run, v->rank));
+    run_error_path(c->run, err, c->directory);
+    error_expected(err, "a world size of %d, as rank 0 has it", c->run->world_size);
+    error_found(err, "%d", v->world_size);
+    error_next(err, "open the run with the same group on all ranks");
+    return PAWL_EMISMATCH;
+}
+
+static pawl_status rank_failed(const collecting *c, const vote *v, pawl_error *err) {
+    char who[320];
+    TRY(story_decode(v->failed, v->failed_bytes, err, err));
+    error_wrap(err, "%s", rank_text(who, c->run, v->rank));
+    return err->status;
+}
+
+static pawl_status check_vote(const collecting *c, const vote *v, pawl_error *err) {
+    if (v->world_size != c->run->world_size) {
+        return another_size(c, v, err);
+    }
+    if (v->step != c->step) {
+        return another_step(c, v, err);
+    }
+    if (v->skipped) {
+        save_skipped_story(c->run, v->rank, err);
+        return err->status;
+    }
+    return v->failed != NULL ? rank_failed(c, v, err) : PAWL_OK;
+}
+
+/* ---- looking for votes ---------------------------------------------------------------------- */
+
+/* PAWL_OK also when it is not there after all: a listing may be ahead of what can be opened. */
+static pawl_status take_vote(collecting *c, const char *directory, int rank, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    vote *head = &c->votes->heads[rank];
+    pawl_status status =
+        vote_read_head(c->run, directory, c->tag, rank, &c->votes->memory, head, &story);
+    run_moved(c->run);
+    if (status == PAWL_ENOTFOUND) {
+        return PAWL_OK;
+    }
+    if (status != PAWL_OK) {
+        *err = story;
+        return status;
+    }
+    TRY(check_vote(c, head, err));
+    c->votes->came[rank] = 1;
+    c->missing--;
+    return PAWL_OK;
+}
+
+static pawl_status note_vote(void *context, const char *name, pawl_error *err) {
+    (void)err;
+    collecting *c = context;
+    char tag[FORMAT_TAG_CHARS];
+    int rank;
+    if (name_vote_parse(name, tag, &rank) && rank > 0 && rank < c->run->world_size &&
+        strcmp(tag, c->tag) == 0) {
+        c->expected[rank] = 1;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status look(collecting *c, pawl_error *err) {
+    TRY(store_list(c->run->store, c->directory, note_vote, c, err));
+    run_moved(c->run);
+    ranks_heard_votes(c->run, c->run->flying_number, c->expected);
+    for (int r = 1; r < c->run->world_size; r++) {
+        if (c->expected[r] && !c->votes->came[r]) {
+            TRY(take_vote(c, c->directory, r, err));
+        }
+    }
+    return PAWL_OK;
+}
+
+/* ---- looking for votes elsewhere ------------------------------------------------------------ */
+
+static pawl_status went_on(const collecting *c, const vote *v, pawl_error *err) {
+    char who[320];
+    error_set(err, PAWL_EMISMATCH,
+              "the ranks do not save equally often: %s has gone on to another save",
+              rank_text(who, c->run, v->rank));
+    run_error_path(c->run, err, c->directory);
+    error_expected(err, "step %lld, as rank 0", (long long)c->step);
+    error_found(err, "step %lld", (long long)v->step);
+    error_next(err, "call pawl_save on all ranks for the same steps, and equally often");
+    return PAWL_EMISMATCH;
+}
+
+/* A call of pawl_save that rank 0 did not make: it would never end, nor is it committed (G3). */
+static void end_call(const collecting *c, int rank, uint64_t number) {
+    char who[320];
+    char tag[FORMAT_TAG_CHARS];
+    struct pawl_error story = ERROR_INIT;
+    save_tag(tag, c->run, number);
+    if (outcome_is_there(c->run, tag)) {
+        return;
+    }
+    error_set(&story, PAWL_EMISMATCH,
+              "the ranks do not save equally often: rank 0 has gone on without this call of %s",
+              rank_text(who, c->run, rank));
+    error_next(&story, "call pawl_save on all ranks for the same steps, and equally often");
+    save_tell_ranks(c->run, number, SAVE_END_FAILED, &story);
+}
+
+/* A vote of a rank that is missing. A rank that skips a later save may still come to this one. */
+static pawl_status judge_other(collecting *c, const char *directory, int rank, const char *tag,
+                               pawl_error *err) {
+    struct pawl_error ignored = ERROR_INIT;
+    vote v;
+    uint64_t number = strtoull(tag + strlen(c->run->attempt) + 1, NULL, 10);
+    if (number == c->run->flying_number) {
+        return take_vote(c, directory, rank, err);
+    }
+    if (number < c->run->flying_number) {
+        if (number > c->run->flown_number) {
+            end_call(c, rank, number);
+        }
+        return PAWL_OK;
+    }
+    bool later =
+        vote_read_head(c->run, directory, tag, rank, &c->votes->memory, &v, &ignored) == PAWL_OK &&
+        !v.skipped && v.failed == NULL;
+    return later ? went_on(c, &v, err) : PAWL_OK;
+}
+
+static pawl_status look_around_in(collecting *c, const char *directory, pawl_error *err) {
+    CLEANUP(arena_free) arena memory = {0};
+    struct pawl_error ignored = ERROR_INIT;
+    char **names;
+    size_t count;
+    size_t attempt = strlen(c->run->attempt);
+    if (store_names(c->run->store, directory, RUN_MAX_NAMES, &memory, &names, &count, &ignored) !=
+        PAWL_OK) {
+        return PAWL_OK;
+    }
+    run_moved(c->run);
+    for (size_t i = 0; i < count; i++) {
+        char tag[FORMAT_TAG_CHARS];
+        int rank;
+        if (name_vote_parse(names[i], tag, &rank) && rank > 0 && rank < c->run->world_size &&
+            !c->votes->came[rank] && strncmp(tag, c->run->attempt, attempt) == 0) {
+            TRY(judge_other(c, directory, rank, tag, err));
+        }
+    }
+    return PAWL_OK;
+}
+
+/* S12: a rank that saves another step votes in that step's directory; one that calls pawl_save more
+ * or less often, on another save. */
+static pawl_status look_around(collecting *c, pawl_error *err) {
+    CLEANUP(arena_free) arena memory = {0};
+    struct pawl_error ignored = ERROR_INIT;
+    char **names;
+    size_t count;
+    if (store_names(c->run->store, "", RUN_MAX_NAMES, &memory, &names, &count, &ignored) !=
+        PAWL_OK) {
+        return PAWL_OK;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int64_t step;
+        if (name_step_parse(names[i], &step)) {
+            TRY(look_around_in(c, names[i], err));
+        }
+    }
+    return PAWL_OK;
+}
+
+/* ---- giving up ------------------------------------------------------------------------------ */
+
+/* At most three of the missing by host and process. */
+static void name_missing(const collecting *c, const unsigned char *missing, char *out,
+                         size_t size) {
+    char ranks[160];
+    char who[320];
+    int named = 0;
+    size_t at =
+        (size_t)snprintf(out, size, "none of %s",
+                         group_ranks_text(ranks, sizeof ranks, missing, c->run->world_size));
+    for (int r = 0; r < c->run->world_size && named < 3 && at < size; r++) {
+        if (missing[r]) {
+            at += (size_t)snprintf(out + at, size - at, "%s%s", named++ == 0 ? ": " : ", ",
+                                   rank_text(who, c->run, r));
+        }
+    }
+}
+
+static pawl_status too_late(const collecting *c, pawl_error *err) {
+    char waited[32];
+    char found[512];
+    AUTOFREE unsigned char *missing = mem_calloc((size_t)c->run->world_size, 1);
+    if (missing == NULL) {
+        return error_nomem(err, (size_t)c->run->world_size);
+    }
+    for (int r = 0; r < c->run->world_size; r++) {
+        missing[r] = !c->votes->came[r];
+    }
+    name_missing(c, missing, found, sizeof found);
+    error_set(err, PAWL_ETIMEOUT, "not all ranks have voted within %s that their part is durable",
+              text_seconds(waited, ranks_collect_s(c->run)));
+    run_error_path(c->run, err, c->directory);
+    error_expected(err, "votes of %d ranks", c->run->world_size);
+    error_found(err, "%s", found);
+    error_next(err, "look whether those processes run, and whether their storage moves; where they "
+                    "are only slow, give group_deadline_s a larger value");
+    return PAWL_ETIMEOUT;
+}
+
+static pawl_status is_dead(const collecting *c, int rank, pawl_error *err) {
+    char who[320];
+    error_set(err, PAWL_EIO, "%s has ended without a vote", rank_text(who, c->run, rank));
+    run_error_path(c->run, err, c->directory);
+    error_expected(err, "votes of %d ranks", c->run->world_size);
+    error_found(err, "none of rank %d", rank);
+    error_next(err, "look into that rank's log for why it ended; a new start of the job continues "
+                    "from the newest checkpoint");
+    return PAWL_EIO;
+}
+
+static int find_dead(const collecting *c) {
+    for (int r = 1; r < c->run->world_size; r++) {
+        if (!c->votes->came[r] && rank_alive(c->run, r) == PROCESS_DEAD) {
+            return r;
+        }
+    }
+    return -1;
+}
+
+static pawl_status given_up(pawl_error *err) {
+    return error_set(err, PAWL_ECANCELED,
+                     "the save was cancelled while it waited for the votes of other ranks");
+}
+
+/* ---- collecting ----------------------------------------------------------------------------- */
+
+static pawl_status look_around_at_times(collecting *c, pawl_error *err) {
+    if (!ranks_late(c->run, c->next_look_around_ns)) {
+        return PAWL_OK;
+    }
+    c->next_look_around_ns += c->look_around_ns;
+    c->look_around_ns *= 2;
+    return look_around(c, err);
+}
+
+static pawl_status collect(collecting *c, uint64_t deadline_ns, pawl_error *err) {
+    pawl_run *run = c->run;
+    ranks_pause pause = {0};
+    for (;;) {
+        int dead = find_dead(c); /* what it voted before is there to see */
+        bool late = ranks_late(run, deadline_ns);
+        TRY(look(c, err));
+        if (c->missing == 0) {
+            return PAWL_OK;
+        }
+        TRY(look_around_at_times(c, err));
+        if (dead >= 0 && !c->votes->came[dead]) {
+            return is_dead(c, dead, err);
+        }
+        if (late) {
+            return too_late(c, err);
+        }
+        if (atomic_load(&run->giving_up)) {
+            return given_up(err);
+        }
+        ranks_sleep(run, &pause, deadline_ns);
+    }
+}
+
+pawl_status collect_votes(pawl_run *run, const char *directory, const char *tag, int64_t step,
+                          votes *v, pawl_error *err) {
+    TRY(votes_begin(run, tag, v, err));
+    AUTOFREE unsigned char *expected = mem_calloc((size_t)run->world_size, 1);
+    if (expected == NULL) {
+        return error_nomem(err, (size_t)run->world_size);
+    }
+    collecting c = {.run = run,
+                    .directory = directory,
+                    .tag = tag,
+                    .step = step,
+                    .votes = v,
+                    .missing = run->world_size - 1,
+                    .expected = expected,
+                    .look_around_ns = LOOK_AROUND_NS};
+    c.next_look_around_ns = ranks_deadline_ns(run, 1);
+    return collect(&c, ranks_deadline_ns(run, ranks_collect_s(run)), err);
+}

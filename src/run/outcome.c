@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a save ended, from rank 0 to the others: a file in the run's directory (G3). What it tells of
+ * is durable; it is not itself, for after a power loss nobody waits for it.
+ */
+#include "format/outcome.h"
+#include "run/ranks.h"
+
+#include <stdio.h>
+
+static pawl_status encode(save_end end, const pawl_error *story, buffer *out, pawl_error *err) {
+    CLEANUP(buffer_free) buffer told = {0};
+    if (end != SAVE_END_COMMITTED) {
+        TRY(story_encode(story, OUTCOME_MAX_STORY, &told, err));
+    }
+    return outcome_encode(&(save_outcome){.end = end, .story = told.data, .story_bytes = told.size},
+                          out, err);
+}
+
+pawl_status outcome_tell(pawl_run *run, const char *tag, save_end end, const pawl_error *story,
+                         pawl_error *err) {
+    CLEANUP(buffer_free) buffer bytes = {0};
+    char name[80];
+    name_outcome(name, tag);
+    TRY(encode(end, story, &bytes, err));
+    return store_replace(run->store, name, bytes.data, bytes.size, err);
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+/* The save whose outcome is waited for. */
+typedef struct awaited {
+    pawl_run *run;
+    const char *directory, *tag;
+    int64_t step;
+} awaited;
+
+static void outcome_path(const awaited *a, pawl_error *err) {
+    char name[80];
+    name_outcome(name, a->tag);
+    run_error_path(a->run, err, name);
+}
+
+static pawl_status told(const awaited *a, const save_outcome *o, pawl_error *err) {
+    if (o->end == SAVE_END_COMMITTED) {
+        return PAWL_OK;
+    }
+    TRY(story_decode(o->story, o->story_bytes, err, err));
+    if (o->end == SAVE_END_UNKNOWN) {
+        error_next(err, "step %lld may be committed or not: see with pawl ls %s",
+                   (long long)a->step, a->run->store->root);
+    }
+    return err->status;
+}
+
+/* *there is false where it is not told yet, as far as can be seen. */
+static pawl_status look(const awaited *a, bool *there, pawl_error *err) {
+    CLEANUP(buffer_free) buffer bytes = {0};
+    char name[80];
+    save_outcome o;
+    name_outcome(name, a->tag);
+    *there = false;
+    pawl_status status = store_read_file(a->run->store, name, OUTCOME_MAX_BYTES, &bytes, err);
+    if (status != PAWL_OK && status != PAWL_ENOTFOUND) {
+        return status;
+    }
+    run_moved(a->run);
+    if (status == PAWL_ENOTFOUND) {
+        return PAWL_OK;
+    }
+    TRY(outcome_decode(bytes.data, bytes.size, &o, err));
+    *there = true;
+    return told(a, &o, err);
+}
+
+bool outcome_is_there(pawl_run *run, const char *tag) {
+    struct pawl_error ignored = ERROR_INIT;
+    char name[80];
+    store_stat found;
+    name_outcome(name, tag);
+    return store_stat_path(run->store, name, &found, &ignored) == PAWL_OK;
+}
+
+/* Nothing was told. The manifest may tell: where it names this save's files, and that is made
+ * durable here, the save is committed. */
+static bool is_committed(const awaited *a) {
+    struct pawl_error ignored = ERROR_INIT;
+    return commit_names(a->run, a->directory, a->tag) == COMMIT_NAMED &&
+           store_sync_dir(a->run->store, a->directory, &ignored) == PAWL_OK;
+}
+
+static pawl_status rank_0_is_dead(const awaited *a, pawl_error *err) {
+    char who[320];
+    bool certain = commit_names(a->run, a->directory, a->tag) == COMMIT_NOT_NAMED;
+    error_set(err, PAWL_EIO, "%s has ended without telling how the save went",
+              rank_text(who, a->run, 0));
+    outcome_path(a, err);
+    error_expected(err, "the outcome that rank 0 tells all ranks");
+    error_found(err, certain ? "no such file, and no manifest of this save: it is not committed"
+                             : "no such file");
+    error_next(err,
+               "look into rank 0's log for why it ended; a new start of the job continues "
+               "from the newest checkpoint%s",
+               certain ? "" : "; whether this step is one, pawl ls tells");
+    return PAWL_EIO;
+}
+
+static pawl_status rank_0_is_late(const awaited *a, const pawl_error *trouble, pawl_error *err) {
+    char who[320];
+    char waited[32];
+    error_set(err, PAWL_ETIMEOUT, "%s has not told within %s how the save went",
+              rank_text(who, a->run, 0), text_seconds(waited, ranks_deadline_s(a->run)));
+    outcome_path(a, err);
+    error_expected(err, "the outcome that rank 0 tells all ranks");
+    error_found(err, "no such file");
+    if (trouble->status != PAWL_OK) {
+        error_found(err, "%s", trouble->attempt);
+        snprintf(err->system, sizeof err->system, "%s", trouble->system);
+    }
+    error_next(err,
+               "the save may still be committed: see with pawl ls %s; look whether rank 0 runs, "
+               "and whether its storage moves",
+               a->run->store->root);
+    return PAWL_ETIMEOUT;
+}
+
+static pawl_status not_told(const awaited *a, bool dead, const pawl_error *trouble,
+                            pawl_error *err) {
+    if (is_committed(a)) {
+        return PAWL_OK;
+    }
+    return dead ? rank_0_is_dead(a, err) : rank_0_is_late(a, trouble, err);
+}
+
+/* A storage that fails may work again before the deadline. */
+pawl_status outcome_wait(pawl_run *run, const char *directory, const char *tag, int64_t step,
+                         pawl_error *err) {
+    const awaited a = {.run = run, .directory = directory, .tag = tag, .step = step};
+    struct pawl_error trouble = ERROR_INIT;
+    ranks_pause pause = {0};
+    uint64_t deadline_ns = ranks_deadline_ns(run, ranks_deadline_s(run));
+    for (;;) {
+        bool dead = rank_alive(run, 0) == PROCESS_DEAD; /* what it told before is there to see */
+        bool late = ranks_late(run, deadline_ns);
+        bool there;
+        struct pawl_error story = ERROR_INIT;
+        pawl_status status = look(&a, &there, &story);
+        if (status != PAWL_OK) {
+            *(there ? err : &trouble) = story;
+        }
+        if (there) {
+            return status;
+        }
+        if (dead || late) {
+            return not_told(&a, dead, &trouble, err);
+        }
+        ranks_sleep(run, &pause, deadline_ns);
+    }
+}

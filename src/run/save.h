@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run/save: what the files of one save share. Nobody else includes it. */
+#ifndef RUN_SAVE_H
+#define RUN_SAVE_H
+
+#include "run/ranks.h"
+
+#define NANOSECONDS 1e9
+
+/* What a save owns from its begin to its end on the engine's thread. */
+typedef struct save {
+    pawl_run *run;
+    engine *engine; /* the run's, which it may have left behind */
+    state_snapshot *snapshot;
+    plan_layout *layout;
+    int64_t step;
+    char directory[32];
+    char tag[FORMAT_TAG_CHARS];
+    bool pin;
+    bool reused;    /* the directory was there before: files of another save may be in it */
+    bool told_hung; /* the callback knows already that it failed */
+    bool made_pin;
+    uint64_t begun_ns;
+    uint64_t retries_before; /* store_retry_count */
+    pawl_save_stats begun;   /* what was known when the engine began */
+    manifest manifest;
+    index_ahead *index; /* the entries' part of the index, being made while the data is written */
+
+    /* Of many ranks. */
+    replica_sums *sums; /* NULL unless checking */
+    bool voted;         /* rank 0 may commit with this rank's part */
+    bool of_all;        /* the failure is not this rank's own: its story names the ranks */
+} save;
+
+static inline bool save_of_many(const pawl_run *run) {
+    return run->world_size > 1;
+}
+
+/* ---- save_manifest.c ------------------------------------------------------------------------ */
+
+/* All but what is known only when the data is written. */
+pawl_status save_fill_manifest(save *s, const pawl_save_options *options, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* Engine's thread. */
+pawl_status save_add_hyperparameters(save *s, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- save_room.c ---------------------------------------------------------------------------- */
+
+pawl_status save_check_room(const save *s, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- save_events.c -------------------------------------------------------------------------- */
+
+double save_seconds_since(const platform *os, uint64_t ns);
+void save_tell_begun(const save *s);
+/* engine_job.progress */
+void save_on_progress(void *context, uint64_t written, uint64_t of);
+/* `written`: of the data files, after a failure. */
+void save_tell_ended(const save *s, pawl_status status, const pawl_error *story,
+                     const pawl_save_stats *stats, uint64_t written, unsigned whom);
+void save_tell_end_of_engine(const save *s, pawl_status status, const pawl_error *story,
+                             unsigned whom);
+
+/* ---- save_ranks.c: one save across ranks ---------------------------------------------------- */
+
+/* Trainer's thread, on many ranks: pawl_save was called. Numbers go up by calls for the same step,
+ * and to the next multiple of SAVE_CALLS with another one, so that ranks which disagree about one
+ * step are together again at the next. A call that only told of an earlier failure (run->refused)
+ * does not count when it is repeated: others were told by pawl_wait. */
+#define SAVE_CALLS 16
+void save_count_call(pawl_run *run, int64_t step);
+void save_tag(char tag[FORMAT_TAG_CHARS], const pawl_run *run, uint64_t number);
+/* Engine's thread, this rank's data is durable. Rank 0: collects the votes, publishes the
+ * checkpoint, and tells so. The others: vote, and wait for the outcome. */
+pawl_status save_with_ranks(save *s, const index_input *input, pawl_error *err) PAWL_MUST_CHECK;
+/* Rank 0: a save has ended. */
+void save_tell_ranks(pawl_run *run, uint64_t number, save_end end, const pawl_error *story);
+/* The end of a save that failed: the other ranks learn of it. */
+void save_failed_for_ranks(save *s, pawl_status status, const pawl_error *story);
+/* Trainer's thread: a save of this number was not started. PAWL_OK: it was skipped. */
+void save_not_started(pawl_run *run, int64_t step, pawl_status status, const pawl_error *story);
+void save_skipped_story(const pawl_run *run, int rank, pawl_error *story);
+/* May another save begin now? A rank that only waits for an outcome which is there takes it. */
+void save_look_for_outcome(pawl_run *run);
+
+#endif

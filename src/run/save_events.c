@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is told of a save while it goes on, and when it ends. */
+#include "run/save.h"
+
+double save_seconds_since(const platform *os, uint64_t ns) {
+    return (double)(os->monotonic_ns(os->context) - ns) / NANOSECONDS;
+}
+
+/* Any thread. While pawl_save has not returned, the time it took is the time so far. */
+static pawl_save_stats stats_so_far(const save *s) {
+    pawl_save_stats stats = s->begun;
+    engine_stats moved;
+    engine_stats_now(s->engine, &moved);
+    run_stats_take(&stats, &moved);
+    stats.group_wait_s = (double)atomic_load(&s->run->group_wait_ns) / NANOSECONDS;
+    stats.retries = store_retry_count(s->run->store) - s->retries_before;
+    uint64_t prepare_ns = atomic_load(&s->run->prepare_ns);
+    stats.prepare_s = prepare_ns > 0 ? (double)prepare_ns / NANOSECONDS
+                                     : save_seconds_since(s->run->platform, s->begun_ns);
+    return stats;
+}
+
+void save_tell_begun(const save *s) {
+    const pawl_event event = {
+        .kind = PAWL_EVENT_SAVE_BEGUN, .step = s->step, .of_bytes = s->layout->bytes};
+    events_tell(s->run->events, &event, NULL, EVENTS_ALL);
+}
+
+void save_on_progress(void *context, uint64_t written, uint64_t of) {
+    const save *s = context;
+    const pawl_event event = {.kind = PAWL_EVENT_SAVE_PROGRESS,
+                              .step = s->step,
+                              .done_bytes = written,
+                              .of_bytes = of,
+                              .seconds = save_seconds_since(s->run->platform, s->begun_ns)};
+    events_tell(s->run->events, &event, NULL, EVENTS_ALL);
+}
+
+/* `written`: of the data files, after a failure. */
+void save_tell_ended(const save *s, pawl_status status, const pawl_error *story,
+                     const pawl_save_stats *stats, uint64_t written, unsigned whom) {
+    char message[2048];
+    bool failed = status != PAWL_OK;
+    if (failed) {
+        error_line(message, sizeof message, story);
+    }
+    const pawl_event event = {.kind = PAWL_EVENT_SAVE_ENDED,
+                              .step = s->step,
+                              .status = status,
+                              .message = failed ? message : NULL,
+                              .done_bytes = failed ? written : stats->bytes,
+                              .of_bytes = stats->bytes,
+                              .seconds = stats->total_s,
+                              .stats = stats};
+    events_tell(s->run->events, &event, NULL, whom);
+}
+
+void save_tell_end_of_engine(const save *s, pawl_status status, const pawl_error *story,
+                             unsigned whom) {
+    pawl_save_stats stats = stats_so_far(s);
+    uint64_t written;
+    uint64_t of;
+    engine_progress(s->engine, &written, &of);
+    save_tell_ended(s, status, story, &stats, written, whom);
+}

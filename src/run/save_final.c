@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The final save (S13). */
+#include "run/save.h"
+
+static pawl_status did_not_fit(pawl_run *run, int64_t step, double grace_s, pawl_error *err) {
+    uint64_t written;
+    uint64_t of;
+    char written_text[32];
+    char of_text[32];
+    char grace_text[32];
+    engine_progress(run->engine, &written, &of);
+    bool given_up = run_give_up(run);
+    error_set(err, PAWL_ETIMEOUT, "the final save of step %lld did not fit into the grace time",
+              (long long)step);
+    run_error_path(run, err, "");
+    error_step(err, step);
+    error_expected(err, "durable within %s", text_seconds(grace_text, grace_s));
+    error_found(
+        err, "%s of %s written; %s", text_bytes(written_text, written), text_bytes(of_text, of),
+        given_up ? "the save was given up" : "the commit is under way and may still succeed");
+    run_say_safe(run, err);
+    error_next(err, "ask the scheduler for more grace time, or save more often");
+    return PAWL_ETIMEOUT;
+}
+
+pawl_status run_save_final(pawl_run *run, pawl_state *state, int64_t step,
+                           const pawl_save_options *options, double grace_s, pawl_error *err) {
+    const platform *os = run->platform;
+    uint64_t begun_ns = os->monotonic_ns(os->context);
+    pawl_save_options patient = *options;
+    patient.deadline_s = grace_s;
+    struct pawl_error earlier = ERROR_INIT;
+    if (run->unseen && run_wait(run, grace_s, NULL, &earlier) != PAWL_OK) {
+        if (engine_busy(run->engine)) {
+            return did_not_fit(run, step, grace_s, err);
+        }
+        log_write(&run->log, PAWL_LOG_WARN, "before the final save: %s", error_text(&earlier));
+    }
+    TRY(run_save(run, state, step, &patient, err));
+    double spent_s = (double)(os->monotonic_ns(os->context) - begun_ns) / NANOSECONDS;
+    double left_s = grace_s > spent_s ? grace_s - spent_s : -1;
+    pawl_status status = run_wait(run, left_s, NULL, err);
+    if (status == PAWL_ETIMEOUT && engine_busy(run->engine)) {
+        return did_not_fit(run, step, grace_s, err);
+    }
+    return status;
+}

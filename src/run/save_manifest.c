@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a save's manifest says before anything is written. */
+#include "run/save.h"
+
+#include <string.h>
+
+static pawl_status value_json(const state_entry *entry, buffer *out, pawl_error *err) {
+    int64_t integer;
+    double number;
+    switch (entry->kind) {
+    case PAWL_KIND_BOOL:
+        return buffer_printf(out, err, "%s", entry->value[0] != 0 ? "true" : "false");
+    case PAWL_KIND_INT64:
+        memcpy(&integer, entry->value, sizeof integer);
+        return buffer_printf(out, err, "%lld", (long long)integer);
+    case PAWL_KIND_FLOAT64:
+        memcpy(&number, entry->value, sizeof number);
+        return buffer_json_number(out, number, err);
+    case PAWL_KIND_STRING:
+        return buffer_json_string(out, (const char *)entry->value, entry->value_bytes, err);
+    case PAWL_KIND_JSON:
+        return buffer_append(out, entry->value, entry->value_bytes, err);
+    case PAWL_KIND_TENSOR:
+    case PAWL_KIND_BYTES:
+        break;
+    }
+    return buffer_printf(out, err, "null");
+}
+
+static pawl_status keep_text(manifest *m, const char *text, const char **out, pawl_error *err) {
+    *out = arena_strdup(&m->memory, text);
+    return *out != NULL ? PAWL_OK : error_nomem(err, strlen(text) + 1);
+}
+
+static bool is_hyperparameter(const state_entry *entry) {
+    return entry->role == PAWL_ROLE_HYPERPARAMETER && !entry->per_rank &&
+           entry->kind != PAWL_KIND_TENSOR && entry->kind != PAWL_KIND_BYTES;
+}
+
+pawl_status save_add_hyperparameters(save *s, pawl_error *err) {
+    manifest *m = &s->manifest;
+    CLEANUP(buffer_free) buffer text = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < s->snapshot->count; i++) {
+        count += is_hyperparameter(s->snapshot->entries[i]);
+    }
+    m->hyperparameters = arena_alloc(&m->memory, count * sizeof *m->hyperparameters);
+    if (m->hyperparameters == NULL) {
+        return error_nomem(err, count * sizeof *m->hyperparameters);
+    }
+    for (size_t i = 0; i < s->snapshot->count; i++) {
+        const state_entry *entry = s->snapshot->entries[i];
+        if (entry->role == PAWL_ROLE_BATCH_SIGNATURE && entry->kind == PAWL_KIND_JSON) {
+            TRY(keep_text(m, (const char *)entry->value, &m->batch_signature, err));
+        }
+        if (is_hyperparameter(entry)) {
+            manifest_value *value = &m->hyperparameters[m->hyperparameter_count++];
+            text.size = 0;
+            TRY(value_json(entry, &text, err));
+            TRY(keep_text(m, entry->name, &value->name, err));
+            TRY(keep_text(m, (const char *)text.data, &value->json, err));
+        }
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_metric_name(const pawl_metric *metrics, size_t i, pawl_error *err) {
+    const char *name = metrics[i].name;
+    const char *fault = "is a null pointer";
+    bool valid = name != NULL && entry_name_valid(name, strlen(name), &fault);
+    for (size_t j = 0; valid && j < i; j++) {
+        if (strcmp(metrics[j].name, name) == 0) {
+            fault = "is that of one before it";
+            valid = false;
+        }
+    }
+    if (valid) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUSAGE, "the name of metric %zu %s", i, fault);
+    error_found(err, "%s", name != NULL ? name : "");
+    error_next(err, "see pawl_save_options in pawl/run.h; nothing was written");
+    return PAWL_EUSAGE;
+}
+
+static pawl_status add_metrics(save *s, const pawl_save_options *options, pawl_error *err) {
+    manifest *m = &s->manifest;
+    CLEANUP(buffer_free) buffer text = {0};
+    m->metrics = arena_alloc(&m->memory, options->metric_count * sizeof *m->metrics);
+    if (m->metrics == NULL) {
+        return error_nomem(err, options->metric_count * sizeof *m->metrics);
+    }
+    for (size_t i = 0; i < options->metric_count; i++) {
+        const pawl_metric *metric = &options->metrics[i];
+        TRY(check_metric_name(options->metrics, i, err));
+        manifest_value *value = &m->metrics[m->metric_count++];
+        text.size = 0;
+        TRY(buffer_json_number(&text, metric->value, err));
+        TRY(keep_text(m, metric->name, &value->name, err));
+        TRY(keep_text(m, (const char *)text.data, &value->json, err));
+    }
+    return PAWL_OK;
+}
+
+pawl_status save_fill_manifest(save *s, const pawl_save_options *options, pawl_error *err) {
+    manifest *m = &s->manifest;
+    const platform *os = s->run->platform;
+    m->version = FORMAT_VERSION;
+    m->step = s->step;
+    m->unix_time_ns = os->unix_time_ns(os->context);
+    m->world_size = s->run->world_size;
+    m->attempt = s->run->attempt;
+    m->framework = s->run->framework != NULL ? s->run->framework : "";
+    m->writer = "pawl " PAWL_VERSION;
+    m->files = arena_alloc(&m->memory, s->layout->file_count * sizeof *m->files);
+    if (m->files == NULL) {
+        return error_nomem(err, s->layout->file_count * sizeof *m->files);
+    }
+    for (size_t i = 0; i < s->layout->file_count; i++) {
+        const plan_file *file = &s->layout->files[i];
+        m->files[m->file_count++] =
+            (manifest_file){.name = file->name, .bytes = file->bytes, .rank = s->run->rank};
+    }
+    return add_metrics(s, options, err);
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One save across ranks: G1 to G5 in ranks.h.
+ *
+ * Every rank brings its save to one end that all can rely on: whoever cannot save its part votes
+ * so, and rank 0 tells everybody. Nothing here runs on the trainer's thread but the word of a save
+ * that did not begin: a few small operations on the storage.
+ */
+#include "run/save.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+/* A save that was refused only to tell of an earlier failure, and is not asked for again. */
+void save_give_up_refused(pawl_run *run) {
+    if (!run->refused) {
+        return;
+    }
+    struct pawl_error story = ERROR_INIT;
+    error_set(&story, PAWL_ECANCELED,
+              "pawl_save told of the failure before this save instead of beginning it, and was not "
+              "called for the step again");
+    error_next(&story, "after such a failure repeat the call, on all ranks");
+    run->refused = false;
+    save_not_started(run, run->asked_step, story.status, &story);
+}
+
+void save_count_call(pawl_run *run, int64_t step) {
+    bool again = step == run->asked_step && run->save_number % SAVE_CALLS != SAVE_CALLS - 1;
+    if (again && run->refused) {
+        run->refused = false;
+        return;
+    }
+    save_give_up_refused(run);
+    run->save_number =
+        again ? run->save_number + 1 : (run->save_number / SAVE_CALLS + 1) * SAVE_CALLS;
+    run->asked_step = step;
+}
+
+void save_tag(char tag[FORMAT_TAG_CHARS], const pawl_run *run, uint64_t number) {
+    snprintf(tag, FORMAT_TAG_CHARS, "%.12s-%u", run->attempt, (uint32_t)number);
+}
+
+/* ---- stories -------------------------------------------------------------------------------- */
+
+/* Every rank says itself which step it was saving. */
+static void leave_out_step(pawl_error *story, int64_t step) {
+    char prefix[64];
+    int n = snprintf(prefix, sizeof prefix, "saving step %lld: ", (long long)step);
+    if (strncmp(story->attempt, prefix, (size_t)n) == 0) {
+        memmove(story->attempt, story->attempt + n, strlen(story->attempt + n) + 1);
+    }
+}
+
+/* ---- any rank but 0 ------------------------------------------------------------------------- */
+
+static ballot ballot_of(const save *s, const index_input *input) {
+    return (ballot){.directory = s->directory,
+                    .tag = s->tag,
+                    .step = s->step,
+                    .layout = s->layout,
+                    .input = input,
+                    .sums = s->sums};
+}
+
+/* A directory that rank 0 has removed as empty is made again. */
+static pawl_status vote_against(pawl_run *run, const ballot *b, pawl_error *err) {
+    pawl_status status = store_make_dir(run->store, b->directory, err);
+    if (status != PAWL_OK && status != PAWL_EBUSY) {
+        return status;
+    }
+    return vote_cast(run, b, err);
+}
+
+/* Best effort: should it fail, rank 0 gives up at its deadline. */
+static void vote_failed(pawl_run *run, const char *directory, const char *tag, int64_t step,
+                        const pawl_error *story) {
+    struct pawl_error short_story = *story;
+    struct pawl_error err = ERROR_INIT;
+    leave_out_step(&short_story, step);
+    const ballot b = {.directory = directory, .tag = tag, .step = step, .failed = &short_story};
+    if (vote_against(run, &b, &err) != PAWL_OK) {
+        log_write(&run->log, PAWL_LOG_WARN, "the other ranks could not be told of the failure: %s",
+                  error_text(&err));
+    }
+}
+
+static pawl_status wait_for_outcome(save *s, pawl_error *err) {
+    pawl_run *run = s->run;
+    const platform *os = run->platform;
+    uint64_t begun_ns = os->monotonic_ns(os->context);
+    atomic_store(&run->awaiting_outcome, true);
+    pawl_status status = outcome_wait(run, s->directory, s->tag, s->step, err);
+    atomic_store(&run->awaiting_outcome, false);
+    atomic_store(&run->group_wait_ns, os->monotonic_ns(os->context) - begun_ns);
+    if (status == PAWL_OK && s->step > atomic_load(&run->newest_step)) {
+        atomic_store(&run->newest_step, s->step);
+    }
+    return status;
+}
+
+/* Rank 0 removes what there is of a save that it gave up: a vote on it may then be impossible. */
+static pawl_status vote_and_wait(save *s, const index_input *input, pawl_error *err) {
+    const ballot b = ballot_of(s, input);
+    pawl_status status = vote_cast(s->run, &b, err);
+    run_moved(s->run);
+    if (status == PAWL_OK) {
+        ranks_note_voted(s->run, s->run->flying_number);
+    }
+    s->voted = status == PAWL_OK || outcome_is_there(s->run, s->tag);
+    return s->voted ? wait_for_outcome(s, err) : status;
+}
+
+/* ---- rank 0 --------------------------------------------------------------------------------- */
+
+static pawl_status collect(save *s, votes *v, pawl_error *err) {
+    pawl_run *run = s->run;
+    const platform *os = run->platform;
+    uint64_t begun_ns = os->monotonic_ns(os->context);
+    pawl_status status = collect_votes(run, s->directory, s->tag, s->step, v, err);
+    atomic_store(&run->group_wait_ns, os->monotonic_ns(os->context) - begun_ns);
+    return status;
+}
+
+static void merge_close_pointer(merge **m) {
+    merge_close(*m);
+}
+
+static pawl_status publish_all(save *s, const votes *v, pawl_error *err) {
+    CLEANUP(merge_close_pointer) merge *m = NULL;
+    TRY(merge_open(s->run, s->directory, s->tag, v, &m, err));
+    TRY(votes_manifest_files(s->run, v, &s->manifest, err));
+    run_moved(s->run);
+    const index_writer index = {.context = m, .write = merge_write, .large = true};
+    return commit_publish(s->run, s->directory, s->tag, &s->manifest, &index, err);
+}
+
+void save_tell_ranks(pawl_run *run, uint64_t number, save_end end, const pawl_error *story) {
+    char tag[FORMAT_TAG_CHARS];
+    struct pawl_error err = ERROR_INIT;
+    save_tag(tag, run, number);
+    if (outcome_tell(run, tag, end, story, &err) == PAWL_OK) {
+        ranks_note_told(run, number);
+    } else {
+        log_write(&run->log, PAWL_LOG_WARN,
+                  "the other ranks could not be told how the save ended: %s", error_text(&err));
+    }
+}
+
+static pawl_status collect_and_publish(save *s, const index_input *input, pawl_error *err) {
+    pawl_run *run = s->run;
+    CLEANUP(votes_free) votes v = {0};
+    const ballot b = ballot_of(s, input);
+    TRY(vote_keep(run, &b, &v.own, err));
+    s->of_all = true;
+    TRY(collect(s, &v, err));
+    TRY(votes_agree(run, &v, s->step, s->tag, err));
+    s->of_all = false;
+    pawl_status status = publish_all(s, &v, err);
+    s->of_all = status == PAWL_EMISMATCH;
+    if (status == PAWL_OK) {
+        save_tell_ranks(run, run->flying_number, SAVE_END_COMMITTED, NULL);
+    }
+    return status;
+}
+
+pawl_status save_with_ranks(save *s, const index_input *input, pawl_error *err) {
+    return s->run->rank == 0 ? collect_and_publish(s, input, err) : vote_and_wait(s, input, err);
+}
+
+/* ---- failures ------------------------------------------------------------------------------- */
+
+static void tell_failed(pawl_run *run, uint64_t number, int64_t step, save_end end, bool of_all,
+                        const pawl_error *story) {
+    struct pawl_error for_all = *story;
+    char who[320];
+    leave_out_step(&for_all, step);
+    if (!of_all) {
+        error_wrap(&for_all, "%s", rank_text(who, run, 0));
+    }
+    save_tell_ranks(run, number, end, &for_all);
+    garbage_remember(run, step);
+}
+
+void save_failed_for_ranks(save *s, pawl_status status, const pawl_error *story) {
+    struct pawl_error whole = *story;
+    whole.status = status;
+    if (!save_of_many(s->run) || (s->run->rank != 0 && s->voted)) {
+        return;
+    }
+    if (s->run->rank != 0) {
+        vote_failed(s->run, s->directory, s->tag, s->step, &whole);
+    } else { /* G3, I8 */
+        bool doubt = commit_may_name(s->run, s->directory, s->tag);
+        tell_failed(s->run, s->run->flying_number, s->step,
+                    doubt ? SAVE_END_UNKNOWN : SAVE_END_FAILED, s->of_all, &whole);
+    }
+}
+
+void save_skipped_story(const pawl_run *run, int rank, pawl_error *story) {
+    char who[320];
+    error_set(story, PAWL_ECANCELED,
+              "%s was still busy with the save before this one, and skipped it",
+              rank_text(who, run, rank));
+    error_next(story, "save less often, or choose PAWL_ON_BUSY_WAIT");
+}
+
+static void rank_0_did_not_start(pawl_run *run, int64_t step, pawl_status status,
+                                 const pawl_error *story) {
+    struct pawl_error whole = ERROR_INIT;
+    bool skipped = status == PAWL_OK;
+    if (skipped) {
+        save_skipped_story(run, 0, &whole);
+    } else {
+        whole = *story;
+        whole.status = status;
+    }
+    tell_failed(run, run->save_number, step, SAVE_END_FAILED, skipped, &whole);
+}
+
+static void rank_did_not_start(pawl_run *run, int64_t step, pawl_status status,
+                               const pawl_error *story) {
+    char directory[32];
+    char tag[FORMAT_TAG_CHARS];
+    struct pawl_error err = ERROR_INIT;
+    name_step(directory, step);
+    save_tag(tag, run, run->save_number);
+    if (status != PAWL_OK) {
+        vote_failed(run, directory, tag, step, story);
+        return;
+    }
+    const ballot b = {.directory = directory, .tag = tag, .step = step, .skipped = true};
+    if (vote_against(run, &b, &err) != PAWL_OK) {
+        log_write(&run->log, PAWL_LOG_WARN, "the other ranks could not be told of the skip: %s",
+                  error_text(&err));
+    }
+}
+
+/* Is a save in flight that hangs? The storage is not asked for anything then. */
+static bool hangs(pawl_run *run) {
+    struct pawl_error ignored = ERROR_INIT;
+    return !engine_busy(run->engine) && engine_ready(run->engine, &ignored) != PAWL_OK;
+}
+
+void save_not_started(pawl_run *run, int64_t step, pawl_status status, const pawl_error *story) {
+    if (step < 0 || hangs(run)) { /* there is nowhere to tell it */
+        return;
+    }
+    (run->rank == 0 ? rank_0_did_not_start : rank_did_not_start)(run, step, status, story);
+}
+
+/* ---- S04: skipping -------------------------------------------------------------------------- */
+
+#define OUTCOME_TAKEN_S 1.0 /* at most, for the engine's thread to see what is there */
+
+/* Ranks learn of an outcome at slightly different times; they are not to disagree about the next
+ * save for that. */
+void save_look_for_outcome(pawl_run *run) {
+    struct pawl_error ignored = ERROR_INIT;
+    struct pawl_error story = ERROR_INIT;
+    engine_stats stats;
+    pawl_status outcome;
+    char tag[FORMAT_TAG_CHARS];
+    save_tag(tag, run, run->flying_number);
+    if (run->rank != 0 && atomic_load(&run->awaiting_outcome) && engine_busy(run->engine) &&
+        outcome_is_there(run, tag)) {
+        (void)!engine_wait(run->engine, OUTCOME_TAKEN_S, &outcome, &story, &stats, &ignored);
+    }
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a save of many ranks ended, as a file: both ways, and what is refused. */
+#include "lib/test.h"
+
+#include "format/outcome.h"
+
+#include <string.h>
+
+static void encode(save_end end, const char *story, buffer *out) {
+    struct pawl_error err = ERROR_INIT;
+    const save_outcome o = {
+        .end = end, .story = (const uint8_t *)story, .story_bytes = strlen(story)};
+    assert_ok(outcome_encode(&o, out, &err), &err);
+}
+
+static void test_what_was_written_is_read(void **state) {
+    (void)state;
+    static const char *const stories[] = {"", "rank 3 failed", "nobody knows"};
+    for (int end = SAVE_END_COMMITTED; end <= SAVE_END_UNKNOWN; end++) {
+        CLEANUP(buffer_free) buffer bytes = {0};
+        struct pawl_error err = ERROR_INIT;
+        save_outcome o;
+        encode((save_end)end, stories[end - 1], &bytes);
+        assert_ok(outcome_decode(bytes.data, bytes.size, &o, &err), &err);
+        assert_int_equal(o.end, end);
+        assert_int_equal(o.story_bytes, strlen(stories[end - 1]));
+        assert_memory_equal(o.story, stories[end - 1], o.story_bytes);
+    }
+}
+
+static void test_every_changed_or_missing_byte_is_noticed(void **state) {
+    (void)state;
+    CLEANUP(buffer_free) buffer bytes = {0};
+    encode(SAVE_END_FAILED, "rank 3 failed", &bytes);
+    for (size_t i = 0; i < bytes.size; i++) {
+        struct pawl_error err = ERROR_INIT;
+        save_outcome o;
+        bytes.data[i] ^= 1;
+        assert_int_not_equal(outcome_decode(bytes.data, bytes.size, &o, &err), PAWL_OK);
+        bytes.data[i] ^= 1;
+        assert_fails(outcome_decode(bytes.data, i, &o, &err), PAWL_EDAMAGED, &err);
+    }
+}
+
+static void test_an_end_that_no_save_has_is_refused(void **state) {
+    (void)state;
+    struct pawl_error err = ERROR_INIT;
+    save_outcome o;
+    CLEANUP(buffer_free) buffer with_story = {0};
+    CLEANUP(buffer_free) buffer without = {0};
+    CLEANUP(buffer_free) buffer unknown = {0};
+    encode(SAVE_END_COMMITTED, "but why", &with_story);
+    encode(SAVE_END_FAILED, "", &without);
+    encode((save_end)4, "what", &unknown);
+    assert_fails(outcome_decode(with_story.data, with_story.size, &o, &err), PAWL_EDAMAGED, &err);
+    assert_fails(outcome_decode(without.data, without.size, &o, &err), PAWL_EDAMAGED, &err);
+    assert_fails(outcome_decode(unknown.data, unknown.size, &o, &err), PAWL_EDAMAGED, &err);
+}
+
+static void test_a_story_that_is_too_long_is_not_written(void **state) {
+    (void)state;
+    CLEANUP(buffer_free) buffer bytes = {0};
+    struct pawl_error err = ERROR_INIT;
+    AUTOFREE uint8_t *story = mem_calloc(OUTCOME_MAX_STORY + 1, 1);
+    const save_outcome o = {
+        .end = SAVE_END_FAILED, .story = story, .story_bytes = OUTCOME_MAX_STORY + 1};
+    assert_fails(outcome_encode(&o, &bytes, &err), PAWL_ELIMIT, &err);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_was_written_is_read),
+        cmocka_unit_test(test_every_changed_or_missing_byte_is_noticed),
+        cmocka_unit_test(test_an_end_that_no_save_has_is_refused),
+        cmocka_unit_test(test_a_story_that_is_too_long_is_not_written),
+    };
+    return cmocka_run_group_tests_name("outcome of a save", tests, NULL, NULL);
+}

@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One save across ranks: the commit, and every way in which one rank fails all of them. */
+#include "job.h"
+
+#include "run/save.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#define SOON ((pawl_run_options){.group_deadline_s = 2})
+
+static void assert_all_say(job *j, pawl_status status, const char *words) {
+    for (int r = 0; r < JOB_RANKS; r++) {
+        assert_fails(j->ranks[r].status, status, &j->ranks[r].err);
+        assert_says(j->ranks[r].err.attempt, words);
+    }
+}
+
+static void until(bool (*done)(job *j), job *j) {
+    for (int i = 0; i < 20000 && !done(j); i++) {
+        (void)usleep(1000);
+    }
+    assert_true(done(j));
+}
+
+static void hang_data_writes(job *j, int rank) {
+    job_fail(j, rank, (store_fault){.op = STORE_OP_WRITE, .nth = 1, .hang = true});
+}
+
+static void release(job *j, int rank) {
+    store_fault_release(j->ranks[rank].fault);
+    job_fail(j, rank, (store_fault){0});
+}
+
+/* ---- the commit ----------------------------------------------------------------------------- */
+
+static void check_rows(job *j, int64_t step) {
+    struct pawl_error err = ERROR_INIT;
+    pawl_checkpoint *c;
+    float all[JOB_RANKS][JOB_COLUMNS];
+    float bias[JOB_COLUMNS];
+    const pawl_log none = {0};
+    assert_ok(checkpoint_open(j->disk, false, step, platform_system(), &none, &c, &err), &err);
+    assert_ok(checkpoint_read(c, "model/kernel", NULL, NULL, all, sizeof all, &err), &err);
+    assert_ok(checkpoint_read(c, "model/bias", NULL, NULL, bias, sizeof bias, &err), &err);
+    for (int r = 0; r < JOB_RANKS; r++) {
+        uint8_t seed = 99;
+        size_t size;
+        assert_memory_equal(all[r], j->ranks[r].kernel, sizeof all[r]);
+        assert_ok(checkpoint_read_rank(c, "rng", r, &seed, 1, &size, &err), &err);
+        assert_int_equal(seed, r);
+    }
+    assert_memory_equal(bias, j->ranks[0].bias, sizeof bias);
+    pawl_checkpoint_close(c);
+}
+
+static void test_four_ranks_commit_one_checkpoint(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    job_save_ok(j, 10);
+    check_rows(j, 10);
+    job_close(j);
+    for (int r = 0; r < JOB_RANKS; r++) {
+        assert_string_equal(j->ranks[r].log, "");
+    }
+}
+
+static void test_votes_go_with_the_commit_and_outcomes_with_the_next(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    for (int64_t step = 10; step <= 40; step += 10) {
+        job_save_ok(j, step);
+    }
+    job_close(j);
+    assert_int_equal(job_count(j, "step-00000010", "vote-"), 0);
+    assert_int_equal(job_count(j, "step-00000040", "vote-"), 0);
+    assert_int_equal(job_count(j, "", "outcome-"), 1);
+}
+
+static void test_every_rank_says_how_long_it_waited_for_others(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    hang_data_writes(j, 3);
+    job_save(j, 10);
+    (void)usleep(50000);
+    release(j, 3);
+    job_wait_ok(j);
+    assert_true(j->ranks[0].stats.group_wait_s > 0.01);
+    assert_true(j->ranks[1].stats.group_wait_s > 0.01);
+    assert_true(j->ranks[1].stats.group_wait_s <= j->ranks[1].stats.commit_s);
+}
+
+static void test_a_step_saved_again_is_replaced(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    job_save_ok(j, 10);
+    size_t files = job_count(j, "step-00000010", "data-");
+    job_save_ok(j, 10);
+    job_close(j);
+    check_rows(j, 10);
+    assert_int_equal(job_count(j, "step-00000010", "data-"), files);
+    assert_int_equal(job_count(j, "step-00000010", "index-"), 1);
+}
+
+static void test_retention_is_of_whole_checkpoints(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){.retention.keep_last = 1});
+    job_save_ok(j, 10);
+    job_save_ok(j, 20);
+    job_close(j);
+    assert_false(job_exists(j, "step-00000010"));
+    check_rows(j, 20);
+}
+
+/* ---- a rank fails --------------------------------------------------------------------------- */
+
+static void test_s07_a_full_disk_of_one_rank_fails_the_save_on_all(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    job_save_ok(j, 10);
+    job_fail(
+        j, 2,
+        (store_fault){.op = STORE_OP_RESERVE, .nth = 1, .system_errno = ENOSPC, .forever = true});
+    job_save(j, 20);
+    job_wait(j);
+    for (int r = 0; r < JOB_RANKS; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_fails(k->status, PAWL_ENOSPACE, &k->err);
+        assert_says(k->err.attempt,
+                    r == 2 ? "saving step 20: " : "saving step 20: rank 2 (host a, pid 1002): ");
+        assert_null(strstr(k->err.attempt + 1, "saving step"));
+        assert_string_equal(k->err.safe, "step 10 is committed and can be restored");
+    }
+    assert_false(job_committed(j, 20));
+    job_fail(j, 2, (store_fault){0});
+    job_save_ok(j, 30);
+    job_close(j);
+    assert_false(job_exists(j, "step-00000020"));
+    check_rows(j, 30);
+}
+
+static void test_rank_0s_own_failure_is_told_to_all(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    hang_data_writes(j, 1); /* which so is the last to come */
+    job_save(j, 10);
+    job_fail(j, 0,
+             (store_fault){.op = STORE_OP_SYNC, .nth = 1, .system_errno = EIO, .forever = true});
+    release(j, 1);
+    job_wait(j);
+    for (int r = 0; r < JOB_RANKS; r++) {
+        assert_fails(j->ranks[r].status, PAWL_EIO, &j->ranks[r].err);
+        assert_says(j->ranks[r].err.attempt,
+                    r == 0 ? "saving step 10: " : "saving step 10: rank 0 (host a, pid 1000): ");
+    }
+    job_fail(j, 0, (store_fault){0});
+    job_save_ok(j, 20);
+}
+
+static void test_a_rank_that_could_not_start_is_named_by_the_others(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    job_fail(j, 3,
+             (store_fault){.op = STORE_OP_SPACE, .nth = 1, .system_errno = EIO, .forever = true});
+    for (int r = 0; r < JOB_RANKS; r++) {
+        assert_int_equal(job_save_rank(&j->ranks[r], 10), r == 3 ? PAWL_EIO : PAWL_OK);
+    }
+    job_wait(j);
+    assert_ok(j->ranks[3].status, &j->ranks[3].err); /* it was told already */
+    for (int r = 0; r < 3; r++) {
+        assert_fails(j->ranks[r].status, PAWL_EIO, &j->ranks[r].err);
+        assert_says(j->ranks[r].err.attempt, "saving step 10: rank 3 (host a, pid 1003): ");
+    }
+    job_fail(j, 3, (store_fault){0});
+    job_save_ok(j, 20);
+    job_close(j);
+    assert_false(job_exists(j, "step-00000010"));
+}
+
+static void test_rank_0_that_could_not_start_tells_the_others(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    job_fail(j, 0,
+             (store_fault){.op = STORE_OP_SPACE, .nth = 1, .system_errno = EIO, .forever = true});
+    for (int r = 0; r < JOB_RANKS; r++) {
+        assert_int_equal(job_save_rank(&j->ranks[r], 10), r == 0 ? PAWL_EIO : PAWL_OK);
+    }
+    job_wait(j);
+    for (int r = 1; r < JOB_RANKS; r++) {
+        assert_fails(j->ranks[r].status, PAWL_EIO, &j->ranks[r].err);
+        assert_says(j->ranks[r].err.attempt, "saving step 10: rank 0 (host a, pid 1000): ");
+    }
+    job_fail(j, 0, (store_fault){0});
+    job_save_ok(j, 20);
+    job_close(j);
+    assert_false(job_exists(j, "step-00000010"));
+}
+
+/* Each rank is told of the failed save by its next pawl_save, which is then repeated. */
+static void test_a_save_that_is_repeated_after_a_failure_commits(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    job_fail(
+        j, 1,
+        (store_fault){.op = STORE_OP_RESERVE, .nth = 1, .system_errno = ENOSPC, .forever = true});
+    job_save(j, 10);
+    job_wait(j);
+    assert_fails(j->ranks[0].status, PAWL_ENOSPACE, &j->ranks[0].err);
+    job_save(j, 20);
+    for (int r = 0; r < JOB_RANKS; r += 2) { /* half of them learn of it by pawl_wait */
+        assert_fails(run_wait(j->ranks[r].run, 30, NULL, &j->ranks[r].err), PAWL_ENOSPACE,
+                     &j->ranks[r].err);
+    }
+    job_fail(j, 1, (store_fault){0});
+    for (int r = 0; r < JOB_RANKS; r++) {
+        if (job_save_rank(&j->ranks[r], 30) != PAWL_OK) {
+            (void)!job_save_rank(&j->ranks[r], 30);
+        }
+    }
+    job_wait_ok(j);
+    check_rows(j, 30);
+}
+
+static void test_a_refused_save_that_is_not_repeated_keeps_nobody_waiting(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    job_fail(
+        j, 1,
+        (store_fault){.op = STORE_OP_RESERVE, .nth = 1, .system_errno = ENOSPC, .forever = true});
+    job_save(j, 10);
+    for (int r = 0; r < JOB_RANKS; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_fails(r == 3 ? job_save_rank(k, 20) : run_wait(k->run, 30, NULL, &k->err),
+                     PAWL_ENOSPACE, &k->err);
+    }
+    job_fail(j, 1, (store_fault){0});
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        assert_ok(job_save_rank(&j->ranks[r], 20), &j->ranks[r].err);
+    }
+    assert_ok(job_save_rank(&j->ranks[3], 30), &j->ranks[3].err);
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_ECANCELED, &k->err);
+        assert_says(k->err.attempt, "saving step 20: rank 3 (host a, pid 1003): pawl_save told of "
+                                    "the failure before this save");
+        assert_ok(job_save_rank(k, 30), &k->err);
+    }
+    job_wait_ok(j);
+    check_rows(j, 30);
+}
+
+static void save_twenty(job_rank *r, const void *with) {
+    (void)with;
+    job_fill(r, 20);
+    (void)!job_save_rank(r, 20);
+}
+
+static void save_again_then_wait(job *j, int rank) {
+    job_rank *k = &j->ranks[rank];
+    job_fill(k, 20);
+    assert_ok(job_save_rank(k, 10), &k->err);
+}
+
+static void test_s12_a_call_that_rank_0_never_made_ends_when_it_goes_on(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    job_save_ok(j, 10);
+    save_again_then_wait(j, 3);
+    job_all(j, save_twenty, NULL);
+    job_rank *k = &j->ranks[3];
+    assert_fails(k->status, PAWL_EMISMATCH, &k->err);
+    assert_says(k->err.attempt, "saving step 10: the ranks do not save equally often: rank 0 has "
+                                "gone on without this call of rank 3 (host a, pid 1003)");
+    assert_ok(job_save_rank(k, 20), &k->err);
+    job_wait_ok(j);
+    check_rows(j, 20);
+}
+
+static void test_s12_a_call_that_rank_0_alone_made_ends_when_others_go_on(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    job_save_ok(j, 10);
+    save_again_then_wait(j, 0);
+    job_all(j, save_twenty, NULL);
+    job_rank *k = &j->ranks[0];
+    assert_fails(k->status, PAWL_EMISMATCH, &k->err);
+    assert_says(k->err.attempt, "saving step 10: the ranks do not save equally often: rank ");
+    assert_ok(job_save_rank(k, 20), &k->err);
+    job_wait_ok(j);
+    check_rows(j, 20);
+}
+
+/* ---- S12 ------------------------------------------------------------------------------------ */
+
+static void test_s12_a_rank_that_saves_another_step_is_named(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){.group_deadline_s = 60});
+    for (int r = 0; r < JOB_RANKS; r++) {
+        assert_ok(job_save_rank(&j->ranks[r], r == 2 ? 11 : 10), &j->ranks[r].err);
+    }
+    job_wait(j);
+    for (int r = 0; r < JOB_RANKS; r++) {
+        assert_fails(j->ranks[r].status, PAWL_EMISMATCH, &j->ranks[r].err);
+        assert_says(j->ranks[r].err.attempt, "rank 2 (host a, pid 1002) saves another one");
+        assert_string_equal(j->ranks[r].err.expected, "step 10, as rank 0");
+        assert_string_equal(j->ranks[r].err.found, "step 11");
+    }
+    job_save_ok(j, 20);
+    job_close(j);
+    assert_false(job_exists(j, "step-00000010"));
+    assert_false(job_exists(j, "step-00000011"));
+}
+
+static void test_s12_ranks_that_hold_one_box_twice_are_named(void **state) {
+    job *j = *state;
+    struct pawl_error err = ERROR_INIT;
+    job_open(j, (pawl_run_options){0});
+    static const int64_t shape[] = {4};
+    for (int r = 0; r < 2; r++) {
+        const pawl_tensor twice = {.struct_size = sizeof twice,
+                                   .name = "model/twice",
+                                   .dtype = PAWL_F32,
+                                   .ndim = 1,
+                                   .shape = shape,
+                                   .data = j->ranks[r].bias};
+        assert_ok(state_add_tensor(j->ranks[r].state, &twice, &err), &err);
+    }
+    job_save(j, 10);
+    job_wait(j);
+    assert_all_say(j, PAWL_EMISMATCH, "saving step 10: ");
+    assert_false(job_committed(j, 10));
+    for (int r = 0; r < 2; r++) {
+        assert_ok(state_remove(j->ranks[r].state, "model/twice", &err), &err);
+    }
+    job_save_ok(j, 20);
+}
+
+/* ---- S11 ------------------------------------------------------------------------------------ */
+
+static void test_s11_a_rank_that_does_not_come_is_named_at_the_deadline(void **state) {
+    job *j = *state;
+    job_open(j, SOON);
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        assert_ok(job_save_rank(&j->ranks[r], 10), &j->ranks[r].err);
+    }
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+        assert_says(k->err.attempt, "saving step 10: not all ranks have voted within 1.5 s");
+        assert_string_equal(k->err.expected, "votes of 4 ranks");
+        assert_string_equal(k->err.found, "none of rank 3: rank 3 (host a, pid 1003)");
+    }
+    job_close(j);
+}
+
+static void test_s11_a_dead_rank_is_named_at_once(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){.group_deadline_s = 600});
+    job_save_ok(j, 10);
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        assert_ok(job_save_rank(&j->ranks[r], 20), &j->ranks[r].err);
+    }
+    atomic_store(&j->dead[3], true);
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+        assert_says(k->err.attempt,
+                    "saving step 20: rank 3 (host a, pid 1003) has ended without a vote");
+        assert_string_equal(k->err.found, "none of rank 3");
+    }
+}
+
+static void test_a_rank_that_voted_and_died_does_not_fail_the_save(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){.group_deadline_s = 600});
+    assert_ok(job_save_rank(&j->ranks[3], 10), &j->ranks[3].err);
+    while (job_count(j, "step-00000010", "vote-") == 0) {
+        (void)usleep(1000);
+    }
+    atomic_store(&j->dead[3], true);
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        assert_ok(job_save_rank(&j->ranks[r], 10), &j->ranks[r].err);
+    }
+    job_wait_ok(j);
+    assert_true(job_committed(j, 10));
+}
+
+static void test_s11_rank_0_that_died_is_named_at_once(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){.group_deadline_s = 600});
+    for (int r = 1; r < JOB_RANKS; r++) {
+        assert_ok(job_save_rank(&j->ranks[r], 10), &j->ranks[r].err);
+    }
+    atomic_store(&j->dead[0], true);
+    for (int r = 1; r < JOB_RANKS; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+        assert_says(k->err.attempt, "saving step 10: rank 0 (host a, pid 1000) has ended without "
+                                    "telling how the save went");
+        assert_says(k->err.found, "it is not committed");
+    }
+}
+
+static void test_s11_rank_0_that_does_not_tell_is_named_at_the_deadline(void **state) {
+    job *j = *state;
+    job_open(j, SOON);
+    for (int r = 1; r < JOB_RANKS; r++) {
+        assert_ok(job_save_rank(&j->ranks[r], 10), &j->ranks[r].err);
+    }
+    for (int r = 1; r < JOB_RANKS; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+        assert_says(k->err.attempt, "saving step 10: rank 0 (host a, pid 1000) has not told within "
+                                    "2.0 s how the save went");
+        assert_says(k->err.next, "the save may still be committed: see with pawl ls");
+    }
+}
+
+/* Rank 0 dies when the manifest is there, before it can tell so. */
+static void test_a_commit_that_nobody_told_of_is_found_in_the_manifest(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){.group_deadline_s = 600});
+    job_save(j, 10);
+    while (!job_committed(j, 10)) {
+        (void)usleep(100);
+    }
+    job_wait_ok(j);
+    struct pawl_error err = ERROR_INIT;
+    char tag[FORMAT_TAG_CHARS];
+    snprintf(tag, sizeof tag, "%.12s-%u", j->ranks[1].run->attempt,
+             (unsigned)j->ranks[1].run->flying_number);
+    char name[80];
+    name_outcome(name, tag);
+    assert_ok(store_unlink(j->disk, name, &err), &err);
+    atomic_store(&j->dead[0], true);
+    assert_ok(outcome_wait(j->ranks[1].run, "step-00000010", tag, 10, &err), &err);
+}
+
+static void test_a_vote_that_comes_after_the_outcome_hears_it(void **state) {
+    job *j = *state;
+    job_open(j, SOON);
+    job_save_ok(j, 10);
+    hang_data_writes(j, 3);
+    job_save(j, 20);
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+        assert_says(k->err.attempt, "saving step 20: not all ranks have voted");
+    }
+    release(j, 3);
+    job_rank *late = &j->ranks[3];
+    assert_fails(run_wait(late->run, 30, NULL, &late->err), PAWL_EIO, &late->err);
+    assert_says(late->err.attempt, "saving step 20: not all ranks have voted");
+    job_save_ok(j, 30);
+    job_close(j);
+    assert_false(job_exists(j, "step-00000020"));
+    check_rows(j, 30);
+}
+
+/* ---- S04, cancel ---------------------------------------------------------------------------- */
+
+static void test_s04_a_rank_that_skips_is_named_by_the_others(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){.group_deadline_s = 2, .on_busy = PAWL_ON_BUSY_SKIP});
+    hang_data_writes(j, 3);
+    job_save(j, 10);
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+    }
+    job_fail(j, 3, (store_fault){.op = STORE_OP_WRITE, .nth = 1000000});
+    job_save(j, 20);
+    assert_true(j->ranks[3].run->stats.skipped);
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_ECANCELED, &k->err);
+        assert_string_equal(k->err.attempt,
+                            "saving step 20: rank 3 (host a, pid 1003) was still busy with the "
+                            "save before this one, and skipped it");
+    }
+    release(j, 3);
+    job_rank *k = &j->ranks[3];
+    assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+    job_save_ok(j, 30);
+    job_close(j);
+    assert_false(job_exists(j, "step-00000020"));
+}
+
+static void test_s04_a_rank_takes_an_outcome_that_is_there_before_it_skips(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){.on_busy = PAWL_ON_BUSY_SKIP});
+    for (int64_t step = 10; step < 20; step++) {
+        job_save(j, step);
+        job_rank *first = &j->ranks[0];
+        assert_ok(run_wait(first->run, 30, NULL, &first->err), &first->err);
+        for (int r = 1; r < JOB_RANKS; r++) { /* which have not asked yet */
+            save_look_for_outcome(j->ranks[r].run);
+            assert_false(engine_busy(j->ranks[r].run->engine));
+        }
+    }
+    job_wait_ok(j);
+}
+
+static void test_a_rank_that_cancels_is_named_by_the_others(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    hang_data_writes(j, 2);
+    job_save(j, 10);
+    job_rank *k = &j->ranks[2];
+    assert_fails(run_cancel(k->run, -1, &k->err), PAWL_ETIMEOUT, &k->err);
+    release(j, 2);
+    job_wait(j);
+    for (int r = 0; r < JOB_RANKS; r++) {
+        assert_fails(j->ranks[r].status, PAWL_ECANCELED, &j->ranks[r].err);
+        assert_says(j->ranks[r].err.attempt, r == 2 ? "saving step 10: the save was cancelled"
+                                                    : "saving step 10: rank 2 (host a, pid 1002): "
+                                                      "the save was cancelled");
+    }
+    job_save_ok(j, 20);
+}
+
+static void test_rank_0_can_cancel_while_it_waits_for_votes(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    hang_data_writes(j, 2);
+    job_save(j, 10);
+    (void)usleep(20000);
+    assert_ok(run_cancel(j->ranks[0].run, 30, &j->ranks[0].err), &j->ranks[0].err);
+    release(j, 2);
+    job_wait(j);
+    assert_all_say(j, PAWL_ECANCELED, "the save was cancelled");
+    job_save_ok(j, 20);
+}
+
+/* ---- nobody waits for another on the trainer's thread ---------------------------------------- */
+
+static void test_a_held_write_of_one_rank_stalls_no_other(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    hang_data_writes(j, 3);
+    job_save(j, 10);
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_ok(run_fence(k->run, 30, &k->err), &k->err);
+        job_fill(k, 11); /* the optimizer's step */
+    }
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_fails(run_wait(k->run, -1, &k->stats, &k->err), PAWL_ETIMEOUT, &k->err);
+        assert_true(k->stats.fence_wait_s == 0);
+    }
+    release(j, 3);
+    job_wait_ok(j);
+    assert_true(job_committed(j, 10));
+}
+
+/* ---- garbage (G4) --------------------------------------------------------------------------- */
+
+static bool three_votes(job *j) {
+    return job_count(j, "step-00000020", "vote-") == 3;
+}
+
+static void test_what_ranks_ahead_have_written_is_spared(void **state) {
+    job *j = *state;
+    struct pawl_error err = ERROR_INIT;
+    job_open(j, (pawl_run_options){0});
+    job_save_ok(j, 10);
+    for (int r = 1; r < JOB_RANKS; r++) {
+        job_fill(&j->ranks[r], 20);
+        assert_ok(job_save_rank(&j->ranks[r], 20), &j->ranks[r].err);
+    }
+    until(three_votes, j);
+    assert_ok(run_gc(j->ranks[0].run, false, NULL, NULL, &err), &err);
+    job_fill(&j->ranks[0], 20);
+    assert_ok(job_save_rank(&j->ranks[0], 20), &j->ranks[0].err);
+    job_wait_ok(j);
+    check_rows(j, 20);
+}
+
+static void note_reason(void *context, const char *path, uint64_t bytes, const char *reason) {
+    buffer *list = context;
+    struct pawl_error err = ERROR_INIT;
+    (void)bytes;
+    const char *name = strncmp(path, "step-", 5) == 0 ? path : "RUN";
+    assert_ok(buffer_printf(list, &err, "%s: %s\n", name, reason), &err);
+}
+
+static void put(job *j, const char *path) {
+    struct pawl_error err = ERROR_INIT;
+    assert_ok(store_replace(j->disk, path, "x", 1, &err), &err);
+}
+
+static void test_gc_shows_what_ranks_of_another_job_left(void **state) {
+    job *j = *state;
+    struct pawl_error err = ERROR_INIT;
+    CLEANUP(buffer_free) buffer list = {0};
+    job_open(j, (pawl_run_options){0});
+    job_save_ok(j, 10);
+    put(j, "outcome-0123456789ab-16");
+    put(j, "structure-0123456789ab-00000000-1");
+    put(j, "meet-0123456789ab-1-r00002");
+    put(j, "step-00000010/vote-0123456789ab-16-r00002");
+    put(j, "step-00000010/my-notes");
+    put(j, "outcome-mine");
+    assert_ok(run_gc(j->ranks[0].run, false, note_reason, &list, &err), &err);
+    assert_says((const char *)list.data, "RUN: how a save ended, which every rank knows\n");
+    assert_says((const char *)list.data, "RUN: what the ranks of an earlier job agreed on\n");
+    assert_says((const char *)list.data, "RUN: of a meeting of ranks that is over\n");
+    assert_says((const char *)list.data, "step-00000010/vote-0123456789ab-16-r00002: a vote on a "
+                                         "save that has ended\n");
+    assert_true(job_exists(j, "outcome-mine"));
+    assert_true(job_exists(j, "step-00000010/my-notes"));
+    job_save_ok(j, 20);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, job_set_up, job_tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_four_ranks_commit_one_checkpoint),
+        TEST(test_votes_go_with_the_commit_and_outcomes_with_the_next),
+        TEST(test_every_rank_says_how_long_it_waited_for_others),
+        TEST(test_a_step_saved_again_is_replaced),
+        TEST(test_retention_is_of_whole_checkpoints),
+        TEST(test_s07_a_full_disk_of_one_rank_fails_the_save_on_all),
+        TEST(test_rank_0s_own_failure_is_told_to_all),
+        TEST(test_a_rank_that_could_not_start_is_named_by_the_others),
+        TEST(test_rank_0_that_could_not_start_tells_the_others),
+        TEST(test_a_save_that_is_repeated_after_a_failure_commits),
+        TEST(test_a_refused_save_that_is_not_repeated_keeps_nobody_waiting),
+        TEST(test_s12_a_call_that_rank_0_never_made_ends_when_it_goes_on),
+        TEST(test_s12_a_call_that_rank_0_alone_made_ends_when_others_go_on),
+        TEST(test_s12_a_rank_that_saves_another_step_is_named),
+        TEST(test_s12_ranks_that_hold_one_box_twice_are_named),
+        TEST(test_s11_a_rank_that_does_not_come_is_named_at_the_deadline),
+        TEST(test_s11_a_dead_rank_is_named_at_once),
+        TEST(test_a_rank_that_voted_and_died_does_not_fail_the_save),
+        TEST(test_s11_rank_0_that_died_is_named_at_once),
+        TEST(test_s11_rank_0_that_does_not_tell_is_named_at_the_deadline),
+        TEST(test_a_commit_that_nobody_told_of_is_found_in_the_manifest),
+        TEST(test_a_vote_that_comes_after_the_outcome_hears_it),
+        TEST(test_s04_a_rank_that_skips_is_named_by_the_others),
+        TEST(test_s04_a_rank_takes_an_outcome_that_is_there_before_it_skips),
+        TEST(test_a_rank_that_cancels_is_named_by_the_others),
+        TEST(test_rank_0_can_cancel_while_it_waits_for_votes),
+        TEST(test_a_held_write_of_one_rank_stalls_no_other),
+        TEST(test_what_ranks_ahead_have_written_is_spared),
+        TEST(test_gc_shows_what_ranks_of_another_job_left),
+    };
+    return cmocka_run_group_tests_name("a save of many ranks", tests, NULL, NULL);
+}
