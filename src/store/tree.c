@@ -34,14 +34,28 @@ void store_tree_drop(tree_node *node) {
     mem_free(node);
 }
 
-static tree_entry *find_entry(const tree_node *dir, const char *name, size_t n) {
-    for (size_t i = 0; i < dir->count; i++) {
-        const char *other = dir->entries[i].name;
-        if (strlen(other) == n && memcmp(other, name, n) == 0) {
-            return &dir->entries[i];
+/* Where the first n bytes of `name` are or would be among the names, which are ascending: a job of
+ * many ranks makes large directories. */
+static size_t entry_place(const tree_node *dir, const char *name, size_t n) {
+    size_t from = 0;
+    size_t end = dir->count;
+    while (from < end) {
+        size_t middle = from + (end - from) / 2;
+        int order = strncmp(dir->entries[middle].name, name, n);
+        if (order < 0) {
+            from = middle + 1;
+        } else {
+            end = middle;
         }
     }
-    return NULL;
+    return from;
+}
+
+static tree_entry *find_entry(const tree_node *dir, const char *name, size_t n) {
+    size_t at = entry_place(dir, name, n); /* a longer name that begins so comes after it */
+    bool found = at < dir->count && strncmp(dir->entries[at].name, name, n) == 0 &&
+                 dir->entries[at].name[n] == '\0';
+    return found ? &dir->entries[at] : NULL;
 }
 
 tree_node *store_tree_child(const tree_node *dir, const char *name) {
@@ -102,7 +116,10 @@ void store_tree_link(tree_node *dir, char *owned_name, tree_node *node) {
         return;
     }
     assert(dir->count < dir->entries_capacity);
-    dir->entries[dir->count++] = (tree_entry){.name = owned_name, .node = node};
+    size_t at = entry_place(dir, owned_name, strlen(owned_name) + 1);
+    memmove(&dir->entries[at + 1], &dir->entries[at], (dir->count - at) * sizeof(*dir->entries));
+    dir->entries[at] = (tree_entry){.name = owned_name, .node = node};
+    dir->count++;
 }
 
 void store_tree_unlink(tree_node *dir, const char *name) {

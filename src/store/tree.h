@@ -21,7 +21,7 @@ struct tree_node {
     size_t references; /* entries, open files and journals that point here */
     uint8_t *bytes;    /* of a file */
     size_t size, capacity;
-    tree_entry *entries; /* of a directory */
+    tree_entry *entries; /* of a directory, ascending by name */
     size_t count, entries_capacity;
     tree_node *durable; /* `crash`: the node as a power loss would leave it at least; else NULL */
     size_t number;      /* `crash`: position in its list of all nodes */
