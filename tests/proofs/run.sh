@@ -9,9 +9,10 @@ here=$(cd "$(dirname "$0")" && pwd)
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 status=0
-for program in crash damage faults kill; do
-    echo "proof_$program ..." >&2
-    (cd "$build/tests/proofs" && ./proof_$program $size) >>"$results" || status=1
+for program in proofs/proof_crash proofs/proof_damage proofs/proof_faults proofs/proof_kill \
+    simulation/proof_simulation; do
+    echo "$program ..." >&2
+    (cd "$build/tests" && ./$program $size) >>"$results" || status=1
 done
 python3 "$here/table.py" "$results" "$here/../../build/proofs.json" || status=1
 exit $status

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulation/promises.h"
+
+#include "run/run.h"
+#include "simulation/training.h"
+#include "store/path.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN 20u
+
+void promises_broken(promises *p, const char *format, ...) {
+    if (p->broken++ < SHOWN) {
+        va_list arguments;
+        va_start(arguments, format);
+        fprintf(stderr, "BROKEN at %.6f s: ", (double)fibers_now() / (double)NS_PER_S);
+        vfprintf(stderr, format, arguments);
+        fputc('\n', stderr);
+        va_end(arguments);
+    }
+}
+
+/* ---- how durable names and files are --------------------------------------------------------- */
+
+static uint64_t hash_of(const char *path) {
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (; *path != '\0'; path++) {
+        hash = (hash ^ (uint8_t)*path) * UINT64_C(1099511628211);
+    }
+    return hash | 1;
+}
+
+static durability *place(durability *names, size_t capacity, uint64_t hash) {
+    size_t at = (size_t)(hash >> 20) % capacity;
+    while (names[at].hash != 0 && names[at].hash != hash) {
+        at = (at + 1) % capacity;
+    }
+    return &names[at];
+}
+
+static void grow(promises *p) {
+    size_t capacity = p->name_capacity > 0 ? p->name_capacity * 2 : 1024;
+    durability *names = calloc(capacity, sizeof *names);
+    if (names == NULL) {
+        abort();
+    }
+    for (size_t i = 0; i < p->name_capacity; i++) {
+        if (p->names[i].hash != 0) {
+            *place(names, capacity, p->names[i].hash) = p->names[i];
+        }
+    }
+    free(p->names);
+    p->names = names;
+    p->name_capacity = capacity;
+}
+
+static durability *durability_of(promises *p, const char *path) {
+    if (p->name_count * 2 >= p->name_capacity) {
+        grow(p);
+    }
+    uint64_t hash = hash_of(path);
+    durability *d = place(p->names, p->name_capacity, hash);
+    if (d->hash == 0) {
+        *d = (durability){.hash = hash};
+        p->name_count++;
+    }
+    return d;
+}
+
+static void note_durability(promises *p, const storage_event *e) {
+    uint64_t now = ++p->moment;
+    durability from;
+    switch (e->op) {
+    case STORE_OP_OPEN:
+        if (store_mode_creates(e->mode)) {
+            *durability_of(p, e->path) =
+                (durability){.hash = hash_of(e->path), .named = now, .written = now};
+        }
+        break;
+    case STORE_OP_MAKE_DIR:
+        durability_of(p, e->path)->named = now;
+        break;
+    case STORE_OP_WRITE:
+    case STORE_OP_RESERVE:
+        durability_of(p, e->path)->written = now;
+        break;
+    case STORE_OP_SYNC:
+    case STORE_OP_SYNC_DIR: /* a directory's sync is kept with it, as a file's is */
+        durability_of(p, e->path)->synced = now;
+        break;
+    case STORE_OP_RENAME:
+        from = *durability_of(p, e->path);
+        from.named = now;
+        from.hash = hash_of(e->to);
+        *durability_of(p, e->to) = from;
+        break;
+    case STORE_OP_PUT:
+        *durability_of(p, e->path) = (durability){.hash = hash_of(e->path), .synced = now};
+        break;
+    default:
+        break;
+    }
+}
+
+static bool name_durable(promises *p, const char *path) {
+    char parent[STORE_MAX_PATH];
+    store_split_path(path, parent);
+    return durability_of(p, parent)->synced >= durability_of(p, path)->named;
+}
+
+/* ---- manifests ------------------------------------------------------------------------------- */
+
+static bool step_of_path(const char *path, int64_t *step, const char **name) {
+    char directory[STORE_MAX_PATH];
+    *name = store_split_path(path, directory);
+    return name_step_parse(directory, step);
+}
+
+static commit *visible(const promises *p, int64_t step) {
+    for (size_t i = p->count; i > 0; i--) {
+        if (p->commits[i - 1].visible && p->commits[i - 1].step == step) {
+            return &p->commits[i - 1];
+        }
+    }
+    return NULL;
+}
+
+const commit *promises_visible(const promises *p, int64_t step) {
+    return visible(p, step);
+}
+
+const commit *promises_commit(const promises *p, int job, int64_t step) {
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->commits[i].job == job && p->commits[i].step == step) {
+            return &p->commits[i];
+        }
+    }
+    return NULL;
+}
+
+static void check_file(promises *p, const commit *c, const char *name, uint64_t bytes) {
+    struct pawl_error err = ERROR_INIT;
+    char path[STORE_MAX_PATH];
+    store_stat found;
+    name_step(path, c->step);
+    size_t n = strlen(path);
+    snprintf(path + n, sizeof path - n, "/%s", name);
+    if (store_stat_path(p->storage->truth, path, &found, &err) != PAWL_OK || found.size != bytes) {
+        promises_broken(p, "V1: the manifest of %s names %s, which is not there as it says", c->tag,
+                        path);
+        return;
+    }
+    const durability *d = durability_of(p, path);
+    if (d->synced < d->written || !name_durable(p, path)) {
+        promises_broken(p, "V1: the manifest of %s names %s, whose %s not synced", c->tag, path,
+                        d->synced < d->written ? "bytes are" : "name is");
+    }
+}
+
+static void check_whole(promises *p, const commit *c) {
+    char directory[32];
+    name_step(directory, c->step);
+    if (!name_durable(p, directory)) {
+        promises_broken(p, "V1: %s is committed, and its directory is not synced", c->tag);
+    }
+    check_file(p, c, c->manifest.index_name, c->manifest.index.bytes);
+    for (size_t i = 0; i < c->manifest.file_count; i++) {
+        check_file(p, c, c->manifest.files[i].name, c->manifest.files[i].bytes);
+    }
+}
+
+static bool read_manifest(promises *p, int64_t step, manifest *out) {
+    struct pawl_error err = ERROR_INIT;
+    CLEANUP(buffer_free) buffer text = {0};
+    char path[64];
+    name_step(path, step);
+    size_t n = strlen(path);
+    snprintf(path + n, sizeof path - n, "/" NAME_MANIFEST);
+    return store_read_file(p->storage->truth, path, FORMAT_MAX_MANIFEST, &text, &err) == PAWL_OK &&
+           manifest_decode(text.data, text.size, out, &err) == PAWL_OK;
+}
+
+static void checkpoint_close_pointer(pawl_checkpoint **c) {
+    pawl_checkpoint_close(*c);
+}
+
+typedef struct reading {
+    promises *promises;
+    int64_t step;
+} reading;
+
+static const char *read_back(promises *p, int64_t step, const commit *c, pawl_error *err) {
+    static const pawl_log silent = {0};
+    CLEANUP(checkpoint_close_pointer) pawl_checkpoint *checkpoint = NULL;
+    const pawl_verify_options verifying = {.struct_size = sizeof verifying};
+    const pawl_restore_options restoring = {.struct_size = sizeof restoring,
+                                            .per_rank = PAWL_POLICY_ALLOW};
+    pawl_verify_result result;
+    training t;
+    pawl_entry_info rows;
+    pawl_entry_info columns;
+    if (checkpoint_open(p->storage->truth, false, step, &p->reader.os, &silent, &checkpoint, err) !=
+            PAWL_OK ||
+        checkpoint_verify(checkpoint, &verifying, &result, err) != PAWL_OK ||
+        checkpoint_find(checkpoint, "model/by_row", &rows, err) != PAWL_OK) {
+        return "cannot be read";
+    }
+    model m = {.rows = rows.shape[0]};
+    if (checkpoint_find(checkpoint, "model/by_column", &columns, err) != PAWL_OK) {
+        return "cannot be read";
+    }
+    m.columns = columns.shape[1];
+    training_make(&t, &m, 0, 1);
+    pawl_status status = checkpoint_restore(checkpoint, t.state, &restoring, 0, 1, NULL, err);
+    int64_t of_step = -1;
+    int64_t of_job = -1;
+    bool whole = status == PAWL_OK && training_look(&t, &of_step, &of_job);
+    training_free(&t);
+    if (status != PAWL_OK) {
+        return "cannot be restored";
+    }
+    return whole && of_step == step && of_job == c->job ? NULL : "is not one save of one job";
+}
+
+static void verify_outside(void *argument) {
+    reading *r = argument;
+    promises *p = r->promises;
+    struct pawl_error err = ERROR_INIT;
+    const commit *c = visible(p, r->step);
+    const char *wrong = c != NULL ? read_back(p, r->step, c, &err) : NULL;
+    p->checked++;
+    if (wrong != NULL) {
+        promises_broken(p, "V5: step %lld of %s %s: %s", (long long)r->step, c->tag, wrong,
+                        error_text(&err));
+    }
+}
+
+static void verify(promises *p, int64_t step) {
+    reading r = {.promises = p, .step = step};
+    fiber_call_outside(verify_outside, &r);
+}
+
+void promises_verify_all(promises *p) {
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->commits[i].visible) {
+            check_whole(p, &p->commits[i]);
+            verify(p, p->commits[i].step);
+        }
+    }
+}
+
+/* ---- what happens to manifests --------------------------------------------------------------- */
+
+/* Has another job opened the run after this one? */
+static bool superseded(const promises *p, const machine *m) {
+    int opening = p->openings[m->job];
+    return opening > 0 && opening < p->opening_count;
+}
+
+static commit *add_commit(promises *p) {
+    struct pawl_error err = ERROR_INIT;
+    if (vec_reserve(&p->commits, &p->capacity, p->count + 1, sizeof *p->commits, &err) != PAWL_OK) {
+        abort();
+    }
+    commit *c = &p->commits[p->count++];
+    *c = (commit){.step = -1};
+    return c;
+}
+
+static void published(promises *p, const machine *m, int64_t step, const char *path) {
+    const durability *d = durability_of(p, path);
+    commit *old = visible(p, step);
+    if (old != NULL) {
+        old->visible = false;
+    }
+    commit *c = add_commit(p);
+    c->step = step;
+    c->job = m->job;
+    if (!read_manifest(p, step, &c->manifest)) {
+        promises_broken(p, "V1: what was published for step %lld is no manifest", (long long)step);
+        p->count--;
+        return;
+    }
+    (void)name_classify(c->manifest.index_name, c->tag);
+    c->visible = true;
+    if (superseded(p, m)) {
+        promises_broken(p, "V3: job %d published %s after job %d took the run over", m->job, c->tag,
+                        p->owner_job);
+    }
+    if (m->rank != 0) {
+        promises_broken(p, "G4: rank %d published %s", m->rank, c->tag);
+    }
+    if (d->synced < d->written) {
+        promises_broken(p, "V1: %s was published before its bytes were synced", path);
+    }
+    check_whole(p, c);
+    if (p->verify_one_of > 0 && random_below(&p->random, p->verify_one_of) == 0) {
+        verify(p, step);
+    }
+}
+
+static bool newer_visible(const promises *p, int64_t step) {
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->commits[i].visible && p->commits[i].step > step) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void manifest_removed(promises *p, const machine *m, int64_t step, bool was_on_its_way) {
+    commit *c = visible(p, step);
+    if (c == NULL) {
+        return;
+    }
+    c->visible = false;
+    c->removed = true;
+    if (!newer_visible(p, step)) {
+        promises_broken(p, "V2: job %d removed %s of step %lld, the newest checkpoint", m->job,
+                        c->tag, (long long)step);
+    }
+    if (m->rank != 0 || (superseded(p, m) && !was_on_its_way)) {
+        promises_broken(p, "V3: job %d, rank %d removed %s, and job %d owns the run", m->job,
+                        m->rank, c->tag, p->owner_job);
+    }
+}
+
+static bool names(const commit *c, const char *name) {
+    for (size_t i = 0; i < c->manifest.file_count; i++) {
+        if (strcmp(c->manifest.files[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return strcmp(c->manifest.index_name, name) == 0;
+}
+
+static void check_untouched(promises *p, const storage_event *e, int64_t step, const char *name) {
+    const commit *c = visible(p, step);
+    if (c != NULL && names(c, name)) {
+        promises_broken(p, "V1: job %d, rank %d: %s of %s, which a manifest names", e->by->job,
+                        e->by->rank, store_op_name(e->op), e->path);
+    }
+}
+
+/* Which attempt a file is of is told by its tag; "": of none. */
+static bool of_other_job(const promises *p, const machine *m, const char *name) {
+    char tag[FORMAT_TAG_CHARS] = "";
+    (void)name_classify(name, tag);
+    for (size_t i = 0; i < p->count; i++) {
+        size_t attempt = strcspn(p->commits[i].tag, "-");
+        if (strncmp(p->commits[i].tag, tag, attempt) == 0 && tag[0] != '\0') {
+            return p->commits[i].job != m->job;
+        }
+    }
+    return false;
+}
+
+static void file_removed(promises *p, const storage_event *e, int64_t step, const char *name,
+                         bool was_on_its_way) {
+    check_untouched(p, e, step, name);
+    if (superseded(p, e->by) && !was_on_its_way && of_other_job(p, e->by, name)) {
+        promises_broken(p, "V3: job %d, rank %d removed %s, and job %d owns the run", e->by->job,
+                        e->by->rank, e->path, p->owner_job);
+    }
+}
+
+static void watch(void *context, const storage_event *e) {
+    promises *p = context;
+    int64_t step;
+    const char *name;
+    if (e->status != PAWL_OK) {
+        return;
+    }
+    note_durability(p, e);
+    const char *path = e->op == STORE_OP_RENAME ? e->to : e->path;
+    if (!step_of_path(path, &step, &name)) {
+        return;
+    }
+    bool is_manifest = strcmp(name, NAME_MANIFEST) == 0;
+    bool was_on_its_way = e->begun_ns < p->taken_over_ns;
+    switch (e->op) {
+    case STORE_OP_RENAME:
+    case STORE_OP_PUT:
+        if (is_manifest) {
+            published(p, e->by, step, path);
+        }
+        break;
+    case STORE_OP_UNLINK:
+        if (is_manifest) {
+            manifest_removed(p, e->by, step, was_on_its_way);
+        } else {
+            file_removed(p, e, step, name, was_on_its_way);
+        }
+        break;
+    case STORE_OP_WRITE:
+    case STORE_OP_RESERVE:
+        check_untouched(p, e, step, name);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- what ranks are told --------------------------------------------------------------------- */
+
+void promises_taken_over(promises *p, int job) {
+    p->openings[job] = ++p->opening_count;
+    p->owner_job = job;
+    p->taken_over_ns = fibers_now();
+}
+
+/* A failure that leaves open whether it was committed says so. */
+static bool leaves_open(const pawl_error *err) {
+    return strstr(err->attempt, "cannot make that durable") != NULL ||
+           strstr(err->safe, "may ") != NULL || strstr(err->found, "may still") != NULL;
+}
+
+void promises_told(promises *p, const machine *m, int64_t step, pawl_status status,
+                   const pawl_error *err) {
+    const commit *c = promises_commit(p, m->job, step);
+    if (status == PAWL_OK && c == NULL) {
+        promises_broken(p, "V4: job %d, rank %d was told that step %lld is saved, and it was not",
+                        m->job, m->rank, (long long)step);
+    }
+    if (status == PAWL_OK && c != NULL && !c->visible && !c->removed &&
+        visible(p, c->step) == NULL) {
+        promises_broken(p, "V2: %s was told to be saved, and is gone", c->tag);
+    }
+    if (status != PAWL_OK && c != NULL && !leaves_open(err)) {
+        promises_broken(p, "V4: job %d, rank %d was told that %s failed, and it is committed: %s",
+                        m->job, m->rank, c->tag, err->attempt);
+    }
+}
+
+void promises_begin(promises *p, storage *s, cluster *c, uint64_t seed) {
+    *p = (promises){.storage = s, .cluster = c, .random = {seed}, .verify_one_of = 4};
+    machine_init(&p->reader, c, "reader", seed, false);
+    s->watch = watch;
+    s->context = p;
+}

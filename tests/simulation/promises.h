@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What pawl promises, checked from outside while the cluster runs: it sees every operation on the
+ * storage as it takes effect, and is told what the ranks were told.
+ *
+ * V1. When a manifest becomes visible, every file that it names is there at its size, was synced
+ *     after its last write, and its name and its directory's were synced. None of them is changed
+ *     or removed as long as it is named.
+ * V2. A checkpoint is removed only by the owner, after a newer one.
+ * V3. A job that was taken over publishes nothing, and removes nothing but what is its own and
+ *     named by nobody; except by an operation that was on its way when it was taken over.
+ * V4. Who is told that a save succeeded can count on a manifest that was published; who is told
+ *     that it failed never sees one.
+ * V5. Every restored state, and every visible checkpoint, is exactly one save of one job.
+ */
+#ifndef SIMULATION_PROMISES_H
+#define SIMULATION_PROMISES_H
+
+#include "format/format.h"
+#include "simulation/storage.h"
+
+#define PROMISES_MOST_JOBS 8
+
+/* A manifest that was published at some time. */
+typedef struct commit {
+    int64_t step;
+    char tag[FORMAT_TAG_CHARS];
+    int job;
+    bool visible;
+    bool removed; /* by its owner, after a newer one */
+    manifest manifest;
+} commit;
+
+/* How durable a name is: when it last changed, and was synced. Moments count up by one. */
+typedef struct durability {
+    uint64_t hash; /* of the path; 0: free */
+    uint64_t named, written, synced;
+} durability;
+
+typedef struct promises {
+    storage *storage;
+    commit *commits;
+    size_t count, capacity;
+    int owner_job;                    /* the last that opened the run; 0: none yet */
+    int openings[PROMISES_MOST_JOBS]; /* by job: the how many-th opened it; 0: it did not yet */
+    int opening_count;
+    durability *names;
+    size_t name_count, name_capacity;
+    uint64_t moment, taken_over_ns;
+    uint64_t broken;
+    uint64_t checked;       /* manifests looked at in full */
+    unsigned verify_one_of; /* so many published manifests is read back at once; 0: none */
+    test_random random;
+    cluster *cluster;
+    machine reader;
+} promises;
+
+void promises_begin(promises *p, storage *s, cluster *c, uint64_t seed);
+/* Something that must not be: says so, counts it. */
+void promises_broken(promises *p, const char *format, ...) PRINTF_LIKE(2, 3);
+/* A job's rank 0 has opened the run. */
+void promises_taken_over(promises *p, int job);
+/* A rank learned how its job's save of a step went. `err` of a failure. A job saves a step once. */
+void promises_told(promises *p, const machine *m, int64_t step, pawl_status status,
+                   const pawl_error *err);
+const commit *promises_commit(const promises *p, int job, int64_t step); /* NULL: none */
+/* The visible commit of a step, or NULL. */
+const commit *promises_visible(const promises *p, int64_t step);
+/* Reads every visible checkpoint back. */
+void promises_verify_all(promises *p);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What sanitizers want to know of fibers: nothing, without one. */
+#ifndef SIMULATION_SANITIZERS_H
+#define SIMULATION_SANITIZERS_H
+
+#include <stddef.h>
+
+#ifdef __SANITIZE_THREAD__
+#define SANITIZER_FIBERS 0
+#else
+#define SANITIZER_FIBERS 1
+#endif
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+
+#define SANITIZER_STACK_BYTES ((size_t)2 << 20)
+
+/* Before a switch to a stack. `keep` NULL: the present one is left for ever. */
+static inline void sanitizer_leave(void **keep, const void *stack, size_t bytes) {
+    __sanitizer_start_switch_fiber(keep, stack, bytes);
+}
+/* After it: on the stack that `kept` was kept for. */
+static inline void sanitizer_enter(void *kept, const void **from, size_t *from_bytes) {
+    __sanitizer_finish_switch_fiber(kept, from, from_bytes);
+}
+#else
+#define SANITIZER_STACK_BYTES ((size_t)512 << 10)
+
+static inline void sanitizer_leave(void **keep, const void *stack, size_t bytes) {
+    (void)keep;
+    (void)stack;
+    (void)bytes;
+}
+static inline void sanitizer_enter(void *kept, const void **from, size_t *from_bytes) {
+    (void)kept;
+    *from = NULL;
+    *from_bytes = 0;
+}
+#endif
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One simulated history of a run, from a seed: a job to which something happens, another that takes
+ * over, perhaps while the first stands still and then goes on, and a last one to which nothing
+ * happens, and which must find everything in order.
+ */
+#ifndef SIMULATION_WORLD_H
+#define SIMULATION_WORLD_H
+
+#include "simulation/job.h"
+
+#define WORLD_MOST_JOBS 4
+
+typedef struct world {
+    uint64_t seed;
+    test_random random;
+    storage storage;
+    cluster cluster;
+    promises promises;
+    model model;
+    job_plan plan;                  /* of the first job */
+    job *jobs[WORLD_MOST_JOBS + 1]; /* by number, from 1 */
+    int job_count;
+    bool ended; /* the last job, too */
+} world;
+
+/* What came of it, for the table. */
+typedef struct world_counts {
+    uint64_t worlds, broken, operations, commits, read_back, deaths, stops, takeovers;
+} world_counts;
+
+/* A world in which nothing happens by itself: one storage, no jobs. */
+void world_make(world *w, uint64_t seed, bool objects, bool trace);
+void world_count(const world *w, world_counts *counts);
+/* A seed's whole history. Returns how many promises were broken. */
+uint64_t world_live(uint64_t seed, int ranks, bool trace, world_counts *counts);
+/* Four ranks, say, of which one dies at the n-th storage operation of its second save; false when
+ * it has no n-th. */
+typedef struct world_death {
+    int ranks, rank;
+    uint64_t nth;
+    bool after;
+    bool callbacks, threads;
+} world_death;
+bool world_die(const world_death *d, bool trace, world_counts *counts, uint64_t *broken);
+
+job *world_job(world *w, const job_plan *plan);
+/* Runs until every job is over and the driver has ended; says what still waits after `limit_s`. */
+void world_run(world *w, void (*drive)(void *), double limit_s);
+
+#endif
