@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a program on real ranks of a real MPI.
 
-Usage: test_mpi.py KIND WHAT --work FOLDER [--programs FOLDER] [--library LIBPAWL]
-KIND: openmpi or mpich. WHAT: headers, build, or a program and its arguments ("meetings late").
+Usage: test_mpi.py KIND WHAT --work FOLDER [--library LIBPAWL]
+KIND: openmpi or mpich. WHAT: headers, build (the programs), meetings PROMISE..., reshard, absent.
 """
 
 import argparse
@@ -15,7 +15,6 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-RANKS = 4
 DEADLINE_S = 120
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-pedantic", "-Werror")
 # Where both are installed, Debian's names tell them apart.
@@ -85,11 +84,10 @@ def stop(process):
     process.wait()
 
 
-def ranks(kind, arguments):
+def launch(kind, arguments, count, name, *rest):
     """The program ends well, and rank 0 says so."""
-    name, *rest = arguments.what
-    launcher = tool(kind, "mpirun")
-    command = [launcher, *OPTIONS[kind], "-n", str(RANKS), str(arguments.work / kind / name), *rest]
+    command = [tool(kind, "mpirun"), *OPTIONS[kind], "-n", str(count),
+               str(arguments.work / kind / name), *rest]
     print("+", *command, flush=True)
     with subprocess.Popen(command, env=ENVIRONMENT, text=True, start_new_session=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
@@ -103,6 +101,29 @@ def ranks(kind, arguments):
     assert "kept" in said.splitlines(), "rank 0 did not come to the end"
 
 
+def meetings(kind, arguments):
+    launch(kind, arguments, 4, *arguments.what)
+
+
+def fresh_run(kind, arguments, name):
+    folder = arguments.work / f"{name}-{kind}"
+    shutil.rmtree(folder, ignore_errors=True)
+    return str(folder)
+
+
+def reshard(kind, arguments):
+    """What 4 ranks saved by rows, 3, 6 and 1 restore by columns."""
+    folder = fresh_run(kind, arguments, "reshard")
+    launch(kind, arguments, 4, "runs", "save", folder)
+    for count in (3, 6, 1):
+        launch(kind, arguments, count, "runs", "restore", folder)
+
+
+def absent(kind, arguments):
+    """S11: a rank does not come to open the run; the others end in time and name it."""
+    launch(kind, arguments, 4, "runs", "absent", fresh_run(kind, arguments, "absent"))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=sorted(SAYS))
@@ -110,8 +131,8 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--library", type=pathlib.Path)
     arguments = parser.parse_args()
-    step = {"headers": headers, "build": build}.get(arguments.what[0], ranks)
-    step(arguments.kind, arguments)
+    steps = [headers, build, meetings, reshard, absent]
+    {step.__name__: step for step in steps}[arguments.what[0]](arguments.kind, arguments)
 
 
 if __name__ == "__main__":
