@@ -6,8 +6,8 @@
  *   2 each rank opens the step and matches it; they meet
  *   3 each rank reads and verifies; they meet
  *
- * After 2 and 3 all go on, or all take the next older step, because it is damaged for one of them, or
- * all fail. No rank reads a byte into its state before the step fits all of them. A process alone
+ * After 2 and 3 all go on, or all take the next older step, because it is damaged for one of them,
+ * or all fail. No rank reads a byte into its state before the step fits all of them. A process alone
  * does the same, and meets nobody.
  */
 #include "run/ranks.h"
@@ -267,7 +267,7 @@ static pawl_status take_answer(agreeing *g, const buffer *answer, pawl_error *er
     return PAWL_OK;
 }
 
-/* The failure of all; but who finds that the step does not fit it keeps its own words and report. */
+/* The failure of all; but whom the step does not fit keeps its own words and report. */
 static pawl_status meet(agreeing *g, meeting *m, const wish *w, pawl_error *err) {
     CLEANUP(buffer_free) buffer mine = {0};
     CLEANUP(buffer_free) buffer answer = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Restores a state from one checkpoint: match, then read what fits. Which one that is, choose.c says.
+ * Restores a state from one checkpoint: match, then read what fits. choose.c says which one it is.
  *
  * What an attempt has placed stays in the tensors when damage ends it. The next older checkpoint
  * may only be taken when it writes every one of these entries again: a state is never left with

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that open a run together: threads of this process on one store, each as a job of its own. */
+/* Ranks that open a run together: threads of this process on one store. */
 #ifndef RUN_JOINING_H
 #define RUN_JOINING_H
 
