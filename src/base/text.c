@@ -254,6 +254,16 @@ static bool has_control_character(const char *name, size_t n) {
     return false;
 }
 
+/* What nearly all names are: told without a branch per character. */
+static bool is_printable_ascii(const char *name, size_t n) {
+    unsigned others = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)name[i];
+        others |= (unsigned)(c < 0x20) | (unsigned)(c >= 0x7f);
+    }
+    return others == 0;
+}
+
 static const char *component_fault(const char *component, size_t n) {
     if (n == 0) {
         return "has an empty component";
@@ -274,25 +284,27 @@ static const char *name_fault(const char *name, size_t n) {
     if (n > PAWL_MAX_NAME_BYTES) {
         return "is longer than 1024 bytes";
     }
-    if (memchr(name, '\0', n) != NULL) {
-        return "has a NUL character";
-    }
-    if (!utf8_valid(name, n)) {
-        return "is not UTF-8";
-    }
-    if (has_control_character(name, n)) {
-        return "has a control character";
+    if (!is_printable_ascii(name, n)) {
+        if (memchr(name, '\0', n) != NULL) {
+            return "has a NUL character";
+        }
+        if (!utf8_valid(name, n)) {
+            return "is not UTF-8";
+        }
+        if (has_control_character(name, n)) {
+            return "has a control character";
+        }
     }
     if (name[0] == '/') {
         return "begins with '/'";
     }
     const char *fault = NULL;
-    size_t begin = 0;
-    for (size_t i = 0; i <= n && fault == NULL; i++) {
-        if (i == n || name[i] == '/') {
-            fault = component_fault(name + begin, i - begin);
-            begin = i + 1;
-        }
+    const char *begin = name;
+    const char *end = name + n;
+    while (begin != NULL && fault == NULL) {
+        const char *slash = memchr(begin, '/', (size_t)(end - begin));
+        fault = component_fault(begin, (size_t)((slash != NULL ? slash : end) - begin));
+        begin = slash != NULL ? slash + 1 : NULL;
     }
     return fault;
 }

@@ -144,7 +144,7 @@ typedef struct record_entry {
     const uint8_t *value; /* values that are not per rank: a copy of the bytes */
     size_t value_bytes;
     record_piece *pieces;
-    size_t piece_count;
+    size_t piece_count, head_bytes; /* the latter decoded: of the record, before its pieces */
 } record_entry;
 
 pawl_status record_entry_key(buffer *key, const char *name, pawl_error *err) PAWL_MUST_CHECK;

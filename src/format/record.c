@@ -16,6 +16,7 @@
  */
 #include "format/format.h"
 #include "format/record_check.h"
+#include "format/record_join.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -106,6 +107,10 @@ static pawl_status encode_head(const record_entry *entry, buffer *out, pawl_erro
 
 pawl_status record_entry_encode(const record_entry *entry, buffer *value, pawl_error *err) {
     TRY(record_check(entry, FORMAT_MAX_FILES, PAWL_EINTERNAL, err));
+    return record_entry_encode_again(entry, value, err);
+}
+
+pawl_status record_entry_encode_again(const record_entry *entry, buffer *value, pawl_error *err) {
     if (entry->piece_count > FORMAT_MAX_PIECES) {
         error_set(err, PAWL_ELIMIT, "an entry has too many pieces");
         error_entry(err, entry->name);
@@ -353,6 +358,33 @@ pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint
     if ((flags & FLAG_VALUE) != 0) {
         TRY(decode_value(&d, err));
     }
+    out->head_bytes = d.c.at;
     TRY(decode_pieces(&d, err));
     return record_check(out, file_count, PAWL_EDAMAGED, err);
+}
+
+/* Of thousands of ranks that hold parts of one tensor all say the same of it. */
+pawl_status record_entry_decode_like(const record_entry *first, const uint8_t *first_value,
+                                     const uint8_t *key, size_t key_bytes, const uint8_t *value,
+                                     size_t value_bytes, uint32_t file_count, arena *memory,
+                                     record_entry *out, pawl_error *err) {
+    size_t head = first->head_bytes;
+    if (first->kind != PAWL_KIND_TENSOR || value_bytes < head ||
+        memcmp(value, first_value, head) != 0) {
+        return record_entry_decode(key, key_bytes, value, value_bytes, file_count, memory, out,
+                                   err);
+    }
+    *out = *first;
+    decoder d = {.c = cursor_of(value, value_bytes, 0, "record of an entry"),
+                 .memory = memory,
+                 .out = out,
+                 .whole_extent = (int64_t *)(uintptr_t)first->shape};
+    d.c.at = head;
+    d.whole_offset = take(&d, (size_t)first->ndim * sizeof *d.whole_offset, err);
+    if (d.whole_offset == NULL) {
+        return PAWL_ENOMEM;
+    }
+    memset(d.whole_offset, 0, (size_t)first->ndim * sizeof *d.whole_offset);
+    TRY(decode_pieces(&d, err));
+    return record_check_pieces(out, file_count, PAWL_EDAMAGED, err);
 }

@@ -173,6 +173,19 @@ static pawl_status check_piece(const check *k, size_t i) {
     return PAWL_OK;
 }
 
+static pawl_status check_pieces(const check *k) {
+    for (size_t i = 0; i < k->entry->piece_count; i++) {
+        TRY(check_piece(k, i));
+    }
+    return PAWL_OK;
+}
+
+pawl_status record_check_pieces(const record_entry *entry, uint32_t file_count, pawl_status blame,
+                                pawl_error *err) {
+    check k = {.entry = entry, .file_count = file_count, .blame = blame, .err = err};
+    return check_pieces(&k);
+}
+
 pawl_status record_check(const record_entry *entry, uint32_t file_count, pawl_status blame,
                          pawl_error *err) {
     check k = {.entry = entry, .file_count = file_count, .blame = blame, .err = err};
@@ -182,8 +195,5 @@ pawl_status record_check(const record_entry *entry, uint32_t file_count, pawl_st
     } else {
         TRY(check_value(&k));
     }
-    for (size_t i = 0; i < entry->piece_count; i++) {
-        TRY(check_piece(&k, i));
-    }
-    return PAWL_OK;
+    return check_pieces(&k);
 }

@@ -7,6 +7,9 @@
 
 /* Name, kind, role, slot, shape, value and pieces. `blame` is the status of a refusal:
  * PAWL_EDAMAGED for what was read, PAWL_EINTERNAL for what is to be written. */
+/* The pieces alone, where all else was checked. */
+pawl_status record_check_pieces(const record_entry *entry, uint32_t file_count, pawl_status blame,
+                                pawl_error *err) PAWL_MUST_CHECK;
 pawl_status record_check(const record_entry *entry, uint32_t file_count, pawl_status blame,
                          pawl_error *err) PAWL_MUST_CHECK;
 bool record_piece_is_whole(const record_entry *entry, const record_piece *piece);

@@ -31,6 +31,7 @@ void merge_close(merge *m) {
     mem_free(m->voters);
     mem_free(m->heap);
     mem_free(m->least);
+    mem_free(m->ranks);
     merge_entry_free(&m->entry);
     mem_free(m);
 }
@@ -109,9 +110,11 @@ pawl_status merge_open(pawl_run *run, const char *directory, const char *tag, co
     m->voters = mem_calloc(m->count, sizeof *m->voters);
     m->heap = mem_calloc(m->count, sizeof *m->heap);
     m->least = mem_calloc(m->count, sizeof *m->least);
-    pawl_status status = m->voters != NULL && m->heap != NULL && m->least != NULL
-                             ? open_all(m, err)
-                             : error_nomem(err, m->count * sizeof *m->voters);
+    m->ranks = mem_calloc(m->count, sizeof *m->ranks);
+    pawl_status status =
+        m->voters != NULL && m->heap != NULL && m->least != NULL && m->ranks != NULL
+            ? open_all(m, err)
+            : error_nomem(err, m->count * sizeof *m->voters);
     if (status != PAWL_OK) {
         merge_close(m);
         return status;
@@ -233,9 +236,9 @@ static pawl_status advance_least(merge *m, size_t n, pawl_error *err) {
 /* ---- entries and replicas ------------------------------------------------------------------- */
 
 static int compare_ranks(const void *a, const void *b) {
-    const voter *const *x = a;
-    const voter *const *y = b;
-    return (*x)->head->rank - (*y)->head->rank;
+    const uint32_t *x = a;
+    const uint32_t *y = b;
+    return (*x > *y) - (*x < *y);
 }
 
 /* The voters at the places in `least`, by rank. */
@@ -243,10 +246,13 @@ static pawl_status take_voters(merge *m, size_t n, pawl_error *err) {
     merge_entry *e = &m->entry;
     TRY(vec_reserve(&e->voters, &e->voter_capacity, n, sizeof *e->voters, err));
     for (size_t k = 0; k < n; k++) {
-        e->voters[k] = &m->voters[m->heap[m->least[k]]];
+        m->ranks[k] = m->heap[m->least[k]];
+    }
+    qsort(m->ranks, n, sizeof *m->ranks, compare_ranks);
+    for (size_t k = 0; k < n; k++) {
+        e->voters[k] = &m->voters[m->ranks[k]];
     }
     e->voter_count = n;
-    qsort(e->voters, n, sizeof *e->voters, compare_ranks);
     return PAWL_OK;
 }
 

@@ -45,6 +45,7 @@ struct merge {
     size_t count;
     uint32_t *heap;  /* ranks, by their voters' keys */
     uint32_t *least; /* places in the heap */
+    uint32_t *ranks; /* of the voters there */
     merge_entry entry;
     mismatches faults;
 };

@@ -6,6 +6,8 @@
  */
 #include "run/merge.h"
 
+#include "format/record_join.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,16 +32,26 @@ static pawl_status of_another_rank(const record_piece *piece, pawl_error *err) {
 }
 
 /* The pieces come out with the manifest's numbers of files. */
-static pawl_status decode(const voter *v, arena *memory, record_entry *out, pawl_error *err) {
-    TRY(record_entry_decode(v->key, v->key_bytes, v->value, v->value_bytes,
-                            (uint32_t)v->head->file_count, memory, out, err));
-    for (size_t i = 0; i < out->piece_count; i++) {
-        if (out->pieces[i].rank != v->head->rank) {
-            return of_another_rank(&out->pieces[i], err);
+static pawl_status take_pieces(const voter *v, const record_entry *e, pawl_error *err) {
+    for (size_t i = 0; i < e->piece_count; i++) {
+        if (e->pieces[i].rank != v->head->rank) {
+            return of_another_rank(&e->pieces[i], err);
         }
-        out->pieces[i].file += v->first_file;
+        e->pieces[i].file += v->first_file;
     }
     return PAWL_OK;
+}
+
+static pawl_status decode(merge_entry *e, size_t i, pawl_error *err) {
+    const voter *v = e->voters[i];
+    record_entry *out = &e->parts[i];
+    uint32_t files = (uint32_t)v->head->file_count;
+    pawl_status status =
+        i == 0 ? record_entry_decode(v->key, v->key_bytes, v->value, v->value_bytes, files,
+                                     &e->memory, out, err)
+               : record_entry_decode_like(&e->parts[0], e->voters[0]->value, v->key, v->key_bytes,
+                                          v->value, v->value_bytes, files, &e->memory, out, err);
+    return status == PAWL_OK ? take_pieces(v, out, err) : status;
 }
 
 static pawl_status decode_all(merge_entry *e, pawl_error *err) {
@@ -50,7 +62,7 @@ static pawl_status decode_all(merge_entry *e, pawl_error *err) {
     e->used += e->voter_count;
     TRY(vec_reserve(&e->parts, &e->part_capacity, e->voter_count, sizeof *e->parts, err));
     for (size_t i = 0; i < e->voter_count; i++) {
-        pawl_status status = decode(e->voters[i], &e->memory, &e->parts[i], err);
+        pawl_status status = decode(e, i, err);
         if (status != PAWL_OK) {
             return vote_table_failed(&e->voters[i]->table, status, err);
         }
@@ -94,12 +106,12 @@ static const char *describe(char out[256], const record_entry *e) {
     return out;
 }
 
-/* False where all have what the first has. */
+/* False where all have what the first has; most were decoded like it and share its shape. */
 static bool differ(const merge_entry *e, mismatches *faults) {
     char first[256];
     char other[256];
     for (size_t i = 1; i < e->voter_count; i++) {
-        if (!alike(&e->parts[0], &e->parts[i])) {
+        if (e->parts[i].shape != e->parts[0].shape && !alike(&e->parts[0], &e->parts[i])) {
             mismatches_add(faults, e->parts[0].name, "make it alike on all ranks",
                            "%s on rank %d; %s on rank %d", describe(first, &e->parts[0]),
                            e->voters[0]->head->rank, describe(other, &e->parts[i]),
@@ -240,7 +252,7 @@ pawl_status merge_put_entry(merge_entry *e, table_writer *w, mismatches *faults,
     if (!whole) {
         return PAWL_OK;
     }
-    TRY(record_entry_encode(&joined, &e->value, err));
+    TRY(record_entry_encode_again(&joined, &e->value, err));
     return table_writer_add(w, e->voters[0]->key, e->voters[0]->key_bytes, e->value.data,
                             e->value.size, err);
 }

@@ -3,6 +3,7 @@
 #include "format/format.h"
 #include "lib/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Steps have at least 8 digits, and come back. */
@@ -66,6 +67,16 @@ static void test_file_names_are_golden_and_come_back(void **state) {
     assert_string_equal(name, "index-7f3a9c21e04b-12");
     assert_int_equal(name_classify(name, tag), NAME_KIND_INDEX);
     assert_string_equal(tag, "7f3a9c21e04b-12");
+    name_data(name, "7f3a9c21e04b-1", 3, 0, 2);
+    assert_string_equal(name, "data-7f3a9c21e04b-1-r00003-00000-of-00002.safetensors");
+    assert_int_equal(name_classify(name, tag), NAME_KIND_DATA);
+    assert_string_equal(tag, "7f3a9c21e04b-1");
+    name_vote(name, "7f3a9c21e04b-12", 99999);
+    assert_string_equal(name, "vote-7f3a9c21e04b-12-r99999");
+    assert_int_equal(name_classify(name, tag), NAME_KIND_VOTE);
+    assert_string_equal(tag, "7f3a9c21e04b-12");
+    assert_int_equal(name_classify("vote-7f3a9c21e04b-12-r00000.tmp", tag), NAME_KIND_VOTE);
+    assert_string_equal(tag, "7f3a9c21e04b-12");
     name_manifest_tmp(name, "7f3a9c21e04b-12");
     assert_string_equal(name, "manifest.json.7f3a9c21e04b-12.tmp");
     assert_int_equal(name_classify(name, tag), NAME_KIND_MANIFEST_TMP);
@@ -121,10 +132,108 @@ static void test_r14_foreign_names_are_never_ours(void **state) {
                                         "data-7f3a9c21e04b-1-00000of-00002.safetensors",
                                         "data-../../../etc-1-00000-of-00002.safetensors",
                                         "../data-7f3a9c21e04b-1-00000-of-00002.safetensors",
+                                        "data-7f3a9c21e04b-1-r3-00000-of-00002.safetensors",
+                                        "data-7f3a9c21e04b-1-r000003-00000-of-00002.safetensors",
+                                        "data-7f3a9c21e04b-1-r100000-00000-of-00002.safetensors",
+                                        "data-7f3a9c21e04b-1-r00003.safetensors",
+                                        "data-7f3a9c21e04b-1-r-0003-00000-of-00002.safetensors",
+                                        "vote-",
+                                        "vote-7f3a9c21e04b-1",
+                                        "vote-7f3a9c21e04b-1-r",
+                                        "vote-7f3a9c21e04b-1-r3",
+                                        "vote-7f3a9c21e04b-1-r000003",
+                                        "vote-7f3a9c21e04b-1-r100000",
+                                        "vote-7f3a9c21e04b-1-r00003x",
+                                        "vote-7f3a9c21e04b-1-r00003.tmp.tmp",
+                                        "vote-7f3a9c21e04b-1-r00003.bak",
+                                        "vote-7f3a9c21e04b-01-r00003",
                                         "model.safetensors"};
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
         char tag[FORMAT_TAG_CHARS] = "x";
         if (name_classify(names[i], tag) != NAME_FOREIGN) {
+            fail_msg("%s is taken for ours", names[i]);
+        }
+        assert_string_equal(tag, "");
+    }
+}
+
+/* A data file's name says whose it is; that of one process alone, nobody's. */
+static void test_data_names_say_their_rank(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int rank;
+        uint32_t number, of;
+    } cases[] = {{"data-7f3a9c21e04b-1-00000-of-00002.safetensors", -1, 0, 2},
+                 {"data-7f3a9c21e04b-1-r00000-00001-of-00002.safetensors", 0, 1, 2},
+                 {"data-7f3a9c21e04b-1-r99999-00000-of-00001.safetensors", 99999, 0, 1}};
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        char tag[FORMAT_TAG_CHARS];
+        int rank = 7;
+        uint32_t number = 7;
+        uint32_t of = 7;
+        assert_true(name_data_parse(cases[i].name, tag, &rank, &number, &of));
+        assert_int_equal(rank, cases[i].rank);
+        assert_int_equal(number, cases[i].number);
+        assert_int_equal(of, cases[i].of);
+        assert_string_equal(tag, "7f3a9c21e04b-1");
+    }
+}
+
+static void check_root(const char *name, const char *golden, name_root_kind kind,
+                       const char *wanted) {
+    char tag[FORMAT_TAG_CHARS];
+    char temporary[96];
+    assert_string_equal(name, golden);
+    assert_int_equal(name_root_classify(name, tag), kind);
+    assert_string_equal(tag, wanted);
+    (void)snprintf(temporary, sizeof temporary, "%s.tmp", name);
+    assert_int_equal(name_root_classify(temporary, tag), kind);
+    assert_string_equal(tag, wanted);
+}
+
+/* What ranks leave in the run's directory is golden, and is known again, half published too. */
+static void test_names_of_ranks_are_golden_and_come_back(void **state) {
+    (void)state;
+    char name[80];
+    name_outcome(name, "7f3a9c21e04b-12");
+    check_root(name, "outcome-7f3a9c21e04b-12", NAME_ROOT_OUTCOME, "7f3a9c21e04b-12");
+    name_structure(name, "7f3a9c21e04b", 0xabc, 1234);
+    check_root(name, "structure-7f3a9c21e04b-00000abc-1234", NAME_ROOT_STRUCTURE, "7f3a9c21e04b");
+    name_meet(name, "7f3a9c21e04b", 0, 3);
+    check_root(name, "meet-7f3a9c21e04b-0-r00003", NAME_ROOT_MEET, "7f3a9c21e04b");
+    name_meet(name, "7f3a9c21e04b", 17, -1);
+    check_root(name, "meet-7f3a9c21e04b-17-answer", NAME_ROOT_MEET, "7f3a9c21e04b");
+}
+
+/* A name in the run's directory that ranks would not have made is nobody's. */
+static void test_r14_foreign_root_names_are_never_ours(void **state) {
+    (void)state;
+    static const char *const names[] = {"",
+                                        "latest",
+                                        "outcome-",
+                                        "outcome-7f3a9c21e04b",
+                                        "outcome-7f3a9c21e04b-1.txt",
+                                        "outcome-7f3a9c21e04b-1.tmp.tmp",
+                                        "outcome-7F3A9C21E04B-1",
+                                        "outcome-7f3a9c21e04b-1-r00001",
+                                        "structure-7f3a9c21e04b",
+                                        "structure-7f3a9c21e04b-abc-1",
+                                        "structure-7f3a9c21e04b-00000ABC-1",
+                                        "structure-7f3a9c21e04b-00000abc-",
+                                        "structure-7f3a9c21e04b-00000abc-01",
+                                        "structure-7f3a9c21e04b-00000abc-1x",
+                                        "structure-7f3a9c21e04b-1-00000abc-1",
+                                        "meet-7f3a9c21e04b-1",
+                                        "meet-7f3a9c21e04b-1-r1",
+                                        "meet-7f3a9c21e04b-01-r00001",
+                                        "meet-7f3a9c21e04b-1-answers",
+                                        "meet-7f3a9c21e0-1-answer",
+                                        "meet-7f3a9c21e04b-1-r00001-answer",
+                                        "meetings"};
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        char tag[FORMAT_TAG_CHARS] = "x";
+        if (name_root_classify(names[i], tag) != NAME_ROOT_FOREIGN) {
             fail_msg("%s is taken for ours", names[i]);
         }
         assert_string_equal(tag, "");
@@ -138,6 +247,9 @@ int main(void) {
         cmocka_unit_test(test_file_names_are_golden_and_come_back),
         cmocka_unit_test(test_other_names_are_classified),
         cmocka_unit_test(test_r14_foreign_names_are_never_ours),
+        cmocka_unit_test(test_data_names_say_their_rank),
+        cmocka_unit_test(test_names_of_ranks_are_golden_and_come_back),
+        cmocka_unit_test(test_r14_foreign_root_names_are_never_ours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
