@@ -3,7 +3,8 @@
 # machine `make demo` and `make check` need nothing but make.
 #
 #   make            build/release: libpawl.so, libpawl.a, the command, the example trainer
-#   make demo       train, kill, resume, compare bit for bit (3 minutes)
+#   make demo       train, kill, resume, compare bit for bit (3 minutes); then demo-ranks
+#   make demo-ranks     the same on 4 ranks under mpirun, then on 3 and on 6 (1 minute)
 #   make check      every test, at a size that fits 15 minutes on 2 cores
 #   make check-threads    the same tests on a build without io_uring, which writes by threads
 #   make proofs     the long form of the proofs; table, and build/proofs.json
@@ -29,6 +30,13 @@ demo:
 	@tools/setup build example test
 	@$(call BUILD,release)
 	@sh examples/charlm/demo.sh build/release
+	@echo
+	@sh examples/charlm/demo_ranks.sh build/release
+
+demo-ranks:
+	@tools/setup build example test
+	@$(call BUILD,release)
+	@sh examples/charlm/demo_ranks.sh build/release
 
 check:
 	@tools/setup build example test python
@@ -72,5 +80,5 @@ install:
 clean:
 	rm -rf build/release build/debug build/asan build/tsan build/threads
 
-.PHONY: release demo check check-threads proofs bench bench-quick asan tsan lint format install \
+.PHONY: release demo demo-ranks check check-threads proofs bench bench-quick asan tsan lint format install \
     clean

@@ -17,12 +17,13 @@ import figures
 import growth
 import harness
 import peerset
+import ranks
 import report
 import states
 
 HERE = pathlib.Path(__file__).resolve().parent
-PARTS = ("device", "shapes", "small", "syncs", "memory", "peers", "peers-small", "growth")
-QUICK_PARTS = ("device", "small", "syncs", "memory")
+PARTS = ("device", "shapes", "small", "syncs", "memory", "peers", "peers-small", "growth", "ranks")
+QUICK_PARTS = ("device", "small", "syncs", "memory", "ranks")
 MIN_SIZE_MIB = 4  # one request of fio, which moves whole ones
 SIZES = (64 * harness.MIB, harness.GIB, 4 * harness.GIB, 8 * harness.GIB)
 
@@ -217,6 +218,8 @@ def run(bench):
         measure_peers(bench, sizes)
     if "growth" in parts:
         growth.measure(bench, sizes)
+    if "ranks" in parts:
+        ranks.measure(bench)
 
 
 def conclude(bench, began):

@@ -24,8 +24,10 @@ from watch import Failure
 
 LIFE_DEADLINE_S = 120.0   # of a job that is going to be killed, or that ends by itself
 DEATH_DEADLINE_S = 30.0   # from the death of a rank to the end of its job
+EXIT_SKIPPED = 77
 RUNS = ("ranks", "copy-on-3", "copy-on-6", "orderly")
 PER_RANK = "random/state"
+EXAMPLE = "optimizer/adam/m/dense1/kernel"
 
 
 # ---- jobs -----------------------------------------------------------------------------------------
@@ -33,6 +35,11 @@ PER_RANK = "random/state"
 def is_open_mpi(mpirun):
     said = subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=False)
     return "Open MPI" in said.stdout + said.stderr or "OpenRTE" in said.stdout + said.stderr
+
+
+def shared_memory():
+    """Where ranks may exchange bytes without a disk; None: as the system has it."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def environment_for(scratch):
@@ -61,7 +68,7 @@ class Job(watch.Process):
         super().__init__([options.mpirun, *open_mpi, "-n", ranks, options.charlm, "--run", run,
                           "--events", self.told[0].path, "--save-every", options.save_every,
                           "--hidden", options.hidden, "--context", options.context,
-                          "--batch", options.batch, "--keep", 0, "--ranks-changed", "reseed",
+                          "--batch", options.batch, "--keep", 0, "--per-rank", "caller",
                           "--digests", *more], run + ".output",
                          env=options.environment, start_new_session=True)
         Job.started_here.append(self)
@@ -91,6 +98,11 @@ class Job(watch.Process):
             raise Failure(f"the job lost rank {rank} and ended with code 0; {self.story()}")
         self.look()
         return time.monotonic() - before
+
+    def end(self):
+        """Whatever happened, nothing of it goes on."""
+        if self.process.poll() is None:
+            self.kill()
 
     def kill(self):
         """SIGKILL to mpirun and to all ranks, as when the machine is taken away."""
@@ -217,14 +229,14 @@ def show_moves(old, new, before, after):
     print(f"      {kib(away)} of {kib(whole)} of optimizer state changed its rank; every rank reads "
           f"all weights")
     print(f"      {PER_RANK}: {old} states of random generators, which fit no {new} ranks: drawn anew "
-          f"(--ranks-changed=reseed)", flush=True)
+          "(--per-rank=caller)", flush=True)
 
 
 def compare_copy(options, run, copy, step, old, new):
     """The copy was restored from `run`, and saved, by another number of ranks: only what is per rank
     may differ. By pawl, and without it."""
-    watch.run_tool(options.pawl, "verify", f"{run}@{step}")
-    watch.run_tool(options.pawl, "verify", f"{copy}@{step}")
+    for each in (run, copy):
+        watch.run_tool(options.pawl, "verify", f"{each}@{step}")
     found = json.loads(watch.run_tool(options.pawl, "diff", "--json", f"{run}@{step}",
                                       f"{copy}@{step}", codes=(0, 3)))
     before, after = watch.read_entries(run, step), watch.read_entries(copy, step)
@@ -234,9 +246,20 @@ def compare_copy(options, run, copy, step, old, new):
     must_be_equal(different, [PER_RANK], "entries of both that")
     must_be_equal(names_that_differ(found), [PER_RANK], "entries of both that, by pawl diff,")
     show_moves(old, new, before, after)
-    print(f"    pawl verify finds no fault in either; pawl diff and a reader of the files without pawl\n"
-          f"    find {len(one) - 1} entries equal, bit for bit, and the random states different",
-          flush=True)
+    for each in (run, copy):
+        show_tool(options, "show", "--structure", f"{each}@{step}", EXAMPLE, only="size ")
+    show_tool(options, "diff", f"{run}@{step}", f"{copy}@{step}", codes=(3,))
+    print(f"    a reader of the files without pawl, too, finds {len(one) - 1} entries equal, bit for "
+          "bit", flush=True)
+
+
+def show_tool(options, *words, codes=(0,), only=""):
+    """A pawl command, and what it says: the lines that begin with `only`."""
+    said = watch.run_tool(options.pawl, *words, codes=codes)
+    lines = ["$ pawl " + " ".join(words)]
+    lines += ["  " + line for line in said.splitlines() if line.startswith(only) and line]
+    for line in lines:
+        print("    " + line.replace(os.path.abspath(options.directory) + os.sep, ""))
 
 
 def names_that_differ(found):
@@ -340,10 +363,10 @@ def demonstrate(options):
     for ranks, steps in ((4, third), (3, fourth), (6, options.steps)):
         finish(options, ranks, orderly, steps)
     ends = [f"{each}@{options.steps}" for each in (run, orderly)]
-    watch.run_tool(options.pawl, "diff", *ends)
+    watch.run_tool(options.pawl, "verify", run)
+    show_tool(options, "diff", *ends)
     must_be_equal(*(watch.digests_of(watch.read_entries(each, options.steps))
                     for each in (run, orderly)), "the last checkpoints")
-    print(watch.run_tool(options.pawl, "ls", run).rstrip())
     print("demo: after a rank was lost, after all were, on 4, 3 and 6 ranks: all weights and optimizer\n"
           "state came back bit for bit, and the end is the one of the job that nobody disturbed")
 
@@ -363,17 +386,17 @@ def read_options():
     options = parser.parse_args()
     options.mpirun = options.mpirun or shutil.which("mpirun.openmpi") or shutil.which("mpirun")
     if not options.mpirun or not os.path.exists(options.charlm):
-        raise Failure("it needs MPI: install Open MPI (Debian: libopenmpi-dev, openmpi-bin), and "
-                      "build again")
+        print("SKIP: it needs MPI: install Open MPI (Debian: libopenmpi-dev, openmpi-bin), and build "
+              "again")
+        sys.exit(EXIT_SKIPPED)
     options.open_mpi = is_open_mpi(options.mpirun)
     return options
 
 
 def main():
-    scratch = tempfile.mkdtemp(prefix="charlm-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK)
-                               else None)
+    options = read_options()
+    scratch = tempfile.mkdtemp(prefix="charlm-", dir=shared_memory())
     try:
-        options = read_options()
         options.environment = environment_for(scratch)
         demonstrate(options)
     except Failure as failure:
@@ -381,8 +404,7 @@ def main():
         return 1
     finally:
         for job in Job.started_here:
-            if job.process.poll() is None:
-                job.kill()
+            job.end()
         shutil.rmtree(scratch, ignore_errors=True)
     return 0
 

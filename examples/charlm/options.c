@@ -49,10 +49,10 @@ static const struct option_row ROWS[] = {
     {"cast", WORD, FIELD(cast), 0, "error|allow", "one of another floating-point type [error]"},
     {"hyperparameter", WORD, FIELD(hyperparameter), 0, "error|checkpoint|caller",
      "whose learning rate counts when they differ [checkpoint]"},
+    {"per-rank", WORD, FIELD(per_rank), 0, "error|allow|caller",
+     "random numbers of other ranks; caller: draw anew [error]"},
     {"rename", PAIR, FIELD(rename), 0, "FROM=TO",
      "what the checkpoint calls FROM is called TO here"},
-    {"ranks-changed", WORD, FIELD(ranks_changed), 0, "refuse|keep|reseed",
-     "random numbers on another number of ranks [refuse]"},
     {"mistake", WORD, FIELD(mistake), 0, MISTAKE_NAMES, "made on purpose, to see what is said"},
     {"report-every", WHOLE, FIELD(report_every), 1, "N", "steps between lines of output [20]"},
     {"digests", FLAG, FIELD(digests), 0, "", "print a digest of what is saved and restored"},
@@ -194,7 +194,7 @@ void options_read(struct options *options, int argc, char **argv) {
                                 .unexpected = "error",
                                 .cast = "error",
                                 .hyperparameter = "checkpoint",
-                                .ranks_changed = "refuse",
+                                .per_rank = "error",
                                 .grace_s = 30.0};
     int i = 1;
     while (i < argc && strncmp(argv[i], "--", 2) == 0) {

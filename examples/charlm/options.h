@@ -17,10 +17,10 @@ struct options {
     int64_t seed;
     const char *from; /* another run, or NULL */
     int model_only;
-    const char *missing, *unexpected, *cast, *hyperparameter; /* "error", "allow", ...: policies */
-    const char *rename[2];                                    /* from and to, or NULL */
-    const char *mistake;                                      /* or NULL */
-    const char *ranks_changed;                                /* "refuse", "keep" or "reseed" */
+    /* Policies: "error", "allow", ... */
+    const char *missing, *unexpected, *cast, *hyperparameter, *per_rank;
+    const char *rename[2]; /* from and to, or NULL */
+    const char *mistake;   /* or NULL */
     int64_t report_every;
     int digests;
     const char *events; /* or NULL */

@@ -19,7 +19,7 @@
 #include "die.h"
 #include "events.h"
 
-enum { PATIENCE_S = 5 }; /* of a rank that ends early, for the others to come to the same end */
+enum { PATIENCE_S = 3 }; /* of a rank that ends early, for the others to come to the same end */
 
 struct ranks_job {
     MPI_Comm comm;

@@ -16,10 +16,10 @@ static pawl_policy policy(const char *word) {
     static const struct {
         const char *word;
         pawl_policy policy;
-    } WORDS[] = {{"error", PAWL_POLICY_ERROR},           {"allow", PAWL_POLICY_ALLOW},
-                 {"checkpoint", PAWL_POLICY_CHECKPOINT}, {"caller", PAWL_POLICY_CALLER},
-                 {"refuse", PAWL_POLICY_ERROR},          {"keep", PAWL_POLICY_ALLOW},
-                 {"reseed", PAWL_POLICY_CALLER}};
+    } WORDS[] = {{"error", PAWL_POLICY_ERROR},
+                 {"allow", PAWL_POLICY_ALLOW},
+                 {"checkpoint", PAWL_POLICY_CHECKPOINT},
+                 {"caller", PAWL_POLICY_CALLER}};
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
         if (strcmp(word, WORDS[i].word) == 0) {
             return WORDS[i].policy;
@@ -37,7 +37,7 @@ static pawl_restore_options restore_options(const struct options *options, pawl_
         .unexpected = policy(options->unexpected),
         .cast = policy(options->cast),
         .hyperparameter = policy(options->hyperparameter),
-        .per_rank = policy(options->ranks_changed),
+        .per_rank = policy(options->per_rank),
         .model_only = options->model_only,
         .renames = rename,
         .rename_count = rename->from ? 1 : 0,
@@ -113,7 +113,7 @@ static pawl_status after_restore(struct trainer *trainer, const char *from,
     } else if (!from) {
         training->step = pawl_report_step(report); /* later checkpoints need higher numbers */
     }
-    if (ranks_changed(report) && strcmp(options->ranks_changed, "reseed") == 0) {
+    if (ranks_changed(report) && policy(options->per_rank) == PAWL_POLICY_CALLER) {
         training_reseed(training, (uint64_t)options->seed, training->step, trainer->ranks->place);
     }
     return PAWL_OK;

@@ -8,6 +8,7 @@
  *         sum the gradients of all ranks                 exchange.c
  *         pawl_fence                                     the save in flight lets go of variables
  *         apply_gradients, share the values              changes them
+ *         pawl_meet                                      how far is the save on other ranks?
  *         pawl_save, when it is due                      returns at once
  *     save the last step and wait for it                 finish
  *
@@ -121,15 +122,21 @@ void trainer_print_error(const struct ranks *ranks, pawl_error *err) {
     }
 }
 
-/* A save that failed costs nothing but itself: the earlier checkpoints stay, training goes on. It
- * has failed on all ranks, and tells each of them which one it was that could not. */
-static void print_failed_save(const struct trainer *trainer, pawl_error *err) {
-    if (trainer->ranks->place.rank == 0) {
-        fprintf(stderr,
-                "charlm: a save failed; training goes on and the next one tries again\n%s\n",
-                pawl_error_text(err));
-    } else {
+/*
+ * A save that failed costs nothing but itself: the earlier checkpoints stay, training goes on. It
+ * has failed on all ranks, and each of them is told which one it was that could not. `logged`: it
+ * failed in the background, and rank 0 has the story in pawl's log already.
+ */
+static void print_failed_save(const struct trainer *trainer, int logged, pawl_error *err) {
+    const int rank = trainer->ranks->place.rank;
+    events_write(&trainer->events, "save-failed %" PRId64, trainer->training.step);
+    if (rank > 0) {
         trainer_print_error(trainer->ranks, err);
+        return;
+    }
+    fprintf(stderr, "charlm: a save failed; training goes on and the next one tries again\n");
+    if (!logged) {
+        fprintf(stderr, "%s\n", pawl_error_text(err));
     }
 }
 
@@ -194,10 +201,10 @@ static void save_if_due(struct trainer *trainer, pawl_error *err) {
         status = see_save(trainer, -1, err); /* only looks */
     }
     if (status != PAWL_OK && status != PAWL_ETIMEOUT) {
-        print_failed_save(trainer, err);
+        print_failed_save(trainer, 1, err);
     }
     if (pawl_due(trainer->run, trainer->training.step) && start_save(trainer, err) != PAWL_OK) {
-        print_failed_save(trainer, err);
+        print_failed_save(trainer, 0, err);
     }
 }
 
@@ -277,6 +284,8 @@ static pawl_status train_step(struct trainer *trainer, pawl_error *err) {
         tell_each_other(trainer);
         training->step++;
         events_write(&trainer->events, "step %" PRId64, training->step);
+        /* The ranks have just met anyway. Never needed, but a save hears of the others sooner. */
+        status = pawl_meet(trainer->run, 0, err);
     }
     return status;
 }
@@ -287,11 +296,24 @@ int trainer_finished(const struct trainer *trainer) {
     return trainer->training.step >= trainer->options->steps;
 }
 
+/* Did all ranks begin to save this step? They have to do the same, also where one could not. */
+static int all_began_to_save(const struct trainer *trainer, int64_t step) {
+    const int ranks = trainer->ranks->place.ranks;
+    int64_t *saved = allocate((size_t)ranks, sizeof *saved);
+    ranks_tell(trainer->ranks, &trainer->saved_step, sizeof trainer->saved_step, saved);
+    int all = 1;
+    for (int rank = 0; rank < ranks; rank++) {
+        all = all && saved[rank] == step;
+    }
+    free(saved);
+    return all;
+}
+
 /* The last step's checkpoint must be there before the program may say that it succeeded. */
 static pawl_status finish(struct trainer *trainer, pawl_error *err) {
     int64_t step = trainer->training.step;
     pawl_status status = PAWL_OK;
-    if (trainer->saved_step != step) {
+    if (!all_began_to_save(trainer, step)) {
         status = start_save(trainer, err);
     }
     if (status == PAWL_OK && trainer->save_in_flight) {
@@ -320,7 +342,7 @@ static pawl_status stop_early(struct trainer *trainer, pawl_error *err) {
     pawl_save_options options;
     printf("caught signal %d (%s): saving step %" PRId64 "\n", trainer->signal,
            strsignal(trainer->signal), step);
-    if (trainer->saved_step == step) { /* its save is under way, or done */
+    if (all_began_to_save(trainer, step)) { /* its save is under way, or done */
         pawl_status status = pawl_wait(trainer->run, grace_s, NULL, err);
         return status == PAWL_OK ? say_stopped(trainer) : status;
     }

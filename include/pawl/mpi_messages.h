@@ -76,7 +76,7 @@ static inline pawl_mpi_parcel *pawl_mpi_parcel_new(int count, size_t n, int rece
     }
     p->receives = receives;
     p->message_bytes = message_bytes;
-    p->requests = (MPI_Request *)malloc(places * sizeof *p->requests);
+    p->requests = (MPI_Request *)malloc(places * sizeof(MPI_Request));
     p->statuses = (MPI_Status *)malloc(places * sizeof *p->statuses);
     p->some = (int *)malloc(places * sizeof *p->some);
     p->ranks = (int *)malloc(places * sizeof *p->ranks);
