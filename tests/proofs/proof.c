@@ -23,8 +23,12 @@ void proof_case(proof *p, bool good, const char *format, ...) {
 }
 
 int proof_end(const proof *p) {
-    printf("{\"name\": \"%s\", \"tried\": %llu, \"lost\": %llu}\n", p->name,
+    printf("{\"name\": \"%s\", \"tried\": %llu, \"lost\": %llu", p->name,
            (unsigned long long)p->tried, (unsigned long long)p->lost);
+    if (p->note[0] != '\0') {
+        printf(", \"note\": \"%s\"", p->note);
+    }
+    printf("}\n");
     return p->lost == 0 && p->tried > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

@@ -12,11 +12,13 @@
 typedef struct proof {
     const char *name;
     uint64_t tried, lost;
+    char note[128]; /* a figure that goes with it; "": none */
 } proof;
 
 /* Counts a case; a lost one is shown with its place, the first 20 times. */
 void proof_case(proof *p, bool good, const char *format, ...) PRINTF_LIKE(3, 4);
-/* Prints {"name": ..., "tried": ..., "lost": ...}; returns the exit status for main. */
+/* Prints {"name": ..., "tried": ..., "lost": ...}, and "note" where there is one; returns the exit
+ * status for main. */
 int proof_end(const proof *p);
 
 /* The state that proofs save: a variable, its slot, a value, a random state, more bytes than the

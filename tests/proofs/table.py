@@ -10,7 +10,8 @@ def main():
     width = max([len(proof["name"]) for proof in proofs], default=4)
     print(f"{'what was tried':<{width}}  {'tried':>9}  {'lost or undetected':>18}")
     for proof in proofs:
-        print(f"{proof['name']:<{width}}  {proof['tried']:>9,}  {proof['lost']:>18,}")
+        line = f"{proof['name']:<{width}}  {proof['tried']:>9,}  {proof['lost']:>18,}  {proof.get('note', '')}"
+        print(line.rstrip())
     with open(sys.argv[2], "w", encoding="utf-8") as out:
         json.dump(proofs, out, indent=1)
         out.write("\n")
