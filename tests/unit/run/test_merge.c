@@ -110,6 +110,115 @@ static void test_merged_votes_are_a_checkpoint(void **state) {
     pawl_checkpoint_close(c);
 }
 
+/* ---- any division --------------------------------------------------------------------------- */
+
+#define MOST 12
+
+/* A matrix whose elements are their own numbers, cut into a grid of parts. */
+typedef struct grid {
+    int64_t shape[2];
+    int64_t cuts[2][MOST + 1]; /* ascending; the first 0, the last the extent */
+    int parts[2];
+    float data[MOST * MOST];
+} grid;
+
+static void cut(test_random *random, grid *g, int d) {
+    g->shape[d] = random_between(random, 1, MOST);
+    g->parts[d] = (int)random_between(random, 1, 3);
+    for (int i = 1; i < g->parts[d]; i++) {
+        g->cuts[d][i] = random_between(random, g->cuts[d][i - 1], g->shape[d]);
+    }
+    g->cuts[d][g->parts[d]] = g->shape[d];
+}
+
+static void make_grid(test_random *random, grid *g) {
+    *g = (grid){.parts = {0}};
+    cut(random, g, 0);
+    cut(random, g, 1);
+    for (int i = 0; i < MOST * MOST; i++) {
+        g->data[i] = (float)i;
+    }
+}
+
+/* Part number `i` of the grid, on one rank; strides are those of the whole. */
+static void add_part(voting *f, grid *g, int i, int rank, int replicas, int replica) {
+    struct pawl_error err = ERROR_INIT;
+    const int row = i / g->parts[1];
+    const int column = i % g->parts[1];
+    const int64_t offset[] = {g->cuts[0][row], g->cuts[1][column]};
+    const int64_t extent[] = {g->cuts[0][row + 1] - offset[0], g->cuts[1][column + 1] - offset[1]};
+    const int64_t strides[] = {g->shape[1] * 4, 4};
+    const pawl_box held = {.offset = offset,
+                           .extent = extent,
+                           .strides = strides,
+                           .data = &g->data[offset[0] * g->shape[1] + offset[1]]};
+    const pawl_tensor tensor = {.struct_size = sizeof tensor,
+                                .name = "grid",
+                                .dtype = PAWL_F32,
+                                .ndim = 2,
+                                .shape = g->shape,
+                                .nboxes = 1,
+                                .boxes = &held,
+                                .replicated = replicas > 1,
+                                .replica = replicas > 1 ? replica : 0,
+                                .replica_count = replicas > 1 ? replicas : 0};
+    assert_ok(state_add_tensor(f->ranks[rank].state, &tensor, &err), &err);
+}
+
+static void read_some(test_random *random, pawl_checkpoint *c, const grid *g) {
+    struct pawl_error err = ERROR_INIT;
+    float got[MOST * MOST];
+    const int64_t offset[] = {random_between(random, 0, g->shape[0]),
+                              random_between(random, 0, g->shape[1])};
+    const int64_t extent[] = {random_between(random, 0, g->shape[0] - offset[0]),
+                              random_between(random, 0, g->shape[1] - offset[1])};
+    size_t n = (size_t)(extent[0] * extent[1]);
+    assert_ok(checkpoint_read(c, "grid", offset, extent, got, n * sizeof *got, &err), &err);
+    for (size_t i = 0; i < n; i++) {
+        int64_t row = offset[0] + (int64_t)i / extent[1];
+        int64_t column = offset[1] + (int64_t)i % extent[1];
+        assert_true(got[i] == g->data[row * g->shape[1] + column]);
+    }
+}
+
+static void check_division(uint64_t seed) {
+    static voting f;
+    static grid g;
+    test_random random = {.state = seed};
+    struct pawl_error err = ERROR_INIT;
+    CLEANUP(buffer_free) buffer index = {0};
+    pawl_checkpoint *c = NULL;
+    make_grid(&random, &g);
+    int parts = g.parts[0] * g.parts[1];
+    int replicas = (int)random_between(&random, 1, 3);
+    int idle = (int)random_between(&random, parts * replicas == 1, 2); /* ranks without a part */
+    voting_begin(&f, parts * replicas + idle);
+    f.checking = random_below(&random, 2) == 1;
+    for (int i = 0; i < parts * replicas; i++) {
+        add_part(&f, &g, i % parts, idle + i, replicas, i / parts);
+    }
+    voting_vote_all(&f);
+    voting_collect(&f);
+    assert_ok(votes_agree(voting_run(&f, 0), &f.votes, 100, VOTING_TAG, &err), &err);
+    assert_ok(voting_merge(&f, &index, &err), &err);
+    voting_publish(&f, &index);
+    assert_ok(checkpoint_open(f.disk, false, 100, &f.os.table, &(pawl_log){0}, &c, &err), &err);
+    for (int i = 0; i < 10; i++) {
+        read_some(&random, c, &g);
+    }
+    pawl_checkpoint_close(c);
+    voting_end(&f);
+}
+
+/* However a matrix is cut, and whoever holds its parts, one or several times, it comes back: any
+ * box of it, bit for bit. */
+static void test_any_division_comes_back(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        check_division(seed);
+    }
+}
+
 /* ---- S12: what ranks disagree about --------------------------------------------------------- */
 
 #define NOT_FIT      "what the ranks saved does not fit together"
@@ -458,6 +567,7 @@ static void test_equal_replicas_pass_the_check(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_merged_votes_are_a_checkpoint, up, down),
+        cmocka_unit_test(test_any_division_comes_back),
         cmocka_unit_test_setup_teardown(test_s12_two_ranks_hold_one_part, up, down),
         cmocka_unit_test_setup_teardown(test_s12_no_rank_holds_a_part, up, down),
         cmocka_unit_test_setup_teardown(test_s12_several_faults_are_told_at_a_time, up, down),
