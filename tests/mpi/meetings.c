@@ -224,11 +224,46 @@ static void alone(void) {
     MUST(is_filled(mine, 0, 100, 100));
 }
 
-/* Tags come round again after a while; what was said then is not taken for what is said now. */
+/* A rank whose gather or broadcast fails, as for lack of memory. */
+static void fail_to_gather(void) {
+    MUST(group.gather(group.context, mine, (size_t)INT_MAX, all, came, SHORT_S) != 0);
+}
+
+static void fail_to_broadcast(void) {
+    MUST(group.broadcast(group.context, mine, (size_t)INT_MAX, SHORT_S) != 0);
+}
+
+/* A rank that fails misses that meeting, and no other: what it sends next is not taken for what it
+ * did not send, nor the next answer for the one that it did not hear. */
+static void failing(void) {
+    for (int meeting = 0; meeting < 10; meeting += 2) {
+        if (group.rank == 2) {
+            fail_to_gather();
+            fail_to_broadcast();
+        } else {
+            MUST(gather(meeting, 100, group.rank == 0 ? SHORT_S : LONG_S) == 0);
+            check_came(meeting, 100, "xx-x");
+            MUST(broadcast(meeting, 100, LONG_S) == 0);
+        }
+        whole_meeting(meeting + 1, 100);
+    }
+}
+
+/* Tags come round again after a while: an answer that was not heard then is not taken for one that
+ * has the same tag now. */
 static void tags_come_round(void) {
     ranks.tags = 16;
-    for (int meeting = 0; meeting < 20; meeting++) {
-        whole_meeting(meeting, 100);
+    for (int meeting = 0; meeting < 20; meeting += 4) {
+        MUST(gather(meeting, 100, LONG_S) == 0);
+        check_came(meeting, 100, "xxxx");
+        if (group.rank == 2) {
+            fail_to_broadcast();
+        } else {
+            MUST(broadcast(meeting, 100, LONG_S) == 0);
+        }
+        whole_meeting(meeting + 1, 100);
+        whole_meeting(meeting + 2, 100);
+        whole_meeting(meeting + 3, 100);
     }
     too_late();
 }
@@ -248,8 +283,8 @@ static void discovered(void) {
 
 /* What MPI cannot count is refused, not cut. */
 static void too_much(void) {
-    MUST(group.gather(group.context, mine, (size_t)INT_MAX, all, came, SHORT_S) != 0);
-    MUST(group.broadcast(group.context, mine, (size_t)INT_MAX, SHORT_S) != 0);
+    fail_to_gather();
+    fail_to_broadcast();
     whole_meeting(1, 100);
 }
 
@@ -269,6 +304,7 @@ static const struct {
     {"alone", alone},
     {"tags_come_round", tags_come_round},
     {"too_much", too_much},
+    {"failing", failing},
     {"discovered", discovered},
 };
 
