@@ -16,6 +16,7 @@ pawl_status outcome_encode(const save_outcome *o, buffer *out, pawl_error *err) 
     TRY(buffer_append(out, MAGIC, MAGIC_BYTES, err));
     TRY(buffer_u32le(out, OUTCOME_VERSION, err));
     TRY(buffer_u32le(out, (uint32_t)o->end, err));
+    TRY(buffer_u64le(out, (uint64_t)o->step, err));
     TRY(buffer_u32le(out, (uint32_t)o->story_bytes, err));
     TRY(buffer_append(out, o->story, o->story_bytes, err));
     return buffer_u32le(out, crc32c(0, out->data + begin, out->size - begin), err);
@@ -25,12 +26,14 @@ static pawl_status damaged(const char *why, pawl_error *err) {
     return error_set(err, PAWL_EDAMAGED, "the outcome of a save cannot be used: %s", why);
 }
 
-static pawl_status take_head(cursor *c, uint32_t *end, uint32_t *story_bytes, pawl_error *err) {
+static pawl_status take_head(cursor *c, uint32_t *end, uint64_t *step, uint32_t *story_bytes,
+                             pawl_error *err) {
     const uint8_t *magic;
     uint32_t version = 0;
     TRY(cursor_bytes(c, MAGIC_BYTES, &magic, err));
     TRY(cursor_u32le(c, &version, err));
     TRY(cursor_u32le(c, end, err));
+    TRY(cursor_u64le(c, step, err));
     TRY(cursor_u32le(c, story_bytes, err));
     if (memcmp(magic, MAGIC, MAGIC_BYTES) != 0) {
         return damaged("it does not begin as one", err);
@@ -47,10 +50,11 @@ static pawl_status take_head(cursor *c, uint32_t *end, uint32_t *story_bytes, pa
 
 pawl_status outcome_decode(const uint8_t *bytes, size_t n, save_outcome *out, pawl_error *err) {
     uint32_t end = 0;
+    uint64_t step = 0;
     uint32_t story_bytes = 0;
     uint32_t crc = 0;
     cursor c = cursor_of(bytes, n, 0, "outcome of a save");
-    TRY(take_head(&c, &end, &story_bytes, err));
+    TRY(take_head(&c, &end, &step, &story_bytes, err));
     if (story_bytes > OUTCOME_MAX_STORY) {
         return damaged("its story is too long", err);
     }
@@ -60,11 +64,12 @@ pawl_status outcome_decode(const uint8_t *bytes, size_t n, save_outcome *out, pa
     if (cursor_left(&c) != 0 || crc != want) {
         return damaged("its bytes are not those that were written", err);
     }
-    if (end < SAVE_END_COMMITTED || end > SAVE_END_UNKNOWN ||
+    if (step > INT64_MAX || end < SAVE_END_COMMITTED || end > SAVE_END_UNKNOWN ||
         (end == SAVE_END_COMMITTED) != (story_bytes == 0)) {
         return damaged("no save ends like that", err);
     }
     out->end = (save_end)end;
+    out->step = (int64_t)step;
     out->story_bytes = story_bytes;
     return PAWL_OK;
 }

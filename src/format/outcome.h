@@ -2,7 +2,7 @@
 /*
  * format/outcome: what rank 0 tells the other ranks when a save has ended.
  *
- *   "pawl-end"  u32le version  u32le end  u32le story bytes  story
+ *   "pawl-end"  u32le version  u32le end  u64le step  u32le story bytes  story
  *   u32le CRC32C of all before
  *
  * A story is what run/story.c makes of an error; there is one unless the save is committed.
@@ -14,7 +14,7 @@
 
 #define OUTCOME_VERSION   1
 #define OUTCOME_MAX_STORY 16384u
-#define OUTCOME_MAX_BYTES (OUTCOME_MAX_STORY + 24u)
+#define OUTCOME_MAX_BYTES (OUTCOME_MAX_STORY + 32u)
 
 /* Final (G3 in run/ranks.h). */
 typedef enum save_end {
@@ -25,6 +25,7 @@ typedef enum save_end {
 
 typedef struct save_outcome {
     save_end end;
+    int64_t step; /* that rank 0 saved */
     const uint8_t *story;
     size_t story_bytes;
 } save_outcome;

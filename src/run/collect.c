@@ -126,53 +126,65 @@ static pawl_status look(collecting *c, pawl_error *err) {
 
 /* ---- looking for votes elsewhere ------------------------------------------------------------ */
 
-static pawl_status went_on(const collecting *c, const vote *v, pawl_error *err) {
+static pawl_status not_as_often(const collecting *c, const vote *v, const char *how,
+                                pawl_error *err) {
     char who[320];
-    error_set(err, PAWL_EMISMATCH,
-              "the ranks do not save equally often: %s has gone on to another save",
-              rank_text(who, c->run, v->rank));
+    error_set(err, PAWL_EMISMATCH, "the ranks do not save equally often: %s %s",
+              rank_text(who, c->run, v->rank), how);
     run_error_path(c->run, err, c->directory);
-    error_expected(err, "step %lld, as rank 0", (long long)c->step);
-    error_found(err, "step %lld", (long long)v->step);
     error_next(err, "call pawl_save on all ranks for the same steps, and equally often");
     return PAWL_EMISMATCH;
 }
 
+static pawl_status went_on(const collecting *c, const vote *v, pawl_error *err) {
+    pawl_status status = not_as_often(c, v, "has gone on to another save", err);
+    error_expected(err, "step %lld, as rank 0", (long long)c->step);
+    error_found(err, "step %lld", (long long)v->step);
+    return status;
+}
+
+static pawl_status fell_behind(const collecting *c, const vote *v, pawl_error *err) {
+    return not_as_often(c, v, "has called pawl_save less often than rank 0", err);
+}
+
 /* A call of pawl_save that rank 0 did not make: it would never end, nor is it committed (G3). */
-static void end_call(const collecting *c, int rank, uint64_t number) {
+static void end_call(const collecting *c, const char *directory, int rank, uint64_t number) {
     char who[320];
-    char tag[FORMAT_TAG_CHARS];
+    int64_t step;
     struct pawl_error story = ERROR_INIT;
-    save_tag(tag, c->run, number);
-    if (outcome_is_there(c->run, tag)) {
+    if (!name_step_parse(directory, &step)) {
         return;
     }
     error_set(&story, PAWL_EMISMATCH,
               "the ranks do not save equally often: rank 0 has gone on without this call of %s",
               rank_text(who, c->run, rank));
     error_next(&story, "call pawl_save on all ranks for the same steps, and equally often");
-    save_tell_ranks(c->run, number, SAVE_END_FAILED, &story);
+    save_tell_ranks(c->run, number, step, SAVE_END_FAILED, &story);
 }
 
-/* A vote of a rank that is missing. A rank that skips a later save may still come to this one. */
-static pawl_status judge_other(collecting *c, const char *directory, int rank, const char *tag,
-                               pawl_error *err) {
+static bool read_durable(collecting *c, const char *directory, int rank, const char *tag, vote *v) {
     struct pawl_error ignored = ERROR_INIT;
+    return vote_read_head(c->run, directory, tag, rank, &c->votes->memory, v, &ignored) ==
+               PAWL_OK &&
+           !v->skipped && v->failed == NULL;
+}
+
+/* A vote of a rank that is missing, on another save than is being collected. A rank that skips a
+ * later one may still come to this one. */
+static pawl_status judge_other(collecting *c, const char *directory, int rank, const char *tag,
+                               uint64_t number, pawl_error *err) {
     vote v;
-    uint64_t number = strtoull(tag + strlen(c->run->attempt) + 1, NULL, 10);
-    if (number == c->run->flying_number) {
-        return take_vote(c, directory, rank, err);
+    bool here = strcmp(directory, c->directory) == 0;
+    uint64_t ours = c->run->flying_number;
+    if (number > ours) {
+        return read_durable(c, directory, rank, tag, &v) ? went_on(c, &v, err) : PAWL_OK;
     }
-    if (number < c->run->flying_number) {
-        if (number > c->run->flown_number) {
-            end_call(c, rank, number);
-        }
+    if (number > c->run->flown_number && !outcome_is_there(c->run, tag)) {
+        end_call(c, directory, rank, number);
         return PAWL_OK;
     }
-    bool later =
-        vote_read_head(c->run, directory, tag, rank, &c->votes->memory, &v, &ignored) == PAWL_OK &&
-        !v.skipped && v.failed == NULL;
-    return later ? went_on(c, &v, err) : PAWL_OK;
+    bool behind = here && number / SAVE_CALLS < ours / SAVE_CALLS;
+    return behind && read_durable(c, directory, rank, tag, &v) ? fell_behind(c, &v, err) : PAWL_OK;
 }
 
 static pawl_status look_around_in(collecting *c, const char *directory, pawl_error *err) {
@@ -191,7 +203,10 @@ static pawl_status look_around_in(collecting *c, const char *directory, pawl_err
         int rank;
         if (name_vote_parse(names[i], tag, &rank) && rank > 0 && rank < c->run->world_size &&
             !c->votes->came[rank] && strncmp(tag, c->run->attempt, attempt) == 0) {
-            TRY(judge_other(c, directory, rank, tag, err));
+            uint64_t number = strtoull(tag + attempt + 1, NULL, 10);
+            TRY(number == c->run->flying_number
+                    ? take_vote(c, directory, rank, err)
+                    : judge_other(c, directory, rank, tag, number, err));
         }
     }
     return PAWL_OK;
@@ -219,20 +234,25 @@ static pawl_status look_around(collecting *c, pawl_error *err) {
 
 /* ---- giving up ------------------------------------------------------------------------------ */
 
-/* At most three of the missing by host and process. */
+/* "none of rank 3 (host a, pid 7)"; of many ranks, at most three by host and process. */
 static void name_missing(const collecting *c, const unsigned char *missing, char *out,
                          size_t size) {
     char ranks[160];
     char who[320];
     int named = 0;
-    size_t at =
-        (size_t)snprintf(out, size, "none of %s",
-                         group_ranks_text(ranks, sizeof ranks, missing, c->run->world_size));
+    size_t at = (size_t)snprintf(out, size, "none of ");
+    if (c->missing > 1) {
+        at += (size_t)snprintf(out + at, size - at, "%s: ",
+                               group_ranks_text(ranks, sizeof ranks, missing, c->run->world_size));
+    }
     for (int r = 0; r < c->run->world_size && named < 3 && at < size; r++) {
         if (missing[r]) {
-            at += (size_t)snprintf(out + at, size - at, "%s%s", named++ == 0 ? ": " : ", ",
+            at += (size_t)snprintf(out + at, size - at, "%s%s", named++ == 0 ? "" : ", ",
                                    rank_text(who, c->run, r));
         }
+    }
+    if (at >= size) {
+        text_cut(out, size);
     }
 }
 

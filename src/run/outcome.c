@@ -7,22 +7,25 @@
 #include "run/ranks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-static pawl_status encode(save_end end, const pawl_error *story, buffer *out, pawl_error *err) {
+static pawl_status encode(save_end end, int64_t step, const pawl_error *story, buffer *out,
+                          pawl_error *err) {
     CLEANUP(buffer_free) buffer told = {0};
     if (end != SAVE_END_COMMITTED) {
         TRY(story_encode(story, OUTCOME_MAX_STORY, &told, err));
     }
-    return outcome_encode(&(save_outcome){.end = end, .story = told.data, .story_bytes = told.size},
+    return outcome_encode(&(save_outcome){.end = end, .step = step, .story = told.data, .story_bytes = told.size},
                           out, err);
 }
 
-pawl_status outcome_tell(pawl_run *run, const char *tag, save_end end, const pawl_error *story,
-                         pawl_error *err) {
+pawl_status outcome_tell(pawl_run *run, const char *tag, save_end end, int64_t step,
+                         const pawl_error *story, pawl_error *err) {
     CLEANUP(buffer_free) buffer bytes = {0};
     char name[80];
     name_outcome(name, tag);
-    TRY(encode(end, story, &bytes, err));
+    TRY(encode(end, step, story, &bytes, err));
     return store_replace(run->store, name, bytes.data, bytes.size, err);
 }
 
@@ -41,7 +44,23 @@ static void outcome_path(const awaited *a, pawl_error *err) {
     run_error_path(a->run, err, name);
 }
 
+/* This rank has called pawl_save more or less often than rank 0. */
+static pawl_status of_another_step(const awaited *a, const save_outcome *o, pawl_error *err) {
+    char who[320];
+    atomic_store(&a->run->astray, true);
+    error_set(err, PAWL_EMISMATCH, "the ranks do not save the same step: %s saves another one",
+              rank_text(who, a->run, 0));
+    outcome_path(a, err);
+    error_expected(err, "step %lld, as this rank (rank %d)", (long long)a->step, a->run->rank);
+    error_found(err, "step %lld", (long long)o->step);
+    error_next(err, "call pawl_save on all ranks for the same steps, and equally often");
+    return PAWL_EMISMATCH;
+}
+
 static pawl_status told(const awaited *a, const save_outcome *o, pawl_error *err) {
+    if (o->step != a->step) {
+        return of_another_step(a, o, err);
+    }
     if (o->end == SAVE_END_COMMITTED) {
         return PAWL_OK;
     }
@@ -79,6 +98,30 @@ bool outcome_is_there(pawl_run *run, const char *tag) {
     store_stat found;
     name_outcome(name, tag);
     return store_stat_path(run->store, name, &found, &ignored) == PAWL_OK;
+}
+
+typedef struct newest {
+    const pawl_run *run;
+    uint64_t number;
+} newest;
+
+static pawl_status note_outcome(void *context, const char *name, pawl_error *err) {
+    (void)err;
+    newest *n = context;
+    char tag[FORMAT_TAG_CHARS];
+    size_t attempt = strlen(n->run->attempt);
+    if (name_root_classify(name, tag) == NAME_ROOT_OUTCOME &&
+        strncmp(tag, n->run->attempt, attempt) == 0) {
+        uint64_t number = strtoull(tag + attempt + 1, NULL, 10);
+        n->number = number > n->number ? number : n->number;
+    }
+    return PAWL_OK;
+}
+
+uint64_t outcome_newest(pawl_run *run) {
+    struct pawl_error ignored = ERROR_INIT;
+    newest n = {.run = run};
+    return store_list(run->store, "", note_outcome, &n, &ignored) == PAWL_OK ? n.number : 0;
 }
 
 /* Nothing was told. The manifest may tell: where it names this save's files, and that is made

@@ -51,6 +51,7 @@ struct pawl_run {
     struct garbage *garbage;        /* rank 0 of many: what to remove after the next commit */
     _Atomic uint64_t group_wait_ns; /* the last save waited for other ranks */
     _Atomic bool giving_up;         /* rank 0: the save in flight is to wait for nobody any more */
+    _Atomic bool astray;            /* not rank 0: it was told of another step than it saves */
     _Atomic bool awaiting_outcome;  /* not rank 0: the save in flight only waits for it */
     int64_t last_save_step;         /* for pawl_due; -1: none */
     uint64_t last_save_ns;

@@ -185,11 +185,13 @@ bool ranks_late(const pawl_run *run, uint64_t deadline_ns);
 pawl_status collect_votes(pawl_run *run, const char *directory, const char *tag, int64_t step,
                           votes *v, pawl_error *err) PAWL_MUST_CHECK;
 /* Rank 0: publishes how a save ended. `story`: unless it is committed. */
-pawl_status outcome_tell(pawl_run *run, const char *tag, save_end end, const pawl_error *story,
-                         pawl_error *err) PAWL_MUST_CHECK;
+pawl_status outcome_tell(pawl_run *run, const char *tag, save_end end, int64_t step,
+                         const pawl_error *story, pawl_error *err) PAWL_MUST_CHECK;
 /* The others, engine's thread: waits for it; returns it. PAWL_ETIMEOUT naming rank 0 (S11). */
 pawl_status outcome_wait(pawl_run *run, const char *directory, const char *tag, int64_t step,
                          pawl_error *err) PAWL_MUST_CHECK;
 bool outcome_is_there(pawl_run *run, const char *tag);
+/* The highest number of a save whose outcome rank 0 has told; 0: none is to be seen. */
+uint64_t outcome_newest(pawl_run *run);
 
 #endif

@@ -73,7 +73,8 @@ void save_tag(char tag[FORMAT_TAG_CHARS], const pawl_run *run, uint64_t number);
  * checkpoint, and tells so. The others: vote, and wait for the outcome. */
 pawl_status save_with_ranks(save *s, const index_input *input, pawl_error *err) PAWL_MUST_CHECK;
 /* Rank 0: a save has ended. */
-void save_tell_ranks(pawl_run *run, uint64_t number, save_end end, const pawl_error *story);
+void save_tell_ranks(pawl_run *run, uint64_t number, int64_t step, save_end end,
+                     const pawl_error *story);
 /* The end of a save that failed: the other ranks learn of it. */
 void save_failed_for_ranks(save *s, pawl_status status, const pawl_error *story);
 /* Trainer's thread: a save of this number was not started. PAWL_OK: it was skipped. */

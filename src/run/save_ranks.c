@@ -27,7 +27,20 @@ void save_give_up_refused(pawl_run *run) {
     save_not_started(run, run->asked_step, story.status, &story);
 }
 
+/* It counts from rank 0's number on. */
+static void find_back(pawl_run *run) {
+    uint64_t number = outcome_newest(run);
+    if (number > 0) {
+        run->save_number = number;
+        run->asked_step = -1;
+        run->refused = false;
+    }
+}
+
 void save_count_call(pawl_run *run, int64_t step) {
+    if (atomic_exchange(&run->astray, false)) {
+        find_back(run);
+    }
     bool again = step == run->asked_step && run->save_number % SAVE_CALLS != SAVE_CALLS - 1;
     if (again && run->refused) {
         run->refused = false;
@@ -137,11 +150,12 @@ static pawl_status publish_all(save *s, const votes *v, pawl_error *err) {
     return commit_publish(s->run, s->directory, s->tag, &s->manifest, &index, err);
 }
 
-void save_tell_ranks(pawl_run *run, uint64_t number, save_end end, const pawl_error *story) {
+void save_tell_ranks(pawl_run *run, uint64_t number, int64_t step, save_end end,
+                     const pawl_error *story) {
     char tag[FORMAT_TAG_CHARS];
     struct pawl_error err = ERROR_INIT;
     save_tag(tag, run, number);
-    if (outcome_tell(run, tag, end, story, &err) == PAWL_OK) {
+    if (outcome_tell(run, tag, end, step, story, &err) == PAWL_OK) {
         ranks_note_told(run, number);
     } else {
         log_write(&run->log, PAWL_LOG_WARN,
@@ -161,7 +175,7 @@ static pawl_status collect_and_publish(save *s, const index_input *input, pawl_e
     pawl_status status = publish_all(s, &v, err);
     s->of_all = status == PAWL_EMISMATCH;
     if (status == PAWL_OK) {
-        save_tell_ranks(run, run->flying_number, SAVE_END_COMMITTED, NULL);
+        save_tell_ranks(run, run->flying_number, s->step, SAVE_END_COMMITTED, NULL);
     }
     return status;
 }
@@ -180,7 +194,7 @@ static void tell_failed(pawl_run *run, uint64_t number, int64_t step, save_end e
     if (!of_all) {
         error_wrap(&for_all, "%s", rank_text(who, run, 0));
     }
-    save_tell_ranks(run, number, end, &for_all);
+    save_tell_ranks(run, number, step, end, &for_all);
     garbage_remember(run, step);
 }
 

@@ -9,7 +9,7 @@
 static void encode(save_end end, const char *story, buffer *out) {
     struct pawl_error err = ERROR_INIT;
     const save_outcome o = {
-        .end = end, .story = (const uint8_t *)story, .story_bytes = strlen(story)};
+        .end = end, .step = 7, .story = (const uint8_t *)story, .story_bytes = strlen(story)};
     assert_ok(outcome_encode(&o, out, &err), &err);
 }
 
@@ -23,6 +23,7 @@ static void test_what_was_written_is_read(void **state) {
         encode((save_end)end, stories[end - 1], &bytes);
         assert_ok(outcome_decode(bytes.data, bytes.size, &o, &err), &err);
         assert_int_equal(o.end, end);
+        assert_int_equal(o.step, 7);
         assert_int_equal(o.story_bytes, strlen(stories[end - 1]));
         assert_memory_equal(o.story, stories[end - 1], o.story_bytes);
     }

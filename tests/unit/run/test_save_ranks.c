@@ -292,6 +292,45 @@ static void test_s12_a_call_that_rank_0_alone_made_ends_when_others_go_on(void *
 
 /* ---- S12 ------------------------------------------------------------------------------------ */
 
+static void save_step(job_rank *r, const void *with) {
+    int64_t step = *(const int64_t *)with;
+    job_fill(r, step);
+    if (job_save_rank(r, step) == PAWL_OK) {
+        r->status = run_wait(r->run, 30, &r->stats, &r->err);
+    }
+}
+
+/* Rank `odd` has called pawl_save once more, or less, than the others. */
+static void save_until_together(job *j, int odd, bool more) {
+    job_open(j, (pawl_run_options){0});
+    job_save_ok(j, 10);
+    for (int r = 0; r < JOB_RANKS; r++) {
+        if ((r == odd) == more) {
+            assert_ok(job_save_rank(&j->ranks[r], 15), &j->ranks[r].err);
+        }
+    }
+    int64_t step = 20;
+    while (step < 70 && !job_committed(j, step)) {
+        step += 10;
+        job_all(j, save_step, &step);
+    }
+    assert_true(job_committed(j, step));
+    job_save_ok(j, 100);
+    check_rows(j, 100);
+}
+
+static void test_s12_a_rank_that_saved_once_more_finds_back(void **state) {
+    save_until_together(*state, 2, true);
+}
+
+static void test_s12_rank_0_that_saved_once_more_is_found_back_to(void **state) {
+    save_until_together(*state, 0, true);
+}
+
+static void test_s12_a_rank_that_saved_once_less_finds_back(void **state) {
+    save_until_together(*state, 2, false);
+}
+
 static void test_s12_a_rank_that_saves_another_step_is_named(void **state) {
     job *j = *state;
     job_open(j, (pawl_run_options){.group_deadline_s = 60});
@@ -301,9 +340,12 @@ static void test_s12_a_rank_that_saves_another_step_is_named(void **state) {
     job_wait(j);
     for (int r = 0; r < JOB_RANKS; r++) {
         assert_fails(j->ranks[r].status, PAWL_EMISMATCH, &j->ranks[r].err);
-        assert_says(j->ranks[r].err.attempt, "rank 2 (host a, pid 1002) saves another one");
-        assert_string_equal(j->ranks[r].err.expected, "step 10, as rank 0");
-        assert_string_equal(j->ranks[r].err.found, "step 11");
+        assert_says(j->ranks[r].err.attempt, r == 2
+                                                 ? "rank 0 (host a, pid 1000) saves another one"
+                                                 : "rank 2 (host a, pid 1002) saves another one");
+        assert_string_equal(j->ranks[r].err.expected,
+                            r == 2 ? "step 11, as this rank (rank 2)" : "step 10, as rank 0");
+        assert_string_equal(j->ranks[r].err.found, r == 2 ? "step 10" : "step 11");
     }
     job_save_ok(j, 20);
     job_close(j);
@@ -348,7 +390,7 @@ static void test_s11_a_rank_that_does_not_come_is_named_at_the_deadline(void **s
         assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
         assert_says(k->err.attempt, "saving step 10: not all ranks have voted within 1.5 s");
         assert_string_equal(k->err.expected, "votes of 4 ranks");
-        assert_string_equal(k->err.found, "none of rank 3: rank 3 (host a, pid 1003)");
+        assert_string_equal(k->err.found, "none of rank 3 (host a, pid 1003)");
     }
     job_close(j);
 }
@@ -630,6 +672,9 @@ int main(void) {
         TEST(test_a_refused_save_that_is_not_repeated_keeps_nobody_waiting),
         TEST(test_s12_a_call_that_rank_0_never_made_ends_when_it_goes_on),
         TEST(test_s12_a_call_that_rank_0_alone_made_ends_when_others_go_on),
+        TEST(test_s12_a_rank_that_saved_once_more_finds_back),
+        TEST(test_s12_rank_0_that_saved_once_more_is_found_back_to),
+        TEST(test_s12_a_rank_that_saved_once_less_finds_back),
         TEST(test_s12_a_rank_that_saves_another_step_is_named),
         TEST(test_s12_ranks_that_hold_one_box_twice_are_named),
         TEST(test_s11_a_rank_that_does_not_come_is_named_at_the_deadline),
