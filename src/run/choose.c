@@ -7,8 +7,8 @@
  *   3 each rank reads and verifies; they meet
  *
  * After 2 and 3 all go on, or all take the next older step, because it is damaged for one of them,
- * or all fail. No rank reads a byte into its state before the step fits all of them. A process alone
- * does the same, and meets nobody.
+ * or all fail. No rank reads a byte into its state before the step fits all of them. A process
+ * alone does the same, and meets nobody.
  */
 #include "run/ranks.h"
 #include "run/restoring.h"

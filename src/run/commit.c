@@ -10,8 +10,10 @@
  * I2. When M becomes visible, everything that it names is durable: bytes and names of data files
  *     and index, and the name of D.
  * I3. M is only ever replaced atomically, by a rename within D of a file whose bytes are durable,
- *     and whose name no other attempt uses.
+ *     and whose name no other attempt uses. A new owner removes such files of other attempts (O5).
  * I4. M is published only by the owner of the run, with a renewal less than half a lease old (O4).
+ *     A writer that is paused after that look, however long, finds its file gone when another one
+ *     has taken over: its rename fails, and M is what it was (O5).
  * I5. A file that M names is never changed. It is removed only after M is gone or names other
  *     files, and that change is durable.
  * I6. Removal begins with M: from then on the checkpoint is absent, and what is left is garbage.

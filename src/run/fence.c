@@ -49,7 +49,8 @@ static pawl_status remove_all(fence *f, pawl_error *err) {
             return status;
         }
     }
-    return PAWL_OK;
+    /* Durable, lest a power loss of the storage bring them back while their writer still lives. */
+    return f->count > 0 ? store_sync_dir(f->store, f->directory, err) : PAWL_OK;
 }
 
 /* A directory that cannot be listed does not keep a job from its work: nothing is known to be in

@@ -16,7 +16,8 @@
  * O4. Nothing is published or removed unless the last renewal began less than half a lease ago.
  * O5. Before an owner looks at what is committed it removes the temporary manifests of all other
  *     attempts (fence.c). So a writer that was paused after its last look at O4, one rename away
- *     from publishing, finds nothing to rename when it wakes up, however late that is.
+ *     from publishing, finds nothing to rename when it wakes up, however late that is. Storage that
+ *     puts instead of renaming has O4 alone.
  */
 #include "run/private.h"
 

@@ -12,52 +12,6 @@ static void assert_all_open(joining *j) {
     }
 }
 
-/* On every rank that is there; {h} stands for this host. */
-static void assert_all_fail(joining *j, pawl_status status, const char *attempt) {
-    struct pawl_error err = ERROR_INIT;
-    process_identity self;
-    char wanted[2048] = "";
-    assert_ok(platform_system()->identity(platform_system()->context, &self, &err), &err);
-    for (const char *at = attempt; *at != '\0'; at++) {
-        bool host = strncmp(at, "{h}", 3) == 0;
-        size_t n = strlen(wanted);
-        (void)snprintf(wanted + n, sizeof wanted - n, "%.*s", host ? 300 : 1,
-                       host ? self.host : at);
-        at += host ? 2 : 0;
-    }
-    for (int r = 0; r < j->world_size; r++) {
-        if (!j->stays_away[r]) {
-            assert_fails(j->status[r], status, &j->err[r]);
-            assert_string_equal(j->err[r].attempt, wanted);
-        }
-    }
-}
-
-/* Word for word. */
-static void assert_same_everywhere(joining *j) {
-    const char *first = NULL;
-    for (int r = 0; r < j->world_size; r++) {
-        if (!j->stays_away[r]) {
-            const char *text = error_text(&j->err[r]);
-            first = first != NULL ? first : text;
-            assert_string_equal(text, first);
-        }
-    }
-}
-
-static size_t names_beginning(joining *j, const char *prefix) {
-    struct pawl_error err = ERROR_INIT;
-    CLEANUP(arena_free) arena memory = {0};
-    char **names;
-    size_t count;
-    size_t found = 0;
-    assert_ok(store_names(j->disk, "", 1000, &memory, &names, &count, &err), &err);
-    for (size_t i = 0; i < count; i++) {
-        found += strncmp(names[i], prefix, strlen(prefix)) == 0;
-    }
-    return found;
-}
-
 static void test_ranks_open_a_run_by_their_callbacks(void **state) {
     (void)state;
     joining j;

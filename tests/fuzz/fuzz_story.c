@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What another rank told, by its first byte: a story, a card or a verdict of a meeting, or what the
+ * ranks that open a run tell each other. What is understood is within bounds, and written again it
+ * is understood as the same.
+ */
+#include "fuzz.h"
+
+#include "run/join.h"
+
+#include <string.h>
+
+#define KINDS 5
+
+static void check_refusal(const pawl_error *err, pawl_status status) {
+    fuzz_check_refusal(err, status);
+}
+
+static void look_at_story(const uint8_t *data, size_t size) {
+    CLEANUP(buffer_free) buffer again = {0};
+    pawl_error err = ERROR_INIT;
+    pawl_error story = ERROR_INIT;
+    pawl_error second = ERROR_INIT;
+    pawl_status status = story_decode(data, size, &story, &err);
+    if (status != PAWL_OK) {
+        check_refusal(&err, status);
+        return;
+    }
+    FUZZ_CHECK(story.status > PAWL_OK && story.status <= PAWL_EINTERNAL && story.step >= -1);
+    FUZZ_CHECK(strlen(error_text(&story)) < sizeof story.rendered);
+    FUZZ_CHECK(story_encode(&story, SIZE_MAX, &again, &err) == PAWL_OK);
+    FUZZ_CHECK(story_decode(again.data, again.size, &second, &err) == PAWL_OK);
+    FUZZ_CHECK(strcmp(story.attempt, second.attempt) == 0 && strcmp(story.next, second.next) == 0);
+    again.size = 0;
+    FUZZ_CHECK(story_encode(&story, 256, &again, &err) == PAWL_OK && again.size <= 256);
+    FUZZ_CHECK(story_decode(again.data, again.size, &second, &err) == PAWL_OK);
+}
+
+/* Bytes with a checksum at their end, which few inputs would have. */
+static buffer sealed(const uint8_t *data, size_t size) {
+    buffer b = fuzz_copy(data, size);
+    uint32_t crc = crc32c(0, data, size);
+    const uint8_t end[] = {(uint8_t)crc, (uint8_t)(crc >> 8), (uint8_t)(crc >> 16),
+                           (uint8_t)(crc >> 24)};
+    fuzz_append(&b, end, sizeof end);
+    return b;
+}
+
+static bool within(const uint8_t *part, size_t n, const buffer *whole) {
+    return n == 0 || (part >= whole->data && n <= whole->size &&
+                      (size_t)(part - whole->data) <= whole->size - n);
+}
+
+static void look_at_card(const uint8_t *data, size_t size) {
+    CLEANUP(buffer_free) buffer bytes = sealed(data, size);
+    pawl_error err = ERROR_INIT;
+    meet_sheet s;
+    pawl_status status = meet_sheet_decode(bytes.data, bytes.size, &s, &err);
+    if (status != PAWL_OK) {
+        check_refusal(&err, status);
+        return;
+    }
+    FUZZ_CHECK(s.rank >= 0 && s.rank < s.world_size && s.world_size <= PAWL_MAX_RANKS);
+    FUZZ_CHECK(s.card.status <= PAWL_EINTERNAL && strlen(s.what) < MEET_WHAT_CHARS);
+    FUZZ_CHECK(within(s.card.bytes, s.card.n, &bytes));
+    FUZZ_CHECK(within(s.card.story, s.card.story_bytes, &bytes));
+    FUZZ_CHECK(s.who.pid >= 0 && strlen(s.who.host) < sizeof s.who.host);
+}
+
+static void look_at_verdict(const uint8_t *data, size_t size) {
+    CLEANUP(buffer_free) buffer bytes = sealed(data, size);
+    CLEANUP(buffer_free) buffer again = {0};
+    pawl_error err = ERROR_INIT;
+    meet_verdict v;
+    pawl_status status = meet_verdict_decode(bytes.data, bytes.size, &v, &err);
+    if (status != PAWL_OK) {
+        check_refusal(&err, status);
+        return;
+    }
+    FUZZ_CHECK(within(v.body, v.body_bytes, &bytes));
+    FUZZ_CHECK(within(v.nonces, v.nonce_count * MEET_NONCE_BYTES, &bytes));
+    FUZZ_CHECK(meet_verdict_encode(&v, &again, &err) == PAWL_OK);
+    FUZZ_CHECK(meet_verdict_decode(again.data, again.size, &v, &err) == PAWL_OK);
+}
+
+static void look_at_join_answer(const uint8_t *data, size_t size) {
+    CLEANUP(buffer_free) buffer again = {0};
+    pawl_error err = ERROR_INIT;
+    join_answer a;
+    pawl_status status = join_answer_decode(data, size, &a, &err);
+    if (status != PAWL_OK) {
+        check_refusal(&err, status);
+        return;
+    }
+    FUZZ_CHECK(strlen(a.attempt) == 12 && a.newest_step >= -1 && a.lease_s > 0);
+    FUZZ_CHECK(join_answer_encode(&a, &again, &err) == PAWL_OK);
+    FUZZ_CHECK(again.size <= MEET_BYTES / 2);
+    FUZZ_CHECK(join_answer_decode(again.data, again.size, &a, &err) == PAWL_OK);
+}
+
+static void look_at_join_card(const uint8_t *data, size_t size) {
+    CLEANUP(buffer_free) buffer again = {0};
+    pawl_error err = ERROR_INIT;
+    join_card c;
+    pawl_status status = join_card_decode(data, size, &c, &err);
+    if (status != PAWL_OK) {
+        check_refusal(&err, status);
+        return;
+    }
+    FUZZ_CHECK(c.view <= JOIN_FAILED);
+    FUZZ_CHECK(join_card_encode(&c, &again, &err) == PAWL_OK);
+    FUZZ_CHECK(again.size <= MEET_BYTES / 2);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static void (*const looks[KINDS])(const uint8_t *, size_t) = {
+        look_at_story, look_at_card, look_at_verdict, look_at_join_answer, look_at_join_card};
+    if (size > 0) {
+        CLEANUP(buffer_free) buffer rest = fuzz_copy(data + 1, size - 1);
+        looks[data[0] % KINDS](rest.data, rest.size);
+    }
+    return 0;
+}
