@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a save and a restore cost a job of many ranks that share this machine: the example trainer under
-mpirun, with more ranks than processors. No figure has a floor, for what they measure is as much the
-ranks' waiting for a processor; they show that the stall stays small and what the commit of many adds."""
+mpirun, with more ranks than processors. No figure has a floor, for ranks that wait for a processor are
+measured with it; they show that the stall stays small, and what the commit of many adds."""
 
 import argparse
 import os
@@ -52,7 +52,8 @@ def text_of(seconds):
 
 
 def measure_count(bench, options, ranks):
-    """A row: saves of one job, without the first, which also makes the run; restores of some more."""
+    """A row, and medians of save and stall: saves of one job, without the first, which also makes the
+    run; restores of some more."""
     run = bench.data / f"ranks-{ranks}"
     job = one_job(options, ranks, run)
     saves = [told.named("save-committed")[1:] for told in job.told]
@@ -65,9 +66,10 @@ def measure_count(bench, options, ranks):
     size = sum(path.stat().st_size for path in harness.files_below(run)
                if path.parent.name == f"step-{STEPS:08d}")
     shutil.rmtree(run)
-    return [ranks, f"{size / harness.MIB:.1f} MiB", text_of(seconds_of(saves[0], 3)),
-            text_of([stall for each in stalls for stall in each]),
-            f"{max(map(statistics.median, stalls)) * 1e3:.2f} ms", text_of(restores)]
+    durable, every_stall = seconds_of(saves[0], 3), [stall for each in stalls for stall in each]
+    row = [ranks, f"{size / harness.MIB:.1f} MiB", text_of(durable), text_of(every_stall),
+           f"{max(map(statistics.median, stalls)) * 1e3:.2f} ms", text_of(restores)]
+    return row, statistics.median(durable), statistics.median(every_stall)
 
 
 def measure(bench):
@@ -77,14 +79,21 @@ def measure(bench):
         if options is None:
             bench.report.remark("no many ranks: there is no MPI, or charlm-mpi is not built")
             return
-        rows = []
+        rows, saves, stalls = [], [], []
         for ranks in COUNTS:
             bench.say(f"{ranks} ranks")
-            rows.append(measure_count(bench, options, ranks))
+            row, durable, stall = measure_count(bench, options, ranks)
+            rows.append(row)
+            saves.append(durable)
+            stalls.append(stall)
         bench.report.table(
             f"the example trainer on many ranks, {os.cpu_count()} processors: medians (quartiles)",
             ["ranks", "checkpoint", "pawl_save to committed", "stall", "of the slowest rank",
              "restore, until the last rank has it"], rows)
+        for what, found in (("durable save", saves), ("stall", stalls)):
+            bench.report.figure(f"{what}, 1 rank ÷ {COUNTS[-1]} ranks on {os.cpu_count()} processors",
+                                [found[0] / found[-1]], None,
+                                f"{found[0] * 1e3:.2f} ms and {found[-1] * 1e3:.2f} ms")
     except watch.Failure as why:
         raise harness.Failed(str(why)) from None
     finally:
