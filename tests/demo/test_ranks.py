@@ -258,7 +258,7 @@ def main():
     example, RanksTest.charlm_mpi, RanksTest.charlm, RanksTest.mpirun, RanksTest.directory = \
         sys.argv[1:6]
     if RanksTest.charlm_mpi == "none":
-        print("SKIP: charlm-mpi is not built: there is no MPI, or sanitizers would find what is in it")
+        print("SKIP: charlm-mpi is not built: there is no MPI, or ThreadSanitizer would look into it")
         sys.exit(77)
     sys.path.insert(0, example)
     import demo_ranks
