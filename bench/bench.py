@@ -19,10 +19,11 @@ import harness
 import peerset
 import ranks
 import report
+import scale
 import states
 
 HERE = pathlib.Path(__file__).resolve().parent
-PARTS = ("device", "shapes", "small", "syncs", "memory", "peers", "peers-small", "growth", "ranks")
+PARTS = ("device", "shapes", "small", "syncs", "memory", "peers", "peers-small", "growth", "ranks", "scale")
 QUICK_PARTS = ("device", "small", "syncs", "memory", "ranks")
 MIN_SIZE_MIB = 4  # one request of fio, which moves whole ones
 SIZES = (64 * harness.MIB, harness.GIB, 4 * harness.GIB, 8 * harness.GIB)
@@ -37,6 +38,7 @@ class Bench:
         self.scratch = data / "scratch"
         self.scratch.mkdir()
         self.engine = options.engine.resolve()
+        self.scale = options.scale.resolve()
         self.environments = options.environments.resolve()
         self.log = data / "log.txt"
         self.log.touch()
@@ -104,6 +106,8 @@ def parse(arguments):
                         help="seconds before each turn [0.5]")
     parser.add_argument("--engine", type=pathlib.Path,
                         default=HERE.parent / "build/release/bench/bench_engine")
+    parser.add_argument("--scale", type=pathlib.Path,
+                        default=HERE.parent / "build/release/tests/scale/scale_ranks")
     parser.add_argument("--directory", type=pathlib.Path, default=HERE.parent / "build/bench-data",
                         help="on the filesystem to measure [build/bench-data]")
     parser.add_argument("--environments", type=pathlib.Path,
@@ -220,6 +224,8 @@ def run(bench):
         growth.measure(bench, sizes)
     if "ranks" in parts:
         ranks.measure(bench)
+    if "scale" in parts:
+        scale.measure(bench)
 
 
 def conclude(bench, began):

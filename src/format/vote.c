@@ -264,8 +264,9 @@ pawl_status vote_value_encode(const vote_value *value, buffer *out, pawl_error *
 }
 
 static bool value_fits(pawl_kind kind, uint64_t bytes) {
-    bool whole = kind != PAWL_KIND_BOOL && kind != PAWL_KIND_INT64 && kind != PAWL_KIND_FLOAT64;
-    return whole ? bytes <= PAWL_MAX_VALUE_BYTES : bytes == (kind == PAWL_KIND_BOOL ? 1U : 8U);
+    bool any_size = kind != PAWL_KIND_BOOL && kind != PAWL_KIND_INT64 && kind != PAWL_KIND_FLOAT64;
+    return any_size ? bytes <= (uint64_t)PAWL_MAX_VALUE_BYTES
+                    : bytes == (kind == PAWL_KIND_BOOL ? 1U : 8U);
 }
 
 pawl_status vote_value_decode(const uint8_t *bytes, size_t n, vote_value *out, pawl_error *err) {
@@ -274,7 +275,7 @@ pawl_status vote_value_decode(const uint8_t *bytes, size_t n, vote_value *out, p
     const uint8_t *shown;
     *out = (vote_value){.kind = PAWL_KIND_BYTES};
     TRY(get_number(&d, PAWL_KIND_JSON, &kind, err));
-    TRY(get_number(&d, PAWL_MAX_VALUE_BYTES, &out->bytes, err));
+    TRY(get_number(&d, (uint64_t)PAWL_MAX_VALUE_BYTES, &out->bytes, err));
     if (kind < PAWL_KIND_BOOL || !value_fits((pawl_kind)kind, out->bytes)) {
         return refuse(&d, PAWL_EDAMAGED, err, "no value has that kind and size");
     }

@@ -244,7 +244,7 @@ static int compare_ranks(const void *a, const void *b) {
 /* The voters at the places in `least`, by rank. */
 static pawl_status take_voters(merge *m, size_t n, pawl_error *err) {
     merge_entry *e = &m->entry;
-    TRY(vec_reserve(&e->voters, &e->voter_capacity, n, sizeof *e->voters, err));
+    TRY(vec_reserve(&e->voters, &e->voter_capacity, n, sizeof(voter *), err));
     for (size_t k = 0; k < n; k++) {
         m->ranks[k] = m->heap[m->least[k]];
     }

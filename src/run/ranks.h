@@ -170,8 +170,8 @@ pawl_status merge_open(pawl_run *run, const char *directory, const char *tag, co
 void merge_close(merge *m); /* NULL is fine */
 /* Writes the index of all ranks' files, which are numbered by rank, then as each vote has them. Any
  * check that fails ends it with PAWL_EMISMATCH. As index_writer.write (private.h). */
-pawl_status merge_write(void *merge, byte_sink sink, table_summary *summary, uint64_t *entry_count,
-                        pawl_error *err) PAWL_MUST_CHECK;
+pawl_status merge_write(void *context, byte_sink sink, table_summary *summary,
+                        uint64_t *entry_count, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- collecting and telling: collect.c, outcome.c ------------------------------------------- */
 

@@ -58,12 +58,12 @@ pawl_status replica_sums_make(const state_snapshot *snapshot, replica_sums **out
     }
     replica_sums *sums = mem_calloc(1, sizeof *sums);
     if (sums != NULL) {
-        sums->entries = mem_calloc(count, sizeof *sums->entries);
+        sums->entries = mem_calloc(count, sizeof(const state_entry *));
         sums->sums = mem_calloc(boxes, sizeof *sums->sums);
     }
     if (sums == NULL || sums->entries == NULL || sums->sums == NULL) {
         replica_sums_free(sums);
-        return error_nomem(err, count * sizeof *sums->entries);
+        return error_nomem(err, count * sizeof(const state_entry *));
     }
     fill(sums, snapshot);
     *out = sums;

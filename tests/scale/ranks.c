@@ -305,7 +305,7 @@ int main(int argc, char **argv) {
     if (argc != 4 && argc != 6) {
         return usage();
     }
-    job j = {.ranks = atoi(argv[1]),
+    job j = {.ranks = (int)strtol(argv[1], NULL, 10),
              .entries = strtoul(argv[2], NULL, 10),
              .shared = strcmp(argv[3], "shared") == 0,
              .os = platform_system(),
