@@ -214,7 +214,7 @@ static void check_division(uint64_t seed) {
  * box of it, bit for bit. */
 static void test_any_division_comes_back(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < 300; seed++) {
+    for (uint64_t seed = 0; seed < 150; seed++) {
         check_division(seed);
     }
 }

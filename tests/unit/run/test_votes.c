@@ -3,6 +3,7 @@
 #include "unit/run/voting.h"
 
 #include "lib/failing_memory.h"
+#include "run/votes.h"
 
 static int up(void **state) {
     static voting f;
@@ -141,6 +142,61 @@ static void test_r14_a_vote_of_another_rank_is_refused(void **state) {
     assert_says(f->err.path, "vote-" VOTING_TAG "-r00003");
 }
 
+/* What a rank did to the storage, an operation a line. */
+typedef struct seen {
+    char text[4096];
+} seen;
+
+static void take_event(void *context, const store_trace_event *event) {
+    seen *told = context;
+    size_t at = strlen(told->text);
+    snprintf(told->text + at, sizeof told->text - at, "%s %s\n", store_op_name(event->op),
+             event->to != NULL ? event->to : event->path);
+}
+
+/* G1: the names of the data files are durable before the vote is begun; the vote itself is never
+ * synced. */
+static void test_the_vote_comes_after_the_directory_is_synced(void **state) {
+    voting *f = *state;
+    seen told = {.text = ""};
+    struct pawl_error err = ERROR_INIT;
+    fill(f);
+    store *traced;
+    assert_ok(store_trace_wrap(f->disk, &f->os.table, take_event, &told, &traced, &err), &err);
+    voting_run(f, 1)->store = traced;
+    voting_vote(f, 1);
+    voting_run(f, 1)->store = f->disk;
+    store_destroy(traced);
+    const char *synced = strstr(told.text, "sync_dir step-00000100\n");
+    const char *begun = strstr(told.text, "open step-00000100/vote-");
+    const char *published = strstr(told.text, "rename step-00000100/vote-" VOTING_TAG "-r00001\n");
+    assert_non_null(synced);
+    assert_non_null(begun);
+    assert_non_null(published);
+    assert_true(synced < begun && begun < published);
+    assert_null(strstr(told.text, "sync step-00000100/vote-"));
+}
+
+/* A structure that the handle left once is not looked for again at the next save. */
+static void test_the_structure_is_left_once(void **state) {
+    voting *f = *state;
+    seen told = {.text = ""};
+    struct pawl_error err = ERROR_INIT;
+    store *traced;
+    fill(f);
+    voting_vote(f, 0);
+    assert_ok(store_trace_wrap(f->disk, &f->os.table, take_event, &told, &traced, &err), &err);
+    voting_run(f, 0)->store = traced;
+    const buffer text = {.data = (uint8_t *)"a\tb\n", .size = 4};
+    structure_leave(voting_run(f, 0), &text, crc32c(0, text.data, text.size));
+    assert_says(told.text, "open structure-7f3a9c21e04b-");
+    told.text[0] = '\0';
+    structure_leave(voting_run(f, 0), &text, crc32c(0, text.data, text.size));
+    assert_string_equal(told.text, "");
+    voting_run(f, 0)->store = f->disk;
+    store_destroy(traced);
+}
+
 static pawl_status vote_again(void *context, pawl_error *err) {
     voting *f = context;
     CLEANUP(buffer_free) buffer own = {0};
@@ -162,6 +218,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_rank_votes_that_it_failed_or_skipped, up, down),
         cmocka_unit_test_setup_teardown(test_a_vote_that_is_not_there, up, down),
         cmocka_unit_test_setup_teardown(test_r14_a_vote_of_another_rank_is_refused, up, down),
+        cmocka_unit_test_setup_teardown(test_the_vote_comes_after_the_directory_is_synced, up,
+                                        down),
+        cmocka_unit_test_setup_teardown(test_the_structure_is_left_once, up, down),
         cmocka_unit_test_setup_teardown(test_failing_memory_is_told, up, down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
