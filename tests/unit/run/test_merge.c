@@ -44,7 +44,7 @@ static const int64_t vector[] = {10};
 static void add_rows(job *j, int rank, int64_t begin, int64_t end) {
     const int64_t offset[] = {begin, 0};
     const int64_t extent[] = {end - begin, COLUMNS};
-    voting_tensor(&j->f, rank, "model/w", 2, matrix, offset, extent, j->rows[begin], 0);
+    voting_tensor(&j->f, rank, "model/w", 2, matrix, offset, extent, j->rows[begin % ROWS], 0);
 }
 
 static void add_rest(job *j, int rank) {
@@ -219,6 +219,72 @@ static void test_any_division_comes_back(void **state) {
     }
 }
 
+static pawl_status check_order_of_pieces(const buffer *index, pawl_error *err) {
+    table *t = NULL;
+    table_cursor *at = NULL;
+    CLEANUP(arena_free) arena memory = {0};
+    TRY(table_open(byte_source_memory(index), NULL, &t, err));
+    TRY(table_cursor_new(t, &at, err));
+    TRY(table_seek(at, "e", 1, err));
+    while (table_valid(at)) {
+        const uint8_t *key, *value;
+        size_t key_bytes, value_bytes;
+        record_entry e;
+        table_item(at, &key, &key_bytes, &value, &value_bytes);
+        TRY(record_entry_decode(key, key_bytes, value, value_bytes, 64, &memory, &e, err));
+        for (size_t i = 0; i < e.piece_count; i++) {
+            assert_int_equal(e.pieces[i].box_offset[0], i);
+            assert_int_equal(e.pieces[i].file, e.pieces[i].rank); /* a file for each */
+            assert_true(i == 0 || e.pieces[i].rank > e.pieces[i - 1].rank);
+        }
+        TRY(table_next(at, err));
+    }
+    table_cursor_free(at);
+    table_close(t);
+    return PAWL_OK;
+}
+
+/* An entry in as many parts as ranks hold some of it. */
+static void scatter(voting *f, test_random *random, const char *name) {
+    static float data[64];
+    static const int64_t extent[] = {1};
+    int holders[64];
+    int count = 0;
+    for (int r = 0; r < f->world_size; r++) {
+        if (random_below(random, 4) == 0) {
+            holders[count++] = r;
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        const int64_t shape[] = {count};
+        const int64_t offset[] = {i};
+        voting_tensor(f, holders[i], name, 1, shape, offset, extent, data, 0);
+    }
+}
+
+/* Whichever ranks hold an entry, its pieces come together in the order of ranks, and entries in
+ * that of their names. */
+static void test_any_ranks_hold_any_entries(void **state) {
+    (void)state;
+    static voting f;
+    test_random random = {.state = 11};
+    struct pawl_error err = ERROR_INIT;
+    CLEANUP(buffer_free) buffer index = {0};
+    for (int round = 0; round < 10; round++) {
+        voting_begin(&f, 2 + 6 * round);
+        for (int i = 0; i < 40; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "w/%d", i);
+            scatter(&f, &random, name);
+        }
+        voting_vote_all(&f);
+        voting_collect(&f);
+        assert_ok(voting_merge(&f, &index, &err), &err);
+        assert_ok(check_order_of_pieces(&index, &err), &err);
+        voting_end(&f);
+    }
+}
+
 /* ---- S12: what ranks disagree about --------------------------------------------------------- */
 
 #define NOT_FIT      "what the ranks saved does not fit together"
@@ -249,6 +315,33 @@ static void test_s12_no_rank_holds_a_part(void **state) {
                    NOT_FIT "\n  entry:    model/w" EXPECTED_FIT
                            "  found:    no rank holds [5:6, 0:16]\n"
                            "  next:     let the ranks hold all of the shape that they declare");
+}
+
+/* Nobody holds the last row, and all else is there in order. */
+static void test_s12_no_rank_holds_the_end(void **state) {
+    job *j = *state;
+    for (int r = 0; r < RANKS; r++) {
+        add_rows(j, r, 2 * r, r == 3 ? 7 : 2 * r + 2);
+        add_rest(j, r);
+    }
+    assert_refused(j, PAWL_EMISMATCH,
+                   NOT_FIT "\n  entry:    model/w" EXPECTED_FIT
+                           "  found:    no rank holds [7:8, 0:16]\n"
+                           "  next:     let the ranks hold all of the shape that they declare");
+}
+
+/* As many rows as the tensor has, but some are held twice and some by nobody. */
+static void test_s12_a_hole_as_large_as_an_overlap(void **state) {
+    job *j = *state;
+    static const int64_t rows[RANKS][2] = {{0, 2}, {4, 8}, {6, 8}, {8, 8}};
+    for (int r = 0; r < RANKS; r++) {
+        add_rows(j, r, rows[r][0], rows[r][1]);
+        add_rest(j, r);
+    }
+    struct pawl_error err = ERROR_INIT;
+    CLEANUP(buffer_free) buffer index = {0};
+    assert_fails(vote_and_merge(j, &index, &err), PAWL_EMISMATCH, &err);
+    assert_string_equal(err.entry, "model/w");
 }
 
 /* Of several faults a few are told, and how many there are. */
@@ -506,7 +599,9 @@ static void test_j04_without_the_structures(void **state) {
     voting_collect(&j->f);
     const vote *head = &j->f.votes.heads[2];
     name_structure(name, "7f3a9c21e04b", head->structure_crc32c, head->structure_bytes);
-    assert_ok(store_replace(j->f.disk, name, "nothing", 7, &err), &err);
+    AUTOFREE char *other = mem_calloc((size_t)head->structure_bytes, 1);
+    memset(other, 'x', (size_t)head->structure_bytes); /* as long, and something else */
+    assert_ok(store_replace(j->f.disk, name, other, (size_t)head->structure_bytes, &err), &err);
     assert_fails(votes_agree(voting_run(&j->f, 0), &j->f.votes, 100, VOTING_TAG, &err),
                  PAWL_EMISMATCH, &err);
     assert_status_text(&err, PAWL_EMISMATCH,
@@ -568,8 +663,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_merged_votes_are_a_checkpoint, up, down),
         cmocka_unit_test(test_any_division_comes_back),
+        cmocka_unit_test(test_any_ranks_hold_any_entries),
         cmocka_unit_test_setup_teardown(test_s12_two_ranks_hold_one_part, up, down),
         cmocka_unit_test_setup_teardown(test_s12_no_rank_holds_a_part, up, down),
+        cmocka_unit_test_setup_teardown(test_s12_no_rank_holds_the_end, up, down),
+        cmocka_unit_test_setup_teardown(test_s12_a_hole_as_large_as_an_overlap, up, down),
         cmocka_unit_test_setup_teardown(test_s12_several_faults_are_told_at_a_time, up, down),
         cmocka_unit_test_setup_teardown(test_s12_other_global_shape, up, down),
         cmocka_unit_test_setup_teardown(test_s12_replicated_on_one_rank_only, up, down),

@@ -127,6 +127,8 @@ typedef struct lie {
     size_t key_bytes;
     size_t at; /* of the value: this byte becomes ... */
     uint8_t byte;
+    const char *more; /* the value of a record that comes before it under `key`, which is not its */
+    size_t more_bytes;
     const char *words;
 } lie;
 
@@ -153,9 +155,13 @@ static void tell(voting *f, const lie *l) {
         memcpy(changed, value, value_bytes);
         if (!told && key[0] == (uint8_t)l->letter[0]) {
             told = true;
-            changed[l->at] = l->byte;
-            key = l->key != NULL ? (const uint8_t *)l->key : key;
-            key_bytes = l->key != NULL ? l->key_bytes : key_bytes;
+            if (l->more != NULL) {
+                assert_ok(table_writer_add(w, l->key, l->key_bytes, l->more, l->more_bytes, &err),
+                          &err);
+            }
+            changed[l->at] = l->more == NULL ? l->byte : changed[l->at];
+            key = l->key != NULL && l->more == NULL ? (const uint8_t *)l->key : key;
+            key_bytes = l->key != NULL && l->more == NULL ? l->key_bytes : key_bytes;
             if (l->leave_out) {
                 continue;
             }
@@ -176,6 +182,13 @@ static void test_r14_lies_are_refused(void **state) {
     static const lie lies[] = {
         {.letter = "c", .leave_out = true, .words = "its checksums are not those of its data"},
         {.letter = "c", .key = "c\0\0\0\1\0\0\0\0", .key_bytes = 9, .words = "its checksums"},
+        {.letter = "e",
+         .key = "c\0\0\0\1\0\0\0\0",
+         .key_bytes = 9,
+         .more = "abcd",
+         .more_bytes = 4,
+         .words = "its checksums are not those of its data"},
+        {.letter = "e", .at = 12, .byte = 9, .words = "a piece lies outside the tensor"},
         {.letter = "v", .leave_out = true, .words = "it has no head"},
         {.letter = "e", .key = "d", .key_bytes = 1, .words = "it has a record of no known kind"},
         {.letter = "e", .at = 0, .byte = 9, .words = "record of an entry is wrong"},
@@ -207,6 +220,25 @@ static void test_r14_a_piece_of_another_rank_is_refused(void **state) {
     assert_fails(commit(f, &index, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "reading the vote of rank 2: it has a piece of another rank");
     assert_string_equal(err.found, "a piece of rank 1");
+}
+
+/* What only one rank may write is not taken twice. */
+static void test_r14_a_value_of_two_ranks_is_refused(void **state) {
+    voting *f = *state;
+    CLEANUP(buffer_free) buffer index = {0};
+    struct pawl_error err = ERROR_INIT;
+    /* int64, other, with its 8 bytes; one piece: file 0, rank 2, offset 0, 8 bytes */
+    static const char value[] = "\1\3\7\4\10"
+                                "\144\0\0\0\0\0\0\0"
+                                "\1\0\2\0\10";
+    tell(f, &(lie){.letter = "r",
+                   .key = "estep",
+                   .key_bytes = 5,
+                   .more = value,
+                   .more_bytes = sizeof value - 1});
+    assert_fails(commit(f, &index, &err), PAWL_EMISMATCH, &err);
+    assert_string_equal(err.entry, "step");
+    assert_string_equal(err.found, "ranks 0 and 2 both wrote it");
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -278,6 +310,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_r14_any_cut_is_noticed, up, down),
         cmocka_unit_test_setup_teardown(test_r14_lies_are_refused, up, down),
         cmocka_unit_test_setup_teardown(test_r14_a_piece_of_another_rank_is_refused, up, down),
+        cmocka_unit_test_setup_teardown(test_r14_a_value_of_two_ranks_is_refused, up, down),
         cmocka_unit_test_setup_teardown(test_failing_memory_is_told, up, down),
         cmocka_unit_test(test_many_ranks_take_little_memory),
         cmocka_unit_test(test_many_votes_need_few_open_files),
