@@ -24,6 +24,7 @@ from watch import Failure
 
 LIFE_DEADLINE_S = 120.0   # of a job that is going to be killed, or that ends by itself
 DEATH_DEADLINE_S = 30.0   # from the death of a rank to the end of its job
+SHARED_BYTES = 256 << 20
 EXIT_SKIPPED = 77
 RUNS = ("ranks", "copy-on-3", "copy-on-6", "orderly")
 PER_RANK = "random/state"
@@ -38,8 +39,11 @@ def is_open_mpi(mpirun):
 
 
 def shared_memory():
-    """Where ranks may exchange bytes without a disk; None: as the system has it."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    """Where ranks may exchange bytes without a disk, each in a few MiB; None: as the system has it."""
+    path = "/dev/shm"
+    if os.access(path, os.W_OK) and shutil.disk_usage(path).free > SHARED_BYTES:
+        return path
+    return None
 
 
 def environment_for(scratch):
@@ -275,6 +279,13 @@ def wait_for_commits(job, count):
                    f"{count} saves of it were committed")
 
 
+def wait_for_any_moment(job, seconds, last_step):
+    """So long, unless the job is quick and would come to its end before."""
+    moment = time.monotonic() + seconds
+    job.wait_until(lambda: time.monotonic() >= moment or job.last_step("step") >= last_step,
+                   LIFE_DEADLINE_S, f"step {last_step}")
+
+
 def wait_for_next_save(job):
     begun = len(job.named("save-begun"))
     job.wait_until(lambda: len(job.named("save-begun")) > begun, LIFE_DEADLINE_S,
@@ -291,7 +302,7 @@ def finish(options, ranks, run, steps, *more):
 def kill_one(options, dice, run):
     job = Job(options, 4, run, "--steps", options.steps)
     wait_for_commits(job, 1)
-    time.sleep(dice.uniform(0, 0.1))
+    wait_for_any_moment(job, dice.uniform(0, 0.1), options.steps // 4)
     victim = dice.randrange(4)
     took_s = job.kill_rank(victim)
     print(f"1   4 ranks; rank {victim} was killed at step {job.last_step('step')}, and mpirun ended the "
@@ -334,7 +345,7 @@ def change_ranks(options, dice, run, jobs):
     copy = copy_on(options, 3, run)
     job, third = go_on_with(options, 3, run, jobs, 3)
     wait_for_commits(job, 1)
-    time.sleep(dice.uniform(0, 0.3))
+    wait_for_any_moment(job, dice.uniform(0, 0.3), options.steps * 3 // 4)
     job.kill()
     print(f"    all were killed at step {job.last_step('step')}", flush=True)
     compare_copy(options, run, copy, third, 4, 3)
