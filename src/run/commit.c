@@ -142,10 +142,10 @@ pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag
     m->index_name = index_name;
     snprintf(path, sizeof path, "%s/%s", directory, index_name);
     pawl_status status = write_index(run, path, index, m, err);
-    if (status != PAWL_OK) {
+    if (status != PAWL_OK && status != PAWL_EMISMATCH) { /* that is found in what ranks saved */
         error_wrap(err, "write index");
-        return status;
     }
+    TRY(status);
     TRY(store_sync_dir(run->store, directory, err)); /* I2 */
     TRY(store_sync_dir(run->store, "", err));
     TRY(owner_renew(run->owner, err)); /* I4 */

@@ -16,8 +16,9 @@ static pawl_status encode(save_end end, int64_t step, const pawl_error *story, b
     if (end != SAVE_END_COMMITTED) {
         TRY(story_encode(story, OUTCOME_MAX_STORY, &told, err));
     }
-    return outcome_encode(&(save_outcome){.end = end, .step = step, .story = told.data, .story_bytes = told.size},
-                          out, err);
+    return outcome_encode(
+        &(save_outcome){.end = end, .step = step, .story = told.data, .story_bytes = told.size},
+        out, err);
 }
 
 pawl_status outcome_tell(pawl_run *run, const char *tag, save_end end, int64_t step,
