@@ -260,6 +260,16 @@ static bool superseded(const promises *p, const machine *m) {
     return opening > 0 && opening < p->opening_count;
 }
 
+static void check_not_told_failed(promises *p, const commit *c) {
+    for (size_t i = 0; i < p->failure_count; i++) {
+        const told_failure *f = &p->failures[i];
+        if (f->job == c->job && f->step == c->step) {
+            promises_broken(p, "V4: %s is committed after job %d, rank %d was told that it failed",
+                            c->tag, f->job, f->rank);
+        }
+    }
+}
+
 static commit *add_commit(promises *p) {
     struct pawl_error err = ERROR_INIT;
     if (vec_reserve(&p->commits, &p->capacity, p->count + 1, sizeof *p->commits, &err) != PAWL_OK) {
@@ -296,6 +306,7 @@ static void published(promises *p, const machine *m, int64_t step, const char *p
     if (d->synced < d->written) {
         promises_broken(p, "V1: %s was published before its bytes were synced", path);
     }
+    check_not_told_failed(p, c);
     check_whole(p, c);
     if (p->verify_one_of > 0 && random_below(&p->random, p->verify_one_of) == 0) {
         verify(p, step);
@@ -415,7 +426,25 @@ void promises_taken_over(promises *p, int job) {
 /* A failure that leaves open whether it was committed says so. */
 static bool leaves_open(const pawl_error *err) {
     return strstr(err->attempt, "cannot make that durable") != NULL ||
-           strstr(err->safe, "may ") != NULL || strstr(err->found, "may still") != NULL;
+           strstr(err->safe, "may ") != NULL || strstr(err->found, "may still") != NULL ||
+           strstr(err->next, "may still be committed") != NULL ||
+           strstr(err->next, "may be committed or not") != NULL ||
+           strstr(err->next, "whether this step is one") != NULL;
+}
+
+/* What a successor has removed since, or replaced, may be said to be not committed. */
+static void told_certainly(promises *p, const machine *m, int64_t step, const commit *c,
+                           const pawl_error *err) {
+    struct pawl_error ignored = ERROR_INIT;
+    if (c != NULL && c->visible) {
+        promises_broken(p, "V4: job %d, rank %d was told that %s failed, and it is committed: %s",
+                        m->job, m->rank, c->tag, err->attempt);
+    }
+    if (vec_reserve(&p->failures, &p->failure_capacity, p->failure_count + 1, sizeof *p->failures,
+                    &ignored) != PAWL_OK) {
+        abort();
+    }
+    p->failures[p->failure_count++] = (told_failure){.job = m->job, .rank = m->rank, .step = step};
 }
 
 void promises_told(promises *p, const machine *m, int64_t step, pawl_status status,
@@ -429,9 +458,8 @@ void promises_told(promises *p, const machine *m, int64_t step, pawl_status stat
         visible(p, c->step) == NULL) {
         promises_broken(p, "V2: %s was told to be saved, and is gone", c->tag);
     }
-    if (status != PAWL_OK && c != NULL && !leaves_open(err)) {
-        promises_broken(p, "V4: job %d, rank %d was told that %s failed, and it is committed: %s",
-                        m->job, m->rank, c->tag, err->attempt);
+    if (status != PAWL_OK && !leaves_open(err)) {
+        told_certainly(p, m, step, c, err);
     }
 }
 

@@ -10,7 +10,7 @@
  * V3. A job that was taken over publishes nothing, and removes nothing but what is its own and
  *     named by nobody; except by an operation that was on its way when it was taken over.
  * V4. Who is told that a save succeeded can count on a manifest that was published; who is told
- *     that it failed never sees one.
+ *     that it failed, and not that this is open, sees none then or later.
  * V5. Every restored state, and every visible checkpoint, is exactly one save of one job.
  */
 #ifndef SIMULATION_PROMISES_H
@@ -31,6 +31,12 @@ typedef struct commit {
     manifest manifest;
 } commit;
 
+/* Somebody was told that this save failed, for certain. */
+typedef struct told_failure {
+    int job, rank;
+    int64_t step;
+} told_failure;
+
 /* How durable a name is: when it last changed, and was synced. Moments count up by one. */
 typedef struct durability {
     uint64_t hash; /* of the path; 0: free */
@@ -44,6 +50,8 @@ typedef struct promises {
     int owner_job;                    /* the last that opened the run; 0: none yet */
     int openings[PROMISES_MOST_JOBS]; /* by job: the how many-th opened it; 0: it did not yet */
     int opening_count;
+    told_failure *failures;
+    size_t failure_count, failure_capacity;
     durability *names;
     size_t name_count, name_capacity;
     uint64_t moment, taken_over_ns;

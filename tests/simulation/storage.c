@@ -24,12 +24,19 @@ typedef struct answer {
     arena memory;
 } answer;
 
+/* The processes of a host see the same: it is the host's kernel that remembers. */
+struct storage_host {
+    char name[64];
+    answer answers[REMEMBERED];
+    size_t next_answer;
+    struct storage_host *next;
+};
+
 typedef struct view {
     store_wrapper wrapper;
     storage *storage;
     machine *machine;
-    answer answers[REMEMBERED];
-    size_t next_answer;
+    struct storage_host *host;
 } view;
 
 /* ---- answers of a moment ago ----------------------------------------------------------------- */
@@ -41,7 +48,7 @@ static void forget_answer(answer *a) {
 
 static answer *remembered(view *v, answer_kind kind, const char *path) {
     for (size_t i = 0; i < REMEMBERED; i++) {
-        answer *a = &v->answers[i];
+        answer *a = &v->host->answers[i];
         if (a->kind == kind && strcmp(a->path, path) == 0) {
             if (a->until_ns > fibers_now()) {
                 return a;
@@ -56,10 +63,11 @@ static answer *remembered(view *v, answer_kind kind, const char *path) {
 /* NULL: this one is not remembered. */
 static answer *remember(view *v, answer_kind kind, const char *path) {
     uint64_t lag_ns = random_below(&v->machine->random, v->storage->stale_ns + 1);
-    if (v->storage->stale_ns == 0 || strlen(path) >= sizeof v->answers[0].path || lag_ns < 1000) {
+    if (v->storage->stale_ns == 0 || strlen(path) >= sizeof v->host->answers[0].path ||
+        lag_ns < 1000) {
         return NULL;
     }
-    answer *a = &v->answers[v->next_answer++ % REMEMBERED];
+    answer *a = &v->host->answers[v->host->next_answer++ % REMEMBERED];
     forget_answer(a);
     a->kind = kind;
     a->until_ns = fibers_now() + lag_ns;
@@ -69,8 +77,9 @@ static answer *remember(view *v, answer_kind kind, const char *path) {
 
 static void forget_path(view *v, const char *path) {
     for (size_t i = 0; i < REMEMBERED; i++) {
-        if (v->answers[i].kind != ANSWER_NONE && strcmp(v->answers[i].path, path) == 0) {
-            forget_answer(&v->answers[i]);
+        if (v->host->answers[i].kind != ANSWER_NONE &&
+            strcmp(v->host->answers[i].path, path) == 0) {
+            forget_answer(&v->host->answers[i]);
         }
     }
 }
@@ -296,12 +305,24 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
 }
 
 static void destroy(store_wrapper *w) {
-    view *v = (view *)w;
-    for (size_t i = 0; i < REMEMBERED; i++) {
-        forget_answer(&v->answers[i]);
-    }
     store_wrapper_clear(w);
-    mem_free(v);
+    mem_free((view *)w);
+}
+
+static struct storage_host *host_of(storage *s, const machine *m) {
+    for (struct storage_host *h = s->hosts; h != NULL; h = h->next) {
+        if (strcmp(h->name, m->who.host) == 0) {
+            return h;
+        }
+    }
+    struct storage_host *h = calloc(1, sizeof *h);
+    if (h == NULL) {
+        abort();
+    }
+    snprintf(h->name, sizeof h->name, "%s", m->who.host);
+    h->next = s->hosts;
+    s->hosts = h;
+    return h;
 }
 
 store *storage_view(storage *s, machine *m) {
@@ -314,5 +335,6 @@ store *storage_view(storage *s, machine *m) {
     v->wrapper.destroy = destroy;
     v->storage = s;
     v->machine = m;
+    v->host = host_of(s, m);
     return &v->wrapper.base;
 }

@@ -2,8 +2,8 @@
 /*
  * The storage as each process of the cluster sees it: one store in memory behind it all, and
  * between, what distance does. Operations take time; listings, attributes and "no such file" may be
- * those of a moment ago, as on NFS, where what the process itself changed is seen at once; and an
- * operation may be the process's last.
+ * those of a moment ago, as on NFS, where what a process of the same host changed is seen at once;
+ * and an operation may be the process's last.
  */
 #ifndef SIMULATION_STORAGE_H
 #define SIMULATION_STORAGE_H
@@ -31,6 +31,7 @@ typedef struct storage {
     void (*watch)(void *context, const storage_event *event); /* may be NULL */
     void *context;
     uint64_t operations;
+    struct storage_host *hosts;
 } storage;
 
 /* A view of it, to be destroyed by who uses it. */
