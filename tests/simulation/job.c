@@ -39,7 +39,9 @@ static void told(rank_process *r, int64_t step, pawl_status status, pawl_error *
                  double after_s) {
     note(&r->news, step, status, err, after_s);
     r->worst = status != PAWL_OK ? status : r->worst;
-    promises_told(r->job->promises, &r->machine, step, status, err);
+    if (status != PAWL_ETIMEOUT) { /* then the save goes on */
+        promises_told(r->job->promises, &r->machine, step, status, err);
+    }
     if (r->job->storage->trace) {
         printf("%14.6f job %d rank %d was told of step %lld: %s %s\n", seconds(fibers_now()),
                r->job->number, r->machine.rank, (long long)step, pawl_status_name(status),
@@ -152,7 +154,7 @@ static bool wait_for_save(rank_process *r) {
     begin(r, "waiting for a save");
     pawl_status status = run_wait(r->run, job_patience_s(r->job), NULL, &err);
     double after_s = end(r);
-    r->unseen_step = -1;
+    r->unseen_step = status == PAWL_ETIMEOUT ? step : -1;
     told(r, step, status, &err, after_s);
     return status == PAWL_OK;
 }
@@ -199,7 +201,7 @@ static bool save(rank_process *r, int64_t step) {
     if (status != PAWL_OK) {
         bool of_before = before >= 0 && err.step == before;
         told(r, of_before ? before : step, status, &err, after_s);
-        r->unseen_step = -1;
+        r->unseen_step = status == PAWL_ETIMEOUT ? before : -1;
         return false;
     }
     return plan->on_busy == PAWL_ON_BUSY_SKIP ? look_at_skipped(r, before, step, after_s)

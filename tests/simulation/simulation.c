@@ -183,12 +183,21 @@ static void say_counts(const world_counts *c) {
 }
 
 static int prove(const options *o) {
-    proof one = {.name = "simulated runs of one rank, by seed"};
-    proof deaths = {.name = "deaths at each operation of a simulated save"};
-    try_seeds(&one, o->from, o->full ? 10000 : 400, 1);
-    try_all_deaths(&deaths, 1, o->full ? VARIANTS : 1);
+    proof one = {.name = "simulated runs of 1 rank, by seed"};
+    proof few = {.name = "simulated runs of 4 ranks, by seed"};
+    proof many = {.name = "simulated runs of 64 ranks, by seed"};
+    proof huge = {.name = "a simulated run of 4,096 ranks"};
+    proof deaths = {.name = "deaths at each operation of a save of 4 ranks"};
+    try_seeds(&one, o->from, o->full ? 10000 : 100, 1);
+    try_seeds(&few, o->from, o->full ? 10000 : 200, 4);
+    try_seeds(&many, o->from, o->full ? 2000 : 20, 64);
+    try_all_deaths(&deaths, 4, o->full ? VARIANTS : 1);
+    if (o->full) {
+        try_seeds(&huge, o->from, 1, 4096);
+    }
     say_counts(&shared->counts);
-    return proof_end(&one) | proof_end(&deaths);
+    int failed = proof_end(&one) | proof_end(&few) | proof_end(&many) | proof_end(&deaths);
+    return o->full ? failed | proof_end(&huge) : failed;
 }
 
 static int prove_given(const options *o) {
