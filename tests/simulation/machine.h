@@ -16,8 +16,9 @@
 typedef struct machine_fate {
     uint64_t die_before, die_after; /* the operation has, or has not, had its effect */
     uint64_t stop_before, stop_after;
-    /* Stands still while the n-th of this kind is on its way. */
+    /* Stands still while the n-th of this kind is on its way, to a file of this name [any]. */
     int stop_op;
+    const char *stop_name;
     uint64_t stop_op_nth;
     uint64_t fail_at; /* with fail_errno */
     uint64_t fail_count;
@@ -34,7 +35,7 @@ struct machine {
     int job, rank;
     machine_fate fate;
     uint64_t operations; /* of storage, so far */
-    uint64_t stop_ops;   /* of the kind stop_op */
+    uint64_t stop_ops;   /* of those that stop_op counts */
     bool has_ended;      /* the process has left by itself */
     bool was_stopped;    /* at some time */
     const struct cluster *cluster;

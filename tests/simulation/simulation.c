@@ -5,6 +5,7 @@
  * finding like any other. A history that breaks a promise prints the command that replays it.
  *
  *   proof_simulation [--full] [--from SEED] [--seeds N] [--ranks N]
+ *   proof_simulation --deaths [--ranks N]
  *   proof_simulation --replay SEED --ranks N [--trace]
  *   proof_simulation --death RANK:OPERATION:before|after:VARIANT --ranks N [--trace]
  */
@@ -28,7 +29,7 @@
 typedef struct options {
     uint64_t seeds, from;
     int ranks;
-    bool full, trace, given;
+    bool full, trace, given, deaths;
     const char *replay, *death;
 } options;
 
@@ -150,15 +151,20 @@ static int replay_death(const options *o) {
 }
 
 static bool parse(int argc, char **argv, options *o) {
-    static const struct option known[] = {
-        {"full", no_argument, NULL, 'f'},         {"seeds", required_argument, NULL, 's'},
-        {"from", required_argument, NULL, 'b'},   {"ranks", required_argument, NULL, 'r'},
-        {"replay", required_argument, NULL, 'p'}, {"death", required_argument, NULL, 'd'},
-        {"trace", no_argument, NULL, 't'},        {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"full", no_argument, NULL, 'f'},
+                                          {"seeds", required_argument, NULL, 's'},
+                                          {"from", required_argument, NULL, 'b'},
+                                          {"ranks", required_argument, NULL, 'r'},
+                                          {"replay", required_argument, NULL, 'p'},
+                                          {"death", required_argument, NULL, 'd'},
+                                          {"trace", no_argument, NULL, 't'},
+                                          {"deaths", no_argument, NULL, 'a'},
+                                          {NULL, 0, NULL, 0}};
     int found;
     while ((found = getopt_long(argc, argv, "", known, NULL)) != -1) {
         o->full = o->full || found == 'f';
         o->trace = o->trace || found == 't';
+        o->deaths = o->deaths || found == 'a';
         o->given = o->given || found == 's';
         o->seeds = found == 's' ? strtoull(optarg, NULL, 10) : o->seeds;
         o->from = found == 'b' ? strtoull(optarg, NULL, 10) : o->from;
@@ -200,6 +206,15 @@ static int prove(const options *o) {
     return o->full ? failed | proof_end(&huge) : failed;
 }
 
+static int prove_deaths(const options *o) {
+    char name[64];
+    snprintf(name, sizeof name, "deaths at each operation of a save of %d ranks", o->ranks);
+    proof p = {.name = name};
+    try_all_deaths(&p, o->ranks, VARIANTS);
+    say_counts(&shared->counts);
+    return proof_end(&p);
+}
+
 static int prove_given(const options *o) {
     char name[64];
     snprintf(name, sizeof name, "simulated runs of %d ranks, by seed", o->ranks);
@@ -228,6 +243,9 @@ int main(int argc, char **argv) {
     }
     if (o.death != NULL) {
         return replay_death(&o);
+    }
+    if (o.deaths) {
+        return prove_deaths(&o);
     }
     return o.given ? prove_given(&o) : prove(&o);
 }

@@ -255,10 +255,17 @@ static void befall(machine *m, uint64_t n, uint64_t die, uint64_t stop) {
     }
 }
 
+static bool counts(const machine_fate *fate, const store_call *call) {
+    char parent[STORE_MAX_PATH];
+    const char *path = call->to != NULL ? call->to : call->path;
+    return fate->stop_op_nth > 0 && (int)call->op == fate->stop_op &&
+           (fate->stop_name == NULL ||
+            strcmp(store_split_path(path, parent), fate->stop_name) == 0);
+}
+
 /* What was on its way when the process stood still arrives after that. */
-static void stand_still(machine *m, store_op op) {
-    if (m->fate.stop_op_nth > 0 && (int)op == m->fate.stop_op &&
-        ++m->stop_ops == m->fate.stop_op_nth) {
+static void stand_still(machine *m, const store_call *call) {
+    if (counts(&m->fate, call) && ++m->stop_ops == m->fate.stop_op_nth) {
         machine_stop(m);
     }
 }
@@ -290,7 +297,7 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
     if (slow) {
         fiber_sleep(some_latency_ns(v));
     }
-    stand_still(m, call->op);
+    stand_still(m, call);
     int failure = fails_now(fate, n) ? fate->fail_errno : dropped(call, begun_ns) ? ETIMEDOUT : 0;
     pawl_status status =
         failure != 0 ? store_failure(&w->base, call->path, failure, err, "the storage fails")

@@ -252,21 +252,29 @@ static void one_stands_still(world *w) {
     }
 }
 
-/* At some moment; or when its rank 0 has just asked for what changes the run, and it is late. */
-static void let_all_stop(world *w, job *j) {
+/* Rank 0 is going to have asked for something that changes the run, which is late. */
+static void let_first_stop(world *w, job *j) {
     static const store_op changes[] = {STORE_OP_RENAME, STORE_OP_PUT,  STORE_OP_UNLINK,
                                        STORE_OP_WRITE,  STORE_OP_OPEN, STORE_OP_REMOVE_DIR};
-    machine *first = &j->ranks[0].machine;
+    machine_fate *fate = &j->ranks[0].machine.fate;
+    fate->stop_op = (int)changes[random_below(&w->random, ARRAY_LENGTH(changes))];
+    fate->stop_op_nth = 1 + random_below(&w->random, 16);
+    if (!chance(w, 3)) {
+        bool puts = w->storage.truth->traits.puts;
+        fate->stop_op = chance(w, 3) ? STORE_OP_UNLINK : puts ? STORE_OP_PUT : STORE_OP_RENAME;
+        fate->stop_name = NAME_MANIFEST;
+        fate->stop_op_nth = 1 + random_below(&w->random, 2);
+    }
+}
+
+static void let_all_stop(world *w, job *j) {
     if (chance(w, 3)) {
         job_start(j);
         fiber_sleep((uint64_t)(between(w, 0, 15) * (double)NS_PER_S));
     } else {
-        uint64_t kind = chance(w, 2) ? 0 : random_below(&w->random, ARRAY_LENGTH(changes));
-        first->fate.stop_op =
-            kind == 0 && w->storage.truth->traits.puts ? STORE_OP_PUT : (int)changes[kind];
-        first->fate.stop_op_nth = 1 + random_below(&w->random, 8);
+        let_first_stop(w, j);
         job_start(j);
-        while (!first->group.stopped && !job_is_over(j)) {
+        while (!j->ranks[0].machine.group.stopped && !job_is_over(j)) {
             fiber_sleep(NS_PER_S / 1000);
         }
     }
@@ -301,7 +309,7 @@ static void two_at_once(world *w) {
 }
 
 static void first_jobs(world *w) {
-    switch (random_below(&w->random, 10)) {
+    switch (random_below(&w->random, 11)) {
     case 0:
         one_after_the_other(w, happens_nothing);
         break;
@@ -325,6 +333,7 @@ static void first_jobs(world *w) {
         one_stands_still(w);
         break;
     case 8:
+    case 9:
         all_stand_still(w);
         break;
     default:
