@@ -206,8 +206,11 @@ static pawl_status try_to_write(const joining *j, pawl_error *err) {
     if (status == PAWL_OK) {
         status = store_unlink(run->store, name, err);
     }
+    if (status == PAWL_EPERMISSION) {
+        run_path_explain_access(run->store->root, err);
+    }
     if (status != PAWL_OK) {
-        error_wrap(err, "open run: cannot write to the run's directory");
+        error_wrap(err, "open run");
     }
     return status;
 }

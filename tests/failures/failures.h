@@ -3,6 +3,7 @@
  * What the tests of failures share. They know the public headers alone, and see what a user sees.
  *
  *   world.c    a scratch directory, files in it, child processes
+ *   ranks.c    processes that are the ranks of a job, on hosts of their own
  *   trainer.c  a small trainer's state, its run, its log
  *   system_calls.c  a disk that hangs, fails, or is slow
  *   words.c    comparing whole texts, in which some words differ from run to run
@@ -95,6 +96,38 @@ void trainer_save(trainer *t, int64_t step);
 pawl_status trainer_restore(trainer *t, const pawl_restore_options *options);
 /* A run `path` with the steps given, the last of them -1; closed again. */
 void make_run(const char *path, const int64_t *steps);
+
+/* ---- ranks.c -------------------------------------------------------------------------------- */
+
+#define RANKS 3
+
+/* What one process of a job is, and does. */
+typedef struct rank_of_test {
+    int rank;
+    const char *path;
+    double deadline_s;
+    bool connected;        /* by callbacks */
+    const int (*wires)[2]; /* of rank r: [0] is rank 0's end, [1] its own */
+    void (*become)(int rank);
+    /* In the process; returns its exit status. */
+    int (*body)(const struct rank_of_test *self, const pawl_group *group);
+    const void *context;
+    int out; /* a pipe for what it says */
+} rank_of_test;
+/* For `body`: to the test that started it. */
+void rank_says(const rank_of_test *t, const char *text);
+/* For child_start: of one rank. */
+void be_a_rank(void *rank_of_test);
+typedef struct ranks_result {
+    char said[RANKS][8192];
+    int ended[RANKS]; /* as child_wait */
+} ranks_result;
+/* Starts all ranks but `absent` (-1: none), and waits for them. */
+void ranks_run(rank_of_test like, int absent, ranks_result *result);
+/* For `become`: ranks 0 and 1 are on host a, rank 2 on host b; there with a disk of its own at
+ * "disk". The test is skipped where the system refuses. */
+void name_host(int rank);
+void own_disk_on_b(int rank);
 
 /* ---- system_calls.c ------------------------------------------------------------------------- */
 

@@ -1,39 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What pawl_doctor says when all ranks of a job ask it, before the job runs (P02, P04 to P06). Ranks
- * are processes; "hosts" are processes with names and mounts of their own.
+ * What pawl_doctor says when all ranks of a job ask it, before the job runs (P02, P04 to P06).
  */
 #include "failures.h"
 
 #include <dirent.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
-
-#define RANKS 3
 
 typedef struct fixture {
     char path[64];
     char found[RANKS][8192];
     pawl_severity worst[RANKS];
-    child children[RANKS];
 } fixture;
-
-/* What one process is, and how it asks. */
-typedef struct rank_of_test {
-    fixture *f;
-    int rank;
-    const char *path;
-    double deadline_s;
-    bool connected;
-    const int (*wires)[2]; /* of rank r: [0] is rank 0's end, [1] its own */
-    void (*become)(int rank);
-    int out; /* a pipe for what it found */
-} rank_of_test;
 
 static int set_up(void **state) {
     static fixture f;
@@ -46,39 +26,6 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     fixture *f = *state;
     scratch_remove(f->path);
-    return 0;
-}
-
-/* ---- callbacks over sockets ----------------------------------------------------------------- */
-
-static bool receive(int from, void *to, size_t n, double deadline_s) {
-    const struct timeval most = {.tv_sec = (time_t)deadline_s + 1};
-    (void)setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
-    return recv(from, to, n, MSG_WAITALL) == (ssize_t)n;
-}
-
-static int gather(void *context, const void *mine, size_t n, void *all, unsigned char *came,
-                  double deadline_s) {
-    const rank_of_test *t = context;
-    if (t->rank > 0) {
-        return send(t->wires[t->rank][1], mine, n, MSG_NOSIGNAL) == (ssize_t)n ? 0 : 1;
-    }
-    memcpy(all, mine, n);
-    came[0] = 1;
-    for (int r = 1; r < RANKS; r++) {
-        came[r] = receive(t->wires[r][0], (char *)all + (size_t)r * n, n, deadline_s);
-    }
-    return 0;
-}
-
-static int broadcast(void *context, void *bytes, size_t n, double deadline_s) {
-    const rank_of_test *t = context;
-    if (t->rank > 0) {
-        return receive(t->wires[t->rank][1], bytes, n, deadline_s) ? 0 : 1;
-    }
-    for (int r = 1; r < RANKS; r++) {
-        (void)send(t->wires[r][0], bytes, n, MSG_NOSIGNAL);
-    }
     return 0;
 }
 
@@ -98,74 +45,30 @@ static void note_finding(void *context, const pawl_finding *finding) {
     if (strcmp(finding->id, "ok") == 0 && strstr(finding->text, "rank") == NULL) {
         return;
     }
-    int n = snprintf(text, sizeof(text), "%s %s: %s\n%s%s%s", severities[finding->severity],
-                     finding->id, finding->text, finding->next != NULL ? "  next: " : "",
-                     finding->next != NULL ? finding->next : "", finding->next != NULL ? "\n" : "");
-    assert_int_equal(write(t->out, text, (size_t)n), n);
+    (void)snprintf(text, sizeof(text), "%s %s: %s\n%s%s%s", severities[finding->severity],
+                   finding->id, finding->text, finding->next != NULL ? "  next: " : "",
+                   finding->next != NULL ? finding->next : "", finding->next != NULL ? "\n" : "");
+    rank_says(t, text);
 }
 
-static void be_a_rank(void *context) {
-    const rank_of_test *t = context;
+static int ask_doctor(const rank_of_test *t, const pawl_group *group) {
     pawl_error *err = pawl_error_new();
     pawl_severity worst = PAWL_SEVERITY_NOTE;
-    const pawl_group group = {.struct_size = sizeof(group),
-                              .rank = t->rank,
-                              .world_size = RANKS,
-                              .launch = t->connected ? NULL : "test.1",
-                              .context = context,
-                              .gather = t->connected ? gather : NULL,
-                              .broadcast = t->connected ? broadcast : NULL};
     const pawl_doctor_options options = {
-        .struct_size = sizeof(options), .group = &group, .group_deadline_s = t->deadline_s};
-    if (t->become != NULL) {
-        t->become(t->rank);
-    }
-    assert_works(pawl_doctor(t->path, &options, note_finding, context, &worst, err), err);
+        .struct_size = sizeof(options), .group = group, .group_deadline_s = t->deadline_s};
+    assert_works(pawl_doctor(t->path, &options, note_finding, (void *)(uintptr_t)t, &worst, err),
+                 err);
     pawl_error_free(err);
-    (void)close(t->out);
-    _exit((int)worst);
+    return (int)worst;
 }
 
-static void read_all(int from, char *to, size_t size) {
-    size_t at = 0;
-    for (ssize_t n = 1; n > 0 && at + 1 < size; at += (size_t)(n > 0 ? n : 0)) {
-        n = read(from, to + at, size - 1 - at);
-    }
-    to[at] = '\0';
-    (void)close(from);
-}
-
-/* Starts all ranks but `absent`, and waits for them. */
 static void ask_ranks(fixture *f, rank_of_test asking, int absent) {
-    rank_of_test ranks[RANKS];
-    int wires[RANKS][2];
-    int results[RANKS][2];
+    static ranks_result result;
+    asking.body = ask_doctor;
+    ranks_run(asking, absent, &result);
+    memcpy(f->found, result.said, sizeof(f->found));
     for (int r = 0; r < RANKS; r++) {
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, wires[r]), 0);
-    }
-    for (int r = 0; r < RANKS; r++) {
-        assert_int_equal(pipe(results[r]), 0);
-        ranks[r] = asking;
-        ranks[r].f = f;
-        ranks[r].rank = r;
-        ranks[r].wires = (const int(*)[2])wires;
-        ranks[r].out = results[r][1];
-        if (r != absent) {
-            f->children[r] = child_start(be_a_rank, &ranks[r]);
-        }
-        (void)close(results[r][1]);
-    }
-    for (int r = 0; r < RANKS; r++) {
-        read_all(results[r][0], f->found[r], sizeof(f->found[r]));
-        int ended = r != absent ? child_wait(&f->children[r]) : 0;
-        if (ended == CHILD_SKIPPED) {
-            skip();
-        }
-        f->worst[r] = (pawl_severity)ended;
-    }
-    for (int r = 0; r < RANKS; r++) {
-        (void)close(wires[r][0]);
-        (void)close(wires[r][1]);
+        f->worst[r] = (pawl_severity)result.ended[r];
     }
 }
 
@@ -182,23 +85,6 @@ static void assert_empty(const char *directory) {
 #define HEARD "note ok: rank 0 tells what all 3 ranks see\n"
 
 /* ---- hosts ---------------------------------------------------------------------------------- */
-
-static void name_host(int rank) {
-    const char *names[RANKS] = {"a", "a", "b"};
-    if (unshare(CLONE_NEWUTS | CLONE_NEWNS) != 0 ||
-        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        sethostname(names[rank], 1) != 0) {
-        child_skip("this needs leave to name a host");
-    }
-}
-
-/* Host b has a disk of its own at disk. */
-static void own_disk_on_b(int rank) {
-    name_host(rank);
-    if (rank == 2) {
-        assert_true(mount_tmpfs("disk", "size=64k"));
-    }
-}
 
 static void own_disk_with_run_on_b(int rank) {
     own_disk_on_b(rank);
@@ -453,7 +339,7 @@ static void test_p06_what_an_earlier_doctor_left_does_no_harm(void **state) {
     assert_int_equal(mkdir("run", 0755), 0);
     assert_int_equal(pipe(results), 0);
     (void)snprintf(run, sizeof(run), "%s/run", f->path);
-    rank_of_test lonely = {.f = f, .path = run, .deadline_s = 60, .out = results[1]};
+    rank_of_test lonely = {.path = run, .deadline_s = 60, .body = ask_doctor, .out = results[1]};
     child zero = child_start(be_a_rank, &lonely);
     while (!has_token()) {
         (void)usleep(1000);
