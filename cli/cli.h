@@ -46,6 +46,10 @@ typedef struct arguments {
     uint64_t need_bytes; /* 0: not given */
     double wait_s;       /* negative: not given */
     double interval_s;
+    bool alone;
+    int64_t rank, ranks; /* -1: not given */
+    const char *launch;  /* NULL: not given */
+    double deadline_s;   /* 0: not given */
 } arguments;
 
 /* Splits at the last '@' that digits, "newest" or "latest" follow. */

@@ -32,6 +32,19 @@ const option_spec options[] = {
      "Size of the checkpoint to come, such as 800MB or 1.5TiB. Unless given, that of the newest "
      "one.",
      OPTION_NEED, 0, false},
+    {"alone", NULL, "Look as one process, whatever the environment says of ranks.", OPTION_ALONE, 0,
+     false},
+    {"rank", "R",
+     "This process is rank R, from 0 on, where the environment does not say so; with --ranks and "
+     "--launch.",
+     OPTION_RANK, 0, false},
+    {"ranks", "N", "How many ranks the job has; with --rank and --launch.", OPTION_RANKS, 0, false},
+    {"launch", "ID",
+     "Any word that is the same on all ranks, and another one each time; unless given, what the "
+     "environment says of the job.",
+     OPTION_LAUNCH, 0, false},
+    {"deadline", "SECONDS", "How long the ranks wait for each other; 30 unless given.",
+     OPTION_DEADLINE, 0, false},
     {"stats", NULL,
      "What each save cost, as far as the run's events tell: how long it took, its speed, how long "
      "training stood still for it, of that copying and waiting, operations repeated, and how it "
@@ -173,12 +186,18 @@ const verb verbs[] = {
         .name = "doctor",
         .summary = "explain whether a run can be saved to",
         .description =
-            "Looks at the path, its permissions, the filesystem, the free space and the present "
-            "writer, and says what would keep a job from saving there, before the job runs. "
-            "Changes nothing that stays. RUN need not exist yet.",
+            "Looks at the path, its permissions, the filesystem and what that lacks, the free "
+            "space and the present writer, and says what would keep a job from saving there, "
+            "before the job runs. Changes nothing that stays. RUN need not exist yet.\n"
+            "Started by mpirun, srun, torchrun or the like, it is asked by all ranks together, and "
+            "finds out whether they see the same directory: rank 0 tells what all of them found, "
+            "the others only what it cannot know. Which launcher decided is said first.",
         .operands = {{OPERAND_RUN, "RUN", false}},
-        .options = COMMON | OPTION_NEED,
-        .examples = {{"pawl doctor --need 40GB runs/7", "is there room for checkpoints of 40 GB?"}},
+        .options = COMMON | OPTION_NEED | OPTION_GROUP,
+        .examples = {{"pawl doctor --need 40GB runs/7", "is there room for checkpoints of 40 GB?"},
+                     {"mpirun -n 4 pawl doctor runs/7", "do four ranks see the same runs/7?"},
+                     {"ssh host1 pawl doctor --rank 1 --ranks 2 --launch try1 /data/runs/7",
+                      "the same by hand; rank 0 is asked at the same time"}},
         .failed = "A job could not save there, or the doctor could not look.",
         .run = verb_doctor,
     },

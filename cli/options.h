@@ -25,7 +25,13 @@ typedef enum option_id {
     OPTION_FORCE_REBUILD = 1 << 12,
     OPTION_STATS = 1 << 13,
     OPTION_ONCE = 1 << 14,
-    OPTION_INTERVAL = 1 << 15
+    OPTION_INTERVAL = 1 << 15,
+    OPTION_RANK = 1 << 16,
+    OPTION_RANKS = 1 << 17,
+    OPTION_LAUNCH = 1 << 18,
+    OPTION_ALONE = 1 << 19,
+    OPTION_DEADLINE = 1 << 20,
+    OPTION_GROUP = OPTION_RANK | OPTION_RANKS | OPTION_LAUNCH | OPTION_ALONE | OPTION_DEADLINE
 } option_id;
 
 typedef struct option_spec {

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -169,6 +170,11 @@ int output_usage(output *out, const char *verb, const char *format, ...) {
     free(attempt);
     free(text);
     return EXIT_USAGE;
+}
+
+void output_withhold(output *out) {
+    __fpurge(stdout); /* a brace, where JSON was asked for */
+    out->json.depth = 0;
 }
 
 int output_end(output *out, int exit_code) {

@@ -42,6 +42,9 @@ int output_fail(output *out);
 int output_usage(output *out, const char *verb, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Nothing at all is printed: someone else has said it. Before anything was. */
+void output_withhold(output *out);
+
 /* Closes the JSON object and stdout. What could not be written makes a failure of any code. */
 int output_end(output *out, int exit_code);
 

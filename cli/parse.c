@@ -6,6 +6,7 @@
 
 #include <getopt.h>
 #include <math.h>
+#include <pawl/pawl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,33 @@ static bool parse_edge(const char *text, int64_t *edge) {
     return end != text && *end == '\0' && value >= 1 && value <= MAX_EDGE;
 }
 
+static bool parse_count(const char *text, int64_t least, int64_t *count) {
+    char *end = NULL;
+    long value = strtol(text, &end, 10);
+    *count = value;
+    return end != text && *end == '\0' && value >= least && value <= PAWL_MAX_RANKS;
+}
+
+static const char *apply_group(arguments *args, option_id id, const char *value) {
+    switch (id) {
+    case OPTION_ALONE:
+        args->alone = true;
+        break;
+    case OPTION_LAUNCH:
+        args->launch = value;
+        return *value != '-' && *value != '\0' ? NULL : "a word";
+    case OPTION_RANK:
+        return parse_count(value, 0, &args->rank) ? NULL : "a number, 0 or more";
+    case OPTION_RANKS:
+        return parse_count(value, 1, &args->ranks) ? NULL : "a number, 1 or more";
+    default:
+        return parse_seconds(value, &args->deadline_s) && args->deadline_s > 0
+                   ? NULL
+                   : "a number of seconds, more than 0";
+    }
+    return NULL;
+}
+
 /* NULL, or what the value should have been. */
 static const char *apply(arguments *args, option_id id, const char *value) {
     switch (id) {
@@ -126,6 +154,8 @@ static const char *apply(arguments *args, option_id id, const char *value) {
         return parse_seconds(value, &args->wait_s) ? NULL : "a number of seconds, 0 or more";
     case OPTION_NEED:
         return text_parse_bytes(value, &args->need_bytes) ? NULL : "a size such as 800MB or 1.5TiB";
+    default:
+        return apply_group(args, id, value);
     }
     return NULL;
 }
@@ -230,7 +260,8 @@ static bool parse_operands(arguments *args, int argc, char **argv) {
 }
 
 bool arguments_parse(const verb *v, int argc, char **argv, arguments *args) {
-    *args = (arguments){.verb = v, .edge = DEFAULT_EDGE, .wait_s = -1, .interval_s = 1};
+    *args = (arguments){
+        .verb = v, .edge = DEFAULT_EDGE, .wait_s = -1, .interval_s = 1, .rank = -1, .ranks = -1};
     if (!parse_options(args, argc, argv)) {
         return false;
     }

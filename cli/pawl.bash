@@ -41,11 +41,11 @@ _pawl() {
     rm) options=' --force --wait --json --help' ;;
     gc) options=' --dry-run --wait --json --help' ;;
     rebuild) options=' --force --wait --json --help' ;;
-    doctor) options=' --need --json --help' ;;
+    doctor) options=' --need --alone --rank --ranks --launch --deadline --json --help' ;;
     help) options=' --help' ;;
     esac
     case $previous in
-    --edge | --wait | --need | --interval) return ;;
+    --edge | --wait | --need | --rank | --ranks | --launch | --deadline | --interval) return ;;
     help)
         mapfile -t COMPREPLY < <(compgen -W "ls top show verify diff rm gc rebuild doctor help " -- "$word")
         return

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl doctor: could a job save here? */
 #include "cli.h"
+#include "memory.h"
+#include "ranks.h"
 #include "text.h"
 
 #include <stdlib.h>
@@ -41,18 +43,21 @@ static void put_json(json *j, const pawl_finding *finding) {
     json_end(j);
 }
 
-static void on_finding(void *context, const pawl_finding *finding) {
-    output *out = context;
+static void put_text(const output *out, style s, const char *severity, const char *id,
+                     const char *words) {
+    char *text = text_safe(words, strlen(words), false);
+    output_styled(out, s, severity);
+    printf("%*s%-3s  %s\n", (int)(sizeof "warning" + 1 - strlen(severity)), "", id, text);
+    free(text);
+}
+
+static void put(output *out, const pawl_finding *finding) {
     if (out->as_json) {
         put_json(&out->json, finding);
         return;
     }
-    const char *severity = severity_name(finding);
-    char *text = text_safe(finding->text, strlen(finding->text), false);
-    output_styled(out, severity_style(finding), severity);
-    printf("%*s%-3s  %s\n", (int)(sizeof "warning" + 1 - strlen(severity)), "",
-           is_fine(finding) ? "" : finding->id, text);
-    free(text);
+    put_text(out, severity_style(finding), severity_name(finding),
+             is_fine(finding) ? "" : finding->id, finding->text);
     if (finding->next != NULL) {
         char *next = text_safe(finding->next, strlen(finding->next), false);
         printf("%*snext: %s\n", (int)sizeof "warning" + 6, "", next);
@@ -60,21 +65,112 @@ static void on_finding(void *context, const pawl_finding *finding) {
     }
 }
 
-int verb_doctor(const arguments *args, output *out) {
-    pawl_doctor_options options = {.struct_size = sizeof options, .need_bytes = args->need_bytes};
-    pawl_severity worst = PAWL_SEVERITY_NOTE;
-    const char *run = args->targets[0].run;
-    if (out->as_json) {
-        json_put_text(&out->json, "run", run);
-        json_begin_array(&out->json, "findings", JSON_LINES);
+/* ---- of one process, and of rank 0 ---------------------------------------------------------- */
+
+static void on_finding(void *context, const pawl_finding *finding) {
+    put(context, finding);
+}
+
+static void begin(output *out, const char *run, const ranks *r) {
+    bool many = r->group.world_size > 1;
+    if (!out->as_json) {
+        if (many) {
+            put_text(out, STYLE_PLAIN, "note", "", r->found.text);
+        }
+        return;
     }
-    if (pawl_doctor(run, &options, on_finding, out, &worst, out->err) != PAWL_OK) {
-        return output_fail(out);
+    json_put_text(&out->json, "run", run);
+    if (many) {
+        json_begin_object(&out->json, "ranks", JSON_INLINE);
+        json_put_int(&out->json, "rank", r->group.rank);
+        json_put_int(&out->json, "world_size", r->group.world_size);
+        json_put_text(&out->json, "source", r->found.source);
+        json_put_text(&out->json, "text", r->found.text);
+        json_end(&out->json);
     }
+    json_begin_array(&out->json, "findings", JSON_LINES);
+}
+
+static int end(output *out, pawl_severity worst) {
     bool able = worst < PAWL_SEVERITY_ERROR;
     if (out->as_json) {
         json_end(&out->json);
         json_put_bool(&out->json, "able_to_save", able);
     }
     return able ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int lead(output *out, const char *run, const pawl_doctor_options *options, const ranks *r) {
+    pawl_severity worst = PAWL_SEVERITY_NOTE;
+    begin(out, run, r);
+    if (pawl_doctor(run, options, on_finding, out, &worst, out->err) != PAWL_OK) {
+        return output_fail(out);
+    }
+    return end(out, worst);
+}
+
+/* ---- of the other ranks --------------------------------------------------------------------- */
+
+/* What another rank found: kept until it is known whether rank 0 heard it, and so tells it. */
+typedef struct kept_findings {
+    size_t count;
+    pawl_finding *list;
+} kept_findings;
+
+static void keep(void *context, const pawl_finding *finding) {
+    kept_findings *k = context;
+    k->list = must_realloc(k->list, (k->count + 1) * sizeof *k->list);
+    k->list[k->count++] =
+        (pawl_finding){.id = must_strdup(finding->id),
+                       .severity = finding->severity,
+                       .text = must_strdup(finding->text),
+                       .next = finding->next != NULL ? must_strdup(finding->next) : NULL};
+}
+
+static void free_kept(kept_findings *k) {
+    for (size_t i = 0; i < k->count; i++) {
+        free((char *)k->list[i].id);
+        free((char *)k->list[i].text);
+        free((char *)k->list[i].next);
+    }
+    free(k->list);
+}
+
+/* The last finding is fine where rank 0 heard this rank. */
+static bool heard(const kept_findings *k) {
+    return k->count > 0 && is_fine(&k->list[k->count - 1]);
+}
+
+static int follow(output *out, const char *run, const pawl_doctor_options *options,
+                  const ranks *r) {
+    SCOPED(free_kept) kept_findings k = {.list = NULL};
+    pawl_severity worst = PAWL_SEVERITY_NOTE;
+    if (pawl_doctor(run, options, keep, &k, &worst, out->err) != PAWL_OK) {
+        return output_fail(out);
+    }
+    if (heard(&k)) {
+        output_withhold(out);
+        return worst < PAWL_SEVERITY_ERROR ? EXIT_DONE : EXIT_FAILED;
+    }
+    begin(out, run, r);
+    for (size_t i = 0; i < k.count; i++) {
+        if (k.list[i].severity > PAWL_SEVERITY_NOTE) {
+            put(out, &k.list[i]);
+        }
+    }
+    return end(out, worst);
+}
+
+int verb_doctor(const arguments *args, output *out) {
+    ranks r;
+    const char *run = args->targets[0].run;
+    int code = ranks_find(args, out, &r);
+    const pawl_doctor_options options = {.struct_size = sizeof options,
+                                         .need_bytes = args->need_bytes,
+                                         .group = &r.group,
+                                         .group_deadline_s = args->deadline_s};
+    if (code != EXIT_DONE) {
+        return code;
+    }
+    return r.group.rank == 0 ? lead(out, run, &options, &r) : follow(out, run, &options, &r);
 }

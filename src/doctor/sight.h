@@ -36,6 +36,6 @@ typedef struct sights {
 typedef void (*sights_tell)(void *context, const char *id, pawl_severity severity, const char *next,
                             const char *text);
 /* P02, P04 to P06, S11: what rank 0 says of all ranks. */
-void sights_judge(const sights *all, sights_tell tell, void *context);
+void sights_judge(const sights *all, sights_tell tell_each, void *context);
 
 #endif

@@ -6,8 +6,9 @@
  *   .pawl-doctor-<key>             the token: the nonce
  *   .pawl-doctor-<key>-r<rank>     a rank's card: the nonce that it answers, and its sight
  *
- * Whoever wrote a file removes it; rank 0 also removes the cards that it read. A token that was left
- * behind by a process that was killed does no harm: its nonce is not the one that is waited for.
+ * Whoever wrote a file removes it; rank 0 also removes the cards that it read. A token that was
+ * left behind by a process that was killed does no harm: its nonce is not the one that is waited
+ * for.
  */
 #ifndef DOCTOR_TOKEN_H
 #define DOCTOR_TOKEN_H
@@ -25,8 +26,8 @@ typedef struct token {
 pawl_status token_draw(const char *launch, const platform *os, token *out, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status token_write(store *s, const token *t, pawl_error *err) PAWL_MUST_CHECK;
-/* Looks in `place` and in every directory above it, as far as they exist. *out is the one that has a
- * token with this key; its nonce is set. False: there is none. */
+/* Looks in `place` and in every directory above it, as far as they exist. *out is the one that has
+ * a token with this key; its nonce is set. False: there is none. */
 bool token_find(const char *place, token *t, store **out);
 /* Is it still there? Sets its nonce, which another process may have changed. */
 bool token_read(store *s, token *t);

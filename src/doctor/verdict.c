@@ -246,8 +246,8 @@ static void judge_success(judging *j) {
          hosts, hosts == 1 ? "" : "s", zero->nearest);
 }
 
-void sights_judge(const sights *all, sights_tell each, void *context) {
-    judging j = {.all = all, .tell = each, .context = context};
+void sights_judge(const sights *all, sights_tell tell_each, void *context) {
+    judging j = {.all = all, .tell = tell_each, .context = context};
     AUTOFREE unsigned char *chosen = mem_calloc((size_t)all->world_size, 1);
     if (chosen == NULL) {
         return;

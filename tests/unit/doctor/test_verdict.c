@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the sights of many ranks mean together, where a test has no such hosts; and sights as bytes. */
+/* What the sights of many ranks mean together, where a test has no such hosts; sights as bytes. */
 #include "lib/test.h"
 
 #include "doctor/sight.h"
