@@ -243,18 +243,28 @@ static pawl_status look_at_own(asking *a, pawl_error *err) {
     return give_up_number(a, &sheet, err);
 }
 
-/* PAWL_ENOTFOUND: there is none for this card. */
+/* It answers this very card; or says that the job's meeting has failed before the card was there,
+ * which no earlier job can have said of an attempt. */
+static bool is_for_this_rank(const pawl_run *run, const meet_verdict *v) {
+    const struct ranks *r = run->ranks;
+    size_t rank = (size_t)run->rank;
+    if (v->number != r->met) {
+        return false;
+    }
+    bool answered = rank < v->nonce_count &&
+                    memcmp(v->nonces + rank * MEET_NONCE_BYTES, r->nonce, MEET_NONCE_BYTES) == 0;
+    return answered || (v->status != PAWL_OK && strcmp(r->key, run->attempt) == 0);
+}
+
+/* PAWL_ENOTFOUND: there is none for this rank. */
 static pawl_status look_for_answer(asking *a, buffer *told, pawl_error *err) {
     char name[80];
     meet_verdict v;
-    struct ranks *r = a->run->ranks;
-    size_t rank = (size_t)a->run->rank;
     file_name(a->run, -1, name);
     told->size = 0;
     TRY(store_read_file(a->run->store, name, MEET_MAX_ANSWER, told, err));
-    if (meet_verdict_decode(told->data, told->size, &v, err) != PAWL_OK || v.number != r->met ||
-        rank >= v.nonce_count ||
-        memcmp(v.nonces + rank * MEET_NONCE_BYTES, r->nonce, MEET_NONCE_BYTES) != 0) {
+    if (meet_verdict_decode(told->data, told->size, &v, err) != PAWL_OK ||
+        !is_for_this_rank(a->run, &v)) {
         return error_set(err, PAWL_ENOTFOUND, "there is an answer to others only");
     }
     return PAWL_OK;
