@@ -21,6 +21,8 @@
 #define LOOK_BY_NAME  8u /* every so many looks rank 0 tries the names of cards not listed */
 #define TRIED_BY_NAME 64 /* at most so many of them */
 
+#define FOR_THE_OTHERS_S 1.0 /* to come, when one is known to be dead */
+
 static uint64_t deadline_after(const pawl_run *run, double seconds) {
     double most = 1e9; /* thirty years: no overflow */
     return ranks_now_ns(run) + (uint64_t)((seconds < most ? seconds : most) * NANOSECONDS);
@@ -78,14 +80,19 @@ static pawl_status look_by_name(collecting *c, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* Only the first one that is missing is asked for: that ends the meeting as well. */
-static bool missing_is_dead(const collecting *c) {
-    for (int r = 1; r < c->run->world_size; r++) {
+/* Of those that are missing, the first, where it is known to be dead; else 0. *all: so are all. */
+static int missing_dead(const collecting *c, bool *all) {
+    int first = 0;
+    bool any_other = false;
+    for (int r = 1; r < c->run->world_size && !any_other; r++) {
         if (!c->table->came[r]) {
-            return rank_alive(c->run, r) == PROCESS_DEAD;
+            bool dead = rank_alive(c->run, r) == PROCESS_DEAD;
+            first = dead && first == 0 ? r : first;
+            any_other = !dead;
         }
     }
-    return false;
+    *all = first != 0 && !any_other;
+    return first;
 }
 
 /* Also after a refusal: the answer must name all whom it refuses. */
@@ -101,14 +108,21 @@ static pawl_status look(collecting *c, pawl_error *err) {
     return PAWL_OK;
 }
 
+/* Who is dead may have left a card before: life is asked for first. Once someone is missing for good
+ * the others have a moment left to come, so that nobody is blamed who is only slower. */
 static pawl_status collect(collecting *c, pawl_error *err) {
     ranks_pause pause = {0};
     uint64_t deadline_ns = deadline_after(c->run, ranks_collect_s(c->run));
     for (;;) {
-        bool dead = missing_is_dead(c);
+        bool all_dead = false;
+        int dead = missing_dead(c, &all_dead);
         TRY(look(c, err));
-        if (complete(c) || dead || ranks_now_ns(c->run) >= deadline_ns) {
+        if (complete(c) || all_dead || ranks_now_ns(c->run) >= deadline_ns) {
             return PAWL_OK;
+        }
+        if (dead != 0 && !c->table->came[dead]) {
+            uint64_t soon_ns = deadline_after(c->run, FOR_THE_OTHERS_S);
+            deadline_ns = soon_ns < deadline_ns ? soon_ns : deadline_ns;
         }
         ranks_sleep(c->run, &pause, deadline_ns);
     }
