@@ -99,7 +99,7 @@ void make_run(const char *path, const int64_t *steps);
 
 /* ---- ranks.c -------------------------------------------------------------------------------- */
 
-#define RANKS 3
+#define JOB_RANKS 3
 
 /* What one process of a job is, and does. */
 typedef struct rank_of_test {
@@ -119,8 +119,8 @@ void rank_says(const rank_of_test *t, const char *text);
 /* For child_start: of one rank. */
 void be_a_rank(void *rank_of_test);
 typedef struct ranks_result {
-    char said[RANKS][8192];
-    int ended[RANKS]; /* as child_wait */
+    char said[JOB_RANKS][8192];
+    int ended[JOB_RANKS]; /* as child_wait */
 } ranks_result;
 /* Starts all ranks but `absent` (-1: none), and waits for them. */
 void ranks_run(rank_of_test like, int absent, ranks_result *result);

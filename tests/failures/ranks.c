@@ -25,7 +25,7 @@ static int gather(void *context, const void *mine, size_t n, void *all, unsigned
     }
     memcpy(all, mine, n);
     came[0] = 1;
-    for (int r = 1; r < RANKS; r++) {
+    for (int r = 1; r < JOB_RANKS; r++) {
         came[r] = receive(t->wires[r][0], (char *)all + (size_t)r * n, n, deadline_s);
     }
     return 0;
@@ -36,7 +36,7 @@ static int broadcast(void *context, void *bytes, size_t n, double deadline_s) {
     if (t->rank > 0) {
         return receive(t->wires[t->rank][1], bytes, n, deadline_s) ? 0 : 1;
     }
-    for (int r = 1; r < RANKS; r++) {
+    for (int r = 1; r < JOB_RANKS; r++) {
         (void)send(t->wires[r][0], bytes, n, MSG_NOSIGNAL);
     }
     return 0;
@@ -53,7 +53,7 @@ void be_a_rank(void *context) {
     rank_of_test *t = context;
     const pawl_group group = {.struct_size = sizeof(group),
                               .rank = t->rank,
-                              .world_size = RANKS,
+                              .world_size = JOB_RANKS,
                               .launch = t->connected ? NULL : "test.1",
                               .context = context,
                               .gather = t->connected ? gather : NULL,
@@ -76,14 +76,14 @@ static void read_all(int from, char *to, size_t size) {
 }
 
 void ranks_run(rank_of_test like, int absent, ranks_result *result) {
-    rank_of_test ranks[RANKS];
-    child children[RANKS];
-    int wires[RANKS][2];
-    int results[RANKS][2];
-    for (int r = 0; r < RANKS; r++) {
+    rank_of_test ranks[JOB_RANKS];
+    child children[JOB_RANKS];
+    int wires[JOB_RANKS][2];
+    int results[JOB_RANKS][2];
+    for (int r = 0; r < JOB_RANKS; r++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, wires[r]), 0);
     }
-    for (int r = 0; r < RANKS; r++) {
+    for (int r = 0; r < JOB_RANKS; r++) {
         assert_int_equal(pipe(results[r]), 0);
         ranks[r] = like;
         ranks[r].rank = r;
@@ -94,14 +94,14 @@ void ranks_run(rank_of_test like, int absent, ranks_result *result) {
         }
         (void)close(results[r][1]);
     }
-    for (int r = 0; r < RANKS; r++) {
+    for (int r = 0; r < JOB_RANKS; r++) {
         read_all(results[r][0], result->said[r], sizeof(result->said[r]));
         result->ended[r] = r != absent ? child_wait(&children[r]) : 0;
         if (result->ended[r] == CHILD_SKIPPED) {
             skip();
         }
     }
-    for (int r = 0; r < RANKS; r++) {
+    for (int r = 0; r < JOB_RANKS; r++) {
         (void)close(wires[r][0]);
         (void)close(wires[r][1]);
     }
@@ -110,7 +110,7 @@ void ranks_run(rank_of_test like, int absent, ranks_result *result) {
 /* ---- hosts ---------------------------------------------------------------------------------- */
 
 void name_host(int rank) {
-    const char *names[RANKS] = {"a", "a", "b"};
+    const char *names[JOB_RANKS] = {"a", "a", "b"};
     if (unshare(CLONE_NEWUTS | CLONE_NEWNS) != 0 ||
         mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         sethostname(names[rank], 1) != 0) {

@@ -11,8 +11,8 @@
 
 typedef struct fixture {
     char path[64];
-    char found[RANKS][8192];
-    pawl_severity worst[RANKS];
+    char found[JOB_RANKS][8192];
+    pawl_severity worst[JOB_RANKS];
 } fixture;
 
 static int set_up(void **state) {
@@ -67,7 +67,7 @@ static void ask_ranks(fixture *f, rank_of_test asking, int absent) {
     asking.body = ask_doctor;
     ranks_run(asking, absent, &result);
     memcpy(f->found, result.said, sizeof(f->found));
-    for (int r = 0; r < RANKS; r++) {
+    for (int r = 0; r < JOB_RANKS; r++) {
         f->worst[r] = (pawl_severity)result.ended[r];
     }
 }
@@ -119,7 +119,7 @@ static void check_all_well(fixture *f, bool connected) {
                 "note P04: the relative path run stands for {d}/run\n"
                 "  next: give the absolute path when jobs start elsewhere\n"
                 "note ok: all 3 ranks, on 2 hosts, see the same {d}/run and can write there\n");
-    for (int r = 1; r < RANKS; r++) {
+    for (int r = 1; r < JOB_RANKS; r++) {
         assert_text(f->found[r],
                     "note P04: the relative path run stands for {d}/run\n"
                     "  next: give the absolute path when jobs start elsewhere\n" HEARD);
@@ -181,7 +181,7 @@ static void test_p06_another_directory_of_that_name_by_callbacks(void **state) {
                 "  next: " OWN_DISK);
     assert_text(f->found[1], HEARD);
     assert_text(f->found[2], HEARD);
-    for (int r = 0; r < RANKS; r++) { /* all end alike */
+    for (int r = 0; r < JOB_RANKS; r++) { /* all end alike */
         assert_int_equal(f->worst[r], PAWL_SEVERITY_ERROR);
     }
     assert_empty("disk/run");

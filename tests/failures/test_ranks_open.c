@@ -54,7 +54,7 @@ static int open_run(const rank_of_test *t, const pawl_group *group) {
 }
 
 static void assert_all_say(const fixture *f, pawl_status status, const char *text) {
-    for (int r = 0; r < RANKS; r++) {
+    for (int r = 0; r < JOB_RANKS; r++) {
         assert_text(f->result.said[r], text);
         assert_int_equal(f->result.ended[r], status);
     }
@@ -261,7 +261,7 @@ static void test_s11_rank_0_that_dies(void **state) {
     ranks_run((rank_of_test){.path = f->run, .deadline_s = 2, .body = die_as_rank_0}, -1,
               &f->result);
     assert_int_equal(f->result.ended[0], -SIGKILL);
-    for (int r = 1; r < RANKS; r++) {
+    for (int r = 1; r < JOB_RANKS; r++) {
         assert_int_equal(f->result.ended[r], PAWL_ETIMEOUT);
         char wanted[1024];
         (void)snprintf(wanted, sizeof(wanted),
@@ -298,7 +298,7 @@ static int restore_run(const rank_of_test *t, const pawl_group *group) {
 
 static void test_r11_ranks_that_ask_for_different_steps(void **state) {
     fixture *f = *state;
-    const int64_t steps[RANKS] = {2, 2, 1};
+    const int64_t steps[JOB_RANKS] = {2, 2, 1};
     make_run(f->run, (const int64_t[]){1, 2, -1});
     ranks_run((rank_of_test){.path = f->run,
                              .deadline_s = 30,
