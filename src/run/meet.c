@@ -256,7 +256,7 @@ pawl_status meet_decide(pawl_run *run, const meeting *m, meet_table *t, double w
         v.body = answer->data;
         v.body_bytes = answer->size;
     } else {
-        if (story_encode(err, MEET_BYTES * 4, &story, &ignored) != PAWL_OK) {
+        if (story_encode(err, (size_t)MEET_BYTES * 4, &story, &ignored) != PAWL_OK) {
             return v.status; /* there is no memory even for that: they hear nothing */
         }
         v.body = story.data;

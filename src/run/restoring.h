@@ -37,11 +37,11 @@ pawl_status restoring_match(restoring *all, pawl_checkpoint *c, pawl_error *err)
 /* Reads what matched. */
 pawl_status restoring_read(restoring *all, pawl_error *err) PAWL_MUST_CHECK;
 /* The end of one attempt. */
-void restoring_end(restoring *all);
+void restoring_end(restoring *r);
 /* The step is damaged: the report of the next attempt says so. */
 pawl_status restoring_pass_over(restoring *all, int64_t step, const pawl_error *story,
                                 pawl_error *err) PAWL_MUST_CHECK;
 void restoring_hand_over(restoring *all, pawl_status status, pawl_report **report);
-void restoring_free(restoring *all);
+void restoring_free(restoring *r);
 
 #endif

@@ -116,8 +116,8 @@ typedef struct rank_of_test {
 } rank_of_test;
 /* For `body`: to the test that started it. */
 void rank_says(const rank_of_test *t, const char *text);
-/* For child_start: of one rank. */
-void be_a_rank(void *rank_of_test);
+/* For child_start, whose context is a rank_of_test. */
+void be_a_rank(void *context);
 typedef struct ranks_result {
     char said[JOB_RANKS][8192];
     int ended[JOB_RANKS]; /* as child_wait */

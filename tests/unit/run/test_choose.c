@@ -13,7 +13,7 @@ typedef struct fixture {
     pawl_report *reports[MOST_RANKS];
 } fixture;
 
-static pawl_state *new_state(float *kernel, int64_t columns) {
+static pawl_state *new_state(void *kernel, int64_t columns) {
     struct pawl_error err = ERROR_INIT;
     pawl_state *state;
     const pawl_tensor tensor = {.struct_size = sizeof tensor,

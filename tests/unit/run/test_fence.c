@@ -83,7 +83,7 @@ static pawl_status save(pawl_run *run, pawl_state *state, int64_t step, pawl_err
     return run_wait(run, 0, NULL, err);
 }
 
-static void make_state(pawl_state **state, float *kernel) {
+static void make_state(pawl_state **state, void *kernel) {
     struct pawl_error err = ERROR_INIT;
     const int64_t shape[] = {4};
     const pawl_tensor tensor = {.struct_size = sizeof tensor,
