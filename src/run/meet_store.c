@@ -108,8 +108,8 @@ static pawl_status look(collecting *c, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* Who is dead may have left a card before: life is asked for first. Once someone is missing for good
- * the others have a moment left to come, so that nobody is blamed who is only slower. */
+/* Who is dead may have left a card before: life is asked for first. Once someone is missing for
+ * good the others have a moment left to come, so that nobody is blamed who is only slower. */
 static pawl_status collect(collecting *c, pawl_error *err) {
     ranks_pause pause = {0};
     uint64_t deadline_ns = deadline_after(c->run, ranks_collect_s(c->run));

@@ -180,8 +180,8 @@ uint64_t ranks_deadline_ns(const pawl_run *run, double seconds);
 bool ranks_late(const pawl_run *run, uint64_t deadline_ns);
 
 /* Rank 0, engine's thread: waits for all votes (S11). `votes->own` is there already. PAWL_EMISMATCH
- * (S12); a rank's own failure, as it told it; PAWL_ECANCELED where a rank skipped the save; PAWL_EIO
- * or PAWL_ETIMEOUT naming who is missing. */
+ * (S12); a rank's own failure, as it told it; PAWL_ECANCELED where a rank skipped the save;
+ * PAWL_EIO or PAWL_ETIMEOUT naming who is missing. */
 pawl_status collect_votes(pawl_run *run, const char *directory, const char *tag, int64_t step,
                           votes *v, pawl_error *err) PAWL_MUST_CHECK;
 /* Rank 0: publishes how a save ended. `story`: unless it is committed. */
