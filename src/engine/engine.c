@@ -49,11 +49,11 @@ pawl_status engine_timeout(engine *e, double waited_s, const char *what, pawl_er
               waited_s < NO_WAIT_S ? "" : text_seconds(waited, waited_s));
     if (!e->committing) {
         name_file(e, err);
+        error_range(err, e->written, e->total - e->written);
     }
     error_found(err, "%s of %s written", text_bytes(written, e->written),
                 text_bytes(total, e->total));
     error_step(err, e->job.step);
-    error_range(err, e->written, e->total - e->written);
     error_safe(err, "the save goes on; checkpoints that are committed stay as they are");
     error_next(err,
                "wait again, or give the save up with pawl_cancel; if nothing moves, look at the "

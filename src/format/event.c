@@ -118,6 +118,9 @@ static pawl_status put_stats(buffer *out, const pawl_save_stats *s, pawl_error *
     TRY(put_decimal(out, "write_s", s->write_s, err));
     TRY(put_decimal(out, "sync_s", s->sync_s, err));
     TRY(put_decimal(out, "commit_s", s->commit_s, err));
+    if (s->group_wait_s > 0) { /* of many ranks */
+        TRY(put_decimal(out, "group_wait_s", s->group_wait_s, err));
+    }
     TRY(put_end(out, err));
     TRY(put_object(out, "stall", err));
     TRY(put_decimal(out, "busy_wait_s", s->busy_wait_s, err));
@@ -269,7 +272,8 @@ static bool get_stats(const json_t *object, const pawl_event *event, pawl_save_s
     good = good && get_seconds(phases, "prepare_s", &s->prepare_s) &&
            get_seconds(phases, "write_s", &s->write_s) &&
            get_seconds(phases, "sync_s", &s->sync_s) &&
-           get_seconds(phases, "commit_s", &s->commit_s);
+           get_seconds(phases, "commit_s", &s->commit_s) &&
+           get_seconds(phases, "group_wait_s", &s->group_wait_s);
     good = good && get_seconds(stall, "busy_wait_s", &s->busy_wait_s) &&
            get_seconds(stall, "fence_copy_s", &s->fence_copy_s) &&
            get_seconds(stall, "fence_wait_s", &s->fence_wait_s) &&

@@ -313,6 +313,15 @@ static pawl_status look_around_at_times(collecting *c, pawl_error *err) {
     return look_around(c, err);
 }
 
+static void note_awaited(const collecting *c) {
+    int r = 1;
+    while (c->votes->came[r]) {
+        r++;
+    }
+    atomic_store(&c->run->awaited_rank, r);
+    atomic_store(&c->run->awaited_ranks, c->missing);
+}
+
 static pawl_status collect(collecting *c, uint64_t deadline_ns, pawl_error *err) {
     pawl_run *run = c->run;
     ranks_pause pause = {0};
@@ -323,6 +332,7 @@ static pawl_status collect(collecting *c, uint64_t deadline_ns, pawl_error *err)
         if (c->missing == 0) {
             return PAWL_OK;
         }
+        note_awaited(c);
         TRY(look_around_at_times(c, err));
         if (dead >= 0 && !c->votes->came[dead]) {
             return is_dead(c, dead, err);

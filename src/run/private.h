@@ -52,8 +52,10 @@ struct pawl_run {
     _Atomic uint64_t group_wait_ns; /* the last save waited for other ranks */
     _Atomic bool giving_up;         /* rank 0: the save in flight is to wait for nobody any more */
     _Atomic bool astray;            /* not rank 0: it was told of another step than it saves */
-    _Atomic bool awaiting_outcome;  /* not rank 0: the save in flight only waits for it */
-    int64_t last_save_step;         /* for pawl_due; -1: none */
+    /* The save in flight only waits for so many ranks, the first of them: rank 0 for votes, the
+     * others for rank 0 to tell how it went. 0: it does something of its own. */
+    _Atomic int awaited_ranks, awaited_rank;
+    int64_t last_save_step; /* for pawl_due; -1: none */
     uint64_t last_save_ns;
 };
 
@@ -101,6 +103,8 @@ bool events_calls_us(events *e);
 
 /* ---- save_ranks.c --------------------------------------------------------------------------- */
 
+/* Of many ranks: a deadline has passed while the save in flight waited for others; names them. */
+void save_name_awaited(const pawl_run *run, pawl_error *err);
 /* Of many ranks: the other ones need not wait for a call that is not going to be repeated. */
 void save_give_up_refused(pawl_run *run);
 

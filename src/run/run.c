@@ -268,6 +268,7 @@ static pawl_status settle(pawl_run *run, double deadline_s, pawl_status *outcome
     }
     pawl_status status = engine_wait(run->engine, deadline_s, outcome, story, &stats, err);
     if (status != PAWL_OK) {
+        save_name_awaited(run, err);
         run_say_safe(run, err);
         return status;
     }

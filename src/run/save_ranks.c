@@ -104,9 +104,10 @@ static pawl_status wait_for_outcome(save *s, pawl_error *err) {
     pawl_run *run = s->run;
     const platform *os = run->platform;
     uint64_t begun_ns = os->monotonic_ns(os->context);
-    atomic_store(&run->awaiting_outcome, true);
+    atomic_store(&run->awaited_rank, 0);
+    atomic_store(&run->awaited_ranks, 1);
     pawl_status status = outcome_wait(run, s->directory, s->tag, s->step, err);
-    atomic_store(&run->awaiting_outcome, false);
+    atomic_store(&run->awaited_ranks, 0);
     atomic_store(&run->group_wait_ns, os->monotonic_ns(os->context) - begun_ns);
     if (status == PAWL_OK && s->step > atomic_load(&run->newest_step)) {
         atomic_store(&run->newest_step, s->step);
@@ -133,6 +134,7 @@ static pawl_status collect(save *s, votes *v, pawl_error *err) {
     const platform *os = run->platform;
     uint64_t begun_ns = os->monotonic_ns(os->context);
     pawl_status status = collect_votes(run, s->directory, s->tag, s->step, v, err);
+    atomic_store(&run->awaited_ranks, 0);
     atomic_store(&run->group_wait_ns, os->monotonic_ns(os->context) - begun_ns);
     return status;
 }
@@ -265,6 +267,23 @@ void save_not_started(pawl_run *run, int64_t step, pawl_status status, const paw
     (run->rank == 0 ? rank_0_did_not_start : rank_did_not_start)(run, step, status, story);
 }
 
+void save_name_awaited(const pawl_run *run, pawl_error *err) {
+    char who[320];
+    int ranks = atomic_load(&run->awaited_ranks);
+    if (ranks == 0) {
+        return;
+    }
+    rank_text(who, run, atomic_load(&run->awaited_rank));
+    if (run->rank != 0) {
+        error_found(err, "this rank's part is durable; %s has not told yet how the save went", who);
+    } else {
+        error_found(err,
+                    "this rank's part is durable; %d %s not voted yet, the first of them is %s",
+                    ranks, ranks == 1 ? "rank has" : "ranks have", who);
+    }
+    error_next(err, "wait again; whoever does not come is given up after group_deadline_s");
+}
+
 /* ---- S04: skipping -------------------------------------------------------------------------- */
 
 #define OUTCOME_TAKEN_S 1.0 /* at most, for the engine's thread to see what is there */
@@ -278,7 +297,7 @@ void save_look_for_outcome(pawl_run *run) {
     pawl_status outcome;
     char tag[FORMAT_TAG_CHARS];
     save_tag(tag, run, run->flying_number);
-    if (run->rank != 0 && atomic_load(&run->awaiting_outcome) && engine_busy(run->engine) &&
+    if (run->rank != 0 && atomic_load(&run->awaited_ranks) > 0 && engine_busy(run->engine) &&
         outcome_is_there(run, tag)) {
         (void)!engine_wait(run->engine, OUTCOME_TAKEN_S, &outcome, &story, &stats, &ignored);
     }

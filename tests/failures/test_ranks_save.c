@@ -426,7 +426,20 @@ static void train_beside_slow_rank_3(member *m) {
         assert_works(pawl_fence(m->t.run, 60, m->t.err), m->t.err);
         m->row[step % ROW_COLUMNS] += 1.0F;
     }
-    assert_int_equal(pawl_wait(m->t.run, -1, &stats, m->t.err), PAWL_ETIMEOUT);
+    assert_tells(pawl_wait(m->t.run, 2, &stats, m->t.err), PAWL_ETIMEOUT, m->t.err,
+                 m->rank == 0
+                     ? "waiting for the save: the commit of step 2000 took longer than {n} {w}\n"
+                       "  found:    this rank's part is durable; 1 rank has not voted yet, the "
+                       "first of them is rank 3 (host {w}, pid {n})\n"
+                       "  safe:     step 1000 is committed and can be restored\n"
+                       "  next:     wait again; whoever does not come is given up after "
+                       "group_deadline_s"
+                     : "waiting for the save: the commit of step 2000 took longer than {n} {w}\n"
+                       "  found:    this rank's part is durable; rank 0 (host {w}, pid {n}) has "
+                       "not told yet how the save went\n"
+                       "  safe:     step 1000 is committed and can be restored\n"
+                       "  next:     wait again; whoever does not come is given up after "
+                       "group_deadline_s");
     come(m);
     assert_works(pawl_wait(m->t.run, 60, &stats, m->t.err), m->t.err);
     assert_true(stats.fence_wait_s == 0);

@@ -72,8 +72,12 @@ static inline void job_log(void *context, pawl_log_level level, const char *text
 
 /* ---- what they have ------------------------------------------------------------------------- */
 
+/* As an optimizer does: not before the save in flight has let go. */
 static inline void job_fill(job_rank *r, int64_t step) {
     struct pawl_error err = ERROR_INIT;
+    if (r->run != NULL) {
+        assert_ok(run_fence(r->run, 30, &err), &err);
+    }
     for (int i = 0; i < JOB_COLUMNS; i++) {
         r->kernel[i] = (float)(step * 1000 + r->rank * 100 + i);
         r->bias[i] = (float)(step * 1000 + i);
