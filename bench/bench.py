@@ -24,7 +24,7 @@ import states
 
 HERE = pathlib.Path(__file__).resolve().parent
 PARTS = ("device", "shapes", "small", "syncs", "memory", "peers", "peers-small", "growth", "ranks", "scale")
-QUICK_PARTS = ("device", "small", "syncs", "memory", "ranks")
+QUICK_PARTS = ("device", "small", "syncs", "memory")
 MIN_SIZE_MIB = 4  # one request of fio, which moves whole ones
 SIZES = (64 * harness.MIB, harness.GIB, 4 * harness.GIB, 8 * harness.GIB)
 

@@ -47,7 +47,8 @@ class RanksTest(unittest.TestCase):
         with open(self.text, "w", encoding="ascii") as file:
             file.write(TEXT)
         self.maxDiff = None
-        self.scratch = tempfile.mkdtemp(prefix="charlm-test-")
+        self.scratch = tempfile.mkdtemp(prefix="charlm-test-",
+                                        dir=demo_ranks.shared_memory())
         self.addCleanup(shutil.rmtree, self.scratch, True)
 
     def path(self, name):
