@@ -256,8 +256,10 @@ pawl_status table_seek(table_cursor *c, const void *key, size_t key_bytes, pawl_
 }
 
 static pawl_status next(table_cursor *c, pawl_error *err) {
-    c->last_key.size = 0;
-    TRY(buffer_append(&c->last_key, c->at.key.data, c->at.key.size, err));
+    if (cursor_left(&c->at.c) == 0) { /* the next key is of another block */
+        c->last_key.size = 0;
+        TRY(buffer_append(&c->last_key, c->at.key.data, c->at.key.size, err));
+    }
     TRY(block_next(&c->at, err));
     return cross_blocks(c, true, err);
 }

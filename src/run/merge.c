@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOVED_ENTRIES 1024 /* after which the save shows that it does not hang */
+
 static void close_voter(voter *v) {
     table_cursor_free(v->at);
     vote_table_close(&v->table);
@@ -86,6 +88,7 @@ static pawl_status open_all(merge *m, pawl_error *err) {
         voter *v = &m->voters[r];
         v->first_file = (uint32_t)files;
         TRY(open_voter(m, v, (int)r, err));
+        run_moved(m->run);
         files += v->head->file_count;
         if (files > FORMAT_MAX_FILES) {
             error_set(err, PAWL_ELIMIT, "the ranks together have too many data files");
@@ -158,6 +161,7 @@ static pawl_status put_checksums(merge *m, table_writer *w, pawl_error *err) {
         for (size_t file = 0; file < v->head->file_count; file++) {
             TRY(put_checksums_of(v, file, w, err));
         }
+        run_moved(m->run);
         if (v->key != NULL && v->key[0] == 'c') {
             return wrong_checksums(v, v->head->file_count - 1, err);
         }
@@ -222,9 +226,23 @@ static size_t find_least(merge *m) {
     return n;
 }
 
+/* Thousands of votes lie all over memory: each is asked for some voters ahead. */
+static void expect(const merge *m, size_t k, size_t n) {
+    if (k + VOTERS_AHEAD < n) {
+        const voter *v = &m->voters[m->heap[m->least[k + VOTERS_AHEAD]]];
+        const char *moving = (const char *)v->at;
+        __builtin_prefetch(moving);
+        __builtin_prefetch(moving + 64);
+        __builtin_prefetch(moving + 128);
+        __builtin_prefetch(v->key);
+        __builtin_prefetch(v->value + v->value_bytes);
+    }
+}
+
 /* Moves those voters on; then the heap is one again, from the lowest place up. */
 static pawl_status advance_least(merge *m, size_t n, pawl_error *err) {
     for (size_t k = 0; k < n; k++) {
+        expect(m, k, n);
         TRY(advance(&m->voters[m->heap[m->least[k]]], err));
     }
     for (size_t k = n; k-- > 0;) {
@@ -271,6 +289,9 @@ static pawl_status put_entries(merge *m, table_writer *w, uint64_t *count, pawl_
         } else {
             TRY(merge_put_entry(&m->entry, w, &m->faults, err));
             (*count)++;
+        }
+        if (*count % MOVED_ENTRIES == 0 || n > MOVED_ENTRIES) {
+            run_moved(m->run);
         }
         TRY(advance_least(m, n, err));
     }

@@ -5,6 +5,8 @@
 
 #include "run/votes.h"
 
+#define VOTERS_AHEAD 8 /* that are asked for before they are looked at */
+
 /* A vote that is being merged, at one of its records. */
 typedef struct voter {
     const vote *head;

@@ -62,6 +62,9 @@ static pawl_status decode_all(merge_entry *e, pawl_error *err) {
     e->used += e->voter_count;
     TRY(vec_reserve(&e->parts, &e->part_capacity, e->voter_count, sizeof *e->parts, err));
     for (size_t i = 0; i < e->voter_count; i++) {
+        if (i + VOTERS_AHEAD < e->voter_count) {
+            __builtin_prefetch(e->voters[i + VOTERS_AHEAD]->value);
+        }
         pawl_status status = decode(e, i, err);
         if (status != PAWL_OK) {
             return vote_table_failed(&e->voters[i]->table, status, err);
