@@ -80,8 +80,9 @@ typedef struct pawl_tensor {
     const char *slot_of;    /* PAWL_ROLE_SLOT: name of the variable */
     const char *slot;       /* PAWL_ROLE_SLOT: name of the slot, such as "adam/m" */
     /* Replicated: this rank holds copy `replica` of `replica_count`. The ranks with the same boxes
-     * of the same tensors number their copies alike, such as by their data-parallel rank.
-     * [replica_count 0: a copy per rank, numbered by rank] */
+     * of the same tensors number their copies alike, such as by their data-parallel rank. Ranks
+     * that share one tensor share all that they have with that replica_count: who writes what
+     * follows from these alone. [replica_count 0: a copy per rank, numbered by rank] */
     int replica, replica_count;
 } pawl_tensor;
 
