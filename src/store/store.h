@@ -109,9 +109,8 @@ typedef struct store_ops {
     /* Files, within one directory. */
     pawl_status (*rename)(store *s, const char *from, const char *to, pawl_error *err);
     /* May be NULL, where the traits do not say `puts`. Makes `path` a file of these bytes, whatever
-     * it was, atomically for readers and durably, its name too. Takes effect within seconds of the
-     * call, fewer than half a lease, or never: the storage drops a request that stalls. That is
-     * what keeps a writer that stood still from publishing after another took over. */
+     * it was, atomically for readers and durably, its name too. Takes effect within less than half
+     * a lease, or never: so a writer that stood still cannot publish after another took over. */
     pawl_status (*put)(store *s, const char *path, const void *data, size_t n, pawl_error *err);
     pawl_status (*unlink)(store *s, const char *path, pawl_error *err);
     pawl_status (*sync_dir)(store *s, const char *path, pawl_error *err);
