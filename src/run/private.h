@@ -41,21 +41,21 @@ struct pawl_run {
     uint64_t flown_number;       /* of the one begun before it */
     bool unseen;                 /* nobody was told the outcome of the last save yet */
     bool swept;                  /* leftovers were looked for after this handle's first commit */
-    pawl_save_stats stats;
-    uint64_t retries_before;     /* store_retry_count as the last save began */
-    _Atomic uint64_t prepare_ns; /* of the last save; 0: pawl_save has not returned yet */
-    /* Of many ranks. */
-    bool checking;
-    int64_t asked_step;             /* of the last call of pawl_save; -1: none */
-    bool refused;                   /* that call told of an earlier failure, and did no more */
-    struct garbage *garbage;        /* rank 0 of many: what to remove after the next commit */
-    _Atomic uint64_t group_wait_ns; /* the last save waited for other ranks */
-    _Atomic bool giving_up;         /* rank 0: the save in flight is to wait for nobody any more */
-    _Atomic bool astray;            /* not rank 0: it was told of another step than it saves */
+    bool checking;               /* options.checking */
+    /* Of many ranks, down to `garbage`. */
+    bool refused;           /* the last call of pawl_save told of an earlier failure, no more */
+    _Atomic bool giving_up; /* rank 0: the save in flight is to wait for nobody any more */
+    _Atomic bool astray;    /* not rank 0: it was told of another step than it saves */
     /* The save in flight only waits for so many ranks, the first of them: rank 0 for votes, the
      * others for rank 0 to tell how it went. 0: it does something of its own. */
     _Atomic int awaited_ranks, awaited_rank;
-    int64_t last_save_step; /* for pawl_due; -1: none */
+    _Atomic uint64_t group_wait_ns; /* the last save waited for other ranks */
+    int64_t asked_step;             /* of the last call of pawl_save; -1: none */
+    struct garbage *garbage;        /* rank 0: what to remove after the next commit */
+    pawl_save_stats stats;
+    uint64_t retries_before;     /* store_retry_count as the last save began */
+    _Atomic uint64_t prepare_ns; /* of the last save; 0: pawl_save has not returned yet */
+    int64_t last_save_step;      /* for pawl_due; -1: none */
     uint64_t last_save_ns;
 };
 

@@ -104,10 +104,7 @@ static pawl_status wait_for_outcome(save *s, pawl_error *err) {
     pawl_run *run = s->run;
     const platform *os = run->platform;
     uint64_t begun_ns = os->monotonic_ns(os->context);
-    atomic_store(&run->awaited_rank, 0);
-    atomic_store(&run->awaited_ranks, 1);
     pawl_status status = outcome_wait(run, s->directory, s->tag, s->step, err);
-    atomic_store(&run->awaited_ranks, 0);
     atomic_store(&run->group_wait_ns, os->monotonic_ns(os->context) - begun_ns);
     if (status == PAWL_OK && s->step > atomic_load(&run->newest_step)) {
         atomic_store(&run->newest_step, s->step);
@@ -116,7 +113,7 @@ static pawl_status wait_for_outcome(save *s, pawl_error *err) {
 }
 
 /* Rank 0 removes what there is of a save that it gave up: a vote on it may then be impossible. */
-static pawl_status vote_and_wait(save *s, const index_input *input, pawl_error *err) {
+static pawl_status vote_then_wait(save *s, const index_input *input, pawl_error *err) {
     const ballot b = ballot_of(s, input);
     pawl_status status = vote_cast(s->run, &b, err);
     run_moved(s->run);
@@ -125,6 +122,15 @@ static pawl_status vote_and_wait(save *s, const index_input *input, pawl_error *
     }
     s->voted = status == PAWL_OK || outcome_is_there(s->run, s->tag);
     return s->voted ? wait_for_outcome(s, err) : status;
+}
+
+/* As soon as others can see the vote the outcome may be there. */
+static pawl_status vote_and_wait(save *s, const index_input *input, pawl_error *err) {
+    atomic_store(&s->run->awaited_rank, 0);
+    atomic_store(&s->run->awaited_ranks, 1);
+    pawl_status status = vote_then_wait(s, input, err);
+    atomic_store(&s->run->awaited_ranks, 0);
+    return status;
 }
 
 /* ---- rank 0 --------------------------------------------------------------------------------- */
