@@ -51,11 +51,16 @@ static void told(rank_process *r, int64_t step, pawl_status status, pawl_error *
 
 /* ---- opening and restoring ------------------------------------------------------------------- */
 
+static bool is_odd(const rank_process *r, oddness how) {
+    const job_plan *plan = &r->job->plan;
+    return plan->odd == how && plan->odd_rank == r->machine.rank;
+}
+
 static pawl_status open_place(void *context, bool create, store **out, pawl_error *err) {
     rank_process *r = context;
     (void)create;
     (void)err;
-    *out = storage_view(r->job->storage, &r->machine);
+    *out = storage_view(r->job->storage, &r->machine, is_odd(r, ODD_STORAGE));
     return PAWL_OK;
 }
 
@@ -232,7 +237,8 @@ static bool train_step(rank_process *r, int64_t step) {
     if (step % plan->save_every != 0) {
         return true;
     }
-    return save(r, step) && (!plan->patient || wait_for_save(r));
+    return save(r, is_odd(r, ODD_STEP) ? step + 1000 : step) &&
+           (!plan->patient || wait_for_save(r));
 }
 
 static void train(rank_process *r) {
@@ -259,7 +265,8 @@ static void rank_body(void *argument) {
     rank_process *r = argument;
     fiber_sleep(random_below(&r->machine.random, r->job->plan.begin_spread_ns + 1));
     if (open_run(r)) {
-        training_make(&r->training, r->job->model, r->machine.rank, r->job->plan.world_size);
+        training_make(&r->training, r->job->model, r->machine.rank, r->job->plan.world_size,
+                      is_odd(r, ODD_SHAPE));
         if (restore(r)) {
             train(r);
         }
@@ -351,4 +358,23 @@ bool job_did_well(const job *j) {
         }
     }
     return true;
+}
+
+void job_check_odd(const job *j) {
+    for (size_t i = 0; i < j->promises->count; i++) {
+        const commit *c = &j->promises->commits[i];
+        if (c->job == j->number) {
+            promises_broken(j->promises, "S12: %s is committed, though rank %d differs", c->tag,
+                            j->plan.odd_rank);
+        }
+    }
+    for (int i = 0; i < j->plan.world_size; i++) {
+        const rank_process *r = &j->ranks[i];
+        bool told = r->opened != PAWL_OK || r->worst != PAWL_OK ||
+                    (r->restored != PAWL_OK && r->restored != PAWL_ENOTFOUND);
+        if (!told || (j->plan.odd == ODD_STORAGE && r->opened == PAWL_OK)) {
+            promises_broken(j->promises, "rank %d was not told that rank %d differs",
+                            r->machine.rank, j->plan.odd_rank);
+        }
+    }
 }

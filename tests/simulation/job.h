@@ -36,8 +36,18 @@ typedef struct rank_process {
     uint64_t gathers, broadcasts;
 } rank_process;
 
+/* What one rank of a job does that the others do not: nothing may come of it. */
+typedef enum oddness {
+    ODD_NOT,
+    ODD_STORAGE, /* sees another storage */
+    ODD_SHAPE,   /* has another shape for what all share */
+    ODD_STEP     /* saves other steps */
+} oddness;
+
 typedef struct job_plan {
     int world_size;
+    oddness odd;
+    int odd_rank;
     bool threads;   /* the library's own run beside the trainer's */
     bool callbacks; /* the ranks meet through the job, else through the storage */
     bool elsewhere; /* on other hosts than the other jobs */
@@ -76,6 +86,8 @@ bool job_is_over(const job *j);
 void job_stop(job *j); /* all its processes stand still */
 void job_go_on(job *j);
 void job_kill(job *j);
+/* Nothing came of a job with an odd rank, and everybody was told. */
+void job_check_odd(const job *j);
 /* Opened, restored where there was something, saved everything. */
 bool job_did_well(const job *j);
 /* A rank's wait may take so long, at most. */

@@ -213,7 +213,7 @@ static const char *read_back(promises *p, int64_t step, const commit *c, pawl_er
         return "cannot be read";
     }
     m.columns = columns.shape[1];
-    training_make(&t, &m, 0, 1);
+    training_make(&t, &m, 0, 1, false);
     pawl_status status = checkpoint_restore(checkpoint, t.state, &restoring, 0, 1, NULL, err);
     int64_t of_step = -1;
     int64_t of_job = -1;

@@ -131,40 +131,47 @@ static pawl_status note_name(void *context, const char *name, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status deliver(const store_call *call, char **names, size_t count, pawl_error *err) {
-    for (size_t i = 0; i < count; i++) {
-        TRY(call->each(call->context, names[i], err));
-    }
-    return PAWL_OK;
-}
-
-/* The names are those of one moment; `each` may use the store, and time passes then. */
-static pawl_status list(view *v, const store_call *call, pawl_error *err) {
-    answer *old = remembered(v, ANSWER_LIST, call->path);
-    CLEANUP(arena_free) arena memory = {0};
+static pawl_status deliver(const answer *a, const store_call *call, pawl_error *err) {
+    CLEANUP(arena_free) arena memory = {0}; /* `each` may let others run, who forget */
     listing l = {.memory = &memory};
-    if (old != NULL) {
-        for (size_t i = 0; i < old->count; i++) {
-            TRY(note_name(&l, old->names[i], err));
-        }
-    } else {
-        pawl_status status = store_list(v->storage->truth, call->path, note_name, &l, err);
-        if (status != PAWL_OK) {
-            mem_free(l.names);
-            return status;
-        }
-        answer *a = remember(v, ANSWER_LIST, call->path);
-        if (a != NULL) {
-            a->names = arena_alloc(&a->memory, (l.count + 1) * sizeof *a->names);
-            for (size_t i = 0; i < l.count; i++) {
-                a->names[i] = arena_strdup(&a->memory, l.names[i]);
-            }
-            a->count = l.count;
-        }
+    for (size_t i = 0; i < a->count; i++) {
+        TRY(note_name(&l, a->names[i], err));
     }
-    pawl_status status = deliver(call, l.names, l.count, err);
+    pawl_status status = PAWL_OK;
+    for (size_t i = 0; i < l.count && status == PAWL_OK; i++) {
+        status = call->each(call->context, l.names[i], err);
+    }
     mem_free(l.names);
     return status;
+}
+
+static pawl_status keep_listing(view *v, answer *a, pawl_error *err) {
+    listing l = {.memory = &a->memory};
+    pawl_status status = store_list(v->storage->truth, a->path, note_name, &l, err);
+    a->names = arena_alloc(&a->memory, (l.count + 1) * sizeof *a->names);
+    for (size_t i = 0; i < l.count; i++) {
+        a->names[i] = l.names[i];
+    }
+    a->count = l.count;
+    mem_free(l.names);
+    return status;
+}
+
+static pawl_status list(view *v, const store_call *call, pawl_error *err) {
+    const answer *old = remembered(v, ANSWER_LIST, call->path);
+    if (old != NULL) {
+        return deliver(old, call, err);
+    }
+    answer *a = remember(v, ANSWER_LIST, call->path);
+    if (a == NULL) {
+        return store_call_inner(call, err);
+    }
+    pawl_status status = keep_listing(v, a, err);
+    if (status != PAWL_OK) {
+        forget_answer(a);
+        return status;
+    }
+    return deliver(a, call, err);
 }
 
 /* ---- one operation --------------------------------------------------------------------------- */
@@ -332,8 +339,20 @@ static struct storage_host *host_of(storage *s, const machine *m) {
     return h;
 }
 
-store *storage_view(storage *s, machine *m) {
+static store *another(void) {
     pawl_error err = ERROR_INIT;
+    store *s;
+    if (store_mem(&s, &err) != PAWL_OK) {
+        abort();
+    }
+    return s;
+}
+
+store *storage_view(storage *s, machine *m, bool of_another) {
+    pawl_error err = ERROR_INIT;
+    if (of_another) {
+        return another();
+    }
     view *v = mem_calloc(1, sizeof *v);
     if (v == NULL || store_wrapper_init(&v->wrapper, s->truth, &err) != PAWL_OK) {
         abort();

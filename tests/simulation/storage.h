@@ -34,7 +34,7 @@ typedef struct storage {
     struct storage_host *hosts;
 } storage;
 
-/* A view of it, to be destroyed by who uses it. */
-store *storage_view(storage *s, machine *m);
+/* A view of it, to be destroyed by who uses it; or of another one, which nobody else sees. */
+store *storage_view(storage *s, machine *m, bool of_another);
 
 #endif

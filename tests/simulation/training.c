@@ -75,9 +75,9 @@ static void set_random(training *t) {
          &err);
 }
 
-void training_make(training *t, const model *m, int rank, int world_size) {
+void training_make(training *t, const model *m, int rank, int world_size, bool odd) {
     struct pawl_error err = ERROR_INIT;
-    static const int64_t shape[] = {ARRAY_LENGTH(t->shared)};
+    const int64_t shape[] = {(int64_t)ARRAY_LENGTH(t->shared) - odd};
     *t = (training){.rank = rank, .world_size = world_size, .model = *m};
     must(state_new(&t->state, &err), &err);
     add_split(t, "model/by_row", 0, &t->by_row);

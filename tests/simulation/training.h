@@ -23,7 +23,8 @@ typedef struct training {
     uint32_t random[4];  /* each rank's own */
 } training;
 
-void training_make(training *t, const model *m, int rank, int world_size);
+/* `odd`: with another shape of what is replicated. */
+void training_make(training *t, const model *m, int rank, int world_size, bool odd);
 void training_free(training *t);
 /* What training makes of it: memory and values are those of `step` as `job` computes it. */
 void training_set(training *t, int64_t step, int64_t job);

@@ -229,6 +229,23 @@ static void one_after_the_other(world *w, happening *what) {
     wait_until_over(first);
 }
 
+/* One rank is not as the others: nothing comes of the job, or of the next, but that all know. */
+static void one_is_odd(world *w) {
+    job_plan plan = w->plan;
+    if (plan.world_size == 1) {
+        return;
+    }
+    plan.odd = (oddness)random_between(&w->random, ODD_STORAGE, ODD_STEP);
+    plan.odd_rank = (int)random_between(&w->random, 1, plan.world_size - 1);
+    plan.on_busy = PAWL_ON_BUSY_WAIT;
+    if (chance(w, 2)) {
+        one_after_the_other(w, happens_nothing);
+    }
+    job *odd = begin_job(w, &plan);
+    wait_until_over(odd);
+    job_check_odd(odd);
+}
+
 /* All die at once. */
 static void all_die(world *w) {
     job *first = begin_job(w, &w->plan);
@@ -309,7 +326,7 @@ static void two_at_once(world *w) {
 }
 
 static void first_jobs(world *w) {
-    switch (random_below(&w->random, 11)) {
+    switch (random_below(&w->random, 12)) {
     case 0:
         one_after_the_other(w, happens_nothing);
         break;
@@ -335,6 +352,9 @@ static void first_jobs(world *w) {
     case 8:
     case 9:
         all_stand_still(w);
+        break;
+    case 10:
+        one_is_odd(w);
         break;
     default:
         two_at_once(w);
