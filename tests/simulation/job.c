@@ -234,6 +234,9 @@ static bool train_step(rank_process *r, int64_t step) {
         return false;
     }
     training_set(&r->training, step, r->job->number);
+    if (is_odd(r, ODD_VALUE)) {
+        training_differ(&r->training);
+    }
     if (step % plan->save_every != 0) {
         return true;
     }

@@ -41,6 +41,7 @@ typedef enum oddness {
     ODD_NOT,
     ODD_STORAGE, /* sees another storage */
     ODD_SHAPE,   /* has another shape for what all share */
+    ODD_VALUE,   /* has another value for what all share */
     ODD_STEP     /* saves other steps */
 } oddness;
 

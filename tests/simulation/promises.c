@@ -13,13 +13,13 @@
 #define SHOWN 20u
 
 void promises_broken(promises *p, const char *format, ...) {
+    char text[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    text_format(text, sizeof text, format, arguments);
+    va_end(arguments);
     if (p->broken++ < SHOWN) {
-        va_list arguments;
-        va_start(arguments, format);
-        fprintf(stderr, "BROKEN at %.6f s: ", (double)fibers_now() / (double)NS_PER_S);
-        vfprintf(stderr, format, arguments);
-        fputc('\n', stderr);
-        va_end(arguments);
+        fprintf(stderr, "BROKEN at %.6f s: %s\n", (double)fibers_now() / (double)NS_PER_S, text);
     }
 }
 
@@ -254,10 +254,10 @@ void promises_verify_all(promises *p) {
 
 /* ---- what happens to manifests --------------------------------------------------------------- */
 
-/* Has another job opened the run after this one? */
+/* Has another job become the owner after this one? */
 static bool superseded(const promises *p, const machine *m) {
-    int opening = p->openings[m->job];
-    return opening > 0 && opening < p->opening_count;
+    int ownership = p->ownerships[m->job];
+    return ownership > 0 && ownership < p->ownerships[p->owner_job];
 }
 
 static void check_not_told_failed(promises *p, const commit *c) {
@@ -387,6 +387,9 @@ static void watch(void *context, const storage_event *e) {
     }
     note_durability(p, e);
     const char *path = e->op == STORE_OP_RENAME ? e->to : e->path;
+    if (e->op == STORE_OP_OPEN && e->mode == STORE_CREATE && strncmp(path, "owner-", 6) == 0) {
+        p->ownerships[e->by->job] = ++p->ownership_count;
+    }
     if (!step_of_path(path, &step, &name)) {
         return;
     }
@@ -418,9 +421,10 @@ static void watch(void *context, const storage_event *e) {
 /* ---- what ranks are told --------------------------------------------------------------------- */
 
 void promises_taken_over(promises *p, int job) {
-    p->openings[job] = ++p->opening_count;
-    p->owner_job = job;
-    p->taken_over_ns = fibers_now();
+    if (p->ownerships[job] > p->ownerships[p->owner_job]) {
+        p->owner_job = job;
+        p->taken_over_ns = fibers_now();
+    }
 }
 
 /* A failure that leaves open whether it was committed says so. */

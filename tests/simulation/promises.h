@@ -47,9 +47,10 @@ typedef struct promises {
     storage *storage;
     commit *commits;
     size_t count, capacity;
-    int owner_job;                    /* the last that opened the run; 0: none yet */
-    int openings[PROMISES_MOST_JOBS]; /* by job: the how many-th opened it; 0: it did not yet */
-    int opening_count;
+    /* When a job became the owner, as a number; 0: it did not. The last one that is the owner, and has
+     * looked at the run since, so that others must be gone. */
+    int ownerships[PROMISES_MOST_JOBS], ownership_count;
+    int owner_job;
     told_failure *failures;
     size_t failure_count, failure_capacity;
     durability *names;
@@ -66,7 +67,7 @@ typedef struct promises {
 void promises_begin(promises *p, storage *s, cluster *c, uint64_t seed);
 /* Something that must not be: says so, counts it. */
 void promises_broken(promises *p, const char *format, ...) PRINTF_LIKE(2, 3);
-/* A job's rank 0 has opened the run. */
+/* A job's rank 0 has opened the run: whoever owned it before has lost it. */
 void promises_taken_over(promises *p, int job);
 /* A rank learned how its job's save of a step went. `err` of a failure. A job saves a step once. */
 void promises_told(promises *p, const machine *m, int64_t step, pawl_status status,

@@ -15,6 +15,7 @@
 #include <sanitizer/common_interface_defs.h>
 
 #define SANITIZER_STACK_BYTES ((size_t)2 << 20)
+#define SANITIZER_SLOWNESS    4 /* so much less is tried */
 
 /* Before a switch to a stack. `keep` NULL: the present one is left for ever. */
 static inline void sanitizer_leave(void **keep, const void *stack, size_t bytes) {
@@ -26,6 +27,7 @@ static inline void sanitizer_enter(void *kept, const void **from, size_t *from_b
 }
 #else
 #define SANITIZER_STACK_BYTES ((size_t)512 << 10)
+#define SANITIZER_SLOWNESS    1
 
 static inline void sanitizer_leave(void **keep, const void *stack, size_t bytes) {
     (void)keep;

@@ -10,6 +10,7 @@
  *   proof_simulation --death RANK:OPERATION:before|after:VARIANT --ranks N [--trace]
  */
 #include "proofs/proof.h"
+#include "simulation/sanitizers.h"
 #include "simulation/world.h"
 
 #include <getopt.h>
@@ -45,13 +46,13 @@ static answer *shared;
 /* Zero: no promise was broken. */
 static int in_a_child(void (*live)(const void *what), const void *what) {
     int status;
-    fflush(stdout);
+    (void)fflush(stdout);
     shared->broken = 0;
     pid_t child = fork();
     if (child == 0) {
         alarm(MOST_SECONDS);
         live(what);
-        fflush(stdout);
+        (void)fflush(stdout);
         _exit(shared->broken > 0);
     }
     if (child < 0 || waitpid(child, &status, 0) != child) {
@@ -137,16 +138,16 @@ static int replay(const options *o) {
 
 static int replay_death(const options *o) {
     dying d = {.death = {.ranks = o->ranks}, .trace = o->trace};
-    unsigned long long nth;
-    char when[8];
-    int variant;
-    if (sscanf(o->death, "%d:%llu:%7[a-z]:%d", &d.death.rank, &nth, when, &variant) != 4) {
+    char *at;
+    d.death.rank = (int)strtol(o->death, &at, 10);
+    d.death.nth = strtoull(at + (*at == ':'), &at, 10);
+    d.death.after = strncmp(at, ":after", 6) == 0;
+    const char *variant = strrchr(at, ':');
+    if (d.death.rank < 0 || d.death.rank >= o->ranks || d.death.nth == 0 || variant == NULL) {
         fprintf(stderr, "--death RANK:OPERATION:before|after:VARIANT\n");
         return EXIT_FAILURE;
     }
-    d.death.nth = nth;
-    d.death.after = strcmp(when, "after") == 0;
-    set_variant(&d.death, variant);
+    set_variant(&d.death, (int)strtol(variant + 1, NULL, 10));
     return in_a_child(live_and_die, &d);
 }
 
@@ -168,7 +169,7 @@ static bool parse(int argc, char **argv, options *o) {
         o->given = o->given || found == 's';
         o->seeds = found == 's' ? strtoull(optarg, NULL, 10) : o->seeds;
         o->from = found == 'b' ? strtoull(optarg, NULL, 10) : o->from;
-        o->ranks = found == 'r' ? atoi(optarg) : o->ranks;
+        o->ranks = found == 'r' ? (int)strtol(optarg, NULL, 10) : o->ranks;
         o->replay = found == 'p' ? optarg : o->replay;
         o->death = found == 'd' ? optarg : o->death;
         if (found == '?') {
@@ -194,9 +195,9 @@ static int prove(const options *o) {
     proof many = {.name = "simulated runs of 64 ranks, by seed"};
     proof huge = {.name = "a simulated run of 4,096 ranks"};
     proof deaths = {.name = "deaths at each operation of a save of 4 ranks"};
-    try_seeds(&one, o->from, o->full ? 10000 : 100, 1);
-    try_seeds(&few, o->from, o->full ? 10000 : 200, 4);
-    try_seeds(&many, o->from, o->full ? 2000 : 20, 64);
+    try_seeds(&one, o->from, o->full ? 10000 : 200 / SANITIZER_SLOWNESS, 1);
+    try_seeds(&few, o->from, o->full ? 10000 : 400 / SANITIZER_SLOWNESS, 4);
+    try_seeds(&many, o->from, o->full ? 2000 : 40 / SANITIZER_SLOWNESS, 64);
     try_all_deaths(&deaths, 4, o->full ? VARIANTS : 1);
     if (o->full) {
         try_seeds(&huge, o->from, 1, 4096);

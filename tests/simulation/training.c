@@ -129,7 +129,7 @@ static bool put(uint32_t *at, uint32_t wanted) {
     return true;
 }
 
-static bool same(uint32_t *at, uint32_t wanted) {
+static bool same(uint32_t *at, uint32_t wanted) { // NOLINT(readability-non-const-parameter)
     return *at == wanted;
 }
 
@@ -145,6 +145,10 @@ void training_set(training *t, int64_t step, int64_t job) {
     set_value(t, "step", PAWL_ROLE_STEP, step);
     set_value(t, "job", PAWL_ROLE_OTHER, job);
     set_random(t);
+}
+
+void training_differ(training *t) {
+    set_value(t, "job", PAWL_ROLE_OTHER, -1000);
 }
 
 static bool get_value(const training *t, const char *name, int64_t *out) {

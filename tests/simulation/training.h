@@ -28,6 +28,8 @@ void training_make(training *t, const model *m, int rank, int world_size, bool o
 void training_free(training *t);
 /* What training makes of it: memory and values are those of `step` as `job` computes it. */
 void training_set(training *t, int64_t step, int64_t job);
+/* Gives this rank alone another value of what all share. */
+void training_differ(training *t);
 /* Which step and job the state is of, after a restore; false: of none, or of several. */
 bool training_look(const training *t, int64_t *step, int64_t *job);
 

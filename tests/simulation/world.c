@@ -90,7 +90,7 @@ void world_count(const world *w, world_counts *counts) {
     counts->commits += w->promises.count;
     counts->read_back += w->promises.checked;
     counts->takeovers +=
-        w->promises.opening_count > 1 ? (uint64_t)w->promises.opening_count - 1 : 0;
+        w->promises.ownership_count > 1 ? (uint64_t)w->promises.ownership_count - 1 : 0;
     for (const machine *m = w->cluster.machines; m != NULL; m = m->next) {
         counts->deaths += m->group.dead && !m->has_ended;
         counts->stops += m->was_stopped;
@@ -131,8 +131,8 @@ static void choose_plan(world *w, int ranks) {
     p->stops_at_failure = chance(w, 2);
     p->on_busy = chance(w, 4) ? PAWL_ON_BUSY_SKIP : PAWL_ON_BUSY_WAIT;
     p->step_s = between(w, 0.01, 2);
-    w->model.rows = random_between(&w->random, 1, 2 * ranks);
-    w->model.columns = random_between(&w->random, 1, 2 * ranks);
+    w->model.rows = random_between(&w->random, 1, 2 * (int64_t)ranks);
+    w->model.columns = random_between(&w->random, 1, 2 * (int64_t)ranks);
 }
 
 /* ---- what happens to the first job ----------------------------------------------------------- */
