@@ -47,8 +47,8 @@ typedef struct promises {
     storage *storage;
     commit *commits;
     size_t count, capacity;
-    /* When a job became the owner, as a number; 0: it did not. The last one that is the owner, and has
-     * looked at the run since, so that others must be gone. */
+    /* When a job became the owner, as a number; 0: it did not. The last one that is the owner, and
+     * has looked at the run since, so that others must be gone. */
     int ownerships[PROMISES_MOST_JOBS], ownership_count;
     int owner_job;
     told_failure *failures;
