@@ -47,7 +47,7 @@ struct pawl_run {
     _Atomic bool giving_up; /* rank 0: the save in flight is to wait for nobody any more */
     _Atomic bool astray;    /* not rank 0: it was told of another step than it saves */
     /* The save in flight only waits for so many ranks, the first of them: rank 0 for votes, the
-     * others for rank 0 to tell how it went. 0: it does something of its own. */
+     * others, from their vote on, for rank 0 to tell how it went. 0: for none. */
     _Atomic int awaited_ranks, awaited_rank;
     _Atomic uint64_t group_wait_ns; /* the last save waited for other ranks */
     int64_t asked_step;             /* of the last call of pawl_save; -1: none */

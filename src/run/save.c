@@ -256,6 +256,7 @@ static pawl_status try_save(pawl_run *run, pawl_state *state, int64_t step,
     atomic_store(&run->prepare_ns, 0);
     atomic_store(&run->group_wait_ns, 0);
     atomic_store(&run->giving_up, false);
+    atomic_store(&run->awaited_ranks, 0);
     pawl_status status = start(&s, state, options, err);
     if (status != PAWL_OK) {
         could_not_start(s, status, err);

@@ -112,9 +112,12 @@ static pawl_status wait_for_outcome(save *s, pawl_error *err) {
     return status;
 }
 
-/* Rank 0 removes what there is of a save that it gave up: a vote on it may then be impossible. */
-static pawl_status vote_then_wait(save *s, const index_input *input, pawl_error *err) {
+/* As soon as others can see the vote the outcome may be there. Rank 0 removes what there is of a
+ * save that it gave up: a vote on it may then be impossible. */
+static pawl_status vote_and_wait(save *s, const index_input *input, pawl_error *err) {
     const ballot b = ballot_of(s, input);
+    atomic_store(&s->run->awaited_rank, 0);
+    atomic_store(&s->run->awaited_ranks, 1); /* until the next save begins */
     pawl_status status = vote_cast(s->run, &b, err);
     run_moved(s->run);
     if (status == PAWL_OK) {
@@ -122,15 +125,6 @@ static pawl_status vote_then_wait(save *s, const index_input *input, pawl_error 
     }
     s->voted = status == PAWL_OK || outcome_is_there(s->run, s->tag);
     return s->voted ? wait_for_outcome(s, err) : status;
-}
-
-/* As soon as others can see the vote the outcome may be there. */
-static pawl_status vote_and_wait(save *s, const index_input *input, pawl_error *err) {
-    atomic_store(&s->run->awaited_rank, 0);
-    atomic_store(&s->run->awaited_ranks, 1);
-    pawl_status status = vote_then_wait(s, input, err);
-    atomic_store(&s->run->awaited_ranks, 0);
-    return status;
 }
 
 /* ---- rank 0 --------------------------------------------------------------------------------- */

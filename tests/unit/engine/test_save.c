@@ -23,6 +23,16 @@ static void test_files_are_what_the_layout_gathers(void **state) {
     saving_assert_written(f);
 }
 
+/* Another rank may have removed it as an empty one. */
+static void test_a_directory_that_is_gone_is_made_again(void **state) {
+    saving *f = *state;
+    struct pawl_error story = ERROR_INIT;
+    assert_ok(store_remove_dir(f->disk, "step-00000007", &story), &story);
+    saving_engine(f, 4 * SAVING_BUFFER_BYTES, false);
+    assert_ok(save_once(f, &story), &story);
+    saving_assert_written(f);
+}
+
 static void test_callbacks_come_in_order_each_once(void **state) {
     saving *f = *state;
     struct pawl_error story = ERROR_INIT;
@@ -300,6 +310,7 @@ int main(void) {
 #define SIMULATED(test) cmocka_unit_test_setup_teardown(test, saving_set_up, saving_tear_down)
 #define THREADS(t)      cmocka_unit_test_setup_teardown(t, saving_set_up_threads, saving_tear_down)
         SIMULATED(test_files_are_what_the_layout_gathers),
+        SIMULATED(test_a_directory_that_is_gone_is_made_again),
         THREADS(test_files_are_what_the_layout_gathers),
         SIMULATED(test_callbacks_come_in_order_each_once),
         THREADS(test_callbacks_come_in_order_each_once),
