@@ -10,7 +10,8 @@ results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 status=0
 for program in proofs/proof_crash proofs/proof_damage proofs/proof_faults proofs/proof_kill \
-    proofs/proof_killed_ranks proofs/proof_reshard simulation/proof_simulation; do
+    proofs/proof_killed_ranks proofs/proof_reshard simulation/proof_simulation \
+    simulation/proof_power_loss; do
     echo "$program ..." >&2
     (cd "$build/tests" && ./$program $size) >>"$results" || status=1
 done

@@ -70,6 +70,14 @@ static durability *durability_of(promises *p, const char *path) {
     return d;
 }
 
+/* Where it is kept when a rank itself last synced a directory: another host need not know of names
+ * that this one made (G1). */
+static durability *synced_by(promises *p, const char *directory, int job, int rank) {
+    char path[STORE_MAX_PATH + 48];
+    snprintf(path, sizeof path, "%s/#%d/%d", directory, job, rank);
+    return durability_of(p, path);
+}
+
 static void note_durability(promises *p, const storage_event *e) {
     uint64_t now = ++p->moment;
     durability from;
@@ -90,6 +98,7 @@ static void note_durability(promises *p, const storage_event *e) {
     case STORE_OP_SYNC:
     case STORE_OP_SYNC_DIR: /* a directory's sync is kept with it, as a file's is */
         durability_of(p, e->path)->synced = now;
+        synced_by(p, e->path, e->by->job, e->by->rank)->synced = now;
         break;
     case STORE_OP_RENAME:
         from = *durability_of(p, e->path);
@@ -160,6 +169,17 @@ static void check_file(promises *p, const commit *c, const char *name, uint64_t 
     }
 }
 
+static void check_synced_by_its_rank(promises *p, const commit *c, const manifest_file *file) {
+    char directory[32];
+    char path[STORE_MAX_PATH];
+    name_step(directory, c->step);
+    snprintf(path, sizeof path, "%s/%s", directory, file->name);
+    if (synced_by(p, directory, c->job, file->rank)->synced < durability_of(p, path)->named) {
+        promises_broken(p, "G1: the manifest of %s names %s, whose name rank %d has not synced",
+                        c->tag, path, file->rank);
+    }
+}
+
 static void check_whole(promises *p, const commit *c) {
     char directory[32];
     name_step(directory, c->step);
@@ -169,6 +189,7 @@ static void check_whole(promises *p, const commit *c) {
     check_file(p, c, c->manifest.index_name, c->manifest.index.bytes);
     for (size_t i = 0; i < c->manifest.file_count; i++) {
         check_file(p, c, c->manifest.files[i].name, c->manifest.files[i].bytes);
+        check_synced_by_its_rank(p, c, &c->manifest.files[i]);
     }
 }
 
