@@ -374,7 +374,7 @@ static void live_with_power_cuts(proof *p, const store_traits *traits, const job
 int main(int argc, char **argv) {
     bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
     proof p = {.name = "power loss of 3 ranks: old or new, whole"};
-    const effort bounds = {.samples = full ? 400 : 4, .stride = full ? 1 : 3};
+    const effort bounds = {.samples = full ? 200 : 4, .stride = full ? 1 : 3};
     const store_traits any_order = {
         .kind = "crash", .atomic_rename = true, .atomic_write_bytes = 512};
     const store_traits in_order = {
