@@ -230,7 +230,8 @@ PAWL_API pawl_status pawl_meet(pawl_run *run, double deadline_s, pawl_error *err
  * or PAWL_OK when it was committed already. */
 PAWL_API pawl_status pawl_cancel(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
-/* Is a save due at `step`, by save_every_steps or save_every_s? Not due again at the same step. */
+/* Is a save due at `step`, by save_every_steps or save_every_s? Not due again at the same step. With
+ * save_every_s each process goes by its own clock: of many ranks ask rank 0, and tell the others. */
 PAWL_API int pawl_due(const pawl_run *run, int64_t step);
 
 /* ---- preemption ----------------------------------------------------------------------------- */
