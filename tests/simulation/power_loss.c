@@ -73,7 +73,7 @@ static int64_t seed_of_step(store *world, int64_t step, const platform *os, pawl
     if (status != PAWL_OK) {
         return status == PAWL_ENOTFOUND ? 0 : -1;
     }
-    training_make(&t, s.job->model, 0, 1);
+    training_make(&t, s.job->model, 0, 1, false);
     status = checkpoint_restore(checkpoint, t.state, &options, 0, 1, NULL, err);
     if (status != PAWL_OK || !training_look(&t, &of_step, &seed) || of_step != step) {
         seed = -1;
@@ -137,7 +137,7 @@ static bool life_goes_on(store *world, simulated_platform *os, int64_t newest, p
         run_open(seen, NULL, &os->table, &run, err) != PAWL_OK) {
         return false;
     }
-    training_make(&t, s.job->model, 0, 1);
+    training_make(&t, s.job->model, 0, 1, false);
     bool good = saves_again(run, &t, newest, err);
     good = run_close(run, 1, err) == PAWL_OK && good;
     training_free(&t);
@@ -257,7 +257,7 @@ static pawl_status open_place(void *context, bool create, store **out, pawl_erro
     rank_process *r = context;
     (void)create;
     (void)err;
-    *out = storage_view(&s.storage, &r->machine);
+    *out = storage_view(&s.storage, &r->machine, false);
     return PAWL_OK;
 }
 
@@ -331,7 +331,7 @@ static void live(void *argument) {
     struct pawl_error err = ERROR_INIT;
     rank_process *r = argument;
     open_run(r, r->job->plan.patient);
-    training_make(&r->training, r->job->model, r->machine.rank, r->job->plan.world_size);
+    training_make(&r->training, r->job->model, r->machine.rank, r->job->plan.world_size, false);
     must_save(r, 10, 1);
     must_save(r, 20, 2);
     must_save(r, 20, 3); /* a step a second time */
