@@ -130,7 +130,7 @@ static void take_notes(pawl_run *run, const uint8_t *all, unsigned char *came) {
     struct ranks *r = run->ranks;
     struct pawl_error ignored = ERROR_INIT;
     for (int rank = 1; rank < run->world_size; rank++) {
-        meet_note note;
+        meet_note note = {0};
         if (came[rank] &&
             note_decode(all + (size_t)rank * NEWS_BYTES, NOTE_MAGIC, &note, &ignored) == PAWL_OK &&
             note.call == r->met) {
@@ -185,7 +185,7 @@ static pawl_status follow(pawl_run *run, const uint8_t *own, double deadline_s, 
     struct pawl_error ignored = ERROR_INIT;
     uint8_t bytes[NEWS_BYTES] = {0};
     char zero[320];
-    meet_note news;
+    meet_note news = {0};
     uint64_t begun_ns = ranks_now_ns(run);
     pawl_status handed =
         group_gather(run->group, own, NEWS_BYTES, NULL, NULL, deadline_s, &ignored);

@@ -372,7 +372,9 @@ pawl_status merge_check_replicas(merge_entry *e, mismatches *faults, pawl_error 
     for (size_t i = 0; i < e->voter_count; i++) {
         TRY(take_replicas(e->voters[i], &memory, &all, err));
     }
-    qsort(all.items, all.count, sizeof *all.items, compare_replicas);
+    if (all.count > 1) {
+        qsort(all.items, all.count, sizeof *all.items, compare_replicas);
+    }
     for (size_t i = 0; i < all.count && equal;) {
         size_t end = i + 1;
         while (end < all.count && compare_boxes(&all.items[i], &all.items[end]) == 0) {

@@ -58,7 +58,7 @@ static inline const state_box *state_entry_box(const state_entry *entry, size_t 
     return &entry->boxes[i];
 }
 view state_entry_view(const state_entry *entry, size_t i);
-view state_box_view(const state_entry *entry, const state_box *box);
+view state_box_view(const state_entry *e, const state_box *from);
 
 pawl_status state_new(pawl_state **out, pawl_error *err) PAWL_MUST_CHECK;
 void state_free(pawl_state *state);
