@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What every rank of a job is told when they cannot open a run together, or not restore it: P04 to
- * P06, R11, S11. */
+ * P06, R10, R11, S11. */
 #include "failures.h"
 
 #include <signal.h>
@@ -278,22 +278,72 @@ static void test_s11_rank_0_that_dies(void **state) {
     }
 }
 
-/* ---- R11 ------------------------------------------------------------------------------------ */
+/* ---- R10, R11 ------------------------------------------------------------------------------- */
 
-static int restore_run(const rank_of_test *t, const pawl_group *group) {
-    const int64_t *steps = t->context;
+static int restore_with(const rank_of_test *t, const pawl_group *group,
+                        const pawl_restore_options *options) {
     trainer own;
-    pawl_restore_options options = {
-        .struct_size = sizeof(options), .step = &steps[t->rank], .per_rank = PAWL_POLICY_CALLER};
     const pawl_run_options opening = options_of(t, group);
     trainer_init(&own);
     trainer_build(&own);
     trainer_open_with(&own, t->path, &opening);
-    pawl_status status = trainer_restore(&own, &options);
+    pawl_status status = trainer_restore(&own, options);
     rank_says(t, status == PAWL_OK ? pawl_report_text(own.report) : pawl_error_text(own.err));
     trainer_close(&own);
     trainer_free(&own);
     return (int)status;
+}
+
+static int restore_strictly(const rank_of_test *t, const pawl_group *group) {
+    const pawl_restore_options options = {.struct_size = sizeof(options)};
+    return restore_with(t, group, &options);
+}
+
+#define OF_ONE_RANK                                                                                \
+    "each rank has its own \"random\": the checkpoint is of 1 rank, the state of 3 ranks"
+
+static void test_r10_another_number_of_ranks_is_refused_on_all(void **state) {
+    fixture *f = *state;
+    make_run(f->run, (const int64_t[]){1, -1});
+    ranks_run(
+        (rank_of_test){
+            .path = f->run, .deadline_s = 30, .become = name_host, .body = restore_strictly},
+        -1, &f->result);
+    assert_all_say(f, PAWL_EMISMATCH,
+                   "restoring: checkpoint step 1 and the state differ in 1 place: " OF_ONE_RANK "\n"
+                   "  path:     {d}/disk/run/step-00000001\n"
+                   "  safe:     nothing was restored: the state is as it was\n"
+                   "  next:     restore with as many ranks, or pass --per-rank=allow to take a "
+                   "rank's own where it was saved, or --per-rank=caller to keep the state's on "
+                   "all ranks (options.per_rank)");
+}
+
+static int restore_own(const rank_of_test *t, const pawl_group *group) {
+    const pawl_restore_options options = {.struct_size = sizeof(options),
+                                          .per_rank = PAWL_POLICY_ALLOW};
+    return restore_with(t, group, &options);
+}
+
+static void test_r10_ranks_that_were_not_saved_keep_their_own_on_request(void **state) {
+    fixture *f = *state;
+    make_run(f->run, (const int64_t[]){1, -1});
+    ranks_run(
+        (rank_of_test){.path = f->run, .deadline_s = 30, .become = name_host, .body = restore_own},
+        -1, &f->result);
+    assert_text(f->result.said[0], "restoring step 1: " OF_ONE_RANK ": rank 0 of 3 takes its own\n"
+                                   "step 1: restored 8 entries ({n} bytes), kept 0, left out 0\n"
+                                   "warning: " OF_ONE_RANK ": rank 0 of 3 takes its own");
+    assert_text(f->result.said[1],
+                "restoring step 1: " OF_ONE_RANK ": rank 1 of 3 keeps the state's value\n"
+                "step 1: restored 7 entries ({n} bytes), kept 1, left out 0\n"
+                "warning: " OF_ONE_RANK ": rank 1 of 3 keeps the state's value");
+}
+
+static int restore_step(const rank_of_test *t, const pawl_group *group) {
+    const int64_t *steps = t->context;
+    const pawl_restore_options options = {
+        .struct_size = sizeof(options), .step = &steps[t->rank], .per_rank = PAWL_POLICY_CALLER};
+    return restore_with(t, group, &options);
 }
 
 static void test_r11_ranks_that_ask_for_different_steps(void **state) {
@@ -303,7 +353,7 @@ static void test_r11_ranks_that_ask_for_different_steps(void **state) {
     ranks_run((rank_of_test){.path = f->run,
                              .deadline_s = 30,
                              .become = name_host,
-                             .body = restore_run,
+                             .body = restore_step,
                              .context = steps},
               -1, &f->result);
     assert_all_say(f, PAWL_EMISMATCH,
@@ -329,6 +379,8 @@ int main(void) {
         TEST(test_p02_a_rank_that_may_not_write_is_told_to_all),
         TEST(test_s11_a_rank_that_was_not_started),
         TEST(test_s11_rank_0_that_dies),
+        TEST(test_r10_another_number_of_ranks_is_refused_on_all),
+        TEST(test_r10_ranks_that_were_not_saved_keep_their_own_on_request),
         TEST(test_r11_ranks_that_ask_for_different_steps),
     };
     return cmocka_run_group_tests_name("ranks that open a run", tests, NULL, NULL);
