@@ -399,8 +399,8 @@ def read_options():
     options = parser.parse_args()
     options.mpirun = options.mpirun or shutil.which("mpirun.openmpi") or shutil.which("mpirun")
     if not options.mpirun or not os.path.exists(options.charlm):
-        print("SKIP: it needs MPI: install Open MPI (Debian: libopenmpi-dev, openmpi-bin), and build "
-              "again")
+        print("SKIP: there is no mpirun, or no charlm-mpi, which is built where there is MPI, but not for "
+              "ThreadSanitizer: install Open MPI (Debian: libopenmpi-dev, openmpi-bin), and build again")
         sys.exit(EXIT_SKIPPED)
     options.open_mpi = is_open_mpi(options.mpirun)
     return options

@@ -11,10 +11,12 @@
  *   - Without callbacks they meet through the run's directory, and need `launch`.
  *
  * The ranks meet when they open a run, when they restore, and in pawl_meet. These calls are
- * collective: every rank makes them, in the same order. Nothing else is: pawl_save, pawl_fence,
- * pawl_wait and pawl_run_close wait for no other rank on the caller's thread, except where
- * pawl_wait is asked to wait for the outcome. Callbacks are called on the thread that made the
- * collective call, never on a thread of pawl's own.
+ * collective: every rank makes them, in the same order. Nothing else is: pawl_fence never waits
+ * for another rank, nor does pawl_save unless the save before it is still in flight. Who waits for
+ * a save to end (pawl_wait, pawl_run_close, pawl_save_final, a pawl_save that finds one in flight,
+ * with PAWL_ON_BUSY_WAIT) waits for what all ranks do of it, up to the deadline of the call.
+ * Callbacks are called on the thread that made the collective call, never on a thread of pawl's
+ * own.
  */
 #ifndef PAWL_GROUP_H
 #define PAWL_GROUP_H

@@ -140,6 +140,11 @@ typedef struct pawl_run pawl_run;
  * PAWL_EBUSY names the other writer (host, pid, age of its heartbeat as far as it was watched).
  * PAWL_EUSAGE names the option that cannot be meant, or explains the path, as do PAWL_ENOTFOUND,
  * PAWL_EPERMISSION and PAWL_EIO. PAWL_EUNSUPPORTED: io_uring was asked for, and is not to be had.
+ *
+ * With a group the call is collective, rank 0 is the owner, and all ranks open the run or none
+ * does, all told the same; each wait for other ranks ends after group_deadline_s. PAWL_ETIMEOUT
+ * names who did not come (S11), PAWL_ENOTFOUND who sees another directory than rank 0 (P05, P06),
+ * PAWL_EMISMATCH who is of another start of the job.
  */
 PAWL_API pawl_status pawl_run_open(const char *path, const pawl_run_options *options,
                                    pawl_run **run, pawl_error *err) PAWL_MUST_CHECK;
@@ -227,7 +232,8 @@ PAWL_API pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats
 PAWL_API pawl_status pawl_meet(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
 /* Gives up the save in flight: nothing of it remains. Its outcome is PAWL_ECANCELED at pawl_wait,
- * or PAWL_OK when it was committed already. */
+ * or PAWL_OK when it was committed already. With a group it is given up on all ranks; a rank that
+ * has voted that its part is durable waits here for rank 0 to tell how it ended, as pawl_wait. */
 PAWL_API pawl_status pawl_cancel(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
 /* Is a save due at `step`, by save_every_steps or save_every_s? Not due again at the same step. With
@@ -256,7 +262,7 @@ PAWL_API pawl_status pawl_save_final(pawl_run *run, pawl_state *state, int64_t s
                                      const pawl_save_options *options, double grace_s,
                                      pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- housekeeping --------------------------------------------------------------------------- */
+/* ---- housekeeping; with a group rank 0's alone, PAWL_EUSAGE on the others ------------------- */
 
 /* A pinned checkpoint is never removed by retention. PAWL_ENOTFOUND without such a checkpoint. */
 PAWL_API pawl_status pawl_run_pin(pawl_run *run, int64_t step, int pinned, pawl_error *err)
