@@ -180,6 +180,8 @@ typedef struct pawl_save_options {
  *
  * When the previous save failed and nobody was told yet, this call returns that failure, starts
  * nothing, and may be repeated. After any other failure nothing was written either.
+ * With a group, a previous save that was only given up (PAWL_ECANCELED: a rank was busy, cancelled
+ * it, or was told of a failure instead) is a warning in the log, and this call goes on.
  */
 PAWL_API pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
                                const pawl_save_options *options, pawl_error *err) PAWL_MUST_CHECK;

@@ -162,12 +162,31 @@ static pawl_status start(save **owned, pawl_state *state, const pawl_save_option
     return status;
 }
 
+/* The failure of the previous save, unless somebody was told of it. A rank that starts nothing for
+ * that fails this save on all the others, and they would start nothing next time, and so on: where
+ * one rank only did not begin the previous save, or gave it up, the ranks find together again by
+ * going on. */
+static pawl_status hear_previous(pawl_run *run, const pawl_save_options *options, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    if (!run->unseen) {
+        return PAWL_OK;
+    }
+    pawl_status earlier = run_wait(run, options->deadline_s, NULL, &story);
+    if (earlier == PAWL_ECANCELED && save_of_many(run) && !run->unseen) {
+        log_write(&run->log, PAWL_LOG_WARN, "%s", error_text(&story));
+        return PAWL_OK;
+    }
+    run->refused = earlier != PAWL_OK && !run->unseen;
+    *err = earlier != PAWL_OK ? story : *err;
+    return earlier;
+}
+
 /* S04: what to do while the previous save runs; *go_on is false when this one is skipped. */
 static pawl_status meet_previous(pawl_run *run, int64_t step, const pawl_save_options *options,
                                  bool *go_on, pawl_error *err) {
     *go_on = true;
     run->stats.skipped = 0;
-    if (run->on_busy == PAWL_ON_BUSY_SKIP) {
+    if (run->on_busy != PAWL_ON_BUSY_WAIT) {
         save_look_for_outcome(run);
     }
     if (engine_busy(run->engine) && run->on_busy == PAWL_ON_BUSY_SKIP) {
@@ -183,11 +202,7 @@ static pawl_status meet_previous(pawl_run *run, int64_t step, const pawl_save_op
         error_next(err, "call pawl_wait first, save less often, or choose PAWL_ON_BUSY_WAIT");
         return PAWL_EBUSY;
     }
-    if (run->unseen) {
-        pawl_status earlier = run_wait(run, options->deadline_s, NULL, err);
-        run->refused = earlier != PAWL_OK && !run->unseen;
-        TRY(earlier);
-    }
+    TRY(hear_previous(run, options, err));
     pawl_status status = engine_ready(run->engine, err);
     if (status != PAWL_OK) {
         run_say_safe(run, err);
@@ -280,7 +295,8 @@ pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,
     }
     pawl_status status = try_save(run, state, step, options, &started, err);
     if (save_of_many(run) && !started && !run->refused) {
-        save_not_started(run, step, status, err);
+        bool busy = status == PAWL_EBUSY && run->on_busy == PAWL_ON_BUSY_ERROR;
+        save_not_started(run, step, busy ? PAWL_OK : status, err);
     }
     return status;
 }

@@ -77,7 +77,7 @@ void save_tell_ranks(pawl_run *run, uint64_t number, int64_t step, save_end end,
                      const pawl_error *story);
 /* The end of a save that failed: the other ranks learn of it. */
 void save_failed_for_ranks(save *s, pawl_status status, const pawl_error *story);
-/* Trainer's thread: a save of this number was not started. PAWL_OK: it was skipped. */
+/* Trainer's thread: a save of this number was not started. PAWL_OK: this rank was busy (S04). */
 void save_not_started(pawl_run *run, int64_t step, pawl_status status, const pawl_error *story);
 void save_skipped_story(const pawl_run *run, int rank, pawl_error *story);
 /* May another save begin now? A rank that only waits for an outcome which is there takes it. */

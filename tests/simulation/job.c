@@ -64,9 +64,16 @@ static pawl_status open_place(void *context, bool create, store **out, pawl_erro
     return PAWL_OK;
 }
 
-static void show_log(void *context, pawl_log_level level, const char *text) {
-    const rank_process *r = context;
-    (void)level;
+/* A save that a rank was too busy for, or gave up, is told by a warning where nobody waits. */
+static void take_log(void *context, pawl_log_level level, const char *text) {
+    rank_process *r = context;
+    long long step;
+    if (level == PAWL_LOG_WARN && sscanf(text, "saving step %lld:", &step) == 1) {
+        r->given_up_step = step;
+    }
+    if (!r->job->storage->trace) {
+        return;
+    }
     printf("%14.6f job %d rank %d log: %s\n", seconds(fibers_now()), r->job->number,
            r->machine.rank, text);
 }
@@ -84,9 +91,8 @@ static bool open_run(rank_process *r) {
                                 .retention = {.keep_last = plan->keep_last},
                                 .no_event_file = r->job->number % 2,
                                 .group = &group};
-    if (r->job->storage->trace) {
-        options.log = (pawl_log){.level = PAWL_LOG_INFO, .context = r, .write = show_log};
-    }
+    options.log = (pawl_log){.level = PAWL_LOG_INFO, .context = r, .write = take_log};
+    r->given_up_step = -1;
     begin(r, "opening");
     r->opened = run_open_at(&place, &options, &r->machine.os, &r->run, &err);
     double after_s = end(r);
@@ -164,12 +170,17 @@ static bool wait_for_save(rank_process *r) {
     return status == PAWL_OK;
 }
 
-/* The save before ended well, or this one would have told. */
+/* The save before ended well, or this one or the log would have told. */
 static bool begun(rank_process *r, int64_t before, int64_t step, double after_s) {
-    struct pawl_error none = ERROR_INIT;
-    if (before >= 0) {
-        told(r, before, PAWL_OK, &none, after_s);
+    struct pawl_error err = ERROR_INIT;
+    pawl_status status = PAWL_OK;
+    if (before >= 0 && r->given_up_step == before) {
+        status = error_set(&err, PAWL_ECANCELED, "as the log says");
     }
+    if (before >= 0) {
+        told(r, before, status, &err, after_s);
+    }
+    r->given_up_step = -1;
     r->unseen_step = step;
     return true;
 }

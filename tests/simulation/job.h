@@ -27,7 +27,8 @@ typedef struct rank_process {
     training training;
     const char *doing; /* for messages; NULL: it has ended */
     uint64_t doing_since_ns;
-    int64_t unseen_step; /* saved, and nobody knows yet how that went; -1 */
+    int64_t unseen_step;   /* saved, and nobody knows yet how that went; -1 */
+    int64_t given_up_step; /* of which the log told; -1 */
     pawl_status opened, restored;
     pawl_status worst; /* of its saves */
     int64_t restored_step;

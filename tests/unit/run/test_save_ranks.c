@@ -250,6 +250,31 @@ static void test_a_refused_save_that_is_not_repeated_keeps_nobody_waiting(void *
     check_rows(j, 30);
 }
 
+/* They never call pawl_wait, nor repeat a call; else each would start nothing in turn, for ever. */
+static void test_ranks_that_one_refused_save_set_apart_find_together_by_going_on(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    job_fail(
+        j, 1,
+        (store_fault){.op = STORE_OP_RESERVE, .nth = 1, .system_errno = ENOSPC, .forever = true});
+    job_save(j, 10);
+    for (int r = 0; r < JOB_RANKS; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_fails(r == 3 ? job_save_rank(k, 20) : run_wait(k->run, 30, NULL, &k->err),
+                     PAWL_ENOSPACE, &k->err);
+    }
+    job_fail(j, 1, (store_fault){0});
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        assert_ok(job_save_rank(&j->ranks[r], 20), &j->ranks[r].err);
+    }
+    for (int r = JOB_RANKS - 1; r >= 0; r--) {
+        assert_ok(job_save_rank(&j->ranks[r], 30), &j->ranks[r].err);
+    }
+    assert_says(j->ranks[2].log, "saving step 20: rank 3 (host a, pid 1003): pawl_save told of");
+    job_wait_ok(j);
+    check_rows(j, 30);
+}
+
 static void save_twenty(job_rank *r, const void *with) {
     (void)with;
     (void)!run_fence(r->run, 30, &r->err); /* a save may read it yet */
@@ -530,6 +555,33 @@ static void test_s04_a_rank_that_skips_is_named_by_the_others(void **state) {
     assert_false(job_exists(j, "step-00000020"));
 }
 
+static void test_s04_a_rank_that_is_busy_costs_the_others_one_save(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){.group_deadline_s = 2, .on_busy = PAWL_ON_BUSY_ERROR});
+    job_rank *busy = &j->ranks[3];
+    hang_data_writes(j, 3);
+    job_save(j, 10);
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+    }
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        assert_ok(job_save_rank(&j->ranks[r], 20), &j->ranks[r].err);
+    }
+    assert_fails(job_save_rank(busy, 20), PAWL_EBUSY, &busy->err);
+    release(j, 3);
+    assert_fails(run_wait(busy->run, 30, NULL, &busy->err), PAWL_EIO, &busy->err);
+    for (int r = 0; r < JOB_RANKS; r++) {
+        job_rank *k = &j->ranks[r];
+        struct pawl_error ignored = ERROR_INIT;
+        assert_ok(run_settle(k->run, &ignored), &ignored);
+        assert_ok(job_save_rank(k, 30), &k->err);
+    }
+    assert_says(j->ranks[1].log, "saving step 20: rank 3 (host a, pid 1003) was still busy");
+    job_wait_ok(j);
+    check_rows(j, 30);
+}
+
 static void test_s04_a_rank_takes_an_outcome_that_is_there_before_it_skips(void **state) {
     job *j = *state;
     job_open(j, (pawl_run_options){.on_busy = PAWL_ON_BUSY_SKIP});
@@ -672,6 +724,7 @@ int main(void) {
         TEST(test_rank_0_that_could_not_start_tells_the_others),
         TEST(test_a_save_that_is_repeated_after_a_failure_commits),
         TEST(test_a_refused_save_that_is_not_repeated_keeps_nobody_waiting),
+        TEST(test_ranks_that_one_refused_save_set_apart_find_together_by_going_on),
         TEST(test_s12_a_call_that_rank_0_never_made_ends_when_it_goes_on),
         TEST(test_s12_a_call_that_rank_0_alone_made_ends_when_others_go_on),
         TEST(test_s12_a_rank_that_saved_once_more_finds_back),
@@ -687,6 +740,7 @@ int main(void) {
         TEST(test_a_commit_that_nobody_told_of_is_found_in_the_manifest),
         TEST(test_a_vote_that_comes_after_the_outcome_hears_it),
         TEST(test_s04_a_rank_that_skips_is_named_by_the_others),
+        TEST(test_s04_a_rank_that_is_busy_costs_the_others_one_save),
         TEST(test_s04_a_rank_takes_an_outcome_that_is_there_before_it_skips),
         TEST(test_a_rank_that_cancels_is_named_by_the_others),
         TEST(test_rank_0_can_cancel_while_it_waits_for_votes),
