@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MEET_S 2.0
+
 /* ---- what a rank is doing, and what it hears ------------------------------------------------- */
 
 static void begin(rank_process *r, const char *doing) {
@@ -236,11 +238,41 @@ static bool fence(rank_process *r) {
     return status == PAWL_OK;
 }
 
+/* Whoever is missing is missed soon, and nothing is lost by it. */
+static void meet(rank_process *r) {
+    struct pawl_error err = ERROR_INIT;
+    begin(r, "meeting");
+    pawl_status status = run_meet(r->run, MEET_S, &err);
+    double after_s = end(r);
+    if (after_s > MEET_S + 10 && !r->machine.was_stopped) {
+        promises_broken(r->job->promises, "job %d, rank %d met for %.1f s: %s", r->job->number,
+                        r->machine.rank, after_s, pawl_status_name(status));
+    }
+}
+
+/* Given up by one rank, a save is given up by all, or was committed before. */
+static void cancel(rank_process *r) {
+    struct pawl_error err = ERROR_INIT;
+    const job_plan *plan = &r->job->plan;
+    if (plan->cancels_one_of > 0 && random_below(&r->machine.random, plan->cancels_one_of) == 0) {
+        begin(r, "cancelling");
+        pawl_status status = run_cancel(r->run, job_patience_s(r->job), &err);
+        end(r);
+        if (status != PAWL_OK && status != PAWL_ETIMEOUT) {
+            promises_broken(r->job->promises, "job %d, rank %d cannot cancel: %s", r->job->number,
+                            r->machine.rank, error_text(&err));
+        }
+    }
+}
+
 static bool train_step(rank_process *r, int64_t step) {
     const job_plan *plan = &r->job->plan;
     uint64_t step_ns = (uint64_t)(plan->step_s * (double)NS_PER_S);
     fiber_sleep(step_ns / 2 + random_below(&r->machine.random, step_ns + 1));
     beat(r);
+    if (plan->meets) {
+        meet(r);
+    }
     if (!fence(r)) {
         return false;
     }
@@ -251,8 +283,9 @@ static bool train_step(rank_process *r, int64_t step) {
     if (step % plan->save_every != 0) {
         return true;
     }
-    return save(r, is_odd(r, ODD_STEP) ? step + 1000 : step) &&
-           (!plan->patient || wait_for_save(r));
+    bool saved = save(r, is_odd(r, ODD_STEP) ? step + 1000 : step);
+    cancel(r);
+    return saved && (!plan->patient || wait_for_save(r));
 }
 
 static void train(rank_process *r) {

@@ -59,6 +59,8 @@ typedef struct job_plan {
     int steps, save_every;
     bool patient; /* waits for each save */
     bool stops_at_failure;
+    bool meets;              /* the ranks tell each other at each step (pawl_meet) */
+    uint64_t cancels_one_of; /* so many saves are given up; 0: none */
     pawl_on_busy on_busy;
     double step_s;                                                 /* training takes so long */
     uint64_t begin_spread_ns;                                      /* ranks begin within */

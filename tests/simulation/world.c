@@ -129,6 +129,8 @@ static void choose_plan(world *w, int ranks) {
     p->save_every = (int)random_between(&w->random, 1, 2);
     p->patient = chance(w, 2);
     p->stops_at_failure = chance(w, 2);
+    p->meets = chance(w, 3);
+    p->cancels_one_of = chance(w, 6) ? 4 * (uint64_t)ranks : 0;
     p->on_busy = chance(w, 4) ? PAWL_ON_BUSY_SKIP : PAWL_ON_BUSY_WAIT;
     p->step_s = between(w, 0.01, 2);
     w->model.rows = random_between(&w->random, 1, 2 * (int64_t)ranks);
@@ -369,6 +371,7 @@ static void last_job(world *w) {
     plan.patient = true;
     plan.on_busy = PAWL_ON_BUSY_WAIT;
     plan.save_every = 1;
+    plan.cancels_one_of = 0;
     plan.group_deadline_s = 120;
     job *last = begin_job(w, &plan);
     wait_until_over(last);
