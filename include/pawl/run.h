@@ -166,8 +166,7 @@ typedef struct pawl_metric {
 
 typedef struct pawl_save_options {
     size_t struct_size;
-    const pawl_metric *metrics; /* copied, each name once; kept in the manifest; retention may
-                                   choose by them [none] */
+    const pawl_metric *metrics; /* copied, each name once; for the manifest and retention [none] */
     size_t metric_count;
     int pin;           /* 1: retention never removes this checkpoint [0] */
     double deadline_s; /* for a previous save, with PAWL_ON_BUSY_WAIT [the run's] */
@@ -179,9 +178,9 @@ typedef struct pawl_save_options {
  * space on the disk first. Saving a step again replaces it atomically once the new one is whole.
  *
  * When the previous save failed and nobody was told yet, this call returns that failure, starts
- * nothing, and may be repeated. After any other failure nothing was written either.
- * With a group, a previous save that was only given up (PAWL_ECANCELED: a rank was busy, cancelled
- * it, or was told of a failure instead) is a warning in the log, and this call goes on.
+ * nothing, and may be repeated; with a group it goes on, and warns in the log, where that save was
+ * only given up (PAWL_ECANCELED: a rank was busy, cancelled it, or was told of a failure instead).
+ * After any other failure nothing was written either.
  */
 PAWL_API pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
                                const pawl_save_options *options, pawl_error *err) PAWL_MUST_CHECK;
@@ -233,13 +232,13 @@ PAWL_API pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats
  */
 PAWL_API pawl_status pawl_meet(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
-/* Gives up the save in flight: nothing of it remains. Its outcome is PAWL_ECANCELED at pawl_wait,
- * or PAWL_OK when it was committed already. With a group it is given up on all ranks; a rank that
- * has voted that its part is durable waits here for rank 0 to tell how it ended, as pawl_wait. */
+/* Gives up the save in flight, on all ranks: nothing of it remains. Its outcome is PAWL_ECANCELED
+ * at pawl_wait, or PAWL_OK when it was committed already: where this rank's part is durable, rank 0
+ * tells. */
 PAWL_API pawl_status pawl_cancel(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
-/* Is a save due at `step`, by save_every_steps or save_every_s? Not due again at the same step. With
- * save_every_s each process goes by its own clock: of many ranks ask rank 0, and tell the others. */
+/* Is a save due at `step`, by save_every_steps or save_every_s? Not twice at the same step. By
+ * save_every_s each process goes by its own clock: ask rank 0, and tell the other ranks. */
 PAWL_API int pawl_due(const pawl_run *run, int64_t step);
 
 /* ---- preemption ----------------------------------------------------------------------------- */
@@ -275,8 +274,7 @@ PAWL_API pawl_status pawl_run_pin(pawl_run *run, int64_t step, int pinned, pawl_
 PAWL_API pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* Called for each thing that gc removes (or would remove): path relative to the run, its bytes, and
- * the reason. */
+/* Called for each thing that gc removes (or would): path relative to the run, its bytes, why. */
 typedef void (*pawl_gc_fn)(void *context, const char *path, uint64_t bytes, const char *reason);
 
 /*
