@@ -43,35 +43,6 @@ static const char *host_of(const pawl_run *run, int rank) {
     return rank == run->rank ? run->ranks->self.host : run->ranks->who[rank].host;
 }
 
-/* Only rank 0 makes the directory. */
-static pawl_status await_directory(joining *j, pawl_error *err) {
-    pawl_run *run = j->run;
-    char waited[32];
-    ranks_pause pause = {0};
-    uint64_t deadline_ns = after(run, ranks_deadline_s(run));
-    pawl_status status = j->place->open(j->place->context, false, &run->store, err);
-    while (status == PAWL_ENOTFOUND && ranks_now_ns(run) < deadline_ns) {
-        ranks_sleep(run, &pause, deadline_ns);
-        status = j->place->open(j->place->context, false, &run->store, err);
-    }
-    if (status == PAWL_ENOTFOUND) {
-        error_wrap(err, "open run: rank %d on host %s waited %s for rank 0 to make the directory",
-                   run->rank, run->ranks->self.host, text_seconds(waited, ranks_deadline_s(run)));
-        error_next(err, "see whether rank 0 runs, and whether its directory is on storage that "
-                        "this host shares");
-    }
-    return status;
-}
-
-static pawl_status prepare(joining *j, const pawl_run_options *o, pawl_error *err) {
-    pawl_run *run = j->run;
-    if (run->rank == 0) {
-        return run_open_owner(run, j->place, o, err);
-    }
-    TRY(run_open_guest(run, o, err));
-    return run->group->connected ? PAWL_OK : await_directory(j, err);
-}
-
 /* The working directory matters only where the path is relative. */
 static void describe_place(const joining *j, char *root, char *given, char *cwd) {
     const char *path = j->place->given;
@@ -82,6 +53,54 @@ static void describe_place(const joining *j, char *root, char *given, char *cwd)
         getcwd(cwd, JOIN_TEXT_CHARS) == NULL) {
         cwd[0] = '\0';
     }
+}
+
+static double looking_s(const pawl_run *run) {
+    double quarter_s = ranks_deadline_s(run) / 4;
+    return quarter_s < MOST_LOOKING_S ? quarter_s : MOST_LOOKING_S;
+}
+
+/* Only rank 0 makes the directory. */
+static pawl_status await_directory(joining *j, double seconds, pawl_error *err) {
+    pawl_run *run = j->run;
+    char waited[32];
+    ranks_pause pause = {0};
+    uint64_t deadline_ns = after(run, seconds);
+    pawl_status status = j->place->open(j->place->context, false, &run->store, err);
+    while (status == PAWL_ENOTFOUND && ranks_now_ns(run) < deadline_ns) {
+        ranks_sleep(run, &pause, deadline_ns);
+        status = j->place->open(j->place->context, false, &run->store, err);
+    }
+    if (status != PAWL_ENOTFOUND) {
+        return status;
+    }
+    describe_place(j, j->card.root, j->card.given, j->card.cwd);
+    error_wrap(err, "open run: rank %d on host %s waited %s for rank 0 to make the directory",
+               run->rank, run->ranks->self.host, text_seconds(waited, seconds));
+    error_next(err,
+               "see whether rank 0 runs, and whether its directory is on storage that this host "
+               "shares%s%.200s%s",
+               j->card.cwd[0] != '\0' ? "; the path is relative to the working directory " : "",
+               j->card.cwd, j->card.cwd[0] != '\0' ? ": give all ranks the absolute path" : "");
+    return PAWL_ENOTFOUND;
+}
+
+/* Without callbacks a failure is told in the directory, too. */
+static pawl_status prepare(joining *j, const pawl_run_options *o, pawl_error *err) {
+    pawl_run *run = j->run;
+    if (run->rank == 0) {
+        return run_open_owner(run, j->place, o, err);
+    }
+    pawl_status status = run_open_guest(run, o, err);
+    if (run->group->connected) {
+        return status;
+    }
+    if (status != PAWL_OK) {
+        struct pawl_error ignored = ERROR_INIT;
+        (void)!await_directory(j, looking_s(run), &ignored);
+        return status;
+    }
+    return await_directory(j, ranks_deadline_s(run), err);
 }
 
 static void fill_answer(joining *j) {
@@ -239,9 +258,8 @@ static pawl_status look_once(joining *j, pawl_error *err) {
 
 static pawl_status look(joining *j, pawl_error *err) {
     pawl_run *run = j->run;
-    double quarter_s = ranks_deadline_s(run) / 4;
     ranks_pause pause = {0};
-    uint64_t deadline_ns = after(run, quarter_s < MOST_LOOKING_S ? quarter_s : MOST_LOOKING_S);
+    uint64_t deadline_ns = after(run, looking_s(run));
     describe_place(j, j->card.root, j->card.given, j->card.cwd);
     pawl_status status = look_once(j, err);
     while (status == PAWL_ENOTFOUND && ranks_now_ns(run) < deadline_ns) {

@@ -21,9 +21,11 @@ typedef struct joining {
     local_group *group;        /* NULL: the ranks meet through files */
     int world_size;
     const char *launch[MOST_RANKS];
+    const char *given;     /* the path; or NULL */
     int ranks[MOST_RANKS]; /* what each process calls itself */
     int sizes[MOST_RANKS];
     pawl_run_options options;
+    size_t budget[MOST_RANKS]; /* instead of that in the options; 0: the same */
     bool stays_away[MOST_RANKS];
     pawl_run *runs[MOST_RANKS];
     pawl_status status[MOST_RANKS];
@@ -114,7 +116,7 @@ static inline void joining_init(joining *j, int world_size, bool connected) {
 static inline void joining_open_one(void *context, int number) {
     joining *j = context;
     joining_seat s = {.job = j, .rank = number};
-    const run_place place = {.context = &s, .open = joining_open_view};
+    const run_place place = {.context = &s, .open = joining_open_view, .given = j->given};
     if (j->stays_away[number]) {
         return;
     }
@@ -127,6 +129,7 @@ static inline void joining_open_one(void *context, int number) {
     group.launch = j->launch[number];
     pawl_run_options options = j->options;
     options.group = &group;
+    options.budget_bytes = j->budget[number] != 0 ? j->budget[number] : options.budget_bytes;
     if (number == 0) {
         options.log = (pawl_log){.write = joining_note_log, .context = j, .level = PAWL_LOG_WARN};
     }

@@ -2,6 +2,9 @@
 /* Ranks that open a run together, or learn together why they cannot. */
 #include "unit/run/joining.h"
 
+#include <limits.h>
+#include <unistd.h>
+
 static void assert_all_open(joining *j) {
     for (int r = 0; r < j->world_size; r++) {
         assert_ok(j->status[r], &j->err[r]);
@@ -108,6 +111,42 @@ static void test_what_rank_0_cannot_open_no_rank_can(void **state) {
     }
 }
 
+static void test_options_that_one_rank_cannot_mean_are_told_to_all(void **state) {
+    (void)state;
+    for (int connected = 0; connected < 2; connected++) {
+        joining j;
+        joining_init(&j, 3, connected);
+        j.budget[1] = 1;
+        joining_open(&j);
+        assert_all_fail(&j, PAWL_EUSAGE,
+                        "rank 1 (host {h}): open run: the option budget_bytes has a value that it "
+                        "cannot have");
+        assert_same_everywhere(&j);
+        joining_end(&j);
+    }
+}
+
+static void test_p05_a_rank_that_waits_in_vain_names_its_working_directory(void **state) {
+    (void)state;
+    char cwd[PATH_MAX];
+    char next[PATH_MAX + 200];
+    joining j;
+    joining_init(&j, 2, false);
+    j.options.group_deadline_s = 1;
+    j.given = "runs/a";
+    j.absent[1] = true;
+    joining_open(&j);
+    assert_non_null(getcwd(cwd, sizeof cwd));
+    (void)snprintf(next, sizeof next,
+                   "see whether rank 0 runs, and whether its directory is on storage that this "
+                   "host shares; the path is relative to the working directory %.200s: give all "
+                   "ranks the absolute path",
+                   cwd);
+    assert_fails(j.status[1], PAWL_ENOTFOUND, &j.err[1]);
+    assert_string_equal(j.err[1].next, next);
+    joining_end(&j);
+}
+
 static void test_ranks_of_jobs_of_different_size_are_told_apart(void **state) {
     (void)state;
     for (int connected = 0; connected < 2; connected++) {
@@ -171,6 +210,8 @@ int main(void) {
         cmocka_unit_test(test_s11_a_rank_that_does_not_come_is_named_on_all),
         cmocka_unit_test(test_s11_rank_0_that_does_not_come_is_named_on_all),
         cmocka_unit_test(test_what_rank_0_cannot_open_no_rank_can),
+        cmocka_unit_test(test_options_that_one_rank_cannot_mean_are_told_to_all),
+        cmocka_unit_test(test_p05_a_rank_that_waits_in_vain_names_its_working_directory),
         cmocka_unit_test(test_ranks_of_jobs_of_different_size_are_told_apart),
         cmocka_unit_test(test_ranks_of_different_launches_are_told_apart),
         cmocka_unit_test(test_two_processes_of_one_number_are_told_apart),
