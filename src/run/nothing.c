@@ -119,10 +119,12 @@ static bool is_own_file(const char *name) {
     return kind == NAME_KIND_MANIFEST || kind == NAME_KIND_DATA || kind == NAME_KIND_INDEX;
 }
 
-/* What a run has beside its steps. */
+/* What a run has beside its steps: of many ranks, perhaps thousands. */
 static bool is_of_a_run(const char *name) {
+    char tag[FORMAT_TAG_CHARS];
     return strcmp(name, NAME_LATEST) == 0 || strcmp(name, NAME_EVENTS) == 0 ||
-           strcmp(name, NAME_EVENTS_OLD) == 0 || strncmp(name, "owner-", 6) == 0;
+           strcmp(name, NAME_EVENTS_OLD) == 0 || strncmp(name, "owner-", 6) == 0 ||
+           name_root_classify(name, tag) != NAME_ROOT_FOREIGN;
 }
 
 typedef struct evidence {
@@ -134,11 +136,18 @@ typedef struct evidence {
 
 static evidence collect(store *s, char **names, size_t count) {
     evidence e = {0};
-    for (size_t i = 0; i < count && i < MAX_LISTED; i++) {
+    size_t looked_at = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (is_of_a_run(names[i])) {
+            e.of_a_run++;
+            continue;
+        }
+        if (looked_at++ == MAX_LISTED) {
+            break;
+        }
         bool directory = is_directory(s, names[i]);
         const recognised *r = recognise_name(names[i], directory);
         e.own_files = e.own_files || is_own_file(names[i]);
-        e.of_a_run += is_of_a_run(names[i]);
         if (directory && holds_steps(s, names[i])) {
             e.run = e.run != NULL ? e.run : names[i];
             e.runs++;

@@ -162,6 +162,21 @@ static void test_r09_a_run_without_checkpoints(void **state) {
     assert_string_equal(err.found, "a run that has no checkpoint yet");
 }
 
+static void test_r09_a_run_of_many_ranks_without_checkpoints(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    reading_open_run(f);
+    for (int rank = 1; rank < 300; rank++) {
+        char name[80];
+        name_meet(name, "0123456789ab", 2, rank);
+        put(f, name);
+    }
+    put(f, "meet-0123456789ab-2-answer");
+    put(f, "outcome-0123456789ab-16");
+    assert_fails(explain(f, &err), PAWL_ENOTFOUND, &err);
+    assert_string_equal(err.found, "a run that has no checkpoint yet");
+}
+
 static void test_r09_only_unfinished_saves(void **state) {
     reading *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -271,6 +286,7 @@ int main(void) {
         STEPS(test_other_names_are_no_steps),
         EMPTY(test_r09_an_empty_directory),
         EMPTY(test_r09_a_run_without_checkpoints),
+        EMPTY(test_r09_a_run_of_many_ranks_without_checkpoints),
         EMPTY(test_r09_only_unfinished_saves),
         EMPTY(test_r09_the_directory_of_one_step),
         EMPTY(test_r09_the_parent_of_runs),
