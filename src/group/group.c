@@ -39,7 +39,8 @@ static pawl_status check(const pawl_group *given, pawl_error *err) {
         return refuse("it has one of the callbacks gather and broadcast; it takes both", err);
     }
     if (given->launch != NULL && !launch_valid(given->launch)) {
-        snprintf(text, sizeof text, "launch is not 1 to %d printable ASCII characters",
+        snprintf(text, sizeof text,
+                 "launch is not 1 to %d printable ASCII characters without spaces",
                  PAWL_MAX_LAUNCH_BYTES);
         return refuse(text, err);
     }

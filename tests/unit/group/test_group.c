@@ -110,7 +110,7 @@ static void test_a_launch_is_printable_and_not_too_long(void **state) {
     longest[PAWL_MAX_LAUNCH_BYTES + 1] = '\0';
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
         given.launch = bad[i];
-        refused(&given, "launch is not 1 to 255 printable ASCII characters");
+        refused(&given, "launch is not 1 to 255 printable ASCII characters without spaces");
     }
     longest[PAWL_MAX_LAUNCH_BYTES] = '\0';
     assert_ok(group_new(&given, &g, &err), &err);
