@@ -404,6 +404,43 @@ static void test_s12_ranks_that_hold_one_box_twice_are_named(void **state) {
     job_save_ok(j, 20);
 }
 
+/* ---- what nobody can be sure of --------------------------------------------------------------- */
+
+/* G3: the manifest is visible, and cannot be made durable. */
+static void test_a_commit_that_cannot_be_made_durable_is_not_said_to_have_failed(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    job_fail(j, 0, /* of the directory, of the run's, and when the manifest has its name */
+             (store_fault){.op = STORE_OP_SYNC_DIR, .nth = 3, .system_errno = EIO});
+    job_save(j, 10);
+    job_wait(j);
+    assert_true(job_committed(j, 10));
+    for (int r = 0; r < JOB_RANKS; r++) {
+        assert_fails(j->ranks[r].status, PAWL_EIO, &j->ranks[r].err);
+        if (r > 0) {
+            assert_says(j->ranks[r].err.next, "step 10 may be committed or not: see with pawl ls");
+        }
+    }
+}
+
+/* Rank 0 has told nobody: each makes the manifest durable before it believes in it. */
+static void test_a_manifest_is_believed_only_when_it_is_durable(void **state) {
+    job *j = *state;
+    job_open(j, SOON);
+    job_fail(j, 0, /* that of the manifest is the first */
+             (store_fault){.op = STORE_OP_RENAME, .nth = 2, .system_errno = EIO, .forever = true});
+    job_fail(
+        j, 3, /* that of its data files is the first */
+        (store_fault){.op = STORE_OP_SYNC_DIR, .nth = 2, .system_errno = EIO, .forever = true});
+    job_save(j, 10);
+    job_wait(j);
+    for (int r = 0; r < JOB_RANKS - 1; r++) {
+        assert_ok(j->ranks[r].status, &j->ranks[r].err);
+    }
+    assert_fails(j->ranks[3].status, PAWL_EIO, &j->ranks[3].err);
+    assert_says(j->ranks[3].err.next, "the save may still be committed: see with pawl ls");
+}
+
 /* ---- S11 ------------------------------------------------------------------------------------ */
 
 static void test_s11_a_rank_that_does_not_come_is_named_at_the_deadline(void **state) {
@@ -732,6 +769,8 @@ int main(void) {
         TEST(test_s12_a_rank_that_saved_once_less_finds_back),
         TEST(test_s12_a_rank_that_saves_another_step_is_named),
         TEST(test_s12_ranks_that_hold_one_box_twice_are_named),
+        TEST(test_a_commit_that_cannot_be_made_durable_is_not_said_to_have_failed),
+        TEST(test_a_manifest_is_believed_only_when_it_is_durable),
         TEST(test_s11_a_rank_that_does_not_come_is_named_at_the_deadline),
         TEST(test_s11_a_dead_rank_is_named_at_once),
         TEST(test_a_rank_that_voted_and_died_does_not_fail_the_save),
