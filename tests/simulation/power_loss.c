@@ -10,6 +10,7 @@
 #include "lib/simulated_platform.h"
 #include "proofs/proof.h"
 #include "simulation/job.h"
+#include "simulation/sanitizers.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -374,7 +375,7 @@ static void live_with_power_cuts(proof *p, const store_traits *traits, const job
 int main(int argc, char **argv) {
     bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
     proof p = {.name = "power loss of 3 ranks: old or new, whole"};
-    const effort bounds = {.samples = full ? 200 : 4, .stride = full ? 1 : 3};
+    const effort bounds = {.samples = full ? 200 : 4, .stride = full ? 1 : 3 * SANITIZER_SLOWNESS};
     const store_traits any_order = {
         .kind = "crash", .atomic_rename = true, .atomic_write_bytes = 512};
     const store_traits in_order = {
