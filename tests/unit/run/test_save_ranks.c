@@ -404,7 +404,7 @@ static void test_s12_ranks_that_hold_one_box_twice_are_named(void **state) {
     job_save_ok(j, 20);
 }
 
-/* ---- what nobody can be sure of --------------------------------------------------------------- */
+/* ---- what nobody can be sure of ------------------------------------------------------------- */
 
 /* G3: the manifest is visible, and cannot be made durable. */
 static void test_a_commit_that_cannot_be_made_durable_is_not_said_to_have_failed(void **state) {
@@ -427,10 +427,10 @@ static void test_a_commit_that_cannot_be_made_durable_is_not_said_to_have_failed
 static void test_a_manifest_is_believed_only_when_it_is_durable(void **state) {
     job *j = *state;
     job_open(j, SOON);
-    job_fail(j, 0, /* that of the manifest is the first */
+    job_fail(j, 0, /* the manifest comes first */
              (store_fault){.op = STORE_OP_RENAME, .nth = 2, .system_errno = EIO, .forever = true});
     job_fail(
-        j, 3, /* that of its data files is the first */
+        j, 3, /* its data files come first */
         (store_fault){.op = STORE_OP_SYNC_DIR, .nth = 2, .system_errno = EIO, .forever = true});
     job_save(j, 10);
     job_wait(j);
