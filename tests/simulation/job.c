@@ -68,10 +68,10 @@ static pawl_status open_place(void *context, bool create, store **out, pawl_erro
 
 /* A save that a rank was too busy for, or gave up, is told by a warning where nobody waits. */
 static void take_log(void *context, pawl_log_level level, const char *text) {
+    static const char saving[] = "saving step ";
     rank_process *r = context;
-    long long step;
-    if (level == PAWL_LOG_WARN && sscanf(text, "saving step %lld:", &step) == 1) {
-        r->given_up_step = step;
+    if (level == PAWL_LOG_WARN && strncmp(text, saving, strlen(saving)) == 0) {
+        r->given_up_step = strtoll(text + strlen(saving), NULL, 10);
     }
     if (!r->job->storage->trace) {
         return;
