@@ -2,7 +2,10 @@
 /* The final save (S13). */
 #include "run/save.h"
 
-static pawl_status did_not_fit(pawl_run *run, int64_t step, double grace_s, pawl_error *err) {
+#include <stdio.h>
+
+/* Gives up what is in flight, and says how far that came. */
+static void give_up(pawl_run *run, const char *whose, double grace_s, pawl_error *err) {
     uint64_t written;
     uint64_t of;
     char written_text[32];
@@ -10,16 +13,38 @@ static pawl_status did_not_fit(pawl_run *run, int64_t step, double grace_s, pawl
     char grace_text[32];
     engine_progress(run->engine, &written, &of);
     bool given_up = run_give_up(run);
-    error_set(err, PAWL_ETIMEOUT, "the final save of step %lld did not fit into the grace time",
-              (long long)step);
     run_error_path(run, err, "");
-    error_step(err, step);
     error_expected(err, "durable within %s", text_seconds(grace_text, grace_s));
-    error_found(
-        err, "%s of %s written; %s", text_bytes(written_text, written), text_bytes(of_text, of),
-        given_up ? "the save was given up" : "the commit is under way and may still succeed");
+    error_found(err, "%s of %s%s written; %s", text_bytes(written_text, written),
+                text_bytes(of_text, of), whose,
+                given_up ? "the save was given up"
+                         : "the commit is under way and may still succeed");
     run_say_safe(run, err);
     error_next(err, "ask the scheduler for more grace time, or save more often");
+}
+
+static pawl_status did_not_fit(pawl_run *run, int64_t step, double grace_s, pawl_error *err) {
+    error_set(err, PAWL_ETIMEOUT, "the final save of step %lld did not fit into the grace time",
+              (long long)step);
+    error_step(err, step);
+    give_up(run, "", grace_s, err);
+    return PAWL_ETIMEOUT;
+}
+
+/* The other ranks are told, which have perhaps begun theirs. */
+static pawl_status not_begun(pawl_run *run, int64_t step, double grace_s, pawl_error *err) {
+    char whose[48];
+    snprintf(whose, sizeof whose, " of step %lld", (long long)run->stats.step);
+    error_set(err, PAWL_ETIMEOUT,
+              "the final save of step %lld was not begun: the save of step %lld took all of the "
+              "grace time",
+              (long long)step, (long long)run->stats.step);
+    error_step(err, step);
+    give_up(run, whose, grace_s, err);
+    if (save_of_many(run)) {
+        save_count_call(run, step);
+        save_not_started(run, step, PAWL_ETIMEOUT, err);
+    }
     return PAWL_ETIMEOUT;
 }
 
@@ -32,7 +57,7 @@ pawl_status run_save_final(pawl_run *run, pawl_state *state, int64_t step,
     struct pawl_error earlier = ERROR_INIT;
     if (run->unseen && run_wait(run, grace_s, NULL, &earlier) != PAWL_OK) {
         if (engine_busy(run->engine)) {
-            return did_not_fit(run, step, grace_s, err);
+            return not_begun(run, step, grace_s, err);
         }
         log_write(&run->log, PAWL_LOG_WARN, "before the final save: %s", error_text(&earlier));
     }

@@ -388,6 +388,21 @@ static void test_s13_a_final_save_that_does_not_fit_says_so(void **state) {
     assert_false(exists(f, "step-00000020"));
 }
 
+static void test_s13_a_final_save_that_never_began_says_what_took_its_time(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const pawl_save_options options = {.struct_size = sizeof options};
+    open_hanging(f, (pawl_run_options){0});
+    assert_ok(run_save(f->run, f->state, 20, &options, &err), &err);
+    assert_fails(run_save_final(f->run, f->state, 30, &options, 0.05, &err), PAWL_ETIMEOUT, &err);
+    assert_string_equal(err.attempt, "the final save of step 30 was not begun: the save of step 20 "
+                                     "took all of the grace time");
+    assert_says(err.found, "of step 20 written; the save was given up");
+    store_fault_release(f->fault);
+    assert_fails(run_wait(f->run, 5, NULL, &err), PAWL_ECANCELED, &err);
+    assert_false(exists(f, "step-00000030"));
+}
+
 /* Promise 6: a commit that hangs was not given up, and may yet succeed. */
 static void test_s13_a_final_save_whose_commit_hangs_is_not_called_given_up(void **state) {
     fixture *f = *state;
@@ -759,6 +774,7 @@ int main(void) {
         TEST_THREADS(test_s08_a_storage_that_hangs_is_an_error_at_the_deadline),
         TEST_THREADS(test_s13_a_final_save_that_fits_is_durable),
         TEST_THREADS(test_s13_a_final_save_that_does_not_fit_says_so),
+        TEST_THREADS(test_s13_a_final_save_that_never_began_says_what_took_its_time),
         TEST_THREADS(test_s13_a_final_save_whose_commit_hangs_is_not_called_given_up),
         TEST(test_s14_a_checkpoint_that_is_being_read_stays_until_it_is_closed),
         TEST(test_s14_a_pinned_checkpoint_stays),
