@@ -2,6 +2,7 @@
 /* Ranks of a job as processes, on "hosts": processes with names and mounts of their own. */
 #include "failures.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -80,6 +81,7 @@ void ranks_run(rank_of_test like, int absent, ranks_result *result) {
     child children[JOB_RANKS];
     int wires[JOB_RANKS][2];
     int results[JOB_RANKS][2];
+    bool skipped = false;
     for (int r = 0; r < JOB_RANKS; r++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, wires[r]), 0);
     }
@@ -97,13 +99,14 @@ void ranks_run(rank_of_test like, int absent, ranks_result *result) {
     for (int r = 0; r < JOB_RANKS; r++) {
         read_all(results[r][0], result->said[r], sizeof(result->said[r]));
         result->ended[r] = r != absent ? child_wait(&children[r]) : 0;
-        if (result->ended[r] == CHILD_SKIPPED) {
-            skip();
-        }
+        skipped = skipped || result->ended[r] == CHILD_SKIPPED;
     }
     for (int r = 0; r < JOB_RANKS; r++) {
         (void)close(wires[r][0]);
         (void)close(wires[r][1]);
+    }
+    if (skipped) { /* by a child, which gave its reason */
+        skip();
     }
 }
 
@@ -114,6 +117,7 @@ void name_host(int rank) {
     if (unshare(CLONE_NEWUTS | CLONE_NEWNS) != 0 ||
         mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         sethostname(names[rank], 1) != 0) {
+        assert_int_equal(errno, EPERM); /* anything else is a failure, not a reason to skip */
         child_skip("this needs leave to name a host");
     }
 }

@@ -52,18 +52,28 @@ static bool runs(const char *const *arguments) {
     return WIFEXITED(ended) && WEXITSTATUS(ended) == 0;
 }
 
-/* In mounts of this process alone. */
-static bool mount_disk(void) {
+/* In mounts of this process alone. NULL, or what this system lacks; all else is a failure. */
+static const char *mount_disk(void) {
+    static const char *const look[] = {"mkfs.ext4", "-V", NULL};
+    static const char *const find[] = {"losetup", "--find", NULL};
     static const char *const make[] = {"mkfs.ext4", "-q", "-F", "image", NULL};
     static const char *const mounting[] = {"mount", "-o", "loop", "image", "disk", NULL};
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
-        return false;
+        assert_int_equal(errno, EPERM);
+        return "this needs leave to mount";
+    }
+    if (!runs(look)) {
+        return "this needs mkfs.ext4";
+    }
+    if (!runs(find)) {
+        return "this needs a free loop device";
     }
     int image = open("image", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_true(image >= 0);
     assert_int_equal(ftruncate(image, DISK_BYTES), 0);
     (void)close(image);
-    return runs(make) && runs(mounting);
+    assert_true(runs(make) && runs(mounting));
+    return NULL;
 }
 
 /* A frozen filesystem must not outlive its test, whatever becomes of it: a process of its own thaws
@@ -118,8 +128,9 @@ static void meet_frozen_disk(void *context) {
     trainer t;
     uint8_t *big = calloc(1, BIG_BYTES);
     assert_non_null(big);
-    if (!mount_disk()) {
-        child_skip("this needs mkfs.ext4, and leave to mount what it makes by a loop device");
+    const char *lacks = mount_disk();
+    if (lacks != NULL) {
+        child_skip(lacks);
     }
     trainer_init(&t);
     trainer_build(&t);

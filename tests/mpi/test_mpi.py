@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a program on real ranks of a real MPI.
 
-Usage: test_mpi.py KIND WHAT --work FOLDER [--library LIBPAWL]
+Usage: test_mpi.py KIND WHAT --work FOLDER [--libpawl FILE]
 KIND: openmpi or mpich. WHAT: headers, build (the programs), meetings PROMISE..., reshard, absent.
 """
 
@@ -74,8 +74,8 @@ def build(kind, arguments):
     folder.mkdir(parents=True, exist_ok=True)
     for source in sorted(HERE.glob("*.c")):
         run(compiler, "-std=c11", "-D_GNU_SOURCE", "-O2", "-g", *WARNINGS, "-I", ROOT / "include",
-            source, "-o", folder / source.stem, arguments.library,
-            f"-Wl,-rpath,{arguments.library.parent}")
+            source, "-o", folder / source.stem, arguments.libpawl,
+            f"-Wl,-rpath,{arguments.libpawl.parent}")
 
 
 def stop(process):
@@ -129,7 +129,7 @@ def main():
     parser.add_argument("kind", choices=sorted(SAYS))
     parser.add_argument("what", nargs="+")
     parser.add_argument("--work", type=pathlib.Path, required=True)
-    parser.add_argument("--library", type=pathlib.Path)
+    parser.add_argument("--libpawl", type=pathlib.Path)
     arguments = parser.parse_args()
     steps = [headers, build, meetings, reshard, absent]
     {step.__name__: step for step in steps}[arguments.what[0]](arguments.kind, arguments)
