@@ -100,15 +100,6 @@ static int64_t kill_once(proof *p, const char *path, int64_t from, uint64_t dela
     return restored >= 1 ? restored + 1 : 1;
 }
 
-static void remove_tree(const char *path) {
-    pid_t child = fork();
-    if (child == 0) {
-        execlp("rm", "rm", "-rf", path, (char *)NULL);
-        _exit(1);
-    }
-    waitpid(child, NULL, 0);
-}
-
 int main(int argc, char **argv) {
     bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
     proof p = {.name = "SIGKILL of a saving process"};
@@ -122,6 +113,6 @@ int main(int argc, char **argv) {
     for (int i = 0; i < (full ? 500 : 40); i++) {
         step = kill_once(&p, path, step, random_below(&random, 60000));
     }
-    remove_tree(path);
+    proof_remove_tree(path);
     return proof_end(&p);
 }

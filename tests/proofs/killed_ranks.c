@@ -373,15 +373,6 @@ static void judge(proof *p, const job *j, const victim *v, const outcome *o, pro
     note_slowest(j, v, o, kept);
 }
 
-static void remove_tree(const char *path) {
-    pid_t child = fork();
-    if (child == 0) {
-        execlp("rm", "rm", "-rf", path, (char *)NULL);
-        _exit(1);
-    }
-    waitpid(child, NULL, 0);
-}
-
 int main(int argc, char **argv) {
     static const int worlds[] = {4, 3, 4, 6, 4, 2, 4, 5}; /* all divide ROWS */
     bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
@@ -406,7 +397,7 @@ int main(int argc, char **argv) {
         run_job(&j, &v, &o);
         judge(&p, &j, &v, &o, &kept);
     }
-    remove_tree(path);
+    proof_remove_tree(path);
     printf("survivors learnt who is gone within %.2f s; their deadline is %.0f s\n", kept.slowest_s,
            GROUP_DEADLINE);
     return proof_end(&p);

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 void proof_case(proof *p, bool good, const char *format, ...) {
     p->tried++;
@@ -150,4 +152,13 @@ int64_t proof_seed_of_step(store *s, int64_t step, const platform *os, pawl_erro
     pawl_checkpoint_close(checkpoint);
     proof_state_free(&ps);
     return seed;
+}
+
+void proof_remove_tree(const char *path) {
+    pid_t child = fork();
+    if (child == 0) {
+        execlp("rm", "rm", "-rf", path, (char *)NULL);
+        _exit(1);
+    }
+    waitpid(child, NULL, 0);
 }

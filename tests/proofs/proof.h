@@ -33,6 +33,8 @@ typedef struct proof_state {
 } proof_state;
 void proof_state_make(proof_state *ps, uint32_t seed);
 void proof_state_free(proof_state *ps);
+/* The directory that a proof made, with all that is in it. */
+void proof_remove_tree(const char *path);
 /* What cannot fail in a proof's own set-up: shows the error and aborts. */
 void proof_must(pawl_status status, pawl_error *err);
 /* The seed whose bytes these are, after a restore; -1: of no seed, torn or wrong. */

@@ -222,8 +222,8 @@ static void test_a_save_that_is_repeated_after_a_failure_commits(void **state) {
     check_rows(j, 30);
 }
 
-/* Step 10 fails. Rank 3 hears of it by a pawl_save of step 20, which begins nothing; the others hear
- * by pawl_wait, and save step 20. */
+/* Step 10 fails. Rank 3 hears of it by a pawl_save of step 20, which begins nothing; the others
+ * hear of it by pawl_wait, and save step 20. */
 static void set_apart(job *j) {
     job_fail(
         j, 1,
