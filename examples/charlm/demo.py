@@ -27,12 +27,12 @@ EXTRA_KILLS = 8           # at most, when too few of the planned ones hit a save
 class Trainer(watch.Process):
     """One process of the trainer, and what it told about itself."""
 
-    def __init__(self, options, run, save_every):
+    def __init__(self, options, run, steps, save_every):
         self.run = run
         self.told = watch.EventFile(run + ".events")
         self.named, self.last_step = self.told.named, self.told.last_step
         super().__init__([options.charlm, "--run", run, "--events", self.told.path,
-                          "--steps", options.steps, "--save-every", save_every,
+                          "--steps", steps, "--save-every", save_every,
                           "--hidden", options.hidden, "--context", options.context,
                           "--batch", options.batch], run + ".output")
 
@@ -98,17 +98,21 @@ def print_row(kill, aimed, killed, unfinished, resumed_from):
 
 
 def train_under_fire(options, plan, run):
-    """The interrupted run. Returns the number of kills and of those inside of a save."""
+    """The interrupted run. Returns the number of kills, of those inside of a save, and the last step."""
     kill = inside = 0
-    trainer = Trainer(options, run, options.save_every)
+    end = options.steps
+    more = True
+    trainer = Trainer(options, run, watch.WITHOUT_END, options.save_every)
     print(HEADER, flush=True)
-    while kill < plan.kills or (inside < options.inside and kill < plan.kills + EXTRA_KILLS):
+    while more:
         aimed = plan.aimed[kill] if kill < plan.kills else True
         kill += 1
         plan.strike(trainer, kill, aimed)
         killed, unfinished = trainer, step_unfinished(trainer)
         inside += unfinished is not None
-        trainer = Trainer(options, run, options.save_every)
+        end = max(end, trainer.last_step("step", 0))
+        more = kill < plan.kills or (inside < options.inside and kill < plan.kills + EXTRA_KILLS)
+        trainer = Trainer(options, run, watch.WITHOUT_END if more else end, options.save_every)
         trainer.wait_until(lambda: trainer.named("resumed"), START_DEADLINE_S,
                            "it said from which step it resumes")
         print_row(kill, aimed, killed, unfinished, trainer.last_step("resumed"))
@@ -116,19 +120,19 @@ def train_under_fire(options, plan, run):
     if inside < options.inside:
         raise Failure(f"only {inside} of {kill} kills hit a save, {options.inside} are needed: saves "
                       "are too quick here; make them larger with --hidden")
-    return kill, inside
+    return kill, inside, end
 
 
-def compare(options, run, other):
+def compare(options, run, other, step):
     """Compares the final checkpoints twice: by pawl diff, and by reading the files without pawl."""
     for each in (run, other):
         watch.run_tool(options.pawl, "verify", each)
-    ends = [f"{each}@{options.steps}" for each in (run, other)]
+    ends = [f"{each}@{step}" for each in (run, other)]
     watch.run_tool(options.pawl, "diff", *ends)  # exit code 3 and a table when they differ
     found = json.loads(watch.run_tool(options.pawl, "diff", "--json", *ends))
-    entries = watch.read_entries(run, options.steps)
+    entries = watch.read_entries(run, step)
     digests = watch.digests_of(entries)
-    others = watch.digests_of(watch.read_entries(other, options.steps))
+    others = watch.digests_of(watch.read_entries(other, step))
     tensors = [name for name, entry in entries.items() if entry.is_tensor()]
     different = sorted(name for name in digests.keys() | others.keys()
                        if digests.get(name) != others.get(name))
@@ -147,7 +151,8 @@ def read_options():
     parser.add_argument("--seed", type=int, help="of the moments of the kills [another every time]")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--inside", type=int, default=3, help="kills that must hit a save [3]")
-    parser.add_argument("--steps", type=int, default=480)
+    parser.add_argument("--steps", type=int, default=480,
+                        help="at the end [480; more where the kills came later]")
     parser.add_argument("--save-every", type=int, default=6)
     parser.add_argument("--hidden", type=int, default=1024)
     parser.add_argument("--context", type=int, default=32)
@@ -155,15 +160,20 @@ def read_options():
     return parser.parse_args()
 
 
+def train_without_interruption(options, run, steps):
+    watch.empty(os.path.dirname(run), (os.path.basename(run),))
+    print(f"training {steps} steps without interruption in {run}", flush=True)
+    trainer = Trainer(options, run, steps, 0)
+    trainer.wait_for_end(TRAIN_DEADLINE_S)
+    return trainer
+
+
 def demonstrate(options):
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
     directory = os.path.abspath(options.directory)
     run, other = (os.path.join(directory, name) for name in ("uninterrupted", "killed"))
     watch.empty(directory, ("uninterrupted", "killed"))
-
-    print(f"training {options.steps} steps without interruption in {run}", flush=True)
-    uninterrupted = Trainer(options, run, 0)
-    uninterrupted.wait_for_end(TRAIN_DEADLINE_S)
+    uninterrupted = train_without_interruption(options, run, options.steps)
     plan = Plan(options, random.Random(seed), uninterrupted)
     took_s = uninterrupted.told.events[-1][0] - uninterrupted.started
     print(f"took {took_s:.1f} s, its only save {plan.save_s:.2f} s\n\n"
@@ -172,10 +182,13 @@ def demonstrate(options):
           flush=True)
 
     began = time.monotonic()
-    kills, inside = train_under_fire(options, plan, other)
+    kills, inside, end = train_under_fire(options, plan, other)
     print(f"took {time.monotonic() - began:.1f} s, with {kills} kills, {inside} of them inside a "
           "save\n", flush=True)
-    count = compare(options, run, other)
+    if end > options.steps:
+        print(f"a kill came as late as step {end}; to compare with that, once more: ", end="")
+        train_without_interruption(options, run, end)
+    count = compare(options, run, other, end)
     print(f"demo: {count} tensors identical bit for bit to the uninterrupted run")
 
 
@@ -186,6 +199,8 @@ def main():
     except Failure as failure:
         print(f"demo: failed: {failure}", file=sys.stderr)
         return 1
+    finally:
+        watch.Process.end_all()
     return 0
 
 

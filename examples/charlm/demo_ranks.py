@@ -63,9 +63,7 @@ def environment_for(scratch):
 class Job(watch.Process):
     """A job of several ranks, from mpirun on; events are those of rank 0, if not said otherwise."""
 
-    started_here = []
-
-    def __init__(self, options, ranks, run, *more):
+    def __init__(self, options, ranks, run, steps, *more):
         self.ranks, self.run = ranks, run
         self.told = [watch.EventFile(run + ".events" + (f".{rank}" if rank else ""))
                      for rank in range(ranks)]
@@ -75,9 +73,8 @@ class Job(watch.Process):
                           "--events", self.told[0].path, "--save-every", options.save_every,
                           "--hidden", options.hidden, "--context", options.context,
                           "--batch", options.batch, "--keep", 0, "--per-rank", "caller",
-                          "--digests", *more], run + ".output",
+                          "--digests", "--steps", steps, *more], run + ".output",
                          env=options.environment, start_new_session=True)
-        Job.started_here.append(self)
 
     def look(self):
         for each in self.told:
@@ -104,11 +101,6 @@ class Job(watch.Process):
             raise Failure(f"the job lost rank {rank} and ended with code 0; {self.story()}")
         self.look()
         return time.monotonic() - before
-
-    def end(self):
-        """Whatever happened, nothing of it goes on."""
-        if self.process.poll() is None:
-            self.kill()
 
     def kill(self):
         """SIGKILL to mpirun and to all ranks, as when the machine is taken away."""
@@ -279,13 +271,6 @@ def wait_for_commits(job, count):
                    f"{count} saves of it were committed")
 
 
-def wait_for_any_moment(job, seconds, last_step):
-    """So long, unless the job is quick and would come to its end before."""
-    moment = time.monotonic() + seconds
-    job.wait_until(lambda: time.monotonic() >= moment or job.last_step("step") >= last_step,
-                   LIFE_DEADLINE_S, f"step {last_step}")
-
-
 def wait_for_next_save(job):
     begun = len(job.named("save-begun"))
     job.wait_until(lambda: len(job.named("save-begun")) > begun, LIFE_DEADLINE_S,
@@ -294,15 +279,15 @@ def wait_for_next_save(job):
 
 def finish(options, ranks, run, steps, *more):
     """A job that nobody disturbs."""
-    job = Job(options, ranks, run, "--steps", steps, *more)
+    job = Job(options, ranks, run, steps, *more)
     job.wait_for_end(LIFE_DEADLINE_S)
     return job
 
 
 def kill_one(options, dice, run):
-    job = Job(options, 4, run, "--steps", options.steps)
+    job = Job(options, 4, run, watch.WITHOUT_END)
     wait_for_commits(job, 1)
-    wait_for_any_moment(job, dice.uniform(0, 0.1), options.steps // 4)
+    time.sleep(dice.uniform(0, 0.1))
     victim = dice.randrange(4)
     took_s = job.kill_rank(victim)
     print(f"1   4 ranks; rank {victim} was killed at step {job.last_step('step')}, and mpirun ended the "
@@ -312,7 +297,7 @@ def kill_one(options, dice, run):
 
 def kill_all_saving(options, dice, run, earlier):
     print("2   4 ranks", flush=True)
-    job = Job(options, 4, run, "--steps", options.steps)
+    job = Job(options, 4, run, watch.WITHOUT_END)
     show_restore(job, earlier)
     wait_for_commits(job, 1)
     wait_for_next_save(job)
@@ -326,10 +311,10 @@ def kill_all_saving(options, dice, run, earlier):
     return job
 
 
-def go_on_with(options, ranks, run, earlier, number):
+def go_on_with(options, ranks, run, steps, earlier, number):
     """Another number of ranks than before. Returns the job, and the step that it came back to."""
     print(f"{number}   {ranks} ranks instead of {earlier[-1].ranks}", flush=True)
-    job = Job(options, ranks, run, "--steps", options.steps)
+    job = Job(options, ranks, run, steps)
     return job, show_restore(job, earlier)
 
 
@@ -341,22 +326,23 @@ def copy_on(options, ranks, run):
 
 
 def change_ranks(options, dice, run, jobs):
-    """3 ranks, and 6. Returns the steps at which the number changed."""
+    """3 ranks, and 6 to the end. Returns the steps at which the number changed, and the last one."""
     copy = copy_on(options, 3, run)
-    job, third = go_on_with(options, 3, run, jobs, 3)
+    job, third = go_on_with(options, 3, run, watch.WITHOUT_END, jobs, 3)
     wait_for_commits(job, 1)
-    wait_for_any_moment(job, dice.uniform(0, 0.3), options.steps * 3 // 4)
+    time.sleep(dice.uniform(0, 0.3))
     job.kill()
     print(f"    all were killed at step {job.last_step('step')}", flush=True)
     compare_copy(options, run, copy, third, 4, 3)
 
     jobs.append(job)
     copy = copy_on(options, 6, run)
-    job, fourth = go_on_with(options, 6, run, jobs, 4)
+    end = max(options.steps, job.last_step("step") + options.save_every)
+    job, fourth = go_on_with(options, 6, run, end, jobs, 4)
     job.wait_for_end(LIFE_DEADLINE_S)
     print(f"    trained to the end, step {job.last_step('finished')}", flush=True)
     compare_copy(options, run, copy, fourth, 3, 6)
-    return third, fourth
+    return third, fourth, end
 
 
 def demonstrate(options):
@@ -365,20 +351,20 @@ def demonstrate(options):
     directory = os.path.abspath(options.directory)
     run, orderly = (os.path.join(directory, name) for name in ("ranks", "orderly"))
     watch.empty(directory, RUNS)
-    print(f"training {options.steps} steps in {run}, with a save every {options.save_every} steps\n"
+    print(f"training {options.steps} steps or more in {run}, with a save every {options.save_every}\n"
           f"(--seed {seed} repeats the moments of the kills as far as the machine lets it)\n",
           flush=True)
     jobs = [kill_one(options, dice, run)]
     jobs.append(kill_all_saving(options, dice, run, jobs))
-    third, fourth = change_ranks(options, dice, run, jobs)
+    third, fourth, end = change_ranks(options, dice, run, jobs)
     print(f"\nthe same again without a kill: 4 ranks to step {third}, 3 to step {fourth}, 6 to the end",
           flush=True)
-    for ranks, steps in ((4, third), (3, fourth), (6, options.steps)):
+    for ranks, steps in ((4, third), (3, fourth), (6, end)):
         finish(options, ranks, orderly, steps)
-    ends = [f"{each}@{options.steps}" for each in (run, orderly)]
+    ends = [f"{each}@{end}" for each in (run, orderly)]
     watch.run_tool(options.pawl, "verify", run)
     show_tool(options, "diff", *ends)
-    must_be_equal(*(watch.digests_of(watch.read_entries(each, options.steps))
+    must_be_equal(*(watch.digests_of(watch.read_entries(each, end))
                     for each in (run, orderly)), "the last checkpoints")
     print("demo: after a rank was lost, after all were, on 4, 3 and 6 ranks: all weights and optimizer\n"
           "state came back bit for bit, and the end is the one of the job that nobody disturbed")
@@ -391,7 +377,8 @@ def read_options():
     parser.add_argument("--directory", required=True, help="where the runs go; emptied first")
     parser.add_argument("--mpirun", help="[mpirun.openmpi, or mpirun]")
     parser.add_argument("--seed", type=int, help="of the moments of the kills [another every time]")
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=400,
+                        help="at the end [400; more where the kills came later]")
     parser.add_argument("--save-every", type=int, default=10)
     parser.add_argument("--hidden", type=int, default=130, help="[130: divisible by none of 3, 4, 6]")
     parser.add_argument("--context", type=int, default=16)
@@ -416,8 +403,7 @@ def main():
         print(f"demo: failed: {failure}", file=sys.stderr)
         return 1
     finally:
-        for job in Job.started_here:
-            job.end()
+        Job.end_all()
         shutil.rmtree(scratch, ignore_errors=True)
     return 0
 

@@ -13,6 +13,8 @@ import subprocess
 import time
 
 POLL_S = 0.0005
+WITHOUT_END = 10**9       # steps of a trainer that is going to be killed: however slow its storage is, and
+                          # however late the one who watches it, it does not come to its end before
 TOOL_DEADLINE_S = 120.0   # of one pawl command
 
 
@@ -55,6 +57,8 @@ class EventFile:
 class Process:
     """A process whose output goes to a file, and which is watched while it works."""
 
+    started_here = []
+
     def __init__(self, command, output_path, **how):
         self.output_path = output_path
         self.started = time.monotonic()
@@ -62,6 +66,14 @@ class Process:
             self.process = subprocess.Popen([str(word) for word in command],
                                             stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                                             **how)
+        Process.started_here.append(self)
+
+    @staticmethod
+    def end_all():
+        """Whatever happened, nothing that was started goes on."""
+        for each in Process.started_here:
+            if each.process.poll() is None:
+                each.kill()
 
     def look(self):
         """Reads what is new of it."""

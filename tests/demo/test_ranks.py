@@ -113,12 +113,11 @@ class SameRanks(RanksTest):
 
     def test_killed_and_resumed(self):
         """4 ranks that were killed while they saved end with the bits of 4 that nobody disturbed."""
-        steps = 150
-        options = ("--steps", steps, "--save-every", 3, "--events", self.path("events"))
+        options = ("--save-every", 3, "--events", self.path("events"))
         for kill in range(3):
             commits = len(self.events("save-committed")) + 2
             begun = len(self.events("save-begun")) + 3
-            job = self.start(4, *options)
+            job = self.start(4, "--steps", watch.WITHOUT_END, *options)
             self.wait_for(lambda: len(self.events("save-committed")) >= commits
                           and len(self.events("save-begun")) >= begun, job, "two saves")
             processes = demo_ranks.descendants(job.pid)
@@ -130,7 +129,8 @@ class SameRanks(RanksTest):
                     os.kill(process, signal.SIGKILL)
                 self.end_of(job)
             demo_ranks.wait_until_gone(processes)
-        result = self.train(4, *options)
+        steps = self.events("step")[-1] + 10
+        result = self.train(4, "--steps", steps, *options)
         self.assert_trained(result)
         self.assertGreater(self.events("resumed")[-1], 0)
         self.assertEqual(result.digests("saving", steps),
@@ -143,7 +143,8 @@ class SameRanks(RanksTest):
 
     def test_s13_signal_stops_all_at_one_step(self):
         """A signal that mpirun hands on ends the job with code 75 and one checkpoint of all ranks."""
-        job = self.start(3, "--steps", 10**6, "--save-every", 0, "--events", self.path("events"))
+        job = self.start(3, "--steps", watch.WITHOUT_END, "--save-every", 0,
+                         "--events", self.path("events"))
         self.wait_for(lambda: 5 in self.events("step"), job, "step 5")
         job.send_signal(signal.SIGUSR1)
         stopped = self.end_of(job)
@@ -230,9 +231,9 @@ class Failing(RanksTest):
     def test_one_rank_cannot_write(self):
         """A save that one rank cannot write fails on all, naming it; training goes on, and once it can
         write again, saves are committed again."""
-        job = self.start(4, "--steps", 10**6, "--save-every", 4, "--hidden", 200, "--events",
-                         self.path("events"), program=["sh", "-c", 'trap "" XFSZ; exec "$@"', "sh",
-                                                       self.charlm_mpi])
+        job = self.start(4, "--steps", watch.WITHOUT_END, "--save-every", 4, "--hidden", 200,
+                         "--events", self.path("events"),
+                         program=["sh", "-c", 'trap "" XFSZ; exec "$@"', "sh", self.charlm_mpi])
         self.wait_for(lambda: self.events("save-committed"), job, "commit")
         process = self.events("process", "events.2")[-1]
         _, hard = resource.prlimit(process, resource.RLIMIT_FSIZE)
@@ -255,7 +256,7 @@ class Failing(RanksTest):
 
 
 def main():
-    global demo_ranks
+    global demo_ranks, watch
     example, RanksTest.charlm_mpi, RanksTest.charlm, RanksTest.mpirun, RanksTest.directory = \
         sys.argv[1:6]
     if RanksTest.charlm_mpi == "none":
@@ -263,6 +264,7 @@ def main():
         sys.exit(77)
     sys.path.insert(0, example)
     import demo_ranks
+    import watch
     RanksTest.is_open_mpi = demo_ranks.is_open_mpi(RanksTest.mpirun)
     unittest.main(argv=[sys.argv[0], *sys.argv[6:]], verbosity=2)
 

@@ -187,9 +187,8 @@ class Resuming(TrainerTest):
 
     def test_s13_signal_saves_and_resumes(self):
         """SIGTERM ends training with code 75 and a checkpoint, and the rest ends with equal weights."""
-        many = 200000
         events = os.path.join(self.home, "events")
-        command = self.command("--steps", many, "--save-every", 0, "--events", events)
+        command = self.command("--steps", 10**9, "--save-every", 0, "--events", events)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as trainer:
             limit = time.monotonic() + DEADLINE_S
             while not (os.path.exists(events) and b" step 5\n" in read(events)):
