@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
     if (status == PAWL_OK) {
         status = trainer_run(&trainer, err);
     }
-    if (status != PAWL_OK) { /* everything below hands it up */
+    if (status != PAWL_OK && !trainer.is_logged) {
         trainer_print_error(&ranks, err);
     }
     int code = trainer_finished(&trainer) ? EXIT_FINISHED : EXIT_TRY_AGAIN;

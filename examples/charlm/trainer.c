@@ -195,14 +195,19 @@ static pawl_status see_save(struct trainer *trainer, double deadline_s, pawl_err
     return status;
 }
 
-static void save_if_due(struct trainer *trainer, pawl_error *err) {
+/* What a failure in the background costs is said, and training goes on. */
+static void go_on_from_save(struct trainer *trainer, double deadline_s, pawl_error *err) {
     pawl_status status = PAWL_OK;
     if (trainer->save_in_flight) {
-        status = see_save(trainer, -1, err); /* only looks */
+        status = see_save(trainer, deadline_s, err);
     }
     if (status != PAWL_OK && status != PAWL_ETIMEOUT) {
         print_failed_save(trainer, 1, err);
     }
+}
+
+static void save_if_due(struct trainer *trainer, pawl_error *err) {
+    go_on_from_save(trainer, -1, err); /* only looks */
     if (pawl_due(trainer->run, trainer->training.step) && start_save(trainer, err) != PAWL_OK) {
         print_failed_save(trainer, 0, err);
     }
@@ -314,10 +319,12 @@ static pawl_status finish(struct trainer *trainer, pawl_error *err) {
     int64_t step = trainer->training.step;
     pawl_status status = PAWL_OK;
     if (!all_began_to_save(trainer, step)) {
+        go_on_from_save(trainer, 0, err);
         status = start_save(trainer, err);
     }
     if (status == PAWL_OK && trainer->save_in_flight) {
         status = see_save(trainer, 0, err);
+        trainer->is_logged = status != PAWL_ETIMEOUT && trainer->ranks->place.rank == 0;
     }
     if (status == PAWL_OK) {
         printf("finished at step %" PRId64 ", weights %016" PRIx64 "\n", step,

@@ -16,16 +16,16 @@
  *     pawl_wait                the last save is durable, or failed and says why
  *     pawl_run_close
  *
- * A job of many ranks does the same on each of them, with `group` in the options: all open the run
- * together; each adds to its state the boxes of tensors that it holds; each saves without waiting
- * for the others. When the data of all ranks is durable rank 0 commits them as one checkpoint, and
- * every rank learns of it; where one fails, dies or is late, the save has failed on all of them,
- * and each is told which rank it was. It may be restored by any other number of ranks.
+ * A job of many ranks does the same on each, with `group` in the options: all open the run
+ * together; each adds the boxes of tensors that it holds, and saves without waiting for the others.
+ * When the data of all ranks is durable rank 0 commits one checkpoint, and every rank learns of it;
+ * where one fails, dies or is late, all are told which. Any other number of ranks can restore it.
  *
  * A run is used by one thread at a time. Deadlines are in seconds from now: 0 means the run's
- * default (`deadline_s`), a negative number means "do not wait". No call waits for a save or for
- * another process without one. What the caller's own thread asks of the storage (room for a save
- * and its directory; opening, restoring, housekeeping) takes as long as the storage takes.
+ * default (`deadline_s`), a negative number means "do not wait". No call waits for a save or
+ * another process without one. On the caller's thread pawl_save, pawl_fence and pawl_wait ask
+ * nothing of the storage, but that one of many ranks which does not begin a save leaves word there
+ * for the others. Opening, restoring and housekeeping take as long as the storage takes.
  */
 #ifndef PAWL_RUN_H
 #define PAWL_RUN_H
@@ -150,12 +150,11 @@ PAWL_API pawl_status pawl_run_open(const char *path, const pawl_run_options *opt
                                    pawl_run **run, pawl_error *err) PAWL_MUST_CHECK;
 
 /*
- * Waits for the save in flight and gives up ownership. NULL is fine. The handle is gone
- * afterwards, whatever is returned (but for PAWL_EUSAGE inside the run's event callback): the
- * status is that of the last save when nobody has seen it yet. On PAWL_ETIMEOUT the
- * engine's thread and its memory are left behind: the tensors' memory must stay valid, and the log
- * and the callback for events may still be called. After a save that hangs (PAWL_EIO) the same, but
- * the tensors are free.
+ * Waits for the save in flight and gives up ownership. NULL is fine. The handle is gone afterwards,
+ * whatever is returned (but for PAWL_EUSAGE inside the run's event callback): the status is that of
+ * the last save when nobody has seen it yet. On PAWL_ETIMEOUT the engine's thread and its memory
+ * are left behind: the tensors' memory must stay valid, and the log and the callback for events may
+ * still be called. After a save that hangs (PAWL_EIO) the same, but the tensors are free.
  */
 PAWL_API pawl_status pawl_run_close(pawl_run *run, double deadline_s, pawl_error *err);
 
@@ -174,8 +173,9 @@ typedef struct pawl_save_options {
 
 /*
  * Starts to save `state` as `step` (0 or more) and returns. Values are copied now; tensors are read
- * from their memory until pawl_fence returns. Checks the state (slots fit their variables) and the
- * space on the disk first. Saving a step again replaces it atomically once the new one is whole.
+ * from their memory until pawl_fence returns. Checks the state first (slots fit their variables);
+ * whether the disk has room is found out in the background, before the first byte is written.
+ * Saving a step again replaces it atomically once the new one is whole.
  *
  * When the previous save failed and nobody was told yet, this call returns that failure, starts
  * nothing, and may be repeated; with a group it goes on, and warns in the log, where that save was

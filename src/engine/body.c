@@ -17,6 +17,16 @@ void engine_tune(engine *e) {
     }
 }
 
+static pawl_status prepare(engine *e, pawl_error *err) {
+    if (e->job.prepare == NULL) {
+        return PAWL_OK;
+    }
+    engine_turns_to(e, ENGINE_PREPARING);
+    pawl_status status = e->job.prepare(e->job.context, err);
+    engine_turns_to(e, ENGINE_MOVING);
+    return status;
+}
+
 /* A cancel that comes before this is heard; one that comes later is too late. */
 static pawl_status commit(engine *e, pawl_error *err) {
     monitor_enter(&e->monitor);
@@ -94,7 +104,10 @@ void engine_body(void *argument) {
     engine *e = argument;
     struct pawl_error story = ERROR_INIT;
     engine_tune(e);
-    pawl_status status = engine_write_files(e, &story);
+    pawl_status status = prepare(e, &story);
+    if (status == PAWL_OK) {
+        status = engine_write_files(e, &story);
+    }
     if (status == PAWL_OK) {
         status = commit(e, &story);
     }

@@ -48,9 +48,11 @@ typedef struct engine_file {
 typedef struct engine_job {
     const plan_layout *layout; /* borrowed until `done` */
     store *store;
-    const char *directory; /* in the store; exists */
+    const char *directory; /* in the store; exists when `prepare` has returned */
     int64_t step;
     void *context;
+    /* Before anything is asked of the storage. May be NULL. */
+    pawl_status (*prepare)(void *context, pawl_error *err);
     /* Every byte has left the trainer's memory (also after a failure). */
     void (*released)(void *context);
     /* How far the writing came: at most once a second, for saves that take longer. May be NULL. */

@@ -70,12 +70,6 @@ static void begin_opening(engine *e, const char *name) {
     monitor_leave(&e->monitor);
 }
 
-static void end_opening(engine *e) {
-    monitor_enter(&e->monitor);
-    engine_does(e, ENGINE_MOVING);
-    monitor_leave(&e->monitor);
-}
-
 /* Of many ranks the first removes a directory that is empty, as one of a failed save; another may
  * just be about to write there. */
 static pawl_status create_file(engine *e, const char *path, store_file **out, pawl_error *err) {
@@ -121,7 +115,7 @@ pawl_status engine_output_open(engine *e, size_t file, pawl_error *err) {
     }
     begin_opening(e, plan->name);
     pawl_status status = create(e, plan, &o->file, err);
-    end_opening(e);
+    engine_turns_to(e, ENGINE_MOVING);
     o->index = file;
     return status;
 }

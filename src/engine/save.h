@@ -57,6 +57,7 @@ typedef struct engine_checks engine_checks;
 /* What the engine's thread is asking of the storage by itself, not through the queue. */
 typedef enum engine_doing {
     ENGINE_MOVING, /* nothing */
+    ENGINE_PREPARING,
     ENGINE_OPENING,
     ENGINE_TELLING, /* `progress` */
     ENGINE_COMMITTING,
@@ -212,6 +213,8 @@ void engine_watch_end(engine *e);
 void engine_moves(engine *e);
 /* Monitor held: the same, and what is being asked by the engine's thread itself. */
 void engine_does(engine *e, engine_doing what);
+/* The same; takes the monitor itself. */
+void engine_turns_to(engine *e, engine_doing what);
 /* Monitor held. */
 pawl_status engine_hang_story(const engine *e, pawl_error *err);
 

@@ -24,6 +24,12 @@ void engine_does(engine *e, engine_doing what) {
     e->doing = what;
 }
 
+void engine_turns_to(engine *e, engine_doing what) {
+    monitor_enter(&e->monitor);
+    engine_does(e, what);
+    monitor_leave(&e->monitor);
+}
+
 /* ---- what is told ---- */
 
 /* The first in the file among the writes that have not come back. */
@@ -41,6 +47,8 @@ static const engine_buffer *oldest_write(const engine *e) {
 
 static const char *what_hangs(const engine *e, const engine_buffer *write) {
     switch (e->doing) {
+    case ENGINE_PREPARING:
+        return "preparing its directory";
     case ENGINE_OPENING:
         return "opening";
     case ENGINE_TELLING:

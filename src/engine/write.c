@@ -253,20 +253,14 @@ static pawl_status wait(engine *e, pawl_error *err) {
 
 /* ---- turn by turn ---- */
 
-static void does(engine *e, engine_doing what) {
-    monitor_enter(&e->monitor);
-    engine_does(e, what);
-    monitor_leave(&e->monitor);
-}
-
 /* The listener may write to the storage, and wait for it. */
 static void tell_progress(engine *e) {
     uint64_t now_ns = engine_now(e);
     if (e->job.progress != NULL && now_ns - e->told_ns >= NS_PER_S) {
         e->told_ns = now_ns;
-        does(e, ENGINE_TELLING);
+        engine_turns_to(e, ENGINE_TELLING);
         e->job.progress(e->job.context, e->written, e->total);
-        does(e, ENGINE_MOVING);
+        engine_turns_to(e, ENGINE_MOVING);
     }
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One save: snapshot, layout and room on the trainer's thread; index, manifest and what follows on
- * the engine's. The order and its reasons are in commit.c.
+ * One save: snapshot and layout on the trainer's thread, which asks nothing of the storage; room,
+ * directory, index, manifest and what follows on the engine's. The order and its reasons are in
+ * commit.c.
  */
 #include "run/save.h"
 
@@ -29,6 +30,14 @@ static void save_free_pointer(save **s) {
 static void on_released(void *context) {
     save *s = context;
     state_snapshot_let_go(s->snapshot);
+}
+
+static pawl_status on_prepare(void *context, pawl_error *err) {
+    save *s = context;
+    TRY(save_check_room(s, err));
+    pawl_status status = store_make_dir(s->run->store, s->directory, err);
+    s->reused = status == PAWL_EBUSY; /* saving a step a second time */
+    return s->reused ? PAWL_OK : status;
 }
 
 static pawl_status make_pin(save *s, pawl_error *err) {
@@ -127,20 +136,16 @@ static pawl_status prepare(save *s, pawl_state *state, const pawl_save_options *
         .tag = s->tag, .rank = s->run->rank, .world_size = s->run->world_size};
     TRY(plan_layout_make(s->snapshot, &layout, &s->layout, err));
     TRY(save_fill_manifest(s, options, err));
-    TRY(save_check_room(s, err));
     if (s->run->checking && save_of_many(s->run)) {
         TRY(replica_sums_make(s->snapshot, &s->sums, err));
     }
-    pawl_status status = store_make_dir(s->run->store, s->directory, err);
-    s->reused = status == PAWL_EBUSY; /* saving a step a second time */
-    return s->reused ? PAWL_OK : status;
+    return index_ahead_start(s->layout, s->run->engine, s->run->platform, &s->index, err);
 }
 
 static pawl_status start(save **owned, pawl_state *state, const pawl_save_options *options,
                          pawl_error *err) {
     save *s = *owned;
     TRY(prepare(s, state, options, err));
-    TRY(index_ahead_start(s->layout, s->run->engine, s->run->platform, &s->index, err));
     s->run->stats.files = s->layout->file_count;
     s->run->stats.bytes = s->layout->bytes;
     s->begun = s->run->stats;
@@ -150,6 +155,7 @@ static pawl_status start(save **owned, pawl_state *state, const pawl_save_option
                       .directory = s->directory,
                       .step = s->step,
                       .context = s,
+                      .prepare = on_prepare,
                       .released = on_released,
                       .progress = save_on_progress,
                       .hung = on_hung,
@@ -221,7 +227,6 @@ static pawl_status check_step(const pawl_run *run, int64_t step, pawl_error *err
 
 static void could_not_start(save *s, pawl_status status, pawl_error *err) {
     pawl_run *run = s->run;
-    garbage_remove_attempt(run, s->directory, s->tag);
     error_wrap(err, "saving step %lld", (long long)s->step);
     error_step(err, s->step);
     run_say_safe(run, err);

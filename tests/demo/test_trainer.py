@@ -338,8 +338,9 @@ saving step {0}: the checkpoint's largest file is larger than files may be
 """
         err = re.sub(r"or that of .*\)", "or that of FILESYSTEM)", result.err)
         err = re.sub(r"up to [0-9.]+ kB", "up to SIZE", err)
-        self.assertEqual(err, "charlm: a save failed; training goes on and the next one tries again\n"
-                         + story.format(3) + "charlm: " + story.format(6))
+        self.assertEqual(err, "charlm: " + story.format(3)
+                         + "charlm: a save failed; training goes on and the next one tries again\n"
+                         + "charlm: " + story.format(6))
         self.assertEqual(result.code, 1)
         self.assertIn("step      6", result.out)
         self.assertNotIn("finished", result.out)

@@ -29,7 +29,7 @@ typedef struct saving {
 
     /* What the job was told. */
     char calls[64]; /* "released commit done " */
-    pawl_status commit_status;
+    pawl_status prepare_status, commit_status;
     void (*on_commit)(struct saving *f);
     uint32_t *checksums; /* of all files, one after the other, at commit */
     size_t checksum_count;
@@ -150,6 +150,12 @@ static inline void saving_scribble(saving *f) {
     }
 }
 
+static inline pawl_status saving_prepare(void *context, pawl_error *err) {
+    saving *f = context;
+    return f->prepare_status == PAWL_OK ? PAWL_OK
+                                        : error_set(err, f->prepare_status, "preparing refused");
+}
+
 static inline void saving_released(void *context) {
     saving_note(context, "released");
 }
@@ -206,6 +212,7 @@ static inline pawl_status saving_begin(saving *f, pawl_error *err) {
                             .directory = "step-00000007",
                             .step = 7,
                             .context = f,
+                            .prepare = saving_prepare,
                             .released = saving_released,
                             .progress = saving_progress,
                             .hung = saving_hung,

@@ -181,6 +181,18 @@ static void test_a_sync_that_fails_is_not_a_commit(void **state) {
     assert_string_equal(f->calls, "released done ");
 }
 
+static void test_a_save_that_cannot_be_prepared_opens_no_file(void **state) {
+    saving *f = *state;
+    struct pawl_error story = ERROR_INIT;
+    saving_engine(f, 0, false);
+    saving_plan_fault(f, (store_fault){0}); /* counts from here */
+    f->prepare_status = PAWL_ENOSPACE;
+    assert_fails(save_once(f, &story), PAWL_ENOSPACE, &story);
+    assert_string_equal(story.attempt, "saving step 7: preparing refused");
+    assert_string_equal(f->calls, "released done ");
+    assert_int_equal(store_fault_count(f->fault, STORE_OP_ANY), 0);
+}
+
 static void test_a_file_that_cannot_be_made_is_not_a_commit(void **state) {
     saving *f = *state;
     struct pawl_error story = ERROR_INIT;
@@ -331,6 +343,7 @@ int main(void) {
         THREADS(test_s03_a_write_that_fails_names_step_file_and_range),
         SIMULATED(test_a_sync_that_fails_is_not_a_commit),
         SIMULATED(test_a_file_that_cannot_be_made_is_not_a_commit),
+        SIMULATED(test_a_save_that_cannot_be_prepared_opens_no_file),
         SIMULATED(test_a_commit_that_fails_is_the_outcome),
         SIMULATED(test_the_save_after_a_failure_works),
         THREADS(test_the_save_after_a_failure_works),

@@ -296,4 +296,33 @@ static inline int job_tear_down(void **state) {
     return 0;
 }
 
+/* ---- what came of it ------------------------------------------------------------------------- */
+
+static inline void job_all_say(job *j, pawl_status status, const char *words) {
+    for (int r = 0; r < JOB_RANKS; r++) {
+        assert_fails(j->ranks[r].status, status, &j->ranks[r].err);
+        assert_says(j->ranks[r].err.attempt, words);
+    }
+}
+
+static inline void job_check_rows(job *j, int64_t step) {
+    struct pawl_error err = ERROR_INIT;
+    pawl_checkpoint *c;
+    float all[JOB_RANKS][JOB_COLUMNS];
+    float bias[JOB_COLUMNS];
+    const pawl_log none = {0};
+    assert_ok(checkpoint_open(j->disk, false, step, platform_system(), &none, &c, &err), &err);
+    assert_ok(checkpoint_read(c, "model/kernel", NULL, NULL, all, sizeof all, &err), &err);
+    assert_ok(checkpoint_read(c, "model/bias", NULL, NULL, bias, sizeof bias, &err), &err);
+    for (int r = 0; r < JOB_RANKS; r++) {
+        uint8_t seed = 99;
+        size_t size;
+        assert_memory_equal(all[r], j->ranks[r].kernel, sizeof all[r]);
+        assert_ok(checkpoint_read_rank(c, "rng", r, &seed, 1, &size, &err), &err);
+        assert_int_equal(seed, r);
+    }
+    assert_memory_equal(bias, j->ranks[0].bias, sizeof bias);
+    pawl_checkpoint_close(c);
+}
+
 #endif

@@ -1,115 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saving into a run, and what it says when it fails: S02 to S04, S06 to S08, S13, S14, pins, gc. */
-#include "lib/simulated_platform.h"
-#include "lib/test.h"
-
-#include "run/private.h"
+/* Saving into a run, and what it says when it fails: S03, S06, S07, S10, S14, P03, pins, gc. */
+#include "saver.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-typedef struct fixture {
-    store *disk, *fault;
-    simulated_platform os;
-    pawl_run *run;
-    pawl_state *state;
-    float kernel[4][8];
-    char log[8192]; /* what was logged at WARN or above */
-} fixture;
-
-static void take_log(void *context, pawl_log_level level, const char *text) {
-    fixture *f = context;
-    if (level <= PAWL_LOG_WARN) {
-        size_t at = strlen(f->log);
-        snprintf(f->log + at, sizeof f->log - at, "%s\n", text);
-    }
-}
-
-static void add_kernel(fixture *f) {
-    static const int64_t shape[] = {4, 8};
-    struct pawl_error err = ERROR_INIT;
-    const pawl_tensor tensor = {.struct_size = sizeof tensor,
-                                .name = "model/kernel",
-                                .dtype = PAWL_F32,
-                                .ndim = 2,
-                                .shape = shape,
-                                .data = f->kernel};
-    assert_ok(state_new(&f->state, &err), &err);
-    assert_ok(state_add_tensor(f->state, &tensor, &err), &err);
-}
-
-/* A run in memory, on a platform of the test's choice, through a store that can be made to fail. */
-static void open_run(fixture *f, const platform *os, pawl_run_options options) {
-    struct pawl_error err = ERROR_INIT;
-    store *seen;
-    options.struct_size = sizeof options;
-    options.log = (pawl_log){.write = take_log, .context = f, .level = PAWL_LOG_WARN};
-    assert_ok(store_trace_wrap(f->fault, os, NULL, NULL, &seen, &err), &err);
-    assert_ok(run_open(seen, &options, os, &f->run, &err), &err);
-}
-
-static int set_up_on(void **state, const platform *os) {
-    static fixture f;
-    struct pawl_error err = ERROR_INIT;
-    memset(&f, 0, sizeof f);
-    simulated_platform_init(&f.os, 1);
-    assert_ok(store_mem(&f.disk, &err), &err);
-    assert_ok(store_fault_wrap(f.disk, os != NULL ? os : &f.os.table, &f.fault, &err), &err);
-    add_kernel(&f);
-    *state = &f;
-    return 0;
-}
-
-static int set_up(void **state) {
-    return set_up_on(state, NULL);
-}
-
-static int set_up_threads(void **state) {
-    return set_up_on(state, platform_system());
-}
-
-static int tear_down(void **state) {
-    fixture *f = *state;
-    struct pawl_error err = ERROR_INIT;
-    if (store_fault_fired(f->fault)) {
-        store_fault_release(f->fault);
-    }
-    if (f->run != NULL) {
-        (void)run_close(f->run, 5, &err);
-    }
-    state_free(f->state);
-    store_destroy(f->fault);
-    store_destroy(f->disk);
-    return 0;
-}
-
-static pawl_status save(fixture *f, int64_t step, pawl_error *err) {
-    const pawl_save_options options = {.struct_size = sizeof options};
-    return run_save(f->run, f->state, step, &options, err);
-}
-
-static void save_and_wait(fixture *f, int64_t step) {
-    struct pawl_error err = ERROR_INIT;
-    assert_ok(save(f, step, &err), &err);
-    assert_ok(run_wait(f->run, 0, NULL, &err), &err);
-}
-
-static bool committed(fixture *f, int64_t step) {
-    char path[64];
-    struct pawl_error err = ERROR_INIT;
-    store_stat found;
-    name_step(path, step);
-    strcat(path, "/" NAME_MANIFEST);
-    return store_stat_path(f->disk, path, &found, &err) == PAWL_OK;
-}
-
-static bool exists(fixture *f, const char *path) {
-    struct pawl_error err = ERROR_INIT;
-    store_stat found;
-    return store_stat_path(f->disk, path, &found, &err) == PAWL_OK;
-}
 
 static void write_file(fixture *f, const char *path, const char *text) {
     struct pawl_error err = ERROR_INIT;
@@ -222,7 +115,8 @@ static void assert_no_room(void **state, store_space space, pawl_status status, 
     open_run(f, &f->os.table, (pawl_run_options){0});
     save_and_wait(f, 10);
     set_room(f, &ops, space);
-    assert_fails(save(f, 20, &err), status, &err);
+    assert_ok(save(f, 20, &err), &err);
+    assert_fails(run_wait(f->run, 0, NULL, &err), status, &err);
     assert_string_equal(err.attempt, attempt);
     assert_string_equal(err.found, found);
     assert_string_equal(err.safe, "step 10 is committed and can be restored");
@@ -262,162 +156,6 @@ static void test_p03_a_read_only_mount(void **state) {
                                  .read_only = true},
                    PAWL_EPERMISSION, "saving step 20: the filesystem is mounted read-only",
                    "ext4 at /mnt/ckpt (ro,relatime)");
-}
-
-/* ---- S02, S04, S08, S13: a save that is under way (real threads, a store that hangs) -------- */
-
-static void hang_writes(fixture *f) {
-    const store_fault plan = {.op = STORE_OP_WRITE, .nth = 1, .hang = true};
-    store_fault_set(f->fault, &plan);
-}
-
-/* The engine's thread has met the fault: from now on a release frees it. */
-static void wait_until_hung(fixture *f) {
-    for (int i = 0; i < 5000 && !store_fault_fired(f->fault); i++) {
-        usleep(1000);
-    }
-    assert_true(store_fault_fired(f->fault));
-}
-
-static void open_hanging(fixture *f, pawl_run_options options) {
-    open_run(f, platform_system(), options);
-    save_and_wait(f, 10);
-    hang_writes(f);
-}
-
-static void test_s02_an_entry_in_flight_cannot_be_removed(void **state) {
-    fixture *f = *state;
-    struct pawl_error err = ERROR_INIT;
-    const store_fault plan = {.op = STORE_OP_OPEN, .nth = 1, .hang = true};
-    open_run(f, platform_system(), (pawl_run_options){0});
-    save_and_wait(f, 10);
-    store_fault_set(f->fault, &plan); /* before a byte is copied */
-    assert_ok(save(f, 20, &err), &err);
-    wait_until_hung(f);
-    assert_fails(state_remove(f->state, "model/kernel", &err), PAWL_EBUSY, &err);
-    assert_string_equal(err.entry, "model/kernel");
-    assert_says(error_text(&err), "20");
-    assert_says(err.next, "pawl_fence");
-    assert_ok(run_fence(f->run, 5, &err), &err);
-    assert_ok(state_remove(f->state, "model/kernel", &err), &err);
-    store_fault_release(f->fault);
-    assert_ok(run_wait(f->run, 5, NULL, &err), &err);
-    assert_true(committed(f, 20)); /* the save is of the state as it was handed over */
-}
-
-static void test_s04_error_while_the_previous_save_runs(void **state) {
-    fixture *f = *state;
-    struct pawl_error err = ERROR_INIT;
-    open_hanging(f, (pawl_run_options){.on_busy = PAWL_ON_BUSY_ERROR});
-    assert_ok(save(f, 20, &err), &err);
-    wait_until_hung(f);
-    assert_fails(save(f, 30, &err), PAWL_EBUSY, &err);
-    assert_string_equal(err.attempt, "saving step 30: the save of step 20 is still being written");
-    assert_string_equal(err.safe, "step 10 is committed and can be restored");
-    store_fault_release(f->fault);
-    assert_ok(run_wait(f->run, 5, NULL, &err), &err);
-}
-
-static void test_s04_skip_while_the_previous_save_runs(void **state) {
-    fixture *f = *state;
-    struct pawl_error err = ERROR_INIT;
-    pawl_save_stats stats;
-    open_hanging(f, (pawl_run_options){.on_busy = PAWL_ON_BUSY_SKIP});
-    assert_ok(save(f, 20, &err), &err);
-    wait_until_hung(f);
-    assert_ok(save(f, 30, &err), &err);
-    store_fault_release(f->fault);
-    assert_ok(run_wait(f->run, 5, &stats, &err), &err);
-    assert_int_equal(stats.skipped, 1);
-    assert_int_equal(stats.step, 20);
-    assert_true(committed(f, 20));
-    assert_false(committed(f, 30));
-}
-
-static void test_s04_wait_for_the_previous_save_up_to_the_deadline(void **state) {
-    fixture *f = *state;
-    struct pawl_error err = ERROR_INIT;
-    const pawl_save_options hasty = {.struct_size = sizeof hasty, .deadline_s = 0.05};
-    open_hanging(f, (pawl_run_options){0});
-    assert_ok(save(f, 20, &err), &err);
-    wait_until_hung(f);
-    assert_fails(run_save(f->run, f->state, 30, &hasty, &err), PAWL_ETIMEOUT, &err);
-    assert_says(err.attempt, "step 20");
-    store_fault_release(f->fault);
-    assert_ok(save(f, 30, &err), &err);
-    pawl_save_stats stats;
-    assert_ok(run_wait(f->run, 5, &stats, &err), &err);
-    assert_true(committed(f, 20));
-    assert_true(committed(f, 30));
-}
-
-static void test_s08_a_storage_that_hangs_is_an_error_at_the_deadline(void **state) {
-    fixture *f = *state;
-    struct pawl_error err = ERROR_INIT;
-    open_hanging(f, (pawl_run_options){0});
-    assert_ok(save(f, 20, &err), &err);
-    wait_until_hung(f);
-    assert_fails(run_wait(f->run, 0.05, NULL, &err), PAWL_ETIMEOUT, &err);
-    assert_says(error_text(&err), "step 20");
-    assert_says(err.path, "data-");
-    assert_string_equal(err.safe, "step 10 is committed and can be restored");
-    store_fault_release(f->fault);
-    assert_ok(run_wait(f->run, 5, NULL, &err), &err);
-}
-
-static void test_s13_a_final_save_that_fits_is_durable(void **state) {
-    fixture *f = *state;
-    struct pawl_error err = ERROR_INIT;
-    const pawl_save_options options = {.struct_size = sizeof options};
-    open_run(f, platform_system(), (pawl_run_options){0});
-    assert_ok(run_save_final(f->run, f->state, 20, &options, 5, &err), &err);
-    assert_true(committed(f, 20));
-}
-
-static void test_s13_a_final_save_that_does_not_fit_says_so(void **state) {
-    fixture *f = *state;
-    struct pawl_error err = ERROR_INIT;
-    const pawl_save_options options = {.struct_size = sizeof options};
-    open_hanging(f, (pawl_run_options){0});
-    assert_fails(run_save_final(f->run, f->state, 20, &options, 0.05, &err), PAWL_ETIMEOUT, &err);
-    assert_string_equal(err.attempt, "the final save of step 20 did not fit into the grace time");
-    assert_says(err.found, "written; the save was given up");
-    assert_string_equal(err.safe, "step 10 is committed and can be restored");
-    store_fault_release(f->fault);
-    assert_fails(run_wait(f->run, 5, NULL, &err), PAWL_ECANCELED, &err);
-    assert_false(exists(f, "step-00000020"));
-}
-
-static void test_s13_a_final_save_that_never_began_says_what_took_its_time(void **state) {
-    fixture *f = *state;
-    struct pawl_error err = ERROR_INIT;
-    const pawl_save_options options = {.struct_size = sizeof options};
-    open_hanging(f, (pawl_run_options){0});
-    assert_ok(run_save(f->run, f->state, 20, &options, &err), &err);
-    assert_fails(run_save_final(f->run, f->state, 30, &options, 0.05, &err), PAWL_ETIMEOUT, &err);
-    assert_string_equal(err.attempt, "the final save of step 30 was not begun: the save of step 20 "
-                                     "took all of the grace time");
-    assert_says(err.found, "of step 20 written; the save was given up");
-    store_fault_release(f->fault);
-    assert_fails(run_wait(f->run, 5, NULL, &err), PAWL_ECANCELED, &err);
-    assert_false(exists(f, "step-00000030"));
-}
-
-/* Promise 6: a commit that hangs was not given up, and may yet succeed. */
-static void test_s13_a_final_save_whose_commit_hangs_is_not_called_given_up(void **state) {
-    fixture *f = *state;
-    struct pawl_error err = ERROR_INIT;
-    const pawl_save_options options = {.struct_size = sizeof options};
-    const store_fault plan = {.op = STORE_OP_RENAME, .nth = 1, .hang = true};
-    open_run(f, platform_system(), (pawl_run_options){0});
-    save_and_wait(f, 10);
-    store_fault_set(f->fault, &plan);
-    assert_fails(run_save_final(f->run, f->state, 20, &options, 1, &err), PAWL_ETIMEOUT, &err);
-    assert_true(store_fault_fired(f->fault));
-    assert_says(err.found, "written; the commit is under way and may still succeed");
-    store_fault_release(f->fault);
-    assert_ok(run_wait(f->run, 5, NULL, &err), &err);
-    assert_true(committed(f, 20));
 }
 
 /* ---- S14 and what else retention, removal and gc must leave alone --------------------------- */
@@ -690,31 +428,6 @@ static void test_the_checkpoint_continued_from_stays_until_a_newer_one_is(void *
     assert_false(exists(f, "step-00000010"));
 }
 
-static void test_tensors_that_a_save_reads_are_not_restored_into(void **state) {
-    fixture *f = *state;
-    struct pawl_error err = ERROR_INIT;
-    const store_fault plan = {.op = STORE_OP_OPEN, .nth = 1, .hang = true};
-    const pawl_restore_options options = {.struct_size = sizeof options};
-    pawl_checkpoint *checkpoint;
-    open_run(f, platform_system(), (pawl_run_options){0});
-    save_and_wait(f, 10);
-    store_fault_set(f->fault, &plan); /* before a byte is copied */
-    assert_ok(save(f, 20, &err), &err);
-    wait_until_hung(f);
-    assert_ok(checkpoint_open(f->disk, false, 10, platform_system(), NULL, &checkpoint, &err),
-              &err);
-    assert_fails(checkpoint_restore(checkpoint, f->state, &options, 0, 1, NULL, &err), PAWL_EBUSY,
-                 &err);
-    assert_string_equal(err.entry, "model/kernel");
-    assert_says(err.attempt, "the save of step 20 still reads it");
-    assert_says(err.next, "pawl_fence");
-    assert_ok(run_fence(f->run, 5, &err), &err);
-    assert_ok(checkpoint_restore(checkpoint, f->state, &options, 0, 1, NULL, &err), &err);
-    pawl_checkpoint_close(checkpoint);
-    store_fault_release(f->fault);
-    assert_ok(run_wait(f->run, 5, NULL, &err), &err);
-}
-
 /* ---- replacing ------------------------------------------------------------------------------ */
 
 static void test_saving_a_step_again_replaces_it_and_its_files(void **state) {
@@ -767,15 +480,6 @@ int main(void) {
         TEST(test_s06_too_few_inodes),
         TEST(test_s06_a_file_size_limit),
         TEST(test_p03_a_read_only_mount),
-        TEST_THREADS(test_s02_an_entry_in_flight_cannot_be_removed),
-        TEST_THREADS(test_s04_error_while_the_previous_save_runs),
-        TEST_THREADS(test_s04_skip_while_the_previous_save_runs),
-        TEST_THREADS(test_s04_wait_for_the_previous_save_up_to_the_deadline),
-        TEST_THREADS(test_s08_a_storage_that_hangs_is_an_error_at_the_deadline),
-        TEST_THREADS(test_s13_a_final_save_that_fits_is_durable),
-        TEST_THREADS(test_s13_a_final_save_that_does_not_fit_says_so),
-        TEST_THREADS(test_s13_a_final_save_that_never_began_says_what_took_its_time),
-        TEST_THREADS(test_s13_a_final_save_whose_commit_hangs_is_not_called_given_up),
         TEST(test_s14_a_checkpoint_that_is_being_read_stays_until_it_is_closed),
         TEST(test_s14_a_pinned_checkpoint_stays),
         TEST(test_s14_a_failed_save_removes_nothing_older),
@@ -790,7 +494,6 @@ int main(void) {
         TEST(test_s10_a_succeeded_owner_neither_pins_nor_removes),
         TEST(test_a_lease_beyond_all_measure_is_refused),
         TEST(test_the_checkpoint_continued_from_stays_until_a_newer_one_is),
-        TEST_THREADS(test_tensors_that_a_save_reads_are_not_restored_into),
         TEST(test_saving_a_step_again_replaces_it_and_its_files),
         TEST(test_a_save_is_due_by_steps_once_a_step),
         TEST(test_a_save_is_due_by_seconds_since_the_last),
