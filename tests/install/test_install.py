@@ -3,7 +3,7 @@
 
 Usage: test_install.py WHAT --build BUILD --work FOLDER [--cc CC] [--cxx CXX]
 WHAT: stage, headers-c99, headers-c11, headers-cxx17, find-package-shared, find-package-static,
-pkg-config-shared, pkg-config-static, command, moved, readme-c, readme-shell.
+pkg-config-shared, pkg-config-static, command, moved, readme-c, readme-mpi, readme-shell.
 """
 
 import argparse
@@ -166,10 +166,11 @@ def command(at):
     run("bash", "-n", completion)
 
 
-def readme_block(language):
+def readme_block(language, beginning=""):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = re.search(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert block, f"README.md has no block of {language}"
+    block = re.search(rf"^```{language}\n({re.escape(beginning)}.*?)^```$", text,
+                      re.MULTILINE | re.DOTALL)
+    assert block, f"README.md has no block of {language} that begins with {beginning!r}"
     return block.group(1)
 
 
@@ -217,6 +218,69 @@ def readme_c(at):
     run("./train", cwd=folder, env=at.environment)
 
 
+AROUND_README_MPI = """\
+#include <pawl/pawl.h>
+
+%s
+#include <stdio.h>
+#include <stdlib.h>
+
+static pawl_error *err;
+
+static void must(pawl_status status) {
+    if (status != PAWL_OK) {
+        fprintf(stderr, "%%s\\n", pawl_error_text(err));
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+static void must_mpi(int code) {
+    if (code != MPI_SUCCESS) {
+        MPI_Abort(MPI_COMM_WORLD, code);
+    }
+}
+
+int main(int argc, char **argv) {
+    static float my_rows[1000][64], all_weights[8];
+    pawl_tensor weights = {.struct_size = sizeof weights, .name = "model/w", .dtype = PAWL_F32,
+                           .ndim = 1, .shape = (const int64_t[]){8}, .data = all_weights};
+    pawl_mpi ranks;
+    pawl_group group;
+    pawl_run *run;
+    pawl_state *state;
+    pawl_status found;
+    must_mpi(MPI_Init(&argc, &argv));
+    err = pawl_error_new();
+    must(pawl_state_new(&state, err));
+%s
+    if (found != PAWL_ENOTFOUND) must(found);
+    must(pawl_save(run, state, 1, NULL, err));
+    must(pawl_run_close(run, 0, err));
+    pawl_state_free(state);
+    pawl_error_free(err);
+    pawl_mpi_free(&ranks);
+    must_mpi(MPI_Finalize());
+    return 0;
+}
+"""
+
+
+def readme_mpi(at):
+    """The C of the README for many ranks compiles inside a program of MPI, and runs on three."""
+    cc = shutil.which("mpicc.openmpi") or shutil.which("mpicc")
+    mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+    if not (cc and mpirun):
+        skip("there is no mpicc, or no mpirun")
+    folder = fresh(at.arguments.work / "readme-mpi")
+    parts = readme_block("c", "#include <pawl/mpi.h>").split("...\n")
+    (folder / "train.c").write_text(AROUND_README_MPI % tuple(parts), encoding="utf-8")
+    run(cc, "-Wall", "-Wextra", "-Werror", "train.c", "-o", "train",
+        *at.pkg_config("--cflags", "--libs"), cwd=folder)
+    for _ in range(2):  # a new run, and one that goes on
+        run(mpirun, "-n", 3, "./train", cwd=folder, env={**at.environment, **MPI_ENVIRONMENT})
+    run("pawl", "verify", "run", cwd=folder, env=at.environment)
+
+
 def readme_shell(at):
     """The shell of the README runs as it stands, on the run that readme-c left."""
     if not shutil.which("mpirun"):
@@ -236,7 +300,7 @@ def main():
     arguments = parser.parse_args()
     steps = [stage, headers_c99, headers_c11, headers_cxx17, find_package_shared,
              find_package_static, pkg_config_shared, pkg_config_static, moved, command, readme_c,
-             readme_shell]
+             readme_mpi, readme_shell]
     {step.__name__.replace("_", "-"): step for step in steps}[arguments.what](Stage(arguments))
 
 
