@@ -158,6 +158,16 @@ static void beat(rank_process *r) {
     }
 }
 
+/* V6; a process without threads has nobody else to do it. */
+static void check_asked_nothing(const rank_process *r, uint64_t before) {
+    uint64_t asked = r->machine.of_trainer - before;
+    if (asked > 0 && r->job->plan.threads) {
+        promises_broken(r->job->promises,
+                        "V6: job %d, rank %d, %s, asked %llu things of the storage", r->job->number,
+                        r->machine.rank, r->doing, (unsigned long long)asked);
+    }
+}
+
 static bool wait_for_save(rank_process *r) {
     struct pawl_error err = ERROR_INIT;
     int64_t step = r->unseen_step;
@@ -214,7 +224,12 @@ static bool save(rank_process *r, int64_t step) {
         plan->at_save(plan->at_save_context, r, step);
     }
     begin(r, "saving");
+    uint64_t asked = r->machine.of_trainer;
     pawl_status status = run_save(r->run, r->training.state, step, &options, &err);
+    if (status == PAWL_OK && r->worst == PAWL_OK && r->given_up_step < 0 &&
+        plan->on_busy == PAWL_ON_BUSY_WAIT) {
+        check_asked_nothing(r, asked);
+    }
     double after_s = end(r);
     if (status != PAWL_OK) {
         bool of_before = before >= 0 && err.step == before;
@@ -229,7 +244,9 @@ static bool save(rank_process *r, int64_t step) {
 static bool fence(rank_process *r) {
     struct pawl_error err = ERROR_INIT;
     begin(r, "fencing");
+    uint64_t asked = r->machine.of_trainer;
     pawl_status status = run_fence(r->run, 0, &err);
+    check_asked_nothing(r, asked);
     end(r);
     if (status != PAWL_OK) {
         promises_broken(r->job->promises, "job %d, rank %d: the fence failed: %s", r->job->number,
@@ -310,6 +327,7 @@ static void close_run(rank_process *r) {
 
 static void rank_body(void *argument) {
     rank_process *r = argument;
+    r->machine.trainer = fiber_self();
     fiber_sleep(random_below(&r->machine.random, r->job->plan.begin_spread_ns + 1));
     if (open_run(r)) {
         training_make(&r->training, r->job->model, r->machine.rank, r->job->plan.world_size,

@@ -34,7 +34,9 @@ struct machine {
     test_random random;
     int job, rank;
     machine_fate fate;
+    fiber *trainer;      /* of the machine's fibers; the others are the library's threads */
     uint64_t operations; /* of storage, so far */
+    uint64_t of_trainer; /* of these */
     uint64_t stop_ops;   /* of those that stop_op counts */
     bool has_ended;      /* the process has left by itself */
     bool was_stopped;    /* at some time */

@@ -12,6 +12,8 @@
  * V4. Who is told that a save succeeded can count on a manifest that was published; who is told
  *     that it failed, and not that this is open, sees none then or later.
  * V5. Every restored state, and every visible checkpoint, is exactly one save of one job.
+ * V6. A trainer that fences, or saves and was told of no failure before, asks nothing of the
+ *     storage itself: it stands still for nobody's, however slow that is.
  */
 #ifndef SIMULATION_PROMISES_H
 #define SIMULATION_PROMISES_H

@@ -298,6 +298,7 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
     const machine_fate *fate = &m->fate;
     uint64_t begun_ns = fibers_now();
     uint64_t n = ++m->operations;
+    m->of_trainer += fiber_self() == m->trainer;
     v->storage->operations++;
     befall(m, n, fate->die_before, fate->stop_before);
     bool slow = takes_time(v, call);
