@@ -264,7 +264,7 @@ static void test_s08_closing_in_vain_says_what_is_left_to_do(void **state) {
 static void test_s08_a_disk_that_hangs_fails_the_save_and_later_ones(void **state) {
     fixture *f = *state;
     pawl_run_options options = trainer_options(&f->t);
-    options.hang_deadline_s = 0.1;
+    options.hang_deadline_s = 1;
     begin_and_hang(f, &options);
     assert_tells(pawl_wait(f->t.run, 0, NULL, f->t.err), PAWL_EIO, f->t.err,
                  "saving step 2000: the storage hangs: no answer for {n} {w} while writing\n"
