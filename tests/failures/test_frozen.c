@@ -136,7 +136,7 @@ static void meet_frozen_disk(void *context) {
     trainer_build(&t);
     pawl_run_options options = trainer_options(&t);
     options.io = *(const pawl_io *)context;
-    options.hang_deadline_s = 0.5;
+    options.hang_deadline_s = 2;
     options.in_flight_bytes = 1 << 20;
     options.bandwidth_bytes_per_s = BYTES_PER_S;
     trainer_open_with(&t, "disk/run", &options);
