@@ -125,7 +125,8 @@ void trainer_print_error(const struct ranks *ranks, pawl_error *err) {
 /*
  * A save that failed costs nothing but itself: the earlier checkpoints stay, training goes on. It
  * has failed on all ranks, and each of them is told which one it was that could not. `logged`: it
- * failed in the background, and rank 0 has the story in pawl's log already.
+ * failed in the background, and rank 0 has the story in pawl's log already; a save that was given
+ * up (PAWL_ECANCELED) is no warning there.
  */
 static void print_failed_save(const struct trainer *trainer, int logged, pawl_error *err) {
     const int rank = trainer->ranks->place.rank;
@@ -202,7 +203,7 @@ static void go_on_from_save(struct trainer *trainer, double deadline_s, pawl_err
         status = see_save(trainer, deadline_s, err);
     }
     if (status != PAWL_OK && status != PAWL_ETIMEOUT) {
-        print_failed_save(trainer, 1, err);
+        print_failed_save(trainer, status != PAWL_ECANCELED, err);
     }
 }
 
@@ -324,7 +325,8 @@ static pawl_status finish(struct trainer *trainer, pawl_error *err) {
     }
     if (status == PAWL_OK && trainer->save_in_flight) {
         status = see_save(trainer, 0, err);
-        trainer->is_logged = status != PAWL_ETIMEOUT && trainer->ranks->place.rank == 0;
+        trainer->is_logged =
+            status != PAWL_ETIMEOUT && status != PAWL_ECANCELED && trainer->ranks->place.rank == 0;
     }
     if (status == PAWL_OK) {
         printf("finished at step %" PRId64 ", weights %016" PRIx64 "\n", step,
