@@ -44,7 +44,8 @@ typedef struct engine_file {
 
 /* A save, as the run hands it in. The callbacks are called in this order, each at most once, on the
  * engine's thread; `released` on the trainer's, inside engine_fence, when the fence copied last, or
- * on that of `hung` before it. None is called when engine_begin fails. */
+ * on that of `hung` before it: there also while `prepare` runs. None is called when engine_begin
+ * fails. */
 typedef struct engine_job {
     const plan_layout *layout; /* borrowed until `done` */
     store *store;
@@ -91,7 +92,7 @@ pawl_status engine_begin(engine *e, const engine_job *job, pawl_error *err) PAWL
 pawl_status engine_ready(engine *e, pawl_error *err) PAWL_MUST_CHECK;
 /* Is a save in flight whose outcome nobody could be told yet? One that hangs is not. */
 bool engine_busy(engine *e);
-/* From inside `commit`: a step of it has ended, so it does not hang. */
+/* From inside `prepare` or `commit`: a step of it has ended, so it does not hang. */
 void engine_moved(engine *e);
 /* From inside `commit`: the checkpoint is durable, and `commit` will return PAWL_OK. What is still
  * to be done may hang: the save has succeeded all the same. */

@@ -35,6 +35,7 @@ static void on_released(void *context) {
 static pawl_status on_prepare(void *context, pawl_error *err) {
     save *s = context;
     TRY(save_check_room(s, err));
+    engine_moved(s->engine); /* the storage has answered; what comes now has time of its own */
     pawl_status status = store_make_dir(s->run->store, s->directory, err);
     s->reused = status == PAWL_EBUSY; /* saving a step a second time */
     return s->reused ? PAWL_OK : status;

@@ -20,6 +20,8 @@ typedef struct fixture {
     pawl_state *state;
     float kernel[4][8];
     char log[8192]; /* what was logged at WARN or above */
+    /* After each operation of the run on the storage; NULL: nothing. */
+    void (*after)(void *fixture, const store_trace_event *event);
 } fixture;
 
 static inline void take_log(void *context, pawl_log_level level, const char *text) {
@@ -49,7 +51,7 @@ static inline void open_run(fixture *f, const platform *os, pawl_run_options opt
     store *seen;
     options.struct_size = sizeof options;
     options.log = (pawl_log){.write = take_log, .context = f, .level = PAWL_LOG_WARN};
-    assert_ok(store_trace_wrap(f->fault, os, NULL, NULL, &seen, &err), &err);
+    assert_ok(store_trace_wrap(f->fault, os, f->after, f, &seen, &err), &err);
     assert_ok(run_open(seen, &options, os, &f->run, &err), &err);
 }
 

@@ -128,6 +128,23 @@ static void test_s08_a_storage_that_hangs_stalls_no_training(void **state) {
     assert_false(exists(f, "step-00000020"));
 }
 
+static void be_slow(void *context, const store_trace_event *event) {
+    (void)context;
+    if (event->op == STORE_OP_SPACE || event->op == STORE_OP_MAKE_DIR) {
+        usleep(400000);
+    }
+}
+
+/* Each answer takes less than the deadline, both of them take more. */
+static void test_a_save_that_is_slowly_prepared_does_not_hang(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    f->after = be_slow;
+    open_run(f, platform_system(), (pawl_run_options){.hang_deadline_s = 0.6});
+    assert_ok(save(f, 20, &err), &err);
+    assert_ok(run_wait(f->run, 30, NULL, &err), &err);
+}
+
 static void test_s13_a_final_save_that_fits_is_durable(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -218,6 +235,7 @@ int main(void) {
         TEST(test_s04_wait_for_the_previous_save_up_to_the_deadline),
         TEST(test_s08_a_storage_that_hangs_is_an_error_at_the_deadline),
         TEST(test_s08_a_storage_that_hangs_stalls_no_training),
+        TEST(test_a_save_that_is_slowly_prepared_does_not_hang),
         TEST(test_s13_a_final_save_that_fits_is_durable),
         TEST(test_s13_a_final_save_that_does_not_fit_says_so),
         TEST(test_s13_a_final_save_that_never_began_says_what_took_its_time),
