@@ -24,8 +24,8 @@
  * A run is used by one thread at a time. Deadlines are in seconds from now: 0 means the run's
  * default (`deadline_s`), a negative number means "do not wait". No call waits for a save or
  * another process without one. On the caller's thread pawl_save, pawl_fence and pawl_wait ask
- * nothing of the storage, but that one of many ranks which does not begin a save leaves word there
- * for the others. Opening, restoring and housekeeping take as long as the storage takes.
+ * nothing of the storage, unless a save does not begin, which is told there, or one of many ranks
+ * looks there for the others'. Opening, restoring and housekeeping take as long as it takes.
  */
 #ifndef PAWL_RUN_H
 #define PAWL_RUN_H
@@ -213,7 +213,7 @@ typedef struct pawl_save_stats {
     uint64_t budget_wanted_bytes; /* the budget with which pawl_fence would not have waited */
     uint64_t retries;             /* operations repeated because the reason might pass */
     const char *io;               /* static text: "io_uring", "threads", "in line" (by the engine's
-                                     thread itself); NULL: no save was started, or none could be */
+                                     thread itself); NULL: nothing was written */
 } pawl_save_stats;
 
 /*
