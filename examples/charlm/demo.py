@@ -194,6 +194,7 @@ def demonstrate(options):
 
 def main():
     options = read_options()
+    watch.leave_when_asked()
     try:
         demonstrate(options)
     except Failure as failure:

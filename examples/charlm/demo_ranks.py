@@ -395,6 +395,7 @@ def read_options():
 
 def main():
     options = read_options()
+    watch.leave_when_asked()
     scratch = tempfile.mkdtemp(prefix="charlm-", dir=shared_memory())
     try:
         options.environment = environment_for(scratch)

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 POLL_S = 0.0005
@@ -20,6 +21,13 @@ TOOL_DEADLINE_S = 120.0   # of one pawl command
 
 class Failure(Exception):
     """Ends the demonstration with a message."""
+
+
+def leave_when_asked():
+    """SIGTERM and SIGHUP end the program as Ctrl-C does: what has to be done at the end is done."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, lambda caught, _: sys.exit(128 + caught))
 
 
 class EventFile:

@@ -60,16 +60,25 @@ class RanksTest(unittest.TestCase):
                 self.path(run), *SMALL, "--digests", *map(str, options), self.text]
 
     def start(self, *args, **how):
-        return subprocess.Popen(self.command(*args, **how), text=True, start_new_session=True,
-                                env=demo_ranks.environment_for(self.scratch),
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        job = subprocess.Popen(self.command(*args, **how), text=True, start_new_session=True,
+                               env=demo_ranks.environment_for(self.scratch),
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(self.end, job)
+        return job
+
+    @staticmethod
+    def end(job):
+        """Nothing of it goes on, whatever becomes of the test."""
+        if job.poll() is None:
+            for process in [*demo_ranks.descendants(job.pid), job.pid]:
+                os.kill(process, signal.SIGKILL)
+            job.wait()
 
     def end_of(self, job, deadline_s=DEADLINE_S):
         try:
             out, err = job.communicate(timeout=deadline_s)
         except subprocess.TimeoutExpired:
-            for process in [*demo_ranks.descendants(job.pid), job.pid]:
-                os.kill(process, signal.SIGKILL)
+            self.end(job)
             out, err = job.communicate()
             self.fail(f"no end within {deadline_s} s\n{out}\n{err}")
         return Result(job.returncode, out, err)

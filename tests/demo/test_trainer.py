@@ -65,6 +65,19 @@ class TrainerTest(unittest.TestCase):
                               timeout=DEADLINE_S, preexec_fn=limit if limit_bytes else None)
         return Result(done.returncode, self.words(done.stdout), self.words(done.stderr))
 
+    def start(self, command):
+        """A process that does not outlive the test, whatever becomes of that."""
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_for(self, condition, what):
+        limit = time.monotonic() + DEADLINE_S
+        while not condition():
+            self.assertLess(time.monotonic(), limit, f"no {what}")
+            time.sleep(0.01)
+
     def assert_trained(self, result, err=""):
         self.assertEqual(result.err, err)
         self.assertEqual(result.code, 0)
@@ -188,14 +201,10 @@ class Resuming(TrainerTest):
     def test_s13_signal_saves_and_resumes(self):
         """SIGTERM ends training with code 75 and a checkpoint, and the rest ends with equal weights."""
         events = os.path.join(self.home, "events")
-        command = self.command("--steps", 10**9, "--save-every", 0, "--events", events)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as trainer:
-            limit = time.monotonic() + DEADLINE_S
-            while not (os.path.exists(events) and b" step 5\n" in read(events)):
-                self.assertLess(time.monotonic(), limit, "no step 5")
-                time.sleep(0.01)
-            trainer.send_signal(signal.SIGTERM)
-            out, err = trainer.communicate(timeout=DEADLINE_S)
+        trainer = self.start(self.command("--steps", 10**9, "--save-every", 0, "--events", events))
+        self.wait_for(lambda: os.path.exists(events) and b" step 5\n" in read(events), "step 5")
+        trainer.send_signal(signal.SIGTERM)
+        out, err = trainer.communicate(timeout=DEADLINE_S)
         self.assertEqual(err, b"")
         self.assertEqual(trainer.returncode, 75)
         step = int(re.search(r"stopped after step (\d+), which is saved", out.decode()).group(1))
@@ -344,6 +353,36 @@ saving step {0}: the checkpoint's largest file is larger than files may be
         self.assertEqual(result.code, 1)
         self.assertIn("step      6", result.out)
         self.assertNotIn("finished", result.out)
+
+
+class Demonstration(TrainerTest):
+    def trainer(self):
+        """The process of a trainer that the demonstration means to kill; None: there is none."""
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                words = read(f"/proc/{name}/cmdline").split(b"\0")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if os.path.join(self.home, "killed").encode() in words and b"1000000000" in words:
+                return int(name)
+        return None
+
+    def test_ended_by_a_signal(self):
+        """A demonstration that is asked to end leaves no trainer behind: that one would train for ever."""
+        demo = os.path.join(os.path.dirname(__file__), "../../examples/charlm/demo.py")
+        events = os.path.join(self.home, "killed.events")
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)  # a test may be run by nohup
+            process = self.start([sys.executable, demo, "--charlm", self.charlm, "--pawl", "pawl",
+                                  "--directory", self.home, "--steps", "20"])
+            self.wait_for(lambda: self.trainer() and os.path.exists(events), "trainer")
+            process.send_signal(number)
+            process.communicate(timeout=DEADLINE_S)
+            left = self.trainer()
+            if left:
+                os.kill(left, signal.SIGKILL)
+            self.assertIsNone(left)
+            self.assertEqual(process.returncode, 128 + number)
 
 
 class CommandLine(TrainerTest):
