@@ -95,6 +95,7 @@ static pawl_status on_commit(void *context, const engine_file *files, pawl_error
     pawl_status status = commit(s, files, err);
     if (status == PAWL_OK && s->run->rank == 0) {
         tidy(s);
+        save_tell_untold(s, status, NULL);
     }
     s->run->moving = NULL;
     return status;
@@ -120,6 +121,7 @@ static void on_done(void *context, pawl_status status, pawl_error *err) {
         save_failed_for_ranks(s, status, err);
         remove_pin(s);
         garbage_remove_attempt(s->run, s->directory, s->tag);
+        save_tell_untold(s, status, err);
         run_say_safe(s->run, err);
         log_write(&s->run->log, status == PAWL_ECANCELED ? PAWL_LOG_INFO : PAWL_LOG_ERROR, "%s",
                   error_text(err));

@@ -30,6 +30,7 @@ typedef struct save {
     replica_sums *sums; /* NULL unless checking */
     bool voted;         /* rank 0 may commit with this rank's part */
     bool of_all;        /* the failure is not this rank's own: its story names the ranks */
+    bool untold;        /* rank 0: how it ended could not be told */
 } save;
 
 static inline bool save_of_many(const pawl_run *run) {
@@ -77,6 +78,9 @@ void save_tell_ranks(pawl_run *run, uint64_t number, int64_t step, save_end end,
                      const pawl_error *story);
 /* The end of a save that failed: the other ranks learn of it. */
 void save_failed_for_ranks(save *s, pawl_status status, const pawl_error *story);
+/* Rank 0, when what the save leaves has been removed: on a full disk (S07) only now there is room
+ * to tell how it ended. `story`: unless it is committed. */
+void save_tell_untold(save *s, pawl_status status, const pawl_error *story);
 /* Trainer's thread: a save of this number was not started. PAWL_OK: this rank was busy (S04). */
 void save_not_started(pawl_run *run, int64_t step, pawl_status status, const pawl_error *story);
 void save_skipped_story(const pawl_run *run, int rank, pawl_error *story);

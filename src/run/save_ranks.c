@@ -152,17 +152,49 @@ static pawl_status publish_all(save *s, const votes *v, pawl_error *err) {
     return commit_publish(s->run, s->directory, s->tag, &s->manifest, &index, err);
 }
 
+static pawl_status tell_ranks(pawl_run *run, uint64_t number, int64_t step, save_end end,
+                              const pawl_error *story, pawl_error *err) {
+    char tag[FORMAT_TAG_CHARS];
+    save_tag(tag, run, number);
+    TRY(outcome_tell(run, tag, end, step, story, err));
+    ranks_note_told(run, number);
+    return PAWL_OK;
+}
+
+static void warn_untold(const pawl_run *run, pawl_error *err) {
+    log_write(&run->log, PAWL_LOG_WARN, "the other ranks could not be told how the save ended: %s",
+              error_text(err));
+}
+
 void save_tell_ranks(pawl_run *run, uint64_t number, int64_t step, save_end end,
                      const pawl_error *story) {
-    char tag[FORMAT_TAG_CHARS];
     struct pawl_error err = ERROR_INIT;
-    save_tag(tag, run, number);
-    if (outcome_tell(run, tag, end, step, story, &err) == PAWL_OK) {
-        ranks_note_told(run, number);
-    } else {
-        log_write(&run->log, PAWL_LOG_WARN,
-                  "the other ranks could not be told how the save ended: %s", error_text(&err));
+    if (tell_ranks(run, number, step, end, story, &err) != PAWL_OK) {
+        warn_untold(run, &err);
     }
+}
+
+static void of_rank_0(const pawl_run *run, pawl_error *story) {
+    char who[320];
+    error_wrap(story, "%s", rank_text(who, run, 0));
+}
+
+/* G3, I8. `story`: unless it is committed. */
+static pawl_status tell_end(const save *s, pawl_status status, const pawl_error *story,
+                            pawl_error *err) {
+    pawl_run *run = s->run;
+    struct pawl_error for_all = ERROR_INIT;
+    if (status == PAWL_OK) {
+        return tell_ranks(run, run->flying_number, s->step, SAVE_END_COMMITTED, NULL, err);
+    }
+    for_all = *story;
+    leave_out_step(&for_all, s->step);
+    if (!s->of_all) {
+        of_rank_0(run, &for_all);
+    }
+    bool doubt = commit_may_name(run, s->directory, s->tag);
+    return tell_ranks(run, run->flying_number, s->step, doubt ? SAVE_END_UNKNOWN : SAVE_END_FAILED,
+                      &for_all, err);
 }
 
 static pawl_status collect_and_publish(save *s, const index_input *input, pawl_error *err) {
@@ -177,7 +209,8 @@ static pawl_status collect_and_publish(save *s, const index_input *input, pawl_e
     pawl_status status = publish_all(s, &v, err);
     s->of_all = status == PAWL_EMISMATCH;
     if (status == PAWL_OK) {
-        save_tell_ranks(run, run->flying_number, s->step, SAVE_END_COMMITTED, NULL);
+        struct pawl_error ignored = ERROR_INIT;
+        s->untold = tell_end(s, status, NULL, &ignored) != PAWL_OK;
     }
     return status;
 }
@@ -188,31 +221,35 @@ pawl_status save_with_ranks(save *s, const index_input *input, pawl_error *err) 
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-static void tell_failed(pawl_run *run, uint64_t number, int64_t step, save_end end, bool of_all,
-                        const pawl_error *story) {
-    struct pawl_error for_all = *story;
-    char who[320];
-    leave_out_step(&for_all, step);
-    if (!of_all) {
-        error_wrap(&for_all, "%s", rank_text(who, run, 0));
-    }
-    save_tell_ranks(run, number, step, end, &for_all);
-    garbage_remember(run, step);
-}
-
 void save_failed_for_ranks(save *s, pawl_status status, const pawl_error *story) {
     struct pawl_error whole = *story;
+    struct pawl_error ignored = ERROR_INIT;
     whole.status = status;
     if (!save_of_many(s->run) || (s->run->rank != 0 && s->voted)) {
         return;
     }
     if (s->run->rank != 0) {
         vote_failed(s->run, s->directory, s->tag, s->step, &whole);
-    } else { /* G3, I8 */
-        bool doubt = commit_may_name(s->run, s->directory, s->tag);
-        tell_failed(s->run, s->run->flying_number, s->step,
-                    doubt ? SAVE_END_UNKNOWN : SAVE_END_FAILED, s->of_all, &whole);
+    } else {
+        s->untold = tell_end(s, status, &whole, &ignored) != PAWL_OK;
+        garbage_remember(s->run, s->step);
     }
+}
+
+void save_tell_untold(save *s, pawl_status status, const pawl_error *story) {
+    struct pawl_error whole = ERROR_INIT;
+    struct pawl_error err = ERROR_INIT;
+    if (!s->untold) {
+        return;
+    }
+    if (status != PAWL_OK) {
+        whole = *story;
+        whole.status = status;
+    }
+    if (tell_end(s, status, &whole, &err) != PAWL_OK) {
+        warn_untold(s->run, &err);
+    }
+    s->untold = false;
 }
 
 void save_skipped_story(const pawl_run *run, int rank, pawl_error *story) {
@@ -233,7 +270,12 @@ static void rank_0_did_not_start(pawl_run *run, int64_t step, pawl_status status
         whole = *story;
         whole.status = status;
     }
-    tell_failed(run, run->save_number, step, SAVE_END_FAILED, skipped, &whole);
+    leave_out_step(&whole, step);
+    if (!skipped) {
+        of_rank_0(run, &whole);
+    }
+    save_tell_ranks(run, run->save_number, step, SAVE_END_FAILED, &whole);
+    garbage_remember(run, step);
 }
 
 static void rank_did_not_start(pawl_run *run, int64_t step, pawl_status status,

@@ -112,6 +112,38 @@ static void test_s07_a_full_disk_of_one_rank_fails_the_save_on_all(void **state)
     job_check_rows(j, 30);
 }
 
+/* The files of the save that fails fill the disk: until they are removed rank 0 has no room to
+ * tell. */
+static void test_s07_a_failure_is_told_when_there_is_room_for_it(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){0});
+    job_save_ok(j, 10);
+    job_fail(j, 0, (store_fault){.op = STORE_OP_RENAME, .nth = 1, .system_errno = ENOSPC});
+    job_fail(
+        j, 2,
+        (store_fault){.op = STORE_OP_RESERVE, .nth = 1, .system_errno = ENOSPC, .forever = true});
+    job_save(j, 20);
+    job_wait(j);
+    job_all_say(j, PAWL_ENOSPACE, "cannot reserve room for the file");
+    assert_says(j->ranks[1].err.attempt, "rank 2 (host a, pid 1002): ");
+    assert_true(store_fault_fired(j->ranks[0].fault));
+    assert_null(strstr(j->ranks[0].log, "could not be told"));
+    job_fail(j, 2, (store_fault){0});
+    job_save_ok(j, 30);
+}
+
+static void test_s07_a_commit_is_told_when_there_is_room_for_it(void **state) {
+    job *j = *state;
+    job_open(j, (pawl_run_options){.retention.keep_last = 1});
+    job_save_ok(j, 10);
+    /* The manifest first, then the outcome. */
+    job_fail(j, 0, (store_fault){.op = STORE_OP_RENAME, .nth = 2, .system_errno = ENOSPC});
+    job_save_ok(j, 20);
+    assert_true(store_fault_fired(j->ranks[0].fault));
+    assert_string_equal(j->ranks[0].log, "");
+    job_check_rows(j, 20);
+}
+
 static void test_rank_0s_own_failure_is_told_to_all(void **state) {
     job *j = *state;
     job_open(j, (pawl_run_options){0});
@@ -674,6 +706,8 @@ int main(void) {
         TEST(test_a_step_saved_again_is_replaced),
         TEST(test_retention_is_of_whole_checkpoints),
         TEST(test_s07_a_full_disk_of_one_rank_fails_the_save_on_all),
+        TEST(test_s07_a_failure_is_told_when_there_is_room_for_it),
+        TEST(test_s07_a_commit_is_told_when_there_is_room_for_it),
         TEST(test_rank_0s_own_failure_is_told_to_all),
         TEST(test_a_rank_that_has_no_directory_is_named_by_the_others),
         TEST(test_a_rank_that_could_not_start_is_named_by_the_others),
