@@ -19,6 +19,8 @@
  *     says "committed" the manifest is durable.
  * G4. Only rank 0 removes files of a save, whoever wrote them, and only while it is the owner; it
  *     spares the tags of its own attempt that are not ended yet, for other ranks may be ahead.
+ *     Another rank may remove data of its own that it has not tried to vote for, to have room to
+ *     say that its part failed.
  * G5. Every wait for another rank ends at a deadline that names who is missing (S11).
  */
 #ifndef RUN_RANKS_H

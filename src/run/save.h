@@ -28,6 +28,7 @@ typedef struct save {
 
     /* Of many ranks. */
     replica_sums *sums; /* NULL unless checking */
+    bool tried_to_vote; /* for it; perhaps in vain */
     bool voted;         /* rank 0 may commit with this rank's part */
     bool of_all;        /* the failure is not this rank's own: its story names the ranks */
     bool untold;        /* rank 0: how it ended could not be told */

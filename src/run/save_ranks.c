@@ -87,16 +87,42 @@ static pawl_status vote_against(pawl_run *run, const ballot *b, pawl_error *err)
     return vote_cast(run, b, err);
 }
 
-/* Best effort: should it fail, rank 0 gives up at its deadline. */
-static void vote_failed(pawl_run *run, const char *directory, const char *tag, int64_t step,
-                        const pawl_error *story) {
+static pawl_status vote_failed(pawl_run *run, const char *directory, const char *tag, int64_t step,
+                               const pawl_error *story, pawl_error *err) {
     struct pawl_error short_story = *story;
-    struct pawl_error err = ERROR_INIT;
     leave_out_step(&short_story, step);
     const ballot b = {.directory = directory, .tag = tag, .step = step, .failed = &short_story};
-    if (vote_against(run, &b, &err) != PAWL_OK) {
-        log_write(&run->log, PAWL_LOG_WARN, "the other ranks could not be told of the failure: %s",
-                  error_text(&err));
+    return vote_against(run, &b, err);
+}
+
+/* Rank 0 then gives up at its deadline. */
+static void warn_unvoted(const pawl_run *run, pawl_error *err) {
+    log_write(&run->log, PAWL_LOG_WARN, "the other ranks could not be told of the failure: %s",
+              error_text(err));
+}
+
+/* The room that its vote against the save needs. */
+static void remove_own_part(const save *s) {
+    char path[STORE_MAX_PATH];
+    struct pawl_error ignored = ERROR_INIT;
+    for (size_t i = 0; i < s->layout->file_count; i++) {
+        snprintf(path, sizeof path, "%s/%s", s->directory, s->layout->files[i].name);
+        (void)!store_unlink(s->run->store, path, &ignored);
+    }
+}
+
+/* Only what it never voted for can be in no checkpoint. */
+static void fail_own_part(const save *s, const pawl_error *story) {
+    pawl_run *run = s->run;
+    struct pawl_error err = ERROR_INIT;
+    pawl_status status = vote_failed(run, s->directory, s->tag, s->step, story, &err);
+    if (status == PAWL_ENOSPACE && !s->tried_to_vote) {
+        err = ERROR_INIT;
+        remove_own_part(s);
+        status = vote_failed(run, s->directory, s->tag, s->step, story, &err);
+    }
+    if (status != PAWL_OK) {
+        warn_unvoted(run, &err);
     }
 }
 
@@ -118,6 +144,7 @@ static pawl_status vote_and_wait(save *s, const index_input *input, pawl_error *
     const ballot b = ballot_of(s, input);
     atomic_store(&s->run->awaited_rank, 0);
     atomic_store(&s->run->awaited_ranks, 1); /* until the next save begins */
+    s->tried_to_vote = true;
     pawl_status status = vote_cast(s->run, &b, err);
     run_moved(s->run);
     if (status == PAWL_OK) {
@@ -229,7 +256,7 @@ void save_failed_for_ranks(save *s, pawl_status status, const pawl_error *story)
         return;
     }
     if (s->run->rank != 0) {
-        vote_failed(s->run, s->directory, s->tag, s->step, &whole);
+        fail_own_part(s, &whole);
     } else {
         s->untold = tell_end(s, status, &whole, &ignored) != PAWL_OK;
         garbage_remember(s->run, s->step);
@@ -286,7 +313,9 @@ static void rank_did_not_start(pawl_run *run, int64_t step, pawl_status status,
     name_step(directory, step);
     save_tag(tag, run, run->save_number);
     if (status != PAWL_OK) {
-        vote_failed(run, directory, tag, step, story);
+        if (vote_failed(run, directory, tag, step, story, &err) != PAWL_OK) {
+            warn_unvoted(run, &err);
+        }
         return;
     }
     const ballot b = {.directory = directory, .tag = tag, .step = step, .skipped = true};

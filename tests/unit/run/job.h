@@ -33,6 +33,7 @@ typedef struct job_rank {
     pawl_status status;        /* of what it did last */
     struct pawl_error err;
     pawl_save_stats stats;
+    void (*watch)(void *rank, const store_trace_event *event); /* NULL: no one */
     char log[8192]; /* what was logged at WARN or above */
 } job_rank;
 
@@ -157,7 +158,7 @@ static inline void job_open_rank(job_rank *r, const void *with) {
     options.log = (pawl_log){.write = job_log, .context = r, .level = PAWL_LOG_WARN};
     options.group = &group;
     r->err = ERROR_INIT;
-    r->status = store_trace_wrap(r->fault, &r->os, NULL, NULL, &seen, &r->err);
+    r->status = store_trace_wrap(r->fault, &r->os, r->watch, r, &seen, &r->err);
     if (r->status == PAWL_OK) {
         r->status = run_open(seen, &options, &r->os, &r->run, &r->err);
     }

@@ -132,6 +132,31 @@ static void test_s07_a_failure_is_told_when_there_is_room_for_it(void **state) {
     job_save_ok(j, 30);
 }
 
+static void empty_the_disk(void *context, const store_trace_event *event) {
+    job_rank *r = context;
+    if (event->op == STORE_OP_UNLINK && strstr(event->path, "/data-") != NULL) {
+        job_fail(r->job, r->rank, (store_fault){0});
+    }
+}
+
+/* Its own data fill the disk: without room for a vote rank 0 would wait for it in vain. */
+static void test_s07_a_rank_makes_room_to_say_that_its_part_failed(void **state) {
+    job *j = *state;
+    j->ranks[2].watch = empty_the_disk;
+    job_open(j, (pawl_run_options){0});
+    job_save_ok(j, 10);
+    job_fail(
+        j, 2,
+        (store_fault){.op = STORE_OP_WRITE, .nth = 1, .system_errno = ENOSPC, .forever = true});
+    job_save(j, 20);
+    job_wait(j);
+    job_all_say(j, PAWL_ENOSPACE, "cannot write");
+    assert_says(j->ranks[0].err.attempt, "rank 2 (host a, pid 1002): ");
+    assert_null(strstr(j->ranks[2].log, "could not be told"));
+    job_save_ok(j, 30);
+    job_check_rows(j, 30);
+}
+
 static void test_s07_a_commit_is_told_when_there_is_room_for_it(void **state) {
     job *j = *state;
     job_open(j, (pawl_run_options){.retention.keep_last = 1});
@@ -707,6 +732,7 @@ int main(void) {
         TEST(test_retention_is_of_whole_checkpoints),
         TEST(test_s07_a_full_disk_of_one_rank_fails_the_save_on_all),
         TEST(test_s07_a_failure_is_told_when_there_is_room_for_it),
+        TEST(test_s07_a_rank_makes_room_to_say_that_its_part_failed),
         TEST(test_s07_a_commit_is_told_when_there_is_room_for_it),
         TEST(test_rank_0s_own_failure_is_told_to_all),
         TEST(test_a_rank_that_has_no_directory_is_named_by_the_others),
