@@ -253,12 +253,22 @@ static pawl_status wait(engine *e, pawl_error *err) {
 
 /* ---- turn by turn ---- */
 
+/* The end of a save that hangs was told: then there is no more to tell. */
+static bool progress_is_due(engine *e) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
+    monitor_enter(held);
+    uint64_t now_ns = engine_now(e);
+    if (e->hung || e->job.progress == NULL || now_ns - e->told_ns < NS_PER_S) {
+        return false;
+    }
+    e->told_ns = now_ns;
+    engine_does(e, ENGINE_TELLING);
+    return true;
+}
+
 /* The listener may write to the storage, and wait for it. */
 static void tell_progress(engine *e) {
-    uint64_t now_ns = engine_now(e);
-    if (e->job.progress != NULL && now_ns - e->told_ns >= NS_PER_S) {
-        e->told_ns = now_ns;
-        engine_turns_to(e, ENGINE_TELLING);
+    if (progress_is_due(e)) {
         e->job.progress(e->job.context, e->written, e->total);
         engine_turns_to(e, ENGINE_MOVING);
     }

@@ -303,6 +303,30 @@ static void test_s08_progress_that_cannot_be_told_is_the_outcome(void **state) {
     until_ready(f);
 }
 
+static void progress_after_the_end(void *context, uint64_t written, uint64_t of) {
+    (void)written;
+    (void)of;
+    saving *f = context;
+    f->progress_calls += atomic_load(&f->hung) != 0;
+}
+
+/* That nothing answers is an end; what is told after it would be of a save that goes on. */
+static void test_s08_no_progress_is_told_of_a_save_that_was_given_up(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    struct pawl_error story = ERROR_INIT;
+    engine_stats stats;
+    engine_job job = job_of(f);
+    job.progress = progress_after_the_end;
+    saving_engine_with(
+        f, (engine_options){.budget_bytes = 16 * SAVING_BUFFER_BYTES, .hang_deadline_s = 1.2});
+    saving_plan_fault(f, (store_fault){.op = STORE_OP_WRITE, .nth = 3, .hang = true});
+    assert_ok(engine_begin(f->engine, &job, &err), &err);
+    assert_fails(saving_wait(f, &story, &stats), PAWL_EIO, &story);
+    answer(f);
+    assert_int_equal(f->progress_calls, 0);
+}
+
 static _Atomic int listener_returns;
 
 static void listener_that_hangs(void *context, pawl_error *story) {
@@ -382,6 +406,7 @@ int main(void) {
         THREADS(test_s08_a_removal_that_hangs_leaves_the_outcome_that_was),
         THREADS(test_s08_what_hangs_after_the_commit_is_no_failure),
         THREADS(test_s08_progress_that_cannot_be_told_is_the_outcome),
+        THREADS(test_s08_no_progress_is_told_of_a_save_that_was_given_up),
         THREADS(test_s08_closing_does_not_wait_for_whoever_is_told),
         THREADS(test_s08_a_process_that_was_stopped_does_not_hang),
     };
