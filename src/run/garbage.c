@@ -3,9 +3,9 @@
  * What interrupted saves and removals left behind. Only the owner of a run looks for it, so
  * whatever no manifest names belongs to a writer that is gone (I5, I6 in commit.c), or to another
  * rank of the same job: what those write for a save that has not ended is spared (G4), what they
- * wrote for one that failed is removed after the next commit, for which all of them voted. Names
- * that pawl does not make are never touched, and a manifest that cannot be read protects everything
- * beside it.
+ * wrote for one that failed is removed before the next save, as far as it is there, and after the
+ * next commit, for which all of them voted. Names that pawl does not make are never touched, and a
+ * manifest that cannot be read protects everything beside it.
  */
 #include "run/ranks.h"
 
@@ -17,6 +17,7 @@ typedef struct sweep {
     pawl_run *run;
     const char *directory;
     bool dry_run;
+    bool under_way; /* a save is: the one of this number has not ended */
     pawl_gc_fn each;
     void *context;
     uint64_t removed, left; /* names */
@@ -66,10 +67,11 @@ static bool manifest_names(const manifest *m, const char *name) {
 }
 
 /* Of this attempt, and of a save that rank 0 has not ended yet: other ranks may be ahead of it. */
-static bool is_ahead(const pawl_run *run, const char *tag) {
+static bool is_ahead(const sweep *s, const char *tag) {
+    const pawl_run *run = s->run;
     size_t n = strlen(run->attempt);
     return strncmp(tag, run->attempt, n) == 0 && tag[n] == '-' &&
-           strtoull(tag + n + 1, NULL, 10) > run->flying_number;
+           strtoull(tag + n + 1, NULL, 10) + s->under_way > run->flying_number;
 }
 
 static const char *reason_of(name_kind kind, const manifest *m) {
@@ -87,7 +89,7 @@ static pawl_status sweep_names(sweep *s, const manifest *m, char **names, size_t
     for (size_t i = 0; i < count; i++) {
         char tag[FORMAT_TAG_CHARS];
         name_kind kind = name_classify(names[i], tag);
-        bool ended = !is_ahead(s->run, tag);
+        bool ended = !is_ahead(s, tag);
         bool is_file = kind == NAME_KIND_DATA || kind == NAME_KIND_INDEX || kind == NAME_KIND_VOTE;
         if (ended && kind == NAME_KIND_MANIFEST_TMP) {
             TRY(sweep_file(s, names[i], "a manifest that was never published", err));
@@ -266,9 +268,11 @@ void garbage_remember(pawl_run *run, int64_t step) {
     struct garbage *g = run->garbage;
     monitor_enter(&g->guard);
     bool known = g->count > 0 && g->steps[g->count - 1] == step;
-    if (!known && g->count == STEPS_REMEMBERED) {
+    if (!known && g->count == STEPS_REMEMBERED) { /* the oldest was swept often */
+        memmove(g->steps, g->steps + 1, --g->count * sizeof *g->steps);
         g->more = true;
-    } else if (!known) {
+    }
+    if (!known) {
         g->steps[g->count++] = step;
     }
     monitor_leave(&g->guard);
@@ -335,6 +339,36 @@ static void sweep_failed(pawl_run *run, char **names, size_t count) {
         name_step(directory, steps[i]);
         if (store_stat_path(run->store, directory, &found, &ignored) == PAWL_OK) {
             sweep_quietly(run, directory);
+        }
+    }
+}
+
+/* The directory of the save that is under way stays: other ranks may have begun to save into it. */
+static void sweep_failed_step(pawl_run *run, const char *directory, const char *under_way) {
+    struct pawl_error ignored = ERROR_INIT;
+    sweep s = {.run = run,
+               .directory = directory,
+               .under_way = true,
+               .left = strcmp(directory, under_way) == 0};
+    if (sweep_step(&s, &ignored) != PAWL_OK) { /* the sweep after the next commit says so */
+        log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&ignored));
+    }
+}
+
+void garbage_sweep_before(pawl_run *run, const char *directory) {
+    struct garbage *g = run->garbage;
+    int64_t steps[STEPS_REMEMBERED];
+    monitor_enter(&g->guard);
+    size_t count = g->count;
+    memcpy(steps, g->steps, count * sizeof *steps);
+    monitor_leave(&g->guard);
+    for (size_t i = 0; i < count; i++) {
+        char failed[32];
+        struct pawl_error ignored = ERROR_INIT;
+        store_stat found;
+        name_step(failed, steps[i]);
+        if (store_stat_path(run->store, failed, &found, &ignored) == PAWL_OK) {
+            sweep_failed_step(run, failed, directory);
         }
     }
 }

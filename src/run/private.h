@@ -30,7 +30,7 @@ struct pawl_run {
     uint64_t structure_bytes;  /* 0: none yet */
     struct ranks *ranks;       /* meet.h: who they are, meetings; NULL in a process alone */
     engine *engine;
-    engine *moving; /* the one whose save is being committed, or removes what it replaced */
+    engine *moving; /* the one whose save is being prepared or committed, or tidies up after that */
     owner *owner;   /* rank 0's; NULL on the others */
     events *events; /* NULL: nobody wants to know */
     reader_watch *watch;
@@ -204,8 +204,11 @@ void garbage_remove_attempt(pawl_run *run, const char *directory, const char *ta
 /* After the commit of `tag` in `directory` (I7): leftovers of earlier attempts, once; those of a
  * save that this one replaced; of many ranks votes, outcomes, and what failed saves left. */
 void garbage_sweep_after(pawl_run *run, const char *directory, const char *tag, bool replaced);
+/* Rank 0 of many, before it saves into `directory`: what failed saves left, which would else fill
+ * the storage while no save commits. */
+void garbage_sweep_before(pawl_run *run, const char *directory);
 /* Of many ranks, trainer's or engine's thread: a save of `step` failed. Other ranks may still be
- * writing for it; that is swept after the next commit. */
+ * writing for it; that is swept before the next save, and after the next commit. */
 pawl_status garbage_new(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
 void garbage_free(struct garbage *g); /* NULL is fine */
 void garbage_remember(pawl_run *run, int64_t step);

@@ -32,13 +32,23 @@ static void on_released(void *context) {
     state_snapshot_let_go(s->snapshot);
 }
 
-static pawl_status on_prepare(void *context, pawl_error *err) {
-    save *s = context;
+static pawl_status make_ready(save *s, pawl_error *err) {
+    if (save_of_many(s->run) && s->run->rank == 0) {
+        garbage_sweep_before(s->run, s->directory);
+    }
     TRY(save_check_room(s, err));
-    engine_moved(s->engine); /* the storage has answered; what comes now has time of its own */
+    run_moved(s->run); /* the storage has answered; what comes now has time of its own */
     pawl_status status = store_make_dir(s->run->store, s->directory, err);
     s->reused = status == PAWL_EBUSY; /* saving a step a second time */
     return s->reused ? PAWL_OK : status;
+}
+
+static pawl_status on_prepare(void *context, pawl_error *err) {
+    save *s = context;
+    s->run->moving = s->engine;
+    pawl_status status = make_ready(s, err);
+    s->run->moving = NULL;
+    return status;
 }
 
 static pawl_status make_pin(save *s, pawl_error *err) {

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define JOB_RANKS   4
 #define JOB_COLUMNS 64
@@ -253,6 +254,20 @@ static inline size_t job_count(job *j, const char *directory, const char *prefix
 
 static inline void job_fail(job *j, int rank, store_fault plan) {
     store_fault_set(j->ranks[rank].fault, &plan);
+}
+
+/* ---- held operations ------------------------------------------------------------------------- */
+
+static inline void job_until(bool (*done)(job *j), job *j) {
+    for (int i = 0; i < 20000 && !done(j); i++) {
+        (void)usleep(1000);
+    }
+    assert_true(done(j));
+}
+
+static inline void job_release(job *j, int rank) {
+    store_fault_release(j->ranks[rank].fault);
+    job_fail(j, rank, (store_fault){0});
 }
 
 /* ---- set up --------------------------------------------------------------------------------- */

@@ -5,24 +5,11 @@
 #include "run/save.h"
 
 #include <errno.h>
-#include <unistd.h>
 
 #define SOON ((pawl_run_options){.group_deadline_s = 2})
 
-static void until(bool (*done)(job *j), job *j) {
-    for (int i = 0; i < 20000 && !done(j); i++) {
-        (void)usleep(1000);
-    }
-    assert_true(done(j));
-}
-
 static void hang_data_writes(job *j, int rank) {
     job_fail(j, rank, (store_fault){.op = STORE_OP_WRITE, .nth = 1, .hang = true});
-}
-
-static void release(job *j, int rank) {
-    store_fault_release(j->ranks[rank].fault);
-    job_fail(j, rank, (store_fault){0});
 }
 
 /* ---- the commit ----------------------------------------------------------------------------- */
@@ -56,7 +43,7 @@ static void test_every_rank_says_how_long_it_waited_for_others(void **state) {
     hang_data_writes(j, 3);
     job_save(j, 10);
     (void)usleep(50000);
-    release(j, 3);
+    job_release(j, 3);
     job_wait_ok(j);
     assert_true(j->ranks[0].stats.group_wait_s > 0.01);
     assert_true(j->ranks[1].stats.group_wait_s > 0.01);
@@ -176,7 +163,7 @@ static void test_rank_0s_own_failure_is_told_to_all(void **state) {
     job_save(j, 10);
     job_fail(j, 0,
              (store_fault){.op = STORE_OP_SYNC, .nth = 1, .system_errno = EIO, .forever = true});
-    release(j, 1);
+    job_release(j, 1);
     job_wait(j);
     for (int r = 0; r < JOB_RANKS; r++) {
         assert_fails(j->ranks[r].status, PAWL_EIO, &j->ranks[r].err);
@@ -528,7 +515,7 @@ static void test_a_vote_that_comes_after_the_outcome_hears_it(void **state) {
         assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
         assert_says(k->err.attempt, "saving step 20: not all ranks have voted");
     }
-    release(j, 3);
+    job_release(j, 3);
     job_rank *late = &j->ranks[3];
     assert_fails(run_wait(late->run, 30, NULL, &late->err), PAWL_EIO, &late->err);
     assert_says(late->err.attempt, "saving step 20: not all ranks have voted");
@@ -559,7 +546,7 @@ static void test_s04_a_rank_that_skips_is_named_by_the_others(void **state) {
                             "saving step 20: rank 3 (host a, pid 1003) was still busy with the "
                             "save before this one, and skipped it");
     }
-    release(j, 3);
+    job_release(j, 3);
     job_rank *k = &j->ranks[3];
     assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
     job_save_ok(j, 30);
@@ -581,7 +568,7 @@ static void test_s04_a_rank_that_is_busy_costs_the_others_one_save(void **state)
         assert_ok(job_save_rank(&j->ranks[r], 20), &j->ranks[r].err);
     }
     assert_fails(job_save_rank(busy, 20), PAWL_EBUSY, &busy->err);
-    release(j, 3);
+    job_release(j, 3);
     assert_fails(run_wait(busy->run, 30, NULL, &busy->err), PAWL_EIO, &busy->err);
     for (int r = 0; r < JOB_RANKS; r++) {
         job_rank *k = &j->ranks[r];
@@ -616,7 +603,7 @@ static void test_a_rank_that_cancels_is_named_by_the_others(void **state) {
     job_save(j, 10);
     job_rank *k = &j->ranks[2];
     assert_fails(run_cancel(k->run, -1, &k->err), PAWL_ETIMEOUT, &k->err);
-    release(j, 2);
+    job_release(j, 2);
     job_wait(j);
     for (int r = 0; r < JOB_RANKS; r++) {
         assert_fails(j->ranks[r].status, PAWL_ECANCELED, &j->ranks[r].err);
@@ -634,7 +621,7 @@ static void test_rank_0_can_cancel_while_it_waits_for_votes(void **state) {
     job_save(j, 10);
     (void)usleep(20000);
     assert_ok(run_cancel(j->ranks[0].run, 30, &j->ranks[0].err), &j->ranks[0].err);
-    release(j, 2);
+    job_release(j, 2);
     job_wait(j);
     job_all_say(j, PAWL_ECANCELED, "the save was cancelled");
     job_save_ok(j, 20);
@@ -657,68 +644,9 @@ static void test_a_held_write_of_one_rank_stalls_no_other(void **state) {
         assert_fails(run_wait(k->run, -1, &k->stats, &k->err), PAWL_ETIMEOUT, &k->err);
         assert_true(k->stats.fence_wait_s == 0);
     }
-    release(j, 3);
+    job_release(j, 3);
     job_wait_ok(j);
     assert_true(job_committed(j, 10));
-}
-
-/* ---- garbage (G4) --------------------------------------------------------------------------- */
-
-static bool three_votes(job *j) {
-    return job_count(j, "step-00000020", "vote-") == 3;
-}
-
-static void test_what_ranks_ahead_have_written_is_spared(void **state) {
-    job *j = *state;
-    struct pawl_error err = ERROR_INIT;
-    job_open(j, (pawl_run_options){.group_deadline_s = 20});
-    job_save_ok(j, 10);
-    for (int r = 1; r < JOB_RANKS; r++) {
-        job_fill(&j->ranks[r], 20);
-        assert_ok(job_save_rank(&j->ranks[r], 20), &j->ranks[r].err);
-    }
-    until(three_votes, j);
-    assert_ok(run_gc(j->ranks[0].run, false, NULL, NULL, &err), &err);
-    job_fill(&j->ranks[0], 20);
-    assert_ok(job_save_rank(&j->ranks[0], 20), &j->ranks[0].err);
-    job_wait_ok(j);
-    job_check_rows(j, 20);
-}
-
-static void note_reason(void *context, const char *path, uint64_t bytes, const char *reason) {
-    buffer *list = context;
-    struct pawl_error err = ERROR_INIT;
-    (void)bytes;
-    const char *name = strncmp(path, "step-", 5) == 0 ? path : "RUN";
-    assert_ok(buffer_printf(list, &err, "%s: %s\n", name, reason), &err);
-}
-
-static void put(job *j, const char *path) {
-    struct pawl_error err = ERROR_INIT;
-    assert_ok(store_replace(j->disk, path, "x", 1, &err), &err);
-}
-
-static void test_gc_shows_what_ranks_of_another_job_left(void **state) {
-    job *j = *state;
-    struct pawl_error err = ERROR_INIT;
-    CLEANUP(buffer_free) buffer list = {0};
-    job_open(j, (pawl_run_options){0});
-    job_save_ok(j, 10);
-    put(j, "outcome-0123456789ab-16");
-    put(j, "structure-0123456789ab-00000000-1");
-    put(j, "meet-0123456789ab-1-r00002");
-    put(j, "step-00000010/vote-0123456789ab-16-r00002");
-    put(j, "step-00000010/my-notes");
-    put(j, "outcome-mine");
-    assert_ok(run_gc(j->ranks[0].run, false, note_reason, &list, &err), &err);
-    assert_says((const char *)list.data, "RUN: how a save ended, which every rank knows\n");
-    assert_says((const char *)list.data, "RUN: what the ranks of an earlier job agreed on\n");
-    assert_says((const char *)list.data, "RUN: of a meeting of ranks that is over\n");
-    assert_says((const char *)list.data, "step-00000010/vote-0123456789ab-16-r00002: a vote on a "
-                                         "save that has ended\n");
-    assert_true(job_exists(j, "outcome-mine"));
-    assert_true(job_exists(j, "step-00000010/my-notes"));
-    job_save_ok(j, 20);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, job_set_up, job_tear_down)
@@ -758,8 +686,6 @@ int main(void) {
         TEST(test_a_rank_that_cancels_is_named_by_the_others),
         TEST(test_rank_0_can_cancel_while_it_waits_for_votes),
         TEST(test_a_held_write_of_one_rank_stalls_no_other),
-        TEST(test_what_ranks_ahead_have_written_is_spared),
-        TEST(test_gc_shows_what_ranks_of_another_job_left),
     };
     return cmocka_run_group_tests_name("a save of many ranks", tests, NULL, NULL);
 }
