@@ -324,34 +324,38 @@ static void sweep_all(pawl_run *run, char **names, size_t count) {
     }
 }
 
-static void sweep_failed(pawl_run *run, char **names, size_t count) {
-    int64_t steps[STEPS_REMEMBERED];
-    size_t failed;
-    bool more = forget(run->garbage, steps, &failed);
-    if (more) {
-        sweep_all(run, names, count);
-        return;
-    }
-    for (size_t i = 0; i < failed; i++) {
+/* `under_way`: the directory of a save that is; it stays, for other ranks may have begun to write
+ * there. NULL: none is, and what cannot be removed is told. */
+static void sweep_steps(pawl_run *run, const int64_t *steps, size_t count, const char *under_way) {
+    for (size_t i = 0; i < count; i++) {
         char directory[32];
-        struct pawl_error ignored = ERROR_INIT;
+        struct pawl_error story = ERROR_INIT;
         store_stat found;
         name_step(directory, steps[i]);
-        if (store_stat_path(run->store, directory, &found, &ignored) == PAWL_OK) {
+        if (store_stat_path(run->store, directory, &found, &story) != PAWL_OK) {
+            continue;
+        }
+        if (under_way == NULL) {
             sweep_quietly(run, directory);
+            continue;
+        }
+        sweep s = {.run = run,
+                   .directory = directory,
+                   .under_way = true,
+                   .left = strcmp(directory, under_way) == 0};
+        if (sweep_step(&s, &story) != PAWL_OK) {
+            log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
         }
     }
 }
 
-/* The directory of the save that is under way stays: other ranks may have begun to save into it. */
-static void sweep_failed_step(pawl_run *run, const char *directory, const char *under_way) {
-    struct pawl_error ignored = ERROR_INIT;
-    sweep s = {.run = run,
-               .directory = directory,
-               .under_way = true,
-               .left = strcmp(directory, under_way) == 0};
-    if (sweep_step(&s, &ignored) != PAWL_OK) { /* the sweep after the next commit says so */
-        log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&ignored));
+static void sweep_failed(pawl_run *run, char **names, size_t count) {
+    int64_t steps[STEPS_REMEMBERED];
+    size_t failed;
+    if (forget(run->garbage, steps, &failed)) {
+        sweep_all(run, names, count);
+    } else {
+        sweep_steps(run, steps, failed, NULL);
     }
 }
 
@@ -362,15 +366,7 @@ void garbage_sweep_before(pawl_run *run, const char *directory) {
     size_t count = g->count;
     memcpy(steps, g->steps, count * sizeof *steps);
     monitor_leave(&g->guard);
-    for (size_t i = 0; i < count; i++) {
-        char failed[32];
-        struct pawl_error ignored = ERROR_INIT;
-        store_stat found;
-        name_step(failed, steps[i]);
-        if (store_stat_path(run->store, failed, &found, &ignored) == PAWL_OK) {
-            sweep_failed_step(run, failed, directory);
-        }
-    }
+    sweep_steps(run, steps, count, directory);
 }
 
 void garbage_sweep_after(pawl_run *run, const char *directory, const char *tag, bool replaced) {
