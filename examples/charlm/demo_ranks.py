@@ -351,7 +351,7 @@ def demonstrate(options):
     directory = os.path.abspath(options.directory)
     run, orderly = (os.path.join(directory, name) for name in ("ranks", "orderly"))
     watch.empty(directory, RUNS)
-    print(f"training {options.steps} steps or more in {run}, with a save every {options.save_every}\n"
+    print(f"training in {run}, with a save every {options.save_every} steps\n"
           f"(--seed {seed} repeats the moments of the kills as far as the machine lets it)\n",
           flush=True)
     jobs = [kill_one(options, dice, run)]
