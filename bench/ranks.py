@@ -34,11 +34,11 @@ def options_for(bench, scratch):
 
 
 def one_job(options, ranks, run):
-    job = demo_ranks.Job(options, ranks, str(run), "--steps", STEPS)
+    job = demo_ranks.Job(options, ranks, str(run), STEPS)
     try:
         job.wait_for_end(DEADLINE_S)
     finally:
-        job.end()
+        watch.Process.end_all()
     return job
 
 

@@ -112,7 +112,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(engine, directory)
 
 
 def test_a_run_has_its_figures_and_leaves_nothing(engine, directory):
-    run = subprocess.run(command(engine, directory, "--only", "device,syncs,memory"), text=True,
+    run = subprocess.run(command(engine, directory, "--only", "device,syncs,memory,ranks"), text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     assert run.returncode == 0, run.stderr
     names = [figure["figure"] for figure in
@@ -120,6 +120,8 @@ def test_a_run_has_its_figures_and_leaves_nothing(engine, directory):
     for words in ("warm verified restore", "fence after the write", "fence at once", "syncs",
                   "extra memory"):
         assert any(words in name for name in names), (words, names)
+    measured = any("1 rank ÷ 16 ranks" in name for name in names)
+    assert measured or "no many ranks: there is no MPI" in run.stdout, run.stdout
     assert not list((directory / "data").iterdir())
 
 
