@@ -343,7 +343,7 @@ static void sweep_steps(pawl_run *run, const int64_t *steps, size_t count, const
                    .directory = directory,
                    .under_way = true,
                    .left = strcmp(directory, under_way) == 0};
-        if (sweep_step(&s, &story) != PAWL_OK) {
+        if (sweep_step(&s, &story) != PAWL_OK) { /* told after the next commit, if it stays so */
             log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
         }
     }

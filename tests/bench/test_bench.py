@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bench at a size of 4 MiB: lists of tensors, ratios, caches that are cold when they should be, a
-whole run, and one that is interrupted. Usage: test_bench.py ENGINE DIRECTORY"""
+whole run, and one that is interrupted. Usage: test_bench.py ENGINE DIRECTORY [TEST]...
+Without names: all but the one of many ranks, which is skipped (exit code 77) where there is no MPI."""
 
 import json
 import pathlib
@@ -112,7 +113,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(engine, directory)
 
 
 def test_a_run_has_its_figures_and_leaves_nothing(engine, directory):
-    run = subprocess.run(command(engine, directory, "--only", "device,syncs,memory,ranks"), text=True,
+    run = subprocess.run(command(engine, directory, "--only", "device,syncs,memory"), text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     assert run.returncode == 0, run.stderr
     names = [figure["figure"] for figure in
@@ -120,8 +121,18 @@ def test_a_run_has_its_figures_and_leaves_nothing(engine, directory):
     for words in ("warm verified restore", "fence after the write", "fence at once", "syncs",
                   "extra memory"):
         assert any(words in name for name in names), (words, names)
-    measured = any("1 rank ÷ 16 ranks" in name for name in names)
-    assert measured or "no many ranks: there is no MPI" in run.stdout, run.stdout
+    assert not list((directory / "data").iterdir())
+
+
+def ranks_are_measured(engine, directory):
+    run = subprocess.run(command(engine, directory, "--only", "ranks"), text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    assert run.returncode == 0, run.stderr
+    if "no many ranks: there is no MPI" in run.stdout:
+        print("SKIP: there is no MPI, or charlm-mpi is not built, as for ThreadSanitizer")
+        sys.exit(77)
+    figures = json.loads((directory / "latest.json").read_text(encoding="utf-8"))
+    assert any("1 rank ÷ 16 ranks" in figure["figure"] for figure in figures), figures
     assert not list((directory / "data").iterdir())
 
 
@@ -137,15 +148,14 @@ def test_an_interrupted_run_leaves_nothing(engine, directory):
 
 
 def main():
-    engine, parent = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
+    engine, parent = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
     parent.mkdir(parents=True, exist_ok=True)
     harness.empty(parent)
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            directory = parent / name
-            directory.mkdir()
-            test(engine, directory)
-            print(f"ok: {name}")
+    for name in sys.argv[3:] or [name for name in globals() if name.startswith("test_")]:
+        directory = parent / name
+        directory.mkdir()
+        globals()[name](engine, directory)
+        print(f"ok: {name}")
     harness.empty(parent)
 
 

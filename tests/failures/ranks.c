@@ -105,7 +105,10 @@ void ranks_run(rank_of_test like, int absent, ranks_result *result) {
         (void)close(wires[r][0]);
         (void)close(wires[r][1]);
     }
-    if (skipped) { /* by a child, which gave its reason */
+    for (int r = 0; skipped && r < JOB_RANKS; r++) { /* what one rank lacks all of them lack */
+        assert_int_equal(result->ended[r], r != absent ? CHILD_SKIPPED : 0);
+    }
+    if (skipped) { /* each gave its reason */
         skip();
     }
 }

@@ -37,7 +37,10 @@ static int tear_down(void **state) {
 
 /* ---- a disk of its own ---------------------------------------------------------------------- */
 
-static bool runs(const char *const *arguments) {
+#define NO_PROGRAM 127
+
+/* The exit code of a program that says nothing. */
+static int code_of(const char *const *arguments) {
     int ended = 0;
     pid_t pid = fork();
     if (pid == 0) {
@@ -45,11 +48,12 @@ static bool runs(const char *const *arguments) {
         (void)dup2(nowhere, STDOUT_FILENO);
         (void)dup2(nowhere, STDERR_FILENO);
         (void)execvp(arguments[0], (char *const *)arguments);
-        _exit(127);
+        _exit(NO_PROGRAM);
     }
     assert_true(pid > 0);
     assert_int_equal(waitpid(pid, &ended, 0), pid);
-    return WIFEXITED(ended) && WEXITSTATUS(ended) == 0;
+    assert_true(WIFEXITED(ended));
+    return WEXITSTATUS(ended);
 }
 
 /* In mounts of this process alone. NULL, or what this system lacks; all else is a failure. */
@@ -62,17 +66,20 @@ static const char *mount_disk(void) {
         assert_int_equal(errno, EPERM);
         return "this needs leave to mount";
     }
-    if (!runs(look)) {
+    int looked = code_of(look);
+    if (looked == NO_PROGRAM) {
         return "this needs mkfs.ext4";
     }
-    if (!runs(find)) {
-        return "this needs a free loop device";
+    assert_int_equal(looked, 0);
+    if (code_of(find) != 0) {
+        return "this needs losetup, and a free loop device";
     }
     int image = open("image", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_true(image >= 0);
     assert_int_equal(ftruncate(image, DISK_BYTES), 0);
     (void)close(image);
-    assert_true(runs(make) && runs(mounting));
+    assert_int_equal(code_of(make), 0);
+    assert_int_equal(code_of(mounting), 0);
     return NULL;
 }
 

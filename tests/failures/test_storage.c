@@ -71,7 +71,7 @@ static void add_disk(const char *make, const char *options, const char *point) {
                    "2>&1 && mount -o loop%s world%s.image world%s",
                    point, point, make, point, options, point, point);
     if (!works_in_shell("losetup --find >/dev/null 2>&1")) {
-        child_skip("this needs a free loop device");
+        child_skip("this needs losetup, and a free loop device");
     }
     if (!has_command(make)) {
         child_skip("this needs the program that makes the filesystem");
