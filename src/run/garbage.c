@@ -141,10 +141,14 @@ static pawl_status sweep_with_manifest(sweep *s, const manifest *m, pawl_error *
     return store_sync_dir(s->run->store, s->directory, err);
 }
 
+static pawl_status sweep_mark(void *context, const char *name, pawl_error *err) {
+    return sweep_file(context, name, "the mark of a reader that is gone", err);
+}
+
 static pawl_status sweep_step(sweep *s, pawl_error *err) {
     bool being_read;
-    TRY(reader_look(s->run->store, s->directory, s->run->platform, s->run->lease_s, s->run->watch,
-                    &being_read, err));
+    TRY(reader_look_stale(s->run->store, s->directory, s->run->platform, s->run->lease_s,
+                          s->run->watch, sweep_mark, s, &being_read, err));
     if (being_read) {
         return PAWL_OK;
     }

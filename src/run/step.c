@@ -74,7 +74,7 @@ pawl_status step_has_manifest(store *s, const char *directory, bool *present, pa
     struct pawl_error story = ERROR_INIT;
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
     pawl_status status = store_stat_path(s, path, &stat, &story);
-    *present = status == PAWL_OK;
+    *present = status == PAWL_OK && stat.type != STORE_DIR_TYPE;
     if (status == PAWL_OK || status == PAWL_ENOTFOUND) {
         return PAWL_OK; /* *err may hold the story of a step that was passed over */
     }
@@ -94,14 +94,43 @@ static pawl_status wrong_step(store *s, const char *path, int64_t step, const ma
     return PAWL_EDAMAGED;
 }
 
+/* A directory of that name is what proving that there is no manifest has left: there is none. */
+static pawl_status read_text(store *s, const char *directory, buffer *text, pawl_error *err) {
+    char path[STORE_MAX_PATH];
+    store_stat stat;
+    struct pawl_error ignored = ERROR_INIT;
+    snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
+    text->size = 0;
+    pawl_status status = store_read_file(s, path, FORMAT_MAX_MANIFEST, text, err);
+    if (status == PAWL_OK || status == PAWL_ENOTFOUND ||
+        store_stat_path(s, path, &stat, &ignored) != PAWL_OK || stat.type != STORE_DIR_TYPE) {
+        return status;
+    }
+    return error_set(err, PAWL_ENOTFOUND, "a directory has the name of the manifest");
+}
+
+step_manifest step_manifest_now(store *s, const char *directory, const buffer *was) {
+    CLEANUP(buffer_free) buffer now = {0};
+    struct pawl_error ignored = ERROR_INIT;
+    pawl_status status = read_text(s, directory, &now, &ignored);
+    if (status == PAWL_ENOTFOUND) {
+        return STEP_MANIFEST_GONE;
+    }
+    if (status != PAWL_OK) {
+        return STEP_MANIFEST_UNREAD;
+    }
+    bool same =
+        now.size == was->size && (now.size == 0 || memcmp(now.data, was->data, now.size) == 0);
+    return same ? STEP_MANIFEST_SAME : STEP_MANIFEST_OTHER;
+}
+
 pawl_status step_read_manifest(store *s, int64_t step, buffer *text, manifest *out,
                                pawl_error *err) {
     char directory[32];
     char path[STORE_MAX_PATH];
     name_step(directory, step);
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
-    text->size = 0;
-    pawl_status status = store_read_file(s, path, FORMAT_MAX_MANIFEST, text, err);
+    pawl_status status = read_text(s, directory, text, err);
     if (status == PAWL_OK) {
         status = manifest_decode(text->data, text->size, out, err);
     }
