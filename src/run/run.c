@@ -127,9 +127,7 @@ static pawl_status become_owner(pawl_run *run, const pawl_run_options *o, pawl_e
     TRY(owner_take(run->store, run->platform, &run->log, run->lease_s, wait_s < 0 ? 0 : wait_s,
                    &run->owner, err));
     snprintf(run->attempt, sizeof run->attempt, "%s", owner_attempt(run->owner));
-    TRY(fence_others(run->store, run->attempt, &run->log, err));
-    meet_sweep(run);
-    return PAWL_OK;
+    return fence_others(run->store, run->attempt, &run->log, err);
 }
 
 pawl_status run_open_owner(pawl_run *run, const run_place *place, const pawl_run_options *o,
