@@ -179,6 +179,7 @@ pawl_status run_open_at(const run_place *place, const pawl_run_options *options,
     if (run == NULL) {
         return error_nomem(err, sizeof *run);
     }
+    run->process = process_self();
     run->platform = os;
     take_options(run, o);
     pawl_status status = open_parts(run, place, o, err);
@@ -209,6 +210,10 @@ pawl_status run_open(store *s, const pawl_run_options *options, const platform *
     pawl_status status = run_open_at(&place, options, os, out, err);
     store_destroy(given); /* nobody came to open it */
     return status;
+}
+
+process_id run_process(const pawl_run *run) {
+    return run->process;
 }
 
 pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_error *err) {
