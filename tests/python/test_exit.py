@@ -2,6 +2,7 @@
 """A Python program that saves through ctypes and ends with everything open, or forks: whatever it
 leaves behind, neither it nor its children crash, hang, or touch what is the parent's."""
 
+import _ctypes
 import argparse
 import atexit
 import ctypes
@@ -97,6 +98,14 @@ def leave_pythons_memory(library, path, number):
     pause(number)
 
 
+def unload(library, path, number):
+    """Lets go of the library while its threads run: their code must stay."""
+    pawl = Pawl(library, path, memory_that_stays())
+    pawl.save(number)
+    _ctypes.dlclose(pawl.library._handle)
+    pause(number)
+
+
 def fork(library, path, number):
     """A child that calls, and then ends as programs do, with all its parent has open."""
     pawl = Pawl(library, path, memory_that_stays())
@@ -118,7 +127,8 @@ def fork(library, path, number):
     pawl.ok(pawl.close())
 
 
-LIVES = {"leave": leave, "leave_pythons_memory": leave_pythons_memory, "fork": fork}
+LIVES = {"leave": leave, "leave_pythons_memory": leave_pythons_memory, "unload": unload,
+         "fork": fork}
 
 
 def main():
@@ -132,7 +142,8 @@ def main():
         return
     failed = 0
     with tempfile.TemporaryDirectory(prefix="pawl-exit-") as folder:
-        for name, times in (("leave", 40), ("leave_pythons_memory", 8), ("fork", 2)):
+        for name, times in (("leave", 40), ("leave_pythons_memory", 8), ("unload", 5),
+                            ("fork", 2)):
             for number in range(times):
                 command = [sys.executable, __file__, "--library", options.library,
                            "--life", name, f"{folder}/run", str(number)]
