@@ -2,6 +2,7 @@
 /* O5 (owner.c): whoever was the owner before cannot publish any more. */
 #include "run/checkpoint.h"
 #include "run/private.h"
+#include "store/evidence.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,10 +45,7 @@ static pawl_status note_unpublished(void *context, const char *name, pawl_error 
 
 static pawl_status remove_all(fence *f, pawl_error *err) {
     for (size_t i = 0; i < f->count; i++) {
-        pawl_status status = store_unlink(f->store, f->paths[i], err);
-        if (status != PAWL_OK && status != PAWL_ENOTFOUND) { /* it was published, or given up */
-            return status;
-        }
+        TRY(store_unlink_for_certain(f->store, f->paths[i], err));
     }
     /* Durable, lest a power loss of the storage bring them back while their writer still lives. */
     return f->count > 0 ? store_sync_dir(f->store, f->directory, err) : PAWL_OK;
@@ -56,7 +54,10 @@ static pawl_status remove_all(fence *f, pawl_error *err) {
 /* A directory that cannot be listed does not keep a job from its work: nothing is known to be in
  * it. */
 static pawl_status fence_step(fence *f, const pawl_log *log, pawl_error *err) {
-    pawl_status status = store_list(f->store, f->directory, note_unpublished, f, err);
+    pawl_status status = store_look_anew(f->store, f->directory, err);
+    if (status == PAWL_OK) {
+        status = store_list(f->store, f->directory, note_unpublished, f, err);
+    }
     if (status != PAWL_OK && status != PAWL_ENOTFOUND && status != PAWL_ENOMEM) {
         log_write(
             log, PAWL_LOG_WARN,
