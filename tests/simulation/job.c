@@ -340,9 +340,10 @@ static void close_run(rank_process *r) {
     struct pawl_error err = ERROR_INIT;
     begin(r, "closing");
     pawl_status status = run_close(r->run, 0, &err);
-    end(r);
+    double after_s = end(r);
     if (status != PAWL_OK) {
         r->worst = status;
+        note(&r->news, -1, status, &err, after_s);
     }
 }
 

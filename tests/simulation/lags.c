@@ -159,17 +159,27 @@ static bool is_recent(const change *c, uint64_t late_ns) {
     return c->at_ns + late_ns > fibers_now();
 }
 
+/* Of the changes up to this number a host has heard: of the name, or of its directory. */
+static uint64_t heard_of(storage_host *h, const char *path) {
+    char parent[STORE_MAX_PATH];
+    store_split_path(path, parent);
+    const answer *name = remembered(h, ANSWER_KNOWN, path);
+    const answer *directory = remembered(h, ANSWER_KNOWN, parent);
+    uint64_t of_name = name != NULL ? name->number : 0;
+    uint64_t of_directory = directory != NULL ? directory->number : 0;
+    return of_name > of_directory ? of_name : of_directory;
+}
+
 /* The first change of a name that a host does not see yet; NULL: it sees the name as it is. */
 static const change *unseen(storage *s, storage_host *h, const char *path, uint64_t late_ns) {
     const change *first = NULL;
-    const answer *known = NULL;
     if (s->changes == NULL || late_ns == 0) {
         return NULL;
     }
-    known = remembered(h, ANSWER_KNOWN, path);
-    for (size_t i = s->changes->count; i > 0; i--) {
+    uint64_t heard = heard_of(h, path);
+    for (size_t i = s->changes->count; i > heard; i--) {
         const change *c = &s->changes->items[i - 1];
-        if (!is_recent(c, late_ns) || (known != NULL && i <= known->number)) {
+        if (!is_recent(c, late_ns)) {
             break;
         }
         if (strcmp(c->path, path) == 0) {
@@ -382,8 +392,9 @@ static void learn(storage *s, storage_host *h, const char *path) {
     store_split_path(path, parent);
     forget_all(h, path);
     forget(h, ANSWER_LIST, parent);
-    if (s->changes != NULL) {
+    if (s->changes != NULL) { /* the answer tells the directory's version, too */
         keep(h, ANSWER_KNOWN, path, UINT64_MAX)->number = s->changes->count;
+        keep(h, ANSWER_KNOWN, parent, UINT64_MAX)->number = s->changes->count;
     }
 }
 

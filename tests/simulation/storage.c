@@ -344,6 +344,7 @@ store *storage_view(storage *s, machine *m, bool of_another) {
     if (v == NULL || store_wrapper_init(&v->wrapper, s->truth, &err) != PAWL_OK) {
         abort();
     }
+    v->wrapper.base.traits.coherent = s->coherent;
     v->wrapper.around = around;
     v->wrapper.destroy = destroy;
     v->storage = s;

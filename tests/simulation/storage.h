@@ -8,8 +8,8 @@
  *     looks, removals and renames of that name), what a name's attributes are (so creating it, or
  *     a directory, fails with EEXIST), which names a directory has. It forgets what a process of
  *     the host changes itself, not what other hosts do.
- * L2. What another host made or removed shows later, in the order in which it was done; in listings
- *     later still.
+ * L2. What another host made or removed in a directory shows later, in the order in which it was
+ *     done; in listings later still; at the latest when the host changes the directory itself.
  * L3. A name that is there opens as it is now (close-to-open). What creates, removes or renames is
  *     done, or refused, by the storage itself, but for L1; from its answer the host learns.
  * L4. A change may be done and its reply be lost: the caller hears EIO or ETIMEDOUT, and the kernel
@@ -18,7 +18,8 @@
  *     be done later, whether the caller lives or not; unless it cannot be by then.
  *
  * An object store answers every look by what is there; replies are lost there too, and a put takes
- * effect soon or never (store_ops.put).
+ * effect soon or never (store_ops.put). A filesystem of one host does so as well: where no looks
+ * lag, and nothing is done late, some histories say that it is coherent.
  */
 #ifndef SIMULATION_STORAGE_H
 #define SIMULATION_STORAGE_H
@@ -53,6 +54,7 @@ typedef struct storage {
     store *truth;
     uint64_t latency_ns; /* of an operation, about */
     storage_lags lags;
+    bool coherent; /* what its views say of themselves (store_traits) */
     test_random random; /* of the lags */
     bool trace;
     void (*watch)(void *context, const storage_event *event); /* may be NULL */

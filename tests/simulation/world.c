@@ -32,6 +32,7 @@ void world_make(world *w, uint64_t seed, bool objects, bool trace) {
         abort();
     }
     w->storage.latency_ns = NS_PER_S / 1000;
+    w->storage.coherent = w->storage.truth->traits.coherent;
     w->storage.random.state = random_next(&w->random);
     w->storage.trace = trace;
     w->model = (model){.rows = 12, .columns = 10};
@@ -143,6 +144,8 @@ static void choose_lags(world *w) {
     l->late_one_of = (kinds & 32) != 0 ? all.late_one_of : 0;
     l->late_ns = all.late_ns;
     l->of_manifests = all.of_manifests;
+    bool on_time = !storage_lags_looks(&w->storage) && l->late_one_of == 0;
+    w->storage.coherent = objects || (on_time && chance(w, 2));
 }
 
 static void choose_storage(world *w) {
