@@ -10,7 +10,8 @@
  * I2. When M becomes visible, everything that it names is durable: bytes and names of data files
  *     and index, and the name of D.
  * I3. M is only ever replaced atomically, by a rename within D of a file whose bytes are durable,
- *     and whose name no other attempt uses. A new owner removes such files of other attempts (O5).
+ *     and whose name no other save uses. A new owner removes such files of other attempts (O5), and
+ *     every save those of others in D: a rename that was given up must not be done after its own.
  * I4. M is published only by the owner of the run, with a renewal less than half a lease old (O4).
  *     A writer that is paused after that look, however long, finds its file gone when another one
  *     has taken over: its rename fails, and M is what it was (O5).
@@ -225,7 +226,8 @@ pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag
     TRY(status);
     TRY(store_sync_dir(run->store, directory, err)); /* I2 */
     TRY(store_sync_dir(run->store, "", err));
-    TRY(owner_renew(run->owner, err)); /* I4 */
+    TRY(owner_renew(run->owner, err));              /* I4 */
+    TRY(fence_earlier(run->store, directory, err)); /* I3 */
     status = publish_manifest(run, directory, tag, m, err);
     if (status != PAWL_OK) {
         error_wrap(err, "publish manifest");

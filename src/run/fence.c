@@ -9,7 +9,7 @@
 
 typedef struct fence {
     store *store;
-    const char *attempt;
+    const char *attempt; /* whose own may be published; NULL: nobody's */
     const char *directory;
     arena memory;
     char **paths;
@@ -36,7 +36,7 @@ static pawl_status note_unpublished(void *context, const char *name, pawl_error 
     char tag[FORMAT_TAG_CHARS];
     char path[STORE_MAX_PATH];
     if (name_classify(name, tag) != NAME_KIND_MANIFEST_TMP ||
-        strncmp(tag, f->attempt, strlen(f->attempt)) == 0) {
+        (f->attempt != NULL && strncmp(tag, f->attempt, strlen(f->attempt)) == 0)) {
         return PAWL_OK;
     }
     snprintf(path, sizeof path, "%s/%s", f->directory, name);
@@ -83,4 +83,16 @@ pawl_status fence_others(store *s, const char *attempt, const pawl_log *log, paw
         }
     }
     return PAWL_OK;
+}
+
+pawl_status fence_earlier(store *s, const char *directory, pawl_error *err) {
+    CLEANUP(fence_free) fence f = {.store = s, .directory = directory};
+    pawl_status status = store_list(s, directory, note_unpublished, &f, err);
+    if (status == PAWL_OK) {
+        status = remove_all(&f, err);
+    }
+    if (status != PAWL_OK) {
+        error_wrap(err, "an earlier save of this step might still be published over this one");
+    }
+    return status;
 }

@@ -112,16 +112,18 @@ static const char *reason_of(const sweep *s, const char *name) {
     }
 }
 
-/* Listed, but no file that opens: what a proof left (evidence.h), or a manifest that is not seen
- * yet. The next proof removes the one and finds the other. */
-static bool is_unseen_manifest(const sweep *s, const char *name) {
-    return !s->seen && strcmp(name, NAME_MANIFEST) == 0;
+/* Where no manifest opens: the name of one is what a proof left (evidence.h), or of a manifest that
+ * is not seen yet; the next proof removes the one and finds the other. Marks go when they are
+ * looked at, if their readers are gone. */
+static bool goes_by_itself(const sweep *s, const char *name) {
+    name_kind kind = name_classify(name, NULL);
+    return !s->seen && (kind == NAME_KIND_MANIFEST || kind == NAME_KIND_READER);
 }
 
 static size_t count_garbage(const sweep *s, char **names, size_t count) {
     size_t garbage = 0;
     for (size_t i = 0; i < count; i++) {
-        garbage += reason_of(s, names[i]) != NULL || is_unseen_manifest(s, names[i]);
+        garbage += reason_of(s, names[i]) != NULL || goes_by_itself(s, names[i]);
     }
     return garbage;
 }
@@ -131,7 +133,7 @@ static pawl_status sweep_names(sweep *s, char **names, size_t count, pawl_error 
         const char *reason = reason_of(s, names[i]);
         if (reason != NULL) {
             TRY(sweep_file(s, names[i], reason, err));
-        } else if (!is_unseen_manifest(s, names[i])) {
+        } else if (!goes_by_itself(s, names[i])) {
             s->left++;
         }
     }
@@ -252,6 +254,7 @@ static pawl_status remove_directory(sweep *s, pawl_error *err) {
         *err = story;
         return status;
     }
+    s->come_back = status != PAWL_OK && story.system_errno == ENOTEMPTY;
     return store_sync_dir(s->run->store, "", err);
 }
 

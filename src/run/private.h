@@ -181,6 +181,10 @@ void owner_give_up(owner *o);
 pawl_status fence_others(store *s, const char *attempt, const pawl_log *log, pawl_error *err)
     PAWL_MUST_CHECK;
 
+/* I3: before a save is published in a directory in which it has just made files, so that it is
+ * listed as it is: no earlier save can be published there any more. */
+pawl_status fence_earlier(store *s, const char *directory, pawl_error *err) PAWL_MUST_CHECK;
+
 /* ---- retention.c ---------------------------------------------------------------------------- */
 
 typedef struct retention_step {

@@ -278,9 +278,8 @@ uint64_t store_retry_count(const store *s);
 
 /*
  * crash: a filesystem that forgets. It keeps what is durable apart from what is pending since the
- * last sync (writes, sizes, creations, renames, unlinks, directories). At any point a test asks for
- * one of the worlds that a power loss at this point could leave, within the declared traits.
- */
+ * last sync (writes, sizes, names). A test asks for any world that a power loss at this point could
+ * leave, within the declared traits. */
 pawl_status store_crash(const store_traits *traits, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* Operations so far that changed something or synced. */
 uint64_t store_crash_operations(const store *crash);
