@@ -464,9 +464,9 @@ static void watch(void *context, const storage_event *e) {
     }
     note_durability(p, e);
     const char *path = e->op == STORE_OP_RENAME ? e->to : e->path;
-    if (e->op == STORE_OP_OPEN && e->mode == STORE_CREATE && !e->unheard &&
-        strncmp(path, "owner-", 6) == 0) {
-        p->ownerships[e->by->job] = ++p->ownership_count;
+    if (e->op == STORE_OP_OPEN && e->mode == STORE_CREATE && strncmp(path, "owner-", 6) == 0) {
+        p->record_job = e->by->job;
+        p->ownerships[e->by->job] = e->unheard ? p->ownerships[e->by->job] : ++p->ownership_count;
     }
     if (!step_of_path(path, &step, &name)) {
         return;
@@ -539,6 +539,11 @@ void promises_told(promises *p, const machine *m, int64_t step, pawl_status stat
     if (status == PAWL_OK && c != NULL && !c->visible && !c->removed &&
         visible(p, c->step) == NULL) {
         promises_broken(p, "V2: %s was told to be saved, and is gone", c->tag);
+    }
+    if (status != PAWL_OK && p->record_job == m->job &&
+        strstr(err->attempt, "no longer the owner") != NULL) {
+        promises_broken(p, "V8: job %d, rank %d has lost the run, and to nobody: %s", m->job,
+                        m->rank, err->found);
     }
     for (size_t i = 0; status == PAWL_OK && i < p->count; i++) {
         p->commits[i].told |= p->commits[i].job == m->job && p->commits[i].step == step;

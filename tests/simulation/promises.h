@@ -14,6 +14,7 @@
  * V5. Every restored state, and every visible checkpoint, is exactly one save of one job.
  * V7. What somebody knows to be durable is not replaced, or removed, by what was asked for before
  *     it was published.
+ * V8. Nobody loses the run while nobody else makes himself its owner.
  * V6. A trainer that fences, or saves and was told of no failure before, asks nothing of the
  *     storage itself: it stands still for nobody's, however slow that is.
  */
@@ -58,6 +59,7 @@ typedef struct promises {
      * has looked at the run since, so that others must be gone. */
     int ownerships[PROMISES_MOST_JOBS], ownership_count;
     int owner_job;
+    int record_job; /* that made an owner's record last */
     told_failure *failures;
     size_t failure_count, failure_capacity;
     durability *names;

@@ -97,12 +97,17 @@ typedef struct late_call {
 static void do_late(void *argument) {
     late_call *l = argument;
     struct pawl_error ignored = ERROR_INIT;
+    store_file *opened;
     fiber_sleep(l->after_ns);
+    l->call.opened = &opened;
     storage_event event = event_of(l->by, &l->call, PAWL_OK, l->begun_ns);
     event.unheard = true;
     pawl_status status = take_effect(l->storage, NULL, &l->call, &event, &ignored);
     trace(l->storage, l->by, &l->call, " (late)", status);
     tell(l->storage, &event);
+    if (l->call.op == STORE_OP_OPEN && status == PAWL_OK) {
+        store_close(opened);
+    }
     free((char *)l->call.path);
     free((char *)l->call.to);
     free((void *)l->call.from);
@@ -155,7 +160,17 @@ static bool changes(const store_call *call) {
 }
 
 static bool can_be_late(const store_call *call) {
-    return call->op == STORE_OP_RENAME || call->op == STORE_OP_UNLINK || call->op == STORE_OP_PUT;
+    switch (call->op) {
+    case STORE_OP_OPEN:
+    case STORE_OP_MAKE_DIR:
+    case STORE_OP_REMOVE_DIR:
+    case STORE_OP_RENAME:
+    case STORE_OP_UNLINK:
+    case STORE_OP_PUT:
+        return true;
+    default:
+        return false;
+    }
 }
 
 static mishap befalls(storage *s, const store_call *call) {

@@ -14,8 +14,8 @@
  *     done, or refused, by the storage itself, but for L1; from its answer the host learns.
  * L4. A change may be done and its reply be lost: the caller hears EIO or ETIMEDOUT, and the kernel
  *     goes on believing what it did.
- * L5. A rename or a removal of which the caller heard that it timed out, or was interrupted, may
- *     be done later, whether the caller lives or not; unless it cannot be by then.
+ * L5. A change of names of which the caller heard that it timed out, or was interrupted, may be
+ *     done later, whether the caller lives or not; unless it cannot be by then.
  *
  * An object store answers every look by what is there; replies are lost there too, and a put takes
  * effect soon or never (store_ops.put). A filesystem of one host does so as well: where no looks
@@ -54,7 +54,7 @@ typedef struct storage {
     store *truth;
     uint64_t latency_ns; /* of an operation, about */
     storage_lags lags;
-    bool coherent; /* what its views say of themselves (store_traits) */
+    bool coherent;      /* what its views say of themselves (store_traits) */
     test_random random; /* of the lags */
     bool trace;
     void (*watch)(void *context, const storage_event *event); /* may be NULL */
