@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_NS (NS_PER_S / 4)
+#define LOOK_NS    (NS_PER_S / 4)
+#define MANY_RANKS 16 /* which look often, where a look is answered late */
 
 static const job_plan quiet_plan = {.world_size = 1,
                                     .threads = true,
@@ -122,7 +123,7 @@ static void choose_lags(world *w) {
     kinds = kinds < 2 ? 0 : kinds < 7 ? 63 : 1 + random_below(&w->random, 62);
     kinds &= world_lag_kinds;
     storage_lags *l = &w->storage.lags;
-    uint64_t most_s = chance(w, 2) ? 3 : 60;
+    uint64_t most_s = chance(w, w->plan.world_size > MANY_RANKS ? 8 : 2) ? 60 : 3;
     storage_lags all = {.absent_ns = up_to_s(w, most_s),
                         .stat_ns = up_to_s(w, most_s),
                         .list_ns = up_to_s(w, most_s),
@@ -428,6 +429,7 @@ static void last_job(world *w) {
     plan.on_busy = PAWL_ON_BUSY_WAIT;
     plan.save_every = 1;
     plan.cancels_one_of = 0;
+    plan.meets = plan.meets && plan.world_size <= MANY_RANKS;
     plan.group_deadline_s = 120;
     job *last = begin_last(w, &plan);
     for (int i = 0; !job_did_well(last) && i < plan.world_size; i++) {
@@ -470,8 +472,8 @@ uint64_t world_live(uint64_t seed, int ranks, bool trace, world_counts *counts) 
     static world w;
     test_random random = {seed};
     world_make(&w, seed, random_below(&random, 4) == 0, trace);
-    choose_storage(&w);
     choose_plan(&w, ranks);
+    choose_storage(&w);
     if (trace) {
         printf("seed %llu, %d ranks, %s\n", (unsigned long long)seed, ranks,
                w.storage.truth->traits.puts ? "an object store" : "a filesystem");
