@@ -34,6 +34,7 @@ struct storage_host {
 /* A name that came or went. */
 typedef struct change {
     char *path;
+    uint64_t hash; /* of it */
     const storage_host *by; /* NULL: nobody heard of it */
     uint64_t at_ns;
     bool made;
@@ -47,12 +48,16 @@ struct storage_changes {
 
 /* ---- what a host remembers ------------------------------------------------------------------- */
 
-static size_t bucket_of(const char *path) {
+static uint64_t hash_of(const char *path) {
     uint64_t hash = UINT64_C(14695981039346656037);
     for (; *path != '\0'; path++) {
         hash = (hash ^ (uint8_t)*path) * UINT64_C(1099511628211);
     }
-    return (size_t)(hash >> 24) % BUCKETS;
+    return hash;
+}
+
+static size_t bucket_of(const char *path) {
+    return (size_t)(hash_of(path) >> 24) % BUCKETS;
 }
 
 static void *must(void *memory) {
@@ -149,6 +154,7 @@ static void note_change(storage *s, const storage_host *by, const char *path, bo
         abort();
     }
     all->items[all->count++] = (change){.path = must(strdup(path)),
+                                        .hash = hash_of(path),
                                         .by = by,
                                         .at_ns = fibers_now(),
                                         .made = made,
@@ -177,12 +183,13 @@ static const change *unseen(storage *s, storage_host *h, const char *path, uint6
         return NULL;
     }
     uint64_t heard = heard_of(h, path);
+    uint64_t hash = hash_of(path);
     for (size_t i = s->changes->count; i > heard; i--) {
         const change *c = &s->changes->items[i - 1];
         if (!is_recent(c, late_ns)) {
             break;
         }
-        if (strcmp(c->path, path) == 0) {
+        if (c->hash == hash && strcmp(c->path, path) == 0) {
             if (c->by == h) {
                 break;
             }
