@@ -27,8 +27,8 @@ class Programs:
     folder: pathlib.Path
     pawl: pathlib.Path
 
-    def trainer(self, syncs: bool = True) -> pathlib.Path:
-        return self.folder / ("powerloss_trainer" if syncs else "powerloss_trainer_no_sync")
+    def trainer(self, sabotage: str = "") -> pathlib.Path:
+        return self.folder / ("powerloss_trainer" + (f"_no_{sabotage}" if sabotage else ""))
 
     def disk(self) -> pathlib.Path:
         return self.folder / "powerloss_disk"
@@ -88,7 +88,7 @@ class Recorder:
         self._versions = 1
 
     def record(self, filesystem: system.Filesystem, world: int, rounds: int,
-               syncs: bool) -> images.Log:
+               sabotage: str) -> images.Log:
         image, log = self.work / "disk.img", self.work / "log"
         point, disk = self.work / "mnt", self.work / "blk"
         filesystem.make(image)
@@ -98,9 +98,9 @@ class Recorder:
             marks = disk / "marks"
             system.must("sync", "-f", point)
             marks.write_bytes(b"- START\n")
-            with self._noise(point) if syncs else contextlib.nullcontext():
+            with self._noise(point) if not sabotage else contextlib.nullcontext():
                 for number in range(rounds):
-                    self._round(point, marks, world, number, syncs)
+                    self._round(point, marks, world, number, sabotage)
             marks.write_bytes(b"- END\n")
         image.unlink()
         return images.Log(log)
@@ -115,8 +115,8 @@ class Recorder:
                 noise.kill()
 
     def _round(self, point: pathlib.Path, marks: pathlib.Path, world: int, number: int,
-               syncs: bool) -> None:
-        jobs = [self._start(plan, point, marks, number, syncs) for plan in plans(world)]
+               sabotage: str) -> None:
+        jobs = [self._start(plan, point, marks, number, sabotage) for plan in plans(world)]
         try:
             self._attend(jobs)
         finally:
@@ -135,12 +135,12 @@ class Recorder:
                     self.notes.append(f"pawl gc {plan.name}: exit code {code}: {output}")
 
     def _start(self, plan: RunPlan, point: pathlib.Path, marks: pathlib.Path, number: int,
-               syncs: bool) -> Job:
+               sabotage: str) -> Job:
         end = self.dice.choice(("close", "exit", "save"))
-        words = [self.programs.trainer(syncs), "work", f"run={plan.path(point)}", f"marks={marks}",
+        words = [self.programs.trainer(sabotage), "work", f"run={plan.path(point)}", f"marks={marks}",
                  f"seed={self.dice.getrandbits(30)}", f"version={self._versions}",
                  f"operations={self.dice.randint(5, 12)}", f"columns={plan.columns}",
-                 f"keep={plan.keep}", f"io={plan.io if syncs else BUFFERED}", f"end={end}",
+                 f"keep={plan.keep}", f"io={BUFFERED if sabotage else plan.io}", f"end={end}",
                  f"world={plan.world}", f"launch={plan.name}-{number}"]
         self._versions += 100
         job = Job([], [], [])
@@ -150,7 +150,7 @@ class Recorder:
                 job.processes.append(subprocess.Popen(
                     [*words, f"rank={rank}"], stdin=subprocess.DEVNULL, stdout=file, stderr=file))
             job.outputs.append(output)
-        if syncs and self.dice.random() < 0.35:
+        if not sabotage and self.dice.random() < 0.35:
             when = time.monotonic() + self.dice.uniform(0.02, 0.6)
             victims = job.processes if self.dice.random() < 0.5 else [self.dice.choice(job.processes)]
             job.kills = [(when, victim) for victim in victims]
