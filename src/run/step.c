@@ -2,6 +2,7 @@
 /* One step's directory, as readers see it: its manifest, and the files that the manifest names. */
 #include "run/checkpoint.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,7 @@ pawl_status step_has_manifest(store *s, const char *directory, bool *present, pa
     struct pawl_error story = ERROR_INIT;
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
     pawl_status status = store_stat_path(s, path, &stat, &story);
-    *present = status == PAWL_OK;
+    *present = status == PAWL_OK && stat.type != STORE_DIR_TYPE; /* evidence.h */
     if (status == PAWL_OK || status == PAWL_ENOTFOUND) {
         return PAWL_OK; /* *err may hold the story of a step that was passed over */
     }
@@ -102,6 +103,9 @@ pawl_status step_read_manifest(store *s, int64_t step, buffer *text, manifest *o
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
     text->size = 0;
     pawl_status status = store_read_file(s, path, FORMAT_MAX_MANIFEST, text, err);
+    if (status != PAWL_OK && err->system_errno == EISDIR) {
+        err->status = status = PAWL_ENOTFOUND; /* evidence.h */
+    }
     if (status == PAWL_OK) {
         status = manifest_decode(text->data, text->size, out, err);
     }
