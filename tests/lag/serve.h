@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * serve: the life of a FUSE filesystem that a test started. It says "ready" when it is mounted, takes
- * commands as lines on the standard input, unmounts when that ends, and ignores the signals of a
- * terminal: whoever started it is gone when its input is, so no mount is left behind.
+ * serve: the life of a FUSE filesystem that a test started. It says "ready" when it is mounted,
+ * takes commands as lines on the standard input, unmounts when that ends, and ignores the signals
+ * of a terminal: whoever started it is gone when its input is, so no mount is left behind.
  */
 #ifndef LAG_SERVE_H
 #define LAG_SERVE_H

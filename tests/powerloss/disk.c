@@ -2,9 +2,10 @@
 /*
  * disk IMAGE MOUNT LOG
  *
- * A disk that remembers: MOUNT/disk has the bytes of the file IMAGE, and takes writes as a disk with
- * a volatile cache does. Each write and each flush is appended to LOG as it takes effect, one after
- * the other, and between them each text that somebody wrote to MOUNT/marks. images.py reads LOG.
+ * A disk that remembers: MOUNT/disk has the bytes of the file IMAGE, and takes writes as a disk
+ * with a volatile cache does. Each write and each flush is appended to LOG as it takes effect, one
+ * after the other, and between them each text that somebody wrote to MOUNT/marks. images.py reads
+ * LOG.
  *
  * A record: u64 offset, u32 bytes, u32 kind, then the bytes; little-endian.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A C library whose syncs do nothing, of everything, or of what NO_SYNC_OF says: S_IFDIR or S_IFREG.
- * Linked into more trainers: what those report as durable is not, and the rig must find that out.
+ * A C library whose syncs do nothing, of everything, or of what NO_SYNC_OF says: S_IFDIR or
+ * S_IFREG. Linked into more trainers: what those report as durable is not, and the rig must find
+ * that out.
  */
 #include <sys/stat.h>
 #include <sys/syscall.h>

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Cuts the power below real filesystems, and looks at what pawl finds there afterwards.
 
@@ -88,8 +87,10 @@ class Rig:
             print(f"{time.monotonic() - self._began:5.0f} s  {text}", flush=True)
 
     def try_part(self, part: Part) -> Result:
-        """Never raises: a rig that cannot go on says why in its result."""
+        """A rig that cannot go on says why in its result."""
         result = Result(part)
+        if self.stop.is_set():
+            return result
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.scratch))
         try:
             with system.memory(folder, MEMORY_MIB) as work:
@@ -103,7 +104,7 @@ class Rig:
         for name in ("mnt", "blk", "crash"):
             (work / name).mkdir()
         dice = random.Random(part.seed)
-        recorder = runs.Recorder(self.programs, work, dice)
+        recorder = runs.Recorder(self.programs, work, dice, self.stop)
         log = recorder.record(part.filesystem, part.world, part.rounds, part.sabotage)
         result.jobs, result.killed = recorder.jobs, recorder.killed
         result.wrong += [f"{part.title()}, seed {part.seed}, while the disk was whole: {note}"
@@ -152,7 +153,7 @@ class Rig:
 def plan(options: argparse.Namespace, names: list[str]) -> list[Part]:
     parts = []
     for name in names:
-        for world in (1,) if options.short else (1, 4):
+        for world in (1, 4):
             filesystems = system.FILESYSTEMS[name][:1] if options.short else system.FILESYSTEMS[name] * 2
             for i, filesystem in enumerate(filesystems):
                 parts.append(Part(name, filesystem, world, options.seed + i, 2 if options.short else 4,
@@ -212,8 +213,7 @@ def inside(options: argparse.Namespace) -> int:
     if not names:
         print("SKIP:", "; ".join(skipped.values()))
         return SKIPPED
-    signal.signal(signal.SIGTERM, lambda *_: rig.stop.set())
-    signal.signal(signal.SIGINT, lambda *_: rig.stop.set())
+    threading.Thread(target=wait_for_end, args=(rig.stop,), daemon=True).start()
     with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
         results = list(pool.map(rig.try_part, plan(options, names)))
     if rig.stop.is_set():
@@ -233,6 +233,13 @@ def scratch(folder: pathlib.Path):
         shutil.rmtree(path, ignore_errors=True)
 
 
+def wait_for_end(stop: threading.Event) -> None:
+    """The other side closes its end, or is gone."""
+    while os.read(0, 1):
+        pass
+    stop.set()
+
+
 def outside(arguments: list[str], options: argparse.Namespace) -> int:
     reason = system.missing()
     if reason is None and not (options.programs / "powerloss_disk").exists():
@@ -244,7 +251,7 @@ def outside(arguments: list[str], options: argparse.Namespace) -> int:
         command = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork",
                    "--kill-child", "--mount-proc", sys.executable, __file__, *arguments,
                    "--scratch", str(path)]
-        with subprocess.Popen(command, start_new_session=True) as rig:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as rig:
             code = attend(rig)
         left = [line for line in system.must("losetup", "-l", "-n", "-O", "NAME,BACK-FILE").splitlines()
                 if str(path) in line]
@@ -257,8 +264,7 @@ def attend(rig: subprocess.Popen) -> int:
     """Passes on the wish to end; the rig then has a while to unmount, and is killed after that."""
     def pass_on(*_):
         print("\nunmounting ...", file=sys.stderr, flush=True)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(rig.pid, signal.SIGTERM)
+        rig.stdin.close()
         signal.signal(signal.SIGALRM, lambda *_: rig.kill())
         signal.alarm(LETS_GO_S)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -279,7 +285,7 @@ def main() -> int:
     options = parser.parse_args()
     options.programs = options.programs.resolve()
     options.pawl = options.pawl.resolve()
-    options.images = options.images or (12 if options.short else 150)
+    options.images = options.images or (8 if options.short else 150)
     options.folder = options.folder or pathlib.Path(os.environ.get("TMPDIR") or options.programs)
     if options.scratch is not None:
         return inside(options)

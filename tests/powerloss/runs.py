@@ -9,6 +9,7 @@ import pathlib
 import random
 import re
 import subprocess
+import threading
 import time
 
 import images
@@ -79,8 +80,10 @@ class Job:
 class Recorder:
     """Lets trainers work, several runs at once, round by round."""
 
-    def __init__(self, programs: Programs, work: pathlib.Path, dice: random.Random) -> None:
+    def __init__(self, programs: Programs, work: pathlib.Path, dice: random.Random,
+                 stop: threading.Event) -> None:
         self.programs = programs
+        self.stop = stop
         self.work = work
         self.dice = dice
         self.notes: list[str] = []
@@ -100,6 +103,8 @@ class Recorder:
             marks.write_bytes(b"- START\n")
             with self._noise(point) if not sabotage else contextlib.nullcontext():
                 for number in range(rounds):
+                    if self.stop.is_set():
+                        break
                     self._round(point, marks, world, number, sabotage)
             marks.write_bytes(b"- END\n")
         image.unlink()
@@ -148,7 +153,7 @@ class Recorder:
             output = self.work / f"out-{plan.name}-{number}-{rank}"
             with output.open("wb") as file:
                 job.processes.append(subprocess.Popen(
-                    [*words, f"rank={rank}"], stdin=subprocess.DEVNULL, stdout=file, stderr=file))
+                    [*map(str, words), f"rank={rank}"], stdin=subprocess.DEVNULL, stdout=file, stderr=file))
             job.outputs.append(output)
         if not sabotage and self.dice.random() < 0.35:
             when = time.monotonic() + self.dice.uniform(0.02, 0.6)

@@ -113,6 +113,7 @@ def recording(program: pathlib.Path, image: pathlib.Path, point: pathlib.Path, l
     """Serves the image as point/disk; the log is whole afterwards."""
     with subprocess.Popen([program, image, point, log], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as disk:
+        assert disk.stdin is not None and disk.stdout is not None
         try:
             ready, _, _ = select.select([disk.stdout], [], [], COMMAND_S)
             if not ready or disk.stdout.readline() != "ready\n":

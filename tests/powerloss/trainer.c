@@ -4,11 +4,12 @@
  *
  *   trainer work run=DIR marks=FILE seed=N version=N operations=N columns=N [keep=N] [io=N]
  *                [end=close|exit|save] [rank=N world=N launch=TEXT]
- *       restores the newest step, then saves, saves again, cancels, pins, removes, collects garbage
- *       and rebuilds, in an order that the seed decides. Before and after whatever changes what a
- *       crash may leave it writes a line to `marks`:
+ *       restores the newest step, then saves, saves again, cancels, pins, removes, collects
+ *       garbage and rebuilds, in an order that the seed decides. Before and after whatever
+ *       changes what a crash may leave it writes a line to `marks`:
  *           RUN RANK begin STEP VERSION PINNED, then durable|cancelled|failed STEP VERSION
- *           RUN RANK remove STEP, then removed STEP           RUN RANK pin STEP 0|1, then pinned ...
+ *           RUN RANK remove STEP, then removed STEP
+ *           RUN RANK pin STEP 0|1, then pinned STEP 0|1
  *       It ends by closing the run, by ending without, or in the middle of a save.
  *   trainer look run=DIR columns=N
  *       one line for each step, "STEP step status pinned version", then "NEWEST step"
@@ -93,7 +94,7 @@ static pawl_status open_run(job *j, pawl_run **run) {
     return pawl_run_open(j->run_path, &options, run, j->err);
 }
 
-/* The newest committed step and no other; -1: there is none. False: it could not be, and was said. */
+/* The newest committed step and no other; -1: there is none. False: it failed, and was said. */
 static bool restore_newest(job *j, pawl_run *run, weights *w, int64_t *newest) {
     const pawl_restore_options strict = {.struct_size = sizeof strict, .no_fallback = 1};
     pawl_status status = pawl_restore(run, w->state, &strict, NULL, j->err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * weights: what the trainers of the powerloss rig save. Every number is a function of its place, the
- * step and the version of the save, so that whoever restores it, on however many ranks, can tell
- * which save it is of, to the last bit.
+ * weights: what the trainers of the powerloss rig save. Every number is a function of its place,
+ * the step and the version of the save, so that whoever restores it, on however many ranks, can
+ * tell which save it is of, to the last bit.
  */
 #ifndef POWERLOSS_WEIGHTS_H
 #define POWERLOSS_WEIGHTS_H
