@@ -34,8 +34,8 @@ int proof_end(const proof *p);
 
 /* ---- many processes: parts.c ----------------------------------------------------------------- */
 
-/* A proof asks for the same buffers of some MiB, again and again. What malloc would give back to the
- * system each time, the kernel would have to clear each time: more than half of all work. For
+/* A proof asks for the same buffers of some MiB, again and again. What malloc would give back to
+ * the system each time, the kernel would have to clear each time: more than half of all work. For
  * programs that do not try parts. */
 void proof_keep_memory(void);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Proofs by simulation: whole jobs, their storage and what befalls them, in one process and from a
- * seed. Each history runs in a process of its own, some beside each other, so that one which crashes
- * or never ends is a finding like any other. A history that breaks a promise prints the command that replays it.
+ * seed. Each history runs in a process of its own, some beside each other, so that one which
+ * crashes or never ends is a finding like any other. A history that breaks a promise prints the
+ * command that replays it.
  *
  *   proof_simulation [--full] [--from SEED] [--seeds N] [--ranks N]
  *   proof_simulation --deaths [--ranks N]
