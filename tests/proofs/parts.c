@@ -2,7 +2,6 @@
 /* A proof in parts, tried by several processes. */
 #include "proofs/proof.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -55,14 +54,25 @@ void proof_keep_memory(void) {
     (void)mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 }
 
+static void say_trying(const proof_parts *parts, bool full, uint64_t part) {
+    char arguments[128];
+    if (parts->replay != NULL) {
+        parts->replay(parts->context, part, arguments, sizeof arguments);
+    } else {
+        snprintf(arguments, sizeof arguments, "%s--part %" PRIu64, full ? "--full " : "", part);
+    }
+    proof_trying(arguments);
+}
+
 /* The process with this number, until nothing is left to take. */
-static void work(const proof_parts *parts, shared_work *w, size_t job) {
+static void work(const proof_parts *parts, bool full, shared_work *w, size_t job) {
     do {
         uint64_t part = w->next++;
         if (part >= w->end || parts->counts->lost >= MOST_LOST) {
             break;
         }
         w->present[job] = part + 1;
+        say_trying(parts, full, part);
         alarm(MOST_SECONDS);
         if (parts->attempt(parts->context, part)) {
             parts->counts->done++;
@@ -74,7 +84,7 @@ static void work(const proof_parts *parts, shared_work *w, size_t job) {
     alarm(0);
 }
 
-static pid_t start(const proof_parts *parts, shared_work *w, size_t job) {
+static pid_t start(const proof_parts *parts, bool full, shared_work *w, size_t job) {
     pid_t parent = getpid();
     fflush(NULL);
     pid_t child = fork();
@@ -88,7 +98,7 @@ static pid_t start(const proof_parts *parts, shared_work *w, size_t job) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
         _exit(EXIT_FAILURE);
     }
-    work(parts, w, job);
+    work(parts, full, w, job);
     if (parts->apart) {
         fflush(NULL);
         _exit(EXIT_SUCCESS);
@@ -96,32 +106,21 @@ static pid_t start(const proof_parts *parts, shared_work *w, size_t job) {
     exit(EXIT_SUCCESS); /* a sanitizer looks for leaks */
 }
 
-static void replay_part(const proof_parts *parts, bool full, uint64_t part, char *text,
-                        size_t capacity) {
-    if (parts->replay != NULL) {
-        parts->replay(parts->context, part, text, capacity);
-    } else {
-        snprintf(text, capacity, "%s--part %" PRIu64, full ? "--full " : "", part);
-    }
-}
-
 /* How a process ended, which is a finding where it did not end well. */
 static void judge(const proof_parts *parts, bool full, uint64_t present, int status) {
-    char how[64];
-    char which[160] = "after its last part";
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS) {
         return;
     }
-    if (WIFSIGNALED(status)) {
-        snprintf(how, sizeof how, "%s", strsignal(WTERMSIG(status)));
-    } else {
-        snprintf(how, sizeof how, "exit status %d", WEXITSTATUS(status));
-    }
     if (present > 0) {
-        int n = snprintf(which, sizeof which, "replay it with: %s ", program_invocation_short_name);
-        replay_part(parts, full, present - 1, which + n, sizeof which - (size_t)n);
+        say_trying(parts, full, present - 1);
     }
-    proof_case(parts->counts, false, "%s, %s", how, which);
+    const char *when = present > 0 ? "" : ", after its last part";
+    if (WIFSIGNALED(status)) {
+        proof_case(parts->counts, false, "%s%s", strsignal(WTERMSIG(status)), when);
+    } else {
+        proof_case(parts->counts, false, "exit status %d%s", WEXITSTATUS(status), when);
+    }
+    proof_trying("");
 }
 
 static bool is_left(const proof_parts *parts, const shared_work *w) {
@@ -133,7 +132,7 @@ static void try_beside_each_other(const proof_parts *parts, bool full, shared_wo
     size_t jobs = job_count();
     size_t running = 0;
     for (; running < jobs; running++) {
-        children[running] = start(parts, w, running);
+        children[running] = start(parts, full, w, running);
     }
     while (running > 0) {
         int status;
@@ -150,7 +149,7 @@ static void try_beside_each_other(const proof_parts *parts, bool full, shared_wo
         w->present[job] = 0;
         children[job] = 0;
         if (is_left(parts, w)) {
-            children[job] = start(parts, w, job);
+            children[job] = start(parts, full, w, job);
         } else {
             running--;
         }

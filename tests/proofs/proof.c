@@ -2,6 +2,7 @@
 /* Counting, reporting, and the small state that proofs save. */
 #include "proofs/proof.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,12 @@
 
 #define SHOWN  20 /* of the lost cases */
 #define TELL_S 10 /* between two words of how far it is */
+
+static char trying[128]; /* of this process; "": what all of the program does */
+
+void proof_trying(const char *arguments) {
+    snprintf(trying, sizeof trying, "%s", arguments);
+}
 
 void *proof_shared(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -58,7 +65,12 @@ void proof_case(proof *p, bool good, const char *format, ...) {
         va_start(arguments, format);
         vsnprintf(text, sizeof text, format, arguments);
         va_end(arguments);
-        fprintf(stderr, "%s: LOST: %s\n", p->name, text);
+        if (trying[0] == '\0') {
+            fprintf(stderr, "%s: LOST: %s\n", p->name, text);
+        } else {
+            fprintf(stderr, "%s: LOST: %s\nreplay it with: %s %s\n", p->name, text,
+                    program_invocation_short_name, trying);
+        }
     }
 }
 

@@ -311,9 +311,8 @@ static bool try_case(void *context, uint64_t part) {
     if (save(&t->j, c, &random, &err) == PAWL_OK) {
         wrong = restore_all(&t->j, c, &random, t->ratio, &rank, &err);
     }
-    proof_case(t->p, wrong == NULL, "%d ranks to %d: rank %d %s\n%s\nreplay: %s --part %llu",
-               c->from.ranks, c->to.ranks, rank - 1, wrong != NULL ? wrong : "", error_text(&err),
-               "proof_reshard", (unsigned long long)part);
+    proof_case(t->p, wrong == NULL, "%d ranks to %d: rank %d %s\n%s", c->from.ranks, c->to.ranks,
+               rank - 1, wrong != NULL ? wrong : "", error_text(&err));
     job_end(&t->j);
     reshard_case_free(c);
     return true;

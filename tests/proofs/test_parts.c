@@ -116,9 +116,9 @@ static void test_a_crash_is_told_and_the_others_go_on(void **state) {
     assert_once_each(t, PARTS);
     assert_int_equal(t->p->lost, 2);
     assert_int_equal(t->p->tried, PARTS);
-    assert_non_null(strstr(said, "LOST: Killed, replay it with: test_parts --full --part 3\n"));
+    assert_non_null(strstr(said, "LOST: Killed\nreplay it with: test_parts --full --part 3\n"));
     assert_non_null(
-        strstr(said, "LOST: exit status 7, replay it with: test_parts --full --part 17\n"));
+        strstr(said, "LOST: exit status 7\nreplay it with: test_parts --full --part 17\n"));
 }
 
 static void test_nothing_is_begun_after_many_losses(void **state) {
@@ -128,6 +128,8 @@ static void test_nothing_is_begun_after_many_losses(void **state) {
     t->all_lost = true;
     try_all_and_listen(t, said, sizeof said);
     assert_in_range(t->p->tried, 20, 22); /* those that were under way */
+    assert_non_null(
+        strstr(said, "LOST: all are lost\nreplay it with: test_parts --full --part 0\n"));
 }
 
 int main(void) {
