@@ -370,7 +370,8 @@ static bool is_leftover(const pawl_run *run, const char *name) {
     if (run->owner == NULL) {
         return kind == NAME_ROOT_MEET && strcmp(tag, run->ranks->key) == 0;
     }
-    return kind != NAME_ROOT_FOREIGN && strncmp(tag, run->attempt, strlen(run->attempt)) != 0;
+    return kind != NAME_ROOT_FOREIGN && kind != NAME_ROOT_DOCTOR &&
+           strncmp(tag, run->attempt, strlen(run->attempt)) != 0;
 }
 
 static pawl_status note_leftover(void *context, const char *name, pawl_error *err) {

@@ -123,8 +123,8 @@ static bool is_own_file(const char *name) {
 static bool is_of_a_run(const char *name) {
     char tag[FORMAT_TAG_CHARS];
     return strcmp(name, NAME_LATEST) == 0 || strcmp(name, NAME_EVENTS) == 0 ||
-           strcmp(name, NAME_EVENTS_OLD) == 0 || strncmp(name, "owner-", 6) == 0 ||
-           name_root_classify(name, tag) != NAME_ROOT_FOREIGN;
+           strcmp(name, NAME_EVENTS_OLD) == 0 || strcmp(name, NAME_RESERVE) == 0 ||
+           strncmp(name, "owner-", 6) == 0 || name_root_classify(name, tag) != NAME_ROOT_FOREIGN;
 }
 
 typedef struct evidence {
