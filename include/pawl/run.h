@@ -37,6 +37,9 @@
 extern "C" {
 #endif
 
+#define PAWL_MAX_FRAMEWORK_BYTES 4096
+#define PAWL_MAX_METRICS         10000
+
 /* What pawl_save does while the previous save is still being written (failure S04). */
 typedef enum pawl_on_busy {
     PAWL_ON_BUSY_WAIT = 0, /* wait for it, up to the deadline */
@@ -81,14 +84,13 @@ typedef enum pawl_io_priority {
 struct pawl_event; /* pawl/event.h */
 
 typedef struct pawl_run_options {
-    size_t struct_size;    /* sizeof(pawl_run_options) */
-    int must_exist;        /* 1: PAWL_ENOTFOUND instead of creating the directory [0] */
-    const char *framework; /* who writes, for people: "charlm 1.0" [none] */
-    /*
-     * A writer advances its heartbeat several times a lease. A newcomer takes a run over when the
+    size_t struct_size; /* sizeof(pawl_run_options) */
+    int must_exist;     /* 1: PAWL_ENOTFOUND instead of creating the directory [0] */
+    /* Who writes, for people: "charlm 1.0". UTF-8, at most PAWL_MAX_FRAMEWORK_BYTES [none] */
+    const char *framework;
+    /* A writer advances its heartbeat several times a lease. A newcomer takes a run over when the
      * owner is a dead process of the same host, or after watching a whole lease without a
-     * heartbeat.
-     */
+     * heartbeat. */
     double lease_s; /* seconds, at least 1 [30] */
     /* Seconds that pawl_run_open may watch another writer [lease_s + 5]; negative: none. */
     double takeover_wait_s;
@@ -114,8 +116,7 @@ typedef struct pawl_run_options {
     size_t cpu_count;               /* numbers in `cpus` [0] */
     /* Seconds. A save that moves no byte, and ends no other step, for so long has failed: the
      * storage hangs (S08). Its tensors are let go, and saves are refused until the storage answers.
-     * A save that is committed and removes what it replaced is a success, however long that takes.
-     */
+     * A save that is committed and removes what it replaced is a success, however long it takes. */
     double hang_deadline_s; /* [deadline_s] */
 
     /* The ranks that save together. Copied, but for what its context points to. The same step, and
@@ -135,11 +136,11 @@ typedef struct pawl_run_options {
 typedef struct pawl_run pawl_run;
 
 /*
- * Opens a run for writing and becomes its owner. Creates the directory and its parents.
- * `options` may be NULL; they are copied. Blocks at most takeover_wait_s.
- * PAWL_EBUSY names the other writer (host, pid, age of its heartbeat as far as it was watched).
- * PAWL_EUSAGE names the option that cannot be meant, or explains the path, as do PAWL_ENOTFOUND,
- * PAWL_EPERMISSION and PAWL_EIO. PAWL_EUNSUPPORTED: io_uring was asked for, and is not to be had.
+ * Opens a run for writing and becomes its owner. Creates the directory and its parents. `options`
+ * may be NULL; they are copied. Blocks at most takeover_wait_s. PAWL_EBUSY names the other writer
+ * (host, pid, age of its heartbeat as far as it was watched). PAWL_EUSAGE names the option that
+ * cannot be meant, PAWL_ELIMIT the one that is too long; PAWL_EUSAGE, PAWL_ENOTFOUND,
+ * PAWL_EPERMISSION and PAWL_EIO explain the path; PAWL_EUNSUPPORTED, why io_uring is not to be had.
  *
  * With a group the call is collective, rank 0 is the owner, and all ranks open the run or none
  * does, all told the same; each wait for other ranks ends after group_deadline_s. PAWL_ETIMEOUT
@@ -166,15 +167,16 @@ typedef struct pawl_metric {
 typedef struct pawl_save_options {
     size_t struct_size;
     const pawl_metric *metrics; /* copied, each name once; for the manifest and retention [none] */
-    size_t metric_count;
-    int pin;           /* 1: retention never removes this checkpoint [0] */
-    double deadline_s; /* for a previous save, with PAWL_ON_BUSY_WAIT [the run's] */
+    size_t metric_count;        /* at most PAWL_MAX_METRICS; names by the rules of entries' names */
+    int pin;                    /* 1: retention never removes this checkpoint [0] */
+    double deadline_s;          /* for a previous save, with PAWL_ON_BUSY_WAIT [the run's] */
 } pawl_save_options;
 
 /*
  * Starts to save `state` as `step` (0 or more) and returns. Values are copied now; tensors are read
- * from their memory until pawl_fence returns. Checks the state first (slots fit their variables);
- * whether the disk has room is found out in the background, before the first byte is written.
+ * from their memory until pawl_fence returns. Checks first what can be checked: slots fit their
+ * variables, what the manifest shows (metrics, hyperparameters) fits its 64 MiB (PAWL_ELIMIT).
+ * Whether the disk has room is found out in the background, before the first byte is written.
  * Saving a step again replaces it atomically once the new one is whole.
  *
  * When the previous save failed and nobody was told yet, this call returns that failure, starts
@@ -277,10 +279,8 @@ PAWL_API pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force, paw
 /* Called for each thing that gc removes (or would): path relative to the run, its bytes, why. */
 typedef void (*pawl_gc_fn)(void *context, const char *path, uint64_t bytes, const char *reason);
 
-/*
- * Removes what interrupted saves and removals left behind: files that no manifest names and whose
- * writer is provably gone. Never touches a file that pawl did not write.
- */
+/* Removes what interrupted saves and removals left behind: files that no manifest names and whose
+ * writer is provably gone. Never touches a file that pawl did not write. */
 PAWL_API pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *context,
                                  pawl_error *err) PAWL_MUST_CHECK;
 

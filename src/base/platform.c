@@ -246,6 +246,20 @@ static bool read_stat(const char *path, process_stat *out) {
     return read_text(path, text, sizeof(text)) && parse_stat(text, out);
 }
 
+/* A host's name is any bytes to the kernel. It is written in records, which are text: so it is made
+ * text here, once and the same everywhere, or two processes of one host would differ in it. */
+static void make_text(char *name) {
+    size_t n = strlen(name);
+    for (size_t at = 0; at < n;) {
+        size_t length = utf8_character(name + at, n - at);
+        unsigned char c = (unsigned char)name[at];
+        if (length == 0 || c < ' ' || c == 0x7f) {
+            name[at] = '?';
+        }
+        at += length > 0 ? length : 1;
+    }
+}
+
 static void read_namespace(const char *path, char *out, size_t size) {
     ssize_t length = readlink(path, out, size - 1);
     out[length > 0 ? length : 0] = '\0';
@@ -260,6 +274,7 @@ static pawl_status system_identity(void *context, process_identity *out, pawl_er
     if (gethostname(out->host, sizeof(out->host) - 1) != 0) {
         return error_sys(err, errno, "cannot get the name of this host");
     }
+    make_text(out->host);
     read_text("/proc/sys/kernel/random/boot_id", out->boot_id, sizeof(out->boot_id));
     out->boot_id[strcspn(out->boot_id, "\n")] = '\0';
     read_namespace("/proc/self/ns/pid", out->pid_namespace, sizeof(out->pid_namespace));

@@ -10,6 +10,7 @@
  * or all fail. No rank reads a byte into its state before the step fits all of them. A process
  * alone does the same, and meets nobody.
  */
+#include "run/looking.h"
 #include "run/ranks.h"
 #include "run/restoring.h"
 #include "run/wire.h"
@@ -30,9 +31,8 @@ typedef struct agreeing {
     int64_t step;
     verb verb; /* of the latest answer */
     /* Rank 0. */
-    arena memory;
-    int64_t *steps;
-    size_t left; /* of the steps, those not tried yet */
+    looking looking;
+    size_t left; /* of the steps that it saw, those not tried yet */
     size_t damaged;
     struct pawl_error newest; /* why the newest damaged one was passed over */
 } agreeing;
@@ -86,7 +86,7 @@ static pawl_status next_step(agreeing *g, int64_t *out, pawl_error *err) {
     while (g->left > 0 && *out < 0) {
         char directory[32];
         bool present;
-        int64_t step = g->steps[--g->left];
+        int64_t step = g->looking.steps[--g->left];
         name_step(directory, step);
         TRY(step_has_manifest(g->run->store, directory, &present, err));
         *out = present ? step : -1;
@@ -94,21 +94,7 @@ static pawl_status next_step(agreeing *g, int64_t *out, pawl_error *err) {
     return PAWL_OK;
 }
 
-static void catalog_free_pointer(pawl_catalog **catalog) {
-    pawl_catalog_free(*catalog);
-}
-
-static pawl_status nothing_to_restore(pawl_run *run, pawl_error *err) {
-    CLEANUP(catalog_free_pointer) pawl_catalog *catalog = NULL;
-    TRY(catalog_open(run->store, run->platform, &run->log, &catalog, err));
-    return catalog_explain_nothing(run->store, catalog, err);
-}
-
-/* No step is left. */
-static pawl_status exhausted(agreeing *g, pawl_error *err) {
-    if (g->damaged == 0) {
-        return nothing_to_restore(g->run, err);
-    }
+static pawl_status none_intact(const agreeing *g, pawl_error *err) {
     *err = g->newest;
     if (g->damaged > 1) {
         error_wrap(err, "none of %zu checkpoints is intact; the newest", g->damaged);
@@ -116,11 +102,30 @@ static pawl_status exhausted(agreeing *g, pawl_error *err) {
     return err->status;
 }
 
+static pawl_status look_for_steps(agreeing *g, pawl_error *err) {
+    TRY(looking_look(&g->looking, err));
+    g->left = g->looking.count;
+    return PAWL_OK;
+}
+
+/* Where every step that was seen is gone, newer ones may have come. */
 static pawl_status answer_next(agreeing *g, const pawl_error *story, buffer *answer,
                                pawl_error *err) {
-    int64_t step;
-    TRY(next_step(g, &step, err));
-    return step < 0 ? exhausted(g, err) : answer_encode(VERB_TAKE, step, story, answer, err);
+    for (;;) {
+        int64_t step;
+        TRY(next_step(g, &step, err));
+        if (step >= 0) {
+            return answer_encode(VERB_TAKE, step, story, answer, err);
+        }
+        if (g->damaged > 0) {
+            return none_intact(g, err);
+        }
+        if (looking_found_nothing(&g->looking)) {
+            TRY(catalog_explain(g->run->store, g->run->platform, err)); /* it is there now */
+        }
+        TRY(looking_again(&g->looking, err));
+        TRY(look_for_steps(g, err));
+    }
 }
 
 static const char *step_text(char out[32], const wish *w) {
@@ -188,7 +193,7 @@ static pawl_status judge_wishes(void *context, pawl_run *run, const meet_card *c
     if (wishes[0].asks) {
         return answer_encode(VERB_TAKE, wishes[0].step, NULL, answer, err);
     }
-    TRY(step_numbers(run->store, &g->memory, &g->steps, &g->left, err));
+    TRY(look_for_steps(g, err));
     return answer_next(g, NULL, answer, err);
 }
 
@@ -226,7 +231,8 @@ static pawl_status judge_tries(void *context, pawl_run *run, const meet_card *ca
         return ranks_story(run, cards, final, err);
     }
     if (cards[0].status == PAWL_ENOTFOUND) {
-        return answer_next(g, NULL, answer, err); /* removed meanwhile */
+        looking_lost(&g->looking); /* removed meanwhile */
+        return answer_next(g, NULL, answer, err);
     }
     int damaged = first_with(run, cards, PAWL_EDAMAGED);
     if (damaged < 0) {
@@ -414,7 +420,7 @@ static pawl_status end_report(agreeing *g, pawl_status status, pawl_error *err) 
 static void agreeing_free(agreeing *g) {
     restoring_free(&g->all);
     pawl_checkpoint_close(g->checkpoint);
-    arena_free(&g->memory);
+    looking_free(&g->looking);
     mem_free(g);
 }
 
@@ -429,6 +435,7 @@ pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_opt
         return error_nomem(err, sizeof *g);
     }
     g->run = run;
+    g->looking = looking_of(run->store, run->platform);
     g->all = (restoring){
         .state = state, .options = options, .rank = run->rank, .world_size = run->world_size};
     pawl_status status = end_report(g, agree(g, err), err);

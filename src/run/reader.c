@@ -104,14 +104,19 @@ pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
     mark->platform = os;
     mark->log = log != NULL ? *log : (pawl_log){0};
     struct pawl_error story = ERROR_INIT;
-    if (mark_make(mark, directory, &story) != PAWL_OK) {
-        log_write(log, PAWL_LOG_INFO,
-                  "%s/%s is read without a mark, so a writer of the run may remove it: %s", s->root,
-                  directory, error_text(&story));
-        reader_mark_free(mark);
+    pawl_status status = mark_make(mark, directory, &story);
+    if (status == PAWL_OK) {
+        *out = mark;
         return PAWL_OK;
     }
-    *out = mark;
+    reader_mark_free(mark);
+    if (status == PAWL_ENOTFOUND) { /* what is there a moment later has no mark */
+        *err = story;
+        return status;
+    }
+    log_write(log, PAWL_LOG_INFO,
+              "%s/%s is read without a mark, so a writer of the run may remove it: %s", s->root,
+              directory, error_text(&story));
     return PAWL_OK;
 }
 
@@ -191,6 +196,8 @@ typedef struct look {
     const platform *platform;
     double lease_s;
     reader_watch *watch;
+    reader_stale_fn stale; /* or NULL */
+    void *context;
     uint64_t now_ns;
     bool being_read;
 } look;
@@ -227,13 +234,6 @@ static pawl_status watch_judge(const look *l, const char *name, uint64_t counter
     return PAWL_OK;
 }
 
-static void remove_mark(const look *l, const char *path) {
-    struct pawl_error ignored = ERROR_INIT;
-    if (l->watch != NULL && store_unlink(l->store, path, &ignored) != PAWL_OK) {
-        return; /* a dead mark does no harm: the next look judges it again */
-    }
-}
-
 static pawl_status look_at(look *l, const char *name, pawl_error *err) {
     char path[STORE_MAX_PATH];
     CLEANUP(buffer_free) buffer text = {0};
@@ -257,12 +257,11 @@ static pawl_status look_at(look *l, const char *name, pawl_error *err) {
     if (alive == PROCESS_UNKNOWN && l->watch != NULL) {
         TRY(watch_judge(l, name, record.counter, &gone, err));
     }
-    if (gone) {
-        remove_mark(l, path);
-    } else {
+    if (!gone) {
         l->being_read = true;
+        return PAWL_OK;
     }
-    return PAWL_OK;
+    return l->stale != NULL ? l->stale(l->context, name, err) : PAWL_OK;
 }
 
 /* What is gone from the directory need not be remembered. */
@@ -302,15 +301,23 @@ static pawl_status look_at_all(look *l, pawl_error *err) {
     return PAWL_OK;
 }
 
-pawl_status reader_look(store *s, const char *directory, const platform *os, double lease_s,
-                        reader_watch *watch, bool *being_read, pawl_error *err) {
+pawl_status reader_look_stale(store *s, const char *directory, const platform *os, double lease_s,
+                              reader_watch *watch, reader_stale_fn stale, void *context,
+                              bool *being_read, pawl_error *err) {
     look l = {.store = s,
               .directory = directory,
               .platform = os,
               .lease_s = lease_s,
               .watch = watch,
+              .stale = stale,
+              .context = context,
               .now_ns = os->monotonic_ns(os->context)};
     TRY(look_at_all(&l, err));
     *being_read = l.being_read;
     return PAWL_OK;
+}
+
+pawl_status reader_look(store *s, const char *directory, const platform *os, double lease_s,
+                        reader_watch *watch, bool *being_read, pawl_error *err) {
+    return reader_look_stale(s, directory, os, lease_s, watch, NULL, NULL, being_read, err);
 }

@@ -181,9 +181,9 @@ static pawl_status read_tensors(attempt *a, pawl_error *err) {
     report_counts(a->all->report)->cast_overflows += atomic_load(&p.overflows);
     if (status != PAWL_OK) {
         const plan_read *read = &a->reads.reads[failed];
-        checkpoint_piece_failed(c, read->pair->source, read->piece, err);
+        return checkpoint_piece_failed(c, read->pair->source, read->piece, err);
     }
-    return status;
+    return PAWL_OK;
 }
 
 /* ---- setting values ---- */

@@ -137,9 +137,7 @@ pawl_status run_open_owner(pawl_run *run, const run_place *place, const pawl_run
     TRY(place->open(place->context, true, &run->store, err));
     TRY(open_any(run, o, err));
     TRY(reader_watch_new(&run->watch, err));
-    if (run->world_size > 1) {
-        TRY(garbage_new(run, err));
-    }
+    TRY(garbage_new(run, err));
     TRY(become_owner(run, o, err));
     TRY(events_new(run, o, err));
     TRY(find_newest(run, err));
@@ -328,6 +326,15 @@ int run_due(const pawl_run *run, int64_t step) {
            (double)(now_ns - run->last_save_ns) / NANOSECONDS >= run->save_every_s;
 }
 
+/* What is put for this owner must not take effect under the next one; bounded by half a lease. */
+static void outlast_doubt(const pawl_run *run) {
+    const platform *os = run->platform;
+    uint64_t now_ns = os->monotonic_ns(os->context);
+    if (now_ns < run->doubtful_until_ns) {
+        os->sleep_ns(os->context, run->doubtful_until_ns - now_ns);
+    }
+}
+
 /* A save that hangs in the storage keeps everything that it may still touch. */
 pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
     save_give_up_refused(run);
@@ -353,6 +360,7 @@ pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
         }
     }
     meet_leave(run);
+    outlast_doubt(run);
     if (owner_release(run->owner)) {
         free_parts(run);
     }

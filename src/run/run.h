@@ -139,6 +139,8 @@ pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl
 /* PAWL_ENOTFOUND for a catalog without a checkpoint, saying what is there instead (R09);
  * PAWL_EDAMAGED when there are damaged ones. */
 pawl_status catalog_explain_nothing(store *s, const pawl_catalog *catalog, pawl_error *err);
+/* The same of what is there now; PAWL_OK where there is a checkpoint after all. */
+pawl_status catalog_explain(store *s, const platform *os, pawl_error *err) PAWL_MUST_CHECK;
 
 /* `s` is borrowed unless `own_store`: then it is the checkpoint's, also when this fails. Marks the
  * checkpoint as being read. */
@@ -177,19 +179,25 @@ pawl_status events_next(pawl_events *r, pawl_event *event, int *more, pawl_error
 
 /* Readers' marks (S14): a file reader-<id> in the step's directory, advanced while reading. */
 typedef struct reader_mark reader_mark;
-/* Not being able to write one is no failure: *out is NULL then, and the log says so. */
+/* PAWL_ENOTFOUND: there is no such directory. Not being able to write a mark for another reason is
+ * no failure: *out is NULL then, and the log says so. */
 pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
                             const pawl_log *log, reader_mark **out, pawl_error *err)
     PAWL_MUST_CHECK;
 void reader_mark_touch(reader_mark *mark); /* at most once a second; NULL is fine */
 void reader_mark_free(reader_mark *mark);  /* removes it; NULL is fine */
-/* Is someone reading in that directory? Marks of dead processes of this host are removed. Marks
- * that cannot be judged count as alive until `watch` has seen them unchanged for a lease. `watch`
- * NULL: only looks, and removes nothing. */
+/* Is someone reading in that directory? Marks of dead processes of this host do not count. Those
+ * that cannot be judged do until `watch` has seen them unchanged for a lease; with `watch` NULL,
+ * always. Changes nothing in the storage. */
 typedef struct reader_watch reader_watch; /* remembers marks and counters between looks */
 pawl_status reader_watch_new(reader_watch **out, pawl_error *err) PAWL_MUST_CHECK;
 void reader_watch_free(reader_watch *watch);
 pawl_status reader_look(store *s, const char *directory, const platform *os, double lease_s,
                         reader_watch *watch, bool *being_read, pawl_error *err) PAWL_MUST_CHECK;
+/* The same, and tells each mark that does not count, by its name, which may be removed then. */
+typedef pawl_status (*reader_stale_fn)(void *context, const char *name, pawl_error *err);
+pawl_status reader_look_stale(store *s, const char *directory, const platform *os, double lease_s,
+                              reader_watch *watch, reader_stale_fn stale, void *context,
+                              bool *being_read, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif
