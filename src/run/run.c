@@ -137,9 +137,7 @@ pawl_status run_open_owner(pawl_run *run, const run_place *place, const pawl_run
     TRY(place->open(place->context, true, &run->store, err));
     TRY(open_any(run, o, err));
     TRY(reader_watch_new(&run->watch, err));
-    if (run->world_size > 1) {
-        TRY(garbage_new(run, err));
-    }
+    TRY(garbage_new(run, err));
     TRY(become_owner(run, o, err));
     TRY(events_new(run, o, err));
     TRY(find_newest(run, err));

@@ -69,7 +69,7 @@ static void remove_pin(const save *s) {
     struct pawl_error story = ERROR_INIT;
     snprintf(path, sizeof path, "%s/pinned", s->directory);
     if (s->made_pin && owner_fresh(s->run->owner) &&
-        !commit_may_name(s->run, s->directory, s->tag) &&
+        commit_never_names(s->run, s->directory, s->tag) &&
         store_unlink(s->run->store, path, &story) != PAWL_OK) {
         log_write(&s->run->log, PAWL_LOG_WARN, "%s", error_text(&story));
     }

@@ -2,6 +2,7 @@
 /* One step's directory, as readers see it: its manifest, and the files that the manifest names. */
 #include "run/checkpoint.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,7 @@ pawl_status step_has_manifest(store *s, const char *directory, bool *present, pa
     struct pawl_error story = ERROR_INIT;
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
     pawl_status status = store_stat_path(s, path, &stat, &story);
-    *present = status == PAWL_OK && stat.type != STORE_DIR_TYPE;
+    *present = status == PAWL_OK && stat.type != STORE_DIR_TYPE; /* evidence.h */
     if (status == PAWL_OK || status == PAWL_ENOTFOUND) {
         return PAWL_OK; /* *err may hold the story of a step that was passed over */
     }
@@ -94,19 +95,15 @@ static pawl_status wrong_step(store *s, const char *path, int64_t step, const ma
     return PAWL_EDAMAGED;
 }
 
-/* A directory of that name is what proving that there is no manifest has left: there is none. */
 static pawl_status read_text(store *s, const char *directory, buffer *text, pawl_error *err) {
     char path[STORE_MAX_PATH];
-    store_stat stat;
-    struct pawl_error ignored = ERROR_INIT;
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
     text->size = 0;
     pawl_status status = store_read_file(s, path, FORMAT_MAX_MANIFEST, text, err);
-    if (status == PAWL_OK || status == PAWL_ENOTFOUND ||
-        store_stat_path(s, path, &stat, &ignored) != PAWL_OK || stat.type != STORE_DIR_TYPE) {
-        return status;
+    if (status != PAWL_OK && err->system_errno == EISDIR) {
+        err->status = status = PAWL_ENOTFOUND; /* evidence.h */
     }
-    return error_set(err, PAWL_ENOTFOUND, "a directory has the name of the manifest");
+    return status;
 }
 
 step_manifest step_manifest_now(store *s, const char *directory, const buffer *was) {

@@ -377,7 +377,7 @@ static void test_s10_a_sweep_that_was_paused_leaves_its_successors_files(void **
     write_file(f, "step-00000020/index-0123456789ab-2", "left over");
     f->os.on_sleep = succeed;
     f->os.on_sleep_context = f;
-    pause_at(f, STORE_OP_SYNC_DIR, 2, 60); /* of step 20 */
+    pause_at(f, STORE_OP_SYNC_DIR, 1, 60); /* of step 20 */
     assert_fails(run_gc(f->run, false, NULL, NULL, &err), PAWL_EBUSY, &err);
     assert_true(exists(f, SUCCESSOR_FILE));
     assert_true(exists(f, "step-00000020/index-0123456789ab-2"));
