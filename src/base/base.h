@@ -126,8 +126,12 @@ pawl_status buffer_reserve(buffer *b, size_t n, pawl_error *err) PAWL_MUST_CHECK
 pawl_status buffer_printf(buffer *b, pawl_error *err, const char *format, ...) PRINTF_LIKE(3, 4)
     PAWL_MUST_CHECK;
 pawl_status buffer_decimal(buffer *b, int64_t v, pawl_error *err) PAWL_MUST_CHECK;
-/* A JSON string with its quotes; `text` is UTF-8 of `n` bytes. */
+/* A JSON string with its quotes. PAWL_EUSAGE when the `n` bytes are not UTF-8, or have a NUL: what
+ * is read back is what was written. */
 pawl_status buffer_json_string(buffer *b, const char *text, size_t n, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* The same of what is only told, and never read back: each byte that is no UTF-8 becomes U+FFFD. */
+pawl_status buffer_json_shown(buffer *b, const char *text, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 /* As text_double has it; what is not finite as a string, for JSON has no such numbers. */
 pawl_status buffer_json_number(buffer *b, double v, pawl_error *err) PAWL_MUST_CHECK;

@@ -248,6 +248,20 @@ static bool read_stat(int64_t pid, process_stat *out) {
     return read_text(path, text, sizeof(text)) && parse_stat(text, out);
 }
 
+/* A host's name is any bytes to the kernel. It is written in records, which are text: so it is made
+ * text here, once and the same everywhere, or two processes of one host would differ in it. */
+static void make_text(char *name) {
+    size_t n = strlen(name);
+    for (size_t at = 0; at < n;) {
+        size_t length = utf8_character(name + at, n - at);
+        unsigned char c = (unsigned char)name[at];
+        if (length == 0 || c < ' ' || c == 0x7f) {
+            name[at] = '?';
+        }
+        at += length > 0 ? length : 1;
+    }
+}
+
 /* What /proc does not tell stays empty: nobody can then judge this process by its pid. */
 static pawl_status system_identity(void *context, process_identity *out, pawl_error *err) {
     (void)context;
@@ -255,6 +269,7 @@ static pawl_status system_identity(void *context, process_identity *out, pawl_er
     if (gethostname(out->host, sizeof(out->host) - 1) != 0) {
         return error_sys(err, errno, "cannot get the name of this host");
     }
+    make_text(out->host);
     read_text("/proc/sys/kernel/random/boot_id", out->boot_id, sizeof(out->boot_id));
     out->boot_id[strcspn(out->boot_id, "\n")] = '\0';
     ssize_t length =

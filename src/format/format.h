@@ -13,23 +13,17 @@
 #define FORMAT_FORMAT_H
 
 #include "base/base.h"
+#include "format/limits.h"
 #include "tensor/tensor.h"
 
 #include <pawl/state.h>
 
-#define FORMAT_VERSION                1
-#define FORMAT_DATA_ALIGNMENT         4096u  /* the data section of a data file begins at such */
-#define FORMAT_BLOCK_BYTES            16384u /* one CRC32C per so many bytes of a data file */
-#define FORMAT_BLOCKS_PER_RECORD      1024u  /* checksums per table record: 16 MiB of data */
-#define FORMAT_MAX_SAFETENSORS_HEADER 100000000u /* the format's own maximum */
-#define FORMAT_SPLIT_HEADER           16777216u  /* we begin a new data file before this */
-#define FORMAT_MAX_MANIFEST           67108864u
-#define FORMAT_MAX_FILES              1000000u
-#define FORMAT_MAX_PIECES             1000000u /* of one entry */
-#define FORMAT_TABLE_BLOCK            32768u   /* target size of a table block */
-#define FORMAT_MAX_TABLE_BLOCK        268435456u
-#define FORMAT_MAX_KEY                4096u
-#define FORMAT_TAG_CHARS              24 /* "<attempt>-<save number>" and its NUL fit */
+#define FORMAT_VERSION           1
+#define FORMAT_DATA_ALIGNMENT    4096u  /* the data section of a data file begins at such */
+#define FORMAT_BLOCK_BYTES       16384u /* one CRC32C per so many bytes of a data file */
+#define FORMAT_BLOCKS_PER_RECORD 1024u  /* checksums per table record: 16 MiB of data */
+#define FORMAT_TABLE_BLOCK       32768u /* target size of a table block */
+#define FORMAT_TAG_CHARS         24     /* "<attempt>-<save number>" and its NUL fit */
 
 /* ---- safetensors: safetensors.c ------------------------------------------------------------- */
 
@@ -244,7 +238,9 @@ typedef struct manifest {
     arena memory;
 } manifest;
 
-/* JSON text that ends with its own checksum: `"crc32c": "xxxxxxxx"\n}\n`. */
+/* JSON text that ends with its own checksum: `"crc32c": "xxxxxxxx"\n}\n`. What it makes has been
+ * decoded once. PAWL_EUSAGE for a text or value that cannot be in it, PAWL_ELIMIT beyond a maximum.
+ */
 pawl_status manifest_encode(const manifest *m, buffer *out, pawl_error *err) PAWL_MUST_CHECK;
 /* PAWL_EUNSUPPORTED names both versions (R12); PAWL_EDAMAGED otherwise. File names are single path
  * components that data_name or index_name could have made. */

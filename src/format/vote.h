@@ -19,8 +19,6 @@
 #include "format/format.h"
 
 #define VOTE_VERSION     1
-#define VOTE_MAX_HEAD    67108864u /* bytes */
-#define VOTE_MAX_STORY   65536u
 #define VOTE_SHOWN_BYTES 32u /* of a value, for messages */
 
 typedef struct vote_file {

@@ -56,6 +56,7 @@ const recognised *recognise_name(const char *name, bool directory);
 /* ---- the open checkpoint: checkpoint.c ------------------------------------------------------ */
 
 struct pawl_checkpoint {
+    process_id process; /* that opened it */
     store *store;
     bool own_store;
     const platform *platform;

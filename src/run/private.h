@@ -11,6 +11,7 @@ typedef struct owner owner;
 typedef struct events events;
 
 struct pawl_run {
+    process_id process; /* that opened it */
     store *store;
     const platform *platform;
     pawl_log log;

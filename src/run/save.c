@@ -91,7 +91,6 @@ static pawl_status publish(save *s, const index_input *input, pawl_error *err) {
 
 static pawl_status commit(save *s, const engine_file *files, pawl_error *err) {
     index_input input = {.files = files, .file_count = s->layout->file_count};
-    TRY(save_add_hyperparameters(s, err));
     TRY(make_pin(s, err));
     run_moved(s->run);
     TRY(index_ahead_wait(s->index, &input, err));

@@ -40,11 +40,10 @@ static inline bool save_of_many(const pawl_run *run) {
 
 /* ---- save_manifest.c ------------------------------------------------------------------------ */
 
-/* All but what is known only when the data is written. */
+/* All but what is known only when the data is written. Refuses what could not be published then:
+ * PAWL_EUSAGE, PAWL_ELIMIT. */
 pawl_status save_fill_manifest(save *s, const pawl_save_options *options, pawl_error *err)
     PAWL_MUST_CHECK;
-/* Engine's thread. */
-pawl_status save_add_hyperparameters(save *s, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- save_room.c ---------------------------------------------------------------------------- */
 

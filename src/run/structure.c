@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#define STRUCTURE_MAX_BYTES ((size_t)1 << 30) /* a larger one is not left for others */
+
 /* A tensor that only some ranks hold is not like that on the others. */
 static bool is_on_all_ranks(const state_entry *e) {
     return e->kind != PAWL_KIND_TENSOR || (e->replicated && e->replica_count == 0);
@@ -68,7 +70,7 @@ void structure_leave(pawl_run *run, const buffer *text, uint32_t crc) {
     char name[80];
     struct pawl_error story = ERROR_INIT;
     bool left = run->structure_bytes == text->size && run->structure_crc32c == crc;
-    if (text->size == 0 || left) {
+    if (text->size == 0 || text->size > STRUCTURE_MAX_BYTES || left) {
         return;
     }
     name_structure(name, run->attempt, crc, text->size);
@@ -82,8 +84,6 @@ void structure_leave(pawl_run *run, const buffer *text, uint32_t crc) {
 }
 
 /* ---- in what two structures differ ---------------------------------------------------------- */
-
-#define STRUCTURE_MAX_BYTES ((size_t)1 << 30)
 
 /* A text that another rank left, line by line. */
 typedef struct structure_lines {

@@ -111,6 +111,7 @@ pawl_status vote_keep(pawl_run *run, const ballot *b, buffer *out, pawl_error *e
     return table_writer_finish(w, &ignored, err);
 }
 
+/* A vote that may be there counts as cast: rank 0 may commit with it. */
 static pawl_status publish(pawl_run *run, const ballot *b, const buffer *bytes, pawl_error *err) {
     char name[80];
     char path[STORE_MAX_PATH];
@@ -119,7 +120,15 @@ static pawl_status publish(pawl_run *run, const ballot *b, const buffer *bytes, 
     }
     name_vote(name, b->tag, run->rank);
     snprintf(path, sizeof path, "%s/%s", b->directory, name);
-    return store_replace(run->store, path, bytes->data, bytes->size, err);
+    store_publish_end end;
+    pawl_status status = store_try_replace(run->store, path, bytes->data, bytes->size, &end, err);
+    if (status == PAWL_OK || end != STORE_MAYBE_PUBLISHED || !is_durable(b)) {
+        return status;
+    }
+    log_write(&run->log, PAWL_LOG_WARN,
+              "rank %d waits for how the save ends, because its vote may have been cast: %s",
+              run->rank, error_text(err));
+    return PAWL_OK;
 }
 
 pawl_status vote_cast(pawl_run *run, const ballot *b, pawl_error *err) {

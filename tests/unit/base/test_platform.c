@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -51,6 +52,38 @@ static void test_random_bytes_differ_and_fill_everything(void **state) {
     assert_ok(real()->random_bytes(real()->context, b, sizeof(b), &err), &err);
     assert_memory_not_equal(a, b, 16);
     assert_memory_not_equal(a + sizeof(a) - 16, b + sizeof(b) - 16, 16);
+}
+
+enum { NAME_IS_TEXT, NAME_IS_NOT, NO_NAMESPACE };
+
+/* Of a host whose name is of bytes that are no text. */
+static int look_as_odd_host(void) {
+    struct pawl_error err = ERROR_INIT;
+    process_identity self;
+    if (unshare(CLONE_NEWUTS) != 0 || sethostname("caf\xe9\nn\xc3\xa4", 8) != 0) {
+        return NO_NAMESPACE;
+    }
+    pawl_status status = real()->identity(real()->context, &self, &err);
+    return status == PAWL_OK && strcmp(self.host, "caf??n\xc3\xa4") == 0 ? NAME_IS_TEXT
+                                                                         : NAME_IS_NOT;
+}
+
+/* Records are text: so is a host's name in them, whatever it was set to. */
+static void test_a_host_s_name_is_text(void **state) {
+    (void)state;
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(look_as_odd_host());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == NO_NAMESPACE) {
+        print_message("SKIP: no namespace for a host's name (needs CAP_SYS_ADMIN)\n");
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(status), NAME_IS_TEXT);
 }
 
 static void test_own_identity_is_complete(void **state) {
@@ -353,6 +386,7 @@ int main(void) {
         cmocka_unit_test(test_monotonic_clock_goes_on_while_sleeping),
         cmocka_unit_test(test_time_for_people_is_of_this_century),
         cmocka_unit_test(test_random_bytes_differ_and_fill_everything),
+        cmocka_unit_test(test_a_host_s_name_is_text),
         cmocka_unit_test(test_own_identity_is_complete),
         cmocka_unit_test(test_this_process_is_alive),
         cmocka_unit_test(test_child_is_alive_then_a_zombie_is_dead_then_gone_is_dead),

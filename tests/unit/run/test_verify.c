@@ -276,6 +276,7 @@ int main(void) {
         STEPS(test_a_data_file_that_vanished_hits_all_its_entries),
         STEPS(test_a_damaged_index_is_told),
         STEPS(test_enough_is_enough),
+        STEPS(test_a_verification_can_be_stopped),
         STEPS(test_r08_no_flipped_byte_and_no_truncation_goes_unseen),
         STEPS(test_every_allocation_may_fail),
     };
