@@ -13,11 +13,11 @@
 #include <ucontext.h>
 
 /* Where a fiber, or who called it, goes on. */
-typedef struct context {
+typedef struct fiber_place {
     ucontext_t first; /* where it begins; later `at`, if `begun` */
     jmp_buf at;
     bool begun;
-} context;
+} fiber_place;
 
 #ifdef __SANITIZE_THREAD__
 #define SANITIZER_FIBERS 0
@@ -31,7 +31,7 @@ typedef struct context {
 #define SANITIZER_STACK_BYTES ((size_t)2 << 20)
 #define SANITIZER_SLOWNESS    4 /* so much less is tried */
 
-static inline void context_switch(context *from, context *to) {
+static inline void fiber_place_switch(fiber_place *from, fiber_place *to) {
     swapcontext(&from->first, &to->first);
 }
 
@@ -47,7 +47,7 @@ static inline void sanitizer_enter(void *kept, const void **from, size_t *from_b
 #define SANITIZER_STACK_BYTES ((size_t)512 << 10)
 #define SANITIZER_SLOWNESS    1
 
-static inline void context_switch(context *from, context *to) {
+static inline void fiber_place_switch(fiber_place *from, fiber_place *to) {
     from->begun = true;
     if (_setjmp(from->at) != 0) {
         return;
