@@ -2,17 +2,18 @@
 /*
  * Becoming the owner: O1 (owner.c), also where storage shows things late, and where it is full.
  *
- * Late: whoever has created a record lists the records once more before it writes a byte. Creating a
- * name is a change of its own, so what that listing shows is what is there; and of two who both
+ * Late: whoever has created a record lists the records once more before it writes a byte. Creating
+ * a name is a change of its own, so what that listing shows is what is there; and of two who both
  * created one, the last to list sees both. Beside a higher generation, or one that it knew nothing
  * of, a newcomer withdraws and begins again.
  *
  * Full: owning must need no room, or nobody could make any. An owner that is done leaves its record
  * behind, and so does one that was killed; that is the inode, the place in the directory and the
  * block that the next record takes, and `reserve` (reserve.c) is what the filesystem wants besides.
- * Where creating a record finds no room, both are removed first, and the reserve is made anew. Where there is room for the file and none for its bytes, the empty file holds the
- * run: it was created exclusively, and is all that others need to see. Its bytes are written as soon
- * as there is room; until then each renewal creates the next generation instead (owner.c).
+ * Where creating a record finds no room, both are removed first, and the reserve is made anew.
+ * Where there is room for the file and none for its bytes, the empty file holds the run: it was
+ * created exclusively, and is all that others need to see. Its bytes are written as soon as there
+ * is room; until then each renewal creates the next generation instead (owner.c).
  */
 #include "run/owner.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers beside a writer that saves, saves again, removes and sweeps as fast as it can: the run has
- * a committed step at every instant, so each look has to find one, and what it finds has to be
+ * Readers beside a writer that saves, saves again, removes and sweeps as fast as it can: the run
+ * has a committed step at every instant, so each look has to find one, and what it finds has to be
  * whole, also while its step is removed (promises 1, 2 and 5).
  *
  * In memory readers are threads, and a look costs no system call; on tmpfs and on a disk they are
