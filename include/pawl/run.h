@@ -94,11 +94,11 @@ typedef struct pawl_run_options {
     double lease_s; /* seconds, at least 1 [30] */
     /* Seconds that pawl_run_open may watch another writer [lease_s + 5]; negative: none. */
     double takeover_wait_s;
-    double deadline_s;    /* default deadline of waits [600] */
-    size_t budget_bytes;  /* staging memory of a save, at most [256 MiB]; at least 8 MiB */
-    pawl_on_busy on_busy; /* [PAWL_ON_BUSY_WAIT] */
-    int checking;         /* 1: find tensors that change while they are being saved, at the cost of
-                               reading everything twice [0] */
+    double deadline_s;        /* default deadline of waits [600] */
+    size_t budget_bytes;      /* staging memory of a save, at most [256 MiB]; at least 8 MiB */
+    pawl_on_busy on_busy;     /* [PAWL_ON_BUSY_WAIT] */
+    int checking;             /* 1: find tensors that change while they are being saved, and large
+                               replicas that differ, by reading everything twice [0] */
     int64_t save_every_steps; /* for pawl_due [0: never by steps] */
     double save_every_s;      /* for pawl_due [0: never by time] */
     pawl_retention retention; /* [keep everything] */
@@ -189,9 +189,9 @@ PAWL_API pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
 
 /*
  * Returns when the save in flight has let go of the tensors' memory: every byte is written or
- * copied into the staging budget. Call it before anything changes a tensor. Without a save in
- * flight it returns at once. PAWL_ETIMEOUT names what is being waited for; the memory is then still
- * in use. A save that failed has let go as well: that is PAWL_OK here, and pawl_wait reports it.
+ * copied into the staging budget, and replicas are read that are compared with other ranks'. Call
+ * it before anything changes a tensor; without a save in flight it returns at once. PAWL_ETIMEOUT
+ * names what is waited for; the memory is then in use. After a save that failed it is PAWL_OK.
  */
 PAWL_API pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 

@@ -243,12 +243,14 @@ bool log_wants(const pawl_log *log, pawl_log_level level);
 /* Who a process is, so that another can tell whether it is still there. */
 typedef struct process_identity {
     char host[256];
-    char boot_id[64];       /* of the kernel's boot: a pid of an earlier boot is dead */
-    char pid_namespace[64]; /* pids of another namespace cannot be judged */
+    char boot_id[64];        /* of the kernel's boot: a pid of an earlier boot is dead */
+    char pid_namespace[64];  /* pids of another namespace cannot be judged */
+    char time_namespace[64]; /* start_ticks are told differently in another one */
     int64_t pid;
     uint64_t start_ticks; /* of the process: a reused pid is another process */
 } process_identity;
 
+/* DEAD and ALIVE are said only with proof. */
 typedef enum liveness { PROCESS_DEAD, PROCESS_ALIVE, PROCESS_UNKNOWN } liveness;
 
 typedef struct platform_thread platform_thread;

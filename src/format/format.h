@@ -254,6 +254,7 @@ void manifest_free(manifest *m);
 #define NAME_LATEST     "latest"
 #define NAME_EVENTS     "events.jsonl"
 #define NAME_EVENTS_OLD "events.old.jsonl"
+#define NAME_RESERVE    "reserve"
 typedef enum name_kind {
     NAME_FOREIGN, /* not ours: never touched */
     NAME_KIND_MANIFEST,
@@ -264,7 +265,6 @@ typedef enum name_kind {
     NAME_KIND_PINNED, /* pinned */
     NAME_KIND_VOTE
 } name_kind;
-/* "step-00001000": at least 8 digits. */
 void name_step(char out[32], int64_t step);
 bool name_step_parse(const char *name, int64_t *step);
 /* tag: hexadecimal attempt of 12 characters, '-', save number: "7f3a9c21e04b-1". `rank` negative:
@@ -278,8 +278,7 @@ void name_index(char out[80], const char *tag);
 void name_manifest_tmp(char out[80], const char *tag); /* before it is published */
 /* Of a name in a step's directory; `tag` gets that of data, index, vote and temporary files. */
 name_kind name_classify(const char *name, char tag[FORMAT_TAG_CHARS]);
-/* What ranks leave in the run's directory: "outcome-<tag>", "structure-<attempt>-<crc>-<bytes>",
- * "meet-<key>-<n>-r<rank>", "meet-<key>-<n>-answer", and what each is published by (".tmp").
+/* What ranks and probes leave in the run's directory, and what it is published by (".tmp").
  * `key`: 12 hexadecimal digits, an attempt or the sum of a launch's name. */
 void name_outcome(char out[80], const char *tag);
 void name_structure(char out[80], const char *attempt, uint32_t crc32c, uint64_t bytes);
@@ -288,9 +287,10 @@ typedef enum name_root_kind {
     NAME_ROOT_FOREIGN,
     NAME_ROOT_OUTCOME,
     NAME_ROOT_STRUCTURE,
-    NAME_ROOT_MEET
+    NAME_ROOT_MEET,
+    NAME_ROOT_PROBE,
+    NAME_ROOT_DOCTOR
 } name_root_kind;
-/* `tag` gets tag, attempt or key. */
-name_root_kind name_root_classify(const char *name, char tag[FORMAT_TAG_CHARS]);
+name_root_kind name_root_classify(const char *name, char tag[FORMAT_TAG_CHARS]); /* tag or key */
 
 #endif

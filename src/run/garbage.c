@@ -330,6 +330,8 @@ pawl_status garbage_sweep_step(pawl_run *run, const char *directory, bool dry_ru
 
 /* ---- the whole run -------------------------------------------------------------------------- */
 
+#define DOCTOR_IS_GONE_S 3600.0 /* far beyond what a doctor waits for its ranks */
+
 /* NULL: it stays. What ranks of this attempt have agreed on, and how its last save ended, they may
  * still look at. */
 static const char *root_reason(const pawl_run *run, const char *name) {
@@ -352,6 +354,11 @@ static const char *root_reason(const pawl_run *run, const char *name) {
         return "what the ranks of an earlier job agreed on";
     case NAME_ROOT_MEET:
         return "of a meeting of ranks that is over";
+    case NAME_ROOT_PROBE:
+        return "of a probe of the storage that was killed";
+    case NAME_ROOT_DOCTOR:
+        return owner_is_newer(run->owner, name, DOCTOR_IS_GONE_S) ? "of a doctor that was killed"
+                                                                  : NULL;
     case NAME_ROOT_FOREIGN:
         break;
     }

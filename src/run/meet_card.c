@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-#define CARD_MAGIC    0x314d5250u /* "PRM1" */
-#define VERDICT_MAGIC 0x31565250u /* "PRV1" */
+#define CARD_MAGIC    0x324d5250u /* "PRM2" */
+#define VERDICT_MAGIC 0x32565250u /* "PRV2" */
 #define CRC_BYTES     4u
 
 /* ---- bytes with a checksum at their end ----------------------------------------------------- */

@@ -373,7 +373,8 @@ static bool is_leftover(const leftovers *l, const char *name) {
     if (l->key != NULL) {
         return kind == NAME_ROOT_MEET && strcmp(tag, l->key) == 0;
     }
-    return kind != NAME_ROOT_FOREIGN && strncmp(tag, l->attempt, strlen(l->attempt)) != 0;
+    return kind != NAME_ROOT_FOREIGN && kind != NAME_ROOT_DOCTOR &&
+           strncmp(tag, l->attempt, strlen(l->attempt)) != 0;
 }
 
 static pawl_status note_leftover(void *context, const char *name, pawl_error *err) {

@@ -126,7 +126,8 @@ static bool is_of_a_run(const char *name) {
     int64_t step;
     return name_step_parse(name, &step) || strcmp(name, NAME_LATEST) == 0 ||
            strcmp(name, NAME_EVENTS) == 0 || strcmp(name, NAME_EVENTS_OLD) == 0 ||
-           strncmp(name, "owner-", 6) == 0 || name_root_classify(name, tag) != NAME_ROOT_FOREIGN;
+           strcmp(name, NAME_RESERVE) == 0 || strncmp(name, "owner-", 6) == 0 ||
+           name_root_classify(name, tag) != NAME_ROOT_FOREIGN;
 }
 
 typedef struct evidence {

@@ -8,6 +8,7 @@
  * reads, for those who cannot. docs/format.md describes the bytes. A mark is never synced: after a
  * power loss its maker is gone too.
  */
+#include "run/identity.h"
 #include "run/run.h"
 
 #include <jansson.h>
@@ -30,24 +31,10 @@ typedef struct mark_record {
     process_identity who;
 } mark_record;
 
-static pawl_status put_member(buffer *out, const char *member, const char *text, pawl_error *err) {
-    TRY(buffer_printf(out, err, ",\"%s\":", member));
-    return buffer_json_string(out, text, strlen(text), err);
-}
-
 static pawl_status record_encode(const mark_record *r, buffer *out, pawl_error *err) {
     TRY(buffer_printf(out, err, "{\"counter\":\"%020llu\"", (unsigned long long)r->counter));
-    TRY(put_member(out, "host", r->who.host, err));
-    TRY(buffer_printf(out, err, ",\"pid\":%lld", (long long)r->who.pid));
-    TRY(put_member(out, "boot_id", r->who.boot_id, err));
-    TRY(put_member(out, "pid_namespace", r->who.pid_namespace, err));
-    return buffer_printf(out, err, ",\"start_ticks\":%llu}\n",
-                         (unsigned long long)r->who.start_ticks);
-}
-
-static void copy_member(const json_t *record, const char *member, char *to, size_t size) {
-    const char *text = json_string_value(json_object_get(record, member));
-    snprintf(to, size, "%s", text != NULL ? text : "");
+    TRY(identity_put_members(out, &r->who, err));
+    return buffer_append(out, "}\n", 2, err);
 }
 
 /* A record that does not parse is one whose maker was interrupted, or still writes it. */
@@ -58,14 +45,8 @@ static void record_decode(const buffer *text, mark_record *out) {
     json_t *record = json_loadb(data, text->size, JSON_REJECT_DUPLICATES, &where);
     if (json_is_object(record)) {
         char counter[READER_COUNTER_DIGITS + 1];
-        copy_member(record, "counter", counter, sizeof(counter));
-        copy_member(record, "host", out->who.host, sizeof(out->who.host));
-        copy_member(record, "boot_id", out->who.boot_id, sizeof(out->who.boot_id));
-        copy_member(record, "pid_namespace", out->who.pid_namespace,
-                    sizeof(out->who.pid_namespace));
-        json_int_t ticks = json_integer_value(json_object_get(record, "start_ticks"));
-        out->who.pid = json_integer_value(json_object_get(record, "pid"));
-        out->who.start_ticks = ticks > 0 ? (uint64_t)ticks : 0;
+        identity_take_text(record, "counter", counter, sizeof(counter));
+        identity_take_members(record, &out->who);
         out->counter = strtoull(counter, NULL, 10);
         out->readable = out->who.pid > 0 && out->who.host[0] != '\0';
     }

@@ -117,9 +117,9 @@ void index_layout_close(index_layout *il);
 
 /* Who writes to the run, as far as one look can tell; for S10 and the doctor. */
 typedef struct owner_view {
-    bool present;
-    bool readable; /* the record parses */
-    uint64_t generation, counter;
+    bool present;                 /* there is a record that was not given up */
+    bool readable;                /* the record parses */
+    uint64_t generation, counter; /* of the highest record; 0: there is none */
     process_identity who;
     char attempt[16];
     double lease_s;

@@ -169,11 +169,38 @@ static void test_child_is_alive_then_a_zombie_is_dead_then_gone_is_dead(void **s
     assert_int_equal(alive(&c.identity), PROCESS_DEAD);
 }
 
-static void test_process_with_a_reused_pid_is_dead(void **state) {
+/* Its start is another one where the pid was given to another process, but also in an image of a
+ * process that was restored, and where /proc shows another pid namespace. */
+static void test_a_live_pid_of_another_start_proves_nothing(void **state) {
     (void)state;
     process_identity earlier = own_identity();
     earlier.start_ticks--;
-    assert_int_equal(alive(&earlier), PROCESS_DEAD);
+    assert_int_equal(alive(&earlier), PROCESS_UNKNOWN);
+}
+
+static void test_a_start_told_in_another_time_namespace_proves_nothing(void **state) {
+    (void)state;
+    process_identity other = own_identity();
+    strcpy(other.time_namespace, "time:[1]");
+    assert_int_equal(alive(&other), PROCESS_UNKNOWN);
+    other.start_ticks += 100000;
+    assert_int_equal(alive(&other), PROCESS_UNKNOWN);
+    child c = child_start(false);
+    strcpy(c.identity.time_namespace, "time:[1]");
+    assert_int_equal(alive(&c.identity), PROCESS_UNKNOWN);
+    close(c.pipe);
+    child_reap(&c);
+    assert_int_equal(alive(&c.identity), PROCESS_DEAD);
+}
+
+static void test_a_start_of_an_unknown_time_namespace_proves_nothing(void **state) {
+    (void)state;
+    process_identity older = own_identity();
+    if (older.time_namespace[0] == '\0') {
+        skip(); /* the kernel has no time namespaces */
+    }
+    older.time_namespace[0] = '\0';
+    assert_int_equal(alive(&older), PROCESS_UNKNOWN);
 }
 
 static void test_process_of_unknown_start_is_unknown_while_its_pid_is_taken(void **state) {
@@ -390,7 +417,9 @@ int main(void) {
         cmocka_unit_test(test_own_identity_is_complete),
         cmocka_unit_test(test_this_process_is_alive),
         cmocka_unit_test(test_child_is_alive_then_a_zombie_is_dead_then_gone_is_dead),
-        cmocka_unit_test(test_process_with_a_reused_pid_is_dead),
+        cmocka_unit_test(test_a_live_pid_of_another_start_proves_nothing),
+        cmocka_unit_test(test_a_start_told_in_another_time_namespace_proves_nothing),
+        cmocka_unit_test(test_a_start_of_an_unknown_time_namespace_proves_nothing),
         cmocka_unit_test(test_process_of_unknown_start_is_unknown_while_its_pid_is_taken),
         cmocka_unit_test(test_process_elsewhere_is_unknown),
         cmocka_unit_test(test_process_of_an_incomplete_or_impossible_identity_is_unknown),

@@ -128,8 +128,8 @@ static void test_a_mark_is_the_record_of_the_specification(void **state) {
     snprintf(
         wanted, sizeof(wanted),
         "{\"counter\":\"00000000000000000001\",\"host\":\"%s\",\"pid\":%lld,\"boot_id\":\"%s\","
-        "\"pid_namespace\":\"%s\",\"start_ticks\":%llu}\n",
-        who->host, (long long)who->pid, who->boot_id, who->pid_namespace,
+        "\"pid_namespace\":\"%s\",\"time_namespace\":\"%s\",\"start_ticks\":%llu}\n",
+        who->host, (long long)who->pid, who->boot_id, who->pid_namespace, who->time_namespace,
         (unsigned long long)who->start_ticks);
     assert_string_equal((const char *)text.data, wanted);
 }
