@@ -22,7 +22,7 @@
  * where one fails, dies or is late, all are told which. Any other number of ranks can restore it.
  *
  * A run is used by one thread at a time, and not in a forked child (pawl/pawl.h). Deadlines are in
- * seconds from now: 0 means the run's default (`deadline_s`), less than 0 not to wait. No call waits
+ * seconds from now: 0 means the run's default (`deadline_s`), below 0 "do not wait". No call waits
  * for a save or another process without one. On the caller's thread pawl_save, pawl_fence and
  * pawl_wait ask nothing of the storage, unless a save does not begin, which is told there, or one
  * of many ranks looks there for the others'. Opening, restoring and housekeeping take their time.
