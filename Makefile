@@ -7,7 +7,8 @@
 #   make demo-ranks     the same on 4 ranks under mpirun, then on 3 and on 6 (1 minute)
 #   make check      every test, at a size that fits 15 minutes on 2 cores
 #   make check-threads    the same tests on a build without io_uring, which writes by threads
-#   make proofs     the long form of the proofs; table, and build/proofs.json
+#   make proofs     the long form of the proofs, on all cores (15 minutes on 2); table, and
+#                   build/proofs.json
 #   make bench      measure against the device, memcpy and everyone else's libraries (45 minutes);
 #                   table, and bench/results/latest.json. BENCH_ARGS=--help
 #   make bench-quick    against the device alone, at 1 GiB (5 minutes)
