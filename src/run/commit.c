@@ -10,7 +10,8 @@
  * I2. When M becomes visible, everything that it names is durable: bytes and names of data files
  *     and index, and the name of D.
  * I3. M is only ever replaced atomically, by a rename within D of a file whose bytes are durable,
- *     and whose name no other attempt uses. A new owner removes such files of other attempts (O5).
+ *     and whose name no other save uses. A new owner removes such files of other attempts (O5), and
+ *     every save those of others in D: a rename that was given up must not be done after its own.
  * I4. M is published only by the owner of the run, with a renewal less than half a lease old (O4).
  *     A writer that is paused after that look, however long, finds its file gone when another one
  *     has taken over: its rename fails, and M is what it was (O5).
@@ -18,7 +19,10 @@
  *     files, and that change is durable.
  * I6. Removal begins with M: from then on the checkpoint is absent, and what is left is garbage.
  * I7. Nothing older is removed before something newer is committed and durable.
- * I8. After a failure the tag's files are removed only when M is proven not to name them.
+ * I8. A tag's files are removed only when it is proven that M does not name them, and never will:
+ *     first its temporary file is gone for certain, so that no rename that is on its way can
+ *     publish it any more; then M is opened and names others, or the storage itself says that there
+ *     is none. That a name is not seen proves nothing (store/evidence.h). Without proof they stay.
  *
  * Order of one save:                                      what a crash right after it leaves
  *   1 make D; write and sync data files (engine)          garbage in D; the older checkpoints
@@ -28,9 +32,13 @@
  *   5 write and sync the temporary M                      the same
  *   6 still fresh? (I4) rename M, sync D                  before the sync: the old M or the new
  *   7 `latest`; files of a replaced save; retention       the new checkpoint; garbage
+ * In 7 the order counts for readers, too (looking.h).
  */
 #include "run/private.h"
 
+#include "store/evidence.h"
+
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -84,29 +92,68 @@ static pawl_status write_index(pawl_run *run, const char *path, const index_writ
     return store_sync(file, err);
 }
 
-/* Only a manifest that can be read and does not name the tag's index proves that it was not
- * published. */
-commit_named commit_names(pawl_run *run, const char *directory, const char *tag) {
-    struct pawl_error ignored = ERROR_INIT;
+/* ---- does a manifest name a save's files? --------------------------------------------------- */
+
+/* What the manifest says now: PAWL_ENOTFOUND where none is seen, which alone proves nothing. */
+static pawl_status look(pawl_run *run, const char *directory, const char *tag, commit_named *out,
+                        pawl_error *err) {
     CLEANUP(buffer_free) buffer text = {0};
+    CLEANUP(manifest_free) manifest m = {0};
     char path[STORE_MAX_PATH];
     char index_name[80];
     name_index(index_name, tag);
     snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
-    pawl_status status = store_read_file(run->store, path, FORMAT_MAX_MANIFEST, &text, &ignored);
-    if (status == PAWL_ENOTFOUND) {
-        return COMMIT_NOT_NAMED;
-    }
-    CLEANUP(manifest_free) manifest m = {0};
-    if (status != PAWL_OK || manifest_decode(text.data, text.size, &m, &ignored) != PAWL_OK) {
-        return COMMIT_UNKNOWN;
-    }
-    return strcmp(m.index_name, index_name) == 0 ? COMMIT_NAMED : COMMIT_NOT_NAMED;
+    *out = COMMIT_UNKNOWN;
+    TRY(store_read_file(run->store, path, FORMAT_MAX_MANIFEST, &text, err));
+    TRY(manifest_decode(text.data, text.size, &m, err));
+    *out = strcmp(m.index_name, index_name) == 0 ? COMMIT_NAMED : COMMIT_NOT_NAMED;
+    return PAWL_OK;
 }
 
-bool commit_may_name(pawl_run *run, const char *directory, const char *tag) {
-    return commit_names(run, directory, tag) != COMMIT_NOT_NAMED;
+commit_named commit_names(pawl_run *run, const char *directory, const char *tag) {
+    struct pawl_error ignored = ERROR_INIT;
+    commit_named found;
+    pawl_status status = look(run, directory, tag, &found, &ignored);
+    return status == PAWL_ENOTFOUND && run->store->traits.coherent ? COMMIT_NOT_NAMED : found;
 }
+
+pawl_status commit_prevent(store *s, const char *directory, const char *tag, pawl_error *err) {
+    char name[80];
+    char path[STORE_MAX_PATH];
+    if (s->traits.puts) {
+        return PAWL_OK; /* nothing is renamed */
+    }
+    name_manifest_tmp(name, tag);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return store_unlink_for_certain(s, path, err);
+}
+
+pawl_status commit_prove_no_manifest(store *s, const char *directory, bool *absent,
+                                     pawl_error *err) {
+    char path[STORE_MAX_PATH];
+    snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
+    return store_prove_absent(s, path, absent, err);
+}
+
+bool commit_in_doubt(const pawl_run *run) {
+    return run->platform->monotonic_ns(run->platform->context) < run->doubtful_until_ns;
+}
+
+bool commit_never_names(pawl_run *run, const char *directory, const char *tag) {
+    struct pawl_error ignored = ERROR_INIT;
+    commit_named found;
+    bool absent = false;
+    if (commit_in_doubt(run) || commit_prevent(run->store, directory, tag, &ignored) != PAWL_OK) {
+        return false;
+    }
+    pawl_status status = look(run, directory, tag, &found, &ignored);
+    if (status != PAWL_ENOTFOUND) {
+        return found == COMMIT_NOT_NAMED;
+    }
+    return commit_prove_no_manifest(run->store, directory, &absent, &ignored) == PAWL_OK && absent;
+}
+
+/* ---- publishing ----------------------------------------------------------------------------- */
 
 /* O4, asked when the manifest is one rename away from being visible. */
 static pawl_status still_fresh(void *context, pawl_error *err) {
@@ -120,6 +167,32 @@ static pawl_status still_fresh(void *context, pawl_error *err) {
     return PAWL_EBUSY;
 }
 
+/* The reply to the rename was lost where the manifest is there after all; what is left to do is to
+ * make its name durable. */
+static bool is_published(pawl_run *run, const char *directory, const char *tag, pawl_error *reply) {
+    struct pawl_error ignored = ERROR_INIT;
+    if (commit_names(run, directory, tag) != COMMIT_NAMED ||
+        store_sync_dir(run->store, directory, &ignored) != PAWL_OK) {
+        return false;
+    }
+    log_write(&run->log, PAWL_LOG_WARN,
+              "the storage said that %s/" NAME_MANIFEST " could not be published, but it is: %s",
+              directory, error_text(reply));
+    return true;
+}
+
+/* A put that failed takes effect within half a lease or never (store_ops.put). */
+static pawl_status may_be_committed(pawl_run *run, int64_t step, pawl_status status,
+                                    pawl_error *err) {
+    if (run->store->traits.puts) {
+        run->doubtful_until_ns = run->platform->monotonic_ns(run->platform->context) +
+                                 (uint64_t)(run->lease_s / 2 * 1e9);
+    }
+    error_next(err, "step %lld may be committed or not: see with pawl ls %s", (long long)step,
+               run->store->root);
+    return status;
+}
+
 static pawl_status publish_manifest(pawl_run *run, const char *directory, const char *tag,
                                     const manifest *m, pawl_error *err) {
     char name[80];
@@ -130,8 +203,22 @@ static pawl_status publish_manifest(pawl_run *run, const char *directory, const 
     name_manifest_tmp(name, tag);
     snprintf(temporary, sizeof temporary, "%s/%s", directory, name);
     snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
-    return store_publish_by(run->store, path, temporary, text.data, text.size, still_fresh, run,
-                            err);
+    store_publish_end end;
+    pawl_status status = store_publish_by(run->store, path, temporary, text.data, text.size,
+                                          still_fresh, run, &end, err);
+    if (status != PAWL_OK && err->system_errno == EISDIR) { /* what a proof has left */
+        bool absent;
+        TRY(commit_prove_no_manifest(run->store, directory, &absent, err));
+        *err = (struct pawl_error)ERROR_INIT;
+        status = store_publish_by(run->store, path, temporary, text.data, text.size, still_fresh,
+                                  run, &end, err);
+    }
+    if (status == PAWL_OK || end == STORE_UNPUBLISHED) {
+        return status;
+    }
+    return end == STORE_MAYBE_PUBLISHED && is_published(run, directory, tag, err)
+               ? PAWL_OK
+               : may_be_committed(run, m->step, status, err);
 }
 
 pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag, manifest *m,
@@ -148,7 +235,8 @@ pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag
     TRY(status);
     TRY(store_sync_dir(run->store, directory, err)); /* I2 */
     TRY(store_sync_dir(run->store, "", err));
-    TRY(owner_renew(run->owner, err)); /* I4 */
+    TRY(owner_renew(run->owner, err));              /* I4 */
+    TRY(fence_earlier(run->store, directory, err)); /* I3 */
     status = publish_manifest(run, directory, tag, m, err);
     if (status != PAWL_OK) {
         error_wrap(err, "publish manifest");

@@ -2,13 +2,14 @@
 /* O5 (owner.c): whoever was the owner before cannot publish any more. */
 #include "run/checkpoint.h"
 #include "run/private.h"
+#include "store/evidence.h"
 
 #include <stdio.h>
 #include <string.h>
 
 typedef struct fence {
     store *store;
-    const char *attempt;
+    const char *attempt; /* whose own may be published; NULL: nobody's */
     const char *directory;
     arena memory;
     char **paths;
@@ -35,7 +36,7 @@ static pawl_status note_unpublished(void *context, const char *name, pawl_error 
     char tag[FORMAT_TAG_CHARS];
     char path[STORE_MAX_PATH];
     if (name_classify(name, tag) != NAME_KIND_MANIFEST_TMP ||
-        strncmp(tag, f->attempt, strlen(f->attempt)) == 0) {
+        (f->attempt != NULL && strncmp(tag, f->attempt, strlen(f->attempt)) == 0)) {
         return PAWL_OK;
     }
     snprintf(path, sizeof path, "%s/%s", f->directory, name);
@@ -44,10 +45,7 @@ static pawl_status note_unpublished(void *context, const char *name, pawl_error 
 
 static pawl_status remove_all(fence *f, pawl_error *err) {
     for (size_t i = 0; i < f->count; i++) {
-        pawl_status status = store_unlink(f->store, f->paths[i], err);
-        if (status != PAWL_OK && status != PAWL_ENOTFOUND) { /* it was published, or given up */
-            return status;
-        }
+        TRY(store_unlink_for_certain(f->store, f->paths[i], err));
     }
     /* Durable, lest a power loss of the storage bring them back while their writer still lives. */
     return f->count > 0 ? store_sync_dir(f->store, f->directory, err) : PAWL_OK;
@@ -56,7 +54,10 @@ static pawl_status remove_all(fence *f, pawl_error *err) {
 /* A directory that cannot be listed does not keep a job from its work: nothing is known to be in
  * it. */
 static pawl_status fence_step(fence *f, const pawl_log *log, pawl_error *err) {
-    pawl_status status = store_list(f->store, f->directory, note_unpublished, f, err);
+    pawl_status status = store_look_anew(f->store, f->directory, err);
+    if (status == PAWL_OK) {
+        status = store_list(f->store, f->directory, note_unpublished, f, err);
+    }
     if (status != PAWL_OK && status != PAWL_ENOTFOUND && status != PAWL_ENOMEM) {
         log_write(
             log, PAWL_LOG_WARN,
@@ -82,4 +83,16 @@ pawl_status fence_others(store *s, const char *attempt, const pawl_log *log, paw
         }
     }
     return PAWL_OK;
+}
+
+pawl_status fence_earlier(store *s, const char *directory, pawl_error *err) {
+    CLEANUP(fence_free) fence f = {.store = s, .directory = directory};
+    pawl_status status = store_list(s, directory, note_unpublished, &f, err);
+    if (status == PAWL_OK) {
+        status = remove_all(&f, err);
+    }
+    if (status != PAWL_OK) {
+        error_wrap(err, "an earlier save of this step might still be published over this one");
+    }
+    return status;
 }

@@ -6,9 +6,16 @@
  * wrote for one that failed is removed before the next save, as far as it is there, and after the
  * next commit, for which all of them voted. Names that pawl does not make are never touched, and a
  * manifest that cannot be read protects everything beside it.
+ *
+ * Nothing goes because something was not seen (I8): before the first file of a step's directory is
+ * removed it is proven that no manifest names it. What cannot be proven yet, or is being read,
+ * stays; a run that is open comes back to it after the next commits.
  */
 #include "run/ranks.h"
 
+#include "store/evidence.h"
+
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +28,9 @@ typedef struct sweep {
     pawl_gc_fn each;
     void *context;
     uint64_t removed, left; /* names */
+    bool come_back;         /* what stays now may go later */
+    manifest manifest;      /* `seen` only */
+    bool seen;
 } sweep;
 
 /* O4. A sweep that was paused must not take a successor's unfinished save for its own leftovers. */
@@ -47,7 +57,10 @@ static pawl_status sweep_file(sweep *s, const char *name, const char *reason, pa
         return PAWL_OK;
     }
     TRY(still_owner(s, err));
-    TRY(store_unlink(s->run->store, path, err));
+    status = store_unlink(s->run->store, path, err);
+    if (status != PAWL_OK && status != PAWL_ENOTFOUND) { /* that it is gone was what was wanted */
+        return status;
+    }
     run_moved(s->run);
     return PAWL_OK;
 }
@@ -74,97 +87,241 @@ static bool is_ahead(const sweep *s, const char *tag) {
            strtoull(tag + n + 1, NULL, 10) + s->under_way > run->flying_number;
 }
 
-static const char *reason_of(name_kind kind, const manifest *m) {
-    if (m == NULL) {
-        return "of a save that was never committed";
+/* Why a name in a step's directory is garbage, as far as `s->manifest` tells; NULL: it stays. Names
+ * of the data and index files of a committed step share a few tags; only others are garbage. */
+static const char *reason_of(const sweep *s, const char *name) {
+    char tag[FORMAT_TAG_CHARS];
+    name_kind kind = name_classify(name, tag);
+    bool ended = !is_ahead(s, tag);
+    switch (kind) {
+    case NAME_KIND_MANIFEST_TMP:
+        return ended ? "a manifest that was never published" : NULL;
+    case NAME_KIND_VOTE:
+        return ended ? "a vote on a save that has ended" : NULL;
+    case NAME_KIND_DATA:
+    case NAME_KIND_INDEX:
+        if (!ended || (s->seen && manifest_names(&s->manifest, name))) {
+            return NULL;
+        }
+        return s->seen ? "of a save that the manifest does not name"
+                       : "never committed, or left by a removal";
+    case NAME_KIND_PINNED:
+        return s->seen ? NULL : "the pin of a checkpoint that is gone";
+    default:
+        return NULL;
     }
-    return kind == NAME_KIND_VOTE ? "a vote on a save that has ended"
-                                  : "of a save that the manifest does not name";
 }
 
-/* Names of the data and index files of a committed step share a few tags; only others
- * are garbage. */
-static pawl_status sweep_names(sweep *s, const manifest *m, char **names, size_t count,
-                               pawl_error *err) {
+/* The name of a manifest where none opens is what a proof left (evidence.h), or of a manifest that
+ * is not seen yet; the next proof removes the one and finds the other. */
+static bool is_unseen_manifest(const sweep *s, const char *name) {
+    return !s->seen && name_classify(name, NULL) == NAME_KIND_MANIFEST;
+}
+
+static bool is_mark(const char *name) {
+    return name_classify(name, NULL) == NAME_KIND_READER;
+}
+
+static size_t count_garbage(const sweep *s, char **names, size_t count, size_t *marks) {
+    size_t garbage = 0;
+    *marks = 0;
     for (size_t i = 0; i < count; i++) {
-        char tag[FORMAT_TAG_CHARS];
-        name_kind kind = name_classify(names[i], tag);
-        bool ended = !is_ahead(s, tag);
-        bool is_file = kind == NAME_KIND_DATA || kind == NAME_KIND_INDEX || kind == NAME_KIND_VOTE;
-        if (ended && kind == NAME_KIND_MANIFEST_TMP) {
-            TRY(sweep_file(s, names[i], "a manifest that was never published", err));
-        } else if (ended && is_file && (m == NULL || !manifest_names(m, names[i]))) {
-            TRY(sweep_file(s, names[i], reason_of(kind, m), err));
-        } else if (m == NULL && kind == NAME_KIND_PINNED) {
-            TRY(sweep_file(s, names[i], "the pin of a checkpoint that is gone", err));
-        } else {
+        garbage += reason_of(s, names[i]) != NULL || is_unseen_manifest(s, names[i]);
+        *marks += is_mark(names[i]);
+    }
+    return garbage;
+}
+
+static pawl_status sweep_names(sweep *s, char **names, size_t count, pawl_error *err) {
+    for (size_t i = 0; i < count; i++) {
+        const char *reason = reason_of(s, names[i]);
+        if (reason != NULL) {
+            TRY(sweep_file(s, names[i], reason, err));
+        } else if (!is_unseen_manifest(s, names[i]) && !is_mark(names[i])) {
             s->left++;
         }
     }
     return PAWL_OK;
 }
 
-static pawl_status read_manifest(sweep *s, manifest *m, bool *present, pawl_error *err) {
+/* Sets `seen` and `manifest`. */
+static pawl_status read_manifest(sweep *s, pawl_error *err) {
     char path[STORE_MAX_PATH];
     CLEANUP(buffer_free) buffer text = {0};
     snprintf(path, sizeof path, "%s/" NAME_MANIFEST, s->directory);
+    manifest_free(&s->manifest);
+    s->manifest = (manifest){0};
     pawl_status status = store_read_file(s->run->store, path, FORMAT_MAX_MANIFEST, &text, err);
-    *present = status == PAWL_OK;
-    if (status == PAWL_ENOTFOUND) {
+    s->seen = status == PAWL_OK;
+    if (status == PAWL_ENOTFOUND || err->system_errno == EISDIR) { /* evidence.h */
         return PAWL_OK;
     }
-    if (status != PAWL_OK) {
-        return status;
-    }
-    return manifest_decode(text.data, text.size, m, err);
+    return status == PAWL_OK ? manifest_decode(text.data, text.size, &s->manifest, err) : status;
 }
 
-static pawl_status sweep_with_manifest(sweep *s, const manifest *m, pawl_error *err) {
-    CLEANUP(arena_free) arena memory = {0};
-    char **names;
-    size_t count;
-    /* I5: what is seen now must be what a crash would leave. */
-    TRY(store_sync_dir(s->run->store, s->directory, err));
-    TRY(store_names(s->run->store, s->directory, RUN_MAX_NAMES, &memory, &names, &count, err));
-    TRY(sweep_names(s, m, names, count, err));
-    if (s->removed == 0 && count > 0) {
-        return PAWL_OK;
-    }
-    if (s->dry_run) {
-        return PAWL_OK;
-    }
-    if (m == NULL && s->left == 0) {
+/* ---- proof (I8) ----------------------------------------------------------------------------- */
+
+/* No save that left something here can be published any more. */
+static pawl_status prevent_all(sweep *s, char **names, size_t count, pawl_error *err) {
+    char last[FORMAT_TAG_CHARS] = "";
+    for (size_t i = 0; i < count; i++) {
+        char tag[FORMAT_TAG_CHARS];
+        name_kind kind = name_classify(names[i], tag);
+        const char *reason = reason_of(s, names[i]);
+        if (reason == NULL || tag[0] == '\0') {
+            continue;
+        }
+        if (kind == NAME_KIND_MANIFEST_TMP) {
+            TRY(sweep_file(s, names[i], reason, err)); /* told as any other */
+        } else if (strcmp(tag, last) == 0) {
+            continue;
+        }
         TRY(still_owner(s, err));
-        TRY(store_remove_dir(s->run->store, s->directory, err));
-        return store_sync_dir(s->run->store, "", err);
+        TRY(commit_prevent(s->run->store, s->directory, tag, err));
+        memcpy(last, tag, sizeof last);
     }
-    return store_sync_dir(s->run->store, s->directory, err);
+    return PAWL_OK;
+}
+
+static pawl_status try_to_prove(sweep *s, char **names, size_t count, bool *proven,
+                                pawl_error *err) {
+    store *in = s->run->store;
+    *proven = false;
+    if (commit_in_doubt(s->run)) {
+        return PAWL_OK;
+    }
+    TRY(prevent_all(s, names, count, err));
+    TRY(read_manifest(s, err));
+    *proven = s->seen;
+    if (!s->seen) {
+        TRY(still_owner(s, err));
+        TRY(commit_prove_no_manifest(in, s->directory, proven, err));
+    }
+    /* I5: what is so now must be so after a crash. */
+    return *proven ? store_sync_dir(in, s->directory, err) : PAWL_OK;
+}
+
+static void say_unproven(const sweep *s, pawl_error *why) {
+    log_write(&s->run->log, PAWL_LOG_WARN,
+              "leftovers in %s are kept, because it cannot be proven that no manifest names them"
+              "%s%s",
+              s->directory, why->status != PAWL_OK ? ": " : "",
+              why->status != PAWL_OK ? error_text(why) : "");
+}
+
+/* False: everything stays; the log says why. */
+static bool prove(sweep *s, char **names, size_t count, pawl_status *failed, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    bool proven;
+    pawl_status status = try_to_prove(s, names, count, &proven, &story);
+    *failed = PAWL_OK;
+    if (status == PAWL_EBUSY || status == PAWL_ENOMEM) { /* no longer the owner */
+        *err = story;
+        *failed = status;
+        return false;
+    }
+    proven = proven && status == PAWL_OK;
+    if (!proven) {
+        story.status = status;
+        say_unproven(s, &story);
+        s->come_back = true;
+    }
+    return proven;
+}
+
+/* ---- one step ------------------------------------------------------------------------------- */
+
+static pawl_status sweep_mark(void *context, const char *name, pawl_error *err) {
+    return sweep_file(context, name, "the mark of a reader that is gone", err);
+}
+
+/* Whoever reads here has left a mark, and looked for the manifest after that; here the manifest was
+ * looked for before. So either the mark is seen, or the reader sees what the manifest says now. */
+static pawl_status is_read(sweep *s, bool *being_read, pawl_error *err) {
+    pawl_run *run = s->run;
+    if (!s->dry_run) {
+        TRY(store_look_anew(run->store, s->directory, err));
+    }
+    return reader_look_stale(run->store, s->directory, run->platform, run->lease_s, run->watch,
+                             sweep_mark, s, being_read, err);
+}
+
+/* Where somebody has come to read meanwhile it has something in it again. */
+static pawl_status remove_directory(sweep *s, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    TRY(still_owner(s, err));
+    pawl_status status = store_remove_dir(s->run->store, s->directory, &story);
+    if (status != PAWL_OK && story.system_errno != ENOTEMPTY && status != PAWL_ENOTFOUND) {
+        *err = story;
+        return status;
+    }
+    s->come_back = status != PAWL_OK && story.system_errno == ENOTEMPTY;
+    return store_sync_dir(s->run->store, "", err);
+}
+
+static pawl_status sweep_garbage(sweep *s, char **names, size_t count, pawl_error *err) {
+    size_t marks;
+    size_t garbage = count_garbage(s, names, count, &marks);
+    bool being_read = false;
+    pawl_status failed;
+    if (garbage + marks > 0) {
+        TRY(is_read(s, &being_read, err));
+    }
+    if (being_read) {
+        s->left += count;
+        s->come_back = garbage > 0;
+        return PAWL_OK;
+    }
+    if (garbage > 0 && !s->dry_run && !prove(s, names, count, &failed, err)) {
+        s->left += count;
+        return failed;
+    }
+    return sweep_names(s, names, count, err);
+}
+
+static pawl_status sweep_directory(sweep *s, char **names, size_t count, pawl_error *err) {
+    TRY(sweep_garbage(s, names, count, err));
+    if (s->dry_run || (s->removed == 0 && s->left > 0)) {
+        return PAWL_OK;
+    }
+    return s->left == 0 ? remove_directory(s, err)
+                        : store_sync_dir(s->run->store, s->directory, err);
 }
 
 static pawl_status sweep_step(sweep *s, pawl_error *err) {
-    bool being_read;
-    TRY(reader_look(s->run->store, s->directory, s->run->platform, s->run->lease_s, s->run->watch,
-                    &being_read, err));
-    if (being_read) {
-        return PAWL_OK;
-    }
-    CLEANUP(manifest_free) manifest m = {0};
-    bool present;
-    pawl_status status = read_manifest(s, &m, &present, err);
-    if (status != PAWL_OK) {
+    CLEANUP(arena_free) arena memory = {0};
+    struct pawl_error story = ERROR_INIT;
+    char **names;
+    size_t count;
+    if (read_manifest(s, &story) != PAWL_OK) {
         log_write(&s->run->log, PAWL_LOG_WARN,
                   "leftovers in %s are kept, because its manifest cannot be read: %s", s->directory,
-                  error_text(err));
+                  error_text(&story));
         return PAWL_OK;
     }
-    return sweep_with_manifest(s, present ? &m : NULL, err);
+    pawl_status status =
+        store_names(s->run->store, s->directory, RUN_MAX_NAMES, &memory, &names, &count, err);
+    if (status == PAWL_ENOTFOUND) {
+        return PAWL_OK; /* removed meanwhile */
+    }
+    return status == PAWL_OK ? sweep_directory(s, names, count, err) : status;
+}
+
+static pawl_status sweep_and_free(sweep *s, pawl_error *err) {
+    int64_t step;
+    pawl_status status = sweep_step(s, err);
+    manifest_free(&s->manifest);
+    if (s->come_back && !s->dry_run && name_step_parse(s->directory, &step)) {
+        garbage_remember(s->run, step);
+    }
+    return status;
 }
 
 pawl_status garbage_sweep_step(pawl_run *run, const char *directory, bool dry_run, pawl_gc_fn each,
                                void *context, pawl_error *err) {
     sweep s = {
         .run = run, .directory = directory, .dry_run = dry_run, .each = each, .context = context};
-    pawl_status status = sweep_step(&s, err);
+    pawl_status status = sweep_and_free(&s, err);
     if (status != PAWL_OK) {
         error_wrap(err, "remove leftovers of %s", directory);
     }
@@ -172,6 +329,8 @@ pawl_status garbage_sweep_step(pawl_run *run, const char *directory, bool dry_ru
 }
 
 /* ---- the whole run -------------------------------------------------------------------------- */
+
+#define DOCTOR_IS_GONE_S 3600.0 /* far beyond what a doctor waits for its ranks */
 
 /* NULL: it stays. What ranks of this attempt have agreed on, and how its last save ended, they may
  * still look at. */
@@ -195,6 +354,11 @@ static const char *root_reason(const pawl_run *run, const char *name) {
         return "what the ranks of an earlier job agreed on";
     case NAME_ROOT_MEET:
         return "of a meeting of ranks that is over";
+    case NAME_ROOT_PROBE:
+        return "of a probe of the storage that was killed";
+    case NAME_ROOT_DOCTOR:
+        return owner_is_newer(run->owner, name, DOCTOR_IS_GONE_S) ? "of a doctor that was killed"
+                                                                  : NULL;
     case NAME_ROOT_FOREIGN:
         break;
     }
@@ -222,23 +386,29 @@ pawl_status run_gc(pawl_run *run, bool dry_run, pawl_gc_fn each, void *context, 
     sweep root = {
         .run = run, .directory = "", .dry_run = dry_run, .each = each, .context = context};
     TRY(sweep_root(&root, names, count, err));
+    pawl_status first = PAWL_OK;
     for (size_t i = 0; i < count; i++) {
         int64_t step;
-        if (name_step_parse(names[i], &step)) {
-            TRY(garbage_sweep_step(run, names[i], dry_run, each, context, err));
+        struct pawl_error story = ERROR_INIT;
+        pawl_status status = name_step_parse(names[i], &step)
+                                 ? garbage_sweep_step(run, names[i], dry_run, each, context, &story)
+                                 : PAWL_OK;
+        if (status != PAWL_OK && first == PAWL_OK) { /* one directory does not keep the others */
+            first = status;
+            *err = story;
         }
     }
-    return PAWL_OK;
+    return first;
 }
 
 /* ---- after a commit ------------------------------------------------------------------------- */
 
 #define STEPS_REMEMBERED 64
 
-/* Of many ranks. */
+/* To come back to: steps of saves that failed, and those in which something had to stay. */
 struct garbage {
     monitor guard;
-    int64_t steps[STEPS_REMEMBERED]; /* of saves that failed */
+    int64_t steps[STEPS_REMEMBERED];
     size_t count;
     bool more; /* than it holds */
 };
@@ -267,7 +437,10 @@ void garbage_free(struct garbage *g) {
 void garbage_remember(pawl_run *run, int64_t step) {
     struct garbage *g = run->garbage;
     monitor_enter(&g->guard);
-    bool known = g->count > 0 && g->steps[g->count - 1] == step;
+    bool known = false;
+    for (size_t i = 0; i < g->count; i++) {
+        known = known || g->steps[i] == step;
+    }
     if (!known && g->count == STEPS_REMEMBERED) { /* the oldest was swept often */
         memmove(g->steps, g->steps + 1, --g->count * sizeof *g->steps);
         g->more = true;
@@ -343,19 +516,10 @@ static void sweep_steps(pawl_run *run, const int64_t *steps, size_t count, const
                    .directory = directory,
                    .under_way = true,
                    .left = strcmp(directory, under_way) == 0};
-        if (sweep_step(&s, &story) != PAWL_OK) { /* told after the next commit, if it stays so */
+        if (sweep_and_free(&s, &story) !=
+            PAWL_OK) { /* told after the next commit, if it stays so */
             log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
         }
-    }
-}
-
-static void sweep_failed(pawl_run *run, char **names, size_t count) {
-    int64_t steps[STEPS_REMEMBERED];
-    size_t failed;
-    if (forget(run->garbage, steps, &failed)) {
-        sweep_all(run, names, count);
-    } else {
-        sweep_steps(run, steps, failed, NULL);
     }
 }
 
@@ -369,36 +533,42 @@ void garbage_sweep_before(pawl_run *run, const char *directory) {
     sweep_steps(run, steps, count, directory);
 }
 
-void garbage_sweep_after(pawl_run *run, const char *directory, const char *tag, bool replaced) {
+/* All of the run, once; else what there is to come back to. */
+static void sweep_rest(pawl_run *run) {
     struct pawl_error story = ERROR_INIT;
     CLEANUP(arena_free) arena memory = {0};
     char **names;
     size_t count;
-    sweep root = {.run = run, .directory = ""};
-    bool many = run->world_size > 1;
-    if (many) {
-        remove_votes(run, directory, tag);
-    }
-    if (run->swept && !many) {
-        if (replaced) {
-            sweep_quietly(run, directory);
-        }
+    int64_t steps[STEPS_REMEMBERED];
+    size_t remembered;
+    bool all = forget(run->garbage, steps, &remembered) || !run->swept;
+    if (!all && run->world_size == 1) {
+        sweep_steps(run, steps, remembered, NULL);
         return;
     }
     if (store_names(run->store, "", RUN_MAX_NAMES, &memory, &names, &count, &story) != PAWL_OK) {
         note(run, PAWL_EIO, &story);
+        sweep_steps(run, steps, remembered, NULL);
         return;
     }
+    sweep root = {.run = run, .directory = ""};
     note(run, sweep_root(&root, names, count, &story), &story);
-    if (!run->swept) {
+    if (all) {
         sweep_all(run, names, count);
-    } else if (replaced) {
-        sweep_quietly(run, directory);
-    }
-    if (many) {
-        sweep_failed(run, names, count);
+    } else {
+        sweep_steps(run, steps, remembered, NULL);
     }
     run->swept = true;
+}
+
+void garbage_sweep_after(pawl_run *run, const char *directory, const char *tag, bool replaced) {
+    if (run->world_size > 1) {
+        remove_votes(run, directory, tag);
+    }
+    if (replaced && run->swept) {
+        sweep_quietly(run, directory);
+    }
+    sweep_rest(run);
 }
 
 /* ---- after a failed save -------------------------------------------------------------------- */
@@ -408,9 +578,16 @@ void garbage_remove_attempt(pawl_run *run, const char *directory, const char *ta
     CLEANUP(arena_free) arena memory = {0};
     char **names;
     size_t count;
-    if (run->rank != 0 || commit_may_name(run, directory, tag) || /* G4, I8 */
+    int64_t step;
+    if (run->rank != 0) { /* G4 */
+        return;
+    }
+    if (!commit_never_names(run, directory, tag) || /* I8 */
         store_names(run->store, directory, RUN_MAX_NAMES, &memory, &names, &count, &ignored) !=
             PAWL_OK) {
+        if (name_step_parse(directory, &step)) {
+            garbage_remember(run, step);
+        }
         return;
     }
     size_t left = count;

@@ -135,13 +135,14 @@ static bool is_committed(const awaited *a) {
 
 static pawl_status rank_0_is_dead(const awaited *a, pawl_error *err) {
     char who[320];
-    bool certain = commit_names(a->run, a->directory, a->tag) == COMMIT_NOT_NAMED;
+    bool certain = commit_names(a->run, a->directory, a->tag) == COMMIT_NOT_NAMED &&
+                   a->run->store->traits.coherent; /* a rename may still be on its way */
     error_set(err, PAWL_EIO, "%s has ended without telling how the save went",
               rank_text(who, a->run, 0));
     outcome_path(a, err);
     error_expected(err, "the outcome that rank 0 tells all ranks");
     error_found(err, certain ? "no such file, and no manifest of this save: it is not committed"
-                             : "no such file");
+                             : "no such file, and no manifest of this save is seen");
     error_next(err,
                "look into rank 0's log for why it ended; a new start of the job continues "
                "from the newest checkpoint%s",

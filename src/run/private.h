@@ -11,6 +11,7 @@ typedef struct owner owner;
 typedef struct events events;
 
 struct pawl_run {
+    process_id process; /* that opened it */
     store *store;
     const platform *platform;
     pawl_log log;
@@ -51,7 +52,8 @@ struct pawl_run {
     _Atomic int awaited_ranks, awaited_rank;
     _Atomic uint64_t group_wait_ns; /* the last save waited for other ranks */
     int64_t asked_step;             /* of the last call of pawl_save; -1: none */
-    struct garbage *garbage;        /* rank 0: what to remove after the next commit */
+    struct garbage *garbage;        /* rank 0: what to remove after the next commits */
+    uint64_t doubtful_until_ns;     /* a put that failed may take effect until then */
     pawl_save_stats stats;
     uint64_t retries_before;     /* store_retry_count as the last save began */
     _Atomic uint64_t prepare_ns; /* of the last save; 0: pawl_save has not returned yet */
@@ -134,12 +136,20 @@ index_writer index_writer_of(const index_input *input);
  * but the index; every file it names is written and synced. */
 pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag, manifest *m,
                            const index_writer *index, pawl_error *err) PAWL_MUST_CHECK;
-/* I8: does the manifest name this tag's files? */
+/* Does the manifest name this tag's files, as far as one look can tell? */
 typedef enum commit_named { COMMIT_NOT_NAMED, COMMIT_NAMED, COMMIT_UNKNOWN } commit_named;
 commit_named commit_names(pawl_run *run, const char *directory, const char *tag);
-/* Also true when that cannot be found out. */
-bool commit_may_name(pawl_run *run, const char *directory, const char *tag);
-/* Writes `latest`: a hint that nothing in pawl reads, so it is not synced, and a failure only
+/* I8, of the owner. True: no manifest names this tag's files, nor ever will. */
+bool commit_never_names(pawl_run *run, const char *directory, const char *tag);
+/* Can anything be proven now? Not while a put of ours may still take effect. */
+bool commit_in_doubt(const pawl_run *run);
+/* Its parts. After PAWL_OK nothing can publish the tag's manifest any more, unless it is published.
+ * */
+pawl_status commit_prevent(store *s, const char *directory, const char *tag, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status commit_prove_no_manifest(store *s, const char *directory, bool *absent, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* Writes `latest`: a hint that nothing believes (looking.h), so it is not synced, and a failure only
  * logged. */
 void commit_point_latest(pawl_run *run, int64_t step);
 
@@ -152,15 +162,18 @@ pawl_status owner_take(store *s, const platform *os, const pawl_log *log, double
                        double wait_s, owner **out, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status owner_start_heartbeat(owner *o, pawl_error *err) PAWL_MUST_CHECK;
 /* Renews now. PAWL_EBUSY once another writer took over, or when the lease ran out and someone else
- * was faster to renew it: nothing may be published or removed then. */
+ * was faster to renew it; PAWL_EIO while storage does not show what it should: nothing may be
+ * published or removed then. */
 pawl_status owner_renew(owner *o, pawl_error *err) PAWL_MUST_CHECK;
 /* Is the lease fresh enough to publish right now? Does no I/O. */
 bool owner_fresh(owner *o);
 const char *owner_attempt(const owner *o);
 uint64_t owner_generation(owner *o);
+/* Was the record changed so long after `path`, by the storage's own clock? False if unknown. */
+bool owner_is_newer(owner *o, const char *path, double seconds);
 /* On a platform without threads: renews when a heartbeat is due. */
 void owner_tend(owner *o);
-/* Stops the heartbeat, removes the record unless it is no longer ours, frees. NULL is fine. False
+/* Stops the heartbeat, gives the record up unless it is no longer ours, frees. NULL is fine. False
  * when the heartbeat hangs in the storage: nothing is freed then, and the store must stay. */
 bool owner_release(owner *o);
 /* Stops the heartbeat and refuses from now on, but frees nothing: a lost thread may still ask. */
@@ -171,6 +184,10 @@ void owner_give_up(owner *o);
 /* O5: of a new owner, before it looks at what is committed. */
 pawl_status fence_others(store *s, const char *attempt, const pawl_log *log, pawl_error *err)
     PAWL_MUST_CHECK;
+
+/* I3: before a save is published in a directory in which it has just made files, so that it is
+ * listed as it is: no earlier save can be published there any more. */
+pawl_status fence_earlier(store *s, const char *directory, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- retention.c ---------------------------------------------------------------------------- */
 
@@ -202,13 +219,15 @@ pawl_status garbage_sweep_step(pawl_run *run, const char *directory, bool dry_ru
 /* Best effort after a failed save: removes the files of `tag`, unless a manifest names them. */
 void garbage_remove_attempt(pawl_run *run, const char *directory, const char *tag);
 /* After the commit of `tag` in `directory` (I7): leftovers of earlier attempts, once; those of a
- * save that this one replaced; of many ranks votes, outcomes, and what failed saves left. */
+ * save that this one replaced; what had to stay before; of many ranks votes and outcomes. */
 void garbage_sweep_after(pawl_run *run, const char *directory, const char *tag, bool replaced);
 /* Rank 0 of many, before it saves into `directory`: what failed saves left, which would else fill
  * the storage while no save commits. */
 void garbage_sweep_before(pawl_run *run, const char *directory);
-/* Of many ranks, trainer's or engine's thread: a save of `step` failed. Other ranks may still be
- * writing for it; that is swept before the next save, and after the next commit. */
+/* Trainer's or engine's thread: `step` is to be swept after the next commit, and of many ranks
+ * before the next save: its save failed, and other ranks may still be writing for it; or something
+ * had to stay there, which is being read, or of which it could not be proven that no manifest names
+ * it. */
 pawl_status garbage_new(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
 void garbage_free(struct garbage *g); /* NULL is fine */
 void garbage_remember(pawl_run *run, int64_t step);

@@ -2,6 +2,8 @@
 /* Removes one checkpoint, and pins one against removal. I5 to I7 in commit.c. */
 #include "run/ranks.h"
 
+#include "store/evidence.h"
+
 #include <stdio.h>
 
 static pawl_status reading_error(pawl_run *run, int64_t step, pawl_error *err) {
@@ -25,7 +27,7 @@ static pawl_status remove_manifest(pawl_run *run, const char *directory, int64_t
     }
     TRY(owner_renew(run->owner, err)); /* O4 */
     snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
-    TRY(store_unlink(run->store, path, err)); /* I6 */
+    TRY(store_unlink_for_certain(run->store, path, err)); /* I6 */
     run_moved(run);
     return store_sync_dir(run->store, directory, err);
 }
@@ -34,8 +36,8 @@ pawl_status step_remove(pawl_run *run, int64_t step, pawl_error *err) {
     char directory[32];
     name_step(directory, step);
     pawl_status status = remove_manifest(run, directory, step, err);
-    /* A reader that came between finds its files: the sweep leaves a directory that is
-     * being read. */
+    /* A reader that came between finds its files: the sweep leaves a directory that is being read,
+     * and comes back to it. */
     if (status == PAWL_OK) {
         status = garbage_sweep_step(run, directory, false, NULL, NULL, err);
     }

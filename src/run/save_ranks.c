@@ -219,7 +219,7 @@ static pawl_status tell_end(const save *s, pawl_status status, const pawl_error 
     if (!s->of_all) {
         of_rank_0(run, &for_all);
     }
-    bool doubt = commit_may_name(run, s->directory, s->tag);
+    bool doubt = !commit_never_names(run, s->directory, s->tag);
     return tell_ranks(run, run->flying_number, s->step, doubt ? SAVE_END_UNKNOWN : SAVE_END_FAILED,
                       &for_all, err);
 }

@@ -488,5 +488,6 @@ pawl_status store_mem(store **out, pawl_error *err) {
 pawl_status store_mem_objects(store **out, pawl_error *err) {
     store_traits traits = store_mem_traits;
     traits.puts = true;
+    traits.coherent = true;
     return mem_of_kind(&traits, out, err);
 }

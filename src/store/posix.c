@@ -12,10 +12,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+#define ZFS_MAGIC 0x2fc12fc1u /* not in the kernel's header */
 
 static posix_store *posix_of(const store *s) {
     return (posix_store *)s;
@@ -213,6 +217,20 @@ static int open_root(const char *root) {
     return fd;
 }
 
+/* Filesystems that only this machine changes. Of others (NFS, FUSE, what a cluster shares) the
+ * system keeps names and absences for a while, whatever others do to them. */
+static bool is_coherent(int fd) {
+    static const uint64_t local[] = {EXT4_SUPER_MAGIC,      XFS_SUPER_MAGIC,   BTRFS_SUPER_MAGIC,
+                                     TMPFS_MAGIC,           RAMFS_MAGIC,       F2FS_SUPER_MAGIC,
+                                     OVERLAYFS_SUPER_MAGIC, MSDOS_SUPER_MAGIC, ZFS_MAGIC};
+    struct statfs found;
+    bool is = false;
+    for (size_t i = 0; fd >= 0 && fstatfs(fd, &found) == 0 && i < ARRAY_LENGTH(local); i++) {
+        is = is || (uint64_t)(uint32_t)found.f_type == local[i];
+    }
+    return is;
+}
+
 /* Unlike inside, a link to the root is followed: it is the caller's choice. */
 static pawl_status cannot_open_root(const posix_store *p, int failed, pawl_error *err) {
     static const char attempt[] = "cannot open the directory";
@@ -236,6 +254,7 @@ pawl_status store_posix(const char *root, store **out, pawl_error *err) {
     p->base.root = absolute(root);
     p->root = open_root(root);
     int failed = errno;
+    p->base.traits.coherent = is_coherent(p->root);
     pawl_status status = PAWL_OK;
     if (p->base.root == NULL) {
         status = error_nomem(err, strlen(root) + 1);

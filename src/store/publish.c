@@ -10,6 +10,8 @@
  * 3. Only after the directory's sync is success reported: success means durable.
  * 4. A sync that failed is never repeated: the kernel may have dropped the bytes and report the
  *    next sync as good. The temporary file is given up instead.
+ * 5. A failed rename is only a reply: it may have been done, and it may still be done. That the
+ *    temporary file could be removed afterwards proves that it was not, and never will be.
  *
  * A store that puts does all of it in one operation, which is asked for last, too.
  */
@@ -38,8 +40,8 @@ static pawl_status write_temporary(store *s, const char *path, const void *data,
     return durable ? store_sync(f, err) : PAWL_OK;
 }
 
-/* The failure that is told is the first one; a leftover that cannot be removed now is replaced by
- * the next attempt. */
+/* What never was renamed. The failure that is told is the first one; a leftover that cannot be
+ * removed now is replaced by the next attempt. */
 static void remove_quietly(store *s, const char *path) {
     pawl_error ignored = ERROR_INIT;
     if (store_unlink(s, path, &ignored) != PAWL_OK) {
@@ -59,37 +61,63 @@ static pawl_status always(void *context, pawl_error *err) {
     return PAWL_OK;
 }
 
+static pawl_status in_doubt(const char *path, pawl_status status, store_publish_end *end,
+                            pawl_error *err) {
+    *end = STORE_MAYBE_PUBLISHED;
+    error_wrap(err, "cannot tell whether %s is published", path);
+    error_safe(err, "%s is whole: what it was before, or the new one", path);
+    return status;
+}
+
+/* A rename that failed may have been done, or be done later, as long as there is something to
+ * rename. */
+static pawl_status not_renamed(store *s, const char *path, const char *temporary,
+                               pawl_status status, store_publish_end *end, pawl_error *err) {
+    pawl_error ignored = ERROR_INIT;
+    return store_unlink(s, temporary, &ignored) == PAWL_OK ? untouched(path, status, err)
+                                                           : in_doubt(path, status, end, err);
+}
+
 static pawl_status put_whole(store *s, const char *path, const void *data, size_t n,
                              pawl_status (*still)(void *context, pawl_error *err), void *context,
-                             pawl_error *err) {
+                             store_publish_end *end, pawl_error *err) {
     pawl_status status = still(context, err);
-    if (status == PAWL_OK) {
-        status = store_put(s, path, data, n, err);
+    if (status != PAWL_OK) {
+        return untouched(path, status, err);
     }
-    return status == PAWL_OK ? PAWL_OK : untouched(path, status, err);
+    status = store_put(s, path, data, n, err);
+    if (status == PAWL_OK) {
+        *end = STORE_PUBLISHED;
+        return PAWL_OK;
+    }
+    bool refused = status == PAWL_ENOSPACE || status == PAWL_EPERMISSION;
+    return refused ? untouched(path, status, err) : in_doubt(path, status, end, err);
 }
 
 pawl_status store_publish_by(store *s, const char *path, const char *temporary, const void *data,
                              size_t n, pawl_status (*still)(void *context, pawl_error *err),
-                             void *context, pawl_error *err) {
+                             void *context, store_publish_end *end, pawl_error *err) {
     char parent[STORE_MAX_PATH];
+    *end = STORE_UNPUBLISHED;
     TRY(store_check_path(s, path, false, err));
     store_split_path(path, parent);
     if (s->traits.puts) {
-        return put_whole(s, path, data, n, still, context, err);
+        return put_whole(s, path, data, n, still, context, end, err);
     }
     pawl_status status = write_temporary(s, temporary, data, n, true, err);
     if (status == PAWL_OK) {
         status = still(context, err);
     }
-    if (status == PAWL_OK) {
-        status = store_rename(s, temporary, path, err);
-    }
     if (status != PAWL_OK) {
         remove_quietly(s, temporary);
         return untouched(path, status, err);
     }
+    status = store_rename(s, temporary, path, err);
+    if (status != PAWL_OK) {
+        return not_renamed(s, path, temporary, status, end, err);
+    }
     status = store_sync_dir(s, parent, err);
+    *end = status == PAWL_OK ? STORE_PUBLISHED : STORE_PUBLISHED_UNSYNCED;
     if (status != PAWL_OK) {
         error_wrap(err, "published %s, but cannot make that durable", path);
         error_safe(err, "%s is whole; after a power loss it may be the old or the new one", path);
@@ -102,26 +130,33 @@ static const char *name_temporary(char out[STORE_MAX_PATH + 8], const char *path
     return out;
 }
 
-pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
+pawl_status store_try_replace(store *s, const char *path, const void *data, size_t n,
+                              store_publish_end *end, pawl_error *err) {
     char temporary[STORE_MAX_PATH + 8];
+    *end = STORE_UNPUBLISHED;
     TRY(store_check_path(s, path, false, err));
     if (s->traits.puts) {
-        return put_whole(s, path, data, n, always, NULL, err);
+        return put_whole(s, path, data, n, always, NULL, end, err);
     }
     name_temporary(temporary, path);
     pawl_status status = write_temporary(s, temporary, data, n, false, err);
-    if (status == PAWL_OK) {
-        status = store_rename(s, temporary, path, err);
-    }
     if (status != PAWL_OK) {
         remove_quietly(s, temporary);
         return untouched(path, status, err);
     }
-    return PAWL_OK;
+    status = store_rename(s, temporary, path, err);
+    *end = status == PAWL_OK ? STORE_PUBLISHED_UNSYNCED : STORE_UNPUBLISHED;
+    return status == PAWL_OK ? PAWL_OK : not_renamed(s, path, temporary, status, end, err);
+}
+
+pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
+    store_publish_end end;
+    return store_try_replace(s, path, data, n, &end, err);
 }
 
 pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
     char temporary[STORE_MAX_PATH + 8];
+    store_publish_end end;
     name_temporary(temporary, path);
-    return store_publish_by(s, path, temporary, data, n, always, NULL, err);
+    return store_publish_by(s, path, temporary, data, n, always, NULL, &end, err);
 }

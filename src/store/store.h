@@ -27,6 +27,9 @@ typedef struct store_traits {
     bool ordered_names;
     uint32_t atomic_write_bytes; /* an aligned write of so many bytes is never torn by a crash */
     bool puts; /* an object store: nothing is renamed, small files are put whole instead */
+    /* A look tells what is there now. False where it may be late, as on NFS or FUSE: a name that
+     * does not open, or is not listed, proves nothing (evidence.h). */
+    bool coherent;
 } store_traits;
 
 typedef enum store_mode {
@@ -35,8 +38,7 @@ typedef enum store_mode {
     STORE_UPDATE, /* existing file, for reading and writing in place */
     /* READ and CREATE of a file that is moved in large pieces. Where the storage takes it, pieces
      * whose memory and place are multiples of STORE_DIRECT_ALIGNMENT go past the page cache, but
-     * for reads of what is in the cache already; all else works as without, with early writeback.
-     */
+     * for reads of what is in the cache already; all else goes by it, with early writeback. */
     STORE_READ_BULK,
     STORE_CREATE_BULK,
     STORE_CREATE_STREAM /* through the page cache all the same, with early writeback */
@@ -75,17 +77,15 @@ typedef struct store_file store_file;
 typedef struct store_io store_io;     /* queue.h */
 typedef struct store_ring store_ring; /* an io_uring: ring.h */
 
-/* The first n bytes of a file as memory that may only be read. What others change in the file
- * shows; where it was cut off, touching the memory raises SIGBUS. */
+/* The first n bytes of a file, to be read. Where it was cut off, touching them raises SIGBUS. */
 typedef struct store_mapping {
     const uint8_t *bytes; /* at a page's start; NULL: nothing is mapped */
     size_t n;
     void (*unmap)(const uint8_t *bytes, size_t n);
 } store_mapping;
 
-/* The primitive operations. Reads and writes may be short (but make progress, or fail, or for a
- * read reach the end); the functions further below loop. `sync` makes a file's bytes and size
- * durable, `sync_dir` the names in a directory. */
+/* The primitive operations. Reads and writes may be short, but make progress, or fail, or end.
+ * `sync` makes a file's bytes and size durable, `sync_dir` the names in a directory. */
 typedef struct store_ops {
     pawl_status (*open)(store *s, const char *path, store_mode mode, store_file **out,
                         pawl_error *err);
@@ -97,8 +97,7 @@ typedef struct store_ops {
     /* May be NULL, as all that are marked so: then there is nothing to reserve. */
     pawl_status (*reserve)(store_file *f, uint64_t bytes, pawl_error *err);
     /* May be NULL. Begins to write the first n bytes of `io` on a ring; what is not moved then, or
-     * could not be begun, is written by `write`. PAWL_EUNSUPPORTED: not this file, or this piece.
-     */
+     * not begun, is written by `write`. PAWL_EUNSUPPORTED: not this file, or this piece. */
     pawl_status (*start)(store_file *f, store_ring *ring, store_io *io, size_t n, pawl_error *err);
     /* May be NULL. PAWL_EUNSUPPORTED: this file cannot be mapped. */
     pawl_status (*map)(store_file *f, size_t n, store_mapping *out, pawl_error *err);
@@ -148,19 +147,18 @@ pawl_status store_open(store *s, const char *path, store_mode mode, store_file *
 void store_close(store_file *f);          /* NULL is fine */
 void store_close_pointer(store_file **f); /* for CLEANUP */
 void store_destroy(store *s);             /* NULL is fine */
-/* Exactly n bytes, or a failure whose range is what was not moved. Reading past the end of the
- * file: PAWL_EDAMAGED with the file's real size. */
+/* Exactly n bytes, or a failure whose range is what was not moved. Past the end of the file:
+ * PAWL_EDAMAGED with its real size. */
 pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_write(store_file *f, uint64_t at, const void *from, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_size(store_file *f, uint64_t *out, pawl_error *err) PAWL_MUST_CHECK;
-/* Makes room for a file of `bytes` in all, so that a full disk is found before anything is written
- * and writes need not wait for the allocation; the file's size may become `bytes` at once. Where
- * storage cannot reserve it does nothing. */
+/* Makes room for a file of `bytes` in all, lest a full disk be found late; its size may become that
+ * at once. Where storage cannot reserve it does nothing. */
 pawl_status store_reserve(store_file *f, uint64_t bytes, pawl_error *err) PAWL_MUST_CHECK;
-/* n > 0, and no more than the file has. The mapping outlives the open file. Wrappers pass it on
- * unseen. PAWL_EUNSUPPORTED: this storage, or this file, cannot be mapped. */
+/* n > 0, and no more than the file has. The mapping outlives the open file. Wrappers pass it on.
+ * PAWL_EUNSUPPORTED: this storage, or this file, cannot be mapped. */
 pawl_status store_map(store_file *f, size_t n, store_mapping *out, pawl_error *err) PAWL_MUST_CHECK;
 void store_unmap(store_mapping *m); /* an empty one is fine */
 pawl_status store_sync(store_file *f, pawl_error *err) PAWL_MUST_CHECK;
@@ -180,32 +178,36 @@ pawl_status store_list(store *s, const char *path,
 pawl_status store_stat_path(store *s, const char *path, store_stat *out, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_space_of(store *s, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
-/* The parts of a listing as a sorted array of names in `memory`. At most `limit` names, else
- * ELIMIT. */
+/* A listing as a sorted array of names in `memory`. At most `limit` names, else PAWL_ELIMIT. */
 pawl_status store_names(store *s, const char *path, size_t limit, arena *memory, char ***names,
                         size_t *count, pawl_error *err) PAWL_MUST_CHECK;
 /* A whole small file; PAWL_ELIMIT when it is larger than `limit`. */
 pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *out, pawl_error *err)
     PAWL_MUST_CHECK;
-/*
- * Publishes a small file atomically and durably: `path`.tmp written, synced, renamed over `path`,
+/* Publishes a small file atomically and durably: `path`.tmp written, synced, renamed over `path`,
  * the directory synced; or put, where the traits say so. A stale .tmp is replaced. After a failure
- * `path` is what it was, unless only the final directory sync failed: then it may be either, and
- * the error says so.
- */
+ * `path` is what it was, unless the rename or what follows failed: the error says so. */
 pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
-/* The same without any sync, for what nothing depends on: whole at every instant for readers, but
- * after a power loss the old or the new file, or an empty one. */
-pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err)
-    PAWL_MUST_CHECK;
-/* As store_publish, by a temporary name of the caller's choice, in the same directory: two writers
- * that do not know of each other must not share one. `still` is asked when only the rename is left
- * to do; its failure gives up. */
+/* As store_publish, by a temporary name in the same directory, which writers that do not know of
+ * each other must not share. `still` is asked last; its failure gives up. *end is always set. */
+typedef enum store_publish_end {
+    STORE_UNPUBLISHED,        /* for certain, now and later */
+    STORE_MAYBE_PUBLISHED,    /* the rename failed: it may have been done, or be done later */
+    STORE_PUBLISHED_UNSYNCED, /* readers see it; a power loss may undo it */
+    STORE_PUBLISHED
+} store_publish_end;
 pawl_status store_publish_by(store *s, const char *path, const char *temporary, const void *data,
                              size_t n, pawl_status (*still)(void *context, pawl_error *err),
-                             void *context, pawl_error *err) PAWL_MUST_CHECK;
-/* A byte_source over an open file. The file must outlive it. */
+                             void *context, store_publish_end *end, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* As store_publish without any sync: whole at every instant for readers; after a power loss the old
+ * or the new file, or an empty one. */
+pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status store_try_replace(store *s, const char *path, const void *data, size_t n,
+                              store_publish_end *end, pawl_error *err) PAWL_MUST_CHECK;
+/* A byte_source over an open file, which must outlive it. */
 pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- stores --------------------------------------------------------------------------------- */
@@ -214,7 +216,7 @@ pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) PAWL_
 pawl_status store_posix(const char *root, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* Everything in memory; deterministic. */
 pawl_status store_mem(store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* The same as an object store would have it: the traits say `puts`. */
+/* As an object store would have it: the traits say `puts`. */
 pawl_status store_mem_objects(store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 typedef enum store_op {
@@ -254,7 +256,7 @@ uint64_t store_fault_count(store *fault, store_op op);       /* operations since
 bool store_fault_fired(store *fault);
 void store_fault_release(store *fault);
 
-/* trace: calls back after each operation, for tests and debugging. `each` NULL: passes on only. */
+/* trace: calls back after each operation. `each` NULL: passes on only. */
 typedef struct store_trace_event {
     store_op op;
     const char *path, *to; /* `to`: rename */
@@ -266,33 +268,31 @@ pawl_status store_trace_wrap(store *inner, const platform *os,
                              void (*each)(void *context, const store_trace_event *event),
                              void *context, store **out, pawl_error *err) PAWL_MUST_CHECK;
 
-/* retry: repeats what failed for a reason that passes (EAGAIN, EINTR, ETIMEDOUT, ENETDOWN,
- * ESTALE of open), never a failed sync, at most `attempts` times, sleeping first_delay_ns, then
- * twice that, ... */
+/* retry: repeats what failed for a reason that passes (EAGAIN, EINTR, ETIMEDOUT, ENETDOWN, ESTALE
+ * of open), never a sync, at most `attempts` times, sleeping first_delay_ns, then twice that, ...
+ * */
 pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
                              uint64_t first_delay_ns, store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* Repetitions so far, also of a store made of a retry store; 0 without one. Any thread. */
+/* Repetitions so far; 0 without a retry store. Any thread. */
 uint64_t store_retry_count(const store *s);
 
 /*
  * crash: a filesystem that forgets. It keeps what is durable apart from what is pending since the
- * last sync (writes, sizes, creations, renames, unlinks, directories). At any point a test asks for
- * one of the worlds that a power loss at this point could leave, within the declared traits.
- */
+ * last sync (writes, sizes, names). A test asks for any world that a power loss at this point could
+ * leave, within the declared traits. */
 pawl_status store_crash(const store_traits *traits, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* Operations so far that changed something or synced. */
 uint64_t store_crash_operations(const store *crash);
-/* After `limit` further operations that change something every operation fails with EIO, as if the
- * machine had stopped; UINT64_MAX: never. */
+/* After `limit` further changes every operation fails with EIO, as if the machine had stopped;
+ * UINT64_MAX: never. */
 void store_crash_stop_after(store *crash, uint64_t limit);
-/* Pending items now: each may independently have reached the disk or not, within the traits. */
+/* Pending items now: each may have reached the disk or not, within the traits. */
 size_t store_crash_pending(const store *crash);
 /*
  * Builds the world in which exactly the pending items with keep[i] reached the disk, as a new mem
  * store; of writes kept, `torn` (i, or SIZE_MAX for none) is torn: only its first half, in sectors
  * of atomic_write_bytes, arrived, or within one sector the file's growth without the bytes.
- * PAWL_EUSAGE when the traits forbid the combination, or it could only repeat another one's world:
- * skip it. All and none are always allowed.
+ * PAWL_EUSAGE: the traits forbid it, or it repeats another world. All and none are allowed.
  */
 pawl_status store_crash_world(const store *crash, const bool *keep, size_t count, size_t torn,
                               store **out, pawl_error *err) PAWL_MUST_CHECK;

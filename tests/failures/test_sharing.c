@@ -66,7 +66,7 @@ static void test_s09_a_kill_inside_a_save_leaves_the_last_one_whole(void **state
     assert_works(trainer_restore(&t, NULL), t.err);
     assert_int_equal(pawl_report_step(t.report), 1000);
     assert_works(pawl_run_gc(t.run, 0, note_removed, removed, t.err), t.err);
-    assert_text(removed, "step-00002000/{f}, {n} bytes: of a save that was never committed\n");
+    assert_text(removed, "step-00002000/{f}, {n} bytes: never committed, or left by a removal\n");
     assert_false(file_exists("run/step-00002000"));
     trainer_free(&t);
 }

@@ -7,7 +7,7 @@ set -u
 build=${1:?usage: run.sh BUILD_DIR [--full]}
 size=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
-for program in proofs/proof_crash proofs/proof_damage proofs/proof_faults proofs/proof_kill \
+for program in proofs/proof_crash proofs/proof_damage proofs/proof_faults proofs/proof_kill proofs/proof_looks \
     proofs/proof_killed_ranks proofs/proof_reshard simulation/proof_simulation \
     simulation/proof_power_loss; do
     echo "$program ..." >&2

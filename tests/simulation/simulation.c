@@ -8,6 +8,7 @@
  *   proof_simulation [--full] [--from SEED] [--seeds N] [--ranks N]
  *   proof_simulation --deaths [--ranks N]
  *   proof_simulation --replay SEED --ranks N [--trace]
+ *       --lags KINDS: only these of the storage's lags (world.h)
  *   proof_simulation --death RANK:OPERATION:before|after:VARIANT --ranks N [--trace]
  */
 #include "proofs/proof.h"
@@ -166,15 +167,12 @@ static int replay_death(const options *o) {
 }
 
 static bool parse(int argc, char **argv, options *o) {
-    static const struct option known[] = {{"full", no_argument, NULL, 'f'},
-                                          {"seeds", required_argument, NULL, 's'},
-                                          {"from", required_argument, NULL, 'b'},
-                                          {"ranks", required_argument, NULL, 'r'},
-                                          {"replay", required_argument, NULL, 'p'},
-                                          {"death", required_argument, NULL, 'd'},
-                                          {"trace", no_argument, NULL, 't'},
-                                          {"deaths", no_argument, NULL, 'a'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"full", no_argument, NULL, 'f'},         {"seeds", required_argument, NULL, 's'},
+        {"from", required_argument, NULL, 'b'},   {"ranks", required_argument, NULL, 'r'},
+        {"replay", required_argument, NULL, 'p'}, {"death", required_argument, NULL, 'd'},
+        {"trace", no_argument, NULL, 't'},        {"deaths", no_argument, NULL, 'a'},
+        {"lags", required_argument, NULL, 'l'},   {NULL, 0, NULL, 0}};
     int found;
     while ((found = getopt_long(argc, argv, "", known, NULL)) != -1) {
         o->full = o->full || found == 'f';
@@ -186,6 +184,7 @@ static bool parse(int argc, char **argv, options *o) {
         o->ranks = found == 'r' ? (int)strtol(optarg, NULL, 10) : o->ranks;
         o->replay = found == 'p' ? optarg : o->replay;
         o->death = found == 'd' ? optarg : o->death;
+        world_lag_kinds = found == 'l' ? strtoull(optarg, NULL, 10) : world_lag_kinds;
         if (found == '?') {
             return false;
         }

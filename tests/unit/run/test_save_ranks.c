@@ -465,7 +465,7 @@ static void test_s11_rank_0_that_died_is_named_at_once(void **state) {
         assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
         assert_says(k->err.attempt, "saving step 10: rank 0 (host a, pid 1000) has ended without "
                                     "telling how the save went");
-        assert_says(k->err.found, "it is not committed");
+        assert_says(k->err.found, "no manifest of this save is seen");
     }
 }
 

@@ -99,7 +99,10 @@ static pawl_status refuse(void *context, pawl_error *err) {
 static void a_put_asks_whether_it_may(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
-    assert_fails(store_publish_by(f->s, "m", "t", "new", 3, refuse, NULL, &err), PAWL_EBUSY, &err);
+    store_publish_end end;
+    assert_fails(store_publish_by(f->s, "m", "t", "new", 3, refuse, NULL, &end, &err), PAWL_EBUSY,
+                 &err);
+    assert_int_equal(end, STORE_UNPUBLISHED);
     assert_text(f->mem, "m", "old");
     assert_int_equal(store_fault_count(f->s, STORE_OP_ANY), 0);
 }

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/evidence.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define UNLINK_TRIES 3 /* a name that is remembered as absent is looked up anew after a proof */
+
+static pawl_status look(store *s, const char *path, bool *absent, pawl_error *err) {
+    store_stat found;
+    struct pawl_error story = ERROR_INIT;
+    pawl_status status = store_stat_path(s, path, &found, &story);
+    *absent = status == PAWL_ENOTFOUND || (status == PAWL_OK && found.type == STORE_DIR_TYPE &&
+                                           store_remove_dir(s, path, &story) == PAWL_OK);
+    if (status == PAWL_OK || status == PAWL_ENOTFOUND) {
+        return PAWL_OK;
+    }
+    *err = story;
+    return status;
+}
+
+pawl_status store_prove_absent(store *s, const char *path, bool *absent, pawl_error *err) {
+    struct pawl_error ignored = ERROR_INIT;
+    if (s->traits.coherent) {
+        return look(s, path, absent, err);
+    }
+    *absent = false;
+    pawl_status status = store_make_dir(s, path, err);
+    if (status != PAWL_OK && status != PAWL_EBUSY) {
+        return status;
+    }
+    bool removed = store_remove_dir(s, path, &ignored) == PAWL_OK;
+    *absent = status == PAWL_OK || removed; /* only a directory can be removed so */
+    return PAWL_OK;
+}
+
+static pawl_status still_there(store *s, const char *path, pawl_error *err) {
+    error_set(err, PAWL_EIO, "the file can be neither removed nor proven absent");
+    error_path(err, "%s/%s", s->root, path);
+    error_expected(err, "no such file, after it was removed");
+    error_found(err, "a name that is there, and cannot be found when it is to be removed");
+    error_next(err, "the storage shows names late: try again in a minute");
+    return PAWL_EIO;
+}
+
+pawl_status store_unlink_for_certain(store *s, const char *path, pawl_error *err) {
+    for (int i = 0; i < UNLINK_TRIES; i++) {
+        struct pawl_error story = ERROR_INIT;
+        bool absent = false;
+        pawl_status status = store_unlink(s, path, &story);
+        if (status == PAWL_OK) {
+            return PAWL_OK;
+        }
+        if (status != PAWL_ENOTFOUND && story.system_errno != EISDIR &&
+            story.system_errno != EPERM) { /* what some systems say of a directory */
+            *err = story;
+            return status;
+        }
+        TRY(store_prove_absent(s, path, &absent, err));
+        if (absent) {
+            return PAWL_OK;
+        }
+    }
+    return still_there(s, path, err);
+}
+
+pawl_status store_look_anew(store *s, const char *directory, pawl_error *err) {
+    char probe[STORE_MAX_PATH];
+    bool absent;
+    if (s->traits.coherent) {
+        return PAWL_OK;
+    }
+    snprintf(probe, sizeof probe, "%s%s.pawl-look", directory, directory[0] != '\0' ? "/" : "");
+    return store_prove_absent(s, probe, &absent, err);
+}
