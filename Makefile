@@ -7,7 +7,7 @@
 #   make demo-ranks     the same on 4 ranks under mpirun, then on 3 and on 6 (1 minute)
 #   make check      every test, at a size that fits 15 minutes on 2 cores
 #   make check-threads    the same tests on a build without io_uring, which writes by threads
-#   make proofs     the long form of the proofs; table, and build/proofs.json
+#   make proofs     the long form of the proofs, on all cores; table, and build/proofs.json
 #   make powerloss  cut the power below ext4, xfs and btrfs, as root (10 minutes); table.
 #                   POWERLOSS_ARGS=--help
 #   make bench      measure against the device, memcpy and everyone else's libraries (45 minutes);

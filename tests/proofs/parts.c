@@ -4,6 +4,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 #define MOST_SECONDS 3600 /* for one part */
 #define MOST_LOST    20
 #define MOST_JOBS    256
-#define KEPT_BYTES   (1 << 30)
+#define KEPT_BYTES   (32 << 20) /* of one buffer: the most that older C libraries take */
 
 /* What the processes share. */
 typedef struct shared_work {
@@ -51,7 +52,7 @@ static size_t job_count(void) {
 
 void proof_keep_memory(void) {
     (void)mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
-    (void)mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+    (void)mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }
 
 static void say_trying(const proof_parts *parts, bool full, uint64_t part) {

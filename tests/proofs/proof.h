@@ -28,8 +28,7 @@ proof *proof_new(const char *name);
 /* Counts a case; a lost one is shown with its place and the command that tries it again, the first
  * 20 times. Says now and then how far the proof is. */
 void proof_case(proof *p, bool good, const char *format, ...) PRINTF_LIKE(3, 4);
-/* From now on this process tries what this program does with these arguments; "": nothing special.
- * */
+/* From now on this process tries what the program does with these arguments; "": all of it. */
 void proof_trying(const char *arguments);
 /* Prints {"name": ..., "tried": ..., "lost": ...}, and "note" where there is one; returns the exit
  * status for main. */
