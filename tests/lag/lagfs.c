@@ -12,24 +12,18 @@
  *   hits      operations that were spoiled since                    a number
  *   settle    what is to be done late is done now                   ok
  *
- * It says "ready" when MOUNT shows BEHIND, unmounts when its input ends, and ignores the signals of
- * a terminal: whoever started it is gone when its input is, so no mount is left behind.
+ * serve.h says how it begins and ends.
  */
-#define FUSE_USE_VERSION 31
 #include "lag/changes.h"
+#include "lag/serve.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fuse.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -37,7 +31,6 @@
 
 typedef struct lagfs {
     int root; /* the directory behind */
-    const char *mount;
     double negative_s, entry_s, attr_s;
     rules *rules;
     changes *changes;
@@ -313,7 +306,8 @@ static const struct fuse_operations operations = {.init = on_init,
                                                   .release = on_release,
                                                   .statfs = on_statfs};
 
-static void obey(lagfs *fs, const char *line) {
+static void obey(void *context, const char *line) {
+    lagfs *fs = context;
     bool good = true;
     if (strcmp(line, "hits") == 0) {
         printf("%" PRIu64 "\n", rules_hits(fs->rules));
@@ -331,46 +325,6 @@ static void obey(lagfs *fs, const char *line) {
     puts(good ? "ok" : "no");
 }
 
-/* The commands. When there are no more, the mount goes, and with it the loop of the main thread. */
-static void *listen_main(void *argument) {
-    lagfs *fs = argument;
-    char line[512];
-    while (fgets(line, sizeof line, stdin) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
-        obey(fs, line);
-        fflush(stdout);
-    }
-    changes_settle(fs->changes);
-    if (umount2(fs->mount, 0) != 0) { /* someone has a file open there */
-        (void)umount2(fs->mount, MNT_FORCE | MNT_DETACH);
-    }
-    return NULL;
-}
-
-static int serve(lagfs *fs, char *program) {
-    char *words[] = {program, "-o", "fsname=lagfs", NULL};
-    struct fuse_args arguments = FUSE_ARGS_INIT(3, words);
-    struct fuse *fuse = fuse_new(&arguments, &operations, sizeof operations, fs);
-    if (fuse == NULL) {
-        return 1;
-    }
-    int failed = fuse_mount(fuse, fs->mount);
-    pthread_t listener;
-    if (failed == 0) {
-        puts("ready");
-        fflush(stdout);
-        failed = pthread_create(&listener, NULL, listen_main, fs);
-        if (failed == 0) {
-            failed = fuse_loop_mt(fuse, 0) < 0;
-            pthread_join(listener, NULL);
-        }
-        fuse_unmount(fuse);
-    }
-    fuse_destroy(fuse);
-    fuse_opt_free_args(&arguments);
-    return failed != 0;
-}
-
 static double seconds(int count, char **words, int i) {
     return i < count ? strtod(words[i], NULL) : 0;
 }
@@ -380,12 +334,8 @@ int main(int count, char **words) {
         fputs("usage: lagfs BEHIND MOUNT [NEGATIVE_S [ENTRY_S [ATTR_S]]]\n", stderr);
         return 2;
     }
-    signal(SIGINT, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN);
     umask(0); /* the modes that FUSE hands over are those of the caller already */
     lagfs fs = {.root = open(words[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC),
-                .mount = words[2],
                 .negative_s = seconds(count, words, 3),
                 .entry_s = seconds(count, words, 4),
                 .attr_s = seconds(count, words, 5),
@@ -395,7 +345,11 @@ int main(int count, char **words) {
         perror(words[1]);
         return 1;
     }
-    int failed = serve(&fs, words[0]);
+    int failed = serve(&(service){.name = "lagfs",
+                                  .mount = words[2],
+                                  .operations = &operations,
+                                  .context = &fs,
+                                  .obey = obey});
     changes_free(fs.changes);
     rules_free(fs.rules);
     close(fs.root);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers in processes of their own beside a writer that keeps one checkpoint: at every instant there
- * is a committed one, and each look has to find it, whole. */
+/* Readers in processes of their own beside a writer that keeps one checkpoint: at every instant
+ * there is a committed one, and each look has to find it, whole. */
 #include "lib/test.h"
 
 #include <pawl/pawl.h>

@@ -34,7 +34,7 @@ struct storage_host {
 /* A name that came or went. */
 typedef struct change {
     char *path;
-    uint64_t hash; /* of it */
+    uint64_t hash;          /* of it */
     const storage_host *by; /* NULL: nobody heard of it */
     uint64_t at_ns;
     bool made;
