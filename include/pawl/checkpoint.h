@@ -85,10 +85,9 @@ typedef struct pawl_checkpoint pawl_checkpoint;
  *
  * The run may change meanwhile: an open that loses a step to its writer looks again. PAWL_ENOTFOUND
  * of PAWL_NEWEST means that there is none; PAWL_EBUSY that the run changes faster than it can be
- * opened. What is open stays readable until it is closed, whatever becomes of the step: the
- * reader's mark keeps its files. Without one (a mount that is read-only, no permission; and on
- * another host, nothing read within a lease of the writer) they may go, and reading says PAWL_EBUSY
- * then.
+ * opened. What is open stays readable until it is closed, whatever becomes of the step: a mark of
+ * the reader keeps its files. Without one (a mount that is read-only, no permission; and on another
+ * host, nothing read within a lease of the writer) they may go: reading says PAWL_EBUSY then.
  */
 PAWL_API pawl_status pawl_checkpoint_open(const char *run_path, int64_t step, const pawl_log *log,
                                           pawl_checkpoint **checkpoint, pawl_error *err)

@@ -221,8 +221,7 @@ static void test_13_a_signal_leaves_no_mark(void **state) {
     }
 }
 
-/* Whoever does not read at all: every verb that opens checkpoints ends by the signal, without one.
- * */
+/* Whoever does not read at all: every verb that opens checkpoints ends by the signal. */
 static void test_13_output_that_nobody_reads_ends_every_verb(void **state) {
     fixture *f = *state;
     commands c;
