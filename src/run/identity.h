@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run/identity: who a process is, as members of the records that it leaves in a run
- * (docs/format.md). Ranks tell it each other in other bytes: wire.h. */
+/* run/identity: who a process is, as members of the records that it leaves in a run; docs/format.md
+ * has them. Ranks tell it each other in other bytes: wire.h. */
 #ifndef RUN_IDENTITY_H
 #define RUN_IDENTITY_H
 

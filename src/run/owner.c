@@ -146,7 +146,6 @@ static pawl_status renew_unwritten(owner *o, const owner_names *names, uint64_t 
     if (status == PAWL_OK) {
         o->unwritten = false;
         set_renewed(o, begun_ns);
-        reserve_make_anew(o->store);
         return PAWL_OK;
     }
     if (status != PAWL_ENOSPACE) {

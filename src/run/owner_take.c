@@ -13,7 +13,7 @@
  * Where creating a record finds no room, both are removed first, and the reserve is made anew.
  * Where there is room for the file and none for its bytes, the empty file holds the run: it was
  * created exclusively, and is all that others need to see. Its bytes are written as soon as there
- * is room; until then each renewal creates the next generation instead (owner.c).
+ * is room; until then a renewal creates the next generation instead (owner.c).
  */
 #include "run/owner.h"
 
@@ -175,8 +175,9 @@ static size_t remove_records(const owner *o, const owner_names *names, uint64_t 
 }
 
 /* True: something was removed, and room may follow. */
-static bool make_room(const owner *o, const owner_names *before, uint64_t below) {
+static bool make_room(owner *o, const owner_names *before, uint64_t below) {
     bool reserved = reserve_remove(o->store);
+    o->tight = o->tight || reserved;
     return remove_records(o, before, below) > 0 || reserved;
 }
 
@@ -200,7 +201,6 @@ static pawl_status create(owner *o, uint64_t generation, const owner_names *befo
     if (status != PAWL_ENOSPACE || !make_room(o, before, generation)) {
         return status;
     }
-    o->tight = true;
     for (int tries = 0; status == PAWL_ENOSPACE && tries < ROOM_TRIES; tries++) {
         pause_for_room(o, tries);
         status = store_open(o->store, name, STORE_CREATE, file, err);
@@ -214,7 +214,6 @@ static pawl_status fill(owner *o, store_file *file, const owner_names *before, p
         return status;
     }
     bool removed = make_room(o, before, o->generation);
-    o->tight = true;
     for (int tries = 0; status == PAWL_ENOSPACE && removed && tries < ROOM_TRIES; tries++) {
         pause_for_room(o, tries);
         status = owner_write(o, file, err);

@@ -2,8 +2,8 @@
 /*
  * The file `reserve` in a run's directory: allocated room that nothing is in, so that on a full
  * disk there is always room for what making room needs, the owner's record above all. Some
- * filesystems want more free blocks for the creation of a file than the file takes: XFS some 200
- * KiB, small ones of btrfs 1 MiB.
+ * filesystems want more free blocks for the creation of a file than the file takes: XFS some
+ * 200 KiB, small ones of btrfs 1 MiB.
  *
  * It is there or not: nothing depends on it that cannot do without, and no failure here is told.
  */

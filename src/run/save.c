@@ -5,6 +5,7 @@
  * commit.c.
  */
 #include "run/save.h"
+#include "store/evidence.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +35,23 @@ static void on_released(void *context) {
     state_snapshot_let_go(s->snapshot);
 }
 
+/* A pin is of a committed checkpoint. One that a save left which was killed, or a removal, would
+ * keep the checkpoint of this save for ever. */
+static void remove_stale_pin(const save *s) {
+    char path[STORE_MAX_PATH];
+    struct pawl_error story = ERROR_INIT;
+    bool absent = false;
+    snprintf(path, sizeof path, "%s/" NAME_MANIFEST, s->directory);
+    pawl_status status = store_prove_absent(s->run->store, path, &absent, &story);
+    if (status == PAWL_OK && absent && owner_fresh(s->run->owner)) {
+        snprintf(path, sizeof path, "%s/pinned", s->directory);
+        status = store_unlink(s->run->store, path, &story);
+    }
+    if (status != PAWL_OK && status != PAWL_ENOTFOUND) {
+        log_write(&s->run->log, PAWL_LOG_WARN, "%s", error_text(&story));
+    }
+}
+
 static pawl_status make_ready(save *s, pawl_error *err) {
     if (save_of_many(s->run) && s->run->rank == 0) {
         garbage_sweep_before(s->run, s->directory);
@@ -42,6 +60,9 @@ static pawl_status make_ready(save *s, pawl_error *err) {
     run_moved(s->run); /* the storage has answered; what comes now has time of its own */
     pawl_status status = store_make_dir(s->run->store, s->directory, err);
     s->reused = status == PAWL_EBUSY; /* saving a step a second time */
+    if (s->reused && s->run->rank == 0) {
+        remove_stale_pin(s);
+    }
     return s->reused ? PAWL_OK : status;
 }
 

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process in another time namespace of the same host, whose start /proc tells differently there, is
+ * neither taken for dead while it lives, nor waited for when it is gone.
+ */
+#include "lib/test.h"
+
+#include <pawl/pawl.h>
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
+#define RUN "run"
+
+typedef struct fixture {
+    char directory[64];
+    pawl_error *err;
+} fixture;
+
+static int setup(void **state) {
+    fixture *f = *state = calloc(1, sizeof *f);
+    (void)snprintf(f->directory, sizeof f->directory, "timens-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    assert_int_equal(chdir(f->directory), 0);
+    f->err = pawl_error_new();
+    return 0;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    char command[128];
+    pawl_error_free(f->err);
+    assert_int_equal(chdir(".."), 0);
+    (void)snprintf(command, sizeof command, "rm -rf %s", f->directory);
+    int removed = system(command);
+    free(f);
+    return removed;
+}
+
+static pawl_status open_run(pawl_run **run, pawl_error *err) {
+    const pawl_run_options options = {
+        .struct_size = sizeof options, .lease_s = 30, .takeover_wait_s = -1};
+    return pawl_run_open(RUN, &options, run, err);
+}
+
+static pawl_status save(pawl_run *run, int64_t step, pawl_error *err) {
+    static const uint8_t bytes[4096];
+    const int64_t shape = sizeof bytes;
+    const pawl_tensor tensor = {.struct_size = sizeof tensor,
+                                .name = "w",
+                                .dtype = PAWL_U8,
+                                .ndim = 1,
+                                .shape = &shape,
+                                .data = (void *)(uintptr_t)bytes};
+    pawl_state *values = NULL;
+    pawl_status status = pawl_state_new(&values, err);
+    status = status == PAWL_OK ? pawl_state_add_tensor(values, &tensor, err) : status;
+    status = status == PAWL_OK ? pawl_save(run, values, step, NULL, err) : status;
+    status = status == PAWL_OK ? pawl_wait(run, 0, NULL, err) : status;
+    pawl_state_free(values);
+    return status;
+}
+
+/* The children of the calling process begin in another time namespace. */
+static bool leave_time_namespace(void) {
+    static const char offset[] = "boottime 100000 0\n";
+    if (unshare(CLONE_NEWTIME) != 0) {
+        return false;
+    }
+    int fd = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
+    bool written = fd >= 0 && write(fd, offset, sizeof offset - 1) == (ssize_t)sizeof offset - 1;
+    (void)close(fd);
+    return written;
+}
+
+/* A process in another time namespace. What it says comes by `from`, all at once. */
+typedef struct other {
+    pid_t between, pid;
+    int from;
+} other;
+
+typedef struct said {
+    pid_t pid;
+    int status; /* of what it was to do; -1: there is no such namespace */
+} said;
+
+static void live_there(int to, pawl_status (*body)(pawl_error *err)) {
+    said word = {.pid = getpid()};
+    word.status = (int)body(pawl_error_new());
+    if (write(to, &word, sizeof word) == sizeof word) {
+        pause();
+    }
+    _exit(0);
+}
+
+/* Does `body` there; the process then stays until it is killed. */
+static void begin(other *o, pawl_status (*body)(pawl_error *err), int *went) {
+    int ends[2];
+    said word = {.status = -1};
+    assert_int_equal(pipe(ends), 0);
+    o->between = fork();
+    assert_true(o->between >= 0);
+    if (o->between == 0) {
+        int status;
+        pid_t pid = leave_time_namespace() ? fork() : -1;
+        if (pid == 0) {
+            live_there(ends[1], body);
+        }
+        (void)close(ends[1]);
+        (void)waitpid(pid, &status, 0);
+        _exit(0);
+    }
+    (void)close(ends[1]);
+    o->from = ends[0];
+    if (read(o->from, &word, sizeof word) != sizeof word) {
+        word = (said){.status = -1};
+    }
+    o->pid = word.pid;
+    *went = word.status;
+}
+
+static void end(other *o) {
+    int status;
+    if (o->pid > 0) {
+        (void)kill(o->pid, SIGKILL);
+    }
+    (void)waitpid(o->between, &status, 0);
+    (void)close(o->from);
+}
+
+static void begin_or_skip(other *o, pawl_status (*body)(pawl_error *err), int *went) {
+    begin(o, body, went);
+    if (*went < 0) {
+        end(o);
+        print_message("SKIP: no time namespace of our own can be made here\n");
+        skip();
+    }
+}
+
+static pawl_status own_and_save(pawl_error *err) {
+    pawl_run *run;
+    pawl_status status = open_run(&run, err);
+    return status == PAWL_OK ? save(run, 1, err) : status;
+}
+
+static pawl_status only_open(pawl_error *err) {
+    pawl_run *run;
+    return open_run(&run, err);
+}
+
+static pawl_status read_newest(pawl_error *err) {
+    pawl_checkpoint *checkpoint;
+    return pawl_checkpoint_open(RUN, 1, NULL, &checkpoint, err);
+}
+
+static void test_a_live_owner_in_another_time_namespace_keeps_the_run(void **state) {
+    fixture *f = *state;
+    other o;
+    pawl_run *run;
+    int went;
+    begin_or_skip(&o, own_and_save, &went);
+    assert_int_equal(went, PAWL_OK);
+    assert_int_equal(open_run(&run, f->err), PAWL_EBUSY);
+    end(&o);
+    assert_int_equal(open_run(&run, f->err), PAWL_OK); /* its pid is gone: no lease is waited for */
+    assert_int_equal(pawl_run_close(run, 0, f->err), PAWL_OK);
+}
+
+static void test_a_newcomer_in_another_time_namespace_leaves_a_live_owner_the_run(void **state) {
+    fixture *f = *state;
+    other o;
+    pawl_run *run;
+    int went;
+    assert_int_equal(open_run(&run, f->err), PAWL_OK);
+    begin_or_skip(&o, only_open, &went);
+    end(&o);
+    assert_int_equal(went, PAWL_EBUSY);
+    assert_int_equal(save(run, 1, f->err), PAWL_OK);
+    assert_int_equal(pawl_run_close(run, 0, f->err), PAWL_OK);
+}
+
+static void test_a_reader_in_another_time_namespace_keeps_its_checkpoint(void **state) {
+    fixture *f = *state;
+    other o;
+    pawl_run *run;
+    int went;
+    assert_int_equal(open_run(&run, f->err), PAWL_OK);
+    assert_int_equal(save(run, 1, f->err), PAWL_OK);
+    assert_int_equal(save(run, 2, f->err), PAWL_OK);
+    begin_or_skip(&o, read_newest, &went);
+    assert_int_equal(went, PAWL_OK);
+    pawl_status removed = pawl_run_remove(run, 1, 0, f->err);
+    bool data = system("ls run/step-00000001/data-* >/dev/null 2>&1") == 0;
+    end(&o);
+    assert_true(data);
+    assert_int_equal(removed, PAWL_EBUSY);
+    assert_int_equal(pawl_run_close(run, 0, f->err), PAWL_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_live_owner_in_another_time_namespace_keeps_the_run,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_a_newcomer_in_another_time_namespace_leaves_a_live_owner_the_run, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_a_reader_in_another_time_namespace_keeps_its_checkpoint, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
