@@ -4,7 +4,8 @@
  * verify, and the doctor. Nothing here writes, but for a small mark inside a step's directory,
  * where the directory allows it, that keeps the checkpoint from being removed while it is open.
  *
- * Handles are used by one thread at a time; several handles may be open on one run.
+ * Handles are used by one thread at a time; several handles may be open on one run. In a forked
+ * child the parent's checkpoints are refused, for their marks are the parent's (pawl/pawl.h).
  */
 #ifndef PAWL_CHECKPOINT_H
 #define PAWL_CHECKPOINT_H
@@ -82,7 +83,7 @@ typedef struct pawl_checkpoint pawl_checkpoint;
 PAWL_API pawl_status pawl_checkpoint_open(const char *run_path, int64_t step, const pawl_log *log,
                                           pawl_checkpoint **checkpoint, pawl_error *err)
     PAWL_MUST_CHECK;
-PAWL_API void pawl_checkpoint_close(pawl_checkpoint *checkpoint);
+PAWL_API void pawl_checkpoint_close(pawl_checkpoint *checkpoint); /* NULL is fine */
 
 typedef struct pawl_checkpoint_info {
     int64_t step;

@@ -21,11 +21,11 @@
  * When the data of all ranks is durable rank 0 commits one checkpoint, and every rank learns of it;
  * where one fails, dies or is late, all are told which. Any other number of ranks can restore it.
  *
- * A run is used by one thread at a time. Deadlines are in seconds from now: 0 means the run's
- * default (`deadline_s`), a negative number means "do not wait". No call waits for a save or
- * another process without one. On the caller's thread pawl_save, pawl_fence and pawl_wait ask
- * nothing of the storage, unless a save does not begin, which is told there, or one of many ranks
- * looks there for the others'. Opening, restoring and housekeeping take as long as it takes.
+ * A run is used by one thread at a time, and not in a forked child (pawl/pawl.h). Deadlines are in
+ * seconds from now: 0 means the run's default (`deadline_s`), less than 0 not to wait. No call waits
+ * for a save or another process without one. On the caller's thread pawl_save, pawl_fence and
+ * pawl_wait ask nothing of the storage, unless a save does not begin, which is told there, or one
+ * of many ranks looks there for the others'. Opening, restoring and housekeeping take their time.
  */
 #ifndef PAWL_RUN_H
 #define PAWL_RUN_H
@@ -36,6 +36,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#define PAWL_MAX_FRAMEWORK_BYTES 4096
+#define PAWL_MAX_METRICS         10000
 
 /* What pawl_save does while the previous save is still being written (failure S04). */
 typedef enum pawl_on_busy {
@@ -81,22 +84,21 @@ typedef enum pawl_io_priority {
 struct pawl_event; /* pawl/event.h */
 
 typedef struct pawl_run_options {
-    size_t struct_size;    /* sizeof(pawl_run_options) */
-    int must_exist;        /* 1: PAWL_ENOTFOUND instead of creating the directory [0] */
-    const char *framework; /* who writes, for people: "charlm 1.0" [none] */
-    /*
-     * A writer advances its heartbeat several times a lease. A newcomer takes a run over when the
+    size_t struct_size; /* sizeof(pawl_run_options) */
+    int must_exist;     /* 1: PAWL_ENOTFOUND instead of creating the directory [0] */
+    /* Who writes, for people: "charlm 1.0". UTF-8, at most PAWL_MAX_FRAMEWORK_BYTES [none] */
+    const char *framework;
+    /* A writer advances its heartbeat several times a lease. A newcomer takes a run over when the
      * owner is a dead process of the same host, or after watching a whole lease without a
-     * heartbeat.
-     */
+     * heartbeat. */
     double lease_s; /* seconds, at least 1 [30] */
     /* Seconds that pawl_run_open may watch another writer [lease_s + 5]; negative: none. */
     double takeover_wait_s;
-    double deadline_s;    /* default deadline of waits [600] */
-    size_t budget_bytes;  /* staging memory of a save, at most [256 MiB]; at least 8 MiB */
-    pawl_on_busy on_busy; /* [PAWL_ON_BUSY_WAIT] */
-    int checking;         /* 1: find tensors that change while they are being saved, at the cost of
-                               reading everything twice [0] */
+    double deadline_s;        /* default deadline of waits [600] */
+    size_t budget_bytes;      /* staging memory of a save, at most [256 MiB]; at least 8 MiB */
+    pawl_on_busy on_busy;     /* [PAWL_ON_BUSY_WAIT] */
+    int checking;             /* 1: find tensors that change while they are being saved, and large
+                               replicas that differ, by reading everything twice [0] */
     int64_t save_every_steps; /* for pawl_due [0: never by steps] */
     double save_every_s;      /* for pawl_due [0: never by time] */
     pawl_retention retention; /* [keep everything] */
@@ -114,8 +116,7 @@ typedef struct pawl_run_options {
     size_t cpu_count;               /* numbers in `cpus` [0] */
     /* Seconds. A save that moves no byte, and ends no other step, for so long has failed: the
      * storage hangs (S08). Its tensors are let go, and saves are refused until the storage answers.
-     * A save that is committed and removes what it replaced is a success, however long that takes.
-     */
+     * A save that is committed and removes what it replaced is a success, however long it takes. */
     double hang_deadline_s; /* [deadline_s] */
 
     /* The ranks that save together. Copied, but for what its context points to. The same step, and
@@ -135,11 +136,11 @@ typedef struct pawl_run_options {
 typedef struct pawl_run pawl_run;
 
 /*
- * Opens a run for writing and becomes its owner. Creates the directory and its parents.
- * `options` may be NULL; they are copied. Blocks at most takeover_wait_s.
- * PAWL_EBUSY names the other writer (host, pid, age of its heartbeat as far as it was watched).
- * PAWL_EUSAGE names the option that cannot be meant, or explains the path, as do PAWL_ENOTFOUND,
- * PAWL_EPERMISSION and PAWL_EIO. PAWL_EUNSUPPORTED: io_uring was asked for, and is not to be had.
+ * Opens a run for writing and becomes its owner. Creates the directory and its parents. `options`
+ * may be NULL; they are copied. Blocks at most takeover_wait_s. PAWL_EBUSY names the other writer
+ * (host, pid, age of its heartbeat as far as it was watched). PAWL_EUSAGE names the option that
+ * cannot be meant, PAWL_ELIMIT the one that is too long; PAWL_EUSAGE, PAWL_ENOTFOUND,
+ * PAWL_EPERMISSION and PAWL_EIO explain the path; PAWL_EUNSUPPORTED, why io_uring is not to be had.
  *
  * With a group the call is collective, rank 0 is the owner, and all ranks open the run or none
  * does, all told the same; each wait for other ranks ends after group_deadline_s. PAWL_ETIMEOUT
@@ -151,7 +152,7 @@ PAWL_API pawl_status pawl_run_open(const char *path, const pawl_run_options *opt
 
 /*
  * Waits for the save in flight and gives up ownership. NULL is fine. The handle is gone afterwards,
- * whatever is returned (but for PAWL_EUSAGE inside the run's event callback): the status is that of
+ * whatever is returned, but for PAWL_EUSAGE (in the run's event callback): the status is that of
  * the last save when nobody has seen it yet. On PAWL_ETIMEOUT the engine's thread and its memory
  * are left behind: the tensors' memory must stay valid, and the log and the callback for events may
  * still be called. After a save that hangs (PAWL_EIO) the same, but the tensors are free.
@@ -166,15 +167,16 @@ typedef struct pawl_metric {
 typedef struct pawl_save_options {
     size_t struct_size;
     const pawl_metric *metrics; /* copied, each name once; for the manifest and retention [none] */
-    size_t metric_count;
-    int pin;           /* 1: retention never removes this checkpoint [0] */
-    double deadline_s; /* for a previous save, with PAWL_ON_BUSY_WAIT [the run's] */
+    size_t metric_count;        /* at most PAWL_MAX_METRICS; names by the rules of entries' names */
+    int pin;                    /* 1: retention never removes this checkpoint [0] */
+    double deadline_s;          /* for a previous save, with PAWL_ON_BUSY_WAIT [the run's] */
 } pawl_save_options;
 
 /*
  * Starts to save `state` as `step` (0 or more) and returns. Values are copied now; tensors are read
- * from their memory until pawl_fence returns. Checks the state first (slots fit their variables);
- * whether the disk has room is found out in the background, before the first byte is written.
+ * from their memory until pawl_fence returns. Checks first what can be checked: slots fit their
+ * variables, what the manifest shows (metrics, hyperparameters) fits its 64 MiB (PAWL_ELIMIT).
+ * Whether the disk has room is found out in the background, before the first byte is written.
  * Saving a step again replaces it atomically once the new one is whole.
  *
  * When the previous save failed and nobody was told yet, this call returns that failure, starts
@@ -187,9 +189,9 @@ PAWL_API pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
 
 /*
  * Returns when the save in flight has let go of the tensors' memory: every byte is written or
- * copied into the staging budget. Call it before anything changes a tensor. Without a save in
- * flight it returns at once. PAWL_ETIMEOUT names what is being waited for; the memory is then still
- * in use. A save that failed has let go as well: that is PAWL_OK here, and pawl_wait reports it.
+ * copied into the staging budget, and replicas are read that are compared with other ranks'. Call
+ * it before anything changes a tensor; without a save in flight it returns at once. PAWL_ETIMEOUT
+ * names what is waited for; the memory is then in use. After a save that failed it is PAWL_OK.
  */
 PAWL_API pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
@@ -217,8 +219,8 @@ typedef struct pawl_save_stats {
 } pawl_save_stats;
 
 /*
- * Waits until the save in flight is durable and committed, or failed. Fills `stats` (may be NULL)
- * either way. PAWL_OK without a save in flight and without an unseen failure.
+ * Waits until the save in flight is durable and committed, or failed; fills `stats` (may be NULL).
+ * PAWL_OK without a save in flight and without an unseen failure.
  */
 PAWL_API pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats,
                                pawl_error *err) PAWL_MUST_CHECK;
@@ -277,10 +279,8 @@ PAWL_API pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force, paw
 /* Called for each thing that gc removes (or would): path relative to the run, its bytes, why. */
 typedef void (*pawl_gc_fn)(void *context, const char *path, uint64_t bytes, const char *reason);
 
-/*
- * Removes what interrupted saves and removals left behind: files that no manifest names and whose
- * writer is provably gone. Never touches a file that pawl did not write.
- */
+/* Removes what interrupted saves and removals left behind: files that no manifest names and whose
+ * writer is provably gone. Never touches a file that pawl did not write. */
 PAWL_API pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *context,
                                  pawl_error *err) PAWL_MUST_CHECK;
 

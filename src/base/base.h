@@ -126,8 +126,12 @@ pawl_status buffer_reserve(buffer *b, size_t n, pawl_error *err) PAWL_MUST_CHECK
 pawl_status buffer_printf(buffer *b, pawl_error *err, const char *format, ...) PRINTF_LIKE(3, 4)
     PAWL_MUST_CHECK;
 pawl_status buffer_decimal(buffer *b, int64_t v, pawl_error *err) PAWL_MUST_CHECK;
-/* A JSON string with its quotes; `text` is UTF-8 of `n` bytes. */
+/* A JSON string with its quotes. PAWL_EUSAGE when the `n` bytes are not UTF-8, or have a NUL: what
+ * is read back is what was written. */
 pawl_status buffer_json_string(buffer *b, const char *text, size_t n, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* The same of what is only told, and never read back: each byte that is no UTF-8 becomes U+FFFD. */
+pawl_status buffer_json_shown(buffer *b, const char *text, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 /* As text_double has it; what is not finite as a string, for JSON has no such numbers. */
 pawl_status buffer_json_number(buffer *b, double v, pawl_error *err) PAWL_MUST_CHECK;
@@ -239,12 +243,14 @@ bool log_wants(const pawl_log *log, pawl_log_level level);
 /* Who a process is, so that another can tell whether it is still there. */
 typedef struct process_identity {
     char host[256];
-    char boot_id[64];       /* of the kernel's boot: a pid of an earlier boot is dead */
-    char pid_namespace[64]; /* pids of another namespace cannot be judged */
+    char boot_id[64];        /* of the kernel's boot: a pid of an earlier boot is dead */
+    char pid_namespace[64];  /* pids of another namespace cannot be judged */
+    char time_namespace[64]; /* start_ticks are told differently in another one */
     int64_t pid;
     uint64_t start_ticks; /* of the process: a reused pid is another process */
 } process_identity;
 
+/* DEAD and ALIVE are said only with proof. */
 typedef enum liveness { PROCESS_DEAD, PROCESS_ALIVE, PROCESS_UNKNOWN } liveness;
 
 typedef struct platform_thread platform_thread;

@@ -78,7 +78,17 @@ static size_t plain_characters(const char *text, size_t n) {
     return at;
 }
 
-pawl_status buffer_json_string(buffer *b, const char *text, size_t n, pawl_error *err) {
+static pawl_status refuse_character(const char *text, size_t at, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "a text cannot be written: its byte %zu is wrong", at);
+    error_expected(err, "UTF-8 without NUL");
+    error_found(err, "the byte 0x%02x", (unsigned char)text[at]);
+    error_next(err, "encode the text as UTF-8");
+    return PAWL_EUSAGE;
+}
+
+/* `exactly`: or not at all. */
+static pawl_status put_json_string(buffer *b, const char *text, size_t n, bool exactly,
+                                   pawl_error *err) {
     TRY(buffer_append(b, "\"", 1, err));
     size_t at = 0;
     while (at < n) {
@@ -90,11 +100,22 @@ pawl_status buffer_json_string(buffer *b, const char *text, size_t n, pawl_error
         }
         char escaped[JSON_CHARACTER_BYTES];
         size_t taken;
+        if (exactly && (text[at] == '\0' || utf8_character(text + at, n - at) == 0)) {
+            return refuse_character(text, at, err);
+        }
         size_t length = json_character(escaped, text + at, n - at, &taken);
         TRY(buffer_append(b, escaped, length, err));
         at += taken;
     }
     return buffer_append(b, "\"", 1, err);
+}
+
+pawl_status buffer_json_string(buffer *b, const char *text, size_t n, pawl_error *err) {
+    return put_json_string(b, text, n, true, err);
+}
+
+pawl_status buffer_json_shown(buffer *b, const char *text, size_t n, pawl_error *err) {
+    return put_json_string(b, text, n, false, err);
 }
 
 pawl_status buffer_json_number(buffer *b, double v, pawl_error *err) {

@@ -241,27 +241,46 @@ static bool parse_stat(const char *text, process_stat *out) {
     return true;
 }
 
-static bool read_stat(int64_t pid, process_stat *out) {
-    char path[64];
+static bool read_stat(const char *path, process_stat *out) {
     char text[STAT_BYTES];
-    snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
     return read_text(path, text, sizeof(text)) && parse_stat(text, out);
 }
 
-/* What /proc does not tell stays empty: nobody can then judge this process by its pid. */
+/* A host's name is any bytes to the kernel. It is written in records, which are text: so it is made
+ * text here, once and the same everywhere, or two processes of one host would differ in it. */
+static void make_text(char *name) {
+    size_t n = strlen(name);
+    for (size_t at = 0; at < n;) {
+        size_t length = utf8_character(name + at, n - at);
+        unsigned char c = (unsigned char)name[at];
+        if (length == 0 || c < ' ' || c == 0x7f) {
+            name[at] = '?';
+        }
+        at += length > 0 ? length : 1;
+    }
+}
+
+static void read_namespace(const char *path, char *out, size_t size) {
+    ssize_t length = readlink(path, out, size - 1);
+    out[length > 0 ? length : 0] = '\0';
+}
+
+/* What /proc does not tell stays empty: nobody can then judge this process by its pid. It is asked
+ * for "self", because it may be mounted from another pid namespace, where our number is somebody
+ * else's. */
 static pawl_status system_identity(void *context, process_identity *out, pawl_error *err) {
     (void)context;
     *out = (process_identity){.pid = getpid()};
     if (gethostname(out->host, sizeof(out->host) - 1) != 0) {
         return error_sys(err, errno, "cannot get the name of this host");
     }
+    make_text(out->host);
     read_text("/proc/sys/kernel/random/boot_id", out->boot_id, sizeof(out->boot_id));
     out->boot_id[strcspn(out->boot_id, "\n")] = '\0';
-    ssize_t length =
-        readlink("/proc/self/ns/pid", out->pid_namespace, sizeof(out->pid_namespace) - 1);
-    out->pid_namespace[length > 0 ? length : 0] = '\0';
+    read_namespace("/proc/self/ns/pid", out->pid_namespace, sizeof(out->pid_namespace));
+    read_namespace("/proc/self/ns/time", out->time_namespace, sizeof(out->time_namespace));
     process_stat stat;
-    if (read_stat(out->pid, &stat)) {
+    if (read_stat("/proc/self/stat", &stat)) {
         out->start_ticks = stat.start_ticks;
     }
     return PAWL_OK;
@@ -279,15 +298,20 @@ static bool can_judge(const process_identity *self, const process_identity *who)
            same_known(self->pid_namespace, who->pid_namespace);
 }
 
-static liveness judge_by_stat(const process_stat *stat, const process_identity *who) {
-    if (who->start_ticks == 0) {
+/* Of a pid that is there. Its start, as /proc tells it, is shifted by the reader's time namespace;
+ * it may be of another process where /proc shows another pid namespace; and a process that was
+ * restored from an image of it has another one than it had. So equal starts prove that it is the
+ * process, and other ones prove nothing: not that the pid was given to another. */
+static liveness judge_by_stat(const process_identity *self, const process_identity *who) {
+    char path[64];
+    process_stat stat;
+    snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)who->pid);
+    if (who->start_ticks == 0 || strcmp(self->time_namespace, who->time_namespace) != 0 ||
+        !read_stat(path, &stat) || stat.start_ticks != who->start_ticks) {
         return PROCESS_UNKNOWN;
     }
-    if (stat->start_ticks != who->start_ticks) {
-        return PROCESS_DEAD;
-    }
     /* The first thread of a process may have ended while others go on: a zombie with threads. */
-    bool ended = (stat->state == 'Z' || stat->state == 'X') && stat->threads <= 1;
+    bool ended = (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
     return ended ? PROCESS_DEAD : PROCESS_ALIVE;
 }
 
@@ -297,12 +321,12 @@ static liveness system_process_alive(void *context, const process_identity *who)
     if (system_identity(context, &self, &ignored) != PAWL_OK || !can_judge(&self, who)) {
         return PROCESS_UNKNOWN;
     }
-    process_stat stat;
-    if (read_stat(who->pid, &stat)) {
-        return judge_by_stat(&stat, who);
+    /* The kernel itself, because a /proc that hides other people's processes looks as if there were
+     * none. */
+    if (kill((pid_t)who->pid, 0) != 0 && errno == ESRCH) {
+        return PROCESS_DEAD;
     }
-    /* A /proc that hides other people's processes looks as if there were none. */
-    return kill((pid_t)who->pid, 0) != 0 && errno == ESRCH ? PROCESS_DEAD : PROCESS_UNKNOWN;
+    return judge_by_stat(&self, who);
 }
 
 const platform *platform_system(void) {

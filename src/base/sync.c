@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NS_PER_S 1000000000U
 
@@ -14,6 +15,14 @@ thread_id thread_self(void) {
 
 bool thread_is_self(thread_id thread) {
     return pthread_equal(thread, pthread_self()) != 0;
+}
+
+process_id process_self(void) {
+    return getpid();
+}
+
+bool process_is_self(process_id process) {
+    return process == getpid();
 }
 
 static int condition_init(pthread_cond_t *condition) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base/sync: a mutex with one condition, whose waits have monotonic deadlines; threads
- * told apart. */
+ * told apart, and processes. */
 #ifndef BASE_SYNC_H
 #define BASE_SYNC_H
 
@@ -14,6 +14,12 @@
 typedef pthread_t thread_id;
 thread_id thread_self(void);
 bool thread_is_self(thread_id thread);
+
+/* Which process one is. What a process made is there in a forked child, too, but as a copy of its
+ * memory alone: without its threads, and with locks that nobody may ever let go of. */
+typedef int64_t process_id;
+process_id process_self(void);
+bool process_is_self(process_id process);
 
 typedef struct monitor {
     pthread_mutex_t mutex;

@@ -176,11 +176,34 @@ static pawl_status put_body(buffer *out, const pawl_event *event, const event_re
         TRY(put_speed(out, event, err));
         return restore != NULL ? put_restore(out, restore, err) : PAWL_OK;
     }
-    return error_set(err, PAWL_EINTERNAL, "there is no event of kind %d", (int)event->kind);
+    return PAWL_OK; /* event_encode has looked */
+}
+
+static bool is_kind(int kind) {
+    return kind >= PAWL_EVENT_SAVE_BEGUN && kind <= PAWL_EVENT_RESTORED;
+}
+
+/* What no reader would take for an event. */
+static bool can_be(const pawl_event *event) {
+    const pawl_save_stats none = {0};
+    const pawl_save_stats *s = event->stats != NULL ? event->stats : &none;
+    const uint64_t counts[] = {event->done_bytes,    event->of_bytes, s->files,
+                               s->retries,           s->budget_bytes, s->budget_wanted_bytes,
+                               s->fence_copied_bytes};
+    bool fits = is_kind(event->kind) && event->step >= -1 && event->unix_time_ns >= 0 &&
+                event->status >= PAWL_OK && event->status <= PAWL_EINTERNAL;
+    for (size_t i = 0; i < ARRAY_LENGTH(counts); i++) {
+        fits = fits && counts[i] <= INT64_MAX;
+    }
+    return fits;
 }
 
 pawl_status event_encode(const pawl_event *event, const event_restore *restore, buffer *out,
                          pawl_error *err) {
+    if (!can_be(event)) {
+        return error_set(err, PAWL_EINTERNAL, "no event has such numbers: kind %d, step %lld",
+                         (int)event->kind, (long long)event->step);
+    }
     TRY(buffer_append(out, "{", 1, err));
     TRY(put_text(out, "event", kind_names[event->kind], WHY_BYTES, err));
     TRY(put_integer(out, "step", event->step, err));

@@ -4,12 +4,10 @@
 #define FORMAT_EVENT_H
 
 #include "base/base.h"
+#include "format/limits.h"
 
 #include <pawl/event.h>
 #include <pawl/restore.h>
-
-#define FORMAT_MAX_EVENT_WRITTEN 4096u  /* bytes of a line, its end included */
-#define FORMAT_MAX_EVENT_READ    65536u /* longer lines are not events */
 
 typedef struct event_fallback {
     int64_t step;

@@ -13,23 +13,17 @@
 #define FORMAT_FORMAT_H
 
 #include "base/base.h"
+#include "format/limits.h"
 #include "tensor/tensor.h"
 
 #include <pawl/state.h>
 
-#define FORMAT_VERSION                1
-#define FORMAT_DATA_ALIGNMENT         4096u  /* the data section of a data file begins at such */
-#define FORMAT_BLOCK_BYTES            16384u /* one CRC32C per so many bytes of a data file */
-#define FORMAT_BLOCKS_PER_RECORD      1024u  /* checksums per table record: 16 MiB of data */
-#define FORMAT_MAX_SAFETENSORS_HEADER 100000000u /* the format's own maximum */
-#define FORMAT_SPLIT_HEADER           16777216u  /* we begin a new data file before this */
-#define FORMAT_MAX_MANIFEST           67108864u
-#define FORMAT_MAX_FILES              1000000u
-#define FORMAT_MAX_PIECES             1000000u /* of one entry */
-#define FORMAT_TABLE_BLOCK            32768u   /* target size of a table block */
-#define FORMAT_MAX_TABLE_BLOCK        268435456u
-#define FORMAT_MAX_KEY                4096u
-#define FORMAT_TAG_CHARS              24 /* "<attempt>-<save number>" and its NUL fit */
+#define FORMAT_VERSION           1
+#define FORMAT_DATA_ALIGNMENT    4096u  /* the data section of a data file begins at such */
+#define FORMAT_BLOCK_BYTES       16384u /* one CRC32C per so many bytes of a data file */
+#define FORMAT_BLOCKS_PER_RECORD 1024u  /* checksums per table record: 16 MiB of data */
+#define FORMAT_TABLE_BLOCK       32768u /* target size of a table block */
+#define FORMAT_TAG_CHARS         24     /* "<attempt>-<save number>" and its NUL fit */
 
 /* ---- safetensors: safetensors.c ------------------------------------------------------------- */
 
@@ -244,7 +238,9 @@ typedef struct manifest {
     arena memory;
 } manifest;
 
-/* JSON text that ends with its own checksum: `"crc32c": "xxxxxxxx"\n}\n`. */
+/* JSON text that ends with its own checksum: `"crc32c": "xxxxxxxx"\n}\n`. What it makes has been
+ * decoded once. PAWL_EUSAGE for a text or value that cannot be in it, PAWL_ELIMIT beyond a maximum.
+ */
 pawl_status manifest_encode(const manifest *m, buffer *out, pawl_error *err) PAWL_MUST_CHECK;
 /* PAWL_EUNSUPPORTED names both versions (R12); PAWL_EDAMAGED otherwise. File names are single path
  * components that data_name or index_name could have made. */
@@ -258,6 +254,7 @@ void manifest_free(manifest *m);
 #define NAME_LATEST     "latest"
 #define NAME_EVENTS     "events.jsonl"
 #define NAME_EVENTS_OLD "events.old.jsonl"
+#define NAME_RESERVE    "reserve"
 typedef enum name_kind {
     NAME_FOREIGN, /* not ours: never touched */
     NAME_KIND_MANIFEST,
@@ -268,7 +265,6 @@ typedef enum name_kind {
     NAME_KIND_PINNED, /* pinned */
     NAME_KIND_VOTE
 } name_kind;
-/* "step-00001000": at least 8 digits. */
 void name_step(char out[32], int64_t step);
 bool name_step_parse(const char *name, int64_t *step);
 /* tag: hexadecimal attempt of 12 characters, '-', save number: "7f3a9c21e04b-1". `rank` negative:
@@ -282,8 +278,7 @@ void name_index(char out[80], const char *tag);
 void name_manifest_tmp(char out[80], const char *tag); /* before it is published */
 /* Of a name in a step's directory; `tag` gets that of data, index, vote and temporary files. */
 name_kind name_classify(const char *name, char tag[FORMAT_TAG_CHARS]);
-/* What ranks leave in the run's directory: "outcome-<tag>", "structure-<attempt>-<crc>-<bytes>",
- * "meet-<key>-<n>-r<rank>", "meet-<key>-<n>-answer", and what each is published by (".tmp").
+/* What ranks and probes leave in the run's directory, and what it is published by (".tmp").
  * `key`: 12 hexadecimal digits, an attempt or the sum of a launch's name. */
 void name_outcome(char out[80], const char *tag);
 void name_structure(char out[80], const char *attempt, uint32_t crc32c, uint64_t bytes);
@@ -292,9 +287,10 @@ typedef enum name_root_kind {
     NAME_ROOT_FOREIGN,
     NAME_ROOT_OUTCOME,
     NAME_ROOT_STRUCTURE,
-    NAME_ROOT_MEET
+    NAME_ROOT_MEET,
+    NAME_ROOT_PROBE,
+    NAME_ROOT_DOCTOR
 } name_root_kind;
-/* `tag` gets tag, attempt or key. */
-name_root_kind name_root_classify(const char *name, char tag[FORMAT_TAG_CHARS]);
+name_root_kind name_root_classify(const char *name, char tag[FORMAT_TAG_CHARS]); /* tag or key */
 
 #endif

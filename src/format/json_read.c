@@ -281,10 +281,14 @@ static int64_t exponent_of(const json_reader *r, const number_text *number) {
     return negative ? -value : value;
 }
 
-/* Does it fit a double? The largest is 1.7976931348623157e308; it need not be exact to the last
- * digit. */
+/* Does it round to a double? To none from 2^1024 - 2^970 on, which lies halfway between the largest
+ * and what would come next: exactly, so that what strtod takes elsewhere can be read back here. */
 static bool number_fits(const json_reader *r, const number_text *number) {
-    static const char largest[] = "17976931348623157";
+    static const char halfway[] =
+        "1797693134862315807937289714053034150799341327100378269361737789804449682927647509466490"
+        "1797758720709633028641669288791094655554785194040263065748867150582068190890200070838367"
+        "6273854845817711531764475730270069855571366959622842914819860834936475292719074168444365"
+        "510704342711559699508093042880177904174497792";
     size_t first = number->begin;
     while (first < number->exponent && (r->c.data[first] == '0' || r->c.data[first] == '.')) {
         first++;
@@ -297,17 +301,18 @@ static bool number_fits(const json_reader *r, const number_text *number) {
     if (power != 308) {
         return power < 308;
     }
-    for (size_t i = first, k = 0; i < number->exponent && largest[k] != '\0'; i++) {
+    size_t k = 0;
+    for (size_t i = first; i < number->exponent && halfway[k] != '\0'; i++) {
         uint8_t byte = r->c.data[i];
         if (byte == '.') {
             continue;
         }
-        if (byte != (uint8_t)largest[k]) {
-            return byte < (uint8_t)largest[k];
+        if (byte != (uint8_t)halfway[k]) {
+            return byte < (uint8_t)halfway[k];
         }
         k++;
     }
-    return true;
+    return halfway[k] != '\0';
 }
 
 static pawl_status skip_number(json_reader *r, pawl_error *err) {

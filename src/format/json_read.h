@@ -10,9 +10,7 @@
 #define FORMAT_JSON_READ_H
 
 #include "base/base.h"
-
-/* What the reference parser of safetensors accepts. */
-#define JSON_MAX_DEPTH 127
+#include "format/limits.h"
 
 typedef struct json_reader {
     cursor c;

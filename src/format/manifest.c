@@ -15,14 +15,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAIL_BEFORE    "  \"crc32c\": \""
-#define TAIL_AFTER     "\"\n}\n"
-#define CRC_CHARS      8u
-#define TAIL_BYTES     (sizeof TAIL_BEFORE - 1 + CRC_CHARS + sizeof TAIL_AFTER - 1)
-#define FORMAT_MEMBER  "pawl checkpoint"
-#define MAX_TEXT_BYTES 4096u
+#define TAIL_BEFORE   "  \"crc32c\": \""
+#define TAIL_AFTER    "\"\n}\n"
+#define CRC_CHARS     8u
+#define TAIL_BYTES    (sizeof TAIL_BEFORE - 1 + CRC_CHARS + sizeof TAIL_AFTER - 1)
+#define FORMAT_MEMBER "pawl checkpoint"
 
 /* ---- encode --------------------------------------------------------------------------------- */
+
+/* A text as a JSON string, if it can be read back. */
+static pawl_status put_string(buffer *out, const char *what, const char *text, pawl_error *err) {
+    size_t n = strlen(text);
+    if (n > FORMAT_MAX_TEXT) {
+        error_set(err, PAWL_ELIMIT, "the text of \"%s\" is too long", what);
+        error_expected(err, "at most %zu bytes", FORMAT_MAX_TEXT);
+        error_found(err, "%zu bytes", n);
+        return PAWL_ELIMIT;
+    }
+    pawl_status status = buffer_json_string(out, text, n, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "\"%s\"", what);
+    }
+    return status;
+}
 
 /* `  "key": "text",` or null. */
 static pawl_status put_text(buffer *out, const char *key, const char *text, pawl_error *err) {
@@ -30,7 +45,7 @@ static pawl_status put_text(buffer *out, const char *key, const char *text, pawl
     if (text == NULL) {
         return buffer_append(out, "null,\n", 6, err);
     }
-    TRY(buffer_json_string(out, text, strlen(text), err));
+    TRY(put_string(out, key, text, err));
     return buffer_append(out, ",\n", 2, err);
 }
 
@@ -39,7 +54,7 @@ static pawl_status put_files(const manifest *m, buffer *out, pawl_error *err) {
     for (size_t i = 0; i < m->file_count; i++) {
         const manifest_file *file = &m->files[i];
         TRY(buffer_printf(out, err, i > 0 ? ",\n    {\"name\": " : "\n    {\"name\": "));
-        TRY(buffer_json_string(out, file->name, strlen(file->name), err));
+        TRY(put_string(out, "files", file->name, err));
         TRY(buffer_printf(out, err, ", \"bytes\": %" PRIu64 ", \"rank\": %d}", file->bytes,
                           file->rank));
     }
@@ -48,22 +63,33 @@ static pawl_status put_files(const manifest *m, buffer *out, pawl_error *err) {
 
 static pawl_status put_index(const manifest *m, buffer *out, pawl_error *err) {
     TRY(buffer_printf(out, err, "  \"index\": {\"name\": "));
-    TRY(buffer_json_string(out, m->index_name, strlen(m->index_name), err));
+    TRY(put_string(out, "index", m->index_name, err));
     return buffer_printf(out, err,
                          ", \"bytes\": %" PRIu64 ", \"crc32c\": \"%08" PRIx32
                          "\", \"footer_crc32c\": \"%08" PRIx32 "\"},\n",
                          m->index.bytes, m->index.crc32c, m->index.footer_crc32c);
 }
 
-/* JSON that the caller made, as it is. */
-static pawl_status put_json(buffer *out, const char *name, const char *json, pawl_error *err) {
-    if (json_check(json, strlen(json), "value", err) != PAWL_OK) {
-        error_wrap(err, "%s is no JSON", name);
-        err->status = PAWL_EUSAGE;
-        return PAWL_EUSAGE;
+/* JSON that the caller made, without the white space around it; `depth` objects are open. */
+static pawl_status put_json(buffer *out, const char *name, const char *json, int depth,
+                            pawl_error *err) {
+    const uint8_t *text = NULL;
+    size_t n = 0;
+    json_reader r = json_reader_of(json, strlen(json), 0, "value");
+    r.depth = depth;
+    pawl_status status = json_skip(&r, &text, &n, err);
+    status = status == PAWL_OK ? json_end(&r, err) : status;
+    if (status != PAWL_OK) {
+        error_wrap(err, "%s cannot be written as JSON", name);
+        err->status = status == PAWL_ELIMIT ? status : PAWL_EUSAGE;
+        return err->status;
     }
-    return buffer_append(out, json, strlen(json), err);
+    return buffer_append(out, text, n, err);
 }
+
+/* In the object of the manifest, and in that of their own. */
+#define VALUE_DEPTH     2
+#define SIGNATURE_DEPTH 1
 
 static pawl_status put_values(buffer *out, const char *key, const manifest_value *values,
                               size_t count, pawl_error *err) {
@@ -72,7 +98,7 @@ static pawl_status put_values(buffer *out, const char *key, const manifest_value
         TRY(buffer_printf(out, err, i > 0 ? ",\n    " : "\n    "));
         TRY(buffer_json_string(out, values[i].name, strlen(values[i].name), err));
         TRY(buffer_append(out, ": ", 2, err));
-        TRY(put_json(out, values[i].name, values[i].json, err));
+        TRY(put_json(out, values[i].name, values[i].json, VALUE_DEPTH, err));
     }
     return buffer_printf(out, err, count > 0 ? "\n  },\n" : "},\n");
 }
@@ -80,7 +106,7 @@ static pawl_status put_values(buffer *out, const char *key, const manifest_value
 static pawl_status put_signature(const manifest *m, buffer *out, pawl_error *err) {
     const char *json = m->batch_signature != NULL ? m->batch_signature : "null";
     TRY(buffer_printf(out, err, "  \"batch_signature\": "));
-    TRY(put_json(out, "the batch signature", json, err));
+    TRY(put_json(out, "the batch signature", json, SIGNATURE_DEPTH, err));
     return buffer_append(out, ",\n", 2, err);
 }
 
@@ -101,22 +127,47 @@ static pawl_status put_body(const manifest *m, buffer *out, pawl_error *err) {
     return put_signature(m, out, err);
 }
 
+static pawl_status too_large(size_t bytes, size_t files, pawl_error *err) {
+    error_set(err, PAWL_ELIMIT, "the manifest is too large");
+    error_expected(err, "at most %u bytes and %u files", FORMAT_MAX_MANIFEST, FORMAT_MAX_FILES);
+    error_found(err, "%zu bytes and %zu files", bytes, files);
+    error_next(err, "hand in fewer or shorter metrics and hyperparameters; other values can be "
+                    "entries with another role");
+    return PAWL_ELIMIT;
+}
+
+static pawl_status put_all(const manifest *m, buffer *out, pawl_error *err) {
+    if (m->file_count <= FORMAT_MAX_FILES) { /* or it would be large for nothing */
+        TRY(put_body(m, out, err));
+        uint32_t crc = crc32c(0, out->data, out->size);
+        TRY(buffer_printf(out, err, TAIL_BEFORE "%08" PRIx32 TAIL_AFTER, crc));
+    }
+    return out->size > FORMAT_MAX_MANIFEST || m->file_count > FORMAT_MAX_FILES
+               ? too_large(out->size, m->file_count, err)
+               : PAWL_OK;
+}
+
+/* The last line of defence: what no reader would take for a manifest does not become one. */
+static pawl_status prove(const buffer *text, pawl_error *err) {
+    manifest back;
+    pawl_status status = manifest_decode(text->data, text->size, &back, err);
+    if (status == PAWL_OK) {
+        manifest_free(&back);
+    } else if (status != PAWL_ENOMEM) {
+        error_wrap(err, "it could not be read back");
+        err->status = PAWL_EINTERNAL;
+    }
+    return status == PAWL_OK ? PAWL_OK : err->status;
+}
+
 pawl_status manifest_encode(const manifest *m, buffer *out, pawl_error *err) {
     out->size = 0;
-    pawl_status status = put_body(m, out, err);
+    pawl_status status = put_all(m, out, err);
+    status = status == PAWL_OK ? prove(out, err) : status;
     if (status != PAWL_OK) {
         error_wrap(err, "cannot write the manifest");
-        return status;
     }
-    uint32_t crc = crc32c(0, out->data, out->size);
-    TRY(buffer_printf(out, err, TAIL_BEFORE "%08" PRIx32 TAIL_AFTER, crc));
-    if (out->size > FORMAT_MAX_MANIFEST || m->file_count > FORMAT_MAX_FILES) {
-        error_set(err, PAWL_ELIMIT, "the manifest is too large");
-        error_expected(err, "at most %u bytes and %u files", FORMAT_MAX_MANIFEST, FORMAT_MAX_FILES);
-        error_found(err, "%zu bytes and %zu files", out->size, m->file_count);
-        return PAWL_ELIMIT;
-    }
-    return PAWL_OK;
+    return status;
 }
 
 /* ---- decode: version and checksum, before anything is believed ------------------------------ */
@@ -304,7 +355,7 @@ static pawl_status keep(decoder *d, const void *text, size_t n, const char **out
 
 static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
     TRY(json_string(&d->json, &d->text, err));
-    if (d->text.size > MAX_TEXT_BYTES) {
+    if (d->text.size > FORMAT_MAX_TEXT) {
         return refuse(d, err, "a text is too long");
     }
     return keep(d, d->text.data, d->text.size, out, err);

@@ -19,6 +19,9 @@
 #define OUTCOME_PREFIX   "outcome-"
 #define STRUCTURE_PREFIX "structure-"
 #define MEET_PREFIX      "meet-"
+#define PROBE_PREFIX     ".pawl-probe-"
+#define DOCTOR_PREFIX    ".pawl-doctor-"
+#define PROBE_CHARS      16
 #define TEMPORARY_SUFFIX ".tmp" /* of what is published by a rename */
 
 static bool is_digit(char c) {
@@ -260,6 +263,25 @@ static bool is_meet_name(const char *name, char tag[FORMAT_TAG_CHARS]) {
            (pass_rank(&name, &rank) || pass(&name, "-answer")) && is_end(name);
 }
 
+static bool is_probe_name(const char *name) {
+    return pass(&name, PROBE_PREFIX) && pass_hex(&name, PROBE_CHARS) && *name == '\0';
+}
+
+/* A probe, or the token and the cards of ranks that ask together (src/doctor/token.c). */
+static bool is_doctor_name(const char *name) {
+    uint64_t rank = 0;
+    if (!pass(&name, DOCTOR_PREFIX)) {
+        return false;
+    }
+    if (pass_hex(&name, PROBE_CHARS)) {
+        return *name == '\0';
+    }
+    if (!pass_hex(&name, ATTEMPT_CHARS)) {
+        return false;
+    }
+    return (!pass(&name, "-r") || pass_number(&name, 1, PAWL_MAX_RANKS, &rank)) && is_end(name);
+}
+
 name_root_kind name_root_classify(const char *name, char tag[FORMAT_TAG_CHARS]) {
     if (is_outcome_name(name, tag)) {
         return NAME_ROOT_OUTCOME;
@@ -271,5 +293,8 @@ name_root_kind name_root_classify(const char *name, char tag[FORMAT_TAG_CHARS]) 
         return NAME_ROOT_MEET;
     }
     tag[0] = '\0';
-    return NAME_ROOT_FOREIGN;
+    if (is_probe_name(name)) {
+        return NAME_ROOT_PROBE;
+    }
+    return is_doctor_name(name) ? NAME_ROOT_DOCTOR : NAME_ROOT_FOREIGN;
 }

@@ -7,10 +7,19 @@
 #define MAGIC       "pawl-end"
 #define MAGIC_BYTES 8u
 
+/* There is a story unless the save is committed. */
+static bool can_be(uint32_t end, uint64_t step, size_t story_bytes) {
+    return step <= INT64_MAX && end >= SAVE_END_COMMITTED && end <= SAVE_END_UNKNOWN &&
+           (end == SAVE_END_COMMITTED) == (story_bytes == 0);
+}
+
 pawl_status outcome_encode(const save_outcome *o, buffer *out, pawl_error *err) {
     if (o->story_bytes > OUTCOME_MAX_STORY) {
         return error_set(err, PAWL_ELIMIT, "an outcome's story of %zu bytes is longer than %u",
                          o->story_bytes, OUTCOME_MAX_STORY);
+    }
+    if (!can_be((uint32_t)o->end, (uint64_t)o->step, o->story_bytes)) {
+        return error_set(err, PAWL_EINTERNAL, "no save ends like that");
     }
     size_t begin = out->size;
     TRY(buffer_append(out, MAGIC, MAGIC_BYTES, err));
@@ -64,8 +73,7 @@ pawl_status outcome_decode(const uint8_t *bytes, size_t n, save_outcome *out, pa
     if (cursor_left(&c) != 0 || crc != want) {
         return damaged("its bytes are not those that were written", err);
     }
-    if (step > INT64_MAX || end < SAVE_END_COMMITTED || end > SAVE_END_UNKNOWN ||
-        (end == SAVE_END_COMMITTED) != (story_bytes == 0)) {
+    if (!can_be(end, step, story_bytes)) {
         return damaged("no save ends like that", err);
     }
     out->end = (save_end)end;

@@ -13,7 +13,6 @@
 #include "format/format.h"
 
 #define OUTCOME_VERSION   1
-#define OUTCOME_MAX_STORY 16384u
 #define OUTCOME_MAX_BYTES (OUTCOME_MAX_STORY + 32u)
 
 /* Final (G3 in run/ranks.h). */

@@ -90,6 +90,13 @@ static pawl_status lay_out(safetensors_tensor *tensors, size_t count, uint64_t *
             error_entry(err, tensor->name);
             return status;
         }
+        if (tensor->bytes > FORMAT_MAX_TENSOR_BYTES || strcmp(tensor->name, METADATA_KEY) == 0) {
+            error_set(err, PAWL_ELIMIT, "a tensor cannot be described in a data file");
+            error_entry(err, tensor->name);
+            error_expected(err, "another name than " METADATA_KEY ", and below 2^61 bytes");
+            error_found(err, "%" PRIu64 " bytes", tensor->bytes);
+            return PAWL_ELIMIT;
+        }
         if (*total % dtype_alignment(tensor->dtype) != 0) {
             error_set(err, PAWL_EINTERNAL,
                       "a tensor of dtype %s would lie unaligned at byte %" PRIu64 " of the data",

@@ -8,6 +8,8 @@
  *   flag FAILED: n, n bytes: story
  *   neither flag: file_count | bytes of each file
  *                 u32 structure_crc32c | structure_bytes | u32 values_crc32c
+ *                 n, and of each replica_count: replica_count | bytes | u32 held_crc32c
+ *                 u32 sums_crc32c
  *
  * A shared value, 'w': kind | bytes | u32 crc32c | its first bytes, as many as are left
  *
@@ -21,8 +23,8 @@
 
 #define FLAG_SKIPPED      1u
 #define FLAG_FAILED       2u
-#define MAX_HOST_BYTES    255u
-#define MIN_REPLICA_BYTES 4u /* a scalar: its checksum */
+#define MIN_REPLICA_BYTES 4u  /* a scalar: its checksum */
+#define MIN_COPIES_BYTES  10u /* two numbers, two checksums */
 
 static pawl_status put_bytes(buffer *out, const void *bytes, size_t n, pawl_error *err) {
     TRY(buffer_varint(out, n, err));
@@ -52,6 +54,63 @@ static pawl_status check_files(const vote *v, pawl_error *err) {
             return error_set(err, PAWL_EINTERNAL, "a data file is called %s instead of %s",
                              v->files[i].name, name);
         }
+        if (v->files[i].bytes > INT64_MAX) {
+            return error_set(err, PAWL_EINTERNAL, "a data file has more than 2^63 - 1 bytes");
+        }
+    }
+    return v->structure_bytes <= INT64_MAX
+               ? PAWL_OK
+               : error_set(err, PAWL_EINTERNAL, "a structure has more than 2^63 - 1 bytes");
+}
+
+/* A tag is what can stand in a name. */
+static bool tag_valid(const char *tag, size_t n) {
+    char name[80];
+    char found[FORMAT_TAG_CHARS];
+    if (n >= FORMAT_TAG_CHARS || strlen(tag) != n) {
+        return false;
+    }
+    name_index(name, tag);
+    return name_classify(name, found) == NAME_KIND_INDEX && strcmp(found, tag) == 0;
+}
+
+static bool host_valid(const char *host, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if ((unsigned char)host[i] < ' ' || host[i] == 0x7f) {
+            return false;
+        }
+    }
+    return utf8_valid(host, n);
+}
+
+/* What no decoder would believe. */
+static pawl_status check_who(const vote *v, pawl_error *err) {
+    if (v->step < 0 || v->pid < 0 || v->rank < 0 || v->rank >= v->world_size ||
+        v->world_size > PAWL_MAX_RANKS) {
+        return error_set(err, PAWL_EINTERNAL,
+                         "no vote is of step %" PRId64 ", rank %d of %d, pid %" PRId64, v->step,
+                         v->rank, v->world_size, v->pid);
+    }
+    size_t host_bytes = strnlen(v->host, VOTE_MAX_HOST + 1);
+    if (host_bytes > VOTE_MAX_HOST || !host_valid(v->host, host_bytes)) {
+        return error_set(err, PAWL_EINTERNAL, "a vote cannot have this name of a host");
+    }
+    if (!tag_valid(v->tag, strnlen(v->tag, FORMAT_TAG_CHARS))) {
+        return error_set(err, PAWL_EINTERNAL, "a vote cannot have this tag of a save");
+    }
+    if (v->failed != NULL && (v->skipped || v->failed_bytes > VOTE_MAX_STORY)) {
+        return error_set(err, PAWL_EINTERNAL, "a vote cannot have failed like this");
+    }
+    return PAWL_OK;
+}
+
+static pawl_status put_copies(const vote *v, buffer *out, pawl_error *err) {
+    TRY(buffer_varint(out, v->copies_count, err));
+    for (size_t i = 0; i < v->copies_count; i++) {
+        TRY(buffer_varint(out, (uint64_t)v->copies[i].replica_count, err));
+        TRY(buffer_varint(out, v->copies[i].bytes, err));
+        TRY(buffer_u32le(out, v->copies[i].held_crc32c, err));
+        TRY(buffer_u32le(out, v->copies[i].sums_crc32c, err));
     }
     return PAWL_OK;
 }
@@ -63,12 +122,13 @@ static pawl_status put_part(const vote *v, buffer *out, pawl_error *err) {
     }
     TRY(buffer_u32le(out, v->structure_crc32c, err));
     TRY(buffer_varint(out, v->structure_bytes, err));
-    return buffer_u32le(out, v->values_crc32c, err);
+    TRY(buffer_u32le(out, v->values_crc32c, err));
+    return put_copies(v, out, err);
 }
 
 pawl_status vote_head_encode(const vote *v, buffer *out, pawl_error *err) {
     unsigned flags = (v->skipped ? FLAG_SKIPPED : 0) | (v->failed != NULL ? FLAG_FAILED : 0);
-    size_t host_bytes = strlen(v->host);
+    TRY(check_who(v, err));
     TRY(check_files(v, err));
     out->size = 0;
     TRY(buffer_varint(out, VOTE_VERSION, err));
@@ -77,7 +137,7 @@ pawl_status vote_head_encode(const vote *v, buffer *out, pawl_error *err) {
     TRY(buffer_varint(out, (uint64_t)v->rank, err));
     TRY(buffer_varint(out, (uint64_t)v->world_size, err));
     TRY(put_bytes(out, v->tag, strlen(v->tag), err));
-    TRY(put_bytes(out, v->host, host_bytes < MAX_HOST_BYTES ? host_bytes : MAX_HOST_BYTES, err));
+    TRY(put_bytes(out, v->host, strlen(v->host), err));
     TRY(buffer_varint(out, (uint64_t)v->pid, err));
     if (v->failed != NULL) {
         return put_bytes(out, v->failed, v->failed_bytes, err);
@@ -148,26 +208,6 @@ static pawl_status decode_version(decoder *d, pawl_error *err) {
     return status;
 }
 
-/* A tag is what can stand in a name. */
-static bool tag_valid(const char *tag, size_t n) {
-    char name[80];
-    char found[FORMAT_TAG_CHARS];
-    if (n >= FORMAT_TAG_CHARS || strlen(tag) != n) {
-        return false;
-    }
-    name_index(name, tag);
-    return name_classify(name, found) == NAME_KIND_INDEX && strcmp(found, tag) == 0;
-}
-
-static bool host_valid(const char *host, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        if ((unsigned char)host[i] < ' ' || host[i] == 0x7f) {
-            return false;
-        }
-    }
-    return utf8_valid(host, n);
-}
-
 static pawl_status decode_who(decoder *d, vote *out, pawl_error *err) {
     uint64_t step = 0, rank = 0, world_size = 0, pid = 0;
     size_t n;
@@ -181,7 +221,7 @@ static pawl_status decode_who(decoder *d, vote *out, pawl_error *err) {
     if (!tag_valid(out->tag, n)) {
         return refuse(d, PAWL_EDAMAGED, err, "that is no tag of a save");
     }
-    TRY(get_bytes(d, MAX_HOST_BYTES, &out->host, &n, err));
+    TRY(get_bytes(d, VOTE_MAX_HOST, &out->host, &n, err));
     if (!host_valid(out->host, n)) {
         return refuse(d, PAWL_EDAMAGED, err, "that is no name of a host");
     }
@@ -216,11 +256,40 @@ static pawl_status decode_files(decoder *d, vote *out, pawl_error *err) {
     return PAWL_OK;
 }
 
+static pawl_status decode_copies(decoder *d, vote *out, pawl_error *err) {
+    uint64_t count = 0;
+    int before = -1;
+    TRY(get_number(d, PAWL_MAX_RANKS + 1, &count, err));
+    if (count > cursor_left(&d->c) / MIN_COPIES_BYTES) {
+        return refuse(d, PAWL_EDAMAGED, err, "more kinds of replicas than there are bytes for");
+    }
+    out->copies = take(d, (size_t)count * sizeof *out->copies, err);
+    if (out->copies == NULL) {
+        return PAWL_ENOMEM;
+    }
+    out->copies_count = (size_t)count;
+    for (size_t i = 0; i < out->copies_count; i++) {
+        vote_copies *c = &out->copies[i];
+        uint64_t replica_count = 0;
+        TRY(get_number(d, PAWL_MAX_RANKS, &replica_count, err));
+        TRY(get_number(d, INT64_MAX, &c->bytes, err));
+        TRY(cursor_u32le(&d->c, &c->held_crc32c, err));
+        TRY(cursor_u32le(&d->c, &c->sums_crc32c, err));
+        c->replica_count = (int)replica_count;
+        if (c->replica_count <= before) {
+            return refuse(d, PAWL_EDAMAGED, err, "kinds of replicas are out of order");
+        }
+        before = c->replica_count;
+    }
+    return PAWL_OK;
+}
+
 static pawl_status decode_part(decoder *d, vote *out, pawl_error *err) {
     TRY(decode_files(d, out, err));
     TRY(cursor_u32le(&d->c, &out->structure_crc32c, err));
     TRY(get_number(d, INT64_MAX, &out->structure_bytes, err));
-    return cursor_u32le(&d->c, &out->values_crc32c, err);
+    TRY(cursor_u32le(&d->c, &out->values_crc32c, err));
+    return decode_copies(d, out, err);
 }
 
 pawl_status vote_head_decode(const uint8_t *bytes, size_t n, arena *memory, vote *out,
@@ -248,25 +317,37 @@ pawl_status vote_head_decode(const uint8_t *bytes, size_t n, arena *memory, vote
 
 /* ---- shared values -------------------------------------------------------------------------- */
 
+static bool value_fits(uint64_t kind, uint64_t bytes) {
+    if (kind < PAWL_KIND_BOOL || kind > PAWL_KIND_JSON) {
+        return false;
+    }
+    bool any_size = kind != PAWL_KIND_BOOL && kind != PAWL_KIND_INT64 && kind != PAWL_KIND_FLOAT64;
+    return any_size ? bytes <= (uint64_t)PAWL_MAX_VALUE_BYTES
+                    : bytes == (kind == PAWL_KIND_BOOL ? 1U : 8U);
+}
+
+static size_t shown_of(uint64_t bytes) {
+    return bytes < VOTE_SHOWN_BYTES ? (size_t)bytes : VOTE_SHOWN_BYTES;
+}
+
 vote_value vote_value_of(pawl_kind kind, const uint8_t *bytes, size_t n) {
     vote_value value = {.kind = kind, .crc32c = crc32c(0, bytes, n), .bytes = n};
-    value.shown_bytes = n < VOTE_SHOWN_BYTES ? n : VOTE_SHOWN_BYTES;
+    value.shown_bytes = shown_of(n);
     memcpy(value.shown, bytes, value.shown_bytes);
     return value;
 }
 
 pawl_status vote_value_encode(const vote_value *value, buffer *out, pawl_error *err) {
+    if (!value_fits(value->kind, value->bytes) || value->shown_bytes != shown_of(value->bytes)) {
+        return error_set(err, PAWL_EINTERNAL,
+                         "no value in a vote is of kind %d with %" PRIu64 " bytes",
+                         (int)value->kind, value->bytes);
+    }
     out->size = 0;
     TRY(buffer_varint(out, (uint64_t)value->kind, err));
     TRY(buffer_varint(out, value->bytes, err));
     TRY(buffer_u32le(out, value->crc32c, err));
     return buffer_append(out, value->shown, value->shown_bytes, err);
-}
-
-static bool value_fits(pawl_kind kind, uint64_t bytes) {
-    bool any_size = kind != PAWL_KIND_BOOL && kind != PAWL_KIND_INT64 && kind != PAWL_KIND_FLOAT64;
-    return any_size ? bytes <= (uint64_t)PAWL_MAX_VALUE_BYTES
-                    : bytes == (kind == PAWL_KIND_BOOL ? 1U : 8U);
 }
 
 pawl_status vote_value_decode(const uint8_t *bytes, size_t n, vote_value *out, pawl_error *err) {
@@ -276,12 +357,12 @@ pawl_status vote_value_decode(const uint8_t *bytes, size_t n, vote_value *out, p
     *out = (vote_value){.kind = PAWL_KIND_BYTES};
     TRY(get_number(&d, PAWL_KIND_JSON, &kind, err));
     TRY(get_number(&d, (uint64_t)PAWL_MAX_VALUE_BYTES, &out->bytes, err));
-    if (kind < PAWL_KIND_BOOL || !value_fits((pawl_kind)kind, out->bytes)) {
+    if (!value_fits(kind, out->bytes)) {
         return refuse(&d, PAWL_EDAMAGED, err, "no value has that kind and size");
     }
     TRY(cursor_u32le(&d.c, &out->crc32c, err));
     out->kind = (pawl_kind)kind;
-    out->shown_bytes = out->bytes < VOTE_SHOWN_BYTES ? (size_t)out->bytes : VOTE_SHOWN_BYTES;
+    out->shown_bytes = shown_of(out->bytes);
     TRY(cursor_bytes(&d.c, out->shown_bytes, &shown, err));
     memcpy(out->shown, shown, out->shown_bytes);
     return at_end(&d, err);
@@ -346,6 +427,9 @@ const char *vote_value_text(char out[160], const vote_value *value) {
 
 static pawl_status put_numbers(buffer *out, int n, const int64_t *numbers, pawl_error *err) {
     for (int i = 0; i < n; i++) {
+        if (numbers[i] < 0) {
+            return error_set(err, PAWL_EINTERNAL, "a replica begins or ends before its tensor");
+        }
         TRY(buffer_varint(out, (uint64_t)numbers[i], err));
     }
     return PAWL_OK;
@@ -353,6 +437,10 @@ static pawl_status put_numbers(buffer *out, int n, const int64_t *numbers, pawl_
 
 pawl_status vote_replicas_encode(const vote_replica *replicas, size_t count, int ndim, buffer *out,
                                  pawl_error *err) {
+    if (ndim < 0 || ndim > PAWL_MAX_NDIM || count > PAWL_MAX_BOXES) {
+        return error_set(err, PAWL_EINTERNAL, "no tensor has %zu replicas of %d dimensions", count,
+                         ndim);
+    }
     out->size = 0;
     TRY(buffer_varint(out, (uint64_t)ndim, err));
     TRY(buffer_varint(out, count, err));

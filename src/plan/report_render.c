@@ -112,7 +112,7 @@ static pawl_status write_member(buffer *out, const char *key, const char *text, 
     if (text == NULL) {
         return buffer_append(out, "null", 4, err);
     }
-    return buffer_json_string(out, text, strlen(text), err);
+    return buffer_json_shown(out, text, strlen(text), err);
 }
 
 static pawl_status write_json_item(const pawl_report_item *item, buffer *out, pawl_error *err) {

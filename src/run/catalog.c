@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The checkpoints of a run: every step's directory, and what its manifest says. */
 #include "run/checkpoint.h"
+#include "run/looking.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +31,7 @@ typedef struct survey {
     store *store;
     const platform *platform;
     pawl_catalog *catalog;
+    looking looking;
 } survey;
 
 static pawl_status keep_text(survey *v, const char *text, const char **out, pawl_error *err) {
@@ -65,33 +67,72 @@ static pawl_status describe_metrics(survey *v, pawl_step_info *info, const manif
     return keep_text(v, (const char *)json.data, &info->metrics_json, err);
 }
 
-static pawl_status describe_manifest(survey *v, pawl_step_info *info, const char *directory,
-                                     const step_listing *listing, pawl_error *err) {
+/* What is found when a step is looked at, and whether it went or was saved again meanwhile. */
+typedef struct finding {
+    buffer text;
+    manifest manifest;
+    step_listing listing;
+    arena memory; /* of the listing */
+    bool present, moved;
+} finding;
+
+static void finding_free(finding *f) {
+    manifest_free(&f->manifest);
+    buffer_free(&f->text);
+    arena_free(&f->memory);
+}
+
+static bool lists_manifest(const step_listing *listing) {
+    for (size_t i = 0; i < listing->count; i++) {
+        if (strcmp(listing->names[i], NAME_MANIFEST) == 0) {
+            return listing->stats[i].type != STORE_DIR_TYPE;
+        }
+    }
+    return false;
+}
+
+/* The manifest comes first, then the listing: while the manifest is the same, every file that it
+ * names is there (I5). */
+static pawl_status look_at_step(survey *v, const char *directory, const pawl_step_info *info,
+                                finding *f, pawl_error *err) {
+    pawl_status status = step_read_manifest(v->store, info->step, &f->text, &f->manifest, err);
     struct pawl_error story = ERROR_INIT;
-    CLEANUP(buffer_free) buffer text = {0};
-    CLEANUP(manifest_free) manifest m = {0};
-    pawl_status status = step_read_manifest(v->store, info->step, &text, &m, &story);
+    pawl_status listed = step_list(v->store, directory, &f->memory, &f->listing, &story);
+    f->present = listed != PAWL_ENOTFOUND;
+    if (listed != PAWL_OK) {
+        *err = story;
+        return listed;
+    }
+    if (status == PAWL_OK) {
+        status = step_check_files(v->store, directory, &f->manifest, &f->listing, err);
+    }
+    if (status == PAWL_ENOTFOUND) {
+        f->moved = lists_manifest(&f->listing);
+    } else if (status != PAWL_OK && is_of_the_step(status)) {
+        step_manifest now = step_manifest_now(v->store, directory, &f->text);
+        f->moved = now == STEP_MANIFEST_GONE || now == STEP_MANIFEST_OTHER;
+    }
+    return status;
+}
+
+static pawl_status describe_status(survey *v, pawl_step_info *info, const finding *f,
+                                   pawl_status status, const pawl_error *story, pawl_error *err) {
     if (status == PAWL_ENOTFOUND) {
         info->status = PAWL_STEP_UNFINISHED;
         return keep_text(v, "no manifest: a save in progress, or what an interrupted one left",
                          &info->why, err);
     }
-    if (status == PAWL_OK) {
-        info->entries = m.entries;
-        info->unix_time_ns = m.unix_time_ns;
-        info->world_size = m.world_size;
-        TRY(describe_metrics(v, info, &m, err));
-        status = step_check_files(v->store, directory, &m, listing, &story);
+    if (f->manifest.index_name != NULL) { /* it was read */
+        info->entries = f->manifest.entries;
+        info->unix_time_ns = f->manifest.unix_time_ns;
+        info->world_size = f->manifest.world_size;
+        TRY(describe_metrics(v, info, &f->manifest, err));
     }
     if (status == PAWL_OK) {
         info->status = PAWL_STEP_COMMITTED;
         return PAWL_OK;
     }
-    if (!is_of_the_step(status)) {
-        *err = story;
-        return status;
-    }
-    return describe_damage(v, info, &story, err);
+    return describe_damage(v, info, story, err);
 }
 
 static void sum_files(pawl_step_info *info, const step_listing *listing) {
@@ -107,51 +148,74 @@ static void sum_files(pawl_step_info *info, const step_listing *listing) {
     }
 }
 
-/* *present is false for a step that was removed meanwhile. */
-static pawl_status describe_step(survey *v, int64_t step, pawl_step_info *info, bool *present,
-                                 pawl_error *err) {
-    CLEANUP(arena_free) arena memory = {0};
+/* *present is false for a step that is gone, *moved true for one that changed meanwhile. */
+static pawl_status describe_once(survey *v, int64_t step, pawl_step_info *info, bool *present,
+                                 bool *moved, pawl_error *err) {
+    CLEANUP(finding_free) finding f = {0};
     struct pawl_error story = ERROR_INIT;
     char directory[32];
-    step_listing listing;
     bool being_read = false;
     *info = (pawl_step_info){.step = step, .metrics_json = "{}"};
     name_step(directory, step);
-    pawl_status status = step_list(v->store, directory, &memory, &listing, &story);
-    *present = status != PAWL_ENOTFOUND;
-    if (!*present) {
+    pawl_status status = look_at_step(v, directory, info, &f, &story);
+    *present = f.present;
+    *moved = f.moved;
+    if (status != PAWL_OK && !is_of_the_step(status)) {
+        *err = story;
+        return status;
+    }
+    if (!f.present || f.moved) {
         return PAWL_OK;
     }
-    if (status != PAWL_OK) {
-        if (!is_of_the_step(status)) {
-            *err = story;
-            return status;
-        }
-        return describe_damage(v, info, &story, err);
-    }
-    sum_files(info, &listing);
-    TRY(describe_manifest(v, info, directory, &listing, err));
+    sum_files(info, &f.listing);
+    TRY(describe_status(v, info, &f, status, &story, err));
     status = reader_look(v->store, directory, v->platform, 0, NULL, &being_read, &story);
     info->being_read = status == PAWL_OK && being_read;
     return PAWL_OK;
 }
 
-static pawl_status survey_all(survey *v, pawl_error *err) {
-    CLEANUP(arena_free) arena memory = {0};
-    int64_t *steps;
-    size_t count;
-    TRY(step_numbers(v->store, &memory, &steps, &count, err));
+static pawl_status describe_step(survey *v, int64_t step, pawl_step_info *info, bool *present,
+                                 pawl_error *err) {
+    for (;;) {
+        bool moved = false;
+        TRY(describe_once(v, step, info, present, &moved, err));
+        if (!moved) {
+            return PAWL_OK;
+        }
+        TRY(looking_again(&v->looking, err));
+    }
+}
+
+static pawl_status survey_once(survey *v, bool *committed, pawl_error *err) {
     pawl_catalog *catalog = v->catalog;
+    *committed = false;
+    catalog->count = 0;
+    TRY(looking_look(&v->looking, err));
+    size_t count = v->looking.count;
     catalog->steps = arena_alloc(&catalog->memory, count * sizeof(*catalog->steps));
     if (catalog->steps == NULL) {
         return error_nomem(err, count * sizeof(*catalog->steps));
     }
     for (size_t i = 0; i < count; i++) {
+        pawl_step_info *info = &catalog->steps[catalog->count];
         bool present;
-        TRY(describe_step(v, steps[i], &catalog->steps[catalog->count], &present, err));
+        TRY(describe_step(v, v->looking.steps[i], info, &present, err));
         catalog->count += present;
+        *committed = *committed || (present && info->status == PAWL_STEP_COMMITTED);
     }
     return PAWL_OK;
+}
+
+static pawl_status survey_all(survey *v, pawl_error *err) {
+    for (;;) {
+        bool committed;
+        TRY(survey_once(v, &committed, err));
+        if (committed || looking_found_nothing(&v->looking)) {
+            return PAWL_OK;
+        }
+        TRY(looking_again(&v->looking, err));
+        arena_free(&v->catalog->memory);
+    }
 }
 
 pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl_catalog **out,
@@ -160,8 +224,9 @@ pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl
     if (catalog == NULL) {
         return error_nomem(err, sizeof(*catalog));
     }
-    survey v = {.store = s, .platform = os, .catalog = catalog};
+    survey v = {.store = s, .platform = os, .catalog = catalog, .looking = looking_of(s, os)};
     pawl_status status = survey_all(&v, err);
+    looking_free(&v.looking);
     if (status != PAWL_OK) {
         error_wrap(err, "listing the checkpoints of %s", s->root);
         pawl_catalog_free(catalog);
@@ -170,4 +235,22 @@ pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl
     log_write(log, PAWL_LOG_DEBUG, "%s: %zu steps", s->root, catalog->count);
     *out = catalog;
     return PAWL_OK;
+}
+
+static bool has_committed(const pawl_catalog *catalog) {
+    for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
+        if (catalog->steps[i].status == PAWL_STEP_COMMITTED) {
+            return true;
+        }
+    }
+    return false;
+}
+
+pawl_status catalog_explain(store *s, const platform *os, pawl_error *err) {
+    pawl_catalog *catalog;
+    TRY(catalog_open(s, os, NULL, &catalog, err));
+    pawl_status status =
+        has_committed(catalog) ? PAWL_OK : catalog_explain_nothing(s, catalog, err);
+    pawl_catalog_free(catalog);
+    return status;
 }

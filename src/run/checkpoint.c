@@ -4,11 +4,10 @@
 #include "run/checkpoint.h"
 
 #include "run/checksums.h"
+#include "run/looking.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define MAX_TRIES 5 /* when the run changes while it is being looked at */
 
 /* ---- the index ---- */
 
@@ -36,10 +35,21 @@ pawl_status checkpoint_index_failed(const pawl_checkpoint *c, pawl_status status
     return status;
 }
 
-static pawl_status open_index(pawl_checkpoint *c, pawl_error *err) {
+static pawl_status open_index_file(pawl_checkpoint *c, pawl_error *err) {
     char path[STORE_MAX_PATH];
     snprintf(path, sizeof(path), "%s/%s", c->directory, c->manifest.index_name);
-    TRY(store_open(c->store, path, STORE_READ, &c->index_file, err));
+    pawl_status status = store_open(c->store, path, STORE_READ, &c->index_file, err);
+    if (status != PAWL_ENOTFOUND) {
+        return status;
+    }
+    error_set(err, PAWL_EDAMAGED, "the index of the checkpoint is missing");
+    error_path(err, "%s/%s", c->path, c->manifest.index_name);
+    error_found(err, "no such file");
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status open_index(pawl_checkpoint *c, pawl_error *err) {
+    TRY(open_index_file(c, err));
     TRY(store_source(c->index_file, &c->index_file_source, err));
     byte_source counted = {
         .context = c, .size = c->index_file_source.size, .read_at = read_counted};
@@ -60,35 +70,6 @@ static pawl_status check_files(pawl_checkpoint *c, pawl_error *err) {
     return step_check_files(c->store, c->directory, &c->manifest, &listing, err);
 }
 
-/* A step that is saved again replaces its files: has the manifest changed since it was read? */
-static bool manifest_changed(const pawl_checkpoint *c) {
-    char path[STORE_MAX_PATH];
-    CLEANUP(buffer_free) buffer now = {0};
-    struct pawl_error ignored = ERROR_INIT;
-    snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, c->directory);
-    if (store_read_file(c->store, path, FORMAT_MAX_MANIFEST, &now, &ignored) != PAWL_OK) {
-        return false;
-    }
-    return now.size != c->manifest_text.size ||
-           memcmp(now.data, c->manifest_text.data, now.size) != 0;
-}
-
-static void forget_manifest(pawl_checkpoint *c) {
-    manifest_free(&c->manifest);
-    c->manifest = (manifest){0};
-}
-
-static pawl_status read_manifest(pawl_checkpoint *c, pawl_error *err) {
-    for (int i = 0;; i++) {
-        TRY(step_read_manifest(c->store, c->step, &c->manifest_text, &c->manifest, err));
-        pawl_status status = check_files(c, err);
-        if (status == PAWL_OK || i == MAX_TRIES || !manifest_changed(c)) {
-            return status;
-        }
-        forget_manifest(c);
-    }
-}
-
 /* ---- opening ---- */
 
 static pawl_status open_reader(pawl_checkpoint *c, pawl_error *err) {
@@ -96,23 +77,25 @@ static pawl_status open_reader(pawl_checkpoint *c, pawl_error *err) {
     return engine_reader_new(&source, &c->reader, err);
 }
 
+/* The mark first, then the manifest: whoever removes the step takes the manifest first, and then
+ * looks for marks. So either the mark is seen, and what the manifest names stays, or there is no
+ * manifest here. */
 static pawl_status open_all(pawl_checkpoint *c, bool mark, pawl_error *err) {
     if (mark) {
         TRY(reader_mark_new(c->store, c->directory, c->platform, &c->log, &c->mark, err));
     }
-    pawl_status status = read_manifest(c, err);
-    if (status == PAWL_EDAMAGED) {
-        step_say_safe(c->store, c->step, err);
-    }
-    if (status != PAWL_OK) {
-        return status;
-    }
+    TRY(step_read_manifest(c->store, c->step, &c->manifest_text, &c->manifest, err));
+    TRY(check_files(c, err));
     TRY(open_index(c, err));
     return open_reader(c, err);
 }
 
+process_id checkpoint_process(const pawl_checkpoint *c) {
+    return c->process;
+}
+
 void pawl_checkpoint_close(pawl_checkpoint *c) {
-    if (c == NULL) {
+    if (c == NULL || !process_is_self(c->process)) {
         return;
     }
     engine_views_free(c->views);
@@ -132,18 +115,31 @@ void pawl_checkpoint_close(pawl_checkpoint *c) {
     mem_free(c);
 }
 
-static bool is_removed(const pawl_checkpoint *c) {
-    bool present;
-    struct pawl_error ignored = ERROR_INIT;
-    return step_has_manifest(c->store, c->directory, &present, &ignored) == PAWL_OK && !present;
+/* A failure while someone removed the step, or saved it again, says nothing about what is there
+ * now: PAWL_ENOTFOUND then, for another look. */
+static pawl_status judge_failure(const pawl_checkpoint *c, pawl_status status, pawl_error *err) {
+    if (status == PAWL_OK || status == PAWL_ENOTFOUND || status == PAWL_ENOMEM ||
+        status == PAWL_EINTERNAL) {
+        return status;
+    }
+    step_manifest now = step_manifest_now(c->store, c->directory, &c->manifest_text);
+    if (now == STEP_MANIFEST_GONE || now == STEP_MANIFEST_OTHER) {
+        return PAWL_ENOTFOUND;
+    }
+    if (status == PAWL_EDAMAGED) {
+        step_say_safe(c->store, c->step, err);
+    }
+    return status;
 }
 
+/* PAWL_ENOTFOUND: the step is not there, or is not what it was a moment ago. */
 static pawl_status make(store *s, int64_t step, const platform *os, const pawl_log *log, bool mark,
                         pawl_checkpoint **out, pawl_error *err) {
     pawl_checkpoint *c = mem_calloc(1, sizeof(*c));
     if (c == NULL) {
         return error_nomem(err, sizeof(*c));
     }
+    c->process = process_self();
     c->store = s;
     c->platform = os;
     c->log = log != NULL ? *log : (pawl_log){0};
@@ -154,10 +150,7 @@ static pawl_status make(store *s, int64_t step, const platform *os, const pawl_l
     pawl_status status = c->path != NULL ? PAWL_OK : error_nomem(err, path_bytes);
     if (status == PAWL_OK) {
         snprintf(c->path, path_bytes, "%s/%s", s->root, c->directory);
-        status = open_all(c, mark, err);
-    }
-    if (status == PAWL_EDAMAGED && is_removed(c)) {
-        status = PAWL_ENOTFOUND; /* not damaged: removed while it was being opened */
+        status = judge_failure(c, open_all(c, mark, err), err);
     }
     if (status != PAWL_OK) {
         pawl_checkpoint_close(c);
@@ -183,65 +176,48 @@ static pawl_status no_such_step(store *s, int64_t step, pawl_error *err) {
     return PAWL_ENOTFOUND;
 }
 
-/* The newest step with a manifest; -1: none. */
-static pawl_status newest_step(store *s, int64_t *out, pawl_error *err) {
-    CLEANUP(arena_free) arena memory = {0};
-    char directory[32];
-    int64_t *steps;
-    size_t count;
-    *out = -1;
-    TRY(step_numbers(s, &memory, &steps, &count, err));
-    for (size_t i = count; i > 0 && *out < 0; i--) {
-        name_step(directory, steps[i - 1]);
-        bool present;
-        TRY(step_has_manifest(s, directory, &present, err));
-        if (present) {
-            *out = steps[i - 1];
-        }
-    }
-    return PAWL_OK;
-}
-
-static void catalog_free_pointer(pawl_catalog **catalog) {
-    pawl_catalog_free(*catalog);
-}
-
-static pawl_status nothing_to_open(store *s, const platform *os, pawl_error *err) {
-    CLEANUP(catalog_free_pointer) pawl_catalog *catalog = NULL;
-    TRY(catalog_open(s, os, NULL, &catalog, err));
-    return catalog_explain_nothing(s, catalog, err);
-}
-
-/* A newest step that is removed between the look and the opening: look again. */
+/* What was found is gone again when it is opened: look again. */
 static pawl_status open_newest(store *s, const platform *os, const pawl_log *log, bool mark,
                                pawl_checkpoint **out, pawl_error *err) {
-    for (int i = 0;; i++) {
+    CLEANUP(looking_free) looking l = looking_of(s, os);
+    for (;;) {
         int64_t step;
-        TRY(newest_step(s, &step, err));
-        if (step < 0) {
-            return nothing_to_open(s, os, err);
+        TRY(looking_look(&l, err));
+        TRY(looking_newest(&l, &step, err));
+        if (step < 0 && looking_found_nothing(&l)) {
+            TRY(catalog_explain(s, os, err)); /* it is there now */
         }
-        pawl_status status = make(s, step, os, log, mark, out, err);
-        if (status != PAWL_ENOTFOUND || i == MAX_TRIES) {
-            return status;
+        if (step >= 0) {
+            pawl_status status = make(s, step, os, log, mark, out, err);
+            if (status != PAWL_ENOTFOUND) {
+                return status;
+            }
+            looking_lost(&l);
         }
+        TRY(looking_again(&l, err));
     }
 }
 
 static pawl_status open_step(store *s, int64_t step, const platform *os, const pawl_log *log,
                              bool mark, pawl_checkpoint **out, pawl_error *err) {
+    CLEANUP(looking_free) looking l = looking_of(s, os);
     char directory[32];
-    bool present;
     if (step < 0) {
         return error_set(err, PAWL_EUSAGE, "%lld is no step: steps are 0 or more", (long long)step);
     }
     name_step(directory, step);
-    TRY(step_has_manifest(s, directory, &present, err));
-    if (!present) {
-        return no_such_step(s, step, err);
+    for (;;) {
+        bool present;
+        TRY(step_has_manifest(s, directory, &present, err));
+        if (!present) {
+            return no_such_step(s, step, err);
+        }
+        pawl_status status = make(s, step, os, log, mark, out, err);
+        if (status != PAWL_ENOTFOUND) {
+            return status;
+        }
+        TRY(looking_again(&l, err));
     }
-    pawl_status status = make(s, step, os, log, mark, out, err);
-    return status == PAWL_ENOTFOUND ? no_such_step(s, step, err) : status;
 }
 
 pawl_status checkpoint_open_by(store *s, int64_t step, const platform *os, const pawl_log *log,
@@ -265,6 +241,47 @@ pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platfo
         store_destroy(s);
     }
     return status;
+}
+
+/* ---- a checkpoint that goes while it is open ---- */
+
+static void say_what_is_there(const pawl_checkpoint *c, bool replaced, pawl_error *err) {
+    CLEANUP(looking_free) looking l = looking_of(c->store, c->platform);
+    struct pawl_error ignored = ERROR_INIT;
+    int64_t newest = -1;
+    if (replaced) {
+        error_safe(err, "step %lld is committed, as it was saved again", (long long)c->step);
+    } else if (looking_look(&l, &ignored) == PAWL_OK &&
+               looking_newest(&l, &newest, &ignored) == PAWL_OK && newest >= 0) {
+        error_safe(err, "step %lld is committed, the newest now", (long long)newest);
+    }
+    error_next(err, "open %s again; pawl ls %s shows what is there",
+               replaced ? "the step" : "the newest step", c->store->root);
+}
+
+bool checkpoint_lost(const pawl_checkpoint *c, const char *file, pawl_error *err) {
+    char path[STORE_MAX_PATH];
+    store_stat stat;
+    struct pawl_error ignored = ERROR_INIT;
+    snprintf(path, sizeof(path), "%s/%s", c->directory, file);
+    if (store_stat_path(c->store, path, &stat, &ignored) != PAWL_ENOTFOUND) {
+        return false;
+    }
+    step_manifest now = step_manifest_now(c->store, c->directory, &c->manifest_text);
+    if (now != STEP_MANIFEST_GONE && now != STEP_MANIFEST_OTHER) {
+        return false;
+    }
+    bool replaced = now == STEP_MANIFEST_OTHER;
+    error_set(err, PAWL_EBUSY, "step %lld was %s while it was open", (long long)c->step,
+              replaced ? "saved again" : "removed");
+    error_path(err, "%s/%s", c->path, file);
+    error_expected(err, "a reader's mark that keeps the files of the step");
+    error_found(err, "%s, and the file is gone",
+                c->mark != NULL ? "a mark that was taken for one of a reader that is gone"
+                                : "no mark, because none could be made in the directory");
+    say_what_is_there(c, replaced, err);
+    error_step(err, c->step);
+    return true;
 }
 
 /* ---- describing ---- */

@@ -26,9 +26,18 @@ pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count
 pawl_status step_has_manifest(store *s, const char *directory, bool *present, pawl_error *err)
     PAWL_MUST_CHECK;
 /* PAWL_ENOTFOUND: the step is not committed. PAWL_EDAMAGED, PAWL_EUNSUPPORTED: by path
- * and reason. */
+ * and reason. `text` is what was read, also then. */
 pawl_status step_read_manifest(store *s, int64_t step, buffer *text, manifest *out, pawl_error *err)
     PAWL_MUST_CHECK;
+/* What has become of a manifest since its text was read. While it is the same every file that it
+ * names stays (I5); no two saves ever publish the same one. */
+typedef enum step_manifest {
+    STEP_MANIFEST_SAME,
+    STEP_MANIFEST_OTHER, /* the step was saved again */
+    STEP_MANIFEST_GONE,  /* the step was removed */
+    STEP_MANIFEST_UNREAD /* it cannot be read */
+} step_manifest;
+step_manifest step_manifest_now(store *s, const char *directory, const buffer *was);
 /* PAWL_EDAMAGED naming the first file of the manifest that is missing or has another size. */
 pawl_status step_check_files(store *s, const char *directory, const manifest *m,
                              const step_listing *listing, pawl_error *err) PAWL_MUST_CHECK;
@@ -47,6 +56,7 @@ const recognised *recognise_name(const char *name, bool directory);
 /* ---- the open checkpoint: checkpoint.c ------------------------------------------------------ */
 
 struct pawl_checkpoint {
+    process_id process; /* that opened it */
     store *store;
     bool own_store;
     const platform *platform;
@@ -92,10 +102,13 @@ void checkpoint_entry_info(const record_entry *entry, pawl_entry_info *info);
 bool checkpoint_near_miss(pawl_checkpoint *c, const char *name, char *out, size_t size);
 /* Damage of the index: adds its path. */
 pawl_status checkpoint_index_failed(const pawl_checkpoint *c, pawl_status status, pawl_error *err);
+/* Is this file of an open checkpoint gone because the step was removed, or saved again? Only where
+ * no mark could be made, or nobody believed in it any more. Then the error says so, PAWL_EBUSY. */
+bool checkpoint_lost(const pawl_checkpoint *c, const char *file, pawl_error *err);
 /* A failure while an entry's piece was read: adds the entry, its damaged bytes, and
- * what is safe. */
-void checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entry,
-                             const record_piece *piece, pawl_error *err);
+ * what is safe. Returns the error's status. */
+pawl_status checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entry,
+                                    const record_piece *piece, pawl_error *err);
 
 /* The first n bytes of a piece. */
 pawl_status checkpoint_piece_bytes(pawl_checkpoint *c, const record_entry *entry,

@@ -37,6 +37,7 @@
 
 #include "store/evidence.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -204,6 +205,13 @@ static pawl_status publish_manifest(pawl_run *run, const char *directory, const 
     store_publish_end end;
     pawl_status status = store_publish_by(run->store, path, temporary, text.data, text.size,
                                           still_fresh, run, &end, err);
+    if (status != PAWL_OK && err->system_errno == EISDIR) { /* what a proof has left */
+        bool absent;
+        TRY(commit_prove_no_manifest(run->store, directory, &absent, err));
+        *err = (struct pawl_error)ERROR_INIT;
+        status = store_publish_by(run->store, path, temporary, text.data, text.size, still_fresh,
+                                  run, &end, err);
+    }
     if (status == PAWL_OK || end == STORE_UNPUBLISHED) {
         return status;
     }

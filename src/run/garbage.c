@@ -112,18 +112,22 @@ static const char *reason_of(const sweep *s, const char *name) {
     }
 }
 
-/* Where no manifest opens: the name of one is what a proof left (evidence.h), or of a manifest that
- * is not seen yet; the next proof removes the one and finds the other. Marks go when they are
- * looked at, if their readers are gone. */
-static bool goes_by_itself(const sweep *s, const char *name) {
-    name_kind kind = name_classify(name, NULL);
-    return !s->seen && (kind == NAME_KIND_MANIFEST || kind == NAME_KIND_READER);
+/* The name of a manifest where none opens is what a proof left (evidence.h), or of a manifest that
+ * is not seen yet; the next proof removes the one and finds the other. */
+static bool is_unseen_manifest(const sweep *s, const char *name) {
+    return !s->seen && name_classify(name, NULL) == NAME_KIND_MANIFEST;
 }
 
-static size_t count_garbage(const sweep *s, char **names, size_t count) {
+static bool is_mark(const char *name) {
+    return name_classify(name, NULL) == NAME_KIND_READER;
+}
+
+static size_t count_garbage(const sweep *s, char **names, size_t count, size_t *marks) {
     size_t garbage = 0;
+    *marks = 0;
     for (size_t i = 0; i < count; i++) {
-        garbage += reason_of(s, names[i]) != NULL || goes_by_itself(s, names[i]);
+        garbage += reason_of(s, names[i]) != NULL || is_unseen_manifest(s, names[i]);
+        *marks += is_mark(names[i]);
     }
     return garbage;
 }
@@ -133,7 +137,7 @@ static pawl_status sweep_names(sweep *s, char **names, size_t count, pawl_error 
         const char *reason = reason_of(s, names[i]);
         if (reason != NULL) {
             TRY(sweep_file(s, names[i], reason, err));
-        } else if (!goes_by_itself(s, names[i])) {
+        } else if (!is_unseen_manifest(s, names[i]) && !is_mark(names[i])) {
             s->left++;
         }
     }
@@ -227,6 +231,10 @@ static bool prove(sweep *s, char **names, size_t count, pawl_status *failed, paw
 
 /* ---- one step ------------------------------------------------------------------------------- */
 
+static pawl_status sweep_mark(void *context, const char *name, pawl_error *err) {
+    return sweep_file(context, name, "the mark of a reader that is gone", err);
+}
+
 /* Whoever reads here has left a mark, and looked for the manifest after that; here the manifest was
  * looked for before. So either the mark is seen, or the reader sees what the manifest says now. */
 static pawl_status is_read(sweep *s, bool *being_read, pawl_error *err) {
@@ -234,18 +242,11 @@ static pawl_status is_read(sweep *s, bool *being_read, pawl_error *err) {
     if (!s->dry_run) {
         TRY(store_look_anew(run->store, s->directory, err));
     }
-    TRY(reader_look(run->store, s->directory, run->platform, run->lease_s,
-                    s->dry_run ? NULL : run->watch, being_read, err));
-    if (*being_read) {
-        s->come_back = true;
-        log_write(&run->log, PAWL_LOG_INFO, "leftovers in %s are kept while somebody reads there",
-                  s->directory);
-    }
-    return PAWL_OK;
+    return reader_look_stale(run->store, s->directory, run->platform, run->lease_s, run->watch,
+                             sweep_mark, s, being_read, err);
 }
 
-/* An empty directory stands for nothing; one that has something in it after all is nobody's harm.
- * */
+/* Where somebody has come to read meanwhile it has something in it again. */
 static pawl_status remove_directory(sweep *s, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     TRY(still_owner(s, err));
@@ -258,23 +259,29 @@ static pawl_status remove_directory(sweep *s, pawl_error *err) {
     return store_sync_dir(s->run->store, "", err);
 }
 
-static pawl_status sweep_directory(sweep *s, char **names, size_t count, pawl_error *err) {
-    bool being_read;
+static pawl_status sweep_garbage(sweep *s, char **names, size_t count, pawl_error *err) {
+    size_t marks;
+    size_t garbage = count_garbage(s, names, count, &marks);
+    bool being_read = false;
     pawl_status failed;
-    size_t garbage = count_garbage(s, names, count);
-    if (garbage > 0) {
+    if (garbage + marks > 0) {
         TRY(is_read(s, &being_read, err));
-        if (being_read) {
-            return PAWL_OK;
-        }
-        if (!s->dry_run && !prove(s, names, count, &failed, err)) {
-            return failed;
-        }
-        TRY(sweep_names(s, names, count, err));
-    } else {
-        s->left += count;
     }
-    if (s->dry_run || (garbage == 0 && count > 0)) {
+    if (being_read) {
+        s->left += count;
+        s->come_back = garbage > 0;
+        return PAWL_OK;
+    }
+    if (garbage > 0 && !s->dry_run && !prove(s, names, count, &failed, err)) {
+        s->left += count;
+        return failed;
+    }
+    return sweep_names(s, names, count, err);
+}
+
+static pawl_status sweep_directory(sweep *s, char **names, size_t count, pawl_error *err) {
+    TRY(sweep_garbage(s, names, count, err));
+    if (s->dry_run || (s->removed == 0 && s->left > 0)) {
         return PAWL_OK;
     }
     return s->left == 0 ? remove_directory(s, err)
@@ -323,6 +330,8 @@ pawl_status garbage_sweep_step(pawl_run *run, const char *directory, bool dry_ru
 
 /* ---- the whole run -------------------------------------------------------------------------- */
 
+#define DOCTOR_IS_GONE_S 3600.0 /* far beyond what a doctor waits for its ranks */
+
 /* NULL: it stays. What ranks of this attempt have agreed on, and how its last save ended, they may
  * still look at. */
 static const char *root_reason(const pawl_run *run, const char *name) {
@@ -345,6 +354,11 @@ static const char *root_reason(const pawl_run *run, const char *name) {
         return "what the ranks of an earlier job agreed on";
     case NAME_ROOT_MEET:
         return "of a meeting of ranks that is over";
+    case NAME_ROOT_PROBE:
+        return "of a probe of the storage that was killed";
+    case NAME_ROOT_DOCTOR:
+        return owner_is_newer(run->owner, name, DOCTOR_IS_GONE_S) ? "of a doctor that was killed"
+                                                                  : NULL;
     case NAME_ROOT_FOREIGN:
         break;
     }

@@ -133,8 +133,8 @@ static pawl_status meet_first(joining *j, pawl_status status, const pawl_error *
                        .mine_bytes = strlen(launch),
                        .judge = join_judge_ranks,
                        .context = &j->answer};
-    if (run->rank == 0 && run->store != NULL && run->owner == NULL) {
-        meet_sweep(run);
+    if (run->rank == 0) {
+        meet_clear(run);
     }
     if (run->rank == 0 && status == PAWL_OK) {
         fill_answer(j);
@@ -303,6 +303,9 @@ pawl_status join_open(pawl_run *run, const run_place *place, const pawl_run_opti
     pawl_status status = meet_first(j, prepare(j, o, &story), &story, err);
     if (status == PAWL_OK) {
         status = meet_second(j, err);
+    }
+    if (status == PAWL_OK && run->rank == 0) {
+        meet_sweep(run);
     }
     buffer_free(&j->answer_bytes);
     mem_free(j);

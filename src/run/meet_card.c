@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-#define CARD_MAGIC    0x314d5250u /* "PRM1" */
-#define VERDICT_MAGIC 0x31565250u /* "PRV1" */
+#define CARD_MAGIC    0x324d5250u /* "PRM2" */
+#define VERDICT_MAGIC 0x32565250u /* "PRV2" */
 #define CRC_BYTES     4u
 
 /* ---- bytes with a checksum at their end ----------------------------------------------------- */
@@ -71,6 +71,11 @@ static pawl_status put_head(const pawl_run *run, const meeting *m, buffer *out, 
     TRY(buffer_append(out, r->nonce, sizeof r->nonce, err));
     return wire_put_identity(out, &r->self, err);
 }
+
+/* All fits: what a rank hands in, its story, who it is, the call, and numbers. */
+_Static_assert(MEET_BYTES / 2 + MEET_MAX_STORY + sizeof(process_identity) + MEET_WHAT_CHARS + 64 <=
+                   MEET_BYTES,
+               "a card has room for the longest of everything");
 
 pawl_status meet_sheet_make(pawl_run *run, const meeting *m, buffer *out, pawl_error *err) {
     static const uint8_t zeros[MEET_BYTES] = {0};

@@ -119,11 +119,14 @@ static bool is_own_file(const char *name) {
     return kind == NAME_KIND_MANIFEST || kind == NAME_KIND_DATA || kind == NAME_KIND_INDEX;
 }
 
-/* What a run has beside its steps: of many ranks, perhaps thousands. */
+/* What a run has: beside its steps, of many ranks perhaps thousands; and a step that has come since
+ * there was none. */
 static bool is_of_a_run(const char *name) {
     char tag[FORMAT_TAG_CHARS];
-    return strcmp(name, NAME_LATEST) == 0 || strcmp(name, NAME_EVENTS) == 0 ||
-           strcmp(name, NAME_EVENTS_OLD) == 0 || strncmp(name, "owner-", 6) == 0 ||
+    int64_t step;
+    return name_step_parse(name, &step) || strcmp(name, NAME_LATEST) == 0 ||
+           strcmp(name, NAME_EVENTS) == 0 || strcmp(name, NAME_EVENTS_OLD) == 0 ||
+           strcmp(name, NAME_RESERVE) == 0 || strncmp(name, "owner-", 6) == 0 ||
            name_root_classify(name, tag) != NAME_ROOT_FOREIGN;
 }
 

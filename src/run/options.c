@@ -3,6 +3,7 @@
 #include "run/private.h"
 
 #include <math.h>
+#include <string.h>
 
 #define MIN_IN_FLIGHT_BYTES ((int64_t)1 << 20)
 #define MAX_IN_FLIGHT_BYTES ((int64_t)1 << 30) /* far more than any storage needs to be busy */
@@ -96,6 +97,43 @@ static pawl_status check_processors(const pawl_run_options *o, pawl_error *err) 
     return PAWL_OK;
 }
 
+static pawl_status check_framework(const char *text, pawl_error *err) {
+    if (text == NULL) {
+        return PAWL_OK;
+    }
+    size_t n = strnlen(text, PAWL_MAX_FRAMEWORK_BYTES + 1);
+    if (n > PAWL_MAX_FRAMEWORK_BYTES) {
+        (void)refuse("framework", err);
+        err->status = PAWL_ELIMIT;
+        error_expected(err, "at most %d bytes (PAWL_MAX_FRAMEWORK_BYTES)",
+                       PAWL_MAX_FRAMEWORK_BYTES);
+        error_found(err, "more than that, beginning with \"%.40s\"", text);
+        return PAWL_ELIMIT;
+    }
+    for (size_t at = 0, length; at < n; at += length) {
+        length = utf8_character(text + at, n - at);
+        if (length == 0) {
+            (void)refuse("framework", err);
+            error_expected(err, "text in UTF-8");
+            error_found(err, "the byte 0x%02x at byte %zu of it", (unsigned char)text[at], at);
+            return PAWL_EUSAGE;
+        }
+    }
+    return PAWL_OK;
+}
+
+/* What no metric can be called chooses nothing. */
+static pawl_status check_retention_metric(const char *name, pawl_error *err) {
+    const char *fault = NULL;
+    if (entry_name_valid(name, strnlen(name, PAWL_MAX_NAME_BYTES + 1), &fault)) {
+        return PAWL_OK;
+    }
+    (void)refuse("retention.metric", err);
+    error_expected(err, "a name by the rules of entries' names");
+    error_found(err, "one that %s", fault);
+    return PAWL_EUSAGE;
+}
+
 static pawl_status check_retention(const pawl_retention *r, pawl_error *err) {
     TRY(check_count("retention.keep_last", r->keep_last, err));
     TRY(check_count("retention.keep_every_steps", r->keep_every_steps, err));
@@ -107,7 +145,7 @@ static pawl_status check_retention(const pawl_retention *r, pawl_error *err) {
         error_found(err, "%s", r->metric == NULL ? "a null pointer" : "an empty name");
         return PAWL_EUSAGE;
     }
-    return PAWL_OK;
+    return r->keep_best > 0 ? check_retention_metric(r->metric, err) : PAWL_OK;
 }
 
 pawl_status run_options_check(const pawl_run_options *o, pawl_error *err) {
@@ -116,5 +154,6 @@ pawl_status run_options_check(const pawl_run_options *o, pawl_error *err) {
     TRY(check_memory(o, err));
     TRY(check_choices(o, err));
     TRY(check_processors(o, err));
+    TRY(check_framework(o->framework, err));
     return check_retention(&o->retention, err);
 }

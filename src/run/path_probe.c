@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tries in a directory what storage may lack (P09), with a small file that is removed again. */
+/* Tries in a directory what storage may lack (P09), with a small file that has no name. */
 #include "run/path.h"
 
 #include <errno.h>
@@ -22,18 +22,40 @@ static bool refuses_direct_write(int fd) {
     return pwrite(fd, page, STORE_DIRECT_ALIGNMENT, 0) < 0 && is_refusal(errno);
 }
 
+/* A file without a name, or one whose name is gone before anything is tried: nothing is left of it
+ * when this process is killed. Negative: there is none. */
+static int open_probe(int directory, const char *name, int *direct) {
+    int plain = openat(directory, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+    if (plain >= 0) {
+        char path[64];
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", plain);
+        *direct = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC);
+        if (*direct >= 0 || is_refusal(errno)) {
+            return plain;
+        }
+        close(plain); /* without /proc */
+    }
+    plain = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (plain >= 0) {
+        *direct = openat(directory, name, O_WRONLY | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
+        int failed = errno;
+        (void)unlinkat(directory, name, 0);
+        errno = failed;
+    }
+    return plain;
+}
+
 static bool try_direct_io(int directory, const char *name) {
-    int plain = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = -1;
+    int plain = open_probe(directory, name, &fd);
     if (plain < 0) {
         return true; /* whoever tries to write in earnest explains it */
     }
-    int fd = openat(directory, name, O_WRONLY | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
     bool refused = fd < 0 ? is_refusal(errno) : refuses_direct_write(fd);
     if (fd >= 0) {
         close(fd);
     }
     close(plain);
-    (void)unlinkat(directory, name, 0);
     return !refused;
 }
 

@@ -8,6 +8,7 @@
  * reads, for those who cannot. docs/format.md describes the bytes. A mark is never synced: after a
  * power loss its maker is gone too.
  */
+#include "run/identity.h"
 #include "run/run.h"
 
 #include <jansson.h>
@@ -30,24 +31,10 @@ typedef struct mark_record {
     process_identity who;
 } mark_record;
 
-static pawl_status put_member(buffer *out, const char *member, const char *text, pawl_error *err) {
-    TRY(buffer_printf(out, err, ",\"%s\":", member));
-    return buffer_json_string(out, text, strlen(text), err);
-}
-
 static pawl_status record_encode(const mark_record *r, buffer *out, pawl_error *err) {
     TRY(buffer_printf(out, err, "{\"counter\":\"%020llu\"", (unsigned long long)r->counter));
-    TRY(put_member(out, "host", r->who.host, err));
-    TRY(buffer_printf(out, err, ",\"pid\":%lld", (long long)r->who.pid));
-    TRY(put_member(out, "boot_id", r->who.boot_id, err));
-    TRY(put_member(out, "pid_namespace", r->who.pid_namespace, err));
-    return buffer_printf(out, err, ",\"start_ticks\":%llu}\n",
-                         (unsigned long long)r->who.start_ticks);
-}
-
-static void copy_member(const json_t *record, const char *member, char *to, size_t size) {
-    const char *text = json_string_value(json_object_get(record, member));
-    snprintf(to, size, "%s", text != NULL ? text : "");
+    TRY(identity_put_members(out, &r->who, err));
+    return buffer_append(out, "}\n", 2, err);
 }
 
 /* A record that does not parse is one whose maker was interrupted, or still writes it. */
@@ -58,14 +45,8 @@ static void record_decode(const buffer *text, mark_record *out) {
     json_t *record = json_loadb(data, text->size, JSON_REJECT_DUPLICATES, &where);
     if (json_is_object(record)) {
         char counter[READER_COUNTER_DIGITS + 1];
-        copy_member(record, "counter", counter, sizeof(counter));
-        copy_member(record, "host", out->who.host, sizeof(out->who.host));
-        copy_member(record, "boot_id", out->who.boot_id, sizeof(out->who.boot_id));
-        copy_member(record, "pid_namespace", out->who.pid_namespace,
-                    sizeof(out->who.pid_namespace));
-        json_int_t ticks = json_integer_value(json_object_get(record, "start_ticks"));
-        out->who.pid = json_integer_value(json_object_get(record, "pid"));
-        out->who.start_ticks = ticks > 0 ? (uint64_t)ticks : 0;
+        identity_take_text(record, "counter", counter, sizeof(counter));
+        identity_take_members(record, &out->who);
         out->counter = strtoull(counter, NULL, 10);
         out->readable = out->who.pid > 0 && out->who.host[0] != '\0';
     }
@@ -123,14 +104,19 @@ pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
     mark->platform = os;
     mark->log = log != NULL ? *log : (pawl_log){0};
     struct pawl_error story = ERROR_INIT;
-    if (mark_make(mark, directory, &story) != PAWL_OK) {
-        log_write(log, PAWL_LOG_INFO,
-                  "%s/%s is read without a mark, so a writer of the run may remove it: %s", s->root,
-                  directory, error_text(&story));
-        reader_mark_free(mark);
+    pawl_status status = mark_make(mark, directory, &story);
+    if (status == PAWL_OK) {
+        *out = mark;
         return PAWL_OK;
     }
-    *out = mark;
+    reader_mark_free(mark);
+    if (status == PAWL_ENOTFOUND) { /* what is there a moment later has no mark */
+        *err = story;
+        return status;
+    }
+    log_write(log, PAWL_LOG_INFO,
+              "%s/%s is read without a mark, so a writer of the run may remove it: %s", s->root,
+              directory, error_text(&story));
     return PAWL_OK;
 }
 
@@ -210,6 +196,8 @@ typedef struct look {
     const platform *platform;
     double lease_s;
     reader_watch *watch;
+    reader_stale_fn stale; /* or NULL */
+    void *context;
     uint64_t now_ns;
     bool being_read;
 } look;
@@ -246,13 +234,6 @@ static pawl_status watch_judge(const look *l, const char *name, uint64_t counter
     return PAWL_OK;
 }
 
-static void remove_mark(const look *l, const char *path) {
-    struct pawl_error ignored = ERROR_INIT;
-    if (l->watch != NULL && store_unlink(l->store, path, &ignored) != PAWL_OK) {
-        return; /* a dead mark does no harm: the next look judges it again */
-    }
-}
-
 static pawl_status look_at(look *l, const char *name, pawl_error *err) {
     char path[STORE_MAX_PATH];
     CLEANUP(buffer_free) buffer text = {0};
@@ -276,12 +257,11 @@ static pawl_status look_at(look *l, const char *name, pawl_error *err) {
     if (alive == PROCESS_UNKNOWN && l->watch != NULL) {
         TRY(watch_judge(l, name, record.counter, &gone, err));
     }
-    if (gone) {
-        remove_mark(l, path);
-    } else {
+    if (!gone) {
         l->being_read = true;
+        return PAWL_OK;
     }
-    return PAWL_OK;
+    return l->stale != NULL ? l->stale(l->context, name, err) : PAWL_OK;
 }
 
 /* What is gone from the directory need not be remembered. */
@@ -321,15 +301,23 @@ static pawl_status look_at_all(look *l, pawl_error *err) {
     return PAWL_OK;
 }
 
-pawl_status reader_look(store *s, const char *directory, const platform *os, double lease_s,
-                        reader_watch *watch, bool *being_read, pawl_error *err) {
+pawl_status reader_look_stale(store *s, const char *directory, const platform *os, double lease_s,
+                              reader_watch *watch, reader_stale_fn stale, void *context,
+                              bool *being_read, pawl_error *err) {
     look l = {.store = s,
               .directory = directory,
               .platform = os,
               .lease_s = lease_s,
               .watch = watch,
+              .stale = stale,
+              .context = context,
               .now_ns = os->monotonic_ns(os->context)};
     TRY(look_at_all(&l, err));
     *being_read = l.being_read;
     return PAWL_OK;
+}
+
+pawl_status reader_look(store *s, const char *directory, const platform *os, double lease_s,
+                        reader_watch *watch, bool *being_read, pawl_error *err) {
+    return reader_look_stale(s, directory, os, lease_s, watch, NULL, NULL, being_read, err);
 }

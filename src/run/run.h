@@ -57,6 +57,8 @@ pawl_status run_open_at(const run_place *place, const pawl_run_options *options,
 /* The same on a store, which the run owns from then on, also when this fails. */
 pawl_status run_open(store *s, const pawl_run_options *options, const platform *os, pawl_run **out,
                      pawl_error *err) PAWL_MUST_CHECK;
+/* The process that opened it; so for checkpoints and events below. */
+process_id run_process(const pawl_run *run);
 /* PAWL_EUSAGE on a thread that is inside the run's event callback: it would wait for itself. */
 pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_error *err)
     PAWL_MUST_CHECK;
@@ -115,9 +117,9 @@ void index_layout_close(index_layout *il);
 
 /* Who writes to the run, as far as one look can tell; for S10 and the doctor. */
 typedef struct owner_view {
-    bool present;
-    bool readable; /* the record parses */
-    uint64_t generation, counter;
+    bool present;                 /* there is a record that was not given up */
+    bool readable;                /* the record parses */
+    uint64_t generation, counter; /* of the highest record; 0: there is none */
     process_identity who;
     char attempt[16];
     double lease_s;
@@ -139,12 +141,18 @@ pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl
 /* PAWL_ENOTFOUND for a catalog without a checkpoint, saying what is there instead (R09);
  * PAWL_EDAMAGED when there are damaged ones. */
 pawl_status catalog_explain_nothing(store *s, const pawl_catalog *catalog, pawl_error *err);
+/* The same of what is there now; PAWL_OK where there is a checkpoint after all. */
+pawl_status catalog_explain(store *s, const platform *os, pawl_error *err) PAWL_MUST_CHECK;
 
 /* `s` is borrowed unless `own_store`: then it is the checkpoint's, also when this fails. Marks the
  * checkpoint as being read. */
 pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platform *os,
                             const pawl_log *log, pawl_checkpoint **out, pawl_error *err)
     PAWL_MUST_CHECK;
+/* Closing what another process opened does nothing: the mark is that process's. */
+process_id checkpoint_process(const pawl_checkpoint *c);
+process_id entries_process(const pawl_entries *walk);
+process_id view_process(const pawl_view *v);
 pawl_status checkpoint_find(pawl_checkpoint *c, const char *name, pawl_entry_info *info,
                             pawl_error *err) PAWL_MUST_CHECK;
 pawl_status entries_open(pawl_checkpoint *c, const char *prefix, pawl_entries **out,
@@ -172,24 +180,31 @@ pawl_status checkpoint_verify(pawl_checkpoint *c, const pawl_verify_options *opt
 /* `s` is the reader's when `own_store`, also when this fails. pawl_events_close ends it. */
 pawl_status events_open(store *s, bool own_store, pawl_events **out, pawl_error *err)
     PAWL_MUST_CHECK;
+process_id events_process(const pawl_events *r);
 pawl_status events_next(pawl_events *r, pawl_event *event, int *more, pawl_error *err)
     PAWL_MUST_CHECK;
 
 /* Readers' marks (S14): a file reader-<id> in the step's directory, advanced while reading. */
 typedef struct reader_mark reader_mark;
-/* Not being able to write one is no failure: *out is NULL then, and the log says so. */
+/* PAWL_ENOTFOUND: there is no such directory. Not being able to write a mark for another reason is
+ * no failure: *out is NULL then, and the log says so. */
 pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
                             const pawl_log *log, reader_mark **out, pawl_error *err)
     PAWL_MUST_CHECK;
 void reader_mark_touch(reader_mark *mark); /* at most once a second; NULL is fine */
 void reader_mark_free(reader_mark *mark);  /* removes it; NULL is fine */
-/* Is someone reading in that directory? Marks of dead processes of this host are removed. Marks
- * that cannot be judged count as alive until `watch` has seen them unchanged for a lease. `watch`
- * NULL: only looks, and removes nothing. */
+/* Is someone reading in that directory? Marks of dead processes of this host do not count. Those
+ * that cannot be judged do until `watch` has seen them unchanged for a lease; with `watch` NULL,
+ * always. Changes nothing in the storage. */
 typedef struct reader_watch reader_watch; /* remembers marks and counters between looks */
 pawl_status reader_watch_new(reader_watch **out, pawl_error *err) PAWL_MUST_CHECK;
 void reader_watch_free(reader_watch *watch);
 pawl_status reader_look(store *s, const char *directory, const platform *os, double lease_s,
                         reader_watch *watch, bool *being_read, pawl_error *err) PAWL_MUST_CHECK;
+/* The same, and tells each mark that does not count, by its name, which may be removed then. */
+typedef pawl_status (*reader_stale_fn)(void *context, const char *name, pawl_error *err);
+pawl_status reader_look_stale(store *s, const char *directory, const platform *os, double lease_s,
+                              reader_watch *watch, reader_stale_fn stale, void *context,
+                              bool *being_read, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

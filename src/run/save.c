@@ -27,8 +27,10 @@ static void save_free_pointer(save **s) {
 
 /* ---- on the engine's thread ----------------------------------------------------------------- */
 
+/* What this rank does not write it reads all the same, to compare it with other ranks' copies. */
 static void on_released(void *context) {
     save *s = context;
+    replica_sums_wait(s->sums);
     state_snapshot_let_go(s->snapshot);
 }
 
@@ -91,7 +93,6 @@ static pawl_status publish(save *s, const index_input *input, pawl_error *err) {
 
 static pawl_status commit(save *s, const engine_file *files, pawl_error *err) {
     index_input input = {.files = files, .file_count = s->layout->file_count};
-    TRY(save_add_hyperparameters(s, err));
     TRY(make_pin(s, err));
     run_moved(s->run);
     TRY(index_ahead_wait(s->index, &input, err));
@@ -149,8 +150,9 @@ static pawl_status prepare(save *s, pawl_state *state, const pawl_save_options *
         .tag = s->tag, .rank = s->run->rank, .world_size = s->run->world_size};
     TRY(plan_layout_make(s->snapshot, &layout, &s->layout, err));
     TRY(save_fill_manifest(s, options, err));
-    if (s->run->checking && save_of_many(s->run)) {
-        TRY(replica_sums_make(s->snapshot, &s->sums, err));
+    if (save_of_many(s->run)) {
+        TRY(replica_sums_start(s->snapshot, s->run->checking, s->engine, s->run->platform, &s->sums,
+                               err));
     }
     return index_ahead_start(s->layout, s->run->engine, s->run->platform, &s->index, err);
 }

@@ -27,7 +27,7 @@ typedef struct save {
     index_ahead *index; /* the entries' part of the index, being made while the data is written */
 
     /* Of many ranks. */
-    replica_sums *sums; /* NULL unless checking */
+    replica_sums *sums;
     bool tried_to_vote; /* for it; perhaps in vain */
     bool voted;         /* rank 0 may commit with this rank's part */
     bool of_all;        /* the failure is not this rank's own: its story names the ranks */
@@ -40,11 +40,10 @@ static inline bool save_of_many(const pawl_run *run) {
 
 /* ---- save_manifest.c ------------------------------------------------------------------------ */
 
-/* All but what is known only when the data is written. */
+/* All but what is known only when the data is written. Refuses what could not be published then:
+ * PAWL_EUSAGE, PAWL_ELIMIT. */
 pawl_status save_fill_manifest(save *s, const pawl_save_options *options, pawl_error *err)
     PAWL_MUST_CHECK;
-/* Engine's thread. */
-pawl_status save_add_hyperparameters(save *s, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- save_room.c ---------------------------------------------------------------------------- */
 

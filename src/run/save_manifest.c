@@ -2,6 +2,7 @@
 /* What a save's manifest says before anything is written. */
 #include "run/save.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static pawl_status value_json(const state_entry *entry, buffer *out, pawl_error *err) {
@@ -37,7 +38,7 @@ static bool is_hyperparameter(const state_entry *entry) {
            entry->kind != PAWL_KIND_TENSOR && entry->kind != PAWL_KIND_BYTES;
 }
 
-pawl_status save_add_hyperparameters(save *s, pawl_error *err) {
+static pawl_status add_hyperparameters(save *s, pawl_error *err) {
     manifest *m = &s->manifest;
     CLEANUP(buffer_free) buffer text = {0};
     size_t count = 0;
@@ -64,35 +65,73 @@ pawl_status save_add_hyperparameters(save *s, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status check_metric_name(const pawl_metric *metrics, size_t i, pawl_error *err) {
-    const char *name = metrics[i].name;
-    const char *fault = "is a null pointer";
-    bool valid = name != NULL && entry_name_valid(name, strlen(name), &fault);
-    for (size_t j = 0; valid && j < i; j++) {
-        if (strcmp(metrics[j].name, name) == 0) {
-            fault = "is that of one before it";
-            valid = false;
-        }
-    }
-    if (valid) {
-        return PAWL_OK;
-    }
+static pawl_status refuse_metric(const pawl_metric *metric, size_t i, const char *fault,
+                                 pawl_error *err) {
     error_set(err, PAWL_EUSAGE, "the name of metric %zu %s", i, fault);
-    error_found(err, "%s", name != NULL ? name : "");
+    error_found(err, "%.200s", metric->name != NULL ? metric->name : "");
     error_next(err, "see pawl_save_options in pawl/run.h; nothing was written");
     return PAWL_EUSAGE;
+}
+
+static int by_name(const void *a, const void *b) {
+    const pawl_metric *const *left = a, *const *right = b;
+    int order = strcmp((*left)->name, (*right)->name);
+    return order != 0 ? order : (*left > *right) - (*left < *right);
+}
+
+static pawl_status check_names_differ(const pawl_save_options *options, pawl_error *err) {
+    size_t count = options->metric_count;
+    AUTOFREE const pawl_metric **sorted = mem_calloc(count, sizeof(const pawl_metric *));
+    if (sorted == NULL) {
+        return error_nomem(err, count * sizeof(const pawl_metric *));
+    }
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = &options->metrics[i];
+    }
+    if (count > 1) {
+        qsort(sorted, count, sizeof(const pawl_metric *), by_name);
+    }
+    for (size_t i = 1; i < count; i++) {
+        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0) {
+            return refuse_metric(sorted[i], (size_t)(sorted[i] - options->metrics),
+                                 "is that of one before it", err);
+        }
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_metrics(const pawl_save_options *options, pawl_error *err) {
+    if (options->metric_count > PAWL_MAX_METRICS) {
+        error_set(err, PAWL_ELIMIT, "there are too many metrics");
+        error_expected(err, "at most %d (PAWL_MAX_METRICS)", PAWL_MAX_METRICS);
+        error_found(err, "%zu", options->metric_count);
+        error_next(err, "hand in those that people or retention choose a checkpoint by; nothing "
+                        "was written");
+        return PAWL_ELIMIT;
+    }
+    for (size_t i = 0; i < options->metric_count; i++) {
+        const pawl_metric *metric = &options->metrics[i];
+        const char *fault = "is a null pointer";
+        /* Bounded: a caller's text without an end shall not be run through. */
+        if (metric->name == NULL ||
+            !entry_name_valid(metric->name, strnlen(metric->name, PAWL_MAX_NAME_BYTES + 1),
+                              &fault)) {
+            return refuse_metric(metric, i, fault, err);
+        }
+    }
+    return check_names_differ(options, err);
 }
 
 static pawl_status add_metrics(save *s, const pawl_save_options *options, pawl_error *err) {
     manifest *m = &s->manifest;
     CLEANUP(buffer_free) buffer text = {0};
+    TRY(check_metrics(options, err));
     m->metrics = arena_alloc(&m->memory, options->metric_count * sizeof *m->metrics);
     if (m->metrics == NULL) {
         return error_nomem(err, options->metric_count * sizeof *m->metrics);
     }
     for (size_t i = 0; i < options->metric_count; i++) {
         const pawl_metric *metric = &options->metrics[i];
-        TRY(check_metric_name(options->metrics, i, err));
         manifest_value *value = &m->metrics[m->metric_count++];
         text.size = 0;
         TRY(buffer_json_number(&text, metric->value, err));
@@ -100,6 +139,19 @@ static pawl_status add_metrics(save *s, const pawl_save_options *options, pawl_e
         TRY(keep_text(m, (const char *)text.data, &value->json, err));
     }
     return PAWL_OK;
+}
+
+/* What could not be published is refused before anything is written. What is known only when all is
+ * written takes at most as many digits as here; only the files of other ranks come on top. */
+static pawl_status try_manifest(const save *s, pawl_error *err) {
+    char index_name[80];
+    CLEANUP(buffer_free) buffer text = {0};
+    manifest trial = s->manifest;
+    name_index(index_name, s->tag);
+    trial.index_name = index_name;
+    trial.index.bytes = INT64_MAX;
+    trial.entries = INT64_MAX;
+    return manifest_encode(&trial, &text, err);
 }
 
 pawl_status save_fill_manifest(save *s, const pawl_save_options *options, pawl_error *err) {
@@ -121,5 +173,7 @@ pawl_status save_fill_manifest(save *s, const pawl_save_options *options, pawl_e
         m->files[m->file_count++] =
             (manifest_file){.name = file->name, .bytes = file->bytes, .rank = s->run->rank};
     }
-    return add_metrics(s, options, err);
+    TRY(add_metrics(s, options, err));
+    TRY(add_hyperparameters(s, err));
+    return try_manifest(s, err);
 }

@@ -12,8 +12,11 @@
 
 /* ---- failures ---- */
 
-void checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entry,
-                             const record_piece *piece, pawl_error *err) {
+pawl_status checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entry,
+                                    const record_piece *piece, pawl_error *err) {
+    if (err->status == PAWL_EDAMAGED) {
+        (void)checkpoint_lost(c, c->manifest.files[piece->file].name, err);
+    }
     uint64_t begin = err->offset > piece->offset ? err->offset : piece->offset;
     uint64_t piece_end = piece->offset + piece->bytes;
     uint64_t end = err->offset + err->length < piece_end ? err->offset + err->length : piece_end;
@@ -35,6 +38,7 @@ void checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entry,
         step_say_safe(c->store, c->step, err);
     }
     error_step(err, c->step);
+    return err->status;
 }
 
 /* ---- what is asked for ---- */
@@ -272,8 +276,7 @@ static pawl_status read_box(pawl_checkpoint *c, const record_entry *entry, const
     for (size_t i = 0; i < p.count; i++) {
         pawl_status status = read_part(c, entry, &p.items[i], v, err);
         if (status != PAWL_OK) {
-            checkpoint_piece_failed(c, entry, p.items[i].piece, err);
-            return status;
+            return checkpoint_piece_failed(c, entry, p.items[i].piece, err);
         }
     }
     return PAWL_OK;
@@ -317,10 +320,7 @@ pawl_status checkpoint_piece_bytes(pawl_checkpoint *c, const record_entry *entry
     reader_mark_touch(c->mark);
     pawl_status status =
         engine_reader_read(c->reader, piece->file, piece->offset, n, copy_out, &copy, err);
-    if (status != PAWL_OK) {
-        checkpoint_piece_failed(c, entry, piece, err);
-    }
-    return status;
+    return status == PAWL_OK ? PAWL_OK : checkpoint_piece_failed(c, entry, piece, err);
 }
 
 const record_piece *record_piece_of_rank(const record_entry *entry, int rank) {

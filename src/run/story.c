@@ -47,11 +47,17 @@ pawl_status story_encode(const pawl_error *story, size_t limit, buffer *out, paw
     if (limit < STORY_MIN_LIMIT) {
         return error_set(err, PAWL_ELIMIT, "a story does not fit into %zu bytes", limit);
     }
+    if (story->status <= PAWL_OK || story->status > PAWL_EINTERNAL) {
+        return error_set(err, PAWL_EINTERNAL, "no failure has the status %d", (int)story->status);
+    }
     size_t most = longest_text(story, limit - STORY_OVERHEAD);
     const uint8_t head[] = {STORY_VERSION, (uint8_t)story->status};
+    /* A number that no failure has is left out: the rest is worth telling. */
+    uint32_t system_errno = (uint32_t)story->system_errno;
+    uint64_t step = story->step < 0 ? UINT64_MAX : (uint64_t)story->step;
     TRY(buffer_append(out, head, sizeof head, err));
-    TRY(buffer_u32le(out, (uint32_t)story->system_errno, err));
-    TRY(buffer_u64le(out, (uint64_t)story->step, err));
+    TRY(buffer_u32le(out, system_errno <= STORY_MAX_ERRNO ? system_errno : 0, err));
+    TRY(buffer_u64le(out, step, err));
     TRY(buffer_append(out, &(const uint8_t){story->has_range}, 1, err));
     TRY(buffer_u64le(out, story->offset, err));
     TRY(buffer_u64le(out, story->length, err));

@@ -12,10 +12,7 @@
 
 #include <string.h>
 
-/* A tensor that only some ranks hold is not like that on the others. */
-static bool is_on_all_ranks(const state_entry *e) {
-    return e->kind != PAWL_KIND_TENSOR || (e->replicated && e->replica_count == 0);
-}
+#define STRUCTURE_MAX_BYTES ((size_t)1 << 30) /* a larger one is not left for others */
 
 static pawl_status put_role(const state_entry *e, buffer *out, pawl_error *err) {
     if (e->role == PAWL_ROLE_SLOT) {
@@ -40,7 +37,7 @@ pawl_status structure_make(const state_snapshot *snapshot, buffer *out, pawl_err
     out->size = 0;
     for (size_t i = 0; i < snapshot->count; i++) {
         const state_entry *e = snapshot->entries[i];
-        if (!is_on_all_ranks(e)) {
+        if (!state_entry_is_alike(e)) {
             continue;
         }
         TRY(buffer_append(out, e->name, strlen(e->name), err));
@@ -68,7 +65,7 @@ void structure_leave(pawl_run *run, const buffer *text, uint32_t crc) {
     char name[80];
     struct pawl_error story = ERROR_INIT;
     bool left = run->structure_bytes == text->size && run->structure_crc32c == crc;
-    if (text->size == 0 || left) {
+    if (text->size == 0 || text->size > STRUCTURE_MAX_BYTES || left) {
         return;
     }
     name_structure(name, run->attempt, crc, text->size);
@@ -82,8 +79,6 @@ void structure_leave(pawl_run *run, const buffer *text, uint32_t crc) {
 }
 
 /* ---- in what two structures differ ---------------------------------------------------------- */
-
-#define STRUCTURE_MAX_BYTES ((size_t)1 << 30)
 
 /* A text that another rank left, line by line. */
 typedef struct structure_lines {

@@ -32,6 +32,8 @@ typedef struct verification {
     size_t damage_count, damage_capacity;
     arena memory;
     struct pawl_error first; /* the first problem, for the caller's error */
+    bool lost;               /* files are gone with the step, which is no damage */
+    struct pawl_error loss;
 } verification;
 
 /* ---- telling ---- */
@@ -83,19 +85,31 @@ static bool is_damage(pawl_status status) {
 
 /* ---- manifest ---- */
 
+/* The open checkpoint goes by the manifest that it was opened with, and by what its mark keeps. */
+static void log_change(const pawl_checkpoint *c, bool gone) {
+    log_write(&c->log, PAWL_LOG_WARN,
+              "step %lld was %s since it was opened; what is verified is the checkpoint that was "
+              "opened, whose files stay until it is closed",
+              (long long)c->step, gone ? "removed from the run" : "saved again");
+}
+
 static pawl_status verify_manifest(verification *v, pawl_error *err) {
     pawl_checkpoint *c = v->checkpoint;
     struct pawl_error story = ERROR_INIT;
     CLEANUP(buffer_free) buffer text = {0};
     CLEANUP(manifest_free) manifest m = {0};
     pawl_status status = step_read_manifest(c->store, c->step, &text, &m, &story);
-    if (is_damage(status)) {
+    if (status == PAWL_ENOTFOUND) {
+        log_change(c, true);
+    } else if (is_damage(status)) {
         tell(v, NAME_MANIFEST, NULL, &story);
     } else if (status != PAWL_OK) {
         *err = story;
         return status;
+    } else if (strcmp(m.index_name, c->manifest.index_name) != 0) {
+        log_change(c, false);
     }
-    advance(v, text.size);
+    advance(v, c->manifest_text.size);
     return PAWL_OK;
 }
 
@@ -239,7 +253,7 @@ static pawl_status keep_damage(verification *v, uint64_t offset, uint64_t length
     return PAWL_OK;
 }
 
-/* PAWL_ELIMIT ends the file when there are enough problems. */
+/* PAWL_ELIMIT ends the file: it is gone, or there are enough problems. */
 static pawl_status note_damage(void *context, uint64_t offset, uint64_t length, pawl_error *story) {
     verification *v = context;
     if (is_of_index(v, story)) {
@@ -249,6 +263,11 @@ static pawl_status note_damage(void *context, uint64_t offset, uint64_t length, 
         return PAWL_OK;
     }
     struct pawl_error err = ERROR_INIT;
+    if (checkpoint_lost(v->checkpoint, v->checkpoint->manifest.files[v->file].name, &err)) {
+        v->lost = true;
+        v->loss = err;
+        return PAWL_ELIMIT;
+    }
     pawl_status status = keep_damage(v, offset, length, story, &err);
     if (status != PAWL_OK) {
         *story = err;
@@ -378,6 +397,11 @@ static pawl_status verify_all(verification *v, pawl_error *err) {
     TRY(verify_data(v, err));
     TRY(tell_damages(v, err));
     v->result->bytes = v->done_bytes;
+    if (v->result->problems == 0 && v->lost) {
+        *err = v->loss;
+        error_wrap(err, "verifying");
+        return err->status;
+    }
     if (v->result->problems == 0) {
         return PAWL_OK;
     }

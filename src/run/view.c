@@ -11,8 +11,12 @@ struct pawl_view {
     engine_view *bytes;
 };
 
+process_id view_process(const pawl_view *v) {
+    return v->checkpoint->process;
+}
+
 void pawl_view_close(pawl_view *v) {
-    if (v != NULL) {
+    if (v != NULL && process_is_self(view_process(v))) {
         engine_view_close(v->bytes);
         arena_free(&v->memory);
         mem_free(v);
@@ -68,10 +72,8 @@ static pawl_status open_piece(pawl_view *v, pawl_error *err) {
     TRY(need_views(v->checkpoint, err));
     pawl_status status = engine_view_open(v->checkpoint->views, piece->file, piece->offset,
                                           piece->bytes, &v->bytes, err);
-    if (status != PAWL_OK) {
-        checkpoint_piece_failed(v->checkpoint, &v->entry, piece, err);
-    }
-    return status;
+    return status == PAWL_OK ? PAWL_OK
+                             : checkpoint_piece_failed(v->checkpoint, &v->entry, piece, err);
 }
 
 pawl_status checkpoint_view_open(pawl_checkpoint *c, const char *name, uint64_t piece,
@@ -128,8 +130,6 @@ pawl_status checkpoint_view_bytes(pawl_view *v, uint64_t offset, uint64_t n, con
     }
     reader_mark_touch(v->checkpoint->mark);
     pawl_status status = engine_view_bytes(v->bytes, offset, n, bytes, err);
-    if (status != PAWL_OK) {
-        checkpoint_piece_failed(v->checkpoint, &v->entry, v->piece, err);
-    }
-    return status;
+    return status == PAWL_OK ? PAWL_OK
+                             : checkpoint_piece_failed(v->checkpoint, &v->entry, v->piece, err);
 }

@@ -3,7 +3,7 @@
  * What a rank says of its part of a save, and the reading of what another rank said.
  *
  * A vote is one table: what this rank alone would have put into an index (index.c), the sums of its
- * replicas in checking mode, the head, and what it has of the values that all ranks share. It is
+ * replicas, the head, and what it has of the values that all ranks share. It is
  * published by a rename and never synced: a save whose votes a power cut loses is not committed.
  */
 #include "run/votes.h"
@@ -86,6 +86,7 @@ static pawl_status put_head(pawl_run *run, const ballot *b, table_writer *w, paw
     } else if (!b->skipped) {
         TRY(list_files(b->layout, &head, &memory, err));
         TRY(agree_on(run, b->layout, &head, err));
+        TRY(replica_sums_head(b->sums, &head, &memory, err));
     }
     TRY(vote_head_encode(&head, &record, err));
     return table_writer_add(w, "v", 1, record.data, record.size, err);
@@ -111,6 +112,7 @@ pawl_status vote_keep(pawl_run *run, const ballot *b, buffer *out, pawl_error *e
     return table_writer_finish(w, &ignored, err);
 }
 
+/* A vote that may be there counts as cast: rank 0 may commit with it. */
 static pawl_status publish(pawl_run *run, const ballot *b, const buffer *bytes, pawl_error *err) {
     char name[80];
     char path[STORE_MAX_PATH];
@@ -119,7 +121,15 @@ static pawl_status publish(pawl_run *run, const ballot *b, const buffer *bytes, 
     }
     name_vote(name, b->tag, run->rank);
     snprintf(path, sizeof path, "%s/%s", b->directory, name);
-    return store_replace(run->store, path, bytes->data, bytes->size, err);
+    store_publish_end end;
+    pawl_status status = store_try_replace(run->store, path, bytes->data, bytes->size, &end, err);
+    if (status == PAWL_OK || end != STORE_MAYBE_PUBLISHED || !is_durable(b)) {
+        return status;
+    }
+    log_write(&run->log, PAWL_LOG_WARN,
+              "rank %d waits for how the save ends, because its vote may have been cast: %s",
+              run->rank, error_text(err));
+    return PAWL_OK;
 }
 
 pawl_status vote_cast(pawl_run *run, const ballot *b, pawl_error *err) {

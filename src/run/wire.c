@@ -52,6 +52,7 @@ pawl_status wire_put_identity(buffer *out, const process_identity *who, pawl_err
     TRY(wire_put_text(out, who->host, sizeof who->host - 1, err));
     TRY(wire_put_text(out, who->boot_id, sizeof who->boot_id - 1, err));
     TRY(wire_put_text(out, who->pid_namespace, sizeof who->pid_namespace - 1, err));
+    TRY(wire_put_text(out, who->time_namespace, sizeof who->time_namespace - 1, err));
     TRY(buffer_u64le(out, (uint64_t)who->pid, err));
     return buffer_u64le(out, who->start_ticks, err);
 }
@@ -61,6 +62,7 @@ pawl_status wire_take_identity(cursor *c, process_identity *who, pawl_error *err
     TRY(wire_take_text(c, who->host, sizeof who->host, err));
     TRY(wire_take_text(c, who->boot_id, sizeof who->boot_id, err));
     TRY(wire_take_text(c, who->pid_namespace, sizeof who->pid_namespace, err));
+    TRY(wire_take_text(c, who->time_namespace, sizeof who->time_namespace, err));
     TRY(cursor_u64le(c, &pid, err));
     if (pid > INT32_MAX) {
         return wire_damaged(c, "no process has such a number", err);

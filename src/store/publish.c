@@ -130,12 +130,13 @@ static const char *name_temporary(char out[STORE_MAX_PATH + 8], const char *path
     return out;
 }
 
-pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
+pawl_status store_try_replace(store *s, const char *path, const void *data, size_t n,
+                              store_publish_end *end, pawl_error *err) {
     char temporary[STORE_MAX_PATH + 8];
+    *end = STORE_UNPUBLISHED;
     TRY(store_check_path(s, path, false, err));
     if (s->traits.puts) {
-        store_publish_end end;
-        return put_whole(s, path, data, n, always, NULL, &end, err);
+        return put_whole(s, path, data, n, always, NULL, end, err);
     }
     name_temporary(temporary, path);
     pawl_status status = write_temporary(s, temporary, data, n, false, err);
@@ -143,9 +144,14 @@ pawl_status store_replace(store *s, const char *path, const void *data, size_t n
         remove_quietly(s, temporary);
         return untouched(path, status, err);
     }
-    store_publish_end end;
     status = store_rename(s, temporary, path, err);
-    return status == PAWL_OK ? PAWL_OK : not_renamed(s, path, temporary, status, &end, err);
+    *end = status == PAWL_OK ? STORE_PUBLISHED_UNSYNCED : STORE_UNPUBLISHED;
+    return status == PAWL_OK ? PAWL_OK : not_renamed(s, path, temporary, status, end, err);
+}
+
+pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
+    store_publish_end end;
+    return store_try_replace(s, path, data, n, &end, err);
 }
 
 pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err) {

@@ -77,17 +77,15 @@ typedef struct store_file store_file;
 typedef struct store_io store_io;     /* queue.h */
 typedef struct store_ring store_ring; /* an io_uring: ring.h */
 
-/* The first n bytes of a file as memory that may only be read. What others change in the file
- * shows; where it was cut off, touching the memory raises SIGBUS. */
+/* The first n bytes of a file, to be read. Where it was cut off, touching them raises SIGBUS. */
 typedef struct store_mapping {
     const uint8_t *bytes; /* at a page's start; NULL: nothing is mapped */
     size_t n;
     void (*unmap)(const uint8_t *bytes, size_t n);
 } store_mapping;
 
-/* The primitive operations. Reads and writes may be short (but make progress, or fail, or for a
- * read reach the end); the functions further below loop. `sync` makes a file's bytes and size
- * durable, `sync_dir` the names in a directory. */
+/* The primitive operations. Reads and writes may be short, but make progress, or fail, or end.
+ * `sync` makes a file's bytes and size durable, `sync_dir` the names in a directory. */
 typedef struct store_ops {
     pawl_status (*open)(store *s, const char *path, store_mode mode, store_file **out,
                         pawl_error *err);
@@ -149,15 +147,15 @@ pawl_status store_open(store *s, const char *path, store_mode mode, store_file *
 void store_close(store_file *f);          /* NULL is fine */
 void store_close_pointer(store_file **f); /* for CLEANUP */
 void store_destroy(store *s);             /* NULL is fine */
-/* Exactly n bytes, or a failure whose range is what was not moved. Reading past the end of the
- * file: PAWL_EDAMAGED with the file's real size. */
+/* Exactly n bytes, or a failure whose range is what was not moved. Past the end of the file:
+ * PAWL_EDAMAGED with its real size. */
 pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_write(store_file *f, uint64_t at, const void *from, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_size(store_file *f, uint64_t *out, pawl_error *err) PAWL_MUST_CHECK;
-/* Makes room for a file of `bytes` in all, so that a full disk is found before anything is written;
- * the file's size may become `bytes` at once. Where storage cannot reserve it does nothing. */
+/* Makes room for a file of `bytes` in all, lest a full disk be found late; its size may become that
+ * at once. Where storage cannot reserve it does nothing. */
 pawl_status store_reserve(store_file *f, uint64_t bytes, pawl_error *err) PAWL_MUST_CHECK;
 /* n > 0, and no more than the file has. The mapping outlives the open file. Wrappers pass it on.
  * PAWL_EUNSUPPORTED: this storage, or this file, cannot be mapped. */
@@ -191,10 +189,6 @@ pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *ou
  * `path` is what it was, unless the rename or what follows failed: the error says so. */
 pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
-/* The same without any sync: whole at every instant for readers, but after a power loss the old or
- * the new file, or an empty one. */
-pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err)
-    PAWL_MUST_CHECK;
 /* As store_publish, by a temporary name in the same directory, which writers that do not know of
  * each other must not share. `still` is asked last; its failure gives up. *end is always set. */
 typedef enum store_publish_end {
@@ -207,6 +201,12 @@ pawl_status store_publish_by(store *s, const char *path, const char *temporary, 
                              size_t n, pawl_status (*still)(void *context, pawl_error *err),
                              void *context, store_publish_end *end, pawl_error *err)
     PAWL_MUST_CHECK;
+/* As store_publish without any sync: whole at every instant for readers; after a power loss the old
+ * or the new file, or an empty one. */
+pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status store_try_replace(store *s, const char *path, const void *data, size_t n,
+                              store_publish_end *end, pawl_error *err) PAWL_MUST_CHECK;
 /* A byte_source over an open file, which must outlive it. */
 pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) PAWL_MUST_CHECK;
 
@@ -216,7 +216,7 @@ pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) PAWL_
 pawl_status store_posix(const char *root, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* Everything in memory; deterministic. */
 pawl_status store_mem(store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* The same as an object store would have it: the traits say `puts`. */
+/* As an object store would have it: the traits say `puts`. */
 pawl_status store_mem_objects(store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 typedef enum store_op {
@@ -273,7 +273,7 @@ pawl_status store_trace_wrap(store *inner, const platform *os,
  * */
 pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
                              uint64_t first_delay_ns, store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* Repetitions so far, also of a store made of a retry store; 0 without one. Any thread. */
+/* Repetitions so far; 0 without a retry store. Any thread. */
 uint64_t store_retry_count(const store *s);
 
 /*
@@ -283,10 +283,10 @@ uint64_t store_retry_count(const store *s);
 pawl_status store_crash(const store_traits *traits, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* Operations so far that changed something or synced. */
 uint64_t store_crash_operations(const store *crash);
-/* After `limit` further operations that change something every operation fails with EIO, as if the
- * machine had stopped; UINT64_MAX: never. */
+/* After `limit` further changes every operation fails with EIO, as if the machine had stopped;
+ * UINT64_MAX: never. */
 void store_crash_stop_after(store *crash, uint64_t limit);
-/* Pending items now: each may independently have reached the disk or not, within the traits. */
+/* Pending items now: each may have reached the disk or not, within the traits. */
 size_t store_crash_pending(const store *crash);
 /*
  * Builds the world in which exactly the pending items with keep[i] reached the disk, as a new mem

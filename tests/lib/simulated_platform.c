@@ -113,6 +113,7 @@ void simulated_platform_init(simulated_platform *s, uint64_t seed) {
         .identity = {.host = "simulated",
                      .boot_id = "00000000-0000-4000-8000-000000000000",
                      .pid_namespace = "pid:[1]",
+                     .time_namespace = "time:[1]",
                      .pid = 1000,
                      .start_ticks = 5000},
         .others = PROCESS_UNKNOWN,

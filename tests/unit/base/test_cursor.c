@@ -240,8 +240,8 @@ static void test_json_string_escapes_wherever_it_has_to(void **state) {
     static const struct {
         char c;
         const char *escaped;
-    } cases[] = {{'"', "\\\""},       {'\\', "\\\\"},      {'\n', "\\u000a"},
-                 {'\x1f', "\\u001f"}, {'\x7f', "\\u007f"}, {'\x80', "\xef\xbf\xbd"}};
+    } cases[] = {
+        {'"', "\\\""}, {'\\', "\\\\"}, {'\n', "\\u000a"}, {'\x1f', "\\u001f"}, {'\x7f', "\\u007f"}};
     for (size_t k = 0; k < ARRAY_LENGTH(cases); k++) {
         for (int at = 0; at < 40; at++) {
             char text[41];
@@ -270,12 +270,32 @@ static void test_decimals_are_those_of_printf(void **state) {
     }
 }
 
-static void test_json_string_keeps_utf8_and_replaces_what_is_none(void **state) {
+/* Wherever among plain characters a byte stands that could not be read back. */
+static void test_json_string_is_exact_or_refused(void **state) {
+    (void)state;
+    static const char bad[] = {'\0', '\x80', '\xff', '\xe2', '\xc0'};
+    for (size_t k = 0; k < sizeof(bad); k++) {
+        for (size_t at = 0; at < 40; at++) {
+            struct pawl_error err = ERROR_INIT;
+            CLEANUP(buffer_free) buffer b = {0};
+            char text[40];
+            char words[64];
+            memset(text, '~', sizeof(text));
+            text[at] = bad[k];
+            assert_fails(buffer_json_string(&b, text, sizeof(text), &err), PAWL_EUSAGE, &err);
+            snprintf(words, sizeof(words), "a text cannot be written: its byte %zu is wrong", at);
+            assert_string_equal(err.attempt, words);
+            assert_string_equal(err.expected, "UTF-8 without NUL");
+        }
+    }
+}
+
+static void test_json_shown_keeps_utf8_and_replaces_what_is_none(void **state) {
     (void)state;
     struct pawl_error err = ERROR_INIT;
     CLEANUP(buffer_free) buffer b = {0};
     static const char text[] = "\xe2\x82\xac\xff\xe2\x82\"\\\x1f\x00z";
-    assert_ok(buffer_json_string(&b, text, sizeof(text) - 1, &err), &err);
+    assert_ok(buffer_json_shown(&b, text, sizeof(text) - 1, &err), &err);
     assert_string_equal((char *)b.data, "\"\xe2\x82\xac\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
                                         "\\\"\\\\\\u001f\\u0000z\"");
 }
@@ -320,7 +340,8 @@ int main(void) {
         cmocka_unit_test(test_json_strings_are_read_back_by_a_parser),
         cmocka_unit_test(test_json_string_escapes_wherever_it_has_to),
         cmocka_unit_test(test_decimals_are_those_of_printf),
-        cmocka_unit_test(test_json_string_keeps_utf8_and_replaces_what_is_none),
+        cmocka_unit_test(test_json_string_is_exact_or_refused),
+        cmocka_unit_test(test_json_shown_keeps_utf8_and_replaces_what_is_none),
         cmocka_unit_test(test_memory_source_gives_its_bytes_and_no_others),
     };
     return cmocka_run_group_tests_name("base cursor", tests, NULL, NULL);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -51,6 +52,38 @@ static void test_random_bytes_differ_and_fill_everything(void **state) {
     assert_ok(real()->random_bytes(real()->context, b, sizeof(b), &err), &err);
     assert_memory_not_equal(a, b, 16);
     assert_memory_not_equal(a + sizeof(a) - 16, b + sizeof(b) - 16, 16);
+}
+
+enum { NAME_IS_TEXT, NAME_IS_NOT, NO_NAMESPACE };
+
+/* Of a host whose name is of bytes that are no text. */
+static int look_as_odd_host(void) {
+    struct pawl_error err = ERROR_INIT;
+    process_identity self;
+    if (unshare(CLONE_NEWUTS) != 0 || sethostname("caf\xe9\nn\xc3\xa4", 8) != 0) {
+        return NO_NAMESPACE;
+    }
+    pawl_status status = real()->identity(real()->context, &self, &err);
+    return status == PAWL_OK && strcmp(self.host, "caf??n\xc3\xa4") == 0 ? NAME_IS_TEXT
+                                                                         : NAME_IS_NOT;
+}
+
+/* Records are text: so is a host's name in them, whatever it was set to. */
+static void test_a_host_s_name_is_text(void **state) {
+    (void)state;
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(look_as_odd_host());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == NO_NAMESPACE) {
+        print_message("SKIP: no namespace for a host's name (needs CAP_SYS_ADMIN)\n");
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(status), NAME_IS_TEXT);
 }
 
 static void test_own_identity_is_complete(void **state) {
@@ -136,11 +169,38 @@ static void test_child_is_alive_then_a_zombie_is_dead_then_gone_is_dead(void **s
     assert_int_equal(alive(&c.identity), PROCESS_DEAD);
 }
 
-static void test_process_with_a_reused_pid_is_dead(void **state) {
+/* Its start is another one where the pid was given to another process, but also in an image of a
+ * process that was restored, and where /proc shows another pid namespace. */
+static void test_a_live_pid_of_another_start_proves_nothing(void **state) {
     (void)state;
     process_identity earlier = own_identity();
     earlier.start_ticks--;
-    assert_int_equal(alive(&earlier), PROCESS_DEAD);
+    assert_int_equal(alive(&earlier), PROCESS_UNKNOWN);
+}
+
+static void test_a_start_told_in_another_time_namespace_proves_nothing(void **state) {
+    (void)state;
+    process_identity other = own_identity();
+    strcpy(other.time_namespace, "time:[1]");
+    assert_int_equal(alive(&other), PROCESS_UNKNOWN);
+    other.start_ticks += 100000;
+    assert_int_equal(alive(&other), PROCESS_UNKNOWN);
+    child c = child_start(false);
+    strcpy(c.identity.time_namespace, "time:[1]");
+    assert_int_equal(alive(&c.identity), PROCESS_UNKNOWN);
+    close(c.pipe);
+    child_reap(&c);
+    assert_int_equal(alive(&c.identity), PROCESS_DEAD);
+}
+
+static void test_a_start_of_an_unknown_time_namespace_proves_nothing(void **state) {
+    (void)state;
+    process_identity older = own_identity();
+    if (older.time_namespace[0] == '\0') {
+        skip(); /* the kernel has no time namespaces */
+    }
+    older.time_namespace[0] = '\0';
+    assert_int_equal(alive(&older), PROCESS_UNKNOWN);
 }
 
 static void test_process_of_unknown_start_is_unknown_while_its_pid_is_taken(void **state) {
@@ -353,10 +413,13 @@ int main(void) {
         cmocka_unit_test(test_monotonic_clock_goes_on_while_sleeping),
         cmocka_unit_test(test_time_for_people_is_of_this_century),
         cmocka_unit_test(test_random_bytes_differ_and_fill_everything),
+        cmocka_unit_test(test_a_host_s_name_is_text),
         cmocka_unit_test(test_own_identity_is_complete),
         cmocka_unit_test(test_this_process_is_alive),
         cmocka_unit_test(test_child_is_alive_then_a_zombie_is_dead_then_gone_is_dead),
-        cmocka_unit_test(test_process_with_a_reused_pid_is_dead),
+        cmocka_unit_test(test_a_live_pid_of_another_start_proves_nothing),
+        cmocka_unit_test(test_a_start_told_in_another_time_namespace_proves_nothing),
+        cmocka_unit_test(test_a_start_of_an_unknown_time_namespace_proves_nothing),
         cmocka_unit_test(test_process_of_unknown_start_is_unknown_while_its_pid_is_taken),
         cmocka_unit_test(test_process_elsewhere_is_unknown),
         cmocka_unit_test(test_process_of_an_incomplete_or_impossible_identity_is_unknown),

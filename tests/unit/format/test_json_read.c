@@ -4,7 +4,9 @@
 #include "lib/random.h"
 #include "lib/test.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static pawl_status check_text(const char *text, pawl_error *err) {
@@ -31,6 +33,8 @@ static void test_json_of_the_grammar_is_accepted(void **state) {
                                         "[1,2 , [3]]",
                                         "{\"a\":{\"b\":[null]} , \"c\" : 1}",
                                         "1.7976931348623157e308",
+                                        "1.7976931348623158e308",
+                                        "0.00017976931348623158079e312",
                                         "1e-999",
                                         "0e999",
                                         "179769313486231570000.0e288",
@@ -40,6 +44,37 @@ static void test_json_of_the_grammar_is_accepted(void **state) {
         pawl_error err = ERROR_INIT;
         assert_ok(check_text(texts[i], &err), &err);
     }
+}
+
+/* A number is taken exactly when strtod has a double for it: so everybody takes the same. */
+static void test_numbers_fit_where_they_round_to_a_double(void **state) {
+    (void)state;
+    static const char halfway[] =
+        "17976931348623158079372897140530341507993413271003782693617377"
+        "8980444968292764750946649017977587207096330286416692887910946555547851940402";
+    test_random random = {8};
+    int fitting = 0;
+    for (int i = 0; i < 20000; i++) {
+        pawl_error err = ERROR_INIT;
+        char digits[sizeof(halfway) + 8], text[sizeof(halfway) + 40];
+        size_t n = 1 + (size_t)random_below(&random, sizeof(halfway) - 1);
+        size_t point = 1 + (size_t)random_below(&random, n);
+        memcpy(digits, halfway, n);
+        digits[n] = '\0';
+        if (random_below(&random, 2) == 0) {
+            digits[n - 1] = (char)('0' + random_below(&random, 10));
+        }
+        if (digits[0] == '0') {
+            continue; /* no JSON, with digits behind it */
+        }
+        int exponent = 309 - (int)point - (int)(random_below(&random, 8) == 0);
+        (void)snprintf(text, sizeof(text), "%.*s%s%se%d", (int)point, digits, point < n ? "." : "",
+                       digits + point, exponent);
+        bool fits = isfinite(strtod(text, NULL));
+        assert_int_equal(check_text(text, &err) == PAWL_OK, fits);
+        fitting += fits;
+    }
+    assert_in_range(fitting, 2000, 19000);
 }
 
 /* What the grammar does not allow is refused at the byte where it goes wrong. */
@@ -240,6 +275,7 @@ static void test_json_refusal_in_words(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json_of_the_grammar_is_accepted),
+        cmocka_unit_test(test_numbers_fit_where_they_round_to_a_double),
         cmocka_unit_test(test_r14_json_outside_the_grammar_is_refused_where_it_goes_wrong),
         cmocka_unit_test(test_r14_json_with_a_nul_byte_is_refused),
         cmocka_unit_test(test_r14_json_nested_too_deep_is_refused),

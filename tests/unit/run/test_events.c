@@ -215,7 +215,10 @@ static void test_s10_a_lost_run_is_not_written_to(void **state) {
     told t = {.count = 0};
     open_run(f, (pawl_run_options){.event = take_event, .event_context = &t});
     assert_ok(save(f, 100, &err), &err);
-    reading_put_file(f, "owner-00000002", "{}", 2);
+    static const char record[] =
+        "{\"counter\":\"00000000000000000001\",\"host\":\"node9\",\"pid\":9,"
+        "\"attempt\":\"ba9876543210\",\"lease_s\":30}";
+    reading_put_file(f, "owner-00000002", record, sizeof(record) - 1);
     assert_fails(run_heartbeat(f->run, &err), PAWL_EBUSY, &err);
     assert_fails(save(f, 200, &err), PAWL_EBUSY, &err);
     assert_kept(f, "1:100:ok 3:100:ok");

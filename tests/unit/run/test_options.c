@@ -7,9 +7,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
-static void assert_refused(pawl_run_options options, const char *option, const char *expected,
-                           const char *found) {
+static void assert_refused_as(pawl_status status, pawl_run_options options, const char *option,
+                              const char *expected, const char *found) {
     char words[128];
     simulated_platform os;
     struct pawl_error err = ERROR_INIT;
@@ -18,7 +19,7 @@ static void assert_refused(pawl_run_options options, const char *option, const c
     simulated_platform_init(&os, 1);
     options.struct_size = sizeof options;
     assert_ok(store_mem(&memory, &err), &err);
-    assert_fails(run_open(memory, &options, &os.table, &run, &err), PAWL_EUSAGE, &err);
+    assert_fails(run_open(memory, &options, &os.table, &run, &err), status, &err);
     assert_null(run);
     snprintf(words, sizeof words, "open run: the option %s has a value that it cannot have",
              option);
@@ -27,6 +28,11 @@ static void assert_refused(pawl_run_options options, const char *option, const c
     assert_string_equal(err.found, found);
     assert_string_not_equal(err.path, "");
     assert_string_equal(err.next, "see pawl_run_options in pawl/run.h");
+}
+
+static void assert_refused(pawl_run_options options, const char *option, const char *expected,
+                           const char *found) {
+    assert_refused_as(PAWL_EUSAGE, options, option, expected, found);
 }
 
 static void test_times_are_numbers_that_are_not_negative(void **state) {
@@ -94,6 +100,21 @@ static void test_rules_of_retention_are_counts(void **state) {
                    "retention.metric", name, "an empty name");
 }
 
+static void test_texts_can_be_read_back(void **state) {
+    (void)state;
+    static char longer[PAWL_MAX_FRAMEWORK_BYTES + 2];
+    memset(longer, 'f', sizeof longer - 1);
+    assert_refused_as(PAWL_ELIMIT, (pawl_run_options){.framework = longer}, "framework",
+                      "at most 4096 bytes (PAWL_MAX_FRAMEWORK_BYTES)",
+                      "more than that, beginning with "
+                      "\"ffffffffffffffffffffffffffffffffffffffff\"");
+    assert_refused((pawl_run_options){.framework = "caf\xe9"}, "framework", "text in UTF-8",
+                   "the byte 0xe9 at byte 3 of it");
+    assert_refused((pawl_run_options){.retention = {.keep_best = 1, .metric = "a//b"}},
+                   "retention.metric", "a name by the rules of entries' names",
+                   "one that has an empty component");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times_are_numbers_that_are_not_negative),
@@ -101,6 +122,7 @@ int main(void) {
         cmocka_unit_test(test_enums_have_a_meaning),
         cmocka_unit_test(test_processors_are_a_list),
         cmocka_unit_test(test_rules_of_retention_are_counts),
+        cmocka_unit_test(test_texts_can_be_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

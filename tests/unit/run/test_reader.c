@@ -42,7 +42,24 @@ static void make_mark(fixture *f) {
     assert_non_null(f->mark);
 }
 
+static pawl_status remove_mark(void *context, const char *name, pawl_error *err) {
+    const fixture *f = context;
+    char path[256];
+    snprintf(path, sizeof(path), DIRECTORY "/%s", name);
+    return store_unlink(f->disk, path, err);
+}
+
+/* Removes the marks that do not count. */
 static bool being_read(fixture *f, reader_watch *watch) {
+    struct pawl_error err = ERROR_INIT;
+    bool read = false;
+    assert_ok(reader_look_stale(f->disk, DIRECTORY, &f->os.table, LEASE_S, watch, remove_mark, f,
+                                &read, &err),
+              &err);
+    return read;
+}
+
+static bool only_looked_at(fixture *f, reader_watch *watch) {
     struct pawl_error err = ERROR_INIT;
     bool read = false;
     assert_ok(reader_look(f->disk, DIRECTORY, &f->os.table, LEASE_S, watch, &read, &err), &err);
@@ -111,8 +128,8 @@ static void test_a_mark_is_the_record_of_the_specification(void **state) {
     snprintf(
         wanted, sizeof(wanted),
         "{\"counter\":\"00000000000000000001\",\"host\":\"%s\",\"pid\":%lld,\"boot_id\":\"%s\","
-        "\"pid_namespace\":\"%s\",\"start_ticks\":%llu}\n",
-        who->host, (long long)who->pid, who->boot_id, who->pid_namespace,
+        "\"pid_namespace\":\"%s\",\"time_namespace\":\"%s\",\"start_ticks\":%llu}\n",
+        who->host, (long long)who->pid, who->boot_id, who->pid_namespace, who->time_namespace,
         (unsigned long long)who->start_ticks);
     assert_string_equal((const char *)text.data, wanted);
 }
@@ -200,12 +217,28 @@ static void test_s14_a_living_process_reads_however_long_it_is_silent(void **sta
     assert_true(being_read(f, f->watch));
 }
 
-static void test_a_dead_process_does_not_read_and_its_mark_is_removed(void **state) {
+static void test_a_dead_process_does_not_read_and_its_mark_is_told(void **state) {
     fixture *f = *state;
     put_foreign_mark(f, "00000000000000000001");
     f->os.others = PROCESS_DEAD;
     assert_false(being_read(f, f->watch));
     assert_int_equal(marks(f), 0);
+}
+
+static void test_looking_removes_nothing(void **state) {
+    fixture *f = *state;
+    put_foreign_mark(f, "00000000000000000001");
+    f->os.others = PROCESS_DEAD;
+    assert_false(only_looked_at(f, f->watch));
+    assert_int_equal(marks(f), 1);
+}
+
+static void test_a_directory_that_is_gone_cannot_be_marked(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    assert_fails(reader_mark_new(f->disk, "step-00000200", &f->os.table, NULL, &f->mark, &err),
+                 PAWL_ENOTFOUND, &err);
+    assert_null(f->mark);
 }
 
 static void test_s14_an_unknown_process_reads_until_a_lease_has_passed(void **state) {
@@ -234,13 +267,13 @@ static void test_s14_a_moving_counter_begins_the_lease_again(void **state) {
 }
 
 /* One look alone can tell nothing: without memory a mark that cannot be judged counts. */
-static void test_without_a_watch_unknown_marks_count_and_nothing_is_removed(void **state) {
+static void test_without_a_watch_unknown_marks_count(void **state) {
     fixture *f = *state;
     put_foreign_mark(f, "00000000000000000001");
     simulated_platform_advance(&f->os, 1000000000000);
-    assert_true(being_read(f, NULL));
+    assert_true(only_looked_at(f, NULL));
     f->os.others = PROCESS_DEAD;
-    assert_false(being_read(f, NULL));
+    assert_false(only_looked_at(f, NULL));
     assert_int_equal(marks(f), 1);
 }
 
@@ -274,10 +307,12 @@ int main(void) {
         TEST(test_nobody_reads_a_directory_without_marks),
         TEST(test_nobody_reads_a_directory_that_is_gone),
         TEST(test_s14_a_living_process_reads_however_long_it_is_silent),
-        TEST(test_a_dead_process_does_not_read_and_its_mark_is_removed),
+        TEST(test_a_dead_process_does_not_read_and_its_mark_is_told),
+        TEST(test_looking_removes_nothing),
+        TEST(test_a_directory_that_is_gone_cannot_be_marked),
         TEST(test_s14_an_unknown_process_reads_until_a_lease_has_passed),
         TEST(test_s14_a_moving_counter_begins_the_lease_again),
-        TEST(test_without_a_watch_unknown_marks_count_and_nothing_is_removed),
+        TEST(test_without_a_watch_unknown_marks_count),
         TEST(test_an_unreadable_mark_is_watched_like_an_unknown_one),
         TEST(test_several_marks_are_judged_each_by_itself),
     };

@@ -355,6 +355,9 @@ static void test_s10_a_manifest_that_is_late_is_not_published(void **state) {
     save_and_wait(f, 20);
 }
 
+#define SUCCESSOR_RECORD                                                                           \
+    "{\"counter\":\"00000000000000000001\",\"host\":\"node9\",\"pid\":9,"                          \
+    "\"attempt\":\"ba9876543210\",\"lease_s\":30}"
 #define SUCCESSOR_FILE "step-00000020/data-ba9876543210-1-00000-of-00001.safetensors"
 
 /* Another host takes the run over and begins to save, while this process is paused. */
@@ -362,7 +365,7 @@ static void succeed(void *context, uint64_t ns) {
     (void)ns;
     fixture *f = context;
     struct pawl_error err = ERROR_INIT;
-    write_file(f, "owner-00000002", "{}");
+    write_file(f, "owner-00000002", SUCCESSOR_RECORD);
     (void)!store_make_dir(f->disk, "step-00000020", &err);
     write_file(f, SUCCESSOR_FILE, "not yet committed");
     f->os.on_sleep = NULL;
@@ -389,7 +392,7 @@ static void test_s10_a_succeeded_owner_neither_pins_nor_removes(void **state) {
     open_run(f, &f->os.table, (pawl_run_options){0});
     save_and_wait(f, 10);
     save_and_wait(f, 20);
-    write_file(f, "owner-00000002", "{}");
+    write_file(f, "owner-00000002", SUCCESSOR_RECORD);
     assert_fails(run_pin(f->run, 10, true, &err), PAWL_EBUSY, &err);
     assert_false(exists(f, "step-00000010/pinned"));
     assert_fails(run_remove(f->run, 10, false, &err), PAWL_EBUSY, &err);

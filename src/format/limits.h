@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * format/limits: how much of anything there may be, for who writes and for who reads. What an
+ * encoder takes its decoder takes too, so both ask here and nowhere else; beyond a maximum both say
+ * PAWL_ELIMIT. docs/format.md has the same table, and a test that compares them.
+ */
+#ifndef FORMAT_LIMITS_H
+#define FORMAT_LIMITS_H
+
+#include <pawl/run.h>
+
+/* Data files. */
+#define FORMAT_MAX_SAFETENSORS_HEADER 100000000u        /* bytes, the format's own maximum */
+#define FORMAT_SPLIT_HEADER           16777216u         /* we begin a new data file before this */
+#define FORMAT_MAX_TENSOR_BYTES       (UINT64_MAX / 8u) /* in one data file: readers count bits */
+
+/* The manifest. */
+#define FORMAT_MAX_MANIFEST 67108864u                          /* bytes */
+#define FORMAT_MAX_TEXT     ((size_t)PAWL_MAX_FRAMEWORK_BYTES) /* bytes of one of its texts */
+#define FORMAT_MAX_FILES    1000000u                           /* data files of a checkpoint */
+
+/* The index, and votes, which are tables too. */
+#define FORMAT_MAX_KEY         4096u      /* bytes */
+#define FORMAT_MAX_TABLE_BLOCK 268435456u /* bytes */
+#define FORMAT_MAX_PIECES      1000000u   /* of one entry */
+
+/* What ranks tell each other, in bytes. */
+#define VOTE_MAX_HEAD     67108864u
+#define VOTE_MAX_HOST     255u
+#define VOTE_MAX_STORY    65536u
+#define OUTCOME_MAX_STORY 16384u
+
+/* A line of events.jsonl, its end included; longer ones are not events. */
+#define FORMAT_MAX_EVENT_WRITTEN 4096u
+#define FORMAT_MAX_EVENT_READ    65536u
+
+/* Nested objects and lists: what the reference parser of safetensors accepts. */
+#define JSON_MAX_DEPTH 127
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/looking.h"
+
+#include "run/checkpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A look takes a small part of the time of a save. Who loses so many in a row meets a run that
+ * changes faster than it can be read, and would not win the next one either. */
+#define MOST_LOST 1000u
+/* Where a look takes long it is for so long that it is repeated, but so often all the same. */
+#define MOST_LOOKING_NS 10000000000u
+#define LEAST_LOST      4u
+
+looking looking_of(store *s, const platform *os) {
+    return (looking){.store = s, .platform = os, .begun_ns = os->monotonic_ns(os->context)};
+}
+
+void looking_free(looking *l) {
+    arena_free(&l->memory);
+}
+
+/* ---- one look ---- */
+
+/* What `latest` says; "" where it cannot be read, or says too much. */
+static pawl_status read_hint(store *s, char out[LOOKING_HINT_BYTES], pawl_error *err) {
+    CLEANUP(buffer_free) buffer text = {0};
+    struct pawl_error story = ERROR_INIT;
+    out[0] = '\0';
+    pawl_status status = store_read_file(s, NAME_LATEST, LOOKING_HINT_BYTES - 1, &text, &story);
+    if (status == PAWL_ENOMEM) {
+        *err = story;
+        return status;
+    }
+    if (status == PAWL_OK) {
+        snprintf(out, LOOKING_HINT_BYTES, "%.*s", (int)text.size, (const char *)text.data);
+        out[strcspn(out, "\n")] = '\0';
+    }
+    return PAWL_OK;
+}
+
+static bool has_step(const int64_t *steps, size_t count, int64_t step) {
+    for (size_t i = count; i > 0 && steps[i - 1] >= step; i--) {
+        if (steps[i - 1] == step) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The hint is no proof that there is such a step, but a name to look for. */
+static pawl_status add_hinted(arena *memory, const char *hint, int64_t **steps, size_t *count,
+                              pawl_error *err) {
+    int64_t step;
+    if (!name_step_parse(hint, &step) || has_step(*steps, *count, step)) {
+        return PAWL_OK;
+    }
+    int64_t *more = arena_alloc(memory, (*count + 1) * sizeof *more);
+    if (more == NULL) {
+        return error_nomem(err, (*count + 1) * sizeof *more);
+    }
+    size_t below = 0;
+    while (below < *count && (*steps)[below] < step) {
+        more[below] = (*steps)[below];
+        below++;
+    }
+    more[below] = step;
+    for (size_t i = below; i < *count; i++) {
+        more[i + 1] = (*steps)[i];
+    }
+    *steps = more;
+    *count += 1;
+    return PAWL_OK;
+}
+
+pawl_status looking_look(looking *l, pawl_error *err) {
+    char hint[LOOKING_HINT_BYTES];
+    int64_t *steps;
+    size_t count;
+    CLEANUP(arena_free) arena memory = {0};
+    TRY(read_hint(l->store, hint, err));
+    TRY(step_numbers(l->store, &memory, &steps, &count, err));
+    TRY(add_hinted(&memory, hint, &steps, &count, err));
+    l->same = l->steps != NULL && count == l->count && strcmp(hint, l->hint) == 0 &&
+              memcmp(steps, l->steps, count * sizeof *steps) == 0;
+    arena_free(&l->memory);
+    l->memory = memory;
+    memory = (arena){0};
+    l->steps = steps;
+    l->count = count;
+    memcpy(l->hint, hint, sizeof hint);
+    return PAWL_OK;
+}
+
+pawl_status looking_newest(const looking *l, int64_t *out, pawl_error *err) {
+    *out = -1;
+    for (size_t i = l->count; i > 0 && *out < 0; i--) {
+        char directory[32];
+        bool present;
+        name_step(directory, l->steps[i - 1]);
+        TRY(step_has_manifest(l->store, directory, &present, err));
+        *out = present ? l->steps[i - 1] : -1;
+    }
+    return PAWL_OK;
+}
+
+/* ---- judging it ---- */
+
+void looking_lost(looking *l) {
+    l->nothing = false;
+}
+
+bool looking_found_nothing(looking *l) {
+    bool believed = l->nothing && l->same;
+    l->nothing = true;
+    return believed;
+}
+
+pawl_status looking_again(looking *l, pawl_error *err) {
+    const platform *os = l->platform;
+    uint64_t looked_ns = os->monotonic_ns(os->context) - l->begun_ns;
+    l->lost++;
+    if (l->lost < LEAST_LOST || (l->lost < MOST_LOST && looked_ns < MOST_LOOKING_NS)) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EBUSY, "the run changes faster than it can be read");
+    error_path(err, "%s", l->store->root);
+    error_expected(err, "a checkpoint that stays for as long as it takes to open it");
+    error_found(err,
+                "%u looks within %.1f s, and each time what was listed had been removed or "
+                "replaced",
+                l->lost, (double)looked_ns / 1e9);
+    error_safe(err, "nothing was changed; that there is no checkpoint was not found");
+    error_next(err, "try again; a run that keeps 2 checkpoints or more (keep_last) leaves readers "
+                    "the time of a save");
+    return PAWL_EBUSY;
+}

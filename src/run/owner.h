@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run/owner: what the files owner*.c share. Nobody else includes it.
+ *
+ * owner_record.c reads and writes records, owner_take.c becomes the owner, owner.c stays it. The
+ * rules, O1 to O5, are at the top of owner.c.
+ */
+#ifndef RUN_OWNER_H
+#define RUN_OWNER_H
+
+#include "run/identity.h"
+#include "run/private.h"
+
+#define NANOSECONDS 1e9
+
+struct owner {
+    store *store;
+    const platform *platform;
+    pawl_log log;
+    double lease_s;
+    process_identity self;
+    char attempt[16];
+    monitor guard; /* of everything below; never held during I/O */
+    bool renewing; /* someone is at the record: generation, counter, what follows are theirs */
+    uint64_t generation, counter;
+    bool tight;          /* the reserve was given away */
+    bool unwritten;      /* the record was created, and there is no room for its bytes yet */
+    uint64_t blocked_by; /* a higher generation whose record cannot be read; 0: none */
+    uint64_t blocked_ns; /* since when */
+    uint64_t renewed_ns; /* when the last successful renewal began */
+    bool lost, stopping;
+    platform_thread *heartbeat;
+    bool heartbeat_ended;
+};
+
+/* ---- owner_record.c ------------------------------------------------------------------------- */
+
+#define OWNER_NAMES    64
+#define OWNER_GIVEN_UP 0u /* the counter of a record whose owner is done */
+
+/* The generations that one listing shows. It may be a late look: what it lacks may be there. */
+typedef struct owner_names {
+    uint64_t highest; /* 0: none */
+    uint64_t generations[OWNER_NAMES];
+    size_t count; /* more than OWNER_NAMES wait for the next owner */
+} owner_names;
+pawl_status owner_list(store *s, owner_names *out, pawl_error *err) PAWL_MUST_CHECK;
+
+void owner_name(char out[32], uint64_t generation);
+/* What the record of a generation that was listed says; not whether its writer is alive. One that
+ * cannot be read is no failure, for its writer may be about to write it, nor one that does not
+ * open, for that look may be a late one: it is `present`, and not `readable`. */
+pawl_status owner_read(store *s, uint64_t generation, owner_view *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* owner_look, and what the listing showed. */
+pawl_status owner_look_listed(store *s, const platform *os, owner_names *names, owner_view *out,
+                              pawl_error *err) PAWL_MUST_CHECK;
+/* All of it, with o->counter, durably. */
+pawl_status owner_write(owner *o, store_file *file, pawl_error *err) PAWL_MUST_CHECK;
+/* The counter alone, in place: needs no room. */
+pawl_status owner_write_counter(owner *o, uint64_t counter, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status owner_remove(store *s, uint64_t generation, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- owner_take.c --------------------------------------------------------------------------- */
+
+/* Creates the record of `generation`, which is above all of `before`, and removes those. PAWL_EBUSY
+ * when someone else was faster, or may have been. Leaves `o` as it was after a failure. */
+pawl_status owner_win(owner *o, uint64_t generation, const owner_names *before, pawl_error *err)
+    PAWL_MUST_CHECK;
+
+/* ---- reserve.c ------------------------------------------------------------------------------ */
+
+/* Gives the reserved room to whoever needs it now. False: there was none. */
+bool reserve_remove(store *s);
+/* After that: as much as there still is room for. */
+void reserve_make_anew(store *s);
+/* Where there is none, and plenty of room. */
+void reserve_make(store *s);
+
+#endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Becoming the owner: O1 (owner.c), also where storage shows things late, and where it is full.
+ *
+ * Late: whoever has created a record lists the records once more before it writes a byte. Creating a
+ * name is a change of its own, so what that listing shows is what is there; and of two who both
+ * created one, the last to list sees both. Beside a higher generation, or one that it knew nothing
+ * of, a newcomer withdraws and begins again.
+ *
+ * Full: owning must need no room, or nobody could make any. An owner that is done leaves its record
+ * behind, and so does one that was killed; that is the inode, the place in the directory and the
+ * block that the next record takes, and `reserve` (reserve.c) is what the filesystem wants besides.
+ * Where creating a record finds no room, both are removed first, and the reserve is made anew. Where there is room for the file and none for its bytes, the empty file holds the
+ * run: it was created exclusively, and is all that others need to see. Its bytes are written as soon
+ * as there is room; until then each renewal creates the next generation instead (owner.c).
+ */
+#include "run/owner.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_ROUNDS   16 /* of losing to others who then were not there any more */
+#define ROOM_TRIES    6
+#define ROOM_PAUSE_NS 20000000u /* doubled each time: filesystems free some things a little later */
+
+/* ---- what is told --------------------------------------------------------------------------- */
+
+/* "heartbeat 3 s ago"; where the storage tells no times, the heartbeat's number. */
+static const char *heartbeat_text(char out[48], const owner_view *v) {
+    if (v->heartbeat_age_s >= 0) {
+        snprintf(out, 48, "heartbeat %.0f s ago", v->heartbeat_age_s);
+    } else {
+        snprintf(out, 48, "heartbeat %llu", (unsigned long long)v->counter);
+    }
+    return out;
+}
+
+/* A record of this very process: another handle of it, or one that could not give its record up.
+ * Only the heartbeat tells which. */
+static bool is_self(const owner *o, const owner_view *v) {
+    return v->readable && identity_same(&v->who, &o->self);
+}
+
+static pawl_status busy_error(const owner *o, const owner_view *v, const char *seen,
+                              pawl_error *err) {
+    bool self = is_self(o, v);
+    error_set(err, PAWL_EBUSY, "another %s writes to this run",
+              self ? "handle of this process" : "process");
+    error_path(err, "%s", o->store->root);
+    error_expected(err, "no other writer");
+    if (v->readable) {
+        char heartbeat[48];
+        error_found(err, "host %s, pid %lld, attempt %s, %s, %s", v->who.host,
+                    (long long)v->who.pid, v->attempt, heartbeat_text(heartbeat, v), seen);
+    }
+    if (self) {
+        error_next(err, "close that one first with pawl_run_close, or save to another directory");
+    } else if (v->readable) {
+        error_next(err,
+                   "stop that process (on %s: kill %lld) or save to another directory; the run is "
+                   "taken over by itself once its heartbeat has stood still for %.0f s",
+                   v->who.host, (long long)v->who.pid, v->lease_s);
+    } else {
+        error_found(err, "an owner record (generation %llu) that is still being written, %s",
+                    (unsigned long long)v->generation, seen);
+        error_next(err, "try again in a few seconds, or save to another directory");
+    }
+    error_safe(err, "nothing was written or changed");
+    return PAWL_EBUSY;
+}
+
+/* ---- watching ------------------------------------------------------------------------------- */
+
+typedef struct taking {
+    owner *owner;
+    double wait_s;
+    uint64_t begun_ns;
+    owner_names names; /* of the last look */
+    owner_view seen;   /* of the last look: the highest of them */
+    uint64_t highest;  /* of all looks */
+} taking;
+
+static double since_s(const owner *o, uint64_t begun_ns) {
+    return (double)(o->platform->monotonic_ns(o->platform->context) - begun_ns) / NANOSECONDS;
+}
+
+static pawl_status look(taking *t, pawl_error *err) {
+    const owner *o = t->owner;
+    TRY(owner_look_listed(o->store, o->platform, &t->names, &t->seen, err));
+    t->highest = t->seen.generation > t->highest ? t->seen.generation : t->highest;
+    return PAWL_OK;
+}
+
+static bool same_record(const owner_view *a, const owner_view *b) {
+    return a->present == b->present && a->generation == b->generation && a->counter == b->counter &&
+           strcmp(a->attempt, b->attempt) == 0;
+}
+
+/* A twentieth of the lease, and no longer than the caller is willing to wait. */
+static uint64_t pause_ns(double lease_s, double left_s) {
+    double pause_s = lease_s / 20 < left_s ? lease_s / 20 : left_s;
+    return (uint64_t)(pause_s * NANOSECONDS) + 1;
+}
+
+/* Watches a present owner (O1). OK: the run is free. */
+static pawl_status watch(taking *t, pawl_error *err) {
+    const owner *o = t->owner;
+    const platform *p = o->platform;
+    uint64_t begun_ns = p->monotonic_ns(p->context);
+    TRY(look(t, err));
+    while (t->seen.present && t->seen.alive != PROCESS_DEAD) {
+        double lease_s = t->seen.readable ? t->seen.lease_s : o->lease_s;
+        double watched_s = since_s(o, begun_ns);
+        double waited_s = since_s(o, t->begun_ns);
+        char text[96];
+        if (t->seen.alive == PROCESS_ALIVE && !is_self(o, &t->seen)) {
+            return busy_error(o, &t->seen, "alive on this host", err);
+        }
+        if (watched_s >= lease_s) {
+            return PAWL_OK;
+        }
+        if (waited_s >= t->wait_s) {
+            snprintf(text, sizeof text, "not seen to move in the %.1f s it was watched", watched_s);
+            return busy_error(o, &t->seen, text, err);
+        }
+        p->sleep_ns(p->context, pause_ns(lease_s, t->wait_s - waited_s));
+        owner_view before = t->seen;
+        TRY(look(t, err));
+        if (!same_record(&t->seen, &before) && t->seen.present) {
+            snprintf(text, sizeof text, "which moved while it was watched (for %.1f s)",
+                     since_s(o, begun_ns));
+            return busy_error(o, &t->seen, text, err);
+        }
+    }
+    return PAWL_OK;
+}
+
+/* ---- creating a record ---------------------------------------------------------------------- */
+
+static bool knows(const owner_names *names, uint64_t generation) {
+    for (size_t i = 0; i < names->count; i++) {
+        if (names->generations[i] == generation) {
+            return true;
+        }
+    }
+    return names->count == OWNER_NAMES; /* it does not know all */
+}
+
+/* Has anybody come that was not there before? */
+static bool has_rival(const owner_names *before, const owner_names *now, uint64_t own) {
+    bool rival = now->highest > own;
+    for (size_t i = 0; i < now->count; i++) {
+        uint64_t generation = now->generations[i];
+        rival = rival || (generation != own && !knows(before, generation));
+    }
+    return rival;
+}
+
+/* Their records only tell the past now; one that cannot be removed does no harm. */
+static size_t remove_records(const owner *o, const owner_names *names, uint64_t below) {
+    struct pawl_error ignored = ERROR_INIT;
+    size_t removed = 0;
+    for (size_t i = 0; i < names->count; i++) {
+        if (names->generations[i] >= below) {
+            continue;
+        }
+        if (owner_remove(o->store, names->generations[i], &ignored) == PAWL_OK) {
+            removed++;
+        } else if (ignored.status != PAWL_ENOTFOUND) {
+            log_write(&o->log, PAWL_LOG_DEBUG, "%s", error_text(&ignored));
+        }
+    }
+    return removed;
+}
+
+/* True: something was removed, and room may follow. */
+static bool make_room(const owner *o, const owner_names *before, uint64_t below) {
+    bool reserved = reserve_remove(o->store);
+    return remove_records(o, before, below) > 0 || reserved;
+}
+
+static void pause_for_room(const owner *o, int tries) {
+    struct pawl_error ignored = ERROR_INIT;
+    if (store_sync_dir(o->store, "", &ignored) != PAWL_OK) {
+        log_write(&o->log, PAWL_LOG_DEBUG, "%s", error_text(&ignored));
+    }
+    if (tries > 0) {
+        o->platform->sleep_ns(o->platform->context, (uint64_t)ROOM_PAUSE_NS << tries);
+    }
+}
+
+/* Removing the record of the last owner before there is a new one invites others to begin at 1:
+ * those find ours beside theirs, or we find theirs. */
+static pawl_status create(owner *o, uint64_t generation, const owner_names *before,
+                          store_file **file, pawl_error *err) {
+    char name[32];
+    owner_name(name, generation);
+    pawl_status status = store_open(o->store, name, STORE_CREATE, file, err);
+    if (status != PAWL_ENOSPACE || !make_room(o, before, generation)) {
+        return status;
+    }
+    o->tight = true;
+    for (int tries = 0; status == PAWL_ENOSPACE && tries < ROOM_TRIES; tries++) {
+        pause_for_room(o, tries);
+        status = store_open(o->store, name, STORE_CREATE, file, err);
+    }
+    return status;
+}
+
+static pawl_status fill(owner *o, store_file *file, const owner_names *before, pawl_error *err) {
+    pawl_status status = owner_write(o, file, err);
+    if (status != PAWL_ENOSPACE) {
+        return status;
+    }
+    bool removed = make_room(o, before, o->generation);
+    o->tight = true;
+    for (int tries = 0; status == PAWL_ENOSPACE && removed && tries < ROOM_TRIES; tries++) {
+        pause_for_room(o, tries);
+        status = owner_write(o, file, err);
+    }
+    o->unwritten = status == PAWL_ENOSPACE;
+    return o->unwritten ? PAWL_OK : status;
+}
+
+/* Also when the other one was only just creating its record, or when the reply to our own creation
+ * was lost and the record is ours: nobody can tell, and so it is watched like any other. */
+static pawl_status beaten(const owner *o, pawl_error *err) {
+    error_set(err, PAWL_EBUSY, "another process was faster to take the run over");
+    error_path(err, "%s", o->store->root);
+    return PAWL_EBUSY;
+}
+
+static pawl_status create_and_fill(owner *o, const owner_names *before, bool *created,
+                                   pawl_error *err) {
+    owner_names now;
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    TRY(create(o, o->generation, before, &file, err));
+    *created = true;
+    TRY(owner_list(o->store, &now, err));
+    return has_rival(before, &now, o->generation) ? beaten(o, err) : fill(o, file, before, err);
+}
+
+static pawl_status create_or_withdraw(owner *o, const owner_names *before, pawl_error *err) {
+    struct pawl_error ignored = ERROR_INIT;
+    bool created = false;
+    pawl_status status = create_and_fill(o, before, &created, err);
+    if (status != PAWL_OK && created &&
+        owner_remove(o->store, o->generation, &ignored) != PAWL_OK) {
+        log_write(&o->log, PAWL_LOG_WARN, "%s", error_text(&ignored));
+    }
+    return status;
+}
+
+static void set_generation(owner *o, uint64_t generation, uint64_t counter) {
+    monitor_enter(&o->guard);
+    o->generation = generation;
+    o->counter = counter;
+    monitor_leave(&o->guard);
+}
+
+pawl_status owner_win(owner *o, uint64_t generation, const owner_names *before, pawl_error *err) {
+    uint64_t begun_ns = o->platform->monotonic_ns(o->platform->context);
+    uint64_t own = o->generation;
+    uint64_t counter = o->counter;
+    bool unwritten = o->unwritten;
+    set_generation(o, generation, 1);
+    o->unwritten = false;
+    o->tight = false;
+    pawl_status status = create_or_withdraw(o, before, err);
+    if (o->tight) {
+        reserve_make_anew(o->store);
+    }
+    if (status != PAWL_OK) {
+        set_generation(o, own, counter);
+        o->unwritten = unwritten;
+        return status;
+    }
+    monitor_enter(&o->guard);
+    o->renewed_ns = begun_ns;
+    monitor_leave(&o->guard);
+    (void)remove_records(o, before, generation);
+    return PAWL_OK;
+}
+
+/* ---- taking over ---------------------------------------------------------------------------- */
+
+static pawl_status draw_attempt(owner *o, pawl_error *err) {
+    uint8_t random[6];
+    TRY(o->platform->random_bytes(o->platform->context, random, sizeof random, err));
+    for (size_t i = 0; i < sizeof random; i++) {
+        snprintf(o->attempt + 2 * i, 3, "%02x", random[i]);
+    }
+    return PAWL_OK;
+}
+
+/* A creation that failed for another reason may have been done all the same. */
+static bool may_be_done(const taking *t, uint64_t generation, pawl_status status) {
+    struct pawl_error ignored = ERROR_INIT;
+    owner_names now;
+    return status == PAWL_EBUSY ||
+           ((status == PAWL_EIO || status == PAWL_ETIMEOUT) &&
+            owner_list(t->owner->store, &now, &ignored) == PAWL_OK && now.highest >= generation);
+}
+
+static pawl_status take_over(taking *t, pawl_error *err) {
+    owner *o = t->owner;
+    for (int round = 0; round < MOST_ROUNDS; round++) {
+        struct pawl_error story = ERROR_INIT;
+        TRY(watch(t, err));
+        uint64_t generation = t->highest + 1;
+        pawl_status status = owner_win(o, generation, &t->names, &story);
+        if (status == PAWL_OK) {
+            return PAWL_OK;
+        }
+        bool again = may_be_done(t, generation, status);
+        if (!again || since_s(o, t->begun_ns) >= t->wait_s) {
+            *err = story;
+            if (again) {
+                TRY(look(t, err));
+                return busy_error(o, &t->seen, "which was faster to take the run over", err);
+            }
+            return status;
+        }
+    }
+    return busy_error(o, &t->seen, "and others who come and go", err);
+}
+
+static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
+    const platform *os = o->platform;
+    TRY(os->identity(os->context, &o->self, err));
+    TRY(draw_attempt(o, err));
+    taking t = {.owner = o, .wait_s = wait_s, .begun_ns = os->monotonic_ns(os->context)};
+    TRY(take_over(&t, err));
+    if (t.seen.present && t.seen.readable) {
+        log_write(&o->log, PAWL_LOG_INFO, "took the run over from host %s, pid %lld (%s)",
+                  t.seen.who.host, (long long)t.seen.who.pid,
+                  t.seen.alive == PROCESS_DEAD ? "dead" : "no heartbeat for a lease");
+    }
+    reserve_make(o->store);
+    if (o->unwritten) {
+        log_write(&o->log, PAWL_LOG_WARN,
+                  "%s is on storage without room for the owner's record: it stays empty until "
+                  "something was removed",
+                  o->store->root);
+    }
+    return PAWL_OK;
+}
+
+pawl_status owner_take(store *s, const platform *os, const pawl_log *log, double lease_s,
+                       double wait_s, owner **out, pawl_error *err) {
+    owner *o = mem_calloc(1, sizeof *o);
+    if (o == NULL) {
+        return error_nomem(err, sizeof *o);
+    }
+    *o = (owner){.store = s, .platform = os, .log = *log, .lease_s = lease_s};
+    pawl_status status = monitor_init(&o->guard, err);
+    if (status != PAWL_OK) {
+        mem_free(o);
+        return status;
+    }
+    status = owner_acquire(o, wait_s, err);
+    if (status != PAWL_OK) {
+        monitor_destroy(&o->guard);
+        mem_free(o);
+        error_wrap(err, "open run");
+        return status;
+    }
+    *out = o;
+    return PAWL_OK;
+}
