@@ -118,7 +118,7 @@ static pawl_status next_step(agreeing *g, int64_t *out, pawl_error *err) {
         bool present;
         int64_t step = g->looking.steps[--g->left];
         name_step(directory, step);
-        TRY(step_has_manifest(g->run->store, directory, &present, err));
+        TRY(step_prove_manifest(g->run->store, directory, &present, err));
         *out = present ? step : -1;
     }
     return PAWL_OK;

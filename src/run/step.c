@@ -84,6 +84,19 @@ pawl_status step_has_manifest(store *s, const char *directory, bool *present, pa
     return status;
 }
 
+pawl_status step_prove_manifest(store *s, const char *directory, bool *present, pawl_error *err) {
+    char path[STORE_MAX_PATH];
+    bool absent;
+    TRY(step_has_manifest(s, directory, present, err));
+    if (*present || s->traits.coherent) {
+        return PAWL_OK;
+    }
+    snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
+    TRY(store_prove_absent(s, path, &absent, err));
+    *present = !absent;
+    return PAWL_OK;
+}
+
 /* ---- the manifest ---- */
 
 static pawl_status wrong_step(store *s, const char *path, int64_t step, const manifest *m,

@@ -147,9 +147,18 @@ static void check_refusal(const rank_process *r, uint64_t begun_ns, pawl_error *
     }
 }
 
+static void check_newest(const rank_process *r, int64_t newest) {
+    if (r->restored_step < newest) {
+        promises_broken(r->job->promises, "V7: job %d, rank %d restored step %lld, and not %lld",
+                        r->job->number, r->machine.rank, (long long)r->restored_step,
+                        (long long)newest);
+    }
+}
+
 static bool restore(rank_process *r) {
     struct pawl_error err = ERROR_INIT;
     uint64_t begun_ns = fibers_now();
+    int64_t newest = promises_newest(r->job->promises);
     const pawl_restore_options options = {.struct_size = sizeof options,
                                           .per_rank = PAWL_POLICY_ALLOW};
     pawl_report *report = NULL;
@@ -162,6 +171,7 @@ static bool restore(rank_process *r) {
     check_refusal(r, begun_ns, &err);
     if (r->restored == PAWL_OK || r->restored == PAWL_ENOTFOUND) {
         check_restored(r, r->restored_step);
+        check_newest(r, newest);
         return true;
     }
     note(&r->opening, -1, r->restored, &err, after_s);

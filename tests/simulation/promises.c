@@ -310,6 +310,15 @@ static bool anything_visible(const promises *p) {
     return false;
 }
 
+int64_t promises_newest(const promises *p) {
+    int64_t newest = -1;
+    for (size_t i = 0; i < p->count; i++) {
+        const commit *c = &p->commits[i];
+        newest = c->visible && c->step > newest ? c->step : newest;
+    }
+    return newest;
+}
+
 const commit *promises_lasting(const promises *p, uint64_t since_ns) {
     uint64_t lag_ns = storage_most_lag_ns(p->storage);
     for (size_t i = 0; i < p->count; i++) {

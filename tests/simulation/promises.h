@@ -17,6 +17,8 @@
  * V8. Nobody loses the run while nobody else makes himself its owner.
  * V6. A trainer that fences, or saves and was told of no failure before, asks nothing of the
  *     storage itself: it stands still for nobody's, however slow that is.
+ * V7. Who restores and asks for no step gets none that is older than the newest checkpoint that was
+ *     there when it began, whatever the storage shows.
  */
 #ifndef SIMULATION_PROMISES_H
 #define SIMULATION_PROMISES_H
@@ -91,6 +93,8 @@ const commit *promises_visible(const promises *p, int64_t step);
 const commit *promises_lasting(const promises *p, uint64_t since_ns);
 /* Which commit's manifest this text is; `count` when nobody saw it published. */
 size_t promises_named(const promises *p, const char *manifest_json);
+/* The newest step with a visible commit; -1: none. */
+int64_t promises_newest(const promises *p);
 /* Reads every visible checkpoint back. */
 void promises_verify_all(promises *p);
 
