@@ -8,7 +8,6 @@
 
 #include <assert.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct fiber_monitor {
     bool held;
@@ -27,14 +26,6 @@ thread_id thread_self(void) {
 
 bool thread_is_self(thread_id thread) {
     return thread == thread_self();
-}
-
-process_id process_self(void) {
-    return getpid();
-}
-
-bool process_is_self(process_id process) {
-    return process == getpid();
 }
 
 pawl_status monitor_init(monitor *m, pawl_error *err) {
