@@ -430,7 +430,8 @@ static void last_job(world *w) {
     plan.save_every = 1;
     plan.cancels_one_of = 0;
     plan.meets = plan.meets && plan.world_size <= MANY_RANKS;
-    plan.group_deadline_s = 120;
+    plan.group_deadline_s =
+        120 + 3 * (double)storage_most_lag_ns(&w->storage) / (double)NS_PER_S; /* of each look */
     job *last = begin_last(w, &plan);
     for (int i = 0; !job_did_well(last) && i < plan.world_size; i++) {
         const rank_process *r = &last->ranks[i];
