@@ -248,9 +248,8 @@ def outside(arguments: list[str], options: argparse.Namespace) -> int:
         print("SKIP:", reason)
         return SKIPPED
     with scratch(options.folder) as path:
-        command = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork",
-                   "--kill-child", "--mount-proc", sys.executable, __file__, *arguments,
-                   "--scratch", str(path)]
+        command = [*system.OWN_NAMESPACE, sys.executable, __file__, *arguments, "--scratch",
+                   str(path)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as rig:
             code = attend(rig)
         left = [line for line in system.must("losetup", "-l", "-n", "-O", "NAME,BACK-FILE").splitlines()
