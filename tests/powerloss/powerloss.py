@@ -69,6 +69,7 @@ class Result:
     resumed: int = 0
     jobs: int = 0
     killed: int = 0
+    refused: int = 0  # what ranks were told had failed, though the disk was whole
     wrong: list[str] = dataclasses.field(default_factory=list)
     broken: str = ""  # why the rig could not do it
 
@@ -107,6 +108,9 @@ class Rig:
         recorder = runs.Recorder(self.programs, work, dice, self.stop)
         log = recorder.record(part.filesystem, part.world, part.rounds, part.sabotage)
         result.jobs, result.killed = recorder.jobs, recorder.killed
+        for note in recorder.refused:
+            self.say(f"{part.title()}, seed {part.seed}: refused: {note.splitlines()[0]}")
+        result.refused = len(recorder.refused)
         result.wrong += [f"{part.title()}, seed {part.seed}, while the disk was whole: {note}"
                          for note in recorder.notes]
         self.say(f"{part.title()}: recorded {log.mib} MiB, {len(log.flushes)} flushes, "
@@ -165,8 +169,8 @@ def plan(options: argparse.Namespace, names: list[str]) -> list[Part]:
 
 
 def table(results: list[Result], skipped: dict[str, str]) -> str:
-    row = "{:<6} {:<12} {:>5} {:>7} {:>7} {:>7} {:>6}   {}"
-    lines = [row.format("on", "by", "jobs", "images", "resumed", "steps", "wrong",
+    row = "{:<6} {:<12} {:>5} {:>8} {:>7} {:>8} {:>6} {:>6}   {}"
+    lines = [row.format("on", "by", "jobs", "refused", "images", "resumed", "steps", "wrong",
                         "sabotage noticed in image")]
     cells: dict[tuple[str, int], list[Result]] = {}
     for result in results:
@@ -176,7 +180,8 @@ def table(results: list[Result], skipped: dict[str, str]) -> str:
         noticed = [f"{r.part.sabotage} {r.images if r.wrong else 'never'}"
                    for r in of if r.part.sabotage]
         lines.append(row.format(name, "one process" if world == 1 else f"{world} ranks",
-                                sum(r.jobs for r in honest), sum(r.images for r in honest),
+                                sum(r.jobs for r in honest), sum(r.refused for r in honest),
+                                sum(r.images for r in honest),
                                 sum(r.resumed for r in honest), sum(r.steps for r in honest),
                                 sum(len(r.wrong) for r in honest), ", ".join(noticed)))
     lines += [f"{name:<6} skipped: {why}" for name, why in skipped.items()]
@@ -248,9 +253,8 @@ def outside(arguments: list[str], options: argparse.Namespace) -> int:
         print("SKIP:", reason)
         return SKIPPED
     with scratch(options.folder) as path:
-        command = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork",
-                   "--kill-child", "--mount-proc", sys.executable, __file__, *arguments,
-                   "--scratch", str(path)]
+        command = [*system.OWN_NAMESPACE, sys.executable, __file__, *arguments, "--scratch",
+                   str(path)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as rig:
             code = attend(rig)
         left = [line for line in system.must("losetup", "-l", "-n", "-O", "NAME,BACK-FILE").splitlines()

@@ -87,6 +87,7 @@ class Recorder:
         self.work = work
         self.dice = dice
         self.notes: list[str] = []
+        self.refused: list[str] = []  # ranks hear of things at different times: told, and no loss
         self.jobs = self.killed = 0
         self._versions = 1
 
@@ -130,7 +131,10 @@ class Recorder:
                     process.kill()
                     process.wait(timeout=system.COMMAND_S)
         for job in jobs:
-            self.notes += job.notes()
+            if len(job.processes) > 1:
+                self.refused += job.notes()
+            else:
+                self.notes += job.notes()
             self.jobs += 1
             self.killed += bool(job.kills)
         if number % 2 == 1:

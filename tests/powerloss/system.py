@@ -15,6 +15,9 @@ import time
 COMMAND_S = 60
 UNMOUNT_S = 20
 MIB = 1 << 20
+# When its first process ends, however, all others do, and with them what they mounted.
+OWN_NAMESPACE = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child",
+                 "--mount-proc")
 
 
 class RigError(Exception):
@@ -141,7 +144,7 @@ def missing() -> str | None:
     for command in ("mount", "umount", "unshare"):
         if shutil.which(command) is None:
             return f"the command {command} is not installed"
-    code, output = output_of("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true")
+    code, output = output_of(*OWN_NAMESPACE, "true")
     return None if code == 0 else f"the system makes no namespaces: {output.strip()}"
 
 
