@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is certain of a name, on a storage that remembers names as absent, as NFS and FUSE do. */
+#include "fixtures.h"
+
+#include "store/evidence.h"
+#include "store/wrap.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Looks at this name, and its removal, are answered from memory: there is none. Making something
+ * under it asks the storage, and what is remembered is forgotten. */
+typedef struct forgetful {
+    store_wrapper wrapper;
+    char absent[64];
+} forgetful;
+
+static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
+    forgetful *f = (forgetful *)w;
+    bool of_it = f->absent[0] != '\0' && call->path != NULL && strcmp(call->path, f->absent) == 0;
+    bool looks = call->op == STORE_OP_STAT || call->op == STORE_OP_UNLINK ||
+                 (call->op == STORE_OP_OPEN && !store_mode_creates(call->mode));
+    if (of_it && looks) {
+        return store_failure(&w->base, call->path, ENOENT, err, "cannot find the file");
+    }
+    if (of_it && call->op == STORE_OP_MAKE_DIR) {
+        f->absent[0] = '\0';
+    }
+    return store_call_inner(call, err);
+}
+
+static void destroy(store_wrapper *w) {
+    store_wrapper_clear(w);
+    mem_free((forgetful *)w);
+}
+
+typedef struct fixture {
+    store *truth, *seen;
+    forgetful *memory;
+} fixture;
+
+static int setup(void **state) {
+    struct pawl_error err = ERROR_INIT;
+    fixture *f = calloc(1, sizeof *f);
+    assert_ok(store_mem(&f->truth, &err), &err);
+    f->memory = mem_calloc(1, sizeof *f->memory);
+    assert_ok(store_wrapper_init(&f->memory->wrapper, f->truth, &err), &err);
+    f->memory->wrapper.around = around;
+    f->memory->wrapper.destroy = destroy;
+    f->seen = &f->memory->wrapper.base;
+    assert_false(f->seen->traits.coherent);
+    assert_ok(store_make_dir(f->truth, "d", &err), &err);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    store_destroy(f->seen);
+    store_destroy(f->truth);
+    free(f);
+    return 0;
+}
+
+static void remember_absent(fixture *f, const char *path) {
+    snprintf(f->memory->absent, sizeof f->memory->absent, "%s", path);
+}
+
+static bool proven_absent(store *s, const char *path) {
+    struct pawl_error err = ERROR_INIT;
+    bool absent;
+    assert_ok(store_prove_absent(s, path, &absent, &err), &err);
+    return absent;
+}
+
+/* A file that is remembered as absent is not proven absent. */
+static void a_file_that_is_not_seen_is_not_absent(void **state) {
+    fixture *f = *state;
+    put_text(f->truth, "d/m", "there");
+    remember_absent(f, "d/m");
+    assert_false(is_there(f->seen, "d/m"));
+    assert_false(proven_absent(f->seen, "d/m"));
+    assert_text(f->truth, "d/m", "there");
+}
+
+/* What is not there is proven absent, and nothing is left of the proof. */
+static void a_proof_leaves_nothing(void **state) {
+    fixture *f = *state;
+    assert_true(proven_absent(f->seen, "d/m"));
+    assert_false(is_there(f->truth, "d/m"));
+}
+
+/* The directory that a killed proof has left counts as nothing, and goes. */
+static void what_a_killed_proof_left_counts_as_nothing(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    assert_ok(store_make_dir(f->truth, "d/m", &err), &err);
+    assert_true(proven_absent(f->seen, "d/m"));
+    assert_false(is_there(f->truth, "d/m"));
+}
+
+/* A directory with something in it is neither a file nor nothing. */
+static void a_full_directory_is_not_absent(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    assert_ok(store_make_dir(f->truth, "d/m", &err), &err);
+    put_text(f->truth, "d/m/x", "there");
+    assert_false(proven_absent(f->seen, "d/m"));
+    assert_text(f->truth, "d/m/x", "there");
+}
+
+/* Where the directory is not seen nothing is proven. */
+static void nothing_is_proven_below_a_directory_that_is_not_seen(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    bool absent = true;
+    assert_fails(store_prove_absent(f->seen, "gone/m", &absent, &err), PAWL_ENOTFOUND, &err);
+    assert_false(absent);
+}
+
+/* Nor by a storage that refuses. */
+static void a_refusal_proves_nothing(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    store *refusing;
+    bool absent = true;
+    assert_ok(store_fault_wrap(f->truth, NULL, &refusing, &err), &err);
+    store_fault_set(refusing,
+                    &(store_fault){.op = STORE_OP_MAKE_DIR, .nth = 1, .system_errno = ENOSPC});
+    assert_fails(store_prove_absent(refusing, "d/m", &absent, &err), PAWL_ENOSPACE, &err);
+    assert_false(absent);
+    store_destroy(refusing);
+}
+
+/* A file that is remembered as absent is removed all the same. */
+static void a_file_that_is_not_seen_is_removed_for_certain(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    put_text(f->truth, "d/t", "there");
+    remember_absent(f, "d/t");
+    assert_ok(store_unlink_for_certain(f->seen, "d/t", &err), &err);
+    assert_false(is_there(f->truth, "d/t"));
+}
+
+/* What is not there need not be removed; what a killed proof left goes as well. */
+static void nothing_is_removed_for_certain(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    assert_ok(store_unlink_for_certain(f->seen, "d/t", &err), &err);
+    assert_ok(store_make_dir(f->truth, "d/t", &err), &err);
+    assert_ok(store_unlink_for_certain(f->seen, "d/t", &err), &err);
+    assert_false(is_there(f->truth, "d/t"));
+}
+
+/* Where looks are the truth one look does, and changes nothing: it needs no room. */
+static void one_look_does_where_looks_are_the_truth(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    store *full;
+    assert_ok(store_fault_wrap(f->truth, NULL, &full, &err), &err);
+    full->traits.coherent = true;
+    store_fault_set(
+        full,
+        &(store_fault){.op = STORE_OP_MAKE_DIR, .nth = 1, .system_errno = ENOSPC, .forever = true});
+    put_text(f->truth, "d/m", "there");
+    assert_false(proven_absent(full, "d/m"));
+    assert_true(proven_absent(full, "d/n"));
+    assert_ok(store_look_anew(full, "d", &err), &err);
+    store_destroy(full);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_file_that_is_not_seen_is_not_absent, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_proof_leaves_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_a_killed_proof_left_counts_as_nothing, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_full_directory_is_not_absent, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_proven_below_a_directory_that_is_not_seen, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_refusal_proves_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_file_that_is_not_seen_is_removed_for_certain, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_removed_for_certain, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_look_does_where_looks_are_the_truth, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
