@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process in another time namespace of the same host, whose start /proc tells differently there, is
- * neither taken for dead while it lives, nor waited for when it is gone.
+ * A process in another time namespace of the same host, whose start /proc tells differently there,
+ * is neither taken for dead while it lives, nor waited for when it is gone.
  */
 #include "lib/test.h"
 
