@@ -7,7 +7,9 @@
 #   make demo-ranks     the same on 4 ranks under mpirun, then on 3 and on 6 (1 minute)
 #   make check      every test, at a size that fits 15 minutes on 2 cores
 #   make check-threads    the same tests on a build without io_uring, which writes by threads
-#   make proofs     the long form of the proofs; table, and build/proofs.json
+#   make proofs     the long form of the proofs, on all cores; table, and build/proofs.json
+#   make powerloss  cut the power below ext4, xfs and btrfs, as root (10 minutes); table.
+#                   POWERLOSS_ARGS=--help
 #   make bench      measure against the device, memcpy and everyone else's libraries (45 minutes);
 #                   table, and bench/results/latest.json. BENCH_ARGS=--help
 #   make bench-quick    against the device alone, at 1 GiB (5 minutes)
@@ -53,6 +55,12 @@ proofs:
 	@$(call BUILD,release)
 	@sh tests/proofs/run.sh build/release --full
 
+powerloss:
+	@tools/setup build example test rig
+	@$(call BUILD,release)
+	@python3 -B tests/powerloss/powerloss.py --programs build/release/tests/powerloss \
+	    --pawl build/release/cli/pawl $(if $(JOBS),--jobs $(JOBS)) $(POWERLOSS_ARGS)
+
 bench bench-quick:
 	@tools/setup build example test bench
 	@$(call BUILD,release)
@@ -80,5 +88,5 @@ install:
 clean:
 	rm -rf build/release build/debug build/asan build/tsan build/threads
 
-.PHONY: release demo demo-ranks check check-threads proofs bench bench-quick asan tsan lint format install \
-    clean
+.PHONY: release demo demo-ranks check check-threads proofs powerloss bench bench-quick asan tsan lint \
+    format install clean

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl: finds the verb, hands it its arguments, and returns its exit code. */
+#include "ending.h"
 #include "options.h"
 
-#include <signal.h>
 #include <string.h>
 
 static int print_version(void) {
@@ -57,8 +57,7 @@ static int run_verb(const verb *v, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    /* A reader that stops reading ends the command, also where a parent has ignored the signal. */
-    signal(SIGPIPE, SIG_DFL);
+    ending_watch_output();
     const verb *v = argc > 1 ? verb_find(argv[1]) : NULL;
     if (v == NULL) {
         return run_without_verb(argc > 1 ? argv[1] : NULL);

@@ -2,6 +2,7 @@
 /* Results and failures of a verb. */
 #include "output.h"
 #include "cli.h"
+#include "ending.h"
 #include "memory.h"
 #include "text.h"
 
@@ -126,6 +127,9 @@ int output_exit_code(pawl_status status) {
 }
 
 int output_fail(output *out) {
+    if (ending_asked()) {
+        return EXIT_FAILED; /* that is the reason, and output_end tells it */
+    }
     if (out->err == NULL) {
         complain(out, "", "out of memory");
         return EXIT_FAILED;
@@ -184,7 +188,9 @@ int output_end(output *out, int exit_code) {
     out->err = NULL;
     errno = 0;
     bool lost = ferror(stdout) != 0;
-    if (fclose(stdout) != 0 || lost) {
+    lost = fclose(stdout) != 0 || lost;
+    ending_take();
+    if (lost) {
         fprintf(stderr, "pawl: cannot write the result to standard output: %s\n",
                 errno != 0 ? strerror(errno) : "an earlier write failed");
         return exit_code == EXIT_DONE ? EXIT_FAILED : exit_code;

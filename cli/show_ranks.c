@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl show, an entry that each rank has of its own. */
+#include "ending.h"
 #include "memory.h"
 #include "show.h"
 #include "text.h"
@@ -41,6 +42,10 @@ pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *nam
     }
     for (int rank = 0; rank < about.world_size && status == PAWL_OK; rank++) {
         size_t size = 0;
+        if (ending_asked()) {
+            status = PAWL_ECANCELED;
+            break;
+        }
         status =
             pawl_checkpoint_read_rank(checkpoint, name, rank, bytes, RANK_BYTES, &size, out->err);
         if (status == PAWL_OK && out->as_json) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl show, a tensor's statistics: one pass over all of its values, slice by slice. */
+#include "ending.h"
 #include "memory.h"
 #include "numbers.h"
 #include "show.h"
@@ -185,6 +186,9 @@ static pawl_status read_all(output *out, pawl_checkpoint *checkpoint, const tens
     SCOPED(scoped_free) char *bytes = must_alloc((size_t)most);
     progress_begin(&out->progress, "reading");
     while (slices_next(&cut)) {
+        if (ending_asked()) {
+            return PAWL_ECANCELED;
+        }
         pawl_status status = pawl_checkpoint_read(checkpoint, t->name, cut.offset, cut.extent,
                                                   bytes, (size_t)cut.elements * e->size, out->err);
         if (status != PAWL_OK) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl show, the tree: entries as they come from the walk, which is sorted by name. */
+#include "ending.h"
 #include "memory.h"
 #include "show.h"
 #include "text.h"
@@ -79,6 +80,9 @@ static pawl_status walk(output *out, pawl_entries *entries, table *t, uint64_t *
         pawl_status status = pawl_entries_next(entries, &info, &more, out->err);
         if (status != PAWL_OK || !more) {
             return status;
+        }
+        if (ending_asked()) {
+            return PAWL_ECANCELED;
         }
         if (out->as_json) {
             if (!opened) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl diff: two checkpoints, entry by entry, as a merge of two sorted walks. */
 #include "diff.h"
+#include "ending.h"
 #include "numbers.h"
 #include "text.h"
 
@@ -23,6 +24,9 @@ static pawl_status merge(comparison *c, pawl_entries *walk_a, pawl_entries *walk
         }
         if (status != PAWL_OK || (!more_a && !more_b)) {
             return status;
+        }
+        if (ending_asked()) {
+            return PAWL_ECANCELED;
         }
         order = !more_a ? 1 : !more_b ? -1 : strcmp(a.name, b.name);
         if (order != 0) {
@@ -130,6 +134,7 @@ int verb_diff(const arguments *args, output *out) {
     SCOPED(scoped_checkpoint) pawl_checkpoint *b = NULL;
     const target *at = &args->targets[0];
     const target *bt = &args->targets[1];
+    ending_watch();
     if (pawl_checkpoint_open(at->run, at->step, &out->log, &a, out->err) != PAWL_OK ||
         pawl_checkpoint_open(bt->run, bt->step, &out->log, &b, out->err) != PAWL_OK) {
         return output_fail(out);

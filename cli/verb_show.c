@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl show: a checkpoint as a tree, or one entry of it. */
+#include "ending.h"
 #include "memory.h"
 #include "metrics.h"
 #include "numbers.h"
@@ -170,6 +171,7 @@ int verb_show(const arguments *args, output *out) {
     pawl_checkpoint_info about;
     const target *t = &args->targets[0];
     uint64_t shown = 0;
+    ending_watch();
     if (pawl_checkpoint_open(t->run, t->step, &out->log, &checkpoint, out->err) != PAWL_OK) {
         return output_fail(out);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl verify: every byte of one checkpoint, or of all. */
 #include "cli.h"
+#include "ending.h"
 #include "memory.h"
 #include "text.h"
 
@@ -107,6 +108,11 @@ static void on_progress(void *context, uint64_t done_bytes, uint64_t of_bytes) {
     progress_update(&v->out->progress, done_bytes, of_bytes);
 }
 
+static int on_question(void *context) {
+    (void)context;
+    return ending_asked();
+}
+
 static void print_result(output *out, int64_t step, const pawl_verify_result *result, bool opened) {
     char files[TEXT_SIZE];
     char entries[TEXT_SIZE];
@@ -145,6 +151,7 @@ static pawl_status read_step(output *out, pawl_checkpoint *checkpoint, pawl_veri
         .progress = on_progress,
         .context = &v,
         .max_problems = MOST_PROBLEMS,
+        .stop = on_question,
     };
     progress_begin(&out->progress, "verifying");
     if (out->as_json) {
@@ -235,6 +242,9 @@ static pawl_status verify_all(output *out, const char *run, bool *damaged) {
             continue;
         }
         status = verify_step(out, run, step->step);
+        if (status == PAWL_ENOTFOUND) {
+            continue; /* removed since it was listed */
+        }
         if (status != PAWL_OK && status != PAWL_EDAMAGED) {
             return status;
         }
@@ -248,6 +258,7 @@ static pawl_status verify_all(output *out, const char *run, bool *damaged) {
 int verb_verify(const arguments *args, output *out) {
     const target *t = &args->targets[0];
     bool damaged = false;
+    ending_watch();
     if (args->all && t->has_step) {
         return output_usage(out, "verify", "--all takes a whole run, not one step of it");
     }

@@ -4,7 +4,8 @@
  * verify, and the doctor. Nothing here writes, but for a small mark inside a step's directory,
  * where the directory allows it, that keeps the checkpoint from being removed while it is open.
  *
- * Handles are used by one thread at a time; several handles may be open on one run.
+ * Handles are used by one thread at a time; several handles may be open on one run. In a forked
+ * child the parent's checkpoints are refused, for their marks are the parent's (pawl/pawl.h).
  */
 #ifndef PAWL_CHECKPOINT_H
 #define PAWL_CHECKPOINT_H
@@ -39,9 +40,10 @@ typedef struct pawl_step_info {
 
 typedef struct pawl_catalog pawl_catalog;
 
-/* Reads the run's directory and every manifest. Cheap: no data file is opened. PAWL_ENOTFOUND says
- * what is at the path instead (another tool's checkpoint, an empty directory, one step's
- * directory). */
+/* Reads the run's directory and every manifest. Cheap: no data file is opened. Each step is shown
+ * as it was at one moment, also while the run changes; PAWL_EBUSY when it changes too fast for
+ * that. PAWL_ENOTFOUND says what is at the path instead (another tool's checkpoint, an empty
+ * directory, one step's directory). */
 PAWL_API pawl_status pawl_catalog_open(const char *run_path, const pawl_log *log,
                                        pawl_catalog **catalog, pawl_error *err) PAWL_MUST_CHECK;
 PAWL_API void pawl_catalog_free(pawl_catalog *catalog);
@@ -77,12 +79,20 @@ PAWL_API pawl_status pawl_owner_look(const char *run_path, pawl_owner_info *info
 
 typedef struct pawl_checkpoint pawl_checkpoint;
 
-/* Opens a committed checkpoint; PAWL_NEWEST takes the newest committed one (no fallback: a damaged
- * one is PAWL_EDAMAGED). Reads the manifest and a few blocks of the index. `log` may be NULL. */
+/*
+ * Opens a committed checkpoint; PAWL_NEWEST takes the newest committed one (no fallback: a damaged
+ * one is PAWL_EDAMAGED). Reads the manifest and a few blocks of the index. `log` may be NULL.
+ *
+ * The run may change meanwhile: an open that loses a step to its writer looks again. PAWL_ENOTFOUND
+ * of PAWL_NEWEST means that there is none; PAWL_EBUSY that the run changes faster than it can be
+ * opened. What is open stays readable until it is closed, whatever becomes of the step: a mark of
+ * the reader keeps its files. Without one (a mount that is read-only, no permission; and on another
+ * host, nothing read within a lease of the writer) they may go: reading says PAWL_EBUSY then.
+ */
 PAWL_API pawl_status pawl_checkpoint_open(const char *run_path, int64_t step, const pawl_log *log,
                                           pawl_checkpoint **checkpoint, pawl_error *err)
     PAWL_MUST_CHECK;
-PAWL_API void pawl_checkpoint_close(pawl_checkpoint *checkpoint);
+PAWL_API void pawl_checkpoint_close(pawl_checkpoint *checkpoint); /* NULL is fine */
 
 typedef struct pawl_checkpoint_info {
     int64_t step;
@@ -175,7 +185,8 @@ typedef struct pawl_verify_options {
     void (*problem)(void *context, const pawl_problem *problem);             /* [none] */
     void (*progress)(void *context, uint64_t done_bytes, uint64_t of_bytes); /* [none] */
     void *context;
-    uint64_t max_problems; /* stop after so many [1000] */
+    uint64_t max_problems;      /* stop after so many [1000] */
+    int (*stop)(void *context); /* asked now and then: not 0 ends it, PAWL_ECANCELED [none] */
 } pawl_verify_options;
 
 typedef struct pawl_verify_result {
@@ -183,7 +194,8 @@ typedef struct pawl_verify_result {
 } pawl_verify_result;
 
 /* Reads every byte of the step's files, goes on after damage, reports each problem. PAWL_EDAMAGED
- * when there was one (with the first in `err`). */
+ * when there was one (with the first in `err`). A step that was removed or saved again since it was
+ * opened is verified as it was opened, and the log says so. */
 PAWL_API pawl_status pawl_checkpoint_verify(pawl_checkpoint *checkpoint,
                                             const pawl_verify_options *options,
                                             pawl_verify_result *result, pawl_error *err)

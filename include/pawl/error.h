@@ -47,7 +47,7 @@ typedef enum pawl_status {
     PAWL_EPERMISSION = 8, /* the system refused access */
     PAWL_EIO = 9,         /* the storage failed */
     PAWL_ETIMEOUT = 10,   /* a deadline passed; what was waited for goes on */
-    PAWL_ECANCELED = 11,  /* the save was cancelled by pawl_cancel */
+    PAWL_ECANCELED = 11,  /* the caller cancelled it: a save, a verification */
     PAWL_ENOMEM = 12,     /* memory, threads or file descriptors exhausted */
     PAWL_ELIMIT = 13,     /* a named maximum of this library or of the format was passed */
     PAWL_EINTERNAL = 14   /* a defect in libpawl; please report it */

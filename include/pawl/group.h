@@ -37,7 +37,8 @@ typedef struct pawl_group {
     /*
      * Names this start of the job: the same text on all its ranks, and another one when the job is
      * started again, such as the scheduler's job number with its restart count. Printable ASCII
-     * without spaces, at most PAWL_MAX_LAUNCH_BYTES. Copied. [none; needed without callbacks]
+     * without spaces, 1 to PAWL_MAX_LAUNCH_BYTES of it. Copied. One start may open the run any
+     * number of times, one after another. [NULL: none; needed without callbacks]
      */
     const char *launch;
     void *context; /* of the callbacks; lives as long as the run */

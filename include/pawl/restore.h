@@ -112,7 +112,10 @@ PAWL_API const char *pawl_report_json(const pawl_report *report);
  * With a group the call is collective: all ranks ask for the same step (R11: or PAWL_EMISMATCH
  * naming ranks and steps), rank 0 chooses where none was asked for, and all restore that one or
  * none: what one rank cannot restore, all pass over or fail at. Each rank reads what its own boxes
- * need.
+ * need. Ranks may hold different tensors, as the stages of a pipeline do. An entry that one lacks
+ * is unexpected, on all ranks, where no rank has it in its state; where one has it as what all
+ * ranks have alike (a value, or a tensor with `replicated` and no replica_count); and where those
+ * that have it hold less than all of it.
  *
  * The report's warnings go to the run's log as well.
  *

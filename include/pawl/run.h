@@ -21,11 +21,11 @@
  * When the data of all ranks is durable rank 0 commits one checkpoint, and every rank learns of it;
  * where one fails, dies or is late, all are told which. Any other number of ranks can restore it.
  *
- * A run is used by one thread at a time. Deadlines are in seconds from now: 0 means the run's
- * default (`deadline_s`), a negative number means "do not wait". No call waits for a save or
- * another process without one. On the caller's thread pawl_save, pawl_fence and pawl_wait ask
- * nothing of the storage, unless a save does not begin, which is told there, or one of many ranks
- * looks there for the others'. Opening, restoring and housekeeping take as long as it takes.
+ * A run is used by one thread at a time, and not in a forked child (pawl/pawl.h). Deadlines are in
+ * seconds from now: 0 means the run's default (`deadline_s`), less than 0 not to wait. No call
+ * waits for a save or another process without one. On the caller's thread pawl_save, pawl_fence and
+ * pawl_wait ask nothing of the storage, unless a save does not begin, which is told there, or one
+ * of many ranks looks there for the others'. Opening, restoring and housekeeping take their time.
  */
 #ifndef PAWL_RUN_H
 #define PAWL_RUN_H
@@ -94,11 +94,11 @@ typedef struct pawl_run_options {
     double lease_s; /* seconds, at least 1 [30] */
     /* Seconds that pawl_run_open may watch another writer [lease_s + 5]; negative: none. */
     double takeover_wait_s;
-    double deadline_s;    /* default deadline of waits [600] */
-    size_t budget_bytes;  /* staging memory of a save, at most [256 MiB]; at least 8 MiB */
-    pawl_on_busy on_busy; /* [PAWL_ON_BUSY_WAIT] */
-    int checking;         /* 1: find tensors that change while they are being saved, at the cost of
-                               reading everything twice [0] */
+    double deadline_s;        /* default deadline of waits [600] */
+    size_t budget_bytes;      /* staging memory of a save, at most [256 MiB]; at least 8 MiB */
+    pawl_on_busy on_busy;     /* [PAWL_ON_BUSY_WAIT] */
+    int checking;             /* 1: find tensors that change while they are being saved, and large
+                               replicas that differ, by reading everything twice [0] */
     int64_t save_every_steps; /* for pawl_due [0: never by steps] */
     double save_every_s;      /* for pawl_due [0: never by time] */
     pawl_retention retention; /* [keep everything] */
@@ -152,7 +152,7 @@ PAWL_API pawl_status pawl_run_open(const char *path, const pawl_run_options *opt
 
 /*
  * Waits for the save in flight and gives up ownership. NULL is fine. The handle is gone afterwards,
- * whatever is returned (but for PAWL_EUSAGE inside the run's event callback): the status is that of
+ * whatever is returned, but for PAWL_EUSAGE (in the run's event callback): the status is that of
  * the last save when nobody has seen it yet. On PAWL_ETIMEOUT the engine's thread and its memory
  * are left behind: the tensors' memory must stay valid, and the log and the callback for events may
  * still be called. After a save that hangs (PAWL_EIO) the same, but the tensors are free.
@@ -189,9 +189,9 @@ PAWL_API pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
 
 /*
  * Returns when the save in flight has let go of the tensors' memory: every byte is written or
- * copied into the staging budget. Call it before anything changes a tensor. Without a save in
- * flight it returns at once. PAWL_ETIMEOUT names what is being waited for; the memory is then still
- * in use. A save that failed has let go as well: that is PAWL_OK here, and pawl_wait reports it.
+ * copied into the staging budget, and replicas are read that are compared with other ranks'. Call
+ * it before anything changes a tensor; without a save in flight it returns at once. PAWL_ETIMEOUT
+ * names what is waited for; the memory is then in use. After a save that failed it is PAWL_OK.
  */
 PAWL_API pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
@@ -219,8 +219,8 @@ typedef struct pawl_save_stats {
 } pawl_save_stats;
 
 /*
- * Waits until the save in flight is durable and committed, or failed. Fills `stats` (may be NULL)
- * either way. PAWL_OK without a save in flight and without an unseen failure.
+ * Waits until the save in flight is durable and committed, or failed; fills `stats` (may be NULL).
+ * PAWL_OK without a save in flight and without an unseen failure.
  */
 PAWL_API pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats,
                                pawl_error *err) PAWL_MUST_CHECK;

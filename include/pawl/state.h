@@ -75,7 +75,9 @@ typedef struct pawl_tensor {
     size_t nboxes;          /* [0: one box that covers everything] at most PAWL_MAX_BOXES */
     const pawl_box *boxes;  /* disjoint boxes inside the shape */
     int replicated;         /* other ranks hold the same boxes with the same bytes: each byte is
-                               written by one of them [0] */
+                               written by one of them. Of tensors of which a rank holds at most
+                               64 KiB all copies are compared, and a save of copies that differ
+                               fails with PAWL_EMISMATCH; of larger ones with `checking` [0] */
     pawl_role role;         /* [PAWL_ROLE_MODEL] */
     const char *slot_of;    /* PAWL_ROLE_SLOT: name of the variable */
     const char *slot;       /* PAWL_ROLE_SLOT: name of the slot, such as "adam/m" */

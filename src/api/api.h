@@ -12,6 +12,8 @@
 #include "base/base.h"
 #include "store/store.h"
 
+#include <pawl/checkpoint.h>
+
 /* ---- errors: error.c ------------------------------------------------------------------------ */
 
 /* Makes the call's own error an empty one, without clearing all of it. */
@@ -32,6 +34,15 @@ static inline PAWL_MUST_CHECK pawl_status need(const void *pointer, const char *
     }
     return PAWL_OK;
 }
+
+/* A handle is used in the process that opened it. PAWL_EUSAGE in any other, a forked child, before
+ * anything of it is looked at: locks and threads are not what they were. `what`: "run"; `opens`:
+ * the call that opens one. */
+pawl_status need_own(process_id process, const char *call, const char *what, const char *opens,
+                     pawl_error *err) PAWL_MUST_CHECK;
+/* A checkpoint that is there, and this process's own: arguments.c. */
+pawl_status need_checkpoint(const pawl_checkpoint *checkpoint, const char *call, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* Can a caller's struct be so large? PAWL_EUSAGE where its size was not set. */
 pawl_status check_size(size_t size, const char *call, const char *type, pawl_error *err)

@@ -1,11 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of arguments that every call makes: null pointers, and structs of other versions. */
+/* Checks of arguments that every call makes: null pointers, handles of other processes, and structs
+ * of other versions. */
 #include "api/api.h"
+#include "run/run.h"
 
 #include <string.h>
 
 void null_pointer(const char *call, const char *argument, pawl_error *err) {
     (void)error_set(err, PAWL_EUSAGE, "%s: %s is a null pointer", call, argument);
+}
+
+static pawl_status refuse_child(process_id process, const char *call, const char *what,
+                                const char *opens, pawl_error *err) {
+    long long parent = (long long)process;
+    error_set(err, PAWL_EUSAGE,
+              "%s: this process was forked, and the %s belongs to the process that it came from",
+              call, what);
+    error_expected(err, "process %lld, which opened it", parent);
+    error_found(err, "process %lld", (long long)process_self());
+    error_safe(err, "nothing was done; it goes on in process %lld as if there were no fork",
+               parent);
+    error_next(err, "use it in process %lld, or open one in this process with %s", parent, opens);
+    return PAWL_EUSAGE;
+}
+
+pawl_status need_own(process_id process, const char *call, const char *what, const char *opens,
+                     pawl_error *err) {
+    return process_is_self(process) ? PAWL_OK : refuse_child(process, call, what, opens, err);
+}
+
+pawl_status need_checkpoint(const pawl_checkpoint *checkpoint, const char *call, pawl_error *err) {
+    TRY(need(checkpoint, call, "checkpoint", err));
+    return need_own(checkpoint_process(checkpoint), call, "checkpoint", "pawl_checkpoint_open",
+                    err);
 }
 
 static pawl_status no_size(const char *call, const char *type, size_t found, pawl_error *err) {

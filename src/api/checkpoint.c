@@ -55,7 +55,7 @@ pawl_status pawl_checkpoint_open(const char *run_path, int64_t step, const pawl_
 static pawl_status find(pawl_checkpoint *checkpoint, const char *name, pawl_entry_info *info,
                         pawl_error *err) {
     static const char call[] = "pawl_checkpoint_find";
-    TRY(need(checkpoint, call, "checkpoint", err));
+    TRY(need_checkpoint(checkpoint, call, err));
     TRY(need(name, call, "name", err));
     TRY(need(info, call, "info", err));
     return checkpoint_find(checkpoint, name, info, err);
@@ -70,7 +70,7 @@ pawl_status pawl_checkpoint_find(pawl_checkpoint *checkpoint, const char *name,
 static pawl_status read_slice(pawl_checkpoint *checkpoint, const char *name, const int64_t *offset,
                               const int64_t *extent, void *to, size_t to_bytes, pawl_error *err) {
     static const char call[] = "pawl_checkpoint_read";
-    TRY(need(checkpoint, call, "checkpoint", err));
+    TRY(need_checkpoint(checkpoint, call, err));
     TRY(need(name, call, "name", err));
     if (to_bytes > 0) {
         TRY(need(to, call, "to", err));
@@ -90,7 +90,7 @@ pawl_status pawl_checkpoint_read(pawl_checkpoint *checkpoint, const char *name,
 static pawl_status read_rank(pawl_checkpoint *checkpoint, const char *name, int rank, void *to,
                              size_t capacity, size_t *size, pawl_error *err) {
     static const char call[] = "pawl_checkpoint_read_rank";
-    TRY(need(checkpoint, call, "checkpoint", err));
+    TRY(need_checkpoint(checkpoint, call, err));
     TRY(need(name, call, "name", err));
     TRY(need(size, call, "size", err));
     if (capacity > 0) {
@@ -111,7 +111,7 @@ static pawl_status restore(pawl_checkpoint *checkpoint, pawl_state *state,
                            pawl_error *err) {
     static const char call[] = "pawl_checkpoint_restore";
     pawl_restore_options known;
-    TRY(need(checkpoint, call, "checkpoint", err));
+    TRY(need_checkpoint(checkpoint, call, err));
     TRY(need(state, call, "state", err));
     TRY(take_options(&known, sizeof(known), options, call, "pawl_restore_options", err));
     if (known.rename_count > 0) {
@@ -135,7 +135,7 @@ static pawl_status verify(pawl_checkpoint *checkpoint, const pawl_verify_options
     static const char call[] = "pawl_checkpoint_verify";
     pawl_verify_options known;
     pawl_verify_result unwanted;
-    TRY(need(checkpoint, call, "checkpoint", err));
+    TRY(need_checkpoint(checkpoint, call, err));
     TRY(take_options(&known, sizeof(known), options, call, "pawl_verify_options", err));
     return checkpoint_verify(checkpoint, &known, result != NULL ? result : &unwanted, err);
 }
@@ -151,7 +151,7 @@ pawl_status pawl_checkpoint_verify(pawl_checkpoint *checkpoint, const pawl_verif
 static pawl_status open_entries(pawl_checkpoint *checkpoint, const char *prefix,
                                 pawl_entries **entries, pawl_error *err) {
     static const char call[] = "pawl_entries_open";
-    TRY(need(checkpoint, call, "checkpoint", err));
+    TRY(need_checkpoint(checkpoint, call, err));
     TRY(need(prefix, call, "prefix", err));
     TRY(need(entries, call, "entries", err));
     *entries = NULL;
@@ -168,6 +168,8 @@ static pawl_status next_entry(pawl_entries *entries, pawl_entry_info *info, int 
                               pawl_error *err) {
     static const char call[] = "pawl_entries_next";
     TRY(need(entries, call, "entries", err));
+    TRY(need_own(entries_process(entries), call, "walk over entries",
+                 "pawl_checkpoint_open and pawl_entries_open", err));
     TRY(need(info, call, "info", err));
     TRY(need(more, call, "more", err));
     return entries_next(entries, info, more, err);

@@ -24,6 +24,7 @@ pawl_status pawl_events_open(const char *run_path, pawl_events **events, pawl_er
 static pawl_status next_event(pawl_events *events, pawl_event *event, int *more, pawl_error *err) {
     static const char call[] = "pawl_events_next";
     TRY(need(events, call, "events", err));
+    TRY(need_own(events_process(events), call, "reader of events", "pawl_events_open", err));
     TRY(need(event, call, "event", err));
     TRY(need(more, call, "more", err));
     return events_next(events, event, more, err);

@@ -7,6 +7,7 @@
 
 static pawl_status need_run(const pawl_run *run, const char *call, pawl_error *err) {
     TRY(need(run, call, "run", err));
+    TRY(need_own(run_process(run), call, "run", "pawl_run_open", err));
     return run_refuse_callback(run, call, err);
 }
 
@@ -50,7 +51,7 @@ pawl_status pawl_run_open(const char *path, const pawl_run_options *options, paw
 }
 
 static pawl_status close_run(pawl_run *run, double deadline_s, pawl_error *err) {
-    TRY(run_refuse_callback(run, "pawl_run_close", err));
+    TRY(need_run(run, "pawl_run_close", err));
     return run_close(run, deadline_s, err);
 }
 
@@ -148,7 +149,7 @@ pawl_status pawl_cancel(pawl_run *run, double deadline_s, pawl_error *err) {
 }
 
 int pawl_due(const pawl_run *run, int64_t step) {
-    return run != NULL ? run_due(run, step) : 0;
+    return run != NULL && process_is_self(run_process(run)) ? run_due(run, step) : 0;
 }
 
 /* ---- restore ---- */

@@ -6,7 +6,7 @@
 static pawl_status open_view(pawl_checkpoint *checkpoint, const char *name, uint64_t piece,
                              pawl_view **opened, pawl_error *err) {
     static const char call[] = "pawl_view_open";
-    TRY(need(checkpoint, call, "checkpoint", err));
+    TRY(need_checkpoint(checkpoint, call, err));
     TRY(need(name, call, "name", err));
     TRY(need(opened, call, "view", err));
     *opened = NULL;
@@ -23,6 +23,7 @@ static pawl_status get_bytes(pawl_view *v, uint64_t offset, uint64_t n, const vo
                              pawl_error *err) {
     static const char call[] = "pawl_view_bytes";
     TRY(need(v, call, "view", err));
+    TRY(need_own(view_process(v), call, "view", "pawl_checkpoint_open and pawl_view_open", err));
     TRY(need(bytes, call, "bytes", err));
     *bytes = NULL;
     return checkpoint_view_bytes(v, offset, n, bytes, err);

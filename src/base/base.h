@@ -250,6 +250,13 @@ typedef struct process_identity {
     uint64_t start_ticks; /* of the process: a reused pid is another process */
 } process_identity;
 
+/* Which process one is, without asking what it takes to tell others. What a process made is there
+ * in a forked child, too, but as a copy of its memory alone: without its threads, and with locks
+ * that nobody may ever let go of. */
+typedef int64_t process_id;
+process_id process_self(void);
+bool process_is_self(process_id process);
+
 /* DEAD and ALIVE are said only with proof. */
 typedef enum liveness { PROCESS_DEAD, PROCESS_ALIVE, PROCESS_UNKNOWN } liveness;
 

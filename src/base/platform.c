@@ -196,6 +196,14 @@ static bool system_thread_tune(void *context, const thread_tuning *tuning, char 
 
 /* ---- identity ------------------------------------------------------------------------------- */
 
+process_id process_self(void) {
+    return getpid();
+}
+
+bool process_is_self(process_id process) {
+    return process == getpid();
+}
+
 /* The beginning of a small file, as text. False when it cannot be read; errno says why. */
 static bool read_text(const char *path, char *out, size_t size) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -189,11 +189,12 @@ pawl_status engine_read_all(const engine_read_job *job, size_t *failed, pawl_err
 
 /* Checks one whole file, many reads at a time, block by block; `problem` for each damaged run of
  * blocks, and goes on. `problem` comes in the order of the file, `progress` with bytes done; one of
- * the two at a time, on the caller's thread. Both may be NULL. */
+ * the two at a time, on the caller's thread. Both may be NULL; a failure of either ends it. */
 pawl_status engine_reader_verify(engine_reader *r, uint32_t file,
                                  pawl_status (*problem)(void *context, uint64_t offset,
                                                         uint64_t length, pawl_error *story),
-                                 void (*progress)(void *context, uint64_t bytes), void *context,
-                                 pawl_error *err) PAWL_MUST_CHECK;
+                                 pawl_status (*progress)(void *context, uint64_t bytes,
+                                                         pawl_error *err),
+                                 void *context, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

@@ -23,7 +23,7 @@ typedef struct verification {
     uint32_t file;
     uint64_t end; /* of what there is to be checked */
     pawl_status (*problem)(void *context, uint64_t offset, uint64_t length, pawl_error *story);
-    void (*progress)(void *context, uint64_t bytes);
+    pawl_status (*progress)(void *context, uint64_t bytes, pawl_error *err);
     void *context;
     crew crew;
     /* The rest is under the crew's monitor: windows told <= windows claimed <= told + VERDICTS. */
@@ -95,7 +95,8 @@ static void tell(verification *v) {
         v->status = tell_verdict(v, d, end, v->err);
         v->ended = v->status != PAWL_OK;
         if (!v->ended && v->progress != NULL) {
-            v->progress(v->context, end - window_at(v->told));
+            v->status = v->progress(v->context, end - window_at(v->told), v->err);
+            v->ended = v->status != PAWL_OK;
         }
         d->given = false;
         v->told++;
@@ -244,8 +245,9 @@ static pawl_status verify_file(verification *v, uint64_t found_bytes, pawl_error
 pawl_status engine_reader_verify(engine_reader *r, uint32_t file,
                                  pawl_status (*problem)(void *context, uint64_t offset,
                                                         uint64_t length, pawl_error *story),
-                                 void (*progress)(void *context, uint64_t bytes), void *context,
-                                 pawl_error *err) {
+                                 pawl_status (*progress)(void *context, uint64_t bytes,
+                                                         pawl_error *err),
+                                 void *context, pawl_error *err) {
     verification v = {
         .reader = r, .file = file, .problem = problem, .progress = progress, .context = context};
     struct pawl_error story = ERROR_INIT;

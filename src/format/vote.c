@@ -8,6 +8,8 @@
  *   flag FAILED: n, n bytes: story
  *   neither flag: file_count | bytes of each file
  *                 u32 structure_crc32c | structure_bytes | u32 values_crc32c
+ *                 n, and of each replica_count: replica_count | bytes | u32 held_crc32c
+ *                 u32 sums_crc32c
  *
  * A shared value, 'w': kind | bytes | u32 crc32c | its first bytes, as many as are left
  *
@@ -21,7 +23,8 @@
 
 #define FLAG_SKIPPED      1u
 #define FLAG_FAILED       2u
-#define MIN_REPLICA_BYTES 4u /* a scalar: its checksum */
+#define MIN_REPLICA_BYTES 4u  /* a scalar: its checksum */
+#define MIN_COPIES_BYTES  10u /* two numbers, two checksums */
 
 static pawl_status put_bytes(buffer *out, const void *bytes, size_t n, pawl_error *err) {
     TRY(buffer_varint(out, n, err));
@@ -101,6 +104,17 @@ static pawl_status check_who(const vote *v, pawl_error *err) {
     return PAWL_OK;
 }
 
+static pawl_status put_copies(const vote *v, buffer *out, pawl_error *err) {
+    TRY(buffer_varint(out, v->copies_count, err));
+    for (size_t i = 0; i < v->copies_count; i++) {
+        TRY(buffer_varint(out, (uint64_t)v->copies[i].replica_count, err));
+        TRY(buffer_varint(out, v->copies[i].bytes, err));
+        TRY(buffer_u32le(out, v->copies[i].held_crc32c, err));
+        TRY(buffer_u32le(out, v->copies[i].sums_crc32c, err));
+    }
+    return PAWL_OK;
+}
+
 static pawl_status put_part(const vote *v, buffer *out, pawl_error *err) {
     TRY(buffer_varint(out, v->file_count, err));
     for (size_t i = 0; i < v->file_count; i++) {
@@ -108,7 +122,8 @@ static pawl_status put_part(const vote *v, buffer *out, pawl_error *err) {
     }
     TRY(buffer_u32le(out, v->structure_crc32c, err));
     TRY(buffer_varint(out, v->structure_bytes, err));
-    return buffer_u32le(out, v->values_crc32c, err);
+    TRY(buffer_u32le(out, v->values_crc32c, err));
+    return put_copies(v, out, err);
 }
 
 pawl_status vote_head_encode(const vote *v, buffer *out, pawl_error *err) {
@@ -241,11 +256,40 @@ static pawl_status decode_files(decoder *d, vote *out, pawl_error *err) {
     return PAWL_OK;
 }
 
+static pawl_status decode_copies(decoder *d, vote *out, pawl_error *err) {
+    uint64_t count = 0;
+    int before = -1;
+    TRY(get_number(d, PAWL_MAX_RANKS + 1, &count, err));
+    if (count > cursor_left(&d->c) / MIN_COPIES_BYTES) {
+        return refuse(d, PAWL_EDAMAGED, err, "more kinds of replicas than there are bytes for");
+    }
+    out->copies = take(d, (size_t)count * sizeof *out->copies, err);
+    if (out->copies == NULL) {
+        return PAWL_ENOMEM;
+    }
+    out->copies_count = (size_t)count;
+    for (size_t i = 0; i < out->copies_count; i++) {
+        vote_copies *c = &out->copies[i];
+        uint64_t replica_count = 0;
+        TRY(get_number(d, PAWL_MAX_RANKS, &replica_count, err));
+        TRY(get_number(d, INT64_MAX, &c->bytes, err));
+        TRY(cursor_u32le(&d->c, &c->held_crc32c, err));
+        TRY(cursor_u32le(&d->c, &c->sums_crc32c, err));
+        c->replica_count = (int)replica_count;
+        if (c->replica_count <= before) {
+            return refuse(d, PAWL_EDAMAGED, err, "kinds of replicas are out of order");
+        }
+        before = c->replica_count;
+    }
+    return PAWL_OK;
+}
+
 static pawl_status decode_part(decoder *d, vote *out, pawl_error *err) {
     TRY(decode_files(d, out, err));
     TRY(cursor_u32le(&d->c, &out->structure_crc32c, err));
     TRY(get_number(d, INT64_MAX, &out->structure_bytes, err));
-    return cursor_u32le(&d->c, &out->values_crc32c, err);
+    TRY(cursor_u32le(&d->c, &out->values_crc32c, err));
+    return decode_copies(d, out, err);
 }
 
 pawl_status vote_head_decode(const uint8_t *bytes, size_t n, arena *memory, vote *out,

@@ -7,7 +7,7 @@
  *
  *   'c' u32be(file) u32be(record)  checksums of the rank's data files, numbered from 0
  *   'e' name                       entries with the pieces that this rank wrote, same numbers
- *   'r' name                       checking mode: sums of the replicas that this rank holds
+ *   'r' name                       sums of the replicas that this rank holds
  *   'v'                            the head: who votes, on what, and how it went
  *   'w' name                       values that all ranks share: what this rank has
  *
@@ -26,6 +26,15 @@ typedef struct vote_file {
     uint64_t bytes;
 } vote_file;
 
+/* The replicas that a rank holds with one replica_count. Ranks that hold the same ones hold the
+ * same bytes. */
+typedef struct vote_copies {
+    int replica_count;    /* 0: of all ranks */
+    uint64_t bytes;       /* of all of them */
+    uint32_t held_crc32c; /* which they are: names and boxes */
+    uint32_t sums_crc32c; /* their sums */
+} vote_copies;
+
 typedef struct vote {
     int64_t step;
     int rank, world_size;
@@ -43,6 +52,8 @@ typedef struct vote {
     uint32_t structure_crc32c;
     uint64_t structure_bytes;
     uint32_t values_crc32c;
+    vote_copies *copies; /* of those whose sums the vote has; each replica_count once, ascending */
+    size_t copies_count;
 } vote;
 
 /* Names of files are not written: they follow from tag, rank and number, and must be those. */
@@ -70,7 +81,7 @@ const char *vote_value_text(char out[160], const vote_value *value);
 /* The key of a record of a name: `letter` is 'r' or 'w'. */
 pawl_status vote_key(buffer *key, char letter, const char *name, pawl_error *err) PAWL_MUST_CHECK;
 
-/* One replica that a rank holds, in checking mode. */
+/* One replica that a rank holds. */
 typedef struct vote_replica {
     int64_t *offset, *extent; /* ndim numbers */
     uint32_t crc32c;          /* of its bytes, dense and row-major */

@@ -11,9 +11,18 @@ static pawl_status refuse(const char *member, pawl_error *err) {
     return PAWL_EUSAGE;
 }
 
+/* As pawl_group_discover says it where the environment does not tell. */
+static pawl_status refuse_nameless(const char *how, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "the group of ranks cannot be: %s", how);
+    error_next(err, "set launch to a text that is the same on all ranks and another one at each "
+                    "start of the job, such as the scheduler's job number with its restart count; "
+                    "or give the callbacks, and no launch");
+    return PAWL_EUSAGE;
+}
+
 static bool launch_valid(const char *launch) {
     size_t n = strnlen(launch, PAWL_MAX_LAUNCH_BYTES + 1);
-    if (n == 0 || n > PAWL_MAX_LAUNCH_BYTES) {
+    if (n > PAWL_MAX_LAUNCH_BYTES) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -38,6 +47,9 @@ static pawl_status check(const pawl_group *given, pawl_error *err) {
     if ((given->gather == NULL) != (given->broadcast == NULL)) {
         return refuse("it has one of the callbacks gather and broadcast; it takes both", err);
     }
+    if (given->launch != NULL && given->launch[0] == '\0') {
+        return refuse_nameless("launch is empty, so nothing names this start of the job", err);
+    }
     if (given->launch != NULL && !launch_valid(given->launch)) {
         snprintf(text, sizeof text,
                  "launch is not 1 to %d printable ASCII characters without spaces",
@@ -45,7 +57,7 @@ static pawl_status check(const pawl_group *given, pawl_error *err) {
         return refuse(text, err);
     }
     if (given->world_size > 1 && given->gather == NULL && given->launch == NULL) {
-        return refuse("many ranks need the callbacks, or launch, to find each other", err);
+        return refuse_nameless("many ranks need the callbacks, or launch, to find each other", err);
     }
     return PAWL_OK;
 }

@@ -131,8 +131,8 @@ static bool has_piece_of(const record_entry *record, int rank) {
 /* "rank 1 of 3 takes its own; the values of ranks 3 to 5 are left out" */
 static void ranks_text(char *out, size_t size, const matcher *m, bool keeps) {
     /* Whose values no rank takes. */
-    int first = m->options.per_rank == PAWL_POLICY_CALLER ? 0 : m->world_size;
-    int last = m->saved_world_size - 1;
+    int first = m->options.per_rank == PAWL_POLICY_CALLER ? 0 : m->ranks.world_size;
+    int last = m->ranks.saved_world_size - 1;
     char left_out[96] = "";
     if (first < last) {
         snprintf(left_out, sizeof(left_out), "; the values of ranks %d to %d are left out", first,
@@ -140,27 +140,28 @@ static void ranks_text(char *out, size_t size, const matcher *m, bool keeps) {
     } else if (first == last) {
         snprintf(left_out, sizeof(left_out), "; the value of rank %d is left out", first);
     }
-    snprintf(out, size, "rank %d of %d %s%s", m->rank, m->world_size,
+    snprintf(out, size, "rank %d of %d %s%s", m->ranks.rank, m->ranks.world_size,
              keeps ? "keeps the state's value" : "takes its own", left_out);
 }
 
 /* R10 */
 static pawl_status compare_ranks(comparing *c) {
     matcher *m = c->m;
-    if (m->saved_world_size == m->world_size) {
+    if (m->ranks.saved_world_size == m->ranks.world_size) {
         return PAWL_OK;
     }
     char ranks[192];
     const char *plural[] = {"s", ""};
-    snprintf(c->checkpoint, sizeof(c->checkpoint), "%d rank%s", m->saved_world_size,
-             plural[m->saved_world_size == 1]);
-    snprintf(c->state, sizeof(c->state), "%d rank%s", m->world_size, plural[m->world_size == 1]);
+    snprintf(c->checkpoint, sizeof(c->checkpoint), "%d rank%s", m->ranks.saved_world_size,
+             plural[m->ranks.saved_world_size == 1]);
+    snprintf(c->state, sizeof(c->state), "%d rank%s", m->ranks.world_size,
+             plural[m->ranks.world_size == 1]);
     if (m->options.per_rank == PAWL_POLICY_ERROR) {
         pawl_report_item item = item_of(c, PAWL_DIFF_RANKS, PAWL_SEVERITY_ERROR);
         return add(c, &item, &(sentence_facts){0});
     }
     c->verdict->keep_caller =
-        m->options.per_rank == PAWL_POLICY_CALLER || !has_piece_of(c->record, m->rank);
+        m->options.per_rank == PAWL_POLICY_CALLER || !has_piece_of(c->record, m->ranks.rank);
     ranks_text(ranks, sizeof(ranks), m, c->verdict->keep_caller);
     pawl_report_item item = item_of(c, PAWL_DIFF_RANKS, PAWL_SEVERITY_WARNING);
     return add(c, &item, &(sentence_facts){.ranks = ranks});

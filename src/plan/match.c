@@ -104,8 +104,10 @@ static pawl_severity severity_of(pawl_policy policy) {
     return policy == PAWL_POLICY_ALLOW ? PAWL_SEVERITY_NOTE : PAWL_SEVERITY_ERROR;
 }
 
+/* `fault`: of a job; what other ranks have under that name is none that was renamed here. */
 static pawl_status add_unexpected(matcher *m, const record_entry *record, const char *name,
-                                  const char *slot_of, pawl_error *err) {
+                                  const char *slot_of, const plan_job_fault *fault,
+                                  pawl_error *err) {
     char text[SIDE_BYTES];
     bool slot = record->role == PAWL_ROLE_SLOT;
     side s = side_of_record(record);
@@ -120,8 +122,11 @@ static pawl_status add_unexpected(matcher *m, const record_entry *record, const 
     if (item.severity != PAWL_SEVERITY_ERROR) {
         report_counts(m->report)->ignored++;
     }
-    TRY(report_add_facts(m->report, &item, &(sentence_facts){.slot = record->slot}, err));
-    if (name != record->name || !may_be_renamed(record->role)) {
+    const sentence_facts facts = {
+        .slot = record->slot, .fault = fault, .world_size = m->ranks.world_size};
+    TRY(report_add_facts(m->report, &item, &facts, err));
+    if (name != record->name || !may_be_renamed(record->role) ||
+        (fault != NULL && fault->error != PLAN_NOBODY)) {
         return PAWL_OK; /* a rule was given for it already: no other is suggested */
     }
     loose_entry loose = loose_of(name, record->slot, &s);
@@ -262,10 +267,80 @@ static const state_entry *find_wanted(matcher *m, const char *name, size_t *posi
     return found;
 }
 
+/* ---- as a rank of a job --------------------------------------------------------------------- */
+
+static pawl_status note_stance(matcher *m, plan_stance stance, pawl_error *err) {
+    plan_match *match = m->match;
+    if (!m->ranks.job) {
+        return PAWL_OK;
+    }
+    TRY(vec_reserve(&match->stances, &m->stance_capacity, match->stance_count + 1,
+                    sizeof *match->stances, err));
+    match->stances[match->stance_count++] = stance;
+    match->lacking += stance.want == PLAN_LACKS;
+    return PAWL_OK;
+}
+
+/* Of what does not fit, and of what has no elements, a rank wants all. */
+static plan_stance stance_of(const state_entry *wanted, const record_entry *record) {
+    plan_stance s = {
+        .want = state_entry_is_alike(wanted) ? PLAN_SHARES : PLAN_HOLDS,
+        .copies = wanted->replicated && wanted->replica_count > 0 ? wanted->replica_count : 1,
+        .held = 1,
+        .elements = 1};
+    if (wanted->kind != PAWL_KIND_TENSOR || record->kind != PAWL_KIND_TENSOR ||
+        !shape_equal(wanted->ndim, wanted->shape, record->ndim, record->shape) ||
+        shape_elements(record->ndim, record->shape) == 0) {
+        return s;
+    }
+    s.elements = shape_elements(record->ndim, record->shape);
+    s.held = 0;
+    for (size_t i = 0; i < wanted->box_count; i++) {
+        s.held += shape_elements(wanted->ndim, state_entry_box(wanted, i)->extent);
+    }
+    return s;
+}
+
+/* What the ranks found wrong with the record at hand; NULL: nothing. */
+static const plan_job_fault *fault_here(matcher *m) {
+    const plan_job_faults *f = m->ranks.faults;
+    while (f != NULL && m->fault < f->count &&
+           f->items[m->fault].first + f->items[m->fault].count <= m->place) {
+        m->fault++;
+    }
+    bool here = f != NULL && m->fault < f->count && f->items[m->fault].first <= m->place;
+    return here ? &f->items[m->fault] : NULL;
+}
+
+/* ---- records -------------------------------------------------------------------------------- */
+
+/* In a job others may want it. */
+static pawl_status match_lacking(matcher *m, const record_entry *record, const char *name,
+                                 const char *slot_of, pawl_error *err) {
+    bool allowed = m->options.unexpected == PAWL_POLICY_ALLOW;
+    const plan_job_fault *fault = allowed ? NULL : fault_here(m);
+    TRY(note_stance(m, (plan_stance){.want = allowed ? PLAN_LEAVES : PLAN_LACKS}, err));
+    if (m->ranks.job && !allowed && fault == NULL) {
+        return PAWL_OK;
+    }
+    return add_unexpected(m, record, name, slot_of, fault, err);
+}
+
+/* What is wrong with it in the job is told alike on all ranks. */
+static pawl_status match_wanted(matcher *m, const record_entry *record, const char *name,
+                                const char *slot_of, const state_entry *wanted, pawl_error *err) {
+    const plan_job_fault *fault = fault_here(m);
+    TRY(note_stance(m, stance_of(wanted, record), err));
+    if (fault == NULL || m->options.unexpected == PAWL_POLICY_ALLOW) {
+        return PAWL_OK;
+    }
+    return add_unexpected(m, record, name, slot_of, fault, err);
+}
+
 static pawl_status match_record(matcher *m, const record_entry *record, pawl_error *err) {
     if (!takes_part(m, record->role)) {
         report_counts(m->report)->ignored++;
-        return PAWL_OK;
+        return note_stance(m, (plan_stance){.want = PLAN_LEAVES}, err);
     }
     const char *name = NULL;
     const char *slot_of = NULL;
@@ -277,8 +352,9 @@ static pawl_status match_record(matcher *m, const record_entry *record, pawl_err
     size_t position = 0;
     const state_entry *wanted = find_wanted(m, name, &position);
     if (wanted == NULL || !takes_part(m, wanted->role)) {
-        return add_unexpected(m, record, name, slot_of, err);
+        return match_lacking(m, record, name, slot_of, err);
     }
+    TRY(match_wanted(m, record, name, slot_of, wanted, err));
     if (m->matched[position]) {
         return add_collision(m, record, name, err);
     }
@@ -298,6 +374,7 @@ static pawl_status match_records(matcher *m, entry_source checkpoint, pawl_error
             return PAWL_OK;
         }
         TRY(match_record(m, record, err));
+        m->place++;
     }
 }
 
@@ -390,15 +467,9 @@ static void matcher_free(matcher *m) {
 }
 
 pawl_status plan_match_make(const state_snapshot *wanted, entry_source checkpoint,
-                            const pawl_restore_options *options, int rank, int world_size,
-                            int saved_world_size, pawl_report *report, plan_match **out,
-                            pawl_error *err) {
-    CLEANUP(matcher_free)
-    matcher m = {.wanted = wanted,
-                 .rank = rank,
-                 .world_size = world_size,
-                 .saved_world_size = saved_world_size,
-                 .report = report};
+                            const pawl_restore_options *options, const plan_ranks *ranks,
+                            pawl_report *report, plan_match **out, pawl_error *err) {
+    CLEANUP(matcher_free) matcher m = {.wanted = wanted, .ranks = *ranks, .report = report};
     TRY(resolve_options(&m, options, err));
     m.match = mem_calloc(1, sizeof(*m.match));
     if (m.match == NULL) {
@@ -413,6 +484,7 @@ pawl_status plan_match_make(const state_snapshot *wanted, entry_source checkpoin
 void plan_match_free(plan_match *match) {
     if (match != NULL) {
         mem_free(match->pairs);
+        mem_free(match->stances);
         arena_free(&match->memory);
         mem_free(match);
     }

@@ -27,7 +27,10 @@ typedef struct loose_list {
 typedef struct matcher {
     const state_snapshot *wanted;
     pawl_restore_options options; /* policies resolved: none is DEFAULT */
-    int rank, world_size, saved_world_size;
+    plan_ranks ranks;
+    uint64_t place; /* of the record at hand */
+    size_t fault;   /* the first of ranks.faults that does not lie before it */
+    size_t stance_capacity;
     pawl_report *report;
     plan_match *match;
     size_t pair_capacity;

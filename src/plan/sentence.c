@@ -74,9 +74,33 @@ static pawl_status describe_missing(const words *w) {
                          w->name, w->state, is_error(w->item) ? "" : ": the state's value is kept");
 }
 
+/* Behind what is in the checkpoint: whose state lacks it. */
+static pawl_status describe_lacking(const words *w) {
+    const plan_job_fault *fault = w->facts->fault;
+    TRY(buffer_printf(w->out, w->err, ", %s in the checkpoint, is ", w->checkpoint));
+    if (fault == NULL) {
+        return buffer_printf(w->out, w->err, "not in the state%s",
+                             is_error(w->item) ? "" : ": it is left out");
+    }
+    switch (fault->error) {
+    case PLAN_NOT_ALL:
+        return buffer_printf(w->out, w->err,
+                             "in the state of %s, as what all ranks have, and not in that of %s",
+                             fault->holding, fault->lacking);
+    case PLAN_NOT_WHOLE:
+        return buffer_printf(w->out, w->err,
+                             "only in part in the state of %s, and not in that of %s",
+                             fault->holding, fault->lacking);
+    case PLAN_NOBODY:
+    default:
+        return buffer_printf(w->out, w->err, "not in the state of any of the %d ranks",
+                             w->facts->world_size);
+    }
+}
+
 static pawl_status describe_unexpected(const words *w) {
-    return buffer_printf(w->out, w->err, "\"%s\", %s in the checkpoint, is not in the state%s",
-                         w->name, w->checkpoint, is_error(w->item) ? "" : ": it is left out");
+    TRY(buffer_printf(w->out, w->err, "\"%s\"", w->name));
+    return describe_lacking(w);
 }
 
 static pawl_status describe_renamed(const words *w) {
@@ -125,8 +149,7 @@ static pawl_status describe_slot(const words *w) {
                              w->state, is_error(item) ? "" : ": the state's value is kept");
     }
     if (item->state == NULL) {
-        return buffer_printf(w->out, w->err, ", %s in the checkpoint, is not in the state%s",
-                             w->checkpoint, is_error(item) ? "" : ": it is left out");
+        return describe_lacking(w);
     }
     TRY(buffer_printf(w->out, w->err, " is %s in the checkpoint and %s in the state", w->checkpoint,
                       w->state));
@@ -235,6 +258,12 @@ static const char *advise(const pawl_report_item *item) {
 
 static pawl_status write_advice(const words *w) {
     const pawl_report_item *item = w->item;
+    if (w->facts->fault != NULL && w->facts->fault->error != PLAN_NOBODY) {
+        return buffer_printf(w->out, w->err,
+                             "; add it on %s, or pass --unexpected=allow there "
+                             "(options.unexpected)",
+                             w->facts->fault->lacking);
+    }
     if (is_error(item)) {
         return buffer_printf(w->out, w->err, "; %s", advise(item));
     }

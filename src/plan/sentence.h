@@ -12,7 +12,9 @@ typedef struct sentence_facts {
     const char *stands;        /* HYPERPARAMETER, OPTIMIZER, BATCH: whose value stands */
     const char *ranks;         /* RANKS: whose value this rank has, and what is left out */
     uint64_t slots_unexpected, slots_missing; /* OPTIMIZER: slots on one side only */
-    bool or_more;                             /* RENAMED: not all entries were looked at */
+    const plan_job_fault *fault;              /* UNEXPECTED, SLOT: of a job of so many ranks */
+    int world_size;
+    bool or_more; /* RENAMED: not all entries were looked at */
 } sentence_facts;
 
 /* Appends "description" or "description; advice" to `out`. `*description` is the length of the

@@ -90,8 +90,12 @@ static pawl_status open_all(pawl_checkpoint *c, bool mark, pawl_error *err) {
     return open_reader(c, err);
 }
 
+process_id checkpoint_process(const pawl_checkpoint *c) {
+    return c->process;
+}
+
 void pawl_checkpoint_close(pawl_checkpoint *c) {
-    if (c == NULL) {
+    if (c == NULL || !process_is_self(c->process)) {
         return;
     }
     engine_views_free(c->views);
@@ -135,6 +139,7 @@ static pawl_status make(store *s, int64_t step, const platform *os, const pawl_l
     if (c == NULL) {
         return error_nomem(err, sizeof(*c));
     }
+    c->process = process_self();
     c->store = s;
     c->platform = os;
     c->log = log != NULL ? *log : (pawl_log){0};

@@ -25,6 +25,9 @@ pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count
  * failed would be to restore an older one without a word. */
 pawl_status step_has_manifest(store *s, const char *directory, bool *present, pawl_error *err)
     PAWL_MUST_CHECK;
+/* The same, of the run's owner: that none is seen is proven (store/evidence.h). */
+pawl_status step_prove_manifest(store *s, const char *directory, bool *present, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* PAWL_ENOTFOUND: the step is not committed. PAWL_EDAMAGED, PAWL_EUNSUPPORTED: by path
  * and reason. `text` is what was read, also then. */
 pawl_status step_read_manifest(store *s, int64_t step, buffer *text, manifest *out, pawl_error *err)
@@ -56,6 +59,7 @@ const recognised *recognise_name(const char *name, bool directory);
 /* ---- the open checkpoint: checkpoint.c ------------------------------------------------------ */
 
 struct pawl_checkpoint {
+    process_id process; /* that opened it */
     store *store;
     bool own_store;
     const platform *platform;

@@ -3,7 +3,8 @@
  * Which checkpoint is restored: one for all ranks, the newest that is whole on all of them (R11).
  *
  *   1 first meeting: every rank says which step it asks for; rank 0 chooses
- *   2 each rank opens the step and matches it; they meet
+ *   2 each rank opens the step and matches it; they meet; where some lack what others may want they
+ *     compare (wants.c), match again with what came out, and meet once more
  *   3 each rank reads and verifies; they meet
  *
  * After 2 and 3 all go on, or all take the next older step, because it is damaged for one of them,
@@ -13,6 +14,7 @@
 #include "run/looking.h"
 #include "run/ranks.h"
 #include "run/restoring.h"
+#include "run/wants.h"
 #include "run/wire.h"
 
 #include <stdio.h>
@@ -22,7 +24,12 @@
 #define SHOWN_STEPS    4    /* different ones, in a message */
 #define MOST_LOOKING_S 10.0 /* for what rank 0 sees to appear on another host */
 
-typedef enum verb { VERB_GO = 1, VERB_TAKE = 2 } verb;
+typedef enum verb {
+    VERB_GO = 1,
+    VERB_TAKE = 2,    /* the step of the answer */
+    VERB_COMPARE = 3, /* what each rank lacks */
+    VERB_NOBODY = 4   /* wants it: all lack the same */
+} verb;
 
 typedef struct agreeing {
     pawl_run *run;
@@ -47,17 +54,30 @@ static bool no_fallback(const agreeing *g) {
 
 /* ---- what ranks hand in --------------------------------------------------------------------- */
 
+#define WISH_ASKS    1u
+#define WISH_FINAL   2u
+#define WISH_MATCHED 4u
+
 /* At the first meeting `step`, at the others `final`. */
 typedef struct wish {
     bool asks; /* for this step; otherwise for the newest */
     int64_t step;
-    bool final; /* an older step is no way out */
+    bool final;   /* an older step is no way out */
+    bool matched; /* and has not compared yet: */
+    wants_head wants;
 } wish;
 
 static pawl_status wish_encode(const wish *w, buffer *out, pawl_error *err) {
-    const uint8_t flags = (uint8_t)((w->asks ? 1 : 0) | (w->final ? 2 : 0));
+    const uint8_t flags = (uint8_t)((w->asks ? WISH_ASKS : 0) | (w->final ? WISH_FINAL : 0) |
+                                    (w->matched ? WISH_MATCHED : 0));
     TRY(buffer_append(out, &flags, 1, err));
-    return buffer_u64le(out, (uint64_t)w->step, err);
+    TRY(buffer_u64le(out, (uint64_t)w->step, err));
+    if (!w->matched) {
+        return PAWL_OK;
+    }
+    TRY(buffer_u64le(out, w->wants.entries, err));
+    TRY(buffer_u64le(out, w->wants.lacking, err));
+    return buffer_u32le(out, w->wants.sum, err);
 }
 
 static pawl_status wish_decode(const meet_card *card, wish *out, pawl_error *err) {
@@ -66,8 +86,18 @@ static pawl_status wish_decode(const meet_card *card, wish *out, pawl_error *err
     uint64_t step = 0;
     TRY(cursor_u8(&c, &flags, err));
     TRY(cursor_u64le(&c, &step, err));
-    *out = (wish){.asks = flags & 1, .step = (int64_t)step, .final = flags & 2};
-    return flags > 3 || cursor_left(&c) != 0 ? wire_damaged(&c, "it is no wish", err) : PAWL_OK;
+    *out = (wish){.asks = flags & WISH_ASKS,
+                  .step = (int64_t)step,
+                  .final = flags & WISH_FINAL,
+                  .matched = flags & WISH_MATCHED};
+    if (out->matched) {
+        TRY(cursor_u64le(&c, &out->wants.entries, err));
+        TRY(cursor_u64le(&c, &out->wants.lacking, err));
+        TRY(cursor_u32le(&c, &out->wants.sum, err));
+    }
+    return flags > (WISH_ASKS | WISH_FINAL | WISH_MATCHED) || cursor_left(&c) != 0
+               ? wire_damaged(&c, "it is no wish", err)
+               : PAWL_OK;
 }
 
 /* ---- rank 0's answers ----------------------------------------------------------------------- */
@@ -88,7 +118,7 @@ static pawl_status next_step(agreeing *g, int64_t *out, pawl_error *err) {
         bool present;
         int64_t step = g->looking.steps[--g->left];
         name_step(directory, step);
-        TRY(step_has_manifest(g->run->store, directory, &present, err));
+        TRY(step_prove_manifest(g->run->store, directory, &present, err));
         *out = present ? step : -1;
     }
     return PAWL_OK;
@@ -221,11 +251,38 @@ static int first_with(const pawl_run *run, const meet_card *cards, pawl_status s
     return -1;
 }
 
+/* Have all matched, and does one lack what another might want? *out is VERB_GO where not. */
+static pawl_status what_is_lacking(const pawl_run *run, const meet_card *cards, verb *out,
+                                   pawl_error *err) {
+    wish first = {.asks = false};
+    bool lacking = false;
+    bool same = true;
+    *out = VERB_GO;
+    for (int r = 0; r < run->world_size; r++) {
+        wish w;
+        TRY(wish_decode(&cards[r], &w, err));
+        if (!w.matched) {
+            return PAWL_OK;
+        }
+        first = r == 0 ? w : first;
+        lacking = lacking || w.wants.lacking > 0;
+        same = same && w.wants.entries == first.wants.entries &&
+               w.wants.lacking == first.wants.lacking && w.wants.sum == first.wants.sum;
+    }
+    *out = !lacking ? VERB_GO : same ? VERB_NOBODY : VERB_COMPARE;
+    return PAWL_OK;
+}
+
 static pawl_status judge_tries(void *context, pawl_run *run, const meet_card *cards, buffer *answer,
                                pawl_error *err) {
     agreeing *g = context;
     struct pawl_error story = ERROR_INIT;
     int final;
+    verb next = VERB_GO;
+    TRY(what_is_lacking(run, cards, &next, err));
+    if (next != VERB_GO) {
+        return answer_encode(next, g->step, NULL, answer, err);
+    }
     TRY(first_final(run, cards, &final, err));
     if (final >= 0) {
         return ranks_story(run, cards, final, err);
@@ -262,7 +319,7 @@ static pawl_status take_answer(agreeing *g, const buffer *answer, pawl_error *er
     uint64_t step = 0;
     TRY(cursor_u8(&c, &what, err));
     TRY(cursor_u64le(&c, &step, err));
-    if (what != VERB_GO && what != VERB_TAKE) {
+    if (what < VERB_GO || what > VERB_NOBODY) {
         return wire_damaged(&c, "it says nothing that is known", err);
     }
     if (cursor_left(&c) > 0) {
@@ -310,10 +367,15 @@ static pawl_status after_damage(const restoring *all, pawl_status status, pawl_e
     return PAWL_EDAMAGED;
 }
 
+/* `wants`: of a match that was not compared yet; or NULL. */
 static pawl_status meet_for_result(agreeing *g, const char *what, pawl_status status,
-                                   pawl_error *story, pawl_error *err) {
+                                   pawl_error *story, const wants_head *wants, pawl_error *err) {
     pawl_status told = after_damage(&g->all, status, story);
-    const wish w = {.step = g->step, .final = no_fallback(g) || g->all.mixed || told != status};
+    wish w = {.step = g->step, .final = no_fallback(g) || g->all.mixed || told != status};
+    if (wants != NULL && told == status) {
+        w.matched = true;
+        w.wants = *wants;
+    }
     meeting m = {.what = what, .status = told, .story = story, .judge = judge_tries};
     return meet(g, &m, &w, err);
 }
@@ -339,22 +401,59 @@ static pawl_status open_step(agreeing *g, pawl_error *err) {
     }
 }
 
-static pawl_status try_match(agreeing *g, pawl_error *err) {
+/* *wants: what another rank may want; entries 0 where there is no match. */
+static pawl_status try_match(agreeing *g, wants_head *wants, pawl_error *err) {
+    struct pawl_error failure = ERROR_INIT;
     restoring_end(&g->all);
+    plan_job_faults_free(&g->all.faults);
+    g->all.compared = false;
+    *wants = (wants_head){.entries = 0};
     TRY(open_step(g, err));
-    return restoring_match(&g->all, g->checkpoint, err);
+    pawl_status status = restoring_match(&g->all, g->checkpoint, err);
+    if (g->all.job && g->all.now.match != NULL &&
+        wants_head_make(g->all.now.match, wants, &failure) != PAWL_OK) {
+        *err = failure;
+        return failure.status;
+    }
+    return status;
+}
+
+/* Where something turns out to be wrong with what is lacking the match is made again: the report
+ * then has all of it. `status` and `story` are those of the match that is there. */
+static pawl_status match_as_job(agreeing *g, pawl_status status, const pawl_error *story,
+                                pawl_error *err) {
+    struct pawl_error failure = ERROR_INIT;
+    pawl_status own = PAWL_OK;
+    if (g->verb == VERB_NOBODY) {
+        own = wants_nobody(g->all.now.match, &g->all.faults, &failure);
+    } else {
+        TRY(wants_compare(g->run, g->all.now.match, &g->all.faults, &own, &failure, err));
+    }
+    g->all.compared = true;
+    if (own == PAWL_OK && g->all.faults.count > 0) {
+        own = restoring_match(&g->all, g->checkpoint, &failure);
+    } else if (own == PAWL_OK) {
+        own = status;
+        failure = *story;
+    }
+    return meet_for_result(g, "restore: match", own, &failure, NULL, err);
 }
 
 static pawl_status try_step(agreeing *g, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
-    pawl_status status = try_match(g, &story);
-    TRY(meet_for_result(g, "restore: match", status, &story, err));
+    wants_head wants;
+    pawl_status status = try_match(g, &wants, &story);
+    TRY(meet_for_result(g, "restore: match", status, &story, wants.entries > 0 ? &wants : NULL,
+                        err));
+    if (g->verb == VERB_COMPARE || g->verb == VERB_NOBODY) {
+        TRY(match_as_job(g, status, &story, err));
+    }
     if (g->verb != VERB_GO) {
         return PAWL_OK;
     }
     story = ERROR_INIT;
     status = restoring_read(&g->all, &story);
-    return meet_for_result(g, "restore: read", status, &story, err);
+    return meet_for_result(g, "restore: read", status, &story, NULL, err);
 }
 
 static pawl_status agree(agreeing *g, pawl_error *err) {
@@ -436,8 +535,11 @@ pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_opt
     }
     g->run = run;
     g->looking = looking_of(run->store, run->platform);
-    g->all = (restoring){
-        .state = state, .options = options, .rank = run->rank, .world_size = run->world_size};
+    g->all = (restoring){.state = state,
+                         .options = options,
+                         .rank = run->rank,
+                         .world_size = run->world_size,
+                         .job = run->world_size > 1};
     pawl_status status = end_report(g, agree(g, err), err);
     tell_restored(run, &g->all, status, err, begun_ns);
     restoring_hand_over(&g->all, status, report);

@@ -51,8 +51,12 @@ entry_source entries_source(pawl_entries *walk) {
     return (entry_source){.context = walk, .next = source_next};
 }
 
+process_id entries_process(const pawl_entries *walk) {
+    return walk->checkpoint->process;
+}
+
 void pawl_entries_free(pawl_entries *walk) {
-    if (walk != NULL) {
+    if (walk != NULL && process_is_self(entries_process(walk))) {
         table_cursor_free(walk->at);
         arena_free(&walk->memory);
         mem_free(walk->prefix);

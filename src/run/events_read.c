@@ -11,6 +11,7 @@
 #define HEAD_BYTES 96u /* the first line's time lies within: no two files begin alike */
 
 struct pawl_events {
+    process_id process; /* that opened it */
     store *store;
     bool own_store;
     store_file *file;  /* NULL: there was none yet */
@@ -23,8 +24,12 @@ struct pawl_events {
     uint8_t window[FORMAT_MAX_EVENT_READ];
 };
 
+process_id events_process(const pawl_events *r) {
+    return r->process;
+}
+
 void pawl_events_close(pawl_events *r) {
-    if (r == NULL) {
+    if (r == NULL || !process_is_self(r->process)) {
         return;
     }
     event_decoded_free(&r->now);
@@ -206,6 +211,7 @@ pawl_status events_open(store *s, bool own_store, pawl_events **out, pawl_error 
         }
         return error_nomem(err, sizeof(*r));
     }
+    r->process = process_self();
     r->store = s;
     r->own_store = own_store;
     pawl_status status = open_files(r, err);

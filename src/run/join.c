@@ -13,6 +13,7 @@
  */
 #include "run/join.h"
 #include "run/path.h"
+#include "store/evidence.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -133,8 +134,8 @@ static pawl_status meet_first(joining *j, pawl_status status, const pawl_error *
                        .mine_bytes = strlen(launch),
                        .judge = join_judge_ranks,
                        .context = &j->answer};
-    if (run->rank == 0 && run->store != NULL && run->owner == NULL) {
-        meet_sweep(run);
+    if (run->rank == 0) {
+        meet_clear(run);
     }
     if (run->rank == 0 && status == PAWL_OK) {
         fill_answer(j);
@@ -256,12 +257,24 @@ static pawl_status look_once(joining *j, pawl_error *err) {
     return try_to_write(j, err);
 }
 
+/* Listings may be those of a minute ago, longer than it is looked here; not after a change of one's
+ * own. */
+static void look_anew(const pawl_run *run) {
+    struct pawl_error story = ERROR_INIT;
+    if (run->store != NULL && store_look_anew(run->store, "", &story) != PAWL_OK) {
+        log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
+    }
+}
+
 static pawl_status look(joining *j, pawl_error *err) {
     pawl_run *run = j->run;
     ranks_pause pause = {0};
     uint64_t deadline_ns = after(run, looking_s(run));
     describe_place(j, j->card.root, j->card.given, j->card.cwd);
     pawl_status status = look_once(j, err);
+    if (status == PAWL_ENOTFOUND) {
+        look_anew(run);
+    }
     while (status == PAWL_ENOTFOUND && ranks_now_ns(run) < deadline_ns) {
         ranks_sleep(run, &pause, deadline_ns);
         status = look_once(j, err);
@@ -303,6 +316,9 @@ pawl_status join_open(pawl_run *run, const run_place *place, const pawl_run_opti
     pawl_status status = meet_first(j, prepare(j, o, &story), &story, err);
     if (status == PAWL_OK) {
         status = meet_second(j, err);
+    }
+    if (status == PAWL_OK && run->rank == 0) {
+        meet_sweep(run);
     }
     buffer_free(&j->answer_bytes);
     mem_free(j);

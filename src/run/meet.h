@@ -109,8 +109,10 @@ pawl_status meet_unanswered(pawl_run *run, const char *what, double waited_s, co
 
 pawl_status meet_by_store(pawl_run *run, const meeting *m, buffer *answer, pawl_error *err)
     PAWL_MUST_CHECK;
-/* Rank 0, before it meets: removes what ranks of earlier attempts left in the run's directory; of
- * its launch only, where it could not become the owner. Failures are logged. */
+/* Rank 0, before the first meeting: clears the place of it. Failures are logged, here and below. */
+void meet_clear(pawl_run *run);
+/* Rank 0, the owner, when all ranks have come together in its attempt, so that nobody is left in an
+ * earlier one: removes what those left in the run's directory. */
 void meet_sweep(pawl_run *run);
 /* Rank 0: removes the files of the last meeting, but for its answer, which may still be read. */
 void meet_leave(pawl_run *run);

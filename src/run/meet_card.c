@@ -72,7 +72,7 @@ static pawl_status put_head(const pawl_run *run, const meeting *m, buffer *out, 
     return wire_put_identity(out, &r->self, err);
 }
 
-/* All of a card fits: what the rank hands in, its story, who it is, the call, and numbers. */
+/* All fits: what a rank hands in, its story, who it is, the call, and numbers. */
 _Static_assert(MEET_BYTES / 2 + MEET_MAX_STORY + sizeof(process_identity) + MEET_WHAT_CHARS + 64 <=
                    MEET_BYTES,
                "a card has room for the longest of everything");

@@ -7,6 +7,10 @@
  * cards that it answers, and rank 0 removes what is there before it begins. A rank whose card is
  * gone writes it again. A card with another nonce is that of another process of the same number.
  *
+ * The same ranks may have had this run open before, and some of them may still look for an answer
+ * or an outcome of then, while others have closed it already and come to open it again. What bears
+ * an earlier attempt stays until all have come together in this one.
+ *
  * A listing is asked for before names are looked for, for a cached directory on NFS is fresh again
  * after that; and names are looked for all the same, for a listing may lag behind.
  */
@@ -356,27 +360,26 @@ pawl_status meet_by_store(pawl_run *run, const meeting *m, buffer *answer, pawl_
 }
 
 typedef struct leftovers {
-    const pawl_run *run;
+    const char *key; /* of a launch: its meetings alone */
+    const char *attempt;
     arena memory;
     char **names;
     size_t count, capacity;
 } leftovers;
 
-/* The owner removes what is not of its own attempt. Who could not become the owner clears the place
- * where it tells the ranks of its launch so. */
-static bool is_leftover(const pawl_run *run, const char *name) {
+static bool is_leftover(const leftovers *l, const char *name) {
     char tag[FORMAT_TAG_CHARS];
     name_root_kind kind = name_root_classify(name, tag);
-    if (run->owner == NULL) {
-        return kind == NAME_ROOT_MEET && strcmp(tag, run->ranks->key) == 0;
+    if (l->key != NULL) {
+        return kind == NAME_ROOT_MEET && strcmp(tag, l->key) == 0;
     }
     return kind != NAME_ROOT_FOREIGN && kind != NAME_ROOT_DOCTOR &&
-           strncmp(tag, run->attempt, strlen(run->attempt)) != 0;
+           strncmp(tag, l->attempt, strlen(l->attempt)) != 0;
 }
 
 static pawl_status note_leftover(void *context, const char *name, pawl_error *err) {
     leftovers *l = context;
-    if (!is_leftover(l->run, name)) {
+    if (!is_leftover(l, name)) {
         return PAWL_OK;
     }
     TRY(vec_reserve(&l->names, &l->capacity, l->count + 1, sizeof *l->names, err));
@@ -388,17 +391,28 @@ static pawl_status note_leftover(void *context, const char *name, pawl_error *er
     return PAWL_OK;
 }
 
-void meet_sweep(pawl_run *run) {
+static void remove_leftovers(pawl_run *run, leftovers *l) {
     struct pawl_error story = ERROR_INIT;
-    leftovers l = {.run = run};
-    if (store_list(run->store, "", note_leftover, &l, &story) != PAWL_OK) {
+    if (store_list(run->store, "", note_leftover, l, &story) != PAWL_OK) {
         log_write(&run->log, PAWL_LOG_WARN, "%s", error_text(&story));
     }
-    for (size_t i = 0; i < l.count; i++) {
-        remove_quietly(run, l.names[i]);
+    for (size_t i = 0; i < l->count; i++) {
+        remove_quietly(run, l->names[i]);
     }
-    mem_free(l.names);
-    arena_free(&l.memory);
+    mem_free(l->names);
+    arena_free(&l->memory);
+}
+
+void meet_clear(pawl_run *run) {
+    if (!run->group->connected && run->store != NULL) {
+        leftovers l = {.key = run->ranks->key};
+        remove_leftovers(run, &l);
+    }
+}
+
+void meet_sweep(pawl_run *run) {
+    leftovers l = {.attempt = run->attempt};
+    remove_leftovers(run, &l);
 }
 
 void meet_leave(pawl_run *run) {

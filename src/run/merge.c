@@ -4,7 +4,8 @@
  *
  * Checksums come first, rank by rank: the files of a rank are numbered behind those of the ranks
  * before it, so their records stay sorted. Then the entries, in the order of names: what several
- * ranks have of a name becomes one record, and is checked (merge_entry.c).
+ * ranks have of a name becomes one record, and is checked (merge_entry.c). Last come the sums of
+ * replicas, where these are compared one by one: to name what differs, and in checking mode.
  *
  * Memory: per rank the index block of its vote and one data block, of FORMAT_TABLE_BLOCK bytes or
  * one large record: with 4096 ranks about 150 MB. One file is open at a time.
@@ -44,8 +45,9 @@ static pawl_status voter_failed(const voter *v, pawl_status status, pawl_error *
     return vote_table_failed(&v->table, status, err);
 }
 
-/* Takes the record at the cursor; those of the head and what follows are none. */
-static pawl_status look(voter *v, pawl_error *err) {
+/* Takes the record at the cursor; those of the head and what follows are none, nor sums of replicas
+ * that need not be compared. */
+static pawl_status look(const merge *m, voter *v, pawl_error *err) {
     v->key = NULL;
     if (!table_valid(v->at)) {
         return PAWL_OK;
@@ -54,7 +56,9 @@ static pawl_status look(voter *v, pawl_error *err) {
     switch (v->key_bytes > 0 ? v->key[0] : 0) {
     case 'c':
     case 'e':
+        return PAWL_OK;
     case 'r':
+        v->key = m->compares ? v->key : NULL;
         return PAWL_OK;
     case 'v':
     case 'w':
@@ -67,9 +71,9 @@ static pawl_status look(voter *v, pawl_error *err) {
     }
 }
 
-static pawl_status advance(voter *v, pawl_error *err) {
+static pawl_status advance(const merge *m, voter *v, pawl_error *err) {
     pawl_status status = table_next(v->at, err);
-    return status == PAWL_OK ? look(v, err) : voter_failed(v, status, err);
+    return status == PAWL_OK ? look(m, v, err) : voter_failed(v, status, err);
 }
 
 static pawl_status open_voter(merge *m, voter *v, int rank, pawl_error *err) {
@@ -79,11 +83,14 @@ static pawl_status open_voter(merge *m, voter *v, int rank, pawl_error *err) {
     v->head = head;
     pawl_status status = table_seek(v->at, "c", 1, err);
     vote_table_rest(&v->table);
-    return status == PAWL_OK ? look(v, err) : voter_failed(v, status, err);
+    return status == PAWL_OK ? look(m, v, err) : voter_failed(v, status, err);
 }
 
 static pawl_status open_all(merge *m, pawl_error *err) {
     uint64_t files = 0;
+    bool differ = false;
+    TRY(replica_sums_differ(m->votes, m->count, &differ, err));
+    m->compares = differ || m->run->checking;
     for (size_t r = 0; r < m->count; r++) {
         voter *v = &m->voters[r];
         v->first_file = (uint32_t)files;
@@ -136,7 +143,8 @@ static pawl_status wrong_checksums(const voter *v, size_t file, pawl_error *err)
 }
 
 /* All records of one file: exactly those that its size calls for. */
-static pawl_status put_checksums_of(voter *v, size_t file, table_writer *w, pawl_error *err) {
+static pawl_status put_checksums_of(const merge *m, voter *v, size_t file, table_writer *w,
+                                    pawl_error *err) {
     uint64_t bytes = v->head->files[file].bytes;
     uint64_t blocks = bytes / FORMAT_BLOCK_BYTES + (bytes % FORMAT_BLOCK_BYTES != 0);
     for (uint64_t block = 0; block < blocks; block += FORMAT_BLOCKS_PER_RECORD) {
@@ -150,7 +158,7 @@ static pawl_status put_checksums_of(voter *v, size_t file, table_writer *w, pawl
         }
         record_checksum_key(key, v->first_file + (uint32_t)file, block);
         TRY(table_writer_add(w, key, sizeof key, v->value, v->value_bytes, err));
-        TRY(advance(v, err));
+        TRY(advance(m, v, err));
     }
     return PAWL_OK;
 }
@@ -159,7 +167,7 @@ static pawl_status put_checksums(merge *m, table_writer *w, pawl_error *err) {
     for (size_t r = 0; r < m->count; r++) {
         voter *v = &m->voters[r];
         for (size_t file = 0; file < v->head->file_count; file++) {
-            TRY(put_checksums_of(v, file, w, err));
+            TRY(put_checksums_of(m, v, file, w, err));
         }
         run_moved(m->run);
         if (v->key != NULL && v->key[0] == 'c') {
@@ -243,7 +251,7 @@ static void expect(const merge *m, size_t k, size_t n) {
 static pawl_status advance_least(merge *m, size_t n, pawl_error *err) {
     for (size_t k = 0; k < n; k++) {
         expect(m, k, n);
-        TRY(advance(&m->voters[m->heap[m->least[k]]], err));
+        TRY(advance(m, &m->voters[m->heap[m->least[k]]], err));
     }
     for (size_t k = n; k-- > 0;) {
         sift_down(m, m->least[k]);

@@ -48,6 +48,7 @@ struct merge {
     uint32_t *heap;  /* ranks, by their voters' keys */
     uint32_t *least; /* places in the heap */
     uint32_t *ranks; /* of the voters there */
+    bool compares;   /* the sums of replicas; otherwise the heads say that they are equal */
     merge_entry entry;
     mismatches faults;
 };

@@ -103,6 +103,15 @@ static uint64_t pause_ns(double lease_s, double left_s) {
     return (uint64_t)(pause_s * NANOSECONDS) + 1;
 }
 
+/* What a dead process put last may still take effect (store_ops.put). */
+static void outlast_puts(const taking *t) {
+    const owner *o = t->owner;
+    double lease_s = t->seen.readable ? t->seen.lease_s : o->lease_s;
+    if (o->store->traits.puts && t->seen.present) {
+        o->platform->sleep_ns(o->platform->context, (uint64_t)(lease_s / 2 * NANOSECONDS));
+    }
+}
+
 /* Watches a present owner (O1). OK: the run is free. */
 static pawl_status watch(taking *t, pawl_error *err) {
     const owner *o = t->owner;
@@ -133,6 +142,7 @@ static pawl_status watch(taking *t, pawl_error *err) {
             return busy_error(o, &t->seen, text, err);
         }
     }
+    outlast_puts(t);
     return PAWL_OK;
 }
 

@@ -11,6 +11,7 @@ typedef struct owner owner;
 typedef struct events events;
 
 struct pawl_run {
+    process_id process; /* that opened it */
     store *store;
     const platform *platform;
     pawl_log log;
@@ -148,8 +149,8 @@ pawl_status commit_prevent(store *s, const char *directory, const char *tag, paw
     PAWL_MUST_CHECK;
 pawl_status commit_prove_no_manifest(store *s, const char *directory, bool *absent, pawl_error *err)
     PAWL_MUST_CHECK;
-/* Writes `latest`: a hint that nothing in pawl reads, so it is not synced, and a failure only
- * logged. */
+/* Writes `latest`: a hint that nothing believes (looking.h), so it is not synced, and a failure
+ * only logged. */
 void commit_point_latest(pawl_run *run, int64_t step);
 
 /* ---- owner.c -------------------------------------------------------------------------------- */

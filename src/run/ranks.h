@@ -123,11 +123,16 @@ pawl_status ranks_refuse_guest(const pawl_run *run, const char *call, pawl_error
 pawl_status structure_make(const state_snapshot *snapshot, buffer *out, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* Checking mode: sums of every replica in the snapshot, read now. */
+/* Sums of the replicas in the snapshot: of the small ones, or of all (checking mode). Much is read
+ * by a thread of its own, which must be waited for before the tensors are let go. Tuned as those of
+ * the engine, which may be NULL. */
+#define REPLICA_SMALL_BYTES 65536u /* of a tensor on a rank */
 typedef struct replica_sums replica_sums;
-pawl_status replica_sums_make(const state_snapshot *snapshot, replica_sums **out, pawl_error *err)
+pawl_status replica_sums_start(const state_snapshot *snapshot, bool all, engine *tuned,
+                               const platform *os, replica_sums **out, pawl_error *err)
     PAWL_MUST_CHECK;
-void replica_sums_free(replica_sums *sums); /* NULL is fine */
+void replica_sums_wait(replica_sums *sums); /* NULL is fine */
+void replica_sums_free(replica_sums *sums); /* waits; NULL is fine */
 
 /* What this rank says of a save. `input` and `sums` (may be NULL) are left out of a vote that tells
  * of a failure. */

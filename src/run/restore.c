@@ -26,6 +26,7 @@ void restoring_free(restoring *r) {
     pawl_report_free(r->report);
     mem_free(r->fallbacks);
     mem_free(r->touched);
+    plan_job_faults_free(&r->faults);
     arena_free(&r->memory);
 }
 
@@ -53,8 +54,12 @@ static pawl_status match_entries(attempt *a, pawl_error *err) {
     TRY(state_snapshot_take(all->state, a->checkpoint->step, false, &a->snapshot, err));
     TRY(state_snapshot_check_idle(a->snapshot, err)); /* promise 3 */
     TRY(entries_open(a->checkpoint, "", &walk, err));
-    return plan_match_make(a->snapshot, entries_source(walk), all->options, all->rank,
-                           all->world_size, a->checkpoint->manifest.world_size, all->report,
+    const plan_ranks ranks = {.rank = all->rank,
+                              .world_size = all->world_size,
+                              .saved_world_size = a->checkpoint->manifest.world_size,
+                              .job = all->job,
+                              .faults = all->compared ? &all->faults : NULL};
+    return plan_match_make(a->snapshot, entries_source(walk), all->options, &ranks, all->report,
                            &a->match, err);
 }
 

@@ -27,12 +27,17 @@ typedef struct restoring {
     const char **touched; /* entries that an earlier attempt has begun to write */
     size_t touched_count;
     int64_t touched_step;
+    /* The ranks of a job restore together: what nobody wants is unexpected, and `faults` are all of
+     * these once the ranks have compared. */
+    bool job, compared;
+    plan_job_faults faults;
     bool mixed; /* an older checkpoint would leave bytes of a newer one in place */
     attempt now;
     arena memory;
 } restoring;
 
-/* Matches; reads no byte into the state. The checkpoint is borrowed until restoring_end. */
+/* Matches, for a job with what the ranks have compared; reads no byte into the state. The
+ * checkpoint is borrowed until restoring_end. */
 pawl_status restoring_match(restoring *all, pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;
 /* Reads what matched. */
 pawl_status restoring_read(restoring *all, pawl_error *err) PAWL_MUST_CHECK;

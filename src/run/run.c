@@ -127,9 +127,7 @@ static pawl_status become_owner(pawl_run *run, const pawl_run_options *o, pawl_e
     TRY(owner_take(run->store, run->platform, &run->log, run->lease_s, wait_s < 0 ? 0 : wait_s,
                    &run->owner, err));
     snprintf(run->attempt, sizeof run->attempt, "%s", owner_attempt(run->owner));
-    TRY(fence_others(run->store, run->attempt, &run->log, err));
-    meet_sweep(run);
-    return PAWL_OK;
+    return fence_others(run->store, run->attempt, &run->log, err);
 }
 
 pawl_status run_open_owner(pawl_run *run, const run_place *place, const pawl_run_options *o,
@@ -179,6 +177,7 @@ pawl_status run_open_at(const run_place *place, const pawl_run_options *options,
     if (run == NULL) {
         return error_nomem(err, sizeof *run);
     }
+    run->process = process_self();
     run->platform = os;
     take_options(run, o);
     pawl_status status = open_parts(run, place, o, err);
@@ -209,6 +208,10 @@ pawl_status run_open(store *s, const pawl_run_options *options, const platform *
     pawl_status status = run_open_at(&place, options, os, out, err);
     store_destroy(given); /* nobody came to open it */
     return status;
+}
+
+process_id run_process(const pawl_run *run) {
+    return run->process;
 }
 
 pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_error *err) {

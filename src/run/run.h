@@ -57,6 +57,8 @@ pawl_status run_open_at(const run_place *place, const pawl_run_options *options,
 /* The same on a store, which the run owns from then on, also when this fails. */
 pawl_status run_open(store *s, const pawl_run_options *options, const platform *os, pawl_run **out,
                      pawl_error *err) PAWL_MUST_CHECK;
+/* The process that opened it; so for checkpoints and events below. */
+process_id run_process(const pawl_run *run);
 /* PAWL_EUSAGE on a thread that is inside the run's event callback: it would wait for itself. */
 pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_error *err)
     PAWL_MUST_CHECK;
@@ -147,6 +149,10 @@ pawl_status catalog_explain(store *s, const platform *os, pawl_error *err) PAWL_
 pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platform *os,
                             const pawl_log *log, pawl_checkpoint **out, pawl_error *err)
     PAWL_MUST_CHECK;
+/* Closing what another process opened does nothing: the mark is that process's. */
+process_id checkpoint_process(const pawl_checkpoint *c);
+process_id entries_process(const pawl_entries *walk);
+process_id view_process(const pawl_view *v);
 pawl_status checkpoint_find(pawl_checkpoint *c, const char *name, pawl_entry_info *info,
                             pawl_error *err) PAWL_MUST_CHECK;
 pawl_status entries_open(pawl_checkpoint *c, const char *prefix, pawl_entries **out,
@@ -174,6 +180,7 @@ pawl_status checkpoint_verify(pawl_checkpoint *c, const pawl_verify_options *opt
 /* `s` is the reader's when `own_store`, also when this fails. pawl_events_close ends it. */
 pawl_status events_open(store *s, bool own_store, pawl_events **out, pawl_error *err)
     PAWL_MUST_CHECK;
+process_id events_process(const pawl_events *r);
 pawl_status events_next(pawl_events *r, pawl_event *event, int *more, pawl_error *err)
     PAWL_MUST_CHECK;
 

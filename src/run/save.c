@@ -28,8 +28,10 @@ static void save_free_pointer(save **s) {
 
 /* ---- on the engine's thread ----------------------------------------------------------------- */
 
+/* What this rank does not write it reads all the same, to compare it with other ranks' copies. */
 static void on_released(void *context) {
     save *s = context;
+    replica_sums_wait(s->sums);
     state_snapshot_let_go(s->snapshot);
 }
 
@@ -169,8 +171,9 @@ static pawl_status prepare(save *s, pawl_state *state, const pawl_save_options *
         .tag = s->tag, .rank = s->run->rank, .world_size = s->run->world_size};
     TRY(plan_layout_make(s->snapshot, &layout, &s->layout, err));
     TRY(save_fill_manifest(s, options, err));
-    if (s->run->checking && save_of_many(s->run)) {
-        TRY(replica_sums_make(s->snapshot, &s->sums, err));
+    if (save_of_many(s->run)) {
+        TRY(replica_sums_start(s->snapshot, s->run->checking, s->engine, s->run->platform, &s->sums,
+                               err));
     }
     return index_ahead_start(s->layout, s->run->engine, s->run->platform, &s->index, err);
 }

@@ -27,7 +27,7 @@ typedef struct save {
     index_ahead *index; /* the entries' part of the index, being made while the data is written */
 
     /* Of many ranks. */
-    replica_sums *sums; /* NULL unless checking */
+    replica_sums *sums;
     bool tried_to_vote; /* for it; perhaps in vain */
     bool voted;         /* rank 0 may commit with this rank's part */
     bool of_all;        /* the failure is not this rank's own: its story names the ranks */

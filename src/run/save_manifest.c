@@ -68,7 +68,7 @@ static pawl_status add_hyperparameters(save *s, pawl_error *err) {
 static pawl_status refuse_metric(const pawl_metric *metric, size_t i, const char *fault,
                                  pawl_error *err) {
     error_set(err, PAWL_EUSAGE, "the name of metric %zu %s", i, fault);
-    error_found(err, "%s", metric->name != NULL ? metric->name : "");
+    error_found(err, "%.200s", metric->name != NULL ? metric->name : "");
     error_next(err, "see pawl_save_options in pawl/run.h; nothing was written");
     return PAWL_EUSAGE;
 }
@@ -141,9 +141,8 @@ static pawl_status add_metrics(save *s, const pawl_save_options *options, pawl_e
     return PAWL_OK;
 }
 
-/* What cannot be published is refused before anything is written. What is known only when all is
- * written takes at most as many digits as here; the files of
- * other ranks come on top. */
+/* What could not be published is refused before anything is written. What is known only when all is
+ * written takes at most as many digits as here; only the files of other ranks come on top. */
 static pawl_status try_manifest(const save *s, pawl_error *err) {
     char index_name[80];
     CLEANUP(buffer_free) buffer text = {0};

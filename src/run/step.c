@@ -4,6 +4,7 @@
 
 #include "store/evidence.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,19 @@ pawl_status step_has_manifest(store *s, const char *directory, bool *present, pa
     return status;
 }
 
+pawl_status step_prove_manifest(store *s, const char *directory, bool *present, pawl_error *err) {
+    char path[STORE_MAX_PATH];
+    bool absent;
+    TRY(step_has_manifest(s, directory, present, err));
+    if (*present || s->traits.coherent) {
+        return PAWL_OK;
+    }
+    snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
+    TRY(store_prove_absent(s, path, &absent, err));
+    *present = !absent;
+    return PAWL_OK;
+}
+
 /* ---- the manifest ---- */
 
 static pawl_status wrong_step(store *s, const char *path, int64_t step, const manifest *m,
@@ -96,16 +110,14 @@ static pawl_status wrong_step(store *s, const char *path, int64_t step, const ma
     return PAWL_EDAMAGED;
 }
 
-/* A directory of that name is what proving that there is no manifest has left: there is none. */
+/* A directory of that name is what proving that there is no manifest has left, or makes and removes
+ * just now: there is none. */
 static pawl_status read_text(store *s, const char *directory, buffer *text, pawl_error *err) {
     char path[STORE_MAX_PATH];
-    store_stat stat;
-    struct pawl_error ignored = ERROR_INIT;
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
     text->size = 0;
     pawl_status status = store_read_file(s, path, FORMAT_MAX_MANIFEST, text, err);
-    if (status == PAWL_OK || status == PAWL_ENOTFOUND ||
-        store_stat_path(s, path, &stat, &ignored) != PAWL_OK || stat.type != STORE_DIR_TYPE) {
+    if (status == PAWL_OK || err->system_errno != EISDIR) {
         return status;
     }
     return error_set(err, PAWL_ENOTFOUND, "a directory has the name of the manifest");

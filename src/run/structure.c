@@ -14,11 +14,6 @@
 
 #define STRUCTURE_MAX_BYTES ((size_t)1 << 30) /* a larger one is not left for others */
 
-/* A tensor that only some ranks hold is not like that on the others. */
-static bool is_on_all_ranks(const state_entry *e) {
-    return e->kind != PAWL_KIND_TENSOR || (e->replicated && e->replica_count == 0);
-}
-
 static pawl_status put_role(const state_entry *e, buffer *out, pawl_error *err) {
     if (e->role == PAWL_ROLE_SLOT) {
         return buffer_printf(out, err, " (slot %s of %s)", e->slot, e->slot_of);
@@ -42,7 +37,7 @@ pawl_status structure_make(const state_snapshot *snapshot, buffer *out, pawl_err
     out->size = 0;
     for (size_t i = 0; i < snapshot->count; i++) {
         const state_entry *e = snapshot->entries[i];
-        if (!is_on_all_ranks(e)) {
+        if (!state_entry_is_alike(e)) {
             continue;
         }
         TRY(buffer_append(out, e->name, strlen(e->name), err));

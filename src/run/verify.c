@@ -63,13 +63,21 @@ static void tell(verification *v, const char *file, const char *entry, pawl_erro
     }
 }
 
-static void advance(void *context, uint64_t bytes) {
+/* Asked here, because everything that takes long comes by. */
+static pawl_status advance(void *context, uint64_t bytes, pawl_error *err) {
     verification *v = context;
     v->done_bytes += bytes;
     reader_mark_touch(v->checkpoint->mark);
     if (v->options.progress != NULL) {
         v->options.progress(v->options.context, v->done_bytes, v->of_bytes);
     }
+    if (v->options.stop == NULL || v->options.stop(v->options.context) == 0) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_ECANCELED, "the verification was stopped by its caller");
+    error_path(err, "%s", v->checkpoint->path);
+    error_step(err, v->checkpoint->step);
+    return PAWL_ECANCELED;
 }
 
 static void tell_index(verification *v, pawl_error *story) {
@@ -80,7 +88,8 @@ static void tell_index(verification *v, pawl_error *story) {
 
 /* A problem of the checkpoint, or one that ends the verification. */
 static bool is_damage(pawl_status status) {
-    return status != PAWL_OK && status != PAWL_ENOMEM && status != PAWL_EINTERNAL;
+    return status != PAWL_OK && status != PAWL_ENOMEM && status != PAWL_EINTERNAL &&
+           status != PAWL_ECANCELED;
 }
 
 /* ---- manifest ---- */
@@ -109,8 +118,7 @@ static pawl_status verify_manifest(verification *v, pawl_error *err) {
     } else if (strcmp(m.index_name, c->manifest.index_name) != 0) {
         log_change(c, false);
     }
-    advance(v, c->manifest_text.size);
-    return PAWL_OK;
+    return advance(v, c->manifest_text.size, err);
 }
 
 /* ---- index ---- */
@@ -143,7 +151,7 @@ static pawl_status sum_index(verification *v, pawl_error *err) {
         c->reads.bytes += n;
         sum = crc32c(sum, window, n);
         at += n;
-        advance(v, n);
+        TRY(advance(v, n, err));
     }
     return check_index_sum(v, sum, err);
 }

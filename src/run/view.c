@@ -11,8 +11,12 @@ struct pawl_view {
     engine_view *bytes;
 };
 
+process_id view_process(const pawl_view *v) {
+    return v->checkpoint->process;
+}
+
 void pawl_view_close(pawl_view *v) {
-    if (v != NULL) {
+    if (v != NULL && process_is_self(view_process(v))) {
         engine_view_close(v->bytes);
         arena_free(&v->memory);
         mem_free(v);

@@ -3,7 +3,7 @@
  * What a rank says of its part of a save, and the reading of what another rank said.
  *
  * A vote is one table: what this rank alone would have put into an index (index.c), the sums of its
- * replicas in checking mode, the head, and what it has of the values that all ranks share. It is
+ * replicas, the head, and what it has of the values that all ranks share. It is
  * published by a rename and never synced: a save whose votes a power cut loses is not committed.
  */
 #include "run/votes.h"
@@ -86,6 +86,7 @@ static pawl_status put_head(pawl_run *run, const ballot *b, table_writer *w, paw
     } else if (!b->skipped) {
         TRY(list_files(b->layout, &head, &memory, err));
         TRY(agree_on(run, b->layout, &head, err));
+        TRY(replica_sums_head(b->sums, &head, &memory, err));
     }
     TRY(vote_head_encode(&head, &record, err));
     return table_writer_add(w, "v", 1, record.data, record.size, err);

@@ -80,8 +80,14 @@ void structure_leave(pawl_run *run, const buffer *text, uint32_t crc);
 
 /* ---- replica_sums.c ------------------------------------------------------------------------- */
 
-/* The records of a replica's sums, in the order of names. */
+/* The records of the replicas' sums, in the order of names. They were waited for. */
 pawl_status replica_sums_write(const replica_sums *sums, table_writer *w, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* What the head says of them. */
+pawl_status replica_sums_head(const replica_sums *sums, vote *head, arena *memory, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* Do ranks that hold the same replicas say that they have other bytes? */
+pawl_status replica_sums_differ(const votes *v, size_t count, bool *differ, pawl_error *err)
     PAWL_MUST_CHECK;
 
 #endif

@@ -44,6 +44,12 @@ typedef struct state_entry {
     size_t value_bytes;
 } state_entry;
 
+/* Must all ranks of a job have it alike? A tensor that only some ranks hold is not like that on the
+ * others. */
+static inline bool state_entry_is_alike(const state_entry *e) {
+    return e->kind != PAWL_KIND_TENSOR || (e->replicated && e->replica_count == 0);
+}
+
 /* Entries lie all over memory: what walks over many of them in the order of their names asks for
  * each some entries ahead, instead of waiting for it. */
 #define STATE_ENTRIES_AHEAD 8

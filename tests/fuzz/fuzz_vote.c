@@ -18,6 +18,14 @@ static void check_heads(const vote *a, const vote *b) {
     FUZZ_CHECK(a->file_count == b->file_count && a->values_crc32c == b->values_crc32c);
     FUZZ_CHECK(a->structure_crc32c == b->structure_crc32c);
     FUZZ_CHECK(a->structure_bytes == b->structure_bytes);
+    FUZZ_CHECK(a->copies_count == b->copies_count);
+    for (size_t i = 0; i < a->copies_count; i++) {
+        const vote_copies *x = &a->copies[i];
+        const vote_copies *y = &b->copies[i];
+        FUZZ_CHECK(x->replica_count == y->replica_count && x->bytes == y->bytes);
+        FUZZ_CHECK(x->held_crc32c == y->held_crc32c && x->sums_crc32c == y->sums_crc32c);
+        FUZZ_CHECK(i == 0 || a->copies[i - 1].replica_count < x->replica_count);
+    }
     for (size_t i = 0; i < a->file_count; i++) {
         char tag[FORMAT_TAG_CHARS];
         FUZZ_CHECK(name_classify(a->files[i].name, tag) == NAME_KIND_DATA);

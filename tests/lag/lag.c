@@ -169,16 +169,19 @@ lag_fs *lag_start(const lag_options *options) {
     return fs;
 }
 
-/* False: it is still there after the deadline. */
-static bool ended(pid_t pid) {
+/* Its exit status; one that does not end in time is killed. */
+static int wait_for_end(pid_t pid) {
     const struct timespec moment = {.tv_nsec = 5 * 1000000};
+    int status = 0;
     for (int waited_ms = 0; waited_ms < DEADLINE_MS; waited_ms += 5) {
-        if (waitpid(pid, NULL, WNOHANG) != 0) {
-            return true;
+        if (waitpid(pid, &status, WNOHANG) != 0) {
+            return status;
         }
         nanosleep(&moment, NULL);
     }
-    return false;
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    return status;
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *place) {
@@ -191,11 +194,11 @@ void lag_stop(lag_fs *fs) {
         return;
     }
     close(fs->talk);
-    if (!ended(fs->pid)) {
-        kill(fs->pid, SIGKILL);
-        waitpid(fs->pid, NULL, 0);
-    }
+    int status = wait_for_end(fs->pid);
     (void)umount2(fs->path, MNT_DETACH); /* there is nothing to unmount, unless it was killed */
     (void)nftw(fs->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
     free(fs);
+    if (status != 0) {
+        fail_msg("lagfs ended with status %#x", (unsigned)status);
+    }
 }

@@ -48,7 +48,7 @@ const char *lag_missing(void);
 /* In a fresh directory below the current one. Skips the test where there can be none. `options` may
  * be NULL: nothing is remembered. */
 lag_fs *lag_start(const lag_options *options);
-/* Unmounts, and removes the directory. NULL is fine. */
+/* Unmounts, and removes the directory. NULL is fine. Fails the test when lagfs went wrong. */
 void lag_stop(lag_fs *fs);
 
 /* Absolute. */

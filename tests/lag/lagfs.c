@@ -12,49 +12,43 @@
  *   hits      operations that were spoiled since                    a number
  *   settle    what is to be done late is done now                   ok
  *
- * It says "ready" when MOUNT shows BEHIND, unmounts when its input ends, and ignores the signals of
- * a terminal: whoever started it is gone when its input is, so no mount is left behind.
+ * serve.h says how it begins and ends.
  */
-#define FUSE_USE_VERSION 31
 #include "lag/changes.h"
+#include "lag/serve.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fuse.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#define MOST_OPEN 4096
+
 typedef struct lagfs {
     int root; /* the directory behind */
-    const char *mount;
     double negative_s, entry_s, attr_s;
     rules *rules;
     changes *changes;
+    char *open_by[MOST_OPEN]; /* per descriptor: the path that it was opened by */
 } lagfs;
-
-/* An open file or directory. Its path is the one that it was opened by. */
-typedef struct handle {
-    int fd;
-    char path[];
-} handle;
 
 static lagfs *this_fs(void) {
     return fuse_get_context()->private_data;
 }
 
-static handle *handle_of(const struct fuse_file_info *info) {
-    return (handle *)(uintptr_t)info->fh;
+static int fd_of(const struct fuse_file_info *info) {
+    return (int)info->fh;
+}
+
+static const char *path_of(const struct fuse_file_info *info) {
+    return this_fs()->open_by[info->fh];
 }
 
 /* FUSE's paths begin with a slash. */
@@ -100,8 +94,8 @@ static int change_it(const change *c) {
 
 static int on_getattr(const char *path, struct stat *st, struct fuse_file_info *info) {
     if (info != NULL) {
-        int spoiled = spoil(OP_STAT, handle_of(info)->path);
-        return spoiled != 0 ? spoiled : fstat(handle_of(info)->fd, st) != 0 ? -errno : 0;
+        int spoiled = spoil(OP_STAT, path_of(info));
+        return spoiled != 0 ? spoiled : fstat(fd_of(info), st) != 0 ? -errno : 0;
     }
     int spoiled = spoil(OP_LOOK, below(path));
     if (spoiled != 0) {
@@ -130,27 +124,30 @@ static int on_rmdir(const char *path) {
 /* ---- directories ----------------------------------------------------------------------------- */
 
 static int open_handle(const char *path, int flags, struct fuse_file_info *info) {
-    size_t length = strlen(path) + 1;
-    handle *h = malloc(sizeof *h + length);
-    if (h == NULL) {
+    /* What FUSE hands over is aligned for nothing. */
+    int fd = openat(this_fs()->root, path, (flags & ~O_DIRECT) | O_CLOEXEC);
+    if (fd < 0) {
+        return -errno;
+    }
+    if (fd >= MOST_OPEN) {
+        close(fd);
+        return -EMFILE;
+    }
+    this_fs()->open_by[fd] = strdup(path);
+    if (this_fs()->open_by[fd] == NULL) {
+        close(fd);
         return -ENOMEM;
     }
-    memcpy(h->path, path, length);
-    /* What FUSE hands over is aligned for nothing. */
-    h->fd = openat(this_fs()->root, path, (flags & ~O_DIRECT) | O_CLOEXEC);
-    if (h->fd < 0) {
-        int failed = errno;
-        free(h);
-        return -failed;
-    }
-    info->fh = (uint64_t)(uintptr_t)h;
+    info->fh = (uint64_t)fd;
     return 0;
 }
 
 static int on_release(const char *path, struct fuse_file_info *info) {
     (void)path;
-    close(handle_of(info)->fd);
-    free(handle_of(info));
+    char **by = &this_fs()->open_by[info->fh];
+    free(*by);
+    *by = NULL;
+    close(fd_of(info)); /* from here on the number is another's */
     return 0;
 }
 
@@ -174,13 +171,12 @@ static void list(DIR *directory, const char *path, void *to, fuse_fill_dir_t fil
 static int on_readdir(const char *path, void *to, fuse_fill_dir_t fill, off_t offset,
                       struct fuse_file_info *info, enum fuse_readdir_flags flags) {
     (void)path, (void)offset, (void)flags;
-    const handle *h = handle_of(info);
-    int spoiled = spoil(OP_LIST, h->path);
+    int spoiled = spoil(OP_LIST, path_of(info));
     if (spoiled != 0) {
         return spoiled;
     }
     /* Anew: whoever lists a directory twice through one handle sees what is there now. */
-    int fd = openat(h->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(fd_of(info), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     if (directory == NULL) {
         int failed = errno;
@@ -189,15 +185,14 @@ static int on_readdir(const char *path, void *to, fuse_fill_dir_t fill, off_t of
         }
         return -failed;
     }
-    list(directory, h->path, to, fill);
+    list(directory, path_of(info), to, fill);
     closedir(directory);
     return 0;
 }
 
 static int on_fsyncdir(const char *path, int data_only, struct fuse_file_info *info) {
     (void)path, (void)data_only;
-    return change_it(
-        &(change){.op = OP_SYNCDIR, .path = handle_of(info)->path, .fd = handle_of(info)->fd});
+    return change_it(&(change){.op = OP_SYNCDIR, .path = path_of(info), .fd = fd_of(info)});
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -218,17 +213,17 @@ static int on_create(const char *path, mode_t mode, struct fuse_file_info *info)
 
 static int on_read(const char *path, char *to, size_t size, off_t at, struct fuse_file_info *info) {
     (void)path;
-    int spoiled = spoil(OP_READ, handle_of(info)->path);
+    int spoiled = spoil(OP_READ, path_of(info));
     if (spoiled != 0) {
         return spoiled;
     }
-    ssize_t n = pread(handle_of(info)->fd, to, size, at);
+    ssize_t n = pread(fd_of(info), to, size, at);
     return n < 0 ? -errno : (int)n;
 }
 
 /* A change of an open file. */
 static change of_file(operation op, const struct fuse_file_info *info) {
-    return (change){.op = op, .path = handle_of(info)->path, .fd = handle_of(info)->fd};
+    return (change){.op = op, .path = path_of(info), .fd = fd_of(info)};
 }
 
 static int on_write(const char *path, const char *data, size_t size, off_t at,
@@ -270,7 +265,7 @@ static int on_fsync(const char *path, int data_only, struct fuse_file_info *info
 
 static int on_flush(const char *path, struct fuse_file_info *info) {
     (void)path;
-    return spoil(OP_CLOSE, handle_of(info)->path);
+    return spoil(OP_CLOSE, path_of(info));
 }
 
 static int on_statfs(const char *path, struct statvfs *room) {
@@ -288,7 +283,7 @@ static void *on_init(struct fuse_conn_info *connection, struct fuse_config *conf
     config->attr_timeout = fs->attr_s;
     config->use_ino = 1;     /* a file is the same one whichever way it was found */
     config->hard_remove = 1; /* no names of FUSE's own */
-    config->nullpath_ok = 1; /* handles know theirs */
+    config->nullpath_ok = 1; /* path_of */
     return fs;
 }
 
@@ -313,7 +308,8 @@ static const struct fuse_operations operations = {.init = on_init,
                                                   .release = on_release,
                                                   .statfs = on_statfs};
 
-static void obey(lagfs *fs, const char *line) {
+static void obey(void *context, const char *line) {
+    lagfs *fs = context;
     bool good = true;
     if (strcmp(line, "hits") == 0) {
         printf("%" PRIu64 "\n", rules_hits(fs->rules));
@@ -331,46 +327,6 @@ static void obey(lagfs *fs, const char *line) {
     puts(good ? "ok" : "no");
 }
 
-/* The commands. When there are no more, the mount goes, and with it the loop of the main thread. */
-static void *listen_main(void *argument) {
-    lagfs *fs = argument;
-    char line[512];
-    while (fgets(line, sizeof line, stdin) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
-        obey(fs, line);
-        fflush(stdout);
-    }
-    changes_settle(fs->changes);
-    if (umount2(fs->mount, 0) != 0) { /* someone has a file open there */
-        (void)umount2(fs->mount, MNT_FORCE | MNT_DETACH);
-    }
-    return NULL;
-}
-
-static int serve(lagfs *fs, char *program) {
-    char *words[] = {program, "-o", "fsname=lagfs", NULL};
-    struct fuse_args arguments = FUSE_ARGS_INIT(3, words);
-    struct fuse *fuse = fuse_new(&arguments, &operations, sizeof operations, fs);
-    if (fuse == NULL) {
-        return 1;
-    }
-    int failed = fuse_mount(fuse, fs->mount);
-    pthread_t listener;
-    if (failed == 0) {
-        puts("ready");
-        fflush(stdout);
-        failed = pthread_create(&listener, NULL, listen_main, fs);
-        if (failed == 0) {
-            failed = fuse_loop_mt(fuse, 0) < 0;
-            pthread_join(listener, NULL);
-        }
-        fuse_unmount(fuse);
-    }
-    fuse_destroy(fuse);
-    fuse_opt_free_args(&arguments);
-    return failed != 0;
-}
-
 static double seconds(int count, char **words, int i) {
     return i < count ? strtod(words[i], NULL) : 0;
 }
@@ -380,12 +336,8 @@ int main(int count, char **words) {
         fputs("usage: lagfs BEHIND MOUNT [NEGATIVE_S [ENTRY_S [ATTR_S]]]\n", stderr);
         return 2;
     }
-    signal(SIGINT, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN);
     umask(0); /* the modes that FUSE hands over are those of the caller already */
     lagfs fs = {.root = open(words[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC),
-                .mount = words[2],
                 .negative_s = seconds(count, words, 3),
                 .entry_s = seconds(count, words, 4),
                 .attr_s = seconds(count, words, 5),
@@ -395,8 +347,15 @@ int main(int count, char **words) {
         perror(words[1]);
         return 1;
     }
-    int failed = serve(&fs, words[0]);
+    int failed = serve(&(service){.name = "lagfs",
+                                  .mount = words[2],
+                                  .operations = &operations,
+                                  .context = &fs,
+                                  .obey = obey});
     changes_free(fs.changes);
+    for (int fd = 0; fd < MOST_OPEN; fd++) { /* what was open when the mount was forced to go */
+        free(fs.open_by[fd]);
+    }
     rules_free(fs.rules);
     close(fs.root);
     return failed;

@@ -26,10 +26,6 @@ static const char *const effect_names[EFFECT_COUNT] = {
     [EFFECT_NONE] = "none", [EFFECT_FAIL] = "fail", [EFFECT_LOSE] = "lose",
     [EFFECT_LATE] = "late", [EFFECT_SLOW] = "slow", [EFFECT_MISS] = "miss"};
 
-const char *rules_operation_name(operation op) {
-    return operation_names[op];
-}
-
 rules *rules_new(void) {
     rules *all = calloc(1, sizeof *all);
     if (all != NULL) {

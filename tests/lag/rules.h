@@ -76,6 +76,4 @@ typedef struct verdict {
 /* The first rule that spoils this operation decides; all that fit it count it. */
 verdict rules_judge(rules *all, operation op, const char *path);
 
-const char *rules_operation_name(operation op);
-
 #endif

@@ -30,8 +30,9 @@ static int end(void **state) {
     place *p = *state;
     close(p->seen);
     close(p->behind);
-    lag_stop(p->fs);
+    lag_fs *fs = p->fs;
     *p = (place){.seen = -1, .behind = -1};
+    lag_stop(fs);
     return 0;
 }
 

@@ -7,6 +7,8 @@
  * every such world, opening the run finds each acknowledged checkpoint whole, and the one that was
  * in progress whole or not at all (S09, promises 1 and 5); and a rebuild of one that is not
  * committed refuses, or gives the bytes of a save.
+ *
+ * Usage: proof_crash [--full] [--part N]
  */
 #include "lib/simulated_platform.h"
 #include "proofs/proof.h"
@@ -233,7 +235,8 @@ static void rebuild_all(proof *p, store *world, pawl_run *run, uint64_t operatio
         }
         int64_t seed = proof_seed_of_step(world, step, &os.table, &err);
         proof_case(p, seed > 0, "after operation %llu, step %lld was rebuilt: %s",
-                   (unsigned long long)operation, (long long)step, error_text(&err));
+                   (unsigned long long)operation, (long long)step,
+                   seed > 0 ? "" : error_text(&err));
     }
 }
 
@@ -312,16 +315,16 @@ static void story_begin_from(story *s, const store_traits *traits, store *world)
 }
 
 typedef struct proofs {
-    proof worlds, rebuilt;
+    proof *worlds, *rebuilt;
 } proofs;
 
-static void try_life(proofs *p, const store_traits *traits, const effort *bounds, life *live,
+static void try_life(const proofs *p, const store_traits *traits, const effort *bounds, life *live,
                      store *world);
 
 /* ---- every world of one boundary ------------------------------------------------------------ */
 
 typedef struct boundary {
-    proofs *proofs;
+    const proofs *proofs;
     const story *story;
     uint64_t operation;
     size_t pending;
@@ -350,10 +353,10 @@ static void try_world(boundary *b, size_t torn) {
     bool good = steps_as_expected(b->story, world, &newest, &err);
     good = good && life_goes_on(world, newest, &err);
     store_destroy(world);
-    proof_case(&b->proofs->worlds, good, "after operation %llu, %zu pending: %s",
-               (unsigned long long)b->operation, b->pending, error_text(&err));
+    proof_case(b->proofs->worlds, good, "after operation %llu, %zu pending: %s",
+               (unsigned long long)b->operation, b->pending, good ? "" : error_text(&err));
     world = make_world(b, torn);
-    try_rebuilds(&b->proofs->rebuilt, world, b->operation);
+    try_rebuilds(b->proofs->rebuilt, world, b->operation);
     store_destroy(world);
 }
 
@@ -391,7 +394,8 @@ static void try_some_subsets(boundary *b, size_t samples) {
     }
 }
 
-static void try_boundary(proofs *p, const story *s, uint64_t operation, const effort *bounds) {
+static void try_boundary(const proofs *p, const story *s, uint64_t operation,
+                         const effort *bounds) {
     boundary b = {
         .proofs = p, .story = s, .operation = operation, .pending = store_crash_pending(s->disk)};
     b.keep = calloc(b.pending + 1, sizeof *b.keep);
@@ -428,7 +432,7 @@ static store *some_world(const story *s, uint64_t operation) {
     return world;
 }
 
-static void recover_from(proofs *p, const store_traits *traits, const effort *bounds,
+static void recover_from(const proofs *p, const store_traits *traits, const effort *bounds,
                          const story *s, uint64_t operation) {
     effort once = *bounds;
     once.recoveries = 0;
@@ -439,50 +443,109 @@ static void recover_from(proofs *p, const store_traits *traits, const effort *bo
     }
 }
 
+/* The life, up to this operation. True: the life ends before it. */
+static bool try_operation(const proofs *p, const store_traits *traits, const effort *bounds,
+                          life *live, store *world, uint64_t operation) {
+    struct pawl_error err = ERROR_INIT;
+    story s;
+    if (world != NULL) {
+        story_begin_from(&s, traits, world);
+    } else {
+        story_begin(&s, traits);
+    }
+    s.events = bounds->events;
+    store_crash_stop_after(s.disk, operation);
+    bool ended = live(&s, &err) == PAWL_OK;
+    if (operation > MOST_OPERATIONS) {
+        fprintf(stderr, "the life does not end: %s\n", error_text(&err));
+        abort();
+    }
+    try_boundary(p, &s, operation, bounds);
+    if (bounds->recoveries != 0 && operation % bounds->recoveries == 0) {
+        recover_from(p, traits, bounds, &s, operation);
+    }
+    story_end(&s);
+    return ended;
+}
+
 /* Lives the life again and again, up to each of its operations. */
-static void try_life(proofs *p, const store_traits *traits, const effort *bounds, life *live,
+static void try_life(const proofs *p, const store_traits *traits, const effort *bounds, life *live,
                      store *world) {
-    bool ended = false;
-    for (uint64_t operation = 0; !ended; operation += bounds->stride) {
-        struct pawl_error err = ERROR_INIT;
-        story s;
-        if (world != NULL) {
-            story_begin_from(&s, traits, world);
-        } else {
-            story_begin(&s, traits);
-        }
-        s.events = bounds->events;
-        store_crash_stop_after(s.disk, operation);
-        ended = live(&s, &err) == PAWL_OK;
-        if (operation > MOST_OPERATIONS) {
-            fprintf(stderr, "the life does not end: %s\n", error_text(&err));
-            abort();
-        }
-        try_boundary(p, &s, operation, bounds);
-        if (bounds->recoveries != 0 && operation % bounds->recoveries == 0) {
-            recover_from(p, traits, bounds, &s, operation);
-        }
-        story_end(&s);
+    uint64_t operation = 0;
+    while (!try_operation(p, traits, bounds, live, world, operation)) {
+        operation += bounds->stride;
     }
 }
 
+/* ---- the parts ------------------------------------------------------------------------------ */
+
+/* A first life, of which each operation is a part. */
+typedef struct plan {
+    store_traits traits;
+    effort bounds;
+    uint64_t parts;
+} plan;
+
+#define PLANS 3
+
+typedef struct everything {
+    proofs proofs;
+    plan plans[PLANS];
+} everything;
+
+/* From none of the life's operations to all of them. */
+static uint64_t count_parts(const plan *one) {
+    struct pawl_error err = ERROR_INIT;
+    story s;
+    story_begin(&s, &one->traits);
+    s.events = one->bounds.events;
+    proof_must(first_life(&s, &err), &err);
+    uint64_t operations = store_crash_operations(s.disk);
+    story_end(&s);
+    return (operations + one->bounds.stride - 1) / one->bounds.stride + 1;
+}
+
+static bool try_part(void *context, uint64_t part) {
+    const everything *all = context;
+    size_t i = 0;
+    while (i < PLANS && part >= all->plans[i].parts) {
+        part -= all->plans[i++].parts;
+    }
+    if (i == PLANS) {
+        return false;
+    }
+    const plan *one = &all->plans[i];
+    (void)try_operation(&all->proofs, &one->traits, &one->bounds, first_life, NULL,
+                        part * one->bounds.stride);
+    return true;
+}
+
 int main(int argc, char **argv) {
-    bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
-    proofs p = {.worlds = {.name = "crash states: old or new, whole"},
-                .rebuilt = {.name = "rebuilt after a crash: the bytes of a save"}};
+    proof_options options = proof_parse(argc, argv);
+    bool full = options.full;
     const effort how_much = {.all_subsets_up_to = full ? 12 : 5,
                              .samples = full ? 4000 : 40,
                              .stride = full ? 1 : 2,
                              .recoveries = full ? 2 : 32};
+    effort with_events = how_much;
+    with_events.events = true;
     const store_traits any_order = {
         .kind = "crash", .atomic_rename = true, .atomic_write_bytes = 512};
     const store_traits in_order = {
         .kind = "crash", .atomic_rename = true, .ordered_names = true, .atomic_write_bytes = 4096};
-    try_life(&p, &any_order, &how_much, first_life, NULL);
-    try_life(&p, &in_order, &how_much, first_life, NULL);
-    effort with_events = how_much;
-    with_events.events = true;
-    try_life(&p, &any_order, &with_events, first_life, NULL);
-    int whole = proof_end(&p.worlds);
-    return proof_end(&p.rebuilt) | whole;
+    /* What takes longest first, so that all processes end at about the same time. */
+    everything all = {
+        .proofs = {.worlds = proof_new("crash states: old or new, whole"),
+                   .rebuilt = proof_new("rebuilt after a crash: the bytes of a save")},
+        .plans = {{.traits = any_order, .bounds = with_events},
+                  {.traits = any_order, .bounds = how_much},
+                  {.traits = in_order, .bounds = how_much}}};
+    proof_parts parts = {.counts = all.proofs.worlds, .attempt = try_part, .context = &all};
+    for (size_t i = 0; i < PLANS; i++) {
+        all.plans[i].parts = count_parts(&all.plans[i]);
+        parts.count += all.plans[i].parts;
+    }
+    proof_try_parts(&options, &parts);
+    int whole = proof_end(all.proofs.worlds);
+    return proof_end(all.proofs.rebuilt) | whole;
 }

@@ -206,23 +206,24 @@ static void remove_and_swap(patient *p, const char *name, const char *path, cons
 }
 
 int main(void) {
-    proof flips = {.name = "single bytes flipped"};
-    proof cuts = {.name = "files truncated, at every length"};
-    proof removals = {.name = "files removed or swapped"};
+    proof *flips = proof_new("single bytes flipped");
+    proof *cuts = proof_new("files truncated, at every length");
+    proof *removals = proof_new("files removed or swapped");
     patient p;
+    proof_keep_memory();
     patient_make(&p);
     for (size_t i = 0; i < p.name_count; i++) {
         char path[STORE_MAX_PATH];
         CLEANUP(buffer_free) buffer whole = {0};
         snprintf(path, sizeof path, DIRECTORY "/%s", p.names[i]);
         read_whole(p.disk, path, &whole);
-        flip_every_byte(&p, p.names[i], path, &whole, &flips);
-        truncate_everywhere(&p, p.names[i], path, &whole, &cuts);
-        remove_and_swap(&p, p.names[i], path, &whole, &removals);
+        flip_every_byte(&p, p.names[i], path, &whole, flips);
+        truncate_everywhere(&p, p.names[i], path, &whole, cuts);
+        remove_and_swap(&p, p.names[i], path, &whole, removals);
     }
     patient_free(&p);
-    int failed = proof_end(&flips);
-    failed |= proof_end(&cuts);
-    failed |= proof_end(&removals);
+    int failed = proof_end(flips);
+    failed |= proof_end(cuts);
+    failed |= proof_end(removals);
     return failed;
 }

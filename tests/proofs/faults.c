@@ -194,18 +194,19 @@ static bool try_allocation(proof *p, uint64_t nth) {
 }
 
 int main(void) {
-    proof operations = {.name = "each storage operation failed once"};
-    proof full = {.name = "the disk full from each write on"};
-    proof memory = {.name = "each allocation failed once"};
-    try_every_operation(&operations, EIO, "EIO");
-    try_every_operation(&operations, ENOSPC, "ENOSPC");
-    try_every_operation(&operations, EACCES, "EACCES");
-    try_every_operation(&operations, 0, NULL);
-    try_full_disk(&full);
-    for (uint64_t nth = 1; try_allocation(&memory, nth); nth++) {
+    proof *operations = proof_new("each storage operation failed once");
+    proof *full = proof_new("the disk full from each write on");
+    proof *memory = proof_new("each allocation failed once");
+    proof_keep_memory();
+    try_every_operation(operations, EIO, "EIO");
+    try_every_operation(operations, ENOSPC, "ENOSPC");
+    try_every_operation(operations, EACCES, "EACCES");
+    try_every_operation(operations, 0, NULL);
+    try_full_disk(full);
+    for (uint64_t nth = 1; try_allocation(memory, nth); nth++) {
     }
-    int failed = proof_end(&operations);
-    failed |= proof_end(&full);
-    failed |= proof_end(&memory);
+    int failed = proof_end(operations);
+    failed |= proof_end(full);
+    failed |= proof_end(memory);
     return failed;
 }

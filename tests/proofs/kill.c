@@ -101,8 +101,8 @@ static int64_t kill_once(proof *p, const char *path, int64_t from, uint64_t dela
 }
 
 int main(int argc, char **argv) {
-    bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
-    proof p = {.name = "SIGKILL of a saving process"};
+    int kills = proof_parse(argc, argv).full ? 500 : 40;
+    proof *p = proof_new("SIGKILL of a saving process");
     test_random random = {.state = (uint64_t)getpid()};
     char path[] = "proof-kill-XXXXXX";
     if (mkdtemp(path) == NULL) {
@@ -110,9 +110,10 @@ int main(int argc, char **argv) {
         return EXIT_FAILURE;
     }
     int64_t step = 1;
-    for (int i = 0; i < (full ? 500 : 40); i++) {
-        step = kill_once(&p, path, step, random_below(&random, 60000));
+    p->of = (uint64_t)kills;
+    for (int i = 0; i < kills; i++, p->done++) {
+        step = kill_once(p, path, step, random_below(&random, 60000));
     }
     proof_remove_tree(path);
-    return proof_end(&p);
+    return proof_end(p);
 }

@@ -375,8 +375,8 @@ static void judge(proof *p, const job *j, const victim *v, const outcome *o, pro
 
 int main(int argc, char **argv) {
     static const int worlds[] = {4, 3, 4, 6, 4, 2, 4, 5}; /* all divide ROWS */
-    bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
-    proof p = {.name = "SIGKILL of a rank, or of all"};
+    int jobs = proof_parse(argc, argv).full ? 240 : 16;
+    proof *p = proof_new("SIGKILL of a rank, or of all");
     test_random random = {.state = (uint64_t)getpid()};
     char path[] = "proof-ranks-XXXXXX";
     promise kept = {.least = 0, .most = 0, .slowest_s = 0};
@@ -384,8 +384,9 @@ int main(int argc, char **argv) {
         perror("mkdtemp");
         return EXIT_FAILURE;
     }
-    int jobs = full ? 240 : 16;
-    for (int i = 0; i <= jobs; i++) { /* the last one only restores what the one before it left */
+    p->of = (uint64_t)jobs + 1;
+    for (int i = 0; i <= jobs;
+         i++, p->done++) { /* the last one only restores what the one before it left */
         job j = {.path = path, .world_size = worlds[i % 8]};
         victim v = {.rank = i == jobs || random_below(&random, 5) == 0
                                 ? -1
@@ -395,10 +396,10 @@ int main(int argc, char **argv) {
         outcome o;
         snprintf(j.launch, sizeof j.launch, "proof.%lld.%d", (long long)getpid(), i);
         run_job(&j, &v, &o);
-        judge(&p, &j, &v, &o, &kept);
+        judge(p, &j, &v, &o, &kept);
     }
     proof_remove_tree(path);
-    printf("survivors learnt who is gone within %.2f s; their deadline is %.0f s\n", kept.slowest_s,
-           GROUP_DEADLINE);
-    return proof_end(&p);
+    snprintf(p->note, sizeof p->note, "survivors learnt who is gone within %.2f s of %.0f s",
+             kept.slowest_s, GROUP_DEADLINE);
+    return proof_end(p);
 }

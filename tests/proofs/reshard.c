@@ -5,7 +5,7 @@
  * hold them otherwise, restore them. Every bit must be there, and of tensors of more than 1 MiB
  * hardly more may be read than the blocks that are needed.
  *
- * Usage: proof_reshard [--full | --case N]
+ * Usage: proof_reshard [--full] [--part N]
  */
 #include "lib/many_ranks.h"
 #include "lib/simulated_platform.h"
@@ -37,10 +37,10 @@ typedef struct job {
     char tag[FORMAT_TAG_CHARS], directory[32];
 } job;
 
-/* Of all restores of large tensors. */
+/* Of all restores of large tensors, by all processes. */
 typedef struct reading_ratio {
-    uint64_t read, needed;
-    double most;
+    _Atomic uint64_t read, needed;
+    _Atomic double most;
 } reading_ratio;
 
 static void count_read(void *context, const store_trace_event *event) {
@@ -239,11 +239,15 @@ static bool has_right_values(const reshard_rank *r, const reshard_case *c, int r
     return entry->value_bytes == (size_t)n && memcmp(entry->value, wanted, (size_t)n) == 0;
 }
 
-static void note_ratio(reading_ratio *ratio, uint64_t read, uint64_t needed) {
+/* Was no more read than may be? */
+static bool note_ratio(reading_ratio *ratio, uint64_t read, uint64_t needed) {
     double one = needed > 0 ? (double)read / (double)needed : read > 0 ? 99 : 1;
+    double most = ratio->most;
     ratio->read += read;
     ratio->needed += needed;
-    ratio->most = one > ratio->most ? one : ratio->most;
+    while (one > most && !atomic_compare_exchange_weak(&ratio->most, &most, one)) {
+    }
+    return one <= MOST_RATIO;
 }
 
 /* NULL, or what is wrong. */
@@ -266,8 +270,8 @@ static const char *restore_rank(job *j, pawl_checkpoint *checkpoint, const resha
     } else if (!has_right_values(r, c, rank)) {
         wrong = "has other values";
     } else if (c->large && options.share_on_node == 0) {
-        note_ratio(ratio, j->data_bytes - before, needed_bytes(checkpoint, c, r));
-        wrong = ratio->most > MOST_RATIO ? "read too much" : NULL;
+        uint64_t needed = needed_bytes(checkpoint, c, r);
+        wrong = note_ratio(ratio, j->data_bytes - before, needed) ? NULL : "read too much";
     }
     reshard_rank_free(r);
     return wrong;
@@ -288,43 +292,49 @@ static const char *restore_all(job *j, const reshard_case *c, test_random *rando
     return wrong;
 }
 
-static void try_case(proof *p, job *j, uint64_t number, reading_ratio *ratio) {
+typedef struct trial {
+    proof *p;
+    reading_ratio *ratio;
+    job j;
+} trial;
+
+static bool try_case(void *context, uint64_t part) {
     struct pawl_error err = ERROR_INIT;
-    test_random random = {.state = number};
+    trial *t = context;
+    uint64_t seed = part + 1;
+    test_random random = {.state = seed};
     AUTOFREE reshard_case *c = mem_calloc(1, sizeof(*c));
     int rank = 0;
-    reshard_case_make(c, number);
-    job_begin(j);
+    reshard_case_make(c, seed);
+    job_begin(&t->j);
     const char *wrong = "was not committed";
-    if (save(j, c, &random, &err) == PAWL_OK) {
-        wrong = restore_all(j, c, &random, ratio, &rank, &err);
+    if (save(&t->j, c, &random, &err) == PAWL_OK) {
+        wrong = restore_all(&t->j, c, &random, t->ratio, &rank, &err);
     }
-    proof_case(
-        p, wrong == NULL, "case %llu, %d ranks to %d: rank %d %s\n%s\nreplay: %s --case %llu",
-        (unsigned long long)number, c->from.ranks, c->to.ranks, rank - 1,
-        wrong != NULL ? wrong : "", error_text(&err), "proof_reshard", (unsigned long long)number);
-    job_end(j);
+    proof_case(t->p, wrong == NULL, "%d ranks to %d: rank %d %s\n%s", c->from.ranks, c->to.ranks,
+               rank - 1, wrong != NULL ? wrong : "", error_text(&err));
+    job_end(&t->j);
     reshard_case_free(c);
+    return true;
 }
 
 int main(int argc, char **argv) {
     struct pawl_error err = ERROR_INIT;
-    proof p = {.name = "any layout on ranks into any other"};
-    reading_ratio ratio = {0};
-    static job j;
-    uint64_t first = 1;
-    uint64_t last = argc > 1 && strcmp(argv[1], "--full") == 0 ? FULL_CASES : CASES;
-    if (argc > 2 && strcmp(argv[1], "--case") == 0) {
-        first = last = strtoull(argv[2], NULL, 10);
-    }
-    simulated_platform_init(&j.os, 1);
-    const engine_options options = {.platform = &j.os.table, .budget_bytes = ENGINE_MIN_BUDGET};
-    proof_must(engine_new(&options, &j.engine, &err), &err);
-    for (uint64_t number = first; number <= last; number++) {
-        try_case(&p, &j, number, &ratio);
-    }
-    proof_must(engine_free(j.engine, 0, &err), &err);
-    snprintf(p.note, sizeof(p.note), "over 1 MiB: bytes read / needed %.4f, at most %.4f",
-             ratio.needed > 0 ? (double)ratio.read / (double)ratio.needed : 1, ratio.most);
-    return proof_end(&p);
+    proof_options arguments = proof_parse(argc, argv);
+    static trial t;
+    t.p = proof_new("any layout on ranks into any other");
+    t.ratio = proof_shared(sizeof(*t.ratio));
+    simulated_platform_init(&t.j.os, 1);
+    const engine_options options = {.platform = &t.j.os.table, .budget_bytes = ENGINE_MIN_BUDGET};
+    proof_must(engine_new(&options, &t.j.engine, &err), &err);
+    const proof_parts parts = {.counts = t.p,
+                               .count = arguments.full ? FULL_CASES : CASES,
+                               .attempt = try_case,
+                               .context = &t};
+    proof_try_parts(&arguments, &parts);
+    proof_must(engine_free(t.j.engine, 0, &err), &err);
+    snprintf(t.p->note, sizeof t.p->note, "over 1 MiB: bytes read / needed %.4f, at most %.4f",
+             t.ratio->needed > 0 ? (double)t.ratio->read / (double)t.ratio->needed : 1,
+             t.ratio->most);
+    return proof_end(t.p);
 }

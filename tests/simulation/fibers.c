@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#undef _FORTIFY_SOURCE /* it takes a jump to another stack for a mistake */
 #include "simulation/fibers.h"
 
 #include "lib/random.h"
@@ -9,13 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 
 #define GUARD_BYTES 4096u
 #define TICK_NS     50u
 
 struct fiber {
-    ucontext_t context;
+    fiber_place place;
     uint8_t *memory; /* guard and stack; NULL once it has ended */
     void *sanitizer;
     void (*body)(void *);
@@ -40,7 +40,7 @@ typedef struct wake_up {
 
 /* There is one of all this, as there is one thread. */
 static struct {
-    ucontext_t outside;
+    fiber_place outside;
     void *sanitizer;
     const void *outside_stack;
     size_t outside_bytes;
@@ -107,7 +107,7 @@ static void push_at(fiber *f, uint64_t at_ns) {
 
 static void to_outside(fiber *f) {
     sanitizer_leave(f->ended ? NULL : &f->sanitizer, all.outside_stack, all.outside_bytes);
-    swapcontext(&f->context, &all.outside);
+    fiber_place_switch(&f->place, &all.outside);
     sanitizer_enter(f->sanitizer, &all.outside_stack, &all.outside_bytes);
 }
 
@@ -117,7 +117,7 @@ static void to_fiber(fiber *f) {
     all.self = f;
     all.switches++;
     sanitizer_leave(&all.sanitizer, f->memory + GUARD_BYTES, SANITIZER_STACK_BYTES);
-    swapcontext(&all.outside, &f->context);
+    fiber_place_switch(&all.outside, &f->place);
     sanitizer_enter(all.sanitizer, &ignored_stack, &ignored_bytes);
     all.self = NULL;
 }
@@ -168,10 +168,11 @@ fiber *fiber_start(fiber_group *group, void (*body)(void *), void *argument) {
     f->body = body;
     f->argument = argument;
     f->group = group;
-    getcontext(&f->context);
-    f->context.uc_stack.ss_sp = f->memory + GUARD_BYTES;
-    f->context.uc_stack.ss_size = SANITIZER_STACK_BYTES;
-    makecontext(&f->context, begin, 0);
+    getcontext(&f->place.first);
+    f->place.begun = false;
+    f->place.first.uc_stack.ss_sp = f->memory + GUARD_BYTES;
+    f->place.first.uc_stack.ss_size = SANITIZER_STACK_BYTES;
+    makecontext(&f->place.first, begin, 0);
     f->waiting = true;
     push_at(f, all.now_ns);
     return f;

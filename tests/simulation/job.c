@@ -73,6 +73,11 @@ static void take_log(void *context, pawl_log_level level, const char *text) {
     if (level == PAWL_LOG_WARN && strncmp(text, saving, strlen(saving)) == 0) {
         r->given_up_step = strtoll(text + strlen(saving), NULL, 10);
     }
+    if (strstr(text, "is damaged and is passed over") != NULL &&
+        r->job->promises->damaged_ns == 0) {
+        promises_broken(r->job->promises, "B2: job %d, rank %d hears of damage: %s", r->job->number,
+                        r->machine.rank, text);
+    }
     if (!r->job->storage->trace) {
         return;
     }
@@ -128,8 +133,32 @@ static void check_restored(rank_process *r, int64_t step) {
     }
 }
 
+/* B1, B2 of readers.h. */
+static void check_refusal(const rank_process *r, uint64_t begun_ns, pawl_error *err) {
+    promises *p = r->job->promises;
+    const commit *c = promises_lasting(p, begun_ns);
+    if (r->restored == PAWL_ENOTFOUND && c != NULL) {
+        promises_broken(p, "B1: job %d, rank %d hears that there is nothing, beside %s: %s",
+                        r->job->number, r->machine.rank, c->tag, error_text(err));
+    }
+    if (r->restored == PAWL_EDAMAGED && p->damaged_ns == 0) {
+        promises_broken(p, "B2: job %d, rank %d hears of damage: %s", r->job->number,
+                        r->machine.rank, error_text(err));
+    }
+}
+
+static void check_newest(const rank_process *r, int64_t newest) {
+    if (r->restored_step < newest) {
+        promises_broken(r->job->promises, "V7: job %d, rank %d restored step %lld, and not %lld",
+                        r->job->number, r->machine.rank, (long long)r->restored_step,
+                        (long long)newest);
+    }
+}
+
 static bool restore(rank_process *r) {
     struct pawl_error err = ERROR_INIT;
+    uint64_t begun_ns = fibers_now();
+    int64_t newest = promises_newest(r->job->promises);
     const pawl_restore_options options = {.struct_size = sizeof options,
                                           .per_rank = PAWL_POLICY_ALLOW};
     pawl_report *report = NULL;
@@ -139,8 +168,10 @@ static bool restore(rank_process *r) {
     double after_s = end(r);
     r->restored_step = r->restored == PAWL_OK ? pawl_report_step(report) : -1;
     pawl_report_free(report);
+    check_refusal(r, begun_ns, &err);
     if (r->restored == PAWL_OK || r->restored == PAWL_ENOTFOUND) {
         check_restored(r, r->restored_step);
+        check_newest(r, newest);
         return true;
     }
     note(&r->opening, -1, r->restored, &err, after_s);
@@ -319,9 +350,10 @@ static void close_run(rank_process *r) {
     struct pawl_error err = ERROR_INIT;
     begin(r, "closing");
     pawl_status status = run_close(r->run, 0, &err);
-    end(r);
+    double after_s = end(r);
     if (status != PAWL_OK) {
         r->worst = status;
+        note(&r->news, -1, status, &err, after_s);
     }
 }
 

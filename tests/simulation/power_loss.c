@@ -6,6 +6,10 @@
  * disk, torn writes included: nothing of it, each item alone, all but each item, and a sample of
  * the rest. In every such world each checkpoint that any rank was told of is there whole, one that
  * was in progress whole or not at all (S09, G1 to G3), and the next job goes on from the newest.
+ *
+ * The job lives once for each part, which tries some of its moments.
+ *
+ * Usage: proof_power_loss [--full] [--part N]
  */
 #include "lib/simulated_platform.h"
 #include "proofs/proof.h"
@@ -34,6 +38,7 @@ typedef struct expectation {
 typedef struct effort {
     size_t samples;  /* beyond each item alone, and all but it */
     uint64_t stride; /* of operations */
+    uint64_t slices; /* of a life: parts that share its moments */
 } effort;
 
 typedef struct story {
@@ -43,6 +48,7 @@ typedef struct story {
     job *job;
     int ready; /* ranks that have opened */
     const effort *bounds;
+    uint64_t slice;
     proof *worlds;
     expectation expected[STEPS];
     uint64_t operation;
@@ -172,7 +178,7 @@ static void try_world(const moment *m, size_t torn) {
     store_destroy(world);
     proof_case(s.worlds, good, "after operation %llu, %s of %s, %zu pending: %s",
                (unsigned long long)s.operation, store_op_name(s.op), s.path, m->pending,
-               error_text(&err));
+               good ? "" : error_text(&err));
 }
 
 static void keep_all(const moment *m, bool kept) {
@@ -248,7 +254,9 @@ static void watch(void *context, const storage_event *e) {
     }
     s.op = e->op;
     snprintf(s.path, sizeof s.path, "%s", e->path);
-    if (++s.operation % s.bounds->stride == 0) {
+    s.operation++;
+    if (s.operation % s.bounds->stride == 0 &&
+        s.operation / s.bounds->stride % s.bounds->slices == s.slice) {
         fiber_call_outside(try_moment, NULL);
     }
 }
@@ -349,13 +357,14 @@ static void live(void *argument) {
 }
 
 static void live_with_power_cuts(proof *p, const store_traits *traits, const job_plan *plan,
-                                 const effort *bounds) {
+                                 const effort *bounds, uint64_t slice) {
     static const model m = {.rows = 7, .columns = 5};
     struct pawl_error err = ERROR_INIT;
     memset(&s, 0, sizeof s);
     fibers_begin(7);
     s.worlds = p;
     s.bounds = bounds;
+    s.slice = slice;
     s.storage.latency_ns = NS_PER_S / 1000;
     proof_must(store_crash(traits, &s.storage.truth, &err), &err);
     for (size_t i = 0; i < STEPS; i++) {
@@ -368,35 +377,66 @@ static void live_with_power_cuts(proof *p, const store_traits *traits, const job
         fiber_let_go(fiber_start(&r->machine.group, live, r));
     }
     fibers_run(UINT64_C(3600) * NS_PER_S);
-    proof_case(p, s.job->ended == plan->world_size, "%d ranks did not come to their end",
-               plan->world_size - s.job->ended);
+    if (slice == 0 || s.job->ended != plan->world_size) { /* one case, though many live it */
+        proof_case(p, s.job->ended == plan->world_size, "%d ranks did not come to their end",
+                   plan->world_size - s.job->ended);
+    }
     store_destroy(s.storage.truth);
 }
 
-int main(int argc, char **argv) {
-    bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
-    proof p = {.name = "power loss of 3 ranks: old or new, whole"};
-    const effort bounds = {.samples = full ? 200 : 4, .stride = full ? 1 : 3 * SANITIZER_SLOWNESS};
-    const store_traits any_order = {
+/* ---- the parts ------------------------------------------------------------------------------- */
+
+#define LIVES 3
+
+typedef struct everything {
+    proof *worlds;
+    effort bounds;
+} everything;
+
+/* Parts that come after each other are of one life. */
+static bool try_part(void *context, uint64_t part) {
+    static const store_traits any_order = {
         .kind = "crash", .atomic_rename = true, .atomic_write_bytes = 512};
-    const store_traits in_order = {
+    static const store_traits in_order = {
         .kind = "crash", .atomic_rename = true, .ordered_names = true, .atomic_write_bytes = 4096};
+    const everything *all = context;
+    uint64_t life = part / all->bounds.slices;
     job_plan plan = {.world_size = 3,
                      .threads = true,
                      .callbacks = true,
                      .ranks_a_host = 2,
                      .group_deadline_s = 60,
                      .lease_s = 20};
+    if (life >= LIVES) {
+        return false;
+    }
+    if (life == LIVES - 1) { /* they meet through the storage, and events are never synced */
+        plan.callbacks = false;
+        plan.patient = true;
+    }
+    live_with_power_cuts(all->worlds, life == 1 ? &in_order : &any_order, &plan, &all->bounds,
+                         part % all->bounds.slices);
+    return true;
+}
+
+int main(int argc, char **argv) {
+    proof_options options = proof_parse(argc, argv);
+    bool full = options.full;
+    everything all = {.worlds = proof_new("power loss of 3 ranks: old or new, whole"),
+                      .bounds = {.samples = full ? 200 : 4,
+                                 .stride = full ? 1 : 3 * SANITIZER_SLOWNESS,
+                                 .slices = full ? 64 : 4}};
+    const proof_parts parts = {.counts = all.worlds,
+                               .count = LIVES * all.bounds.slices,
+                               .apart = true,
+                               .attempt = try_part,
+                               .context = &all};
     if (!fibers_possible()) {
         printf("skipped: this sanitizer cannot follow fibers\n");
         return SKIPPED;
     }
-    live_with_power_cuts(&p, &any_order, &plan, &bounds);
-    live_with_power_cuts(&p, &in_order, &plan, &bounds);
-    plan.callbacks = false; /* they meet through the storage, and events are never synced */
-    plan.patient = true;
-    live_with_power_cuts(&p, &any_order, &plan, &bounds);
-    int status = proof_end(&p);
+    proof_try_parts(&options, &parts);
+    int status = proof_end(all.worlds);
     fflush(stdout);
     /* Simulated machines last as long as their process: there is no leak to look for. */
     _exit(status);

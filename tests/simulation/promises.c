@@ -301,15 +301,76 @@ static commit *add_commit(promises *p) {
     return c;
 }
 
-static void published(promises *p, const machine *m, int64_t step, const char *path) {
+static bool anything_visible(const promises *p) {
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->commits[i].visible) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t promises_newest(const promises *p) {
+    int64_t newest = -1;
+    for (size_t i = 0; i < p->count; i++) {
+        const commit *c = &p->commits[i];
+        newest = c->visible && c->step > newest ? c->step : newest;
+    }
+    return newest;
+}
+
+const commit *promises_lasting(const promises *p, uint64_t since_ns) {
+    uint64_t lag_ns = storage_most_lag_ns(p->storage);
+    for (size_t i = 0; i < p->count; i++) {
+        const commit *c = &p->commits[i];
+        if (c->visible && (lag_ns == 0 || c->shown_ns + lag_ns < since_ns)) {
+            return lag_ns == 0 && p->nothing_ns >= since_ns ? NULL : c;
+        }
+    }
+    return NULL;
+}
+
+size_t promises_named(const promises *p, const char *manifest_json) {
+    size_t i = p->count;
+    while (i > 0 && strstr(manifest_json, p->commits[i - 1].tag) == NULL) {
+        i--;
+    }
+    return i > 0 ? i - 1 : p->count;
+}
+
+static void hide(promises *p, commit *c) {
+    c->visible = false;
+    c->hidden_ns = fibers_now();
+    p->nothing_ns = anything_visible(p) ? p->nothing_ns : UINT64_MAX;
+}
+
+/* V7: by an operation that was asked for before. */
+static void check_not_overtaken(promises *p, const storage_event *e, const commit *old,
+                                const char *what) {
+    if (old->told && e->begun_ns < old->asked_ns) {
+        promises_broken(p, "V7: %s, told to be durable, is %s by what job %d asked for %.1f s ago",
+                        old->tag, what, e->by->job,
+                        (double)(fibers_now() - e->begun_ns) / (double)NS_PER_S);
+    }
+}
+
+static void published(promises *p, const storage_event *e, int64_t step, const char *path) {
+    const machine *m = e->by;
     const durability *d = durability_of(p, path);
     commit *old = visible(p, step);
     if (old != NULL) {
+        check_not_overtaken(p, e, old, "replaced");
         old->visible = false;
+        old->hidden_ns = fibers_now();
+    }
+    if (p->nothing_ns == UINT64_MAX) {
+        p->nothing_ns = fibers_now();
     }
     commit *c = add_commit(p);
     c->step = step;
     c->job = m->job;
+    c->asked_ns = e->begun_ns;
+    c->shown_ns = fibers_now();
     if (!read_manifest(p, step, &c->manifest)) {
         promises_broken(p, "V1: what was published for step %lld is no manifest", (long long)step);
         p->count--;
@@ -343,12 +404,15 @@ static bool newer_visible(const promises *p, int64_t step) {
     return false;
 }
 
-static void manifest_removed(promises *p, const machine *m, int64_t step, bool was_on_its_way) {
+static void manifest_removed(promises *p, const storage_event *e, int64_t step,
+                             bool was_on_its_way) {
+    const machine *m = e->by;
     commit *c = visible(p, step);
     if (c == NULL) {
         return;
     }
-    c->visible = false;
+    check_not_overtaken(p, e, c, "removed");
+    hide(p, c);
     c->removed = true;
     if (!newer_visible(p, step)) {
         promises_broken(p, "V2: job %d removed %s of step %lld, the newest checkpoint", m->job,
@@ -372,6 +436,7 @@ static bool names(const commit *c, const char *name) {
 static void check_untouched(promises *p, const storage_event *e, int64_t step, const char *name) {
     const commit *c = visible(p, step);
     if (c != NULL && names(c, name)) {
+        p->damaged_ns = fibers_now();
         promises_broken(p, "V1: job %d, rank %d: %s of %s, which a manifest names", e->by->job,
                         e->by->rank, store_op_name(e->op), e->path);
     }
@@ -409,7 +474,8 @@ static void watch(void *context, const storage_event *e) {
     note_durability(p, e);
     const char *path = e->op == STORE_OP_RENAME ? e->to : e->path;
     if (e->op == STORE_OP_OPEN && e->mode == STORE_CREATE && strncmp(path, "owner-", 6) == 0) {
-        p->ownerships[e->by->job] = ++p->ownership_count;
+        p->record_job = e->by->job;
+        p->ownerships[e->by->job] = e->unheard ? p->ownerships[e->by->job] : ++p->ownership_count;
     }
     if (!step_of_path(path, &step, &name)) {
         return;
@@ -420,12 +486,12 @@ static void watch(void *context, const storage_event *e) {
     case STORE_OP_RENAME:
     case STORE_OP_PUT:
         if (is_manifest) {
-            published(p, e->by, step, path);
+            published(p, e, step, path);
         }
         break;
     case STORE_OP_UNLINK:
         if (is_manifest) {
-            manifest_removed(p, e->by, step, was_on_its_way);
+            manifest_removed(p, e, step, was_on_its_way);
         } else {
             file_removed(p, e, step, name, was_on_its_way);
         }
@@ -483,13 +549,22 @@ void promises_told(promises *p, const machine *m, int64_t step, pawl_status stat
         visible(p, c->step) == NULL) {
         promises_broken(p, "V2: %s was told to be saved, and is gone", c->tag);
     }
+    if (status != PAWL_OK && p->record_job == m->job &&
+        strstr(err->attempt, "no longer the owner") != NULL) {
+        promises_broken(p, "V8: job %d, rank %d has lost the run, and to nobody: %s", m->job,
+                        m->rank, err->found);
+    }
+    for (size_t i = 0; status == PAWL_OK && i < p->count; i++) {
+        p->commits[i].told |= p->commits[i].job == m->job && p->commits[i].step == step;
+    }
     if (status != PAWL_OK && !leaves_open(err)) {
         told_certainly(p, m, step, c, err);
     }
 }
 
 void promises_begin(promises *p, storage *s, cluster *c, uint64_t seed) {
-    *p = (promises){.storage = s, .cluster = c, .random = {seed}, .verify_one_of = 4};
+    *p = (promises){
+        .storage = s, .cluster = c, .nothing_ns = UINT64_MAX, .random = {seed}, .verify_one_of = 4};
     machine_init(&p->reader, c, "reader", seed, false);
     s->watch = watch;
     s->context = p;

@@ -1,217 +1,249 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulation/storage.h"
 
+#include "simulation/lags.h"
 #include "store/path.h"
-#include "store/wrap.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define REMEMBERED 32u            /* answers of a view */
-#define PUT_NS     (NS_PER_S * 3) /* a put that took longer was dropped */
-
-typedef enum answer_kind { ANSWER_NONE, ANSWER_ABSENT, ANSWER_STAT, ANSWER_LIST } answer_kind;
-
-typedef struct answer {
-    answer_kind kind;
-    char path[96];
-    uint64_t until_ns;
-    store_stat stat;
-    char **names;
-    size_t count;
-    arena memory;
-} answer;
-
-/* The processes of a host see the same: it is the host's kernel that remembers. */
-struct storage_host {
-    char name[64];
-    answer answers[REMEMBERED];
-    size_t next_answer;
-    struct storage_host *next;
-};
+#define PUT_NS (NS_PER_S * 3) /* a put that took longer was dropped */
 
 typedef struct view {
     store_wrapper wrapper;
     storage *storage;
     machine *machine;
-    struct storage_host *host;
+    storage_host *host;
 } view;
 
-/* ---- answers of a moment ago ----------------------------------------------------------------- */
-
-static void forget_answer(answer *a) {
-    arena_free(&a->memory);
-    *a = (answer){.kind = ANSWER_NONE};
-}
-
-static answer *remembered(view *v, answer_kind kind, const char *path) {
-    for (size_t i = 0; i < REMEMBERED; i++) {
-        answer *a = &v->host->answers[i];
-        if (a->kind == kind && strcmp(a->path, path) == 0) {
-            if (a->until_ns > fibers_now()) {
-                return a;
-            }
-            forget_answer(a);
-            return NULL;
-        }
-    }
-    return NULL;
-}
-
-/* NULL: this one is not remembered. */
-static answer *remember(view *v, answer_kind kind, const char *path) {
-    uint64_t lag_ns = random_below(&v->machine->random, v->storage->stale_ns + 1);
-    if (v->storage->stale_ns == 0 || strlen(path) >= sizeof v->host->answers[0].path ||
-        lag_ns < 1000) {
-        return NULL;
-    }
-    answer *a = &v->host->answers[v->host->next_answer++ % REMEMBERED];
-    forget_answer(a);
-    a->kind = kind;
-    a->until_ns = fibers_now() + lag_ns;
-    snprintf(a->path, sizeof a->path, "%s", path);
-    return a;
-}
-
-static void forget_path(view *v, const char *path) {
-    for (size_t i = 0; i < REMEMBERED; i++) {
-        if (v->host->answers[i].kind != ANSWER_NONE &&
-            strcmp(v->host->answers[i].path, path) == 0) {
-            forget_answer(&v->host->answers[i]);
-        }
+static void tell(storage *s, const storage_event *event) {
+    if (s->watch != NULL) {
+        s->watch(s->context, event);
     }
 }
 
-/* One's own changes are seen at once: of the name, and of its directory. */
-static void forget_changed(view *v, const store_call *call) {
-    char parent[STORE_MAX_PATH];
-    switch (call->op) {
-    case STORE_OP_OPEN:
-        if (!store_mode_creates(call->mode)) {
-            return;
-        }
-        break;
-    case STORE_OP_RENAME:
-        forget_path(v, call->to);
-        break;
-    case STORE_OP_WRITE:
-    case STORE_OP_RESERVE:
-    case STORE_OP_MAKE_DIR:
-    case STORE_OP_REMOVE_DIR:
-    case STORE_OP_PUT:
-    case STORE_OP_UNLINK:
-        break;
-    default:
-        return;
-    }
-    forget_path(v, call->path);
-    store_split_path(call->path, parent);
-    forget_path(v, parent);
+static storage_event event_of(machine *by, const store_call *call, pawl_status status,
+                              uint64_t begun_ns) {
+    return (storage_event){.by = by,
+                           .op = call->op,
+                           .path = call->path,
+                           .to = call->to,
+                           .mode = call->mode,
+                           .bytes = call->from,
+                           .n = call->n,
+                           .status = status,
+                           .begun_ns = begun_ns};
 }
+
+static void trace(const storage *s, const machine *m, const store_call *call, const char *how,
+                  pawl_status status) {
+    if (s->trace) {
+        printf("%14.6f job %d rank %d op %llu: %s %s%s%s%s: %s\n",
+               (double)fibers_now() / (double)NS_PER_S, m->job, m->rank,
+               (unsigned long long)m->operations, store_op_name(call->op), call->path,
+               call->to != NULL ? " to " : "", call->to != NULL ? call->to : "", how,
+               pawl_status_name(status));
+    }
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
 
 static bool only_looks(const store_call *call) {
-    return call->op == STORE_OP_STAT ||
+    return call->op == STORE_OP_STAT || call->op == STORE_OP_LIST ||
            (call->op == STORE_OP_OPEN && !store_mode_creates(call->mode));
 }
 
-/* ---- listings -------------------------------------------------------------------------------- */
-
-typedef struct listing {
-    arena *memory;
-    char **names;
-    size_t count, capacity;
-} listing;
-
-static pawl_status note_name(void *context, const char *name, pawl_error *err) {
-    listing *l = context;
-    TRY(vec_reserve(&l->names, &l->capacity, l->count + 1, sizeof *l->names, err));
-    l->names[l->count++] = arena_strdup(l->memory, name);
-    return PAWL_OK;
-}
-
-static pawl_status deliver(const answer *a, const store_call *call, pawl_error *err) {
-    CLEANUP(arena_free) arena memory = {0}; /* `each` may let others run, who forget */
-    listing l = {.memory = &memory};
-    for (size_t i = 0; i < a->count; i++) {
-        TRY(note_name(&l, a->names[i], err));
+static pawl_status look(view *v, const store_call *call, pawl_error *err) {
+    storage *s = v->storage;
+    pawl_status status;
+    if (lags_sees_absent(s, v->host, call->path)) {
+        lags_found_absent(s, v->host, call->path);
+        return store_failure(&v->wrapper.base, call->path, ENOENT, err, "cannot find this name");
     }
-    pawl_status status = PAWL_OK;
-    for (size_t i = 0; i < l.count && status == PAWL_OK; i++) {
-        status = call->each(call->context, l.names[i], err);
+    if (call->op == STORE_OP_STAT) {
+        status = lags_stat(s, v->host, call->path, call->found, err);
+    } else if (call->op == STORE_OP_LIST) {
+        status = lags_list(s, v->host, call, err);
+    } else {
+        status = store_call_inner(call, err);
     }
-    mem_free(l.names);
+    if (status == PAWL_ENOTFOUND) {
+        lags_found_absent(s, v->host, call->path);
+    }
     return status;
 }
 
-static pawl_status keep_listing(view *v, answer *a, pawl_error *err) {
-    listing l = {.memory = &a->memory};
-    pawl_status status = store_list(v->storage->truth, a->path, note_name, &l, err);
-    a->names = arena_alloc(&a->memory, (l.count + 1) * sizeof *a->names);
-    for (size_t i = 0; i < l.count; i++) {
-        a->names[i] = l.names[i];
-    }
-    a->count = l.count;
-    mem_free(l.names);
-    return status;
+/* ---- changing -------------------------------------------------------------------------------- */
+
+static pawl_status take_effect(storage *s, storage_host *h, const store_call *call,
+                               storage_event *event, pawl_error *err) {
+    lags_change before;
+    lags_before(s, call, &before);
+    event->status = store_call_inner(call, err);
+    lags_after(s, h, call, &before, event->status);
+    return event->status;
 }
 
-static pawl_status list(view *v, const store_call *call, pawl_error *err) {
-    const answer *old = remembered(v, ANSWER_LIST, call->path);
-    if (old != NULL) {
-        return deliver(old, call, err);
+/* What will be done later, by nobody. */
+typedef struct late_call {
+    storage *storage;
+    machine *by;
+    store_call call;
+    uint64_t begun_ns, after_ns;
+} late_call;
+
+static void do_late(void *argument) {
+    late_call *l = argument;
+    struct pawl_error ignored = ERROR_INIT;
+    store_file *opened;
+    fiber_sleep(l->after_ns);
+    l->call.opened = &opened;
+    storage_event event = event_of(l->by, &l->call, PAWL_OK, l->begun_ns);
+    event.unheard = true;
+    pawl_status status = take_effect(l->storage, NULL, &l->call, &event, &ignored);
+    trace(l->storage, l->by, &l->call, " (late)", status);
+    tell(l->storage, &event);
+    if (l->call.op == STORE_OP_OPEN && status == PAWL_OK) {
+        store_close(opened);
     }
-    answer *a = remember(v, ANSWER_LIST, call->path);
-    if (a == NULL) {
-        return store_call_inner(call, err);
+    free((char *)l->call.path);
+    free((char *)l->call.to);
+    free((void *)l->call.from);
+    free(l);
+}
+
+static void *copy_of(const void *bytes, size_t n) {
+    void *copy = bytes != NULL ? malloc(n + 1) : NULL;
+    if (bytes != NULL && copy == NULL) {
+        abort();
     }
-    pawl_status status = keep_listing(v, a, err);
+    return copy != NULL ? memcpy(copy, bytes, n) : NULL;
+}
+
+static char *copy_of_text(const char *text) {
+    return text != NULL ? copy_of(text, strlen(text) + 1) : NULL;
+}
+
+static void let_be_done_late(view *v, const store_call *call, uint64_t begun_ns) {
+    storage *s = v->storage;
+    late_call *l = malloc(sizeof *l);
+    if (l == NULL) {
+        abort();
+    }
+    uint64_t most_ns = random_below(&s->random, 2) == 0 ? 3 * NS_PER_S : s->lags.late_ns;
+    *l = (late_call){.storage = s, .by = v->machine, .call = *call, .begun_ns = begun_ns};
+    l->after_ns = random_below(&s->random, call->op == STORE_OP_PUT ? PUT_NS / 2 : most_ns);
+    l->call.path = copy_of_text(call->path);
+    l->call.to = copy_of_text(call->to);
+    l->call.from = copy_of(call->from, call->n);
+    s->late++;
+    fiber_let_go(fiber_start(&s->group, do_late, l));
+}
+
+typedef enum mishap { MISHAP_NONE, MISHAP_LOST, MISHAP_LATE } mishap;
+
+static bool of_a_manifest(const store_call *call) {
+    return strstr(call->path, "/manifest.json") != NULL;
+}
+
+static bool changes(const store_call *call) {
+    switch (call->op) {
+    case STORE_OP_READ:
+    case STORE_OP_SIZE:
+    case STORE_OP_SPACE:
+        return false;
+    default:
+        return !only_looks(call);
+    }
+}
+
+static bool can_be_late(const store_call *call) {
+    switch (call->op) {
+    case STORE_OP_OPEN:
+    case STORE_OP_MAKE_DIR:
+    case STORE_OP_REMOVE_DIR:
+    case STORE_OP_RENAME:
+    case STORE_OP_UNLINK:
+    case STORE_OP_PUT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static mishap befalls(storage *s, const store_call *call) {
+    const storage_lags *lags = &s->lags;
+    if (lags->calm || !changes(call) || (lags->of_manifests && !of_a_manifest(call))) {
+        return MISHAP_NONE;
+    }
+    if (lags->lost_one_of > 0 && random_below(&s->random, lags->lost_one_of) == 0) {
+        return MISHAP_LOST;
+    }
+    bool late = can_be_late(call) && lags->late_one_of > 0 &&
+                random_below(&s->random, lags->late_one_of) == 0;
+    return late ? MISHAP_LATE : MISHAP_NONE;
+}
+
+/* What the caller hears instead of the reply. */
+static pawl_status unheard(view *v, const store_call *call, bool late, pawl_error *err) {
+    static const int numbers[] = {EIO, ETIMEDOUT, EINTR};
+    int failure = numbers[random_below(&v->storage->random, late ? 3 : 2)];
+    return store_failure(&v->wrapper.base, call->path, failure, err, "the storage gives no answer");
+}
+
+static pawl_status lose_reply(view *v, const store_call *call, uint64_t begun_ns, pawl_error *err) {
+    storage_event event = event_of(v->machine, call, PAWL_OK, begun_ns);
+    event.unheard = true;
+    pawl_status status = take_effect(v->storage, NULL, call, &event, err);
+    trace(v->storage, v->machine, call, " (its reply is lost)", status);
+    tell(v->storage, &event);
     if (status != PAWL_OK) {
-        forget_answer(a);
         return status;
     }
-    return deliver(a, call, err);
+    if (call->op == STORE_OP_OPEN) {
+        store_close(*call->opened);
+    }
+    v->storage->lost++;
+    return unheard(v, call, false, err);
+}
+
+static pawl_status change(view *v, const store_call *call, uint64_t begun_ns, pawl_error *err) {
+    storage *s = v->storage;
+    int refused = lags_refuses(s, v->host, call);
+    storage_event event = event_of(v->machine, call, PAWL_EIO, begun_ns);
+    if (refused != 0) {
+        event.status = store_failure(&v->wrapper.base, call->path, refused, err, "cannot do this");
+        tell(s, &event);
+        return event.status;
+    }
+    switch (befalls(s, call)) {
+    case MISHAP_LOST:
+        return lose_reply(v, call, begun_ns, err);
+    case MISHAP_LATE:
+        let_be_done_late(v, call, begun_ns);
+        return unheard(v, call, true, err);
+    case MISHAP_NONE:
+        break;
+    }
+    pawl_status status = take_effect(s, v->host, call, &event, err);
+    lags_heard(s, v->host, call, status);
+    tell(s, &event);
+    return status;
+}
+
+static pawl_status perform(view *v, const store_call *call, uint64_t begun_ns, pawl_error *err) {
+    if (!only_looks(call)) {
+        return change(v, call, begun_ns, err);
+    }
+    pawl_status status = look(v, call, err);
+    storage_event event = event_of(v->machine, call, status, begun_ns);
+    tell(v->storage, &event);
+    return status;
 }
 
 /* ---- one operation --------------------------------------------------------------------------- */
-
-static pawl_status look(view *v, const store_call *call, pawl_error *err) {
-    if (remembered(v, ANSWER_ABSENT, call->path) != NULL) {
-        return store_failure(&v->wrapper.base, call->path, ENOENT, err,
-                             call->op == STORE_OP_STAT ? "cannot look at this name"
-                                                       : "cannot open the file");
-    }
-    if (call->op == STORE_OP_STAT) {
-        answer *old = remembered(v, ANSWER_STAT, call->path);
-        if (old != NULL) {
-            *call->found = old->stat;
-            return PAWL_OK;
-        }
-    }
-    pawl_status status = store_call_inner(call, err);
-    if (status == PAWL_ENOTFOUND) {
-        (void)remember(v, ANSWER_ABSENT, call->path);
-    } else if (status == PAWL_OK && call->op == STORE_OP_STAT) {
-        answer *a = remember(v, ANSWER_STAT, call->path);
-        if (a != NULL) {
-            a->stat = *call->found;
-        }
-    }
-    return status;
-}
-
-static pawl_status perform(view *v, const store_call *call, pawl_error *err) {
-    if (call->op == STORE_OP_LIST) {
-        return list(v, call, err);
-    }
-    if (only_looks(call)) {
-        return look(v, call, err);
-    }
-    pawl_status status = store_call_inner(call, err);
-    forget_changed(v, call);
-    return status;
-}
 
 /* Bytes go by the page cache, most of the time. */
 static bool takes_time(view *v, const store_call *call) {
@@ -232,16 +264,6 @@ static uint64_t some_latency_ns(view *v) {
     uint64_t ns = v->storage->latency_ns / 4 + random_below(r, v->storage->latency_ns + 1);
     ns = random_below(r, 50) == 0 ? ns * 20 : ns;
     return v->machine->fate.slow > 0 ? ns * v->machine->fate.slow : ns;
-}
-
-static void trace(const view *v, const store_call *call, uint64_t n, pawl_status status) {
-    if (v->storage->trace) {
-        const machine *m = v->machine;
-        printf("%14.6f job %d rank %d op %llu: %s %s%s%s: %s\n",
-               (double)fibers_now() / (double)NS_PER_S, m->job, m->rank, (unsigned long long)n,
-               store_op_name(call->op), call->path, call->to != NULL ? " to " : "",
-               call->to != NULL ? call->to : "", pawl_status_name(status));
-    }
 }
 
 static bool fails_now(const machine_fate *fate, uint64_t n) {
@@ -277,21 +299,6 @@ static void stand_still(machine *m, const store_call *call) {
     }
 }
 
-static void tell(view *v, const store_call *call, pawl_status status, uint64_t begun_ns) {
-    storage *s = v->storage;
-    if (s->watch != NULL) {
-        s->watch(s->context, &(storage_event){.by = v->machine,
-                                              .op = call->op,
-                                              .path = call->path,
-                                              .to = call->to,
-                                              .mode = call->mode,
-                                              .bytes = call->from,
-                                              .n = call->n,
-                                              .status = status,
-                                              .begun_ns = begun_ns});
-    }
-}
-
 static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
     view *v = (view *)w;
     machine *m = v->machine;
@@ -309,9 +316,8 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
     int failure = fails_now(fate, n) ? fate->fail_errno : dropped(call, begun_ns) ? ETIMEDOUT : 0;
     pawl_status status =
         failure != 0 ? store_failure(&w->base, call->path, failure, err, "the storage fails")
-                     : perform(v, call, err);
-    trace(v, call, n, status);
-    tell(v, call, status, begun_ns);
+                     : perform(v, call, begun_ns, err);
+    trace(v->storage, m, call, "", status);
     befall(m, n, fate->die_after, fate->stop_after);
     if (slow && call->op != STORE_OP_LIST) {
         fiber_sleep(some_latency_ns(v) / 4);
@@ -324,20 +330,15 @@ static void destroy(store_wrapper *w) {
     mem_free((view *)w);
 }
 
-static struct storage_host *host_of(storage *s, const machine *m) {
-    for (struct storage_host *h = s->hosts; h != NULL; h = h->next) {
-        if (strcmp(h->name, m->who.host) == 0) {
-            return h;
-        }
-    }
-    struct storage_host *h = calloc(1, sizeof *h);
-    if (h == NULL) {
-        abort();
-    }
-    snprintf(h->name, sizeof h->name, "%s", m->who.host);
-    h->next = s->hosts;
-    s->hosts = h;
-    return h;
+bool storage_lags_looks(const storage *s) {
+    return storage_most_lag_ns(s) > 0;
+}
+
+uint64_t storage_most_lag_ns(const storage *s) {
+    const storage_lags *l = &s->lags;
+    uint64_t remembered_ns = l->absent_ns > l->stat_ns ? l->absent_ns : l->stat_ns;
+    remembered_ns = remembered_ns > l->list_ns ? remembered_ns : l->list_ns;
+    return remembered_ns + l->names_ns; /* what is seen late may be remembered */
 }
 
 static store *another(void) {
@@ -358,10 +359,11 @@ store *storage_view(storage *s, machine *m, bool of_another) {
     if (v == NULL || store_wrapper_init(&v->wrapper, s->truth, &err) != PAWL_OK) {
         abort();
     }
+    v->wrapper.base.traits.coherent = s->coherent;
     v->wrapper.around = around;
     v->wrapper.destroy = destroy;
     v->storage = s;
     v->machine = m;
-    v->host = host_of(s, m);
+    v->host = lags_host(s, m->who.host);
     return &v->wrapper.base;
 }

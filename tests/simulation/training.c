@@ -51,6 +51,9 @@ static void add_split(training *t, const char *name, int split, uint32_t **memor
     if (*memory == NULL) {
         abort();
     }
+    if (p.extent[split] == 0) {
+        return; /* it lacks what others hold, as a stage of a pipeline does */
+    }
     const pawl_box mine = {.offset = p.offset, .extent = p.extent, .data = *memory};
     const pawl_tensor tensor = {.struct_size = sizeof tensor,
                                 .name = name,

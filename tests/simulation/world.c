@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_NS (NS_PER_S / 4)
+#define LOOK_NS    (NS_PER_S / 4)
+#define MANY_RANKS 16 /* which look often, where a look is answered late */
 
 static const job_plan quiet_plan = {.world_size = 1,
                                     .threads = true,
@@ -32,6 +33,8 @@ void world_make(world *w, uint64_t seed, bool objects, bool trace) {
         abort();
     }
     w->storage.latency_ns = NS_PER_S / 1000;
+    w->storage.coherent = w->storage.truth->traits.coherent;
+    w->storage.random.state = random_next(&w->random);
     w->storage.trace = trace;
     w->model = (model){.rows = 12, .columns = 10};
     w->plan = quiet_plan;
@@ -107,12 +110,51 @@ static double between(world *w, double least, double most) {
     return least + (most - least) * (double)random_below(&w->random, 1000001) / 1e6;
 }
 
+static uint64_t up_to_s(world *w, uint64_t most_s) {
+    return 1 + random_below(&w->random, most_s * NS_PER_S);
+}
+
+uint64_t world_lag_kinds = UINT64_MAX;
+
+/* One history in ten has none, one in four has all of them, the others have some. */
+static void choose_lags(world *w) {
+    static const uint64_t often[] = {20, 100, 500};
+    uint64_t kinds = random_below(&w->random, 20);
+    kinds = kinds < 2 ? 0 : kinds < 7 ? 63 : 1 + random_below(&w->random, 62);
+    kinds &= world_lag_kinds;
+    storage_lags *l = &w->storage.lags;
+    uint64_t most_s = chance(w, w->plan.world_size > MANY_RANKS ? 8 : 2) ? 60 : 3;
+    storage_lags all = {.absent_ns = up_to_s(w, most_s),
+                        .stat_ns = up_to_s(w, most_s),
+                        .list_ns = up_to_s(w, most_s),
+                        .names_ns = up_to_s(w, 10),
+                        .lost_one_of = often[random_below(&w->random, ARRAY_LENGTH(often))],
+                        .late_one_of = often[random_below(&w->random, ARRAY_LENGTH(often))],
+                        .late_ns = 90 * NS_PER_S,
+                        .of_manifests = chance(w, 2)};
+    if (all.of_manifests) {
+        all.lost_one_of = all.lost_one_of / 20 + 2;
+        all.late_one_of = all.late_one_of / 20 + 2;
+    }
+    bool objects = w->storage.truth->traits.puts;
+    l->absent_ns = (kinds & 1) != 0 && !objects ? all.absent_ns : 0;
+    l->stat_ns = (kinds & 2) != 0 && !objects ? all.stat_ns : 0;
+    l->list_ns = (kinds & 4) != 0 && !objects ? all.list_ns : 0;
+    l->names_ns = (kinds & 8) != 0 && !objects ? all.names_ns : 0;
+    l->lost_one_of = (kinds & 16) != 0 ? all.lost_one_of : 0;
+    l->late_one_of = (kinds & 32) != 0 ? all.late_one_of : 0;
+    l->late_ns = all.late_ns;
+    l->of_manifests = all.of_manifests;
+    bool on_time = !storage_lags_looks(&w->storage) && l->late_one_of == 0;
+    w->storage.coherent = objects || (on_time && chance(w, 2));
+}
+
 static void choose_storage(world *w) {
-    static const uint64_t latencies_us[] = {20, 200, 1000, 4000};
+    static const uint64_t latencies_us[] = {20, 200, 1000, 4000, 50000};
     storage *s = &w->storage;
     s->latency_ns =
         latencies_us[random_below(&w->random, ARRAY_LENGTH(latencies_us))] * (NS_PER_S / 1000000);
-    s->stale_ns = chance(w, 2) ? random_below(&w->random, 3 * NS_PER_S) : 0;
+    choose_lags(w);
 }
 
 static void choose_plan(world *w, int ranks) {
@@ -364,17 +406,33 @@ static void first_jobs(world *w) {
     }
 }
 
+/* What was changed elsewhere it may see late, and fails then, having changed nothing: it is begun
+ * again, as a scheduler does, and after so long must find everything in order. */
+static job *begin_last(world *w, const job_plan *plan) {
+    job *last = begin_job(w, plan);
+    wait_until_over(last);
+    for (int i = 0; i < 2 && storage_lags_looks(&w->storage) && !job_did_well(last); i++) {
+        job_kill(last);
+        fiber_sleep(storage_most_lag_ns(&w->storage));
+        last = begin_job(w, plan);
+        wait_until_over(last);
+    }
+    return last;
+}
+
 /* Nothing happens to the last job: it must find the newest checkpoint, and save. */
 static void last_job(world *w) {
     job_plan plan = next_plan(w);
+    w->storage.lags.calm = true;
     plan.elsewhere = true;
     plan.patient = true;
     plan.on_busy = PAWL_ON_BUSY_WAIT;
     plan.save_every = 1;
     plan.cancels_one_of = 0;
-    plan.group_deadline_s = 120;
-    job *last = begin_job(w, &plan);
-    wait_until_over(last);
+    plan.meets = plan.meets && plan.world_size <= MANY_RANKS;
+    plan.group_deadline_s =
+        120 + 3 * (double)storage_most_lag_ns(&w->storage) / (double)NS_PER_S; /* of each look */
+    job *last = begin_last(w, &plan);
     for (int i = 0; !job_did_well(last) && i < plan.world_size; i++) {
         const rank_process *r = &last->ranks[i];
         if (r->opened != PAWL_OK || r->worst != PAWL_OK ||
@@ -386,8 +444,20 @@ static void last_job(world *w) {
     }
 }
 
+/* On hosts of their own, or on those of a job that comes, or was there. */
+static void start_readers(world *w) {
+    uint64_t count = chance(w, 2) ? 1 + random_below(&w->random, READERS_MOST) : 0;
+    for (uint64_t i = 0; i < count; i++) {
+        char host[64];
+        snprintf(host, sizeof host, "node-%d-0", 1 + (int)random_below(&w->random, 4));
+        reader_process_start(&w->readers[i], host, &w->cluster, &w->storage, &w->promises,
+                             &w->model, random_next(&w->random), &w->over);
+    }
+}
+
 static void drive(void *context) {
     world *w = context;
+    start_readers(w);
     first_jobs(w);
     for (int i = 1; i <= w->job_count; i++) { /* what still stands is ended by the scheduler */
         if (!job_is_over(w->jobs[i])) {
@@ -396,14 +466,15 @@ static void drive(void *context) {
         job_kill(w->jobs[i]);
     }
     last_job(w);
+    w->over = true;
 }
 
 uint64_t world_live(uint64_t seed, int ranks, bool trace, world_counts *counts) {
     static world w;
     test_random random = {seed};
     world_make(&w, seed, random_below(&random, 4) == 0, trace);
-    choose_storage(&w);
     choose_plan(&w, ranks);
+    choose_storage(&w);
     if (trace) {
         printf("seed %llu, %d ranks, %s\n", (unsigned long long)seed, ranks,
                w.storage.truth->traits.puts ? "an object store" : "a filesystem");

@@ -8,8 +8,9 @@
 #define SIMULATION_WORLD_H
 
 #include "simulation/job.h"
+#include "simulation/readers.h"
 
-#define WORLD_MOST_JOBS 4
+#define WORLD_MOST_JOBS 6
 
 typedef struct world {
     uint64_t seed;
@@ -21,6 +22,8 @@ typedef struct world {
     job_plan plan;                  /* of the first job */
     job *jobs[WORLD_MOST_JOBS + 1]; /* by number, from 1 */
     int job_count;
+    reader_process readers[READERS_MOST];
+    bool over;  /* the readers may end */
     bool ended; /* the last job, too */
 } world;
 
@@ -32,6 +35,9 @@ typedef struct world_counts {
 /* A world in which nothing happens by itself: one storage, no jobs. */
 void world_make(world *w, uint64_t seed, bool objects, bool trace);
 void world_count(const world *w, world_counts *counts);
+/* Of the lags that a seed chooses, only these kinds: 1 absences, 2 attributes, 4 listings, 8 names,
+ * 16 replies, 32 effects. To find out which of them a failure needs. */
+extern uint64_t world_lag_kinds;
 /* A seed's whole history. Returns how many promises were broken. */
 uint64_t world_live(uint64_t seed, int ranks, bool trace, world_counts *counts);
 /* Four ranks, say, of which one dies at the n-th storage operation of its second save; false when

@@ -345,9 +345,11 @@ static pawl_status note_problem(void *context, uint64_t offset, uint64_t length,
     return f->problem_count == f->problem_limit ? PAWL_ELIMIT : PAWL_OK;
 }
 
-static void note_progress(void *context, uint64_t bytes) {
+static pawl_status note_progress(void *context, uint64_t bytes, pawl_error *err) {
+    (void)err;
     fixture *f = context;
     f->progress += bytes;
+    return PAWL_OK;
 }
 
 static pawl_status verify(fixture *f, pawl_error *err) {

@@ -50,13 +50,15 @@ static pawl_status note_problem(void *context, uint64_t offset, uint64_t length,
     return f->count == f->limit ? PAWL_ELIMIT : PAWL_OK;
 }
 
-static void note_progress(void *context, uint64_t bytes) {
+static pawl_status note_progress(void *context, uint64_t bytes, pawl_error *err) {
+    (void)err;
     fixture *f = context;
     assert_true(pthread_equal(pthread_self(), f->caller));
     f->progress += bytes;
     for (size_t i = 0; i < f->count; i++) { /* what is behind was told before */
         assert_true(f->problems[i].offset < f->progress);
     }
+    return PAWL_OK;
 }
 
 static pawl_status verify_on(fixture *f, const platform *os, pawl_error *err) {

@@ -14,8 +14,10 @@ static const uint8_t golden_head[] = {
     '-',  '1',                                                             /* */
     4,    'n',  'o',  'd',  'e',  0xac, 2,                                 /* host, pid 300 */
     2,    0x80, 0x20, 0xac, 2,                                             /* files */
-    0x0d, 0x0c, 0x0b, 0x0a, 0x80, 1, /* structure: 128 bytes */
-    4,    3,    2,    1,             /* values */
+    0x0d, 0x0c, 0x0b, 0x0a, 0x80, 1,                           /* structure: 128 bytes */
+    4,    3,    2,    1,                                       /* values */
+    2,    0,    40,   1,    2,    3,    4,   5,   6,   7,   8, /* replicas of all ranks: 40 bytes */
+    2,    0x80, 1,    9,    10,   11,   12,  13,  14,  15,  16, /* of two */
 };
 static const uint8_t golden_failed[] = {
     1,   2,   5,   0,   2,   14,  '7', 'f', '3', 'a', '9', 'c', '2', '1',
@@ -29,6 +31,10 @@ static vote_file golden_files[] = {
     {.name = "data-7f3a9c21e04b-1-r00003-00000-of-00002.safetensors", .bytes = 4096},
     {.name = "data-7f3a9c21e04b-1-r00003-00001-of-00002.safetensors", .bytes = 300}};
 
+static vote_copies golden_copies[] = {
+    {.bytes = 40, .held_crc32c = 0x04030201, .sums_crc32c = 0x08070605},
+    {.replica_count = 2, .bytes = 128, .held_crc32c = 0x0c0b0a09, .sums_crc32c = 0x100f0e0d}};
+
 static const vote durable = {.step = 1000,
                              .rank = 3,
                              .world_size = 4,
@@ -39,7 +45,9 @@ static const vote durable = {.step = 1000,
                              .file_count = 2,
                              .structure_crc32c = 0x0a0b0c0d,
                              .structure_bytes = 128,
-                             .values_crc32c = 0x01020304};
+                             .values_crc32c = 0x01020304,
+                             .copies = golden_copies,
+                             .copies_count = 2};
 static const vote failed = {.step = 5,
                             .world_size = 2,
                             .tag = "7f3a9c21e04b-1",
@@ -75,6 +83,13 @@ static void assert_heads_equal(const vote *a, const vote *b) {
     assert_int_equal(a->structure_crc32c, b->structure_crc32c);
     assert_int_equal(a->structure_bytes, b->structure_bytes);
     assert_int_equal(a->values_crc32c, b->values_crc32c);
+    assert_int_equal(a->copies_count, b->copies_count);
+    for (size_t i = 0; i < a->copies_count; i++) {
+        assert_int_equal(a->copies[i].replica_count, b->copies[i].replica_count);
+        assert_int_equal(a->copies[i].bytes, b->copies[i].bytes);
+        assert_int_equal(a->copies[i].held_crc32c, b->copies[i].held_crc32c);
+        assert_int_equal(a->copies[i].sums_crc32c, b->copies[i].sums_crc32c);
+    }
 }
 
 static void check_head(const vote *head, const uint8_t *golden, size_t n) {
@@ -143,8 +158,12 @@ static void test_r14_heads_that_cannot_be_are_refused(void **state) {
         {22, '\n', PAWL_EDAMAGED, "that is no name of a host"},
         {22, 0xff, PAWL_EDAMAGED, "that is no name of a host"},
         {28, 100, PAWL_EDAMAGED, "more files than there are bytes for"},
-        {28, 1, PAWL_EDAMAGED, "bytes are left over"},
+        {28, 1, PAWL_EDAMAGED, "more kinds of replicas than there are bytes for"},
         {28, 9, PAWL_EDAMAGED, "the head of a vote"},
+        {43, 3, PAWL_EDAMAGED, "more kinds of replicas than there are bytes for"},
+        {43, 1, PAWL_EDAMAGED, "bytes are left over"},
+        {44, 2, PAWL_EDAMAGED, "the head of a vote"},
+        {54, 0, PAWL_EDAMAGED, "the head of a vote"},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(lies); i++) {
         check_lie(&lies[i]);

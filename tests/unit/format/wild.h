@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random fields for the property of all encoders: what one takes is read back equal, and what is
- * within the limits is taken. Fields are drawn at, below and, now and then, beyond their limits; one
- * beyond makes the structure invalid.
+ * within the limits is taken. Fields are drawn at, below and, now and then, beyond their limits;
+ * one beyond makes the structure invalid.
  */
 #ifndef UNIT_FORMAT_WILD_H
 #define UNIT_FORMAT_WILD_H
@@ -103,7 +103,7 @@ static UNUSED size_t wild_piece(wild *w, char *to, size_t room) {
     return n;
 }
 
-/* UTF-8 of at most `most` bytes that entry names could have too; or longer, or bytes of any kind. */
+/* UTF-8 of at most `most` bytes that names could have too; or longer, or bytes of any kind. */
 static UNUSED const char *wild_text(wild *w, size_t most) {
     bool odd = wild_odd(w);
     bool longer = odd && wild_below(w, 2) == 0;

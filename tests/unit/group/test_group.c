@@ -67,14 +67,34 @@ static void test_with_callbacks_the_launch_may_be_left_out(void **state) {
     group_free(g);
 }
 
-static void refused(const pawl_group *given, const char *why) {
+static void refused_with(const pawl_group *given, const char *why, const char *next) {
     rank_group *g = NULL;
-    char text[256];
-    snprintf(text, sizeof text,
-             "the group of ranks cannot be: %s\n  next:     see pawl_group in pawl/group.h", why);
+    char text[512];
+    snprintf(text, sizeof text, "the group of ranks cannot be: %s\n  next:     %s", why, next);
     assert_int_equal(group_new(given, &g, &err), PAWL_EUSAGE);
     assert_status_text(&err, PAWL_EUSAGE, text);
     assert_null(g);
+}
+
+static void refused(const pawl_group *given, const char *why) {
+    refused_with(given, why, "see pawl_group in pawl/group.h");
+}
+
+/* Without a name that all ranks know, and know to be of this start, they cannot find each other. */
+static void nameless(const pawl_group *given, const char *why) {
+    refused_with(given, why,
+                 "set launch to a text that is the same on all ranks and another one at each "
+                 "start of the job, such as the scheduler's job number with its restart count; or "
+                 "give the callbacks, and no launch");
+}
+
+static void test_a_start_that_nothing_names_is_refused(void **state) {
+    (void)state;
+    pawl_group g = two_ranks();
+    g.launch = NULL;
+    nameless(&g, "many ranks need the callbacks, or launch, to find each other");
+    g.launch = "";
+    nameless(&g, "launch is empty, so nothing names this start of the job");
 }
 
 static void test_what_cannot_be_a_group_is_refused(void **state) {
@@ -95,15 +115,12 @@ static void test_what_cannot_be_a_group_is_refused(void **state) {
     g = two_ranks();
     g.broadcast = answer_with;
     refused(&g, "it has one of the callbacks gather and broadcast; it takes both");
-    g = two_ranks();
-    g.launch = NULL;
-    refused(&g, "many ranks need the callbacks, or launch, to find each other");
 }
 
 static void test_a_launch_is_printable_and_not_too_long(void **state) {
     (void)state;
     char longest[PAWL_MAX_LAUNCH_BYTES + 2];
-    const char *const bad[] = {"", "a b", "a\n", "\x7f", "\xc3\xa4", longest};
+    const char *const bad[] = {"a b", "a\n", "\x7f", "\xc3\xa4", longest};
     pawl_group given = two_ranks();
     rank_group *g = NULL;
     memset(longest, '~', sizeof longest);
@@ -209,6 +226,7 @@ int main(void) {
         cmocka_unit_test(test_no_group_is_one_process_alone),
         cmocka_unit_test(test_the_launch_is_copied),
         cmocka_unit_test(test_with_callbacks_the_launch_may_be_left_out),
+        cmocka_unit_test(test_a_start_that_nothing_names_is_refused),
         cmocka_unit_test(test_what_cannot_be_a_group_is_refused),
         cmocka_unit_test(test_a_launch_is_printable_and_not_too_long),
         cmocka_unit_test(test_out_of_memory_leaves_nothing),

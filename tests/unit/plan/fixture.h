@@ -22,6 +22,8 @@ typedef struct fixture {
     arena memory;
     pawl_restore_options options;
     int rank, world_size, saved_world_size;
+    bool job;
+    const plan_job_faults *faults;
     state_snapshot *snapshot;
     pawl_report *report;
     plan_match *match;
@@ -186,6 +188,8 @@ static inline pawl_status fixture_next(void *context, const record_entry **out, 
     return PAWL_OK;
 }
 
+static const plan_ranks alone = {.world_size = 1, .saved_world_size = 1};
+
 static inline pawl_status try_match(fixture *f) {
     fixture_forget_match(f);
     if (f->record_count > 1) {
@@ -196,8 +200,12 @@ static inline pawl_status try_match(fixture *f) {
     assert_ok(report_new(&f->report, &f->err), &f->err);
     report_set_step(f->report, 1000);
     entry_source source = {.context = f, .next = fixture_next};
-    return plan_match_make(f->snapshot, source, &f->options, f->rank, f->world_size,
-                           f->saved_world_size, f->report, &f->match, &f->err);
+    const plan_ranks ranks = {.rank = f->rank,
+                              .world_size = f->world_size,
+                              .saved_world_size = f->saved_world_size,
+                              .job = f->job,
+                              .faults = f->faults};
+    return plan_match_make(f->snapshot, source, &f->options, &ranks, f->report, &f->match, &f->err);
 }
 
 static inline void match(fixture *f) {

@@ -716,7 +716,7 @@ static void test_no_options_are_the_defaults(void **context) {
     f->match = NULL;
     f->next = 0;
     entry_source source = {.context = f, .next = fixture_next};
-    assert_ok(plan_match_make(f->snapshot, source, NULL, 0, 1, 1, f->report, &f->match, &f->err),
+    assert_ok(plan_match_make(f->snapshot, source, NULL, &alone, f->report, &f->match, &f->err),
               &f->err);
     assert_true(f->match->refused);
 }
@@ -733,7 +733,7 @@ static void test_source_that_fails_is_passed_up(void **context) {
     plan_match *made = NULL;
     entry_source source = {.next = broken_next};
     match(f);
-    assert_fails(plan_match_make(f->snapshot, source, NULL, 0, 1, 1, f->report, &made, &f->err),
+    assert_fails(plan_match_make(f->snapshot, source, NULL, &alone, f->report, &made, &f->err),
                  PAWL_EDAMAGED, &f->err);
     assert_null(made);
 }

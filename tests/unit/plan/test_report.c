@@ -321,7 +321,7 @@ static pawl_status match_and_render(void *context, pawl_error *err) {
     pawl_status status = report_new(&report, err);
     if (status == PAWL_OK) {
         entry_source source = {.context = f, .next = fixture_next};
-        status = plan_match_make(f->snapshot, source, &f->options, 0, 1, 1, report, &made, err);
+        status = plan_match_make(f->snapshot, source, &f->options, &alone, report, &made, err);
         assert_true((status == PAWL_OK) == (made != NULL));
     }
     if (status == PAWL_OK) {

@@ -201,6 +201,36 @@ static void test_files_of_an_earlier_start_do_not_confuse(void **state) {
     joining_end(&j);
 }
 
+#define OPENS 20
+
+/* Each goes on as fast as it can: who has closed the run comes to open it again while others still
+ * look for the last answer of before. */
+static void open_and_close_again(void *context, int r) {
+    joining *j = context;
+    for (int i = 0; i < OPENS && (i == 0 || j->status[r] == PAWL_OK); i++) {
+        joining_open_one(j, r);
+        if (j->status[r] == PAWL_OK) {
+            j->status[r] = run_close(j->runs[r], 0, &j->err[r]);
+            j->runs[r] = NULL;
+        }
+    }
+}
+
+static void test_one_start_opens_a_run_any_number_of_times(void **state) {
+    (void)state;
+    for (int connected = 0; connected < 2; connected++) {
+        joining j;
+        joining_init(&j, 4, connected);
+        j.options.group_deadline_s = 4;
+        local_group_run(4, open_and_close_again, &j);
+        for (int r = 0; r < 4; r++) {
+            assert_ok(j.status[r], &j.err[r]);
+        }
+        assert_true(names_beginning(&j, "meet-") <= 4); /* of the last opening only */
+        joining_end(&j);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_open_a_run_by_their_callbacks),
@@ -216,6 +246,7 @@ int main(void) {
         cmocka_unit_test(test_ranks_of_different_launches_are_told_apart),
         cmocka_unit_test(test_two_processes_of_one_number_are_told_apart),
         cmocka_unit_test(test_files_of_an_earlier_start_do_not_confuse),
+        cmocka_unit_test(test_one_start_opens_a_run_any_number_of_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

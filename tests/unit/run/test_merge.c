@@ -614,13 +614,12 @@ static void test_j04_without_the_structures(void **state) {
                        "their states");
 }
 
-/* ---- checking mode -------------------------------------------------------------------------- */
+/* ---- replicas ------------------------------------------------------------------------------- */
 
 /* Replicas with other bytes: the tensor, the box and the ranks. */
 static void test_j04_replicas_that_differ(void **state) {
     job *j = *state;
     static float other[10];
-    j->f.checking = true;
     for (int r = 0; r < RANKS; r++) {
         add_rows(j, r, 2 * r, 2 * r + 2);
         voting_tensor(&j->f, r, "model/b", 1, vector, NULL, NULL, r == 2 ? other : j->bias, 1);

@@ -246,6 +246,25 @@ static void test_every_allocation_may_fail(void **state) {
     assert_true(failing_memory_each(verify_with_failing_memory, f) > 5);
 }
 
+static int stop_at_once(void *context) {
+    (*(int *)context)++;
+    return 1;
+}
+
+static void test_a_verification_can_be_stopped(void **state) {
+    reading *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    int asked = 0;
+    pawl_verify_result result;
+    const pawl_verify_options options = {
+        .struct_size = sizeof options, .stop = stop_at_once, .context = &asked};
+    assert_ok(reading_open(f, 200, &err), &err);
+    assert_fails(checkpoint_verify(f->checkpoint, &options, &result, &err), PAWL_ECANCELED, &err);
+    assert_string_equal(err.attempt, "the verification was stopped by its caller");
+    assert_int_equal(asked, 1);
+    assert_int_equal(result.problems, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define STEPS(test) cmocka_unit_test_setup_teardown(test, reading_set_up_steps, reading_tear_down)
@@ -257,6 +276,7 @@ int main(void) {
         STEPS(test_a_data_file_that_vanished_hits_all_its_entries),
         STEPS(test_a_damaged_index_is_told),
         STEPS(test_enough_is_enough),
+        STEPS(test_a_verification_can_be_stopped),
         STEPS(test_r08_no_flipped_byte_and_no_truncation_goes_unseen),
         STEPS(test_every_allocation_may_fail),
     };

@@ -143,9 +143,10 @@ static inline void voting_vote(voting *f, int rank) {
     for (size_t i = 0; i < layout->file_count; i++) {
         voting_write_file(f, layout, i, &files[i]);
     }
-    if (f->checking) {
-        assert_ok(replica_sums_make(snapshot, &sums, &err), &err);
-    }
+    voting_run(f, rank)->checking = f->checking;
+    assert_ok(
+        replica_sums_start(snapshot, f->checking, NULL, voting_run(f, rank)->platform, &sums, &err),
+        &err);
     assert_ok(index_layout_open(layout, &entries, &err), &err);
     const index_input input = {
         .entries = index_layout_source(entries), .files = files, .file_count = layout->file_count};
