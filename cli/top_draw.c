@@ -55,7 +55,7 @@ static void draw_owner(const picture *p) {
         [PAWL_OWNER_NONE] = {STYLE_PLAIN, "nobody writes here now"},
         [PAWL_OWNER_ALIVE] = {STYLE_GOOD, "alive"},
         [PAWL_OWNER_GONE] = {STYLE_BAD, "gone without closing the run"},
-        [PAWL_OWNER_UNKNOWN] = {STYLE_PLAIN, "of another host"},
+        [PAWL_OWNER_UNKNOWN] = {STYLE_PLAIN, "not seen from here"},
     };
     const pawl_owner_info *o = &p->view->owner;
     char heartbeat[TEXT_SIZE] = "";

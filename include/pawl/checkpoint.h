@@ -59,7 +59,7 @@ typedef enum pawl_owner_state {
     PAWL_OWNER_NONE = 0,   /* nobody: the last one closed the run, or there was none yet */
     PAWL_OWNER_ALIVE = 1,  /* a process of this host that is there */
     PAWL_OWNER_GONE = 2,   /* a process of this host that ended without closing the run */
-    PAWL_OWNER_UNKNOWN = 3 /* another host's: only its heartbeat can tell */
+    PAWL_OWNER_UNKNOWN = 3 /* of another host or container: only its heartbeat can tell */
 } pawl_owner_state;
 
 typedef struct pawl_owner_info {

@@ -154,8 +154,7 @@ static void works(const fixture *f, pawl_status (*body)(pawl_run *run, pawl_erro
     assert_int_equal(in_a_process(f, body), 0);
 }
 
-/* ---- filling ----------------------------------------------------------------------------------
- * */
+/* ---- filling -------------------------------------------------------------------------------- */
 
 /* Until not one byte more fits, nor one file. */
 static void fill_up(unsigned number) {
@@ -217,8 +216,7 @@ static void leave_garbage(const fixture *f) {
     assert_int_equal(system(command), 0);
 }
 
-/* ---- the tests --------------------------------------------------------------------------------
- * */
+/* ---- the tests ------------------------------------------------------------------------------ */
 
 static void check_disk(fixture *f, const char *size, const char *make, bool saves) {
     make_disk(f, size, make);
