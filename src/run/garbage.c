@@ -153,10 +153,11 @@ static pawl_status read_manifest(sweep *s, pawl_error *err) {
     s->manifest = (manifest){0};
     pawl_status status = store_read_file(s->run->store, path, FORMAT_MAX_MANIFEST, &text, err);
     s->seen = status == PAWL_OK;
-    if (status == PAWL_ENOTFOUND || err->system_errno == EISDIR) { /* evidence.h */
-        return PAWL_OK;
+    if (status == PAWL_OK) {
+        return manifest_decode(text.data, text.size, &s->manifest, err);
     }
-    return status == PAWL_OK ? manifest_decode(text.data, text.size, &s->manifest, err) : status;
+    bool none = status == PAWL_ENOTFOUND || err->system_errno == EISDIR; /* evidence.h */
+    return none ? PAWL_OK : status;
 }
 
 /* ---- proof (I8) ----------------------------------------------------------------------------- */
