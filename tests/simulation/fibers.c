@@ -155,9 +155,9 @@ static void make_stack(fiber *f) {
 fiber *fiber_start(fiber_group *group, void (*body)(void *), void *argument) {
     fiber *f = all.free;
     if (f != NULL) {
-        uint8_t *memory = f->memory;
         all.free = f->next_free;
-        *f = (fiber){.memory = memory};
+        /* Who used it before may have left wake-ups, which count no more. */
+        *f = (fiber){.memory = f->memory, .wait = f->wait + 1};
     } else {
         f = calloc(1, sizeof *f);
         if (f == NULL) {
