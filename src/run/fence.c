@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LOOK_TRIES 3
+
 typedef struct fence {
     store *store;
     const char *attempt; /* whose own may be published; NULL: nobody's */
@@ -51,13 +53,23 @@ static pawl_status remove_all(fence *f, pawl_error *err) {
     return f->count > 0 ? store_sync_dir(f->store, f->directory, err) : PAWL_OK;
 }
 
+/* As it is now; a look whose reply was lost is repeated. */
+static pawl_status list_unpublished(fence *f, pawl_error *err) {
+    pawl_status looked = PAWL_OK;
+    for (int i = 0; i < LOOK_TRIES; i++) {
+        looked = store_look_anew(f->store, f->directory, err);
+        if (looked == PAWL_OK || looked == PAWL_ENOTFOUND) {
+            break;
+        }
+    }
+    pawl_status listed = store_list(f->store, f->directory, note_unpublished, f, err);
+    return looked != PAWL_OK ? looked : listed;
+}
+
 /* A directory that cannot be listed does not keep a job from its work: nothing is known to be in
  * it. */
 static pawl_status fence_step(fence *f, const pawl_log *log, pawl_error *err) {
-    pawl_status status = store_look_anew(f->store, f->directory, err);
-    if (status == PAWL_OK) {
-        status = store_list(f->store, f->directory, note_unpublished, f, err);
-    }
+    pawl_status status = list_unpublished(f, err);
     if (status != PAWL_OK && status != PAWL_ENOTFOUND && status != PAWL_ENOMEM) {
         log_write(
             log, PAWL_LOG_WARN,

@@ -122,12 +122,17 @@ static bool is_mark(const char *name) {
     return name_classify(name, NULL) == NAME_KIND_READER;
 }
 
+/* What a look left (evidence.h) goes with the next one. */
+static bool is_of_a_look(const char *name) {
+    return strcmp(name, STORE_LOOK_NAME) == 0;
+}
+
 static size_t count_garbage(const sweep *s, char **names, size_t count, size_t *marks) {
     size_t garbage = 0;
     *marks = 0;
     for (size_t i = 0; i < count; i++) {
         garbage += reason_of(s, names[i]) != NULL || is_unseen_manifest(s, names[i]);
-        *marks += is_mark(names[i]);
+        *marks += is_mark(names[i]) || is_of_a_look(names[i]);
     }
     return garbage;
 }
@@ -137,7 +142,8 @@ static pawl_status sweep_names(sweep *s, char **names, size_t count, pawl_error 
         const char *reason = reason_of(s, names[i]);
         if (reason != NULL) {
             TRY(sweep_file(s, names[i], reason, err));
-        } else if (!is_unseen_manifest(s, names[i]) && !is_mark(names[i])) {
+        } else if (!is_unseen_manifest(s, names[i]) && !is_mark(names[i]) &&
+                   !is_of_a_look(names[i])) {
             s->left++;
         }
     }

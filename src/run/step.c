@@ -57,13 +57,13 @@ pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count
             continue;
         }
         pawl_status status = store_stat_path(s, names[i], &stat, err);
-        if (status == PAWL_ENOTFOUND) {
+        if (status == PAWL_ENOTFOUND && s->traits.coherent) {
             continue; /* removed meanwhile */
         }
-        if (status != PAWL_OK) {
+        if (status != PAWL_OK && status != PAWL_ENOTFOUND) {
             return status;
         }
-        if (stat.type == STORE_DIR_TYPE) {
+        if (status == PAWL_ENOTFOUND || stat.type == STORE_DIR_TYPE) {
             (*steps)[(*count)++] = step;
         }
     }
@@ -87,15 +87,18 @@ pawl_status step_has_manifest(store *s, const char *directory, bool *present, pa
 
 pawl_status step_prove_manifest(store *s, const char *directory, bool *present, pawl_error *err) {
     char path[STORE_MAX_PATH];
-    bool absent;
+    bool absent = true;
     TRY(step_has_manifest(s, directory, present, err));
     if (*present || s->traits.coherent) {
         return PAWL_OK;
     }
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
-    TRY(store_prove_absent(s, path, &absent, err));
-    *present = !absent;
-    return PAWL_OK;
+    pawl_status status = store_look_anew(s, directory, err);
+    if (status == PAWL_OK) {
+        status = store_prove_absent(s, path, &absent, err);
+    }
+    *present = status == PAWL_OK && !absent;
+    return status == PAWL_ENOTFOUND ? PAWL_OK : status; /* nor is the directory there */
 }
 
 /* ---- the manifest ---- */

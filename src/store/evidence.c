@@ -64,12 +64,33 @@ pawl_status store_unlink_for_certain(store *s, const char *path, pawl_error *err
     return still_there(s, path, err);
 }
 
+/* A directory that is remembered as absent is looked up anew once it was to be made. */
+static pawl_status look_for_directory(store *s, const char *directory, pawl_error *err) {
+    struct pawl_error ignored = ERROR_INIT;
+    pawl_status status = store_make_dir(s, directory, err);
+    if (status == PAWL_EBUSY) {
+        return PAWL_OK;
+    }
+    if (status == PAWL_OK && store_remove_dir(s, directory, &ignored) == PAWL_OK) {
+        error_set(err, PAWL_ENOTFOUND, "there is no such directory");
+        error_path(err, "%s/%s", s->root, directory);
+        return PAWL_ENOTFOUND;
+    }
+    return status;
+}
+
 pawl_status store_look_anew(store *s, const char *directory, pawl_error *err) {
     char probe[STORE_MAX_PATH];
     bool absent;
     if (s->traits.coherent) {
         return PAWL_OK;
     }
-    snprintf(probe, sizeof probe, "%s%s.pawl-look", directory, directory[0] != '\0' ? "/" : "");
+    snprintf(probe, sizeof probe, "%s%s" STORE_LOOK_NAME, directory,
+             directory[0] != '\0' ? "/" : "");
+    pawl_status status = store_prove_absent(s, probe, &absent, err);
+    if (status != PAWL_ENOTFOUND || directory[0] == '\0') {
+        return status;
+    }
+    TRY(look_for_directory(s, directory, err));
     return store_prove_absent(s, probe, &absent, err);
 }
