@@ -236,7 +236,8 @@ static pawl_status first_final(const pawl_run *run, const meet_card *cards, int 
         wish w;
         TRY(wish_decode(&cards[r], &w, err));
         pawl_status status = cards[r].status;
-        bool may_pass = status == PAWL_EDAMAGED || (status == PAWL_ENOTFOUND && r == 0);
+        bool gone = status == PAWL_ENOTFOUND && cards[0].status == PAWL_ENOTFOUND;
+        bool may_pass = status == PAWL_EDAMAGED || gone;
         *out = status != PAWL_OK && (w.final || !may_pass) ? r : -1;
     }
     return PAWL_OK;
@@ -273,6 +274,19 @@ static pawl_status what_is_lacking(const pawl_run *run, const meet_card *cards, 
     return PAWL_OK;
 }
 
+/* PAWL_ENOTFOUND would say that there is nothing to restore. */
+static pawl_status seen_by_rank_0_alone(const agreeing *g, pawl_error *err) {
+    err->status = PAWL_EIO;
+    error_safe(err,
+               "rank 0 sees step %lld, and that it is committed; nothing was read into any state",
+               (long long)g->step);
+    error_next(err,
+               "start the job again in a minute; if it repeats, see that all ranks have the "
+               "same directory: pawl doctor %s, asked by all of them",
+               g->run->store->root);
+    return PAWL_EIO;
+}
+
 static pawl_status judge_tries(void *context, pawl_run *run, const meet_card *cards, buffer *answer,
                                pawl_error *err) {
     agreeing *g = context;
@@ -285,7 +299,9 @@ static pawl_status judge_tries(void *context, pawl_run *run, const meet_card *ca
     }
     TRY(first_final(run, cards, &final, err));
     if (final >= 0) {
-        return ranks_story(run, cards, final, err);
+        pawl_status status = ranks_story(run, cards, final, err);
+        bool unseen = status == PAWL_ENOTFOUND && cards[0].status == PAWL_OK;
+        return unseen ? seen_by_rank_0_alone(g, err) : status;
     }
     if (cards[0].status == PAWL_ENOTFOUND) {
         looking_lost(&g->looking); /* removed meanwhile */
@@ -380,6 +396,16 @@ static pawl_status meet_for_result(agreeing *g, const char *what, pawl_status st
     return meet(g, &m, &w, err);
 }
 
+/* Where looks may be late a proof makes the storage show what is there (store/evidence.h). */
+static bool appears(const agreeing *g) {
+    struct pawl_error ignored = ERROR_INIT;
+    char directory[32];
+    bool present;
+    name_step(directory, g->step);
+    return !g->run->store->traits.coherent &&
+           step_prove_manifest(g->run->store, directory, &present, &ignored) == PAWL_OK && present;
+}
+
 /* Rank 0 has seen the step, and keeps it: on another rank it may take time to appear. */
 static pawl_status open_step(agreeing *g, pawl_error *err) {
     pawl_run *run = g->run;
@@ -397,7 +423,9 @@ static pawl_status open_step(agreeing *g, pawl_error *err) {
             run->platform->monotonic_ns(run->platform->context) >= deadline_ns) {
             return status;
         }
-        ranks_sleep(run, &pause, deadline_ns);
+        if (!appears(g)) {
+            ranks_sleep(run, &pause, deadline_ns);
+        }
     }
 }
 

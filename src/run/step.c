@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOOK_TRIES 3 /* an answer may be lost */
+
 /* ---- listings ---- */
 
 pawl_status step_list(store *s, const char *directory, arena *memory, step_listing *out,
@@ -85,20 +87,42 @@ pawl_status step_has_manifest(store *s, const char *directory, bool *present, pa
     return status;
 }
 
-pawl_status step_prove_manifest(store *s, const char *directory, bool *present, pawl_error *err) {
+static pawl_status cannot_tell(store *s, const char *directory, pawl_error *err) {
+    error_set(err, PAWL_EIO, "it cannot be told whether this step is committed");
+    error_path(err, "%s/%s/" NAME_MANIFEST, s->root, directory);
+    error_expected(err, "a manifest, or the proof that there is none");
+    error_found(err, "neither in %d looks: the storage shows names late, or fails", LOOK_TRIES);
+    error_next(err, "try again in a minute");
+    return PAWL_EIO;
+}
+
+/* *sure: `present` is. A proof that fails makes a name that was remembered as absent show itself. */
+static pawl_status look_closely(store *s, const char *directory, bool *present, bool *sure,
+                                pawl_error *err) {
     char path[STORE_MAX_PATH];
-    bool absent = true;
-    TRY(step_has_manifest(s, directory, present, err));
-    if (*present || s->traits.coherent) {
-        return PAWL_OK;
-    }
+    struct pawl_error ignored = ERROR_INIT;
+    bool absent = false;
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
-    pawl_status status = store_look_anew(s, directory, err);
-    if (status == PAWL_OK) {
-        status = store_prove_absent(s, path, &absent, err);
+    pawl_status looked = store_look_anew(s, directory, &ignored);
+    if (looked == PAWL_OK && store_prove_absent(s, path, &absent, &ignored) != PAWL_OK) {
+        absent = false;
     }
-    *present = status == PAWL_OK && !absent;
-    return status == PAWL_ENOTFOUND ? PAWL_OK : status; /* nor is the directory there */
+    *sure = absent || looked == PAWL_ENOTFOUND;
+    *present = false;
+    if (!*sure) {
+        TRY(step_has_manifest(s, directory, present, err));
+        *sure = *present;
+    }
+    return PAWL_OK;
+}
+
+pawl_status step_prove_manifest(store *s, const char *directory, bool *present, pawl_error *err) {
+    TRY(step_has_manifest(s, directory, present, err));
+    bool sure = *present || s->traits.coherent;
+    for (int i = 0; i < LOOK_TRIES && !sure; i++) {
+        TRY(look_closely(s, directory, present, &sure, err));
+    }
+    return sure ? PAWL_OK : cannot_tell(s, directory, err);
 }
 
 /* ---- the manifest ---- */
