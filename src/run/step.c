@@ -96,7 +96,8 @@ static pawl_status cannot_tell(store *s, const char *directory, pawl_error *err)
     return PAWL_EIO;
 }
 
-/* *sure: `present` is. A proof that fails makes a name that was remembered as absent show itself. */
+/* *sure: `present` is. A proof that fails makes a name that was remembered as absent show itself.
+ * */
 static pawl_status look_closely(store *s, const char *directory, bool *present, bool *sure,
                                 pawl_error *err) {
     char path[STORE_MAX_PATH];
