@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Looks at this name, and its removal, are answered from memory: there is none. Making something
- * under it asks the storage, and what is remembered is forgotten. */
+/* Looks at this name, its removal, and all that is below it are answered from memory: there is
+ * none. Making something of this name asks the storage, and what is remembered is forgotten. */
 typedef struct forgetful {
     store_wrapper wrapper;
     char absent[64];
@@ -21,7 +21,10 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
     bool of_it = f->absent[0] != '\0' && call->path != NULL && strcmp(call->path, f->absent) == 0;
     bool looks = call->op == STORE_OP_STAT || call->op == STORE_OP_UNLINK ||
                  (call->op == STORE_OP_OPEN && !store_mode_creates(call->mode));
-    if (of_it && looks) {
+    size_t n = strlen(f->absent);
+    bool below = n > 0 && call->path != NULL && strncmp(call->path, f->absent, n) == 0 &&
+                 call->path[n] == '/';
+    if ((of_it && looks) || below) {
         return store_failure(&w->base, call->path, ENOENT, err, "cannot find the file");
     }
     if (of_it && call->op == STORE_OP_MAKE_DIR) {
@@ -153,6 +156,26 @@ static void nothing_is_removed_for_certain(void **state) {
     assert_false(is_there(f->truth, "d/t"));
 }
 
+/* A directory that is remembered as absent is found by a new look, which leaves nothing in it. */
+static void a_new_look_finds_a_directory_that_is_not_seen(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    put_text(f->truth, "d/m", "there");
+    remember_absent(f, "d");
+    assert_false(is_there(f->seen, "d/m"));
+    assert_ok(store_look_anew(f->seen, "d", &err), &err);
+    assert_true(is_there(f->seen, "d/m"));
+    assert_names(f->truth, "d", "m ");
+}
+
+/* One that is not there is not there afterwards, either. */
+static void a_new_look_makes_no_directory(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    assert_fails(store_look_anew(f->seen, "gone", &err), PAWL_ENOTFOUND, &err);
+    assert_names(f->truth, "", "d ");
+}
+
 /* Where looks are the truth one look does, and changes nothing: it needs no room. */
 static void one_look_does_where_looks_are_the_truth(void **state) {
     fixture *f = *state;
@@ -183,6 +206,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_file_that_is_not_seen_is_removed_for_certain, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(nothing_is_removed_for_certain, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_new_look_finds_a_directory_that_is_not_seen, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_new_look_makes_no_directory, setup, teardown),
         cmocka_unit_test_setup_teardown(one_look_does_where_looks_are_the_truth, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
