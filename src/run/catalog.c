@@ -247,7 +247,7 @@ static bool has_committed(const pawl_catalog *catalog) {
 }
 
 pawl_status catalog_explain(store *s, const platform *os, pawl_error *err) {
-    pawl_catalog *catalog;
+    pawl_catalog *catalog = NULL;
     TRY(catalog_open(s, os, NULL, &catalog, err));
     pawl_status status =
         has_committed(catalog) ? PAWL_OK : catalog_explain_nothing(s, catalog, err);

@@ -122,9 +122,19 @@ static bool is_mark(const char *name) {
     return name_classify(name, NULL) == NAME_KIND_READER;
 }
 
-/* What a look left (evidence.h) goes with the next one. */
+/* What a look left (evidence.h). */
 static bool is_of_a_look(const char *name) {
     return strcmp(name, STORE_LOOK_NAME) == 0;
+}
+
+static void remove_look(const sweep *s) {
+    char path[STORE_MAX_PATH];
+    struct pawl_error ignored = ERROR_INIT;
+    snprintf(path, sizeof path, "%s%s" STORE_LOOK_NAME, s->directory,
+             s->directory[0] != '\0' ? "/" : "");
+    if (!s->dry_run && store_remove_dir(s->run->store, path, &ignored) != PAWL_OK) {
+        log_write(&s->run->log, PAWL_LOG_DEBUG, "%s", error_text(&ignored));
+    }
 }
 
 static size_t count_garbage(const sweep *s, char **names, size_t count, size_t *marks) {
@@ -142,8 +152,9 @@ static pawl_status sweep_names(sweep *s, char **names, size_t count, pawl_error 
         const char *reason = reason_of(s, names[i]);
         if (reason != NULL) {
             TRY(sweep_file(s, names[i], reason, err));
-        } else if (!is_unseen_manifest(s, names[i]) && !is_mark(names[i]) &&
-                   !is_of_a_look(names[i])) {
+        } else if (is_of_a_look(names[i])) {
+            remove_look(s);
+        } else if (!is_unseen_manifest(s, names[i]) && !is_mark(names[i])) {
             s->left++;
         }
     }
@@ -377,6 +388,8 @@ static pawl_status sweep_root(sweep *s, char **names, size_t count, pawl_error *
         const char *reason = root_reason(s->run, names[i]);
         if (reason != NULL) {
             TRY(sweep_file(s, names[i], reason, err));
+        } else if (is_of_a_look(names[i])) {
+            remove_look(s);
         }
     }
     return PAWL_OK;

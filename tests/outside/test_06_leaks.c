@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -154,6 +155,20 @@ static void test_a_second_reader_takes_over_from_the_first(void **state) {
     expect_one_step(5);
 }
 
+/* Empty directories that a killed look, or a killed proof, left on storage that is late. */
+static void test_what_looks_left_is_removed_by_gc(void **state) {
+    fixture *f = *state;
+    save(f, 3);
+    assert_int_equal(mkdir(RUN "/.pawl-look", 0755), 0);
+    assert_int_equal(mkdir(RUN "/step-00000003/.pawl-look", 0755), 0);
+    assert_int_equal(mkdir(RUN "/step-00000004", 0755), 0);
+    assert_int_equal(mkdir(RUN "/step-00000004/.pawl-look", 0755), 0);
+    assert_int_equal(mkdir(RUN "/step-00000004/manifest.json", 0755), 0);
+    works(f, pawl_run_gc(f->run, 0, NULL, NULL, f->err));
+    expect_one_step(3);
+    assert_int_equal(access(RUN "/.pawl-look", F_OK), -1);
+}
+
 static void read_until_told(const atomic_bool *enough) {
     pawl_error *err = pawl_error_new();
     while (!atomic_load(enough)) {
@@ -207,6 +222,7 @@ int main(void) {
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_second_reader_takes_over_from_the_first, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_what_looks_left_is_removed_by_gc, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_stays_of_what_was_removed_under_readers, setup,
                                         teardown),
     };
