@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads stretches of data files; nothing is handed on before its block's checksum was compared. */
 #include "engine/reader.h"
+#include "store/evidence.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -54,7 +55,7 @@ pawl_status engine_reader_open(engine_reader *r, uint32_t file, uint64_t *found_
     char path[STORE_MAX_PATH];
     engine_reader_close(r);
     snprintf(path, sizeof(path), "%s/%s", r->source.directory, file_name(r, file));
-    pawl_status status = store_open(r->source.store, path, r->mode, &r->open, err);
+    pawl_status status = store_open_for_certain(r->source.store, path, r->mode, &r->open, err);
     if (status == PAWL_ENOTFOUND) {
         return missing(r, file, err);
     }

@@ -255,14 +255,16 @@ void manifest_free(manifest *m);
 #define NAME_EVENTS     "events.jsonl"
 #define NAME_EVENTS_OLD "events.old.jsonl"
 #define NAME_RESERVE    "reserve"
+#define NAME_REMOVING   "removing"
 typedef enum name_kind {
     NAME_FOREIGN, /* not ours: never touched */
     NAME_KIND_MANIFEST,
     NAME_KIND_MANIFEST_TMP,
     NAME_KIND_INDEX,
     NAME_KIND_DATA,
-    NAME_KIND_READER, /* reader-<id> */
-    NAME_KIND_PINNED, /* pinned */
+    NAME_KIND_READER,   /* reader-<id> */
+    NAME_KIND_PINNED,   /* pinned */
+    NAME_KIND_REMOVING, /* removing */
     NAME_KIND_VOTE
 } name_kind;
 void name_step(char out[32], int64_t step);

@@ -203,6 +203,8 @@ name_kind name_classify(const char *name, char tag[FORMAT_TAG_CHARS]) {
         kind = NAME_KIND_MANIFEST_TMP;
     } else if (strcmp(name, "pinned") == 0) {
         kind = NAME_KIND_PINNED;
+    } else if (strcmp(name, NAME_REMOVING) == 0) {
+        kind = NAME_KIND_REMOVING;
     } else if (is_reader_name(name)) {
         kind = NAME_KIND_READER;
     } else if (is_data_name(name, found)) {

@@ -410,14 +410,19 @@ static pawl_status add_optimizer(matcher *m, pawl_error *err) {
     return report_add_facts(m->report, &item, &facts, err);
 }
 
-/* R13: a state that was never built would be "restored" without a word. */
-static pawl_status check_state(const matcher *m, pawl_error *err) {
+static bool wants_anything(const matcher *m) {
     for (size_t i = 0; i < m->wanted->count; i++) {
         if (takes_part(m, m->wanted->entries[i]->role)) {
-            return PAWL_OK;
+            return true;
         }
     }
-    if (m->records == 0) {
+    return false;
+}
+
+/* R13: a state that was never built would be "restored" without a word. A rank of a job may hold
+ * nothing: what it should hold, the job finds lacking. */
+static pawl_status check_state(const matcher *m, pawl_error *err) {
+    if (m->records == 0 || m->ranks.job || wants_anything(m)) {
         return PAWL_OK;
     }
     error_set(err, PAWL_EUSAGE, "cannot restore: the state has no %s",
@@ -429,7 +434,8 @@ static pawl_status check_state(const matcher *m, pawl_error *err) {
 
 /* R13: where everything may differ, nothing may be left to restore. */
 static pawl_status check_pairs(const matcher *m, pawl_error *err) {
-    if (m->match->refused || m->match->pair_count > 0 || m->records == 0) {
+    if (m->match->refused || m->match->pair_count > 0 || m->records == 0 ||
+        (m->ranks.job && !wants_anything(m))) {
         return PAWL_OK;
     }
     error_set(

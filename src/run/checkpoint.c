@@ -5,6 +5,7 @@
 
 #include "run/checksums.h"
 #include "run/looking.h"
+#include "store/evidence.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,7 @@ pawl_status checkpoint_index_failed(const pawl_checkpoint *c, pawl_status status
 static pawl_status open_index_file(pawl_checkpoint *c, pawl_error *err) {
     char path[STORE_MAX_PATH];
     snprintf(path, sizeof(path), "%s/%s", c->directory, c->manifest.index_name);
-    pawl_status status = store_open(c->store, path, STORE_READ, &c->index_file, err);
+    pawl_status status = store_open_for_certain(c->store, path, STORE_READ, &c->index_file, err);
     if (status != PAWL_ENOTFOUND) {
         return status;
     }

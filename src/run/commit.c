@@ -18,6 +18,8 @@
  * I5. A file that M names is never changed. It is removed only after M is gone or names other
  *     files, and that change is durable.
  * I6. Removal begins with M: from then on the checkpoint is absent, and what is left is garbage.
+ *     Where operations may take effect late it is noted in D first, and nothing is published beside
+ *     a note of a removal that got no answer (remove.c, fence.c).
  * I7. Nothing older is removed before something newer is committed and durable.
  * I8. A tag's files are removed only when it is proven that M does not name them, and never will:
  *     first its temporary file is gone for certain, so that no rename that is on its way can
@@ -235,8 +237,8 @@ pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag
     TRY(status);
     TRY(store_sync_dir(run->store, directory, err)); /* I2 */
     TRY(store_sync_dir(run->store, "", err));
-    TRY(owner_renew(run->owner, err));              /* I4 */
-    TRY(fence_earlier(run->store, directory, err)); /* I3 */
+    TRY(owner_renew(run->owner, err));       /* I4 */
+    TRY(fence_earlier(run, directory, err)); /* I3 */
     status = publish_manifest(run, directory, tag, m, err);
     if (status != PAWL_OK) {
         error_wrap(err, "publish manifest");

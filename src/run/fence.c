@@ -16,6 +16,7 @@ typedef struct fence {
     arena memory;
     char **paths;
     size_t count, capacity;
+    bool removing; /* an earlier checkpoint there, whose removal got no answer */
 } fence;
 
 static void fence_free(fence *f) {
@@ -37,7 +38,9 @@ static pawl_status note_unpublished(void *context, const char *name, pawl_error 
     fence *f = context;
     char tag[FORMAT_TAG_CHARS];
     char path[STORE_MAX_PATH];
-    if (name_classify(name, tag) != NAME_KIND_MANIFEST_TMP ||
+    name_kind kind = name_classify(name, tag);
+    f->removing = f->removing || kind == NAME_KIND_REMOVING;
+    if (kind != NAME_KIND_MANIFEST_TMP ||
         (f->attempt != NULL && strncmp(tag, f->attempt, strlen(f->attempt)) == 0)) {
         return PAWL_OK;
     }
@@ -97,14 +100,31 @@ pawl_status fence_others(store *s, const char *attempt, const pawl_log *log, paw
     return PAWL_OK;
 }
 
-pawl_status fence_earlier(store *s, const char *directory, pawl_error *err) {
-    CLEANUP(fence_free) fence f = {.store = s, .directory = directory};
-    pawl_status status = store_list(s, directory, note_unpublished, &f, err);
+static pawl_status check_removal(const pawl_run *run, const char *directory, pawl_error *err) {
+    char note[STORE_MAX_PATH];
+    snprintf(note, sizeof note, "%s/" NAME_REMOVING, directory);
+    if (owner_is_newer(run->owner, note, FENCE_REMOVAL_IS_OVER_S)) {
+        return store_unlink(run->store, note, err);
+    }
+    error_set(err, PAWL_EBUSY,
+              "an earlier checkpoint of this step is being removed, and the storage has not said "
+              "whether it is");
+    error_path(err, "%s/%s", run->store->root, note);
+    error_expected(err, "no such note, or one that is %.0f minutes old",
+                   FENCE_REMOVAL_IS_OVER_S / 60);
+    error_next(err, "save another step, or this one later: the removal might take effect on it");
+    return PAWL_EBUSY;
+}
+
+pawl_status fence_earlier(const pawl_run *run, const char *directory, pawl_error *err) {
+    CLEANUP(fence_free) fence f = {.store = run->store, .directory = directory};
+    pawl_status status = store_list(run->store, directory, note_unpublished, &f, err);
     if (status == PAWL_OK) {
         status = remove_all(&f, err);
     }
     if (status != PAWL_OK) {
         error_wrap(err, "an earlier save of this step might still be published over this one");
+        return status;
     }
-    return status;
+    return f.removing ? check_removal(run, directory, err) : PAWL_OK;
 }

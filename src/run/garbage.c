@@ -87,6 +87,12 @@ static bool is_ahead(const sweep *s, const char *tag) {
            strtoull(tag + n + 1, NULL, 10) + s->under_way > run->flying_number;
 }
 
+static bool removal_is_over(const sweep *s) {
+    char path[STORE_MAX_PATH];
+    snprintf(path, sizeof path, "%s/" NAME_REMOVING, s->directory);
+    return owner_is_newer(s->run->owner, path, FENCE_REMOVAL_IS_OVER_S);
+}
+
 /* Why a name in a step's directory is garbage, as far as `s->manifest` tells; NULL: it stays. Names
  * of the data and index files of a committed step share a few tags; only others are garbage. */
 static const char *reason_of(const sweep *s, const char *name) {
@@ -105,6 +111,8 @@ static const char *reason_of(const sweep *s, const char *name) {
         }
         return s->seen ? "of a save that the manifest does not name"
                        : "never committed, or left by a removal";
+    case NAME_KIND_REMOVING:
+        return removal_is_over(s) ? "the note of a removal that is over" : NULL;
     case NAME_KIND_PINNED:
         return s->seen ? NULL : "the pin of a checkpoint that is gone";
     default:
@@ -154,6 +162,8 @@ static pawl_status sweep_names(sweep *s, char **names, size_t count, pawl_error 
             TRY(sweep_file(s, names[i], reason, err));
         } else if (is_of_a_look(names[i])) {
             remove_look(s);
+        } else if (is_mark(names[i]) && !s->seen) { /* what is left of them is incomplete */
+            TRY(sweep_file(s, names[i], "the mark of a reader that is gone", err));
         } else if (!is_unseen_manifest(s, names[i]) && !is_mark(names[i])) {
             s->left++;
         }

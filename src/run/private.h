@@ -185,9 +185,11 @@ void owner_give_up(owner *o);
 pawl_status fence_others(store *s, const char *attempt, const pawl_log *log, pawl_error *err)
     PAWL_MUST_CHECK;
 
+#define FENCE_REMOVAL_IS_OVER_S 600.0 /* no operation takes effect later than that */
 /* I3: before a save is published in a directory in which it has just made files, so that it is
  * listed as it is: no earlier save can be published there any more. */
-pawl_status fence_earlier(store *s, const char *directory, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status fence_earlier(const pawl_run *run, const char *directory, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* ---- retention.c ---------------------------------------------------------------------------- */
 

@@ -246,8 +246,10 @@ static pawl_status look_at(look *l, const char *name, pawl_error *err) {
         return status;
     }
     mark_record record = {.readable = false};
+    bool complete = true;
     if (status == PAWL_OK) {
         record_decode(&text, &record);
+        complete = record.readable;
     }
     liveness alive = PROCESS_UNKNOWN;
     if (record.readable) {
@@ -257,8 +259,8 @@ static pawl_status look_at(look *l, const char *name, pawl_error *err) {
     if (alive == PROCESS_UNKNOWN && l->watch != NULL) {
         TRY(watch_judge(l, name, record.counter, &gone, err));
     }
-    if (!gone) {
-        l->being_read = true;
+    if (!gone) { /* before its mark is complete no reader looks for the manifest */
+        l->being_read = l->being_read || complete;
         return PAWL_OK;
     }
     return l->stale != NULL ? l->stale(l->context, name, err) : PAWL_OK;

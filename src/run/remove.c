@@ -16,18 +16,47 @@ static pawl_status reading_error(pawl_run *run, int64_t step, pawl_error *err) {
     return PAWL_EBUSY;
 }
 
+/* Where an operation may take effect long after it failed, the removal is noted first, and the note
+ * goes only when the storage has answered: what is saved beside a note might be removed (I5). A
+ * disk that is full has no room for it, and its removals free some. */
+static bool note_removal(pawl_run *run, const char *note) {
+    struct pawl_error ignored = ERROR_INIT;
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    return !run->store->traits.coherent &&
+           store_open(run->store, note, STORE_CREATE, &file, &ignored) == PAWL_OK;
+}
+
+static pawl_status unlink_manifest(pawl_run *run, const char *directory, int64_t step,
+                                   pawl_error *err) {
+    char path[STORE_MAX_PATH];
+    char note[STORE_MAX_PATH];
+    struct pawl_error ignored = ERROR_INIT;
+    snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
+    snprintf(note, sizeof note, "%s/" NAME_REMOVING, directory);
+    bool noted = note_removal(run, note);
+    pawl_status status = store_unlink_for_certain(run->store, path, err);
+    if (status != PAWL_OK) {
+        error_safe(err, "the other checkpoints are as they were");
+        error_next(err, "step %lld may be gone, or go later: see with pawl ls %s", (long long)step,
+                   run->store->root);
+        return status;
+    }
+    if (noted && store_unlink(run->store, note, &ignored) != PAWL_OK) {
+        log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&ignored));
+    }
+    return PAWL_OK;
+}
+
 static pawl_status remove_manifest(pawl_run *run, const char *directory, int64_t step,
                                    pawl_error *err) {
     bool being_read;
-    char path[STORE_MAX_PATH];
     TRY(reader_look(run->store, directory, run->platform, run->lease_s, run->watch, &being_read,
                     err));
     if (being_read) {
         return reading_error(run, step, err);
     }
-    TRY(owner_renew(run->owner, err)); /* O4 */
-    snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
-    TRY(store_unlink_for_certain(run->store, path, err)); /* I6 */
+    TRY(owner_renew(run->owner, err));               /* O4 */
+    TRY(unlink_manifest(run, directory, step, err)); /* I6 */
     run_moved(run);
     return store_sync_dir(run->store, directory, err);
 }

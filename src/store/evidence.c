@@ -64,6 +64,18 @@ pawl_status store_unlink_for_certain(store *s, const char *path, pawl_error *err
     return still_there(s, path, err);
 }
 
+pawl_status store_open_for_certain(store *s, const char *path, store_mode mode, store_file **out,
+                                   pawl_error *err) {
+    struct pawl_error ignored = ERROR_INIT;
+    bool absent = true;
+    pawl_status status = store_open(s, path, mode, out, err);
+    if (status != PAWL_ENOTFOUND || s->traits.coherent ||
+        store_prove_absent(s, path, &absent, &ignored) != PAWL_OK || absent) {
+        return status;
+    }
+    return store_open(s, path, mode, out, err);
+}
+
 /* A directory that is remembered as absent is looked up anew once it was to be made. */
 static pawl_status look_for_directory(store *s, const char *directory, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;

@@ -22,6 +22,9 @@ pawl_status store_prove_absent(store *s, const char *path, bool *absent, pawl_er
 /* Removes a file, or proves that there is none: after PAWL_OK nothing has that name, and an
  * operation on the file that is still on its way finds nothing. */
 pawl_status store_unlink_for_certain(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
+/* As store_open, of a file to be read: PAWL_ENOTFOUND is not the answer of a memory. */
+pawl_status store_open_for_certain(store *s, const char *path, store_mode mode, store_file **out,
+                                   pawl_error *err) PAWL_MUST_CHECK;
 /* What is listed in the directory, and looked at in it, is from here on as it is now.
  * PAWL_ENOTFOUND: there is no such directory. A kill, or a lost reply, may leave a directory of
  * this name in it. */

@@ -4,9 +4,9 @@
  *
  * 1. A failed sync is never repeated: the kernel reports a lost write once, and the next sync of
  *    the same file may succeed without it.
- * 2. A time-out does not say whether the operation was done. What is not the same when done twice
- *    (exclusive creation, rename, removal) is not repeated after it: it would fail with the
- *    consequence of its own success.
+ * 2. A time-out, or an interruption, does not say whether the operation was done, or will be. What
+ *    is not the same when done twice (exclusive creation, rename, removal) is not repeated after
+ *    it: it would fail with the consequence of its own success.
  * 3. A stale handle is worth a repetition only where names are looked up again: in open.
  * 4. A listing that has delivered names is not repeated, or they would come twice.
  */
@@ -44,9 +44,9 @@ static bool same_when_done_twice(const store_call *call) {
 static bool reason_passes(const store_call *call, int system_errno) {
     switch (system_errno) {
     case EAGAIN:
+        return true;
     case EINTR:
     case ENETDOWN:
-        return true;
     case ETIMEDOUT:
         return same_when_done_twice(call);
     case ESTALE:
