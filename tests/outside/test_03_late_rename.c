@@ -131,6 +131,36 @@ static void test_saved_again_after_the_next_job(void **state) {
     try_all(state, true, AFTER_THE_NEXT_JOB);
 }
 
+/* A removal that failed takes effect when the step has been saved again, or would have been. */
+static void test_a_removal_takes_effect_after_the_step_is_saved_again(void **state) {
+    static const int errors[] = {EIO, ETIMEDOUT, EINTR};
+    char run[1200], truth[1200], words[1300];
+    lag_fs *fs = *state = lag_start(NULL);
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        snprintf(run, sizeof run, "%s/run-%zu", lag_path(fs), i);
+        snprintf(truth, sizeof truth, "%s/run-%zu", lag_behind(fs), i);
+        trainer_saves(run, 1, 1);
+        trainer_saves(run, 2, 2);
+        lag_rule(fs, &(lag_spoil){.operation = "unlink",
+                                  .text = "/step-00000001/manifest.json",
+                                  .effect = "late",
+                                  .error = errors[i],
+                                  .count = 1,
+                                  .delay_ms = LAG_HELD_MS});
+        snprintf(words, sizeof words, "rm %s@1", run);
+        assert_int_not_equal(trainer_command(PAWL_COMMAND, words, NULL, 0), 0);
+        assert_int_equal(lag_hits(fs), 1);
+        lag_clear(fs);
+        trainer_told told = trainer_save(run, 1, 3, NULL);
+        lag_settle(fs);
+        if (told.status == PAWL_OK) {
+            trainer_expects(truth, 1, 3, "removed late (%d), told durable", errors[i]);
+        }
+        trainer_expects(truth, 2, 2, "removed late (%d)", errors[i]);
+        assert_int_not_equal(trainer_version(truth, 1), TRAINER_DAMAGED);
+    }
+}
+
 static int end(void **state) {
     lag_stop(*state);
     *state = NULL;
@@ -145,6 +175,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_saved_again_during_the_save, end),
         cmocka_unit_test_teardown(test_saved_again_after_the_save, end),
         cmocka_unit_test_teardown(test_saved_again_after_the_next_job, end),
+        cmocka_unit_test_teardown(test_a_removal_takes_effect_after_the_step_is_saved_again, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,7 @@ typedef struct plan {
     int count;
     int step_on; /* ranks with the shared value; a bit for each */
     int many;    /* so many more tensors, one after the other on another rank */
+    int bare;    /* no rank has anything but its parts */
     pawl_restore_options options;
 } plan;
 
@@ -82,6 +83,10 @@ typedef struct rank_state {
     int count;
 } rank_state;
 
+static bool has_step(const plan *p, int rank) {
+    return !p->bare && (p->step_on >> rank & 1) != 0;
+}
+
 static pawl_status build(rank_state *s, const plan *p, int rank, pawl_error *err) {
     pawl_status status = pawl_state_new(&s->state, err);
     s->memory = calloc(MOST, sizeof *s->memory);
@@ -100,12 +105,13 @@ static pawl_status build(rank_state *s, const plan *p, int rank, pawl_error *err
     for (int i = 0; i < s->count && status == PAWL_OK; i++) {
         status = add(s->state, &s->parts[i], s->memory[i], rank, err);
     }
-    if (status == PAWL_OK && (p->step_on >> rank & 1) != 0) {
+    if (status == PAWL_OK && has_step(p, rank)) {
         status = pawl_state_set_int64(s->state, "step", PAWL_ROLE_STEP, 0, err);
     }
-    return status == PAWL_OK ? pawl_state_set_rank_bytes(s->state, "rng", PAWL_ROLE_RNG,
-                                                         &(const char){(char)rank}, 1, err)
-                             : status;
+    return status == PAWL_OK && !p->bare
+               ? pawl_state_set_rank_bytes(s->state, "rng", PAWL_ROLE_RNG,
+                                           &(const char){(char)rank}, 1, err)
+               : status;
 }
 
 static void drop(rank_state *s) {
@@ -121,7 +127,7 @@ static pawl_status save_steps(const plan *p, rank_state *s, int rank, pawl_run *
         for (int i = 0; i < s->count; i++) {
             fill(&s->parts[i], s->memory[i], step);
         }
-        if (p->step_on >> rank & 1) {
+        if (has_step(p, rank)) {
             TRY(pawl_state_set_int64(s->state, "step", PAWL_ROLE_STEP, step, err));
         }
         TRY(pawl_save(run, s->state, step, NULL, err));
@@ -215,6 +221,30 @@ static void test_four_stages_restore_through_callbacks(void **state) {
     job *j = *state;
     j->callbacks = 1;
     check_stages(j, 4);
+}
+
+/* The third rank has no stage. */
+static void test_a_rank_that_holds_nothing_restores(void **state) {
+    job *j = *state;
+    static const part two[] = {{.name = "stage0/w", .ranks = 1}, {.name = "stage1/w", .ranks = 2}};
+    save(j, 3, PLAN(two, .bare = 1));
+    restore(j, 3, PLAN(two, .bare = 1));
+    assert_job_ok(j);
+    assert_int_equal(j->told[1].restored, 1);
+    assert_int_equal(j->told[2].restored, 0);
+}
+
+/* But not where what it should hold is then nobody's. */
+static void test_a_rank_that_was_not_built_is_found(void **state) {
+    job *j = *state;
+    static const part two[] = {{.name = "stage0/w", .ranks = 1}, {.name = "stage1/w", .ranks = 2}};
+    static const part one[] = {{.name = "stage0/w", .ranks = 1}};
+    save(j, 2, PLAN(two, .bare = 1));
+    restore(j, 2, PLAN(one, .bare = 1));
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(j->told[r].restored, -1);
+        assert_says(j->told[r].report, "stage1/w");
+    }
 }
 
 /* Other ranks than saved: two take two stages each, one takes all. */
@@ -388,6 +418,8 @@ int main(void) {
         TEST(test_four_stages_restore_strictly),
         TEST(test_two_stages_restore_through_callbacks),
         TEST(test_four_stages_restore_through_callbacks),
+        TEST(test_a_rank_that_holds_nothing_restores),
+        TEST(test_a_rank_that_was_not_built_is_found),
         TEST(test_stages_are_regrouped),
         TEST(test_stages_of_several_ranks_restore),
         TEST(test_many_entries_are_compared),
