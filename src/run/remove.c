@@ -26,25 +26,34 @@ static bool note_removal(pawl_run *run, const char *note) {
            store_open(run->store, note, STORE_CREATE, &file, &ignored) == PAWL_OK;
 }
 
+static void forget_removal(pawl_run *run, const char *note) {
+    struct pawl_error ignored = ERROR_INIT;
+    if (store_unlink(run->store, note, &ignored) != PAWL_OK) {
+        log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&ignored));
+    }
+}
+
 static pawl_status unlink_manifest(pawl_run *run, const char *directory, int64_t step,
                                    pawl_error *err) {
     char path[STORE_MAX_PATH];
     char note[STORE_MAX_PATH];
-    struct pawl_error ignored = ERROR_INIT;
     snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
     snprintf(note, sizeof note, "%s/" NAME_REMOVING, directory);
     bool noted = note_removal(run, note);
-    pawl_status status = store_unlink_for_certain(run->store, path, err);
-    if (status != PAWL_OK) {
-        error_safe(err, "the other checkpoints are as they were");
-        error_next(err, "step %lld may be gone, or go later: see with pawl ls %s", (long long)step,
-                   run->store->root);
-        return status;
+    pawl_status status = owner_fresh(run->owner) ? PAWL_OK : owner_renew(run->owner, err);
+    if (status == PAWL_OK) {
+        status = store_unlink_for_certain(run->store, path, err); /* I6 */
+        if (status != PAWL_OK) {
+            error_safe(err, "the other checkpoints are as they were");
+            error_next(err, "step %lld may be gone, or go later: see with pawl ls %s",
+                       (long long)step, run->store->root);
+            return status;
+        }
     }
-    if (noted && store_unlink(run->store, note, &ignored) != PAWL_OK) {
-        log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&ignored));
+    if (noted) {
+        forget_removal(run, note);
     }
-    return PAWL_OK;
+    return status;
 }
 
 static pawl_status remove_manifest(pawl_run *run, const char *directory, int64_t step,
@@ -55,8 +64,8 @@ static pawl_status remove_manifest(pawl_run *run, const char *directory, int64_t
     if (being_read) {
         return reading_error(run, step, err);
     }
-    TRY(owner_renew(run->owner, err));               /* O4 */
-    TRY(unlink_manifest(run, directory, step, err)); /* I6 */
+    TRY(owner_renew(run->owner, err)); /* O4 */
+    TRY(unlink_manifest(run, directory, step, err));
     run_moved(run);
     return store_sync_dir(run->store, directory, err);
 }

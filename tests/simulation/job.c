@@ -147,8 +147,9 @@ static void check_refusal(const rank_process *r, uint64_t begun_ns, pawl_error *
     }
 }
 
+/* Who has lost the run sees it as late as anybody else, and can save nothing. */
 static void check_newest(const rank_process *r, int64_t newest) {
-    if (r->restored_step < newest) {
+    if (r->restored_step < newest && r->job->promises->owner_job == r->job->number) {
         promises_broken(r->job->promises, "V7: job %d, rank %d restored step %lld, and not %lld",
                         r->job->number, r->machine.rank, (long long)r->restored_step,
                         (long long)newest);
