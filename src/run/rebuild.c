@@ -114,9 +114,15 @@ static void check_ranks(const rebuilding *r, char **names, file_set *set) {
     }
 }
 
+/* An empty directory is what an interrupted save left: there is no checkpoint to be damaged. */
 static pawl_status no_set(const rebuilding *r, const file_set *some, pawl_error *err) {
-    error_set(err, PAWL_EDAMAGED, "step %lld has no complete set of data files",
-              (long long)r->step);
+    struct pawl_error ignored = ERROR_INIT;
+    bool present = true;
+    bool nothing = some->count == 0 &&
+                   step_has_manifest(r->run->store, r->directory, &present, &ignored) == PAWL_OK &&
+                   !present;
+    error_set(err, nothing ? PAWL_ENOTFOUND : PAWL_EDAMAGED,
+              "step %lld has no complete set of data files", (long long)r->step);
     error_path(err, "%s/%s", r->run->store->root, r->directory);
     if (some->count == 0) {
         error_expected(err, "data files");
@@ -130,7 +136,7 @@ static pawl_status no_set(const rebuilding *r, const file_set *some, pawl_error 
     }
     step_say_safe(r->run->store, r->step, err);
     error_next(err, "bring the missing files back, or use another step");
-    return PAWL_EDAMAGED;
+    return err->status;
 }
 
 static pawl_status two_sets(const rebuilding *r, const file_set *a, const file_set *b,
