@@ -33,37 +33,37 @@ class Pawl:
     """The library, a run, and a state of one tensor."""
 
     def __init__(self, library, path, address):
-        self.library = ctypes.CDLL(library)
-        self.library.pawl_error_new.restype = ctypes.c_void_p
-        self.library.pawl_error_text.restype = ctypes.c_char_p
-        self.err = ctypes.c_void_p(self.library.pawl_error_new())
+        self.pawl = ctypes.CDLL(library)
+        self.pawl.pawl_error_new.restype = ctypes.c_void_p
+        self.pawl.pawl_error_text.restype = ctypes.c_char_p
+        self.err = ctypes.c_void_p(self.pawl.pawl_error_new())
         self.state = ctypes.c_void_p()
         self.run = ctypes.c_void_p()
-        self.ok(self.library.pawl_state_new(ctypes.byref(self.state), self.err))
+        self.ok(self.pawl.pawl_state_new(ctypes.byref(self.state), self.err))
         shape = (ctypes.c_int64 * 1)(FLOATS)
         tensor = Tensor(struct_size=ctypes.sizeof(Tensor), name=b"weights", dtype=PAWL_F32, ndim=1,
                         shape=shape, data=address)
-        self.ok(self.library.pawl_state_add_tensor(self.state, ctypes.byref(tensor), self.err))
-        self.ok(self.library.pawl_run_open(path.encode(), None, ctypes.byref(self.run), self.err))
+        self.ok(self.pawl.pawl_state_add_tensor(self.state, ctypes.byref(tensor), self.err))
+        self.ok(self.pawl.pawl_run_open(path.encode(), None, ctypes.byref(self.run), self.err))
 
     def text(self):
-        return self.library.pawl_error_text(self.err).decode()
+        return self.pawl.pawl_error_text(self.err).decode()
 
     def ok(self, status):
         if status != PAWL_OK:
             sys.exit(self.text())
 
     def save(self, step):
-        self.ok(self.library.pawl_save(self.run, self.state, ctypes.c_int64(step), None, self.err))
+        self.ok(self.pawl.pawl_save(self.run, self.state, ctypes.c_int64(step), None, self.err))
 
     def fence(self):
-        return self.library.pawl_fence(self.run, ctypes.c_double(0.1), self.err)
+        return self.pawl.pawl_fence(self.run, ctypes.c_double(0.1), self.err)
 
     def wait(self):
-        return self.library.pawl_wait(self.run, ctypes.c_double(0), None, self.err)
+        return self.pawl.pawl_wait(self.run, ctypes.c_double(0), None, self.err)
 
     def close(self):
-        return self.library.pawl_run_close(self.run, ctypes.c_double(0), self.err)
+        return self.pawl.pawl_run_close(self.run, ctypes.c_double(0), self.err)
 
 
 def memory_that_stays():
@@ -102,7 +102,7 @@ def unload(library, path, number):
     """Lets go of the library while its threads run: their code must stay."""
     pawl = Pawl(library, path, memory_that_stays())
     pawl.save(number)
-    _ctypes.dlclose(pawl.library._handle)
+    _ctypes.dlclose(pawl.pawl._handle)
     pause(number)
 
 
@@ -133,19 +133,19 @@ LIVES = {"leave": leave, "leave_pythons_memory": leave_pythons_memory, "unload":
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--library", required=True)
+    parser.add_argument("--libpawl", required=True)
     parser.add_argument("--life", nargs=3, metavar=("NAME", "RUN", "NUMBER"))
     options = parser.parse_args()
     if options.life:
         name, path, number = options.life
-        LIVES[name](options.library, path, int(number))
+        LIVES[name](options.libpawl, path, int(number))
         return
     failed = 0
     with tempfile.TemporaryDirectory(prefix="pawl-exit-") as folder:
         for name, times in (("leave", 40), ("leave_pythons_memory", 8), ("unload", 5),
                             ("fork", 2)):
             for number in range(times):
-                command = [sys.executable, __file__, "--library", options.library,
+                command = [sys.executable, __file__, "--libpawl", options.libpawl,
                            "--life", name, f"{folder}/run", str(number)]
                 code = subprocess.run(command, timeout=60, check=False).returncode
                 failed += code != 0

@@ -197,7 +197,8 @@ static void test_a_start_of_an_unknown_time_namespace_proves_nothing(void **stat
     (void)state;
     process_identity older = own_identity();
     if (older.time_namespace[0] == '\0') {
-        skip(); /* the kernel has no time namespaces */
+        print_message("SKIP: the kernel has no time namespaces\n");
+        skip();
     }
     older.time_namespace[0] = '\0';
     assert_int_equal(alive(&older), PROCESS_UNKNOWN);
