@@ -342,16 +342,18 @@ static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
     taking t = {.owner = o, .wait_s = wait_s, .begun_ns = os->monotonic_ns(os->context)};
     TRY(take_over(&t, err));
     if (t.seen.present && t.seen.readable) {
+        char host[sizeof t.seen.who.host];
         log_write(&o->log, PAWL_LOG_INFO, "took the run over from host %s, pid %lld (%s)",
-                  t.seen.who.host, (long long)t.seen.who.pid,
+                  text_shown(host, sizeof host, t.seen.who.host), (long long)t.seen.who.pid,
                   t.seen.alive == PROCESS_DEAD ? "dead" : "no heartbeat for a lease");
     }
     reserve_make(o->store);
     if (o->unwritten) {
+        char root[1024];
         log_write(&o->log, PAWL_LOG_WARN,
                   "%s is on storage without room for the owner's record: it stays empty until "
                   "something was removed",
-                  o->store->root);
+                  text_shown(root, sizeof root, o->store->root));
     }
     return PAWL_OK;
 }

@@ -114,9 +114,10 @@ pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
         *err = story;
         return status;
     }
+    char root[1024];
     log_write(log, PAWL_LOG_INFO,
-              "%s/%s is read without a mark, so a writer of the run may remove it: %s", s->root,
-              directory, error_text(&story));
+              "%s/%s is read without a mark, so a writer of the run may remove it: %s",
+              text_shown(root, sizeof root, s->root), directory, error_text(&story));
     return PAWL_OK;
 }
 
