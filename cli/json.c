@@ -163,9 +163,17 @@ void json_put_null(json *j, const char *key) {
     fputs("null", j->file);
 }
 
-void json_put_raw(json *j, const char *key, const char *valid_json) {
+/* Without the white space after it. */
+static void put_json(json *j, const char *key, const char *text, size_t n) {
     begin_value(j, key);
-    fputs(valid_json, j->file);
+    while (n > 0 && isspace((unsigned char)text[n - 1])) {
+        n--;
+    }
+    (void)fwrite(text, 1, n, j->file); /* what is lost shows at the end: output_end */
+}
+
+void json_put_raw(json *j, const char *key, const char *valid_json) {
+    put_json(j, key, valid_json, strlen(valid_json));
 }
 
 void json_put_foreign(json *j, const char *key, const char *text, size_t n) {
@@ -175,9 +183,5 @@ void json_put_foreign(json *j, const char *key, const char *text, size_t n) {
         return;
     }
     json_decref(value);
-    begin_value(j, key);
-    while (n > 0 && isspace((unsigned char)text[n - 1])) {
-        n--;
-    }
-    (void)fwrite(text, 1, n, j->file); /* what is lost shows at the end: output_end */
+    put_json(j, key, text, n);
 }

@@ -106,7 +106,8 @@ typedef struct pawl_checkpoint_info {
     const char *attempt;
     const char *framework;     /* "" when not given */
     const char *path;          /* absolute path of the step's directory */
-    const char *manifest_json; /* the manifest as it stands in the file */
+    const char *manifest_json; /* the manifest as it stands in the file: JSON, read and checked */
+    const char *metrics_json;  /* its metrics, an object */
 } pawl_checkpoint_info;
 
 /* Text lives as long as the handle. */

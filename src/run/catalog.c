@@ -56,14 +56,7 @@ static pawl_status describe_damage(survey *v, pawl_step_info *info, const pawl_e
 static pawl_status describe_metrics(survey *v, pawl_step_info *info, const manifest *m,
                                     pawl_error *err) {
     CLEANUP(buffer_free) buffer json = {0};
-    TRY(buffer_append(&json, "{", 1, err));
-    for (size_t i = 0; i < m->metric_count; i++) {
-        const manifest_value *metric = &m->metrics[i];
-        TRY(buffer_printf(&json, err, i > 0 ? ", " : ""));
-        TRY(buffer_json_string(&json, metric->name, strlen(metric->name), err));
-        TRY(buffer_printf(&json, err, ": %s", metric->json));
-    }
-    TRY(buffer_append(&json, "}", 1, err));
+    TRY(manifest_metrics_json(m, &json, err));
     return keep_text(v, (const char *)json.data, &info->metrics_json, err);
 }
 

@@ -69,6 +69,7 @@ struct pawl_checkpoint {
     char *path; /* absolute */
     buffer manifest_text;
     manifest manifest;
+    buffer metrics; /* of the manifest, as JSON */
     pawl_read_stats reads;
     reader_mark *mark;
 

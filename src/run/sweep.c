@@ -56,15 +56,7 @@ pawl_status sweep_file(sweep *s, const char *name, const char *reason, pawl_erro
 /* ---- which files a manifest names ----------------------------------------------------------- */
 
 static bool manifest_names(const manifest *m, const char *name) {
-    if (strcmp(m->index_name, name) == 0) {
-        return true;
-    }
-    for (size_t i = 0; i < m->file_count; i++) {
-        if (strcmp(m->files[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return strcmp(m->index_name, name) == 0 || manifest_lists(m, name);
 }
 
 /* Of this attempt, and of a save that rank 0 has not ended yet: other ranks may be ahead of it. */
