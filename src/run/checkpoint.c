@@ -173,7 +173,12 @@ static pawl_status no_such_step(store *s, int64_t step, pawl_error *err) {
     bool there = store_stat_path(s, directory, &stat, &ignored) == PAWL_OK;
     error_set(err, PAWL_ENOTFOUND, "there is no checkpoint of step %lld", (long long)step);
     error_path(err, "%s/%s", s->root, directory);
-    error_found(err, "%s", there ? "an unfinished save: it has no manifest" : "no such directory");
+    if (there && stat.type != STORE_DIR_TYPE) {
+        error_found(err, "%s of that name, which pawl leaves alone", step_stranger_text(stat.type));
+    } else {
+        error_found(err, "%s",
+                    there ? "an unfinished save: it has no manifest" : "no such directory");
+    }
     step_say_safe(s, step, err);
     error_next(err, "see which steps there are with: pawl ls %s", s->root);
     return PAWL_ENOTFOUND;
