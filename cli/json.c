@@ -188,9 +188,17 @@ void json_put_null(json *j, const char *key) {
     fputs("null", j->file);
 }
 
-void json_put_raw(json *j, const char *key, const char *valid_json) {
+/* Without the white space after it. */
+static void put_json(json *j, const char *key, const char *text, size_t n) {
     begin_value(j, key);
-    write_json(j->file, valid_json, strlen(valid_json));
+    while (n > 0 && isspace((unsigned char)text[n - 1])) {
+        n--;
+    }
+    write_json(j->file, text, n);
+}
+
+void json_put_raw(json *j, const char *key, const char *valid_json) {
+    put_json(j, key, valid_json, strlen(valid_json));
 }
 
 void json_put_foreign(json *j, const char *key, const char *text, size_t n) {
@@ -200,9 +208,5 @@ void json_put_foreign(json *j, const char *key, const char *text, size_t n) {
         return;
     }
     json_decref(value);
-    begin_value(j, key);
-    while (n > 0 && isspace((unsigned char)text[n - 1])) {
-        n--;
-    }
-    write_json(j->file, text, n);
+    put_json(j, key, text, n);
 }

@@ -60,7 +60,9 @@ typedef struct pawl_event {
 typedef struct pawl_events pawl_events;
 
 /* Opens the events of a run for reading, the first that is kept first. Without events.jsonl that
- * is an empty list, which may grow. A path that cannot be read fails as in pawl_catalog_open. */
+ * is an empty list, which may grow. Of a file larger than PAWL_EVENTS_MAX_BYTES, which pawl never
+ * writes, only so many bytes at its end are read. A path that cannot be read fails as in
+ * pawl_catalog_open. */
 PAWL_API pawl_status pawl_events_open(const char *run_path, pawl_events **events, pawl_error *err)
     PAWL_MUST_CHECK;
 /*

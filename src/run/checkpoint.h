@@ -18,9 +18,13 @@ typedef struct step_listing {
 /* Names and sizes of what is in a step's directory. */
 pawl_status step_list(store *s, const char *directory, arena *memory, step_listing *out,
                       pawl_error *err) PAWL_MUST_CHECK;
-/* Numbers of the step directories of a run, ascending, whatever is in them. */
+/* Numbers of the names of steps in a run, ascending, whatever is in them, or is of that name. */
 pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count, pawl_error *err)
     PAWL_MUST_CHECK;
+/* PAWL_EDAMAGED where the name of a step belongs to something else: a file, a link, a pipe. Nothing
+ * of that kind is ever touched. */
+pawl_status step_check_directory(store *s, const char *directory, pawl_error *err) PAWL_MUST_CHECK;
+const char *step_stranger_text(store_type type); /* "a file" */
 /* *present is false only where there is none for certain: to pass a step over because the storage
  * failed would be to restore an older one without a word. */
 pawl_status step_has_manifest(store *s, const char *directory, bool *present, pawl_error *err)
@@ -69,6 +73,7 @@ struct pawl_checkpoint {
     char *path; /* absolute */
     buffer manifest_text;
     manifest manifest;
+    buffer metrics; /* of the manifest, as JSON */
     pawl_read_stats reads;
     reader_mark *mark;
 

@@ -264,6 +264,7 @@ static pawl_status rebuild(rebuilding *r, pawl_error *err) {
     if (status != PAWL_OK) {
         return status;
     }
+    TRY(step_check_directory(r->run->store, r->directory, err));
     TRY(choose_files(r, err));
     TRY(dataset_read(&r->data, r->run->store, r->directory, r->step, &r->manifest,
                      r->force ? &r->run->log : NULL, err));

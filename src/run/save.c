@@ -5,6 +5,7 @@
  * commit.c.
  */
 #include "run/save.h"
+#include "run/checkpoint.h"
 #include "store/evidence.h"
 
 #include <stdio.h>
@@ -60,10 +61,14 @@ static pawl_status make_ready(save *s, pawl_error *err) {
     run_moved(s->run); /* the storage has answered; what comes now has time of its own */
     pawl_status status = store_make_dir(s->run->store, s->directory, err);
     s->reused = status == PAWL_EBUSY; /* saving a step a second time */
-    if (s->reused && s->run->rank == 0) {
+    if (!s->reused) {
+        return status;
+    }
+    TRY(step_check_directory(s->run->store, s->directory, err));
+    if (s->run->rank == 0) {
         remove_stale_pin(s);
     }
-    return s->reused ? PAWL_OK : status;
+    return PAWL_OK;
 }
 
 static pawl_status on_prepare(void *context, pawl_error *err) {
