@@ -94,8 +94,7 @@ void error_line(char *out, size_t size, const pawl_error *err);
 void *mem_alloc(size_t bytes);
 void *mem_calloc(size_t count, size_t item_bytes);
 void *mem_aligned(size_t alignment, size_t bytes);
-/* Page-aligned; where it is large, in huge pages as far as the system has them. */
-void *mem_pages(size_t bytes);
+void *mem_pages(size_t bytes); /* page-aligned; huge ones where it is large and there are some */
 char *mem_strdup(const char *text);
 void *mem_dup(const void *data, size_t bytes);
 void mem_free(const void *memory);
@@ -258,6 +257,9 @@ typedef struct platform {
     bool (*thread_tune)(void *context, const thread_tuning *tuning, char why[160]);
     pawl_status (*identity)(void *context, process_identity *out, pawl_error *err);
     liveness (*process_alive)(void *context, const process_identity *who);
+    /* May people be advised to end it? It is that process for certain, this user's, and nothing that
+     * this one runs under; else `why` says more, or is "". NULL: nobody is advised so. */
+    bool (*process_killable)(void *context, const process_identity *who, char why[96]);
 } platform;
 
 const platform *platform_system(void);

@@ -154,8 +154,6 @@ void commit_point_latest(pawl_run *run, int64_t step);
 
 /* ---- owner.c -------------------------------------------------------------------------------- */
 
-#define OWNER_MAX_LEASE_S 1e6
-
 /* Becomes the owner, watching a present one for at most wait_s. */
 pawl_status owner_take(store *s, const platform *os, const pawl_log *log, double lease_s,
                        double wait_s, owner **out, pawl_error *err) PAWL_MUST_CHECK;
