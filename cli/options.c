@@ -7,8 +7,9 @@
 const char operand_help[] =
     "RUN is the directory of a run. STEP is the number of one of its checkpoints, or 'newest' (or "
     "'latest') for the newest committed one, which is also what is meant when no STEP is given.\n"
-    "The last '@' separates RUN from STEP only where digits, 'newest' or 'latest' follow it. For a "
-    "directory that is itself named like 'run@7', write 'run@7/'.";
+    "The last '@' separates RUN from STEP only where a number, 'newest' or 'latest' follows it. "
+    "For "
+    "a directory that is itself named like 'run@7' or 'run@7b', write 'run@7/' or 'run@7b/'.";
 
 const option_spec options[] = {
     {"all", NULL, "Every checkpoint of the run, not only one.", OPTION_ALL, 0, false},

@@ -15,7 +15,10 @@
 
 /* "999 B", "1.02 kB", "41.2 GB": decimal units, three digits. Returns out. */
 const char *text_bytes(char out[TEXT_SIZE], uint64_t bytes);
-/* Reads "1000", "40GB", "1.5 TB", "512MiB". False when it is no size. */
+/* Reads digits, exact up to INT64_MAX; no sign, no blanks. False for anything else. */
+bool text_parse_int(const char *text, int64_t *value);
+/* Reads "1000", "40GB", "1.5 TB", "512MiB", up to INT64_MAX; without a point, exactly. False when it
+ * is no size. */
 bool text_parse_bytes(const char *text, uint64_t *bytes);
 
 /* "2026-11-21 08:30:12" in the local time zone; "-" for 0. Returns out. */

@@ -143,7 +143,7 @@ typedef struct pawl_run pawl_run;
  * PAWL_EPERMISSION and PAWL_EIO explain the path; PAWL_EUNSUPPORTED, why io_uring is not to be had.
  *
  * With a group the call is collective, rank 0 is the owner, and all ranks open the run or none
- * does, all told the same; each wait for other ranks ends after group_deadline_s. PAWL_ETIMEOUT
+ * does, all told the same; each wait for other ranks ends after group_deadline_s. PAWL_EPEER
  * names who did not come (S11), PAWL_ENOTFOUND who sees another directory than rank 0 (P05, P06),
  * PAWL_EMISMATCH who is of another start of the job.
  */
@@ -229,7 +229,7 @@ PAWL_API pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats
  * Collective, and never needed: where the ranks meet anyway, at the end of a training step, each
  * tells rank 0 by one gather, and hears from it by one broadcast, how far the save in flight is.
  * Votes and outcomes are then found without looking for them in the storage again and again. With a
- * group without callbacks, and in one process, it does nothing. PAWL_ETIMEOUT names who is missing;
+ * group without callbacks, and in one process, it does nothing. PAWL_EPEER names who is missing;
  * the save goes on.
  */
 PAWL_API pawl_status pawl_meet(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;

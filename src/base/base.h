@@ -209,6 +209,7 @@ double text_likeness(const char *a, const char *b);
  * reason. */
 bool entry_name_valid(const char *name, size_t n, const char **why);
 
+#define STATUS_LAST PAWL_EPEER
 /* names.c defines pawl_version, pawl_status_name, pawl_role_name and pawl_kind_name. */
 bool role_from_name(const char *name, pawl_role *out);
 bool kind_from_name(const char *name, pawl_kind *out);

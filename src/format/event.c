@@ -191,7 +191,7 @@ static bool can_be(const pawl_event *event) {
                                s->retries,           s->budget_bytes, s->budget_wanted_bytes,
                                s->fence_copied_bytes};
     bool fits = is_kind(event->kind) && event->step >= -1 && event->unix_time_ns >= 0 &&
-                event->status >= PAWL_OK && event->status <= PAWL_EINTERNAL;
+                event->status >= PAWL_OK && event->status <= STATUS_LAST;
     for (size_t i = 0; i < ARRAY_LENGTH(counts); i++) {
         fits = fits && counts[i] <= INT64_MAX;
     }
@@ -273,7 +273,7 @@ static bool get_status(const json_t *object, pawl_status *out) {
     if (!good || name == NULL) {
         return good;
     }
-    for (int status = PAWL_OK; status <= PAWL_EINTERNAL; status++) {
+    for (int status = PAWL_OK; status <= STATUS_LAST; status++) {
         if (strcmp(pawl_status_name((pawl_status)status), name) == 0) {
             *out = (pawl_status)status;
             return true;

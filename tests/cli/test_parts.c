@@ -106,6 +106,8 @@ static void test_sizes_are_read_in_decimal_and_binary_units(void **state) {
         {"2k", 2000},
         {"2Ki", 2048},
         {"7b", 7},
+        {"9223372036854775807", INT64_MAX},
+        {"9007199254740993 B", 9007199254740993},
     };
     static const char *const bad[] = {"",     "GB",  "-1",   "0",   "1.2.3",      "1XB",
                                       "1GBs", "inf", "0x10", "1e3", "99999999EB", " 1"};
