@@ -105,9 +105,16 @@ pawl_status checkpoint_open_by(store *s, int64_t step, const platform *os, const
 /* The record of one entry. PAWL_ENOTFOUND with near misses. */
 pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory, record_entry *out,
                              pawl_error *err) PAWL_MUST_CHECK;
+/* PAWL_EDAMAGED, PAWL_ELIMIT (plan_cover): an entry whose record is right, of an index that belongs
+ * to this manifest, cannot be restored. (entry_check.c) */
+pawl_status entry_check(const manifest *m, const record_entry *entry, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* The entry at a cursor, fully checked. */
 pawl_status checkpoint_decode(const pawl_checkpoint *c, const table_cursor *at, arena *memory,
                               record_entry *out, pawl_error *err) PAWL_MUST_CHECK;
+/* Without a look at the rest of its record. */
+pawl_status checkpoint_has_tensor(pawl_checkpoint *c, const char *name, bool *found,
+                                  pawl_error *err) PAWL_MUST_CHECK;
 void checkpoint_entry_info(const record_entry *entry, pawl_entry_info *info);
 /* The name whose spelling is nearest, into `out`; false when none is near. */
 bool checkpoint_near_miss(pawl_checkpoint *c, const char *name, char *out, size_t size);
