@@ -169,12 +169,6 @@ void json_put_raw(json *j, const char *key, const char *valid_json) {
 }
 
 void json_put_foreign(json *j, const char *key, const char *text, size_t n) {
-    json_t *value = json_loadb(text, n, JSON_DECODE_ANY, NULL);
-    if (value == NULL) {
-        json_put_text_n(j, key, text, n);
-        return;
-    }
-    json_decref(value);
     begin_value(j, key);
     while (n > 0 && isspace((unsigned char)text[n - 1])) {
         n--;

@@ -46,7 +46,7 @@ void json_put_bool(json *j, const char *key, bool value);
 void json_put_null(json *j, const char *key);
 /* JSON text as it is, which the caller knows to be valid. */
 void json_put_raw(json *j, const char *key, const char *valid_json);
-/* JSON text from outside: put in as it stands when it parses, otherwise as a string. */
+/* JSON text of a caller, which the library has checked: as it stands, no number rounded. */
 void json_put_foreign(json *j, const char *key, const char *text, size_t n);
 
 #endif

@@ -34,7 +34,9 @@
 #define FORMAT_MAX_EVENT_WRITTEN 4096u
 #define FORMAT_MAX_EVENT_READ    65536u
 
-/* Nested objects and lists: what the reference parser of safetensors accepts. */
-#define JSON_MAX_DEPTH 127
+/* Nested objects and lists: of a header, what the reference parser of safetensors accepts; of
+ * anything else, those of a value, in the two of the manifest around it. */
+#define FORMAT_MAX_HEADER_DEPTH 127
+#define JSON_MAX_DEPTH          (PAWL_MAX_JSON_DEPTH + 2)
 
 #endif
