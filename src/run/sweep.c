@@ -12,6 +12,7 @@
  * stays; a run that is open comes back to it after the next commits.
  */
 #include "run/sweep.h"
+#include "run/checkpoint.h"
 #include "run/ranks.h"
 
 #include "store/evidence.h"
@@ -26,6 +27,23 @@ static pawl_status still_owner(const sweep *s, pawl_error *err) {
     return owner_fresh(s->run->owner) ? PAWL_OK : owner_renew(s->run->owner, err);
 }
 
+/* An empty one is what a proof left (evidence.h); pawl makes no other of such a name. */
+static pawl_status sweep_odd_directory(sweep *s, const char *path, const char *reason,
+                                       pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    if (!s->dry_run) {
+        TRY(still_owner(s, err));
+        if (store_remove_dir(s->run->store, path, &story) == PAWL_OK) {
+            return PAWL_OK;
+        }
+    }
+    log_write(&s->run->log, PAWL_LOG_WARN,
+              "%s/%s is left alone: a file of that name would be %s, and this is a directory",
+              s->run->store->root, path, reason);
+    s->left++;
+    return PAWL_OK;
+}
+
 pawl_status sweep_file(sweep *s, const char *name, const char *reason, pawl_error *err) {
     char path[STORE_MAX_PATH];
     snprintf(path, sizeof path, "%s%s%s", s->directory, s->directory[0] != '\0' ? "/" : "", name);
@@ -36,6 +54,9 @@ pawl_status sweep_file(sweep *s, const char *name, const char *reason, pawl_erro
     }
     if (status != PAWL_OK) {
         return status;
+    }
+    if (found.type == STORE_DIR_TYPE) {
+        return sweep_odd_directory(s, path, reason, err);
     }
     if (s->each != NULL) {
         s->each(s->context, path, found.size, reason);
@@ -56,15 +77,7 @@ pawl_status sweep_file(sweep *s, const char *name, const char *reason, pawl_erro
 /* ---- which files a manifest names ----------------------------------------------------------- */
 
 static bool manifest_names(const manifest *m, const char *name) {
-    if (strcmp(m->index_name, name) == 0) {
-        return true;
-    }
-    for (size_t i = 0; i < m->file_count; i++) {
-        if (strcmp(m->files[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return strcmp(m->index_name, name) == 0 || manifest_lists(m, name);
 }
 
 /* Of this attempt, and of a save that rank 0 has not ended yet: other ranks may be ahead of it. */
@@ -308,6 +321,10 @@ static pawl_status look_and_sweep(sweep *s, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     char **names;
     size_t count;
+    if (step_check_directory(s->run->store, s->directory, &story) == PAWL_EDAMAGED) {
+        log_write(&s->run->log, PAWL_LOG_WARN, "%s", error_text(&story));
+        return PAWL_OK;
+    }
     if (read_manifest(s, &story) != PAWL_OK) {
         log_write(&s->run->log, PAWL_LOG_WARN,
                   "leftovers in %s are kept, because its manifest cannot be read: %s", s->directory,
