@@ -260,7 +260,7 @@ bool owner_is_newer(owner *o, const char *path, double seconds) {
     return store_stat_path(o->store, name, &own, &ignored) == PAWL_OK &&
            store_stat_path(o->store, path, &other, &ignored) == PAWL_OK &&
            other.modified_unix_ns != 0 &&
-           (double)(own.modified_unix_ns - other.modified_unix_ns) / NANOSECONDS >= seconds;
+           ((double)own.modified_unix_ns - (double)other.modified_unix_ns) / NANOSECONDS >= seconds;
 }
 
 void owner_tend(owner *o) {

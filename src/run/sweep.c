@@ -27,6 +27,15 @@ static pawl_status still_owner(const sweep *s, pawl_error *err) {
     return owner_fresh(s->run->owner) ? PAWL_OK : owner_renew(s->run->owner, err);
 }
 
+static pawl_status leave_mounted(sweep *s, const char *path) {
+    struct pawl_error story = ERROR_INIT;
+    if (step_check_mount(s->run->store, path, &story) == PAWL_EBUSY) {
+        log_write(&s->run->log, PAWL_LOG_WARN, "%s", error_text(&story));
+    }
+    s->left++;
+    return PAWL_OK;
+}
+
 /* An empty one is what a proof left (evidence.h); pawl makes no other of such a name. */
 static pawl_status sweep_odd_directory(sweep *s, const char *path, const char *reason,
                                        pawl_error *err) {
@@ -54,6 +63,9 @@ pawl_status sweep_file(sweep *s, const char *name, const char *reason, pawl_erro
     }
     if (status != PAWL_OK) {
         return status;
+    }
+    if (found.mounted) {
+        return leave_mounted(s, path);
     }
     if (found.type == STORE_DIR_TYPE) {
         return sweep_odd_directory(s, path, reason, err);
@@ -321,7 +333,9 @@ static pawl_status look_and_sweep(sweep *s, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     char **names;
     size_t count;
-    if (step_check_directory(s->run->store, s->directory, &story) == PAWL_EDAMAGED) {
+    pawl_status ours = step_check_directory(s->run->store, s->directory, &story);
+    ours = ours == PAWL_OK ? step_check_mount(s->run->store, s->directory, &story) : ours;
+    if (ours == PAWL_EDAMAGED || ours == PAWL_EBUSY) {
         log_write(&s->run->log, PAWL_LOG_WARN, "%s", error_text(&story));
         return PAWL_OK;
     }

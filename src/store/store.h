@@ -57,8 +57,9 @@ typedef enum store_type { STORE_FILE_TYPE, STORE_DIR_TYPE, STORE_OTHER_TYPE } st
 
 typedef struct store_stat {
     store_type type; /* symbolic links are not followed: OTHER */
+    bool mounted;    /* something is mounted on this name; never of the store's root */
     uint64_t size;
-    int64_t modified_unix_ns; /* by the storage's clock, for people only; 0: unknown */
+    int64_t modified_unix_ns; /* by the storage's clock, for people; 0: unknown, or too far off */
 } store_stat;
 
 /* Room, for S06. UINT64_MAX: unlimited or unknown. */
@@ -269,8 +270,7 @@ pawl_status store_trace_wrap(store *inner, const platform *os,
                              void *context, store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 /* retry: repeats what failed for a reason that passes (EAGAIN, EINTR, ETIMEDOUT, ENETDOWN, ESTALE
- * of open), never a sync, at most `attempts` times, sleeping first_delay_ns, then twice that, ...
- * */
+ * of open), never a sync, at most `attempts` times, sleeping first_delay_ns, then twice that... */
 pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
                              uint64_t first_delay_ns, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* Repetitions so far; 0 without a retry store. Any thread. */
