@@ -36,7 +36,8 @@ typedef struct pawl_event {
     const char *message;          /* the failure in one line; NULL when there is none */
     uint64_t done_bytes;          /* SAVE_*: of data files, written so far; RESTORED: of entries */
     uint64_t of_bytes;            /* SAVE_*: of data files, in all; RESTORED: 0 */
-    double seconds;               /* PROGRESS: so far; ENDED, RESTORED: in all; BEGUN: 0 */
+    double seconds;               /* SAVE_*: total_s of its statistics, so far; BEGUN: 0;
+                                     RESTORED: in all */
     const pawl_save_stats *stats; /* SAVE_ENDED; otherwise NULL */
     const char *json;             /* the line of the file, without its end */
 } pawl_event;

@@ -79,7 +79,9 @@ typedef struct pawl_tensor {
                                64 KiB all copies are compared, and a save of copies that differ
                                fails with PAWL_EMISMATCH; of larger ones with `checking` [0] */
     pawl_role role;         /* [PAWL_ROLE_MODEL] */
-    const char *slot_of;    /* PAWL_ROLE_SLOT: name of the variable */
+    const char *slot_of;    /* PAWL_ROLE_SLOT: name of the variable, a tensor of the same state. The
+                               slot may have its shape or any other (a row and a column of second
+                               moments, a scalar): a restore compares it with the checkpoint's */
     const char *slot;       /* PAWL_ROLE_SLOT: name of the slot, such as "adam/m" */
     /* Replicated: this rank holds copy `replica` of `replica_count`. The ranks with the same boxes
      * of the same tensors number their copies alike, such as by their data-parallel rank. Ranks

@@ -144,6 +144,7 @@ typedef struct record_entry {
 pawl_status record_entry_key(buffer *key, const char *name, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status record_entry_encode(const record_entry *entry, buffer *value, pawl_error *err)
     PAWL_MUST_CHECK;
+pawl_kind record_entry_kind(const uint8_t *value, size_t value_bytes); /* 0: no record */
 /* Checks everything: name rules, boxes inside the shape, bytes that fit the box, files <
  * file_count. What it points to lives in `memory`. */
 pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint8_t *value,

@@ -40,6 +40,13 @@
 #define FORMAT_MAX_EVENT_WRITTEN 4096u
 #define FORMAT_MAX_EVENT_READ    65536u
 
+/* Owners of a run: its generations, the seconds of a lease, and the bytes of their records and of
+ * readers' marks. */
+#define OWNER_MAX_GENERATION 999999999999u
+#define OWNER_MIN_LEASE_S    1
+#define OWNER_MAX_LEASE_S    1000000
+#define OWNER_MAX_RECORD     65536u
+
 /* Nested objects and lists: what the reference parser of safetensors accepts. */
 #define JSON_MAX_DEPTH 127
 

@@ -121,6 +121,15 @@ const char *side_text(char out[SIDE_BYTES], const side *s, bool with_kind) {
     return out;
 }
 
+int side_first_difference(int a_ndim, const int64_t *a, int b_ndim, const int64_t *b) {
+    for (int d = 0; a_ndim == b_ndim && d < a_ndim; d++) {
+        if (a[d] != b[d]) {
+            return d;
+        }
+    }
+    return -1;
+}
+
 static bool same_bytes(const side *a, const side *b) {
     return a->value_bytes == b->value_bytes &&
            (a->value_bytes == 0 || memcmp(a->value, b->value, a->value_bytes) == 0);

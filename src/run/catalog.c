@@ -236,7 +236,9 @@ pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl
         pawl_catalog_free(catalog);
         return status;
     }
-    log_write(log, PAWL_LOG_DEBUG, "%s: %zu steps", s->root, catalog->count);
+    char root[1024];
+    log_write(log, PAWL_LOG_DEBUG, "%s: %zu steps", text_shown(root, sizeof(root), s->root),
+              catalog->count);
     *out = catalog;
     return PAWL_OK;
 }

@@ -3,6 +3,7 @@
  * files. */
 #include "run/checkpoint.h"
 
+#include "format/presence.h"
 #include "run/checksums.h"
 #include "run/looking.h"
 #include "store/evidence.h"
@@ -110,9 +111,8 @@ void pawl_checkpoint_close(pawl_checkpoint *c) {
     manifest_free(&c->manifest);
     buffer_free(&c->manifest_text);
     buffer_free(&c->metrics);
-    reader_mark_free(c->mark);
     mem_free(c->path);
-    if (c->own_store) {
+    if (reader_mark_free(c->mark) && c->own_store) {
         store_destroy(c->store);
     }
     mem_free(c);
@@ -243,6 +243,7 @@ pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platfo
     pawl_status status = checkpoint_open_by(s, step, os, log, true, out, err);
     if (status == PAWL_OK) {
         (*out)->own_store = own_store;
+        reader_mark_keep((*out)->mark);
         return PAWL_OK;
     }
     if (own_store) {
@@ -267,6 +268,34 @@ static void say_what_is_there(const pawl_checkpoint *c, bool replaced, pawl_erro
                replaced ? "the step" : "the newest step", c->store->root);
 }
 
+static void say_lost(const pawl_checkpoint *c, bool replaced, pawl_error *err) {
+    error_set(err, PAWL_EBUSY, "step %lld was %s while it was open", (long long)c->step,
+              replaced ? "saved again" : "removed");
+    error_expected(err, "a reader's mark that keeps the files of the step");
+    say_what_is_there(c, replaced, err);
+    error_step(err, c->step);
+}
+
+pawl_status checkpoint_held(pawl_checkpoint *c, pawl_error *err) {
+    unsigned losses = reader_mark_losses(c->mark);
+    if (losses == c->losses && !c->lost) {
+        return PAWL_OK;
+    }
+    step_manifest now = step_manifest_now(c->store, c->directory, &c->manifest_text);
+    c->losses = now == STEP_MANIFEST_SAME ? losses : c->losses;
+    c->lost = c->lost || now == STEP_MANIFEST_GONE || now == STEP_MANIFEST_OTHER;
+    if (!c->lost) {
+        return PAWL_OK;
+    }
+    say_lost(c, now == STEP_MANIFEST_OTHER, err);
+    error_path(err, "%s", c->path);
+    error_found(err,
+                "that the mark was gone: this process stood still for longer than %.0f s, or "
+                "could not write there",
+                READER_STILL_S);
+    return PAWL_EBUSY;
+}
+
 bool checkpoint_lost(const pawl_checkpoint *c, const char *file, pawl_error *err) {
     char path[STORE_MAX_PATH];
     store_stat stat;
@@ -279,16 +308,11 @@ bool checkpoint_lost(const pawl_checkpoint *c, const char *file, pawl_error *err
     if (now != STEP_MANIFEST_GONE && now != STEP_MANIFEST_OTHER) {
         return false;
     }
-    bool replaced = now == STEP_MANIFEST_OTHER;
-    error_set(err, PAWL_EBUSY, "step %lld was %s while it was open", (long long)c->step,
-              replaced ? "saved again" : "removed");
+    say_lost(c, now == STEP_MANIFEST_OTHER, err);
     error_path(err, "%s/%s", c->path, file);
-    error_expected(err, "a reader's mark that keeps the files of the step");
     error_found(err, "%s, and the file is gone",
                 c->mark != NULL ? "a mark that was taken for one of a reader that is gone"
                                 : "no mark, because none could be made in the directory");
-    say_what_is_there(c, replaced, err);
-    error_step(err, c->step);
     return true;
 }
 

@@ -39,7 +39,32 @@ static const char *heartbeat_text(char out[48], const owner_view *v) {
 /* A record of this very process: another handle of it, or one that could not give its record up.
  * Only the heartbeat tells which. */
 static bool is_self(const owner *o, const owner_view *v) {
-    return v->readable && identity_same(&v->who, &o->self);
+    return v->readable && presence_same(&v->who, &o->self);
+}
+
+/* How to end the other one: in words that do no harm when they are followed blindly, for a record
+ * may say anything. */
+static void advise(const owner *o, const owner_view *v, pawl_error *err) {
+    const platform *os = o->platform;
+    char why[96] = "";
+    char name[32];
+    name_owner(name, v->generation);
+    if (v->alive != PROCESS_ALIVE) {
+        error_next(err,
+                   "stop that process, on %s, or save to another directory; the run is taken over "
+                   "by itself once its heartbeat has stood still for %.0f s",
+                   v->who.host, v->lease_s);
+    } else if (os->process_killable != NULL && os->process_killable(os->context, &v->who, why)) {
+        error_next(err,
+                   "stop that process (on %s: kill %lld) or save to another directory; the run is "
+                   "taken over by itself once it has ended",
+                   v->who.host, (long long)v->who.pid);
+    } else {
+        error_next(err,
+                   "save to another directory, or let that process%s%s close the run; where you "
+                   "know that it does not write here, remove %s",
+                   why[0] != '\0' ? ", " : "", why, name);
+    }
 }
 
 static pawl_status busy_error(const owner *o, const owner_view *v, const char *seen,
@@ -57,10 +82,7 @@ static pawl_status busy_error(const owner *o, const owner_view *v, const char *s
     if (self) {
         error_next(err, "close that one first with pawl_run_close, or save to another directory");
     } else if (v->readable) {
-        error_next(err,
-                   "stop that process (on %s: kill %lld) or save to another directory; the run is "
-                   "taken over by itself once its heartbeat has stood still for %.0f s",
-                   v->who.host, (long long)v->who.pid, v->lease_s);
+        advise(o, v, err);
     } else {
         error_found(err, "an owner record (generation %llu) that is still being written, %s",
                     (unsigned long long)v->generation, seen);
@@ -78,7 +100,7 @@ typedef struct taking {
     uint64_t begun_ns;
     owner_names names; /* of the last look */
     owner_view seen;   /* of the last look: the highest of them */
-    uint64_t highest;  /* of all looks */
+    uint64_t highest;  /* of the generations of all looks */
 } taking;
 
 static double since_s(const owner *o, uint64_t begun_ns) {
@@ -88,7 +110,7 @@ static double since_s(const owner *o, uint64_t begun_ns) {
 static pawl_status look(taking *t, pawl_error *err) {
     const owner *o = t->owner;
     TRY(owner_look_listed(o->store, o->platform, &t->names, &t->seen, err));
-    t->highest = t->seen.generation > t->highest ? t->seen.generation : t->highest;
+    t->highest = t->names.highest > t->highest ? t->names.highest : t->highest;
     return PAWL_OK;
 }
 
@@ -206,7 +228,7 @@ static void pause_for_room(const owner *o, int tries) {
 static pawl_status create(owner *o, uint64_t generation, const owner_names *before,
                           store_file **file, pawl_error *err) {
     char name[32];
-    owner_name(name, generation);
+    name_owner(name, generation);
     pawl_status status = store_open(o->store, name, STORE_CREATE, file, err);
     if (status != PAWL_ENOSPACE || !make_room(o, before, generation)) {
         return status;
@@ -261,6 +283,20 @@ static pawl_status create_or_withdraw(owner *o, const owner_names *before, pawl_
     return status;
 }
 
+/* Nobody opens a run so often: someone has put a file there. */
+static pawl_status no_more_generations(const owner *o, pawl_error *err) {
+    char name[32];
+    name_owner(name, OWNER_MAX_GENERATION);
+    error_set(err, PAWL_ELIMIT, "the run has had its last owner: there is no generation above %llu",
+              (unsigned long long)OWNER_MAX_GENERATION);
+    error_path(err, "%s/%s", o->store->root, name);
+    error_expected(err, "an owner's record of a lower generation");
+    error_found(err, "one of the last, which is as old as the run or a stray file");
+    error_safe(err, "nothing was written or changed; what is committed can be read");
+    error_next(err, "when no process writes to this run, remove %s", name);
+    return PAWL_ELIMIT;
+}
+
 static void set_generation(owner *o, uint64_t generation, uint64_t counter) {
     monitor_enter(&o->guard);
     o->generation = generation;
@@ -273,6 +309,9 @@ pawl_status owner_win(owner *o, uint64_t generation, const owner_names *before, 
     uint64_t own = o->generation;
     uint64_t counter = o->counter;
     bool unwritten = o->unwritten;
+    if (generation > OWNER_MAX_GENERATION) {
+        return no_more_generations(o, err);
+    }
     set_generation(o, generation, 1);
     o->unwritten = false;
     o->tight = false;
@@ -335,6 +374,18 @@ static pawl_status take_over(taking *t, pawl_error *err) {
     return busy_error(o, &t->seen, "and others who come and go", err);
 }
 
+/* Names that look like a record's: people shall know that they count for nothing, and what to do.
+ * Pawl does not remove what it cannot have made. */
+static void say_strays(const owner *o, const owner_names *names) {
+    if (names->strays > 0) {
+        log_write(&o->log, PAWL_LOG_WARN,
+                  "%s has %zu name%s that no owner's record has, such as %s: nobody's, and passed "
+                  "over; remove %s if no other program needs %s",
+                  o->store->root, names->strays, names->strays > 1 ? "s" : "", names->stray,
+                  names->strays > 1 ? "them" : "it", names->strays > 1 ? "them" : "it");
+    }
+}
+
 static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
     const platform *os = o->platform;
     TRY(os->identity(os->context, &o->self, err));
@@ -342,16 +393,19 @@ static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
     taking t = {.owner = o, .wait_s = wait_s, .begun_ns = os->monotonic_ns(os->context)};
     TRY(take_over(&t, err));
     if (t.seen.present && t.seen.readable) {
+        char host[sizeof t.seen.who.host];
         log_write(&o->log, PAWL_LOG_INFO, "took the run over from host %s, pid %lld (%s)",
-                  t.seen.who.host, (long long)t.seen.who.pid,
+                  text_shown(host, sizeof host, t.seen.who.host), (long long)t.seen.who.pid,
                   t.seen.alive == PROCESS_DEAD ? "dead" : "no heartbeat for a lease");
     }
+    say_strays(o, &t.names);
     reserve_make(o->store);
     if (o->unwritten) {
+        char root[1024];
         log_write(&o->log, PAWL_LOG_WARN,
                   "%s is on storage without room for the owner's record: it stays empty until "
                   "something was removed",
-                  o->store->root);
+                  text_shown(root, sizeof root, o->store->root));
     }
     return PAWL_OK;
 }

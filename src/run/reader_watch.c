@@ -135,7 +135,7 @@ static pawl_status begin(reader_watch *watch, const char *directory, const watch
 }
 
 pawl_status reader_watch_judge(reader_watch *watch, const char *directory, const char *name,
-                               uint64_t counter, uint64_t now_ns, double lease_s, bool *stale,
+                               uint64_t counter, uint64_t now_ns, double still_s, bool *stale,
                                pawl_error *err) {
     watched *known = find_mark(find_directory(watch, directory), name);
     *stale = false;
@@ -148,7 +148,7 @@ pawl_status reader_watch_judge(reader_watch *watch, const char *directory, const
         known->counter = counter;
         known->since_ns = now_ns;
     } else {
-        *stale = (double)(now_ns - known->since_ns) >= lease_s * 1e9;
+        *stale = (double)(now_ns - known->since_ns) >= still_s * 1e9;
     }
     known->seen = true;
     return PAWL_OK;

@@ -335,17 +335,18 @@ static bool other_committed(store *s, int64_t step, int64_t *out) {
     if (step_numbers(s, &memory, &steps, &count, &ignored) != PAWL_OK) {
         return false;
     }
-    for (size_t i = 0; i < count; i++) {
-        bool better = *out < 0 || steps[i] < step;
-        name_step(directory, steps[i]);
+    size_t below = 0;
+    while (below < count && steps[below] < step) {
+        below++;
+    }
+    for (size_t looked = 0; looked < count && *out < 0; looked++) {
+        size_t i = looked < below ? below - 1 - looked : looked;
         bool present = false;
-        if (steps[i] != step && better &&
-            step_has_manifest(s, directory, &present, &ignored) != PAWL_OK) {
+        name_step(directory, steps[i]);
+        if (steps[i] != step && step_has_manifest(s, directory, &present, &ignored) != PAWL_OK) {
             return false;
         }
-        if (present) {
-            *out = steps[i];
-        }
+        *out = present ? steps[i] : -1;
     }
     return true;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What interrupted saves and removals left behind in one step's directory. Only the owner of a run looks for it, so
- * whatever no manifest names belongs to a writer that is gone (I5, I6 in commit.c), or to another
- * rank of the same job: what those write for a save that has not ended is spared (G4), what they
- * wrote for one that failed is removed before the next save, as far as it is there, and after the
- * next commit, for which all of them voted. Names that pawl does not make are never touched, and a
- * manifest that cannot be read protects everything beside it.
+ * What interrupted saves and removals left behind in one step's directory. Only the owner of a run
+ * looks for it, so whatever no manifest names belongs to a writer that is gone (I5, I6 in
+ * commit.c), or to another rank of the same job: what those write for a save that has not ended is
+ * spared (G4), what they wrote for one that failed is removed before the next save, as far as it is
+ * there, and after the next commit, for which all of them voted. Names that pawl does not make are
+ * never touched, nor what is mounted, and a manifest that cannot be read protects everything beside
+ * it.
  *
  * Nothing goes because something was not seen (I8): before the first file of a step's directory is
  * removed it is proven that no manifest names it. What cannot be proven yet, or is being read,

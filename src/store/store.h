@@ -35,7 +35,9 @@ typedef struct store_traits {
 typedef enum store_mode {
     STORE_READ,   /* existing file */
     STORE_CREATE, /* a new file, for writing; PAWL_EBUSY (EEXIST) when the name is taken */
-    STORE_UPDATE, /* existing file, for reading and writing in place */
+    /* Existing file, for reading and writing in place: the one way to change what is there.
+     * PAWL_EDAMAGED (EMLINK): it has other names, hard links, that would be changed too. */
+    STORE_UPDATE,
     /* READ and CREATE of a file that is moved in large pieces. Where the storage takes it, pieces
      * whose memory and place are multiples of STORE_DIRECT_ALIGNMENT go past the page cache, but
      * for reads of what is in the cache already; all else goes by it, with early writeback. */
@@ -148,8 +150,7 @@ pawl_status store_open(store *s, const char *path, store_mode mode, store_file *
 void store_close(store_file *f);          /* NULL is fine */
 void store_close_pointer(store_file **f); /* for CLEANUP */
 void store_destroy(store *s);             /* NULL is fine */
-/* Exactly n bytes, or a failure whose range is what was not moved. Past the end of the file:
- * PAWL_EDAMAGED with its real size. */
+/* Exactly n bytes, or a failure whose range is what was not moved. Past the end: PAWL_EDAMAGED. */
 pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_write(store_file *f, uint64_t at, const void *from, size_t n, pawl_error *err)

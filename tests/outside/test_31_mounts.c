@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is mounted inside a run is read and not removed: by gc, rm, retention, a rebuild, or the next
- * owner. The mounts are real ones, in a mount namespace of this program's own. */
+/* What is mounted inside a run is read and not removed: not by gc, rm, retention, or the next owner.
+ * The mounts are real ones, in a mount namespace of this program's own. */
 #include "lib/test.h"
 
 #include <pawl/pawl.h>

@@ -365,7 +365,7 @@ static void wild_value(wild *w, record_entry *e) {
         [PAWL_KIND_STRING] = 7, [PAWL_KIND_BYTES] = 9, [PAWL_KIND_JSON] = 7};
     bool odd = wild_odd(w);
     size_t n = odd ? (size_t)wild_below(w, 10) : sizes[e->kind];
-    e->per_rank = wild_below(w, 2) == 0;
+    e->per_rank = e->kind == PAWL_KIND_BYTES && wild_below(w, 2) == 0;
     e->pieces[0].bytes = n;
     if (!e->per_rank) {
         e->value = e->kind == PAWL_KIND_BOOL ? (const uint8_t *)(odd ? "\2" : "\1") : bytes;
@@ -411,9 +411,12 @@ static record_entry wild_entry(wild *w) {
     *piece = (record_piece){.file = (uint32_t)wild_number(w, 0, FORMAT_MAX_FILES - 1),
                             .rank = wild_int(w, 0, INT32_MAX - 1),
                             .offset = wild_below(w, UINT32_MAX)};
+    if (e.role == PAWL_ROLE_SLOT && e.kind != PAWL_KIND_TENSOR) {
+        e.role = PAWL_ROLE_OTHER;
+    }
     if (e.role == PAWL_ROLE_SLOT) {
         e.slot_of = wild_name(w);
-        e.slot = wild_text(w, PAWL_MAX_NAME_BYTES);
+        e.slot = wild_name(w);
     }
     if (e.kind == PAWL_KIND_TENSOR) {
         wild_tensor(w, &e);
