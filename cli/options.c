@@ -150,7 +150,9 @@ const verb verbs[] = {
         .operands = {{OPERAND_RUN_AT_STEP, "RUN@STEP", false}},
         .options = COMMON | OPTION_FORCE | OPTION_WAIT | OPTION_NO_PROGRESS,
         .examples = {{"pawl rm runs/7@1000", "remove step 1000"}},
-        .busy = "A job owns the run, someone reads the checkpoint, or it is the last good one.",
+        .busy = "A job owns the run, someone reads the checkpoint, something is mounted on it, or "
+                "it is "
+                "the last good one.",
         .run = verb_rm,
     },
     {
