@@ -15,7 +15,10 @@ static void make_victim(const small_run *s, char path[128]) {
 
 static void assert_untouched(const char *path) {
     char text[512];
+    struct stat found;
     assert_string_equal(small_read(path, text, sizeof text), PRECIOUS);
+    assert_int_equal(stat(path, &found), 0);
+    assert_int_equal(found.st_size, sizeof PRECIOUS - 1);
 }
 
 /* Puts a link to the victim in the place of a file of the run. */
