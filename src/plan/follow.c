@@ -134,10 +134,10 @@ pawl_status suggest_follow(suggester *s, bool homeless, pawl_error *err) {
     for (size_t i = 0; homeless && i < m->checkpoint.count; i++) {
         TRY(follow_home(s, &m->checkpoint.entries[i], &group, err));
     }
-    for (size_t i = 0; !homeless && i < m->unfit_count; i++) {
+    for (size_t i = 0; i < m->unfit_count; i++) {
         TRY(follow(s, &m->unfit[i].record, err));
     }
-    for (size_t i = 0; !homeless && s->settled > 0 && i < m->match->pair_count; i++) {
+    for (size_t i = 0; s->settled > 0 && i < m->match->pair_count; i++) {
         TRY(follow_pair(s, &m->match->pairs[i], err));
     }
     return suggest_settle_moves(s, err);

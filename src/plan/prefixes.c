@@ -336,6 +336,26 @@ static pawl_status is_rival(suggester *s, const loose_entry *source, const loose
     return PAWL_OK;
 }
 
+/* Entries of the same name and another shape have lost their partners as well: is one of them like
+ * the source, or like the target? */
+static bool has_unfit_rival(const matcher *m, const loose_entry *source,
+                            const loose_entry *target) {
+    for (size_t i = 0; i < m->unfit_count; i++) {
+        const unfit_entry *unfit = &m->unfit[i];
+        const state_entry *e = m->wanted->entries[unfit->place];
+        const loose_entry wanted = {.slot = e->slot == NULL ? "" : e->slot,
+                                    .kind = e->kind,
+                                    .dtype = e->dtype,
+                                    .ndim = e->ndim,
+                                    .shape = e->shape};
+        if (unfit->other_shape && (suggest_compare_types(&unfit->record, target) == 0 ||
+                                   suggest_compare_types(&wanted, source) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The same asked of one pair, and of all that its source or its target might go with instead: rules
  * that never came up are found here. */
 static pawl_status has_rival(suggester *s, const suggest_rule *r, bool *out, pawl_error *err) {
@@ -348,6 +368,7 @@ static pawl_status has_rival(suggester *s, const suggest_rule *r, bool *out, paw
     }
     const loose_entry *source = &m->checkpoint.entries[first];
     const loose_entry *target = &m->state.entries[s->image[first]];
+    *out = r->count == 1 && has_unfit_rival(m, source, target);
     for (size_t i = 0; i < m->state.count && !*out; i++) {
         const loose_entry *other = &m->state.entries[i];
         if (other != target && !s->target_used[i] && suggest_compare_types(source, other) == 0) {
@@ -365,18 +386,43 @@ static pawl_status has_rival(suggester *s, const suggest_rule *r, bool *out, paw
     return PAWL_OK;
 }
 
-/* Are there others in the class, which the entry could be as well? */
-static bool has_siblings(const suggest_class *c) {
-    return c->saved > 1 || c->wanted > 1 || c->fitting > 0 || c->elsewhere > 0;
+/* Others of the class have partners by their names: an entry could be one of these as well. */
+static bool has_fitting(const suggest_class *c) {
+    return c->fitting > 0 || c->elsewhere > 0;
 }
 
-static bool keeps_numbers(const char *from, const char *to) {
+static bool has_numbers_behind(const numbers *n, size_t at) {
+    for (int i = 0; i < n->count; i++) {
+        if (n->given[i] && n->end[i] > at) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Do both names have the same numbers? With `fixed` they stand where both names are the same, so
+ * that they are numbers of the same thing. */
+static bool keeps_numbers(const char *from, const char *to, bool fixed) {
     char mask[PAWL_MAX_NAME_BYTES + 1];
     numbers a;
     numbers b;
+    size_t same = common_beginning(from, to);
+    while (same > 0 && from[same - 1] != '/') {
+        same--;
+    }
     numbers_read(from, mask, &a);
     numbers_read(to, mask, &b);
-    return numbers_same_given(&a, &b);
+    return fixed ? !has_numbers_behind(&a, same) && !has_numbers_behind(&b, same)
+                 : numbers_same_given(&a, &b);
+}
+
+static bool tells_apart(const suggester *s, size_t source, size_t target) {
+    const suggest_class *a = &s->classes[s->source_class[source]];
+    const suggest_class *b = &s->classes[s->target_class[target]];
+    bool alone = a->saved == 1 && b->wanted == 1;
+    bool fixed = has_fitting(a) || has_fitting(b);
+    return (alone && !fixed) || keeps_numbers(s->m->checkpoint.entries[source].name,
+                                              s->m->state.entries[target].name, fixed);
 }
 
 /* Entries alike that the rule leaves over, or gives other numbers: which is which does not show.
@@ -401,9 +447,7 @@ static bool leaves_siblings(suggester *s, size_t *left_saved, size_t *left_wante
         size_t source = s->source_class[i];
         size_t target = s->target_class[s->image[i]];
         leaves =
-            left_saved[source] > 0 || left_wanted[target] > 0 ||
-            ((has_siblings(&s->classes[source]) || has_siblings(&s->classes[target])) &&
-             !keeps_numbers(m->checkpoint.entries[i].name, m->state.entries[s->image[i]].name));
+            left_saved[source] > 0 || left_wanted[target] > 0 || !tells_apart(s, i, s->image[i]);
     }
     return leaves;
 }

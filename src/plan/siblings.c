@@ -240,17 +240,23 @@ pawl_status suggest_drop_group(suggester *s, size_t group, pawl_error *err) {
     return suggest_settle_moves(s, err);
 }
 
-pawl_status suggest_check_siblings(suggester *s, pawl_error *err) {
+pawl_status suggest_check(suggester *s, pawl_error *err) {
     for (bool again = true; again;) {
         again = false;
         for (size_t i = 0; i < s->move_count; i++) {
-            if (!s->groups[s->moves[i].group].bad && contradicts(s, &s->moves[i])) {
+            const suggest_group *g = &s->groups[s->moves[i].group];
+            if (!g->bad && (g->head.text != NULL ? contradicts(s, &s->moves[i])
+                                                 : is_occupied(s, &s->moves[i]))) {
                 drop_group(s, s->moves[i].group);
                 again = true;
             }
         }
         TRY(suggest_settle_moves(s, err));
     }
+    return PAWL_OK;
+}
+
+void suggest_claim(suggester *s) {
     for (size_t i = 0; i < s->move_count; i++) {
         suggest_class *c =
             s->moves[i].class == SUGGEST_NONE ? NULL : &s->classes[s->moves[i].class];
@@ -259,7 +265,6 @@ pawl_status suggest_check_siblings(suggester *s, pawl_error *err) {
             c->wanted -= c->wanted > 0 ? 1 : 0;
         }
     }
-    return PAWL_OK;
 }
 
 /* ---- a warning ------------------------------------------------------------------------------ */

@@ -111,9 +111,11 @@ pawl_status matcher_suggest(matcher *m, pawl_error *err) {
     TRY(suggest_find_classes(&s, err));
     TRY(suggest_siblings(&s, err));
     TRY(suggest_follow(&s, false, err));
-    TRY(suggest_check_siblings(&s, err));
+    TRY(suggest_check(&s, err));
+    suggest_claim(&s);
     TRY(suggest_prefixes(&s, err));
     TRY(suggest_follow(&s, true, err));
+    TRY(suggest_check(&s, err));
     TRY(report_groups(&s, &reported, err));
     return suggest_warn(&s, &reported, err);
 }

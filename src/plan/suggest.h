@@ -134,8 +134,10 @@ const char *suggest_under(const suggester *s, suggest_roll roll, size_t i, span 
 pawl_status suggest_siblings(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
 /* The group is none; who its entries are is open. */
 pawl_status suggest_drop_group(suggester *s, size_t group, pawl_error *err) PAWL_MUST_CHECK;
-/* Drops groups of siblings that contradict what is around them. */
-pawl_status suggest_check_siblings(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
+/* Drops groups that contradict what is around them. */
+pawl_status suggest_check(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
+/* Those that moved are homeless no more. */
+void suggest_claim(suggester *s);
 /* Warns of siblings whose names match, where others like them lost theirs. */
 pawl_status suggest_warn(suggester *s, size_t *reported, pawl_error *err) PAWL_MUST_CHECK;
 
