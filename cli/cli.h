@@ -30,7 +30,8 @@ enum {
 typedef struct target {
     char *run;
     bool has_step;
-    int64_t step; /* PAWL_NEWEST for @newest, @latest and when none was given */
+    int64_t step;        /* PAWL_NEWEST for @newest, @latest and when none was given */
+    const char *no_step; /* what stands where a step was meant, and is none; NULL: nothing */
 } target;
 
 #define MAX_TARGETS 2
@@ -52,7 +53,8 @@ typedef struct arguments {
     double deadline_s;   /* 0: not given */
 } arguments;
 
-/* Splits at the last '@' that digits, "newest" or "latest" follow. */
+/* Splits at the last '@' that a number, "newest" or "latest" follows. What only begins as a number
+ * ("5x", "-1", one beyond INT64_MAX) is taken for a step that was mistyped. */
 target target_parse(const char *text);
 void target_free(target *t);
 

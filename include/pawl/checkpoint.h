@@ -21,7 +21,7 @@ extern "C" {
 
 typedef enum pawl_step_status {
     PAWL_STEP_COMMITTED = 1,  /* has a manifest that verifies, and every file at its size */
-    PAWL_STEP_UNFINISHED = 2, /* no manifest: a save in progress, or what a crash left */
+    PAWL_STEP_UNFINISHED = 2, /* no manifest: a save in progress, what a crash left, no directory */
     PAWL_STEP_DAMAGED = 3     /* a manifest, but it or its files are not what they were */
 } pawl_step_status;
 
@@ -109,7 +109,8 @@ typedef struct pawl_checkpoint_info {
     const char *attempt;
     const char *framework;     /* "" when not given */
     const char *path;          /* absolute path of the step's directory */
-    const char *manifest_json; /* the manifest as it stands in the file */
+    const char *manifest_json; /* the manifest as it stands in the file: JSON, read and checked */
+    const char *metrics_json;  /* its metrics, an object */
 } pawl_checkpoint_info;
 
 /* Text lives as long as the handle. */

@@ -331,7 +331,9 @@ static pawl_status report_rule(suggester *s, const rule *r, pawl_error *err) {
                              .count = r->count};
     bool or_more =
         s->m->checkpoint.count == MATCHER_MAX_LOOSE || s->m->state.count == MATCHER_MAX_LOOSE;
-    return report_add_facts(s->m->report, &item, &(sentence_facts){.or_more = or_more}, err);
+    const pawl_rename rename = {.from = from, .to = to};
+    const sentence_facts facts = {.or_more = or_more, .renames = &rename, .rename_count = 1};
+    return report_add_facts(s->m->report, &item, &facts, err);
 }
 
 /* Takes the best rule, then the best of those that the rest leaves, and so on. */

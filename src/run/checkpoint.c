@@ -87,6 +87,7 @@ static pawl_status open_all(pawl_checkpoint *c, bool mark, pawl_error *err) {
         TRY(reader_mark_new(c->store, c->directory, c->platform, &c->log, &c->mark, err));
     }
     TRY(step_read_manifest(c->store, c->step, &c->manifest_text, &c->manifest, err));
+    TRY(manifest_metrics_json(&c->manifest, &c->metrics, err));
     TRY(check_files(c, err));
     TRY(open_index(c, err));
     return open_reader(c, err);
@@ -109,6 +110,7 @@ void pawl_checkpoint_close(pawl_checkpoint *c) {
     arena_free(&c->found_memory);
     manifest_free(&c->manifest);
     buffer_free(&c->manifest_text);
+    buffer_free(&c->metrics);
     mem_free(c->path);
     if (reader_mark_free(c->mark) && c->own_store) {
         store_destroy(c->store);
@@ -171,7 +173,12 @@ static pawl_status no_such_step(store *s, int64_t step, pawl_error *err) {
     bool there = store_stat_path(s, directory, &stat, &ignored) == PAWL_OK;
     error_set(err, PAWL_ENOTFOUND, "there is no checkpoint of step %lld", (long long)step);
     error_path(err, "%s/%s", s->root, directory);
-    error_found(err, "%s", there ? "an unfinished save: it has no manifest" : "no such directory");
+    if (there && stat.type != STORE_DIR_TYPE) {
+        error_found(err, "%s of that name, which pawl leaves alone", step_stranger_text(stat.type));
+    } else {
+        error_found(err, "%s",
+                    there ? "an unfinished save: it has no manifest" : "no such directory");
+    }
     step_say_safe(s, step, err);
     error_next(err, "see which steps there are with: pawl ls %s", s->root);
     return PAWL_ENOTFOUND;
@@ -332,6 +339,7 @@ void pawl_checkpoint_describe(const pawl_checkpoint *c, pawl_checkpoint_info *in
         .framework = m->framework != NULL ? m->framework : "",
         .path = c->path,
         .manifest_json = (const char *)c->manifest_text.data,
+        .metrics_json = (const char *)c->metrics.data,
     };
     for (size_t i = 0; i < m->file_count; i++) {
         info->data_bytes += m->files[i].bytes;

@@ -55,9 +55,8 @@ struct pawl_run {
     struct garbage *garbage;        /* rank 0: what to remove after the next commits */
     uint64_t doubtful_until_ns;     /* a put that failed may take effect until then */
     pawl_save_stats stats;
-    uint64_t retries_before;     /* store_retry_count as the last save began */
-    _Atomic uint64_t prepare_ns; /* of the last save; 0: pawl_save has not returned yet */
-    int64_t last_save_step;      /* for pawl_due; -1: none */
+    uint64_t retries_before; /* store_retry_count as the last save began */
+    int64_t last_save_step;  /* for pawl_due; -1: none */
     uint64_t last_save_ns;
 };
 

@@ -1,38 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looking at readers' marks: who is believed to be reading. reader_mark.c makes them. */
 #include "format/presence.h"
-#include "run/run.h"
+#include "run/reader_watch.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* ---- looking at marks ---- */
-
-/* A mark that cannot be judged by pid: when was it first seen with this counter? */
-typedef struct watched {
-    char directory[32];
-    char name[256]; /* as long as a name may be */
-    uint64_t counter;
-    uint64_t since_ns;
-    bool seen; /* in the present look */
-} watched;
-
-struct reader_watch {
-    watched *items;
-    size_t count, capacity;
-};
-
-pawl_status reader_watch_new(reader_watch **out, pawl_error *err) {
-    *out = mem_calloc(1, sizeof(**out));
-    return *out != NULL ? PAWL_OK : error_nomem(err, sizeof(**out));
-}
-
-void reader_watch_free(reader_watch *watch) {
-    if (watch != NULL) {
-        mem_free(watch->items);
-        mem_free(watch);
-    }
-}
 
 typedef struct look {
     store *store;
@@ -45,39 +17,6 @@ typedef struct look {
     uint64_t now_ns;
     bool being_read;
 } look;
-
-static watched *watch_find(const look *l, const char *name) {
-    for (size_t i = 0; i < l->watch->count; i++) {
-        watched *w = &l->watch->items[i];
-        if (strcmp(w->name, name) == 0 && strcmp(w->directory, l->directory) == 0) {
-            return w;
-        }
-    }
-    return NULL;
-}
-
-/* Has the mark stood still for so long that no reader who lives would have left it so? */
-static pawl_status watch_judge(const look *l, const char *name, uint64_t counter, bool *stale,
-                               pawl_error *err) {
-    watched *w = watch_find(l, name);
-    *stale = false;
-    if (w == NULL) {
-        TRY(vec_reserve(&l->watch->items, &l->watch->capacity, l->watch->count + 1, sizeof(*w),
-                        err));
-        w = &l->watch->items[l->watch->count++];
-        *w = (watched){.counter = counter, .since_ns = l->now_ns};
-        snprintf(w->directory, sizeof(w->directory), "%s", l->directory);
-        snprintf(w->name, sizeof(w->name), "%s", name);
-    } else if (w->counter != counter) {
-        w->counter = counter;
-        w->since_ns = l->now_ns;
-    } else {
-        double still_s = l->lease_s > READER_STILL_S ? l->lease_s : READER_STILL_S;
-        *stale = (double)(l->now_ns - w->since_ns) >= still_s * 1e9;
-    }
-    w->seen = true;
-    return PAWL_OK;
-}
 
 static pawl_status look_at(look *l, const char *name, pawl_error *err) {
     char path[STORE_MAX_PATH];
@@ -102,29 +41,15 @@ static pawl_status look_at(look *l, const char *name, pawl_error *err) {
     }
     bool gone = alive == PROCESS_DEAD;
     if (alive == PROCESS_UNKNOWN && l->watch != NULL) {
-        TRY(watch_judge(l, name, record.counter, &gone, err));
+        double still_s = l->lease_s > READER_STILL_S ? l->lease_s : READER_STILL_S;
+        TRY(reader_watch_judge(l->watch, l->directory, name, record.counter, l->now_ns, still_s,
+                               &gone, err));
     }
     if (!gone) { /* before its mark is complete no reader looks for the manifest */
         l->being_read = l->being_read || complete;
         return PAWL_OK;
     }
     return l->stale != NULL ? l->stale(l->context, name, err) : PAWL_OK;
-}
-
-/* What is gone from the directory need not be remembered. */
-static void forget_unseen(const look *l) {
-    size_t kept = 0;
-    for (size_t i = 0; l->watch != NULL && i < l->watch->count; i++) {
-        watched *w = &l->watch->items[i];
-        if (w->seen || strcmp(w->directory, l->directory) != 0) {
-            l->watch->items[kept] = *w;
-            l->watch->items[kept].seen = false;
-            kept++;
-        }
-    }
-    if (l->watch != NULL) {
-        l->watch->count = kept;
-    }
 }
 
 static pawl_status look_at_all(look *l, pawl_error *err) {
@@ -144,7 +69,9 @@ static pawl_status look_at_all(look *l, pawl_error *err) {
             TRY(look_at(l, names[i], err));
         }
     }
-    forget_unseen(l);
+    if (l->watch != NULL) {
+        reader_watch_end(l->watch, l->directory);
+    }
     return PAWL_OK;
 }
 

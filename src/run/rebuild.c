@@ -235,6 +235,14 @@ static void fill_manifest(rebuilding *r) {
     }
 }
 
+/* As whoever reads the new index will. */
+static pawl_status check_entries(const rebuilding *r, pawl_error *err) {
+    for (size_t i = 0; i < r->data.entry_count; i++) {
+        TRY(entry_check(&r->manifest, &r->data.entries[i], err));
+    }
+    return PAWL_OK;
+}
+
 static pawl_status publish(rebuilding *r, pawl_error *err) {
     pawl_run *run = r->run;
     char tag[FORMAT_TAG_CHARS];
@@ -264,10 +272,12 @@ static pawl_status rebuild(rebuilding *r, pawl_error *err) {
     if (status != PAWL_OK) {
         return status;
     }
+    TRY(step_check_directory(r->run->store, r->directory, err));
     TRY(choose_files(r, err));
     TRY(dataset_read(&r->data, r->run->store, r->directory, r->step, &r->manifest,
                      r->force ? &r->run->log : NULL, err));
     fill_manifest(r);
+    TRY(check_entries(r, err));
     return publish(r, err);
 }
 

@@ -13,7 +13,7 @@
 #include "base/base.h"
 #include "engine/engine.h"
 #include "format/event.h"
-#include "format/format.h"
+#include "format/manifest.h"
 #include "group/group.h"
 #include "plan/plan.h"
 #include "state/state.h"
