@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,11 +201,5 @@ void json_put_raw(json *j, const char *key, const char *valid_json) {
 }
 
 void json_put_foreign(json *j, const char *key, const char *text, size_t n) {
-    json_t *value = json_loadb(text, n, JSON_DECODE_ANY, NULL);
-    if (value == NULL) {
-        json_put_text_n(j, key, text, n);
-        return;
-    }
-    json_decref(value);
     put_json(j, key, text, n);
 }
