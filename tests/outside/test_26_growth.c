@@ -119,7 +119,7 @@ static void assert_linear(const char *what, double small_s, double large_s) {
 
 /* ---- metrics -------------------------------------------------------------------------------- */
 
-#define NAME_BYTES 1000
+#define NAME_BYTES 200
 
 static void save_metrics(fixture *f, size_t count) {
     AUTOFREE pawl_metric *metrics = mem_calloc(count, sizeof *metrics);
