@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,21 +187,19 @@ void json_put_null(json *j, const char *key) {
     fputs("null", j->file);
 }
 
-void json_put_raw(json *j, const char *key, const char *valid_json) {
-    begin_value(j, key);
-    write_json(j->file, valid_json, strlen(valid_json));
-}
-
-void json_put_foreign(json *j, const char *key, const char *text, size_t n) {
-    json_t *value = json_loadb(text, n, JSON_DECODE_ANY, NULL);
-    if (value == NULL) {
-        json_put_text_n(j, key, text, n);
-        return;
-    }
-    json_decref(value);
+/* Without the white space after it. */
+static void put_json(json *j, const char *key, const char *text, size_t n) {
     begin_value(j, key);
     while (n > 0 && isspace((unsigned char)text[n - 1])) {
         n--;
     }
     write_json(j->file, text, n);
+}
+
+void json_put_raw(json *j, const char *key, const char *valid_json) {
+    put_json(j, key, valid_json, strlen(valid_json));
+}
+
+void json_put_foreign(json *j, const char *key, const char *text, size_t n) {
+    put_json(j, key, text, n);
 }

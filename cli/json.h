@@ -47,7 +47,7 @@ void json_put_bool(json *j, const char *key, bool value);
 void json_put_null(json *j, const char *key);
 /* JSON text with the values that it has, which the caller knows to be valid. */
 void json_put_raw(json *j, const char *key, const char *valid_json);
-/* JSON text from outside: put in as json_put_raw does when it parses, otherwise as a string. */
+/* The same of a caller's JSON, which the library has checked: no number is rounded. */
 void json_put_foreign(json *j, const char *key, const char *text, size_t n);
 
 #endif

@@ -50,7 +50,8 @@ typedef enum pawl_status {
     PAWL_ECANCELED = 11,  /* the caller cancelled it: a save, a verification */
     PAWL_ENOMEM = 12,     /* memory, threads or file descriptors exhausted */
     PAWL_ELIMIT = 13,     /* a named maximum of this library or of the format was passed */
-    PAWL_EINTERNAL = 14   /* a defect in libpawl; please report it */
+    PAWL_EINTERNAL = 14,  /* a defect in libpawl; please report it */
+    PAWL_EPEER = 15       /* another rank died, failed to answer, or was not heard in time */
 } pawl_status;
 
 /* A word for a status: "ok", "usage", "not found", "damaged", ... Never NULL. Any thread. */

@@ -94,8 +94,7 @@ void error_line(char *out, size_t size, const pawl_error *err);
 void *mem_alloc(size_t bytes);
 void *mem_calloc(size_t count, size_t item_bytes);
 void *mem_aligned(size_t alignment, size_t bytes);
-/* Page-aligned; where it is large, in huge pages as far as the system has them. */
-void *mem_pages(size_t bytes);
+void *mem_pages(size_t bytes); /* page-aligned; huge ones where it is large and there are some */
 char *mem_strdup(const char *text);
 void *mem_dup(const void *data, size_t bytes);
 void mem_free(const void *memory);
@@ -179,6 +178,7 @@ uint32_t crc32c_unmask(uint32_t masked);
 
 /* ---- names: names.c ------------------------------------------------------------------------- */
 
+#define STATUS_LAST PAWL_EPEER
 /* names.c defines pawl_version, pawl_status_name, pawl_role_name and pawl_kind_name. */
 bool role_from_name(const char *name, pawl_role *out);
 bool kind_from_name(const char *name, pawl_kind *out);
@@ -226,7 +226,6 @@ typedef struct process_identity {
 typedef int64_t process_id;
 process_id process_self(void);
 bool process_is_self(process_id process);
-
 /* DEAD and ALIVE are said only with proof. */
 typedef enum liveness { PROCESS_DEAD, PROCESS_ALIVE, PROCESS_UNKNOWN } liveness;
 
@@ -257,6 +256,9 @@ typedef struct platform {
     bool (*thread_tune)(void *context, const thread_tuning *tuning, char why[160]);
     pawl_status (*identity)(void *context, process_identity *out, pawl_error *err);
     liveness (*process_alive)(void *context, const process_identity *who);
+    /* May people be advised to end it? It is that process, this user's, and nothing that this one
+     * runs under; else `why` says more, or is "". NULL: nobody is advised so. */
+    bool (*process_killable)(void *context, const process_identity *who, char why[96]);
 } platform;
 
 const platform *platform_system(void);

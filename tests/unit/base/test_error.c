@@ -368,11 +368,12 @@ static void test_statuses_have_words(void **state) {
     assert_string_equal(pawl_status_name(PAWL_ENOMEM), "out of memory");
     assert_string_equal(pawl_status_name(PAWL_ELIMIT), "limit passed");
     assert_string_equal(pawl_status_name(PAWL_EINTERNAL), "internal");
+    assert_string_equal(pawl_status_name(PAWL_EPEER), "rank missing");
 }
 
 static void test_numbers_that_are_no_status_role_or_kind_have_a_word(void **state) {
     (void)state;
-    static const int numbers[] = {-1, 15, 8, 1000, INT_MAX, INT_MIN};
+    static const int numbers[] = {-1, 16, 8, 1000, INT_MAX, INT_MIN};
     for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++) {
         pawl_status status;
         memcpy(&status, &numbers[i], sizeof(status));
