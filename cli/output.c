@@ -153,9 +153,9 @@ static int refuse(output *out, pawl_status status, const char *attempt, const ch
         json_put_text(&out->json, "next", next);
         json_end(&out->json);
     } else {
-        char *text = must_printf("%s\n  next:     %s", attempt, next);
+        SCOPED(scoped_free) char *line = text_safe(attempt, strlen(attempt), false);
+        SCOPED(scoped_free) char *text = must_printf("%s\n  next:     %s", line, next);
         complain(out, "", text);
-        free(text);
     }
     return output_exit_code(status);
 }

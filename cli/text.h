@@ -17,8 +17,8 @@
 const char *text_bytes(char out[TEXT_SIZE], uint64_t bytes);
 /* Reads digits, exact up to INT64_MAX; no sign, no blanks. False for anything else. */
 bool text_parse_int(const char *text, int64_t *value);
-/* Reads "1000", "40GB", "1.5 TB", "512MiB", up to INT64_MAX; without a point, exactly. False when it
- * is no size. */
+/* Reads "1000", "40GB", "1.5 TB", "512MiB", up to INT64_MAX; without a point, exactly. False
+ * when it is no size. */
 bool text_parse_bytes(const char *text, uint64_t *bytes);
 
 /* "2026-11-21 08:30:12" in the local time zone; "-" for 0. Returns out. */
@@ -35,9 +35,13 @@ const char *text_count(char out[TEXT_SIZE], uint64_t n, const char *one, const c
 /* "[64, 10]" */
 char *text_shape(int ndim, const int64_t *shape);
 
+/* Bytes of the UTF-8 character that begins `text` (n > 0), and its number; 0 where none does. */
+size_t text_character(const char *text, size_t n, uint32_t *character);
+/* Does a terminal act on it (C0, DEL, C1), or does it end a line or reorder one? */
+bool text_acts(uint32_t character);
 /*
- * Text from outside made harmless: control characters, bytes that are no UTF-8 and characters that
- * reorder text become \xNN. `keep_lines` leaves newlines alone.
+ * Text from outside made harmless: bytes of characters that act, and bytes that are no UTF-8,
+ * become \xNN. `keep_lines` leaves newlines alone.
  */
 char *text_safe(const char *text, size_t n, bool keep_lines);
 

@@ -145,7 +145,7 @@ static void put_json(json *j, const pawl_step_info *step, bool stats, const kept
     json_put_bool(j, "pinned", step->pinned != 0);
     json_put_bool(j, "being_read", step->being_read != 0);
     const char *metrics = step->metrics_json != NULL ? step->metrics_json : "{}";
-    json_put_foreign(j, "metrics", metrics, strlen(metrics));
+    json_put_raw(j, "metrics", metrics);
     json_put_text(j, "why", step->why);
     if (stats) {
         put_json_cost(j, save);

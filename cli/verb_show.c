@@ -17,7 +17,7 @@ static void print_header(output *out, const char *run, const pawl_checkpoint_inf
     char size[TEXT_SIZE];
     char files[TEXT_SIZE];
     char ranks[TEXT_SIZE];
-    SCOPED(scoped_free) char *metrics = metrics_of_manifest(about->manifest_json);
+    SCOPED(scoped_free) char *metrics = metrics_text(about->metrics_json);
     output_field(out, "run", "%s", run);
     output_field(out, "step", "%" PRId64, about->step);
     output_field(out, "saved", "%s by %s%s%s", text_time_local(time, about->unix_time_ns),
@@ -47,7 +47,7 @@ static void put_header(json *j, const char *run, const pawl_checkpoint_info *abo
     json_put_uint(j, "data_files", about->data_files);
     json_put_uint(j, "data_bytes", about->data_bytes);
     json_put_uint(j, "index_bytes", about->index_bytes);
-    json_put_foreign(j, "manifest", about->manifest_json, strlen(about->manifest_json));
+    json_put_raw(j, "manifest", about->manifest_json);
 }
 
 /* What it took to answer, for those who want to know. */

@@ -135,6 +135,7 @@ pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory
         return error_set(err, PAWL_ENOTFOUND, "no entry has a name of more than %d bytes",
                          PAWL_MAX_NAME_BYTES);
     }
+    TRY(checkpoint_held(c, err));
     pawl_status status = find(c, name, &found, err);
     if (status == PAWL_OK && !found) {
         return not_found(c, name, err);

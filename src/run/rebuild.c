@@ -272,6 +272,7 @@ static pawl_status rebuild(rebuilding *r, pawl_error *err) {
     if (status != PAWL_OK) {
         return status;
     }
+    TRY(step_check_directory(r->run->store, r->directory, err));
     TRY(choose_files(r, err));
     TRY(dataset_read(&r->data, r->run->store, r->directory, r->step, &r->manifest,
                      r->force ? &r->run->log : NULL, err));
@@ -296,8 +297,8 @@ static pawl_status refuse_proven_damage(pawl_run *run, int64_t step, pawl_error 
     const pawl_verify_options options = {
         .struct_size = sizeof(options), .problem = count_data_problem, .context = &problems};
     pawl_verify_result result;
-    if (checkpoint_open(run->store, false, step, run->platform, &run->log, &checkpoint, &ignored) !=
-        PAWL_OK) {
+    if (checkpoint_open_by(run->store, step, run->platform, &run->log, true, &checkpoint,
+                           &ignored) != PAWL_OK) {
         return PAWL_OK; /* no index to prove anything */
     }
     pawl_status status = checkpoint_verify(checkpoint, &options, &result, &ignored);

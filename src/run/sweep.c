@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What interrupted saves and removals left behind in one step's directory. Only the owner of a run looks for it, so
- * whatever no manifest names belongs to a writer that is gone (I5, I6 in commit.c), or to another
- * rank of the same job: what those write for a save that has not ended is spared (G4), what they
- * wrote for one that failed is removed before the next save, as far as it is there, and after the
- * next commit, for which all of them voted. Names that pawl does not make are never touched, and a
- * manifest that cannot be read protects everything beside it.
+ * What interrupted saves and removals left behind in one step's directory. Only the owner of a run
+ * looks for it, so whatever no manifest names belongs to a writer that is gone (I5, I6 in
+ * commit.c), or to another rank of the same job: what those write for a save that has not ended is
+ * spared (G4), what they wrote for one that failed is removed before the next save, as far as it is
+ * there, and after the next commit, for which all of them voted. Names that pawl does not make are
+ * never touched, nor what is mounted, and a manifest that cannot be read protects everything beside
+ * it.
  *
  * Nothing goes because something was not seen (I8): before the first file of a step's directory is
  * removed it is proven that no manifest names it. What cannot be proven yet, or is being read,
  * stays; a run that is open comes back to it after the next commits.
  */
 #include "run/sweep.h"
+#include "run/checkpoint.h"
 #include "run/ranks.h"
 
 #include "store/evidence.h"
@@ -26,6 +28,32 @@ static pawl_status still_owner(const sweep *s, pawl_error *err) {
     return owner_fresh(s->run->owner) ? PAWL_OK : owner_renew(s->run->owner, err);
 }
 
+static pawl_status leave_mounted(sweep *s, const char *path) {
+    struct pawl_error story = ERROR_INIT;
+    if (step_check_mount(s->run->store, path, &story) == PAWL_EBUSY) {
+        log_write(&s->run->log, PAWL_LOG_WARN, "%s", error_text(&story));
+    }
+    s->left++;
+    return PAWL_OK;
+}
+
+/* An empty one is what a proof left (evidence.h); pawl makes no other of such a name. */
+static pawl_status sweep_odd_directory(sweep *s, const char *path, const char *reason,
+                                       pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    if (!s->dry_run) {
+        TRY(still_owner(s, err));
+        if (store_remove_dir(s->run->store, path, &story) == PAWL_OK) {
+            return PAWL_OK;
+        }
+    }
+    log_write(&s->run->log, PAWL_LOG_WARN,
+              "%s/%s is left alone: a file of that name would be %s, and this is a directory",
+              s->run->store->root, path, reason);
+    s->left++;
+    return PAWL_OK;
+}
+
 pawl_status sweep_file(sweep *s, const char *name, const char *reason, pawl_error *err) {
     char path[STORE_MAX_PATH];
     snprintf(path, sizeof path, "%s%s%s", s->directory, s->directory[0] != '\0' ? "/" : "", name);
@@ -36,6 +64,12 @@ pawl_status sweep_file(sweep *s, const char *name, const char *reason, pawl_erro
     }
     if (status != PAWL_OK) {
         return status;
+    }
+    if (found.mounted) {
+        return leave_mounted(s, path);
+    }
+    if (found.type == STORE_DIR_TYPE) {
+        return sweep_odd_directory(s, path, reason, err);
     }
     if (s->each != NULL) {
         s->each(s->context, path, found.size, reason);
@@ -56,15 +90,7 @@ pawl_status sweep_file(sweep *s, const char *name, const char *reason, pawl_erro
 /* ---- which files a manifest names ----------------------------------------------------------- */
 
 static bool manifest_names(const manifest *m, const char *name) {
-    if (strcmp(m->index_name, name) == 0) {
-        return true;
-    }
-    for (size_t i = 0; i < m->file_count; i++) {
-        if (strcmp(m->files[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return strcmp(m->index_name, name) == 0 || manifest_lists(m, name);
 }
 
 /* Of this attempt, and of a save that rank 0 has not ended yet: other ranks may be ahead of it. */
@@ -308,6 +334,12 @@ static pawl_status look_and_sweep(sweep *s, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     char **names;
     size_t count;
+    pawl_status ours = step_check_directory(s->run->store, s->directory, &story);
+    ours = ours == PAWL_OK ? step_check_mount(s->run->store, s->directory, &story) : ours;
+    if (ours == PAWL_EDAMAGED || ours == PAWL_EBUSY) {
+        log_write(&s->run->log, PAWL_LOG_WARN, "%s", error_text(&story));
+        return PAWL_OK;
+    }
     if (read_manifest(s, &story) != PAWL_OK) {
         log_write(&s->run->log, PAWL_LOG_WARN,
                   "leftovers in %s are kept, because its manifest cannot be read: %s", s->directory,

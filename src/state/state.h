@@ -94,9 +94,9 @@ typedef struct state_snapshot {
 } state_snapshot;
 
 /*
- * Takes a snapshot after checking what only the whole state shows: each slot's variable exists, is
- * a tensor and has the slot's shape, or the slot is a scalar (R06, S15). With `in_flight` its
- * tensors cannot be removed from the state until state_snapshot_let_go (S02).
+ * Takes a snapshot after checking what only the whole state shows: each slot's variable exists and
+ * is a tensor (R06, S15). With `in_flight` its tensors cannot be removed from the state until
+ * state_snapshot_let_go (S02).
  */
 pawl_status state_snapshot_take(pawl_state *state, int64_t step, bool in_flight,
                                 state_snapshot **out, pawl_error *err) PAWL_MUST_CHECK;

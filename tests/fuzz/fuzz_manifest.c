@@ -4,6 +4,7 @@
  * checksum that fits put behind them, so that what lies behind it is reached. What is understood is
  * written again and must be understood as the same.
  */
+#include "format/manifest.h"
 #include "fuzz.h"
 
 #include <inttypes.h>
