@@ -85,6 +85,5 @@ pawl_status entry_check(const manifest *m, const record_entry *entry, pawl_error
         TRY(check_inside(m, entry, &entry->pieces[i], err));
         TRY(check_aligned(m, entry, &entry->pieces[i], err));
     }
-    return entry->kind == PAWL_KIND_TENSOR ? check_tensor(entry, err)
-                                           : check_ranks(m, entry, err);
+    return entry->kind == PAWL_KIND_TENSOR ? check_tensor(entry, err) : check_ranks(m, entry, err);
 }

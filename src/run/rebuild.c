@@ -241,10 +241,10 @@ static int by_name(const void *name, const void *entry) {
 }
 
 static bool has_variable(const rebuilding *r, const record_entry *slot) {
-    const record_entry *variable = slot->role == PAWL_ROLE_SLOT
-                                       ? bsearch(slot->slot_of, r->data.entries,
-                                                 r->data.entry_count, sizeof(*slot), by_name)
-                                       : NULL;
+    const record_entry *variable =
+        slot->role == PAWL_ROLE_SLOT
+            ? bsearch(slot->slot_of, r->data.entries, r->data.entry_count, sizeof(*slot), by_name)
+            : NULL;
     return variable != NULL && variable->kind == PAWL_KIND_TENSOR;
 }
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 
@@ -85,6 +86,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     add_arguments(parser)
     parser.add_argument("--mutations", type=int, default=0, help="that many instead of the cases")
+    parser.add_argument("--proof", action="store_true", help="tell the result as a proof program does")
     arguments = parser.parse_args()
     if arguments.sanitizer == "thread":
         print("SKIP: one thread at a time is judged; ThreadSanitizer has nothing to see")
@@ -99,10 +101,14 @@ def main() -> int:
     finally:
         check.judge.close()
         workshop.close()
-    print(f"{check.judged} judged, of which {check.verified} verified; {check.rebuilt} rebuilt; "
-          f"{len(check.faults)} faults")
+    counted = f"{check.verified} verified, {check.rebuilt} rebuilt"
+    if arguments.proof:
+        print(json.dumps({"name": "what verifies restores: mutations", "tried": check.judged,
+                          "lost": len(check.faults), "note": counted}))
+    else:
+        print(f"{check.judged} judged: {counted}, {len(check.faults)} faults")
     for fault in check.faults:
-        print(fault)
+        print(fault, file=sys.stderr if arguments.proof else sys.stdout)
     return 1 if check.faults else 0
 
 

@@ -597,9 +597,7 @@ static void test_r14_restarts_that_a_walk_does_not_share_are_refused(void **stat
         uint8_t payload[24];
         size_t n;
     } cases[] = {
-        {"inside an entry",
-         {0, 1, 0, 'a', 0, 1, 0, 'b', 0, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0},
-         20},
+        {"inside an entry", {0, 1, 0, 'a', 0, 1, 0, 'b', 0, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0}, 20},
         {"inside the last entry",
          {0, 1, 0, 'a', 0, 1, 0, 'b', 0, 0, 0, 0, 6, 0, 0, 0, 2, 0, 0, 0},
          20},
