@@ -115,6 +115,9 @@ pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory
  * to this manifest, cannot be restored. (entry_check.c) */
 pawl_status entry_check(const manifest *m, const record_entry *entry, pawl_error *err)
     PAWL_MUST_CHECK;
+/* Of all entries together: a state cannot have a slot without its variable. */
+pawl_status entry_check_slot(const record_entry *entry, bool has_variable, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* The entry at a cursor, fully checked. */
 pawl_status checkpoint_decode(const pawl_checkpoint *c, const table_cursor *at, arena *memory,
                               record_entry *out, pawl_error *err) PAWL_MUST_CHECK;
