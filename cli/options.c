@@ -27,7 +27,7 @@ const option_spec options[] = {
     {"wait", "SECONDS",
      "How long to watch another writer before giving up. A writer that is gone without a word is "
      "recognised after 30 seconds without a heartbeat, at once when it ran on this machine; 35 "
-     "unless given.",
+     "unless given. Whom it waits for is said on stderr.",
      OPTION_WAIT, 0, false},
     {"need", "BYTES",
      "Size of the checkpoint to come, such as 800MB or 1.5TiB. Unless given, that of the newest "
@@ -149,9 +149,11 @@ const verb verbs[] = {
             "A checkpoint that someone reads stays, and so does the only one unless --force is "
             "given. Needs to own the run, so it fails while a job saves to it.",
         .operands = {{OPERAND_RUN_AT_STEP, "RUN@STEP", false}},
-        .options = COMMON | OPTION_FORCE | OPTION_WAIT,
+        .options = COMMON | OPTION_FORCE | OPTION_WAIT | OPTION_NO_PROGRESS,
         .examples = {{"pawl rm runs/7@1000", "remove step 1000"}},
-        .busy = "A job owns the run, someone reads the checkpoint, or it is the last good one.",
+        .busy = "A job owns the run, someone reads the checkpoint, something is mounted on it, or "
+                "it is "
+                "the last good one.",
         .run = verb_rm,
     },
     {
@@ -162,7 +164,7 @@ const verb verbs[] = {
             "that pawl did not write. Jobs do the same after their first save. Needs to own "
             "the run, so it fails while a job saves to it.",
         .operands = {{OPERAND_RUN, "RUN", false}},
-        .options = COMMON | OPTION_DRY_RUN | OPTION_WAIT,
+        .options = COMMON | OPTION_DRY_RUN | OPTION_WAIT | OPTION_NO_PROGRESS,
         .examples = {{"pawl gc --dry-run runs/7", "what would be removed, and why"}},
         .busy = "A job owns the run; try again once it has ended.",
         .run = verb_gc,
@@ -178,7 +180,7 @@ const verb verbs[] = {
             "that the present index shows, unless --force is given: then what is in them now is "
             "taken for what was written.",
         .operands = {{OPERAND_RUN_AT_STEP, "RUN@STEP", false}},
-        .options = COMMON | OPTION_FORCE_REBUILD | OPTION_WAIT,
+        .options = COMMON | OPTION_FORCE_REBUILD | OPTION_WAIT | OPTION_NO_PROGRESS,
         .examples = {{"pawl rebuild runs/7@1000", "make the index of step 1000 anew"}},
         .different = "The data files are damaged as well; nothing was changed.",
         .busy = "A job owns the run; try again once it has ended.",

@@ -38,9 +38,9 @@ _pawl() {
     show) options=' --structure --edge --json --no-progress --help' ;;
     verify) options=' --all --json --no-progress --help' ;;
     diff) options=' --structure --json --no-progress --help' ;;
-    rm) options=' --force --wait --json --help' ;;
-    gc) options=' --dry-run --wait --json --help' ;;
-    rebuild) options=' --force --wait --json --help' ;;
+    rm) options=' --force --wait --json --no-progress --help' ;;
+    gc) options=' --dry-run --wait --json --no-progress --help' ;;
+    rebuild) options=' --force --wait --json --no-progress --help' ;;
     doctor) options=' --need --alone --rank --ranks --launch --deadline --json --help' ;;
     help) options=' --help' ;;
     esac

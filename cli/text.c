@@ -115,8 +115,8 @@ const char *text_time_utc(char out[TEXT_SIZE], int64_t unix_time_ns) {
         snprintf(out, TEXT_SIZE, "-");
         return out;
     }
-    snprintf(out, TEXT_SIZE, "%s.%09" PRId64 "Z", whole,
-             unix_time_ns - (int64_t)seconds * NS_PER_S);
+    int64_t rest = unix_time_ns % NS_PER_S;
+    snprintf(out, TEXT_SIZE, "%s.%09" PRId64 "Z", whole, rest < 0 ? rest + NS_PER_S : rest);
     return out;
 }
 

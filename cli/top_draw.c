@@ -26,8 +26,8 @@ typedef struct picture {
 } picture;
 
 static double age_s(const top_view *v, int64_t unix_time_ns) {
-    double age = (double)(v->now_ns - unix_time_ns) / 1e9;
-    return age > 0 ? age : 0; /* clocks differ */
+    double age = ((double)v->now_ns - (double)unix_time_ns) / 1e9; /* any number may be there */
+    return age > 0 ? age : 0;                                      /* clocks differ */
 }
 
 /* On a screen "12 s ago", on a page the time. */

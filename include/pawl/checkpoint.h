@@ -88,9 +88,9 @@ typedef struct pawl_checkpoint pawl_checkpoint;
  * of PAWL_NEWEST means that there is none; PAWL_EBUSY that the run changes faster than it can be
  * opened. What is open stays readable until it is closed, whatever becomes of the step and however
  * long it rests: a mark of the reader keeps its files. Without one (a mount that is read-only, no
- * permission; `log` says so) they may go, and so they may when this process stands still (stopped, or
- * its machine asleep) for 30 seconds and a lease of a writer that cannot see by pid that it lives,
- * as on another host. Then reading says PAWL_EBUSY. Closing takes the mark away.
+ * permission; `log` says so) they may go, and so they may when this process stands still (stopped,
+ * or its machine asleep) for 30 seconds and a lease of a writer that cannot see by pid that it
+ * lives, as on another host. Then reading says PAWL_EBUSY. Closing takes the mark away.
  */
 PAWL_API pawl_status pawl_checkpoint_open(const char *run_path, int64_t step, const pawl_log *log,
                                           pawl_checkpoint **checkpoint, pawl_error *err)

@@ -137,9 +137,9 @@ typedef struct pawl_run pawl_run;
 
 /*
  * Opens a run for writing and becomes its owner. Creates the directory and its parents. `options`
- * may be NULL; they are copied. Blocks at most takeover_wait_s. PAWL_EBUSY names the other writer
- * (host, pid, age of its heartbeat as far as it was watched). PAWL_EUSAGE names the option that
- * cannot be meant, PAWL_ELIMIT the one that is too long; PAWL_EUSAGE, PAWL_ENOTFOUND,
+ * may be NULL; they are copied. Blocks at most takeover_wait_s, telling the log for whom, and every
+ * few seconds that it does. PAWL_EBUSY names the other writer (host, pid, heartbeat), PAWL_EUSAGE
+ * the option that cannot be meant, PAWL_ELIMIT the one too long; PAWL_EUSAGE, PAWL_ENOTFOUND,
  * PAWL_EPERMISSION and PAWL_EIO explain the path; PAWL_EUNSUPPORTED, why io_uring is not to be had.
  *
  * With a group the call is collective, rank 0 is the owner, and all ranks open the run or none
@@ -271,8 +271,8 @@ PAWL_API pawl_status pawl_save_final(pawl_run *run, pawl_state *state, int64_t s
 PAWL_API pawl_status pawl_run_pin(pawl_run *run, int64_t step, int pinned, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* Removes one checkpoint, pinned or not. PAWL_EBUSY when someone reads it, or when it is the only
- * one and `force` is 0. */
+/* Removes one checkpoint, pinned or not. PAWL_EBUSY when someone reads it, when it is the only one
+ * and `force` is 0, or when something is mounted on it or in it. */
 PAWL_API pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force, pawl_error *err)
     PAWL_MUST_CHECK;
 
@@ -280,7 +280,7 @@ PAWL_API pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force, paw
 typedef void (*pawl_gc_fn)(void *context, const char *path, uint64_t bytes, const char *reason);
 
 /* Removes what interrupted saves and removals left behind: files that no manifest names and whose
- * writer is provably gone. Never touches a file that pawl did not write. */
+ * writer is provably gone. Never touches a file that pawl did not write, nor what is mounted. */
 PAWL_API pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *context,
                                  pawl_error *err) PAWL_MUST_CHECK;
 

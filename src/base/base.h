@@ -226,7 +226,6 @@ typedef struct process_identity {
 typedef int64_t process_id;
 process_id process_self(void);
 bool process_is_self(process_id process);
-
 /* DEAD and ALIVE are said only with proof. */
 typedef enum liveness { PROCESS_DEAD, PROCESS_ALIVE, PROCESS_UNKNOWN } liveness;
 
@@ -257,8 +256,8 @@ typedef struct platform {
     bool (*thread_tune)(void *context, const thread_tuning *tuning, char why[160]);
     pawl_status (*identity)(void *context, process_identity *out, pawl_error *err);
     liveness (*process_alive)(void *context, const process_identity *who);
-    /* May people be advised to end it? It is that process for certain, this user's, and nothing that
-     * this one runs under; else `why` says more, or is "". NULL: nobody is advised so. */
+    /* May people be advised to end it? It is that process, this user's, and nothing that this one
+     * runs under; else `why` says more, or is "". NULL: nobody is advised so. */
     bool (*process_killable)(void *context, const process_identity *who, char why[96]);
 } platform;
 

@@ -25,6 +25,10 @@ pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count
  * of that kind is ever touched. */
 pawl_status step_check_directory(store *s, const char *directory, pawl_error *err) PAWL_MUST_CHECK;
 const char *step_stranger_text(store_type type); /* "a file" */
+/* PAWL_EBUSY where something is mounted on a name of the run: what lies behind a mount is not the
+ * run's to remove. The other asks it of a step and of every name in it. */
+pawl_status step_check_mount(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status step_check_mounts(store *s, const char *directory, pawl_error *err) PAWL_MUST_CHECK;
 /* *present is false only where there is none for certain: to pass a step over because the storage
  * failed would be to restore an older one without a word. */
 pawl_status step_has_manifest(store *s, const char *directory, bool *present, pawl_error *err)

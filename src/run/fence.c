@@ -73,6 +73,10 @@ static pawl_status list_unpublished(fence *f, pawl_error *err) {
 /* A directory that cannot be listed does not keep a job from its work: nothing is known to be in
  * it. */
 static pawl_status fence_step(fence *f, const pawl_log *log, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    if (step_check_mount(f->store, f->directory, &story) == PAWL_EBUSY) {
+        return PAWL_OK; /* another run's, perhaps: its writer is none of ours */
+    }
     pawl_status status = list_unpublished(f, err);
     bool nothing = status == PAWL_ENOTFOUND || err->system_errno == ENOTDIR ||
                    err->system_errno == ELOOP; /* no directory, so none to publish in */

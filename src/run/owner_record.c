@@ -134,6 +134,7 @@ static double heartbeat_age_s(store *s, const platform *os, uint64_t generation)
     if (store_stat_path(s, name, &found, &ignored) != PAWL_OK || found.modified_unix_ns == 0) {
         return -1;
     }
+    /* As doubles: the two may lie further apart than 64 bits reach. */
     double age_s =
         ((double)os->unix_time_ns(os->context) - (double)found.modified_unix_ns) / NANOSECONDS;
     return age_s > 0 ? age_s : 0;

@@ -23,6 +23,7 @@
 #define MOST_ROUNDS   16 /* of losing to others who then were not there any more */
 #define ROOM_TRIES    6
 #define ROOM_PAUSE_NS 20000000u /* doubled each time: filesystems free some things a little later */
+#define TELL_S        5.0       /* how often whoever waits is told */
 
 /* ---- what is told --------------------------------------------------------------------------- */
 
@@ -101,6 +102,7 @@ typedef struct taking {
     owner_names names; /* of the last look */
     owner_view seen;   /* of the last look: the highest of them */
     uint64_t highest;  /* of the generations of all looks */
+    uint64_t told_ns;  /* when the log was last told of this wait; 0: not yet */
 } taking;
 
 static double since_s(const owner *o, uint64_t begun_ns) {
@@ -119,10 +121,61 @@ static bool same_record(const owner_view *a, const owner_view *b) {
            strcmp(a->attempt, b->attempt) == 0;
 }
 
-/* A twentieth of the lease, and no longer than the caller is willing to wait. */
+/* ---- telling of it -------------------------------------------------------------------------- */
+
+typedef struct who_text {
+    char text[400];
+} who_text;
+
+static who_text who_of(const owner_view *v) {
+    who_text who;
+    if (v->readable) {
+        snprintf(who.text, sizeof who.text, "host %s, pid %lld", v->who.host,
+                 (long long)v->who.pid);
+    } else {
+        snprintf(who.text, sizeof who.text, "an owner record (generation %llu) without its text",
+                 (unsigned long long)v->generation);
+    }
+    return who;
+}
+
+/* Nobody waits in silence: the first word is a warning, for it may be for a whole lease. */
+static void tell_waiting(taking *t, double watched_s, double most_s) {
+    const owner *o = t->owner;
+    uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
+    who_text who = who_of(&t->seen);
+    char most[32];
+    char so_far[32];
+    char heartbeat[48];
+    text_seconds(most, most_s);
+    if (t->told_ns == 0) {
+        log_write(&o->log, PAWL_LOG_WARN,
+                  "%s: waiting at most %s to see whether its writer is alive: %s, %s",
+                  o->store->root, most, who.text, heartbeat_text(heartbeat, &t->seen));
+    } else if ((double)(now_ns - t->told_ns) >= TELL_S * NANOSECONDS) {
+        log_write(&o->log, PAWL_LOG_INFO, "waiting for %s: silent for %s of at most %s", who.text,
+                  text_seconds(so_far, watched_s), most);
+    } else {
+        return;
+    }
+    t->told_ns = now_ns > 0 ? now_ns : 1;
+}
+
+static void tell_waited(taking *t, const owner_view *whom, double watched_s, const char *end) {
+    char waited[32];
+    if (t->told_ns != 0) {
+        log_write(&t->owner->log, PAWL_LOG_INFO, "waited %s for %s: %s",
+                  text_seconds(waited, watched_s), who_of(whom).text, end);
+    }
+    t->told_ns = 0;
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+/* A twentieth of the lease, and no longer than somebody is to be told, or is willing to wait. */
 static uint64_t pause_ns(double lease_s, double left_s) {
-    double pause_s = lease_s / 20 < left_s ? lease_s / 20 : left_s;
-    return (uint64_t)(pause_s * NANOSECONDS) + 1;
+    double pause_s = lease_s / 20 < TELL_S ? lease_s / 20 : TELL_S;
+    return (uint64_t)((pause_s < left_s ? pause_s : left_s) * NANOSECONDS) + 1;
 }
 
 /* What a dead process put last may still take effect (store_ops.put). */
@@ -134,38 +187,54 @@ static void outlast_puts(const taking *t) {
     }
 }
 
-/* Watches a present owner (O1). OK: the run is free. */
-static pawl_status watch(taking *t, pawl_error *err) {
+/* Watches a present owner (O1). OK: the run is free. `*end`: how the wait ended. */
+static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pawl_error *err) {
     const owner *o = t->owner;
     const platform *p = o->platform;
-    uint64_t begun_ns = p->monotonic_ns(p->context);
-    TRY(look(t, err));
     while (t->seen.present && t->seen.alive != PROCESS_DEAD) {
         double lease_s = t->seen.readable ? t->seen.lease_s : o->lease_s;
         double watched_s = since_s(o, begun_ns);
-        double waited_s = since_s(o, t->begun_ns);
+        double left_s = t->wait_s - since_s(o, t->begun_ns);
         char text[96];
+        *end = "it is alive";
         if (t->seen.alive == PROCESS_ALIVE && !is_self(o, &t->seen)) {
             return busy_error(o, &t->seen, "alive on this host", err);
         }
+        *end = "it was silent";
         if (watched_s >= lease_s) {
             return PAWL_OK;
         }
-        if (waited_s >= t->wait_s) {
+        if (left_s <= 0) {
             snprintf(text, sizeof text, "not seen to move in the %.1f s it was watched", watched_s);
             return busy_error(o, &t->seen, text, err);
         }
-        p->sleep_ns(p->context, pause_ns(lease_s, t->wait_s - waited_s));
+        double rest_s = lease_s - watched_s < left_s ? lease_s - watched_s : left_s;
+        tell_waiting(t, watched_s, watched_s + rest_s);
+        p->sleep_ns(p->context, pause_ns(lease_s, left_s));
         owner_view before = t->seen;
+        *end = "it cannot be looked for any more";
         TRY(look(t, err));
         if (!same_record(&t->seen, &before) && t->seen.present) {
+            *end = "it is alive";
             snprintf(text, sizeof text, "which moved while it was watched (for %.1f s)",
                      since_s(o, begun_ns));
             return busy_error(o, &t->seen, text, err);
         }
     }
+    *end = t->seen.present ? "its process has ended" : "it has given the run up";
     outlast_puts(t);
     return PAWL_OK;
+}
+
+static pawl_status watch(taking *t, pawl_error *err) {
+    const platform *p = t->owner->platform;
+    uint64_t begun_ns = p->monotonic_ns(p->context);
+    const char *end = NULL;
+    TRY(look(t, err));
+    owner_view first = t->seen;
+    pawl_status status = watch_from(t, begun_ns, &end, err);
+    tell_waited(t, &first, since_s(t->owner, begun_ns), end);
+    return status;
 }
 
 /* ---- creating a record ---------------------------------------------------------------------- */

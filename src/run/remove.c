@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removes one checkpoint, and pins one against removal. I5 to I7 in commit.c. */
+#include "run/checkpoint.h"
 #include "run/ranks.h"
 
 #include "store/evidence.h"
@@ -60,6 +61,7 @@ static pawl_status unlink_manifest(pawl_run *run, const char *directory, int64_t
 static pawl_status remove_manifest(pawl_run *run, const char *directory, int64_t step,
                                    pawl_error *err) {
     bool being_read;
+    TRY(step_check_mounts(run->store, directory, err));
     TRY(reader_look(run->store, directory, run->platform, run->lease_s, run->watch, &being_read,
                     err));
     if (being_read) {

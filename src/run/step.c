@@ -83,6 +83,44 @@ pawl_status step_check_directory(store *s, const char *directory, pawl_error *er
     return PAWL_EDAMAGED;
 }
 
+pawl_status step_check_mount(store *s, const char *path, pawl_error *err) {
+    store_stat stat;
+    struct pawl_error story = ERROR_INIT;
+    pawl_status status = store_stat_path(s, path, &stat, &story);
+    if (status == PAWL_ENOTFOUND || (status == PAWL_OK && !stat.mounted)) {
+        return PAWL_OK;
+    }
+    if (status != PAWL_OK) {
+        *err = story;
+        return status;
+    }
+    error_set(err, PAWL_EBUSY,
+              "something is mounted on %s, and pawl removes nothing behind a mount", path);
+    error_path(err, "%s/%s", s->root, path);
+    error_expected(err, "files and directories of the run's own mount");
+    error_found(err, "the root of another mount");
+    error_safe(err, "nothing there was removed");
+    error_next(err, "unmount it, then try again: umount %s/%s", s->root, path);
+    return PAWL_EBUSY;
+}
+
+pawl_status step_check_mounts(store *s, const char *directory, pawl_error *err) {
+    CLEANUP(arena_free) arena memory = {0};
+    char path[STORE_MAX_PATH];
+    char **names;
+    size_t count;
+    TRY(step_check_mount(s, directory, err));
+    pawl_status status = store_names(s, directory, RUN_MAX_NAMES, &memory, &names, &count, err);
+    if (status == PAWL_ENOTFOUND) {
+        return PAWL_OK; /* there is nothing to remove */
+    }
+    for (size_t i = 0; i < count && status == PAWL_OK; i++) {
+        snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+        status = step_check_mount(s, path, err);
+    }
+    return status;
+}
+
 /* Where a step's name belongs to something else there is nothing in it. */
 static bool is_no_directory(const pawl_error *story) {
     return story->system_errno == ENOTDIR || story->system_errno == ELOOP;

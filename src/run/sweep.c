@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What interrupted saves and removals left behind in one step's directory. Only the owner of a run looks for it, so
- * whatever no manifest names belongs to a writer that is gone (I5, I6 in commit.c), or to another
- * rank of the same job: what those write for a save that has not ended is spared (G4), what they
- * wrote for one that failed is removed before the next save, as far as it is there, and after the
- * next commit, for which all of them voted. Names that pawl does not make are never touched, and a
- * manifest that cannot be read protects everything beside it.
+ * What interrupted saves and removals left behind in one step's directory. Only the owner of a run
+ * looks for it, so whatever no manifest names belongs to a writer that is gone (I5, I6 in
+ * commit.c), or to another rank of the same job: what those write for a save that has not ended is
+ * spared (G4), what they wrote for one that failed is removed before the next save, as far as it is
+ * there, and after the next commit, for which all of them voted. Names that pawl does not make are
+ * never touched, nor what is mounted, and a manifest that cannot be read protects everything beside
+ * it.
  *
  * Nothing goes because something was not seen (I8): before the first file of a step's directory is
  * removed it is proven that no manifest names it. What cannot be proven yet, or is being read,
@@ -25,6 +26,15 @@
 /* O4. A sweep that was paused must not take a successor's unfinished save for its own leftovers. */
 static pawl_status still_owner(const sweep *s, pawl_error *err) {
     return owner_fresh(s->run->owner) ? PAWL_OK : owner_renew(s->run->owner, err);
+}
+
+static pawl_status leave_mounted(sweep *s, const char *path) {
+    struct pawl_error story = ERROR_INIT;
+    if (step_check_mount(s->run->store, path, &story) == PAWL_EBUSY) {
+        log_write(&s->run->log, PAWL_LOG_WARN, "%s", error_text(&story));
+    }
+    s->left++;
+    return PAWL_OK;
 }
 
 /* An empty one is what a proof left (evidence.h); pawl makes no other of such a name. */
@@ -54,6 +64,9 @@ pawl_status sweep_file(sweep *s, const char *name, const char *reason, pawl_erro
     }
     if (status != PAWL_OK) {
         return status;
+    }
+    if (found.mounted) {
+        return leave_mounted(s, path);
     }
     if (found.type == STORE_DIR_TYPE) {
         return sweep_odd_directory(s, path, reason, err);
@@ -321,7 +334,9 @@ static pawl_status look_and_sweep(sweep *s, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     char **names;
     size_t count;
-    if (step_check_directory(s->run->store, s->directory, &story) == PAWL_EDAMAGED) {
+    pawl_status ours = step_check_directory(s->run->store, s->directory, &story);
+    ours = ours == PAWL_OK ? step_check_mount(s->run->store, s->directory, &story) : ours;
+    if (ours == PAWL_EDAMAGED || ours == PAWL_EBUSY) {
         log_write(&s->run->log, PAWL_LOG_WARN, "%s", error_text(&story));
         return PAWL_OK;
     }

@@ -59,8 +59,9 @@ typedef enum store_type { STORE_FILE_TYPE, STORE_DIR_TYPE, STORE_OTHER_TYPE } st
 
 typedef struct store_stat {
     store_type type; /* symbolic links are not followed: OTHER */
+    bool mounted;    /* something is mounted on this name; never of the store's root */
     uint64_t size;
-    int64_t modified_unix_ns; /* by the storage's clock, for people only; 0: unknown */
+    int64_t modified_unix_ns; /* by the storage's clock, for people; 0: unknown, or too far off */
 } store_stat;
 
 /* Room, for S06. UINT64_MAX: unlimited or unknown. */

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NS_PER_MS  (NS_PER_S / 1000)
-#define MOST_LOOKS 200
+#define NS_PER_MS   (NS_PER_S / 1000)
+#define MOST_LOOKS  200
+#define LONG_REST_S 120 /* several leases of any job */
 
 static void say(const reader_process *r, const char *what, int64_t step, pawl_status status,
                 pawl_error *err) {
@@ -95,6 +96,13 @@ static bool read_all(reader_process *r, pawl_checkpoint *c, int64_t step, size_t
     return status == PAWL_OK;
 }
 
+/* Between two reads; one that has a thread for its mark may rest for longer than any lease. */
+static void rest(reader_process *r) {
+    bool long_rest = r->machine.os.concurrent && random_below(&r->machine.random, 4) == 0;
+    uint64_t most_s = long_rest ? LONG_REST_S : 4;
+    fiber_sleep(random_below(&r->machine.random, most_s * NS_PER_S));
+}
+
 static void open_and_read(reader_process *r) {
     struct pawl_error err = ERROR_INIT;
     const pawl_log log = {.level = PAWL_LOG_INFO, .context = r, .write = take_log};
@@ -116,7 +124,7 @@ static void open_and_read(reader_process *r) {
     size_t of = promises_named(r->promises, info.manifest_json);
     for (uint64_t i = random_below(&r->machine.random, 8); i > 0 && good; i--) {
         good = read_all(r, c, info.step, of);
-        fiber_sleep(random_below(&r->machine.random, 4 * NS_PER_S));
+        rest(r);
     }
     pawl_checkpoint_close(c);
 }
@@ -140,7 +148,7 @@ static void body(void *argument) {
 void reader_process_start(reader_process *r, const char *host, cluster *c, storage *s, promises *p,
                           const model *m, uint64_t seed, bool *over) {
     *r = (reader_process){.storage = s, .promises = p, .model = m, .over = over};
-    machine_init(&r->machine, c, host, seed, false);
+    machine_init(&r->machine, c, host, seed, seed % 2 == 0);
     static const uint64_t pauses_ms[] = {10, 100, 1000, 10000};
     r->pause_ns = pauses_ms[random_below(&r->machine.random, ARRAY_LENGTH(pauses_ms))] * NS_PER_MS;
     if (random_below(&r->machine.random, 3) == 0) {
