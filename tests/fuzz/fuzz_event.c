@@ -8,7 +8,6 @@
 #include "format/event.h"
 
 #include <math.h>
-#include <string.h>
 
 static void check_numbers(const pawl_event *event) {
     FUZZ_CHECK(event->kind >= PAWL_EVENT_SAVE_BEGUN && event->kind <= PAWL_EVENT_RESTORED);
@@ -35,6 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CLEANUP(buffer_free) buffer line = fuzz_copy(data, size);
     event_decoded decoded;
     if (event_decode(line.data, line.size, &decoded)) {
+        fuzz_accepted++;
         check_numbers(&decoded.event);
         encode_again(&decoded.event);
         event_decoded_free(&decoded);

@@ -6,8 +6,6 @@
 #include "format/vote.h"
 #include "fuzz.h"
 
-#include <string.h>
-
 static void check_heads(const vote *a, const vote *b) {
     FUZZ_CHECK(a->step == b->step && a->rank == b->rank && a->world_size == b->world_size);
     FUZZ_CHECK(a->rank >= 0 && a->rank < a->world_size && a->world_size <= PAWL_MAX_RANKS);
@@ -91,5 +89,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status != PAWL_OK) {
         fuzz_check_refusal(&err, status);
     }
+    fuzz_accepted += status == PAWL_OK;
     return 0;
 }
