@@ -109,7 +109,7 @@ static const char *describe(char out[256], const record_entry *e) {
     return out;
 }
 
-/* Most were decoded like the first and share its shape; what has no dimensions has none to share. */
+/* Most were decoded like the first and share its shape; a scalar has none to share. */
 static bool is_like(const record_entry *part, const record_entry *first) {
     return (first->ndim > 0 && part->shape == first->shape) || alike(first, part);
 }

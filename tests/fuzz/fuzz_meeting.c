@@ -17,7 +17,7 @@
 /* The rank that is not tested. */
 typedef struct other {
     fuzz_bytes in;
-    bool notes; /* it is asked by pawl_meet */
+    bool notes;  /* it is asked by pawl_meet */
     bool failed; /* from now on; it does not care how the tested rank came */
     unsigned parts;
     buffer told; /* the verdict that is being broadcast */

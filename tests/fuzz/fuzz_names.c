@@ -8,6 +8,7 @@
 #include "run/owner.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static void check_step(const char *name) {
     int64_t step;
@@ -77,6 +78,12 @@ static void check_root(const char *name) {
     }
     fuzz_accepted++;
     FUZZ_CHECK(!name_step_parse(name, &step) && strlen(tag) < FORMAT_TAG_CHARS);
+    if (kind == NAME_ROOT_MEET && strlen(name) > 24 &&
+        strcmp(name + strlen(name) - 7, "-answer") == 0) {
+        uint64_t number = strtoull(name + strlen("meet-") + 12 + 1, NULL, 10);
+        name_meet(again, tag, number, -1);
+        FUZZ_CHECK(strcmp(again, name) == 0);
+    }
     if (kind == NAME_ROOT_OUTCOME && strstr(name, ".tmp") == NULL) {
         name_outcome(again, tag);
         FUZZ_CHECK(strcmp(again, name) == 0);

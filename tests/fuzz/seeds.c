@@ -181,6 +181,12 @@ static void manifests(void) {
                   .metric_count = 2,
                   .batch_signature = "{\"shapes\":[[8,16]]}"};
     MADE(manifest_encode(&m, &out, &err));
+    char *rank = strstr((char *)out.data, "\"rank\": 1}");
+    FUZZ_CHECK(rank != NULL);
+    rank[strlen("\"rank\": ")] = '7'; /* there is none */
+    (void)fuzz_repair_manifest(out.data, out.size, out.size);
+    put("manifest", "rank-that-there-is-not", &out);
+    MADE(manifest_encode(&m, &out, &err));
     put("manifest", "many", &out);
     files[0].name = "data-" TAG "-00000-of-00001.safetensors";
     m.world_size = 1;
