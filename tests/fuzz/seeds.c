@@ -236,7 +236,13 @@ static void data_files(void) {
                           .role = PAWL_ROLE_OTHER,
                           .pieces = &(record_piece){.rank = 1, .bytes = 3},
                           .piece_count = 1};
+    record_entry slot = e;
+    slot.name = "m";
+    slot.role = PAWL_ROLE_SLOT;
+    slot.slot_of = "w";
+    slot.slot = "adam/m";
     MADE(record_metadata_begin(100, 1, 2, &pawl, &err));
+    MADE(record_metadata_add(&slot, &piece, &pawl, &err));
     MADE(record_metadata_add(&e, &piece, &pawl, &err));
     MADE(record_metadata_add(&value, &value.pieces[0], &pawl, &err));
     MADE(record_metadata_end(&pawl, &err));
@@ -248,10 +254,11 @@ static void data_files(void) {
                                       {RECORD_METADATA_KEY, (const char *)pawl.data},
                                       {"DCP_SHARDING_INFO", (const char *)sharding.data}};
     safetensors_tensor tensors[] = {
+        {.name = "m", .dtype = PAWL_F32, .ndim = 2, .shape = extent},
         {.name = "w", .dtype = PAWL_F32, .ndim = 2, .shape = extent},
         {.name = "note", .dtype = PAWL_U8, .ndim = 1, .shape = (const int64_t[]){3}}};
     uint64_t bytes;
-    MADE(safetensors_encode(tensors, 2, pairs, 4, &file, &bytes, &err));
+    MADE(safetensors_encode(tensors, 3, pairs, 4, &file, &bytes, &err));
     size_t room = (size_t)bytes;
     MADE(buffer_reserve(&file, room - file.size, &err));
     memset(file.data + file.size, 7, room - file.size);
