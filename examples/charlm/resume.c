@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "advice.h"
 #include "die.h"
 #include "state.h"
 
@@ -95,6 +96,9 @@ static void say_resumed(const struct trainer *trainer, const char *from, const p
         printf(" for rank 0 of %d", trainer->ranks->place.ranks);
     }
     printf("\n");
+    if (trainer->ranks->place.rank == 0) {
+        (void)advice_print(stderr, "charlm: ", report, PAWL_SEVERITY_WARNING);
+    }
     events_write(&trainer->events, "resumed %" PRId64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.6f",
                  trainer->training.step, counts.bytes, counts.restored, counts.kept, seconds);
     trainer_print_digests(trainer, "restored");
@@ -119,10 +123,23 @@ static pawl_status after_restore(struct trainer *trainer, const char *from,
     return PAWL_OK;
 }
 
-static pawl_status after_failure(const struct trainer *trainer, pawl_status status,
-                                 const pawl_report *report) {
-    if (status == PAWL_EMISMATCH && report && trainer->ranks->place.rank == 0) {
-        print_differences(report);
+/* The error tells what to do in pawl's words; here is how to say that on our command line. */
+static void print_mismatch(struct trainer *trainer, const pawl_report *report, pawl_error *err) {
+    const char *text = pawl_error_text(err);
+    const char *next = strstr(text, "\n  next: ");
+    print_differences(report);
+    fprintf(stderr, "charlm: %.*s\n", next ? (int)(next - text) : (int)strlen(text), text);
+    (void)advice_print(stderr, "  next:     ", report, PAWL_SEVERITY_NOTE); /* renamed? */
+    (void)advice_print(stderr, "  next:     ", report, PAWL_SEVERITY_ERROR);
+    trainer->is_logged = 1;
+}
+
+static pawl_status after_failure(struct trainer *trainer, pawl_status status,
+                                 const pawl_report *report, pawl_error *err) {
+    if (status == PAWL_EMISMATCH && pawl_report_count(report) > 0 &&
+        trainer->ranks->place.rank == 0) {
+        (void)fflush(stdout);
+        print_mismatch(trainer, report, err);
     }
     return status;
 }
@@ -162,7 +179,7 @@ static pawl_status begin_with(struct trainer *trainer, const char *other_run, pa
     status = pawl_checkpoint_restore(checkpoint, trainer->state, &options, &report, err);
     double seconds = seconds_now() - before;
     status = status == PAWL_OK ? after_restore(trainer, other_run, report, err)
-                               : after_failure(trainer, status, report);
+                               : after_failure(trainer, status, report, err);
     if (status == PAWL_OK) {
         say_resumed(trainer, other_run, report, seconds);
     }
@@ -203,7 +220,7 @@ pawl_status resume(struct trainer *trainer, pawl_error *err) {
     } else if (status == PAWL_ENOTFOUND) {
         status = begin_anew(trainer, err);
     } else {
-        status = after_failure(trainer, status, report);
+        status = after_failure(trainer, status, report, err);
     }
     pawl_report_free(report);
     return status;

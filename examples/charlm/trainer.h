@@ -29,7 +29,7 @@ struct trainer {
     int64_t saved_step; /* of the save that was started last, or of the restore; -1: none */
     int save_in_flight; /* its outcome was not seen yet */
     double stall_s;     /* that training stood still for the save in flight */
-    int is_logged;      /* what the last save failed of: pawl's log has it already */
+    int is_logged;      /* what failed was told already: in pawl's log, or by resume.c */
     struct events events;
 };
 

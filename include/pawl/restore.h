@@ -23,7 +23,13 @@ typedef enum pawl_policy {
     PAWL_POLICY_CALLER = 4      /* the caller's value, with a warning */
 } pawl_policy;
 
-/* Entries of the checkpoint whose name is `from` or begins with `from`/ are taken as `to`... */
+/*
+ * Entries of the checkpoint whose name is `from` or begins with `from`/ are taken as `to`... An
+ * empty `from` fits every name and puts `to`/ in front of it. An empty `to` takes `from`/ away; of
+ * an entry that is named `from` and no more nothing would be left, which is PAWL_EUSAGE. Both
+ * empty: a rule that changes nothing. NULL, a `from` that no name can begin with (such as "a/"),
+ * and a name that comes out and is none are PAWL_EUSAGE.
+ */
 typedef struct pawl_rename {
     const char *from;
     const char *to;
@@ -57,7 +63,11 @@ typedef enum pawl_difference {
     PAWL_DIFF_DTYPE = 2,          /* R02 */
     PAWL_DIFF_MISSING = 3,        /* R03 in the state, not in the checkpoint */
     PAWL_DIFF_UNEXPECTED = 4,     /* R04 in the checkpoint, not in the state */
-    PAWL_DIFF_RENAMED = 5,        /* R05 a suggestion: a rename rule that would pair entries */
+    PAWL_DIFF_RENAMED = 5,        /* R05 names changed. NOTE: rename rules that would pair entries,
+                                     and no others would. WARNING: entries that only their numbers
+                                     tell apart were numbered anew, perhaps: those whose names match
+                                     may be others, too. ERROR: two entries become one by the
+                                     rules */
     PAWL_DIFF_OPTIMIZER = 6,      /* R06 another class of optimizer */
     PAWL_DIFF_SLOT = 7,           /* R06 a slot missing, extra, or unfit for its variable */
     PAWL_DIFF_HYPERPARAMETER = 8, /* R07 */
@@ -72,17 +82,41 @@ typedef enum pawl_severity {
     PAWL_SEVERITY_ERROR = 3
 } pawl_severity;
 
-/* One difference, as data. Text lives as long as the report. */
+/* An option of pawl_restore_options that allows a difference. */
+typedef struct pawl_remedy {
+    const char *option; /* its field: "unexpected", "model_only", "renames", ... */
+    pawl_policy policy; /* its value, where it is a policy; else PAWL_POLICY_DEFAULT */
+    const char *value;  /* "allow", "checkpoint", "caller"; model_only: "1"; renames: NULL */
+    const char *from;   /* renames: the rule to add; else NULL */
+    const char *to;
+    const char *before; /* what must be done as well: "take the entry out of the state", or NULL */
+    const char *effect; /* what it is good for: "keep the state's value"; renames: NULL */
+} pawl_remedy;
+
+/*
+ * One difference, as data. Text lives as long as the report. `text` is `description` and behind it
+ * the next step in the words of this interface; who has other words, such as a command line or
+ * another language, makes them of `change` and `remedies`.
+ */
 typedef struct pawl_report_item {
     pawl_difference difference;
     pawl_severity severity;
-    const char *name;       /* entry; for RENAMED the prefix in the checkpoint */
-    const char *other_name; /* slot: its variable; RENAMED: the prefix in the state; or NULL */
-    const char *checkpoint; /* the checkpoint's side: "[64, 10] F32", "0.001", NULL when absent */
-    const char *state;      /* the state's side */
-    int dimension;          /* SHAPE: first dimension that differs, or -1 */
-    uint64_t count;         /* RENAMED: how many entries the rule would pair; otherwise 1 */
-    const char *text;       /* the whole difference as a sentence, with the next step */
+    const char *name;        /* entry; for RENAMED the prefix in the checkpoint */
+    const char *other_name;  /* slot: its variable; RENAMED: the prefix in the state; or NULL. Of
+                               several rules both are the first's */
+    const char *checkpoint;  /* the checkpoint's side: "[64, 10] F32", "0.001", NULL when absent */
+    const char *state;       /* the state's side */
+    int dimension;           /* SHAPE: first dimension that differs, or -1 */
+    uint64_t count;          /* RENAMED: how many entries the rule would pair; otherwise 1 */
+    const char *text;        /* the whole difference as a sentence, with the next step */
+    const char *description; /* the difference alone */
+    const char *change;      /* what to change in the program or the job: "restore with as many
+                                ranks", or NULL */
+    /* Each by itself allows the difference; of RENAMED all of them together are needed. */
+    const pawl_remedy *remedies;
+    size_t remedy_count;
+    const char *saved_as; /* the entry's name in the checkpoint, where a rename rule changed it; of
+                             RENAMED, an error: the other entry that becomes `other_name`; or NULL */
 } pawl_report_item;
 
 typedef struct pawl_report pawl_report;
@@ -117,7 +151,8 @@ PAWL_API const char *pawl_report_json(const pawl_report *report);
  * ranks have alike (a value, or a tensor with `replicated` and no replica_count); and where those
  * that have it hold less than all of it.
  *
- * The report's warnings go to the run's log as well.
+ * The report's warnings go to the run's log as well; with the next step where there is no `report`
+ * to take it from.
  *
  * PAWL_ENOTFOUND: there is no checkpoint, and the error says what is there instead. PAWL_EMISMATCH:
  * the state is untouched. PAWL_EDAMAGED or PAWL_EIO: bytes that verified may already have been

@@ -19,13 +19,15 @@ typedef struct comparing {
 
 static pawl_report_item item_of(const comparing *c, pawl_difference difference,
                                 pawl_severity severity) {
-    return (pawl_report_item){.difference = difference,
-                              .severity = severity,
-                              .name = c->wanted->name,
-                              .checkpoint = c->checkpoint,
-                              .state = c->state,
-                              .dimension = -1,
-                              .count = 1};
+    return (pawl_report_item){
+        .difference = difference,
+        .severity = severity,
+        .name = c->wanted->name,
+        .checkpoint = c->checkpoint,
+        .state = c->state,
+        .dimension = -1,
+        .count = 1,
+        .saved_as = strcmp(c->record->name, c->wanted->name) == 0 ? NULL : c->record->name};
 }
 
 static pawl_status add(comparing *c, const pawl_report_item *item, const sentence_facts *facts) {
@@ -48,44 +50,20 @@ static bool is_slot(pawl_role role) {
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-static int first_difference(const state_entry *wanted, const record_entry *record) {
-    if (wanted->ndim != record->ndim) {
-        return -1;
-    }
-    for (int d = 0; d < wanted->ndim; d++) {
-        if (wanted->shape[d] != record->shape[d]) {
-            return d;
-        }
-    }
-    return -1;
-}
-
-/* R06: a slot that was saved for a variable of another shape. */
-static pawl_status compare_slot_shape(comparing *c) {
-    char variable_side[SIDE_BYTES];
-    sentence_facts facts = {.slot = c->wanted->slot};
-    const state_entry *variable = state_snapshot_find(c->m->wanted, c->wanted->slot_of, NULL);
-    if (variable != NULL) {
-        side text = side_of_state(variable);
-        facts.variable_side = side_text(variable_side, &text, false);
-    }
-    pawl_report_item item = item_of(c, PAWL_DIFF_SLOT, PAWL_SEVERITY_ERROR);
-    item.other_name = c->wanted->slot_of;
-    item.dimension = first_difference(c->wanted, c->record);
-    return add(c, &item, &facts);
-}
-
 static pawl_status compare_shape(comparing *c) {
     const state_entry *wanted = c->wanted;
     const record_entry *record = c->record;
     if (shape_equal(wanted->ndim, wanted->shape, record->ndim, record->shape)) {
         return PAWL_OK;
     }
+    c->verdict->other_shape = true;
     if (is_slot(wanted->role)) {
-        return compare_slot_shape(c);
+        c->verdict->fits = false; /* the words wait for its variable */
+        return PAWL_OK;
     }
     pawl_report_item item = item_of(c, PAWL_DIFF_SHAPE, PAWL_SEVERITY_ERROR);
-    item.dimension = first_difference(wanted, record);
+    item.dimension =
+        side_first_difference(record->ndim, record->shape, wanted->ndim, wanted->shape);
     return add(c, &item, &(sentence_facts){0});
 }
 

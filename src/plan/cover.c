@@ -326,3 +326,48 @@ pawl_status plan_cover(int ndim, const int64_t *shape, const box *boxes, size_t 
     }
     return PAWL_OK;
 }
+
+/* ---- the pieces of an entry ------------------------------------------------------------------ */
+
+/* Pieces one behind the other along one dimension, as most are: told without sorting. */
+static bool are_a_row(const record_entry *e) {
+    int along = -1;
+    int64_t end = 0;
+    for (int d = 0; d < e->ndim && along < 0; d++) {
+        along = e->pieces[0].box_extent[d] != e->shape[d] ? d : -1;
+    }
+    if (along < 0) {
+        return e->piece_count == 1;
+    }
+    for (size_t i = 0; i < e->piece_count; i++) {
+        const record_piece *piece = &e->pieces[i];
+        for (int d = 0; d < e->ndim; d++) {
+            int64_t begin = d == along ? end : 0;
+            if (piece->box_offset[d] != begin ||
+                (d != along && piece->box_extent[d] != e->shape[d])) {
+                return false;
+            }
+        }
+        end += piece->box_extent[along];
+    }
+    return end == e->shape[along];
+}
+
+pawl_status plan_cover_entry(const record_entry *e, plan_fault *out, pawl_error *err) {
+    *out = (plan_fault){0};
+    if (shape_elements(e->ndim, e->shape) == 0 || (e->piece_count > 0 && are_a_row(e))) {
+        return PAWL_OK;
+    }
+    AUTOFREE box *boxes = mem_calloc(e->piece_count, sizeof *boxes);
+    if (boxes == NULL) {
+        return error_nomem(err, e->piece_count * sizeof *boxes);
+    }
+    for (size_t i = 0; i < e->piece_count; i++) {
+        boxes[i] = box_of(e->ndim, e->pieces[i].box_offset, e->pieces[i].box_extent);
+    }
+    pawl_status status = plan_cover(e->ndim, e->shape, boxes, e->piece_count, out, err);
+    if (status != PAWL_OK) {
+        error_entry(err, e->name);
+    }
+    return status;
+}

@@ -29,9 +29,19 @@ static pawl_status resolve(const char *field, pawl_policy *policy, pawl_policy o
 static pawl_status check_renames(const pawl_restore_options *options, pawl_error *err) {
     for (size_t i = 0; i < options->rename_count; i++) {
         const pawl_rename *rule = &options->renames[i];
+        const char *why = NULL;
         if (rule->from == NULL || rule->to == NULL) {
             return error_set(err, PAWL_EUSAGE,
                              "cannot restore: options.renames[%zu] has a NULL name", i);
+        }
+        size_t length = strnlen(rule->from, PAWL_MAX_NAME_BYTES + 1);
+        if (length > 0 && !entry_name_valid(rule->from, length, &why)) {
+            error_set(err, PAWL_EUSAGE,
+                      "cannot restore: options.renames[%zu].from fits no name, for it %s", i, why);
+            error_found(err, "\"%.*s\"", (int)length, rule->from);
+            error_next(err, "give it whole components from the front of a name, such as "
+                            "\"model/dense\"");
+            return PAWL_EUSAGE;
         }
     }
     return PAWL_OK;
@@ -62,33 +72,41 @@ static bool takes_part(const matcher *m, pawl_role role) {
 
 /* ---- entries without a partner -------------------------------------------------------------- */
 
-static pawl_status add_loose(matcher *m, loose_list *list, const loose_entry *entry,
-                             pawl_error *err) {
-    if (list->count >= MATCHER_MAX_LOOSE) {
-        return PAWL_OK;
-    }
-    TRY(vec_reserve(&list->entries, &list->capacity, list->count + 1, sizeof(*list->entries), err));
+static pawl_status keep_loose(matcher *m, const loose_entry *entry, loose_entry *kept,
+                              pawl_error *err) {
     size_t bytes = (size_t)entry->ndim * sizeof(*entry->shape);
-    loose_entry *kept = &list->entries[list->count];
     int64_t *shape = arena_alloc(&m->memory, bytes);
     *kept = *entry;
     kept->name = arena_strdup(&m->memory, entry->name);
     kept->slot = arena_strdup(&m->memory, entry->slot);
-    if (kept->name == NULL || kept->slot == NULL || shape == NULL) {
+    kept->slot_of = arena_strdup(&m->memory, entry->slot_of);
+    if (kept->name == NULL || kept->slot == NULL || kept->slot_of == NULL || shape == NULL) {
         return error_nomem(err, strlen(entry->name) + 1 + bytes);
     }
     if (bytes > 0) {
         memcpy(shape, entry->shape, bytes);
     }
     kept->shape = shape;
+    return PAWL_OK;
+}
+
+static pawl_status add_loose(matcher *m, loose_list *list, const loose_entry *entry,
+                             pawl_error *err) {
+    if (list->count >= MATCHER_MAX_LOOSE) {
+        return PAWL_OK;
+    }
+    TRY(vec_reserve(&list->entries, &list->capacity, list->count + 1, sizeof(*list->entries), err));
+    TRY(keep_loose(m, entry, &list->entries[list->count], err));
     list->count++;
     return PAWL_OK;
 }
 
-static loose_entry loose_of(const char *name, const char *slot, const side *s) {
+static loose_entry loose_of(const char *name, const char *slot, const char *slot_of,
+                            const side *s) {
     bool tensor = s->kind == PAWL_KIND_TENSOR;
     return (loose_entry){.name = name,
                          .slot = slot == NULL ? "" : slot,
+                         .slot_of = slot_of == NULL ? "" : slot_of,
                          .kind = s->kind,
                          .dtype = tensor ? s->dtype : (pawl_dtype)0,
                          .ndim = tensor ? s->ndim : 0,
@@ -117,7 +135,8 @@ static pawl_status add_unexpected(matcher *m, const record_entry *record, const 
                              .other_name = slot ? slot_of : NULL,
                              .checkpoint = side_text(text, &s, false),
                              .dimension = -1,
-                             .count = 1};
+                             .count = 1,
+                             .saved_as = name == record->name ? NULL : record->name};
     m->slots_unexpected += slot ? 1 : 0;
     if (item.severity != PAWL_SEVERITY_ERROR) {
         report_counts(m->report)->ignored++;
@@ -129,7 +148,7 @@ static pawl_status add_unexpected(matcher *m, const record_entry *record, const 
         (fault != NULL && fault->error != PLAN_NOBODY)) {
         return PAWL_OK; /* a rule was given for it already: no other is suggested */
     }
-    loose_entry loose = loose_of(name, record->slot, &s);
+    loose_entry loose = loose_of(name, record->slot, record->slot_of, &s);
     return add_loose(m, &m->checkpoint, &loose, err);
 }
 
@@ -152,7 +171,7 @@ static pawl_status add_missing(matcher *m, const state_entry *wanted, pawl_error
     if (!may_be_renamed(wanted->role)) {
         return PAWL_OK;
     }
-    loose_entry loose = loose_of(wanted->name, wanted->slot, &s);
+    loose_entry loose = loose_of(wanted->name, wanted->slot, wanted->slot_of, &s);
     return add_loose(m, &m->state, &loose, err);
 }
 
@@ -227,9 +246,10 @@ static const record_entry *keep_record(matcher *m, const record_entry *record,
     return kept;
 }
 
-static pawl_status add_pair(matcher *m, const record_entry *record, const state_entry *wanted,
+static pawl_status add_pair(matcher *m, const record_entry *record, size_t position,
                             bool keep_caller, pawl_error *err) {
     plan_match *match = m->match;
+    const state_entry *wanted = m->wanted->entries[position];
     TRY(vec_reserve(&match->pairs, &m->pair_capacity, match->pair_count + 1, sizeof(*match->pairs),
                     err));
     const record_entry *kept = keep_record(m, record, wanted);
@@ -238,20 +258,43 @@ static pawl_status add_pair(matcher *m, const record_entry *record, const state_
     }
     match->pairs[match->pair_count++] =
         (plan_pair){.wanted = wanted, .source = kept, .keep_caller = keep_caller};
+    m->partner[position] = (ptrdiff_t)match->pair_count;
     if (keep_caller) {
         report_counts(m->report)->kept++;
     }
     return PAWL_OK;
 }
 
+static pawl_status add_unfit(matcher *m, const record_entry *record, size_t position,
+                             bool other_shape, pawl_error *err) {
+    side s = side_of_record(record);
+    loose_entry seen = loose_of(record->name, record->slot, record->slot_of, &s);
+    TRY(vec_reserve(&m->unfit, &m->unfit_capacity, m->unfit_count + 1, sizeof(*m->unfit), err));
+    unfit_entry *unfit = &m->unfit[m->unfit_count];
+    TRY(keep_loose(m, &seen, &unfit->record, err));
+    unfit->place = position;
+    unfit->other_shape = other_shape;
+    m->unfit_count++;
+    m->partner[position] = -(ptrdiff_t)m->unfit_count;
+    return PAWL_OK;
+}
+
+/* What the partner of the state's entry at that place is called in the checkpoint. */
+static const char *partner_name(const matcher *m, size_t position) {
+    ptrdiff_t partner = m->partner[position];
+    return partner > 0 ? m->match->pairs[partner - 1].source->name
+                       : m->unfit[-partner - 1].record.name;
+}
+
 static pawl_status add_collision(matcher *m, const record_entry *record, const char *name,
-                                 pawl_error *err) {
+                                 size_t position, pawl_error *err) {
     pawl_report_item item = {.difference = PAWL_DIFF_RENAMED,
                              .severity = PAWL_SEVERITY_ERROR,
                              .name = record->name,
                              .other_name = name,
                              .dimension = -1,
-                             .count = 1};
+                             .count = 1,
+                             .saved_as = partner_name(m, position)};
     return report_add(m->report, &item, err);
 }
 
@@ -321,7 +364,9 @@ static pawl_status match_lacking(matcher *m, const record_entry *record, const c
     const plan_job_fault *fault = allowed ? NULL : fault_here(m);
     TRY(note_stance(m, (plan_stance){.want = allowed ? PLAN_LEAVES : PLAN_LACKS}, err));
     if (m->ranks.job && !allowed && fault == NULL) {
-        return PAWL_OK;
+        side s = side_of_record(record);
+        loose_entry other = loose_of(record->name, record->slot, record->slot_of, &s);
+        return m->ranks.faults != NULL ? add_loose(m, &m->elsewhere, &other, err) : PAWL_OK;
     }
     return add_unexpected(m, record, name, slot_of, fault, err);
 }
@@ -355,13 +400,13 @@ static pawl_status match_record(matcher *m, const record_entry *record, pawl_err
         return match_lacking(m, record, name, slot_of, err);
     }
     TRY(match_wanted(m, record, name, slot_of, wanted, err));
-    if (m->matched[position]) {
-        return add_collision(m, record, name, err);
+    if (m->partner[position] != 0) {
+        return add_collision(m, record, name, position, err);
     }
-    m->matched[position] = true;
     verdict v;
     TRY(matcher_compare(m, wanted, record, slot_of, &v, err));
-    return v.fits ? add_pair(m, record, wanted, v.keep_caller, err) : PAWL_OK;
+    return v.fits ? add_pair(m, record, position, v.keep_caller, err)
+                  : add_unfit(m, record, position, v.other_shape, err);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -383,7 +428,7 @@ static pawl_status match_rest(matcher *m, pawl_error *err) {
         const state_entry *wanted = m->wanted->entries[i];
         if (!takes_part(m, wanted->role)) {
             report_counts(m->report)->kept++;
-        } else if (!m->matched[i]) {
+        } else if (m->partner[i] == 0) {
             TRY(add_missing(m, wanted, err));
         }
     }
@@ -442,19 +487,20 @@ static pawl_status check_pairs(const matcher *m, pawl_error *err) {
         err, PAWL_EMISMATCH,
         "nothing would be restored: no entry of the checkpoint has a counterpart in the state");
     error_safe(err, "the state is as it was");
-    error_next(err, "compare the names (pawl show lists the checkpoint's) and pass --rename, or "
-                    "restore another checkpoint");
+    error_next(err, "compare the names (pawl show lists the checkpoint's) and add rules to "
+                    "options.renames, or restore another checkpoint");
     return PAWL_EMISMATCH;
 }
 
 static pawl_status match_all(matcher *m, entry_source checkpoint, pawl_error *err) {
     uint64_t before = m->report->found[PAWL_SEVERITY_ERROR];
-    m->matched = mem_calloc(m->wanted->count, sizeof(*m->matched));
-    if (m->matched == NULL) {
-        return error_nomem(err, m->wanted->count);
+    m->partner = mem_calloc(m->wanted->count, sizeof(*m->partner));
+    if (m->partner == NULL) {
+        return error_nomem(err, m->wanted->count * sizeof(*m->partner));
     }
     TRY(match_records(m, checkpoint, err));
     TRY(check_state(m, err));
+    TRY(matcher_slots(m, err));
     TRY(match_rest(m, err));
     TRY(add_optimizer(m, err));
     TRY(matcher_suggest(m, err));
@@ -463,9 +509,11 @@ static pawl_status match_all(matcher *m, entry_source checkpoint, pawl_error *er
 }
 
 static void matcher_free(matcher *m) {
-    mem_free(m->matched);
+    mem_free(m->partner);
+    mem_free(m->unfit);
     mem_free(m->checkpoint.entries);
     mem_free(m->state.entries);
+    mem_free(m->elsewhere.entries);
     buffer_free(&m->name);
     buffer_free(&m->slot_of);
     arena_free(&m->memory);

@@ -13,6 +13,7 @@
 typedef struct loose_entry {
     const char *name; /* as in the checkpoint, or as in the state */
     const char *slot; /* "" unless a slot: slots of another name never pair */
+    const char *slot_of;
     pawl_kind kind;
     pawl_dtype dtype; /* values: 0 */
     int ndim;
@@ -24,6 +25,13 @@ typedef struct loose_list {
     size_t count, capacity;
 } loose_list;
 
+/* A record that has a partner by its name, and differs from it. */
+typedef struct unfit_entry {
+    loose_entry record;
+    size_t place; /* of the partner */
+    bool other_shape;
+} unfit_entry;
+
 typedef struct matcher {
     const state_snapshot *wanted;
     pawl_restore_options options; /* policies resolved: none is DEFAULT */
@@ -34,10 +42,14 @@ typedef struct matcher {
     pawl_report *report;
     plan_match *match;
     size_t pair_capacity;
-    bool *matched;                /* per entry of `wanted` */
+    /* Per entry of `wanted`: 0: no partner; n > 0: that of pair n - 1; n < 0: unfit[-n - 1]. */
+    ptrdiff_t *partner;
+    unfit_entry *unfit;
+    size_t unfit_count, unfit_capacity;
     size_t likely;                /* behind the entry found last: both sides ascend */
     uint64_t records;             /* of the checkpoint that take part */
     loose_list checkpoint, state; /* for suggestions */
+    loose_list elsewhere;         /* of a job: what only other ranks have in their states */
     /* The optimizer's item comes last, when its slots are counted. */
     const state_entry *optimizer;
     char optimizer_checkpoint[256];
@@ -49,6 +61,7 @@ typedef struct matcher {
 /* How one pair compares. */
 typedef struct verdict {
     bool fits;        /* nothing speaks against restoring this one */
+    bool other_shape; /* a tensor of another shape; a slot's is reported by matcher_slots */
     bool keep_caller; /* the state's value stands */
 } verdict;
 
@@ -58,6 +71,9 @@ typedef struct verdict {
  */
 pawl_status matcher_compare(matcher *m, const state_entry *wanted, const record_entry *record,
                             const char *slot_of, verdict *out, pawl_error *err) PAWL_MUST_CHECK;
+
+/* When all records were seen: reports slots that do not fit their variables: slots.c. */
+pawl_status matcher_slots(matcher *m, pawl_error *err) PAWL_MUST_CHECK;
 
 /* Reports rename rules that would pair loose entries: suggest.c. */
 pawl_status matcher_suggest(matcher *m, pawl_error *err) PAWL_MUST_CHECK;

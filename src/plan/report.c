@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The differences between a checkpoint and a state, as data. report_render.c makes text of them. */
 #include "plan/report.h"
+#include "plan/remedy.h"
 
 #include <string.h>
 
@@ -40,19 +41,41 @@ static pawl_status keep_text(pawl_report *report, const char *text, const char *
     return PAWL_OK;
 }
 
+/* The item has its remedies already, which are kept elsewhere. */
 static pawl_status keep_item(pawl_report *report, const pawl_report_item *item, const char *text,
                              size_t description, pawl_error *err) {
     TRY(vec_reserve(&report->items, &report->capacity, report->count + 1, sizeof(*report->items),
                     err));
     report_item *kept = &report->items[report->count];
     *kept = (report_item){.seen = *item, .description = description};
+    char *alone = arena_alloc(&report->memory, description + 1);
+    if (alone == NULL) {
+        return error_nomem(err, description + 1);
+    }
+    memcpy(alone, text, description);
+    alone[description] = '\0';
+    kept->seen.description = alone;
     TRY(keep_text(report, item->name, &kept->seen.name, err));
     TRY(keep_text(report, item->other_name, &kept->seen.other_name, err));
     TRY(keep_text(report, item->checkpoint, &kept->seen.checkpoint, err));
     TRY(keep_text(report, item->state, &kept->seen.state, err));
+    TRY(keep_text(report, item->saved_as, &kept->seen.saved_as, err));
     TRY(keep_text(report, text, &kept->seen.text, err));
     report->count++;
     return PAWL_OK;
+}
+
+static pawl_status describe_and_keep(pawl_report *report, const pawl_report_item *item,
+                                     const sentence_facts *facts, pawl_error *err) {
+    if (item->text != NULL) {
+        return keep_item(report, item, item->text, strlen(item->text), err);
+    }
+    pawl_report_item whole = *item;
+    size_t description = 0;
+    report->sentence.size = 0;
+    TRY(remedy_find(&whole, facts, &report->memory, err));
+    TRY(sentence_write(&whole, facts, &report->sentence, &description, err));
+    return keep_item(report, &whole, (const char *)report->sentence.data, description, err);
 }
 
 pawl_status report_add_facts(pawl_report *report, const pawl_report_item *item,
@@ -63,14 +86,7 @@ pawl_status report_add_facts(pawl_report *report, const pawl_report_item *item,
                          (int)item->difference, (int)item->severity);
     }
     if (report->kept_of_kind[item->difference] < REPORT_MAX_ITEMS) {
-        const char *text = item->text;
-        size_t description = text == NULL ? 0 : strlen(text);
-        if (text == NULL) {
-            report->sentence.size = 0;
-            TRY(sentence_write(item, facts, &report->sentence, &description, err));
-            text = (const char *)report->sentence.data;
-        }
-        TRY(keep_item(report, item, text, description, err));
+        TRY(describe_and_keep(report, item, facts, err));
         report->kept[item->severity]++;
         report->kept_of_kind[item->difference]++;
     }

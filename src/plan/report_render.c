@@ -115,6 +115,28 @@ static pawl_status write_member(buffer *out, const char *key, const char *text, 
     return buffer_json_shown(out, text, strlen(text), err);
 }
 
+static pawl_status write_json_remedy(const pawl_remedy *remedy, buffer *out, pawl_error *err) {
+    TRY(buffer_printf(out, err, "{\"option\":\"%s\"", remedy->option));
+    TRY(write_member(out, "value", remedy->value, err));
+    TRY(write_member(out, "from", remedy->from, err));
+    TRY(write_member(out, "to", remedy->to, err));
+    TRY(write_member(out, "before", remedy->before, err));
+    TRY(write_member(out, "effect", remedy->effect, err));
+    return buffer_append(out, "}", 1, err);
+}
+
+static pawl_status write_json_remedies(const pawl_report_item *item, buffer *out, pawl_error *err) {
+    TRY(write_member(out, "description", item->description, err));
+    TRY(write_member(out, "change", item->change, err));
+    TRY(buffer_printf(out, err, ",\"remedies\":["));
+    for (size_t i = 0; i < item->remedy_count; i++) {
+        TRY(buffer_append(out, ",", i > 0, err));
+        TRY(write_json_remedy(&item->remedies[i], out, err));
+    }
+    TRY(buffer_append(out, "]", 1, err));
+    return write_member(out, "saved_as", item->saved_as, err);
+}
+
 static pawl_status write_json_item(const pawl_report_item *item, buffer *out, pawl_error *err) {
     TRY(buffer_printf(out, err, "{\"difference\":\"%s\",\"severity\":\"%s\"",
                       difference_name(item->difference), severity_name(item->severity)));
@@ -125,6 +147,7 @@ static pawl_status write_json_item(const pawl_report_item *item, buffer *out, pa
     TRY(buffer_printf(out, err, ",\"dimension\":%d,\"count\":%" PRIu64, item->dimension,
                       item->count));
     TRY(write_member(out, "text", item->text, err));
+    TRY(write_json_remedies(item, out, err));
     return buffer_append(out, "}", 1, err);
 }
 

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define MODEL_ONLY "restore the model alone with --model-only (options.model_only)"
+#define MAX_RULES_SHOWN 3 /* of a difference; all of them are in its remedies */
 
 static const char *const difference_names[] = {
     [PAWL_DIFF_SHAPE] = "shape",     [PAWL_DIFF_DTYPE] = "dtype",
@@ -51,9 +51,17 @@ typedef struct words {
     pawl_error *err;
 } words;
 
+static pawl_status say_name(const words *w) {
+    TRY(buffer_printf(w->out, w->err, "\"%s\"", w->name));
+    return w->item->saved_as == NULL
+               ? PAWL_OK
+               : buffer_printf(w->out, w->err, " (saved as \"%s\")", w->item->saved_as);
+}
+
 static pawl_status both_sides(const words *w) {
-    return buffer_printf(w->out, w->err, "\"%s\" is %s in the checkpoint and %s in the state",
-                         w->name, w->checkpoint, w->state);
+    TRY(say_name(w));
+    return buffer_printf(w->out, w->err, " is %s in the checkpoint and %s in the state",
+                         w->checkpoint, w->state);
 }
 
 static pawl_status describe_shape(const words *w) {
@@ -99,22 +107,54 @@ static pawl_status describe_lacking(const words *w) {
 }
 
 static pawl_status describe_unexpected(const words *w) {
-    TRY(buffer_printf(w->out, w->err, "\"%s\"", w->name));
+    TRY(say_name(w));
     return describe_lacking(w);
+}
+
+/* "a" -> "b", "c" -> "d" and 10 more */
+static pawl_status say_rules(const words *w) {
+    const sentence_facts *f = w->facts;
+    size_t shown = f->rename_count > MAX_RULES_SHOWN + 1 ? MAX_RULES_SHOWN : f->rename_count;
+    for (size_t i = 0; i < shown; i++) {
+        TRY(buffer_printf(w->out, w->err, "%s\"%s\" -> \"%s\"", i > 0 ? ", " : "",
+                          f->renames[i].from, f->renames[i].to));
+    }
+    return shown == f->rename_count
+               ? PAWL_OK
+               : buffer_printf(w->out, w->err, " and %zu more", f->rename_count - shown);
+}
+
+static pawl_status describe_numbers(const words *w) {
+    if (w->facts->rename_count == 0) {
+        return buffer_printf(w->out, w->err,
+                             "numbered anew? \"%s\" is only in the checkpoint and \"%s\" only in "
+                             "the state, and entries that nothing but their numbers tells apart "
+                             "from these match by name: they may be others, too",
+                             w->name, w->other);
+    }
+    TRY(buffer_printf(w->out, w->err, "numbered anew? "));
+    TRY(say_rules(w));
+    return buffer_printf(w->out, w->err,
+                         " would pair %" PRIu64 " entries, and nothing but their numbers tells "
+                         "these apart: those that match by name may be others, too",
+                         w->item->count);
 }
 
 static pawl_status describe_renamed(const words *w) {
     uint64_t count = w->item->count;
     if (is_error(w->item)) {
-        return buffer_printf(
-            w->out, w->err,
-            "\"%s\" of the checkpoint becomes \"%s\" by the rename rules, as another "
-            "entry of the checkpoint does",
-            w->name, w->other);
+        return buffer_printf(w->out, w->err,
+                             "\"%s\" and \"%s\" of the checkpoint both become \"%s\" by the rename "
+                             "rules",
+                             text_or(w->item->saved_as, "another entry"), w->name, w->other);
     }
-    return buffer_printf(w->out, w->err, "renamed? %" PRIu64 "%s %s after \"%s\" -> \"%s\"", count,
-                         w->facts->or_more ? " or more" : "",
-                         count == 1 ? "entry matches" : "entries match", w->name, w->other);
+    if (w->item->severity == PAWL_SEVERITY_WARNING) {
+        return describe_numbers(w);
+    }
+    TRY(buffer_printf(w->out, w->err, "renamed? %" PRIu64 "%s %s after ", count,
+                      w->facts->or_more ? " or more" : "",
+                      count == 1 ? "entry matches" : "entries match"));
+    return say_rules(w);
 }
 
 /* A changed value, and whose stands where that is decided. */
@@ -140,10 +180,25 @@ static pawl_status describe_optimizer(const words *w) {
     return describe_stands(w);
 }
 
+/* Behind both sides of a slot. */
+static pawl_status describe_variable(const words *w, const char *variable) {
+    static const char *const endings[] = {
+        [SLOT_VARIABLE_CHANGED] = "",
+        [SLOT_VARIABLE_SAME] = " in both",
+        [SLOT_HAD_ITS_SHAPE] = " in both: the slot was saved with its variable's shape",
+        [SLOT_HAS_ITS_SHAPE] = " in both: the slot was saved with a shape of its own",
+    };
+    return buffer_printf(w->out, w->err, ", where its variable is %s%s", variable,
+                         endings[w->facts->variable]);
+}
+
 static pawl_status describe_slot(const words *w) {
     const pawl_report_item *item = w->item;
     TRY(buffer_printf(w->out, w->err, "the optimizer slot \"%s\" of \"%s\"",
                       text_or(w->facts->slot, w->name), w->other));
+    if (item->saved_as != NULL) {
+        TRY(buffer_printf(w->out, w->err, " (saved as \"%s\")", item->saved_as));
+    }
     if (item->checkpoint == NULL) {
         return buffer_printf(w->out, w->err, ", %s in the state, is not in the checkpoint%s",
                              w->state, is_error(item) ? "" : ": the state's value is kept");
@@ -151,12 +206,16 @@ static pawl_status describe_slot(const words *w) {
     if (item->state == NULL) {
         return describe_lacking(w);
     }
+    const char *variable = w->facts->variable_side;
+    if (w->facts->variable == SLOT_STALE) {
+        return buffer_printf(w->out, w->err,
+                             " is %s, as its variable was when it was saved, which is %s now: the "
+                             "slot does not fit it",
+                             w->state, text_or(variable, "another"));
+    }
     TRY(buffer_printf(w->out, w->err, " is %s in the checkpoint and %s in the state", w->checkpoint,
                       w->state));
-    if (w->facts->variable_side == NULL) {
-        return PAWL_OK;
-    }
-    return buffer_printf(w->out, w->err, ", where its variable is %s", w->facts->variable_side);
+    return variable == NULL ? PAWL_OK : describe_variable(w, variable);
 }
 
 static pawl_status describe_hyperparameter(const words *w) {
@@ -196,87 +255,67 @@ static const describer describers[] = {
 
 /* ---- what to do ----------------------------------------------------------------------------- */
 
-/* Of "[64, 10] F32". */
-static bool side_castable(const char *side) {
-    const char *space = side == NULL ? NULL : strrchr(side, ' ');
-    return space != NULL && dtype_castable(pawl_dtype_from_name(space + 1));
-}
-
-static const char *advise_dtype(const pawl_report_item *item) {
-    if (side_castable(item->checkpoint) && side_castable(item->state)) {
-        return "pass --cast=allow to convert it (options.cast)";
-    }
-    return "only F64, F32, F16 and BF16 are converted into each other: give the state the "
-           "checkpoint's dtype";
-}
-
-static const char *advise_slot(const pawl_report_item *item) {
-    if (item->checkpoint == NULL) {
-        return MODEL_ONLY ", or pass --missing=allow to keep the state's value (options.missing)";
-    }
-    if (item->state == NULL) {
-        return MODEL_ONLY ", or pass --unexpected=allow to leave it out (options.unexpected)";
-    }
-    return MODEL_ONLY;
-}
-
-/* Of an error. NULL: the words are not fixed. */
-static const char *advise(const pawl_report_item *item) {
-    switch (item->difference) {
-    case PAWL_DIFF_SHAPE:
-        return "build the model with the checkpoint's shape, or leave the entry out of the state "
-               "and pass --unexpected=allow (options.unexpected)";
-    case PAWL_DIFF_DTYPE:
-        return advise_dtype(item);
-    case PAWL_DIFF_MISSING:
-        return "pass --missing=allow to keep the state's value (options.missing)";
-    case PAWL_DIFF_UNEXPECTED:
-        return "pass --unexpected=allow to leave it out (options.unexpected)";
-    case PAWL_DIFF_RENAMED:
-        return "mend the rename rules (options.renames)";
-    case PAWL_DIFF_OPTIMIZER:
-        return MODEL_ONLY;
-    case PAWL_DIFF_SLOT:
-        return advise_slot(item);
-    case PAWL_DIFF_HYPERPARAMETER:
-        return "pass --hyperparameter=checkpoint or --hyperparameter=caller to say whose value "
-               "stands (options.hyperparameter)";
-    case PAWL_DIFF_KIND:
-        return "give the state's entry the checkpoint's kind, or leave it out of the state and "
-               "pass --unexpected=allow (options.unexpected)";
-    case PAWL_DIFF_BATCH:
-        return "feed the batches that the checkpoint was trained with, or pass --batch=allow "
-               "(options.batch)";
-    case PAWL_DIFF_RANKS:
-        return "restore with as many ranks, or pass --per-rank=allow to take a rank's own where it "
-               "was saved, or --per-rank=caller to keep the state's on all ranks "
-               "(options.per_rank)";
+static const char *policy_word(pawl_policy policy) {
+    switch (policy) {
+    case PAWL_POLICY_ERROR:
+        return "PAWL_POLICY_ERROR";
+    case PAWL_POLICY_ALLOW:
+        return "PAWL_POLICY_ALLOW";
+    case PAWL_POLICY_CHECKPOINT:
+        return "PAWL_POLICY_CHECKPOINT";
+    case PAWL_POLICY_CALLER:
+        return "PAWL_POLICY_CALLER";
     default:
-        return NULL;
+        return "PAWL_POLICY_DEFAULT";
     }
+}
+
+/* The one form in which an option of the interface is named. */
+static pawl_status say_option(const words *w, const pawl_remedy *remedy) {
+    bool policy = remedy->policy != PAWL_POLICY_DEFAULT;
+    return buffer_printf(w->out, w->err, "%s%sset options.%s = %s to %s",
+                         text_or(remedy->before, ""), remedy->before != NULL ? " and " : "",
+                         remedy->option, policy ? policy_word(remedy->policy) : remedy->value,
+                         remedy->effect);
+}
+
+/* add {"a", "b"}, {"c", "d"} to options.renames, all of them */
+static pawl_status say_renames(const words *w) {
+    size_t count = w->facts->rename_count;
+    size_t shown = count > MAX_RULES_SHOWN + 1 ? MAX_RULES_SHOWN : count;
+    TRY(buffer_printf(w->out, w->err, "add "));
+    for (size_t i = 0; i < shown; i++) {
+        TRY(buffer_printf(w->out, w->err, "%s{\"%s\", \"%s\"}", i > 0 ? ", " : "",
+                          w->item->remedies[i].from, w->item->remedies[i].to));
+    }
+    if (shown < count) {
+        TRY(buffer_printf(w->out, w->err, " and the %zu more of this difference's remedies",
+                          count - shown));
+    }
+    TRY(buffer_printf(w->out, w->err, " to options.renames%s", count > 1 ? ", all of them" : ""));
+    if (w->facts->needs_cast) {
+        TRY(buffer_printf(w->out, w->err, ", and "));
+        return say_option(w, &w->item->remedies[count]);
+    }
+    return PAWL_OK;
 }
 
 static pawl_status write_advice(const words *w) {
     const pawl_report_item *item = w->item;
-    if (w->facts->fault != NULL && w->facts->fault->error != PLAN_NOBODY) {
-        return buffer_printf(w->out, w->err,
-                             "; add it on %s, or pass --unexpected=allow there "
-                             "(options.unexpected)",
-                             w->facts->fault->lacking);
+    bool together = item->difference == PAWL_DIFF_RENAMED;
+    if (item->change == NULL && item->remedy_count == 0) {
+        return PAWL_OK;
     }
-    if (is_error(item)) {
-        return buffer_printf(w->out, w->err, "; %s", advise(item));
+    TRY(buffer_printf(w->out, w->err, "; %s", text_or(item->change, "")));
+    const char *comma = item->change == NULL ? "" : together ? ", " : ", or ";
+    if (together) {
+        TRY(buffer_printf(w->out, w->err, "%s", item->remedy_count > 0 ? comma : ""));
+        return item->remedy_count > 0 ? say_renames(w) : PAWL_OK;
     }
-    if (item->difference == PAWL_DIFF_RENAMED) {
-        return buffer_printf(w->out, w->err, "; pass --rename %s=%s (options.renames)", w->name,
-                             w->other);
-    }
-    bool checkpoint_stands =
-        w->facts->stands != NULL && strcmp(w->facts->stands, "checkpoint") == 0;
-    if (item->difference == PAWL_DIFF_HYPERPARAMETER && checkpoint_stands) {
-        return buffer_printf(w->out, w->err,
-                             "; pass --hyperparameter=caller to keep the state's "
-                             "(options.hyperparameter)");
+    for (size_t i = 0; i < item->remedy_count; i++) {
+        TRY(buffer_printf(w->out, w->err, "%s", comma));
+        TRY(say_option(w, &item->remedies[i]));
+        comma = ", or ";
     }
     return PAWL_OK;
 }

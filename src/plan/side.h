@@ -23,6 +23,8 @@ side side_of_record(const record_entry *e);
 
 /* Both return `out`. `with_kind` says the kind too: "tensor [64, 10] F32", "int64 5". */
 const char *side_text(char out[SIDE_BYTES], const side *s, bool with_kind);
+/* The first dimension in which two shapes differ; -1: in their number. */
+int side_first_difference(int a_ndim, const int64_t *a, int b_ndim, const int64_t *b);
 /* Do two values of one kind mean the same? JSON is compared as JSON. */
 bool side_values_equal(const side *a, const side *b);
 

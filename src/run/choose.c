@@ -572,6 +572,7 @@ pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_opt
                          .options = options,
                          .rank = run->rank,
                          .world_size = run->world_size,
+                         .asked = report != NULL,
                          .job = run->world_size > 1};
     pawl_status status = end_report(g, agree(g, err), err);
     tell_restored(run, &g->all, status, err, begun_ns);

@@ -235,6 +235,14 @@ static void fill_manifest(rebuilding *r) {
     }
 }
 
+/* As whoever reads the new index will. */
+static pawl_status check_entries(const rebuilding *r, pawl_error *err) {
+    for (size_t i = 0; i < r->data.entry_count; i++) {
+        TRY(entry_check(&r->manifest, &r->data.entries[i], err));
+    }
+    return PAWL_OK;
+}
+
 static pawl_status publish(rebuilding *r, pawl_error *err) {
     pawl_run *run = r->run;
     char tag[FORMAT_TAG_CHARS];
@@ -264,10 +272,12 @@ static pawl_status rebuild(rebuilding *r, pawl_error *err) {
     if (status != PAWL_OK) {
         return status;
     }
+    TRY(step_check_directory(r->run->store, r->directory, err));
     TRY(choose_files(r, err));
     TRY(dataset_read(&r->data, r->run->store, r->directory, r->step, &r->manifest,
                      r->force ? &r->run->log : NULL, err));
     fill_manifest(r);
+    TRY(check_entries(r, err));
     return publish(r, err);
 }
 
@@ -287,8 +297,8 @@ static pawl_status refuse_proven_damage(pawl_run *run, int64_t step, pawl_error 
     const pawl_verify_options options = {
         .struct_size = sizeof(options), .problem = count_data_problem, .context = &problems};
     pawl_verify_result result;
-    if (checkpoint_open(run->store, false, step, run->platform, &run->log, &checkpoint, &ignored) !=
-        PAWL_OK) {
+    if (checkpoint_open_by(run->store, step, run->platform, &run->log, true, &checkpoint,
+                           &ignored) != PAWL_OK) {
         return PAWL_OK; /* no index to prove anything */
     }
     pawl_status status = checkpoint_verify(checkpoint, &options, &result, &ignored);

@@ -266,13 +266,14 @@ static pawl_status read_all(attempt *a, pawl_error *err) {
     return restore_values(a, err);
 }
 
-/* What a caller without a report must hear all the same (R07, J06). */
-static void log_warnings(const pawl_checkpoint *c, const pawl_report *report) {
+/* What a caller without a report must hear all the same (R07, J06). One with a report finds there
+ * what to do, and says it in words of its own. */
+static void log_warnings(const pawl_checkpoint *c, const pawl_report *report, bool asked) {
     for (size_t i = 0; i < pawl_report_count(report); i++) {
         const pawl_report_item *item = pawl_report_get(report, i);
         if (item->severity == PAWL_SEVERITY_WARNING) {
             log_write(&c->log, PAWL_LOG_WARN, "restoring step %lld: %s", (long long)c->step,
-                      item->text);
+                      asked ? item->description : item->text);
         }
     }
 }
@@ -306,7 +307,7 @@ pawl_status restoring_read(restoring *all, pawl_error *err) {
         error_step(err, c->step);
         return status;
     }
-    log_warnings(c, all->report);
+    log_warnings(c, all->report, all->asked);
     return report_finish(all->report, err);
 }
 
@@ -335,11 +336,18 @@ pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
                                const pawl_restore_options *options, int rank, int world_size,
                                pawl_report **report, pawl_error *err) {
     CLEANUP(restoring_free)
-    restoring all = {.state = state, .options = options, .rank = rank, .world_size = world_size};
+    restoring all = {.state = state,
+                     .options = options,
+                     .rank = rank,
+                     .world_size = world_size,
+                     .asked = report != NULL};
     if (report != NULL) {
         *report = NULL;
     }
-    pawl_status status = restoring_match(&all, c, err);
+    pawl_status status = checkpoint_held(c, err);
+    if (status == PAWL_OK) {
+        status = restoring_match(&all, c, err);
+    }
     if (status == PAWL_OK) {
         status = restoring_read(&all, err);
     }

@@ -22,6 +22,7 @@ typedef struct restoring {
     const pawl_restore_options *options; /* may be NULL */
     int rank, world_size;
     pawl_report *report; /* of the latest attempt */
+    bool asked;          /* the caller takes the report, and so the next steps, from us */
     event_fallback *fallbacks;
     size_t fallback_count, fallback_capacity;
     const char **touched; /* entries that an earlier attempt has begun to write */

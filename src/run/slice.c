@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#define MAX_PARTS   65536u /* pieces that one slice may touch */
 #define BATCH_ITEMS 256
 /* What is more is read by several threads. */
 #define LARGE_BYTES ((uint64_t)2 * ENGINE_BUFFER_BYTES)
@@ -105,44 +104,10 @@ static pawl_status collect_parts(const record_entry *entry, const box *wanted, p
         if (!box_intersect(&whole, wanted, &shared)) {
             continue;
         }
-        if (out->count == MAX_PARTS) {
-            return error_set(err, PAWL_ELIMIT, "the slice touches more than %u pieces", MAX_PARTS);
-        }
         TRY(vec_reserve(&out->items, &out->capacity, out->count + 1, sizeof(*out->items), err));
         out->items[out->count++] = (part){.piece = piece, .shared = shared};
     }
     return PAWL_OK;
-}
-
-static bool parts_disjoint(const parts *p) {
-    for (size_t i = 0; i < p->count; i++) {
-        for (size_t j = i + 1; j < p->count; j++) {
-            box shared;
-            if (box_intersect(&p->items[i].shared, &p->items[j].shared, &shared)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-/* Every element exactly once: nothing may be returned that was not read. */
-static pawl_status check_cover(const record_entry *entry, const box *wanted, const parts *p,
-                               pawl_error *err) {
-    uint64_t covered = 0;
-    char text[256];
-    for (size_t i = 0; i < p->count; i++) {
-        covered += box_elements(&p->items[i].shared);
-    }
-    if (covered == box_elements(wanted) && parts_disjoint(p)) {
-        return PAWL_OK;
-    }
-    error_set(err, PAWL_EDAMAGED, "the pieces of a tensor do not make up the whole of it");
-    error_entry(err, entry->name);
-    error_expected(err, "every element of %s in one piece", box_text(text, sizeof(text), wanted));
-    error_found(err, "%llu of %llu elements in %zu pieces", (unsigned long long)covered,
-                (unsigned long long)box_elements(wanted), p->count);
-    return PAWL_EDAMAGED;
 }
 
 static pawl_status check_packed(const record_entry *entry, const box *wanted, const parts *p,
@@ -270,7 +235,6 @@ static pawl_status read_box(pawl_checkpoint *c, const record_entry *entry, const
                             void *to, pawl_error *err) {
     CLEANUP(parts_free) parts p = {0};
     TRY(collect_parts(entry, wanted, &p, err));
-    TRY(check_cover(entry, wanted, &p, err));
     TRY(check_packed(entry, wanted, &p, err));
     view v = {.dtype = entry->dtype, .box = *wanted, .data = to};
     for (size_t i = 0; i < p.count; i++) {

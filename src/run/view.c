@@ -128,6 +128,7 @@ pawl_status checkpoint_view_bytes(pawl_view *v, uint64_t offset, uint64_t n, con
     if (add_overflows(offset, n, &end) || end > v->piece->bytes) {
         return not_within(v, offset, n, err);
     }
+    TRY(checkpoint_held(v->checkpoint, err));
     reader_mark_touch(v->checkpoint->mark);
     pawl_status status = engine_view_bytes(v->bytes, offset, n, bytes, err);
     return status == PAWL_OK ? PAWL_OK

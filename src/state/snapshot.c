@@ -22,23 +22,6 @@ static pawl_status refuse_slot(const state_entry *slot, pawl_error *err, const c
     return PAWL_EUSAGE;
 }
 
-static pawl_status check_slot_shape(const state_entry *slot, const state_entry *variable,
-                                    pawl_error *err) {
-    char slot_shape[192];
-    char variable_shape[192];
-    if (slot->ndim == 0 || shape_equal(slot->ndim, slot->shape, variable->ndim, variable->shape)) {
-        return PAWL_OK;
-    }
-    shape_text(slot_shape, sizeof(slot_shape), slot->ndim, slot->shape);
-    shape_text(variable_shape, sizeof(variable_shape), variable->ndim, variable->shape);
-    pawl_status status = refuse_slot(slot, err, "their shapes differ");
-    error_expected(err, "%s as its variable has, or a scalar", variable_shape);
-    error_found(err, "%s", slot_shape);
-    error_next(err, "mend the shape, or give a tensor that is no elementwise slot the role "
-                    "PAWL_ROLE_OTHER");
-    return status;
-}
-
 static pawl_status check_slot(const pawl_state *state, const state_entry *slot, pawl_error *err) {
     const state_entry *variable = state_find(state, slot->slot_of);
     if (variable == NULL) {
@@ -52,7 +35,7 @@ static pawl_status check_slot(const pawl_state *state, const state_entry *slot, 
         error_next(err, "mend slot_of");
         return status;
     }
-    return check_slot_shape(slot, variable, err);
+    return PAWL_OK; /* its shape is the optimizer's affair: some keep a row, or a number */
 }
 
 static pawl_status check_slots(const pawl_state *state, const state_snapshot *snapshot,

@@ -75,6 +75,9 @@ pawl_status state_add_tensor(pawl_state *state, const pawl_tensor *tensor, pawl_
 pawl_status state_set_value(pawl_state *state, const char *name, pawl_kind kind, pawl_role role,
                             bool per_rank, const void *bytes, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
+/* What that says of a value. (value_check.c) */
+pawl_status value_check(const char *name, pawl_kind kind, pawl_role role, const void *bytes,
+                        size_t n, pawl_error *err) PAWL_MUST_CHECK;
 /* ENOTFOUND; EUSAGE when it is of another kind. The entry lives until it is set or removed. */
 pawl_status state_get_value(const pawl_state *state, const char *name, pawl_kind kind,
                             const state_entry **out, pawl_error *err) PAWL_MUST_CHECK;
@@ -91,9 +94,9 @@ typedef struct state_snapshot {
 } state_snapshot;
 
 /*
- * Takes a snapshot after checking what only the whole state shows: each slot's variable exists, is
- * a tensor and has the slot's shape, or the slot is a scalar (R06, S15). With `in_flight` its
- * tensors cannot be removed from the state until state_snapshot_let_go (S02).
+ * Takes a snapshot after checking what only the whole state shows: each slot's variable exists and
+ * is a tensor (R06, S15). With `in_flight` its tensors cannot be removed from the state until
+ * state_snapshot_let_go (S02).
  */
 pawl_status state_snapshot_take(pawl_state *state, int64_t step, bool in_flight,
                                 state_snapshot **out, pawl_error *err) PAWL_MUST_CHECK;

@@ -4,7 +4,7 @@
 
 cmd is a shell script. It runs in an empty directory, with these on PATH: `pawl`; the fixture maker
 `make_run`; `unprivileged` (root's: runs a command as nobody); `in_terminal` (runs it on a
-terminal of 60 columns). Exit code 77 skips the test.
+terminal of 60 columns, or as many as WIDTH says). Exit code 77 skips the test.
 --set-exact-output writes what came out as what is expected.
 """
 
@@ -18,6 +18,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib/figures"))
+import figures  # noqa: E402
 
 SKIPPED = 77
 TIMEOUT_S = 100
@@ -104,7 +107,8 @@ def execute(args, command):
             out.seek(0)
             err.seek(0)
             return {"exit": f"{code}\n", "stdout": normalise(out.read(), scratch),
-                    "stderr": normalise(err.read(), scratch)}
+                    "stderr": normalise(err.read(), scratch),
+                    "figures": "".join(f"{one}\n" for one in figures.check(scratch)[1])}
     finally:
         shutil.rmtree(outer, ignore_errors=True)
 
@@ -119,7 +123,7 @@ def read(path):
 def compare(folder, got):
     """The differences as text; "" when there are none."""
     parts = []
-    for name in ("stdout", "stderr", "exit"):
+    for name in ("stdout", "stderr", "exit", "figures"):
         wanted = read(os.path.join(folder, name))
         parts += difflib.unified_diff(wanted.splitlines(True), got[name].splitlines(True),
                                       f"{name} expected", f"{name} found")
@@ -133,6 +137,8 @@ def run(args, folder):
         return SKIPPED
     if args.set_exact_output:
         for name, text in got.items():
+            if name == "figures":
+                continue
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                 file.write(text)
         return 0

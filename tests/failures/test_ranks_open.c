@@ -262,7 +262,7 @@ static void test_s11_rank_0_that_dies(void **state) {
               &f->result);
     assert_int_equal(f->result.ended[0], -SIGKILL);
     for (int r = 1; r < JOB_RANKS; r++) {
-        assert_int_equal(f->result.ended[r], PAWL_ETIMEOUT);
+        assert_int_equal(f->result.ended[r], PAWL_EPEER);
         char wanted[1024];
         (void)snprintf(wanted, sizeof(wanted),
                        "open run: rank 0 did not answer\n"
@@ -313,9 +313,9 @@ static void test_r10_another_number_of_ranks_is_refused_on_all(void **state) {
                    "restoring: checkpoint step 1 and the state differ in 1 place: " OF_ONE_RANK "\n"
                    "  path:     {d}/disk/run/step-00000001\n"
                    "  safe:     nothing was restored: the state is as it was\n"
-                   "  next:     restore with as many ranks, or pass --per-rank=allow to take a "
-                   "rank's own where it was saved, or --per-rank=caller to keep the state's on "
-                   "all ranks (options.per_rank)");
+                   "  next:     restore with as many ranks, or set options.per_rank = "
+                   "PAWL_POLICY_ALLOW to take a rank's own where it was saved, or set "
+                   "options.per_rank = PAWL_POLICY_CALLER to keep the state's on all ranks");
 }
 
 static int restore_own(const rank_of_test *t, const pawl_group *group) {

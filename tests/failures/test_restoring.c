@@ -64,17 +64,18 @@ static void test_r01_r06_a_resized_layer_with_its_slot(void **state) {
         "the state, where its variable is [4, 10] F32\n"
         "  path:     {d}/run/step-00001000\n"
         "  safe:     nothing was restored: the state is as it was\n"
-        "  next:     restore the model alone with --model-only (options.model_only); build the "
-        "model with the checkpoint's shape, or leave the entry out of the state and pass "
-        "--unexpected=allow (options.unexpected)");
-    assert_text(pawl_report_text(f->t.report),
-                "step 1000: nothing was restored: 2 errors\n"
-                "error: \"dense/kernel\" is [4, 8] F32 in the checkpoint and [4, 10] F32 in the "
-                "state: dimension 1 differs; build the model with the checkpoint's shape, or leave "
-                "the entry out of the state and pass --unexpected=allow (options.unexpected)\n"
-                "error: the optimizer slot \"adam/m\" of \"dense/kernel\" is [4, 8] F32 in the "
-                "checkpoint and [4, 10] F32 in the state, where its variable is [4, 10] F32; "
-                "restore the model alone with --model-only (options.model_only)");
+        "  next:     set options.model_only = 1 to restore the model alone; build the model with "
+        "the checkpoint's shape, or take the entry out of the state and set options.unexpected = "
+        "PAWL_POLICY_ALLOW to leave it out");
+    assert_text(
+        pawl_report_text(f->t.report),
+        "step 1000: nothing was restored: 2 errors\n"
+        "error: \"dense/kernel\" is [4, 8] F32 in the checkpoint and [4, 10] F32 in the "
+        "state: dimension 1 differs; build the model with the checkpoint's shape, or take the "
+        "entry out of the state and set options.unexpected = PAWL_POLICY_ALLOW to leave it out\n"
+        "error: the optimizer slot \"adam/m\" of \"dense/kernel\" is [4, 8] F32 in the "
+        "checkpoint and [4, 10] F32 in the state, where its variable is [4, 10] F32; "
+        "set options.model_only = 1 to restore the model alone");
     assert_untouched(f);
 }
 
@@ -88,11 +89,11 @@ static void test_r02_another_dtype(void **state) {
                  "\"dense/kernel\" is [4, 8] F32 in the checkpoint and [4, 8] BF16 in the state\n"
                  "  path:     {d}/run/step-00001000\n"
                  "  safe:     nothing was restored: the state is as it was\n"
-                 "  next:     pass --cast=allow to convert it (options.cast)");
+                 "  next:     set options.cast = PAWL_POLICY_ALLOW to convert it");
     assert_text(pawl_report_text(f->t.report),
                 "step 1000: nothing was restored: 1 error\n"
                 "error: \"dense/kernel\" is [4, 8] F32 in the checkpoint and [4, 8] BF16 in the "
-                "state; pass --cast=allow to convert it (options.cast)");
+                "state; set options.cast = PAWL_POLICY_ALLOW to convert it");
     assert_untouched(f);
 }
 
@@ -118,11 +119,11 @@ static void test_r03_a_new_layer(void **state) {
                  "\"head/kernel\", [4, 8] F32 in the state, is not in the checkpoint\n"
                  "  path:     {d}/run/step-00001000\n"
                  "  safe:     nothing was restored: the state is as it was\n"
-                 "  next:     pass --missing=allow to keep the state's value (options.missing)");
+                 "  next:     set options.missing = PAWL_POLICY_ALLOW to keep the state's value");
     assert_text(pawl_report_text(f->t.report),
                 "step 1000: nothing was restored: 1 error\n"
-                "error: \"head/kernel\", [4, 8] F32 in the state, is not in the checkpoint; pass "
-                "--missing=allow to keep the state's value (options.missing)");
+                "error: \"head/kernel\", [4, 8] F32 in the state, is not in the checkpoint; set "
+                "options.missing = PAWL_POLICY_ALLOW to keep the state's value");
     assert_works(trainer_restore(&f->t, &keep), f->t.err);
     assert_text(pawl_report_text(f->t.report),
                 "step 1000: restored 8 entries (347 bytes), kept 1, left out 0\n"
@@ -142,8 +143,8 @@ static void test_r04_a_layer_that_is_gone(void **state) {
         "\"adam/m\" of \"dense/kernel\", [4, 8] F32 in the checkpoint, is not in the state\n"
         "  path:     {d}/run/step-00001000\n"
         "  safe:     nothing was restored: the state is as it was\n"
-        "  next:     restore the model alone with --model-only (options.model_only), or pass "
-        "--unexpected=allow to leave it out (options.unexpected)");
+        "  next:     set options.model_only = 1 to restore the model alone, or set "
+        "options.unexpected = PAWL_POLICY_ALLOW to leave it out");
     remove_entry(&f->t, "random");
     assert_tells(trainer_restore(&f->t, NULL), PAWL_EMISMATCH, f->t.err,
                  "restoring: checkpoint step 1000 and the state differ in 2 places: the optimizer "
@@ -151,9 +152,9 @@ static void test_r04_a_layer_that_is_gone(void **state) {
                  "state; \"random\", bytes for each rank in the checkpoint, is not in the state\n"
                  "  path:     {d}/run/step-00001000\n"
                  "  safe:     nothing was restored: the state is as it was\n"
-                 "  next:     restore the model alone with --model-only (options.model_only), or "
-                 "pass --unexpected=allow to leave it out (options.unexpected); pass "
-                 "--unexpected=allow to leave it out (options.unexpected)");
+                 "  next:     set options.model_only = 1 to restore the model alone, or set "
+                 "options.unexpected = PAWL_POLICY_ALLOW to leave it out; set options.unexpected = "
+                 "PAWL_POLICY_ALLOW to leave it out");
     assert_works(trainer_restore(&f->t, &leave), f->t.err);
     assert_text(pawl_report_text(f->t.report),
                 "step 1000: restored 6 entries (211 bytes), kept 0, left out 2\n"
@@ -182,27 +183,28 @@ static void test_r05_a_renamed_layer_is_recognised_and_restored_by_the_rule(void
         "  path:     {d}/run/step-00001000\n"
         "  safe:     nothing was restored: the state is as it was\n"
         "  next:     renamed? 1 entry matches after \"optimizer/dense\" -> \"optimizer/dense_1\"; "
-        "pass --rename optimizer/dense=optimizer/dense_1 (options.renames); restore the model "
-        "alone with --model-only (options.model_only), or pass --unexpected=allow to leave it out "
-        "(options.unexpected); pass --missing=allow to keep the state's value (options.missing); "
-        "pass --unexpected=allow to leave it out (options.unexpected)");
+        "add {\"optimizer/dense\", \"optimizer/dense_1\"} to options.renames; set "
+        "options.model_only = 1 to restore the model alone, or set options.unexpected = "
+        "PAWL_POLICY_ALLOW to leave it out; set options.missing = PAWL_POLICY_ALLOW to keep the "
+        "state's value; "
+        "set options.unexpected = PAWL_POLICY_ALLOW to leave it out");
     assert_text(
         pawl_report_text(f->t.report),
         "step 1000: nothing was restored: 4 errors, 2 notes\n"
-        "error: \"dense/kernel\", [4, 8] F32 in the checkpoint, is not in the state; pass "
-        "--unexpected=allow to leave it out (options.unexpected)\n"
+        "error: \"dense/kernel\", [4, 8] F32 in the checkpoint, is not in the state; set "
+        "options.unexpected = PAWL_POLICY_ALLOW to leave it out\n"
         "error: the optimizer slot \"adam/m\" of \"dense/kernel\", [4, 8] F32 in the checkpoint, "
-        "is not in the state; restore the model alone with --model-only (options.model_only), or "
-        "pass --unexpected=allow to leave it out (options.unexpected)\n"
-        "error: \"dense_1/kernel\", [4, 8] F32 in the state, is not in the checkpoint; pass "
-        "--missing=allow to keep the state's value (options.missing)\n"
+        "is not in the state; set options.model_only = 1 to restore the model alone, or set "
+        "options.unexpected = PAWL_POLICY_ALLOW to leave it out\n"
+        "error: \"dense_1/kernel\", [4, 8] F32 in the state, is not in the checkpoint; set "
+        "options.missing = PAWL_POLICY_ALLOW to keep the state's value\n"
         "error: the optimizer slot \"adam/m\" of \"dense_1/kernel\", [4, 8] F32 in the state, is "
-        "not in the checkpoint; restore the model alone with --model-only (options.model_only), or "
-        "pass --missing=allow to keep the state's value (options.missing)\n"
-        "note: renamed? 1 entry matches after \"optimizer/dense\" -> \"optimizer/dense_1\"; pass "
-        "--rename optimizer/dense=optimizer/dense_1 (options.renames)\n"
-        "note: renamed? 1 entry matches after \"dense\" -> \"dense_1\"; pass --rename "
-        "dense=dense_1 (options.renames)");
+        "not in the checkpoint; set options.model_only = 1 to restore the model alone, or set "
+        "options.missing = PAWL_POLICY_ALLOW to keep the state's value\n"
+        "note: renamed? 1 entry matches after \"optimizer/dense\" -> \"optimizer/dense_1\"; add "
+        "{\"optimizer/dense\", \"optimizer/dense_1\"} to options.renames\n"
+        "note: renamed? 1 entry matches after \"dense\" -> \"dense_1\"; add {\"dense\", "
+        "\"dense_1\"} to options.renames");
     assert_works(trainer_restore(&f->t, &rename), f->t.err);
     assert_true(f->t.kernel[0][1] == 1001.0F);
 }
@@ -221,16 +223,16 @@ static void test_r06_another_optimizer(void **state) {
                  "\"dense/kernel\", [4, 8] F32 in the checkpoint, is not in the state\n"
                  "  path:     {d}/run/step-00001000\n"
                  "  safe:     nothing was restored: the state is as it was\n"
-                 "  next:     restore the model alone with --model-only (options.model_only)");
+                 "  next:     set options.model_only = 1 to restore the model alone");
     assert_text(
         pawl_report_text(f->t.report),
         "step 1000: nothing was restored: 2 errors\n"
         "error: the optimizer slot \"adam/m\" of \"dense/kernel\", [4, 8] F32 in the checkpoint, "
-        "is not in the state; restore the model alone with --model-only (options.model_only), or "
-        "pass --unexpected=allow to leave it out (options.unexpected)\n"
+        "is not in the state; set options.model_only = 1 to restore the model alone, or set "
+        "options.unexpected = PAWL_POLICY_ALLOW to leave it out\n"
         "error: the optimizer changed from \"adam\" in the checkpoint to \"sgd\" in the state (1 "
-        "slot in the checkpoint only, 0 in the state only); restore the model alone with "
-        "--model-only (options.model_only)");
+        "slot in the checkpoint only, 0 in the state only); set options.model_only = 1 to restore "
+        "the model alone");
     assert_works(trainer_restore(&f->t, &model), f->t.err);
     assert_text(pawl_report_text(f->t.report),
                 "step 1000: restored 1 entry (128 bytes), kept 6, left out 7");
@@ -241,14 +243,35 @@ static void test_r06_a_slot_that_does_not_fit_its_variable(void **state) {
     static const int64_t shape[] = {KERNEL_ROWS};
     remove_entry(&f->t, "optimizer/dense/kernel/m");
     trainer_add_slot(&f->t, "optimizer/dense/kernel/m", "dense/kernel", 1, shape, f->other);
-    assert_tells(trainer_restore(&f->t, NULL), PAWL_EUSAGE, f->t.err,
-                 "restoring: the optimizer slot \"adam/m\" does not fit its variable "
-                 "\"dense/kernel\": their shapes differ\n"
-                 "  entry:    optimizer/dense/kernel/m\n"
-                 "  expected: [4, 8] as its variable has, or a scalar\n"
-                 "  found:    [4]\n"
-                 "  next:     mend the shape, or give a tensor that is no elementwise slot the "
-                 "role PAWL_ROLE_OTHER");
+    assert_tells(
+        trainer_restore(&f->t, NULL), PAWL_EMISMATCH, f->t.err,
+        "restoring: checkpoint step 1000 and the state differ in 1 place: the optimizer slot "
+        "\"adam/m\" of \"dense/kernel\" is [4, 8] F32 in the checkpoint and [4] F32 in the state, "
+        "where its variable is [4, 8] F32 in both: the slot was saved with its variable's shape\n"
+        "  path:     {d}/run/step-00001000\n"
+        "  safe:     nothing was restored: the state is as it was\n"
+        "  next:     build the optimizer with the settings that it was saved with, or set "
+        "options.model_only = 1 to restore the model alone");
+    assert_untouched(f);
+}
+
+/* The model was built anew with another shape, and its optimizer was forgotten. */
+static void test_r06_a_slot_that_its_variable_has_outgrown(void **state) {
+    fixture *f = *state;
+    static const int64_t shape[] = {KERNEL_ROWS, KERNEL_COLUMNS + 2};
+    remove_entry(&f->t, "dense/kernel");
+    trainer_add(&f->t, "dense/kernel", PAWL_F32, 2, shape, f->other);
+    assert_tells(
+        trainer_restore(&f->t, NULL), PAWL_EMISMATCH, f->t.err,
+        "restoring: checkpoint step 1000 and the state differ in 2 places: \"dense/kernel\" is [4, "
+        "8] F32 in the checkpoint and [4, 10] F32 in the state: dimension 1 differs; the optimizer "
+        "slot \"adam/m\" of \"dense/kernel\" is [4, 8] F32, as its variable was when it was saved, "
+        "which is [4, 10] F32 now: the slot does not fit it\n"
+        "  path:     {d}/run/step-00001000\n"
+        "  safe:     nothing was restored: the state is as it was\n"
+        "  next:     build the optimizer anew for the model, or set options.model_only = 1 to "
+        "restore the model alone; build the model with the checkpoint's shape, or take the entry "
+        "out of the state and set options.unexpected = PAWL_POLICY_ALLOW to leave it out");
     assert_untouched(f);
 }
 
@@ -260,8 +283,8 @@ static void test_r07_a_changed_learning_rate_warns(void **state) {
     assert_works(pawl_restore(f->t.run, f->t.state, NULL, NULL, f->t.err), f->t.err);
     assert_text(f->t.log,
                 "warning: restoring step 1000: \"optimizer/learning_rate\" is 0.001 in the "
-                "checkpoint and 0.1 in the state: the checkpoint's value stands; pass "
-                "--hyperparameter=caller to keep the state's (options.hyperparameter)\n");
+                "checkpoint and 0.1 in the state: the checkpoint's value stands; set "
+                "options.hyperparameter = PAWL_POLICY_CALLER to keep the state's\n");
     assert_works(pawl_state_get_float64(f->t.state, "optimizer/learning_rate", &rate, f->t.err),
                  f->t.err);
     assert_true(rate == 0.001);
@@ -290,13 +313,14 @@ static void test_r07_a_changed_learning_rate_is_an_error_on_request(void **state
                                          .hyperparameter = PAWL_POLICY_ERROR};
     f->t.learning_rate = 0.1;
     trainer_set(&f->t, 0);
-    assert_tells(trainer_restore(&f->t, &strict), PAWL_EMISMATCH, f->t.err,
-                 "restoring: checkpoint step 1000 and the state differ in 1 place: "
-                 "\"optimizer/learning_rate\" is 0.001 in the checkpoint and 0.1 in the state\n"
-                 "  path:     {d}/run/step-00001000\n"
-                 "  safe:     nothing was restored: the state is as it was\n"
-                 "  next:     pass --hyperparameter=checkpoint or --hyperparameter=caller to say "
-                 "whose value stands (options.hyperparameter)");
+    assert_tells(
+        trainer_restore(&f->t, &strict), PAWL_EMISMATCH, f->t.err,
+        "restoring: checkpoint step 1000 and the state differ in 1 place: "
+        "\"optimizer/learning_rate\" is 0.001 in the checkpoint and 0.1 in the state\n"
+        "  path:     {d}/run/step-00001000\n"
+        "  safe:     nothing was restored: the state is as it was\n"
+        "  next:     set options.hyperparameter = PAWL_POLICY_CHECKPOINT to take the checkpoint's "
+        "value, or set options.hyperparameter = PAWL_POLICY_CALLER to keep the state's");
 }
 
 static void test_r13_the_report_counts_what_was_restored(void **state) {
@@ -345,8 +369,8 @@ static void test_j06_other_batches_are_an_error_on_request(void **state) {
                  "\"shape\": [32, 28]}] in the state\n"
                  "  path:     {d}/run/step-00001000\n"
                  "  safe:     nothing was restored: the state is as it was\n"
-                 "  next:     feed the batches that the checkpoint was trained with, or pass "
-                 "--batch=allow (options.batch)");
+                 "  next:     feed the batches that the checkpoint was trained with, or set "
+                 "options.batch = PAWL_POLICY_ALLOW to go on with other batches");
 }
 
 static void test_j06_a_loader_that_stands_elsewhere(void **state) {
@@ -375,6 +399,7 @@ int main(void) {
         TEST(test_r05_a_renamed_layer_is_recognised_and_restored_by_the_rule),
         TEST(test_r06_another_optimizer),
         TEST(test_r06_a_slot_that_does_not_fit_its_variable),
+        TEST(test_r06_a_slot_that_its_variable_has_outgrown),
         TEST(test_r07_a_changed_learning_rate_warns),
         TEST(test_r07_the_callers_learning_rate_on_request),
         TEST(test_r07_a_changed_learning_rate_is_an_error_on_request),

@@ -2,6 +2,7 @@
 /*
  * A manifest. What is understood is written again and must be understood as the same.
  */
+#include "format/manifest.h"
 #include "fuzz.h"
 
 static void check_names(const manifest *m) {

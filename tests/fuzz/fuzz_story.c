@@ -29,7 +29,7 @@ static void look_at_story(const uint8_t *data, size_t size) {
         return;
     }
     fuzz_accepted++;
-    FUZZ_CHECK(story.status > PAWL_OK && story.status <= PAWL_EINTERNAL && story.step >= -1);
+    FUZZ_CHECK(story.status > PAWL_OK && story.status <= STATUS_LAST && story.step >= -1);
     FUZZ_CHECK(strlen(error_text(&story)) < sizeof story.rendered);
     FUZZ_CHECK(story_encode(&story, SIZE_MAX, &again, &err) == PAWL_OK);
     FUZZ_CHECK(story_decode(again.data, again.size, &second, &err) == PAWL_OK);
@@ -73,7 +73,7 @@ static void look_at_card(const uint8_t *data, size_t size) {
         return;
     }
     FUZZ_CHECK(s.rank >= 0 && s.rank < s.world_size && s.world_size <= PAWL_MAX_RANKS);
-    FUZZ_CHECK(s.card.status <= PAWL_EINTERNAL && strlen(s.what) < MEET_WHAT_CHARS);
+    FUZZ_CHECK(s.card.status <= STATUS_LAST && strlen(s.what) < MEET_WHAT_CHARS);
     FUZZ_CHECK(within(s.card.bytes, s.card.n, &bytes));
     FUZZ_CHECK(within(s.card.story, s.card.story_bytes, &bytes));
     FUZZ_CHECK(s.who.pid >= 0 && strlen(s.who.host) < sizeof s.who.host);

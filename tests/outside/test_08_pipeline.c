@@ -351,7 +351,7 @@ static void test_missing_names_the_rank(void **state) {
     assert_job_fails(j, PAWL_EMISMATCH, "\"stage1/w\"");
     assert_says(j->told[1].text,
                 "\"stage1/v\", [8, 32] F32 in the state, is not in the checkpoint");
-    assert_says(j->told[1].report, "pass --rename stage1/w=stage1/v");
+    assert_says(j->told[1].report, "add {\"stage1/w\", \"stage1/v\"} to options.renames");
     restore(j, 2, PLAN(now, .options = {.unexpected = PAWL_POLICY_ALLOW}));
     assert_job_fails(j, PAWL_EMISMATCH, "\"stage1/v\"");
     assert_says(j->told[0].text, "rank 1");
@@ -386,7 +386,9 @@ static void test_a_part_that_nobody_wants_is_told(void **state) {
     assert_job_fails(j, PAWL_EMISMATCH,
                      "\"w\", [8, 32] F32 in the checkpoint, is only in part in the state of rank "
                      "0, and not in that of rank 1");
-    assert_job_fails(j, PAWL_EMISMATCH, "add it on rank 1, or pass --unexpected=allow there");
+    assert_job_fails(
+        j, PAWL_EMISMATCH,
+        "add it on rank 1, or set options.unexpected = PAWL_POLICY_ALLOW to leave it out there");
 }
 
 /* What is left out on request stays left out, with and without other ranks that want it. */

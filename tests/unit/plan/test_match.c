@@ -69,8 +69,8 @@ static void test_other_values_of_other_roles_are_no_difference(void **context) {
 /* ---- R01 ------------------------------------------------------------------------------------ */
 
 #define SHAPE_ADVICE                                                                               \
-    "; build the model with the checkpoint's shape, or leave the entry out of the state and pass " \
-    "--unexpected=allow (options.unexpected)"
+    "; build the model with the checkpoint's shape, or take the entry out of the state and set "   \
+    "options.unexpected = PAWL_POLICY_ALLOW to leave it out"
 
 static void test_r01_other_shape(void **context) {
     fixture *f = *context;
@@ -122,8 +122,8 @@ static void test_r02_other_dtype(void **context) {
     two_dtypes(f, PAWL_F32, PAWL_BF16);
     match(f);
     assert_only_item(f, PAWL_DIFF_DTYPE, ERROR, "a", "[3] F32", "[3] BF16",
-                     "\"a\" is [3] F32 in the checkpoint and [3] BF16 in the state; pass "
-                     "--cast=allow to convert it (options.cast)");
+                     "\"a\" is [3] F32 in the checkpoint and [3] BF16 in the state; set "
+                     "options.cast = PAWL_POLICY_ALLOW to convert it");
 }
 
 static void test_r02_cast_on_request(void **context) {
@@ -160,10 +160,9 @@ static void test_r03_missing(void **context) {
     fixture *f = *context;
     one_extra_in_the_state(f);
     match(f);
-    assert_only_item(
-        f, PAWL_DIFF_MISSING, ERROR, "b", "(absent)", "[2] F32",
-        "\"b\", [2] F32 in the state, is not in the checkpoint; pass --missing=allow to "
-        "keep the state's value (options.missing)");
+    assert_only_item(f, PAWL_DIFF_MISSING, ERROR, "b", "(absent)", "[2] F32",
+                     "\"b\", [2] F32 in the state, is not in the checkpoint; set options.missing = "
+                     "PAWL_POLICY_ALLOW to keep the state's value");
 }
 
 static void test_r03_missing_on_request(void **context) {
@@ -187,10 +186,9 @@ static void test_r04_unexpected(void **context) {
     fixture *f = *context;
     one_extra_in_the_checkpoint(f);
     match(f);
-    assert_only_item(
-        f, PAWL_DIFF_UNEXPECTED, ERROR, "b", "[2] F32", "(absent)",
-        "\"b\", [2] F32 in the checkpoint, is not in the state; pass --unexpected=allow "
-        "to leave it out (options.unexpected)");
+    assert_only_item(f, PAWL_DIFF_UNEXPECTED, ERROR, "b", "[2] F32", "(absent)",
+                     "\"b\", [2] F32 in the checkpoint, is not in the state; set "
+                     "options.unexpected = PAWL_POLICY_ALLOW to leave it out");
 }
 
 static void test_r04_unexpected_on_request(void **context) {
@@ -217,7 +215,8 @@ static void test_r03_r04_values_show_what_they_are(void **context) {
 
 /* ---- R06 ------------------------------------------------------------------------------------ */
 
-#define MODEL_ONLY "restore the model alone with --model-only (options.model_only)"
+#define MODEL_ONLY "set options.model_only = 1 to restore the model alone"
+#define ASSEMBLE   "; build the optimizer with the settings that it was saved with, or " MODEL_ONLY
 
 static void one_variable(fixture *f) {
     state_tensor(f, "dense/kernel", PAWL_F32, SHAPE(64, 10));
@@ -233,7 +232,7 @@ static void test_r06_slot_missing(void **context) {
         f, PAWL_DIFF_SLOT, ERROR, "opt/m", "(absent)", "[64, 10] F32",
         "the optimizer slot \"adam/m\" of \"dense/kernel\", [64, 10] F32 in the state, "
         "is not in the checkpoint; " MODEL_ONLY
-        ", or pass --missing=allow to keep the state's value (options.missing)");
+        ", or set options.missing = PAWL_POLICY_ALLOW to keep the state's value");
     assert_string_equal(item(f, 0)->other_name, "dense/kernel");
 }
 
@@ -245,7 +244,7 @@ static void test_r06_slot_unexpected(void **context) {
     assert_only_item(f, PAWL_DIFF_SLOT, ERROR, "opt/m", "[64, 10] F32", "(absent)",
                      "the optimizer slot \"adam/m\" of \"dense/kernel\", [64, 10] F32 in the "
                      "checkpoint, is not in the state; " MODEL_ONLY
-                     ", or pass --unexpected=allow to leave it out (options.unexpected)");
+                     ", or set options.unexpected = PAWL_POLICY_ALLOW to leave it out");
     assert_string_equal(item(f, 0)->other_name, "dense/kernel");
 }
 
@@ -267,7 +266,7 @@ static void test_r06_slots_on_request(void **context) {
     assert_pairs(f, 1, 1, 1);
 }
 
-/* The slot in the checkpoint is as large as the variable was; the state's variable is not. */
+/* Of a slot that has its variable's shape, and was saved with another. */
 static void test_r06_slot_does_not_fit_its_variable(void **context) {
     fixture *f = *context;
     one_variable(f);
@@ -277,8 +276,52 @@ static void test_r06_slot_does_not_fit_its_variable(void **context) {
     assert_only_item(f, PAWL_DIFF_SLOT, ERROR, "opt/m", "[64, 12] F32", "[64, 10] F32",
                      "the optimizer slot \"adam/m\" of \"dense/kernel\" is [64, 12] F32 in the "
                      "checkpoint and [64, 10] F32 in the state, where its variable is [64, 10] "
-                     "F32; " MODEL_ONLY);
+                     "F32 in both: the slot was saved with a shape of its own" ASSEMBLE);
     assert_int_equal(item(f, 0)->dimension, 1);
+}
+
+/* Neither has its variable's shape: other settings of a factored optimizer. */
+static void test_r06_slot_of_a_shape_of_its_own(void **context) {
+    fixture *f = *context;
+    one_variable(f);
+    state_slot(f, "opt/r", "dense/kernel", "adafactor/r", SHAPE(64));
+    saved_slot(f, "opt/r", "dense/kernel", "adafactor/r", SHAPE(10));
+    match(f);
+    assert_only_item(f, PAWL_DIFF_SLOT, ERROR, "opt/r", "[10] F32", "[64] F32",
+                     "the optimizer slot \"adafactor/r\" of \"dense/kernel\" is [10] F32 in the "
+                     "checkpoint and [64] F32 in the state, where its variable is [64, 10] F32 in "
+                     "both" ASSEMBLE);
+}
+
+static void test_r06_factored_slots_are_paired(void **context) {
+    fixture *f = *context;
+    one_variable(f);
+    state_slot(f, "opt/r", "dense/kernel", "adafactor/r", SHAPE(64));
+    saved_slot(f, "opt/r", "dense/kernel", "adafactor/r", SHAPE(64));
+    state_slot(f, "opt/c", "dense/kernel", "adafactor/c", SHAPE(1, 10));
+    saved_slot(f, "opt/c", "dense/kernel", "adafactor/c", SHAPE(1, 10));
+    match(f);
+    assert_int_equal(pawl_report_count(f->report), 0);
+    assert_int_equal(f->match->pair_count, 3);
+}
+
+/* A row that has the length which it was saved with fits, whatever became of its variable; a slot
+ * that had its variable's shape does not. */
+static void test_r06_slot_of_a_variable_that_has_another_shape(void **context) {
+    fixture *f = *context;
+    saved_tensor(f, "w", PAWL_F32, SHAPE(64, 10));
+    state_tensor(f, "w", PAWL_F32, SHAPE(64, 12));
+    state_slot(f, "opt/m", "w", "m", SHAPE(64, 10));
+    saved_slot(f, "opt/m", "w", "m", SHAPE(64, 10));
+    state_slot(f, "opt/r", "w", "r", SHAPE(64));
+    saved_slot(f, "opt/r", "w", "r", SHAPE(64));
+    match(f);
+    assert_int_equal(pawl_report_count(f->report), 2);
+    assert_int_equal(item(f, 0)->difference, PAWL_DIFF_SHAPE);
+    assert_string_equal(item(f, 1)->text,
+                        "the optimizer slot \"m\" of \"w\" is [64, 10] F32, as its variable was "
+                        "when it was saved, which is [64, 12] F32 now: the slot does not fit it; "
+                        "build the optimizer anew for the model, or " MODEL_ONLY);
 }
 
 /* The names agree, but what is behind them does not: m would become v. */
@@ -396,8 +439,7 @@ static void test_r07_checkpoint_stands_by_default(void **context) {
     assert_only_item(
         f, PAWL_DIFF_HYPERPARAMETER, WARNING, "lr", "0.001", "0.1",
         "\"lr\" is 0.001 in the checkpoint and 0.1 in the state: the checkpoint's value "
-        "stands; pass --hyperparameter=caller to keep the state's "
-        "(options.hyperparameter)");
+        "stands; set options.hyperparameter = PAWL_POLICY_CALLER to keep the state's");
     assert_pairs(f, 1, 0, 0);
     assert_false(f->match->pairs[0].keep_caller);
 }
@@ -415,10 +457,11 @@ static void test_r07_caller_stands_on_request(void **context) {
 static void test_r07_error_on_request(void **context) {
     fixture *f = *context;
     other_learning_rate(f, PAWL_POLICY_ERROR);
-    assert_only_item(f, PAWL_DIFF_HYPERPARAMETER, ERROR, "lr", "0.001", "0.1",
-                     "\"lr\" is 0.001 in the checkpoint and 0.1 in the state; pass "
-                     "--hyperparameter=checkpoint or --hyperparameter=caller to say whose value "
-                     "stands (options.hyperparameter)");
+    assert_only_item(
+        f, PAWL_DIFF_HYPERPARAMETER, ERROR, "lr", "0.001", "0.1",
+        "\"lr\" is 0.001 in the checkpoint and 0.1 in the state; set options.hyperparameter = "
+        "PAWL_POLICY_CHECKPOINT to take the checkpoint's value, or set options.hyperparameter = "
+        "PAWL_POLICY_CALLER to keep the state's");
 }
 
 static void test_r07_integers_show_their_digits(void **context) {
@@ -464,10 +507,10 @@ static void test_r07_value_that_is_not_in_the_index(void **context) {
     e->value = NULL;
     state_float(f, "lr", PAWL_ROLE_HYPERPARAMETER, 0.1);
     match(f);
-    assert_only_item(f, PAWL_DIFF_HYPERPARAMETER, WARNING, "lr", "float64", "0.1",
-                     "\"lr\" is float64 in the checkpoint and 0.1 in the state: the checkpoint's "
-                     "value stands; pass --hyperparameter=caller to keep the state's "
-                     "(options.hyperparameter)");
+    assert_only_item(
+        f, PAWL_DIFF_HYPERPARAMETER, WARNING, "lr", "float64", "0.1",
+        "\"lr\" is float64 in the checkpoint and 0.1 in the state: the checkpoint's "
+        "value stands; set options.hyperparameter = PAWL_POLICY_CALLER to keep the state's");
     assert_null(f->match->pairs[0].source->value);
 }
 
@@ -501,8 +544,8 @@ static void test_r07_tensor_of_the_caller_is_kept(void **context) {
 /* ---- kinds ---------------------------------------------------------------------------------- */
 
 #define KIND_ADVICE                                                                                \
-    "; give the state's entry the checkpoint's kind, or leave it out of the state and pass "       \
-    "--unexpected=allow (options.unexpected)"
+    "; give the state's entry the checkpoint's kind, or take the entry out of the state and set "  \
+    "options.unexpected = PAWL_POLICY_ALLOW to leave it out"
 
 static void test_tensor_against_value(void **context) {
     fixture *f = *context;
@@ -550,7 +593,7 @@ static void test_j06_other_batches_are_an_error_on_request(void **context) {
     assert_only_item(f, PAWL_DIFF_BATCH, ERROR, "batch", "{\"x\":[64]}", "{\"x\":[32]}",
                      "the batches changed: \"batch\" is {\"x\":[64]} in the checkpoint and "
                      "{\"x\":[32]} in the state; feed the batches that the checkpoint was trained "
-                     "with, or pass --batch=allow (options.batch)");
+                     "with, or set options.batch = PAWL_POLICY_ALLOW to go on with other batches");
 }
 
 /* ---- R10 ------------------------------------------------------------------------------------ */
@@ -588,9 +631,9 @@ static void test_r10_other_number_of_ranks(void **context) {
     match_ranks(f, PAWL_POLICY_DEFAULT, 4, 0, 1);
     assert_only_item(f, PAWL_DIFF_RANKS, ERROR, "rng", "4 ranks", "1 rank",
                      "each rank has its own \"rng\": the checkpoint is of 4 ranks, the state of 1 "
-                     "rank; restore with as many ranks, or pass --per-rank=allow to take a rank's "
-                     "own where it was saved, or --per-rank=caller to keep the state's on all "
-                     "ranks (options.per_rank)");
+                     "rank; restore with as many ranks, or set options.per_rank = "
+                     "PAWL_POLICY_ALLOW to take a rank's own where it was saved, or set "
+                     "options.per_rank = PAWL_POLICY_CALLER to keep the state's on all ranks");
 }
 
 static void test_r10_as_many_ranks_take_their_own_whatever_the_policy(void **context) {
@@ -679,8 +722,8 @@ static void test_r13_nothing_that_fits(void **context) {
                        "nothing would be restored: no entry of the checkpoint has a counterpart in "
                        "the state\n"
                        "  safe:     the state is as it was\n"
-                       "  next:     compare the names (pawl show lists the checkpoint's) and pass "
-                       "--rename, or restore another checkpoint");
+                       "  next:     compare the names (pawl show lists the checkpoint's) and add "
+                       "rules to options.renames, or restore another checkpoint");
 }
 
 static void test_empty_checkpoint_fits_an_empty_state(void **context) {
@@ -758,6 +801,9 @@ int main(void) {
         WITH_BOTH(test_r06_slot_unexpected),
         WITH_BOTH(test_r06_slots_on_request),
         WITH_BOTH(test_r06_slot_does_not_fit_its_variable),
+        WITH_BOTH(test_r06_slot_of_a_shape_of_its_own),
+        WITH_BOTH(test_r06_factored_slots_are_paired),
+        WITH_BOTH(test_r06_slot_of_a_variable_that_has_another_shape),
         WITH_BOTH(test_r06_slot_of_another_kind),
         WITH_BOTH(test_r06_variable_that_was_a_slot),
         WITH_BOTH(test_r06_optimizer_changed),

@@ -86,7 +86,7 @@ static void test_r04_what_no_rank_wants(void **context) {
     match_with_fault(f, 1, PLAN_NOBODY, "", "");
     assert_only_item(f, PAWL_DIFF_UNEXPECTED, PAWL_SEVERITY_ERROR, "b", "[8] F32", "(absent)",
                      "\"b\", [8] F32 in the checkpoint, is not in the state of any of the 3 ranks; "
-                     "pass --unexpected=allow to leave it out (options.unexpected)");
+                     "set options.unexpected = PAWL_POLICY_ALLOW to leave it out");
 }
 
 /* Also on a rank that has it. */
@@ -95,8 +95,8 @@ static void test_r04_what_not_all_ranks_have(void **context) {
     match_with_fault(f, 0, PLAN_NOT_ALL, "rank 2", "ranks 0 and 1");
     assert_only_item(f, PAWL_DIFF_UNEXPECTED, PAWL_SEVERITY_ERROR, "a", "[8] F32", "(absent)",
                      "\"a\", [8] F32 in the checkpoint, is in the state of ranks 0 and 1, as what "
-                     "all ranks have, and not in that of rank 2; add it on rank 2, or pass "
-                     "--unexpected=allow there (options.unexpected)");
+                     "all ranks have, and not in that of rank 2; add it on rank 2, or set "
+                     "options.unexpected = PAWL_POLICY_ALLOW to leave it out there");
 }
 
 static void test_r04_what_is_held_in_part(void **context) {
@@ -104,8 +104,8 @@ static void test_r04_what_is_held_in_part(void **context) {
     match_with_fault(f, 2, PLAN_NOT_WHOLE, "rank 0", "ranks 1 and 2");
     assert_only_item(f, PAWL_DIFF_UNEXPECTED, PAWL_SEVERITY_ERROR, "c", "[8] F32", "(absent)",
                      "\"c\", [8] F32 in the checkpoint, is only in part in the state of ranks 1 "
-                     "and 2, and not in that of rank 0; add it on rank 0, or pass "
-                     "--unexpected=allow there (options.unexpected)");
+                     "and 2, and not in that of rank 0; add it on rank 0, or set "
+                     "options.unexpected = PAWL_POLICY_ALLOW to leave it out there");
 }
 
 int main(void) {

@@ -72,8 +72,8 @@ static void test_r05_two_entries_on_one_name_are_an_error(void **context) {
     assert_int_equal(pawl_report_count(f->report), 1);
     assert_int_equal(item(f, 0)->severity, PAWL_SEVERITY_ERROR);
     assert_string_equal(item(f, 0)->text,
-                        "\"b/k\" of the checkpoint becomes \"c/k\" by the rename rules, as another "
-                        "entry of the checkpoint does; mend the rename rules (options.renames)");
+                        "\"a/k\" and \"b/k\" of the checkpoint both become \"c/k\" by the rename "
+                        "rules; mend the rename rules");
     assert_true(f->match->refused);
 }
 
@@ -85,11 +85,12 @@ static void test_r05_rule_that_makes_no_name_is_refused(void **context) {
     f->options.renames = rules;
     f->options.rename_count = 1;
     assert_int_equal(try_match(f), PAWL_EUSAGE);
-    assert_status_text(&f->err, PAWL_EUSAGE,
-                       "the rename rule a=../b makes a name that has a component \"..\"\n"
-                       "  entry:    a/k\n"
-                       "  found:    \"../b/k\"\n"
-                       "  next:     mend the rename rules (options.renames)");
+    assert_status_text(
+        &f->err, PAWL_EUSAGE,
+        "the rename rule {\"a\", \"../b\"} makes a name that has a component \"..\"\n"
+        "  entry:    a/k\n"
+        "  found:    \"../b/k\"\n"
+        "  next:     mend options.renames");
 }
 
 static void test_r05_rule_without_names_is_refused(void **context) {
@@ -142,9 +143,8 @@ static void test_r05_suggests_a_renamed_layer(void **context) {
     const pawl_report_item *only = NULL;
     match(f);
     assert_int_equal(suggestions(f, &only), 1);
-    assert_string_equal(only->text,
-                        "renamed? 24 entries match after \"dense\" -> \"dense_1\"; pass "
-                        "--rename dense=dense_1 (options.renames)");
+    assert_string_equal(only->text, "renamed? 24 entries match after \"dense\" -> \"dense_1\"; add "
+                                    "{\"dense\", \"dense_1\"} to options.renames");
     assert_string_equal(only->name, "dense");
     assert_string_equal(only->other_name, "dense_1");
     assert_int_equal(only->count, 24);
@@ -164,15 +164,15 @@ static void test_r05_suggestion_pairs_everything(void **context) {
 static void test_r05_suggests_taking_a_prefix_away(void **context) {
     fixture *f = *context;
     add_layers(f, 3, "module/encoder", "encoder");
-    assert_one_suggestion(f, "renamed? 6 entries match after \"module\" -> \"\"; pass --rename "
-                             "module= (options.renames)");
+    assert_one_suggestion(f, "renamed? 6 entries match after \"module\" -> \"\"; add {\"module\", "
+                             "\"\"} to options.renames");
 }
 
 static void test_r05_suggests_putting_a_prefix_in_front(void **context) {
     fixture *f = *context;
     add_layers(f, 3, "encoder", "model/encoder");
-    assert_one_suggestion(f, "renamed? 6 entries match after \"\" -> \"model\"; pass --rename "
-                             "=model (options.renames)");
+    assert_one_suggestion(f, "renamed? 6 entries match after \"\" -> \"model\"; add {\"\", "
+                             "\"model\"} to options.renames");
 }
 
 /* Some of what stands below the prefix still matches: the rule must not take it along. */
@@ -182,9 +182,8 @@ static void test_r05_suggestion_breaks_no_pair(void **context) {
     state_tensor(f, "net/a/kernel", PAWL_F32, SHAPE(3));
     saved_tensor(f, "net/b/kernel", PAWL_F32, SHAPE(4));
     state_tensor(f, "net2/b/kernel", PAWL_F32, SHAPE(4));
-    assert_one_suggestion(f,
-                          "renamed? 1 entry matches after \"net/b\" -> \"net2/b\"; pass --rename "
-                          "net/b=net2/b (options.renames)");
+    assert_one_suggestion(f, "renamed? 1 entry matches after \"net/b\" -> \"net2/b\"; add "
+                             "{\"net/b\", \"net2/b\"} to options.renames");
 }
 
 /* The same where other names stand between the prefix and what is below it. */
@@ -200,9 +199,8 @@ static void test_r05_suggestion_breaks_no_pair_far_away(void **context) {
     state_tensor(f, "net/a/kernel", PAWL_F32, SHAPE(3));
     saved_tensor(f, "net/b/kernel", PAWL_F32, SHAPE(4));
     state_tensor(f, "net2/b/kernel", PAWL_F32, SHAPE(4));
-    assert_one_suggestion(f,
-                          "renamed? 1 entry matches after \"net/b\" -> \"net2/b\"; pass --rename "
-                          "net/b=net2/b (options.renames)");
+    assert_one_suggestion(f, "renamed? 1 entry matches after \"net/b\" -> \"net2/b\"; add "
+                             "{\"net/b\", \"net2/b\"} to options.renames");
 }
 
 /* An entry of just the prefix's name is below the rule as well. */
@@ -212,9 +210,8 @@ static void test_r05_suggestion_leaves_an_entry_of_the_prefix(void **context) {
     state_tensor(f, "net", PAWL_F32, SHAPE(3));
     saved_tensor(f, "net/b/kernel", PAWL_F32, SHAPE(4));
     state_tensor(f, "net2/b/kernel", PAWL_F32, SHAPE(4));
-    assert_one_suggestion(f,
-                          "renamed? 1 entry matches after \"net/b\" -> \"net2/b\"; pass --rename "
-                          "net/b=net2/b (options.renames)");
+    assert_one_suggestion(f, "renamed? 1 entry matches after \"net/b\" -> \"net2/b\"; add "
+                             "{\"net/b\", \"net2/b\"} to options.renames");
 }
 
 static void test_r05_suggests_a_renamed_leaf(void **context) {
@@ -224,7 +221,7 @@ static void test_r05_suggests_a_renamed_leaf(void **context) {
     state_tensor(f, "dense/gamma_1", PAWL_F32, SHAPE(3));
     state_tensor(f, "dense/kernel", PAWL_F32, SHAPE(3));
     assert_one_suggestion(f, "renamed? 1 entry matches after \"dense/gamma\" -> \"dense/gamma_1\"; "
-                             "pass --rename dense/gamma=dense/gamma_1 (options.renames)");
+                             "add {\"dense/gamma\", \"dense/gamma_1\"} to options.renames");
 }
 
 static void assert_no_suggestion(fixture *f) {
@@ -239,9 +236,23 @@ static void test_r05_other_shapes_are_not_paired(void **context) {
     assert_no_suggestion(*context);
 }
 
-static void test_r05_other_dtypes_are_not_paired(void **context) {
+/* A cast is another option, and needed as well. */
+static void test_r05_other_dtypes_that_can_be_cast_are_paired(void **context) {
     saved_tensor(*context, "dense/kernel", PAWL_F32, SHAPE(3));
     state_tensor(*context, "dense_1/kernel", PAWL_F16, SHAPE(3));
+    assert_one_suggestion(*context,
+                          "renamed? 1 entry matches after \"dense\" -> \"dense_1\"; add "
+                          "{\"dense\", \"dense_1\"} to options.renames, and set options.cast = "
+                          "PAWL_POLICY_ALLOW to convert what has another dtype");
+    const pawl_report_item *only = NULL;
+    assert_int_equal(suggestions(*context, &only), 1);
+    assert_int_equal(only->remedy_count, 2);
+    assert_string_equal(only->remedies[1].option, "cast");
+}
+
+static void test_r05_other_dtypes_that_cannot_be_cast_are_not_paired(void **context) {
+    saved_tensor(*context, "dense/kernel", PAWL_F32, SHAPE(3));
+    state_tensor(*context, "dense_1/kernel", PAWL_I32, SHAPE(3));
     assert_no_suggestion(*context);
 }
 
@@ -326,7 +337,8 @@ int main(void) {
         WITH_BOTH(test_r05_suggestion_leaves_an_entry_of_the_prefix),
         WITH_BOTH(test_r05_suggests_a_renamed_leaf),
         WITH_BOTH(test_r05_other_shapes_are_not_paired),
-        WITH_BOTH(test_r05_other_dtypes_are_not_paired),
+        WITH_BOTH(test_r05_other_dtypes_that_can_be_cast_are_paired),
+        WITH_BOTH(test_r05_other_dtypes_that_cannot_be_cast_are_not_paired),
         WITH_BOTH(test_r05_unlike_names_are_not_paired),
         WITH_BOTH(test_r05_two_renamed_layers_are_two_suggestions),
         WITH_BOTH(test_r05_suggestions_are_few),

@@ -30,10 +30,10 @@ static void test_text_of_a_refused_match(void **context) {
         "step 1000: nothing was restored: 1 error, 1 warning\n"
         "passed over step 2000: index-1 is damaged\n"
         "error: \"a\" is [3] F32 in the checkpoint and [4] F32 in the state: dimension 0 differs; "
-        "build the model with the checkpoint's shape, or leave the entry out of the state and pass "
-        "--unexpected=allow (options.unexpected)\n"
+        "build the model with the checkpoint's shape, or take the entry out of the state and set "
+        "options.unexpected = PAWL_POLICY_ALLOW to leave it out\n"
         "warning: \"lr\" is 0.001 in the checkpoint and 0.1 in the state: the checkpoint's value "
-        "stands; pass --hyperparameter=caller to keep the state's (options.hyperparameter)");
+        "stands; set options.hyperparameter = PAWL_POLICY_CALLER to keep the state's");
     assert_int_equal(pawl_report_totals(f->report).fallbacks, 1);
     assert_int_equal(pawl_report_step(f->report), 1000);
 }
@@ -144,9 +144,13 @@ static void test_json_of_a_refused_match(void **context) {
         "\"items\":[{\"difference\":\"shape\",\"severity\":\"error\",\"name\":\"a\","
         "\"other_name\":null,\"checkpoint\":\"[3] F32\",\"state\":\"[4] F32\",\"dimension\":0,"
         "\"count\":1,\"text\":\"\\\"a\\\" is [3] F32 in the checkpoint and [4] F32 in the state: "
-        "dimension 0 differs; build the model with the checkpoint's shape, or leave the entry out "
-        "of "
-        "the state and pass --unexpected=allow (options.unexpected)\"}]}");
+        "dimension 0 differs; build the model with the checkpoint's shape, or take the entry out "
+        "of the state and set options.unexpected = PAWL_POLICY_ALLOW to leave it out\","
+        "\"description\":\"\\\"a\\\" is [3] F32 in the checkpoint and [4] F32 in the state: "
+        "dimension 0 differs\",\"change\":\"build the model with the checkpoint's shape\","
+        "\"remedies\":[{\"option\":\"unexpected\",\"value\":\"allow\",\"from\":null,\"to\":null,"
+        "\"before\":\"take the entry out of the state\",\"effect\":\"leave it out\"}],"
+        "\"saved_as\":null}]}");
 }
 
 /* What another parser makes of it, with every difference in it. */
@@ -206,8 +210,8 @@ static void test_r01_error_of_one_difference(void **context) {
         "checkpoint step 1000 and the state differ in 1 place: \"a\" is [3] F32 in "
         "the checkpoint and [4] F32 in the state: dimension 0 differs\n"
         "  safe:     nothing was restored: the state is as it was\n"
-        "  next:     build the model with the checkpoint's shape, or leave the entry "
-        "out of the state and pass --unexpected=allow (options.unexpected)");
+        "  next:     build the model with the checkpoint's shape, or take the entry out of the "
+        "state and set options.unexpected = PAWL_POLICY_ALLOW to leave it out");
     assert_int_equal(f->err.step, 1000);
 }
 
@@ -226,10 +230,9 @@ static void test_error_without_a_step(void **context) {
         "the "
         "state\n"
         "  safe:     nothing was restored: the state is as it was\n"
-        "  next:     build the model with the checkpoint's shape, or leave the entry out of the "
-        "state "
-        "and pass --unexpected=allow (options.unexpected); pass --cast=allow to convert it "
-        "(options.cast)");
+        "  next:     build the model with the checkpoint's shape, or take the entry out of the "
+        "state and set options.unexpected = PAWL_POLICY_ALLOW to leave it out; set options.cast = "
+        "PAWL_POLICY_ALLOW to convert it");
     assert_int_equal(f->err.step, -1);
 }
 
@@ -248,9 +251,9 @@ static void test_r05_error_suggests_the_rename_first(void **context) {
         "the "
         "state; \"dense_1/bias\", [2] F32 in the state, is not in the checkpoint; and 1 more\n"
         "  safe:     nothing was restored: the state is as it was\n"
-        "  next:     renamed? 2 entries match after \"dense\" -> \"dense_1\"; pass --rename "
-        "dense=dense_1 (options.renames); pass --missing=allow to keep the state's value "
-        "(options.missing); pass --unexpected=allow to leave it out (options.unexpected)");
+        "  next:     renamed? 2 entries match after \"dense\" -> \"dense_1\"; add {\"dense\", "
+        "\"dense_1\"} to options.renames; set options.missing = PAWL_POLICY_ALLOW to keep the "
+        "state's value; set options.unexpected = PAWL_POLICY_ALLOW to leave it out");
 }
 
 static void test_r06_error_names_the_optimizer_first(void **context) {
@@ -272,7 +275,7 @@ static void test_r06_error_names_the_optimizer_first(void **context) {
         "state; the optimizer slot \"momentum\" of \"a\", [3] F32 in the state, is not in the "
         "checkpoint\n"
         "  safe:     nothing was restored: the state is as it was\n"
-        "  next:     restore the model alone with --model-only (options.model_only)");
+        "  next:     set options.model_only = 1 to restore the model alone");
 }
 
 /* The longest names there are do not push out what else must be said. */
@@ -290,8 +293,8 @@ static void test_error_of_long_names_is_cut(void **context) {
     assert_says(f->err.attempt, "\"ann");
     assert_says(f->err.attempt, "...; \"bnn");
     assert_says(f->err.attempt, "...; \"cnn");
-    assert_string_equal(f->err.next, "pass --missing=allow to keep the state's value "
-                                     "(options.missing)");
+    assert_string_equal(f->err.next,
+                        "set options.missing = PAWL_POLICY_ALLOW to keep the state's value");
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */

@@ -130,7 +130,11 @@ static void test_other_names_are_no_steps(void **state) {
     make_dir(f, "other");
     put(f, "step-00000999");
     pawl_catalog *catalog = list(f);
-    assert_int_equal(pawl_catalog_count(catalog), 3);
+    assert_int_equal(pawl_catalog_count(catalog), 4);
+    const pawl_step_info *named_like_one = pawl_catalog_get(catalog, 3);
+    assert_int_equal(named_like_one->step, 999);
+    assert_int_equal(named_like_one->status, PAWL_STEP_UNFINISHED);
+    assert_says(named_like_one->why, "step-00000999 is no step, only named like one");
     pawl_catalog_free(catalog);
 }
 
