@@ -22,8 +22,9 @@
 #include <stdint.h>
 
 #define PRINTF_LIKE(text, first) __attribute__((__format__(__printf__, text, first)))
-#define CLEANUP(function)        __attribute__((cleanup(function)))
-#define ARRAY_LENGTH(array)      (sizeof(array) / sizeof((array)[0]))
+/* `unused`: some compilers do not count a cleanup as a use. */
+#define CLEANUP(function)   __attribute__((__cleanup__(function), __unused__))
+#define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
  * The one idiom for passing a failure up; the only macro in the project that changes control flow.

@@ -194,7 +194,7 @@ static bool can_be(const pawl_event *event) {
     const uint64_t counts[] = {event->done_bytes,    event->of_bytes, s->files,
                                s->retries,           s->budget_bytes, s->budget_wanted_bytes,
                                s->fence_copied_bytes};
-    bool fits = is_kind(event->kind) && event->step >= -1 && event->unix_time_ns >= 0 &&
+    bool fits = is_kind((int)event->kind) && event->step >= -1 && event->unix_time_ns >= 0 &&
                 event->status >= PAWL_OK && event->status <= STATUS_LAST;
     for (size_t i = 0; i < ARRAY_LENGTH(counts); i++) {
         fits = fits && counts[i] <= INT64_MAX;
@@ -335,8 +335,9 @@ static bool get_event(const json_t *object, event_decoded *out) {
 
 bool event_decode(const void *line, size_t n, event_decoded *out) {
     *out = (event_decoded){0};
-    json_t *tree =
-        n <= FORMAT_MAX_EVENT_READ ? json_loadb(line, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    /* jansson takes a NUL behind the object for the end of the text. */
+    bool can_be_text = n <= FORMAT_MAX_EVENT_READ && memchr(line, '\0', n) == NULL;
+    json_t *tree = can_be_text ? json_loadb(line, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
     if (!json_is_object(tree) || !get_event(tree, out)) {
         json_decref(tree);
         return false;

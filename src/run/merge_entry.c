@@ -109,12 +109,16 @@ static const char *describe(char out[256], const record_entry *e) {
     return out;
 }
 
-/* False where all have what the first has; most were decoded like it and share its shape. */
+/* Most were decoded like the first and share its shape; a scalar has none to share. */
+static bool is_like(const record_entry *part, const record_entry *first) {
+    return (first->ndim > 0 && part->shape == first->shape) || alike(first, part);
+}
+
 static bool differ(const merge_entry *e, mismatches *faults) {
     char first[256];
     char other[256];
     for (size_t i = 1; i < e->voter_count; i++) {
-        if (e->parts[i].shape != e->parts[0].shape && !alike(&e->parts[0], &e->parts[i])) {
+        if (!is_like(&e->parts[i], &e->parts[0])) {
             mismatches_add(faults, e->parts[0].name, "make it alike on all ranks",
                            "%s on rank %d; %s on rank %d", describe(first, &e->parts[0]),
                            e->voters[0]->head->rank, describe(other, &e->parts[i]),
@@ -138,9 +142,11 @@ static pawl_status join(merge_entry *e, record_entry *out, pawl_error *err) {
     out->piece_count = 0;
     for (size_t i = 0; i < e->voter_count; i++) {
         const record_entry *part = &e->parts[i];
-        memcpy(out->pieces + out->piece_count, part->pieces,
-               part->piece_count * sizeof *part->pieces);
-        out->piece_count += part->piece_count;
+        if (part->piece_count > 0) { /* there may be none at all, and no memory for them */
+            memcpy(out->pieces + out->piece_count, part->pieces,
+                   part->piece_count * sizeof *part->pieces);
+            out->piece_count += part->piece_count;
+        }
     }
     return PAWL_OK;
 }

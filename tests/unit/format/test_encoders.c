@@ -50,8 +50,8 @@ static manifest_value *wild_values(wild *w, size_t *count) {
 }
 
 static const char *wild_file_name(wild *w, uint32_t number) {
-    static const char *const bad[] = {"",           "x",         "../data",
-                                      "index-" TAG, "data-\xff", "manifest.json"};
+    static const char *const bad[] = {
+        "", "x", "../data", ("index-" TAG), "data-\xff", "manifest.json"};
     char *name = wild_take(w, 80);
     if (wild_odd(w)) {
         return bad[wild_below(w, ARRAY_LENGTH(bad))];

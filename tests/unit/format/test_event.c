@@ -218,6 +218,9 @@ static void test_r14_what_is_no_event(void **state) {
             fail_msg("taken for an event: %s", lines[i]);
         }
     }
+    static const char with_nul[] = "{\"event\":\"restored\",\"step\":1,\"unix_time_ns\":1}\0 more";
+    event_decoded ignored;
+    assert_false(event_decode(with_nul, sizeof with_nul - 1, &ignored));
 }
 
 static void test_members_of_a_newer_version_are_passed_over(void **state) {
