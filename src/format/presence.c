@@ -148,8 +148,9 @@ static pawl_status take_owner(const json_t *record, owner_record *out, pawl_erro
 
 static json_t *load(const void *bytes, size_t n) {
     json_error_t where;
-    json_t *record =
-        n <= OWNER_MAX_RECORD ? json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &where) : NULL;
+    /* jansson takes a NUL behind the object for the end of the text. */
+    bool can_be_text = n <= OWNER_MAX_RECORD && memchr(bytes, '\0', n) == NULL;
+    json_t *record = can_be_text ? json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &where) : NULL;
     if (!json_is_object(record)) {
         json_decref(record);
         return NULL;

@@ -5,7 +5,7 @@
  */
 #include "who.h"
 
-#include "run/identity.h"
+#include "format/presence.h"
 #include "run/run.h"
 
 #define MARK WHO_STEP "/reader-0123456789ab"
@@ -46,20 +46,25 @@ static void mark_again(const who *w) {
     FUZZ_CHECK(store_unlink(who_store(), MARK, &err) == PAWL_OK);
     FUZZ_CHECK(reader_mark_new(who_store(), WHO_STEP, &maker.table, NULL, &mark, &err) == PAWL_OK);
     FUZZ_CHECK(mark != NULL && is_read(&looker, PROCESS_ALIVE, &count));
-    FUZZ_CHECK(looker.questions == 1 && identity_same(&looker.asked, &maker.self));
+    FUZZ_CHECK(looker.questions == 1 && presence_same(&looker.asked, &maker.self));
     reader_mark_free(mark);
     FUZZ_CHECK(!is_read(&looker, PROCESS_ALIVE, &count) && count == 0);
 }
 
-static bool can_be_written(const process_identity *p) {
-    return utf8_valid(p->host, strlen(p->host)) && utf8_valid(p->boot_id, strlen(p->boot_id)) &&
-           utf8_valid(p->pid_namespace, strlen(p->pid_namespace)) &&
-           utf8_valid(p->time_namespace, strlen(p->time_namespace));
+static void encode_again(const reader_record *r) {
+    CLEANUP(buffer_free) buffer out = {.data = NULL};
+    pawl_error err = ERROR_INIT;
+    reader_record back;
+    FUZZ_CHECK(reader_record_encode(r, &out, &err) == PAWL_OK);
+    FUZZ_CHECK(reader_record_decode(out.data, out.size, &back, &err) == PAWL_OK);
+    FUZZ_CHECK(back.counter == r->counter && presence_same(&back.who, &r->who));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     who w;
     unsigned count = 0;
+    pawl_error err = ERROR_INIT;
+    reader_record r;
     who_init(&w);
     who_put(MARK, data, size);
     bool alive = is_read(&w, PROCESS_ALIVE, &count);
@@ -71,9 +76,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (alive) {
         fuzz_accepted++;
         FUZZ_CHECK(w.asked.pid > 0 && w.asked.host[0] != '\0');
-        if (can_be_written(&w.asked)) {
-            mark_again(&w);
-        }
+        FUZZ_CHECK(reader_record_decode(data, size, &r, &err) == PAWL_OK);
+        FUZZ_CHECK(presence_same(&r.who, &w.asked));
+        encode_again(&r);
+        mark_again(&w);
+    } else {
+        FUZZ_CHECK(reader_record_decode(data, size, &r, &err) == PAWL_EDAMAGED);
     }
     return 0;
 }

@@ -508,10 +508,8 @@ static void owners(void) {
     MADE(store_read_file(s, "owner-00000001", 65536, &out, &err));
     put("owner", "given-up", &out);
     store_destroy(s);
-    MADE(buffer_printf(&out, &err, "{\"counter\":\"%020d\"", 3));
-    const process_identity who = somebody();
-    MADE(identity_put_members(&out, &who, &err));
-    fuzz_append(&out, "}\n", 2);
+    const reader_record mark = {.counter = 3, .who = somebody()};
+    MADE(reader_record_encode(&mark, &out, &err));
     put("reader", "mark", &out);
 }
 
@@ -550,7 +548,7 @@ static void names(void) {
     put_text("names", "meet", name);
     name_meet(name, ATTEMPT, 4, -1);
     put_text("names", "meet-answer", name);
-    owner_name(name, 12);
+    name_owner(name, 12);
     put_text("names", "owner", name);
     put_text("names", "manifest", NAME_MANIFEST);
     put_text("names", "probe", ".pawl-probe-0123456789abcdef");

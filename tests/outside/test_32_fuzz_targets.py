@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # A function that takes something apart, by its name; and readers that are called otherwise.
 PARSER = re.compile(r"^(static )?(?:bool|void|int|char|pawl_status) +\*?"
                     r"(\w*(?:decode|parse)\w*|take_\w+(?=\(cursor)|owner_read|dataset_read|plan_cover|"
-                    r"wire_take_\w+|identity_take_\w+|plan_layout_gather|json_skip|"
+                    r"wire_take_\w+|plan_layout_gather|json_skip|"
                     r"group_discover|structure_explain|run_rebuild|token_read)\("
                     r"[^)]*\b(?:uint8_t|char|buffer|cursor|decoder|json_t|meet_card|void \*)", re.M)
 FUNCTION = re.compile(r"^(?!static )(?:[a-z_]\w* )+\*?(\w+)\(", re.M)
@@ -24,7 +24,6 @@ THROUGH = {
     "src/run/checkpoint.c": "src/run/rebuild.c",
     "src/run/checksums.c": "src/run/rebuild.c",
     "src/run/dataset.c": "src/run/rebuild.c",
-    "src/run/identity.c": "src/run/owner_record.c",
     "src/run/merge_entry.c": "src/run/merge.c",
     "src/run/meet.c": "src/run/heard.c",
     "src/run/vote_table.c": "src/run/merge.c",
