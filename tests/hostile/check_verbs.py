@@ -139,6 +139,7 @@ class Check:
             self.known += 1
         else:
             self.faults.append(f"{case}: {what}: {story}")
+            print(self.faults[-1], flush=True)
 
     def told(self, case: Case, words: list[str], told: Told) -> None:
         what = " ".join(word for word in words if not word.startswith("/"))
@@ -256,15 +257,13 @@ def main() -> int:
             check.case(CASES[name])
         check.waiting([CASES[name] for name in names if CASES[name].waits])
         for name in sorted(set(base) ^ set(digest(workshop.base))):
-            check.faults.append(f"the base run was changed: {name}")
+            check.fault("the base run", "afterwards", f"changed: {name}")
     finally:
         check.judge.close()
         workshop.close()
     print(f"{len(names)} cases, {check.calls} calls, {check.known} known faults, "
           f"{len(check.faults)} faults; the most: {check.slowest[0]:.2f} s ({check.slowest[1]}), "
           f"{check.largest[0]:.0f} MiB ({check.largest[1]})")
-    for fault in check.faults:
-        print(fault)
     return 1 if check.faults else 0
 
 

@@ -93,7 +93,9 @@ static void keep(list *all, const pawl_entry_info *info) {
                  .dtype = info->dtype,
                  .pieces = info->pieces,
                  .bytes = info->bytes};
-    memcpy(e->shape, info->shape, (size_t)info->ndim * sizeof *e->shape);
+    for (int d = 0; d < info->ndim; d++) {
+        e->shape[d] = info->shape[d];
+    }
     if (info->value != NULL) {
         e->value = must_memory((size_t)info->bytes + 1);
         memcpy(e->value, info->value, (size_t)info->bytes);
