@@ -63,6 +63,8 @@ typedef struct recognised {
 } recognised;
 /* By name alone; NULL when the name says nothing. */
 const recognised *recognise_name(const char *name, bool directory);
+/* The same of a file whose name only the tool's own directories have. */
+const recognised *recognise_special(const char *name);
 
 /* ---- the open checkpoint: checkpoint.c ------------------------------------------------------ */
 
