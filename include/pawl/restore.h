@@ -116,7 +116,7 @@ typedef struct pawl_report_item {
     const pawl_remedy *remedies;
     size_t remedy_count;
     const char *saved_as; /* the entry's name in the checkpoint, where a rename rule changed it; of
-                             RENAMED, an error: the other entry that becomes `other_name`; or NULL */
+                             RENAMED, an error: the other entry that becomes other_name; or NULL */
 } pawl_report_item;
 
 typedef struct pawl_report pawl_report;

@@ -339,8 +339,7 @@ const char *suggest_roll_name(const suggester *s, suggest_roll roll, size_t i) {
     }
 }
 
-/* Order of a name against `from`, or with `below` against `from`/. */
-static int compare_to_prefix(const char *name, span from, bool below) {
+int suggest_compare_prefix(const char *name, span from, bool below) {
     int order = strncmp(name, from.text, from.length);
     unsigned char next = order == 0 ? (unsigned char)name[from.length] : 0;
     unsigned char wanted = below ? '/' : '\0';
@@ -352,7 +351,7 @@ size_t suggest_seek(const suggester *s, suggest_roll roll, span from, bool below
     size_t high = from.length == 0 ? 0 : suggest_roll_count(s, roll);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (compare_to_prefix(suggest_roll_name(s, roll, middle), from, below) < 0) {
+        if (suggest_compare_prefix(suggest_roll_name(s, roll, middle), from, below) < 0) {
             low = middle + 1;
         } else {
             high = middle;
@@ -369,5 +368,5 @@ const char *suggest_under(const suggester *s, suggest_roll roll, size_t i, span 
     if (from.length == 0) {
         return below ? name : NULL;
     }
-    return compare_to_prefix(name, from, below) == 0 ? name : NULL;
+    return suggest_compare_prefix(name, from, below) == 0 ? name : NULL;
 }

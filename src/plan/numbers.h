@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * numbers: names of entries that differ in nothing but numbers: "dense/kernel" and "dense_1/kernel",
- * "layers.0.weight" and "layers.11.weight".
+ * numbers: names of entries that differ in nothing but numbers: "dense/kernel" and
+ * "dense_1/kernel", "layers.0.weight" and "layers.11.weight".
  */
 #ifndef PLAN_NUMBERS_H
 #define PLAN_NUMBERS_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prefixes that changed. Two entries without a partner, of one shape, whose names end in the same
- * components, suggest that what stands before them was renamed. Each entry of the checkpoint looks at
- * a few entries of the state whose names are near in either direction, so the work stays bounded; the
- * rules that come up most often are then counted exactly. One that pairs as many entries as another
- * which contradicts it is none, and so is one that leaves over what is like those that it pairs.
+ * components, suggest that what stands before them was renamed. Each entry of the checkpoint looks
+ * at a few entries of the state whose names are near in either direction, so the work stays
+ * bounded; the rules that come up most often are then counted exactly. One that pairs as many
+ * entries as another which contradicts it is none, and so is one that leaves over what is like
+ * those that it pairs.
  */
 #include "plan/suggest.h"
 
@@ -452,8 +453,8 @@ static bool leaves_siblings(suggester *s, size_t *left_saved, size_t *left_wante
     return leaves;
 }
 
-/* A prefix that was renamed took all along, but for what went, or all that is there came with it, but
- * for what is new. A rule that leaves over some of both crosses two others. */
+/* A prefix that was renamed took all along, but for what went, or all that is there came with it,
+ * but for what is new. A rule that leaves over some of both crosses two others. */
 static bool crosses(const suggester *s, const suggest_rule *r) {
     const matcher *m = s->m;
     size_t sources = 0;

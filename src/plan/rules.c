@@ -100,13 +100,21 @@ static char *keep_span(suggester *s, span of) {
     return text;
 }
 
-static bool is_made(const pawl_rename *rules, size_t count, const char *name) {
-    for (size_t i = count; i > 0; i--) { /* names ascend: the last one likeliest */
-        if (rename_fits(span_of(rules[i - 1].from), name)) {
-            return true;
+/* All moves that a right rule fits are made by it. */
+static void mark_made(suggester *s, span from, bool below) {
+    size_t low = 0;
+    size_t high = from.length == 0 ? 0 : s->move_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (suggest_compare_prefix(s->moves[middle].from, from, below) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
-    return false;
+    for (; low < s->move_count && rename_fits(from, s->moves[low].from); low++) {
+        s->moves[low].made = true;
+    }
 }
 
 pawl_status suggest_rules_of(suggester *s, size_t group, pawl_rename **out, size_t *count,
@@ -119,7 +127,7 @@ pawl_status suggest_rules_of(suggester *s, size_t group, pawl_rename **out, size
         bool found = false;
         span from;
         span to;
-        if (move->group != group || is_made(rules, *count, move->from)) {
+        if (move->group != group || move->made) {
             continue;
         }
         TRY(find_rule(s, move, &from, &to, &found, err));
@@ -132,6 +140,8 @@ pawl_status suggest_rules_of(suggester *s, size_t group, pawl_rename **out, size
         if (rules[*count].from == NULL || rules[*count].to == NULL) {
             return error_nomem(err, from.length + to.length);
         }
+        mark_made(s, from, false);
+        mark_made(s, from, true);
         ++*count;
     }
     *out = rules;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Siblings: entries that differ in their numbers alone. A trainer that builds its model a second
- * time in one process, or with a layer more in front, numbers them anew; which of them is which then
- * shows in what they share a number with, or in that all of them moved by the same number.
+ * time in one process, or with a layer more in front, numbers them anew; which of them is which
+ * then shows in what they share a number with, or in that all of them moved by the same number.
  */
 #include "plan/suggest.h"
 
@@ -69,7 +69,6 @@ static pawl_status find_group(suggester *s, span head, int64_t by, size_t *out, 
     return suggest_add_group(s, &(suggest_group){.head = head, .by = by}, err);
 }
 
-/* Room for the groups of all that moved? */
 static pawl_status add_moves(suggester *s, const suggest_member *saved,
                              const suggest_member *wanted, size_t n, pawl_error *err) {
     suggest_class *c = &s->classes[saved->class];

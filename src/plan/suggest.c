@@ -7,8 +7,8 @@
 
 /* ---- report --------------------------------------------------------------------------------- */
 
-/* Groups in which entries lose partners by name that fit are no suggestion, unless some of the group
- * are alike with nothing that fits by name: then the names are those of others for sure. */
+/* Groups in which entries lose partners by name that fit are no suggestion, unless some of the
+ * group are alike with nothing that fits by name: then the names are those of others for sure. */
 static pawl_severity severity_of(const suggest_group *g) {
     return g->takes && !g->sure ? PAWL_SEVERITY_WARNING : PAWL_SEVERITY_NOTE;
 }

@@ -56,6 +56,7 @@ typedef struct suggest_move {
     size_t class; /* NONE: a slot */
     bool casts;   /* the dtypes differ */
     bool fitted;  /* it had a partner by its name */
+    bool made;    /* a rule makes it */
 } suggest_move;
 
 typedef struct suggest_group {
@@ -124,6 +125,8 @@ const suggest_move *suggest_moved(const suggester *s, const char *from);
 const suggest_move *suggest_arrives(const suggester *s, const char *to);
 size_t suggest_roll_count(const suggester *s, suggest_roll roll);
 const char *suggest_roll_name(const suggester *s, suggest_roll roll, size_t i);
+/* Order of a name against `from`, or with `below` against `from`/. */
+int suggest_compare_prefix(const char *name, span from, bool below);
 /* The first name of a roll not before `from`, or with `below` not before `from`/. */
 size_t suggest_seek(const suggester *s, suggest_roll roll, span from, bool below);
 /* What stands in the roll at `i` when it is named `from`, or with `below` begins with `from`/. */

@@ -436,7 +436,7 @@ static void test_s15_bad_entries_are_refused_before_anything_is_written(void **s
                  "  next:     hand in the memory of its first element");
 }
 
-static void test_s15_a_slot_without_its_variable_is_refused_before_anything_is_written(void **state) {
+static void test_s15_a_slot_without_its_variable_is_refused_before_a_write(void **state) {
     fixture *f = *state;
     const int64_t shape[] = {4, 9};
     trainer_add_slot(&f->t, "optimizer/dense/big/m", "dense/bigger", 2, shape, f->big);
@@ -473,7 +473,7 @@ int main(void) {
         TEST(test_s13_a_final_save_after_sigterm_fits),
         TEST(test_s13_a_final_save_that_does_not_fit_says_so),
         TEST(test_s15_bad_entries_are_refused_before_anything_is_written),
-        TEST(test_s15_a_slot_without_its_variable_is_refused_before_anything_is_written),
+        TEST(test_s15_a_slot_without_its_variable_is_refused_before_a_write),
     };
     return cmocka_run_group_tests_name("saving fails", tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rename advice never exchanges layers: where numbers changed it moves all siblings together, where
- * it does not show which is which it warns; two entries that become one are named as they were saved.
+ * it does not show which is which it warns; two entries that become one are named as they were
+ * saved.
  */
 #include "lib/test.h"
 

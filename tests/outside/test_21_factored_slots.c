@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An optimizer that keeps a row and a column of each matrix, as Adafactor does, saves and restores
- * its slots as slots: whole, in shards, replicated, on another number of ranks; and a slot that does
- * not fit is named.
+ * its slots as slots: whole, in shards, replicated, on another number of ranks; and a slot that
+ * does not fit is named.
  */
 #include "job.h"
 

@@ -108,6 +108,36 @@ static void test_r04_what_is_held_in_part(void **context) {
                      "options.unexpected = PAWL_POLICY_ALLOW to leave it out there");
 }
 
+/* R05: what is like a homeless entry may be in the state of another rank: a warning, no rename. */
+static void test_r05_siblings_on_other_ranks_count(void **context) {
+    fixture *f = *context;
+    struct pawl_error err = ERROR_INIT;
+    plan_job_faults faults = {.items = NULL};
+    const plan_job_fault fault = {
+        .first = 0, .count = 1, .error = PLAN_NOBODY, .lacking = "", .holding = ""};
+    f->job = true;
+    f->world_size = 2;
+    f->rank = 1;
+    saved_tensor(f, "dense/w", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "dense_1/w", PAWL_F32, SHAPE(3)); /* rank 0 has it */
+    state_tensor(f, "dense_2/w", PAWL_F32, SHAPE(3));
+    assert_ok(plan_job_fault_add(&faults, &fault, &err), &err);
+    f->faults = &faults;
+    match(f);
+    plan_job_faults_free(&faults);
+    f->faults = NULL;
+    size_t last = pawl_report_count(f->report) - 1;
+    assert_int_equal(item(f, last)->difference, PAWL_DIFF_RENAMED);
+    assert_int_equal(item(f, last)->severity, PAWL_SEVERITY_WARNING);
+    assert_int_equal(item(f, last)->remedy_count, 0);
+    assert_string_equal(
+        item(f, last)->text,
+        "numbered anew? \"dense/w\" is only in the checkpoint and \"dense_2/w\" only "
+        "in the state, and entries that nothing but their numbers tells apart from "
+        "these match by name: they may be others, too; compare the two models before "
+        "you allow what is missing or unexpected");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_BOTH(test_r04_a_rank_of_a_job_notes_what_it_lacks),
@@ -115,6 +145,7 @@ int main(void) {
         WITH_BOTH(test_r04_what_no_rank_wants),
         WITH_BOTH(test_r04_what_not_all_ranks_have),
         WITH_BOTH(test_r04_what_is_held_in_part),
+        WITH_BOTH(test_r05_siblings_on_other_ranks_count),
     };
     return cmocka_run_group_tests_name("match as a rank of a job", tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* R05: rename rules, and the rules that are suggested where names changed. */
+#include "lib/failing_memory.h"
+#include "plan/numbers.h"
 #include "unit/plan/fixture.h"
 
 #include <stdio.h>
@@ -318,6 +320,79 @@ static void test_r05_many_entries_of_one_shape(void **context) {
     assert_says(first->text, " or more entries match after \"old\" -> \"new\"");
 }
 
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+static void assert_numbers(const char *name, const char *like, int count, const uint32_t *values) {
+    char mask[2][PAWL_MAX_NAME_BYTES + 1];
+    numbers n;
+    numbers_read(like, mask[1], &n);
+    numbers_read(name, mask[0], &n);
+    assert_string_equal(mask[0], mask[1]);
+    assert_int_equal(n.count, count);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(n.value[i], values[i]);
+    }
+}
+
+/* A component ends in a number, if only in that of the first. */
+static void test_numbers_of_names(void **context) {
+    (void)context;
+    assert_numbers("dense/kernel", "dense_7/kernel_3", 2, (uint32_t[]){0, 0});
+    assert_numbers("dense_12/kernel", "dense/kernel", 2, (uint32_t[]){12, 0});
+    assert_numbers("layers.10.weight", "layers.9.weight", 2, (uint32_t[]){10, 0});
+    assert_numbers("a/007/w", "a/1/w", 4, (uint32_t[]){0, 7, 0, 0});
+    assert_numbers("w_1234567890", "w_1234567890", 1, (uint32_t[]){0});
+    assert_numbers("_1", "_1", 2, (uint32_t[]){1, 0});
+}
+
+/* What stands behind the last number that is counted is text. */
+static void test_numbers_without_end(void **context) {
+    (void)context;
+    char name[PAWL_MAX_NAME_BYTES + 1];
+    char mask[PAWL_MAX_NAME_BYTES + 1];
+    numbers n;
+    for (size_t i = 0; i < sizeof(name) - 1; i++) {
+        name[i] = "1.2/3_4_"[i % 8];
+    }
+    name[sizeof(name) - 1] = '\0';
+    numbers_read(name, mask, &n);
+    assert_int_equal(n.count, NUMBERS_MAX);
+    assert_true(strlen(mask) <= strlen(name));
+}
+
+/* ---- bounds --------------------------------------------------------------------------------- */
+
+static pawl_status match_once(void *context, pawl_error *err) {
+    fixture *f = context;
+    plan_match *made = NULL;
+    pawl_report *report = NULL;
+    entry_source source = {.context = f, .next = fixture_next};
+    f->next = 0;
+    pawl_status status = report_new(&report, err);
+    if (status == PAWL_OK) {
+        status = plan_match_make(f->snapshot, source, &f->options, &alone, report, &made, err);
+    }
+    plan_match_free(made);
+    pawl_report_free(report);
+    return status;
+}
+
+/* Renamed layers, layers numbered anew, slots, shapes: and each allocation fails once. */
+static void test_r05_every_allocation_fails_once(void **context) {
+    fixture *f = *context;
+    add_layers(f, 2, "encoder", "enc");
+    saved_tensor(f, "dense/w", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "dense_1/w", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "dense_1/x", PAWL_F32, SHAPE(7));
+    saved_slot(f, "m/dense", "dense/w", "m", SHAPE(3));
+    state_tensor(f, "dense_1/w", PAWL_F32, SHAPE(3));
+    state_tensor(f, "dense_1/x", PAWL_F32, SHAPE(8));
+    state_tensor(f, "dense_2/w", PAWL_F32, SHAPE(3));
+    state_slot(f, "m/dense_1", "dense_1/w", "m", SHAPE(3));
+    match(f); /* sorts the records and takes the snapshot */
+    assert_true(failing_memory_each(match_once, f) > 30);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_BOTH(test_r05_rule_pairs_entries_under_a_prefix),
@@ -344,6 +419,9 @@ int main(void) {
         WITH_BOTH(test_r05_suggestions_are_few),
         WITH_BOTH(test_r05_no_second_suggestion),
         WITH_BOTH(test_r05_many_entries_of_one_shape),
+        WITH_BOTH(test_r05_every_allocation_fails_once),
+        cmocka_unit_test(test_numbers_of_names),
+        cmocka_unit_test(test_numbers_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * R05 as a property: models are generated, edited and numbered anew, with a truth that the match does
- * not see: which entry of the state is which of the checkpoint. Whatever is suggested, followed, gives
- * no entry the bytes of another.
+ * R05 as a property: models are generated, edited and numbered anew, with a truth that the match
+ * does not see: which entry of the state is which of the checkpoint. Whatever is suggested,
+ * followed, gives no entry the bytes of another.
  *
  * One thing is not generated: that the only entry of its type goes while another comes that is the
  * only one of this type. No one could tell that from a rename but by its name, and this is what the
@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-#define MODELS      6000
+#define MODELS      2500
 #define MAX_ENTRIES 160
 #define MAX_RULES   256
 
@@ -112,8 +112,8 @@ static family make_family(world *w, const char *head, const char *other) {
 
 enum { KEPT, SHIFTED, ONE_LESS, ONE_MORE, REPLACED, EDITS };
 
-/* One less or one more, numbered anew from the front; or the first one goes and one comes at the end,
- * and the others keep their numbers. New ones of a mixed family are like no other. */
+/* One less or one more, numbered anew from the front; or the first one goes and one comes at the
+ * end, and the others keep their numbers. New ones of a mixed family are like no other. */
 static void add_family(world *w, const char *head, const char *other) {
     family f = make_family(w, head, other);
     int edit = f.units > 1 ? below(w, EDITS) : below(w, ONE_LESS);
