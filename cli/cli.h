@@ -43,6 +43,7 @@ typedef struct arguments {
     const char *entry; /* NULL when none was given */
     const char *topic; /* of `pawl help`; NULL when none was given */
     bool json, no_progress, help, all, structure, force, dry_run, man, bash_completion, stats, once;
+    bool full, names;
     int64_t edge;        /* values shown at each end of a dimension */
     uint64_t need_bytes; /* 0: not given */
     double wait_s;       /* negative: not given */

@@ -104,6 +104,9 @@ static void put_examples(void) {
 static void put_environment(void) {
     fputs(".SH ENVIRONMENT\n.TP\n.B NO_COLOR\n", stdout);
     put_text("When set to anything, no colours on a terminal.");
+    fputs(".TP\n.B COLUMNS\n", stdout);
+    put_text("Where standard output is no terminal, or one that does not tell its width: how wide "
+             "lines may be. Unless set, they are as long as they are in pipes and files.");
     fputs(".TP\n.B TZ\n", stdout);
     put_text("The time zone in which tables show times; JSON has them in UTC.");
 }

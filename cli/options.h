@@ -31,6 +31,8 @@ typedef enum option_id {
     OPTION_LAUNCH = 1 << 18,
     OPTION_ALONE = 1 << 19,
     OPTION_DEADLINE = 1 << 20,
+    OPTION_FULL = 1 << 21,
+    OPTION_NAMES = 1 << 22,
     OPTION_GROUP = OPTION_RANK | OPTION_RANKS | OPTION_LAUNCH | OPTION_ALONE | OPTION_DEADLINE
 } option_id;
 

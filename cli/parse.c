@@ -61,7 +61,7 @@ static bool refuse(const arguments *args, int argc, char **argv, const char *tex
     for (int i = 1; i < argc; i++) { /* --json may stand after what is wrong */
         as_json = as_json || ((args->verb->options & OPTION_JSON) && !strcmp(argv[i], "--json"));
     }
-    output_begin(&out, as_json, true);
+    output_begin(&out, as_json, true, true);
     output_usage(&out, args->verb->name, "%s", text);
     output_end(&out, EXIT_USAGE);
     return false;
@@ -133,6 +133,12 @@ static const char *apply(arguments *args, option_id id, const char *value) {
         break;
     case OPTION_STATS:
         args->stats = true;
+        break;
+    case OPTION_FULL:
+        args->full = true;
+        break;
+    case OPTION_NAMES:
+        args->names = true;
         break;
     case OPTION_ONCE:
         args->once = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text from outside, made harmless to a terminal and cut to fit it. */
+/* Text from outside, made harmless to a terminal. */
 #include "memory.h"
 #include "text.h"
 
@@ -58,34 +58,4 @@ char *text_safe(const char *text, size_t n, bool keep_lines) {
         }
     }
     return out;
-}
-
-size_t text_columns(const char *text) {
-    size_t columns = 0;
-    for (; *text != '\0'; text++) {
-        columns += !is_continuation((unsigned char)*text);
-    }
-    return columns;
-}
-
-/* The place in `text` after `columns` characters. */
-static const char *skip(const char *text, size_t columns) {
-    while (*text != '\0' && (columns > 0 || is_continuation((unsigned char)*text))) {
-        columns -= !is_continuation((unsigned char)*text);
-        text++;
-    }
-    return text;
-}
-
-char *text_shorten(const char *text, size_t columns) {
-    static const char dots[] = "...";
-    const size_t dots_columns = sizeof dots - 1;
-    size_t have = text_columns(text);
-    if (have <= columns || columns < dots_columns + 2) {
-        return must_strdup(text);
-    }
-    size_t head = (columns - dots_columns) / 2;
-    size_t tail = columns - dots_columns - head;
-    return must_printf("%.*s%s%s", (int)(skip(text, head) - text), text, dots,
-                       skip(text, have - tail));
 }

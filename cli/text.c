@@ -158,30 +158,6 @@ char *text_shape(int ndim, const int64_t *shape) {
     return out;
 }
 
-void text_wrap(FILE *to, const char *text, int indent, int columns) {
-    int column = indent;
-    for (const char *word = text; *word != '\0';) {
-        size_t length = strcspn(word, " \n");
-        int width = (int)length;
-        if (column > indent && column + 1 + width > columns) {
-            fprintf(to, "\n%*s", indent, "");
-            column = indent;
-        } else if (column > indent) {
-            fputc(' ', to);
-            column++;
-        }
-        (void)fwrite(word, 1, length, to);
-        column += width;
-        word += length;
-        if (*word == '\n') {
-            fprintf(to, "\n\n%*s", indent, "");
-            column = indent;
-        }
-        word += *word != '\0';
-    }
-    fputc('\n', to);
-}
-
 /* Levenshtein distance of two short words. */
 static size_t distance(const char *a, const char *b) {
     size_t row[TEXT_SIZE];

@@ -45,14 +45,23 @@ bool text_acts(uint32_t character);
  */
 char *text_safe(const char *text, size_t n, bool keep_lines);
 
-/* Columns that UTF-8 text takes, one per character. */
-size_t text_columns(const char *text);
-/* The text in at most `columns` columns, its middle replaced by "..." where it is longer. */
-char *text_shorten(const char *text, size_t columns);
+/* ---- columns: columns.c; of harmless text --------------------------------------------------- */
 
+/* Takes the widths of characters from the locale, and what stands for what was cut: "\u2026" where
+ * it has that. Before it is called: "...", and
+ * no character is taken for narrower than it may be. */
+void text_begin_columns(void);
+/* Columns that UTF-8 text takes: two for wide characters, none for those that combine. */
+size_t text_columns(const char *text);
+/* The text in at most `columns` columns, what is too much of it taken out of its middle; never
+ * within a character and what combines with it. */
+char *text_shorten(const char *text, size_t columns);
 /* Prints paragraphs (separated by '\n') with lines of at most `columns`, each after `indent`
- * blanks; the first line goes on where the caller stopped printing. Ends with a newline. */
+ * blanks; a longer word is shortened. The first line goes on where the caller stopped printing.
+ * Ends with a newline. */
 void text_wrap(FILE *to, const char *text, int indent, int columns);
+/* Prints lines as they are, but broken where they would pass `columns`. */
+void text_fold(FILE *to, const char *text, int columns);
 
 /* The word of the list (ended by NULL) that `word` was probably meant to be; or NULL. */
 const char *text_nearest(const char *word, const char *const *words);

@@ -69,9 +69,14 @@ static void put_row(table *t, const pawl_step_info *step) {
 
 static void print_table(output *out, const pawl_catalog *catalog) {
     static const column columns[] = {
-        {"STEP", true, false},  {"STATUS", false, false}, {"SAVED", false, false},
-        {"SIZE", true, false},  {"FILES", true, false},   {"ENTRIES", true, false},
-        {"RANKS", true, false}, {"NOTES", false, false},
+        {.title = "STEP", .right = true},
+        {.title = "STATUS"},
+        {.title = "SAVED", .leaves = 4},
+        {.title = "SIZE", .right = true, .leaves = 5},
+        {.title = "FILES", .right = true, .leaves = 3},
+        {.title = "ENTRIES", .right = true, .leaves = 2},
+        {.title = "RANKS", .right = true, .leaves = 1},
+        {.title = "NOTES", .gives = 1, .least = 20},
     };
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
@@ -108,10 +113,18 @@ static void put_cost_row(table *t, const pawl_step_info *step, const kept *save)
 
 static void print_costs(output *out, const pawl_catalog *catalog, const costs *saves) {
     static const column columns[] = {
-        {"STEP", true, false},    {"STATUS", false, false},  {"SAVED", false, false},
-        {"SIZE", true, false},    {"TOOK", true, false},     {"GB/s", true, false},
-        {"STALL", true, false},   {"COPIED", true, false},   {"WAITED", true, false},
-        {"RETRIES", true, false}, {"VERDICT", false, false}, {"NOTES", false, false},
+        {.title = "STEP", .right = true},
+        {.title = "STATUS"},
+        {.title = "SAVED", .leaves = 5},
+        {.title = "SIZE", .right = true, .leaves = 7},
+        {.title = "TOOK", .right = true, .leaves = 8},
+        {.title = "GB/s", .right = true, .leaves = 4},
+        {.title = "STALL", .right = true, .leaves = 6},
+        {.title = "COPIED", .right = true, .leaves = 2},
+        {.title = "WAITED", .right = true, .leaves = 3},
+        {.title = "RETRIES", .right = true, .leaves = 1},
+        {.title = "VERDICT"},
+        {.title = "NOTES", .gives = 1, .least = 20},
     };
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {

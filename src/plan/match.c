@@ -364,7 +364,9 @@ static pawl_status match_lacking(matcher *m, const record_entry *record, const c
     const plan_job_fault *fault = allowed ? NULL : fault_here(m);
     TRY(note_stance(m, (plan_stance){.want = allowed ? PLAN_LEAVES : PLAN_LACKS}, err));
     if (m->ranks.job && !allowed && fault == NULL) {
-        return PAWL_OK;
+        side s = side_of_record(record);
+        loose_entry other = loose_of(record->name, record->slot, record->slot_of, &s);
+        return m->ranks.faults != NULL ? add_loose(m, &m->elsewhere, &other, err) : PAWL_OK;
     }
     return add_unexpected(m, record, name, slot_of, fault, err);
 }
@@ -511,6 +513,7 @@ static void matcher_free(matcher *m) {
     mem_free(m->unfit);
     mem_free(m->checkpoint.entries);
     mem_free(m->state.entries);
+    mem_free(m->elsewhere.entries);
     buffer_free(&m->name);
     buffer_free(&m->slot_of);
     arena_free(&m->memory);

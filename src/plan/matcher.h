@@ -49,6 +49,7 @@ typedef struct matcher {
     size_t likely;                /* behind the entry found last: both sides ascend */
     uint64_t records;             /* of the checkpoint that take part */
     loose_list checkpoint, state; /* for suggestions */
+    loose_list elsewhere;         /* of a job: what only other ranks have in their states */
     /* The optimizer's item comes last, when its slots are counted. */
     const state_entry *optimizer;
     char optimizer_checkpoint[256];

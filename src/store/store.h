@@ -274,8 +274,7 @@ pawl_status store_trace_wrap(store *inner, const platform *os,
  * of open), never a sync, at most `attempts` times, sleeping first_delay_ns, then twice that... */
 pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
                              uint64_t first_delay_ns, store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* Repetitions so far; 0 without a retry store. Any thread. */
-uint64_t store_retry_count(const store *s);
+uint64_t store_retry_count(const store *s); /* so far; 0 without a retry store. Any thread */
 
 /*
  * crash: a filesystem that forgets. It keeps what is durable apart from what is pending since the

@@ -4,8 +4,8 @@
 
 cmd is a shell script. It runs in an empty directory, with these on PATH: `pawl`; the fixture maker
 `make_run`; `unprivileged` (root's: runs a command as nobody); `in_terminal` (runs it on a
-terminal of 60 columns). Exit code 77 skips the test. Each `pawl` must end with an exit code that its
-verb's help lists.
+terminal of 60 columns, or as many as WIDTH says). Exit code 77 skips the test. Each `pawl` must end
+with an exit code that its verb's help lists.
 --set-exact-output writes what came out as what is expected.
 """
 

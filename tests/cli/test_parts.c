@@ -168,6 +168,39 @@ static void test_shortening_keeps_both_ends_and_whole_characters(void **state) {
     free(text);
 }
 
+/* At any width what is left fits, is UTF-8, and is cut before no character that combines. */
+static void test_what_is_shortened_fits_and_keeps_characters_whole(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "kernel",
+        "\u6a21\u578b\u6743\u91cd\u77e9\u9635",
+        "e\u0301e\u0301e\u0301e\u0301e\u0301e\u0301",
+        "a\u6a21\u0301b\u578b\u0301c\u6743\u0301",
+        "\U0001f600\U0001f600\U0001f600",
+        "\u0301\u0301\u0301",
+        "",
+    };
+    (void)setenv("LC_ALL", "C.UTF-8", 1);
+    for (int known = 0; known < 2; known++) {
+        for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+            for (size_t columns = 0; columns < 20; columns++) {
+                char *cut = text_shorten(texts[i], columns);
+                char *safe = text_safe(cut, strlen(cut), false);
+                const char *dots = strstr(cut, known ? "\u2026" : "...");
+                assert_true(text_columns(cut) <= columns);
+                assert_string_equal(safe, cut); /* UTF-8 */
+                if (known && dots != NULL) {
+                    assert_int_not_equal(strncmp(dots + 3, "\u0301", 2), 0);
+                }
+                free(safe);
+                free(cut);
+            }
+        }
+        text_begin_columns();
+    }
+    assert_int_equal(text_columns("\u6a21e\u0301"), 3);
+}
+
 static void test_the_nearest_word_is_near(void **state) {
     (void)state;
     static const char *const words[] = {"show", "verify", "diff", NULL};
@@ -299,6 +332,7 @@ int main(void) {
         cmocka_unit_test(test_what_is_no_utf8_is_escaped),
         cmocka_unit_test(test_shortening_keeps_both_ends_and_whole_characters),
         cmocka_unit_test(test_the_nearest_word_is_near),
+        cmocka_unit_test(test_what_is_shortened_fits_and_keeps_characters_whole),
         cmocka_unit_test(test_a_step_follows_the_last_at_sign_or_there_is_none),
         cmocka_unit_test(test_number_text_reads_back_as_the_same_number),
         cmocka_unit_test(test_distance_of_large_integers_is_exact),

@@ -236,9 +236,23 @@ static void test_r05_other_shapes_are_not_paired(void **context) {
     assert_no_suggestion(*context);
 }
 
-static void test_r05_other_dtypes_are_not_paired(void **context) {
+/* A cast is another option, and needed as well. */
+static void test_r05_other_dtypes_that_can_be_cast_are_paired(void **context) {
     saved_tensor(*context, "dense/kernel", PAWL_F32, SHAPE(3));
     state_tensor(*context, "dense_1/kernel", PAWL_F16, SHAPE(3));
+    assert_one_suggestion(*context,
+                          "renamed? 1 entry matches after \"dense\" -> \"dense_1\"; add "
+                          "{\"dense\", \"dense_1\"} to options.renames, and set options.cast = "
+                          "PAWL_POLICY_ALLOW to convert what has another dtype");
+    const pawl_report_item *only = NULL;
+    assert_int_equal(suggestions(*context, &only), 1);
+    assert_int_equal(only->remedy_count, 2);
+    assert_string_equal(only->remedies[1].option, "cast");
+}
+
+static void test_r05_other_dtypes_that_cannot_be_cast_are_not_paired(void **context) {
+    saved_tensor(*context, "dense/kernel", PAWL_F32, SHAPE(3));
+    state_tensor(*context, "dense_1/kernel", PAWL_I32, SHAPE(3));
     assert_no_suggestion(*context);
 }
 
@@ -323,7 +337,8 @@ int main(void) {
         WITH_BOTH(test_r05_suggestion_leaves_an_entry_of_the_prefix),
         WITH_BOTH(test_r05_suggests_a_renamed_leaf),
         WITH_BOTH(test_r05_other_shapes_are_not_paired),
-        WITH_BOTH(test_r05_other_dtypes_are_not_paired),
+        WITH_BOTH(test_r05_other_dtypes_that_can_be_cast_are_paired),
+        WITH_BOTH(test_r05_other_dtypes_that_cannot_be_cast_are_not_paired),
         WITH_BOTH(test_r05_unlike_names_are_not_paired),
         WITH_BOTH(test_r05_two_renamed_layers_are_two_suggestions),
         WITH_BOTH(test_r05_suggestions_are_few),

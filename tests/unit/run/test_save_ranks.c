@@ -192,7 +192,7 @@ static void test_a_rank_that_has_no_directory_is_named_by_the_others(void **stat
     assert_false(job_exists(j, "step-00000010"));
 }
 
-/* A state that pawl_save refuses: a slot that does not fit its variable. */
+/* A state that pawl_save refuses: a slot of a variable that is not there. */
 static void add_misfit(job_rank *r) {
     static float one;
     static const int64_t shape[] = {1};
@@ -204,7 +204,7 @@ static void add_misfit(job_rank *r) {
                                 .shape = shape,
                                 .data = &one,
                                 .role = PAWL_ROLE_SLOT,
-                                .slot_of = "model/bias",
+                                .slot_of = "model/none",
                                 .slot = "adam/m"};
     assert_ok(state_add_tensor(r->state, &misfit, &err), &err);
 }
