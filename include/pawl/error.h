@@ -34,7 +34,14 @@ extern "C" {
 /* The version of the library that is running, which may differ from PAWL_VERSION above. */
 PAWL_API const char *pawl_version(void);
 
-/* Stable numbers: a program may switch on them; new ones are only added at the end. */
+/*
+ * Stable numbers: a program may switch on them; new ones are only added at the end.
+ *
+ * PAWL_ELIMIT is whatever is well formed but too much: a caller's or a file's count, length, depth
+ * or size above a named maximum (PAWL_MAX_NAME_BYTES, PAWL_MAX_NDIM, ...; the table in
+ * docs/format.md; the longest path of the system). The text has the maximum. What is malformed, or
+ * too little, is PAWL_EUSAGE of a caller and PAWL_EDAMAGED in a file.
+ */
 typedef enum pawl_status {
     PAWL_OK = 0,
     PAWL_EUSAGE = 1,       /* the call itself is wrong: a bad argument, a bad name, a bad order */

@@ -74,7 +74,8 @@ typedef struct pawl_group_found {
  * (MPICH, Intel MPI, Cray), MVAPICH, PALS, JSM, Flux, and Kubernetes' indexed jobs. Variables that
  * a scheduler sets in a shell that it did not launch as a rank (an interactive allocation) count as
  * nothing. PAWL_EMISMATCH naming both where two sources disagree; PAWL_EUSAGE naming the variable
- * that is no number or out of range. `found->struct_size` is set by the caller.
+ * that is no number or negative, PAWL_ELIMIT the one that is above PAWL_MAX_RANKS.
+ * `found->struct_size` is set by the caller.
  */
 PAWL_API pawl_status pawl_group_discover(const char *const *environment, pawl_group_found *found,
                                          pawl_error *err) PAWL_MUST_CHECK;

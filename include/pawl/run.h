@@ -139,7 +139,7 @@ typedef struct pawl_run pawl_run;
  * Opens a run for writing and becomes its owner. Creates the directory and its parents. `options`
  * may be NULL; they are copied. Blocks at most takeover_wait_s, telling the log for whom, and every
  * few seconds that it does. PAWL_EBUSY names the other writer (host, pid, heartbeat), PAWL_EUSAGE
- * the option that cannot be meant, PAWL_ELIMIT the one too long; PAWL_EUSAGE, PAWL_ENOTFOUND,
+ * the option that cannot be meant, PAWL_ELIMIT the one too large; PAWL_EUSAGE, PAWL_ENOTFOUND,
  * PAWL_EPERMISSION and PAWL_EIO explain the path; PAWL_EUNSUPPORTED, why io_uring is not to be had.
  *
  * With a group the call is collective, rank 0 is the owner, and all ranks open the run or none

@@ -98,10 +98,11 @@ PAWL_API pawl_status pawl_state_new(pawl_state **state, pawl_error *err) PAWL_MU
 PAWL_API void pawl_state_free(pawl_state *state);
 
 /*
- * Adds a tensor. PAWL_EUSAGE naming the entry for a name that is empty, repeated, too long, not
- * UTF-8, has a NUL, "..", "." or an empty component, or begins with '/'; a shape that is negative
- * or overflows; boxes that overlap or stick out; a null pointer with bytes; strides that do not
- * fit; a slot without slot_of. Nothing is added then.
+ * Adds a tensor. PAWL_EUSAGE naming the entry for a name that is empty, repeated, not UTF-8, has a
+ * NUL, "..", "." or an empty component, or begins with '/'; a shape that is negative; boxes that
+ * overlap or stick out; a null pointer with bytes; strides that do not fit; a slot without slot_of.
+ * PAWL_ELIMIT for a name, dimensions, boxes, elements or bytes (2^62) above their maximum. Nothing
+ * is added then.
  */
 PAWL_API pawl_status pawl_state_add_tensor(pawl_state *state, const pawl_tensor *tensor,
                                            pawl_error *err) PAWL_MUST_CHECK;

@@ -133,7 +133,14 @@ static pawl_status check_array(const pawl_batch_check *c, const pawl_array *a, p
     if (pawl_dtype_name(a->dtype) == NULL) {
         return no_array(c, a->name, "has no dtype: it may be text, or ragged", err);
     }
-    if (a->ndim < 0 || a->ndim > PAWL_MAX_NDIM || (a->ndim > 0 && a->shape == NULL)) {
+    if (a->ndim > PAWL_MAX_NDIM) {
+        (void)no_array(c, a->name, "has too many dimensions", err);
+        error_expected(err, "at most %d (PAWL_MAX_NDIM)", PAWL_MAX_NDIM);
+        error_found(err, "%d", a->ndim);
+        err->status = PAWL_ELIMIT;
+        return PAWL_ELIMIT;
+    }
+    if (a->ndim < 0 || (a->ndim > 0 && a->shape == NULL)) {
         return no_array(c, a->name, "has no shape: it may be ragged", err);
     }
     for (int i = 0; i < a->ndim; i++) {

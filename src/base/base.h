@@ -70,7 +70,8 @@ pawl_status error_set(pawl_error *err, pawl_status status, const char *format, .
     PRINTF_LIKE(3, 4);
 /* The same from an errno: the category follows from it (ENOSPC, EDQUOT, EFBIG: ENOSPACE; EACCES,
  * EPERM, EROFS: EPERMISSION; ENOENT: ENOTFOUND; ENOMEM, EMFILE, ENFILE: ENOMEM; EEXIST: EBUSY;
- * ETIMEDOUT: ETIMEOUT; else EIO). System part: "No space left on device (ENOSPC, errno 28)". */
+ * ETIMEDOUT: ETIMEOUT; ENAMETOOLONG: ELIMIT; else EIO). System part: "No space left on device
+ * (ENOSPC, errno 28)". */
 pawl_status error_sys(pawl_error *err, int system_errno, const char *format, ...) PRINTF_LIKE(3, 4);
 pawl_status error_nomem(pawl_error *err, size_t bytes);
 /* Prepends "text: " to the attempt. */

@@ -66,6 +66,8 @@ static pawl_status status_of_errno(int system_errno) {
         return PAWL_ENOMEM;
     case EEXIST:
         return PAWL_EBUSY;
+    case ENAMETOOLONG:
+        return PAWL_ELIMIT;
     case ETIMEDOUT:
         return PAWL_ETIMEOUT;
     default:

@@ -360,6 +360,10 @@ static const char *name_fault(const char *name, size_t n) {
 
 _Static_assert(PAWL_MAX_NAME_BYTES == 1024, "name_fault says the number in words");
 
+pawl_status entry_name_refusal(size_t n) {
+    return n > PAWL_MAX_NAME_BYTES ? PAWL_ELIMIT : PAWL_EUSAGE;
+}
+
 bool entry_name_valid(const char *name, size_t n, const char **why) {
     const char *fault = name_fault(name, n);
     if (fault != NULL && why != NULL) {

@@ -4,6 +4,7 @@
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
+#include <pawl/error.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,5 +53,7 @@ double text_likeness(const char *a, const char *b);
  * '/', no control characters, at most PAWL_MAX_NAME_BYTES. `why` (may be NULL) gets a static
  * reason. */
 bool entry_name_valid(const char *name, size_t n, const char **why);
+/* What a name of n bytes that is not valid is refused with: PAWL_ELIMIT where it is too long. */
+pawl_status entry_name_refusal(size_t n);
 
 #endif

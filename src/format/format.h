@@ -6,8 +6,11 @@
  *
  * May include base and tensor. Nothing here does I/O: bytes come from a byte_source and go to a
  * byte_sink. Everything read is hostile: every length has a named maximum and is compared with the
- * bytes that remain; errors are PAWL_EDAMAGED with the byte position (PAWL_ELIMIT where a maximum
- * was passed, PAWL_EUNSUPPORTED for a newer version).
+ * bytes that remain. Errors are PAWL_EDAMAGED with the byte position; PAWL_EUNSUPPORTED for a newer
+ * version; PAWL_ELIMIT where a count, a depth or the length of a whole record passes a maximum of
+ * limits.h, for then the file may be right, and this library too small for it. What no writer could
+ * have written is damage: a name, a text or a value that no state takes, elements or offsets that
+ * the format cannot say.
  */
 #ifndef FORMAT_FORMAT_H
 #define FORMAT_FORMAT_H

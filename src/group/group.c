@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static pawl_status refuse(const char *member, pawl_error *err) {
-    error_set(err, PAWL_EUSAGE, "the group of ranks cannot be: %s", member);
+static pawl_status refuse(pawl_status status, const char *member, pawl_error *err) {
+    error_set(err, status, "the group of ranks cannot be: %s", member);
     error_next(err, "see pawl_group in pawl/group.h");
-    return PAWL_EUSAGE;
+    return status;
 }
 
 /* As pawl_group_discover says it where the environment does not tell. */
@@ -38,14 +38,15 @@ static pawl_status check(const pawl_group *given, pawl_error *err) {
     if (given->world_size < 1 || given->world_size > PAWL_MAX_RANKS) {
         snprintf(text, sizeof text, "world_size is %d, not 1 to %d", given->world_size,
                  PAWL_MAX_RANKS);
-        return refuse(text, err);
+        return refuse(given->world_size > PAWL_MAX_RANKS ? PAWL_ELIMIT : PAWL_EUSAGE, text, err);
     }
     if (given->rank < 0 || given->rank >= given->world_size) {
         snprintf(text, sizeof text, "rank is %d, not 0 to %d", given->rank, given->world_size - 1);
-        return refuse(text, err);
+        return refuse(PAWL_EUSAGE, text, err);
     }
     if ((given->gather == NULL) != (given->broadcast == NULL)) {
-        return refuse("it has one of the callbacks gather and broadcast; it takes both", err);
+        return refuse(PAWL_EUSAGE,
+                      "it has one of the callbacks gather and broadcast; it takes both", err);
     }
     if (given->launch != NULL && given->launch[0] == '\0') {
         return refuse_nameless("launch is empty, so nothing names this start of the job", err);
@@ -54,7 +55,8 @@ static pawl_status check(const pawl_group *given, pawl_error *err) {
         snprintf(text, sizeof text,
                  "launch is not 1 to %d printable ASCII characters without spaces",
                  PAWL_MAX_LAUNCH_BYTES);
-        return refuse(text, err);
+        size_t n = strnlen(given->launch, PAWL_MAX_LAUNCH_BYTES + 1);
+        return refuse(n > PAWL_MAX_LAUNCH_BYTES ? PAWL_ELIMIT : PAWL_EUSAGE, text, err);
     }
     if (given->world_size > 1 && given->gather == NULL && given->launch == NULL) {
         return refuse_nameless("many ranks need the callbacks, or launch, to find each other", err);

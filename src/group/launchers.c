@@ -114,15 +114,16 @@ pawl_status environment_number(const char *const *environment, const char *name,
     const char *value = environment_get(environment, name);
     char text[64];
     *there = value != NULL;
-    if (value == NULL || (parse(value, out) && *out >= least && *out <= most)) {
+    bool number = value != NULL && parse(value, out);
+    if (value == NULL || (number && *out >= least && *out <= most)) {
         return PAWL_OK;
     }
-    error_set(err, PAWL_EUSAGE, "the environment variable %s is not the number that it should be",
-              name);
+    error_set(err, number && *out > most ? PAWL_ELIMIT : PAWL_EUSAGE,
+              "the environment variable %s is not the number that it should be", name);
     error_expected(err, "%lld to %lld", (long long)least, (long long)most);
     error_found(err, "%s", quoted(text, value));
     next_unset(name, err);
-    return PAWL_EUSAGE;
+    return err->status;
 }
 
 /* The first of `names` that is set; `out` stays as it is where none is. */

@@ -54,7 +54,8 @@ typedef struct claim {
 
 /* NULL: not set, or empty. */
 const char *environment_get(const char *const *environment, const char *name);
-/* A number as a variable has it; PAWL_EUSAGE naming the variable. Not set: *there is false. */
+/* A number as a variable has it; PAWL_EUSAGE naming the variable, PAWL_ELIMIT where it is above
+ * `most`. Not set: *there is false. */
 pawl_status environment_number(const char *const *environment, const char *name, int64_t least,
                                int64_t most, int64_t *out, bool *there, pawl_error *err)
     PAWL_MUST_CHECK;

@@ -36,12 +36,12 @@ static pawl_status check_renames(const pawl_restore_options *options, pawl_error
         }
         size_t length = strnlen(rule->from, PAWL_MAX_NAME_BYTES + 1);
         if (length > 0 && !entry_name_valid(rule->from, length, &why)) {
-            error_set(err, PAWL_EUSAGE,
+            error_set(err, entry_name_refusal(length),
                       "cannot restore: options.renames[%zu].from fits no name, for it %s", i, why);
             error_found(err, "\"%.*s\"", (int)length, rule->from);
             error_next(err, "give it whole components from the front of a name, such as "
                             "\"model/dense\"");
-            return PAWL_EUSAGE;
+            return err->status;
         }
     }
     return PAWL_OK;

@@ -27,12 +27,13 @@ pawl_status rename_by(span from, span to, const char *name, buffer *out, pawl_er
     TRY(buffer_append(out, "/", to.length > 0 && rest[0] != '\0', err));
     TRY(buffer_append(out, rest, strlen(rest), err));
     if (!entry_name_valid((const char *)out->data, out->size, &why)) {
-        error_set(err, PAWL_EUSAGE, "the rename rule {\"%.*s\", \"%.*s\"} makes a name that %s",
-                  (int)from.length, from.text, (int)to.length, to.text, why);
+        error_set(err, entry_name_refusal(out->size),
+                  "the rename rule {\"%.*s\", \"%.*s\"} makes a name that %s", (int)from.length,
+                  from.text, (int)to.length, to.text, why);
         error_entry(err, name);
         error_found(err, "\"%s\"", (const char *)out->data);
         error_next(err, "mend options.renames");
-        return PAWL_EUSAGE;
+        return err->status;
     }
     return PAWL_OK;
 }

@@ -29,7 +29,8 @@ static pawl_status check_number(const char *option, double value, double least, 
         error_expected(err, "%.0f to %.0f", least, most);
     }
     error_found(err, "%g", value);
-    return PAWL_EUSAGE;
+    err->status = value > most ? PAWL_ELIMIT : PAWL_EUSAGE;
+    return err->status;
 }
 
 static pawl_status check_whole(const char *option, int64_t value, int64_t least, int64_t most,
@@ -67,11 +68,15 @@ static pawl_status check_memory(const pawl_run_options *o, pawl_error *err) {
     int64_t most = budget_bytes < MAX_IN_FLIGHT_BYTES ? budget_bytes : MAX_IN_FLIGHT_BYTES;
     TRY(check_whole("budget_bytes", budget_bytes, ENGINE_MIN_BUDGET, INT64_MAX,
                     "at least 8 MiB (8388608)", err));
-    return o->in_flight_bytes == 0
-               ? PAWL_OK
-               : check_whole("in_flight_bytes", whole(o->in_flight_bytes), MIN_IN_FLIGHT_BYTES,
-                             most, "1 MiB (1048576) to 1 GiB (1073741824), and at most the budget",
-                             err);
+    int64_t in_flight_bytes = whole(o->in_flight_bytes);
+    if (in_flight_bytes == 0 ||
+        check_whole("in_flight_bytes", in_flight_bytes, MIN_IN_FLIGHT_BYTES, most,
+                    "1 MiB (1048576) to 1 GiB (1073741824), and at most the budget",
+                    err) == PAWL_OK) {
+        return PAWL_OK;
+    }
+    err->status = in_flight_bytes > MAX_IN_FLIGHT_BYTES ? PAWL_ELIMIT : PAWL_EUSAGE;
+    return err->status;
 }
 
 /* Enums begin at 0. */
@@ -125,13 +130,15 @@ static pawl_status check_framework(const char *text, pawl_error *err) {
 /* What no metric can be called chooses nothing. */
 static pawl_status check_retention_metric(const char *name, pawl_error *err) {
     const char *fault = NULL;
-    if (entry_name_valid(name, strnlen(name, PAWL_MAX_NAME_BYTES + 1), &fault)) {
+    size_t n = strnlen(name, PAWL_MAX_NAME_BYTES + 1);
+    if (entry_name_valid(name, n, &fault)) {
         return PAWL_OK;
     }
     (void)refuse("retention.metric", err);
+    err->status = entry_name_refusal(n);
     error_expected(err, "a name by the rules of entries' names");
     error_found(err, "one that %s", fault);
-    return PAWL_EUSAGE;
+    return err->status;
 }
 
 static pawl_status check_retention(const pawl_retention *r, pawl_error *err) {

@@ -106,12 +106,12 @@ static pawl_status check_length(const path_walk *w, pawl_error *err) {
     if (length + OWN_NAMES_BYTES <= PATH_MAX) {
         return PAWL_OK;
     }
-    error_set(err, PAWL_EUSAGE, "the path is too long");
+    error_set(err, PAWL_ELIMIT, "the path is too long");
     error_expected(err, "at most %u bytes, so that a checkpoint's files fit below it",
                    PATH_MAX - OWN_NAMES_BYTES);
     error_found(err, "%zu bytes", length);
     error_next(err, "choose a directory nearer to the root");
-    return PAWL_EUSAGE;
+    return PAWL_ELIMIT;
 }
 
 static pawl_status open_walked(const path_walk *w, bool create, store **out, pawl_error *err) {

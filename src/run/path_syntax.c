@@ -139,18 +139,18 @@ static pawl_status file_url(const char *given, char **path, pawl_error *err) {
 
 static pawl_status check_lengths(const char *path, pawl_error *err) {
     if (strlen(path) >= PATH_MAX) {
-        error_set(err, PAWL_EUSAGE, "the path is too long");
+        error_set(err, PAWL_ELIMIT, "the path is too long");
         error_expected(err, "at most %d bytes", PATH_MAX - 1);
         error_found(err, "%zu bytes", strlen(path));
-        return PAWL_EUSAGE;
+        return PAWL_ELIMIT;
     }
     for (const char *at = path; *at != '\0';) {
         size_t n = strcspn(at, "/");
         if (n > NAME_MAX) {
-            error_set(err, PAWL_EUSAGE, "a name in the path is too long");
+            error_set(err, PAWL_ELIMIT, "a name in the path is too long");
             error_expected(err, "at most %d bytes", NAME_MAX);
             error_found(err, "%zu bytes: %.60s...", n, at);
-            return PAWL_EUSAGE;
+            return PAWL_ELIMIT;
         }
         at += n;
         at += strspn(at, "/");

@@ -67,10 +67,12 @@ static pawl_status add_hyperparameters(save *s, pawl_error *err) {
 
 static pawl_status refuse_metric(const pawl_metric *metric, size_t i, const char *fault,
                                  pawl_error *err) {
-    error_set(err, PAWL_EUSAGE, "the name of metric %zu %s", i, fault);
-    error_found(err, "%.200s", metric->name != NULL ? metric->name : "");
+    const char *name = metric->name != NULL ? metric->name : "";
+    error_set(err, entry_name_refusal(strnlen(name, PAWL_MAX_NAME_BYTES + 1)),
+              "the name of metric %zu %s", i, fault);
+    error_found(err, "%.200s", name);
     error_next(err, "see pawl_save_options in pawl/run.h; nothing was written");
-    return PAWL_EUSAGE;
+    return err->status;
 }
 
 static int by_name(const void *a, const void *b) {

@@ -20,8 +20,9 @@ pawl_status entry_name_check(const char *name, const char *what, pawl_error *err
         return PAWL_EUSAGE;
     }
     /* Bounded: a caller's text without an end shall not be run through. */
-    if (!entry_name_valid(name, strnlen(name, PAWL_MAX_NAME_BYTES + 1), &why)) {
-        error_set(err, PAWL_EUSAGE, "cannot add the %s: its name %s", what, why);
+    size_t n = strnlen(name, PAWL_MAX_NAME_BYTES + 1);
+    if (!entry_name_valid(name, n, &why)) {
+        error_set(err, entry_name_refusal(n), "cannot add the %s: its name %s", what, why);
         error_next(err, DO_NAME);
     } else if (strcmp(name, RESERVED_NAME) == 0) {
         error_set(err, PAWL_EUSAGE, "cannot add the %s: its name is reserved in data files", what);
@@ -30,7 +31,7 @@ pawl_status entry_name_check(const char *name, const char *what, pawl_error *err
         return PAWL_OK;
     }
     error_entry(err, name);
-    return PAWL_EUSAGE;
+    return err->status;
 }
 
 static pawl_status check_slot_name(const char *field, const char *text, pawl_error *err) {
@@ -38,8 +39,9 @@ static pawl_status check_slot_name(const char *field, const char *text, pawl_err
     if (text == NULL) {
         return error_set(err, PAWL_EUSAGE, "an optimizer slot without %s", field);
     }
-    if (!entry_name_valid(text, strnlen(text, PAWL_MAX_NAME_BYTES + 1), &why)) {
-        return error_set(err, PAWL_EUSAGE, "its %s %s", field, why);
+    size_t n = strnlen(text, PAWL_MAX_NAME_BYTES + 1);
+    if (!entry_name_valid(text, n, &why)) {
+        return error_set(err, entry_name_refusal(n), "its %s %s", field, why);
     }
     return PAWL_OK;
 }
@@ -158,9 +160,9 @@ static pawl_status check_boxes_together(const pawl_tensor *tensor, const box *bo
 
 static pawl_status check_boxes(const pawl_tensor *tensor, pawl_error *err) {
     if (tensor->nboxes > PAWL_MAX_BOXES) {
-        error_set(err, PAWL_EUSAGE, "it has %zu boxes", tensor->nboxes);
-        error_expected(err, "at most %d", PAWL_MAX_BOXES);
-        return PAWL_EUSAGE;
+        error_set(err, PAWL_ELIMIT, "it has %zu boxes", tensor->nboxes);
+        error_expected(err, "at most %d (PAWL_MAX_BOXES)", PAWL_MAX_BOXES);
+        return PAWL_ELIMIT;
     }
     if (tensor->boxes == NULL) {
         return error_set(err, PAWL_EUSAGE, "it has %zu boxes, but boxes is NULL", tensor->nboxes);

@@ -24,27 +24,28 @@ static packing packing_of(pawl_dtype dtype) {
     return (packing){1, (uint64_t)bits / 8};
 }
 
-static pawl_status refuse(pawl_error *err, int ndim, const int64_t *shape, const char *why) {
+static pawl_status refuse(pawl_error *err, pawl_status status, int ndim, const int64_t *shape,
+                          const char *why) {
     char text[256];
-    error_set(err, PAWL_EUSAGE, "the shape cannot be used: %s", why);
+    error_set(err, status, "the shape cannot be used: %s", why);
     error_found(err, "%s", shape_text(text, sizeof(text), ndim, shape));
-    return PAWL_EUSAGE;
+    return status;
 }
 
 static pawl_status check_extents(int ndim, const int64_t *shape, pawl_error *err) {
     if (ndim < 0 || ndim > PAWL_MAX_NDIM) {
-        error_set(err, PAWL_EUSAGE, "the shape cannot be used: %s",
+        error_set(err, ndim < 0 ? PAWL_EUSAGE : PAWL_ELIMIT, "the shape cannot be used: %s",
                   ndim < 0 ? "its number of dimensions is negative" : "it has too many dimensions");
-        error_expected(err, "0 to %d dimensions", PAWL_MAX_NDIM);
+        error_expected(err, "0 to %d dimensions (PAWL_MAX_NDIM)", PAWL_MAX_NDIM);
         error_found(err, "%d", ndim);
-        return PAWL_EUSAGE;
+        return err->status;
     }
     if (ndim > 0 && shape == NULL) {
         return error_set(err, PAWL_EUSAGE, "the shape cannot be used: it is a null pointer");
     }
     for (int i = 0; i < ndim; i++) {
         if (shape[i] < 0) {
-            return refuse(err, ndim, shape, "an extent is negative");
+            return refuse(err, PAWL_EUSAGE, ndim, shape, "an extent is negative");
         }
     }
     return PAWL_OK;
@@ -84,13 +85,13 @@ pawl_status shape_check(pawl_dtype dtype, int ndim, const int64_t *shape, uint64
     uint64_t count, whole;
     if (!count_elements(ndim, shape, &count) ||
         multiply_overflows(count / pack.elements, pack.bytes, &whole) || whole > MOST_COUNT) {
-        return refuse(err, ndim, shape,
+        return refuse(err, PAWL_ELIMIT, ndim, shape,
                       is_empty(ndim, shape) ? "its extents before the 0 multiply to more than "
                                               "2^62, which a data file cannot say"
                                             : "it holds more than 2^62 elements or bytes");
     }
     if (count % pack.elements != 0) {
-        refuse(err, ndim, shape, "its elements do not fill whole bytes");
+        refuse(err, PAWL_EUSAGE, ndim, shape, "its elements do not fill whole bytes");
         error_expected(err, "a multiple of %" PRIu64 " elements of %s", pack.elements,
                        pawl_dtype_name(dtype));
         return PAWL_EUSAGE;

@@ -359,7 +359,7 @@ static void test_r14_a_manifest_that_is_nested_deeply(void **state) {
     trainer_open(&f->t, "run");
     assert_tells(trainer_restore(&f->t, &newest), PAWL_EDAMAGED, f->t.err,
                  "restoring: opening a checkpoint: the JSON of the manifest is nested deeper than "
-                 "127 at byte 592\n"
+                 "514 objects and lists at byte 979\n"
                  "  path:     {d}/run/step-00002000/manifest.json\n"
                  "  safe:     step 1000 is committed; check it with: pawl verify {d}/run@1000\n"
                  "  next:     restore step 1000 instead, once it verifies");

@@ -459,7 +459,7 @@ static void test_p08_a_name_that_is_too_long(void **state) {
     name[sizeof(name) - 1] = '\0';
     fixture *f = *state;
     pawl_run *run = NULL;
-    assert_int_equal(pawl_run_open(name, NULL, &run, f->err), PAWL_EUSAGE);
+    assert_int_equal(pawl_run_open(name, NULL, &run, f->err), PAWL_ELIMIT);
     assert_text(pawl_error_get(f->err, PAWL_ERROR_EXPECTED), "at most 255 bytes");
     assert_text(pawl_error_get(f->err, PAWL_ERROR_FOUND),
                 "299 bytes: nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...");

@@ -422,7 +422,7 @@ static void test_s15_bad_entries_are_refused_before_anything_is_written(void **s
                  "  entry:    w\n"
                  "  found:    [4, -8]");
     tensor.shape = huge;
-    assert_tells(pawl_state_add_tensor(s, &tensor, f->t.err), PAWL_EUSAGE, f->t.err,
+    assert_tells(pawl_state_add_tensor(s, &tensor, f->t.err), PAWL_ELIMIT, f->t.err,
                  "cannot add the tensor: the shape cannot be used: it holds more than 2^62 "
                  "elements or bytes\n"
                  "  entry:    w\n"
@@ -436,7 +436,8 @@ static void test_s15_bad_entries_are_refused_before_anything_is_written(void **s
                  "  next:     hand in the memory of its first element");
 }
 
-static void test_s15_a_slot_without_its_variable_is_refused_before_a_write(void **state) {
+static void
+test_s15_a_slot_without_its_variable_is_refused_before_anything_is_written(void **state) {
     fixture *f = *state;
     const int64_t shape[] = {4, 9};
     trainer_add_slot(&f->t, "optimizer/dense/big/m", "dense/bigger", 2, shape, f->big);
@@ -473,7 +474,7 @@ int main(void) {
         TEST(test_s13_a_final_save_after_sigterm_fits),
         TEST(test_s13_a_final_save_that_does_not_fit_says_so),
         TEST(test_s15_bad_entries_are_refused_before_anything_is_written),
-        TEST(test_s15_a_slot_without_its_variable_is_refused_before_a_write),
+        TEST(test_s15_a_slot_without_its_variable_is_refused_before_anything_is_written),
     };
     return cmocka_run_group_tests_name("saving fails", tests, NULL, NULL);
 }

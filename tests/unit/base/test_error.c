@@ -227,14 +227,12 @@ static void test_errno_chooses_the_category(void **state) {
         int system_errno;
         pawl_status status;
     } wanted[] = {
-        {ENOSPC, PAWL_ENOSPACE},   {EDQUOT, PAWL_ENOSPACE},
-        {EFBIG, PAWL_ENOSPACE},    {EACCES, PAWL_EPERMISSION},
-        {EPERM, PAWL_EPERMISSION}, {EROFS, PAWL_EPERMISSION},
-        {ENOENT, PAWL_ENOTFOUND},  {ENOMEM, PAWL_ENOMEM},
-        {EMFILE, PAWL_ENOMEM},     {ENFILE, PAWL_ENOMEM},
-        {EEXIST, PAWL_EBUSY},      {ETIMEDOUT, PAWL_ETIMEOUT},
-        {EIO, PAWL_EIO},           {ESTALE, PAWL_EIO},
-        {EINVAL, PAWL_EIO},        {123456, PAWL_EIO},
+        {ENOSPC, PAWL_ENOSPACE},     {EDQUOT, PAWL_ENOSPACE},   {EFBIG, PAWL_ENOSPACE},
+        {EACCES, PAWL_EPERMISSION},  {EPERM, PAWL_EPERMISSION}, {EROFS, PAWL_EPERMISSION},
+        {ENOENT, PAWL_ENOTFOUND},    {ENOMEM, PAWL_ENOMEM},     {EMFILE, PAWL_ENOMEM},
+        {ENFILE, PAWL_ENOMEM},       {EEXIST, PAWL_EBUSY},      {ETIMEDOUT, PAWL_ETIMEOUT},
+        {ENAMETOOLONG, PAWL_ELIMIT}, {EIO, PAWL_EIO},           {ESTALE, PAWL_EIO},
+        {EINVAL, PAWL_EIO},          {123456, PAWL_EIO},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(wanted); i++) {
         struct pawl_error err = ERROR_INIT;

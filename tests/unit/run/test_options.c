@@ -60,8 +60,9 @@ static void test_bytes_in_flight_are_part_of_the_budget(void **state) {
     assert_refused((pawl_run_options){.in_flight_bytes = (257 << 20)}, option, range, "269484032");
     assert_refused((pawl_run_options){.budget_bytes = 8 << 20, .in_flight_bytes = 9 << 20}, option,
                    range, "9437184");
-    assert_refused((pawl_run_options){.budget_bytes = SIZE_MAX, .in_flight_bytes = SIZE_MAX},
-                   option, range, "9223372036854775807");
+    assert_refused_as(PAWL_ELIMIT,
+                      (pawl_run_options){.budget_bytes = SIZE_MAX, .in_flight_bytes = SIZE_MAX},
+                      option, range, "9223372036854775807");
     assert_refused((pawl_run_options){.budget_bytes = (8 << 20) - 1}, "budget_bytes",
                    "at least 8 MiB (8388608)", "8388607");
 }

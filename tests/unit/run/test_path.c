@@ -487,7 +487,7 @@ static void test_p08_a_name_that_is_too_long(void **state) {
     char name[300];
     memset(name, 'n', 256);
     name[256] = '\0';
-    assert_refused(below(f, name), true, PAWL_EUSAGE, &err);
+    assert_refused(below(f, name), true, PAWL_ELIMIT, &err);
     assert_says(err.attempt, ": a name in the path is too long");
     assert_string_equal(err.expected, "at most 255 bytes");
     assert_says(err.found, "256 bytes: nnnn");
@@ -501,12 +501,12 @@ static void test_p08_a_path_that_is_too_long(void **state) {
         path[i] = i % 100 == 0 ? '/' : 'p';
     }
     path[sizeof(path) - 1] = '\0';
-    assert_refused(path, true, PAWL_EUSAGE, &err);
+    assert_refused(path, true, PAWL_ELIMIT, &err);
     assert_says(err.attempt, ": the path is too long");
     assert_string_equal(err.expected, "at most 4095 bytes");
     assert_string_equal(err.found, "5999 bytes");
     path[4000] = '\0';
-    assert_refused(path, true, PAWL_EUSAGE, &err);
+    assert_refused(path, true, PAWL_ELIMIT, &err);
     assert_string_equal(err.expected,
                         "at most 3936 bytes, so that a checkpoint's files fit below it");
 }

@@ -406,7 +406,7 @@ static void test_a_lease_beyond_all_measure_is_refused(void **state) {
     store *seen;
     const pawl_run_options options = {.struct_size = sizeof options, .lease_s = 1e300};
     assert_ok(store_trace_wrap(f->fault, &f->os.table, NULL, NULL, &seen, &err), &err);
-    assert_fails(run_open(seen, &options, &f->os.table, &f->run, &err), PAWL_EUSAGE, &err);
+    assert_fails(run_open(seen, &options, &f->os.table, &f->run, &err), PAWL_ELIMIT, &err);
     assert_says(err.attempt, "lease_s");
     assert_says(err.found, "1e+300");
     f->run = NULL;

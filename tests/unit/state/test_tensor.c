@@ -4,11 +4,16 @@
 
 #include <stdio.h>
 
-static void assert_refused(fixture *f, const pawl_tensor *t, const char *text) {
+static void assert_refused_as(fixture *f, pawl_status status, const pawl_tensor *t,
+                              const char *text) {
     size_t before = state_count(f->state);
-    assert_int_equal(state_add_tensor(f->state, t, &f->err), PAWL_EUSAGE);
-    assert_status_text(&f->err, PAWL_EUSAGE, text);
+    assert_int_equal(state_add_tensor(f->state, t, &f->err), status);
+    assert_status_text(&f->err, status, text);
     assert_int_equal(state_count(f->state), before);
+}
+
+static void assert_refused(fixture *f, const pawl_tensor *t, const char *text) {
+    assert_refused_as(f, PAWL_EUSAGE, t, text);
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -72,7 +77,7 @@ static void test_s15_too_long_name_is_refused(void **context) {
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
     pawl_tensor t = plain_tensor(name);
-    assert_fails(state_add_tensor(f->state, &t, &f->err), PAWL_EUSAGE, &f->err);
+    assert_fails(state_add_tensor(f->state, &t, &f->err), PAWL_ELIMIT, &f->err);
     assert_string_equal(f->err.attempt,
                         "cannot add the tensor: its name is longer than 1024 bytes");
 }
@@ -194,13 +199,18 @@ static void test_s15_slot_of_without_the_role_is_refused(void **context) {
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
-static void assert_shape_refused(fixture *f, pawl_dtype dtype, int ndim, const int64_t *shape,
-                                 const char *text) {
+static void assert_shape_refused_as(fixture *f, pawl_status status, pawl_dtype dtype, int ndim,
+                                    const int64_t *shape, const char *text) {
     pawl_tensor t = plain_tensor("a");
     t.dtype = dtype;
     t.ndim = ndim;
     t.shape = shape;
-    assert_refused(f, &t, text);
+    assert_refused_as(f, status, &t, text);
+}
+
+static void assert_shape_refused(fixture *f, pawl_dtype dtype, int ndim, const int64_t *shape,
+                                 const char *text) {
+    assert_shape_refused_as(f, PAWL_EUSAGE, dtype, ndim, shape, text);
 }
 
 static void test_s15_negative_shape_is_refused(void **context) {
@@ -211,30 +221,32 @@ static void test_s15_negative_shape_is_refused(void **context) {
 }
 
 static void test_s15_huge_shape_is_refused(void **context) {
-    assert_shape_refused(*context, PAWL_F32, 1, (const int64_t[]){INT64_MAX},
-                         "cannot add the tensor: the shape cannot be used: it holds more than 2^62 "
-                         "elements or bytes\n"
-                         "  entry:    a\n"
-                         "  found:    [9223372036854775807]");
+    assert_shape_refused_as(
+        *context, PAWL_ELIMIT, PAWL_F32, 1, (const int64_t[]){INT64_MAX},
+        "cannot add the tensor: the shape cannot be used: it holds more than 2^62 "
+        "elements or bytes\n"
+        "  entry:    a\n"
+        "  found:    [9223372036854775807]");
 }
 
 static void test_s15_overflowing_shape_is_refused(void **context) {
-    assert_shape_refused(*context, PAWL_F32, 3,
-                         (const int64_t[]){(int64_t)1 << 32, (int64_t)1 << 32, 2},
-                         "cannot add the tensor: the shape cannot be used: it holds more than 2^62 "
-                         "elements or bytes\n"
-                         "  entry:    a\n"
-                         "  found:    [4294967296, 4294967296, 2]");
+    assert_shape_refused_as(
+        *context, PAWL_ELIMIT, PAWL_F32, 3,
+        (const int64_t[]){(int64_t)1 << 32, (int64_t)1 << 32, 2},
+        "cannot add the tensor: the shape cannot be used: it holds more than 2^62 "
+        "elements or bytes\n"
+        "  entry:    a\n"
+        "  found:    [4294967296, 4294967296, 2]");
 }
 
 static void test_s15_too_many_dimensions_are_refused(void **context) {
     static const int64_t shape[PAWL_MAX_NDIM + 1];
-    assert_shape_refused(*context, PAWL_F32, PAWL_MAX_NDIM + 1, shape,
-                         "cannot add the tensor: the shape cannot be used: it has too many "
-                         "dimensions\n"
-                         "  entry:    a\n"
-                         "  expected: 0 to 32 dimensions\n"
-                         "  found:    33");
+    assert_shape_refused_as(*context, PAWL_ELIMIT, PAWL_F32, PAWL_MAX_NDIM + 1, shape,
+                            "cannot add the tensor: the shape cannot be used: it has too many "
+                            "dimensions\n"
+                            "  entry:    a\n"
+                            "  expected: 0 to 32 dimensions (PAWL_MAX_NDIM)\n"
+                            "  found:    33");
 }
 
 static void test_s15_null_shape_is_refused(void **context) {
@@ -422,10 +434,10 @@ static void test_s15_boxes_without_memory_are_refused(void **context) {
 static void test_s15_too_many_boxes_are_refused(void **context) {
     pawl_box one = a_box((const int64_t[]){0, 0}, (const int64_t[]){1, 1});
     pawl_tensor t = boxed_tensor(&one, 65);
-    assert_refused(*context, &t,
-                   "cannot add the tensor: it has 65 boxes\n"
-                   "  entry:    a\n"
-                   "  expected: at most 64");
+    assert_refused_as(*context, PAWL_ELIMIT, &t,
+                      "cannot add the tensor: it has 65 boxes\n"
+                      "  entry:    a\n"
+                      "  expected: at most 64 (PAWL_MAX_BOXES)");
 }
 
 static void test_s15_replicated_without_cover_is_refused(void **context) {
