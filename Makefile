@@ -14,12 +14,15 @@
 #                   table, and bench/results/latest.json. BENCH_ARGS=--help
 #   make bench-quick    against the device alone, at 1 GiB (5 minutes)
 #   make asan tsan  the tests under AddressSanitizer and UBSan, ThreadSanitizer
+#   make fuzz       every parser under libFuzzer with ASan and UBSan (clang), FUZZ_SECONDS=30 each,
+#                   JOBS at a time; table, findings in build/fuzz/found. FUZZ_ARGS=--help
 #   make lint       clang-tidy, cppcheck, clang-format         make format   format the C files
 #   make install    PREFIX=/usr/local DESTDIR=
 #
 # JOBS=n: processes at a time [one per core]. WERROR=ON: compiler warnings are errors [in CI].
 
 PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 30
 WERROR ?= $(if $(CI),ON,OFF)
 BUILD = tools/build $(1) -DPAWL_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 export JOBS
@@ -71,6 +74,10 @@ asan tsan:
 	@$(call BUILD,$@)
 	@tools/test $@
 
+fuzz:
+	@tools/setup build test fuzz
+	@WERROR=$(WERROR) tools/fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_ARGS)
+
 lint:
 	@tools/setup build example test lint
 	@$(call BUILD,release)
@@ -86,7 +93,7 @@ install:
 	@cmake --install build/release
 
 clean:
-	rm -rf build/release build/debug build/asan build/tsan build/threads
+	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz
 
-.PHONY: release demo demo-ranks check check-threads proofs powerloss bench bench-quick asan tsan lint \
-    format install clean
+.PHONY: release demo demo-ranks check check-threads proofs powerloss bench bench-quick asan tsan fuzz \
+    lint format install clean

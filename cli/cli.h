@@ -30,7 +30,8 @@ enum {
 typedef struct target {
     char *run;
     bool has_step;
-    int64_t step; /* PAWL_NEWEST for @newest, @latest and when none was given */
+    int64_t step;        /* PAWL_NEWEST for @newest, @latest and when none was given */
+    const char *no_step; /* what stands where a step was meant, and is none; NULL: nothing */
 } target;
 
 #define MAX_TARGETS 2
@@ -42,6 +43,7 @@ typedef struct arguments {
     const char *entry; /* NULL when none was given */
     const char *topic; /* of `pawl help`; NULL when none was given */
     bool json, no_progress, help, all, structure, force, dry_run, man, bash_completion, stats, once;
+    bool full, names;
     int64_t edge;        /* values shown at each end of a dimension */
     uint64_t need_bytes; /* 0: not given */
     double wait_s;       /* negative: not given */
@@ -52,7 +54,8 @@ typedef struct arguments {
     double deadline_s;   /* 0: not given */
 } arguments;
 
-/* Splits at the last '@' that digits, "newest" or "latest" follow. */
+/* Splits at the last '@' that a number, "newest" or "latest" follows. What only begins as a number
+ * ("5x", "-1", one beyond INT64_MAX) is taken for a step that was mistyped. */
 target target_parse(const char *text);
 void target_free(target *t);
 

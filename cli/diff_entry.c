@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_DIGITS = 6, VALUE_COLUMNS = 40, EXACT_DIGITS = 17, RANK_BYTES = PAWL_MAX_VALUE_BYTES };
+enum { SHOWN_DIGITS = 6, EXACT_DIGITS = 17, RANK_BYTES = PAWL_MAX_VALUE_BYTES };
 
 static double mean_of(const distances *d) {
     return d->finite > 0 ? (double)(d->sum / (long double)d->finite) : 0;
@@ -156,8 +156,8 @@ static bool same_value(comparison *c, const pawl_entry_info *a, const pawl_entry
     if (a->bytes == b->bytes && memcmp(a->value, b->value, (size_t)a->bytes) == 0) {
         return true;
     }
-    SCOPED(scoped_free) char *text_a = entry_value(a, VALUE_COLUMNS);
-    SCOPED(scoped_free) char *text_b = entry_value(b, VALUE_COLUMNS);
+    SCOPED(scoped_free) char *text_a = entry_value(a, c->out->value_columns);
+    SCOPED(scoped_free) char *text_b = entry_value(b, c->out->value_columns);
     report_pair(c, hyperparameter ? "hyperparameter" : "value", a, b, entry_json_value, text_a,
                 text_b);
     return false;
@@ -253,7 +253,7 @@ pawl_status diff_entry(comparison *c, const pawl_entry_info *a, const pawl_entry
 
 void diff_lone_entry(comparison *c, const pawl_entry_info *info, bool in_a) {
     SCOPED(scoped_free) char *type = type_text(info);
-    SCOPED(scoped_free) char *value = entry_value(info, VALUE_COLUMNS);
+    SCOPED(scoped_free) char *value = entry_value(info, c->out->value_columns);
     SCOPED(scoped_free)
     char *detail = must_printf("%s%s%s", type, *value != '\0' ? ": " : "", value);
     c->only_a += in_a;

@@ -4,6 +4,16 @@
 
 enum { DEADLINE_S = 60 };
 
+/* What is waited for meanwhile is told at INFO. */
+static void on_log(void *context, pawl_log_level level, const char *text) {
+    output *out = context;
+    if (level <= out->log.level) {
+        out->log.write(out->log.context, level, text);
+    } else {
+        progress_say(&out->progress, text);
+    }
+}
+
 pawl_status housekeeping_open(const arguments *args, output *out, pawl_run **run) {
     const char *path = args->targets[0].run;
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
@@ -15,12 +25,15 @@ pawl_status housekeeping_open(const arguments *args, output *out, pawl_run **run
     pawl_run_options options = {
         .struct_size = sizeof options,
         .must_exist = 1,
-        .log = out->log,
+        .log = {.write = on_log, .context = out, .level = PAWL_LOG_INFO},
     };
     if (args->wait_s >= 0) {
         options.takeover_wait_s = args->wait_s > 0 ? args->wait_s : -1;
     }
-    return pawl_run_open(path, &options, run, out->err);
+    progress_begin(&out->progress, "opening");
+    status = pawl_run_open(path, &options, run, out->err);
+    progress_end(&out->progress);
+    return status;
 }
 
 int housekeeping_close(output *out, pawl_run *run, pawl_status status) {

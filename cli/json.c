@@ -2,51 +2,75 @@
 /* The streaming JSON writer. */
 #include "json.h"
 #include "numbers.h"
+#include "text.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Nothing in it that JSON writes in another way? */
-static bool is_plain(const char *text, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c < 0x20 || c >= 0x7F || c == '"' || c == '\\') {
-            return false;
-        }
+/* How many bytes stand as they are, whatever follows: printable ASCII, by far the most. */
+static size_t plain_bytes(const char *text, size_t n) {
+    size_t i = 0;
+    while (i < n && text[i] >= 0x20 && text[i] < 0x7F && text[i] != '"' && text[i] != '\\') {
+        i++;
     }
-    return true;
+    return i;
+}
+
+/* One character: escaped where a terminal acts on it, U+FFFD for a byte that is no UTF-8. Returns
+ * its bytes in the text. */
+static size_t write_character(FILE *file, const char *text, size_t n) {
+    uint32_t character = 0;
+    size_t length = text_character(text, n, &character);
+    if (length == 0) {
+        fputs("\\uFFFD", file);
+    } else if (text_acts(character)) {
+        fprintf(file, "\\u%04X", (unsigned)character);
+    } else {
+        (void)fwrite(text, 1, length, file);
+    }
+    return length > 0 ? length : 1;
+}
+
+/* The letter behind the backslash of what JSON writes so; 0 for anything else. */
+static char short_escape(char c) {
+    static const char written[] = "\"\\\b\f\n\r\t";
+    static const char letters[] = "\"\\bfnrt";
+    const char *found = c != '\0' ? strchr(written, c) : NULL;
+    return found != NULL ? letters[found - written] : '\0';
 }
 
 static void write_string(FILE *file, const char *text, size_t n) {
-    if (is_plain(text, n)) { /* by far the most, and jansson would copy it twice */
-        fputc('"', file);
-        (void)fwrite(text, 1, n, file);
-        fputc('"', file);
-        return;
-    }
-    json_t *string = json_stringn(text, n); /* NULL for what is no UTF-8 */
-    if (string != NULL) {
-        json_dumpf(string, file, JSON_ENCODE_ANY);
-        json_decref(string);
-        return;
-    }
     fputc('"', file);
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c >= 0x80) {
-            fputs("\\uFFFD", file);
-        } else if (c < 0x20 || c == '"' || c == '\\') {
-            fprintf(file, "\\u%04x", c);
-        } else {
-            fputc(c, file);
+    for (size_t i = 0; i < n;) {
+        size_t plain = plain_bytes(text + i, n - i);
+        (void)fwrite(text + i, 1, plain, file);
+        i += plain;
+        char letter = i < n ? short_escape(text[i]) : '\0';
+        if (letter != '\0') {
+            fprintf(file, "\\%c", letter);
+            i++;
+        } else if (i < n) {
+            i += write_character(file, text + i, n - i);
         }
     }
     fputc('"', file);
+}
+
+/* Valid JSON with the same values, made harmless. What acts stands in strings, where it can be
+ * escaped, but for the blanks between the parts. */
+static void write_json(FILE *file, const char *text, size_t n) {
+    for (size_t i = 0; i < n;) {
+        if (text[i] == '\n' || text[i] == '\r' || text[i] == '\t') {
+            fputc(text[i] == '\n' ? '\n' : ' ', file);
+            i++;
+        } else {
+            i += write_character(file, text + i, n - i);
+        }
+    }
 }
 
 static void new_line(const json *j) {
@@ -163,21 +187,19 @@ void json_put_null(json *j, const char *key) {
     fputs("null", j->file);
 }
 
-void json_put_raw(json *j, const char *key, const char *valid_json) {
-    begin_value(j, key);
-    fputs(valid_json, j->file);
-}
-
-void json_put_foreign(json *j, const char *key, const char *text, size_t n) {
-    json_t *value = json_loadb(text, n, JSON_DECODE_ANY, NULL);
-    if (value == NULL) {
-        json_put_text_n(j, key, text, n);
-        return;
-    }
-    json_decref(value);
+/* Without the white space after it. */
+static void put_json(json *j, const char *key, const char *text, size_t n) {
     begin_value(j, key);
     while (n > 0 && isspace((unsigned char)text[n - 1])) {
         n--;
     }
-    (void)fwrite(text, 1, n, j->file); /* what is lost shows at the end: output_end */
+    write_json(j->file, text, n);
+}
+
+void json_put_raw(json *j, const char *key, const char *valid_json) {
+    put_json(j, key, valid_json, strlen(valid_json));
+}
+
+void json_put_foreign(json *j, const char *key, const char *text, size_t n) {
+    put_json(j, key, text, n);
 }

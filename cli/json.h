@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A JSON writer that streams: nothing is kept but the nesting. Keys are given inside objects,
- * NULL inside arrays and at the top. Text that is no UTF-8 gets U+FFFD for what is not.
+ * A JSON writer that streams: nothing is kept but the nesting. Keys are given inside objects, NULL
+ * inside arrays and at the top. Text that is no UTF-8 gets U+FFFD for what is not. Nothing that
+ * a terminal would act on is written as it is, whatever comes from outside.
  */
 #ifndef CLI_JSON_H
 #define CLI_JSON_H
@@ -44,9 +45,9 @@ void json_put_uint(json *j, const char *key, uint64_t value);
 void json_put_number(json *j, const char *key, double value, int digits);
 void json_put_bool(json *j, const char *key, bool value);
 void json_put_null(json *j, const char *key);
-/* JSON text as it is, which the caller knows to be valid. */
+/* JSON text with the values that it has, which the caller knows to be valid. */
 void json_put_raw(json *j, const char *key, const char *valid_json);
-/* JSON text from outside: put in as it stands when it parses, otherwise as a string. */
+/* The same of a caller's JSON, which the library has checked: no number is rounded. */
 void json_put_foreign(json *j, const char *key, const char *text, size_t n);
 
 #endif

@@ -24,7 +24,7 @@ static int refuse_verb(output *out, const char *name) {
 static int run_without_verb(const char *word) {
     output out;
     int code = EXIT_DONE;
-    output_begin(&out, false, true);
+    output_begin(&out, false, true, true);
     if (word == NULL) {
         print_overview(stderr);
         code = EXIT_USAGE;
@@ -43,12 +43,12 @@ static int run_verb(const verb *v, int argc, char **argv) {
     int code = EXIT_USAGE;
     if (arguments_parse(v, argc, argv, &args)) {
         output out;
-        output_begin(&out, args.json && !args.help, args.no_progress);
+        output_begin(&out, args.json && !args.help, args.no_progress, args.full);
         if (args.help) {
             print_help(v);
             code = EXIT_DONE;
         } else {
-            code = v->run(&args, &out);
+            code = exit_as_told(v, v->run(&args, &out));
         }
         code = output_end(&out, code);
     }

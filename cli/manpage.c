@@ -86,6 +86,8 @@ static void put_exit_status(void) {
         put_meaning(v, EXIT_DIFFERENT, v->different);
         put_meaning(v, EXIT_TRY_AGAIN, v->busy);
     }
+    fputs(".PP\n", stdout);
+    put_text("pawl doctor and pawl help end with 0, 1 or 2 only.");
 }
 
 static void put_examples(void) {
@@ -102,6 +104,9 @@ static void put_examples(void) {
 static void put_environment(void) {
     fputs(".SH ENVIRONMENT\n.TP\n.B NO_COLOR\n", stdout);
     put_text("When set to anything, no colours on a terminal.");
+    fputs(".TP\n.B COLUMNS\n", stdout);
+    put_text("Where standard output is no terminal, or one that does not tell its width: how wide "
+             "lines may be. Unless set, they are as long as they are in pipes and files.");
     fputs(".TP\n.B TZ\n", stdout);
     put_text("The time zone in which tables show times; JSON has them in UTC.");
 }

@@ -5,7 +5,5 @@
 
 /* "loss 1.25, accuracy 0.9" of a JSON object of numbers; "" for anything else; allocated. */
 char *metrics_text(const char *json_text);
-/* The same of the member "metrics" of a manifest. */
-char *metrics_of_manifest(const char *manifest_json);
 
 #endif

@@ -7,8 +7,9 @@
 const char operand_help[] =
     "RUN is the directory of a run. STEP is the number of one of its checkpoints, or 'newest' (or "
     "'latest') for the newest committed one, which is also what is meant when no STEP is given.\n"
-    "The last '@' separates RUN from STEP only where digits, 'newest' or 'latest' follow it. For a "
-    "directory that is itself named like 'run@7', write 'run@7/'.";
+    "The last '@' separates RUN from STEP only where a number, 'newest' or 'latest' follows it. "
+    "For "
+    "a directory that is itself named like 'run@7' or 'run@7b', write 'run@7/' or 'run@7b/'.";
 
 const option_spec options[] = {
     {"all", NULL, "Every checkpoint of the run, not only one.", OPTION_ALL, 0, false},
@@ -17,6 +18,11 @@ const option_spec options[] = {
      OPTION_STRUCTURE, 0, false},
     {"edge", "N", "Values to show at each end of a dimension; 3 unless given, at most 100.",
      OPTION_EDGE, 0, false},
+    {"full", NULL,
+     "Lines as long as they are: nothing is shortened, left out or broken to fit the terminal.",
+     OPTION_FULL, 0, false},
+    {"names", NULL, "Print the names that may follow ENTRY, for the completion.", OPTION_NAMES, 0,
+     true},
     {"force", NULL, "Remove the checkpoint even when it is the only one.", OPTION_FORCE, 0, false},
     {"force", NULL,
      "Rebuild even though data files are provably damaged: what they hold now is then taken for "
@@ -26,7 +32,7 @@ const option_spec options[] = {
     {"wait", "SECONDS",
      "How long to watch another writer before giving up. A writer that is gone without a word is "
      "recognised after 30 seconds without a heartbeat, at once when it ran on this machine; 35 "
-     "unless given.",
+     "unless given. Whom it waits for is said on stderr.",
      OPTION_WAIT, 0, false},
     {"need", "BYTES",
      "Size of the checkpoint to come, such as 800MB or 1.5TiB. Unless given, that of the newest "
@@ -71,10 +77,11 @@ const verb verbs[] = {
             "large it is, its metrics, and whether it is pinned or being read. No data file is "
             "opened; to know that the bytes are good, use 'pawl verify'.",
         .operands = {{OPERAND_RUN, "RUN", false}},
-        .options = COMMON | OPTION_STATS,
+        .options = COMMON | OPTION_STATS | OPTION_FULL,
         .examples = {{"pawl ls runs/7", "every checkpoint of the run in runs/7"},
                      {"pawl ls --stats runs/7", "the same, with what each save cost"},
                      {"pawl ls --json runs/7", "the same for a program"}},
+        .different = "A checkpoint of the run is damaged.",
         .run = verb_ls,
     },
     {
@@ -103,7 +110,8 @@ const verb verbs[] = {
             "Only what is shown is read, in pieces of bounded size, and every byte that is read is "
             "verified.",
         .operands = {{OPERAND_RUN_STEP, "RUN[@STEP]", false}, {OPERAND_ENTRY, "ENTRY", true}},
-        .options = COMMON | OPTION_STRUCTURE | OPTION_EDGE | OPTION_NO_PROGRESS,
+        .options = COMMON | OPTION_STRUCTURE | OPTION_EDGE | OPTION_FULL | OPTION_NO_PROGRESS |
+                   OPTION_NAMES,
         .examples = {{"pawl show runs/7", "the newest checkpoint as a tree"},
                      {"pawl show runs/7@3000 model/dense/kernel", "one entry of step 3000"},
                      {"pawl show --structure runs/7 model/dense",
@@ -132,7 +140,7 @@ const verb verbs[] = {
             "kinds, shapes, dtypes, roles, hyperparameters and other values, and for tensors how "
             "many numbers differ and by how much. Memory stays bounded whatever the size.",
         .operands = {{OPERAND_RUN_STEP, "A[@STEP]", false}, {OPERAND_RUN_STEP, "B[@STEP]", false}},
-        .options = COMMON | OPTION_STRUCTURE | OPTION_NO_PROGRESS,
+        .options = COMMON | OPTION_STRUCTURE | OPTION_FULL | OPTION_NO_PROGRESS,
         .examples = {{"pawl diff runs/7@1000 runs/7@2000", "what a thousand steps changed"},
                      {"pawl diff --structure runs/7 runs/8",
                       "would the newest checkpoints of two runs fit the same model?"}},
@@ -147,9 +155,11 @@ const verb verbs[] = {
             "A checkpoint that someone reads stays, and so does the only one unless --force is "
             "given. Needs to own the run, so it fails while a job saves to it.",
         .operands = {{OPERAND_RUN_AT_STEP, "RUN@STEP", false}},
-        .options = COMMON | OPTION_FORCE | OPTION_WAIT,
+        .options = COMMON | OPTION_FORCE | OPTION_WAIT | OPTION_NO_PROGRESS,
         .examples = {{"pawl rm runs/7@1000", "remove step 1000"}},
-        .busy = "A job owns the run, someone reads the checkpoint, or it is the last good one.",
+        .busy = "A job owns the run, someone reads the checkpoint, something is mounted on it, or "
+                "it is "
+                "the last good one.",
         .run = verb_rm,
     },
     {
@@ -160,7 +170,7 @@ const verb verbs[] = {
             "that pawl did not write. Jobs do the same after their first save. Needs to own "
             "the run, so it fails while a job saves to it.",
         .operands = {{OPERAND_RUN, "RUN", false}},
-        .options = COMMON | OPTION_DRY_RUN | OPTION_WAIT,
+        .options = COMMON | OPTION_DRY_RUN | OPTION_FULL | OPTION_WAIT | OPTION_NO_PROGRESS,
         .examples = {{"pawl gc --dry-run runs/7", "what would be removed, and why"}},
         .busy = "A job owns the run; try again once it has ended.",
         .run = verb_gc,
@@ -176,7 +186,7 @@ const verb verbs[] = {
             "that the present index shows, unless --force is given: then what is in them now is "
             "taken for what was written.",
         .operands = {{OPERAND_RUN_AT_STEP, "RUN@STEP", false}},
-        .options = COMMON | OPTION_FORCE_REBUILD | OPTION_WAIT,
+        .options = COMMON | OPTION_FORCE_REBUILD | OPTION_WAIT | OPTION_NO_PROGRESS,
         .examples = {{"pawl rebuild runs/7@1000", "make the index of step 1000 anew"}},
         .different = "The data files are damaged as well; nothing was changed.",
         .busy = "A job owns the run; try again once it has ended.",

@@ -14,14 +14,29 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { LABEL_COLUMNS = 10 };
+enum {
+    LABEL_COLUMNS = 10,
+    DEFAULT_COLUMNS = 80,
+    MOST_COLUMNS = 10000,
+    SHORT_VALUE = 40,
+    FULL_VALUE = 1000
+};
+
+/* What COLUMNS says; 0 where it says nothing. */
+static int asked_columns(void) {
+    const char *text = getenv("COLUMNS");
+    int64_t columns = 0;
+    bool some = text != NULL && text_parse_int(text, &columns) && columns <= MOST_COLUMNS;
+    return some ? (int)columns : 0;
+}
 
 static int terminal_columns(void) {
     struct winsize size;
-    if (!isatty(STDOUT_FILENO)) {
-        return 0;
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+        return size.ws_col;
     }
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+    int columns = asked_columns();
+    return columns == 0 && isatty(STDOUT_FILENO) ? DEFAULT_COLUMNS : columns;
 }
 
 static bool colour_wanted(void) {
@@ -47,8 +62,16 @@ static void write_log(void *context, pawl_log_level level, const char *text) {
     }
 }
 
-void output_begin(output *out, bool as_json, bool no_progress) {
-    *out = (output){.as_json = as_json, .colour = colour_wanted(), .columns = terminal_columns()};
+void output_begin(output *out, bool as_json, bool no_progress, bool full) {
+    *out = (output){.as_json = as_json, .colour = colour_wanted()};
+    out->columns = full ? 0 : terminal_columns();
+    out->value_columns = full ? FULL_VALUE : SHORT_VALUE;
+    if (out->columns > 2 * SHORT_VALUE) {
+        out->value_columns = (size_t)out->columns / 2;
+    }
+    if (out->columns > 0) {
+        text_begin_columns();
+    }
     out->err = pawl_error_new();
     out->log = (pawl_log){.write = write_log, .context = out, .level = PAWL_LOG_WARN};
     out->progress.wanted = !no_progress && isatty(STDERR_FILENO);
@@ -72,6 +95,42 @@ void output_styled(const output *out, style s, const char *text) {
     fprintf(out->to, "%s%s\033[0m", codes[s], text);
 }
 
+void output_line(const output *out, const char *format, ...) {
+    char *raw = NULL;
+    va_list args;
+    va_start(args, format);
+    int written = vasprintf(&raw, format, args);
+    va_end(args);
+    if (written < 0) {
+        return;
+    }
+    char *safe = text_safe(raw, strlen(raw), false);
+    if (out->columns > 0) {
+        text_wrap(out->to, safe, 0, out->columns);
+    } else {
+        fprintf(out->to, "%s\n", safe);
+    }
+    free(safe);
+    free(raw);
+}
+
+/* The lines of text_wrap, without the last newline. */
+static char *wrapped(const char *text, int indent, int columns) {
+    char *lines = NULL;
+    size_t length = 0;
+    FILE *to = open_memstream(&lines, &length);
+    if (to == NULL) {
+        return must_strdup(text);
+    }
+    text_wrap(to, text, indent, columns);
+    if (fclose(to) != 0 || length == 0) {
+        free(lines);
+        return must_strdup(text);
+    }
+    lines[length - 1] = '\0';
+    return lines;
+}
+
 static void put_field(const output *out, const char *label, style s, const char *format,
                       va_list args) {
     char *raw = NULL;
@@ -79,16 +138,17 @@ static void put_field(const output *out, const char *label, style s, const char 
         return;
     }
     char *safe = text_safe(raw, strlen(raw), false);
-    if (out->to != stdout && out->columns > LABEL_COLUMNS + 2) { /* a screen, which cuts lines */
-        char *shorter = text_shorten(safe, (size_t)(out->columns - LABEL_COLUMNS - 2));
-        free(safe);
-        safe = shorter;
-    }
+    int indent = LABEL_COLUMNS + 2;
+    bool fits = out->columns <= indent || text_columns(safe) <= (size_t)(out->columns - indent);
     int pad = LABEL_COLUMNS - (int)strlen(label);
     output_styled(out, STYLE_HEADING, label);
     fprintf(out->to, "%*s  ", pad > 0 ? pad : 0, "");
-    output_styled(out, s, safe);
+    char *shown = fits                ? must_strdup(safe)
+                  : out->to == stdout ? wrapped(safe, indent, out->columns)
+                                      : text_shorten(safe, (size_t)(out->columns - indent));
+    output_styled(out, s, shown);
     fputc('\n', out->to);
+    free(shown);
     free(safe);
     free(raw);
 }
@@ -153,9 +213,9 @@ static int refuse(output *out, pawl_status status, const char *attempt, const ch
         json_put_text(&out->json, "next", next);
         json_end(&out->json);
     } else {
-        char *text = must_printf("%s\n  next:     %s", attempt, next);
+        SCOPED(scoped_free) char *line = text_safe(attempt, strlen(attempt), false);
+        SCOPED(scoped_free) char *text = must_printf("%s\n  next:     %s", line, next);
         complain(out, "", text);
-        free(text);
     }
     return output_exit_code(status);
 }
@@ -193,7 +253,7 @@ int output_end(output *out, int exit_code) {
     if (lost) {
         fprintf(stderr, "pawl: cannot write the result to standard output: %s\n",
                 errno != 0 ? strerror(errno) : "an earlier write failed");
-        return exit_code == EXIT_DONE ? EXIT_FAILED : exit_code;
+        return EXIT_FAILED; /* whatever it was, nobody has read it */
     }
     return exit_code;
 }

@@ -15,20 +15,26 @@
 struct output {
     bool as_json;
     bool colour;
-    int columns; /* of the terminal; 0: stdout is none */
-    FILE *to;    /* of text and tables: stdout, or a frame for the screen */
-    json json;   /* its outermost object is open from the start */
+    int columns;          /* that lines may take; 0: any number */
+    size_t value_columns; /* that a value may take in a table */
+    FILE *to;             /* of text and tables: stdout, or a frame for the screen */
+    json json;            /* its outermost object is open from the start */
     progress progress;
     pawl_error *err; /* for every call of a verb */
     pawl_log log;    /* warnings, to stderr */
 };
 
-/* `no_progress` and `as_json` as asked for. `out` must stay where it is. */
-void output_begin(output *out, bool as_json, bool no_progress);
+/*
+ * `no_progress` and `as_json` as asked for; `full`: lines of any length. Otherwise they fit the
+ * terminal; where stdout is none, COLUMNS where that is set. `out` must stay where it is.
+ */
+void output_begin(output *out, bool as_json, bool no_progress, bool full);
 
 void output_styled(const output *out, style s, const char *text);
-/* "label      value": a line above a table; label and value are made harmless. In a frame for the
- * screen a value that is too long loses its middle. */
+/* A sentence, made harmless, in as many lines as it takes. */
+void output_line(const output *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* "label      value": a line above a table; label and value are made harmless. What is too long
+ * goes on below; in a frame for the screen it loses its middle. */
 void output_field(const output *out, const char *label, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void output_field_styled(const output *out, const char *label, style s, const char *format, ...)

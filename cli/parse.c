@@ -5,6 +5,7 @@
 #include "text.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <math.h>
 #include <pawl/pawl.h>
 #include <stdlib.h>
@@ -60,31 +61,23 @@ static bool refuse(const arguments *args, int argc, char **argv, const char *tex
     for (int i = 1; i < argc; i++) { /* --json may stand after what is wrong */
         as_json = as_json || ((args->verb->options & OPTION_JSON) && !strcmp(argv[i], "--json"));
     }
-    output_begin(&out, as_json, true);
+    output_begin(&out, as_json, true, true);
     output_usage(&out, args->verb->name, "%s", text);
     output_end(&out, EXIT_USAGE);
     return false;
 }
 
+/* Digits, with a point or an exponent: strtod alone takes signs, blanks, "0x1" and "inf". */
 static bool parse_seconds(const char *text, double *seconds) {
     char *end = NULL;
-    double value = strtod(text, &end);
-    *seconds = value;
-    return end != text && *end == '\0' && value >= 0 && isfinite(value);
+    bool begins =
+        strchr("0123456789.", *text) != NULL && text[strspn(text, "0123456789.eE+-")] == '\0';
+    *seconds = begins ? strtod(text, &end) : 0;
+    return begins && end != text && *end == '\0' && isfinite(*seconds);
 }
 
-static bool parse_edge(const char *text, int64_t *edge) {
-    char *end = NULL;
-    long value = strtol(text, &end, 10);
-    *edge = value;
-    return end != text && *end == '\0' && value >= 1 && value <= MAX_EDGE;
-}
-
-static bool parse_count(const char *text, int64_t least, int64_t *count) {
-    char *end = NULL;
-    long value = strtol(text, &end, 10);
-    *count = value;
-    return end != text && *end == '\0' && value >= least && value <= PAWL_MAX_RANKS;
+static bool parse_count(const char *text, int64_t least, int64_t most, int64_t *count) {
+    return text_parse_int(text, count) && *count >= least && *count <= most;
 }
 
 static const char *apply_group(arguments *args, option_id id, const char *value) {
@@ -96,9 +89,9 @@ static const char *apply_group(arguments *args, option_id id, const char *value)
         args->launch = value;
         return *value != '-' && *value != '\0' ? NULL : "a word";
     case OPTION_RANK:
-        return parse_count(value, 0, &args->rank) ? NULL : "a number, 0 or more";
+        return parse_count(value, 0, PAWL_MAX_RANKS, &args->rank) ? NULL : "a number, 0 or more";
     case OPTION_RANKS:
-        return parse_count(value, 1, &args->ranks) ? NULL : "a number, 1 or more";
+        return parse_count(value, 1, PAWL_MAX_RANKS, &args->ranks) ? NULL : "a number, 1 or more";
     default:
         return parse_seconds(value, &args->deadline_s) && args->deadline_s > 0
                    ? NULL
@@ -141,6 +134,12 @@ static const char *apply(arguments *args, option_id id, const char *value) {
     case OPTION_STATS:
         args->stats = true;
         break;
+    case OPTION_FULL:
+        args->full = true;
+        break;
+    case OPTION_NAMES:
+        args->names = true;
+        break;
     case OPTION_ONCE:
         args->once = true;
         break;
@@ -149,7 +148,7 @@ static const char *apply(arguments *args, option_id id, const char *value) {
                    ? NULL
                    : "a number of seconds, 0.1 or more";
     case OPTION_EDGE:
-        return parse_edge(value, &args->edge) ? NULL : "a number from 1 to 100";
+        return parse_count(value, 1, MAX_EDGE, &args->edge) ? NULL : "a number from 1 to 100";
     case OPTION_WAIT:
         return parse_seconds(value, &args->wait_s) ? NULL : "a number of seconds, 0 or more";
     case OPTION_NEED:
@@ -207,7 +206,13 @@ static bool parse_options(arguments *args, int argc, char **argv) {
 
 /* NULL, or what is wrong with a run that was given as this operand; allocated. */
 static char *check_target(const verb *v, operand_kind kind, const target *t, const char *word) {
-    if (kind == OPERAND_RUN && t->has_step) {
+    if (kind != OPERAND_RUN && t->no_step != NULL) {
+        return must_printf("'%s' is no step: a number from 0 to %" PRId64
+                           " in digits, or 'newest' (if '%s' is the name of a directory, write "
+                           "'%s/')",
+                           t->no_step, INT64_MAX, word, word);
+    }
+    if (kind == OPERAND_RUN && (t->has_step || t->no_step != NULL)) {
         return must_printf("takes a whole run, not one step of it: '%s' (if that is the name of a "
                            "directory, write '%s/')",
                            word, word);

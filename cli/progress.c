@@ -4,7 +4,11 @@
 #include "text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #define PATIENCE_NS INT64_C(1000000000)
 #define REDRAW_NS   INT64_C(100000000)
@@ -38,6 +42,31 @@ void progress_update(progress *p, uint64_t done_bytes, uint64_t of_bytes) {
     (void)fflush(stderr);
     p->shown = true;
     p->last_ns = now;
+}
+
+/* A line that wraps could not be taken away. */
+static size_t columns(void) {
+    struct winsize size;
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+    return known ? size.ws_col - 1u : 79;
+}
+
+void progress_say(progress *p, const char *text) {
+    if (!p->wanted || p->what == NULL) {
+        return;
+    }
+    char *safe = text_safe(text, strlen(text), false);
+    char *line = text_shorten(safe, columns());
+    fprintf(stderr, "\r\033[K%s", line);
+    (void)fflush(stderr);
+    p->shown = true;
+    free(line);
+    free(safe);
+}
+
+void progress_end(progress *p) {
+    progress_hide(p);
+    p->what = NULL;
 }
 
 void progress_hide(progress *p) {

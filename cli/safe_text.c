@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text from outside, made harmless to a terminal and cut to fit it. */
+/* Text from outside, made harmless to a terminal. */
 #include "memory.h"
 #include "text.h"
 
@@ -10,8 +10,8 @@ static bool is_continuation(unsigned char byte) {
     return (byte & 0xC0) == 0x80;
 }
 
-/* Bytes of the well-formed UTF-8 character at `text`, and its number; 0 when there is none. */
-static size_t decode(const unsigned char *text, size_t n, uint32_t *character) {
+size_t text_character(const char *from, size_t n, uint32_t *character) {
+    const unsigned char *text = (const unsigned char *)from;
     static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t length = text[0] < 0x80             ? 1
                     : (text[0] & 0xE0) == 0xC0 ? 2
@@ -33,61 +33,29 @@ static size_t decode(const unsigned char *text, size_t n, uint32_t *character) {
     return value < smallest[length] || value > 0x10FFFF || surrogate ? 0 : length;
 }
 
-/* Control characters and those that reorder the text around them. */
-static bool is_harmful(uint32_t c) {
-    return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x200E || c == 0x200F || c == 0x2028 ||
-           c == 0x2029 || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+bool text_acts(uint32_t c) {
+    return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x061C || c == 0x200E || c == 0x200F ||
+           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
 char *text_safe(const char *text, size_t n, bool keep_lines) {
-    const unsigned char *from = (const unsigned char *)text;
     static const char digits[] = "0123456789abcdef";
     char *out = must_alloc(n * 4 + 1); /* "\xNN" for a byte */
     char *to = out;
     for (size_t i = 0; i < n;) {
         uint32_t character = 0;
-        size_t length = decode(from + i, n - i, &character);
-        bool harmless = length > 0 && (!is_harmful(character) || (keep_lines && character == '\n'));
+        size_t length = text_character(text + i, n - i, &character);
+        bool harmless = length > 0 && (!text_acts(character) || (keep_lines && character == '\n'));
         for (size_t k = 0; k < (length > 0 ? length : 1); k++, i++) {
             if (harmless) {
                 *to++ = text[i];
             } else {
                 *to++ = '\\';
                 *to++ = 'x';
-                *to++ = digits[from[i] >> 4];
-                *to++ = digits[from[i] & 0xF];
+                *to++ = digits[(unsigned char)text[i] >> 4];
+                *to++ = digits[(unsigned char)text[i] & 0xF];
             }
         }
     }
     return out;
-}
-
-size_t text_columns(const char *text) {
-    size_t columns = 0;
-    for (; *text != '\0'; text++) {
-        columns += !is_continuation((unsigned char)*text);
-    }
-    return columns;
-}
-
-/* The place in `text` after `columns` characters. */
-static const char *skip(const char *text, size_t columns) {
-    while (*text != '\0' && (columns > 0 || is_continuation((unsigned char)*text))) {
-        columns -= !is_continuation((unsigned char)*text);
-        text++;
-    }
-    return text;
-}
-
-char *text_shorten(const char *text, size_t columns) {
-    static const char dots[] = "...";
-    const size_t dots_columns = sizeof dots - 1;
-    size_t have = text_columns(text);
-    if (have <= columns || columns < dots_columns + 2) {
-        return must_strdup(text);
-    }
-    size_t head = (columns - dots_columns) / 2;
-    size_t tail = columns - dots_columns - head;
-    return must_printf("%.*s%s%s", (int)(skip(text, head) - text), text, dots,
-                       skip(text, have - tail));
 }

@@ -11,6 +11,9 @@
 pawl_status show_tree(output *out, pawl_checkpoint *checkpoint, const char *prefix,
                       uint64_t *shown);
 
+/* The names that begin so, up to the next '/', a line each; bounded. */
+pawl_status show_names(output *out, pawl_checkpoint *checkpoint, const char *begin);
+
 /* A tensor's values at the ends of each dimension, as numpy would print them. */
 pawl_status show_preview(output *out, pawl_checkpoint *checkpoint, const tensor_ref *t,
                          int64_t edge);

@@ -24,6 +24,7 @@ typedef struct preview {
     char (*cells)[NUMBER_SIZE];
     size_t filled, printed;
     int width;
+    int64_t first, last; /* of each row */
 } preview;
 
 static int64_t shown_of(const preview *p, int dimension) {
@@ -125,25 +126,72 @@ static void put_break(const preview *p, int dimension) {
     printf("%*s", dimension + 1, "");
 }
 
+/* The columns of a line of `count` values of the last dimension, with all brackets there may be. */
+static int64_t line_columns(const preview *p, int64_t count) {
+    bool gap = count < p->tensor->shape[p->tensor->ndim - 1];
+    int64_t brackets = 2 * (int64_t)p->tensor->ndim;
+    return brackets + count * (p->width + 1) - 1 + (gap ? (int64_t)sizeof " ..." - 1 : 0);
+}
+
+/* How many values of a row are shown from its start and up to its end, so that the line fits. False
+ * where not even one does. */
+static bool choose_values(preview *p) {
+    const tensor_ref *t = p->tensor;
+    if (t->ndim == 0) {
+        return true;
+    }
+    p->first = p->head[t->ndim - 1];
+    p->last = p->tail[t->ndim - 1];
+    while (p->out->columns > 0 && line_columns(p, p->first + p->last) > p->out->columns) {
+        if (p->last == 0 && p->first > 1) { /* all of them so far */
+            p->last = p->first / 2;
+            p->first -= p->last;
+        }
+        if (p->first + p->last <= 1) {
+            return false;
+        }
+        if (p->first > p->last) {
+            p->first--;
+        } else {
+            p->last--;
+        }
+    }
+    return true;
+}
+
+/* The row that begins with the next fetched value. */
+static void put_row(preview *p) {
+    int last = p->tensor->ndim - 1;
+    int64_t fetched = shown_of(p, last);
+    bool gap = p->first + p->last < p->tensor->shape[last];
+    putchar('[');
+    for (int64_t i = 0; i < p->first + p->last; i++) {
+        int64_t place = i < p->first ? i : fetched - p->last + (i - p->first);
+        fputs(gap && i == p->first ? " ..." : "", stdout);
+        printf("%s%*s", i > 0 ? " " : "", p->width, p->cells[p->printed + (size_t)place]);
+    }
+    fputs(gap && p->last == 0 ? " ...]" : "]", stdout);
+    p->printed += (size_t)fetched;
+}
+
 static void put(preview *p, int dimension) {
     const tensor_ref *t = p->tensor;
     if (t->ndim == 0) {
         fputs(p->cells[0], stdout);
         return;
     }
-    bool innermost = dimension + 1 == t->ndim;
+    if (dimension + 1 == t->ndim) {
+        put_row(p);
+        return;
+    }
     bool gap = shown_of(p, dimension) < t->shape[dimension];
     putchar('[');
     for (int64_t i = 0; i < shown_of(p, dimension) + gap; i++) {
-        if (i > 0 && innermost) {
-            putchar(' ');
-        } else if (i > 0) {
+        if (i > 0) {
             put_break(p, dimension);
         }
         if (gap && i == p->head[dimension]) {
             fputs("...", stdout);
-        } else if (innermost) {
-            printf("%*s", p->width, p->cells[p->printed++]);
         } else {
             put(p, dimension + 1);
         }
@@ -174,9 +222,11 @@ pawl_status show_preview(output *out, pawl_checkpoint *checkpoint, const tensor_
     choose_ends(&p, edge);
     p.cells = must_alloc(MOST_CELLS * sizeof *p.cells);
     pawl_status status = fetch_all(&p);
-    if (status == PAWL_OK) {
+    if (status == PAWL_OK && choose_values(&p)) {
         put(&p, 0);
         putchar('\n');
+    } else if (status == PAWL_OK) {
+        output_line(out, "No line of values fits here (see --full).");
     }
     free(p.cells);
     free(p.whole);

@@ -9,8 +9,9 @@
 
 enum { SHOWN_BYTES = 16, RANK_BYTES = PAWL_MAX_VALUE_BYTES };
 
-static const column columns[] = {
-    {"RANK", true, false}, {"SIZE", true, false}, {"BYTES", false, false}};
+static const column columns[] = {{.title = "RANK", .right = true},
+                                 {.title = "SIZE", .right = true},
+                                 {.title = "BYTES", .gives = 1}};
 
 static void put_json(json *j, int rank, const char *bytes, size_t size) {
     json_begin_object(j, NULL, JSON_INLINE);

@@ -8,11 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INDENT = 2, VALUE_COLUMNS = 40, MAX_INDENT = 40 };
+enum { INDENT = 2, MAX_INDENT = 40 };
 
 static const column columns[] = {
-    {"ENTRY", false, true}, {"TYPE", false, false}, {"SHAPE", false, false},
-    {"SIZE", true, false},  {"ROLE", false, false}, {"VALUE", false, true},
+    {.title = "ENTRY", .gives = 3, .least = 32},
+    {.title = "TYPE"},
+    {.title = "SHAPE", .gives = 2},
+    {.title = "SIZE", .right = true, .leaves = 3},
+    {.title = "ROLE", .leaves = 2},
+    {.title = "VALUE", .gives = 1, .leaves = 1},
 };
 
 /* Indented by depth, up to a limit: names come from outside. */
@@ -40,21 +44,22 @@ static const char *put_folders(table *t, const char *before, const char *name, i
 }
 
 /* A slot's variable, that a value differs by rank, or the value itself. */
-static char *remark_of(const pawl_entry_info *info) {
+static char *remark_of(const pawl_entry_info *info, size_t value_columns) {
     if (info->slot_of != NULL) {
         return must_printf("%s of %s", info->slot != NULL ? info->slot : "slot", info->slot_of);
     }
     if (info->per_rank) {
         return must_strdup("one per rank");
     }
-    return entry_value(info, VALUE_COLUMNS);
+    return entry_value(info, value_columns);
 }
 
-static void put_entry(table *t, const char *before, const pawl_entry_info *info) {
+static void put_entry(const output *out, table *t, const char *before,
+                      const pawl_entry_info *info) {
     char size[TEXT_SIZE];
     int depth = 0;
     SCOPED(scoped_free) char *shape = entry_shape(info);
-    SCOPED(scoped_free) char *remark = remark_of(info);
+    SCOPED(scoped_free) char *remark = remark_of(info, out->value_columns);
     const char *last = put_folders(t, before, info->name, &depth);
     put_name(t, depth, last, strlen(last), "");
     table_cell(t, "%s", entry_type(info));
@@ -92,7 +97,7 @@ static pawl_status walk(output *out, pawl_entries *entries, table *t, uint64_t *
             put_json(&out->json, &info);
             continue;
         }
-        put_entry(t, before, &info);
+        put_entry(out, t, before, &info);
         free(before);
         before = must_strdup(info.name);
     }

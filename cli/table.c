@@ -11,7 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW_ROWS = 1024, GAP_COLUMNS = 2, LEAST_COLUMNS = 24 };
+enum {
+    WINDOW_ROWS = 1024,
+    GAP_COLUMNS = 2,
+    LEAST_COLUMNS = 12, /* of one that gives, as long as another can leave */
+    LAST_COLUMNS = 4,   /* and then */
+    LAST_TURN = 8
+};
 
 typedef struct cell {
     char *text; /* NULL: empty */
@@ -22,7 +28,9 @@ struct table {
     output *out;
     const column *columns;
     size_t count;
-    size_t *widths;
+    size_t *widths; /* of the widest cell so far */
+    size_t *shown;  /* of the cells that are printed */
+    bool *gone;
     cell *cells; /* WINDOW_ROWS rows of count cells */
     size_t rows, cells_in_row;
     bool headed;
@@ -34,6 +42,8 @@ table *table_new(output *out, const column *columns, size_t count) {
     t->columns = columns;
     t->count = count;
     t->widths = must_alloc(count * sizeof *t->widths);
+    t->shown = must_alloc(count * sizeof *t->shown);
+    t->gone = must_alloc(count * sizeof *t->gone);
     t->cells = must_alloc(count * WINDOW_ROWS * sizeof *t->cells);
     for (size_t i = 0; i < count; i++) {
         t->widths[i] = columns[i].title != NULL ? text_columns(columns[i].title) : 0;
@@ -77,30 +87,91 @@ static void measure(table *t) {
     }
 }
 
-/* Takes from the columns that give what the terminal lacks. */
+/* What the columns take that are there, with one gap too many. */
+static size_t whole_of(const table *t, const size_t *widths) {
+    size_t whole = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        whole += t->gone[i] ? 0 : widths[i] + GAP_COLUMNS;
+    }
+    return whole;
+}
+
+/* Takes up to `*lack` columns from a width. */
+static void take(size_t *width, size_t least, size_t *lack) {
+    size_t spare = *width > least ? *width - least : 0;
+    size_t taken = spare < *lack ? spare : *lack;
+    *width -= taken;
+    *lack -= taken;
+}
+
+static void give(table *t, int turn, size_t *lack) {
+    for (size_t i = 0; i < t->count; i++) {
+        const column *c = &t->columns[i];
+        if (!t->gone[i] && c->gives == turn) {
+            take(&t->shown[i], (size_t)(c->least > 0 ? c->least : LEAST_COLUMNS), lack);
+        }
+    }
+}
+
+/* The widest of those that give at all gives one more. */
+static bool give_more(table *t, size_t *lack) {
+    size_t widest = t->count;
+    for (size_t i = 0; i < t->count; i++) {
+        bool may = !t->gone[i] && t->columns[i].gives > 0 && t->shown[i] > LAST_COLUMNS;
+        if (may && (widest == t->count || t->shown[i] >= t->shown[widest])) {
+            widest = i;
+        }
+    }
+    if (widest < t->count) {
+        t->shown[widest]--;
+        --*lack;
+    }
+    return widest < t->count;
+}
+
+/* The next one to leave is gone; false when there is none. */
+static bool leave(table *t) {
+    size_t next = t->count;
+    for (size_t i = 0; i < t->count; i++) {
+        bool may = !t->gone[i] && t->columns[i].leaves > 0;
+        if (may && (next == t->count || t->columns[i].leaves < t->columns[next].leaves)) {
+            next = i;
+        }
+    }
+    if (next < t->count) {
+        t->gone[next] = true;
+    }
+    return next < t->count;
+}
+
+/* Columns give in their turns, then leave as long as there is no heading yet. When none can leave
+ * any more, the widest give again; at last all do. */
 static void fit(table *t) {
+    memcpy(t->shown, t->widths, t->count * sizeof *t->shown);
     if (t->out->columns <= 0) {
         return;
     }
-    size_t whole = 0;
-    for (size_t i = 0; i < t->count; i++) {
-        whole += t->widths[i] + GAP_COLUMNS;
-    }
     size_t room = (size_t)t->out->columns + GAP_COLUMNS;
-    for (size_t i = 0; i < t->count && whole > room; i++) {
-        if (t->columns[i].gives && t->widths[i] > LEAST_COLUMNS) {
-            size_t spare = t->widths[i] - LEAST_COLUMNS;
-            size_t taken = whole - room < spare ? whole - room : spare;
-            t->widths[i] -= taken;
-            whole -= taken;
+    size_t lack = 0;
+    do {
+        memcpy(t->shown, t->widths, t->count * sizeof *t->shown);
+        size_t whole = whole_of(t, t->shown);
+        lack = whole > room ? whole - room : 0;
+        for (int turn = 1; turn <= LAST_TURN; turn++) {
+            give(t, turn, &lack);
         }
+    } while (lack > 0 && !t->headed && leave(t));
+    while (lack > 0 && give_more(t, &lack)) {
+    }
+    for (size_t i = t->count; i-- > 0 && lack > 0;) {
+        take(&t->shown[i], t->gone[i] ? t->shown[i] : 1, &lack);
     }
 }
 
 static size_t last_filled(const table *t, const cell *row) {
     size_t last = 0;
     for (size_t i = 0; i < t->count; i++) {
-        if (row[i].text != NULL && row[i].text[0] != '\0') {
+        if (!t->gone[i] && row[i].text != NULL && row[i].text[0] != '\0') {
             last = i;
         }
     }
@@ -115,14 +186,30 @@ static void print_blanks(FILE *to, size_t count) {
     fputs(blanks + sizeof blanks - 1 - count, to);
 }
 
+/* Indented text keeps its indent as far as that leaves room for it. */
+static char *shorten(const char *text, size_t columns) {
+    size_t blanks = strspn(text, " ");
+    if (text_columns(text) <= columns) {
+        return must_strdup(text);
+    }
+    size_t most = columns > LEAST_COLUMNS ? columns - LEAST_COLUMNS : 0;
+    size_t indent = blanks < most ? blanks : most;
+    char *rest = text_shorten(text + blanks, columns - indent);
+    char *whole = must_printf("%*s%s", (int)indent, "", rest);
+    free(rest);
+    return whole;
+}
+
 static void print_row(const table *t, const cell *row) {
     FILE *to = t->out->to;
     size_t last = last_filled(t, row);
     for (size_t i = 0; i <= last; i++) {
-        const char *text = row[i].text != NULL ? row[i].text : "";
-        char *shown = t->columns[i].gives ? text_shorten(text, t->widths[i]) : must_strdup(text);
+        if (t->gone[i]) {
+            continue;
+        }
+        char *shown = shorten(row[i].text != NULL ? row[i].text : "", t->shown[i]);
         size_t width = text_columns(shown);
-        size_t pad = width < t->widths[i] ? t->widths[i] - width : 0;
+        size_t pad = width < t->shown[i] ? t->shown[i] - width : 0;
         print_blanks(to, t->columns[i].right ? pad : 0);
         output_styled(t->out, row[i].style, shown);
         print_blanks(to, t->columns[i].right || i == last ? 0 : pad);
@@ -175,9 +262,28 @@ void table_row(table *t) {
     }
 }
 
+static void say_what_is_gone(const table *t) {
+    char *names = must_strdup("");
+    for (size_t i = 0; i < t->count; i++) {
+        if (t->gone[i] && t->columns[i].title != NULL) {
+            char *longer =
+                must_printf("%s%s%s", names, *names != '\0' ? ", " : "", t->columns[i].title);
+            free(names);
+            names = longer;
+        }
+    }
+    if (*names != '\0') {
+        output_line(t->out, "not shown here: %s (see --full)", names);
+    }
+    free(names);
+}
+
 void table_end(table *t) {
     flush(t);
+    say_what_is_gone(t);
     free(t->cells);
     free(t->widths);
+    free(t->shown);
+    free(t->gone);
     free(t);
 }

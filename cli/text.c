@@ -30,22 +30,38 @@ const char *text_bytes(char out[TEXT_SIZE], uint64_t bytes) {
     return out;
 }
 
+bool text_parse_int(const char *text, int64_t *value) {
+    int64_t sum = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, *at - '0', &sum)) {
+            return false;
+        }
+    }
+    if (at == text || *at != '\0') {
+        return false;
+    }
+    *value = sum;
+    return true;
+}
+
 /* The factor of a unit such as "GB", "G" or "GiB"; 0 for anything else. */
-static double unit_factor(const char *unit) {
+static int64_t unit_factor(const char *unit) {
     static const char prefixes[] = "kMGTPE";
     if (*unit == '\0' || strcasecmp(unit, "B") == 0) {
         return 1;
     }
+    const char *rest = unit + 1;
+    bool binary = strcasecmp(rest, "iB") == 0 || strcasecmp(rest, "i") == 0;
+    if (!binary && *rest != '\0' && strcasecmp(rest, "B") != 0) {
+        return 0;
+    }
+    int64_t factor = 1;
     for (size_t i = 0; i < sizeof prefixes - 1; i++) {
-        if (strncasecmp(unit, &prefixes[i], 1) != 0) {
-            continue;
+        factor *= binary ? 1024 : 1000;
+        if (strncasecmp(unit, &prefixes[i], 1) == 0) {
+            return factor;
         }
-        const char *rest = unit + 1;
-        if (*rest == '\0' || strcasecmp(rest, "B") == 0) {
-            return pow(1000, (double)i + 1);
-        }
-        return strcasecmp(rest, "iB") == 0 || strcasecmp(rest, "i") == 0 ? pow(1024, (double)i + 1)
-                                                                         : 0;
     }
     return 0;
 }
@@ -58,9 +74,15 @@ bool text_parse_bytes(const char *text, uint64_t *bytes) {
     }
     memcpy(number, text, digits);
     number[digits] = '\0';
+    int64_t factor = unit_factor(text + digits + strspn(text + digits, " "));
+    int64_t whole = 0;
+    if (text_parse_int(number, &whole)) {
+        bool fits = !__builtin_mul_overflow(whole, factor, &whole) && whole >= 1;
+        *bytes = fits ? (uint64_t)whole : 0;
+        return fits;
+    }
     char *end = NULL;
-    const char *unit = text + digits + strspn(text + digits, " ");
-    double value = strtod(number, &end) * unit_factor(unit);
+    double value = strtod(number, &end) * (double)factor;
     if (*end != '\0' || !(value >= 1) || value >= 0x1p63) {
         return false;
     }
@@ -93,8 +115,8 @@ const char *text_time_utc(char out[TEXT_SIZE], int64_t unix_time_ns) {
         snprintf(out, TEXT_SIZE, "-");
         return out;
     }
-    snprintf(out, TEXT_SIZE, "%s.%09" PRId64 "Z", whole,
-             unix_time_ns - (int64_t)seconds * NS_PER_S);
+    int64_t rest = unix_time_ns % NS_PER_S;
+    snprintf(out, TEXT_SIZE, "%s.%09" PRId64 "Z", whole, rest < 0 ? rest + NS_PER_S : rest);
     return out;
 }
 
@@ -134,30 +156,6 @@ char *text_shape(int ndim, const int64_t *shape) {
     }
     out[at] = ']';
     return out;
-}
-
-void text_wrap(FILE *to, const char *text, int indent, int columns) {
-    int column = indent;
-    for (const char *word = text; *word != '\0';) {
-        size_t length = strcspn(word, " \n");
-        int width = (int)length;
-        if (column > indent && column + 1 + width > columns) {
-            fprintf(to, "\n%*s", indent, "");
-            column = indent;
-        } else if (column > indent) {
-            fputc(' ', to);
-            column++;
-        }
-        (void)fwrite(word, 1, length, to);
-        column += width;
-        word += length;
-        if (*word == '\n') {
-            fprintf(to, "\n\n%*s", indent, "");
-            column = indent;
-        }
-        word += *word != '\0';
-    }
-    fputc('\n', to);
 }
 
 /* Levenshtein distance of two short words. */

@@ -15,7 +15,10 @@
 
 /* "999 B", "1.02 kB", "41.2 GB": decimal units, three digits. Returns out. */
 const char *text_bytes(char out[TEXT_SIZE], uint64_t bytes);
-/* Reads "1000", "40GB", "1.5 TB", "512MiB". False when it is no size. */
+/* Reads digits, exact up to INT64_MAX; no sign, no blanks. False for anything else. */
+bool text_parse_int(const char *text, int64_t *value);
+/* Reads "1000", "40GB", "1.5 TB", "512MiB", up to INT64_MAX; without a point, exactly. False
+ * when it is no size. */
 bool text_parse_bytes(const char *text, uint64_t *bytes);
 
 /* "2026-11-21 08:30:12" in the local time zone; "-" for 0. Returns out. */
@@ -32,20 +35,33 @@ const char *text_count(char out[TEXT_SIZE], uint64_t n, const char *one, const c
 /* "[64, 10]" */
 char *text_shape(int ndim, const int64_t *shape);
 
+/* Bytes of the UTF-8 character that begins `text` (n > 0), and its number; 0 where none does. */
+size_t text_character(const char *text, size_t n, uint32_t *character);
+/* Does a terminal act on it (C0, DEL, C1), or does it end a line or reorder one? */
+bool text_acts(uint32_t character);
 /*
- * Text from outside made harmless: control characters, bytes that are no UTF-8 and characters that
- * reorder text become \xNN. `keep_lines` leaves newlines alone.
+ * Text from outside made harmless: bytes of characters that act, and bytes that are no UTF-8,
+ * become \xNN. `keep_lines` leaves newlines alone.
  */
 char *text_safe(const char *text, size_t n, bool keep_lines);
 
-/* Columns that UTF-8 text takes, one per character. */
-size_t text_columns(const char *text);
-/* The text in at most `columns` columns, its middle replaced by "..." where it is longer. */
-char *text_shorten(const char *text, size_t columns);
+/* ---- columns: columns.c; of harmless text --------------------------------------------------- */
 
+/* Takes the widths of characters from the locale, and what stands for what was cut: "\u2026" where
+ * it has that. Before it is called: "...", and
+ * no character is taken for narrower than it may be. */
+void text_begin_columns(void);
+/* Columns that UTF-8 text takes: two for wide characters, none for those that combine. */
+size_t text_columns(const char *text);
+/* The text in at most `columns` columns, what is too much of it taken out of its middle; never
+ * within a character and what combines with it. */
+char *text_shorten(const char *text, size_t columns);
 /* Prints paragraphs (separated by '\n') with lines of at most `columns`, each after `indent`
- * blanks; the first line goes on where the caller stopped printing. Ends with a newline. */
+ * blanks; a longer word is shortened. The first line goes on where the caller stopped printing.
+ * Ends with a newline. */
 void text_wrap(FILE *to, const char *text, int indent, int columns);
+/* Prints lines as they are, but broken where they would pass `columns`. */
+void text_fold(FILE *to, const char *text, int columns);
 
 /* The word of the list (ended by NULL) that `word` was probably meant to be; or NULL. */
 const char *text_nearest(const char *word, const char *const *words);

@@ -26,8 +26,8 @@ typedef struct picture {
 } picture;
 
 static double age_s(const top_view *v, int64_t unix_time_ns) {
-    double age = (double)(v->now_ns - unix_time_ns) / 1e9;
-    return age > 0 ? age : 0; /* clocks differ */
+    double age = ((double)v->now_ns - (double)unix_time_ns) / 1e9; /* any number may be there */
+    return age > 0 ? age : 0;                                      /* clocks differ */
 }
 
 /* On a screen "12 s ago", on a page the time. */
@@ -170,13 +170,20 @@ typedef enum save_column {
 } save_column;
 
 static const column save_columns[COLUMNS] = {
-    [COLUMN_STEP] = {"STEP", true, false},        [COLUMN_ENDED] = {"ENDED", false, false},
-    [COLUMN_VERDICT] = {"VERDICT", false, false}, [COLUMN_SIZE] = {"SIZE", true, false},
-    [COLUMN_TOOK] = {"TOOK", true, false},        [COLUMN_SPEED] = {"GB/s", true, false},
-    [COLUMN_PREPARE] = {"PREPARE", true, false},  [COLUMN_WRITE] = {"WRITE", true, false},
-    [COLUMN_SYNC] = {"SYNC", true, false},        [COLUMN_COMMIT] = {"COMMIT", true, false},
-    [COLUMN_STALL] = {"STALL", true, false},      [COLUMN_COPIED] = {"COPIED", true, false},
-    [COLUMN_WAITED] = {"WAITED", true, false},    [COLUMN_RETRIES] = {"RETRIES", true, false},
+    [COLUMN_STEP] = {.title = "STEP", .right = true},
+    [COLUMN_ENDED] = {.title = "ENDED"},
+    [COLUMN_VERDICT] = {.title = "VERDICT"},
+    [COLUMN_SIZE] = {.title = "SIZE", .right = true},
+    [COLUMN_TOOK] = {.title = "TOOK", .right = true},
+    [COLUMN_SPEED] = {.title = "GB/s", .right = true},
+    [COLUMN_PREPARE] = {.title = "PREPARE", .right = true},
+    [COLUMN_WRITE] = {.title = "WRITE", .right = true},
+    [COLUMN_SYNC] = {.title = "SYNC", .right = true},
+    [COLUMN_COMMIT] = {.title = "COMMIT", .right = true},
+    [COLUMN_STALL] = {.title = "STALL", .right = true},
+    [COLUMN_COPIED] = {.title = "COPIED", .right = true},
+    [COLUMN_WAITED] = {.title = "WAITED", .right = true},
+    [COLUMN_RETRIES] = {.title = "RETRIES", .right = true},
 };
 
 /* What a narrow terminal has room for. */

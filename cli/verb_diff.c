@@ -54,20 +54,22 @@ static bool identical(const comparison *c) {
 static void print_sum(const comparison *c) {
     char same[TEXT_SIZE];
     char max[NUMBER_SIZE];
+    char uncompared[TEXT_SIZE];
     if (identical(c)) {
-        printf("no difference%s in %s\n", c->structure ? " of structure" : "",
-               text_count(same, c->same, "entry", "entries"));
+        output_line(c->out, "no difference%s in %s", c->structure ? " of structure" : "",
+                    text_count(same, c->same, "entry", "entries"));
         return;
     }
-    printf("\n%s the same, %" PRIu64 " different, %" PRIu64 " only in A, %" PRIu64 " only in B",
-           text_count(same, c->same, "entry", "entries"), c->different, c->only_a, c->only_b);
-    if (c->max_abs > 0) {
-        printf("; numbers differ by at most %s", number_text(max, c->max_abs, SHOWN_DIGITS));
-    }
-    if (c->uncompared > 0) {
-        printf("; %" PRIu64 " not compared", c->uncompared);
-    }
+    bool apart = c->max_abs > 0;
+    snprintf(uncompared, sizeof uncompared, "; %" PRIu64 " not compared", c->uncompared);
     putchar('\n');
+    output_line(c->out,
+                "%s the same, %" PRIu64 " different, %" PRIu64 " only in A, %" PRIu64
+                " only in B%s%s%s",
+                text_count(same, c->same, "entry", "entries"), c->different, c->only_a, c->only_b,
+                apart ? "; numbers differ by at most " : "",
+                apart ? number_text(max, c->max_abs, SHOWN_DIGITS) : "",
+                c->uncompared > 0 ? uncompared : "");
 }
 
 static void put_sum(json *j, const comparison *c) {
@@ -102,8 +104,9 @@ static void introduce(comparison *c, const char *key, const char *run, pawl_chec
 }
 
 static int report(comparison *c) {
-    static const column columns[] = {
-        {"DIFFERENCE", false, false}, {"ENTRY", false, true}, {"DETAIL", false, false}};
+    static const column columns[] = {{.title = "DIFFERENCE"},
+                                     {.title = "ENTRY", .gives = 2},
+                                     {.title = "DETAIL", .gives = 1, .least = 20}};
     if (c->out->as_json) {
         json_put_bool(&c->out->json, "structure_only", c->structure);
         json_begin_array(&c->out->json, "differences", JSON_LINES);

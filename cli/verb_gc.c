@@ -44,8 +44,9 @@ static void print_sum(const removal *r, bool dry_run) {
 }
 
 static pawl_status collect(const arguments *args, removal *r, pawl_run *run) {
-    static const column columns[] = {
-        {"SIZE", true, false}, {"PATH", false, true}, {"REASON", false, false}};
+    static const column columns[] = {{.title = "SIZE", .right = true},
+                                     {.title = "PATH", .gives = 2},
+                                     {.title = "REASON", .gives = 1}};
     output *out = r->out;
     if (out->as_json) {
         json_put_text(&out->json, "run", args->targets[0].run);

@@ -69,9 +69,14 @@ static void put_row(table *t, const pawl_step_info *step) {
 
 static void print_table(output *out, const pawl_catalog *catalog) {
     static const column columns[] = {
-        {"STEP", true, false},  {"STATUS", false, false}, {"SAVED", false, false},
-        {"SIZE", true, false},  {"FILES", true, false},   {"ENTRIES", true, false},
-        {"RANKS", true, false}, {"NOTES", false, false},
+        {.title = "STEP", .right = true},
+        {.title = "STATUS"},
+        {.title = "SAVED", .leaves = 4},
+        {.title = "SIZE", .right = true, .leaves = 5},
+        {.title = "FILES", .right = true, .leaves = 3},
+        {.title = "ENTRIES", .right = true, .leaves = 2},
+        {.title = "RANKS", .right = true, .leaves = 1},
+        {.title = "NOTES", .gives = 1, .least = 20},
     };
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
@@ -108,10 +113,18 @@ static void put_cost_row(table *t, const pawl_step_info *step, const kept *save)
 
 static void print_costs(output *out, const pawl_catalog *catalog, const costs *saves) {
     static const column columns[] = {
-        {"STEP", true, false},    {"STATUS", false, false},  {"SAVED", false, false},
-        {"SIZE", true, false},    {"TOOK", true, false},     {"GB/s", true, false},
-        {"STALL", true, false},   {"COPIED", true, false},   {"WAITED", true, false},
-        {"RETRIES", true, false}, {"VERDICT", false, false}, {"NOTES", false, false},
+        {.title = "STEP", .right = true},
+        {.title = "STATUS"},
+        {.title = "SAVED", .leaves = 5},
+        {.title = "SIZE", .right = true, .leaves = 7},
+        {.title = "TOOK", .right = true, .leaves = 8},
+        {.title = "GB/s", .right = true, .leaves = 4},
+        {.title = "STALL", .right = true, .leaves = 6},
+        {.title = "COPIED", .right = true, .leaves = 2},
+        {.title = "WAITED", .right = true, .leaves = 3},
+        {.title = "RETRIES", .right = true, .leaves = 1},
+        {.title = "VERDICT"},
+        {.title = "NOTES", .gives = 1, .least = 20},
     };
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
@@ -145,7 +158,7 @@ static void put_json(json *j, const pawl_step_info *step, bool stats, const kept
     json_put_bool(j, "pinned", step->pinned != 0);
     json_put_bool(j, "being_read", step->being_read != 0);
     const char *metrics = step->metrics_json != NULL ? step->metrics_json : "{}";
-    json_put_foreign(j, "metrics", metrics, strlen(metrics));
+    json_put_raw(j, "metrics", metrics);
     json_put_text(j, "why", step->why);
     if (stats) {
         put_json_cost(j, save);
@@ -159,6 +172,15 @@ static void print_json(output *out, const pawl_catalog *catalog, bool stats, con
         put_json(&out->json, pawl_catalog_get(catalog, i), stats, costs_of(saves, i));
     }
     json_end(&out->json);
+}
+
+static bool is_damaged(const pawl_catalog *catalog) {
+    for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
+        if (pawl_catalog_get(catalog, i)->status == PAWL_STEP_DAMAGED) {
+            return true;
+        }
+    }
+    return false;
 }
 
 int verb_ls(const arguments *args, output *out) {
@@ -181,5 +203,5 @@ int verb_ls(const arguments *args, output *out) {
     } else {
         print_table(out, catalog);
     }
-    return EXIT_DONE;
+    return is_damaged(catalog) ? EXIT_DIFFERENT : EXIT_DONE;
 }

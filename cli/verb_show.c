@@ -17,7 +17,7 @@ static void print_header(output *out, const char *run, const pawl_checkpoint_inf
     char size[TEXT_SIZE];
     char files[TEXT_SIZE];
     char ranks[TEXT_SIZE];
-    SCOPED(scoped_free) char *metrics = metrics_of_manifest(about->manifest_json);
+    SCOPED(scoped_free) char *metrics = metrics_text(about->metrics_json);
     output_field(out, "run", "%s", run);
     output_field(out, "step", "%" PRId64, about->step);
     output_field(out, "saved", "%s by %s%s%s", text_time_local(time, about->unix_time_ns),
@@ -47,7 +47,7 @@ static void put_header(json *j, const char *run, const pawl_checkpoint_info *abo
     json_put_uint(j, "data_files", about->data_files);
     json_put_uint(j, "data_bytes", about->data_bytes);
     json_put_uint(j, "index_bytes", about->index_bytes);
-    json_put_foreign(j, "manifest", about->manifest_json, strlen(about->manifest_json));
+    json_put_raw(j, "manifest", about->manifest_json);
 }
 
 /* What it took to answer, for those who want to know. */
@@ -78,7 +78,7 @@ static void print_entry(output *out, int64_t step, const pawl_entry_info *info) 
 }
 
 /* A value in full: strings and JSON keep their lines. */
-static void print_value(const pawl_entry_info *info) {
+static void print_value(const output *out, const pawl_entry_info *info) {
     SCOPED(scoped_free) char *text = NULL;
     bool lines = info->kind == PAWL_KIND_STRING || info->kind == PAWL_KIND_JSON;
     if (lines) {
@@ -88,7 +88,13 @@ static void print_value(const pawl_entry_info *info) {
     } else {
         text = entry_value(info, SIZE_MAX);
     }
-    printf("\n%s\n", text);
+    putchar('\n');
+    if (out->columns > 0) {
+        text_fold(stdout, text, out->columns);
+    } else {
+        fputs(text, stdout);
+    }
+    putchar('\n');
 }
 
 static pawl_status show_tensor(output *out, pawl_checkpoint *checkpoint,
@@ -98,7 +104,8 @@ static pawl_status show_tensor(output *out, pawl_checkpoint *checkpoint,
         if (out->as_json) {
             json_put_null(&out->json, "numbers");
         } else {
-            printf("\nValues of packed types are not shown.\n");
+            putchar('\n');
+            output_line(out, "Values of packed types are not shown.");
         }
         return PAWL_OK;
     }
@@ -138,7 +145,7 @@ static pawl_status show_entry(output *out, pawl_checkpoint *checkpoint, const pa
         SCOPED(scoped_free) char *name = must_strdup(info->name);
         status = show_ranks(out, checkpoint, name);
     } else if (info->value != NULL && !out->as_json) {
-        print_value(info);
+        print_value(out, info);
     }
     if (out->as_json && status == PAWL_OK) {
         json_end(&out->json);
@@ -174,6 +181,10 @@ int verb_show(const arguments *args, output *out) {
     ending_watch();
     if (pawl_checkpoint_open(t->run, t->step, &out->log, &checkpoint, out->err) != PAWL_OK) {
         return output_fail(out);
+    }
+    if (args->names) {
+        const char *begin = args->entry != NULL ? args->entry : "";
+        return show_names(out, checkpoint, begin) == PAWL_OK ? EXIT_DONE : output_fail(out);
     }
     pawl_checkpoint_describe(checkpoint, &about);
     if (out->as_json) {

@@ -2,7 +2,8 @@
 /*
  * pawl/checkpoint.h: looking at checkpoints without owning their run: list, open, find, read,
  * verify, and the doctor. Nothing here writes, but for a small mark inside a step's directory,
- * where the directory allows it, that keeps the checkpoint from being removed while it is open.
+ * where the directory allows it, that keeps the checkpoint from being removed while it is open. A
+ * thread for each open checkpoint sleeps and advances the mark every 5 seconds.
  *
  * Handles are used by one thread at a time; several handles may be open on one run. In a forked
  * child the parent's checkpoints are refused, for their marks are the parent's (pawl/pawl.h).
@@ -20,7 +21,7 @@ extern "C" {
 
 typedef enum pawl_step_status {
     PAWL_STEP_COMMITTED = 1,  /* has a manifest that verifies, and every file at its size */
-    PAWL_STEP_UNFINISHED = 2, /* no manifest: a save in progress, or what a crash left */
+    PAWL_STEP_UNFINISHED = 2, /* no manifest: a save in progress, what a crash left, no directory */
     PAWL_STEP_DAMAGED = 3     /* a manifest, but it or its files are not what they were */
 } pawl_step_status;
 
@@ -85,9 +86,11 @@ typedef struct pawl_checkpoint pawl_checkpoint;
  *
  * The run may change meanwhile: an open that loses a step to its writer looks again. PAWL_ENOTFOUND
  * of PAWL_NEWEST means that there is none; PAWL_EBUSY that the run changes faster than it can be
- * opened. What is open stays readable until it is closed, whatever becomes of the step: a mark of
- * the reader keeps its files. Without one (a mount that is read-only, no permission; and on another
- * host, nothing read within a lease of the writer) they may go: reading says PAWL_EBUSY then.
+ * opened. What is open stays readable until it is closed, whatever becomes of the step and however
+ * long it rests: a mark of the reader keeps its files. Without one (a mount that is read-only, no
+ * permission; `log` says so) they may go, and so they may when this process stands still (stopped,
+ * or its machine asleep) for 30 seconds and a lease of a writer that cannot see by pid that it
+ * lives, as on another host. Then reading says PAWL_EBUSY. Closing takes the mark away.
  */
 PAWL_API pawl_status pawl_checkpoint_open(const char *run_path, int64_t step, const pawl_log *log,
                                           pawl_checkpoint **checkpoint, pawl_error *err)
@@ -106,7 +109,8 @@ typedef struct pawl_checkpoint_info {
     const char *attempt;
     const char *framework;     /* "" when not given */
     const char *path;          /* absolute path of the step's directory */
-    const char *manifest_json; /* the manifest as it stands in the file */
+    const char *manifest_json; /* the manifest as it stands in the file: JSON, read and checked */
+    const char *metrics_json;  /* its metrics, an object */
 } pawl_checkpoint_info;
 
 /* Text lives as long as the handle. */

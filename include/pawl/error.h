@@ -50,7 +50,8 @@ typedef enum pawl_status {
     PAWL_ECANCELED = 11,  /* the caller cancelled it: a save, a verification */
     PAWL_ENOMEM = 12,     /* memory, threads or file descriptors exhausted */
     PAWL_ELIMIT = 13,     /* a named maximum of this library or of the format was passed */
-    PAWL_EINTERNAL = 14   /* a defect in libpawl; please report it */
+    PAWL_EINTERNAL = 14,  /* a defect in libpawl; please report it */
+    PAWL_EPEER = 15       /* another rank died, failed to answer, or was not heard in time */
 } pawl_status;
 
 /* A word for a status: "ok", "usage", "not found", "damaged", ... Never NULL. Any thread. */
@@ -62,7 +63,11 @@ PAWL_API const char *pawl_status_name(pawl_status status);
  */
 typedef struct pawl_error pawl_error;
 
-/* The parts of a story; each is text, or NULL when it does not apply. */
+/*
+ * The parts of a story; each is text, or NULL when it does not apply. Path and entry are the very
+ * names; every other part is one line in which what a terminal would act on, and what is no UTF-8,
+ * stands as \xNN, byte by byte.
+ */
 typedef enum pawl_error_part {
     PAWL_ERROR_ATTEMPT = 0,  /* what was attempted and what went wrong, outermost first */
     PAWL_ERROR_PATH = 1,     /* absolute path of the file or directory */
@@ -86,7 +91,8 @@ PAWL_API int64_t pawl_error_step(const pawl_error *err);
 /* The damaged or unwritten byte range of PAWL_ERROR_PATH; 0 where there is none, 1 where filled. */
 PAWL_API int pawl_error_range(const pawl_error *err, uint64_t *offset, uint64_t *length);
 PAWL_API const char *pawl_error_get(const pawl_error *err, pawl_error_part part);
-/* Every part, one a line, for people. Lives until the next pawl_error_text or pawl_error_json. */
+/* Every part, one a line, path and entry made harmless as well, for people. Lives until the next
+ * pawl_error_text or pawl_error_json. */
 PAWL_API const char *pawl_error_text(pawl_error *err);
 /* The same content as one JSON object, for programs. Same lifetime. */
 PAWL_API const char *pawl_error_json(pawl_error *err);

@@ -36,7 +36,8 @@ typedef struct pawl_event {
     const char *message;          /* the failure in one line; NULL when there is none */
     uint64_t done_bytes;          /* SAVE_*: of data files, written so far; RESTORED: of entries */
     uint64_t of_bytes;            /* SAVE_*: of data files, in all; RESTORED: 0 */
-    double seconds;               /* PROGRESS: so far; ENDED, RESTORED: in all; BEGUN: 0 */
+    double seconds;               /* SAVE_*: total_s of its statistics, so far; BEGUN: 0;
+                                     RESTORED: in all */
     const pawl_save_stats *stats; /* SAVE_ENDED; otherwise NULL */
     const char *json;             /* the line of the file, without its end */
 } pawl_event;
@@ -59,7 +60,9 @@ typedef struct pawl_event {
 typedef struct pawl_events pawl_events;
 
 /* Opens the events of a run for reading, the first that is kept first. Without events.jsonl that
- * is an empty list, which may grow. A path that cannot be read fails as in pawl_catalog_open. */
+ * is an empty list, which may grow. Of a file larger than PAWL_EVENTS_MAX_BYTES, which pawl never
+ * writes, only so many bytes at its end are read. A path that cannot be read fails as in
+ * pawl_catalog_open. */
 PAWL_API pawl_status pawl_events_open(const char *run_path, pawl_events **events, pawl_error *err)
     PAWL_MUST_CHECK;
 /*

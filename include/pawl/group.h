@@ -45,7 +45,8 @@ typedef struct pawl_group {
     /*
      * Rank 0 receives `n` bytes of each rank, in the order of ranks, in `all` (world_size x n
      * bytes; NULL on the other ranks), and sets came[r] to 1 for each rank r that came in time.
-     * Returns 0, also when ranks are missing; anything else is a failure of the group itself.
+     * Returns 0, also when ranks are missing; anything else is a failure of the group itself, which
+     * the collective call tells as PAWL_EPEER.
      * Gives up after `deadline_s` seconds. Both callbacks, or neither; a gather and a broadcast
      * together are the only barrier that pawl needs.
      */

@@ -137,13 +137,13 @@ typedef struct pawl_run pawl_run;
 
 /*
  * Opens a run for writing and becomes its owner. Creates the directory and its parents. `options`
- * may be NULL; they are copied. Blocks at most takeover_wait_s. PAWL_EBUSY names the other writer
- * (host, pid, age of its heartbeat as far as it was watched). PAWL_EUSAGE names the option that
- * cannot be meant, PAWL_ELIMIT the one that is too long; PAWL_EUSAGE, PAWL_ENOTFOUND,
+ * may be NULL; they are copied. Blocks at most takeover_wait_s, telling the log for whom, and every
+ * few seconds that it does. PAWL_EBUSY names the other writer (host, pid, heartbeat), PAWL_EUSAGE
+ * the option that cannot be meant, PAWL_ELIMIT the one too long; PAWL_EUSAGE, PAWL_ENOTFOUND,
  * PAWL_EPERMISSION and PAWL_EIO explain the path; PAWL_EUNSUPPORTED, why io_uring is not to be had.
  *
  * With a group the call is collective, rank 0 is the owner, and all ranks open the run or none
- * does, all told the same; each wait for other ranks ends after group_deadline_s. PAWL_ETIMEOUT
+ * does, all told the same; each wait for other ranks ends after group_deadline_s. PAWL_EPEER
  * names who did not come (S11), PAWL_ENOTFOUND who sees another directory than rank 0 (P05, P06),
  * PAWL_EMISMATCH who is of another start of the job.
  */
@@ -195,33 +195,37 @@ PAWL_API pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
  */
 PAWL_API pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
-/* How the last save went. Seconds are by a monotonic clock. */
+/*
+ * How the last save went, by one monotonic clock. `total_s`: from the call of pawl_save until the
+ * outcome was known, which is: its manifest is durable; it failed; on a rank that is not 0: rank 0
+ * told it, so ranks differ by when each called. Next are its parts, one after the other; what they
+ * leave of it is the way to the first byte: a thread, room, a directory, a file, a full buffer.
+ * Events, `pawl ls`, `pawl top` have the same numbers. The fence's are the trainer's time, beside.
+ */
 typedef struct pawl_save_stats {
     int64_t step;                 /* -1: no save was started yet */
     int skipped;                  /* the latest pawl_save was skipped (PAWL_ON_BUSY_SKIP) */
     uint64_t bytes;               /* of data files */
     uint64_t files;               /* data files */
-    double total_s;               /* from pawl_save to durable */
-    double prepare_s;             /* pawl_save itself: values copied, files laid out */
-    double write_s;               /* data files, from the first byte to the last written */
-    double sync_s;                /* then until they were durable */
-    double commit_s;              /* then index, manifest, names */
-    double group_wait_s;          /* of that: rank 0 waited for votes, others for the outcome */
+    double total_s;               /* the whole; a save that did not begin has the next two alone */
     double busy_wait_s;           /* pawl_save waited for the previous save */
+    double prepare_s;             /* pawl_save itself: values copied, files laid out */
+    double write_s;               /* data files, from the first byte until all are written */
+    double sync_s;                /* then until they were durable */
+    double commit_s;              /* then index, manifest, names; rank not 0: vote, outcome */
+    double group_wait_s;          /* of that: rank 0 waited for votes, others for the outcome */
+    double tidy_s;                /* after `total_s`: latest, retention; pawl_wait waits for it */
     double fence_copy_s;          /* pawl_fence copied into the staging budget */
     double fence_wait_s;          /* pawl_fence waited for writes because the budget was full */
     uint64_t fence_copied_bytes;  /* into the staging budget, while pawl_fence ran */
     size_t budget_bytes;          /* the budget it had */
     uint64_t budget_wanted_bytes; /* the budget with which pawl_fence would not have waited */
     uint64_t retries;             /* operations repeated because the reason might pass */
-    const char *io;               /* static text: "io_uring", "threads", "in line" (by the engine's
-                                     thread itself); NULL: nothing was written */
+    const char *io;               /* static: "io_uring", "threads", "in line"; NULL: none was */
 } pawl_save_stats;
 
-/*
- * Waits until the save in flight is durable and committed, or failed; fills `stats` (may be NULL).
- * PAWL_OK without a save in flight and without an unseen failure.
- */
+/* Waits until the save in flight is durable and committed, or failed; fills `stats` (may be NULL),
+ * with how far it is on PAWL_ETIMEOUT. PAWL_OK without a save in flight and an unseen failure. */
 PAWL_API pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats,
                                pawl_error *err) PAWL_MUST_CHECK;
 
@@ -229,7 +233,7 @@ PAWL_API pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats
  * Collective, and never needed: where the ranks meet anyway, at the end of a training step, each
  * tells rank 0 by one gather, and hears from it by one broadcast, how far the save in flight is.
  * Votes and outcomes are then found without looking for them in the storage again and again. With a
- * group without callbacks, and in one process, it does nothing. PAWL_ETIMEOUT names who is missing;
+ * group without callbacks, and in one process, it does nothing. PAWL_EPEER names who is missing;
  * the save goes on.
  */
 PAWL_API pawl_status pawl_meet(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
@@ -245,10 +249,8 @@ PAWL_API int pawl_due(const pawl_run *run, int64_t step);
 
 /* ---- preemption ----------------------------------------------------------------------------- */
 
-/*
- * Installs handlers for `count` signals (typically SIGTERM, SIGUSR1, SIGUSR2) that set a flag and
- * then call the handler that was there before. The one call of libpawl that touches signals.
- */
+/* Installs handlers for `count` signals (typically SIGTERM, SIGUSR1, SIGUSR2) that set a flag and
+ * then call the handler that was there before. The one call of libpawl that touches signals. */
 PAWL_API pawl_status pawl_preemption_watch(const int *signals, size_t count, pawl_error *err)
     PAWL_MUST_CHECK;
 /* The signal that was caught, or 0. Look at it once per training step. */
@@ -256,11 +258,9 @@ PAWL_API int pawl_preempted(void);
 /* Puts the earlier handlers back and clears the flag. */
 PAWL_API void pawl_preemption_unwatch(void);
 
-/*
- * The final save: starts it, waits until it is durable, at most `grace_s` seconds in all (0 and
+/* The final save: starts it, waits until it is durable, at most `grace_s` seconds in all (0 and
  * less: none are left). When it did not fit, cancels it and returns PAWL_ETIMEOUT saying how far it
- * came and which step is safe.
- */
+ * came and which step is safe. */
 PAWL_API pawl_status pawl_save_final(pawl_run *run, pawl_state *state, int64_t step,
                                      const pawl_save_options *options, double grace_s,
                                      pawl_error *err) PAWL_MUST_CHECK;
@@ -271,8 +271,8 @@ PAWL_API pawl_status pawl_save_final(pawl_run *run, pawl_state *state, int64_t s
 PAWL_API pawl_status pawl_run_pin(pawl_run *run, int64_t step, int pinned, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* Removes one checkpoint, pinned or not. PAWL_EBUSY when someone reads it, or when it is the only
- * one and `force` is 0. */
+/* Removes one checkpoint, pinned or not. PAWL_EBUSY when someone reads it, when it is the only one
+ * and `force` is 0, or when something is mounted on it or in it. */
 PAWL_API pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force, pawl_error *err)
     PAWL_MUST_CHECK;
 
@@ -280,7 +280,7 @@ PAWL_API pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force, paw
 typedef void (*pawl_gc_fn)(void *context, const char *path, uint64_t bytes, const char *reason);
 
 /* Removes what interrupted saves and removals left behind: files that no manifest names and whose
- * writer is provably gone. Never touches a file that pawl did not write. */
+ * writer is provably gone. Never touches a file that pawl did not write, nor what is mounted. */
 PAWL_API pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *context,
                                  pawl_error *err) PAWL_MUST_CHECK;
 

@@ -22,6 +22,7 @@ extern "C" {
 #define PAWL_MAX_NAME_BYTES  1024
 #define PAWL_MAX_BOXES       64
 #define PAWL_MAX_VALUE_BYTES (1024 * 1024)
+#define PAWL_MAX_JSON_DEPTH  512 /* objects and lists in each other */
 
 /* What an entry is for. It lets a restore explain a mismatch in the trainer's own words. */
 typedef enum pawl_role {
@@ -120,7 +121,14 @@ PAWL_API pawl_status pawl_state_set_string(pawl_state *state, const char *name, 
 PAWL_API pawl_status pawl_state_set_bytes(pawl_state *state, const char *name, pawl_role role,
                                           const void *value, size_t size, pawl_error *err)
     PAWL_MUST_CHECK;
-/* `json` must parse; PAWL_EUSAGE with the position otherwise. */
+/*
+ * `json` is any JSON text of RFC 8259, and comes back bit for bit: numbers may have any size and
+ * any number of digits, and are nowhere rounded; of keys that occur twice all are kept. PAWL_EUSAGE
+ * with the position for what is no JSON (NaN and Infinity are none), not UTF-8, or has half a
+ * surrogate pair ("\ud800"), which strict readers refuse (RFC 7493); PAWL_ELIMIT beyond
+ * PAWL_MAX_VALUE_BYTES or PAWL_MAX_JSON_DEPTH. Two texts are the same where they say the same:
+ * white space, the order of members, how a number is written (1, 1.0, 10e-1) do not count.
+ */
 PAWL_API pawl_status pawl_state_set_json(pawl_state *state, const char *name, pawl_role role,
                                          const char *json, pawl_error *err) PAWL_MUST_CHECK;
 /* A blob that each rank has of its own (random state, loader state): never taken for a replica. */

@@ -17,7 +17,9 @@
  *
  * A checkpoint and its views are used by one thread at a time, and views are closed before their
  * checkpoint; the memory that they handed out may be read by any number of threads until then. The
- * checkpoint's mark keeps its files from being removed meanwhile. A child that is forked later may
+ * checkpoint's mark keeps its files from being removed meanwhile, however long nothing is asked
+ * for; where it was lost (pawl_checkpoint_open), pawl_view_bytes says PAWL_EBUSY, and the memory
+ * may be gone on filesystems of several hosts. A child that is forked later may
  * read what was handed out before, too, and as long as it likes; it cannot ask for more.
  */
 #ifndef PAWL_VIEW_H

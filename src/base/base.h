@@ -10,6 +10,8 @@
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
 
+#include "base/text.h"
+
 #include <pawl/error.h>
 #include <pawl/run.h>
 #include <pawl/state.h>
@@ -20,8 +22,9 @@
 #include <stdint.h>
 
 #define PRINTF_LIKE(text, first) __attribute__((__format__(__printf__, text, first)))
-#define CLEANUP(function)        __attribute__((cleanup(function)))
-#define ARRAY_LENGTH(array)      (sizeof(array) / sizeof((array)[0]))
+/* `unused`: some compilers do not count a cleanup as a use. */
+#define CLEANUP(function)   __attribute__((__cleanup__(function), __unused__))
+#define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
  * The one idiom for passing a failure up; the only macro in the project that changes control flow.
@@ -40,7 +43,8 @@
 /*
  * The leaf that finds a failure fills it (error_set or error_sys, then the parts it knows); each
  * level above prepends what it was attempting (error_wrap). Inside the library `err` is never NULL.
- * Text that is too long is cut at a character boundary and ends in "...".
+ * Text that is too long is cut at a character boundary and ends in "...". Every part is one line,
+ * whatever a host, a file or a peer put into it: text_shown; path and entry are kept as they are.
  */
 struct pawl_error {
     pawl_status status;
@@ -82,7 +86,7 @@ void error_range(pawl_error *err, uint64_t offset, uint64_t length);
 /* Every part, a line each ("attempt\n  path:  ...\n  next:  ..."), into err->rendered. */
 const char *error_text(pawl_error *err);
 const char *error_json(pawl_error *err);
-/* What happened, to what, expected and found, in one line without control characters. */
+/* What happened, to what, expected and found, in one line. */
 void error_line(char *out, size_t size, const pawl_error *err);
 
 /* ---- memory: memory.c ----------------------------------------------------------------------- */
@@ -91,8 +95,7 @@ void error_line(char *out, size_t size, const pawl_error *err);
 void *mem_alloc(size_t bytes);
 void *mem_calloc(size_t count, size_t item_bytes);
 void *mem_aligned(size_t alignment, size_t bytes);
-/* Page-aligned; where it is large, in huge pages as far as the system has them. */
-void *mem_pages(size_t bytes);
+void *mem_pages(size_t bytes); /* page-aligned; huge ones where it is large and there are some */
 char *mem_strdup(const char *text);
 void *mem_dup(const void *data, size_t bytes);
 void mem_free(const void *memory);
@@ -174,41 +177,9 @@ uint32_t crc32c_copy(uint32_t crc, void *to, const void *from, size_t n);
 uint32_t crc32c_mask(uint32_t crc);
 uint32_t crc32c_unmask(uint32_t masked);
 
-/* ---- small things: text.c ------------------------------------------------------------------- */
+/* ---- names: names.c ------------------------------------------------------------------------- */
 
-bool utf8_valid(const char *text, size_t n);
-/* Bytes of the character that begins `text`, 1 to 4; 0 when it is not UTF-8 or is cut by n. */
-size_t utf8_character(const char *text, size_t n);
-/* Makes text that filled its array of `size` bytes end in "...", cut at a character boundary. */
-void text_cut(char *text, size_t size);
-/* The form within a JSON string of the character that begins `text` (n > 0); what is no UTF-8
- * becomes U+FFFD. Returns the bytes put out and sets those taken in. */
-#define JSON_CHARACTER_BYTES 8
-size_t json_character(char out[JSON_CHARACTER_BYTES], const char *text, size_t n, size_t *taken);
-/* vsnprintf, then text_cut where it did not fit. */
-void text_format(char *out, size_t size, const char *format, va_list arguments);
-/* "41.2 GB", decimal units as df -H; "704 bytes" below 1000. */
-const char *text_bytes(char out[32], uint64_t bytes);
-/* "3 min 20 s", "0.8 s". */
-const char *text_seconds(char out[32], double seconds);
-bool add_overflows(uint64_t a, uint64_t b, uint64_t *sum);
-bool multiply_overflows(uint64_t a, uint64_t b, uint64_t *product);
-/* The digits of v, without a NUL; returns how many. */
-#define DECIMAL_DIGITS 20
-size_t text_decimal(char out[DECIMAL_DIGITS], uint64_t v);
-/* The shortest text that reads back as the same number, with a point whatever the locale; what is
- * not finite as printf has it. */
-#define DOUBLE_CHARS 48
-const char *text_double(char out[DOUBLE_CHARS], double v);
-/* Likeness of two names, 0 to 1 (for near misses and renames); bounded: names over 256 bytes are
- * compared by their first 256. */
-double text_likeness(const char *a, const char *b);
-
-/* The names that entries may have (S15): UTF-8 paths, no empty, "." or ".." component, no leading
- * '/', no control characters, at most PAWL_MAX_NAME_BYTES. `why` (may be NULL) gets a static
- * reason. */
-bool entry_name_valid(const char *name, size_t n, const char **why);
-
+#define STATUS_LAST PAWL_EPEER
 /* names.c defines pawl_version, pawl_status_name, pawl_role_name and pawl_kind_name. */
 bool role_from_name(const char *name, pawl_role *out);
 bool kind_from_name(const char *name, pawl_kind *out);
@@ -256,7 +227,6 @@ typedef struct process_identity {
 typedef int64_t process_id;
 process_id process_self(void);
 bool process_is_self(process_id process);
-
 /* DEAD and ALIVE are said only with proof. */
 typedef enum liveness { PROCESS_DEAD, PROCESS_ALIVE, PROCESS_UNKNOWN } liveness;
 
@@ -287,6 +257,9 @@ typedef struct platform {
     bool (*thread_tune)(void *context, const thread_tuning *tuning, char why[160]);
     pawl_status (*identity)(void *context, process_identity *out, pawl_error *err);
     liveness (*process_alive)(void *context, const process_identity *who);
+    /* May people be advised to end it? It is that process, this user's, and nothing that this one
+     * runs under; else `why` says more, or is "". NULL: nobody is advised so. */
+    bool (*process_killable)(void *context, const process_identity *who, char why[96]);
 } platform;
 
 const platform *platform_system(void);

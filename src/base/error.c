@@ -8,11 +8,17 @@
 
 #define PART_MOST_BYTES sizeof(((struct pawl_error *)0)->attempt)
 
-/* By way of a copy, because an argument may be a part of this same error. */
-static void fill(char *part, size_t size, const char *format, va_list arguments) {
+/* By way of copies, because an argument may be a part of this same error. */
+static void fill_raw(char *part, size_t size, const char *format, va_list arguments) {
     char text[PART_MOST_BYTES];
     text_format(text, size, format, arguments);
     memcpy(part, text, strlen(text) + 1);
+}
+
+static void fill(char *part, size_t size, const char *format, va_list arguments) {
+    char text[PART_MOST_BYTES];
+    text_format(text, size, format, arguments);
+    text_shown(part, size, text);
 }
 
 static void clear(pawl_error *err) {
@@ -103,7 +109,7 @@ void error_wrap(pawl_error *err, const char *format, ...) {
     char story[2 * PART_MOST_BYTES + 2];
     va_list arguments;
     va_start(arguments, format);
-    text_format(story, PART_MOST_BYTES, format, arguments);
+    fill(story, PART_MOST_BYTES, format, arguments);
     va_end(arguments);
     size_t prefix = strlen(story);
     size_t old = strlen(err->attempt);
@@ -118,7 +124,7 @@ void error_wrap(pawl_error *err, const char *format, ...) {
 void error_path(pawl_error *err, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fill(err->path, sizeof(err->path), format, arguments);
+    fill_raw(err->path, sizeof(err->path), format, arguments);
     va_end(arguments);
 }
 

@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Below the first line of a value, its further lines begin where the first did. */
-#define CONTINUATION "\n            "
-
 /* Escapes may make a part grow this far, then it is cut. All parts at their longest, with what
  * stands around them, fit `rendered`. */
 #define ESCAPE_ROOM ((size_t)64)
@@ -32,52 +29,28 @@ static void put_text(writer *w, const char *text) {
 
 /* ---- for people ----------------------------------------------------------------------------- */
 
-/* A character as it may go to a terminal: control characters and bytes that are no UTF-8 as hex. */
-static size_t shown_character(char out[8], const char *text, size_t n, size_t *taken) {
-    unsigned char c = (unsigned char)text[0];
-    size_t length = utf8_character(text, n);
-    bool c1 = length == 2 && c == 0xc2 && (unsigned char)text[1] <= 0x9f;
-    if (length == 0 || c1 || c < 0x20 || c == 0x7f) {
-        *taken = 1;
-        return (size_t)snprintf(out, 8, "\\x%02x", (unsigned)c);
-    }
-    *taken = length;
-    memcpy(out, text, length);
-    return length;
-}
-
-/* Of a C1 character only the first byte is escaped above; its second is no UTF-8 then. */
-static void put_shown(writer *w, const char *text, size_t part_size, bool lines) {
+static void put_shown(writer *w, const char *text, size_t part_size) {
     size_t n = strlen(text);
     size_t end = w->at + part_size + ESCAPE_ROOM - 4;
-    size_t at = 0;
-    while (at < n) {
-        char shown[8];
-        const char *piece = shown;
-        size_t taken = 1;
-        size_t length = shown_character(shown, text + at, n - at, &taken);
-        if (lines && text[at] == '\n') {
-            piece = CONTINUATION;
-            length = strlen(CONTINUATION);
-        }
+    for (size_t at = 0, taken = 0; at < n; at += taken) {
+        char shown[SHOWN_CHARACTER_BYTES];
+        size_t length = text_shown_character(shown, text + at, n - at, &taken);
         if (w->at + length > end) {
             put_text(w, "...");
             return;
         }
-        put(w, piece, length);
-        at += taken;
+        put(w, shown, length);
     }
 }
 
-static void put_line(writer *w, const char *label, const char *value, size_t part_size,
-                     bool lines) {
+static void put_line(writer *w, const char *label, const char *value, size_t part_size) {
     if (value[0] == '\0') {
         return;
     }
     char head[32];
     snprintf(head, sizeof(head), "\n  %-10s", label);
     put_text(w, head);
-    put_shown(w, value, part_size, lines);
+    put_shown(w, value, part_size);
 }
 
 static void put_range_line(writer *w, const pawl_error *err) {
@@ -94,21 +67,21 @@ static void put_range_line(writer *w, const pawl_error *err) {
         }
         snprintf(range, sizeof(range), "bytes %" PRIu64 " to %" PRIu64, err->offset, last);
     }
-    put_line(w, "range:", range, sizeof(range), false);
+    put_line(w, "range:", range, sizeof(range));
 }
 
 const char *error_text(pawl_error *err) {
     writer w = {.out = err->rendered, .size = sizeof(err->rendered)};
     err->rendered[0] = '\0';
-    put_shown(&w, err->attempt, sizeof(err->attempt), true);
-    put_line(&w, "path:", err->path, sizeof(err->path), false);
-    put_line(&w, "entry:", err->entry, sizeof(err->entry), false);
+    put_shown(&w, err->attempt, sizeof(err->attempt));
+    put_line(&w, "path:", err->path, sizeof(err->path));
+    put_line(&w, "entry:", err->entry, sizeof(err->entry));
     put_range_line(&w, err);
-    put_line(&w, "expected:", err->expected, sizeof(err->expected), true);
-    put_line(&w, "found:", err->found, sizeof(err->found), true);
-    put_line(&w, "system:", err->system, sizeof(err->system), false);
-    put_line(&w, "safe:", err->safe, sizeof(err->safe), true);
-    put_line(&w, "next:", err->next, sizeof(err->next), true);
+    put_line(&w, "expected:", err->expected, sizeof(err->expected));
+    put_line(&w, "found:", err->found, sizeof(err->found));
+    put_line(&w, "system:", err->system, sizeof(err->system));
+    put_line(&w, "safe:", err->safe, sizeof(err->safe));
+    put_line(&w, "next:", err->next, sizeof(err->next));
     return err->rendered;
 }
 
@@ -128,14 +101,7 @@ void error_line(char *out, size_t size, const pawl_error *err) {
     add(whole, sizeof(whole), ": ", err->system);
     add(whole, sizeof(whole), "; expected ", err->expected);
     add(whole, sizeof(whole), err->expected[0] != '\0' ? ", found " : "; found ", err->found);
-    for (char *c = whole; *c != '\0'; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
-            *c = ' ';
-        }
-    }
-    if ((size_t)snprintf(out, size, "%s", whole) >= size) {
-        text_cut(out, size);
-    }
+    text_shown(out, size, whole);
 }
 
 /* ---- for programs --------------------------------------------------------------------------- */

@@ -24,6 +24,7 @@ static const char *const status_names[] = {
     [PAWL_ENOMEM] = "out of memory",
     [PAWL_ELIMIT] = "limit passed",
     [PAWL_EINTERNAL] = "internal",
+    [PAWL_EPEER] = "rank missing",
 };
 
 static const char *const role_names[] = {

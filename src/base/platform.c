@@ -10,13 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NS_PER_S       1000000000
 #define STAT_BYTES     1024
+#define MOST_ANCESTORS 64
 #define STAT_STATE     3 /* fields of /proc/PID/stat, counted from 1 as proc(5) does */
+#define STAT_PARENT    4
 #define STAT_THREADS   20
 #define STAT_STARTTIME 22
 
@@ -223,6 +226,7 @@ static bool read_text(const char *path, char *out, size_t size) {
 
 typedef struct process_stat {
     char state;
+    int64_t parent;
     uint64_t threads;
     uint64_t start_ticks;
 } process_stat;
@@ -241,6 +245,9 @@ static bool parse_stat(const char *text, process_stat *out) {
             return false;
         }
         at++;
+        if (field + 1 == STAT_PARENT) {
+            out->parent = strtoll(at, NULL, 10);
+        }
         if (field + 1 == STAT_THREADS) {
             out->threads = strtoull(at, NULL, 10);
         }
@@ -337,6 +344,43 @@ static liveness system_process_alive(void *context, const process_identity *who)
     return judge_by_stat(&self, who);
 }
 
+/* Whoever ends what this process runs under may end it, too, and the shell that he would type that
+ * into. A process of another pid namespace has the parent 0 here. */
+static bool runs_under(int64_t pid) {
+    process_stat stat;
+    int64_t at = getpid();
+    for (int level = 0; level < MOST_ANCESTORS && at > 0 && at != pid; level++) {
+        char path[64];
+        snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)at);
+        if (!read_stat(path, &stat)) {
+            return true; /* nobody can tell */
+        }
+        at = stat.parent;
+    }
+    return at > 0;
+}
+
+static bool system_process_killable(void *context, const process_identity *who, char why[96]) {
+    char path[64];
+    struct stat found;
+    why[0] = '\0';
+    if (system_process_alive(context, who) != PROCESS_ALIVE) {
+        return false;
+    }
+    snprintf(path, sizeof(path), "/proc/%lld", (long long)who->pid);
+    if (who->pid == 1) {
+        snprintf(why, 96, "process 1, which all others here depend on");
+    } else if (runs_under(who->pid)) {
+        snprintf(why, 96, "which this process is or runs under");
+    } else if (stat(path, &found) != 0) {
+        snprintf(why, 96, "whose user cannot be found out");
+    } else if (found.st_uid != geteuid()) {
+        snprintf(why, 96, "which is user %lld's, and this is user %lld", (long long)found.st_uid,
+                 (long long)geteuid());
+    }
+    return why[0] == '\0';
+}
+
 const platform *platform_system(void) {
     static const platform system = {
         .monotonic_ns = system_monotonic_ns,
@@ -350,6 +394,7 @@ const platform *platform_system(void) {
         .thread_tune = system_thread_tune,
         .identity = system_identity,
         .process_alive = system_process_alive,
+        .process_killable = system_process_killable,
     };
     return &system;
 }

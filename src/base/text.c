@@ -73,6 +73,54 @@ bool utf8_valid(const char *text, size_t n) {
     return true;
 }
 
+/* The number of a character of two or three bytes. */
+static unsigned code_of(const unsigned char *text, size_t length) {
+    return length == 2 ? (text[0] & 0x1fU) << 6 | (text[1] & 0x3fU)
+                       : (text[0] & 0x0fU) << 12 | (text[1] & 0x3fU) << 6 | (text[2] & 0x3fU);
+}
+
+bool utf8_acts(const char *text, size_t length) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    if (length == 1) {
+        return bytes[0] < 0x20 || bytes[0] == 0x7f;
+    }
+    if (length != 2 && length != 3) {
+        return false;
+    }
+    unsigned c = code_of(bytes, length);
+    return c <= 0x9f || c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+           (c >= 0x2066 && c <= 0x2069);
+}
+
+size_t text_shown_character(char out[SHOWN_CHARACTER_BYTES], const char *text, size_t n,
+                            size_t *taken) {
+    size_t length = utf8_character(text, n);
+    if (length == 0 || utf8_acts(text, length)) {
+        *taken = 1; /* what follows of the character is no UTF-8 then */
+        return (size_t)snprintf(out, SHOWN_CHARACTER_BYTES, "\\x%02x", (unsigned char)text[0]);
+    }
+    *taken = length;
+    memcpy(out, text, length);
+    return length;
+}
+
+const char *text_shown(char *out, size_t size, const char *text) {
+    size_t n = strlen(text);
+    size_t used = 0;
+    for (size_t at = 0, taken = 0; at < n; at += taken) {
+        char character[SHOWN_CHARACTER_BYTES];
+        size_t length = text_shown_character(character, text + at, n - at, &taken);
+        if (used + length >= size) {
+            text_cut(out, size);
+            return out;
+        }
+        memcpy(out + used, character, length);
+        used += length;
+    }
+    out[used] = '\0';
+    return out;
+}
+
 void text_cut(char *text, size_t size) {
     if (size < 4) {
         return;
@@ -107,8 +155,9 @@ size_t json_character(char out[JSON_CHARACTER_BYTES], const char *text, size_t n
         out[1] = (char)c;
         return 2;
     }
-    if (c < 0x20 || c == 0x7f) {
-        return (size_t)snprintf(out, JSON_CHARACTER_BYTES, "\\u%04x", (unsigned)c);
+    if (utf8_acts(text, length)) {
+        return (size_t)snprintf(out, JSON_CHARACTER_BYTES, "\\u%04x",
+                                length == 1 ? c : code_of((const unsigned char *)text, length));
     }
     memcpy(out, text, length);
     return length;

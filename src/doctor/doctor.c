@@ -7,18 +7,25 @@
 
 void doctor_tell(examination *x, const char *id, pawl_severity severity, const char *next,
                  const char *format, ...) {
-    char text[1536];
+    char raw[1536];
+    char text[sizeof raw];
+    char shown_next[1024];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    text_format(raw, sizeof raw, format, arguments);
     va_end(arguments);
+    text_shown(text, sizeof text, raw);
     x->worst = severity > x->worst ? severity : x->worst;
     if (severity == PAWL_SEVERITY_ERROR && x->first_error_id[0] == '\0') {
         (void)snprintf(x->first_error_id, sizeof(x->first_error_id), "%s", id);
         (void)snprintf(x->first_error, sizeof(x->first_error), "%s", text);
     }
     if (x->each != NULL) {
-        const pawl_finding finding = {.id = id, .severity = severity, .text = text, .next = next};
+        const pawl_finding finding = {
+            .id = id,
+            .severity = severity,
+            .text = text,
+            .next = next != NULL ? text_shown(shown_next, sizeof shown_next, next) : NULL};
         x->each(x->context, &finding);
     }
 }

@@ -266,7 +266,7 @@ static bool hold_card(party *p, store *beside, pawl_error *err) {
         there = token_read(beside, &p->token);
     }
     token_remove_card(beside, &p->token, p->group->rank);
-    error_set(err, PAWL_ETIMEOUT, "rank 0 did not take what rank %d has to say", p->group->rank);
+    error_set(err, PAWL_EPEER, "rank 0 did not take what rank %d has to say", p->group->rank);
     return !there;
 }
 
@@ -283,7 +283,7 @@ static pawl_status follow_by_files(party *p, pawl_error *err) {
     if (hold_card(p, beside, &story)) {
         tell_heard(p);
     } else {
-        doctor_tell_error(p->x, story.status == PAWL_ETIMEOUT ? "S11" : "P02", &story);
+        doctor_tell_error(p->x, story.status == PAWL_EPEER ? "S11" : "P02", &story);
     }
     store_destroy(beside);
     return PAWL_OK;

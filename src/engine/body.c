@@ -34,8 +34,6 @@ static pawl_status commit(engine *e, pawl_error *err) {
     pawl_status status = engine_stop_reason(e, err);
     e->committing = status == PAWL_OK;
     if (status == PAWL_OK) {
-        uint64_t moving_ns = engine_now(e) - e->first_write_ns;
-        e->stats.sync_s = engine_seconds(moving_ns) - e->stats.write_s;
         e->commit_begun_ns = engine_now(e);
         engine_does(e, ENGINE_COMMITTING);
     }
@@ -54,8 +52,9 @@ static void conclude(engine *e, pawl_status status, const pawl_error *story) {
 /* `done` frees what the callback `hung` was handed. */
 static void let_go(engine *e, pawl_status status, const pawl_error *story) {
     monitor_enter(&e->monitor);
-    if (e->commit_begun_ns != 0) {
-        e->stats.commit_s = engine_seconds(engine_now(e) - e->commit_begun_ns);
+    e->tidied_ns = engine_now(e);
+    if (e->ended_ns == 0 || (status == PAWL_OK && !e->committed)) {
+        e->ended_ns = e->tidied_ns;
     }
     engine_release(e);
     engine_buffers_reset(e);

@@ -291,17 +291,27 @@ static pawl_status prepare(engine *e, const plan_layout *layout, pawl_error *err
 }
 
 static void reset_thread(engine *e) {
-    e->first_write_ns = 0;
-    e->commit_begun_ns = 0;
     e->told_ns = e->begun_ns;
     e->draining = false;
+}
+
+static void reset_times(engine *e) {
+    e->begun_ns = engine_now(e);
+    e->called_ns = e->job.called_ns != 0 ? e->job.called_ns : e->begun_ns;
+    e->first_write_ns = 0;
+    e->written_ns = 0;
+    e->commit_begun_ns = 0;
+    e->ended_ns = 0;
+    e->tidied_ns = 0;
+    e->fence_copy_ns = 0;
+    e->fence_wait_ns = 0;
 }
 
 static void reset(engine *e, const engine_job *job) {
     e->job = *job;
     e->total = job->layout->bytes;
     snprintf(e->directory, sizeof(e->directory), "%s", job->directory);
-    e->begun_ns = engine_now(e);
+    reset_times(e);
     e->cancelled = false;
     e->stopped = false;
     e->committing = false;
@@ -314,8 +324,6 @@ static void reset(engine *e, const engine_job *job) {
     e->chunks_written = 0;
     e->file_name[0] = '\0';
     e->fenced = false;
-    e->fence_copy_ns = 0;
-    e->fence_wait_ns = 0;
     e->stats = (engine_stats){.bytes = e->total, .budget_bytes = e->buffer_limit * e->buffer_bytes};
     engine_buffers_reset(e);
     reset_thread(e);
@@ -389,6 +397,7 @@ void engine_committed(engine *e) {
     monitor_enter(&e->monitor);
     engine_does(e, ENGINE_TIDYING);
     e->committed = true;
+    e->ended_ns = engine_now(e); /* whatever was told of one that seemed to hang */
     if (!e->hung) {
         e->outcome = PAWL_OK;
         e->story = ERROR_INIT;
@@ -403,6 +412,9 @@ pawl_status engine_wait(engine *e, double deadline_s, pawl_status *outcome, pawl
     if (status == PAWL_OK) {
         *outcome = e->outcome;
         *story = e->story;
+    }
+    if (e->active) {
+        engine_stats_update(e);
     }
     *stats = e->stats;
     bool ended = !e->active;
@@ -424,8 +436,21 @@ bool engine_cancel(engine *e) {
     return in_time;
 }
 
+/* From one moment to another, or to the end where that came first; 0: a moment that never came. */
+static double part_s(uint64_t from_ns, uint64_t to_ns, uint64_t end_ns) {
+    uint64_t until_ns = to_ns != 0 && to_ns < end_ns ? to_ns : end_ns;
+    return from_ns != 0 && from_ns < until_ns ? engine_seconds(until_ns - from_ns) : 0;
+}
+
 void engine_stats_update(engine *e) {
-    e->stats.total_s = engine_seconds(engine_now(e) - e->begun_ns);
+    uint64_t now_ns = engine_now(e);
+    uint64_t end_ns = e->ended_ns != 0 ? e->ended_ns : now_ns;
+    e->stats.total_s = engine_seconds(end_ns - e->called_ns);
+    e->stats.prepare_s = engine_seconds(e->begun_ns - e->called_ns);
+    e->stats.write_s = part_s(e->first_write_ns, e->written_ns, end_ns);
+    e->stats.sync_s = part_s(e->written_ns, e->commit_begun_ns, end_ns);
+    e->stats.commit_s = part_s(e->commit_begun_ns, end_ns, end_ns);
+    e->stats.tidy_s = e->committed ? part_s(end_ns, e->tidied_ns, now_ns) : 0;
     e->stats.fence_copy_s = engine_seconds(e->fence_copy_ns);
     e->stats.fence_wait_s = engine_seconds(e->fence_wait_ns);
 }

@@ -51,6 +51,7 @@ typedef struct engine_job {
     store *store;
     const char *directory; /* in the store; exists when `prepare` has returned */
     int64_t step;
+    uint64_t called_ns; /* when the caller was asked for it: what is measured begins there [now] */
     void *context;
     /* Before anything is asked of the storage. May be NULL. */
     pawl_status (*prepare)(void *context, pawl_error *err);
@@ -71,8 +72,9 @@ typedef struct engine_job {
     void (*done)(void *context, pawl_status status, pawl_error *err);
 } engine_job;
 
+/* Seconds as in pawl_save_stats; `total_s` from `called_ns` on. */
 typedef struct engine_stats {
-    double total_s, write_s, sync_s, commit_s, fence_copy_s, fence_wait_s;
+    double total_s, prepare_s, write_s, sync_s, commit_s, tidy_s, fence_copy_s, fence_wait_s;
     uint64_t bytes; /* of data files */
     uint64_t fence_copied_bytes;
     const char *io; /* store_queue_kind */

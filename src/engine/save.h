@@ -94,15 +94,14 @@ struct engine {
     uint32_t *checksums;
     engine_file *files;
     engine_checks *checks; /* NULL unless checking */
-    uint64_t begun_ns;
-    bool small; /* one buffer's worth: without queue and slab */
+    bool small;            /* one buffer's worth: without queue and slab */
 
     /* Of the engine's thread. */
     bool draining; /* after a failure: nothing further begins */
     atomic_bool tuning_told;
     engine_output outputs[ENGINE_OPEN_FILES];
     store_queue *line_queue; /* for small saves: in line */
-    uint64_t first_write_ns, commit_begun_ns, told_ns;
+    uint64_t told_ns;
     size_t unsynced; /* files */
 
     /* Under the monitor, down to the end. */
@@ -136,6 +135,10 @@ struct engine {
     uint64_t written, chunks_written;
     char file_name[80]; /* the file opened last */
 
+    /* When each part of the save began; 0: not yet. */
+    uint64_t called_ns, begun_ns, first_write_ns, written_ns, commit_begun_ns;
+    uint64_t ended_ns;  /* its outcome was known */
+    uint64_t tidied_ns; /* and what follows a commit was done */
     uint64_t fence_copy_ns, fence_wait_ns;
     pawl_status outcome; /* of the last save, like the next two */
     struct pawl_error story;

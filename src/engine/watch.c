@@ -119,6 +119,7 @@ static void give_up(engine *e) {
     e->hung = true;
     e->telling = !known;
     if (!known) {
+        e->ended_ns = engine_now(e);
         engine_release(e);
         monitor_leave(&e->monitor);
         if (e->job.hung != NULL) {

@@ -51,7 +51,7 @@ static pawl_status write_came_back(engine *e, engine_buffer *b, pawl_error *err)
     if (status == PAWL_OK) {
         e->written += b->bytes;
         e->chunks_written++;
-        e->stats.write_s = engine_seconds(engine_now(e) - e->first_write_ns);
+        e->written_ns = e->chunks_written == e->chunks ? engine_now(e) : 0;
     }
     engine_buffer_return(e, b);
     monitor_leave(&e->monitor);
@@ -164,8 +164,8 @@ static pawl_status hand_on(engine *e, engine_buffer *b, pawl_error *err) {
     b->under_way = true;
     e->under_way++;
     e->writes_under_way++;
-    monitor_leave(&e->monitor);
     e->first_write_ns = e->first_write_ns != 0 ? e->first_write_ns : engine_now(e);
+    monitor_leave(&e->monitor);
     store_queue_submit(engine_queue(e), &b->io);
     return PAWL_OK;
 }

@@ -155,15 +155,16 @@ void block_free(block *b) {
 
 /* ---- walk ----------------------------------------------------------------------------------- */
 
-/* Reads the entry at the cursor; its key must follow c->key if `ordered`. */
-static pawl_status read_entry(block_cursor *c, bool ordered, pawl_error *err) {
+/* Reads the entry at the cursor, which may share `shareable` bytes with the key before it; its key
+ * must follow that key if `ordered`. */
+static pawl_status read_entry(block_cursor *c, size_t shareable, bool ordered, pawl_error *err) {
     size_t at = c->c.at;
     uint32_t shared = 0, further = 0, value_bytes = 0;
     const uint8_t *suffix;
     TRY(cursor_varint32(&c->c, &shared, err));
     TRY(cursor_varint32(&c->c, &further, err));
     TRY(cursor_varint32(&c->c, &value_bytes, err));
-    if (shared > c->key.size) {
+    if (shared > shareable) {
         return refuse(c->in, at, err, "a key shares more bytes than there are");
     }
     if ((uint64_t)shared + further > FORMAT_MAX_KEY) {
@@ -184,49 +185,69 @@ static pawl_status read_entry(block_cursor *c, bool ordered, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* Stands before the entry at byte `at`, which shares nothing. */
-static void stand_before(block_cursor *c, const block *b, size_t at) {
+/* Stands before the entry of a restart point, which shares nothing. */
+static pawl_status stand_before(block_cursor *c, const block *b, uint32_t number, pawl_error *err) {
     c->in = b;
     c->c = cursor_of(b->data, b->entry_bytes, b->offset, b->what);
-    c->c.at = at;
     c->key.size = 0;
     c->valid = false;
+    c->restart = number;
+    TRY(restart(b, number, &c->restart_at, err));
+    c->c.at = c->restart_at;
+    return PAWL_OK;
+}
+
+/* A search begins at restart points: a walk must come by every one of them. */
+static pawl_status pass_restart(block_cursor *c, size_t *shareable, pawl_error *err) {
+    const block *b = c->in;
+    *shareable = c->key.size;
+    if (c->restart == b->restart_count || c->c.at < c->restart_at) {
+        return PAWL_OK;
+    }
+    if (c->c.at > c->restart_at) {
+        return refuse(b, restart_at(b, c->restart), err, "a restart point is within an entry");
+    }
+    *shareable = 0;
+    c->restart++;
+    return c->restart < b->restart_count ? restart(b, c->restart, &c->restart_at, err) : PAWL_OK;
 }
 
 pawl_status block_first(block_cursor *c, const block *b, pawl_error *err) {
-    stand_before(c, b, 0);
+    TRY(stand_before(c, b, 0, err));
     return block_next(c, err);
 }
 
 pawl_status block_next(block_cursor *c, pawl_error *err) {
     bool ordered = c->valid;
+    size_t shareable = 0;
     c->valid = false;
-    return cursor_left(&c->c) == 0 ? PAWL_OK : read_entry(c, ordered, err);
+    TRY(pass_restart(c, &shareable, err));
+    return cursor_left(&c->c) == 0 ? PAWL_OK : read_entry(c, shareable, ordered, err);
 }
 
 /* The last restart point whose key is less than `key`, or the first one. */
 static pawl_status search_restarts(block_cursor *c, const block *b, const void *key,
-                                   size_t key_bytes, uint32_t *at, pawl_error *err) {
+                                   size_t key_bytes, uint32_t *found, pawl_error *err) {
     uint32_t low = 0, high = b->restart_count; /* the key at `low` is less, or low is 0 */
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        TRY(restart(b, middle, at, err));
-        stand_before(c, b, *at);
-        TRY(read_entry(c, false, err));
+        TRY(stand_before(c, b, middle, err));
+        TRY(read_entry(c, 0, false, err));
         if (key_compare(c->key.data, c->key.size, key, key_bytes) < 0) {
             low = middle;
         } else {
             high = middle;
         }
     }
-    return restart(b, low, at, err);
+    *found = low;
+    return PAWL_OK;
 }
 
 pawl_status block_seek(block_cursor *c, const block *b, const void *key, size_t key_bytes,
                        pawl_error *err) {
-    uint32_t at = 0;
-    TRY(search_restarts(c, b, key, key_bytes, &at, err));
-    stand_before(c, b, at);
+    uint32_t found = 0;
+    TRY(search_restarts(c, b, key, key_bytes, &found, err));
+    TRY(stand_before(c, b, found, err));
     TRY(block_next(c, err));
     while (c->valid && key_compare(c->key.data, c->key.size, key, key_bytes) < 0) {
         TRY(block_next(c, err));

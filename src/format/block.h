@@ -51,6 +51,7 @@ typedef struct block_cursor {
     const uint8_t *value;
     size_t value_bytes;
     bool valid;
+    uint32_t restart, restart_at; /* the next restart point: its number, and its byte */
 } block_cursor;
 
 pawl_status block_first(block_cursor *c, const block *b, pawl_error *err) PAWL_MUST_CHECK;

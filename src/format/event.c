@@ -20,6 +20,9 @@
 #define WHY_BYTES       320u
 #define SHOWN_FALLBACKS 4u
 #define LARGEST_DECIMAL 9e9
+/* Of a microsecond. Decimals are cut, not rounded: the parts of a time then add up to no more than
+ * it in the file, too. A whole number of nanoseconds is not so near to the next microsecond. */
+#define CUT 5e-4
 
 static const char *const kind_names[] = {
     [PAWL_EVENT_SAVE_BEGUN] = "save_begun",
@@ -48,7 +51,7 @@ static pawl_status put_count(buffer *out, const char *key, uint64_t value, pawl_
 static pawl_status put_decimal(buffer *out, const char *key, double value, pawl_error *err) {
     double bounded = value > 0 ? value : 0; /* also for NaN */
     bounded = bounded < LARGEST_DECIMAL ? bounded : LARGEST_DECIMAL;
-    uint64_t micro = (uint64_t)llround(bounded * MICRO);
+    uint64_t micro = (uint64_t)(bounded * MICRO + CUT);
     TRY(put_key(out, key, err));
     return buffer_printf(out, err, "%llu.%06llu", (unsigned long long)(micro / MICRO),
                          (unsigned long long)(micro % MICRO));
@@ -122,6 +125,7 @@ static pawl_status put_stats(buffer *out, const pawl_save_stats *s, pawl_error *
         TRY(put_decimal(out, "group_wait_s", s->group_wait_s, err));
     }
     TRY(put_end(out, err));
+    TRY(put_decimal(out, "tidy_s", s->tidy_s, err));
     TRY(put_object(out, "stall", err));
     TRY(put_decimal(out, "busy_wait_s", s->busy_wait_s, err));
     TRY(put_decimal(out, "fence_copy_s", s->fence_copy_s, err));
@@ -190,8 +194,8 @@ static bool can_be(const pawl_event *event) {
     const uint64_t counts[] = {event->done_bytes,    event->of_bytes, s->files,
                                s->retries,           s->budget_bytes, s->budget_wanted_bytes,
                                s->fence_copied_bytes};
-    bool fits = is_kind(event->kind) && event->step >= -1 && event->unix_time_ns >= 0 &&
-                event->status >= PAWL_OK && event->status <= PAWL_EINTERNAL;
+    bool fits = is_kind((int)event->kind) && event->step >= -1 && event->unix_time_ns >= 0 &&
+                event->status >= PAWL_OK && event->status <= STATUS_LAST;
     for (size_t i = 0; i < ARRAY_LENGTH(counts); i++) {
         fits = fits && counts[i] <= INT64_MAX;
     }
@@ -273,7 +277,7 @@ static bool get_status(const json_t *object, pawl_status *out) {
     if (!good || name == NULL) {
         return good;
     }
-    for (int status = PAWL_OK; status <= PAWL_EINTERNAL; status++) {
+    for (int status = PAWL_OK; status <= STATUS_LAST; status++) {
         if (strcmp(pawl_status_name((pawl_status)status), name) == 0) {
             *out = (pawl_status)status;
             return true;
@@ -296,7 +300,8 @@ static bool get_stats(const json_t *object, const pawl_event *event, pawl_save_s
            get_seconds(phases, "write_s", &s->write_s) &&
            get_seconds(phases, "sync_s", &s->sync_s) &&
            get_seconds(phases, "commit_s", &s->commit_s) &&
-           get_seconds(phases, "group_wait_s", &s->group_wait_s);
+           get_seconds(phases, "group_wait_s", &s->group_wait_s) &&
+           get_seconds(object, "tidy_s", &s->tidy_s);
     good = good && get_seconds(stall, "busy_wait_s", &s->busy_wait_s) &&
            get_seconds(stall, "fence_copy_s", &s->fence_copy_s) &&
            get_seconds(stall, "fence_wait_s", &s->fence_wait_s) &&
@@ -330,8 +335,9 @@ static bool get_event(const json_t *object, event_decoded *out) {
 
 bool event_decode(const void *line, size_t n, event_decoded *out) {
     *out = (event_decoded){0};
-    json_t *tree =
-        n <= FORMAT_MAX_EVENT_READ ? json_loadb(line, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    /* jansson takes a NUL behind the object for the end of the text. */
+    bool can_be_text = n <= FORMAT_MAX_EVENT_READ && memchr(line, '\0', n) == NULL;
+    json_t *tree = can_be_text ? json_loadb(line, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
     if (!json_is_object(tree) || !get_event(tree, out)) {
         json_decref(tree);
         return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * format: the files of a checkpoint, encoder and decoder of each record in one file: safetensors
- * data file and its sum, sorted table, the table's records, manifest. docs/format.md is the
- * specification.
+ * data file and its sum, sorted table, the table's records, names. What is not here has a header of
+ * its own: manifest, votes, outcomes, events. docs/format.md is the specification.
  *
  * May include base and tensor. Nothing here does I/O: bytes come from a byte_source and go to a
  * byte_sink. Everything read is hostile: every length has a named maximum and is compared with the
@@ -144,6 +144,7 @@ typedef struct record_entry {
 pawl_status record_entry_key(buffer *key, const char *name, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status record_entry_encode(const record_entry *entry, buffer *value, pawl_error *err)
     PAWL_MUST_CHECK;
+pawl_kind record_entry_kind(const uint8_t *value, size_t value_bytes); /* 0: no record */
 /* Checks everything: name rules, boxes inside the shape, bytes that fit the box, files <
  * file_count. What it points to lives in `memory`. */
 pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint8_t *value,
@@ -207,46 +208,6 @@ pawl_status data_sum_finished(const safetensors_header *header, pawl_error *err)
 pawl_status data_sum_check(const data_sum_reading *r, const safetensors_header *header,
                            const uint32_t *blocks, size_t block_count, pawl_error *err)
     PAWL_MUST_CHECK;
-
-/* ---- manifest: manifest.c ------------------------------------------------------------------- */
-
-typedef struct manifest_file {
-    const char *name;
-    uint64_t bytes;
-    int rank;
-} manifest_file;
-
-/* Values people want to see, and metrics: text is JSON already. */
-typedef struct manifest_value {
-    const char *name, *json;
-} manifest_value;
-
-typedef struct manifest {
-    int version;
-    int64_t step;
-    int64_t unix_time_ns;
-    int world_size;
-    const char *attempt, *framework, *writer; /* writer: "pawl 0.1.0" */
-    uint64_t entries;
-    manifest_file *files;
-    size_t file_count;
-    const char *index_name;
-    table_summary index;
-    manifest_value *hyperparameters, *metrics;
-    size_t hyperparameter_count, metric_count;
-    const char *batch_signature; /* JSON, or NULL */
-    arena memory;
-} manifest;
-
-/* JSON text that ends with its own checksum: `"crc32c": "xxxxxxxx"\n}\n`. What it makes has been
- * decoded once. PAWL_EUSAGE for a text or value that cannot be in it, PAWL_ELIMIT beyond a maximum.
- */
-pawl_status manifest_encode(const manifest *m, buffer *out, pawl_error *err) PAWL_MUST_CHECK;
-/* PAWL_EUNSUPPORTED names both versions (R12); PAWL_EDAMAGED otherwise. File names are single path
- * components that data_name or index_name could have made. */
-pawl_status manifest_decode(const void *text, size_t n, manifest *out, pawl_error *err)
-    PAWL_MUST_CHECK;
-void manifest_free(manifest *m);
 
 /* ---- names of files and directories: name.c ------------------------------------------------- */
 

@@ -5,7 +5,8 @@
 #include <string.h>
 
 json_reader json_reader_of(const void *text, size_t n, uint64_t base, const char *what) {
-    return (json_reader){.c = cursor_of(text, n, base, what), .first = true};
+    return (json_reader){
+        .c = cursor_of(text, n, base, what), .first = true, .max_depth = JSON_MAX_DEPTH};
 }
 
 static uint8_t byte_here(const json_reader *r) {
@@ -53,9 +54,10 @@ pawl_status json_enter(json_reader *r, char open, pawl_error *err) {
     if (json_peek(r) != (uint8_t)open) {
         return refuse(r, err, open == '{' ? "an object, '{'" : "an array, '['");
     }
-    if (r->depth == JSON_MAX_DEPTH) {
-        error_set(err, PAWL_ELIMIT, "the JSON of the %s is nested deeper than %d at byte %llu",
-                  r->c.what, JSON_MAX_DEPTH, (unsigned long long)(r->c.base + r->c.at));
+    if (r->depth >= r->max_depth) {
+        error_set(err, PAWL_ELIMIT,
+                  "the JSON of the %s is nested deeper than %d objects and lists at byte %llu",
+                  r->c.what, r->max_depth, (unsigned long long)(r->c.base + r->c.at));
         return PAWL_ELIMIT;
     }
     r->c.at++;
@@ -138,11 +140,12 @@ static size_t utf8_encode(uint32_t point, uint8_t out[4]) {
     return n;
 }
 
-/* After "\u". */
-static pawl_status unicode_escape(json_reader *r, uint8_t text[4], size_t *n, pawl_error *err) {
+/* After "\u". Half a surrogate pair is no character, and strict readers refuse it (RFC 7493). */
+static pawl_status unicode_escape(json_reader *r, bool kept, uint8_t text[4], size_t *n,
+                                  pawl_error *err) {
     uint32_t point = 0;
     TRY(hex4(r, &point, err));
-    if (point == 0) {
+    if (point == 0 && kept && !r->nul) {
         return refuse(r, err, "text without the character U+0000");
     }
     if (point >= 0xdc00 && point <= 0xdfff) {
@@ -178,7 +181,7 @@ static pawl_status escape(json_reader *r, buffer *out, pawl_error *err) {
         r->c.at++;
     } else if (byte == 'u') {
         r->c.at++;
-        TRY(unicode_escape(r, text, &n, err));
+        TRY(unicode_escape(r, out != NULL, text, &n, err));
     } else {
         return refuse(r, err, "one of \" \\ / b f n r t u after a backslash");
     }
@@ -239,88 +242,22 @@ static pawl_status digits(json_reader *r, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* The number's text, in pieces that can be missing. */
-typedef struct number_text {
-    size_t begin, point, exponent,
-        end; /* point and exponent: where they stand, or where they would */
-} number_text;
-
-static pawl_status number_grammar(json_reader *r, number_text *out, pawl_error *err) {
-    out->begin = r->c.at += byte_here(r) == '-';
+/* Its grammar alone: a number may have any size and any number of digits. */
+static pawl_status skip_number(json_reader *r, pawl_error *err) {
+    r->c.at += byte_here(r) == '-';
     if (byte_here(r) == '0') {
         r->c.at++;
     } else {
         TRY(digits(r, err));
     }
-    out->point = r->c.at;
     if (byte_here(r) == '.') {
         r->c.at++;
         TRY(digits(r, err));
     }
-    out->exponent = r->c.at;
     if (byte_here(r) == 'e' || byte_here(r) == 'E') {
         r->c.at++;
         r->c.at += byte_here(r) == '+' || byte_here(r) == '-';
         TRY(digits(r, err));
-    }
-    out->end = r->c.at;
-    return PAWL_OK;
-}
-
-/* The number after 'e', cut off far beyond what decides. */
-static int64_t exponent_of(const json_reader *r, const number_text *number) {
-    int64_t value = 0;
-    bool negative = false;
-    for (size_t i = number->exponent + 1; i < number->end; i++) {
-        uint8_t byte = r->c.data[i];
-        negative = negative || byte == '-';
-        if (is_digit(byte) && value < INT64_MAX / 16) {
-            value = value * 10 + (byte - '0');
-        }
-    }
-    return negative ? -value : value;
-}
-
-/* Does it round to a double? To none from 2^1024 - 2^970 on, which lies halfway between the largest
- * and what would come next: exactly, so that what strtod takes elsewhere can be read back here. */
-static bool number_fits(const json_reader *r, const number_text *number) {
-    static const char halfway[] =
-        "1797693134862315807937289714053034150799341327100378269361737789804449682927647509466490"
-        "1797758720709633028641669288791094655554785194040263065748867150582068190890200070838367"
-        "6273854845817711531764475730270069855571366959622842914819860834936475292719074168444365"
-        "510704342711559699508093042880177904174497792";
-    size_t first = number->begin;
-    while (first < number->exponent && (r->c.data[first] == '0' || r->c.data[first] == '.')) {
-        first++;
-    }
-    if (first == number->exponent) {
-        return true; /* zero */
-    }
-    int64_t power = exponent_of(r, number) + (int64_t)number->point - (int64_t)first;
-    power -= first < number->point; /* of the first digit that is not zero */
-    if (power != 308) {
-        return power < 308;
-    }
-    size_t k = 0;
-    for (size_t i = first; i < number->exponent && halfway[k] != '\0'; i++) {
-        uint8_t byte = r->c.data[i];
-        if (byte == '.') {
-            continue;
-        }
-        if (byte != (uint8_t)halfway[k]) {
-            return byte < (uint8_t)halfway[k];
-        }
-        k++;
-    }
-    return halfway[k] != '\0';
-}
-
-static pawl_status skip_number(json_reader *r, pawl_error *err) {
-    number_text number = {0, 0, 0, 0};
-    TRY(number_grammar(r, &number, err));
-    if (!number_fits(r, &number)) {
-        r->c.at = number.begin;
-        return refuse(r, err, "a number that fits 64 bits of floating point");
     }
     return PAWL_OK;
 }
@@ -366,13 +303,15 @@ pawl_status json_i64(json_reader *r, int64_t *out, pawl_error *err) {
     return PAWL_OK;
 }
 
-static bool skip_word(json_reader *r, const char *word) {
+static bool begins_with(const json_reader *r, const char *word) {
     size_t n = strlen(word);
-    if (cursor_left(&r->c) < n || memcmp(r->c.data + r->c.at, word, n) != 0) {
-        return false;
-    }
-    r->c.at += n;
-    return true;
+    return cursor_left(&r->c) >= n && memcmp(r->c.data + r->c.at, word, n) == 0;
+}
+
+static bool skip_word(json_reader *r, const char *word) {
+    bool there = begins_with(r, word);
+    r->c.at += there ? strlen(word) : 0;
+    return there;
 }
 
 pawl_status json_bool(json_reader *r, bool *out, pawl_error *err) {
@@ -383,10 +322,27 @@ pawl_status json_bool(json_reader *r, bool *out, pawl_error *err) {
 
 /* ---- any value ------------------------------------------------------------------------------ */
 
+/* What many writers put for a number that JSON lacks. */
+static pawl_status refuse_number_word(const json_reader *r, const char *word, pawl_error *err) {
+    pawl_status status = refuse(r, err, "a JSON value");
+    error_found(err, "%s", word);
+    error_next(err,
+               "JSON has no %s (RFC 8259): write null or a text such as \"%s\"; a value of its "
+               "own can be set as a float64, which keeps it",
+               word, word);
+    return status;
+}
+
 static pawl_status skip_scalar(json_reader *r, pawl_error *err) {
+    static const char *const number_words[] = {"NaN", "Infinity", "-Infinity"};
     uint8_t byte = json_peek(r);
     if (byte == '"') {
         return string_or_skip(r, NULL, err);
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(number_words); i++) {
+        if (begins_with(r, number_words[i])) {
+            return refuse_number_word(r, number_words[i], err);
+        }
     }
     if (byte == '-' || is_digit(byte)) {
         return skip_number(r, err);
@@ -433,6 +389,7 @@ pawl_status json_end(json_reader *r, pawl_error *err) {
 
 pawl_status json_check(const void *text, size_t n, const char *what, pawl_error *err) {
     json_reader r = json_reader_of(text, n, 0, what);
+    r.max_depth = PAWL_MAX_JSON_DEPTH;
     TRY(json_skip(&r, NULL, NULL, err));
     return json_end(&r, err);
 }

@@ -8,6 +8,7 @@
 #define FORMAT_LIMITS_H
 
 #include <pawl/run.h>
+#include <pawl/state.h>
 
 /* Data files. */
 #define FORMAT_MAX_SAFETENSORS_HEADER 100000000u        /* bytes, the format's own maximum */
@@ -18,11 +19,16 @@
 #define FORMAT_MAX_MANIFEST 67108864u                          /* bytes */
 #define FORMAT_MAX_TEXT     ((size_t)PAWL_MAX_FRAMEWORK_BYTES) /* bytes of one of its texts */
 #define FORMAT_MAX_FILES    1000000u                           /* data files of a checkpoint */
+/* Numbers for people, so that whoever shows or chooses by them is done soon. */
+#define FORMAT_MAX_METRICS         ((size_t)PAWL_MAX_METRICS)
+#define FORMAT_MAX_HYPERPARAMETERS 100000u
+/* Bytes of the JSON of one of them, or of the batch signature: of any value, all of it escaped. */
+#define FORMAT_MAX_VALUE_JSON 8388608u
 
 /* The index, and votes, which are tables too. */
-#define FORMAT_MAX_KEY         4096u      /* bytes */
-#define FORMAT_MAX_TABLE_BLOCK 268435456u /* bytes */
-#define FORMAT_MAX_PIECES      1000000u   /* of one entry */
+#define FORMAT_MAX_KEY         4096u     /* bytes */
+#define FORMAT_MAX_TABLE_BLOCK 67108864u /* bytes */
+#define FORMAT_MAX_PIECES      1000000u  /* of one entry */
 
 /* What ranks tell each other, in bytes. */
 #define VOTE_MAX_HEAD     67108864u
@@ -34,7 +40,16 @@
 #define FORMAT_MAX_EVENT_WRITTEN 4096u
 #define FORMAT_MAX_EVENT_READ    65536u
 
-/* Nested objects and lists: what the reference parser of safetensors accepts. */
-#define JSON_MAX_DEPTH 127
+/* Owners of a run: its generations, the seconds of a lease, and the bytes of their records and of
+ * readers' marks. */
+#define OWNER_MAX_GENERATION 999999999999u
+#define OWNER_MIN_LEASE_S    1
+#define OWNER_MAX_LEASE_S    1000000
+#define OWNER_MAX_RECORD     65536u
+
+/* Nested objects and lists: of a header, what the reference parser of safetensors accepts; of
+ * anything else, those of a value, in the two of the manifest around it. */
+#define FORMAT_MAX_HEADER_DEPTH 127
+#define JSON_MAX_DEPTH          (PAWL_MAX_JSON_DEPTH + 2)
 
 #endif

@@ -7,7 +7,7 @@
  *     "crc32c": "xxxxxxxx"
  *   }
  */
-#include "format/format.h"
+#include "format/manifest.h"
 #include "format/json_read.h"
 
 #include <inttypes.h>
@@ -84,7 +84,19 @@ static pawl_status put_json(buffer *out, const char *name, const char *json, int
         err->status = status == PAWL_ELIMIT ? status : PAWL_EUSAGE;
         return err->status;
     }
+    if (n > FORMAT_MAX_VALUE_JSON) {
+        error_set(err, PAWL_ELIMIT, "the value of %s is too long", name);
+        error_expected(err, "at most %u bytes of JSON", FORMAT_MAX_VALUE_JSON);
+        error_found(err, "%zu bytes", n);
+        return PAWL_ELIMIT;
+    }
     return buffer_append(out, text, n, err);
+}
+
+static pawl_status too_many(const char *what, size_t limit, pawl_error *err) {
+    error_set(err, PAWL_ELIMIT, "there are too many %s in a manifest", what);
+    error_expected(err, "at most %zu", limit);
+    return PAWL_ELIMIT;
 }
 
 /* In the object of the manifest, and in that of their own. */
@@ -92,7 +104,10 @@ static pawl_status put_json(buffer *out, const char *name, const char *json, int
 #define SIGNATURE_DEPTH 1
 
 static pawl_status put_values(buffer *out, const char *key, const manifest_value *values,
-                              size_t count, pawl_error *err) {
+                              size_t count, size_t limit, pawl_error *err) {
+    if (count > limit) {
+        TRY(too_many(key, limit, err));
+    }
     TRY(buffer_printf(out, err, "  \"%s\": {", key));
     for (size_t i = 0; i < count; i++) {
         TRY(buffer_printf(out, err, i > 0 ? ",\n    " : "\n    "));
@@ -122,8 +137,9 @@ static pawl_status put_body(const manifest *m, buffer *out, pawl_error *err) {
     TRY(buffer_printf(out, err, "  \"entries\": %" PRIu64 ",\n", m->entries));
     TRY(put_files(m, out, err));
     TRY(put_index(m, out, err));
-    TRY(put_values(out, "hyperparameters", m->hyperparameters, m->hyperparameter_count, err));
-    TRY(put_values(out, "metrics", m->metrics, m->metric_count, err));
+    TRY(put_values(out, "hyperparameters", m->hyperparameters, m->hyperparameter_count,
+                   FORMAT_MAX_HYPERPARAMETERS, err));
+    TRY(put_values(out, "metrics", m->metrics, m->metric_count, FORMAT_MAX_METRICS, err));
     return put_signature(m, out, err);
 }
 
@@ -488,33 +504,54 @@ static pawl_status decode_index(decoder *d, pawl_error *err) {
                : refuse(d, err, "it names an index that is not named as one");
 }
 
-/* Names with JSON of any kind, kept as text. */
-static pawl_status decode_values(decoder *d, manifest_value **values, size_t *capacity,
-                                 size_t *count, pawl_error *err) {
+/* JSON of any kind, kept as text. */
+static pawl_status get_json(decoder *d, const char **out, pawl_error *err) {
+    const uint8_t *text;
+    size_t n = 0;
+    TRY(json_skip(&d->json, &text, &n, err));
+    if (n > FORMAT_MAX_VALUE_JSON) {
+        return error_set(err, PAWL_ELIMIT, "the manifest has a value of more than %u bytes",
+                         FORMAT_MAX_VALUE_JSON);
+    }
+    return keep(d, text, n, out, err);
+}
+
+/* Values by their names. */
+typedef struct value_list {
+    const char *what;
+    size_t limit;
+    manifest_value **values;
+    size_t *capacity, *count;
+} value_list;
+
+static pawl_status decode_values(decoder *d, const value_list *list, pawl_error *err) {
     TRY(json_enter(&d->json, '{', err));
     for (;;) {
         bool more = false;
-        const uint8_t *text;
-        size_t n = 0;
         TRY(json_member(&d->json, &d->key, &more, err));
         if (!more) {
             return PAWL_OK;
         }
-        TRY(vec_reserve(values, capacity, *count + 1, sizeof **values, err));
-        manifest_value *value = &(*values)[*count];
+        if (*list->count == list->limit) {
+            return too_many(list->what, list->limit, err);
+        }
+        if (d->key.size > FORMAT_MAX_TEXT) {
+            return refuse(d, err, "a name is too long");
+        }
+        TRY(vec_reserve(list->values, list->capacity, *list->count + 1, sizeof **list->values,
+                        err));
+        manifest_value *value = &(*list->values)[*list->count];
         TRY(keep(d, d->key.data, d->key.size, &value->name, err));
-        TRY(json_skip(&d->json, &text, &n, err));
-        TRY(keep(d, text, n, &value->json, err));
-        ++*count;
+        TRY(get_json(d, &value->json, err));
+        ++*list->count;
     }
 }
 
 static pawl_status decode_signature(decoder *d, pawl_error *err) {
-    const uint8_t *text;
-    size_t n = 0;
-    bool none = json_peek(&d->json) == 'n';
-    TRY(json_skip(&d->json, &text, &n, err));
-    return none ? PAWL_OK : keep(d, text, n, &d->out->batch_signature, err);
+    if (json_peek(&d->json) == 'n') {
+        return json_skip(&d->json, NULL, NULL, err);
+    }
+    return get_json(d, &d->out->batch_signature, err);
 }
 
 /* ---- decode: the whole ---------------------------------------------------------------------- */
@@ -546,11 +583,14 @@ static pawl_status member_entries(decoder *d, pawl_error *err) {
     return get_size(d, &d->out->entries, err);
 }
 static pawl_status member_hyperparameters(decoder *d, pawl_error *err) {
-    return decode_values(d, &d->hyperparameters, &d->hyperparameter_capacity,
-                         &d->out->hyperparameter_count, err);
+    const value_list list = {"hyperparameters", FORMAT_MAX_HYPERPARAMETERS, &d->hyperparameters,
+                             &d->hyperparameter_capacity, &d->out->hyperparameter_count};
+    return decode_values(d, &list, err);
 }
 static pawl_status member_metrics(decoder *d, pawl_error *err) {
-    return decode_values(d, &d->metrics, &d->metric_capacity, &d->out->metric_count, err);
+    const value_list list = {"metrics", FORMAT_MAX_METRICS, &d->metrics, &d->metric_capacity,
+                             &d->out->metric_count};
+    return decode_values(d, &list, err);
 }
 
 static const struct member {
@@ -592,13 +632,14 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Every file once, of a rank that there is. */
+/* Every file once, of a rank that there is. Leaves their names in order. */
 static pawl_status check_files(const decoder *d, pawl_error *err) {
     size_t count = d->out->file_count;
-    AUTOFREE const char **names = mem_calloc(count, sizeof *names);
+    const char **names = arena_alloc(&d->out->memory, count * sizeof *names);
     if (names == NULL) {
         return error_nomem(err, count * sizeof *names);
     }
+    d->out->file_names = names;
     for (size_t i = 0; i < count; i++) {
         names[i] = d->files[i].name;
         if (d->files[i].rank >= d->out->world_size) {
@@ -654,6 +695,22 @@ static pawl_status decode(const void *text, size_t n, manifest *out, pawl_error 
     TRY(json_end(&d.json, err));
     TRY(check_files(&d, err));
     return keep_arrays(&d, err);
+}
+
+bool manifest_lists(const manifest *m, const char *name) {
+    return m->file_count > 0 &&
+           bsearch(&name, m->file_names, m->file_count, sizeof *m->file_names, by_name) != NULL;
+}
+
+pawl_status manifest_metrics_json(const manifest *m, buffer *out, pawl_error *err) {
+    TRY(buffer_append(out, "{", 1, err));
+    for (size_t i = 0; i < m->metric_count; i++) {
+        const manifest_value *metric = &m->metrics[i];
+        TRY(buffer_append(out, ", ", i > 0 ? 2 : 0, err));
+        TRY(buffer_json_string(out, metric->name, strlen(metric->name), err));
+        TRY(buffer_printf(out, err, ": %s", metric->json));
+    }
+    return buffer_append(out, "}", 1, err);
 }
 
 pawl_status manifest_decode(const void *text, size_t n, manifest *out, pawl_error *err) {

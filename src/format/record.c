@@ -343,6 +343,10 @@ static pawl_status decode_name(decoder *d, const uint8_t *key, size_t key_bytes,
     return copy_text(d, key + 1, key_bytes - 1, &d->out->name, err);
 }
 
+pawl_kind record_entry_kind(const uint8_t *value, size_t value_bytes) {
+    return value_bytes > 1 && value[0] == RECORD_VERSION ? (pawl_kind)value[1] : (pawl_kind)0;
+}
+
 pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint8_t *value,
                                 size_t value_bytes, uint32_t file_count, arena *memory,
                                 record_entry *out, pawl_error *err) {
@@ -360,6 +364,9 @@ pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint
     }
     out->head_bytes = d.c.at;
     TRY(decode_pieces(&d, err));
+    if (out->kind != PAWL_KIND_TENSOR && !out->per_rank && out->value == NULL) {
+        return refuse(&d, PAWL_EDAMAGED, err, "a value that is not per rank is not in the index");
+    }
     return record_check(out, file_count, PAWL_EDAMAGED, err);
 }
 

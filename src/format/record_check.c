@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define RESERVED_NAME "__metadata__" /* the header's own key in a data file */
+
 typedef struct check {
     const record_entry *entry;
     uint32_t file_count;
@@ -45,16 +47,14 @@ pawl_dtype record_value_dtype(pawl_kind kind, bool *scalar) {
 
 /* ---- the entry ------------------------------------------------------------------------------ */
 
-static bool text_valid(const char *text) {
-    size_t n = strlen(text);
-    return n > 0 && n <= PAWL_MAX_NAME_BYTES && utf8_valid(text, n);
-}
-
 static pawl_status check_identity(const check *k) {
     const record_entry *entry = k->entry;
     const char *why = NULL;
     if (!entry_name_valid(entry->name, strlen(entry->name), &why)) {
         return refuse(k, why);
+    }
+    if (strcmp(entry->name, RESERVED_NAME) == 0) {
+        return refuse(k, "its name is reserved in data files");
     }
     if (entry->kind < PAWL_KIND_TENSOR || entry->kind > PAWL_KIND_JSON) {
         return refuse(k, "unknown kind");
@@ -69,8 +69,11 @@ static pawl_status check_identity(const check *k) {
     if (is_slot && !entry_name_valid(entry->slot_of, strlen(entry->slot_of), &why)) {
         return refuse(k, why);
     }
-    if (is_slot && !text_valid(entry->slot)) {
-        return refuse(k, "the name of a slot is empty, too long or not UTF-8");
+    if (is_slot && !entry_name_valid(entry->slot, strlen(entry->slot), &why)) {
+        return refuse(k, why);
+    }
+    if (is_slot && (entry->kind != PAWL_KIND_TENSOR || strcmp(entry->slot_of, entry->name) == 0)) {
+        return refuse(k, "an optimizer's slot is a tensor beside its variable");
     }
     return PAWL_OK;
 }
@@ -93,16 +96,14 @@ static pawl_status check_tensor(const check *k) {
 static bool size_fits(pawl_kind kind, uint64_t bytes) {
     bool scalar;
     pawl_dtype dtype = record_value_dtype(kind, &scalar);
-    return scalar ? bytes * 8 == (uint64_t)pawl_dtype_bits(dtype) : bytes <= INT64_MAX / 8;
+    return scalar ? bytes == (uint64_t)pawl_dtype_bits(dtype) / 8
+                  : bytes <= (uint64_t)PAWL_MAX_VALUE_BYTES;
 }
 
 static pawl_status check_value_bytes(const check *k) {
     const record_entry *entry = k->entry;
     const char *text = (const char *)entry->value;
     size_t n = entry->value_bytes;
-    if (n > (size_t)PAWL_MAX_VALUE_BYTES) {
-        return refuse(k, "the value is too long");
-    }
     if (!size_fits(entry->kind, n)) {
         return refuse(k, "the value has a size that does not fit its kind");
     }
@@ -125,6 +126,9 @@ static pawl_status check_value(const check *k) {
             return refuse(k, "what is per rank has no common value");
         }
         TRY(check_value_bytes(k));
+    }
+    if (entry->per_rank && entry->kind != PAWL_KIND_BYTES) {
+        return refuse(k, "only bytes are per rank");
     }
     if (entry->piece_count != 1 && (!entry->per_rank || entry->piece_count == 0)) {
         return refuse(k, "a value has one piece, or one per rank");

@@ -94,18 +94,18 @@ void group_free(rank_group *g) {
 }
 
 static pawl_status callback_failed(const char *which, int code, pawl_error *err) {
-    error_set(err, PAWL_EIO, "the group's callback %s failed", which);
+    error_set(err, PAWL_EPEER, "the group's callback %s failed", which);
     error_expected(err, "0");
     error_found(err, "%d", code);
     error_next(err, "look for the failure in what the callback uses (MPI, torch.distributed)");
-    return PAWL_EIO;
+    return PAWL_EPEER;
 }
 
 static pawl_status rank_0_silent(double deadline_s, pawl_error *err) {
     char seconds[32];
-    error_set(err, PAWL_ETIMEOUT, "rank 0 did not answer");
+    error_set(err, PAWL_EPEER, "rank 0 did not answer");
     error_expected(err, "an answer within %s", text_seconds(seconds, deadline_s));
-    return PAWL_ETIMEOUT;
+    return PAWL_EPEER;
 }
 
 pawl_status group_gather(const rank_group *g, const void *mine, size_t n, void *all,

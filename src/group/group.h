@@ -26,7 +26,7 @@ pawl_status group_new(const pawl_group *given, rank_group **out, pawl_error *err
 void group_free(rank_group *g); /* NULL is fine */
 
 /* As the callbacks, for a group that is connected. `came` may be incomplete afterwards: the caller
- * decides. PAWL_ETIMEOUT where rank 0's bytes did not come, PAWL_EIO where a callback failed. */
+ * decides. PAWL_EPEER where rank 0's bytes did not come, and where a callback failed. */
 pawl_status group_gather(const rank_group *g, const void *mine, size_t n, void *all,
                          unsigned char *came, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status group_broadcast(const rank_group *g, void *bytes, size_t n, double deadline_s,

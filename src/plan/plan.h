@@ -90,6 +90,9 @@ typedef struct plan_fault {
  * sorted out. */
 pawl_status plan_cover(int ndim, const int64_t *shape, const box *boxes, size_t n, plan_fault *out,
                        pawl_error *err) PAWL_MUST_CHECK;
+/* The same of the pieces of a tensor's entry. */
+pawl_status plan_cover_entry(const record_entry *entry, plan_fault *out, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* ---- report: report.c (also defines pawl_report_*) ------------------------------------------ */
 
@@ -219,9 +222,9 @@ bool plan_reads_on(uint64_t end, uint64_t begin, uint64_t gap);
  * 1 MiB so little that at most 1.05 times the blocks that it needs are read. */
 uint64_t plan_gap(uint64_t tensor_bytes, uint64_t run_bytes);
 
-/* Stretches are cut where bytes in between are not worth reading, and after PLAN_READ_BYTES.
- * PAWL_EDAMAGED naming the entry when the pieces of the checkpoint do not cover a wanted box, when
- * one is not aligned, or when the value of this rank is not there. Values are not read: they are in
+/* Stretches are cut where bytes in between are not worth reading, and after PLAN_READ_BYTES. The
+ * pieces of the checkpoint are aligned, and cover the tensor, each element once (plan_cover).
+ * PAWL_EDAMAGED naming the entry when the value of this rank is not there. Values are not read: they are in
  * the index, those per rank in the piece of the rank. Packed elements come in the boxes they were
  * saved in, else PAWL_EUNSUPPORTED. */
 #define PLAN_READ_BYTES ((uint64_t)16 << 20)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which stretches of which files fill the state's tensors. For each wanted box the pieces of the
- * checkpoint are taken in order, each for what of the box is still open: so a replicated piece is
- * read once, and what is open at the end is a hole.
+ * Which stretches of which files fill the state's tensors: of each wanted box, what every piece of
+ * the checkpoint has of it. The pieces make up the tensor, each element once: whoever took the entry
+ * out of the index has made sure of that (run/entry_check).
  */
 #include "plan/plan.h"
 
@@ -16,71 +16,15 @@
 /* Of a larger one: the part of a run that may be read along with it. Twice, for runs make up a
  * stretch, and stretches what is read at a time; so 1/32 in all. */
 #define MAX_GAP_PART 64
-/* Boxes compared for one entry: pieces of a grid need a few each, hostile ones would need any
- * number. */
-#define MAX_WORK ((uint64_t)16 << 20)
-
-typedef struct box_list {
-    box *boxes;
-    size_t count, capacity;
-} box_list;
-
 typedef struct planning {
     plan_reads *out;
     size_t capacity;
     const plan_pair *pair;
-    uint64_t tensor_bytes;       /* of the pair's */
-    const record_piece **pieces; /* of the entry, that share something with the wanted box */
-    size_t piece_count, piece_capacity;
-    box_list open, next; /* what of the wanted box no piece covers yet */
-    uint64_t work;
+    uint64_t tensor_bytes; /* of the pair's */
 } planning;
-
-static void planning_free(planning *p) {
-    mem_free(p->pieces);
-    mem_free(p->open.boxes);
-    mem_free(p->next.boxes);
-}
-
-static pawl_status list_add(box_list *list, const box *b, pawl_error *err) {
-    TRY(vec_reserve(&list->boxes, &list->capacity, list->count + 1, sizeof(*list->boxes), err));
-    list->boxes[list->count++] = *b;
-    return PAWL_OK;
-}
 
 static box piece_box(const plan_pair *pair, const record_piece *piece) {
     return box_of(pair->source->ndim, piece->box_offset, piece->box_extent);
-}
-
-/* ---- what a piece covers -------------------------------------------------------------------- */
-
-/* Adds what is left of `whole` without `part`, which lies inside: at most two boxes a dimension. */
-static pawl_status list_add_rest(box_list *list, const box *whole, const box *part,
-                                 pawl_error *err) {
-    box rest = *whole;
-    for (int d = 0; d < whole->ndim; d++) {
-        int64_t end = rest.offset[d] + rest.extent[d];
-        int64_t part_end = part->offset[d] + part->extent[d];
-        box side = rest;
-        side.extent[d] = part->offset[d] - rest.offset[d];
-        if (side.extent[d] > 0) {
-            TRY(list_add(list, &side, err));
-        }
-        side.offset[d] = part_end;
-        side.extent[d] = end - part_end;
-        if (side.extent[d] > 0) {
-            TRY(list_add(list, &side, err));
-        }
-        rest.offset[d] = part->offset[d];
-        rest.extent[d] = part->extent[d];
-    }
-    return PAWL_OK;
-}
-
-static void swap_lists(planning *p) {
-    box_list open = p->open;
-    p->open = p->next;
-    p->next = open;
 }
 
 /* ---- stretches ------------------------------------------------------------------------------ */
@@ -174,112 +118,30 @@ static pawl_status check_packed(const planning *p, const box *part, const record
     return PAWL_EUNSUPPORTED;
 }
 
-/* Lets a piece cover what it can of what is open. */
-static pawl_status take_piece(planning *p, uint32_t wanted_box, const box *wanted,
-                              const record_piece *piece, pawl_error *err) {
-    box whole = piece_box(p->pair, piece);
-    p->next.count = 0;
-    for (size_t i = 0; i < p->open.count; i++) {
-        const box *open = &p->open.boxes[i];
-        box part;
-        p->work++;
-        if (!box_intersect(open, &whole, &part)) {
-            TRY(list_add(&p->next, open, err));
-            continue;
-        }
-        TRY(check_packed(p, &part, piece, wanted, err));
-        TRY(add_stretches(p, wanted_box, piece, &part, err));
-        TRY(list_add_rest(&p->next, open, &part, err));
-    }
-    swap_lists(p);
-    return PAWL_OK;
-}
-
 /* ---- one wanted box ------------------------------------------------------------------------- */
 
-static int compare_arrays(const int64_t *a, const int64_t *b, int n) {
-    for (int d = 0; d < n; d++) {
-        if (a[d] != b[d]) {
-            return a[d] < b[d] ? -1 : 1;
-        }
-    }
-    return 0;
-}
-
-static int by_place(const void *a, const void *b, void *context) {
-    const record_piece *left = *(const record_piece *const *)a;
-    const record_piece *right = *(const record_piece *const *)b;
-    int ndim = *(const int *)context;
-    int order = compare_arrays(left->box_offset, right->box_offset, ndim);
-    if (order == 0) {
-        order = compare_arrays(right->box_extent, left->box_extent, ndim); /* the larger first */
-    }
-    if (order == 0) {
-        order = (left->file > right->file) - (left->file < right->file);
-    }
-    return order != 0 ? order : (left->offset > right->offset) - (left->offset < right->offset);
-}
-
-/* A verified stretch is cut at block boundaries: these lie between elements only in aligned
- * pieces. */
-static pawl_status check_aligned(const planning *p, const record_piece *piece, pawl_error *err) {
-    size_t alignment = dtype_alignment(p->pair->source->dtype);
-    if (piece->offset % alignment == 0) {
+static pawl_status take_piece(planning *p, uint32_t wanted_box, const box *wanted,
+                              const record_piece *piece, uint64_t *elements, pawl_error *err) {
+    box part;
+    box whole = piece_box(p->pair, piece);
+    if (!box_intersect(wanted, &whole, &part)) {
         return PAWL_OK;
     }
-    error_set(err, PAWL_EDAMAGED, "a piece of the tensor is not aligned in its data file");
-    error_entry(err, p->pair->wanted->name);
-    error_expected(err, "an offset that is a multiple of %zu", alignment);
-    error_found(err, "offset %" PRIu64 " in data file %u", piece->offset, piece->file);
-    error_next(err, "restore another step");
-    return PAWL_EDAMAGED;
+    *elements += box_elements(&part);
+    TRY(check_packed(p, &part, piece, wanted, err));
+    return add_stretches(p, wanted_box, piece, &part, err);
 }
 
-/* In the order of their places: a grid of them then leaves few boxes open at any time. */
-static pawl_status choose_pieces(planning *p, const box *wanted, pawl_error *err) {
-    const record_entry *source = p->pair->source;
-    p->piece_count = 0;
-    for (size_t i = 0; i < source->piece_count; i++) {
-        box part;
-        box whole = piece_box(p->pair, &source->pieces[i]);
-        if (box_intersect(wanted, &whole, &part)) {
-            TRY(check_aligned(p, &source->pieces[i], err));
-            TRY(vec_reserve(&p->pieces, &p->piece_capacity, p->piece_count + 1,
-                            sizeof(const record_piece *), err));
-            p->pieces[p->piece_count++] = &source->pieces[i];
-        }
-    }
-    int ndim = source->ndim;
-    if (p->piece_count > 1) {
-        qsort_r(p->pieces, p->piece_count, sizeof(const record_piece *), by_place, &ndim);
-    }
-    return PAWL_OK;
-}
-
-static pawl_status refuse_hole(const planning *p, const box *wanted, pawl_error *err) {
+/* Nothing may be told to be restored that was not read. */
+static pawl_status refuse_hole(const planning *p, const box *wanted, uint64_t elements,
+                               pawl_error *err) {
     char text[256];
-    const box *first = &p->open.boxes[0];
-    for (size_t i = 1; i < p->open.count; i++) {
-        const box *other = &p->open.boxes[i];
-        if (compare_arrays(other->offset, first->offset, wanted->ndim) < 0) {
-            first = other;
-        }
-    }
     error_set(err, PAWL_EDAMAGED, "the checkpoint does not hold all of the tensor");
     error_entry(err, p->pair->wanted->name);
     error_expected(err, "pieces that cover %s", box_text(text, sizeof(text), wanted));
-    error_found(err, "none for %s", box_text(text, sizeof(text), first));
+    error_found(err, "%" PRIu64 " of %" PRIu64 " elements", elements, box_elements(wanted));
     error_next(err, "restore another step");
     return PAWL_EDAMAGED;
-}
-
-static pawl_status refuse_work(const planning *p, pawl_error *err) {
-    error_set(err, PAWL_ELIMIT,
-              "the pieces of the tensor overlap in too many ways to be sorted out");
-    error_entry(err, p->pair->wanted->name);
-    error_found(err, "%zu pieces", p->pair->source->piece_count);
-    error_next(err, "restore another step");
-    return PAWL_ELIMIT;
 }
 
 /* A tensor that was saved as it is wanted, in one piece, as most are. */
@@ -289,30 +151,17 @@ static bool is_whole_piece(const planning *p, uint32_t wanted_box) {
            same_box(p, state_entry_box(p->pair->wanted, wanted_box), &source->pieces[0]);
 }
 
-static pawl_status plan_whole_piece(planning *p, uint32_t wanted_box, pawl_error *err) {
-    const record_piece *piece = &p->pair->source->pieces[0];
-    TRY(check_aligned(p, piece, err));
-    return add_read(p, wanted_box, piece, 0, piece->bytes, err);
-}
-
 static pawl_status plan_box(planning *p, uint32_t wanted_box, pawl_error *err) {
+    const record_entry *source = p->pair->source;
     if (is_whole_piece(p, wanted_box)) {
-        return plan_whole_piece(p, wanted_box, err);
+        return add_read(p, wanted_box, &source->pieces[0], 0, source->pieces[0].bytes, err);
     }
     view v = state_entry_view(p->pair->wanted, wanted_box);
-    if (box_elements(&v.box) == 0) {
-        return PAWL_OK;
+    uint64_t elements = 0;
+    for (size_t i = 0; i < source->piece_count; i++) {
+        TRY(take_piece(p, wanted_box, &v.box, &source->pieces[i], &elements, err));
     }
-    TRY(choose_pieces(p, &v.box, err));
-    p->open.count = 0;
-    TRY(list_add(&p->open, &v.box, err));
-    for (size_t i = 0; i < p->piece_count && p->open.count > 0; i++) {
-        TRY(take_piece(p, wanted_box, &v.box, p->pieces[i], err));
-        if (p->work > MAX_WORK) {
-            return refuse_work(p, err);
-        }
-    }
-    return p->open.count > 0 ? refuse_hole(p, &v.box, err) : PAWL_OK;
+    return elements == box_elements(&v.box) ? PAWL_OK : refuse_hole(p, &v.box, elements, err);
 }
 
 /* ---- one entry, and all of them ------------------------------------------------------------- */
@@ -338,7 +187,6 @@ static pawl_status plan_pair_reads(planning *p, int rank, pawl_error *err) {
     if (wanted->kind != PAWL_KIND_TENSOR) {
         return wanted->per_rank ? check_rank_piece(p->pair, rank, err) : PAWL_OK;
     }
-    p->work = 0;
     p->tensor_bytes = shape_bytes(p->pair->source->dtype, wanted->ndim, wanted->shape);
     for (size_t i = 0; i < wanted->box_count; i++) {
         TRY(plan_box(p, (uint32_t)i, err));
@@ -373,7 +221,7 @@ static bool ascending(const plan_reads *reads) {
 pawl_status plan_reads_make(const plan_pair *pairs, size_t pair_count, int rank, plan_reads *out,
                             pawl_error *err) {
     plan_reads made = {0};
-    CLEANUP(planning_free) planning p = {.out = &made};
+    planning p = {.out = &made};
     for (size_t i = 0; i < pair_count; i++) {
         p.pair = &pairs[i];
         pawl_status status = plan_pair_reads(&p, rank, err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values and tensors as text for a report, and values compared. */
 #include "plan/side.h"
+#include "format/json_read.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -135,20 +135,6 @@ static bool same_bytes(const side *a, const side *b) {
            (a->value_bytes == 0 || memcmp(a->value, b->value, a->value_bytes) == 0);
 }
 
-static json_t *parse(const side *s) {
-    return json_loadb((const char *)s->value, s->value_bytes, JSON_DECODE_ANY, NULL);
-}
-
-/* What does not parse equals nothing but the same bytes. */
-static bool same_json(const side *a, const side *b) {
-    json_t *left = parse(a);
-    json_t *right = parse(b);
-    bool same = left != NULL && right != NULL && json_equal(left, right) != 0;
-    json_decref(left);
-    json_decref(right);
-    return same;
-}
-
 bool side_values_equal(const side *a, const side *b) {
     if (a->value == NULL || b->value == NULL) {
         return a->value == b->value;
@@ -157,7 +143,7 @@ bool side_values_equal(const side *a, const side *b) {
         return true;
     }
     if (a->kind == PAWL_KIND_JSON) {
-        return same_json(a, b);
+        return json_same(a->value, a->value_bytes, b->value, b->value_bytes);
     }
     return a->kind == PAWL_KIND_FLOAT64 && load_f64le(a->value) == load_f64le(b->value);
 }

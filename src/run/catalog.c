@@ -56,14 +56,7 @@ static pawl_status describe_damage(survey *v, pawl_step_info *info, const pawl_e
 static pawl_status describe_metrics(survey *v, pawl_step_info *info, const manifest *m,
                                     pawl_error *err) {
     CLEANUP(buffer_free) buffer json = {0};
-    TRY(buffer_append(&json, "{", 1, err));
-    for (size_t i = 0; i < m->metric_count; i++) {
-        const manifest_value *metric = &m->metrics[i];
-        TRY(buffer_printf(&json, err, i > 0 ? ", " : ""));
-        TRY(buffer_json_string(&json, metric->name, strlen(metric->name), err));
-        TRY(buffer_printf(&json, err, ": %s", metric->json));
-    }
-    TRY(buffer_append(&json, "}", 1, err));
+    TRY(manifest_metrics_json(m, &json, err));
     return keep_text(v, (const char *)json.data, &info->metrics_json, err);
 }
 
@@ -74,6 +67,7 @@ typedef struct finding {
     step_listing listing;
     arena memory; /* of the listing */
     bool present, moved;
+    bool stranger; /* no directory at all */
 } finding;
 
 static void finding_free(finding *f) {
@@ -95,6 +89,11 @@ static bool lists_manifest(const step_listing *listing) {
  * names is there (I5). */
 static pawl_status look_at_step(survey *v, const char *directory, const pawl_step_info *info,
                                 finding *f, pawl_error *err) {
+    f->stranger = step_check_directory(v->store, directory, err) == PAWL_EDAMAGED;
+    if (f->stranger) {
+        f->present = true;
+        return PAWL_EDAMAGED;
+    }
     pawl_status status = step_read_manifest(v->store, info->step, &f->text, &f->manifest, err);
     struct pawl_error story = ERROR_INIT;
     pawl_status listed = step_list(v->store, directory, &f->memory, &f->listing, &story);
@@ -117,6 +116,11 @@ static pawl_status look_at_step(survey *v, const char *directory, const pawl_ste
 
 static pawl_status describe_status(survey *v, pawl_step_info *info, const finding *f,
                                    pawl_status status, const pawl_error *story, pawl_error *err) {
+    if (f->stranger) {
+        TRY(describe_damage(v, info, story, err));
+        info->status = PAWL_STEP_UNFINISHED; /* nothing is lost */
+        return PAWL_OK;
+    }
     if (status == PAWL_ENOTFOUND) {
         info->status = PAWL_STEP_UNFINISHED;
         return keep_text(v, "no manifest: a save in progress, or what an interrupted one left",
@@ -135,16 +139,18 @@ static pawl_status describe_status(survey *v, pawl_step_info *info, const findin
     return describe_damage(v, info, story, err);
 }
 
-static void sum_files(pawl_step_info *info, const step_listing *listing) {
+/* *marks: there may be a reader. */
+static void sum_files(pawl_step_info *info, const step_listing *listing, bool *marks) {
+    *marks = false;
     for (size_t i = 0; i < listing->count; i++) {
         if (listing->stats[i].type != STORE_FILE_TYPE) {
             continue;
         }
         info->files++;
         info->bytes += listing->stats[i].size;
-        if (name_classify(listing->names[i], NULL) == NAME_KIND_PINNED) {
-            info->pinned = 1;
-        }
+        name_kind kind = name_classify(listing->names[i], NULL);
+        info->pinned = info->pinned || kind == NAME_KIND_PINNED;
+        *marks = *marks || kind == NAME_KIND_READER;
     }
 }
 
@@ -154,7 +160,7 @@ static pawl_status describe_once(survey *v, int64_t step, pawl_step_info *info, 
     CLEANUP(finding_free) finding f = {0};
     struct pawl_error story = ERROR_INIT;
     char directory[32];
-    bool being_read = false;
+    bool being_read = false, marks;
     *info = (pawl_step_info){.step = step, .metrics_json = "{}"};
     name_step(directory, step);
     pawl_status status = look_at_step(v, directory, info, &f, &story);
@@ -167,8 +173,11 @@ static pawl_status describe_once(survey *v, int64_t step, pawl_step_info *info, 
     if (!f.present || f.moved) {
         return PAWL_OK;
     }
-    sum_files(info, &f.listing);
+    sum_files(info, &f.listing, &marks);
     TRY(describe_status(v, info, &f, status, &story, err));
+    if (!marks) {
+        return PAWL_OK;
+    }
     status = reader_look(v->store, directory, v->platform, 0, NULL, &being_read, &story);
     info->being_read = status == PAWL_OK && being_read;
     return PAWL_OK;
@@ -232,7 +241,9 @@ pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl
         pawl_catalog_free(catalog);
         return status;
     }
-    log_write(log, PAWL_LOG_DEBUG, "%s: %zu steps", s->root, catalog->count);
+    char root[1024];
+    log_write(log, PAWL_LOG_DEBUG, "%s: %zu steps", text_shown(root, sizeof(root), s->root),
+              catalog->count);
     *out = catalog;
     return PAWL_OK;
 }

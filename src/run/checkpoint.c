@@ -3,6 +3,7 @@
  * files. */
 #include "run/checkpoint.h"
 
+#include "format/presence.h"
 #include "run/checksums.h"
 #include "run/looking.h"
 #include "store/evidence.h"
@@ -86,6 +87,7 @@ static pawl_status open_all(pawl_checkpoint *c, bool mark, pawl_error *err) {
         TRY(reader_mark_new(c->store, c->directory, c->platform, &c->log, &c->mark, err));
     }
     TRY(step_read_manifest(c->store, c->step, &c->manifest_text, &c->manifest, err));
+    TRY(manifest_metrics_json(&c->manifest, &c->metrics, err));
     TRY(check_files(c, err));
     TRY(open_index(c, err));
     return open_reader(c, err);
@@ -108,9 +110,9 @@ void pawl_checkpoint_close(pawl_checkpoint *c) {
     arena_free(&c->found_memory);
     manifest_free(&c->manifest);
     buffer_free(&c->manifest_text);
-    reader_mark_free(c->mark);
+    buffer_free(&c->metrics);
     mem_free(c->path);
-    if (c->own_store) {
+    if (reader_mark_free(c->mark) && c->own_store) {
         store_destroy(c->store);
     }
     mem_free(c);
@@ -171,7 +173,12 @@ static pawl_status no_such_step(store *s, int64_t step, pawl_error *err) {
     bool there = store_stat_path(s, directory, &stat, &ignored) == PAWL_OK;
     error_set(err, PAWL_ENOTFOUND, "there is no checkpoint of step %lld", (long long)step);
     error_path(err, "%s/%s", s->root, directory);
-    error_found(err, "%s", there ? "an unfinished save: it has no manifest" : "no such directory");
+    if (there && stat.type != STORE_DIR_TYPE) {
+        error_found(err, "%s of that name, which pawl leaves alone", step_stranger_text(stat.type));
+    } else {
+        error_found(err, "%s",
+                    there ? "an unfinished save: it has no manifest" : "no such directory");
+    }
     step_say_safe(s, step, err);
     error_next(err, "see which steps there are with: pawl ls %s", s->root);
     return PAWL_ENOTFOUND;
@@ -236,6 +243,7 @@ pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platfo
     pawl_status status = checkpoint_open_by(s, step, os, log, true, out, err);
     if (status == PAWL_OK) {
         (*out)->own_store = own_store;
+        reader_mark_keep((*out)->mark);
         return PAWL_OK;
     }
     if (own_store) {
@@ -260,6 +268,35 @@ static void say_what_is_there(const pawl_checkpoint *c, bool replaced, pawl_erro
                replaced ? "the step" : "the newest step", c->store->root);
 }
 
+static void say_lost(const pawl_checkpoint *c, bool replaced, pawl_error *err) {
+    error_set(err, PAWL_EBUSY, "step %lld was %s while it was open", (long long)c->step,
+              replaced ? "saved again" : "removed");
+    error_expected(err, "a reader's mark that keeps the files of the step");
+    say_what_is_there(c, replaced, err);
+    error_step(err, c->step);
+}
+
+pawl_status checkpoint_held(pawl_checkpoint *c, pawl_error *err) {
+    reader_mark_touch(c->mark);
+    unsigned losses = reader_mark_losses(c->mark);
+    if (losses == c->losses && !c->lost) {
+        return PAWL_OK;
+    }
+    step_manifest now = step_manifest_now(c->store, c->directory, &c->manifest_text);
+    c->losses = now == STEP_MANIFEST_SAME ? losses : c->losses;
+    c->lost = c->lost || now == STEP_MANIFEST_GONE || now == STEP_MANIFEST_OTHER;
+    if (!c->lost) {
+        return PAWL_OK;
+    }
+    say_lost(c, now == STEP_MANIFEST_OTHER, err);
+    error_path(err, "%s", c->path);
+    error_found(err,
+                "that the mark was gone: this process stood still for longer than %.0f s, or "
+                "could not write there",
+                READER_STILL_S);
+    return PAWL_EBUSY;
+}
+
 bool checkpoint_lost(const pawl_checkpoint *c, const char *file, pawl_error *err) {
     char path[STORE_MAX_PATH];
     store_stat stat;
@@ -272,16 +309,11 @@ bool checkpoint_lost(const pawl_checkpoint *c, const char *file, pawl_error *err
     if (now != STEP_MANIFEST_GONE && now != STEP_MANIFEST_OTHER) {
         return false;
     }
-    bool replaced = now == STEP_MANIFEST_OTHER;
-    error_set(err, PAWL_EBUSY, "step %lld was %s while it was open", (long long)c->step,
-              replaced ? "saved again" : "removed");
+    say_lost(c, now == STEP_MANIFEST_OTHER, err);
     error_path(err, "%s/%s", c->path, file);
-    error_expected(err, "a reader's mark that keeps the files of the step");
     error_found(err, "%s, and the file is gone",
                 c->mark != NULL ? "a mark that was taken for one of a reader that is gone"
                                 : "no mark, because none could be made in the directory");
-    say_what_is_there(c, replaced, err);
-    error_step(err, c->step);
     return true;
 }
 
@@ -308,6 +340,7 @@ void pawl_checkpoint_describe(const pawl_checkpoint *c, pawl_checkpoint_info *in
         .framework = m->framework != NULL ? m->framework : "",
         .path = c->path,
         .manifest_json = (const char *)c->manifest_text.data,
+        .metrics_json = (const char *)c->metrics.data,
     };
     for (size_t i = 0; i < m->file_count; i++) {
         info->data_bytes += m->files[i].bytes;

@@ -18,9 +18,17 @@ typedef struct step_listing {
 /* Names and sizes of what is in a step's directory. */
 pawl_status step_list(store *s, const char *directory, arena *memory, step_listing *out,
                       pawl_error *err) PAWL_MUST_CHECK;
-/* Numbers of the step directories of a run, ascending, whatever is in them. */
+/* Numbers of the names of steps in a run, ascending, whatever is in them, or is of that name. */
 pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count, pawl_error *err)
     PAWL_MUST_CHECK;
+/* PAWL_EDAMAGED where the name of a step belongs to something else: a file, a link, a pipe. Nothing
+ * of that kind is ever touched. */
+pawl_status step_check_directory(store *s, const char *directory, pawl_error *err) PAWL_MUST_CHECK;
+const char *step_stranger_text(store_type type); /* "a file" */
+/* PAWL_EBUSY where something is mounted on a name of the run: what lies behind a mount is not the
+ * run's to remove. The other asks it of a step and of every name in it. */
+pawl_status step_check_mount(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status step_check_mounts(store *s, const char *directory, pawl_error *err) PAWL_MUST_CHECK;
 /* *present is false only where there is none for certain: to pass a step over because the storage
  * failed would be to restore an older one without a word. */
 pawl_status step_has_manifest(store *s, const char *directory, bool *present, pawl_error *err)
@@ -55,6 +63,8 @@ typedef struct recognised {
 } recognised;
 /* By name alone; NULL when the name says nothing. */
 const recognised *recognise_name(const char *name, bool directory);
+/* The same of a file whose name only the tool's own directories have. */
+const recognised *recognise_special(const char *name);
 
 /* ---- the open checkpoint: checkpoint.c ------------------------------------------------------ */
 
@@ -69,8 +79,11 @@ struct pawl_checkpoint {
     char *path; /* absolute */
     buffer manifest_text;
     manifest manifest;
+    buffer metrics; /* of the manifest, as JSON */
     pawl_read_stats reads;
     reader_mark *mark;
+    unsigned losses; /* of the mark, after which the manifest was still the same */
+    bool lost;       /* it was not */
 
     store_file *index_file;
     byte_source index_file_source; /* wrapped by one that counts */
@@ -91,20 +104,34 @@ struct pawl_checkpoint {
     arena found_memory;
 };
 
-/* As checkpoint_open. Without `mark`: someone else has marked it as being read. */
+/* As checkpoint_open, for whoever reads all the while: nothing advances the mark while it rests.
+ * Without `mark`: someone else has marked it as being read. */
 pawl_status checkpoint_open_by(store *s, int64_t step, const platform *os, const pawl_log *log,
                                bool mark, pawl_checkpoint **out, pawl_error *err) PAWL_MUST_CHECK;
 /* The record of one entry. PAWL_ENOTFOUND with near misses. */
 pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory, record_entry *out,
                              pawl_error *err) PAWL_MUST_CHECK;
+/* PAWL_EDAMAGED, PAWL_ELIMIT (plan_cover): an entry whose record is right, of an index that belongs
+ * to this manifest, cannot be restored. (entry_check.c) */
+pawl_status entry_check(const manifest *m, const record_entry *entry, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* Of all entries together: a state cannot have a slot without its variable. */
+pawl_status entry_check_slot(const record_entry *entry, bool has_variable, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* The entry at a cursor, fully checked. */
 pawl_status checkpoint_decode(const pawl_checkpoint *c, const table_cursor *at, arena *memory,
                               record_entry *out, pawl_error *err) PAWL_MUST_CHECK;
+/* Without a look at the rest of its record. */
+pawl_status checkpoint_has_tensor(pawl_checkpoint *c, const char *name, bool *found,
+                                  pawl_error *err) PAWL_MUST_CHECK;
 void checkpoint_entry_info(const record_entry *entry, pawl_entry_info *info);
 /* The name whose spelling is nearest, into `out`; false when none is near. */
 bool checkpoint_near_miss(pawl_checkpoint *c, const char *name, char *out, size_t size);
 /* Damage of the index: adds its path. */
 pawl_status checkpoint_index_failed(const pawl_checkpoint *c, pawl_status status, pawl_error *err);
+/* Asked before something is read: PAWL_EBUSY once the mark was gone for a while, and the step was
+ * removed or saved again meanwhile. */
+pawl_status checkpoint_held(pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;
 /* Is this file of an open checkpoint gone because the step was removed, or saved again? Only where
  * no mark could be made, or nobody believed in it any more. Then the error says so, PAWL_EBUSY. */
 bool checkpoint_lost(const pawl_checkpoint *c, const char *file, pawl_error *err);

@@ -393,7 +393,12 @@ static pawl_status meet_for_result(agreeing *g, const char *what, pawl_status st
         w.wants = *wants;
     }
     meeting m = {.what = what, .status = told, .story = story, .judge = judge_tries};
-    return meet(g, &m, &w, err);
+    TRY(meet(g, &m, &w, err));
+    bool can_follow = g->verb == VERB_GO ? told == PAWL_OK : g->verb == VERB_TAKE || w.matched;
+    return can_follow
+               ? PAWL_OK
+               : error_set(err, PAWL_EDAMAGED,
+                           "%s: rank 0 goes on as if this rank had come without a failure", what);
 }
 
 /* Where looks may be late a proof makes the storage show what is there (store/evidence.h). */

@@ -267,25 +267,25 @@ static pawl_status too_late(const collecting *c, pawl_error *err) {
         missing[r] = !c->votes->came[r];
     }
     name_missing(c, missing, found, sizeof found);
-    error_set(err, PAWL_ETIMEOUT, "not all ranks have voted within %s that their part is durable",
+    error_set(err, PAWL_EPEER, "not all ranks have voted within %s that their part is durable",
               text_seconds(waited, ranks_collect_s(c->run)));
     run_error_path(c->run, err, c->directory);
     error_expected(err, "votes of %d ranks", c->run->world_size);
     error_found(err, "%s", found);
     error_next(err, "look whether those processes run, and whether their storage moves; where they "
                     "are only slow, give group_deadline_s a larger value");
-    return PAWL_ETIMEOUT;
+    return PAWL_EPEER;
 }
 
 static pawl_status is_dead(const collecting *c, int rank, pawl_error *err) {
     char who[320];
-    error_set(err, PAWL_EIO, "%s has ended without a vote", rank_text(who, c->run, rank));
+    error_set(err, PAWL_EPEER, "%s has ended without a vote", rank_text(who, c->run, rank));
     run_error_path(c->run, err, c->directory);
     error_expected(err, "votes of %d ranks", c->run->world_size);
     error_found(err, "none of rank %d", rank);
     error_next(err, "look into that rank's log for why it ended; a new start of the job continues "
                     "from the newest checkpoint");
-    return PAWL_EIO;
+    return PAWL_EPEER;
 }
 
 static int find_dead(const collecting *c) {

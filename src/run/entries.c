@@ -66,6 +66,7 @@ void pawl_entries_free(pawl_entries *walk) {
 
 pawl_status entries_open(pawl_checkpoint *c, const char *prefix, pawl_entries **out,
                          pawl_error *err) {
+    TRY(checkpoint_held(c, err));
     pawl_entries *walk = mem_calloc(1, sizeof(*walk));
     if (walk == NULL) {
         return error_nomem(err, sizeof(*walk));

@@ -13,6 +13,7 @@
  */
 #include "run/private.h"
 
+#include <errno.h>
 #include <string.h>
 
 struct events {
@@ -66,10 +67,29 @@ void events_free(events *e) {
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
+static pawl_status put_aside(const events *e, pawl_error *err) {
+    return store_rename(e->store, NAME_EVENTS, NAME_EVENTS_OLD, err);
+}
+
+/* A copy of the run by hard links has this file, too, and keeps it as it is now. */
+static pawl_status leave_linked(events *e, pawl_error *err) {
+    char why[512];
+    error_line(why, sizeof why, err);
+    TRY(put_aside(e, err));
+    e->whole_lines = true;
+    log_write(e->log, PAWL_LOG_WARN, "events go on in a new %s, the last ones are in %s: %s",
+              NAME_EVENTS, NAME_EVENTS_OLD, why);
+    return PAWL_OK;
+}
+
 static pawl_status open_file(events *e, store_file **file, uint64_t *size, pawl_error *err) {
     pawl_status status = store_open(e->store, NAME_EVENTS, STORE_UPDATE, file, err);
     if (status == PAWL_OK) {
         return store_size(*file, size, err);
+    }
+    if (err->system_errno == EMLINK) {
+        TRY(leave_linked(e, err));
+        status = PAWL_ENOTFOUND;
     }
     *size = 0;
     return status == PAWL_ENOTFOUND ? store_open(e->store, NAME_EVENTS, STORE_CREATE, file, err)
@@ -85,7 +105,7 @@ static pawl_status open_for(events *e, size_t bytes, store_file **file, uint64_t
     }
     store_close(*file);
     *file = NULL;
-    TRY(store_rename(e->store, NAME_EVENTS, NAME_EVENTS_OLD, err));
+    TRY(put_aside(e, err));
     return open_file(e, file, size, err);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the events of a run while its owner may be writing them: events.old.jsonl first, then
- * events.jsonl, and on through rotations. Whatever the files hold, memory stays bounded: a line
- * that is too long is passed over like any other that is no event.
+ * events.jsonl, and on through rotations. Whatever the files hold, memory and work stay bounded: a
+ * line that is too long is passed over like any other that is no event, and of a file beyond
+ * PAWL_EVENTS_MAX_BYTES only so many bytes at its end are read.
  */
 #include "run/run.h"
 
@@ -125,16 +126,26 @@ static pawl_status go_on(pawl_events *r, bool *more, pawl_error *err) {
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
+/* No writer lets a file grow beyond its maximum: of one that is larger the end tells the most. */
+static void pass_over(pawl_events *r, uint64_t size) {
+    if (size > r->at && size - r->at > PAWL_EVENTS_MAX_BYTES) {
+        r->at = size - PAWL_EVENTS_MAX_BYTES;
+        r->begin = r->end = 0;
+        r->skipping = true; /* to the next line's beginning */
+    }
+}
+
 static pawl_status fill(pawl_events *r, bool *more, pawl_error *err) {
     uint64_t size = 0;
     *more = false;
     if (r->file == NULL) {
         return PAWL_OK;
     }
+    TRY(store_size(r->file, &size, err));
+    pass_over(r, size);
     memmove(r->window, r->window + r->begin, r->end - r->begin);
     r->end -= r->begin;
     r->begin = 0;
-    TRY(store_size(r->file, &size, err));
     uint64_t left = size > r->at ? size - r->at : 0;
     uint64_t room = sizeof(r->window) - r->end;
     size_t n = (size_t)(left < room ? left : room);

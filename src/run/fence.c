@@ -4,6 +4,7 @@
 #include "run/private.h"
 #include "store/evidence.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,8 +73,14 @@ static pawl_status list_unpublished(fence *f, pawl_error *err) {
 /* A directory that cannot be listed does not keep a job from its work: nothing is known to be in
  * it. */
 static pawl_status fence_step(fence *f, const pawl_log *log, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    if (step_check_mount(f->store, f->directory, &story) == PAWL_EBUSY) {
+        return PAWL_OK; /* another run's, perhaps: its writer is none of ours */
+    }
     pawl_status status = list_unpublished(f, err);
-    if (status != PAWL_OK && status != PAWL_ENOTFOUND && status != PAWL_ENOMEM) {
+    bool nothing = status == PAWL_ENOTFOUND || err->system_errno == ENOTDIR ||
+                   err->system_errno == ELOOP; /* no directory, so none to publish in */
+    if (status != PAWL_OK && !nothing && status != PAWL_ENOMEM) {
         log_write(
             log, PAWL_LOG_WARN,
             "an earlier writer that still runs might publish in %s, which cannot be listed: %s",

@@ -10,49 +10,6 @@
 
 /* ---- decoding ---- */
 
-/* A piece must start where its elements are aligned: the reader cuts at block boundaries, and
- * whatever lies in between must be whole elements. */
-static pawl_status check_alignment(const pawl_checkpoint *c, const record_entry *entry,
-                                   pawl_error *err) {
-    if (entry->kind != PAWL_KIND_TENSOR) {
-        return PAWL_OK;
-    }
-    size_t alignment = dtype_alignment(entry->dtype);
-    for (size_t i = 0; i < entry->piece_count; i++) {
-        const record_piece *piece = &entry->pieces[i];
-        if (piece->offset % alignment == 0) {
-            continue;
-        }
-        error_set(err, PAWL_EDAMAGED, "a piece of a tensor is not aligned to its elements");
-        error_entry(err, entry->name);
-        error_expected(err, "an offset that is a multiple of %zu", alignment);
-        error_found(err, "offset %llu in %s", (unsigned long long)piece->offset,
-                    c->manifest.files[piece->file].name);
-        return PAWL_EDAMAGED;
-    }
-    return PAWL_OK;
-}
-
-static pawl_status check_inside_files(const pawl_checkpoint *c, const record_entry *entry,
-                                      pawl_error *err) {
-    for (size_t i = 0; i < entry->piece_count; i++) {
-        const record_piece *piece = &entry->pieces[i];
-        const manifest_file *file = &c->manifest.files[piece->file];
-        uint64_t end;
-        if (!add_overflows(piece->offset, piece->bytes, &end) && end <= file->bytes) {
-            continue;
-        }
-        error_set(err, PAWL_EDAMAGED, "a piece of an entry lies behind the end of its file");
-        error_entry(err, entry->name);
-        error_expected(err, "a range within the %llu bytes of %s", (unsigned long long)file->bytes,
-                       file->name);
-        error_found(err, "%llu bytes from %llu on", (unsigned long long)piece->bytes,
-                    (unsigned long long)piece->offset);
-        return PAWL_EDAMAGED;
-    }
-    return PAWL_OK;
-}
-
 pawl_status checkpoint_decode(const pawl_checkpoint *c, const table_cursor *at, arena *memory,
                               record_entry *out, pawl_error *err) {
     const uint8_t *key;
@@ -62,8 +19,7 @@ pawl_status checkpoint_decode(const pawl_checkpoint *c, const table_cursor *at, 
     table_item(at, &key, &key_bytes, &value, &value_bytes);
     TRY(record_entry_decode(key, key_bytes, value, value_bytes, (uint32_t)c->manifest.file_count,
                             memory, out, err));
-    TRY(check_inside_files(c, out, err));
-    return check_alignment(c, out, err);
+    return entry_check(&c->manifest, out, err);
 }
 
 /* ---- near misses ---- */
@@ -158,6 +114,20 @@ static pawl_status find(pawl_checkpoint *c, const char *name, bool *found, pawl_
     return PAWL_OK;
 }
 
+pawl_status checkpoint_has_tensor(pawl_checkpoint *c, const char *name, bool *found,
+                                  pawl_error *err) {
+    const uint8_t *key;
+    const uint8_t *value;
+    size_t key_bytes;
+    size_t value_bytes;
+    TRY(find(c, name, found, err));
+    if (*found) {
+        table_item(c->find_at, &key, &key_bytes, &value, &value_bytes);
+        *found = record_entry_kind(value, value_bytes) == PAWL_KIND_TENSOR;
+    }
+    return PAWL_OK;
+}
+
 pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory, record_entry *out,
                              pawl_error *err) {
     bool found;
@@ -165,6 +135,7 @@ pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory
         return error_set(err, PAWL_ENOTFOUND, "no entry has a name of more than %d bytes",
                          PAWL_MAX_NAME_BYTES);
     }
+    TRY(checkpoint_held(c, err));
     pawl_status status = find(c, name, &found, err);
     if (status == PAWL_OK && !found) {
         return not_found(c, name, err);

@@ -108,11 +108,11 @@ static pawl_status note_decode(const uint8_t *bytes, uint32_t magic, meet_note *
 /* ---- meeting -------------------------------------------------------------------------------- */
 
 static pawl_status late(pawl_run *run, const char *who, pawl_error *err) {
-    error_set(err, PAWL_ETIMEOUT, "pawl_meet: %s did not come in time", who);
+    error_set(err, PAWL_EPEER, "pawl_meet: %s did not come in time", who);
     run_error_path(run, err, "");
     run_say_safe(run, err);
     error_next(err, "nothing depends on this call: the save goes on; see what holds them up");
-    return PAWL_ETIMEOUT;
+    return PAWL_EPEER;
 }
 
 static pawl_status other_call(const meet_note *note, uint64_t call, int rank, pawl_error *err) {

@@ -174,7 +174,7 @@ static pawl_status missing(pawl_run *run, const meeting *m, const meet_table *t,
     char waited[32];
     int rank = first_missing(run, t);
     bool dead = rank_alive(run, rank) == PROCESS_DEAD;
-    error_set(err, PAWL_ETIMEOUT, "%s: %s did not come", m->what,
+    error_set(err, PAWL_EPEER, "%s: %s did not come", m->what,
               missing_text(run, t, ranks, sizeof ranks));
     if (run->store != NULL) {
         run_error_path(run, err, "");
@@ -186,7 +186,7 @@ static pawl_status missing(pawl_run *run, const meeting *m, const meet_table *t,
                "see in its output what %s did last; where it waits too, its directory is not "
                "the one of rank 0, or it was started with another launch",
                rank_text(first, run, rank));
-    return PAWL_ETIMEOUT;
+    return PAWL_EPEER;
 }
 
 pawl_status ranks_story(pawl_run *run, const meet_card *cards, int rank, pawl_error *err) {
@@ -294,7 +294,7 @@ pawl_status meet_unanswered(pawl_run *run, const char *what, double waited_s, co
     char zero[320];
     char waited[32];
     bool dead = rank_alive(run, 0) == PROCESS_DEAD;
-    error_set(err, PAWL_ETIMEOUT, "%s: %s %s", what, rank_text(zero, run, 0),
+    error_set(err, PAWL_EPEER, "%s: %s %s", what, rank_text(zero, run, 0),
               dead ? "is gone" : "did not answer");
     if (run->store != NULL) {
         run_error_path(run, err, "");
@@ -303,7 +303,7 @@ pawl_status meet_unanswered(pawl_run *run, const char *what, double waited_s, co
     error_found(err, "none within %s: %s", text_seconds(waited, waited_s), why);
     error_next(err, "see in its output what rank 0 did last; where it waits for this rank, this "
                     "directory is not the one of rank 0, or it was started with another launch");
-    return PAWL_ETIMEOUT;
+    return PAWL_EPEER;
 }
 
 /* ---- through the group's callbacks ---------------------------------------------------------- */
@@ -384,13 +384,15 @@ static pawl_status listen_for(pawl_run *run, uint64_t begun_ns, buffer *told, pa
 /* The callback's own number says less than who is missing; it is kept for whoever knows it. */
 static pawl_status unheard(pawl_run *run, const meeting *m, uint64_t begun_ns, pawl_status status,
                            pawl_error *err) {
-    char why[300];
+    char why[300] = "the group's callback broadcast brought no answer";
     double waited_s = ranks_seconds_since(run, begun_ns);
-    if (status != PAWL_EIO) {
+    if (status != PAWL_EPEER) {
         error_wrap(err, "%s", m->what);
         return status;
     }
-    (void)snprintf(why, sizeof why, "%.150s and returned %.100s", err->attempt, err->found);
+    if (err->found[0] != '\0') {
+        (void)snprintf(why, sizeof why, "%.150s and returned %.100s", err->attempt, err->found);
+    }
     return meet_unanswered(run, m->what, waited_s, why, err);
 }
 

@@ -56,7 +56,7 @@ static pawl_status take_status(cursor *c, pawl_status *status, pawl_error *err) 
     uint8_t byte = 0;
     TRY(cursor_u8(c, &byte, err));
     *status = (pawl_status)byte;
-    return byte <= PAWL_EINTERNAL ? PAWL_OK : wire_damaged(c, "no call has such a status", err);
+    return byte <= STATUS_LAST ? PAWL_OK : wire_damaged(c, "no call has such a status", err);
 }
 
 /* ---- cards ---------------------------------------------------------------------------------- */

@@ -109,12 +109,16 @@ static const char *describe(char out[256], const record_entry *e) {
     return out;
 }
 
-/* False where all have what the first has; most were decoded like it and share its shape. */
+/* Most were decoded like the first and share its shape; a scalar has none to share. */
+static bool is_like(const record_entry *part, const record_entry *first) {
+    return (first->ndim > 0 && part->shape == first->shape) || alike(first, part);
+}
+
 static bool differ(const merge_entry *e, mismatches *faults) {
     char first[256];
     char other[256];
     for (size_t i = 1; i < e->voter_count; i++) {
-        if (e->parts[i].shape != e->parts[0].shape && !alike(&e->parts[0], &e->parts[i])) {
+        if (!is_like(&e->parts[i], &e->parts[0])) {
             mismatches_add(faults, e->parts[0].name, "make it alike on all ranks",
                            "%s on rank %d; %s on rank %d", describe(first, &e->parts[0]),
                            e->voters[0]->head->rank, describe(other, &e->parts[i]),
@@ -138,38 +142,16 @@ static pawl_status join(merge_entry *e, record_entry *out, pawl_error *err) {
     out->piece_count = 0;
     for (size_t i = 0; i < e->voter_count; i++) {
         const record_entry *part = &e->parts[i];
-        memcpy(out->pieces + out->piece_count, part->pieces,
-               part->piece_count * sizeof *part->pieces);
-        out->piece_count += part->piece_count;
+        if (part->piece_count > 0) { /* there may be none at all, and no memory for them */
+            memcpy(out->pieces + out->piece_count, part->pieces,
+                   part->piece_count * sizeof *part->pieces);
+            out->piece_count += part->piece_count;
+        }
     }
     return PAWL_OK;
 }
 
 /* ---- do the pieces cover it? ---------------------------------------------------------------- */
-
-/* Pieces one behind the other along one dimension, as most are: told without sorting. */
-static bool are_a_row(const record_entry *e) {
-    int along = -1;
-    int64_t end = 0;
-    for (int d = 0; d < e->ndim && along < 0; d++) {
-        along = e->pieces[0].box_extent[d] != e->shape[d] ? d : -1;
-    }
-    if (along < 0) {
-        return e->piece_count == 1;
-    }
-    for (size_t i = 0; i < e->piece_count; i++) {
-        const record_piece *piece = &e->pieces[i];
-        for (int d = 0; d < e->ndim; d++) {
-            int64_t begin = d == along ? end : 0;
-            if (piece->box_offset[d] != begin ||
-                (d != along && piece->box_extent[d] != e->shape[d])) {
-                return false;
-            }
-        }
-        end += piece->box_extent[along];
-    }
-    return end == e->shape[along];
-}
 
 static const char *what_to_do(const record_entry *e, bool overlap) {
     if (e->replicated) {
@@ -203,19 +185,8 @@ static void say_fault(const record_entry *e, const plan_fault *fault, mismatches
 
 static pawl_status check_cover(const record_entry *e, bool *whole, mismatches *faults,
                                pawl_error *err) {
-    *whole = shape_elements(e->ndim, e->shape) == 0 || (e->piece_count > 0 && are_a_row(e));
-    if (*whole) {
-        return PAWL_OK;
-    }
-    AUTOFREE box *boxes = mem_calloc(e->piece_count, sizeof *boxes);
-    if (boxes == NULL) {
-        return error_nomem(err, e->piece_count * sizeof *boxes);
-    }
-    for (size_t i = 0; i < e->piece_count; i++) {
-        boxes[i] = box_of(e->ndim, e->pieces[i].box_offset, e->pieces[i].box_extent);
-    }
     plan_fault fault;
-    TRY(plan_cover(e->ndim, e->shape, boxes, e->piece_count, &fault, err));
+    TRY(plan_cover_entry(e, &fault, err));
     *whole = !fault.overlap && !fault.hole;
     if (!*whole) {
         say_fault(e, &fault, faults);
@@ -244,11 +215,7 @@ pawl_status merge_put_entry(merge_entry *e, table_writer *w, mismatches *faults,
     }
     TRY(join(e, &joined, err));
     if (joined.kind == PAWL_KIND_TENSOR) {
-        pawl_status status = check_cover(&joined, &whole, faults, err);
-        if (status != PAWL_OK) {
-            error_entry(err, joined.name);
-            return status;
-        }
+        TRY(check_cover(&joined, &whole, faults, err));
     } else {
         whole = check_value(e, faults);
     }

@@ -49,7 +49,7 @@ static pawl_status check_count(const char *option, int64_t value, pawl_error *er
 
 static pawl_status check_times(const pawl_run_options *o, pawl_error *err) {
     if (o->lease_s != 0) {
-        TRY(check_number("lease_s", o->lease_s, 1, OWNER_MAX_LEASE_S, err));
+        TRY(check_number("lease_s", o->lease_s, OWNER_MIN_LEASE_S, OWNER_MAX_LEASE_S, err));
     }
     TRY(check_number("takeover_wait_s", o->takeover_wait_s, -INFINITY, INFINITY, err));
     TRY(check_number("deadline_s", o->deadline_s, 0, INFINITY, err));

@@ -137,7 +137,7 @@ static pawl_status rank_0_is_dead(const awaited *a, pawl_error *err) {
     char who[320];
     bool certain = commit_names(a->run, a->directory, a->tag) == COMMIT_NOT_NAMED &&
                    a->run->store->traits.coherent; /* a rename may still be on its way */
-    error_set(err, PAWL_EIO, "%s has ended without telling how the save went",
+    error_set(err, PAWL_EPEER, "%s has ended without telling how the save went",
               rank_text(who, a->run, 0));
     outcome_path(a, err);
     error_expected(err, "the outcome that rank 0 tells all ranks");
@@ -147,14 +147,16 @@ static pawl_status rank_0_is_dead(const awaited *a, pawl_error *err) {
                "look into rank 0's log for why it ended; a new start of the job continues "
                "from the newest checkpoint%s",
                certain ? "" : "; whether this step is one, pawl ls tells");
-    return PAWL_EIO;
+    return PAWL_EPEER;
 }
 
+/* Where this rank could not look at the end, its storage is to blame and not rank 0. */
 static pawl_status rank_0_is_late(const awaited *a, const pawl_error *trouble, pawl_error *err) {
     char who[320];
     char waited[32];
-    error_set(err, PAWL_ETIMEOUT, "%s has not told within %s how the save went",
-              rank_text(who, a->run, 0), text_seconds(waited, ranks_deadline_s(a->run)));
+    pawl_status status = trouble->status != PAWL_OK ? trouble->status : PAWL_EPEER;
+    error_set(err, status, "%s has not told within %s how the save went", rank_text(who, a->run, 0),
+              text_seconds(waited, ranks_deadline_s(a->run)));
     outcome_path(a, err);
     error_expected(err, "the outcome that rank 0 tells all ranks");
     error_found(err, "no such file");
@@ -166,7 +168,7 @@ static pawl_status rank_0_is_late(const awaited *a, const pawl_error *trouble, p
                "the save may still be committed: see with pawl ls %s; look whether rank 0 runs, "
                "and whether its storage moves",
                a->run->store->root);
-    return PAWL_ETIMEOUT;
+    return status;
 }
 
 static pawl_status not_told(const awaited *a, bool dead, const pawl_error *trouble,
@@ -190,11 +192,13 @@ pawl_status outcome_wait(pawl_run *run, const char *directory, const char *tag, 
         bool there;
         struct pawl_error story = ERROR_INIT;
         pawl_status status = look(&a, &there, &story);
-        if (status != PAWL_OK) {
-            *(there ? err : &trouble) = story;
-        }
         if (there) {
+            *err = status != PAWL_OK ? story : *err;
             return status;
+        }
+        trouble.status = PAWL_OK;
+        if (status != PAWL_OK) {
+            trouble = story;
         }
         if (dead || late) {
             return not_told(&a, dead, &trouble, err);

@@ -10,8 +10,10 @@
  *
  * O1. A newcomer creates generation g+1 only when the owner of g has given it up, or is a dead
  *     process of this host, or after it has itself watched a whole lease pass without a change of
- *     the record; a record that it cannot read, or find, may be one that it sees late. It is the
- *     owner only when it finds nobody else's new record beside its own (owner_take.c).
+ *     the record; a record that it cannot read, or find, may be one that it sees late, and a file
+ *     under such a name that is no record is taken for that. It is the owner only when it finds
+ *     nobody else's new record beside its own (owner_take.c). What nobody can have created as a
+ *     record, a name that name_owner does not make or that is no file, counts for nothing.
  * O2. An owner renews only while its own lease has not run out since its last renewal began, by
  *     its own monotonic clock. Later than that it must win the next generation like any newcomer.
  * O3. An owner that reads another attempt in its record, or in one of a higher generation, or finds
@@ -25,6 +27,7 @@
  */
 #include "run/owner.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +39,11 @@ static double age_s(owner *o) {
     double age = (double)(now_ns - o->renewed_ns) / NANOSECONDS;
     monitor_leave(&o->guard);
     return age;
+}
+
+/* A file of several names is not written to (STORE_UPDATE). */
+static bool is_linked(const pawl_error *err) {
+    return err->system_errno == EMLINK;
 }
 
 static bool is_lost(owner *o) {
@@ -90,10 +98,10 @@ static pawl_status unproven_error(const owner *o, const owner_view *now, pawl_er
 }
 
 /* Wins the next generation: O2, or where a renewal has nothing to renew. */
-static pawl_status win_next(owner *o, const owner_names *names, uint64_t generation,
-                            pawl_error *err) {
+static pawl_status win_next(owner *o, const owner_names *names, pawl_error *err) {
     owner_view now;
-    pawl_status status = owner_win(o, generation, names, err);
+    uint64_t highest = names->highest > o->generation ? names->highest : o->generation;
+    pawl_status status = owner_win(o, highest + 1, names, err);
     if (status != PAWL_EBUSY) {
         return status;
     }
@@ -101,9 +109,8 @@ static pawl_status win_next(owner *o, const owner_names *names, uint64_t generat
     return now.readable ? lost_error(o, &now, err) : unproven_error(o, &now, err);
 }
 
-static pawl_status reacquire(owner *o, const owner_names *names, uint64_t generation,
-                             pawl_error *err) {
-    TRY(win_next(o, names, generation, err));
+static pawl_status reacquire(owner *o, const owner_names *names, pawl_error *err) {
+    TRY(win_next(o, names, err));
     log_write(&o->log, PAWL_LOG_WARN,
               "no heartbeat for longer than the lease of %.0f s; took the run over from myself",
               o->lease_s);
@@ -122,7 +129,7 @@ static pawl_status beside_unreadable(owner *o, const owner_names *names, const o
     if ((double)(now_ns - o->blocked_ns) / NANOSECONDS < o->lease_s) {
         return unproven_error(o, now, err);
     }
-    return reacquire(o, names, now->generation + 1, err);
+    return reacquire(o, names, err);
 }
 
 /* The record of a higher generation that is ours: of a creation that seemed to have failed. */
@@ -134,24 +141,43 @@ static void adopt(owner *o, const owner_view *now) {
     o->unwritten = false;
 }
 
+/* A copy of the run by hard links has our record, too, and what is written in place would be
+ * written there. A record of its own is the way out. */
+static pawl_status leave_linked(owner *o, const owner_names *names, pawl_error *err) {
+    uint64_t linked = o->generation;
+    TRY(win_next(o, names, err));
+    log_write(&o->log, PAWL_LOG_INFO,
+              "the owner's record has another name elsewhere, as copies by hard links give it; "
+              "generation %llu takes the place of %llu",
+              (unsigned long long)o->generation, (unsigned long long)linked);
+    return PAWL_OK;
+}
+
+static pawl_status write_anew(owner *o, pawl_error *err) {
+    char name[32];
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    name_owner(name, o->generation);
+    TRY(store_open(o->store, name, STORE_UPDATE, &file, err));
+    return owner_write(o, file, err);
+}
+
 /* There was no room for the bytes of our record: there may be now. Until then a generation of its
  * own is what others see move. */
 static pawl_status renew_unwritten(owner *o, const owner_names *names, uint64_t begun_ns,
                                    pawl_error *err) {
-    char name[32];
-    CLEANUP(store_close_pointer) store_file *file = NULL;
-    owner_name(name, o->generation);
-    TRY(store_open(o->store, name, STORE_UPDATE, &file, err));
-    pawl_status status = owner_write(o, file, err);
+    pawl_status status = write_anew(o, err);
     if (status == PAWL_OK) {
         o->unwritten = false;
         set_renewed(o, begun_ns);
         return PAWL_OK;
     }
+    if (is_linked(err)) {
+        return leave_linked(o, names, err);
+    }
     if (status != PAWL_ENOSPACE) {
         return status;
     }
-    return age_s(o) < o->lease_s / 6 ? PAWL_OK : win_next(o, names, o->generation + 1, err);
+    return age_s(o) < o->lease_s / 6 ? PAWL_OK : win_next(o, names, err);
 }
 
 /* Where what is overwritten is copied, even that may need room. */
@@ -164,9 +190,13 @@ static pawl_status write_in_place(owner *o, uint64_t counter, pawl_error *err) {
     return status;
 }
 
-static pawl_status write_counter(owner *o, uint64_t begun_ns, pawl_error *err) {
+static pawl_status write_counter(owner *o, const owner_names *names, uint64_t begun_ns,
+                                 pawl_error *err) {
     o->counter++; /* also when it fails: it may have been done */
-    TRY(write_in_place(o, o->counter, err));
+    pawl_status status = write_in_place(o, o->counter, err);
+    if (status != PAWL_OK) {
+        return is_linked(err) ? leave_linked(o, names, err) : status;
+    }
     set_renewed(o, begun_ns);
     return PAWL_OK;
 }
@@ -177,27 +207,26 @@ static pawl_status renew(owner *o, pawl_error *err) {
     owner_names names;
     owner_view now;
     TRY(owner_list(o->store, &names, err));
-    uint64_t highest = names.highest > o->generation ? names.highest : o->generation;
-    TRY(owner_read(o->store, highest, &now, err));
+    TRY(owner_read(o->store, &names, o->generation, &now, err));
     if (now.readable && strcmp(now.attempt, o->attempt) != 0) {
         return lost_error(o, &now, err); /* O3 */
     }
-    if (now.readable && highest > o->generation) {
+    if (now.readable && now.generation > o->generation) {
         adopt(o, &now);
     }
-    if (highest > o->generation) {
+    if (now.generation > o->generation) {
         return beside_unreadable(o, &names, &now, err);
     }
     if (now.readable && now.counter > o->counter) {
         return lost_error(o, &now, err); /* O3 */
     }
     if (age_s(o) >= o->lease_s) {
-        return reacquire(o, &names, o->generation + 1, err);
+        return reacquire(o, &names, err);
     }
     if (o->unwritten) {
         return renew_unwritten(o, &names, begun_ns, err);
     }
-    return now.readable ? write_counter(o, begun_ns, err) : unproven_error(o, &now, err);
+    return now.readable ? write_counter(o, &names, begun_ns, err) : unproven_error(o, &now, err);
 }
 
 /* Takes `renewing`, waiting at most a lease for whoever holds it. */
@@ -256,11 +285,11 @@ bool owner_is_newer(owner *o, const char *path, double seconds) {
     char name[32];
     store_stat own;
     store_stat other;
-    owner_name(name, owner_generation(o));
+    name_owner(name, owner_generation(o));
     return store_stat_path(o->store, name, &own, &ignored) == PAWL_OK &&
            store_stat_path(o->store, path, &other, &ignored) == PAWL_OK &&
            other.modified_unix_ns != 0 &&
-           (double)(own.modified_unix_ns - other.modified_unix_ns) / NANOSECONDS >= seconds;
+           ((double)own.modified_unix_ns - (double)other.modified_unix_ns) / NANOSECONDS >= seconds;
 }
 
 void owner_tend(owner *o) {
@@ -335,27 +364,21 @@ void owner_give_up(owner *o) {
     stop_heartbeat(o, 0);
 }
 
-/* The record that was never written is worth nothing to anybody, should that stay so. */
+/* The record that was never written is worth nothing to anybody, should that stay so; nor is one
+ * that must not be written to. */
 static pawl_status write_given_up(owner *o, pawl_error *err) {
-    char name[32];
-    CLEANUP(store_close_pointer) store_file *file = NULL;
-    if (!o->unwritten) {
-        return write_in_place(o, OWNER_GIVEN_UP, err);
-    }
-    owner_name(name, o->generation);
     o->counter = OWNER_GIVEN_UP;
-    pawl_status status = store_open(o->store, name, STORE_UPDATE, &file, err);
-    if (status == PAWL_OK) {
-        status = owner_write(o, file, err);
-    }
-    return status == PAWL_OK ? PAWL_OK : owner_remove(o->store, o->generation, err);
+    pawl_status status = o->unwritten ? write_anew(o, err) : write_in_place(o, OWNER_GIVEN_UP, err);
+    bool worthless = status != PAWL_OK && (o->unwritten || is_linked(err));
+    return worthless ? owner_remove(o->store, o->generation, err) : status;
 }
 
 /* The file stays: the next owner's record finds its room there (owner_take.c). */
 static void give_up_record(owner *o) {
     struct pawl_error story = ERROR_INIT;
     owner_view now;
-    if (owner_read(o->store, o->generation, &now, &story) != PAWL_OK ||
+    const owner_names unlisted = {0};
+    if (owner_read(o->store, &unlisted, o->generation, &now, &story) != PAWL_OK ||
         (now.readable ? strcmp(now.attempt, o->attempt) != 0 : !o->unwritten)) {
         return;
     }

@@ -8,7 +8,7 @@
 #ifndef RUN_OWNER_H
 #define RUN_OWNER_H
 
-#include "run/identity.h"
+#include "format/presence.h"
 #include "run/private.h"
 
 #define NANOSECONDS 1e9
@@ -35,23 +35,25 @@ struct owner {
 
 /* ---- owner_record.c ------------------------------------------------------------------------- */
 
-#define OWNER_NAMES    64
-#define OWNER_GIVEN_UP 0u /* the counter of a record whose owner is done */
+#define OWNER_NAMES 64
 
 /* The generations that one listing shows. It may be a late look: what it lacks may be there. */
 typedef struct owner_names {
     uint64_t highest; /* 0: none */
     uint64_t generations[OWNER_NAMES];
-    size_t count; /* more than OWNER_NAMES wait for the next owner */
+    size_t count;    /* more than OWNER_NAMES wait for the next owner */
+    size_t strays;   /* names that look like these, and that no owner makes: not among them */
+    char stray[256]; /* one of those */
 } owner_names;
 pawl_status owner_list(store *s, owner_names *out, pawl_error *err) PAWL_MUST_CHECK;
 
-void owner_name(char out[32], uint64_t generation);
-/* What the record of a generation that was listed says; not whether its writer is alive. One that
- * cannot be read is no failure, for its writer may be about to write it, nor one that does not
- * open, for that look may be a late one: it is `present`, and not `readable`. */
-pawl_status owner_read(store *s, uint64_t generation, owner_view *out, pawl_error *err)
-    PAWL_MUST_CHECK;
+/* The record of the highest generation above `least` that was listed, else of `least` itself; of
+ * none, where that is 0. Not whether its writer is alive. One that cannot be read is no failure,
+ * for its writer may be about to write it, nor one that does not open, for that look may be a late
+ * one: it is `present`, and not `readable`. What is no file is passed over: it was none when it was
+ * made, and so nobody's record. */
+pawl_status owner_read(store *s, const owner_names *names, uint64_t least, owner_view *out,
+                       pawl_error *err) PAWL_MUST_CHECK;
 /* owner_look, and what the listing showed. */
 pawl_status owner_look_listed(store *s, const platform *os, owner_names *names, owner_view *out,
                               pawl_error *err) PAWL_MUST_CHECK;

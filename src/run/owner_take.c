@@ -23,6 +23,7 @@
 #define MOST_ROUNDS   16 /* of losing to others who then were not there any more */
 #define ROOM_TRIES    6
 #define ROOM_PAUSE_NS 20000000u /* doubled each time: filesystems free some things a little later */
+#define TELL_S        5.0       /* how often whoever waits is told */
 
 /* ---- what is told --------------------------------------------------------------------------- */
 
@@ -39,7 +40,32 @@ static const char *heartbeat_text(char out[48], const owner_view *v) {
 /* A record of this very process: another handle of it, or one that could not give its record up.
  * Only the heartbeat tells which. */
 static bool is_self(const owner *o, const owner_view *v) {
-    return v->readable && identity_same(&v->who, &o->self);
+    return v->readable && presence_same(&v->who, &o->self);
+}
+
+/* How to end the other one: in words that do no harm when they are followed blindly, for a record
+ * may say anything. */
+static void advise(const owner *o, const owner_view *v, pawl_error *err) {
+    const platform *os = o->platform;
+    char why[96] = "";
+    char name[32];
+    name_owner(name, v->generation);
+    if (v->alive != PROCESS_ALIVE) {
+        error_next(err,
+                   "stop that process, on %s, or save to another directory; the run is taken over "
+                   "by itself once its heartbeat has stood still for %.0f s",
+                   v->who.host, v->lease_s);
+    } else if (os->process_killable != NULL && os->process_killable(os->context, &v->who, why)) {
+        error_next(err,
+                   "stop that process (on %s: kill %lld) or save to another directory; the run is "
+                   "taken over by itself once it has ended",
+                   v->who.host, (long long)v->who.pid);
+    } else {
+        error_next(err,
+                   "save to another directory, or let that process%s%s close the run; where you "
+                   "know that it does not write here, remove %s",
+                   why[0] != '\0' ? ", " : "", why, name);
+    }
 }
 
 static pawl_status busy_error(const owner *o, const owner_view *v, const char *seen,
@@ -57,10 +83,7 @@ static pawl_status busy_error(const owner *o, const owner_view *v, const char *s
     if (self) {
         error_next(err, "close that one first with pawl_run_close, or save to another directory");
     } else if (v->readable) {
-        error_next(err,
-                   "stop that process (on %s: kill %lld) or save to another directory; the run is "
-                   "taken over by itself once its heartbeat has stood still for %.0f s",
-                   v->who.host, (long long)v->who.pid, v->lease_s);
+        advise(o, v, err);
     } else {
         error_found(err, "an owner record (generation %llu) that is still being written, %s",
                     (unsigned long long)v->generation, seen);
@@ -78,7 +101,8 @@ typedef struct taking {
     uint64_t begun_ns;
     owner_names names; /* of the last look */
     owner_view seen;   /* of the last look: the highest of them */
-    uint64_t highest;  /* of all looks */
+    uint64_t highest;  /* of the generations of all looks */
+    uint64_t told_ns;  /* when the log was last told of this wait; 0: not yet */
 } taking;
 
 static double since_s(const owner *o, uint64_t begun_ns) {
@@ -88,7 +112,7 @@ static double since_s(const owner *o, uint64_t begun_ns) {
 static pawl_status look(taking *t, pawl_error *err) {
     const owner *o = t->owner;
     TRY(owner_look_listed(o->store, o->platform, &t->names, &t->seen, err));
-    t->highest = t->seen.generation > t->highest ? t->seen.generation : t->highest;
+    t->highest = t->names.highest > t->highest ? t->names.highest : t->highest;
     return PAWL_OK;
 }
 
@@ -97,10 +121,61 @@ static bool same_record(const owner_view *a, const owner_view *b) {
            strcmp(a->attempt, b->attempt) == 0;
 }
 
-/* A twentieth of the lease, and no longer than the caller is willing to wait. */
+/* ---- telling of it -------------------------------------------------------------------------- */
+
+typedef struct who_text {
+    char text[400];
+} who_text;
+
+static who_text who_of(const owner_view *v) {
+    who_text who;
+    if (v->readable) {
+        snprintf(who.text, sizeof who.text, "host %s, pid %lld", v->who.host,
+                 (long long)v->who.pid);
+    } else {
+        snprintf(who.text, sizeof who.text, "an owner record (generation %llu) without its text",
+                 (unsigned long long)v->generation);
+    }
+    return who;
+}
+
+/* Nobody waits in silence: the first word is a warning, for it may be for a whole lease. */
+static void tell_waiting(taking *t, double watched_s, double most_s) {
+    const owner *o = t->owner;
+    uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
+    who_text who = who_of(&t->seen);
+    char most[32];
+    char so_far[32];
+    char heartbeat[48];
+    text_seconds(most, most_s);
+    if (t->told_ns == 0) {
+        log_write(&o->log, PAWL_LOG_WARN,
+                  "%s: waiting at most %s to see whether its writer is alive: %s, %s",
+                  o->store->root, most, who.text, heartbeat_text(heartbeat, &t->seen));
+    } else if ((double)(now_ns - t->told_ns) >= TELL_S * NANOSECONDS) {
+        log_write(&o->log, PAWL_LOG_INFO, "waiting for %s: silent for %s of at most %s", who.text,
+                  text_seconds(so_far, watched_s), most);
+    } else {
+        return;
+    }
+    t->told_ns = now_ns > 0 ? now_ns : 1;
+}
+
+static void tell_waited(taking *t, const owner_view *whom, double watched_s, const char *end) {
+    char waited[32];
+    if (t->told_ns != 0) {
+        log_write(&t->owner->log, PAWL_LOG_INFO, "waited %s for %s: %s",
+                  text_seconds(waited, watched_s), who_of(whom).text, end);
+    }
+    t->told_ns = 0;
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+/* A twentieth of the lease, and no longer than somebody is to be told, or is willing to wait. */
 static uint64_t pause_ns(double lease_s, double left_s) {
-    double pause_s = lease_s / 20 < left_s ? lease_s / 20 : left_s;
-    return (uint64_t)(pause_s * NANOSECONDS) + 1;
+    double pause_s = lease_s / 20 < TELL_S ? lease_s / 20 : TELL_S;
+    return (uint64_t)((pause_s < left_s ? pause_s : left_s) * NANOSECONDS) + 1;
 }
 
 /* What a dead process put last may still take effect (store_ops.put). */
@@ -112,38 +187,54 @@ static void outlast_puts(const taking *t) {
     }
 }
 
-/* Watches a present owner (O1). OK: the run is free. */
-static pawl_status watch(taking *t, pawl_error *err) {
+/* Watches a present owner (O1). OK: the run is free. `*end`: how the wait ended. */
+static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pawl_error *err) {
     const owner *o = t->owner;
     const platform *p = o->platform;
-    uint64_t begun_ns = p->monotonic_ns(p->context);
-    TRY(look(t, err));
     while (t->seen.present && t->seen.alive != PROCESS_DEAD) {
         double lease_s = t->seen.readable ? t->seen.lease_s : o->lease_s;
         double watched_s = since_s(o, begun_ns);
-        double waited_s = since_s(o, t->begun_ns);
+        double left_s = t->wait_s - since_s(o, t->begun_ns);
         char text[96];
+        *end = "it is alive";
         if (t->seen.alive == PROCESS_ALIVE && !is_self(o, &t->seen)) {
             return busy_error(o, &t->seen, "alive on this host", err);
         }
+        *end = "it was silent";
         if (watched_s >= lease_s) {
             return PAWL_OK;
         }
-        if (waited_s >= t->wait_s) {
+        if (left_s <= 0) {
             snprintf(text, sizeof text, "not seen to move in the %.1f s it was watched", watched_s);
             return busy_error(o, &t->seen, text, err);
         }
-        p->sleep_ns(p->context, pause_ns(lease_s, t->wait_s - waited_s));
+        double rest_s = lease_s - watched_s < left_s ? lease_s - watched_s : left_s;
+        tell_waiting(t, watched_s, watched_s + rest_s);
+        p->sleep_ns(p->context, pause_ns(lease_s, left_s));
         owner_view before = t->seen;
+        *end = "it cannot be looked for any more";
         TRY(look(t, err));
         if (!same_record(&t->seen, &before) && t->seen.present) {
+            *end = "it is alive";
             snprintf(text, sizeof text, "which moved while it was watched (for %.1f s)",
                      since_s(o, begun_ns));
             return busy_error(o, &t->seen, text, err);
         }
     }
+    *end = t->seen.present ? "its process has ended" : "it has given the run up";
     outlast_puts(t);
     return PAWL_OK;
+}
+
+static pawl_status watch(taking *t, pawl_error *err) {
+    const platform *p = t->owner->platform;
+    uint64_t begun_ns = p->monotonic_ns(p->context);
+    const char *end = NULL;
+    TRY(look(t, err));
+    owner_view first = t->seen;
+    pawl_status status = watch_from(t, begun_ns, &end, err);
+    tell_waited(t, &first, since_s(t->owner, begun_ns), end);
+    return status;
 }
 
 /* ---- creating a record ---------------------------------------------------------------------- */
@@ -206,7 +297,7 @@ static void pause_for_room(const owner *o, int tries) {
 static pawl_status create(owner *o, uint64_t generation, const owner_names *before,
                           store_file **file, pawl_error *err) {
     char name[32];
-    owner_name(name, generation);
+    name_owner(name, generation);
     pawl_status status = store_open(o->store, name, STORE_CREATE, file, err);
     if (status != PAWL_ENOSPACE || !make_room(o, before, generation)) {
         return status;
@@ -261,6 +352,20 @@ static pawl_status create_or_withdraw(owner *o, const owner_names *before, pawl_
     return status;
 }
 
+/* Nobody opens a run so often: someone has put a file there. */
+static pawl_status no_more_generations(const owner *o, pawl_error *err) {
+    char name[32];
+    name_owner(name, OWNER_MAX_GENERATION);
+    error_set(err, PAWL_ELIMIT, "the run has had its last owner: there is no generation above %llu",
+              (unsigned long long)OWNER_MAX_GENERATION);
+    error_path(err, "%s/%s", o->store->root, name);
+    error_expected(err, "an owner's record of a lower generation");
+    error_found(err, "one of the last, which is as old as the run or a stray file");
+    error_safe(err, "nothing was written or changed; what is committed can be read");
+    error_next(err, "when no process writes to this run, remove %s", name);
+    return PAWL_ELIMIT;
+}
+
 static void set_generation(owner *o, uint64_t generation, uint64_t counter) {
     monitor_enter(&o->guard);
     o->generation = generation;
@@ -273,6 +378,9 @@ pawl_status owner_win(owner *o, uint64_t generation, const owner_names *before, 
     uint64_t own = o->generation;
     uint64_t counter = o->counter;
     bool unwritten = o->unwritten;
+    if (generation > OWNER_MAX_GENERATION) {
+        return no_more_generations(o, err);
+    }
     set_generation(o, generation, 1);
     o->unwritten = false;
     o->tight = false;
@@ -335,6 +443,18 @@ static pawl_status take_over(taking *t, pawl_error *err) {
     return busy_error(o, &t->seen, "and others who come and go", err);
 }
 
+/* Names that look like a record's: people shall know that they count for nothing, and what to do.
+ * Pawl does not remove what it cannot have made. */
+static void say_strays(const owner *o, const owner_names *names) {
+    if (names->strays > 0) {
+        log_write(&o->log, PAWL_LOG_WARN,
+                  "%s has %zu name%s that no owner's record has, such as %s: nobody's, and passed "
+                  "over; remove %s if no other program needs %s",
+                  o->store->root, names->strays, names->strays > 1 ? "s" : "", names->stray,
+                  names->strays > 1 ? "them" : "it", names->strays > 1 ? "them" : "it");
+    }
+}
+
 static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
     const platform *os = o->platform;
     TRY(os->identity(os->context, &o->self, err));
@@ -342,16 +462,19 @@ static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
     taking t = {.owner = o, .wait_s = wait_s, .begun_ns = os->monotonic_ns(os->context)};
     TRY(take_over(&t, err));
     if (t.seen.present && t.seen.readable) {
+        char host[sizeof t.seen.who.host];
         log_write(&o->log, PAWL_LOG_INFO, "took the run over from host %s, pid %lld (%s)",
-                  t.seen.who.host, (long long)t.seen.who.pid,
+                  text_shown(host, sizeof host, t.seen.who.host), (long long)t.seen.who.pid,
                   t.seen.alive == PROCESS_DEAD ? "dead" : "no heartbeat for a lease");
     }
+    say_strays(o, &t.names);
     reserve_make(o->store);
     if (o->unwritten) {
+        char root[1024];
         log_write(&o->log, PAWL_LOG_WARN,
                   "%s is on storage without room for the owner's record: it stays empty until "
                   "something was removed",
-                  o->store->root);
+                  text_shown(root, sizeof root, o->store->root));
     }
     return PAWL_OK;
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool is_refusal(int system_errno) {
@@ -20,6 +21,13 @@ static bool refuses_direct_write(int fd) {
     }
     memset(page, 0, STORE_DIRECT_ALIGNMENT);
     return pwrite(fd, page, STORE_DIRECT_ALIGNMENT, 0) < 0 && is_refusal(errno);
+}
+
+static bool same_file(int one, int other) {
+    struct stat a;
+    struct stat b;
+    return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
 }
 
 /* A file without a name, or one whose name is gone before anything is tried: nothing is left of it
@@ -37,9 +45,15 @@ static int open_probe(int directory, const char *name, int *direct) {
     }
     plain = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (plain >= 0) {
-        *direct = openat(directory, name, O_WRONLY | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
+        *direct =
+            openat(directory, name, O_WRONLY | O_DIRECT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         int failed = errno;
         (void)unlinkat(directory, name, 0);
+        if (*direct >= 0 && !same_file(plain, *direct)) { /* the name is another file's by now */
+            close(*direct);
+            *direct = -1;
+            failed = ENOENT;
+        }
         errno = failed;
     }
     return plain;

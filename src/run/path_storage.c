@@ -18,9 +18,13 @@ typedef struct examination {
 /* "<path> is on <filesystem> (mounted at <point>)<what>" */
 static void tell(const examination *x, const char *id, pawl_severity severity, const char *what,
                  const char *next) {
-    char text[1536];
-    (void)snprintf(text, sizeof(text), "%.500s is on %s (mounted at %s)%.600s", x->path,
+    char raw[1536];
+    char text[sizeof(raw)];
+    char shown_next[640];
+    (void)snprintf(raw, sizeof(raw), "%.500s is on %s (mounted at %s)%.600s", x->path,
                    x->mount->filesystem, x->mount->point, what);
+    text_shown(text, sizeof(text), raw);
+    next = next != NULL ? text_shown(shown_next, sizeof(shown_next), next) : NULL;
     const pawl_finding finding = {.id = id, .severity = severity, .text = text, .next = next};
     x->each(x->context, &finding);
 }

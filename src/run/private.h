@@ -55,9 +55,8 @@ struct pawl_run {
     struct garbage *garbage;        /* rank 0: what to remove after the next commits */
     uint64_t doubtful_until_ns;     /* a put that failed may take effect until then */
     pawl_save_stats stats;
-    uint64_t retries_before;     /* store_retry_count as the last save began */
-    _Atomic uint64_t prepare_ns; /* of the last save; 0: pawl_save has not returned yet */
-    int64_t last_save_step;      /* for pawl_due; -1: none */
+    uint64_t retries_before; /* store_retry_count as the last save began */
+    int64_t last_save_step;  /* for pawl_due; -1: none */
     uint64_t last_save_ns;
 };
 
@@ -154,8 +153,6 @@ pawl_status commit_prove_no_manifest(store *s, const char *directory, bool *abse
 void commit_point_latest(pawl_run *run, int64_t step);
 
 /* ---- owner.c -------------------------------------------------------------------------------- */
-
-#define OWNER_MAX_LEASE_S 1e6
 
 /* Becomes the owner, watching a present one for at most wait_s. */
 pawl_status owner_take(store *s, const platform *os, const pawl_log *log, double lease_s,

@@ -188,13 +188,13 @@ bool ranks_late(const pawl_run *run, uint64_t deadline_ns);
 
 /* Rank 0, engine's thread: waits for all votes (S11). `votes->own` is there already. PAWL_EMISMATCH
  * (S12); a rank's own failure, as it told it; PAWL_ECANCELED where a rank skipped the save;
- * PAWL_EIO or PAWL_ETIMEOUT naming who is missing. */
+ * PAWL_EPEER naming who is missing. */
 pawl_status collect_votes(pawl_run *run, const char *directory, const char *tag, int64_t step,
                           votes *v, pawl_error *err) PAWL_MUST_CHECK;
 /* Rank 0: publishes how a save ended. `story`: unless it is committed. */
 pawl_status outcome_tell(pawl_run *run, const char *tag, save_end end, int64_t step,
                          const pawl_error *story, pawl_error *err) PAWL_MUST_CHECK;
-/* The others, engine's thread: waits for it; returns it. PAWL_ETIMEOUT naming rank 0 (S11). */
+/* The others, engine's thread: waits for it; returns it. PAWL_EPEER naming rank 0 (S11). */
 pawl_status outcome_wait(pawl_run *run, const char *directory, const char *tag, int64_t step,
                          pawl_error *err) PAWL_MUST_CHECK;
 bool outcome_is_there(pawl_run *run, const char *tag);

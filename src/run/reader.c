@@ -1,194 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Marks of readers: the file reader-<id> in a step's directory keeps the step from being removed
- * while somebody reads it (S14).
- *
- * A mark is advice between processes that may share no clock: it carries who made it, for those who
- * can judge that by pid, and a counter of fixed width that its maker advances in place while it
- * reads, for those who cannot. docs/format.md describes the bytes. A mark is never synced: after a
- * power loss its maker is gone too.
- */
-#include "run/identity.h"
-#include "run/run.h"
+/* Looking at readers' marks: who is believed to be reading. reader_mark.c makes them. */
+#include "format/presence.h"
+#include "run/reader_watch.h"
 
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define READER_PREFIX         "reader-"
-#define READER_ID_BYTES       6
-#define READER_COUNTER_AT     12 /* of its first digit, after {"counter":" */
-#define READER_COUNTER_DIGITS 20
-#define READER_MAX_RECORD     65536u
-#define READER_TOUCH_NS       1000000000u
-
-/* ---- the record ---- */
-
-typedef struct mark_record {
-    bool readable;
-    uint64_t counter;
-    process_identity who;
-} mark_record;
-
-static pawl_status record_encode(const mark_record *r, buffer *out, pawl_error *err) {
-    TRY(buffer_printf(out, err, "{\"counter\":\"%020llu\"", (unsigned long long)r->counter));
-    TRY(identity_put_members(out, &r->who, err));
-    return buffer_append(out, "}\n", 2, err);
-}
-
-/* A record that does not parse is one whose maker was interrupted, or still writes it. */
-static void record_decode(const buffer *text, mark_record *out) {
-    json_error_t where;
-    const char *data = (const char *)text->data;
-    *out = (mark_record){.readable = false};
-    json_t *record = json_loadb(data, text->size, JSON_REJECT_DUPLICATES, &where);
-    if (json_is_object(record)) {
-        char counter[READER_COUNTER_DIGITS + 1];
-        identity_take_text(record, "counter", counter, sizeof(counter));
-        identity_take_members(record, &out->who);
-        out->counter = strtoull(counter, NULL, 10);
-        out->readable = out->who.pid > 0 && out->who.host[0] != '\0';
-    }
-    json_decref(record);
-}
-
-/* ---- making a mark ---- */
-
-struct reader_mark {
-    store *store;
-    const platform *platform;
-    pawl_log log;
-    char path[STORE_MAX_PATH];
-    mark_record record;
-    uint64_t touched_ns;
-};
-
-static pawl_status mark_path(reader_mark *mark, const char *directory, pawl_error *err) {
-    uint8_t random[READER_ID_BYTES];
-    char id[2 * READER_ID_BYTES + 1];
-    const platform *os = mark->platform;
-    TRY(os->random_bytes(os->context, random, sizeof(random), err));
-    for (size_t i = 0; i < sizeof(random); i++) {
-        snprintf(id + 2 * i, 3, "%02x", random[i]);
-    }
-    snprintf(mark->path, sizeof(mark->path), "%s/" READER_PREFIX "%s", directory, id);
-    return PAWL_OK;
-}
-
-static pawl_status mark_create(reader_mark *mark, pawl_error *err) {
-    CLEANUP(buffer_free) buffer text = {0};
-    CLEANUP(store_close_pointer) store_file *file = NULL;
-    TRY(record_encode(&mark->record, &text, err));
-    TRY(store_open(mark->store, mark->path, STORE_CREATE, &file, err));
-    return store_write(file, 0, text.data, text.size, err);
-}
-
-static pawl_status mark_make(reader_mark *mark, const char *directory, pawl_error *err) {
-    const platform *os = mark->platform;
-    mark->record.counter = 1;
-    TRY(os->identity(os->context, &mark->record.who, err));
-    TRY(mark_path(mark, directory, err));
-    mark->touched_ns = os->monotonic_ns(os->context);
-    return mark_create(mark, err);
-}
-
-pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
-                            const pawl_log *log, reader_mark **out, pawl_error *err) {
-    *out = NULL;
-    reader_mark *mark = mem_calloc(1, sizeof(*mark));
-    if (mark == NULL) {
-        return error_nomem(err, sizeof(*mark));
-    }
-    mark->store = s;
-    mark->platform = os;
-    mark->log = log != NULL ? *log : (pawl_log){0};
-    struct pawl_error story = ERROR_INIT;
-    pawl_status status = mark_make(mark, directory, &story);
-    if (status == PAWL_OK) {
-        *out = mark;
-        return PAWL_OK;
-    }
-    reader_mark_free(mark);
-    if (status == PAWL_ENOTFOUND) { /* what is there a moment later has no mark */
-        *err = story;
-        return status;
-    }
-    log_write(log, PAWL_LOG_INFO,
-              "%s/%s is read without a mark, so a writer of the run may remove it: %s", s->root,
-              directory, error_text(&story));
-    return PAWL_OK;
-}
-
-static pawl_status mark_advance(reader_mark *mark, pawl_error *err) {
-    char digits[READER_COUNTER_DIGITS + 1];
-    mark->record.counter++;
-    snprintf(digits, sizeof(digits), "%020llu", (unsigned long long)mark->record.counter);
-    CLEANUP(store_close_pointer) store_file *file = NULL;
-    pawl_status status = store_open(mark->store, mark->path, STORE_UPDATE, &file, err);
-    if (status == PAWL_ENOTFOUND) {
-        return mark_create(mark, err); /* someone took it for stale */
-    }
-    if (status != PAWL_OK) {
-        return status;
-    }
-    return store_write(file, READER_COUNTER_AT, digits, READER_COUNTER_DIGITS, err);
-}
-
-void reader_mark_touch(reader_mark *mark) {
-    if (mark == NULL) {
-        return;
-    }
-    uint64_t now_ns = mark->platform->monotonic_ns(mark->platform->context);
-    if (now_ns - mark->touched_ns < READER_TOUCH_NS) {
-        return;
-    }
-    mark->touched_ns = now_ns;
-    struct pawl_error story = ERROR_INIT;
-    if (mark_advance(mark, &story) != PAWL_OK) {
-        log_write(&mark->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
-    }
-}
-
-void reader_mark_free(reader_mark *mark) {
-    if (mark == NULL) {
-        return;
-    }
-    struct pawl_error story = ERROR_INIT;
-    if (mark->path[0] != '\0' && store_unlink(mark->store, mark->path, &story) != PAWL_OK &&
-        story.status != PAWL_ENOTFOUND) {
-        log_write(&mark->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
-    }
-    mem_free(mark);
-}
-
-/* ---- looking at marks ---- */
-
-/* A mark that cannot be judged by pid: when was it first seen with this counter? */
-typedef struct watched {
-    char directory[32];
-    char name[256]; /* as long as a name may be */
-    uint64_t counter;
-    uint64_t since_ns;
-    bool seen; /* in the present look */
-} watched;
-
-struct reader_watch {
-    watched *items;
-    size_t count, capacity;
-};
-
-pawl_status reader_watch_new(reader_watch **out, pawl_error *err) {
-    *out = mem_calloc(1, sizeof(**out));
-    return *out != NULL ? PAWL_OK : error_nomem(err, sizeof(**out));
-}
-
-void reader_watch_free(reader_watch *watch) {
-    if (watch != NULL) {
-        mem_free(watch->items);
-        mem_free(watch);
-    }
-}
 
 typedef struct look {
     store *store;
@@ -202,84 +18,38 @@ typedef struct look {
     bool being_read;
 } look;
 
-static watched *watch_find(const look *l, const char *name) {
-    for (size_t i = 0; i < l->watch->count; i++) {
-        watched *w = &l->watch->items[i];
-        if (strcmp(w->name, name) == 0 && strcmp(w->directory, l->directory) == 0) {
-            return w;
-        }
-    }
-    return NULL;
-}
-
-/* Has the mark stood still for a lease? */
-static pawl_status watch_judge(const look *l, const char *name, uint64_t counter, bool *stale,
-                               pawl_error *err) {
-    watched *w = watch_find(l, name);
-    *stale = false;
-    if (w == NULL) {
-        TRY(vec_reserve(&l->watch->items, &l->watch->capacity, l->watch->count + 1, sizeof(*w),
-                        err));
-        w = &l->watch->items[l->watch->count++];
-        *w = (watched){.counter = counter, .since_ns = l->now_ns};
-        snprintf(w->directory, sizeof(w->directory), "%s", l->directory);
-        snprintf(w->name, sizeof(w->name), "%s", name);
-    } else if (w->counter != counter) {
-        w->counter = counter;
-        w->since_ns = l->now_ns;
-    } else {
-        *stale = (double)(l->now_ns - w->since_ns) >= l->lease_s * 1e9;
-    }
-    w->seen = true;
-    return PAWL_OK;
-}
-
 static pawl_status look_at(look *l, const char *name, pawl_error *err) {
     char path[STORE_MAX_PATH];
     CLEANUP(buffer_free) buffer text = {0};
     snprintf(path, sizeof(path), "%s/%s", l->directory, name);
-    pawl_status status = store_read_file(l->store, path, READER_MAX_RECORD, &text, err);
+    pawl_status status = store_read_file(l->store, path, OWNER_MAX_RECORD, &text, err);
     if (status == PAWL_ENOTFOUND) {
         return PAWL_OK; /* its reader has just finished */
     }
     if (status == PAWL_ENOMEM) {
         return status;
     }
-    mark_record record = {.readable = false};
-    bool complete = true;
-    if (status == PAWL_OK) {
-        record_decode(&text, &record);
-        complete = record.readable;
-    }
+    reader_record record = {0};
+    struct pawl_error ignored = ERROR_INIT;
+    bool read = status == PAWL_OK;
+    bool readable =
+        read && reader_record_decode(text.data, text.size, &record, &ignored) == PAWL_OK;
+    bool complete = readable || !read;
     liveness alive = PROCESS_UNKNOWN;
-    if (record.readable) {
+    if (readable) {
         alive = l->platform->process_alive(l->platform->context, &record.who);
     }
     bool gone = alive == PROCESS_DEAD;
     if (alive == PROCESS_UNKNOWN && l->watch != NULL) {
-        TRY(watch_judge(l, name, record.counter, &gone, err));
+        double still_s = l->lease_s > READER_STILL_S ? l->lease_s : READER_STILL_S;
+        TRY(reader_watch_judge(l->watch, l->directory, name, record.counter, l->now_ns, still_s,
+                               &gone, err));
     }
     if (!gone) { /* before its mark is complete no reader looks for the manifest */
         l->being_read = l->being_read || complete;
         return PAWL_OK;
     }
     return l->stale != NULL ? l->stale(l->context, name, err) : PAWL_OK;
-}
-
-/* What is gone from the directory need not be remembered. */
-static void forget_unseen(const look *l) {
-    size_t kept = 0;
-    for (size_t i = 0; l->watch != NULL && i < l->watch->count; i++) {
-        watched *w = &l->watch->items[i];
-        if (w->seen || strcmp(w->directory, l->directory) != 0) {
-            l->watch->items[kept] = *w;
-            l->watch->items[kept].seen = false;
-            kept++;
-        }
-    }
-    if (l->watch != NULL) {
-        l->watch->count = kept;
-    }
 }
 
 static pawl_status look_at_all(look *l, pawl_error *err) {
@@ -299,7 +69,9 @@ static pawl_status look_at_all(look *l, pawl_error *err) {
             TRY(look_at(l, names[i], err));
         }
     }
-    forget_unseen(l);
+    if (l->watch != NULL) {
+        reader_watch_end(l->watch, l->directory);
+    }
     return PAWL_OK;
 }
 

@@ -12,6 +12,7 @@
 #include "run/ranks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct rebuilding {
@@ -235,6 +236,28 @@ static void fill_manifest(rebuilding *r) {
     }
 }
 
+static int by_name(const void *name, const void *entry) {
+    return strcmp(name, ((const record_entry *)entry)->name);
+}
+
+static bool has_variable(const rebuilding *r, const record_entry *slot) {
+    const record_entry *variable =
+        slot->role == PAWL_ROLE_SLOT
+            ? bsearch(slot->slot_of, r->data.entries, r->data.entry_count, sizeof(*slot), by_name)
+            : NULL;
+    return variable != NULL && variable->kind == PAWL_KIND_TENSOR;
+}
+
+/* As a verification of the new index will. */
+static pawl_status check_entries(const rebuilding *r, pawl_error *err) {
+    for (size_t i = 0; i < r->data.entry_count; i++) {
+        const record_entry *entry = &r->data.entries[i];
+        TRY(entry_check(&r->manifest, entry, err));
+        TRY(entry_check_slot(entry, has_variable(r, entry), err));
+    }
+    return PAWL_OK;
+}
+
 static pawl_status publish(rebuilding *r, pawl_error *err) {
     pawl_run *run = r->run;
     char tag[FORMAT_TAG_CHARS];
@@ -264,10 +287,12 @@ static pawl_status rebuild(rebuilding *r, pawl_error *err) {
     if (status != PAWL_OK) {
         return status;
     }
+    TRY(step_check_directory(r->run->store, r->directory, err));
     TRY(choose_files(r, err));
     TRY(dataset_read(&r->data, r->run->store, r->directory, r->step, &r->manifest,
                      r->force ? &r->run->log : NULL, err));
     fill_manifest(r);
+    TRY(check_entries(r, err));
     return publish(r, err);
 }
 
@@ -287,8 +312,8 @@ static pawl_status refuse_proven_damage(pawl_run *run, int64_t step, pawl_error 
     const pawl_verify_options options = {
         .struct_size = sizeof(options), .problem = count_data_problem, .context = &problems};
     pawl_verify_result result;
-    if (checkpoint_open(run->store, false, step, run->platform, &run->log, &checkpoint, &ignored) !=
-        PAWL_OK) {
+    if (checkpoint_open_by(run->store, step, run->platform, &run->log, true, &checkpoint,
+                           &ignored) != PAWL_OK) {
         return PAWL_OK; /* no index to prove anything */
     }
     pawl_status status = checkpoint_verify(checkpoint, &options, &result, &ignored);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removes one checkpoint, and pins one against removal. I5 to I7 in commit.c. */
+#include "run/checkpoint.h"
 #include "run/ranks.h"
 
 #include "store/evidence.h"
@@ -40,6 +41,7 @@ static pawl_status unlink_manifest(pawl_run *run, const char *directory, int64_t
     snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
     snprintf(note, sizeof note, "%s/" NAME_REMOVING, directory);
     bool noted = note_removal(run, note);
+    /* O4. Retention comes here for each of many steps, and a renewal lists the run's directory. */
     pawl_status status = owner_fresh(run->owner) ? PAWL_OK : owner_renew(run->owner, err);
     if (status == PAWL_OK) {
         status = store_unlink_for_certain(run->store, path, err); /* I6 */
@@ -59,12 +61,12 @@ static pawl_status unlink_manifest(pawl_run *run, const char *directory, int64_t
 static pawl_status remove_manifest(pawl_run *run, const char *directory, int64_t step,
                                    pawl_error *err) {
     bool being_read;
+    TRY(step_check_mounts(run->store, directory, err));
     TRY(reader_look(run->store, directory, run->platform, run->lease_s, run->watch, &being_read,
                     err));
     if (being_read) {
         return reading_error(run, step, err);
     }
-    TRY(owner_renew(run->owner, err)); /* O4 */
     TRY(unlink_manifest(run, directory, step, err));
     run_moved(run);
     return store_sync_dir(run->store, directory, err);
@@ -130,6 +132,7 @@ pawl_status run_remove(pawl_run *run, int64_t step, bool force, pawl_error *err)
                    (long long)step);
         return PAWL_EBUSY;
     }
+    TRY(owner_renew(run->owner, err));
     return step_remove(run, step, err);
 }
 

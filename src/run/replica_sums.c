@@ -212,9 +212,12 @@ pawl_status replica_sums_write(const replica_sums *sums, table_writer *w, pawl_e
 
 pawl_status replica_sums_head(const replica_sums *sums, vote *head, arena *memory,
                               pawl_error *err) {
-    if (sums == NULL || sums->status != PAWL_OK) {
-        *err = sums != NULL ? sums->story : *err;
-        return sums != NULL ? sums->status : PAWL_OK;
+    if (sums == NULL) {
+        return PAWL_OK;
+    }
+    if (sums->status != PAWL_OK) {
+        *err = sums->story;
+        return sums->status;
     }
     size_t bytes = sums->copies_count * sizeof *sums->copies;
     head->copies = arena_alloc(memory, bytes);

@@ -9,6 +9,7 @@
  */
 #include "run/owner.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define RESERVE_BYTES  ((uint64_t)1 << 20)
@@ -47,10 +48,16 @@ static bool allocate(store_file *file, uint64_t bytes) {
     return true;
 }
 
+/* What cannot be changed, because a copy by hard links has it, too, goes for one of our own. */
 static bool open_or_create(store *s, store_file **file) {
     struct pawl_error ignored = ERROR_INIT;
-    return store_open(s, NAME_RESERVE, STORE_UPDATE, file, &ignored) == PAWL_OK ||
-           store_open(s, NAME_RESERVE, STORE_CREATE, file, &ignored) == PAWL_OK;
+    if (store_open(s, NAME_RESERVE, STORE_UPDATE, file, &ignored) == PAWL_OK) {
+        return true;
+    }
+    if (ignored.system_errno == EMLINK) {
+        (void)reserve_remove(s);
+    }
+    return store_open(s, NAME_RESERVE, STORE_CREATE, file, &ignored) == PAWL_OK;
 }
 
 void reserve_make_anew(store *s) {

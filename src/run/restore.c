@@ -344,7 +344,10 @@ pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
     if (report != NULL) {
         *report = NULL;
     }
-    pawl_status status = restoring_match(&all, c, err);
+    pawl_status status = checkpoint_held(c, err);
+    if (status == PAWL_OK) {
+        status = restoring_match(&all, c, err);
+    }
     if (status == PAWL_OK) {
         status = restoring_read(&all, err);
     }

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 
 #define NANOSECONDS_PER_HOUR 3600e9
 
@@ -28,27 +29,44 @@ static void keep_by_hours(double hours, retention_step *steps, size_t count) {
     }
 }
 
-static bool is_better(const pawl_retention *policy, const retention_step *a,
-                      const retention_step *b) {
-    return policy->metric_max ? a->metric > b->metric : a->metric < b->metric;
+static bool has_metric(const retention_step *step) {
+    return step->has_metric && !isnan(step->metric);
 }
 
-/* A step is among the n best when fewer than n are better; equals: the newer ones first. */
-static void keep_best(const pawl_retention *policy, retention_step *steps, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (!steps[i].has_metric || isnan(steps[i].metric)) {
-            continue;
-        }
-        int64_t better = 0;
-        for (size_t j = 0; j < count && better < policy->keep_best; j++) {
-            bool comparable = j != i && steps[j].has_metric && !isnan(steps[j].metric);
-            if (comparable && (is_better(policy, &steps[j], &steps[i]) ||
-                               (j > i && !is_better(policy, &steps[i], &steps[j])))) {
-                better++;
-            }
-        }
-        steps[i].keep = steps[i].keep || better < policy->keep_best;
+static int by_step(const void *a, const void *b) {
+    const retention_step *left = a;
+    const retention_step *right = b;
+    return (left->step > right->step) - (left->step < right->step);
+}
+
+/* The smallest first, of equals the newest; then those that have none. */
+static int by_metric(const retention_step *a, const retention_step *b) {
+    if (!has_metric(a) || !has_metric(b)) {
+        return (int)has_metric(b) - (int)has_metric(a);
     }
+    int order = (a->metric > b->metric) - (a->metric < b->metric);
+    return order != 0 ? order : by_step(b, a);
+}
+
+static int smallest_first(const void *a, const void *b) {
+    return by_metric(a, b);
+}
+
+static int largest_first(const void *a, const void *b) {
+    retention_step left = *(const retention_step *)a;
+    retention_step right = *(const retention_step *)b;
+    left.metric = -left.metric;
+    right.metric = -right.metric;
+    return by_metric(&left, &right);
+}
+
+/* Sorted by how good they are, and back: a comparison of each with each would be felt. */
+static void keep_best(const pawl_retention *policy, retention_step *steps, size_t count) {
+    qsort(steps, count, sizeof *steps, policy->metric_max ? largest_first : smallest_first);
+    for (size_t i = 0; i < count && i < (uint64_t)policy->keep_best; i++) {
+        steps[i].keep = steps[i].keep || has_metric(&steps[i]);
+    }
+    qsort(steps, count, sizeof *steps, by_step);
 }
 
 void retention_choose(const pawl_retention *policy, int64_t just_committed, retention_step *steps,
@@ -63,7 +81,7 @@ void retention_choose(const pawl_retention *policy, int64_t just_committed, rete
     if (policy->keep_every_hours > 0) {
         keep_by_hours(policy->keep_every_hours, steps, count);
     }
-    if (policy->keep_best > 0 && policy->metric != NULL) {
+    if (policy->keep_best > 0 && policy->metric != NULL && count > 0) {
         keep_best(policy, steps, count);
     }
 }

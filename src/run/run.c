@@ -247,10 +247,12 @@ void run_moved(const pawl_run *run) {
 
 void run_stats_take(pawl_save_stats *to, const engine_stats *from) {
     to->bytes = from->bytes;
-    to->total_s = from->total_s;
+    to->total_s = to->busy_wait_s + from->total_s;
+    to->prepare_s = from->prepare_s;
     to->write_s = from->write_s;
     to->sync_s = from->sync_s;
     to->commit_s = from->commit_s;
+    to->tidy_s = from->tidy_s;
     to->fence_copy_s = from->fence_copy_s;
     to->fence_wait_s = from->fence_wait_s;
     to->fence_copied_bytes = from->fence_copied_bytes;
@@ -268,15 +270,14 @@ static pawl_status settle(pawl_run *run, double deadline_s, pawl_status *outcome
         return PAWL_OK;
     }
     pawl_status status = engine_wait(run->engine, deadline_s, outcome, story, &stats, err);
-    if (status != PAWL_OK) {
-        save_name_awaited(run, err);
-        run_say_safe(run, err);
-        return status;
-    }
     run_stats_take(&run->stats, &stats);
     run->stats.group_wait_s = (double)atomic_load(&run->group_wait_ns) / NANOSECONDS;
     run->stats.retries = store_retry_count(run->store) - run->retries_before;
-    return PAWL_OK;
+    if (status != PAWL_OK) {
+        save_name_awaited(run, err);
+        run_say_safe(run, err);
+    }
+    return status;
 }
 
 pawl_status run_settle(pawl_run *run, pawl_error *err) {

@@ -13,7 +13,7 @@
 #include "base/base.h"
 #include "engine/engine.h"
 #include "format/event.h"
-#include "format/format.h"
+#include "format/manifest.h"
 #include "group/group.h"
 #include "plan/plan.h"
 #include "state/state.h"
@@ -130,7 +130,7 @@ pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error
     PAWL_MUST_CHECK;
 
 /* ---- reading: catalog.c, nothing.c, checkpoint.c, find.c, entries.c, slice.c, verify.c,
- * restore.c, rebuild.c, reader.c --- */
+ * restore.c, rebuild.c, reader.c, reader_mark.c --- */
 
 /* These define the calls of pawl/checkpoint.h that cannot fail (pawl_catalog_free and the like);
  * the others are called as there, without the prefix, and need an error. */
@@ -191,11 +191,17 @@ typedef struct reader_mark reader_mark;
 pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
                             const pawl_log *log, reader_mark **out, pawl_error *err)
     PAWL_MUST_CHECK;
-void reader_mark_touch(reader_mark *mark); /* at most once a second; NULL is fine */
-void reader_mark_free(reader_mark *mark);  /* removes it; NULL is fine */
+/* Starts a thread that advances it from now on. NULL is fine. */
+void reader_mark_keep(reader_mark *mark);
+/* Where there is none: at most once a second. NULL is fine. */
+void reader_mark_touch(reader_mark *mark);
+/* How often it was found gone, and made again, so far. NULL is fine. */
+unsigned reader_mark_losses(reader_mark *mark);
+/* Removes it; NULL is fine. False when the thread hangs in the storage: the store must stay. */
+bool reader_mark_free(reader_mark *mark);
 /* Is someone reading in that directory? Marks of dead processes of this host do not count. Those
- * that cannot be judged do until `watch` has seen them unchanged for a lease; with `watch` NULL,
- * always. Changes nothing in the storage. */
+ * that cannot be judged do until `watch` has seen them unchanged for a lease, and READER_STILL_S;
+ * with `watch` NULL, always. Changes nothing in the storage. */
 typedef struct reader_watch reader_watch; /* remembers marks and counters between looks */
 pawl_status reader_watch_new(reader_watch **out, pawl_error *err) PAWL_MUST_CHECK;
 void reader_watch_free(reader_watch *watch);

@@ -5,6 +5,7 @@
  * commit.c.
  */
 #include "run/save.h"
+#include "run/checkpoint.h"
 #include "store/evidence.h"
 
 #include <stdio.h>
@@ -60,10 +61,14 @@ static pawl_status make_ready(save *s, pawl_error *err) {
     run_moved(s->run); /* the storage has answered; what comes now has time of its own */
     pawl_status status = store_make_dir(s->run->store, s->directory, err);
     s->reused = status == PAWL_EBUSY; /* saving a step a second time */
-    if (s->reused && s->run->rank == 0) {
+    if (!s->reused) {
+        return status;
+    }
+    TRY(step_check_directory(s->run->store, s->directory, err));
+    if (s->run->rank == 0) {
         remove_stale_pin(s);
     }
-    return s->reused ? PAWL_OK : status;
+    return PAWL_OK;
 }
 
 static pawl_status on_prepare(void *context, pawl_error *err) {
@@ -146,9 +151,11 @@ static void on_hung(void *context, pawl_error *story) {
 static void on_done(void *context, pawl_status status, pawl_error *err) {
     save *s = context;
     char bytes[32];
+    char took[32];
     if (status == PAWL_OK) {
-        log_write(&s->run->log, PAWL_LOG_INFO, "saved step %lld (%s)", (long long)s->step,
-                  text_bytes(bytes, s->layout->bytes));
+        log_write(&s->run->log, PAWL_LOG_INFO, "saved step %lld (%s) in %s", (long long)s->step,
+                  text_bytes(bytes, s->layout->bytes),
+                  text_seconds(took, save_stats_now(s).total_s));
     } else {
         save_failed_for_ranks(s, status, err);
         remove_pin(s);
@@ -190,6 +197,7 @@ static pawl_status start(save **owned, pawl_state *state, const pawl_save_option
                       .store = s->run->store,
                       .directory = s->directory,
                       .step = s->step,
+                      .called_ns = s->begun_ns,
                       .context = s,
                       .prepare = on_prepare,
                       .released = on_released,
@@ -267,18 +275,20 @@ static void could_not_start(save *s, pawl_status status, pawl_error *err) {
     error_step(err, s->step);
     run_say_safe(run, err);
     run->stats.prepare_s = save_seconds_since(run->platform, s->begun_ns);
-    run->stats.total_s = run->stats.prepare_s;
+    run->stats.total_s = run->stats.busy_wait_s + run->stats.prepare_s;
     save_tell_ended(s, status, err, &run->stats, 0, EVENTS_ALL);
 }
 
 /* NULL when out of memory. */
-static save *save_new(pawl_run *run, int64_t step, const pawl_save_options *options) {
+static save *save_new(pawl_run *run, int64_t step, const pawl_save_options *options,
+                      uint64_t called_ns) {
     save *s = mem_calloc(1, sizeof *s);
     if (s == NULL) {
         return NULL;
     }
     s->run = run;
     s->engine = run->engine;
+    s->called_ns = called_ns;
     s->begun_ns = run->platform->monotonic_ns(run->platform->context);
     s->retries_before = store_retry_count(run->store);
     s->step = step;
@@ -295,21 +305,19 @@ static pawl_status try_save(pawl_run *run, pawl_state *state, int64_t step,
                             const pawl_save_options *options, bool *started, pawl_error *err) {
     bool go_on;
     const platform *os = run->platform;
+    uint64_t called_ns = os->monotonic_ns(os->context);
     TRY(check_step(run, step, err));
-    uint64_t begun_ns = os->monotonic_ns(os->context);
     TRY(meet_previous(run, step, options, &go_on, err));
     if (!go_on) {
         return PAWL_OK;
     }
-    double waited_s = save_seconds_since(os, begun_ns);
-    CLEANUP(save_free_pointer) save *s = save_new(run, step, options);
+    CLEANUP(save_free_pointer) save *s = save_new(run, step, options, called_ns);
     if (s == NULL) {
         return error_nomem(err, sizeof *s);
     }
-    uint64_t started_ns = s->begun_ns;
+    double waited_s = (double)(s->begun_ns - called_ns) / NANOSECONDS;
     run->stats = (pawl_save_stats){.step = step, .busy_wait_s = waited_s};
     run->retries_before = s->retries_before;
-    atomic_store(&run->prepare_ns, 0);
     atomic_store(&run->group_wait_ns, 0);
     atomic_store(&run->giving_up, false);
     atomic_store(&run->awaited_ranks, 0);
@@ -318,12 +326,9 @@ static pawl_status try_save(pawl_run *run, pawl_state *state, int64_t step,
         could_not_start(s, status, err);
         return status;
     }
-    uint64_t prepare_ns = os->monotonic_ns(os->context) - started_ns;
-    atomic_store(&run->prepare_ns, prepare_ns);
-    run->stats.prepare_s = (double)prepare_ns / NANOSECONDS;
     run->unseen = true;
     run->last_save_step = step;
-    run->last_save_ns = begun_ns;
+    run->last_save_ns = called_ns;
     *started = true;
     return PAWL_OK;
 }

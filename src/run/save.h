@@ -20,7 +20,8 @@ typedef struct save {
     bool reused;    /* the directory was there before: files of another save may be in it */
     bool told_hung; /* the callback knows already that it failed */
     bool made_pin;
-    uint64_t begun_ns;
+    uint64_t called_ns;      /* pawl_save was entered: everything told of time begins there */
+    uint64_t begun_ns;       /* the save before had ended */
     uint64_t retries_before; /* store_retry_count */
     pawl_save_stats begun;   /* what was known when the engine began */
     manifest manifest;
@@ -52,6 +53,8 @@ pawl_status save_check_room(const save *s, pawl_error *err) PAWL_MUST_CHECK;
 /* ---- save_events.c -------------------------------------------------------------------------- */
 
 double save_seconds_since(const platform *os, uint64_t ns);
+/* Any thread. The same as what pawl_wait fills in, once the save has ended. */
+pawl_save_stats save_stats_now(const save *s);
 void save_tell_begun(const save *s);
 /* engine_job.progress */
 void save_on_progress(void *context, uint64_t written, uint64_t of);

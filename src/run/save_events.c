@@ -6,17 +6,13 @@ double save_seconds_since(const platform *os, uint64_t ns) {
     return (double)(os->monotonic_ns(os->context) - ns) / NANOSECONDS;
 }
 
-/* Any thread. While pawl_save has not returned, the time it took is the time so far. */
-static pawl_save_stats stats_so_far(const save *s) {
+pawl_save_stats save_stats_now(const save *s) {
     pawl_save_stats stats = s->begun;
     engine_stats moved;
     engine_stats_now(s->engine, &moved);
     run_stats_take(&stats, &moved);
     stats.group_wait_s = (double)atomic_load(&s->run->group_wait_ns) / NANOSECONDS;
     stats.retries = store_retry_count(s->run->store) - s->retries_before;
-    uint64_t prepare_ns = atomic_load(&s->run->prepare_ns);
-    stats.prepare_s = prepare_ns > 0 ? (double)prepare_ns / NANOSECONDS
-                                     : save_seconds_since(s->run->platform, s->begun_ns);
     return stats;
 }
 
@@ -32,7 +28,7 @@ void save_on_progress(void *context, uint64_t written, uint64_t of) {
                               .step = s->step,
                               .done_bytes = written,
                               .of_bytes = of,
-                              .seconds = save_seconds_since(s->run->platform, s->begun_ns)};
+                              .seconds = save_seconds_since(s->run->platform, s->called_ns)};
     events_tell(s->run->events, &event, NULL, EVENTS_ALL);
 }
 
@@ -57,7 +53,7 @@ void save_tell_ended(const save *s, pawl_status status, const pawl_error *story,
 
 void save_tell_end_of_engine(const save *s, pawl_status status, const pawl_error *story,
                              unsigned whom) {
-    pawl_save_stats stats = stats_so_far(s);
+    pawl_save_stats stats = save_stats_now(s);
     uint64_t written;
     uint64_t of;
     engine_progress(s->engine, &written, &of);

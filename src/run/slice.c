@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#define MAX_PARTS   65536u /* pieces that one slice may touch */
 #define BATCH_ITEMS 256
 /* What is more is read by several threads. */
 #define LARGE_BYTES ((uint64_t)2 * ENGINE_BUFFER_BYTES)
@@ -80,76 +79,11 @@ static pawl_status check_wanted(const record_entry *entry, const box *wanted, si
     return bytes == to_bytes ? PAWL_OK : wrong_room(entry, wanted, bytes, to_bytes, err);
 }
 
-/* ---- the pieces that hold it ---- */
-
-typedef struct part {
-    const record_piece *piece;
-    box shared; /* of the piece and the slice */
-} part;
-
-typedef struct parts {
-    part *items;
-    size_t count, capacity;
-} parts;
-
-static void parts_free(parts *p) {
-    mem_free(p->items);
-}
-
-static pawl_status collect_parts(const record_entry *entry, const box *wanted, parts *out,
-                                 pawl_error *err) {
-    for (size_t i = 0; i < entry->piece_count; i++) {
-        const record_piece *piece = &entry->pieces[i];
-        box shared;
-        box whole = box_of(entry->ndim, piece->box_offset, piece->box_extent);
-        if (!box_intersect(&whole, wanted, &shared)) {
-            continue;
-        }
-        if (out->count == MAX_PARTS) {
-            return error_set(err, PAWL_ELIMIT, "the slice touches more than %u pieces", MAX_PARTS);
-        }
-        TRY(vec_reserve(&out->items, &out->capacity, out->count + 1, sizeof(*out->items), err));
-        out->items[out->count++] = (part){.piece = piece, .shared = shared};
-    }
-    return PAWL_OK;
-}
-
-static bool parts_disjoint(const parts *p) {
-    for (size_t i = 0; i < p->count; i++) {
-        for (size_t j = i + 1; j < p->count; j++) {
-            box shared;
-            if (box_intersect(&p->items[i].shared, &p->items[j].shared, &shared)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-/* Every element exactly once: nothing may be returned that was not read. */
-static pawl_status check_cover(const record_entry *entry, const box *wanted, const parts *p,
-                               pawl_error *err) {
-    uint64_t covered = 0;
-    char text[256];
-    for (size_t i = 0; i < p->count; i++) {
-        covered += box_elements(&p->items[i].shared);
-    }
-    if (covered == box_elements(wanted) && parts_disjoint(p)) {
-        return PAWL_OK;
-    }
-    error_set(err, PAWL_EDAMAGED, "the pieces of a tensor do not make up the whole of it");
-    error_entry(err, entry->name);
-    error_expected(err, "every element of %s in one piece", box_text(text, sizeof(text), wanted));
-    error_found(err, "%llu of %llu elements in %zu pieces", (unsigned long long)covered,
-                (unsigned long long)box_elements(wanted), p->count);
-    return PAWL_EDAMAGED;
-}
-
-static pawl_status check_packed(const record_entry *entry, const box *wanted, const parts *p,
-                                pawl_error *err) {
+/* The slice is `shared` with the piece, whose box is `whole`. */
+static pawl_status check_packed(const record_entry *entry, const box *wanted, const box *shared,
+                                const box *whole, pawl_error *err) {
     if (pawl_dtype_bits(entry->dtype) % 8 == 0 ||
-        (p->count == 1 &&
-         p->items[0].piece->bytes == shape_bytes(entry->dtype, entry->ndim, wanted->extent))) {
+        (box_equal(shared, whole) && box_equal(shared, wanted))) {
         return PAWL_OK;
     }
     error_set(err, PAWL_EUNSUPPORTED, "a slice of a packed tensor cannot be read");
@@ -233,9 +167,9 @@ static pawl_status add_stretch(pawl_checkpoint *c, batch *b, uint32_t file, uint
 }
 
 /* The runs of the part in its piece, joined where little lies between them. */
-static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry, const part *item,
-                             view to, pawl_error *err) {
-    const record_piece *piece = item->piece;
+static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry,
+                             const record_piece *piece, const box *shared, view to,
+                             pawl_error *err) {
     batch b;
     b.to = to;
     b.source = box_of(entry->ndim, piece->box_offset, piece->box_extent);
@@ -248,7 +182,7 @@ static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry, cons
     uint64_t end = 0;
     uint64_t first;
     uint64_t count;
-    box_runs runs = box_runs_of(&item->shared, &b.source);
+    box_runs runs = box_runs_of(shared, &b.source);
     while (box_runs_next(&runs, &first, &count)) {
         uint64_t run_begin = first * bits / 8;
         uint64_t run_end = (first + count) * bits / 8;
@@ -266,17 +200,21 @@ static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry, cons
     return read_batch(c, &b, err);
 }
 
+/* The pieces make up the tensor, each element once (entry_check). */
 static pawl_status read_box(pawl_checkpoint *c, const record_entry *entry, const box *wanted,
                             void *to, pawl_error *err) {
-    CLEANUP(parts_free) parts p = {0};
-    TRY(collect_parts(entry, wanted, &p, err));
-    TRY(check_cover(entry, wanted, &p, err));
-    TRY(check_packed(entry, wanted, &p, err));
     view v = {.dtype = entry->dtype, .box = *wanted, .data = to};
-    for (size_t i = 0; i < p.count; i++) {
-        pawl_status status = read_part(c, entry, &p.items[i], v, err);
+    for (size_t i = 0; i < entry->piece_count; i++) {
+        const record_piece *piece = &entry->pieces[i];
+        box shared;
+        box whole = box_of(entry->ndim, piece->box_offset, piece->box_extent);
+        if (!box_intersect(&whole, wanted, &shared)) {
+            continue;
+        }
+        TRY(check_packed(entry, wanted, &shared, &whole, err));
+        pawl_status status = read_part(c, entry, piece, &shared, v, err);
         if (status != PAWL_OK) {
-            return checkpoint_piece_failed(c, entry, p.items[i].piece, err);
+            return checkpoint_piece_failed(c, entry, piece, err);
         }
     }
     return PAWL_OK;

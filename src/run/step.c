@@ -53,24 +53,77 @@ pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count
         return error_nomem(err, name_count * sizeof(**steps));
     }
     for (size_t i = 0; i < name_count; i++) {
-        store_stat stat;
-        int64_t step;
-        if (!name_step_parse(names[i], &step)) {
-            continue;
-        }
-        pawl_status status = store_stat_path(s, names[i], &stat, err);
-        if (status == PAWL_ENOTFOUND && s->traits.coherent) {
-            continue; /* removed meanwhile */
-        }
-        if (status != PAWL_OK && status != PAWL_ENOTFOUND) {
-            return status;
-        }
-        if (status == PAWL_ENOTFOUND || stat.type == STORE_DIR_TYPE) {
-            (*steps)[(*count)++] = step;
-        }
+        *count += name_step_parse(names[i], &(*steps)[*count]);
     }
     qsort(*steps, *count, sizeof(**steps), compare_steps);
     return PAWL_OK;
+}
+
+const char *step_stranger_text(store_type type) {
+    return type == STORE_FILE_TYPE ? "a file" : "a link, pipe or device";
+}
+
+pawl_status step_check_directory(store *s, const char *directory, pawl_error *err) {
+    store_stat stat;
+    struct pawl_error story = ERROR_INIT;
+    pawl_status status = store_stat_path(s, directory, &stat, &story);
+    if (status == PAWL_ENOTFOUND || (status == PAWL_OK && stat.type == STORE_DIR_TYPE)) {
+        return PAWL_OK;
+    }
+    if (status != PAWL_OK) {
+        *err = story;
+        return status;
+    }
+    error_set(err, PAWL_EDAMAGED, "%s is no step, only named like one", directory);
+    error_path(err, "%s/%s", s->root, directory);
+    error_expected(err, "a directory");
+    error_found(err, "%s", step_stranger_text(stat.type));
+    error_safe(err, "it is left as it is; the steps beside it are not concerned");
+    error_next(err, "move it out of the run");
+    return PAWL_EDAMAGED;
+}
+
+pawl_status step_check_mount(store *s, const char *path, pawl_error *err) {
+    store_stat stat;
+    struct pawl_error story = ERROR_INIT;
+    pawl_status status = store_stat_path(s, path, &stat, &story);
+    if (status == PAWL_ENOTFOUND || (status == PAWL_OK && !stat.mounted)) {
+        return PAWL_OK;
+    }
+    if (status != PAWL_OK) {
+        *err = story;
+        return status;
+    }
+    error_set(err, PAWL_EBUSY,
+              "something is mounted on %s, and pawl removes nothing behind a mount", path);
+    error_path(err, "%s/%s", s->root, path);
+    error_expected(err, "files and directories of the run's own mount");
+    error_found(err, "the root of another mount");
+    error_safe(err, "nothing there was removed");
+    error_next(err, "unmount it, then try again: umount %s/%s", s->root, path);
+    return PAWL_EBUSY;
+}
+
+pawl_status step_check_mounts(store *s, const char *directory, pawl_error *err) {
+    CLEANUP(arena_free) arena memory = {0};
+    char path[STORE_MAX_PATH];
+    char **names;
+    size_t count;
+    TRY(step_check_mount(s, directory, err));
+    pawl_status status = store_names(s, directory, RUN_MAX_NAMES, &memory, &names, &count, err);
+    if (status == PAWL_ENOTFOUND) {
+        return PAWL_OK; /* there is nothing to remove */
+    }
+    for (size_t i = 0; i < count && status == PAWL_OK; i++) {
+        snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+        status = step_check_mount(s, path, err);
+    }
+    return status;
+}
+
+/* Where a step's name belongs to something else there is nothing in it. */
+static bool is_no_directory(const pawl_error *story) {
+    return story->system_errno == ENOTDIR || story->system_errno == ELOOP;
 }
 
 pawl_status step_has_manifest(store *s, const char *directory, bool *present, pawl_error *err) {
@@ -80,7 +133,7 @@ pawl_status step_has_manifest(store *s, const char *directory, bool *present, pa
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
     pawl_status status = store_stat_path(s, path, &stat, &story);
     *present = status == PAWL_OK && stat.type != STORE_DIR_TYPE;
-    if (status == PAWL_OK || status == PAWL_ENOTFOUND) {
+    if (status == PAWL_OK || status == PAWL_ENOTFOUND || is_no_directory(&story)) {
         return PAWL_OK; /* *err may hold the story of a step that was passed over */
     }
     *err = story;
@@ -282,17 +335,18 @@ static bool other_committed(store *s, int64_t step, int64_t *out) {
     if (step_numbers(s, &memory, &steps, &count, &ignored) != PAWL_OK) {
         return false;
     }
-    for (size_t i = 0; i < count; i++) {
-        bool better = *out < 0 || steps[i] < step;
-        name_step(directory, steps[i]);
+    size_t below = 0;
+    while (below < count && steps[below] < step) {
+        below++;
+    }
+    for (size_t looked = 0; looked < count && *out < 0; looked++) {
+        size_t i = looked < below ? below - 1 - looked : looked;
         bool present = false;
-        if (steps[i] != step && better &&
-            step_has_manifest(s, directory, &present, &ignored) != PAWL_OK) {
+        name_step(directory, steps[i]);
+        if (steps[i] != step && step_has_manifest(s, directory, &present, &ignored) != PAWL_OK) {
             return false;
         }
-        if (present) {
-            *out = steps[i];
-        }
+        *out = present ? steps[i] : -1;
     }
     return true;
 }

@@ -47,7 +47,7 @@ pawl_status story_encode(const pawl_error *story, size_t limit, buffer *out, paw
     if (limit < STORY_MIN_LIMIT) {
         return error_set(err, PAWL_ELIMIT, "a story does not fit into %zu bytes", limit);
     }
-    if (story->status <= PAWL_OK || story->status > PAWL_EINTERNAL) {
+    if (story->status <= PAWL_OK || story->status > STATUS_LAST) {
         return error_set(err, PAWL_EINTERNAL, "no failure has the status %d", (int)story->status);
     }
     size_t most = longest_text(story, limit - STORY_OVERHEAD);
@@ -83,7 +83,7 @@ static pawl_status take_numbers(cursor *c, pawl_error *story, pawl_error *err) {
     if (version != STORY_VERSION) {
         return wire_damaged(c, "its version is unknown", err);
     }
-    if (status == PAWL_OK || status > PAWL_EINTERNAL || has_range > 1 ||
+    if (status == PAWL_OK || status > STATUS_LAST || has_range > 1 ||
         system_errno > STORY_MAX_ERRNO || (step > INT64_MAX && step != UINT64_MAX)) {
         return wire_damaged(c, "no failure has such numbers", err);
     }

@@ -143,14 +143,15 @@ static pawl_status begin_reading(wants_judge *j, const meet_card *cards, pawl_er
 
 /* How many entries are alike to each rank from here on; 0: a card ends here. */
 static pawl_status next_stretch(wants_judge *j, uint64_t *out, pawl_error *err) {
-    *out = j->match->stance_count - j->place;
-    for (int r = 0; r<j->run->world_size && * out> 0; r++) {
+    uint64_t entries = j->match->stance_count - j->place;
+    for (int r = 0; r < j->run->world_size && entries > 0; r++) {
         wants_reader *reader = &j->readers[r];
         if (reader->run.count == 0 && cursor_left(&reader->at) > 0) {
             TRY(take_run(&reader->at, &reader->run, err));
         }
-        *out = reader->run.count < *out ? reader->run.count : *out;
+        entries = reader->run.count < entries ? reader->run.count : entries;
     }
+    *out = entries;
     return PAWL_OK;
 }
 
@@ -262,7 +263,9 @@ static pawl_status judge(void *context, pawl_run *run, const meet_card *cards, b
 
 /* ---- every rank ----------------------------------------------------------------------------- */
 
-static pawl_status take_fault(cursor *c, uint64_t *at, plan_job_faults *out, pawl_error *err) {
+/* The next fault from *at on; all of them end before `end`. */
+static pawl_status take_fault(cursor *c, uint64_t *at, uint64_t end, plan_job_faults *out,
+                              pawl_error *err) {
     char lacking[RANKS_TEXT];
     char holding[RANKS_TEXT];
     uint64_t distance = 0;
@@ -273,12 +276,17 @@ static pawl_status take_fault(cursor *c, uint64_t *at, plan_job_faults *out, paw
     TRY(cursor_u8(c, &error, err));
     TRY(wire_take_text(c, lacking, sizeof lacking, err));
     TRY(wire_take_text(c, holding, sizeof holding, err));
+    if (error < PLAN_NOBODY || error > PLAN_NOT_WHOLE) {
+        return wire_damaged(c, "there is no such fault", err);
+    }
+    uint64_t left = end - *at;
+    if (distance > left || fault.count == 0 || fault.count > left - distance) {
+        return wire_damaged(c, "a fault lies beyond its end", err);
+    }
     fault.first = *at + distance;
     fault.error = (plan_job_error)error;
     *at = fault.first + fault.count;
-    return error >= PLAN_NOBODY && error <= PLAN_NOT_WHOLE
-               ? plan_job_fault_add(out, &fault, err)
-               : wire_damaged(c, "there is no such fault", err);
+    return plan_job_fault_add(out, &fault, err);
 }
 
 static pawl_status take_answer(wants_walk *walk, const buffer *answer, pawl_error *err) {
@@ -291,7 +299,7 @@ static pawl_status take_answer(wants_walk *walk, const buffer *answer, pawl_erro
     }
     walk->place = end;
     while (cursor_left(&c) > 0) {
-        TRY(take_fault(&c, &at, walk->out, err));
+        TRY(take_fault(&c, &at, end, walk->out, err));
     }
     return PAWL_OK;
 }

@@ -12,10 +12,6 @@
 
 #include <stdatomic.h>
 
-/* JSON nested deeper than this is refused: every reader of a checkpoint must be able to parse
- * it. */
-#define ENTRY_MAX_JSON_DEPTH 64
-
 typedef struct held_entry {
     state_entry seen; /* first: a state_entry is an entry */
     atomic_uint references;

@@ -6,12 +6,12 @@
 #include <inttypes.h>
 
 bool strides_are_dense(pawl_dtype dtype, int ndim, const int64_t *extent, const int64_t *strides) {
-    int64_t dense = pawl_dtype_bits(dtype) / 8;
+    uint64_t dense = (uint64_t)pawl_dtype_bits(dtype) / 8; /* of an empty box it may wrap */
     for (int d = ndim - 1; d >= 0; d--) {
-        if (extent[d] != 1 && strides[d] != dense) {
+        if (extent[d] != 1 && (uint64_t)strides[d] != dense) {
             return false;
         }
-        dense *= extent[d];
+        dense *= (uint64_t)extent[d];
     }
     return true;
 }

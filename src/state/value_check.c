@@ -1,57 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* S15 for values: bytes that fit their kind. */
+#include "format/json_read.h"
 #include "state/entry.h"
 
-#include <jansson.h>
 #include <string.h>
 
-/* Of text that is known to be JSON. */
-static int json_depth(const char *json, size_t n) {
-    int depth = 0;
-    int deepest = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < n; i++) {
-        char c = json[i];
-        if (in_string) {
-            i += c == '\\' ? 1 : 0;
-            in_string = c != '"';
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '{' || c == '[') {
-            depth++;
-            deepest = depth > deepest ? depth : deepest;
-        } else if (c == '}' || c == ']') {
-            depth--;
-        }
-    }
-    return deepest;
-}
-
-static pawl_status refuse_json(const json_error_t *fault, size_t n, pawl_error *err) {
-    switch (json_error_code(fault)) {
-    case json_error_out_of_memory:
-        return error_nomem(err, n);
-    case json_error_null_character:
-        return error_set(err, PAWL_EUSAGE, "it is JSON with a NUL character: line %d, column %d",
-                         fault->line, fault->column);
-    default:
-        return error_set(err, PAWL_EUSAGE, "it is not JSON: line %d, column %d: %s", fault->line,
-                         fault->column, fault->text);
-    }
-}
-
+/* The file's reader refuses what is no JSON as damaged; here it is a caller's. */
 static pawl_status check_json(const char *json, size_t n, pawl_error *err) {
-    json_error_t fault;
-    json_t *parsed = json_loadb(json, n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &fault);
-    if (parsed == NULL) {
-        return refuse_json(&fault, n, err);
+    pawl_status status = json_check(json, n, "value", err);
+    if (status == PAWL_EDAMAGED) {
+        err->status = PAWL_EUSAGE;
+        err->has_range = false; /* of a file */
+        return PAWL_EUSAGE;
     }
-    json_decref(parsed);
-    if (json_depth(json, n) > ENTRY_MAX_JSON_DEPTH) {
-        return error_set(err, PAWL_EUSAGE, "it is JSON nested deeper than %d levels",
-                         ENTRY_MAX_JSON_DEPTH);
-    }
-    return PAWL_OK;
+    return status;
 }
 
 static pawl_status check_text(const char *text, size_t n, pawl_error *err) {

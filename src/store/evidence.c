@@ -44,10 +44,12 @@ static pawl_status still_there(store *s, const char *path, pawl_error *err) {
 }
 
 pawl_status store_unlink_for_certain(store *s, const char *path, pawl_error *err) {
+    struct pawl_error story;
+    pawl_status status;
     for (int i = 0; i < UNLINK_TRIES; i++) {
-        struct pawl_error story = ERROR_INIT;
         bool absent = false;
-        pawl_status status = store_unlink(s, path, &story);
+        story = (struct pawl_error)ERROR_INIT;
+        status = store_unlink(s, path, &story);
         if (status == PAWL_OK) {
             return PAWL_OK;
         }
@@ -60,6 +62,10 @@ pawl_status store_unlink_for_certain(store *s, const char *path, pawl_error *err
         if (absent) {
             return PAWL_OK;
         }
+    }
+    if (status != PAWL_ENOTFOUND) { /* a file that the system does not let go of */
+        *err = story;
+        return status;
     }
     return still_there(s, path, err);
 }

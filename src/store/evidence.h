@@ -8,7 +8,8 @@
  * only where nothing has the name. Whoever looks meanwhile, or after a kill between the two, finds
  * an empty directory, which stands for nothing. Where the storage is coherent one look does.
  *
- * For the owner of what is asked about. Any thread.
+ * Owners ask it of what they are about to remove or replace, readers of what they are about to call
+ * missing; whoever may not create there is left with one look. Any thread.
  */
 #ifndef STORE_EVIDENCE_H
 #define STORE_EVIDENCE_H

@@ -3,6 +3,7 @@
 #include "store/mounts.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,25 +12,25 @@
 
 #define MOST_FIELDS 32
 
-static bool is_octal(const char *digits) {
+/* The byte that three octal digits stand for; 0: they stand for none, for no name has a NUL. */
+static char octal(const char *digits) {
+    int value = 0;
     for (int i = 0; i < 3; i++) {
         if (digits[i] < '0' || digits[i] > '7') {
-            return false;
+            return 0;
         }
+        value = value * 8 + (digits[i] - '0');
     }
-    return digits[0] < '4';
+    return value <= UCHAR_MAX ? (char)value : 0;
 }
 
 /* mountinfo writes space, tab, newline and backslash as \040 and the like. */
 static void unescape(char *text) {
     char *to = text;
     for (const char *from = text; *from != '\0';) {
-        if (from[0] == '\\' && is_octal(from + 1)) {
-            *to++ = (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'));
-            from += 4;
-        } else {
-            *to++ = *from++;
-        }
+        char escaped = from[0] == '\\' ? octal(from + 1) : 0;
+        *to++ = escaped != 0 ? escaped : from[0];
+        from += escaped != 0 ? 4 : 1;
     }
     *to = '\0';
 }

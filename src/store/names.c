@@ -82,10 +82,9 @@ pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *ou
     TRY(store_open(s, path, STORE_READ, &f, err));
     TRY(store_size(f, &size, err));
     TRY(check_size(f, size, limit, err));
-    AUTOFREE uint8_t *bytes = mem_alloc((size_t)size);
-    if (bytes == NULL) {
-        return error_nomem(err, (size_t)size);
-    }
-    TRY(store_read(f, 0, bytes, (size_t)size, err));
-    return buffer_append(out, bytes, (size_t)size, err);
+    TRY(buffer_reserve(out, (size_t)size, err));
+    TRY(store_read(f, 0, out->data + out->size, (size_t)size, err));
+    out->size += (size_t)size;
+    out->data[out->size] = 0;
+    return PAWL_OK;
 }

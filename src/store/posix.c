@@ -16,10 +16,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #define ZFS_MAGIC 0x2fc12fc1u /* not in the kernel's header */
+
+#ifndef STATX_ATTR_MOUNT_ROOT /* in headers since Linux 5.8 */
+#define STATX_ATTR_MOUNT_ROOT 0x2000
+#endif
 
 static posix_store *posix_of(const store *s) {
     return (posix_store *)s;
@@ -142,26 +147,70 @@ static store_type type_of(mode_t mode) {
     return S_ISDIR(mode) ? STORE_DIR_TYPE : STORE_OTHER_TYPE;
 }
 
-static int stat_place(const posix_place *at, struct stat *found) {
-    const char *name = at->name[0] == '\0' ? "." : at->name;
-    return fstatat(at->dir, name, found, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+/* Some filesystems keep times that 64 bits of nanoseconds do not reach, before 1678 or after 2262:
+ * no clock of ours tells them. */
+static int64_t unix_ns(int64_t seconds, int64_t nanoseconds) {
+    int64_t ns;
+    bool reached = !__builtin_mul_overflow(seconds, INT64_C(1000000000), &ns) &&
+                   !__builtin_add_overflow(ns, nanoseconds, &ns);
+    return reached ? ns : 0;
+}
+
+/* Linux before 5.8 does not say what a mount begins at; there what another filesystem is mounted on
+ * is told by its device. */
+static bool is_mounted(const posix_place *at, const struct statx *found) {
+    struct stat around;
+    if ((found->stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) {
+        return (found->stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+    }
+    return fstat(at->dir, &around) == 0 &&
+           around.st_dev != makedev(found->stx_dev_major, found->stx_dev_minor);
+}
+
+/* Older containers refuse the call itself. */
+static int stat_name(int dir, const char *name, struct statx *out) {
+    struct stat found;
+    if (statx(dir, name, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, out) == 0) {
+        return 0;
+    }
+    if (errno != EPERM && errno != ENOSYS) {
+        return errno;
+    }
+    if (fstatat(dir, name, &found, AT_SYMLINK_NOFOLLOW) != 0) {
+        return errno;
+    }
+    *out = (struct statx){
+        .stx_mode = (uint16_t)found.st_mode,
+        .stx_size = (uint64_t)found.st_size,
+        .stx_mtime = {.tv_sec = found.st_mtim.tv_sec, .tv_nsec = (uint32_t)found.st_mtim.tv_nsec},
+        .stx_dev_major = major(found.st_dev),
+        .stx_dev_minor = minor(found.st_dev)};
+    return 0;
+}
+
+static int look_at(const posix_place *at, store_stat *out) {
+    bool root = at->name[0] == '\0';
+    struct statx found;
+    int failed = stat_name(at->dir, root ? "." : at->name, &found);
+    if (failed != 0) {
+        return failed;
+    }
+    out->type = type_of(found.stx_mode);
+    out->mounted = !root && is_mounted(at, &found);
+    out->modified_unix_ns = unix_ns(found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec);
+    out->size = out->type == STORE_FILE_TYPE ? found.stx_size : 0;
+    return 0;
 }
 
 static pawl_status posix_stat(store *s, const char *path, store_stat *out, pawl_error *err) {
     posix_store *p = posix_of(s);
-    struct stat found;
     CLEANUP(store_posix_place_close) posix_place at;
     int failed = store_posix_place(p, path, &at);
     if (failed == 0) {
-        failed = stat_place(&at, &found);
+        failed = look_at(&at, out);
     }
-    if (failed != 0) {
-        return store_posix_failure(p, path, failed, err, "cannot look at this name");
-    }
-    out->type = type_of(found.st_mode);
-    out->modified_unix_ns = found.st_mtim.tv_sec * INT64_C(1000000000) + found.st_mtim.tv_nsec;
-    out->size = out->type == STORE_FILE_TYPE ? (uint64_t)found.st_size : 0;
-    return PAWL_OK;
+    return failed == 0 ? PAWL_OK
+                       : store_posix_failure(p, path, failed, err, "cannot look at this name");
 }
 
 /* ---- the store ------------------------------------------------------------------------------ */

@@ -48,10 +48,14 @@ static void explain_read_only(const posix_store *p, pawl_error *err) {
 static void explain_space(const posix_store *p, pawl_error *err) {
     store_space space;
     char room[32];
+    char files[48] = "";
     if (ask_space(p, &space)) {
-        error_found(err, "%s and %llu more files free on the filesystem at %s (%s)",
-                    text_bytes(room, space.free_bytes), (unsigned long long)space.free_inodes,
-                    space.mount_point, space.filesystem);
+        if (space.free_inodes != UINT64_MAX) { /* there is a limit */
+            (void)snprintf(files, sizeof(files), " and %llu more files",
+                           (unsigned long long)space.free_inodes);
+        }
+        error_found(err, "%s%s free on the filesystem at %s (%s)",
+                    text_bytes(room, space.free_bytes), files, space.mount_point, space.filesystem);
     }
     error_next(err, "free space there, or choose another directory");
 }

@@ -98,7 +98,24 @@ static bool takes_rings(int fd) {
            (found.f_type == EXT4_SUPER_MAGIC || found.f_type == XFS_SUPER_MAGIC);
 }
 
-static pawl_status check_regular(const posix_store *p, const char *path, int fd, pawl_error *err) {
+/* What is written in place is written under every name of the file, also where those are none of
+ * the run's: a link that somebody put there, or the copy that a backup made by hard links. */
+static pawl_status refuse_linked(const posix_store *p, const char *path, const struct stat *found,
+                                 pawl_error *err) {
+    error_sys(err, EMLINK, "cannot open the file to change it");
+    err->status = PAWL_EDAMAGED;
+    store_error_path(err, &p->base, path);
+    error_expected(err, "a file of one name");
+    error_found(err, "one of %llu names (hard links), all of which would be changed",
+                (unsigned long long)found->st_nlink);
+    error_safe(err, "the file was not changed");
+    error_next(err, "let backups copy the run's files, not link them; else a copy of the file in "
+                    "its place will do");
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status check_regular(const posix_store *p, const char *path, store_mode mode, int fd,
+                                 pawl_error *err) {
     struct stat found;
     if (fstat(fd, &found) != 0) {
         return store_posix_failure(p, path, errno, err, "cannot look at the open file");
@@ -113,7 +130,8 @@ static pawl_status check_regular(const posix_store *p, const char *path, int fd,
         error_found(err, "a device, pipe or socket (mode %06o)", (unsigned)found.st_mode);
         return PAWL_EDAMAGED;
     }
-    return PAWL_OK;
+    return mode == STORE_UPDATE && found.st_nlink > 1 ? refuse_linked(p, path, &found, err)
+                                                      : PAWL_OK;
 }
 
 static pawl_status open_descriptors(posix_store *p, const char *path, store_mode mode,
@@ -129,7 +147,7 @@ static pawl_status open_descriptors(posix_store *p, const char *path, store_mode
     if (f->fd < 0) {
         return store_posix_failure(p, path, errno, err, attempt);
     }
-    pawl_status status = check_regular(p, path, f->fd, err);
+    pawl_status status = check_regular(p, path, mode, f->fd, err);
     if (status != PAWL_OK) {
         close(f->fd);
         return status;

@@ -35,7 +35,9 @@ typedef struct store_traits {
 typedef enum store_mode {
     STORE_READ,   /* existing file */
     STORE_CREATE, /* a new file, for writing; PAWL_EBUSY (EEXIST) when the name is taken */
-    STORE_UPDATE, /* existing file, for reading and writing in place */
+    /* Existing file, for reading and writing in place: the one way to change what is there.
+     * PAWL_EDAMAGED (EMLINK): it has other names, hard links, that would be changed too. */
+    STORE_UPDATE,
     /* READ and CREATE of a file that is moved in large pieces. Where the storage takes it, pieces
      * whose memory and place are multiples of STORE_DIRECT_ALIGNMENT go past the page cache, but
      * for reads of what is in the cache already; all else goes by it, with early writeback. */
@@ -57,8 +59,9 @@ typedef enum store_type { STORE_FILE_TYPE, STORE_DIR_TYPE, STORE_OTHER_TYPE } st
 
 typedef struct store_stat {
     store_type type; /* symbolic links are not followed: OTHER */
+    bool mounted;    /* something is mounted on this name; never of the store's root */
     uint64_t size;
-    int64_t modified_unix_ns; /* by the storage's clock, for people only; 0: unknown */
+    int64_t modified_unix_ns; /* by the storage's clock, for people; 0: unknown, or too far off */
 } store_stat;
 
 /* Room, for S06. UINT64_MAX: unlimited or unknown. */
@@ -147,8 +150,7 @@ pawl_status store_open(store *s, const char *path, store_mode mode, store_file *
 void store_close(store_file *f);          /* NULL is fine */
 void store_close_pointer(store_file **f); /* for CLEANUP */
 void store_destroy(store *s);             /* NULL is fine */
-/* Exactly n bytes, or a failure whose range is what was not moved. Past the end of the file:
- * PAWL_EDAMAGED with its real size. */
+/* Exactly n bytes, or a failure whose range is what was not moved. Past the end: PAWL_EDAMAGED. */
 pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_write(store_file *f, uint64_t at, const void *from, size_t n, pawl_error *err)
@@ -269,12 +271,10 @@ pawl_status store_trace_wrap(store *inner, const platform *os,
                              void *context, store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 /* retry: repeats what failed for a reason that passes (EAGAIN, EINTR, ETIMEDOUT, ENETDOWN, ESTALE
- * of open), never a sync, at most `attempts` times, sleeping first_delay_ns, then twice that, ...
- * */
+ * of open), never a sync, at most `attempts` times, sleeping first_delay_ns, then twice that... */
 pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
                              uint64_t first_delay_ns, store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* Repetitions so far; 0 without a retry store. Any thread. */
-uint64_t store_retry_count(const store *s);
+uint64_t store_retry_count(const store *s); /* so far; 0 without a retry store. Any thread */
 
 /*
  * crash: a filesystem that forgets. It keeps what is durable apart from what is pending since the

@@ -18,11 +18,12 @@ static size_t element_bytes(pawl_dtype dtype) {
     return (size_t)pawl_dtype_bits(dtype) / 8;
 }
 
+/* Of an empty box they may wrap, and lead to no element. */
 static void dense_strides(int ndim, const int64_t *extent, size_t item, int64_t *strides) {
-    int64_t stride = (int64_t)item;
+    uint64_t stride = item;
     for (int i = ndim - 1; i >= 0; i--) {
-        strides[i] = stride;
-        stride *= extent[i] > 0 ? extent[i] : 1;
+        strides[i] = (int64_t)stride;
+        stride *= (uint64_t)extent[i];
     }
 }
 

@@ -50,16 +50,21 @@ static pawl_status check_extents(int ndim, const int64_t *shape, pawl_error *err
     return PAWL_OK;
 }
 
-/*
- * Elements, with 1 in the place of each extent of 0: strides and positions are products of some of
- * the extents, so these must not overflow in an empty tensor either. False when they pass
- * MOST_COUNT.
- */
-static bool count_span(int ndim, const int64_t *shape, uint64_t *span) {
-    *span = 1;
+static bool is_empty(int ndim, const int64_t *shape) {
     for (int i = 0; i < ndim; i++) {
-        uint64_t extent = shape[i] > 0 ? (uint64_t)shape[i] : 1;
-        if (multiply_overflows(*span, extent, span) || *span > MOST_COUNT) {
+        if (shape[i] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* In the order in which a reader of safetensors multiplies: from an extent of 0 on it is 0, however
+ * large the others are. False when it passes MOST_COUNT before. */
+static bool count_elements(int ndim, const int64_t *shape, uint64_t *count) {
+    *count = 1;
+    for (int i = 0; i < ndim; i++) {
+        if (multiply_overflows(*count, (uint64_t)shape[i], count) || *count > MOST_COUNT) {
             return false;
         }
     }
@@ -76,13 +81,14 @@ pawl_status shape_check(pawl_dtype dtype, int ndim, const int64_t *shape, uint64
     }
     TRY(check_extents(ndim, shape, err));
     packing pack = packing_of(dtype);
-    uint64_t span, span_bytes;
-    if (!count_span(ndim, shape, &span) ||
-        multiply_overflows(span / pack.elements, pack.bytes, &span_bytes) ||
-        span_bytes > MOST_COUNT) {
-        return refuse(err, ndim, shape, "it holds more than 2^62 elements or bytes");
+    uint64_t count, whole;
+    if (!count_elements(ndim, shape, &count) ||
+        multiply_overflows(count / pack.elements, pack.bytes, &whole) || whole > MOST_COUNT) {
+        return refuse(err, ndim, shape,
+                      is_empty(ndim, shape) ? "its extents before the 0 multiply to more than "
+                                              "2^62, which a data file cannot say"
+                                            : "it holds more than 2^62 elements or bytes");
     }
-    uint64_t count = shape_elements(ndim, shape);
     if (count % pack.elements != 0) {
         refuse(err, ndim, shape, "its elements do not fill whole bytes");
         error_expected(err, "a multiple of %" PRIu64 " elements of %s", pack.elements,
@@ -93,11 +99,12 @@ pawl_status shape_check(pawl_dtype dtype, int ndim, const int64_t *shape, uint64
         *elements = count;
     }
     if (bytes != NULL) {
-        *bytes = count / pack.elements * pack.bytes;
+        *bytes = whole;
     }
     return PAWL_OK;
 }
 
+/* Of a shape that was checked: what wraps on the way to an extent of 0 ends at 0. */
 uint64_t shape_elements(int ndim, const int64_t *shape) {
     uint64_t count = 1;
     for (int i = 0; i < ndim; i++) {

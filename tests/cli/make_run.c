@@ -5,6 +5,7 @@
  *     make_run RUN [--steps=1000,2000] [--variant=base|dtypes|changed|resized|renamed]
  *     [--entries=N]
  *                  [--elements=N] [--pin=STEP] [--hold=FILE] [--read=STEP]
+ *                  [--add=NAME]... [--text=TEXT] [--json=JSON]
  *
  * --variant    which state to save [base]
  * --entries    that many tiny tensors instead of a variant
@@ -12,6 +13,9 @@
  * --pin        pin that step
  * --hold       create FILE once everything is saved, then keep the run open until killed
  * --read       open that step, save nothing, and keep it open in the same way
+ * --add        a tensor of that name besides, with a slot; up to 16 of them
+ * --text       framework, and a string value besides
+ * --json       a JSON value besides
  */
 #include <math.h>
 #include <pawl/pawl.h>
@@ -21,10 +25,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_STEPS = 64, MAX_MEMORY = 256, HOLD_S = 120 };
+enum { MAX_STEPS = 64, MAX_ADDED = 16, MAX_MEMORY = 256, HOLD_S = 120 };
 
 typedef struct request {
-    const char *run, *variant, *hold;
+    const char *run, *variant, *hold, *text, *json;
+    const char *added[MAX_ADDED];
+    size_t added_count;
     int64_t steps[MAX_STEPS];
     size_t step_count;
     int64_t entries, elements, pin, read;
@@ -214,6 +220,24 @@ static void fill_entries(pawl_state *state, int64_t step, int64_t entries) {
     }
 }
 
+static void fill_asked(const request *r, pawl_state *state, int64_t step) {
+    for (size_t i = 0; i < r->added_count; i++) {
+        char slot[2048];
+        snprintf(slot, sizeof slot, "optimizer/m/%s", r->added[i]);
+        add_floats(state, r->added[i], step, 2, (int64_t[]){4, 3}, NULL, NULL);
+        add_floats(state, slot, step, 2, (int64_t[]){4, 3}, r->added[i], "adam/m");
+    }
+    if (r->text != NULL) {
+        must(pawl_state_set_string(state, "text/string", PAWL_ROLE_HYPERPARAMETER, r->text, err));
+    }
+    if (r->json != NULL) {
+        must(pawl_state_set_json(state, "text/json", PAWL_ROLE_OTHER, r->json, err));
+    }
+    if (r->elements > 0) {
+        add_floats(state, "large", step, 1, &r->elements, NULL, NULL);
+    }
+}
+
 static void fill(const request *r, pawl_state *state, int64_t step) {
     if (r->entries > 0) {
         fill_entries(state, step, r->entries);
@@ -228,9 +252,7 @@ static void fill(const request *r, pawl_state *state, int64_t step) {
     } else {
         fill_base(state, step);
     }
-    if (r->elements > 0) {
-        add_floats(state, "large", step, 1, &r->elements, NULL, NULL);
-    }
+    fill_asked(r, state, step);
 }
 
 /* ---- the run ---- */
@@ -291,6 +313,12 @@ static bool parse(request *r, int argc, char **argv) {
             r->read = atoll(value);
         } else if ((value = option(argv[i], "--hold")) != NULL) {
             r->hold = value;
+        } else if ((value = option(argv[i], "--text")) != NULL) {
+            r->text = value;
+        } else if ((value = option(argv[i], "--json")) != NULL) {
+            r->json = value;
+        } else if ((value = option(argv[i], "--add")) != NULL && r->added_count < MAX_ADDED) {
+            r->added[r->added_count++] = value;
         } else if (argv[i][0] != '-' && r->run == NULL) {
             r->run = argv[i];
         } else {
@@ -311,7 +339,8 @@ static void read_step(const request *r) {
 
 static void write_steps(const request *r) {
     pawl_run *run = NULL;
-    pawl_run_options options = {.struct_size = sizeof options, .framework = "make_run 1"};
+    pawl_run_options options = {.struct_size = sizeof options,
+                                .framework = r->text != NULL ? r->text : "make_run 1"};
     must(pawl_run_open(r->run, &options, &run, err));
     for (size_t i = 0; i < r->step_count; i++) {
         save_step(r, run, r->steps[i]);
@@ -326,7 +355,7 @@ int main(int argc, char **argv) {
     request r;
     if (!parse(&r, argc, argv)) {
         fputs("usage: make_run RUN [--steps=N,N] [--variant=NAME] [--entries=N] [--elements=N] "
-              "[--pin=N] [--hold=FILE] [--read=N]\n",
+              "[--pin=N] [--hold=FILE] [--read=N] [--add=NAME]... [--text=TEXT] [--json=JSON]\n",
               stderr);
         return 2;
     }

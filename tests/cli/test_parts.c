@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "json.h"
 #include "numbers.h"
+#include "options.h"
 #include "slices.h"
 #include "text.h"
 
@@ -106,6 +107,8 @@ static void test_sizes_are_read_in_decimal_and_binary_units(void **state) {
         {"2k", 2000},
         {"2Ki", 2048},
         {"7b", 7},
+        {"9223372036854775807", INT64_MAX},
+        {"9007199254740993 B", 9007199254740993},
     };
     static const char *const bad[] = {"",     "GB",  "-1",   "0",   "1.2.3",      "1XB",
                                       "1GBs", "inf", "0x10", "1e3", "99999999EB", " 1"};
@@ -163,6 +166,39 @@ static void test_shortening_keeps_both_ends_and_whole_characters(void **state) {
     text = text_shorten("short", 5);
     assert_string_equal(text, "short");
     free(text);
+}
+
+/* At any width what is left fits, is UTF-8, and is cut before no character that combines. */
+static void test_what_is_shortened_fits_and_keeps_characters_whole(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "kernel",
+        "\u6a21\u578b\u6743\u91cd\u77e9\u9635",
+        "e\u0301e\u0301e\u0301e\u0301e\u0301e\u0301",
+        "a\u6a21\u0301b\u578b\u0301c\u6743\u0301",
+        "\U0001f600\U0001f600\U0001f600",
+        "\u0301\u0301\u0301",
+        "",
+    };
+    (void)setenv("LC_ALL", "C.UTF-8", 1);
+    for (int known = 0; known < 2; known++) {
+        for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+            for (size_t columns = 0; columns < 20; columns++) {
+                char *cut = text_shorten(texts[i], columns);
+                char *safe = text_safe(cut, strlen(cut), false);
+                const char *dots = strstr(cut, known ? "\u2026" : "...");
+                assert_true(text_columns(cut) <= columns);
+                assert_string_equal(safe, cut); /* UTF-8 */
+                if (known && dots != NULL) {
+                    assert_int_not_equal(strncmp(dots + 3, "\u0301", 2), 0);
+                }
+                free(safe);
+                free(cut);
+            }
+        }
+        text_begin_columns();
+    }
+    assert_int_equal(text_columns("\u6a21e\u0301"), 3);
 }
 
 static void test_the_nearest_word_is_near(void **state) {
@@ -234,9 +270,23 @@ static void test_distance_of_equal_infinities_is_zero(void **state) {
     assert_true(far[0] == 0 && isinf(far[1]) && isnan(far[2]));
 }
 
+/* ---- exit codes ---- */
+
+static void test_no_verb_ends_with_a_code_that_its_help_lacks(void **state) {
+    (void)state;
+    const verb *doctor = verb_find("doctor");
+    const verb *gc = verb_find("gc");
+    assert_int_equal(exit_as_told(gc, EXIT_DIFFERENT), EXIT_DIFFERENT);
+    assert_int_equal(exit_as_told(gc, EXIT_TRY_AGAIN), EXIT_TRY_AGAIN);
+    assert_int_equal(exit_as_told(doctor, EXIT_USAGE), EXIT_USAGE);
+    assert_int_equal(exit_as_told(doctor, EXIT_DIFFERENT), EXIT_FAILED);
+    assert_int_equal(exit_as_told(doctor, EXIT_NOT_FOUND), EXIT_FAILED);
+    assert_int_equal(exit_as_told(gc, 99), EXIT_FAILED);
+}
+
 /* ---- JSON ---- */
 
-static void test_json_of_foreign_text_stays_json(void **state) {
+static void test_json_of_a_caller_stays_as_it_is(void **state) {
     (void)state;
     char *text = NULL;
     size_t size = 0;
@@ -244,14 +294,12 @@ static void test_json_of_foreign_text_stays_json(void **state) {
     json_begin_array(&j, NULL, JSON_INLINE);
     json_put_text(&j, NULL, "a\"b\n");
     json_put_text(&j, NULL, "\xff");
-    json_put_foreign(&j, NULL, "{\"a\": 0.1}", 10);
-    json_put_foreign(&j, NULL, "{broken", 7);
+    json_put_foreign(&j, NULL, "{\"a\": 1e400}", 12);
     json_put_number(&j, NULL, NAN, 17);
     json_put_number(&j, NULL, 0.1, 17);
     json_end_to(&j, 0);
     fclose(j.file);
-    assert_string_equal(text,
-                        "[\"a\\\"b\\n\", \"\\uFFFD\", {\"a\": 0.1}, \"{broken\", \"nan\", 0.1]\n");
+    assert_string_equal(text, "[\"a\\\"b\\n\", \"\\uFFFD\", {\"a\": 1e400}, \"nan\", 0.1]\n");
     free(text);
 }
 
@@ -284,11 +332,13 @@ int main(void) {
         cmocka_unit_test(test_what_is_no_utf8_is_escaped),
         cmocka_unit_test(test_shortening_keeps_both_ends_and_whole_characters),
         cmocka_unit_test(test_the_nearest_word_is_near),
+        cmocka_unit_test(test_what_is_shortened_fits_and_keeps_characters_whole),
         cmocka_unit_test(test_a_step_follows_the_last_at_sign_or_there_is_none),
         cmocka_unit_test(test_number_text_reads_back_as_the_same_number),
         cmocka_unit_test(test_distance_of_large_integers_is_exact),
         cmocka_unit_test(test_distance_of_equal_infinities_is_zero),
-        cmocka_unit_test(test_json_of_foreign_text_stays_json),
+        cmocka_unit_test(test_no_verb_ends_with_a_code_that_its_help_lacks),
+        cmocka_unit_test(test_json_of_a_caller_stays_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

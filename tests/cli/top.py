@@ -150,7 +150,7 @@ class Top(unittest.TestCase):
         terminal.wait_for(b"the very end")
         lines = terminal.written.replace(b"\033[K", b"").split(b"\r\n")
         failed = [line for line in lines if line.startswith(b"\033[1mfailed")]
-        self.assertRegex(failed[0], rb"begin x+\.\.\.x+ the very end")
+        self.assertRegex(failed[0], rb"begin x+\xe2\x80\xa6x+ the very end")
         self.assertNotIn(b"the very end\033[K", terminal.written)
         terminal.type(b"q")
         self.assertEqual(terminal.end(), 0)

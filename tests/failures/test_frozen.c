@@ -4,21 +4,19 @@
  * to it. The kernel lets nobody out of a write to it, whichever way it was begun. Needs root.
  */
 #include "failures.h"
+#include "lib/loop_disk.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define BIG_BYTES   (8 << 20)
 #define GUARD_MS    30000
-#define DISK_BYTES  (64 << 20)
 #define BYTES_PER_S (4 << 20)
 
 static char scratch[64];
@@ -37,51 +35,8 @@ static int tear_down(void **state) {
 
 /* ---- a disk of its own ---------------------------------------------------------------------- */
 
-#define NO_PROGRAM 127
-
-/* The exit code of a program that says nothing. */
-static int code_of(const char *const *arguments) {
-    int ended = 0;
-    pid_t pid = fork();
-    if (pid == 0) {
-        int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-        (void)dup2(nowhere, STDOUT_FILENO);
-        (void)dup2(nowhere, STDERR_FILENO);
-        (void)execvp(arguments[0], (char *const *)arguments);
-        _exit(NO_PROGRAM);
-    }
-    assert_true(pid > 0);
-    assert_int_equal(waitpid(pid, &ended, 0), pid);
-    assert_true(WIFEXITED(ended));
-    return WEXITSTATUS(ended);
-}
-
-/* In mounts of this process alone. NULL, or what this system lacks; all else is a failure. */
-static const char *mount_disk(void) {
-    static const char *const look[] = {"mkfs.ext4", "-V", NULL};
-    static const char *const find[] = {"losetup", "--find", NULL};
-    static const char *const make[] = {"mkfs.ext4", "-q", "-F", "image", NULL};
-    static const char *const mounting[] = {"mount", "-o", "loop", "image", "disk", NULL};
-    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
-        assert_int_equal(errno, EPERM);
-        return "this needs leave to mount";
-    }
-    int looked = code_of(look);
-    if (looked == NO_PROGRAM) {
-        return "this needs mkfs.ext4";
-    }
-    assert_int_equal(looked, 0);
-    if (code_of(find) != 0) {
-        return "this needs losetup, and a free loop device";
-    }
-    int image = open("image", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    assert_true(image >= 0);
-    assert_int_equal(ftruncate(image, DISK_BYTES), 0);
-    (void)close(image);
-    assert_int_equal(code_of(make), 0);
-    assert_int_equal(code_of(mounting), 0);
-    return NULL;
-}
+static const loop_disk disk_of_its_own = {
+    .type = "ext4", .options = "-q -F", .bytes = 64 << 20, .image = "image", .point = "disk"};
 
 /* A frozen filesystem must not outlive its test, whatever becomes of it: a process of its own thaws
  * it when told, when the test ends, or after some time. */
@@ -135,7 +90,7 @@ static void meet_frozen_disk(void *context) {
     trainer t;
     uint8_t *big = calloc(1, BIG_BYTES);
     assert_non_null(big);
-    const char *lacks = mount_disk();
+    const char *lacks = loop_disk_mount(&disk_of_its_own);
     if (lacks != NULL) {
         child_skip(lacks);
     }

@@ -262,7 +262,7 @@ static void test_s11_rank_0_that_dies(void **state) {
               &f->result);
     assert_int_equal(f->result.ended[0], -SIGKILL);
     for (int r = 1; r < JOB_RANKS; r++) {
-        assert_int_equal(f->result.ended[r], PAWL_ETIMEOUT);
+        assert_int_equal(f->result.ended[r], PAWL_EPEER);
         char wanted[1024];
         (void)snprintf(wanted, sizeof(wanted),
                        "open run: rank 0 did not answer\n"

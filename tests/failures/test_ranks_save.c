@@ -170,7 +170,7 @@ static void hear_of_missing_rank_3(member *m) {
     save(m, 1000);
     if (m->rank < 3) {
         begin(m, 2000);
-        assert_tells(pawl_wait(m->t.run, 60, NULL, m->t.err), PAWL_EIO, m->t.err,
+        assert_tells(pawl_wait(m->t.run, 60, NULL, m->t.err), PAWL_EPEER, m->t.err,
                      "saving step 2000: not all ranks have voted within {n} {w} that their part is "
                      "durable\n"
                      "  path:     {d}/run/step-00002000\n"
@@ -199,7 +199,7 @@ static void hear_of_dead_rank_3(member *m) {
     come(m);
     wait_for_stage(m, m->rank == 3 ? 2 : 1);
     begin(m, 2000);
-    assert_tells(pawl_wait(m->t.run, 60, NULL, m->t.err), PAWL_EIO, m->t.err,
+    assert_tells(pawl_wait(m->t.run, 60, NULL, m->t.err), PAWL_EPEER, m->t.err,
                  "saving step 2000: rank 3 (host {w}, pid {n}) has ended without a vote\n"
                  "  path:     {d}/run/step-00002000\n"
                  "  expected: votes of 4 ranks\n"
@@ -224,7 +224,7 @@ static void hear_of_dead_rank_0(member *m) {
     come(m);
     wait_for_stage(m, m->rank == 0 ? 2 : 1);
     begin(m, 2000);
-    assert_tells(pawl_wait(m->t.run, 60, NULL, m->t.err), PAWL_EIO, m->t.err,
+    assert_tells(pawl_wait(m->t.run, 60, NULL, m->t.err), PAWL_EPEER, m->t.err,
                  "saving step 2000: rank 0 (host {w}, pid {n}) has ended without telling how the "
                  "save went\n"
                  "  path:     {d}/run/outcome-{w}\n"

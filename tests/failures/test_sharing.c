@@ -118,7 +118,7 @@ static void test_s10_a_second_job_is_told_who_writes(void **state) {
         "  found:    host {w}, pid {n}, attempt {w}, heartbeat {n} s ago, alive on this host\n"
         "  safe:     nothing was written or changed\n"
         "  next:     stop that process (on {w}: kill {n}) or save to another directory; "
-        "the run is taken over by itself once its heartbeat has stood still for 30 s");
+        "the run is taken over by itself once it has ended");
     t.run = NULL;
     (void)child_kill(&c);
     trainer_open(&t, "run");
@@ -149,7 +149,7 @@ static void test_s10_a_silent_job_of_another_host_is_watched(void **state) {
         "to move "
         "in the {n} s it was watched\n"
         "  safe:     nothing was written or changed\n"
-        "  next:     stop that process (on elsewhere: kill 4711) or save to another directory; the "
+        "  next:     stop that process, on elsewhere, or save to another directory; the "
         "run is taken over by itself once its heartbeat has stood still for 30 s");
     t.run = NULL;
     trainer_free(&t);

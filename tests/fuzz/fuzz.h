@@ -9,6 +9,8 @@
 
 #include "format/format.h"
 
+#include <string.h>
+
 #define FUZZ_CHECK(condition)                                                                      \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -17,6 +19,26 @@
     } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Inputs that were understood. A corpus without such an input would prove nothing. */
+extern uint64_t fuzz_accepted;
+
+/* ---- repair.c: getting behind checksums ----------------------------------------------------- */
+
+/* Called for most inputs after they were mutated: makes lengths and checksums fit what is in
+ * between. `data` has room for `room` bytes; returns the new size. What a target does not define
+ * changes nothing. */
+size_t fuzz_repair(uint8_t *data, size_t size, size_t room);
+
+/* The last four bytes become the CRC32C of those before. */
+size_t fuzz_repair_tail(uint8_t *data, size_t size, size_t room);
+size_t fuzz_repair_manifest(uint8_t *text, size_t size, size_t room);
+/* Magic number, and the checksums of all blocks that can be found. */
+size_t fuzz_repair_table(uint8_t *data, size_t size, size_t room);
+/* The header's length, room for all tensors, and the sum of the file where it has one. */
+size_t fuzz_repair_safetensors(uint8_t *data, size_t size, size_t room);
+
+/* ---- inputs --------------------------------------------------------------------------------- */
 
 /* A copy whose end is the end of its memory, so that a read beyond it is noticed. */
 static inline buffer fuzz_copy(const uint8_t *data, size_t size) {
@@ -31,10 +53,30 @@ static inline void fuzz_append(buffer *out, const void *data, size_t n) {
     FUZZ_CHECK(buffer_append(out, data, n, &err) == PAWL_OK);
 }
 
+/* An input that says, byte by byte, what to make; zeros follow its end. */
+typedef struct fuzz_bytes {
+    const uint8_t *data;
+    size_t size, at;
+} fuzz_bytes;
+
+static inline unsigned fuzz_below(fuzz_bytes *in, unsigned end) {
+    return in->at < in->size ? in->data[in->at++] % end : 0;
+}
+
+static inline bool fuzz_done(const fuzz_bytes *in) {
+    return in->at >= in->size;
+}
+
+/* ---- what must hold ------------------------------------------------------------------------- */
+
 /* A refusal says what it is about and has a category that a reader may expect. */
 static inline void fuzz_check_refusal(const pawl_error *err, pawl_status status) {
     FUZZ_CHECK(err->status == status && err->attempt[0] != '\0');
     FUZZ_CHECK(status == PAWL_EDAMAGED || status == PAWL_ELIMIT || status == PAWL_EUNSUPPORTED);
+}
+
+static inline bool fuzz_texts_equal(const char *a, const char *b) {
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "group/group.h"
 
-#include <string.h>
-
 #define MAX_VARIABLES 64
 
 static void check_found(const pawl_group_found *found) {
@@ -36,6 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     environment[count] = NULL;
     pawl_status status = group_discover(environment, &found, &err);
     if (status == PAWL_OK) {
+        fuzz_accepted++;
         check_found(&found);
     } else {
         FUZZ_CHECK(status == PAWL_EUSAGE || status == PAWL_EMISMATCH);

@@ -8,7 +8,6 @@
 #include "format/event.h"
 
 #include <math.h>
-#include <string.h>
 
 static void check_numbers(const pawl_event *event) {
     FUZZ_CHECK(event->kind >= PAWL_EVENT_SAVE_BEGUN && event->kind <= PAWL_EVENT_RESTORED);
@@ -23,7 +22,11 @@ static void encode_again(const pawl_event *event) {
     CLEANUP(buffer_free) buffer line = {.data = NULL};
     pawl_error err = ERROR_INIT;
     event_decoded again;
-    FUZZ_CHECK(event_encode(event, NULL, &line, &err) == PAWL_OK);
+    const event_fallback fallbacks[] = {{.step = 1, .why = event->message}, {.why = "a\n\x01"}};
+    const event_restore restore = {.fallbacks = fallbacks + (event->message == NULL),
+                                   .fallback_count = 1};
+    bool restored = event->kind == PAWL_EVENT_RESTORED;
+    FUZZ_CHECK(event_encode(event, restored ? &restore : NULL, &line, &err) == PAWL_OK);
     FUZZ_CHECK(line.size < FORMAT_MAX_EVENT_WRITTEN);
     FUZZ_CHECK(event_decode(line.data, line.size, &again));
     FUZZ_CHECK(again.event.kind == event->kind && again.event.step == event->step);
@@ -35,6 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CLEANUP(buffer_free) buffer line = fuzz_copy(data, size);
     event_decoded decoded;
     if (event_decode(line.data, line.size, &decoded)) {
+        fuzz_accepted++;
         check_numbers(&decoded.event);
         encode_again(&decoded.event);
         event_decoded_free(&decoded);

@@ -4,8 +4,6 @@
 
 #include "store/mounts.h"
 
-#include <string.h>
-
 static void check_within(const char *part, const char *line, size_t n) {
     FUZZ_CHECK(part >= line && part + strlen(part) <= line + n);
 }
@@ -18,6 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(line, data, n);
     line[n] = '\0';
     if (mount_line_parse(line, &m)) {
+        fuzz_accepted++;
         check_within(m.device, line, n);
         check_within(m.root, line, n);
         check_within(m.point, line, n);

@@ -4,8 +4,6 @@
 
 #include "doctor/sight.h"
 
-#include <string.h>
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CLEANUP(buffer_free) buffer bytes = fuzz_copy(data, size);
     CLEANUP(buffer_free) buffer again = {.data = NULL};
@@ -16,6 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_check_refusal(&err, status);
         return 0;
     }
+    fuzz_accepted++;
     FUZZ_CHECK(sight_encode(&s, &again, &err) == PAWL_OK && again.size <= SIGHT_BYTES);
     FUZZ_CHECK(sight_decode(again.data, again.size, &same, &err) == PAWL_OK);
     FUZZ_CHECK(strcmp(s.place, same.place) == 0 && strcmp(s.trouble, same.trouble) == 0);

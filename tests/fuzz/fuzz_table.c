@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A sorted table. After a byte that chooses: any bytes as a whole table, or any bytes as the
- * content of its data block and of its index block, with checksums that fit, so that what lies
- * behind them is reached.
+ * content of one or two data blocks and of its index block, with checksums that fit, so that what
+ * lies behind them is reached.
  */
 #include "format/block.h"
 #include "fuzz.h"
@@ -44,6 +44,18 @@ static pawl_status read_table(table *t, table_cursor *c, pawl_error *err) {
     return PAWL_OK;
 }
 
+/* What is read with the checksum of its footer is refused with another. */
+static void open_by_footer(const buffer *file) {
+    pawl_error err = ERROR_INIT;
+    table *t = NULL;
+    const uint8_t *footer = file->data + file->size - TABLE_FOOTER_BYTES;
+    uint32_t crc = crc32c(0, footer, TABLE_FOOTER_BYTES);
+    FUZZ_CHECK(table_open(byte_source_memory(file), &crc, &t, &err) == PAWL_OK);
+    table_close(t);
+    crc++;
+    FUZZ_CHECK(table_open(byte_source_memory(file), &crc, &t, &err) == PAWL_EDAMAGED);
+}
+
 static void read_file(const buffer *file) {
     pawl_error err = ERROR_INIT;
     table *t = NULL;
@@ -55,6 +67,10 @@ static void read_file(const buffer *file) {
     }
     if (status != PAWL_OK) {
         fuzz_check_refusal(&err, status);
+    }
+    if (status == PAWL_OK) {
+        fuzz_accepted++;
+        open_by_footer(file);
     }
     table_cursor_free(c);
     table_close(t);
@@ -77,20 +93,24 @@ static void put_block(buffer *file, buffer *footer, const uint8_t *content, size
     FUZZ_CHECK(buffer_u32le(file, crc32c_mask(crc), &err) == PAWL_OK);
 }
 
-/* The first two bytes say how long the data block is. */
-static void read_blocks(const uint8_t *data, size_t size) {
+/* Two bytes for each data block say how long it is; then they follow, and the index block. */
+static void read_blocks(const uint8_t *data, size_t size, size_t count) {
     static const uint8_t empty[8] = {0, 0, 0, 0, 1};
     pawl_error err = ERROR_INIT;
-    if (size < 2) {
+    if (size < 2 * count) {
         return;
     }
-    size_t n = (size_t)data[0] | (size_t)data[1] << 8;
-    n = n < size - 2 ? n : size - 2;
     CLEANUP(buffer_free) buffer file = {.data = NULL}, unused = {.data = NULL};
     CLEANUP(buffer_free) buffer footer = {.data = NULL};
-    put_block(&file, &unused, data + 2, n);
+    size_t at = 2 * count;
+    for (size_t i = 0; i < count; i++) {
+        size_t n = (size_t)data[2 * i] | (size_t)data[2 * i + 1] << 8;
+        n = n < size - at ? n : size - at;
+        put_block(&file, &unused, data + at, n);
+        at += n;
+    }
     put_block(&file, &footer, empty, sizeof empty);
-    put_block(&file, &footer, data + 2 + n, size - 2 - n);
+    put_block(&file, &footer, data + at, size - at);
     while (footer.size < 40) {
         fuzz_append(&footer, "", 1);
     }
@@ -100,11 +120,17 @@ static void read_blocks(const uint8_t *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (size > 0 && data[0] == 'b') {
-        read_blocks(data + 1, size - 1);
+    if (size > 0 && (data[0] == 'b' || data[0] == 'c')) {
+        read_blocks(data + 1, size - 1, data[0] == 'b' ? 1 : 2);
     } else if (size > 0) {
         CLEANUP(buffer_free) buffer file = fuzz_copy(data + 1, size - 1);
         read_file(&file);
     }
     return 0;
+}
+
+size_t fuzz_repair(uint8_t *data, size_t size, size_t room) {
+    return size > 0 && data[0] != 'b' && data[0] != 'c'
+               ? 1 + fuzz_repair_table(data + 1, size - 1, room - 1)
+               : size;
 }

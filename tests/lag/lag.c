@@ -36,11 +36,15 @@ const char *lag_missing(void) {
         return "only root can mount a filesystem of its own";
     }
     int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-    if (fd < 0) {
-        return "the system has no /dev/fuse";
+    if (fd >= 0) {
+        close(fd);
+        return NULL;
     }
-    close(fd);
-    return NULL;
+    if (errno == EPERM || errno == EACCES) {
+        return "this process may not open /dev/fuse";
+    }
+    assert_true(errno == ENOENT || errno == ENODEV || errno == ENXIO);
+    return "the system has no /dev/fuse";
 #endif
 }
 

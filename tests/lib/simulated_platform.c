@@ -93,6 +93,11 @@ static liveness simulated_process_alive(void *context, const process_identity *w
     return same_process(who, &s->identity) ? PROCESS_ALIVE : s->others;
 }
 
+static bool simulated_process_killable(void *context, const process_identity *who, char why[96]) {
+    why[0] = '\0';
+    return simulated_process_alive(context, who) == PROCESS_ALIVE;
+}
+
 void simulated_platform_init(simulated_platform *s, uint64_t seed) {
     *s = (simulated_platform){
         .table = {.context = s,
@@ -106,7 +111,8 @@ void simulated_platform_init(simulated_platform *s, uint64_t seed) {
                   .thread_abandon = simulated_thread_abandon,
                   .thread_tune = simulated_thread_tune,
                   .identity = simulated_identity,
-                  .process_alive = simulated_process_alive},
+                  .process_alive = simulated_process_alive,
+                  .process_killable = simulated_process_killable},
         .monotonic_ns = FIRST_MONOTONIC_NS,
         .unix_time_ns = FIRST_UNIX_TIME_NS,
         .random = {seed},

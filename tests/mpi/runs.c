@@ -149,7 +149,7 @@ static void absent(const char *directory) {
         .struct_size = sizeof options, .group = &group, .group_deadline_s = 2};
     pawl_run *run = NULL;
     if (group.rank != group.world_size - 1) {
-        MUST(pawl_run_open(directory, &options, &run, err) == PAWL_ETIMEOUT);
+        MUST(pawl_run_open(directory, &options, &run, err) == PAWL_EPEER);
         MUST(run == NULL);
         MUST(strstr(pawl_error_text(err), "rank 3") != NULL);
     }

@@ -34,6 +34,7 @@ typedef struct job {
     int ranks;
     int callbacks; /* 0: processes, and the directory */
     int checking;
+    double group_deadline_s; /* 0: a minute */
     unsigned starts;
     /* With the run open; its status is that of the rank. */
     pawl_status (*body)(struct job *j, int rank, pawl_run *run, pawl_error *err);
@@ -75,7 +76,8 @@ static inline pawl_status job_open(job *j, int rank, pawl_run **run, pawl_error 
                                       .group = j->ranks > 1 ? &group : NULL,
                                       .checking = j->checking,
                                       .deadline_s = 60,
-                                      .group_deadline_s = 60,
+                                      .group_deadline_s =
+                                          j->group_deadline_s > 0 ? j->group_deadline_s : 60,
                                       .no_event_file = 1};
     return pawl_run_open(j->path, &options, run, err);
 }

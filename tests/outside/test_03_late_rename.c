@@ -155,6 +155,9 @@ static void test_a_removal_takes_effect_after_the_step_is_saved_again(void **sta
         lag_settle(fs);
         if (told.status == PAWL_OK) {
             trainer_expects(truth, 1, 3, "removed late (%d), told durable", errors[i]);
+        } else if (told.status != PAWL_EBUSY) {
+            fail_msg("removed late (%d), and saving the step again says:\n%s", errors[i],
+                     told.text);
         }
         trainer_expects(truth, 2, 2, "removed late (%d)", errors[i]);
         assert_int_not_equal(trainer_version(truth, 1), TRAINER_DAMAGED);

@@ -7,6 +7,7 @@
 
 #include <pawl/pawl.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -71,16 +72,18 @@ static pawl_status save(pawl_run *run, int64_t step, pawl_error *err) {
     return status;
 }
 
-/* The children of the calling process begin in another time namespace. */
-static bool leave_time_namespace(void) {
+/* The children of the calling process begin in another time namespace. 0, or the errno of a system
+ * that has none for us. */
+static int leave_time_namespace(void) {
     static const char offset[] = "boottime 100000 0\n";
     if (unshare(CLONE_NEWTIME) != 0) {
-        return false;
+        return errno;
     }
     int fd = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
-    bool written = fd >= 0 && write(fd, offset, sizeof offset - 1) == (ssize_t)sizeof offset - 1;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, offset, sizeof offset - 1), sizeof offset - 1);
     (void)close(fd);
-    return written;
+    return 0;
 }
 
 /* A process in another time namespace. What it says comes by `from`, all at once. */
@@ -91,7 +94,8 @@ typedef struct other {
 
 typedef struct said {
     pid_t pid;
-    int status; /* of what it was to do; -1: there is no such namespace */
+    int status;  /* of what it was to do */
+    int refused; /* errno: there is no such namespace for us */
 } said;
 
 static void live_there(int to, pawl_status (*body)(pawl_error *err)) {
@@ -104,33 +108,6 @@ static void live_there(int to, pawl_status (*body)(pawl_error *err)) {
     _exit(0);
 }
 
-/* Does `body` there; the process then stays until it is killed. */
-static void begin(other *o, pawl_status (*body)(pawl_error *err), int *went) {
-    int ends[2];
-    said word = {.status = -1};
-    assert_int_equal(pipe(ends), 0);
-    o->between = fork();
-    assert_true(o->between >= 0);
-    if (o->between == 0) {
-        int status;
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        pid_t pid = leave_time_namespace() ? fork() : -1;
-        if (pid == 0) {
-            live_there(ends[1], body);
-        }
-        (void)close(ends[1]);
-        (void)waitpid(pid, &status, 0);
-        _exit(0);
-    }
-    (void)close(ends[1]);
-    o->from = ends[0];
-    if (read(o->from, &word, sizeof word) != sizeof word) {
-        word = (said){.status = -1};
-    }
-    o->pid = word.pid;
-    *went = word.status;
-}
-
 static void end(other *o) {
     int status;
     if (o->pid > 0) {
@@ -140,13 +117,43 @@ static void end(other *o) {
     (void)close(o->from);
 }
 
+/* Does `body` there, and tells how that went; the process then stays until it is killed. */
 static void begin_or_skip(other *o, pawl_status (*body)(pawl_error *err), int *went) {
-    begin(o, body, went);
-    if (*went < 0) {
+    int ends[2];
+    said word = {0};
+    assert_int_equal(pipe(ends), 0);
+    o->between = fork();
+    assert_true(o->between >= 0);
+    if (o->between == 0) {
+        int status;
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        word.refused = leave_time_namespace();
+        pid_t pid = word.refused == 0 ? fork() : -1;
+        if (pid == 0) {
+            live_there(ends[1], body);
+        }
+        if (word.refused != 0 && write(ends[1], &word, sizeof word) != sizeof word) {
+            _exit(1);
+        }
+        (void)close(ends[1]);
+        (void)waitpid(pid, &status, 0);
+        _exit(0);
+    }
+    (void)close(ends[1]);
+    o->from = ends[0];
+    ssize_t heard = read(o->from, &word, sizeof word);
+    o->pid = word.pid;
+    *went = word.status;
+    if (heard != sizeof word) {
         end(o);
-        print_message("SKIP: no time namespace of our own can be made here\n");
+        fail_msg("the process in the other time namespace ended without a word");
+    }
+    if (word.refused == EPERM || word.refused == EINVAL || word.refused == ENOSPC) {
+        end(o);
+        print_message("SKIP: no time namespace of our own: %s\n", strerror(word.refused));
         skip();
     }
+    assert_int_equal(word.refused, 0);
 }
 
 static pawl_status own_and_save(pawl_error *err) {

@@ -23,7 +23,7 @@
 #ifndef SIMULATION_PROMISES_H
 #define SIMULATION_PROMISES_H
 
-#include "format/format.h"
+#include "format/manifest.h"
 #include "simulation/storage.h"
 
 #define PROMISES_MOST_JOBS 8

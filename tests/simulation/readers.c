@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NS_PER_MS  (NS_PER_S / 1000)
-#define MOST_LOOKS 200
+#define NS_PER_MS   (NS_PER_S / 1000)
+#define MOST_LOOKS  200
+#define LONG_REST_S 120 /* several leases of any job */
+#define LAG_S       65  /* a mark is seen after so long, whatever lags */
 
 static void say(const reader_process *r, const char *what, int64_t step, pawl_status status,
                 pawl_error *err) {
@@ -85,14 +87,23 @@ static bool read_all(reader_process *r, pawl_checkpoint *c, int64_t step, size_t
         promises_broken(r->promises, "B3: a reader has read step %lld, which is not of one save",
                         (long long)step);
     }
-    bool is_gone = of < r->promises->count && !r->promises->commits[of].visible;
-    bool may_fail = r->unmarked || (storage_lags_looks(r->storage) && is_gone);
+    const commit *opened = of < r->promises->count ? &r->promises->commits[of] : NULL;
+    bool is_gone = opened != NULL && !opened->visible;
+    bool too_late = is_gone && opened->hidden_ns < r->opened_ns + LAG_S * NS_PER_S;
+    bool may_fail = r->unmarked || (storage_lags_looks(r->storage) && too_late);
     if (status != PAWL_OK && !may_fail) {
         promises_broken(r->promises, "B3: a reader cannot read step %lld any more: %s",
                         (long long)step, error_text(&err));
     }
     training_free(&t);
     return status == PAWL_OK;
+}
+
+/* Between two reads; one that has a thread for its mark may rest for longer than any lease. */
+static void rest(reader_process *r) {
+    bool long_rest = r->machine.os.concurrent && random_below(&r->machine.random, 2) == 0;
+    uint64_t most_s = long_rest ? LONG_REST_S : 4;
+    fiber_sleep(random_below(&r->machine.random, most_s * NS_PER_S));
 }
 
 static void open_and_read(reader_process *r) {
@@ -103,6 +114,7 @@ static void open_and_read(reader_process *r) {
     uint64_t begun_ns = fibers_now();
     r->doing = "opening";
     r->unmarked = false;
+    r->opened_ns = begun_ns;
     pawl_status status =
         checkpoint_open(r->view, false, PAWL_NEWEST, &r->machine.os, &log, &c, &err);
     pawl_checkpoint_describe(c, &info);
@@ -116,7 +128,7 @@ static void open_and_read(reader_process *r) {
     size_t of = promises_named(r->promises, info.manifest_json);
     for (uint64_t i = random_below(&r->machine.random, 8); i > 0 && good; i--) {
         good = read_all(r, c, info.step, of);
-        fiber_sleep(random_below(&r->machine.random, 4 * NS_PER_S));
+        rest(r);
     }
     pawl_checkpoint_close(c);
 }
@@ -140,7 +152,7 @@ static void body(void *argument) {
 void reader_process_start(reader_process *r, const char *host, cluster *c, storage *s, promises *p,
                           const model *m, uint64_t seed, bool *over) {
     *r = (reader_process){.storage = s, .promises = p, .model = m, .over = over};
-    machine_init(&r->machine, c, host, seed, false);
+    machine_init(&r->machine, c, host, seed, seed % 2 == 0);
     static const uint64_t pauses_ms[] = {10, 100, 1000, 10000};
     r->pause_ns = pauses_ms[random_below(&r->machine.random, ARRAY_LENGTH(pauses_ms))] * NS_PER_MS;
     if (random_below(&r->machine.random, 3) == 0) {

@@ -174,7 +174,7 @@ static void choose_plan(world *w, int ranks) {
     p->meets = chance(w, 3);
     p->cancels_one_of = chance(w, 6) ? 4 * (uint64_t)ranks : 0;
     p->on_busy = chance(w, 4) ? PAWL_ON_BUSY_SKIP : PAWL_ON_BUSY_WAIT;
-    p->step_s = between(w, 0.01, 2);
+    p->step_s = chance(w, 5) ? between(w, 10, 60) : between(w, 0.01, 2); /* some outlast leases */
     w->model.rows = random_between(&w->random, 1, 2 * (int64_t)ranks);
     w->model.columns = random_between(&w->random, 1, 2 * (int64_t)ranks);
 }

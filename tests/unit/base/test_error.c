@@ -81,12 +81,17 @@ static void test_range_beyond_all_bytes_ends_at_the_last(void **state) {
     assert_status_text(&err, PAWL_EDAMAGED, "reading\n  range:    bytes 7 to 18446744073709551615");
 }
 
-static void test_lines_of_a_part_stand_below_each_other(void **state) {
+static void test_a_part_is_one_line_whatever_it_holds(void **state) {
     (void)state;
     struct pawl_error err = ERROR_INIT;
     error_set(&err, PAWL_EUSAGE, "no");
+    error_wrap(&err, "on %s", "a\nb");
+    error_found(&err, "host %s", "x\n\xe2\x80\xaey\xc2\x9b\xff");
     error_next(&err, "this\nthat");
-    assert_status_text(&err, PAWL_EUSAGE, "no\n  next:     this\n            that");
+    assert_status_text(&err, PAWL_EUSAGE,
+                       "on a\\x0ab: no\n  found:    host x\\x0a\\xe2\\x80\\xaey\\xc2\\x9b\\xff\n"
+                       "  next:     this\\x0athat");
+    assert_string_equal(err.found, "host x\\x0a\\xe2\\x80\\xaey\\xc2\\x9b\\xff");
 }
 
 static void test_text_shows_control_characters_instead_of_sending_them(void **state) {
@@ -280,8 +285,8 @@ static void test_json_has_every_part(void **state) {
     (void)state;
     struct pawl_error err = ERROR_INIT;
     error_sys(&err, EIO, "reading \"x\"\n");
-    error_path(&err, "/a\\b");
-    error_entry(&err, "\xc3\xa9");
+    error_path(&err, "/a\\b\n\xe2\x80\xae");
+    error_entry(&err, "\xc3\xa9\xc2\x9b");
     error_expected(&err, "e");
     error_found(&err, "f");
     error_safe(&err, "s");
@@ -290,13 +295,13 @@ static void test_json_has_every_part(void **state) {
     error_step(&err, 12);
     json_t *root = parse(&err);
     assert_string_equal(member(root, "status"), "storage failed");
-    assert_string_equal(member(root, "attempt"), "reading \"x\"\n");
-    assert_string_equal(member(root, "path"), "/a\\b");
-    assert_string_equal(member(root, "entry"), "\xc3\xa9");
+    assert_string_equal(member(root, "attempt"), "reading \"x\"\\x0a");
+    assert_string_equal(member(root, "path"), "/a\\b\n\xe2\x80\xae");
+    assert_string_equal(member(root, "entry"), "\xc3\xa9\xc2\x9b");
     assert_string_equal(member(root, "expected"), "e");
     assert_string_equal(member(root, "found"), "f");
     assert_string_equal(member(root, "safe"), "s");
-    assert_string_equal(member(root, "next"), "n\x01");
+    assert_string_equal(member(root, "next"), "n\\x01");
     assert_string_equal(member(root, "system"), "Input/output error (EIO, errno 5)");
     assert_int_equal(json_integer_value(json_object_get(root, "errno")), EIO);
     assert_int_equal(json_integer_value(json_object_get(root, "offset")), 5);
@@ -363,11 +368,12 @@ static void test_statuses_have_words(void **state) {
     assert_string_equal(pawl_status_name(PAWL_ENOMEM), "out of memory");
     assert_string_equal(pawl_status_name(PAWL_ELIMIT), "limit passed");
     assert_string_equal(pawl_status_name(PAWL_EINTERNAL), "internal");
+    assert_string_equal(pawl_status_name(PAWL_EPEER), "rank missing");
 }
 
 static void test_numbers_that_are_no_status_role_or_kind_have_a_word(void **state) {
     (void)state;
-    static const int numbers[] = {-1, 15, 8, 1000, INT_MAX, INT_MIN};
+    static const int numbers[] = {-1, 16, 8, 1000, INT_MAX, INT_MIN};
     for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++) {
         pawl_status status;
         memcpy(&status, &numbers[i], sizeof(status));
@@ -406,7 +412,7 @@ int main(void) {
         cmocka_unit_test(test_text_has_a_line_for_each_part),
         cmocka_unit_test(test_range_of_one_byte_is_one_byte),
         cmocka_unit_test(test_range_beyond_all_bytes_ends_at_the_last),
-        cmocka_unit_test(test_lines_of_a_part_stand_below_each_other),
+        cmocka_unit_test(test_a_part_is_one_line_whatever_it_holds),
         cmocka_unit_test(test_text_shows_control_characters_instead_of_sending_them),
         cmocka_unit_test(test_wrap_prepends_each_level),
         cmocka_unit_test(test_wrap_keeps_the_errno_and_every_other_part),

@@ -67,7 +67,7 @@ static void test_stories_arrive_whatever_they_hold(void **state) {
         struct pawl_error said = ERROR_INIT, heard = ERROR_INIT;
         CLEANUP(buffer_free) buffer bytes = {0};
         wild_begin(&w);
-        said.status = (pawl_status)wild_int(&w, PAWL_OK + 1, PAWL_EINTERNAL);
+        said.status = (pawl_status)wild_int(&w, PAWL_OK + 1, STATUS_LAST);
         bool possible = w.valid;
         said.system_errno = wild_int(&w, 0, 4095);
         said.step = wild_number(&w, -1, INT64_MAX);
@@ -134,7 +134,7 @@ static void test_verdicts_arrive_whatever_their_host_is_called(void **state) {
         uint8_t body[64];
         meet_verdict said = {.number = random_next(&w.random),
                              .who = {.pid = random_between(&w.random, 0, INT32_MAX)},
-                             .status = (pawl_status)wild_below(&w, PAWL_EINTERNAL + 1),
+                             .status = (pawl_status)wild_below(&w, STATUS_LAST + 1),
                              .body = body,
                              .body_bytes = (size_t)wild_below(&w, sizeof(body)),
                              .nonces = body,

@@ -3,7 +3,7 @@
  * The property of every encoder of a checkpoint's own files: whatever it takes is read back equal,
  * and whatever its decoder would refuse it refuses.
  */
-#include "format/format.h"
+#include "format/manifest.h"
 #include "format/record_check.h"
 #include "unit/format/wild.h"
 
@@ -50,8 +50,8 @@ static manifest_value *wild_values(wild *w, size_t *count) {
 }
 
 static const char *wild_file_name(wild *w, uint32_t number) {
-    static const char *const bad[] = {"",           "x",         "../data",
-                                      "index-" TAG, "data-\xff", "manifest.json"};
+    static const char *const bad[] = {
+        "", "x", "../data", ("index-" TAG), "data-\xff", "manifest.json"};
     char *name = wild_take(w, 80);
     if (wild_odd(w)) {
         return bad[wild_below(w, ARRAY_LENGTH(bad))];
@@ -148,6 +148,24 @@ static void test_manifests(void **state) {
     assert_in_range(taken, 600, 5400);
 }
 
+/* A JSON string that is `bytes` long. */
+static char *json_of(size_t bytes) {
+    char *json = mem_alloc(bytes + 1);
+    memset(json, '~', bytes);
+    json[0] = json[bytes - 1] = '"';
+    json[bytes] = '\0';
+    return json;
+}
+
+static void assert_both(const manifest *m, pawl_status expected) {
+    struct pawl_error err = ERROR_INIT;
+    CLEANUP(buffer_free) buffer text = {0};
+    manifest back;
+    assert_fails(manifest_encode(m, &text, &err), expected, &err);
+    assert_fails(manifest_decode(text.data, text.size, &back, &err), expected, &err);
+    manifest_free(&back);
+}
+
 /* By its size, and by its files. */
 static void test_manifests_up_to_their_largest(void **state) {
     (void)state;
@@ -155,27 +173,85 @@ static void test_manifests_up_to_their_largest(void **state) {
     CLEANUP(buffer_free) buffer text = {0};
     manifest m = {
         .version = FORMAT_VERSION, .world_size = 1, .attempt = "a", .index_name = "index-" TAG};
-    manifest back;
+    manifest_value values[FORMAT_MAX_MANIFEST / FORMAT_MAX_VALUE_JSON];
+    const size_t last = ARRAY_LENGTH(values) - 1;
     assert_ok(manifest_encode(&m, &text, &err), &err);
-    size_t least = text.size;
-    size_t room = FORMAT_MAX_MANIFEST - least - strlen("\n    \"h\": \"\"\n  ");
-    AUTOFREE char *json = mem_alloc(room + 4);
+    size_t around = text.size + strlen("\n    \"h\": ") + last * strlen(",\n    \"h\": ") + 3;
+    size_t rest = FORMAT_MAX_MANIFEST - around - last * FORMAT_MAX_VALUE_JSON;
+    AUTOFREE char *full = json_of(FORMAT_MAX_VALUE_JSON);
+    for (size_t i = 0; i < last; i++) {
+        values[i] = (manifest_value){"h", full};
+    }
+    m.hyperparameters = values;
+    m.hyperparameter_count = ARRAY_LENGTH(values);
     for (size_t beyond = 0; beyond < 2; beyond++) {
-        manifest_value value = {"h", json};
-        memset(json, '~', room + 3);
-        json[0] = json[room + 1 + beyond] = '"';
-        json[room + 2 + beyond] = '\0';
-        m.hyperparameters = &value;
-        m.hyperparameter_count = 1;
-        assert_fails(manifest_encode(&m, &text, &err), beyond ? PAWL_ELIMIT : PAWL_OK, &err);
-        assert_int_equal(text.size, FORMAT_MAX_MANIFEST + beyond);
-        assert_fails(manifest_decode(text.data, text.size, &back, &err),
-                     beyond ? PAWL_ELIMIT : PAWL_OK, &err);
-        manifest_free(&back);
+        AUTOFREE char *json = json_of(rest + beyond);
+        values[last] = (manifest_value){"h", json};
+        assert_both(&m, beyond ? PAWL_ELIMIT : PAWL_OK);
     }
     m.hyperparameter_count = 0;
     m.file_count = FORMAT_MAX_FILES + 1;
     assert_fails(manifest_encode(&m, &text, &err), PAWL_ELIMIT, &err);
+}
+
+/* What there is no writer for beyond a maximum is no text either: the decoder sees it as it would
+ * be. */
+static void assert_decoder_refuses(const char *member, const char *item, size_t count) {
+    struct pawl_error err = ERROR_INIT;
+    CLEANUP(buffer_free) buffer text = {0}, other = {0};
+    const manifest m = {
+        .version = FORMAT_VERSION, .world_size = 1, .attempt = "a", .index_name = "index-" TAG};
+    manifest back;
+    assert_ok(manifest_encode(&m, &text, &err), &err);
+    char *at = strstr((char *)text.data, member);
+    assert_non_null(at);
+    size_t before = (size_t)(at - (char *)text.data) + strlen(member);
+    assert_ok(buffer_append(&other, text.data, before, &err), &err);
+    for (size_t i = 0; i < count; i++) {
+        assert_ok(buffer_printf(&other, &err, "%s%s", i > 0 ? "," : "", item), &err);
+    }
+    size_t tail = strlen("  \"crc32c\": \"00000000\"\n}\n");
+    assert_ok(buffer_append(&other, text.data + before, text.size - tail - before, &err), &err);
+    uint32_t crc = crc32c(0, other.data, other.size);
+    assert_ok(buffer_printf(&other, &err, "  \"crc32c\": \"%08x\"\n}\n", crc), &err);
+    assert_fails(manifest_decode(other.data, other.size, &back, &err), PAWL_ELIMIT, &err);
+}
+
+static void test_values_of_a_manifest_up_to_their_largest(void **state) {
+    (void)state;
+    AUTOFREE char *full = json_of(FORMAT_MAX_VALUE_JSON);
+    AUTOFREE char *longer = json_of(FORMAT_MAX_VALUE_JSON + 1);
+    AUTOFREE manifest_value *many =
+        mem_calloc(FORMAT_MAX_HYPERPARAMETERS + 1, sizeof(manifest_value));
+    for (size_t i = 0; i <= FORMAT_MAX_HYPERPARAMETERS; i++) {
+        many[i] = (manifest_value){"h", "0"};
+    }
+    for (size_t beyond = 0; beyond < 2; beyond++) {
+        struct pawl_error err = ERROR_INIT;
+        CLEANUP(buffer_free) buffer text = {0};
+        pawl_status expected = beyond ? PAWL_ELIMIT : PAWL_OK;
+        manifest_value one = {"h", beyond ? longer : full};
+        manifest m = {
+            .version = FORMAT_VERSION, .world_size = 1, .attempt = "a", .index_name = "index-" TAG};
+        m.metrics = many;
+        m.metric_count = FORMAT_MAX_METRICS + beyond;
+        assert_fails(manifest_encode(&m, &text, &err), expected, &err);
+        m.metric_count = 0;
+        m.hyperparameters = many;
+        m.hyperparameter_count = FORMAT_MAX_HYPERPARAMETERS + beyond;
+        assert_fails(manifest_encode(&m, &text, &err), expected, &err);
+        m.hyperparameters = &one;
+        m.hyperparameter_count = 1;
+        assert_fails(manifest_encode(&m, &text, &err), expected, &err);
+        m.hyperparameter_count = 0;
+        m.batch_signature = one.json;
+        assert_fails(manifest_encode(&m, &text, &err), expected, &err);
+    }
+    assert_decoder_refuses("\"metrics\": {", "\"m\":0", FORMAT_MAX_METRICS + 1);
+    assert_decoder_refuses("\"hyperparameters\": {", "\"m\":0", FORMAT_MAX_HYPERPARAMETERS + 1);
+    AUTOFREE char *member = mem_alloc(FORMAT_MAX_VALUE_JSON + 16);
+    (void)snprintf(member, FORMAT_MAX_VALUE_JSON + 16, "\"m\":%s", longer);
+    assert_decoder_refuses("\"hyperparameters\": {", member, 1);
 }
 
 /* ---- safetensors ---------------------------------------------------------------------------- */
@@ -289,7 +365,7 @@ static void wild_value(wild *w, record_entry *e) {
         [PAWL_KIND_STRING] = 7, [PAWL_KIND_BYTES] = 9, [PAWL_KIND_JSON] = 7};
     bool odd = wild_odd(w);
     size_t n = odd ? (size_t)wild_below(w, 10) : sizes[e->kind];
-    e->per_rank = wild_below(w, 2) == 0;
+    e->per_rank = e->kind == PAWL_KIND_BYTES && wild_below(w, 2) == 0;
     e->pieces[0].bytes = n;
     if (!e->per_rank) {
         e->value = e->kind == PAWL_KIND_BOOL ? (const uint8_t *)(odd ? "\2" : "\1") : bytes;
@@ -335,9 +411,12 @@ static record_entry wild_entry(wild *w) {
     *piece = (record_piece){.file = (uint32_t)wild_number(w, 0, FORMAT_MAX_FILES - 1),
                             .rank = wild_int(w, 0, INT32_MAX - 1),
                             .offset = wild_below(w, UINT32_MAX)};
+    if (e.role == PAWL_ROLE_SLOT && e.kind != PAWL_KIND_TENSOR) {
+        e.role = PAWL_ROLE_OTHER;
+    }
     if (e.role == PAWL_ROLE_SLOT) {
         e.slot_of = wild_name(w);
-        e.slot = wild_text(w, PAWL_MAX_NAME_BYTES);
+        e.slot = wild_name(w);
     }
     if (e.kind == PAWL_KIND_TENSOR) {
         wild_tensor(w, &e);
@@ -536,6 +615,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_manifests),
         cmocka_unit_test(test_manifests_up_to_their_largest),
+        cmocka_unit_test(test_values_of_a_manifest_up_to_their_largest),
         cmocka_unit_test(test_headers_of_data_files),
         cmocka_unit_test(test_records_and_descriptions),
         cmocka_unit_test(test_tables),

@@ -256,7 +256,7 @@ static void test_events(void **state) {
             .kind = (pawl_event_kind)wild_int(&w, PAWL_EVENT_SAVE_BEGUN, PAWL_EVENT_RESTORED),
             .step = wild_number(&w, -1, INT64_MAX),
             .unix_time_ns = wild_number(&w, 0, INT64_MAX),
-            .status = (pawl_status)wild_int(&w, PAWL_OK, PAWL_EINTERNAL),
+            .status = (pawl_status)wild_int(&w, PAWL_OK, STATUS_LAST),
             .message = message,
             .done_bytes = wild_size(&w),
             .of_bytes = wild_size(&w),

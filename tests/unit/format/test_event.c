@@ -16,6 +16,7 @@ static const pawl_save_stats sample_stats = {.step = 100,
                                              .write_s = 1.5,
                                              .sync_s = 0.25,
                                              .commit_s = 0.125,
+                                             .tidy_s = 0.0078125,
                                              .busy_wait_s = 0.5,
                                              .fence_copy_s = 0.03125,
                                              .fence_wait_s = 0.0625,
@@ -65,7 +66,7 @@ static void test_lines_are_golden(void **state) {
                                    "\"seconds\":2.000000,\"gb_per_s\":0.000002,\"files\":2,"
                                    "\"io\":\"io_uring\",\"retries\":3,"
                                    "\"phases\":{\"prepare_s\":0.001000,\"write_s\":1.500000,"
-                                   "\"sync_s\":0.250000,\"commit_s\":0.125000},"
+                                   "\"sync_s\":0.250000,\"commit_s\":0.125000},\"tidy_s\":0.007812,"
                                    "\"stall\":{\"busy_wait_s\":0.500000,\"fence_copy_s\":0.031250,"
                                    "\"fence_wait_s\":0.062500,\"fence_copied_bytes\":77},"
                                    "\"budget\":{\"bytes\":8388608,\"wanted_bytes\":99}}");
@@ -109,10 +110,30 @@ static void test_what_is_written_is_read_back(void **state) {
     assert_string_equal(s->io, "io_uring");
     assert_true(s->prepare_s == 0.001 && s->write_s == 1.5 && s->sync_s == 0.25 &&
                 s->commit_s == 0.125 && s->busy_wait_s == 0.5 && s->fence_copy_s == 0.03125 &&
-                s->fence_wait_s == 0.0625 && s->total_s == 2);
+                s->fence_wait_s == 0.0625 && s->total_s == 2 && s->tidy_s == 0.007812);
     assert_true(s->bytes == 4000 && s->files == 2 && s->retries == 3 && s->step == 100);
     assert_true(s->fence_copied_bytes == 77 && s->budget_bytes == 1 << 23 &&
                 s->budget_wanted_bytes == 99);
+}
+
+/* Each alone would be rounded up. */
+static void test_what_adds_up_does_so_in_a_line(void **state) {
+    (void)state;
+    CLEANUP(buffer_free) buffer out = {0};
+    const pawl_save_stats stats = {.total_s = 4.8e-6,
+                                   .busy_wait_s = 1.6e-6,
+                                   .prepare_s = 1.6e-6,
+                                   .commit_s = 1.6e-6,
+                                   .tidy_s = 3e-6};
+    pawl_event ended = sample(PAWL_EVENT_SAVE_ENDED);
+    ended.stats = &stats;
+    ended.seconds = stats.total_s;
+    encode(&ended, NULL, &out);
+    assert_says((const char *)out.data, "\"seconds\":0.000004,");
+    assert_says((const char *)out.data, "\"prepare_s\":0.000001,");
+    assert_says((const char *)out.data, "\"commit_s\":0.000001}");
+    assert_says((const char *)out.data, "\"busy_wait_s\":0.000001,");
+    assert_says((const char *)out.data, "\"tidy_s\":0.000003,");
 }
 
 /* The longest texts, of characters that take most room, do not pass the bound. */
@@ -197,6 +218,9 @@ static void test_r14_what_is_no_event(void **state) {
             fail_msg("taken for an event: %s", lines[i]);
         }
     }
+    static const char with_nul[] = "{\"event\":\"restored\",\"step\":1,\"unix_time_ns\":1}\0 more";
+    event_decoded ignored;
+    assert_false(event_decode(with_nul, sizeof with_nul - 1, &ignored));
 }
 
 static void test_members_of_a_newer_version_are_passed_over(void **state) {
@@ -213,6 +237,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_are_golden),
         cmocka_unit_test(test_a_restore_tells_its_verdict),
+        cmocka_unit_test(test_what_adds_up_does_so_in_a_line),
         cmocka_unit_test(test_what_is_written_is_read_back),
         cmocka_unit_test(test_a_line_has_an_end),
         cmocka_unit_test(test_numbers_are_numbers),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* manifest: golden text, every damage, versions, and what a hostile manifest may not say. */
-#include "format/format.h"
+#include "format/manifest.h"
 #include "lib/failing_memory.h"
 #include "lib/random.h"
 #include "lib/test.h"

@@ -177,23 +177,6 @@ static void test_long_read_is_cut(void **context) {
     assert_reads(s, "0:4096+16777216 0:16781312+16777216 0:33558528+8388608");
 }
 
-/* The same piece from two ranks: read once, from the first file. */
-static void test_replicated_piece_is_read_once(void **context) {
-    single *s = *context;
-    want_whole(s, PAWL_F32, PAWL_F32, SHAPE(4));
-    add_piece(s, 1, 4096, AT(0), AT(4));
-    add_piece(s, 0, 8192, AT(0), AT(4));
-    assert_reads(s, "0:8192+16");
-}
-
-static void test_overlapping_pieces_cover_together(void **context) {
-    single *s = *context;
-    want_whole(s, PAWL_U8, PAWL_U8, SHAPE(10));
-    add_piece(s, 0, 4096, AT(0), AT(7));
-    add_piece(s, 1, 4096, AT(4), AT(6));
-    assert_reads(s, "0:4096+7 1:4099+3");
-}
-
 static void test_pieces_elsewhere_are_not_read(void **context) {
     single *s = *context;
     int64_t shape[] = {8};
@@ -220,7 +203,7 @@ static void assert_not_planned(single *s, pawl_status status, const char *text) 
     assert_int_equal(s->reads.count, 0);
 }
 
-static void test_r08_hole_is_named(void **context) {
+static void test_r08_hole_is_refused(void **context) {
     single *s = *context;
     want_whole(s, PAWL_F32, PAWL_F32, SHAPE(4, 10));
     add_piece(s, 0, 4096, AT(0, 0), AT(1, 10));
@@ -229,7 +212,7 @@ static void test_r08_hole_is_named(void **context) {
                        "cannot restore: the checkpoint does not hold all of the tensor\n"
                        "  entry:    dense/kernel\n"
                        "  expected: pieces that cover [0:4, 0:10]\n"
-                       "  found:    none for [1:2, 0:10]\n"
+                       "  found:    20 of 40 elements\n"
                        "  next:     restore another step");
 }
 
@@ -240,7 +223,7 @@ static void test_r08_no_piece_is_a_hole(void **context) {
                        "cannot restore: the checkpoint does not hold all of the tensor\n"
                        "  entry:    dense/kernel\n"
                        "  expected: pieces that cover [0:4]\n"
-                       "  found:    none for [0:4]\n"
+                       "  found:    0 of 4 elements\n"
                        "  next:     restore another step");
 }
 
@@ -262,19 +245,6 @@ static void test_r10_value_of_a_rank_that_is_not_there(void **context) {
     assert_status_text(&s->err, PAWL_EDAMAGED,
                        "cannot restore: the checkpoint does not hold the value of rank 1\n"
                        "  entry:    rng\n"
-                       "  next:     restore another step");
-}
-
-/* R14: nothing but a damaged or hostile index has such a piece. */
-static void test_r14_unaligned_piece_is_refused(void **context) {
-    single *s = *context;
-    want_whole(s, PAWL_F32, PAWL_F32, SHAPE(4));
-    add_piece(s, 1, 4098, AT(0), AT(4));
-    assert_not_planned(s, PAWL_EDAMAGED,
-                       "cannot restore: a piece of the tensor is not aligned in its data file\n"
-                       "  entry:    dense/kernel\n"
-                       "  expected: an offset that is a multiple of 4\n"
-                       "  found:    offset 4098 in data file 1\n"
                        "  next:     restore another step");
 }
 
@@ -301,51 +271,6 @@ static void test_packed_elements_as_they_were_saved(void **context) {
     memset(fixture_memory, 0, 16);
     assert_int_equal(plan_read_place(s->reads.reads, 4098, (const uint8_t *)"abc", 3), 0);
     assert_memory_equal(fixture_memory, "\0\0abc\0\0", 8);
-}
-
-/* R14: a million pieces that overlap in ever new ways do not keep us busy for hours. */
-static void test_r14_tangled_pieces_are_given_up(void **context) {
-    single *s = *context;
-    enum { SIDE = 3000 };
-    want_whole(s, PAWL_U8, PAWL_U8, SHAPE(1, 1));
-    int64_t shape[] = {2 * SIDE, 2 * SIDE};
-    pawl_box part = {.offset = AT(0, 0), .extent = shape, .data = (void *)(uintptr_t)4096};
-    pawl_tensor t = {.struct_size = sizeof(t),
-                     .name = "tangled",
-                     .dtype = PAWL_U8,
-                     .ndim = 2,
-                     .shape = shape,
-                     .nboxes = 1,
-                     .boxes = &part};
-    assert_ok(state_add_tensor(s->state, &t, &s->err), &s->err);
-    /* Single elements on a diagonal, then in the rows between: each cuts what is open once more. */
-    size_t count = 16 * SIDE;
-    record_piece *pieces = mem_calloc(count, sizeof(*pieces));
-    int64_t *numbers = mem_calloc(count * 4, sizeof(*numbers));
-    assert_non_null(pieces);
-    assert_non_null(numbers);
-    test_random r = {.state = 2};
-    for (size_t i = 0; i < count; i++) {
-        int64_t *n = numbers + 4 * i;
-        n[0] = random_between(&r, 0, 2 * SIDE - 1);
-        n[1] = random_between(&r, 0, 2 * SIDE - 1);
-        n[2] = 1;
-        n[3] = 1;
-        pieces[i] = (record_piece){.bytes = 1, .box_offset = n, .box_extent = n + 2};
-    }
-    record_entry record = {.name = "tangled",
-                           .kind = PAWL_KIND_TENSOR,
-                           .dtype = PAWL_U8,
-                           .ndim = 2,
-                           .shape = shape,
-                           .pieces = pieces,
-                           .piece_count = count};
-    s->pair = (plan_pair){.wanted = state_find(s->state, "tangled"), .source = &record};
-    assert_fails(plan_reads_make(&s->pair, 1, 0, &s->reads, &s->err), PAWL_ELIMIT, &s->err);
-    assert_string_equal(s->err.attempt, "cannot restore: the pieces of the tensor overlap in too "
-                                        "many ways to be sorted out");
-    mem_free(pieces);
-    mem_free(numbers);
 }
 
 /* ---- random boxes, against brute force ------------------------------------------------------ */
@@ -392,19 +317,10 @@ static uint64_t element_number(const trial *t, const box *b, uint64_t k) {
     return number;
 }
 
-/* Puts the pieces into files and the record: disjoint ones, and some of them again or
- * overlapping. */
+/* Puts the pieces into files and the record. */
 static void save_pieces(single *s, trial *t, test_random *r) {
     box whole = box_whole(t->ndim, t->shape);
     cut(r, &whole, t->pieces, &t->piece_count, 20);
-    for (uint64_t extra = random_below(r, 4); extra > 0; extra--) {
-        box *b = &t->pieces[t->piece_count++];
-        *b = t->pieces[random_below(r, t->piece_count - 1)];
-        for (int d = 0; d < t->ndim && random_below(r, 2) == 0; d++) {
-            b->offset[d] = random_between(r, 0, t->shape[d] - 1);
-            b->extent[d] = random_between(r, 1, t->shape[d] - b->offset[d]);
-        }
-    }
     memset(t->file_bytes, 0, sizeof(t->file_bytes));
     for (size_t i = 0; i < t->piece_count; i++) {
         uint32_t file = (uint32_t)random_below(r, 3);
@@ -468,8 +384,7 @@ static void random_shape(trial *t, test_random *r) {
     }
 }
 
-/* Seed 3: random cuts on both sides, pieces twice and overlapping: bit for bit what brute force
- * says. */
+/* Seed 3: random cuts on both sides: bit for bit what brute force says. */
 static void test_random_boxes_are_placed_bit_for_bit(void **context) {
     single *s = *context;
     test_random r = {.state = 3};
@@ -649,7 +564,7 @@ static void test_reads_without_memory_leak_nothing(void **context) {
     add_piece(s, 0, 4096, AT(0), AT(3));
     add_piece(s, 0, 8192, AT(6), AT(4));
     add_piece(s, 1, 8192, AT(3), AT(3));
-    assert_true(failing_memory_each(make, s) >= 3);
+    assert_true(failing_memory_each(make, s) >= 1);
 }
 
 #define WITH_ONE(test) cmocka_unit_test_setup_teardown(test, single_up, single_down)
@@ -667,17 +582,13 @@ int main(void) {
         WITH_ONE(test_gap_that_is_little_is_read_over),
         WITH_ONE(test_long_read_is_cut),
         cmocka_unit_test(test_little_more_is_read_than_is_needed),
-        WITH_ONE(test_replicated_piece_is_read_once),
-        WITH_ONE(test_overlapping_pieces_cover_together),
         WITH_ONE(test_pieces_elsewhere_are_not_read),
         WITH_ONE(test_r07_kept_entry_is_not_read),
-        WITH_ONE(test_r08_hole_is_named),
+        WITH_ONE(test_r08_hole_is_refused),
         WITH_ONE(test_r08_no_piece_is_a_hole),
         WITH_ONE(test_r10_value_of_a_rank_that_is_not_there),
-        WITH_ONE(test_r14_unaligned_piece_is_refused),
         WITH_ONE(test_packed_elements_are_not_cut),
         WITH_ONE(test_packed_elements_as_they_were_saved),
-        WITH_ONE(test_r14_tangled_pieces_are_given_up),
         WITH_ONE(test_random_boxes_are_placed_bit_for_bit),
         WITH_ONE(test_r02_random_boxes_are_cast),
         WITH_ONE(test_r02_overflows_are_those_of_the_wanted_elements),

@@ -130,7 +130,11 @@ static void test_other_names_are_no_steps(void **state) {
     make_dir(f, "other");
     put(f, "step-00000999");
     pawl_catalog *catalog = list(f);
-    assert_int_equal(pawl_catalog_count(catalog), 3);
+    assert_int_equal(pawl_catalog_count(catalog), 4);
+    const pawl_step_info *named_like_one = pawl_catalog_get(catalog, 3);
+    assert_int_equal(named_like_one->step, 999);
+    assert_int_equal(named_like_one->status, PAWL_STEP_UNFINISHED);
+    assert_says(named_like_one->why, "step-00000999 is no step, only named like one");
     pawl_catalog_free(catalog);
 }
 
@@ -208,7 +212,7 @@ static void test_r09_the_parent_of_runs(void **state) {
     assert_fails(explain(f, &err), PAWL_ENOTFOUND, &err);
     assert_string_equal(err.attempt,
                         "there is no checkpoint here, but there is in a directory below");
-    assert_string_equal(err.found, "1 run below it");
+    assert_string_equal(err.found, "1 run below it: first");
     assert_string_equal(err.next, "did you mean /mem/first? See it with: pawl ls /mem/first");
 }
 

@@ -225,7 +225,7 @@ static void test_s11_a_rank_that_does_not_restore_is_named(void **state) {
         }
         local_group_run(2, restore_one, &f);
         for (int r = 0; r < 2; r++) {
-            assert_fails(f.job.status[r], PAWL_ETIMEOUT, &f.job.err[r]);
+            assert_fails(f.job.status[r], PAWL_EPEER, &f.job.err[r]);
             assert_string_equal(f.job.err[r].attempt, "restoring: restore: rank 2 did not come");
         }
         assert_untouched(&f);

@@ -120,13 +120,13 @@ static void test_a_callback_that_fails_is_told_with_its_number(void **state) {
         local_group_break(f.job.group, r, r == 0 ? 0 : 7);
     }
     meet_all(&f);
-    assert_fails(f.job.status[0], PAWL_ETIMEOUT, &f.job.err[0]);
+    assert_fails(f.job.status[0], PAWL_EPEER, &f.job.err[0]);
     assert_string_equal(f.job.err[0].attempt, "test: ranks 1 and 2 did not come");
-    assert_fails(f.job.status[1], PAWL_ETIMEOUT, &f.job.err[1]);
+    assert_fails(f.job.status[1], PAWL_EPEER, &f.job.err[1]);
     assert_says(f.job.err[1].found, "the group's callback gather failed and returned 7");
     local_group_break(f.job.group, 0, 9);
     meet_all(&f);
-    assert_fails(f.job.status[0], PAWL_EIO, &f.job.err[0]);
+    assert_fails(f.job.status[0], PAWL_EPEER, &f.job.err[0]);
     assert_string_equal(f.job.err[0].attempt, "the group's callback gather failed");
     finish(&f);
 }
@@ -174,7 +174,7 @@ static void test_s11_pawl_meet_names_who_is_late(void **state) {
     f.deadline_s = 1;
     local_group_run(2, news_one, &f);
     for (int r = 0; r < 2; r++) {
-        assert_status_text(&f.job.err[r], PAWL_ETIMEOUT,
+        assert_status_text(&f.job.err[r], PAWL_EPEER,
                            "pawl_meet: rank 2 did not come in time\n"
                            "  path:     /mem\n"
                            "  safe:     this run has no checkpoint yet\n"

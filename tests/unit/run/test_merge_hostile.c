@@ -241,6 +241,25 @@ static void test_r14_a_value_of_two_ranks_is_refused(void **state) {
     assert_string_equal(err.found, "ranks 0 and 2 both wrote it");
 }
 
+/* Nor is what is one thing on a rank and another thing on the next, where it has no shape. */
+static void test_r14_a_value_that_is_another_thing_is_refused(void **state) {
+    voting *f = *state;
+    CLEANUP(buffer_free) buffer index = {0};
+    struct pawl_error err = ERROR_INIT;
+    /* int64, other, per rank; one piece: file 0, rank 2, offset 0, 8 bytes */
+    static const char value[] = "\1\3\7\1\1\0\2\0\10";
+    tell(f, &(lie){.letter = "r",
+                   .key = "estep",
+                   .key_bytes = 5,
+                   .more = value,
+                   .more_bytes = sizeof value - 1});
+    assert_fails(commit(f, &index, &err), PAWL_EMISMATCH, &err);
+    assert_string_equal(err.entry, "step");
+    assert_string_equal(
+        err.found, "int64 that all ranks share (other) on rank 0; int64 of each rank's own (other) "
+                   "on rank 2");
+}
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 static pawl_status commit_once(void *context, pawl_error *err) {
@@ -311,6 +330,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_r14_lies_are_refused, up, down),
         cmocka_unit_test_setup_teardown(test_r14_a_piece_of_another_rank_is_refused, up, down),
         cmocka_unit_test_setup_teardown(test_r14_a_value_of_two_ranks_is_refused, up, down),
+        cmocka_unit_test_setup_teardown(test_r14_a_value_that_is_another_thing_is_refused, up,
+                                        down),
         cmocka_unit_test_setup_teardown(test_failing_memory_is_told, up, down),
         cmocka_unit_test(test_many_ranks_take_little_memory),
         cmocka_unit_test(test_many_votes_need_few_open_files),

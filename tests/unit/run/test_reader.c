@@ -193,7 +193,109 @@ static void test_a_directory_that_takes_no_mark_is_read_all_the_same(void **stat
                 "it: ");
 }
 
+/* ---- keeping it ---- */
+
+typedef struct heard {
+    int count;
+    char text[2048];
+} heard;
+
+static void hear(void *context, pawl_log_level level, const char *text) {
+    heard *h = context;
+    (void)level;
+    h->count++;
+    snprintf(h->text, sizeof(h->text), "%s", text);
+}
+
+static void make_heard_mark(fixture *f, heard *h) {
+    struct pawl_error err = ERROR_INIT;
+    const pawl_log log = {.write = hear, .context = h, .level = PAWL_LOG_INFO};
+    assert_ok(reader_mark_new(f->fault, DIRECTORY, &f->os.table, &log, &f->mark, &err), &err);
+}
+
+static void advance_by(fixture *f, double seconds) {
+    simulated_platform_advance(&f->os, (uint64_t)(seconds * 1e9));
+    reader_mark_touch(f->mark);
+}
+
+/* It is read all the same: calls advance the mark, and the log says what that is worth. */
+static void test_a_handle_that_gets_no_thread_says_so(void **state) {
+    fixture *f = *state;
+    CLEANUP(buffer_free) buffer text = {0};
+    heard h = {0};
+    make_heard_mark(f, &h);
+    f->os.table.concurrent = true;
+    f->os.thread_start_fails = true;
+    reader_mark_keep(f->mark);
+    assert_int_equal(h.count, 1);
+    assert_says(h.text, "nothing advances the mark of a reader while it rests");
+    advance_by(f, 2);
+    read_mark(f, &text);
+    assert_memory_equal(text.data, "{\"counter\":\"00000000000000000002\"", 32);
+}
+
+/* Once, and again when that is over. */
+static void test_a_mark_that_cannot_be_advanced_is_told_once(void **state) {
+    static const int reasons[] = {ESTALE, EROFS, EIO, ENOSPC, EACCES};
+    fixture *f = *state;
+    for (size_t i = 0; i < ARRAY_LENGTH(reasons); i++) {
+        heard h = {0};
+        make_heard_mark(f, &h);
+        store_fault_set(f->fault, &(store_fault){.op = STORE_OP_OPEN,
+                                                 .nth = 1,
+                                                 .system_errno = reasons[i],
+                                                 .forever = true});
+        advance_by(f, 2);
+        advance_by(f, 2);
+        assert_int_equal(h.count, 1);
+        assert_says(h.text, "the mark of a reader cannot be advanced");
+        store_fault_set(f->fault, &(store_fault){0});
+        advance_by(f, 2);
+        advance_by(f, 2);
+        assert_int_equal(h.count, 2);
+        assert_says(h.text, "is advanced again");
+        reader_mark_free(f->mark);
+        f->mark = NULL;
+    }
+}
+
+/* A directory in its place cannot be removed as a file: another name is drawn. */
+static void test_a_mark_whose_name_is_taken_gets_another(void **state) {
+    fixture *f = *state;
+    CLEANUP(arena_free) arena memory = {0};
+    struct pawl_error err = ERROR_INIT;
+    char path[256];
+    char **names;
+    size_t count;
+    make_mark(f);
+    assert_ok(store_names(f->disk, DIRECTORY, 100, &memory, &names, &count, &err), &err);
+    snprintf(path, sizeof(path), DIRECTORY "/%s", names[0]);
+    assert_ok(store_unlink(f->disk, path, &err), &err);
+    assert_ok(store_make_dir(f->disk, path, &err), &err);
+    assert_int_equal(reader_mark_losses(f->mark), 0);
+    advance_by(f, 2);
+    assert_int_equal(reader_mark_losses(f->mark), 1);
+    assert_int_equal(marks(f), 2);
+    assert_ok(store_remove_dir(f->disk, path, &err), &err);
+    assert_int_equal(marks(f), 1);
+}
+
 /* ---- judging ---- */
+
+/* However short the lease of the judge: readers do not know it. */
+static void test_s14_an_unknown_process_reads_for_30_seconds_at_least(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    bool read = false;
+    put_foreign_mark(f, "00000000000000000001");
+    for (int i = 0; i < 30; i++) {
+        assert_ok(reader_look(f->disk, DIRECTORY, &f->os.table, 1, f->watch, &read, &err), &err);
+        assert_true(read);
+        simulated_platform_advance(&f->os, 1000000000);
+    }
+    assert_ok(reader_look(f->disk, DIRECTORY, &f->os.table, 1, f->watch, &read, &err), &err);
+    assert_false(read);
+}
 
 static void test_nobody_reads_a_directory_without_marks(void **state) {
     fixture *f = *state;
@@ -308,6 +410,10 @@ int main(void) {
         TEST(test_a_mark_that_was_removed_is_made_again),
         TEST(test_freeing_removes_the_mark),
         TEST(test_a_directory_that_takes_no_mark_is_read_all_the_same),
+        TEST(test_a_handle_that_gets_no_thread_says_so),
+        TEST(test_a_mark_that_cannot_be_advanced_is_told_once),
+        TEST(test_a_mark_whose_name_is_taken_gets_another),
+        TEST(test_s14_an_unknown_process_reads_for_30_seconds_at_least),
         TEST(test_nobody_reads_a_directory_without_marks),
         TEST(test_nobody_reads_a_directory_that_is_gone),
         TEST(test_s14_a_living_process_reads_however_long_it_is_silent),

@@ -192,7 +192,7 @@ static void test_a_rank_that_has_no_directory_is_named_by_the_others(void **stat
     assert_false(job_exists(j, "step-00000010"));
 }
 
-/* A state that pawl_save refuses: a slot that does not fit its variable. */
+/* A state that pawl_save refuses: a slot of a variable that is not there. */
 static void add_misfit(job_rank *r) {
     static float one;
     static const int64_t shape[] = {1};
@@ -204,7 +204,7 @@ static void add_misfit(job_rank *r) {
                                 .shape = shape,
                                 .data = &one,
                                 .role = PAWL_ROLE_SLOT,
-                                .slot_of = "model/bias",
+                                .slot_of = "model/none",
                                 .slot = "adam/m"};
     assert_ok(state_add_tensor(r->state, &misfit, &err), &err);
 }
@@ -399,7 +399,7 @@ static void test_a_manifest_is_believed_only_when_it_is_durable(void **state) {
     for (int r = 0; r < JOB_RANKS - 1; r++) {
         assert_ok(j->ranks[r].status, &j->ranks[r].err);
     }
-    assert_fails(j->ranks[3].status, PAWL_EIO, &j->ranks[3].err);
+    assert_fails(j->ranks[3].status, PAWL_EPEER, &j->ranks[3].err);
     assert_says(j->ranks[3].err.next, "the save may still be committed: see with pawl ls");
 }
 
@@ -413,7 +413,7 @@ static void test_s11_a_rank_that_does_not_come_is_named_at_the_deadline(void **s
     }
     for (int r = 0; r < JOB_RANKS - 1; r++) {
         job_rank *k = &j->ranks[r];
-        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EPEER, &k->err);
         assert_says(k->err.attempt, "saving step 10: not all ranks have voted within 1.5 s");
         assert_string_equal(k->err.expected, "votes of 4 ranks");
         assert_string_equal(k->err.found, "none of rank 3 (host a, pid 1003)");
@@ -431,7 +431,7 @@ static void test_s11_a_dead_rank_is_named_at_once(void **state) {
     atomic_store(&j->dead[3], true);
     for (int r = 0; r < JOB_RANKS - 1; r++) {
         job_rank *k = &j->ranks[r];
-        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EPEER, &k->err);
         assert_says(k->err.attempt,
                     "saving step 20: rank 3 (host a, pid 1003) has ended without a vote");
         assert_string_equal(k->err.found, "none of rank 3");
@@ -462,7 +462,7 @@ static void test_s11_rank_0_that_died_is_named_at_once(void **state) {
     atomic_store(&j->dead[0], true);
     for (int r = 1; r < JOB_RANKS; r++) {
         job_rank *k = &j->ranks[r];
-        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EPEER, &k->err);
         assert_says(k->err.attempt, "saving step 10: rank 0 (host a, pid 1000) has ended without "
                                     "telling how the save went");
         assert_says(k->err.found, "no manifest of this save is seen");
@@ -477,10 +477,29 @@ static void test_s11_rank_0_that_does_not_tell_is_named_at_the_deadline(void **s
     }
     for (int r = 1; r < JOB_RANKS; r++) {
         job_rank *k = &j->ranks[r];
-        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EPEER, &k->err);
         assert_says(k->err.attempt, "saving step 10: rank 0 (host a, pid 1000) has not told within "
                                     "2.0 s how the save went");
         assert_says(k->err.next, "the save may still be committed: see with pawl ls");
+    }
+}
+
+/* Then rank 0 may have told it. */
+static void test_a_rank_that_cannot_look_for_the_outcome_blames_its_storage(void **state) {
+    job *j = *state;
+    job_open(j, SOON);
+    for (int r = 1; r < JOB_RANKS; r++) {
+        assert_ok(job_save_rank(&j->ranks[r], 10), &j->ranks[r].err);
+    }
+    while (job_count(j, "step-00000010", "vote-") < JOB_RANKS - 1) {
+        (void)usleep(1000);
+    }
+    job_fail(j, 1,
+             (store_fault){.op = STORE_OP_OPEN, .nth = 1, .system_errno = EIO, .forever = true});
+    for (int r = 1; r < JOB_RANKS; r++) {
+        job_rank *k = &j->ranks[r];
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), r == 1 ? PAWL_EIO : PAWL_EPEER, &k->err);
+        assert_says(k->err.attempt, "has not told within 2.0 s how the save went");
     }
 }
 
@@ -512,12 +531,12 @@ static void test_a_vote_that_comes_after_the_outcome_hears_it(void **state) {
     job_save(j, 20);
     for (int r = 0; r < JOB_RANKS - 1; r++) {
         job_rank *k = &j->ranks[r];
-        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EPEER, &k->err);
         assert_says(k->err.attempt, "saving step 20: not all ranks have voted");
     }
     job_release(j, 3);
     job_rank *late = &j->ranks[3];
-    assert_fails(run_wait(late->run, 30, NULL, &late->err), PAWL_EIO, &late->err);
+    assert_fails(run_wait(late->run, 30, NULL, &late->err), PAWL_EPEER, &late->err);
     assert_says(late->err.attempt, "saving step 20: not all ranks have voted");
     job_save_ok(j, 30);
     job_close(j);
@@ -534,7 +553,7 @@ static void test_s04_a_rank_that_skips_is_named_by_the_others(void **state) {
     job_save(j, 10);
     for (int r = 0; r < JOB_RANKS - 1; r++) {
         job_rank *k = &j->ranks[r];
-        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EPEER, &k->err);
     }
     job_fail(j, 3, (store_fault){.op = STORE_OP_WRITE, .nth = 1000000});
     job_save(j, 20);
@@ -548,7 +567,7 @@ static void test_s04_a_rank_that_skips_is_named_by_the_others(void **state) {
     }
     job_release(j, 3);
     job_rank *k = &j->ranks[3];
-    assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+    assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EPEER, &k->err);
     job_save_ok(j, 30);
     job_close(j);
     assert_false(job_exists(j, "step-00000020"));
@@ -562,14 +581,14 @@ static void test_s04_a_rank_that_is_busy_costs_the_others_one_save(void **state)
     job_save(j, 10);
     for (int r = 0; r < JOB_RANKS - 1; r++) {
         job_rank *k = &j->ranks[r];
-        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EIO, &k->err);
+        assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EPEER, &k->err);
     }
     for (int r = 0; r < JOB_RANKS - 1; r++) {
         assert_ok(job_save_rank(&j->ranks[r], 20), &j->ranks[r].err);
     }
     assert_fails(job_save_rank(busy, 20), PAWL_EBUSY, &busy->err);
     job_release(j, 3);
-    assert_fails(run_wait(busy->run, 30, NULL, &busy->err), PAWL_EIO, &busy->err);
+    assert_fails(run_wait(busy->run, 30, NULL, &busy->err), PAWL_EPEER, &busy->err);
     for (int r = 0; r < JOB_RANKS; r++) {
         job_rank *k = &j->ranks[r];
         struct pawl_error ignored = ERROR_INIT;
@@ -678,6 +697,7 @@ int main(void) {
         TEST(test_a_rank_that_voted_and_died_does_not_fail_the_save),
         TEST(test_s11_rank_0_that_died_is_named_at_once),
         TEST(test_s11_rank_0_that_does_not_tell_is_named_at_the_deadline),
+        TEST(test_a_rank_that_cannot_look_for_the_outcome_blames_its_storage),
         TEST(test_a_commit_that_nobody_told_of_is_found_in_the_manifest),
         TEST(test_a_vote_that_comes_after_the_outcome_hears_it),
         TEST(test_s04_a_rank_that_skips_is_named_by_the_others),

@@ -3,6 +3,7 @@
 #include "unit/run/joining.h"
 
 #include "lib/random.h"
+#include "run/votes.h"
 #include "run/wants.h"
 
 typedef struct fixture {
@@ -215,8 +216,126 @@ static void test_what_is_lacking_has_a_sum(void **state) {
     plan_job_faults_free(&faults);
 }
 
+/* ---- answers that no rank 0 gives ----------------------------------------------------------- */
+
+/* Rank 0: an answer to the first meeting, and to the next that it is over. */
+typedef struct liar {
+    const uint8_t *answer;
+    size_t n;
+    buffer told;
+    unsigned broadcasts;
+} liar;
+
+static int take_nothing(void *context, const void *mine, size_t n, void *all, unsigned char *came,
+                        double deadline_s) {
+    (void)context;
+    (void)mine;
+    (void)n;
+    (void)all;
+    (void)came;
+    (void)deadline_s;
+    return 0;
+}
+
+static int tell_lie(void *context, void *bytes, size_t n, double deadline_s) {
+    liar *l = context;
+    struct pawl_error err = ERROR_INIT;
+    (void)deadline_s;
+    if (l->broadcasts++ % 2 == 0) {
+        bool first = l->broadcasts == 1;
+        const meet_verdict v = {.number = 1,
+                                .status = first ? PAWL_OK : PAWL_EDAMAGED,
+                                .body = first ? l->answer : NULL,
+                                .body_bytes = first ? l->n : 0};
+        l->told.size = 0;
+        assert_ok(meet_verdict_encode(&v, &l->told, &err), &err);
+        uint64_t length = UINT64_C(0x5057414c00000000) | l->told.size;
+        memcpy(bytes, &length, sizeof length);
+    } else {
+        assert_int_equal(n, l->told.size);
+        memcpy(bytes, l->told.data, n);
+    }
+    return 0;
+}
+
+/* What rank 1 of two makes of the answer, of 10 entries; *own is its own failure. */
+static void hear(const uint8_t *answer, size_t n, plan_job_faults *faults, pawl_status *own,
+                 struct pawl_error *story) {
+    liar l = {.answer = answer, .n = n};
+    plan_stance stances[10] = {{.want = PLAN_LACKS}};
+    const plan_match match = {.stances = stances, .stance_count = 10};
+    struct pawl_error err = ERROR_INIT;
+    rank_group group = {.rank = 1, .world_size = 2, .connected = true};
+    group.callbacks = (pawl_group){.struct_size = sizeof group.callbacks,
+                                   .context = &l,
+                                   .gather = take_nothing,
+                                   .broadcast = tell_lie};
+    pawl_run run = {.platform = platform_system(),
+                    .group = &group,
+                    .rank = 1,
+                    .world_size = 2,
+                    .group_deadline_s = 10};
+    assert_ok(ranks_new(&run, &err), &err);
+    pawl_status ignored = wants_compare(&run, &match, faults, own, story, &err);
+    (void)ignored;
+    ranks_free(run.ranks);
+    buffer_free(&l.told);
+}
+
+/* Faults lie within the entries that the answer is about, whatever numbers it has. */
+static void test_r14_faults_beyond_the_end_of_an_answer_are_refused(void **state) {
+    (void)state;
+#define END  10, 0, 0, 0, 0, 0, 0, 0
+#define HUGE 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1
+    static const struct {
+        size_t n;
+        uint8_t bytes[40];
+    } lies[] = {
+        {13, {END, 9, 2, PLAN_NOBODY, 0, 0}},                          /* entries 9 and 10 of 10 */
+        {13, {END, 11, 1, PLAN_NOBODY, 0, 0}},                         /* entry 11 */
+        {13, {END, 0, 0, PLAN_NOBODY, 0, 0}},                          /* none at all */
+        {22, {END, 1, HUGE, PLAN_NOBODY, 0, 0}},                       /* ends before it begins */
+        {22, {END, HUGE, 2, PLAN_NOBODY, 0, 0}},                       /* begins before the first */
+        {18, {END, 0, 9, PLAN_NOBODY, 0, 0, 1, 1, PLAN_NOBODY, 0, 0}}, /* behind another */
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(lies); i++) {
+        plan_job_faults faults = {.items = NULL};
+        struct pawl_error story = ERROR_INIT;
+        pawl_status own = PAWL_OK;
+        hear(lies[i].bytes, lies[i].n, &faults, &own, &story);
+        assert_says(story.attempt, "the answer of rank 0 is damaged: a fault lies beyond its end");
+        assert_int_equal(own, PAWL_EDAMAGED);
+        plan_job_faults_free(&faults);
+    }
+    plan_job_faults faults = {.items = NULL};
+    struct pawl_error story = ERROR_INIT;
+    pawl_status own = PAWL_OK;
+    static const uint8_t honest[] = {END, 8, 2, PLAN_NOBODY, 0, 0};
+    hear(honest, sizeof honest, &faults, &own, &story);
+    assert_ok(own, &story);
+    assert_int_equal(faults.count, 1);
+    assert_int_equal(faults.items[0].first + faults.items[0].count, 10);
+    plan_job_faults_free(&faults);
+}
+
+/* ---- the sums of replicas ------------------------------------------------------------------- */
+
+/* A rank without sums has nothing to say of replicas, and leaves the story that there is. */
+static void test_no_sums_are_no_failure(void **state) {
+    (void)state;
+    CLEANUP(arena_free) arena memory = {0};
+    struct pawl_error err = ERROR_INIT;
+    vote head = {.copies = NULL};
+    error_entry(&err, "kept");
+    assert_ok(replica_sums_head(NULL, &head, &memory, &err), &err);
+    assert_string_equal(err.entry, "kept");
+    assert_int_equal(head.copies_count, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_r14_faults_beyond_the_end_of_an_answer_are_refused),
+        cmocka_unit_test(test_no_sums_are_no_failure),
         cmocka_unit_test(test_any_ranks_find_what_nobody_wants),
         cmocka_unit_test(test_faults_name_the_ranks),
         cmocka_unit_test(test_ranks_with_other_entries_are_refused),

@@ -109,36 +109,49 @@ static void test_string_not_utf8_is_refused(void **context) {
 
 static void test_json_that_does_not_parse_is_refused(void **context) {
     assert_value_refused(*context, PAWL_KIND_JSON, "{\"a\": }", 7,
-                         "cannot set the value: it is not JSON: line 1, column 7: unexpected token "
-                         "near '}'\n"
-                         "  entry:    v");
+                         "cannot set the value: the JSON of the value is wrong at byte 6\n"
+                         "  entry:    v\n"
+                         "  expected: a JSON value\n"
+                         "  found:    '}'");
 }
 
-/* No reader of a checkpoint takes a NUL within a string, however it is written. */
-static void test_json_with_nul_is_refused(void **context) {
-    assert_value_refused(*context, PAWL_KIND_JSON, "\"\\u0000\"", 8,
-                         "cannot set the value: it is JSON with a NUL character: line 1, column 8\n"
-                         "  entry:    v");
+/* RFC 8259 sets no bounds to a number, and lets keys occur twice and texts have U+0000. */
+static void test_json_of_any_grammar_is_kept(void **context) {
+    static const char *const texts[] = {"35399562948360463058890781895381311971", "-1e400",
+                                        "{\"a\": 1, \"a\": 2}", "\"\\u0000\""};
+    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
+        assert_kept(*context, PAWL_KIND_JSON, texts[i], strlen(texts[i]), PAWL_U8, 1);
+    }
+}
+
+static void test_nan_in_json_is_refused_with_what_to_do(void **context) {
+    assert_value_refused(*context, PAWL_KIND_JSON, "[NaN]", 5,
+                         "cannot set the value: the JSON of the value is wrong at byte 1\n"
+                         "  entry:    v\n"
+                         "  expected: a JSON value\n"
+                         "  found:    NaN\n"
+                         "  next:     JSON has no NaN (RFC 8259): write null or a text such as "
+                         "\"NaN\"; a value of its own can be set as a float64, which keeps it");
 }
 
 static void test_empty_json_is_refused(void **context) {
     fixture *f = *context;
     assert_fails(set(f, "v", PAWL_KIND_JSON, "", 0), PAWL_EUSAGE, &f->err);
-    assert_says(f->err.attempt, "it is not JSON");
+    assert_string_equal(f->err.found, "the end of the text");
 }
 
-/* As deep as every reader of a checkpoint can go, and one level more. */
-static void test_deep_json_is_refused(void **context) {
+static void test_json_is_as_deep_as_its_maximum(void **context) {
     fixture *f = *context;
-    char json[131];
-    memset(json, '[', 65);
-    memset(json + 65, ']', 65);
-    json[130] = '\0';
-    assert_ok(set(f, "fits", PAWL_KIND_JSON, json + 1, 128), &f->err);
-    assert_ok(state_remove(f->state, "fits", &f->err), &f->err);
-    assert_value_refused(f, PAWL_KIND_JSON, json, 130,
-                         "cannot set the value: it is JSON nested deeper than 64 levels\n"
-                         "  entry:    v");
+    enum { MOST = PAWL_MAX_JSON_DEPTH };
+    char json[2 * MOST + 2];
+    memset(json, '[', MOST + 1);
+    memset(json + MOST + 1, ']', MOST + 1);
+    assert_ok(set(f, "fits", PAWL_KIND_JSON, json + 1, (size_t)2 * MOST), &f->err);
+    assert_fails(set(f, "v", PAWL_KIND_JSON, json, sizeof json), PAWL_ELIMIT, &f->err);
+    assert_status_text(&f->err, PAWL_ELIMIT,
+                       "cannot set the value: the JSON of the value is nested deeper than 512 "
+                       "objects and lists at byte 512\n"
+                       "  entry:    v");
 }
 
 /* What is closed again does not count. */
@@ -277,9 +290,10 @@ int main(void) {
         WITH_STATE(test_string_with_nul_is_refused),
         WITH_STATE(test_string_not_utf8_is_refused),
         WITH_STATE(test_json_that_does_not_parse_is_refused),
-        WITH_STATE(test_json_with_nul_is_refused),
+        WITH_STATE(test_json_of_any_grammar_is_kept),
+        WITH_STATE(test_nan_in_json_is_refused_with_what_to_do),
         WITH_STATE(test_empty_json_is_refused),
-        WITH_STATE(test_deep_json_is_refused),
+        WITH_STATE(test_json_is_as_deep_as_its_maximum),
         WITH_STATE(test_wide_json_is_taken),
         WITH_STATE(test_brackets_in_json_strings_are_taken),
         WITH_STATE(test_value_of_kind_tensor_is_refused),

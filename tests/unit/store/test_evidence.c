@@ -193,6 +193,22 @@ static void one_look_does_where_looks_are_the_truth(void **state) {
     store_destroy(full);
 }
 
+/* A file that the system does not let go of (an immutable one) is told as that. */
+static void a_refused_removal_keeps_its_cause(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    store *refusing;
+    assert_ok(store_fault_wrap(f->truth, NULL, &refusing, &err), &err);
+    store_fault_set(
+        refusing,
+        &(store_fault){.op = STORE_OP_UNLINK, .nth = 1, .system_errno = EPERM, .forever = true});
+    put_text(f->truth, "d/m", "there");
+    assert_fails(store_unlink_for_certain(refusing, "d/m", &err), PAWL_EPERMISSION, &err);
+    assert_int_equal(err.system_errno, EPERM);
+    assert_true(is_there(f->truth, "d/m"));
+    store_destroy(refusing);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_file_that_is_not_seen_is_not_absent, setup, teardown),
@@ -210,6 +226,7 @@ int main(void) {
                                         teardown),
         cmocka_unit_test_setup_teardown(a_new_look_makes_no_directory, setup, teardown),
         cmocka_unit_test_setup_teardown(one_look_does_where_looks_are_the_truth, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_refused_removal_keeps_its_cause, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,17 @@ static void a_line_is_taken_apart(void **state) {
     assert_string_equal(m.point, "/");
 }
 
+/* No name has a NUL, and no byte is larger than 377: what looks like one is the name's own. */
+static void only_bytes_of_names_are_written_in_octal(void **state) {
+    (void)state;
+    char line[256];
+    mount_line m;
+    assert_true(parse(line, "1 1 0:1 /\\000 \\000a\\400 rw - rootfs \\377\\08 rw", &m));
+    assert_string_equal(m.root, "/\\000");
+    assert_string_equal(m.point, "\\000a\\400");
+    assert_string_equal(m.source, "\377\\08");
+}
+
 /* A line that ends too early, or never began, is none. */
 static void other_lines_are_refused(void **state) {
     (void)state;
@@ -74,6 +85,7 @@ static void the_mount_of_a_directory_is_found(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_taken_apart),
+        cmocka_unit_test(only_bytes_of_names_are_written_in_octal),
         cmocka_unit_test(other_lines_are_refused),
         cmocka_unit_test(options_are_whole_words),
         cmocka_unit_test(the_mount_of_a_directory_is_found),

@@ -67,6 +67,37 @@ static void r14_a_link_to_a_file_is_not_followed(void **state) {
     assert_fails(store_open(f->s, "link", STORE_CREATE, &file, &err), PAWL_EBUSY, &err);
 }
 
+/* A file of two names is read under each, and changed in place under none. */
+static void r14_a_file_of_two_names_is_not_changed_in_place(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    store_file *file = NULL;
+    char target[256];
+    char text[1024];
+    assert_ok(store_replace(f->s, "twice", "x", 1, &err), &err);
+    (void)snprintf(target, sizeof(target), "%s", in_dir(&f->dir, "twice"));
+    assert_int_equal(link(target, in_dir(&f->dir, "also")), 0);
+    assert_fails(store_open(f->s, "twice", STORE_UPDATE, &file, &err), PAWL_EDAMAGED, &err);
+    assert_int_equal(err.system_errno, EMLINK);
+    (void)snprintf(
+        text, sizeof(text),
+        "cannot open the file to change it\n"
+        "  path:     %s/twice\n"
+        "  expected: a file of one name\n"
+        "  found:    one of 2 names (hard links), all of which would be changed\n"
+        "  system:   Too many links (EMLINK, errno 31)\n"
+        "  safe:     the file was not changed\n"
+        "  next:     let backups copy the run's files, not link them; else a copy of the "
+        "file in its place will do",
+        f->dir.path);
+    assert_string_equal(error_text(&err), text);
+    assert_ok(store_open(f->s, "twice", STORE_READ, &file, &err), &err);
+    store_close(file);
+    assert_int_equal(unlink(in_dir(&f->dir, "also")), 0);
+    assert_ok(store_open(f->s, "twice", STORE_UPDATE, &file, &err), &err);
+    store_close(file);
+}
+
 /* No operation goes through a link in the place of a directory. */
 static void r14_a_link_to_a_directory_is_not_followed(void **state) {
     fixture *f = *state;
@@ -299,6 +330,7 @@ static void p09_directories_that_cannot_be_synced_are_tolerated(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(r14_a_link_to_a_file_is_not_followed),
+        TEST(r14_a_file_of_two_names_is_not_changed_in_place),
         TEST(r14_a_link_to_a_directory_is_not_followed),
         TEST(r14_a_link_deeper_down_is_not_followed),
         TEST(r14_links_are_replaced_and_not_written_through),

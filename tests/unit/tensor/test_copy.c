@@ -307,6 +307,53 @@ static void test_dense_is_what_has_row_major_strides_where_they_matter(void **st
     assert_false(view_dense(&v));
 }
 
+/* ---- empty boxes ---------------------------------------------------------------------------- */
+
+/* At least one extent of 0, the others as large as there are. */
+static box empty_random(test_random *r, int ndim) {
+    static const int64_t extents[] = {0, 1, 2, 5, INT64_C(1) << 31, INT64_C(1) << 62, INT64_MAX};
+    box b = {.ndim = ndim};
+    for (int i = 0; i < ndim; i++) {
+        b.extent[i] = extents[random_below(r, ARRAY_LENGTH(extents))];
+        b.offset[i] = (int64_t)random_below(r, (uint64_t)(INT64_MAX - b.extent[i]) + 1);
+    }
+    b.extent[random_below(r, (uint64_t)ndim)] = 0;
+    return b;
+}
+
+/* The sanitizer sees what overflows. */
+static void test_empty_boxes_of_any_size_hold_nothing_and_overflow_nowhere(void **state) {
+    (void)state;
+    test_random r = {.state = 22};
+    for (int round = 0; round < ROUNDS; round++) {
+        int ndim = 1 + (int)random_below(&r, PAWL_MAX_NDIM);
+        box empty = empty_random(&r, ndim);
+        box other = empty_random(&r, ndim);
+        box one = {.ndim = ndim};
+        uint8_t bytes[8] = {0};
+        uint8_t memory[8] = {7, 7, 7, 7, 7, 7, 7, 7};
+        uint64_t begin = 9, end = 9;
+        box shared;
+        for (int i = 0; i < ndim; i++) {
+            one.extent[i] = 1;
+        }
+        assert_int_equal(box_elements(&empty), 0);
+        assert_true(box_contains(&other, &empty));
+        assert_false(box_intersect(&empty, &other, &shared));
+        assert_false(box_intersect(&empty, &one, &shared));
+        box_runs runs = box_runs_of(&empty, &other);
+        assert_false(box_runs_next(&runs, &begin, &end));
+        box_linear_bounds(&empty, &other, &begin, &end);
+        assert_int_equal(begin, end);
+        view v = {.dtype = PAWL_F64, .box = empty, .data = memory};
+        assert_true(view_dense(&v));
+        view_gather(&v, 0, 0, bytes);
+        view_scatter(&v, 0, 0, bytes);
+        view_place(&v, &one, 0, 8, bytes); /* of another box: none of it is here */
+        assert_int_equal(memory[0], 7);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_stretch_is_gathered_from_any_strides),
@@ -318,6 +365,7 @@ int main(void) {
         cmocka_unit_test(test_packed_types_are_copied_as_bytes),
         cmocka_unit_test(test_nothing_is_copied_without_memory),
         cmocka_unit_test(test_dense_is_what_has_row_major_strides_where_they_matter),
+        cmocka_unit_test(test_empty_boxes_of_any_size_hold_nothing_and_overflow_nowhere),
     };
     return cmocka_run_group_tests_name("tensor copy", tests, NULL, NULL);
 }

@@ -156,13 +156,37 @@ static void test_s15_elements_that_overflow_are_refused(void **state) {
         {INT64_MAX, 1, 1},
         {INT64_MAX, INT64_MAX, INT64_MAX},
         {(int64_t)1 << 32, (int64_t)1 << 32, 1}, /* the product is 2^64: 0 in 64 bits */
-        {EXA, EXA, 0},                           /* an empty tensor's strides overflow as well */
     };
     for (size_t i = 0; i < ARRAY_LENGTH(shapes); i++) {
         struct pawl_error err = ERROR_INIT;
         assert_fails(shape_check(PAWL_U8, 3, shapes[i], NULL, NULL, &err), PAWL_EUSAGE, &err);
         assert_string_equal(err.attempt,
                             "the shape cannot be used: it holds more than 2^62 elements or bytes");
+    }
+}
+
+/* What such a shape would make of a data file, other readers of safetensors refuse. */
+static void test_extents_that_overflow_before_the_zero_are_refused(void **state) {
+    (void)state;
+    assert_refused(PAWL_U8, 3, (int64_t[]){EXA, EXA, 0},
+                   "the shape cannot be used: its extents before the 0 multiply to more than 2^62, "
+                   "which a data file cannot say\n"
+                   "  found:    [1152921504606846976, 1152921504606846976, 0]");
+}
+
+static void test_an_extent_of_zero_makes_a_tensor_empty_however_large_the_others_are(void **state) {
+    (void)state;
+    static const int64_t shapes[][3] = {
+        {0, 5, INT64_MAX}, {EXA, 0, INT64_MAX}, {EXA, 4, 0}, {0, 0, 0}};
+    for (size_t i = 0; i < ARRAY_LENGTH(shapes); i++) {
+        for (int dtype = PAWL_BOOL; dtype <= PAWL_U64; dtype++) {
+            struct pawl_error err = ERROR_INIT;
+            uint64_t elements = 9, bytes = 9;
+            assert_ok(shape_check((pawl_dtype)dtype, 3, shapes[i], &elements, &bytes, &err), &err);
+            assert_int_equal(elements, 0);
+            assert_int_equal(bytes, 0);
+            assert_int_equal(shape_bytes((pawl_dtype)dtype, 3, shapes[i]), 0);
+        }
     }
 }
 
@@ -235,6 +259,8 @@ int main(void) {
         cmocka_unit_test(test_s15_negative_number_of_dimensions_is_refused),
         cmocka_unit_test(test_s15_shape_that_is_a_null_pointer_is_refused),
         cmocka_unit_test(test_s15_elements_that_overflow_are_refused),
+        cmocka_unit_test(test_extents_that_overflow_before_the_zero_are_refused),
+        cmocka_unit_test(test_an_extent_of_zero_makes_a_tensor_empty_however_large_the_others_are),
         cmocka_unit_test(test_s15_bytes_that_overflow_are_refused),
         cmocka_unit_test(test_s15_elements_that_do_not_fill_bytes_are_refused),
         cmocka_unit_test(test_s15_number_that_is_no_dtype_is_refused),

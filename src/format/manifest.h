@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* format/manifest: the commit record of a checkpoint, both ways: manifest.c. */
+#ifndef FORMAT_MANIFEST_H
+#define FORMAT_MANIFEST_H
+
+#include "format/format.h"
+
+typedef struct manifest_file {
+    const char *name;
+    uint64_t bytes;
+    int rank;
+} manifest_file;
+
+/* Values people want to see, and metrics: text is JSON already. */
+typedef struct manifest_value {
+    const char *name, *json;
+} manifest_value;
+
+typedef struct manifest {
+    int version;
+    int64_t step;
+    int64_t unix_time_ns;
+    int world_size;
+    const char *attempt, *framework, *writer; /* writer: "pawl 0.1.0" */
+    uint64_t entries;
+    manifest_file *files;
+    size_t file_count;
+    const char *index_name;
+    table_summary index;
+    manifest_value *hyperparameters, *metrics;
+    size_t hyperparameter_count, metric_count;
+    const char *batch_signature; /* JSON, or NULL */
+    const char **file_names;     /* of a decoded one: the files', ascending */
+    arena memory;
+} manifest;
+
+/* JSON text that ends with its own checksum: `"crc32c": "xxxxxxxx"\n}\n`. What it makes has been
+ * decoded once. PAWL_EUSAGE for a text or value that cannot be in it, PAWL_ELIMIT beyond a maximum.
+ */
+pawl_status manifest_encode(const manifest *m, buffer *out, pawl_error *err) PAWL_MUST_CHECK;
+/* PAWL_EUNSUPPORTED names both versions (R12); PAWL_EDAMAGED otherwise. File names are single path
+ * components that data_name or index_name could have made. */
+pawl_status manifest_decode(const void *text, size_t n, manifest *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+void manifest_free(manifest *m);
+/* Does a decoded manifest name that data file? */
+bool manifest_lists(const manifest *m, const char *name);
+/* Appends its metrics as one JSON object, as they stand in it. */
+pawl_status manifest_metrics_json(const manifest *m, buffer *out, pawl_error *err) PAWL_MUST_CHECK;
+
+#endif

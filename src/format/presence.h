@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* format/presence: the records by which a process says that it is there: owner-<generation> in a
+ * run, reader-<id> in a step's directory. docs/format.md describes the bytes. */
+#ifndef FORMAT_PRESENCE_H
+#define FORMAT_PRESENCE_H
+
+#include "base/base.h"
+#include "format/limits.h"
+
+/* Both begin with a counter of fixed width, which is overwritten in place. */
+#define PRESENCE_COUNTER_AT     12 /* of its first digit, after {"counter":" */
+#define PRESENCE_COUNTER_DIGITS 20
+#define OWNER_GIVEN_UP          0u /* the counter of a record whose owner is done */
+/* A reader advances its mark so often, also when it rests; one that cannot be judged by pid counts
+ * until it was seen unchanged for a lease of the judge, and for so long. */
+#define READER_ADVANCE_S 5.0
+#define READER_STILL_S   30.0
+
+typedef struct owner_record {
+    uint64_t counter;
+    process_identity who;
+    uint64_t generation; /* that of its name; 0: an older record, which does not say */
+    char attempt[16];
+    double lease_s;
+} owner_record;
+
+typedef struct reader_record {
+    uint64_t counter;
+    process_identity who;
+} reader_record;
+
+/* Decoders: PAWL_EDAMAGED with the reason for what nobody here would have written. What a record
+ * does not say about the process, host and pid apart, stays empty: nobody can judge it by that. */
+pawl_status owner_record_encode(const owner_record *r, buffer *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status owner_record_decode(const void *bytes, size_t n, owner_record *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status reader_record_encode(const reader_record *r, buffer *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status reader_record_decode(const void *bytes, size_t n, reader_record *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* What stands at PRESENCE_COUNTER_AT, and a NUL. */
+void presence_counter(char out[PRESENCE_COUNTER_DIGITS + 1], uint64_t counter);
+/* Of the very same process. */
+bool presence_same(const process_identity *a, const process_identity *b);
+
+void name_owner(char out[32], uint64_t generation);
+typedef enum name_owner_kind {
+    NAME_OWNER,       /* exactly what name_owner makes of a generation up to the last one */
+    NAME_OWNER_STRAY, /* "owner-" and digits that it does not make: nobody's record */
+    NAME_OWNER_NOT
+} name_owner_kind;
+name_owner_kind name_owner_parse(const char *name, uint64_t *generation);
+
+#endif
