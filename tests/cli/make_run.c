@@ -130,7 +130,8 @@ static void add_values(pawl_state *state, int64_t step, const char *optimizer, d
     must(pawl_state_set_float64(state, "optimizer/learning_rate", hyper, rate, err));
     must(pawl_state_set_bool(state, "optimizer/decoupled", hyper, 1, err));
     must(pawl_state_set_int64(state, "step", PAWL_ROLE_STEP, step, err));
-    must(pawl_state_set_int64(state, "data/position", PAWL_ROLE_DATA_POSITION, step * 64, err));
+    must(pawl_state_set_int64(state, "data/position", PAWL_ROLE_DATA_POSITION,
+                              step % (INT64_MAX / 64) * 64, err));
     must(pawl_state_set_json(state, "data/signature", PAWL_ROLE_BATCH_SIGNATURE, signature, err));
     must(pawl_state_set_rank_bytes(state, "rng/rank", PAWL_ROLE_RNG, random, sizeof random, err));
     must(pawl_state_set_bytes(state, "rng/shuffle", PAWL_ROLE_RNG, random, 8, err));
