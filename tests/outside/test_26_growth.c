@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time and memory grow with what is read, and no faster: metrics, the manifest, data files, marks of
- * readers, events. Where it is a matter of time, work that is ten times as much may take thirty
+/* Time and memory grow with what is read, and no faster: metrics, the manifest, data files, marks
+ * of readers, events. Where it is a matter of time, work that is ten times as much may take thirty
  * times as long; what grows with the square takes a hundred. */
 #include "lib/test.h"
 
@@ -248,7 +248,7 @@ static double cpu_s(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Two looks at `directories` with so many marks each; the second finds that all have stood still. */
+/* Two looks at `directories` with so many marks each; the second finds all standing still. */
 static double watch(int directories, int marks) {
     struct pawl_error err = ERROR_INIT;
     reader_watch *w;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is mounted inside a run is read and not removed: not by gc, rm, retention, or the next owner.
+/* What is mounted inside a run is read, and not removed by gc, rm, retention, or the next owner.
  * The mounts are real ones, in a mount namespace of this program's own. */
 #include "lib/test.h"
 
