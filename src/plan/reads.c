@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which stretches of which files fill the state's tensors: of each wanted box, what every piece of
- * the checkpoint has of it. The pieces make up the tensor, each element once: whoever took the entry
- * out of the index has made sure of that (run/entry_check).
+ * the checkpoint has of it. The pieces make up the tensor, each element once: whoever took the
+ * entry out of the index has made sure of that (run/entry_check).
  */
 #include "plan/plan.h"
 

@@ -23,7 +23,8 @@ typedef struct dataset {
 } dataset;
 
 /* Reads every byte of the manifest's data files (only their names are used). PAWL_EDAMAGED when
- * they do not belong together, or are not as their writer finished them; with `overruled` the last is a warning there, unless the writer never finished. */
+ * they do not belong together, or are not as their writer finished them; with `overruled` the last
+ * is a warning there, unless the writer never finished. */
 pawl_status dataset_read(dataset *d, store *s, const char *directory, int64_t step,
                          const manifest *m, const pawl_log *overruled, pawl_error *err)
     PAWL_MUST_CHECK;

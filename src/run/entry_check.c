@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an entry must fulfil, beyond what its record says of itself, so that it can be restored, read
- * and shown: its pieces lie in their files, aligned, and they make up all of it, each element once.
+ * What an entry must fulfil, beyond what its record says of itself, so that it can be restored,
+ * read and shown: its pieces lie in their files, aligned, and they make up all of it, each element
+ * once.
  *
- * Whoever decodes an entry of an index asks here, and so does whoever makes an index anew. Therefore
- * what verifies can be restored, and nobody looks at pieces again.
+ * Whoever decodes an entry of an index asks here, and so does whoever makes an index anew.
+ * Therefore what verifies can be restored, and nobody looks at pieces again.
  */
 #include "run/checkpoint.h"
 

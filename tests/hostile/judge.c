@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * judge: what pawl says of runs, by the public headers alone. Reads lines "RUN STEP" from stdin, and
- * answers each with one line of JSON: does the step open, verify, walk; is each entry found by its
- * name and read whole; do states that are made of the entries' own descriptions restore from it, in
- * one box a tensor and in two. CRC32C of what was read and restored come along, so that somebody else
- * can compare them with the files.
+ * judge: what pawl says of runs, by the public headers alone. Reads lines "RUN STEP" from stdin,
+ * and answers each with one line of JSON: does the step open, verify, walk; is each entry found by
+ * its name and read whole; do states that are made of the entries' own descriptions restore from
+ * it, in one box a tensor and in two. CRC32C of what was read and restored come along, so that
+ * somebody else can compare them with the files.
  *
  * With --run it also opens the run as a job would, and restores the newest checkpoint into a state
- * like that of the step given by --like.
+ * like that of the step given.
  */
 #include <pawl/pawl.h>
 

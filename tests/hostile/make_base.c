@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make_base RUN: the run that hostile cases are made of, through the public headers alone: steps 10,
- * 20 and 30 of a small model with tensors of many dtypes, slots, values of every kind, and tensors
- * that are held in several boxes, so that there are several data files.
+ * make_base RUN: the run that hostile cases are made of, through the public headers alone: steps
+ * 10, 20 and 30 of a small model with tensors of many dtypes, slots, values of every kind, and
+ * tensors that are held in several boxes, so that there are several data files.
  */
 #include <pawl/pawl.h>
 
