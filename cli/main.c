@@ -48,7 +48,7 @@ static int run_verb(const verb *v, int argc, char **argv) {
             print_help(v);
             code = EXIT_DONE;
         } else {
-            code = v->run(&args, &out);
+            code = exit_as_told(v, v->run(&args, &out));
         }
         code = output_end(&out, code);
     }

@@ -86,6 +86,8 @@ static void put_exit_status(void) {
         put_meaning(v, EXIT_DIFFERENT, v->different);
         put_meaning(v, EXIT_TRY_AGAIN, v->busy);
     }
+    fputs(".PP\n", stdout);
+    put_text("pawl doctor and pawl help end with 0, 1 or 2 only.");
 }
 
 static void put_examples(void) {

@@ -81,6 +81,7 @@ const verb verbs[] = {
         .examples = {{"pawl ls runs/7", "every checkpoint of the run in runs/7"},
                      {"pawl ls --stats runs/7", "the same, with what each save cost"},
                      {"pawl ls --json runs/7", "the same for a program"}},
+        .different = "A checkpoint of the run is damaged.",
         .run = verb_ls,
     },
     {

@@ -75,8 +75,8 @@ typedef struct verb {
     unsigned options; /* set of option_id */
     example examples[MAX_EXAMPLES];
     const char *failed;    /* what EXIT_FAILED means here; NULL: the usual */
-    const char *different; /* what EXIT_DIFFERENT means here; NULL: never returned */
-    const char *busy;      /* what EXIT_TRY_AGAIN means here; NULL: never returned */
+    const char *different; /* what EXIT_DIFFERENT means here; NULL: the usual */
+    const char *busy;      /* what EXIT_TRY_AGAIN means here; NULL: the usual */
     int (*run)(const arguments *args, output *out);
 } verb;
 
@@ -98,6 +98,8 @@ typedef struct exit_meaning {
 #define MAX_EXIT_MEANINGS 7
 /* Ascending; ends with a NULL text. `v` NULL: of the whole command. */
 void exit_meanings(const verb *v, exit_meaning out[MAX_EXIT_MEANINGS]);
+/* The verb's code, or EXIT_FAILED for one that its manual does not have. */
+int exit_as_told(const verb *v, int code);
 
 /* What RUN, STEP and ENTRY stand for: paragraphs. */
 extern const char operand_help[];

@@ -253,7 +253,7 @@ int output_end(output *out, int exit_code) {
     if (lost) {
         fprintf(stderr, "pawl: cannot write the result to standard output: %s\n",
                 errno != 0 ? strerror(errno) : "an earlier write failed");
-        return exit_code == EXIT_DONE ? EXIT_FAILED : exit_code;
+        return EXIT_FAILED; /* whatever it was, nobody has read it */
     }
     return exit_code;
 }

@@ -174,6 +174,15 @@ static void print_json(output *out, const pawl_catalog *catalog, bool stats, con
     json_end(&out->json);
 }
 
+static bool is_damaged(const pawl_catalog *catalog) {
+    for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
+        if (pawl_catalog_get(catalog, i)->status == PAWL_STEP_DAMAGED) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int verb_ls(const arguments *args, output *out) {
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
     SCOPED(costs_free) costs *saves = NULL;
@@ -194,5 +203,5 @@ int verb_ls(const arguments *args, output *out) {
     } else {
         print_table(out, catalog);
     }
-    return EXIT_DONE;
+    return is_damaged(catalog) ? EXIT_DIFFERENT : EXIT_DONE;
 }

@@ -43,21 +43,32 @@ static bool opens_checkpoints(const verb *v) {
 }
 
 void exit_meanings(const verb *v, exit_meaning out[MAX_EXIT_MEANINGS]) {
-    const char *failed = v != NULL ? v->failed : NULL;
-    const char *different = v != NULL ? v->different : "Damage or a difference was found.";
-    const char *busy = v != NULL ? v->busy : "Someone else is using it; try again later.";
+    const verb usual = {.failed = "It failed, or the result could not be written.",
+                        .different = v == NULL ? "Damage or a difference was found."
+                                               : "What was read is damaged.",
+                        .busy = "Someone else is using it, or the storage did not answer in time; "
+                                "try again later."};
+    const verb *of = v != NULL ? v : &usual;
     size_t n = 0;
     out[n++] = (exit_meaning){EXIT_DONE, "Done, and nothing is wrong."};
-    out[n++] = (exit_meaning){EXIT_FAILED, failed != NULL ? failed : "It failed."};
+    out[n++] = (exit_meaning){EXIT_FAILED, of->failed != NULL ? of->failed : usual.failed};
     out[n++] = (exit_meaning){EXIT_USAGE, "The command line is wrong."};
-    if (different != NULL) {
-        out[n++] = (exit_meaning){EXIT_DIFFERENT, different};
-    }
     if (v == NULL || opens_checkpoints(v)) {
+        out[n++] =
+            (exit_meaning){EXIT_DIFFERENT, of->different != NULL ? of->different : usual.different};
         out[n++] = (exit_meaning){EXIT_NOT_FOUND, "There is no such run, step or entry."};
-    }
-    if (busy != NULL) {
-        out[n++] = (exit_meaning){EXIT_TRY_AGAIN, busy};
+        out[n++] = (exit_meaning){EXIT_TRY_AGAIN, of->busy != NULL ? of->busy : usual.busy};
     }
     out[n] = (exit_meaning){0, NULL};
+}
+
+int exit_as_told(const verb *v, int code) {
+    exit_meaning meanings[MAX_EXIT_MEANINGS];
+    exit_meanings(v, meanings);
+    for (const exit_meaning *m = meanings; m->text != NULL; m++) {
+        if (m->code == code) {
+            return code;
+        }
+    }
+    return EXIT_FAILED;
 }

@@ -199,8 +199,8 @@ PAWL_API pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *er
  * How the last save went, by one monotonic clock. `total_s`: from the call of pawl_save until the
  * outcome was known, which is: its manifest is durable; it failed; on a rank that is not 0: rank 0
  * told it, so ranks differ by when each called. Next are its parts, one after the other; what they
- * leave of it is the way to the first byte: a thread, room, a directory, a file. Events, `pawl ls`
- * and `pawl top` have the same numbers. The fence's are the trainer's time, beside all these.
+ * leave of it is the way to the first byte: a thread, room, a directory, a file, a full buffer.
+ * Events, `pawl ls`, `pawl top` have the same numbers. The fence's are the trainer's time, beside.
  */
 typedef struct pawl_save_stats {
     int64_t step;                 /* -1: no save was started yet */

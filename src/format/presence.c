@@ -86,20 +86,10 @@ static pawl_status damaged(const char *why, pawl_error *err) {
     return PAWL_EDAMAGED;
 }
 
-/* Nothing in a record has control characters (base/platform.c makes a host's name text). */
-static bool is_plain(const char *text) {
-    for (const char *c = text; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ' || *c == 0x7f) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* False, and "", for what is no text, or would have to be cut. */
 static bool take_text(const json_t *record, const char *member, char *to, size_t size) {
     const char *text = json_string_value(json_object_get(record, member));
-    bool fits = text != NULL && strlen(text) < size && is_plain(text);
+    bool fits = text != NULL && strlen(text) < size;
     (void)snprintf(to, size, "%s", fits ? text : "");
     return fits;
 }

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define RESERVED_NAME "__metadata__" /* the header's own key in a data file */
+
 typedef struct check {
     const record_entry *entry;
     uint32_t file_count;
@@ -50,6 +52,9 @@ static pawl_status check_identity(const check *k) {
     const char *why = NULL;
     if (!entry_name_valid(entry->name, strlen(entry->name), &why)) {
         return refuse(k, why);
+    }
+    if (strcmp(entry->name, RESERVED_NAME) == 0) {
+        return refuse(k, "its name is reserved in data files");
     }
     if (entry->kind < PAWL_KIND_TENSOR || entry->kind > PAWL_KIND_JSON) {
         return refuse(k, "unknown kind");

@@ -13,6 +13,13 @@
 /* Boxes looked at, and pairs compared: enough for millions of boxes in any mesh. */
 #define MAX_WORK ((uint64_t)64 << 20)
 
+/* A box of the set: its numbers lie where the caller has them. A million of these are little beside
+ * the record that says so. */
+typedef struct held {
+    const int64_t *offset, *extent;
+    size_t number; /* in the set */
+} held;
+
 /* Boxes [first, first + count) of the order, and the region that they have to fill. */
 typedef struct task {
     size_t first, count;
@@ -20,8 +27,9 @@ typedef struct task {
 } task;
 
 typedef struct covering {
-    const box *boxes;
-    const box **order;
+    int ndim;
+    held *order; /* not the empty ones */
+    size_t count;
     task *tasks; /* still to be done: a stack */
     size_t task_count, task_capacity;
     box *open; /* what no box of an interlocking set covers */
@@ -48,13 +56,30 @@ static void report_hole(covering *c, const box *where) {
     *c->fault = (plan_fault){.hole = true, .where = *where};
 }
 
-static void report_overlap(covering *c, const box *a, const box *b, const box *where) {
-    size_t first = (size_t)(a - c->boxes);
-    size_t second = (size_t)(b - c->boxes);
+static int64_t held_end(const held *h, int dimension) {
+    return h->offset[dimension] + h->extent[dimension];
+}
+
+static box held_box(const covering *c, const held *h) {
+    return box_of(c->ndim, h->offset, h->extent);
+}
+
+static bool held_meet(const covering *c, const held *a, const held *b) {
+    for (int d = 0; d < c->ndim; d++) {
+        if (a->offset[d] >= held_end(b, d) || b->offset[d] >= held_end(a, d)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void report_overlap(covering *c, const held *a, const held *b) {
+    box one = held_box(c, a);
+    box other = held_box(c, b);
     *c->fault = (plan_fault){.overlap = true,
-                             .first = first < second ? first : second,
-                             .second = first < second ? second : first,
-                             .where = *where};
+                             .first = a->number < b->number ? a->number : b->number,
+                             .second = a->number < b->number ? b->number : a->number};
+    (void)box_intersect(&one, &other, &c->fault->where);
 }
 
 static pawl_status take_work(covering *c, size_t n, pawl_error *err) {
@@ -69,20 +94,20 @@ static pawl_status take_work(covering *c, size_t n, pawl_error *err) {
 /* ---- along one dimension -------------------------------------------------------------------- */
 
 static int by_begin(const void *a, const void *b, void *context) {
-    const box *left = *(const box *const *)a;
-    const box *right = *(const box *const *)b;
+    const held *left = a;
+    const held *right = b;
     int d = *(const int *)context;
     if (left->offset[d] != right->offset[d]) {
         return left->offset[d] < right->offset[d] ? -1 : 1;
     }
-    return (left > right) - (left < right);
+    return (left->number > right->number) - (left->number < right->number);
 }
 
 static void sort_along(const covering *c, const task *t, int dimension) {
-    const box **boxes = c->order + t->first;
+    held *boxes = c->order + t->first;
     for (size_t i = 1; i < t->count; i++) {
         if (by_begin(&boxes[i - 1], &boxes[i], &dimension) > 0) {
-            qsort_r(boxes, t->count, sizeof(const box *), by_begin, &dimension);
+            qsort_r(boxes, t->count, sizeof(*boxes), by_begin, &dimension);
             return;
         }
     }
@@ -91,10 +116,10 @@ static void sort_along(const covering *c, const task *t, int dimension) {
 /* The end of the part that begins with box `i`, of boxes that ascend; *until: how far it reaches.
  */
 static size_t part_end(const covering *c, const task *t, int dimension, size_t i, int64_t *until) {
-    const box **boxes = c->order + t->first;
-    *until = end_of(boxes[i], dimension);
-    for (i++; i < t->count && boxes[i]->offset[dimension] < *until; i++) {
-        int64_t end = end_of(boxes[i], dimension);
+    const held *boxes = c->order + t->first;
+    *until = held_end(&boxes[i], dimension);
+    for (i++; i < t->count && boxes[i].offset[dimension] < *until; i++) {
+        int64_t end = held_end(&boxes[i], dimension);
         *until = end > *until ? end : *until;
     }
     return i;
@@ -144,7 +169,7 @@ static pawl_status split(covering *c, const task *t, int dimension, pawl_error *
     sort_along(c, t, dimension);
     for (size_t i = 0; i < t->count;) {
         int64_t until = 0;
-        int64_t begin = c->order[t->first + i]->offset[dimension];
+        int64_t begin = c->order[t->first + i].offset[dimension];
         size_t end = part_end(c, t, dimension, i, &until);
         if (gap(c, &t->region, dimension, at, begin)) {
             return PAWL_OK;
@@ -165,10 +190,10 @@ static pawl_status split(covering *c, const task *t, int dimension, pawl_error *
 
 /* A sweep along one dimension: compares each box with those that began before and reach into it. */
 static pawl_status find_overlap(covering *c, const task *t, int dimension, pawl_error *err) {
-    const box **boxes = c->order + t->first;
-    AUTOFREE const box **active = mem_calloc(t->count, sizeof(const box *));
+    const held *boxes = c->order + t->first;
+    AUTOFREE const held **active = mem_calloc(t->count, sizeof(const held *));
     if (active == NULL) {
-        return error_nomem(err, t->count * sizeof(const box *));
+        return error_nomem(err, t->count * sizeof(const held *));
     }
     size_t count = 0;
     sort_along(c, t, dimension);
@@ -176,27 +201,26 @@ static pawl_status find_overlap(covering *c, const task *t, int dimension, pawl_
         size_t kept = 0;
         TRY(take_work(c, count + 1, err));
         for (size_t k = 0; k < count; k++) {
-            box where;
-            if (box_intersect(active[k], boxes[i], &where)) {
-                report_overlap(c, active[k], boxes[i], &where);
+            if (held_meet(c, active[k], &boxes[i])) {
+                report_overlap(c, active[k], &boxes[i]);
                 return PAWL_OK;
             }
-            if (end_of(active[k], dimension) > boxes[i]->offset[dimension]) {
+            if (held_end(active[k], dimension) > boxes[i].offset[dimension]) {
                 active[kept++] = active[k];
             }
         }
-        active[kept] = boxes[i];
+        active[kept] = &boxes[i];
         count = kept + 1;
     }
     return PAWL_OK;
 }
 
 static size_t distinct_offsets(const covering *c, const task *t, int dimension) {
-    const box **boxes = c->order + t->first;
+    const held *boxes = c->order + t->first;
     size_t distinct = 1;
     sort_along(c, t, dimension);
     for (size_t i = 1; i < t->count; i++) {
-        distinct += boxes[i]->offset[dimension] != boxes[i - 1]->offset[dimension];
+        distinct += boxes[i].offset[dimension] != boxes[i - 1].offset[dimension];
     }
     return distinct;
 }
@@ -249,7 +273,8 @@ static pawl_status find_hole(covering *c, const task *t, pawl_error *err) {
     c->open_count = 0;
     TRY(add_open(c, &t->region, err));
     for (size_t i = 0; i < t->count; i++) {
-        TRY(take_out(c, c->order[t->first + i], err));
+        box taken = held_box(c, &c->order[t->first + i]);
+        TRY(take_out(c, &taken, err));
     }
     report_hole(c, &c->open[0]);
     return PAWL_OK;
@@ -269,12 +294,17 @@ static pawl_status cover_interlocking(covering *c, const task *t, pawl_error *er
     }
     uint64_t covered = 0;
     for (size_t i = 0; i < t->count; i++) {
-        covered += box_elements(c->order[t->first + i]);
+        covered += shape_elements(c->ndim, c->order[t->first + i].extent);
     }
     return covered == box_elements(&t->region) ? PAWL_OK : find_hole(c, t, err);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
+
+static bool is_region(const covering *c, const held *h, const box *region) {
+    box whole = held_box(c, h);
+    return box_equal(&whole, region);
+}
 
 static pawl_status cover_task(covering *c, const task *t, pawl_error *err) {
     int dimension = 0;
@@ -283,7 +313,7 @@ static pawl_status cover_task(covering *c, const task *t, pawl_error *err) {
         report_hole(c, &t->region);
         return PAWL_OK;
     }
-    if (t->count == 1 && box_equal(c->order[t->first], &t->region)) {
+    if (t->count == 1 && is_region(c, &c->order[t->first], &t->region)) {
         return PAWL_OK;
     }
     TRY(choose_dimension(c, t, &dimension, &parts, err));
@@ -294,12 +324,28 @@ static pawl_status cover_task(covering *c, const task *t, pawl_error *err) {
         int64_t until = 0;
         sort_along(c, t, d);
         (void)part_end(c, t, d, 0, &until);
-        if (gap(c, &t->region, d, t->region.offset[d], c->order[t->first]->offset[d]) ||
+        if (gap(c, &t->region, d, t->region.offset[d], c->order[t->first].offset[d]) ||
             gap(c, &t->region, d, until, end_of(&t->region, d))) {
             return PAWL_OK;
         }
     }
     return t->count > 1 ? cover_interlocking(c, t, err) : PAWL_OK;
+}
+
+static void hold(covering *c, size_t number, const int64_t *offset, const int64_t *extent) {
+    if (shape_elements(c->ndim, extent) > 0) {
+        c->order[c->count++] = (held){.offset = offset, .extent = extent, .number = number};
+    }
+}
+
+static pawl_status cover(covering *c, const int64_t *shape, pawl_error *err) {
+    task t = {.count = c->count, .region = box_whole(c->ndim, shape)};
+    TRY(cover_task(c, &t, err));
+    while (c->task_count > 0 && !is_fault(c)) {
+        t = c->tasks[--c->task_count];
+        TRY(cover_task(c, &t, err));
+    }
+    return PAWL_OK;
 }
 
 pawl_status plan_cover(int ndim, const int64_t *shape, const box *boxes, size_t n, plan_fault *out,
@@ -308,23 +354,15 @@ pawl_status plan_cover(int ndim, const int64_t *shape, const box *boxes, size_t 
     if (shape_elements(ndim, shape) == 0) {
         return PAWL_OK;
     }
-    CLEANUP(covering_free) covering c = {.boxes = boxes, .fault = out};
-    c.order = mem_calloc(n, sizeof(const box *));
+    CLEANUP(covering_free) covering c = {.ndim = ndim, .fault = out};
+    c.order = mem_calloc(n, sizeof(*c.order));
     if (c.order == NULL) {
-        return error_nomem(err, n * sizeof(const box *));
+        return error_nomem(err, n * sizeof(*c.order));
     }
-    task t = {.region = box_whole(ndim, shape)};
     for (size_t i = 0; i < n; i++) {
-        if (box_elements(&boxes[i]) > 0) {
-            c.order[t.count++] = &boxes[i];
-        }
+        hold(&c, i, boxes[i].offset, boxes[i].extent);
     }
-    TRY(cover_task(&c, &t, err));
-    while (c.task_count > 0 && !is_fault(&c)) {
-        t = c.tasks[--c.task_count];
-        TRY(cover_task(&c, &t, err));
-    }
-    return PAWL_OK;
+    return cover(&c, shape, err);
 }
 
 /* ---- the pieces of an entry ------------------------------------------------------------------ */
@@ -358,14 +396,15 @@ pawl_status plan_cover_entry(const record_entry *e, plan_fault *out, pawl_error 
     if (shape_elements(e->ndim, e->shape) == 0 || (e->piece_count > 0 && are_a_row(e))) {
         return PAWL_OK;
     }
-    AUTOFREE box *boxes = mem_calloc(e->piece_count, sizeof *boxes);
-    if (boxes == NULL) {
-        return error_nomem(err, e->piece_count * sizeof *boxes);
+    CLEANUP(covering_free) covering c = {.ndim = e->ndim, .fault = out};
+    c.order = mem_calloc(e->piece_count, sizeof(*c.order));
+    if (c.order == NULL) {
+        return error_nomem(err, e->piece_count * sizeof(*c.order));
     }
     for (size_t i = 0; i < e->piece_count; i++) {
-        boxes[i] = box_of(e->ndim, e->pieces[i].box_offset, e->pieces[i].box_extent);
+        hold(&c, i, e->pieces[i].box_offset, e->pieces[i].box_extent);
     }
-    pawl_status status = plan_cover(e->ndim, e->shape, boxes, e->piece_count, out, err);
+    pawl_status status = cover(&c, e->shape, err);
     if (status != PAWL_OK) {
         error_entry(err, e->name);
     }

@@ -452,13 +452,77 @@ static bool leaves_siblings(suggester *s, size_t *left_saved, size_t *left_wante
     return leaves;
 }
 
+/* A prefix that was renamed took all along, but for what went, or all that is there came with it, but
+ * for what is new. A rule that leaves over some of both crosses two others. */
+static bool crosses(const suggester *s, const suggest_rule *r) {
+    const matcher *m = s->m;
+    size_t sources = 0;
+    size_t targets = 0;
+    for (size_t i = 0; i < m->checkpoint.count; i++) {
+        sources += !s->source_used[i] && rename_fits(r->from, m->checkpoint.entries[i].name);
+    }
+    for (size_t i = 0; i < m->state.count; i++) {
+        targets += !s->target_used[i] && rename_fits(r->to, m->state.entries[i].name);
+    }
+    return sources > r->count && targets > r->count;
+}
+
+/* Whole components that two names have in common at their ends. */
+static int common_components(const char *a, const char *b) {
+    size_t a_bytes = strlen(a);
+    size_t b_bytes = strlen(b);
+    size_t ending = suggest_common_ending(a, a_bytes, b, b_bytes);
+    int components = 0;
+    for (size_t i = 1; i <= ending; i++) {
+        bool begins = (i == a_bytes || a[a_bytes - i - 1] == '/') &&
+                      (i == b_bytes || b[b_bytes - i - 1] == '/');
+        components += begins;
+    }
+    return components;
+}
+
+/* Is there one without a partner whose name ends more like the source's, or the target's? */
+static bool has_better(const suggester *s, size_t source, size_t target) {
+    const suggest_class *from = &s->classes[s->source_class[source]];
+    const suggest_class *to = &s->classes[s->target_class[target]];
+    int same = common_components(from->mask, to->mask);
+    for (size_t i = 0; i < s->class_count; i++) {
+        const suggest_class *c = &s->classes[i];
+        bool for_source =
+            c->wanted > 0 && c != to && suggest_compare_types(c->like, from->like) == 0;
+        bool for_target =
+            c->saved > 0 && c != from && suggest_compare_types(c->like, to->like) == 0;
+        if ((for_source && common_components(c->mask, from->mask) > same) ||
+            (for_target && common_components(c->mask, to->mask) > same)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Asked of each class once. */
+static bool has_better_ones(const suggester *s) {
+    size_t last = SUGGEST_NONE;
+    int looked = 0;
+    for (size_t i = 0; i < s->m->checkpoint.count && looked < MAX_RIVALS; i++) {
+        if (s->image[i] != SUGGEST_NONE && s->source_class[i] != last) {
+            last = s->source_class[i];
+            looked++;
+            if (has_better(s, i, s->image[i])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static pawl_status is_doubtful(suggester *s, const suggest_rule *r, bool *out, pawl_error *err) {
     AUTOFREE size_t *left = mem_calloc(2 * s->class_count, sizeof(*left));
     if (left == NULL) {
         return error_nomem(err, 2 * s->class_count * sizeof(*left));
     }
     TRY(find_image(s, r, err));
-    *out = leaves_siblings(s, left, left + s->class_count);
+    *out = crosses(s, r) || leaves_siblings(s, left, left + s->class_count) || has_better_ones(s);
     if (!*out) {
         TRY(has_equal(s, r, out, err));
     }

@@ -139,16 +139,18 @@ static pawl_status describe_status(survey *v, pawl_step_info *info, const findin
     return describe_damage(v, info, story, err);
 }
 
-static void sum_files(pawl_step_info *info, const step_listing *listing) {
+/* *marks: there may be a reader. */
+static void sum_files(pawl_step_info *info, const step_listing *listing, bool *marks) {
+    *marks = false;
     for (size_t i = 0; i < listing->count; i++) {
         if (listing->stats[i].type != STORE_FILE_TYPE) {
             continue;
         }
         info->files++;
         info->bytes += listing->stats[i].size;
-        if (name_classify(listing->names[i], NULL) == NAME_KIND_PINNED) {
-            info->pinned = 1;
-        }
+        name_kind kind = name_classify(listing->names[i], NULL);
+        info->pinned = info->pinned || kind == NAME_KIND_PINNED;
+        *marks = *marks || kind == NAME_KIND_READER;
     }
 }
 
@@ -158,7 +160,7 @@ static pawl_status describe_once(survey *v, int64_t step, pawl_step_info *info, 
     CLEANUP(finding_free) finding f = {0};
     struct pawl_error story = ERROR_INIT;
     char directory[32];
-    bool being_read = false;
+    bool being_read = false, marks;
     *info = (pawl_step_info){.step = step, .metrics_json = "{}"};
     name_step(directory, step);
     pawl_status status = look_at_step(v, directory, info, &f, &story);
@@ -171,8 +173,11 @@ static pawl_status describe_once(survey *v, int64_t step, pawl_step_info *info, 
     if (!f.present || f.moved) {
         return PAWL_OK;
     }
-    sum_files(info, &f.listing);
+    sum_files(info, &f.listing, &marks);
     TRY(describe_status(v, info, &f, status, &story, err));
+    if (!marks) {
+        return PAWL_OK;
+    }
     status = reader_look(v->store, directory, v->platform, 0, NULL, &being_read, &story);
     info->being_read = status == PAWL_OK && being_read;
     return PAWL_OK;

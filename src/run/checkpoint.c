@@ -277,6 +277,7 @@ static void say_lost(const pawl_checkpoint *c, bool replaced, pawl_error *err) {
 }
 
 pawl_status checkpoint_held(pawl_checkpoint *c, pawl_error *err) {
+    reader_mark_touch(c->mark);
     unsigned losses = reader_mark_losses(c->mark);
     if (losses == c->losses && !c->lost) {
         return PAWL_OK;

@@ -63,6 +63,8 @@ typedef struct recognised {
 } recognised;
 /* By name alone; NULL when the name says nothing. */
 const recognised *recognise_name(const char *name, bool directory);
+/* The same of a file whose name only the tool's own directories have. */
+const recognised *recognise_special(const char *name);
 
 /* ---- the open checkpoint: checkpoint.c ------------------------------------------------------ */
 
@@ -112,6 +114,9 @@ pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory
 /* PAWL_EDAMAGED, PAWL_ELIMIT (plan_cover): an entry whose record is right, of an index that belongs
  * to this manifest, cannot be restored. (entry_check.c) */
 pawl_status entry_check(const manifest *m, const record_entry *entry, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* Of all entries together: a state cannot have a slot without its variable. */
+pawl_status entry_check_slot(const record_entry *entry, bool has_variable, pawl_error *err)
     PAWL_MUST_CHECK;
 /* The entry at a cursor, fully checked. */
 pawl_status checkpoint_decode(const pawl_checkpoint *c, const table_cursor *at, arena *memory,

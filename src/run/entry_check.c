@@ -56,21 +56,6 @@ static pawl_status check_tensor(const record_entry *entry, pawl_error *err) {
     return PAWL_EDAMAGED;
 }
 
-/* A state must take it. */
-static pawl_status check_value(const record_entry *entry, pawl_error *err) {
-    pawl_status status = entry->value == NULL
-                             ? PAWL_OK
-                             : value_check(entry->name, entry->kind, entry->role, entry->value,
-                                           entry->value_bytes, err);
-    if (status == PAWL_OK || status == PAWL_ENOMEM) {
-        return status;
-    }
-    error_wrap(err, "no state can take an entry of the checkpoint");
-    err->status = PAWL_EDAMAGED;
-    err->next[0] = '\0';
-    return PAWL_EDAMAGED;
-}
-
 /* The ranks of the pieces ascend: the record is refused otherwise. */
 static pawl_status check_ranks(const manifest *m, const record_entry *entry, pawl_error *err) {
     size_t count = entry->piece_count;
@@ -85,14 +70,20 @@ static pawl_status check_ranks(const manifest *m, const record_entry *entry, paw
     return PAWL_EDAMAGED;
 }
 
+pawl_status entry_check_slot(const record_entry *entry, bool has_variable, pawl_error *err) {
+    if (entry->role != PAWL_ROLE_SLOT || has_variable) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EDAMAGED, "the variable of an optimizer's slot is not in the checkpoint");
+    error_entry(err, entry->name);
+    error_expected(err, "the tensor %s", entry->slot_of);
+    return PAWL_EDAMAGED;
+}
+
 pawl_status entry_check(const manifest *m, const record_entry *entry, pawl_error *err) {
     for (size_t i = 0; i < entry->piece_count; i++) {
         TRY(check_inside(m, entry, &entry->pieces[i], err));
         TRY(check_aligned(m, entry, &entry->pieces[i], err));
     }
-    if (entry->kind == PAWL_KIND_TENSOR) {
-        return check_tensor(entry, err);
-    }
-    TRY(check_value(entry, err));
-    return check_ranks(m, entry, err);
+    return entry->kind == PAWL_KIND_TENSOR ? check_tensor(entry, err) : check_ranks(m, entry, err);
 }

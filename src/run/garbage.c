@@ -12,15 +12,54 @@
 
 /* ---- one step ------------------------------------------------------------------------------- */
 
+/* The name of a directory that is gone. */
+static pawl_status sync_name(const sweep *s, pawl_error *err) {
+    return s->gone ? store_sync_dir(s->run->store, "", err) : PAWL_OK;
+}
+
+static pawl_status sweep_one(sweep *s, pawl_error *err) {
+    pawl_status status = sweep_step(s, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "remove leftovers of %s", s->directory);
+    }
+    return status;
+}
+
 pawl_status garbage_sweep_step(pawl_run *run, const char *directory, bool dry_run, pawl_gc_fn each,
                                void *context, pawl_error *err) {
     sweep s = {
         .run = run, .directory = directory, .dry_run = dry_run, .each = each, .context = context};
-    pawl_status status = sweep_step(&s, err);
-    if (status != PAWL_OK) {
-        error_wrap(err, "remove leftovers of %s", directory);
+    TRY(sweep_one(&s, err));
+    return sync_name(&s, err);
+}
+
+/* The steps among the names, however one fares: the first failure is the whole one, and others are
+ * logged. `all`: as each is to be swept. The names of those that are gone are synced together. */
+static pawl_status sweep_names(sweep all, char **names, size_t count, pawl_error *err) {
+    pawl_status first = PAWL_OK;
+    for (size_t i = 0; i < count; i++) {
+        int64_t step;
+        struct pawl_error story = ERROR_INIT;
+        if (!name_step_parse(names[i], &step)) {
+            continue;
+        }
+        sweep one = all;
+        one.directory = names[i];
+        pawl_status status = sweep_one(&one, &story);
+        all.gone = all.gone || one.gone;
+        if (status != PAWL_OK && first != PAWL_OK) {
+            log_write(&all.run->log, PAWL_LOG_WARN, "%s", error_text(&story));
+        } else if (status != PAWL_OK) {
+            first = status;
+            *err = story;
+        }
     }
-    return status;
+    struct pawl_error story = ERROR_INIT;
+    pawl_status synced = sync_name(&all, &story);
+    if (first == PAWL_OK && synced != PAWL_OK) {
+        *err = story;
+    }
+    return first != PAWL_OK ? first : synced;
 }
 
 /* ---- the whole run -------------------------------------------------------------------------- */
@@ -82,20 +121,9 @@ pawl_status run_gc(pawl_run *run, bool dry_run, pawl_gc_fn each, void *context, 
     TRY(store_names(run->store, "", RUN_MAX_NAMES, &memory, &names, &count, err));
     sweep root = {
         .run = run, .directory = "", .dry_run = dry_run, .each = each, .context = context};
+    const sweep all = root;
     TRY(sweep_root(&root, names, count, err));
-    pawl_status first = PAWL_OK;
-    for (size_t i = 0; i < count; i++) {
-        int64_t step;
-        struct pawl_error story = ERROR_INIT;
-        pawl_status status = name_step_parse(names[i], &step)
-                                 ? garbage_sweep_step(run, names[i], dry_run, each, context, &story)
-                                 : PAWL_OK;
-        if (status != PAWL_OK && first == PAWL_OK) { /* one directory does not keep the others */
-            first = status;
-            *err = story;
-        }
-    }
-    return first;
+    return sweep_names(all, names, count, err);
 }
 
 /* ---- after a commit ------------------------------------------------------------------------- */
@@ -185,15 +213,6 @@ static void remove_votes(pawl_run *run, const char *directory, const char *tag) 
     }
 }
 
-static void sweep_all(pawl_run *run, char **names, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        int64_t step;
-        if (name_step_parse(names[i], &step)) {
-            sweep_quietly(run, names[i]);
-        }
-    }
-}
-
 /* `under_way`: the directory of a save that is; it stays, for other ranks may have begun to write
  * there. NULL: none is, and what cannot be removed is told. */
 static void sweep_steps(pawl_run *run, const int64_t *steps, size_t count, const char *under_way) {
@@ -213,7 +232,8 @@ static void sweep_steps(pawl_run *run, const int64_t *steps, size_t count, const
                    .directory = directory,
                    .under_way = true,
                    .left = strcmp(directory, under_way) == 0};
-        if (sweep_step(&s, &story) != PAWL_OK) { /* told after the next commit, if it stays so */
+        if (sweep_step(&s, &story) != PAWL_OK ||
+            sync_name(&s, &story) != PAWL_OK) { /* told after the next commit, if it stays so */
             log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
         }
     }
@@ -250,7 +270,7 @@ static void sweep_rest(pawl_run *run) {
     sweep root = {.run = run, .directory = ""};
     note(run, sweep_root(&root, names, count, &story), &story);
     if (all) {
-        sweep_all(run, names, count);
+        note(run, sweep_names((sweep){.run = run}, names, count, &story), &story);
     } else {
         sweep_steps(run, steps, remembered, NULL);
     }

@@ -8,6 +8,7 @@
 #define MAX_LISTED  100u /* names looked at, and subdirectories looked into */
 #define SHOWN_STEPS 5u
 #define SHOWN_NAMES 3u
+#define SHOWN_RUNS  8u
 
 /* ---- steps, but none committed ---- */
 
@@ -56,27 +57,79 @@ static bool is_directory(store *s, const char *name) {
     return store_stat_path(s, name, &stat, &ignored) == PAWL_OK && stat.type == STORE_DIR_TYPE;
 }
 
-static pawl_status note_step(void *context, const char *name, pawl_error *err) {
+/* What is in a directory, as far as its names tell. */
+typedef struct inside {
+    bool steps;
+    const recognised *other;
+} inside;
+
+static pawl_status note_inside(void *context, const char *name, pawl_error *err) {
     (void)err;
     int64_t step;
-    bool *found = context;
-    *found = *found || name_step_parse(name, &step);
+    inside *in = context;
+    in->steps = in->steps || name_step_parse(name, &step);
+    in->other = in->other != NULL ? in->other : recognise_special(name);
     return PAWL_OK;
 }
 
-static bool holds_steps(store *s, const char *directory) {
+static inside look_inside(store *s, const char *directory) {
     struct pawl_error ignored = ERROR_INIT;
-    bool found = false;
-    return store_list(s, directory, note_step, &found, &ignored) == PAWL_OK && found;
+    inside in = {0};
+    const inside nothing = {0};
+    return store_list(s, directory, note_inside, &in, &ignored) == PAWL_OK ? in : nothing;
 }
 
-static pawl_status parent_of_runs(store *s, const char *run, size_t runs, pawl_error *err) {
+/* The first of a number of names. */
+typedef struct named {
+    size_t count;
+    const char *first[SHOWN_RUNS];
+} named;
+
+static void named_add(named *n, const char *name) {
+    if (n->count < SHOWN_RUNS) {
+        n->first[n->count] = name;
+    }
+    n->count++;
+}
+
+/* "7, 8, 9, ..." */
+static const char *named_text(const named *n, char out[400]) {
+    size_t at = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < n->count && i < SHOWN_RUNS; i++) {
+        at += (size_t)snprintf(out + at, 400 - at, "%s%.40s", i > 0 ? ", " : "", n->first[i]);
+    }
+    (void)snprintf(out + at, 400 - at, "%s", n->count > SHOWN_RUNS ? ", ..." : "");
+    return out;
+}
+
+static pawl_status parent_of_runs(store *s, const named *runs, pawl_error *err) {
+    char text[400];
+    const char *run = runs->first[0];
     error_set(err, PAWL_ENOTFOUND,
-              "there is no checkpoint here, but there is in a directory below");
+              runs->count == 1 ? "there is no checkpoint here, but there is in a directory below"
+                               : "there is no checkpoint here, but there are in directories below");
     error_path(err, "%s", s->root);
     error_expected(err, "the directory that holds the step-... directories");
-    error_found(err, "%zu %s below it", runs, runs == 1 ? "run" : "runs");
-    error_next(err, "did you mean %s/%s? See it with: pawl ls %s/%s", s->root, run, s->root, run);
+    error_found(err, "%zu %s below it: %s", runs->count, runs->count == 1 ? "run" : "runs",
+                named_text(runs, text));
+    error_next(err,
+               runs->count == 1 ? "did you mean %s/%s? See it with: pawl ls %s/%s"
+                                : "name one of them, such as %s/%s. See it with: pawl ls %s/%s",
+               s->root, run, s->root, run);
+    return PAWL_ENOTFOUND;
+}
+
+static pawl_status parent_of_others(store *s, const named *directories, const recognised *r,
+                                    pawl_error *err) {
+    char text[400];
+    error_set(err, PAWL_ENOTFOUND, "there is no checkpoint of pawl here, but below it %s", r->what);
+    error_path(err, "%s", s->root);
+    error_expected(err, "the directory of a run, which holds step-... directories");
+    error_found(err, "%zu %s: %s", directories->count,
+                directories->count == 1 ? "such directory" : "such directories",
+                named_text(directories, text));
+    error_next(err, "%s", r->next);
     return PAWL_ENOTFOUND;
 }
 
@@ -132,10 +185,21 @@ static bool is_of_a_run(const char *name) {
 
 typedef struct evidence {
     bool own_files; /* of a step's directory */
-    size_t of_a_run, runs;
-    const char *run, *other_name; /* the first of each */
-    const recognised *other;
+    size_t of_a_run;
+    named runs, others; /* directories that hold those */
+    const char *other_name;
+    const recognised *other, *other_below; /* the first of each */
 } evidence;
+
+static void look_at_directory(store *s, const char *name, evidence *e) {
+    inside in = look_inside(s, name);
+    if (in.steps) {
+        named_add(&e->runs, name);
+    } else if (in.other != NULL && (e->other_below == NULL || e->other_below == in.other)) {
+        named_add(&e->others, name);
+        e->other_below = in.other;
+    }
+}
 
 static evidence collect(store *s, char **names, size_t count) {
     evidence e = {0};
@@ -151,9 +215,8 @@ static evidence collect(store *s, char **names, size_t count) {
         bool directory = is_directory(s, names[i]);
         const recognised *r = recognise_name(names[i], directory);
         e.own_files = e.own_files || is_own_file(names[i]);
-        if (directory && holds_steps(s, names[i])) {
-            e.run = e.run != NULL ? e.run : names[i];
-            e.runs++;
+        if (directory) {
+            look_at_directory(s, names[i], &e);
         }
         if (r != NULL && e.other == NULL) {
             e.other = r;
@@ -168,11 +231,14 @@ static pawl_status explain_names(store *s, char **names, size_t count, pawl_erro
     if (e.own_files) {
         return step_itself(s, err);
     }
-    if (e.runs > 0) {
-        return parent_of_runs(s, e.run, e.runs, err);
+    if (e.runs.count > 0) {
+        return parent_of_runs(s, &e.runs, err);
     }
     if (e.other != NULL) {
         return other_tool(s, e.other_name, e.other, err);
+    }
+    if (e.others.count > 0) {
+        return parent_of_others(s, &e.others, e.other_below, err);
     }
     if (count == 0) {
         return nothing_yet(s, "an empty directory", err);

@@ -48,10 +48,10 @@ typedef struct owner_names {
 pawl_status owner_list(store *s, owner_names *out, pawl_error *err) PAWL_MUST_CHECK;
 
 /* The record of the highest generation above `least` that was listed, else of `least` itself; of
- * none, where that is 0. Not whether its writer is alive. One that cannot be read is no failure, for
- * its writer may be about to write it, nor one that does not open, for that look may be a late one:
- * it is `present`, and not `readable`. A name that is no file is not looked at: it has been none
- * when it was made, and so nobody's record. */
+ * none, where that is 0. Not whether its writer is alive. One that cannot be read is no failure,
+ * for its writer may be about to write it, nor one that does not open, for that look may be a late
+ * one: it is `present`, and not `readable`. What is no file is passed over: it was none when it was
+ * made, and so nobody's record. */
 pawl_status owner_read(store *s, const owner_names *names, uint64_t least, owner_view *out,
                        pawl_error *err) PAWL_MUST_CHECK;
 /* owner_look, and what the listing showed. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens the directory that a user's path stands for, and makes it where that is wanted. */
 #include "run/path.h"
+#include "run/checkpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,9 +68,29 @@ static pawl_status make_missing(const path_walk *w, pawl_error *err) {
     return PAWL_OK;
 }
 
+/* TensorFlow names a checkpoint by what its files' names begin with. */
+static bool is_prefix(const path_walk *w, const char *slash) {
+    char index[PATH_MAX];
+    int n = snprintf(index, sizeof(index), "%s%s%s.index", w->existing, slash, w->missing);
+    return n < (int)sizeof(index) && access(index, F_OK) == 0;
+}
+
+static pawl_status is_a_prefix(const path_walk *w, const char *slash, pawl_error *err) {
+    const recognised *r = recognise_name(".index", false);
+    error_set(err, PAWL_ENOTFOUND, "there is no such directory, but %s of that name", r->what);
+    error_path(err, "%s%s%s", w->existing, slash, w->missing);
+    error_expected(err, "the directory of a run, which holds step-... directories");
+    error_found(err, "%s.index in %s", w->missing, w->existing);
+    error_next(err, "%s", r->next);
+    return PAWL_ENOTFOUND;
+}
+
 static pawl_status not_there(const path_walk *w, pawl_error *err) {
     size_t first = strcspn(w->missing, "/");
     const char *slash = strcmp(w->existing, "/") == 0 ? "" : "/";
+    if (is_prefix(w, slash)) {
+        return is_a_prefix(w, slash, err);
+    }
     error_set(err, PAWL_ENOTFOUND, "there is no such directory");
     error_path(err, "%s%s%s", w->existing, slash, w->missing);
     error_expected(err, "a directory");

@@ -5,10 +5,11 @@
  *
  * A mark is advice between processes that may share no clock: it carries who made it, for those who
  * can judge that by pid, and a counter of fixed width that is advanced in place, for those who
- * cannot. A handle may rest for days, so a thread of its own advances it (reader_mark_keep): one
- * that sleeps, and is all that a library without state of its own can have, for handles know nothing
- * of each other. Where there is none the calls on the handle do it. A mark is never synced: after a
- * power loss its maker is gone too.
+ * cannot. A handle may rest for days, so a thread of its own advances it (reader_mark_keep). It
+ * sleeps; one for all handles would need state that the library does not keep. Nor can it be left
+ * out where a writer could judge by pid: the next one may be elsewhere, for a disk of this host may
+ * be exported, or seen by other containers. Where there is no thread, as on platforms without any,
+ * calls on the handle advance the mark. It is never synced: after a power loss its maker is gone.
  *
  * Whoever stood still for longer than a judge waits finds the mark gone. It is made again, and then
  * the manifest is looked at, as when the step was opened (checkpoint_held): either everything is

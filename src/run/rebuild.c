@@ -12,6 +12,7 @@
 #include "run/ranks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct rebuilding {
@@ -235,10 +236,24 @@ static void fill_manifest(rebuilding *r) {
     }
 }
 
-/* As whoever reads the new index will. */
+static int by_name(const void *name, const void *entry) {
+    return strcmp(name, ((const record_entry *)entry)->name);
+}
+
+static bool has_variable(const rebuilding *r, const record_entry *slot) {
+    const record_entry *variable =
+        slot->role == PAWL_ROLE_SLOT
+            ? bsearch(slot->slot_of, r->data.entries, r->data.entry_count, sizeof(*slot), by_name)
+            : NULL;
+    return variable != NULL && variable->kind == PAWL_KIND_TENSOR;
+}
+
+/* As a verification of the new index will. */
 static pawl_status check_entries(const rebuilding *r, pawl_error *err) {
     for (size_t i = 0; i < r->data.entry_count; i++) {
-        TRY(entry_check(&r->manifest, &r->data.entries[i], err));
+        const record_entry *entry = &r->data.entries[i];
+        TRY(entry_check(&r->manifest, entry, err));
+        TRY(entry_check_slot(entry, has_variable(r, entry), err));
     }
     return PAWL_OK;
 }

@@ -60,6 +60,21 @@ static const sign signs[] = {
     {"*.npy", false, {"a NumPy array", NEXT_OTHER}},
 };
 
+/* A pattern that ends a name, such as "*.h5", may be met anywhere. */
+static bool is_special(const sign *s) {
+    return s->pattern[0] != '*';
+}
+
+const recognised *recognise_special(const char *name) {
+    for (size_t i = 0; i < ARRAY_LENGTH(signs); i++) {
+        if (is_special(&signs[i]) && !signs[i].directory &&
+            fnmatch(signs[i].pattern, name, 0) == 0) {
+            return &signs[i].says;
+        }
+    }
+    return NULL;
+}
+
 const recognised *recognise_name(const char *name, bool directory) {
     for (size_t i = 0; i < ARRAY_LENGTH(signs); i++) {
         if (signs[i].directory == directory && fnmatch(signs[i].pattern, name, 0) == 0) {

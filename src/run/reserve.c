@@ -48,7 +48,7 @@ static bool allocate(store_file *file, uint64_t bytes) {
     return true;
 }
 
-/* What cannot be changed, because a copy by hard links has it too, makes room for one of our own. */
+/* What cannot be changed, because a copy by hard links has it, too, goes for one of our own. */
 static bool open_or_create(store *s, store_file **file) {
     struct pawl_error ignored = ERROR_INIT;
     if (store_open(s, NAME_RESERVE, STORE_UPDATE, file, &ignored) == PAWL_OK) {

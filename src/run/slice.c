@@ -79,42 +79,11 @@ static pawl_status check_wanted(const record_entry *entry, const box *wanted, si
     return bytes == to_bytes ? PAWL_OK : wrong_room(entry, wanted, bytes, to_bytes, err);
 }
 
-/* ---- the pieces that hold it ---- */
-
-typedef struct part {
-    const record_piece *piece;
-    box shared; /* of the piece and the slice */
-} part;
-
-typedef struct parts {
-    part *items;
-    size_t count, capacity;
-} parts;
-
-static void parts_free(parts *p) {
-    mem_free(p->items);
-}
-
-static pawl_status collect_parts(const record_entry *entry, const box *wanted, parts *out,
-                                 pawl_error *err) {
-    for (size_t i = 0; i < entry->piece_count; i++) {
-        const record_piece *piece = &entry->pieces[i];
-        box shared;
-        box whole = box_of(entry->ndim, piece->box_offset, piece->box_extent);
-        if (!box_intersect(&whole, wanted, &shared)) {
-            continue;
-        }
-        TRY(vec_reserve(&out->items, &out->capacity, out->count + 1, sizeof(*out->items), err));
-        out->items[out->count++] = (part){.piece = piece, .shared = shared};
-    }
-    return PAWL_OK;
-}
-
-static pawl_status check_packed(const record_entry *entry, const box *wanted, const parts *p,
-                                pawl_error *err) {
+/* The slice is `shared` with the piece, whose box is `whole`. */
+static pawl_status check_packed(const record_entry *entry, const box *wanted, const box *shared,
+                                const box *whole, pawl_error *err) {
     if (pawl_dtype_bits(entry->dtype) % 8 == 0 ||
-        (p->count == 1 &&
-         p->items[0].piece->bytes == shape_bytes(entry->dtype, entry->ndim, wanted->extent))) {
+        (box_equal(shared, whole) && box_equal(shared, wanted))) {
         return PAWL_OK;
     }
     error_set(err, PAWL_EUNSUPPORTED, "a slice of a packed tensor cannot be read");
@@ -198,9 +167,9 @@ static pawl_status add_stretch(pawl_checkpoint *c, batch *b, uint32_t file, uint
 }
 
 /* The runs of the part in its piece, joined where little lies between them. */
-static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry, const part *item,
-                             view to, pawl_error *err) {
-    const record_piece *piece = item->piece;
+static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry,
+                             const record_piece *piece, const box *shared, view to,
+                             pawl_error *err) {
     batch b;
     b.to = to;
     b.source = box_of(entry->ndim, piece->box_offset, piece->box_extent);
@@ -213,7 +182,7 @@ static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry, cons
     uint64_t end = 0;
     uint64_t first;
     uint64_t count;
-    box_runs runs = box_runs_of(&item->shared, &b.source);
+    box_runs runs = box_runs_of(shared, &b.source);
     while (box_runs_next(&runs, &first, &count)) {
         uint64_t run_begin = first * bits / 8;
         uint64_t run_end = (first + count) * bits / 8;
@@ -231,16 +200,21 @@ static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry, cons
     return read_batch(c, &b, err);
 }
 
+/* The pieces make up the tensor, each element once (entry_check). */
 static pawl_status read_box(pawl_checkpoint *c, const record_entry *entry, const box *wanted,
                             void *to, pawl_error *err) {
-    CLEANUP(parts_free) parts p = {0};
-    TRY(collect_parts(entry, wanted, &p, err));
-    TRY(check_packed(entry, wanted, &p, err));
     view v = {.dtype = entry->dtype, .box = *wanted, .data = to};
-    for (size_t i = 0; i < p.count; i++) {
-        pawl_status status = read_part(c, entry, &p.items[i], v, err);
+    for (size_t i = 0; i < entry->piece_count; i++) {
+        const record_piece *piece = &entry->pieces[i];
+        box shared;
+        box whole = box_of(entry->ndim, piece->box_offset, piece->box_extent);
+        if (!box_intersect(&whole, wanted, &shared)) {
+            continue;
+        }
+        TRY(check_packed(entry, wanted, &shared, &whole, err));
+        pawl_status status = read_part(c, entry, piece, &shared, v, err);
         if (status != PAWL_OK) {
-            return checkpoint_piece_failed(c, entry, p.items[i].piece, err);
+            return checkpoint_piece_failed(c, entry, piece, err);
         }
     }
     return PAWL_OK;

@@ -297,7 +297,8 @@ static pawl_status remove_directory(sweep *s, pawl_error *err) {
         return status;
     }
     s->come_back = status != PAWL_OK && story.system_errno == ENOTEMPTY;
-    return store_sync_dir(s->run->store, "", err);
+    s->gone = !s->come_back;
+    return PAWL_OK;
 }
 
 static pawl_status sweep_garbage(sweep *s, char **names, size_t count, pawl_error *err) {

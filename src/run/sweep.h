@@ -15,6 +15,7 @@ typedef struct sweep {
     void *context;
     uint64_t removed, left; /* out: names */
     bool come_back;         /* out: what stays now may go later */
+    bool gone;              /* out: the directory is; its name is to be synced */
     manifest manifest;      /* within sweep_step; `seen` only */
     bool seen;
 } sweep;

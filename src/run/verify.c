@@ -198,19 +198,13 @@ static pawl_status check_copy(verification *v, const record_entry *entry, pawl_e
     return PAWL_OK;
 }
 
-/* A slot cannot be in a state without its variable. Both ascend: mostly the block is at hand. */
+/* Slots and variables both ascend: mostly the block is at hand. */
 static pawl_status check_slot(verification *v, const record_entry *entry, pawl_error *err) {
-    bool found = true;
+    bool found = false;
     if (entry->role == PAWL_ROLE_SLOT) {
         TRY(checkpoint_has_tensor(v->checkpoint, entry->slot_of, &found, err));
     }
-    if (found) {
-        return PAWL_OK;
-    }
-    error_set(err, PAWL_EDAMAGED, "the variable of an optimizer's slot is not in the checkpoint");
-    error_entry(err, entry->name);
-    error_expected(err, "the tensor %s", entry->slot_of);
-    return PAWL_EDAMAGED;
+    return entry_check_slot(entry, found, err);
 }
 
 static pawl_status check_item(verification *v, const table_cursor *at, arena *memory,

@@ -83,7 +83,6 @@ pawl_status checkpoint_view_open(pawl_checkpoint *c, const char *name, uint64_t 
         return error_nomem(err, sizeof(*v));
     }
     v->checkpoint = c;
-    reader_mark_touch(c->mark);
     pawl_status status = find_piece(v, name, piece, err);
     if (status == PAWL_OK) {
         status = open_piece(v, err);
@@ -129,7 +128,6 @@ pawl_status checkpoint_view_bytes(pawl_view *v, uint64_t offset, uint64_t n, con
         return not_within(v, offset, n, err);
     }
     TRY(checkpoint_held(v->checkpoint, err));
-    reader_mark_touch(v->checkpoint->mark);
     pawl_status status = engine_view_bytes(v->bytes, offset, n, bytes, err);
     return status == PAWL_OK ? PAWL_OK
                              : checkpoint_piece_failed(v->checkpoint, &v->entry, v->piece, err);

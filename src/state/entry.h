@@ -28,9 +28,11 @@ held_entry *entry_of_value(const char *name, pawl_kind kind, pawl_role role, boo
 held_entry *entry_hold(const state_entry *e);
 void entry_let_go(const state_entry *e);
 
-/* S15, what one entry shows by itself: PAWL_EUSAGE naming the entry. tensor_check.c; for values
- * value_check (state.h). */
+/* S15, what one entry shows by itself: PAWL_EUSAGE naming the entry. tensor_check.c,
+ * value_check.c. */
 pawl_status tensor_check(const pawl_tensor *tensor, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status value_check(const char *name, pawl_kind kind, pawl_role role, const void *bytes,
+                        size_t n, pawl_error *err) PAWL_MUST_CHECK;
 /* Name rules for both; `what` is "tensor" or "value". */
 pawl_status entry_name_check(const char *name, const char *what, pawl_error *err) PAWL_MUST_CHECK;
 

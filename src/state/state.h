@@ -75,9 +75,6 @@ pawl_status state_add_tensor(pawl_state *state, const pawl_tensor *tensor, pawl_
 pawl_status state_set_value(pawl_state *state, const char *name, pawl_kind kind, pawl_role role,
                             bool per_rank, const void *bytes, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
-/* What that says of a value. (value_check.c) */
-pawl_status value_check(const char *name, pawl_kind kind, pawl_role role, const void *bytes,
-                        size_t n, pawl_error *err) PAWL_MUST_CHECK;
 /* ENOTFOUND; EUSAGE when it is of another kind. The entry lives until it is set or removed. */
 pawl_status state_get_value(const pawl_state *state, const char *name, pawl_kind kind,
                             const state_entry **out, pawl_error *err) PAWL_MUST_CHECK;

@@ -4,7 +4,8 @@
 
 cmd is a shell script. It runs in an empty directory, with these on PATH: `pawl`; the fixture maker
 `make_run`; `unprivileged` (root's: runs a command as nobody); `in_terminal` (runs it on a
-terminal of 60 columns, or as many as WIDTH says). Exit code 77 skips the test.
+terminal of 60 columns, or as many as WIDTH says). Exit code 77 skips the test. Each `pawl` must end
+with an exit code that its verb's help lists.
 --set-exact-output writes what came out as what is expected.
 """
 
@@ -49,6 +50,15 @@ exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 """
 
 
+# Notes verb and exit code of each call. $1 is the verb, or what comes instead of one.
+PAWL = """#!/bin/sh
+"{pawl}" "$@"
+code=$?
+echo "$code $1" >>"{log}"
+exit $code
+"""
+
+
 def normalise(data, scratch):
     text = data.decode("utf-8", "backslashreplace").replace(scratch, "SCRATCH")
     text = re.sub(rf"\b(host |on ){re.escape(socket.gethostname())}\b", r"\1HOST", text)
@@ -65,7 +75,10 @@ def script(path, text):
 
 def tools(args, where):
     os.mkdir(where)
-    os.symlink(os.path.abspath(args.pawl), os.path.join(where, "pawl"))
+    log = os.path.join(where, "codes")
+    with open(log, "w", encoding="utf-8"):
+        os.chmod(log, 0o666)
+    script(os.path.join(where, "pawl"), PAWL.format(pawl=os.path.abspath(args.pawl), log=log))
     os.symlink(os.path.abspath(args.make_run), os.path.join(where, "make_run"))
     terminal = os.path.join(os.path.dirname(os.path.abspath(__file__)), "terminal.py")
     script(os.path.join(where, "unprivileged"), UNPRIVILEGED)
@@ -79,6 +92,23 @@ def environment(scratch, bin_folder):
     return dict(kept, PATH=path, HOME=scratch, LC_ALL="C.UTF-8", TZ="UTC", TERM="xterm")
 
 
+def listed_codes(pawl, verb):
+    """What EXIT STATUS of the verb's help has."""
+    words = [pawl, "help"] + ([verb] if re.fullmatch("[a-z]+", verb) else [])
+    told = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    status = told.partition("EXIT STATUS\n")[2]
+    return {int(code) for code in re.findall(r"^ {1,4}(\d+)  ", status, re.M)} or {0, 2}
+
+
+def unlisted(pawl, log):
+    """The calls that ended with a code that no help tells of, as text; signals have their own."""
+    calls = {tuple(line.split(maxsplit=1)) for line in read(log).splitlines()}
+    wrong = [(int(code), verb[0] if verb else "") for code, *verb in calls]
+    return "".join(f"pawl {verb} ended with {code}, which its help does not list\n"
+                   for code, verb in sorted(wrong)
+                   if code < 128 and code not in listed_codes(pawl, verb))
+
+
 def end_session(leader):
     """Ends what the script left in the background."""
     try:
@@ -88,7 +118,7 @@ def end_session(leader):
 
 
 def execute(args, command):
-    """The script's exit code, stdout and stderr."""
+    """The script's exit code, stdout and stderr; and what is wrong with any of its calls."""
     outer = os.path.realpath(tempfile.mkdtemp(prefix="pawl-cli-"))
     scratch = os.path.join(outer, "w")
     os.mkdir(scratch)
@@ -108,7 +138,8 @@ def execute(args, command):
             err.seek(0)
             return {"exit": f"{code}\n", "stdout": normalise(out.read(), scratch),
                     "stderr": normalise(err.read(), scratch),
-                    "figures": "".join(f"{one}\n" for one in figures.check(scratch)[1])}
+                    "figures": "".join(f"{one}\n" for one in figures.check(scratch)[1]),
+                    "codes": unlisted(os.path.abspath(args.pawl), os.path.join(bin_folder, "codes"))}
     finally:
         shutil.rmtree(outer, ignore_errors=True)
 
@@ -123,7 +154,7 @@ def read(path):
 def compare(folder, got):
     """The differences as text; "" when there are none."""
     parts = []
-    for name in ("stdout", "stderr", "exit", "figures"):
+    for name in ("stdout", "stderr", "exit", "figures", "codes"):
         wanted = read(os.path.join(folder, name))
         parts += difflib.unified_diff(wanted.splitlines(True), got[name].splitlines(True),
                                       f"{name} expected", f"{name} found")
@@ -137,7 +168,7 @@ def run(args, folder):
         return SKIPPED
     if args.set_exact_output:
         for name, text in got.items():
-            if name == "figures":
+            if name in ("figures", "codes"):
                 continue
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                 file.write(text)

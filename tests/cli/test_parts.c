@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "json.h"
 #include "numbers.h"
+#include "options.h"
 #include "slices.h"
 #include "text.h"
 
@@ -269,6 +270,20 @@ static void test_distance_of_equal_infinities_is_zero(void **state) {
     assert_true(far[0] == 0 && isinf(far[1]) && isnan(far[2]));
 }
 
+/* ---- exit codes ---- */
+
+static void test_no_verb_ends_with_a_code_that_its_help_lacks(void **state) {
+    (void)state;
+    const verb *doctor = verb_find("doctor");
+    const verb *gc = verb_find("gc");
+    assert_int_equal(exit_as_told(gc, EXIT_DIFFERENT), EXIT_DIFFERENT);
+    assert_int_equal(exit_as_told(gc, EXIT_TRY_AGAIN), EXIT_TRY_AGAIN);
+    assert_int_equal(exit_as_told(doctor, EXIT_USAGE), EXIT_USAGE);
+    assert_int_equal(exit_as_told(doctor, EXIT_DIFFERENT), EXIT_FAILED);
+    assert_int_equal(exit_as_told(doctor, EXIT_NOT_FOUND), EXIT_FAILED);
+    assert_int_equal(exit_as_told(gc, 99), EXIT_FAILED);
+}
+
 /* ---- JSON ---- */
 
 static void test_json_of_a_caller_stays_as_it_is(void **state) {
@@ -322,6 +337,7 @@ int main(void) {
         cmocka_unit_test(test_number_text_reads_back_as_the_same_number),
         cmocka_unit_test(test_distance_of_large_integers_is_exact),
         cmocka_unit_test(test_distance_of_equal_infinities_is_zero),
+        cmocka_unit_test(test_no_verb_ends_with_a_code_that_its_help_lacks),
         cmocka_unit_test(test_json_of_a_caller_stays_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,24 +59,26 @@ class Case:
     make: Callable[[Scene], None]
     cpu_s: float = 0
     mib: int = 0
+    holes: bool = False  # a rebuild, as asked, would read terabytes of them: it is not asked
+    waits: bool = False  # who wants to own the run watches an owner for a lease, as promised
 
 
 CASES: dict[str, Case] = {}
 
 
-def add(name: str, purpose: str, make: Callable[[Scene], Any], cpu_s: float = 0,
-        mib: int = 0) -> None:
+def add(name: str, purpose: str, make: Callable[[Scene], Any], cpu_s: float = 0, mib: int = 0,
+        holes: bool = False, waits: bool = False) -> None:
     if name in CASES:
         raise ValueError(f"two cases are named {name}")
-    CASES[name] = Case(name, purpose, make, cpu_s, mib)
+    CASES[name] = Case(name, purpose, make, cpu_s, mib, holes, waits)
 
 
-def case(purpose: str, cpu_s: float = 0,
-         mib: int = 0) -> Callable[[Callable[[Scene], Any]], Callable[[Scene], Any]]:
+def case(purpose: str, cpu_s: float = 0, mib: int = 0,
+         holes: bool = False, waits: bool = False) -> Callable[[Callable[[Scene], Any]], Callable[[Scene], Any]]:
     """Of a function whose name is the case's."""
 
     def register(make: Callable[[Scene], Any]) -> Callable[[Scene], Any]:
-        add(make.__name__, purpose, make, cpu_s, mib)
+        add(make.__name__, purpose, make, cpu_s, mib, holes, waits)
         return make
 
     return register

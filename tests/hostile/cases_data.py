@@ -209,7 +209,7 @@ def sf_deep(scene: Scene) -> None:
     write_header(only_file(scene), b'{"a":' + b"[" * 5000000)
 
 
-@case("a tensor of 16 TB in a file of holes")
+@case("a tensor of 16 TB in a file of holes", holes=True)
 def sf_sparse_16t(scene: Scene) -> None:
     path = only_file(scene)
     size = (16 << 40) - 8192

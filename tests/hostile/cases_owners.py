@@ -13,7 +13,7 @@ FIRST = "owner-00000001"
 
 
 def owner(name: str, purpose: str, content: bytes, file: str = FIRST) -> None:
-    add(name, purpose, lambda scene: (scene.run / file).write_bytes(content))
+    add(name, purpose, lambda scene: (scene.run / file).write_bytes(content), waits=True)
 
 
 owner("own_garbage", "a record of garbage", b"\xff" * 1000)
@@ -37,31 +37,31 @@ owner("own_ticks", "a process that began before time, with a fraction of a numbe
       owner_record(start_ticks=-5, pid=1.5))
 
 
-@case("an owner's record that is a directory")
+@case("an owner's record that is a directory", waits=True)
 def own_dir(scene: Scene) -> None:
     (scene.run / FIRST).unlink(missing_ok=True)
     (scene.run / FIRST).mkdir()
 
 
-@case("an owner's record that is a FIFO")
+@case("an owner's record that is a FIFO", waits=True)
 def own_fifo(scene: Scene) -> None:
     (scene.run / FIRST).unlink(missing_ok=True)
     os.mkfifo(scene.run / FIRST)
 
 
-@case("an owner's record that is a symbolic link to a file elsewhere")
+@case("an owner's record that is a symbolic link to a file elsewhere", waits=True)
 def own_symlink(scene: Scene) -> None:
     (scene.run / FIRST).unlink(missing_ok=True)
     (scene.run / FIRST).symlink_to(scene.victim("owner", owner_record().decode()))
 
 
-@case("an owner's record of a time before all clocks")
+@case("an owner's record of a time before all clocks", waits=True)
 def own_mtime(scene: Scene) -> None:
     (scene.run / FIRST).write_bytes(owner_record())
     os.utime(scene.run / FIRST, ns=(2**62, -(2**62)))
 
 
-@case("an owner that says to be this system's first process")
+@case("an owner that says to be this system's first process", waits=True)
 def own_self_init(scene: Scene) -> None:
     ticks = Path("/proc/1/stat").read_text().rsplit(")", 1)[1].split()[19]
     (scene.run / FIRST).write_bytes(owner_record(

@@ -93,7 +93,9 @@ static void keep(list *all, const pawl_entry_info *info) {
                  .dtype = info->dtype,
                  .pieces = info->pieces,
                  .bytes = info->bytes};
-    memcpy(e->shape, info->shape, (size_t)info->ndim * sizeof *e->shape);
+    for (int d = 0; d < info->ndim; d++) {
+        e->shape[d] = info->shape[d];
+    }
     if (info->value != NULL) {
         e->value = must_memory((size_t)info->bytes + 1);
         memcpy(e->value, info->value, (size_t)info->bytes);
@@ -181,8 +183,8 @@ static pawl_status add_tensor(pawl_state *state, entry *e, bool halves) {
         e->half_offset[0] = e->half[0][0];
         uint64_t first = e->bytes / (uint64_t)e->shape[0] * (uint64_t)e->half[0][0];
         boxes[0] = (pawl_box){.offset = origin, .extent = e->half[0], .data = e->memory};
-        boxes[1] = (pawl_box){
-            .offset = e->half_offset, .extent = e->half[1], .data = e->memory + first};
+        boxes[1] =
+            (pawl_box){.offset = e->half_offset, .extent = e->half[1], .data = e->memory + first};
         tensor.data = NULL;
         tensor.boxes = boxes;
         tensor.nboxes = 2;
@@ -305,7 +307,7 @@ static void print_entries(const list *all) {
         print_text(e->name);
         printf(", \"find\": \"%s\", \"read\": \"%s\", \"crc32c\": %u", pawl_status_name(e->find),
                pawl_status_name(e->read), e->crc32c);
-        printf(", \"bits\": %d, \"pieces\": %llu, \"per_rank\": %d}",
+        printf(", \"role\": %d, \"bits\": %d, \"pieces\": %llu, \"per_rank\": %d}", (int)e->role,
                e->kind == PAWL_KIND_TENSOR ? pawl_dtype_bits(e->dtype) : 8,
                (unsigned long long)e->pieces, e->per_rank);
     }

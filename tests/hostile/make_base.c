@@ -112,8 +112,8 @@ static void add_values(pawl_state *state, int64_t step) {
     must(pawl_state_set_int64(state, "data/epoch", PAWL_ROLE_DATA_POSITION, step / 10, err));
     must(pawl_state_set_json(state, "data/batch_signature", PAWL_ROLE_BATCH_SIGNATURE,
                              "[{\"name\": \"x\", \"dtype\": \"F32\", \"shape\": [8, 3]}]", err));
-    must(pawl_state_set_string(state, PAWL_OPTIMIZER_CLASS, PAWL_ROLE_HYPERPARAMETER, "AdamW",
-                               err));
+    must(
+        pawl_state_set_string(state, PAWL_OPTIMIZER_CLASS, PAWL_ROLE_HYPERPARAMETER, "AdamW", err));
     must(pawl_state_set_float64(state, "optimizer/rate", PAWL_ROLE_HYPERPARAMETER, 0.001, err));
     must(pawl_state_set_bool(state, "optimizer/decoupled", PAWL_ROLE_HYPERPARAMETER, 1, err));
     must(pawl_state_set_int64(state, "step", PAWL_ROLE_STEP, step, err));

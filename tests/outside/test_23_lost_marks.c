@@ -26,8 +26,8 @@ static void assert_lost(pawl_status status, pawl_error *err) {
     assert_says(pawl_error_text(err), "step 2 is committed");
 }
 
-/* As a writer does that takes a reader for gone, which only stood still: of a step that is gone every
- * call says so, though its files can still be read here; one that stayed is kept again. */
+/* As a writer does that takes a reader for gone, which only stood still: of a step that is gone
+ * every call says so, though its files can still be read here; one that stayed is kept again. */
 static void test_23_a_reader_whose_mark_was_lost_says_so(void **state) {
     small_run *s = *state;
     pawl_checkpoint *gone;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is open keeps its files however long it rests, also from a writer that cannot tell by pid that
- * the reader lives. */
+/* What is open keeps its files however long it rests, also from a writer that cannot tell by pid
+ * that the reader lives. */
 #include "outside/small_run.h"
 
 #include "run/run.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nothing is written through a hard link: not to a file that somebody links into the place of one of
- * the run's, and not to the copy that a backup made by links; and no save fails for it. */
+/* Nothing is written through a hard link: not to a file that somebody links into the place of one
+ * of the run's, and not to the copy that a backup made by links; and no save fails for it. */
 #include "outside/small_run.h"
 
 #include <dirent.h>

@@ -6,9 +6,9 @@
  * B1. Where a checkpoint is, and has been for longer than the storage lags, nobody who lists or
  *     opens the newest hears that there is nothing.
  * B2. What is whole is not said to be damaged.
- * B3. What was opened, and marked, can be read until it is closed: every byte, all of one save; also
- *     after a rest of several leases, where a thread advances the mark. On storage that lags a
- *     new mark may be seen too late; then reading fails, and says so.
+ * B3. What was opened, and marked, can be read until it is closed: every byte, all of one save;
+ *     also after a rest of several leases, where a thread advances the mark. On storage that lags
+ *     a new mark may be seen too late; then reading fails, and says so.
  */
 #ifndef SIMULATION_READERS_H
 #define SIMULATION_READERS_H

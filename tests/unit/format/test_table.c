@@ -589,6 +589,34 @@ static void test_r14_restart_inside_an_entry_is_refused_by_seek(void **state) {
     assert_false(table_valid(c));
 }
 
+/* A walk comes by every restart point: what a search would find there is what it finds itself. */
+static void test_r14_restarts_that_a_walk_does_not_share_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *what;
+        uint8_t payload[24];
+        size_t n;
+    } cases[] = {
+        {"inside an entry", {0, 1, 0, 'a', 0, 1, 0, 'b', 0, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0}, 20},
+        {"inside the last entry",
+         {0, 1, 0, 'a', 0, 1, 0, 'b', 0, 0, 0, 0, 6, 0, 0, 0, 2, 0, 0, 0},
+         20},
+        {"at an entry that shares bytes",
+         {0, 1, 0, 'a', 1, 1, 0, 'b', 0, 0, 0, 0, 4, 0, 0, 0, 2, 0, 0, 0},
+         20},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        CLEANUP(buffer_free) buffer file = {.data = NULL};
+        pawl_error err = ERROR_INIT;
+        size_t count = 0;
+        make_hostile(&file, cases[i].payload, cases[i].n, 0);
+        pawl_status status = read_all(&file, &count, &err);
+        if (status != PAWL_EDAMAGED) {
+            fail_msg("%s: status '%s'", cases[i].what, pawl_status_name(status));
+        }
+    }
+}
+
 /* Handles that leave the file, overlap or overflow are refused before anything is read by them. */
 static void test_r14_hostile_handles_are_refused(void **state) {
     (void)state;
@@ -672,6 +700,39 @@ static void test_r14_blocks_out_of_order_are_refused(void **state) {
     put_footer(&file, handles);
     assert_fails(read_all(&file, &count, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(count, 1);
+}
+
+/* Two blocks, of `k` and of `x`, and an index that has these keys of them. */
+static void make_two_blocks(buffer *file, uint8_t first, uint8_t second) {
+    static const uint8_t empty[8] = {0, 0, 0, 0, 1};
+    const uint8_t data[2][13] = {{0, 1, 1, 'k', 'v', RESTART_0}, {0, 1, 1, 'x', 'v', RESTART_0}};
+    const uint8_t index[] = {0, 1, 2, first, 0, 13, 0, 1, 2, second, 18, 13, RESTART_0};
+    uint64_t ignored[2], handles[4];
+    put_block(file, data[0], sizeof data[0], 0, &ignored[0], &ignored[1]);
+    put_block(file, data[1], sizeof data[1], 0, &ignored[0], &ignored[1]);
+    put_block(file, empty, sizeof empty, 0, &handles[0], &handles[1]);
+    put_block(file, index, sizeof index, 0, &handles[2], &handles[3]);
+    put_footer(file, handles);
+}
+
+/* Keys of the index that do not separate the blocks are refused by a walk, and by a search that is
+ * led astray. */
+static void test_r14_an_index_that_leads_astray_is_refused(void **state) {
+    (void)state;
+    for (int astray = 0; astray < 2; astray++) {
+        CLEANUP(buffer_free) buffer file = {.data = NULL};
+        CLEANUP(free_table) table *t = NULL;
+        CLEANUP(free_cursor) table_cursor *c = NULL;
+        pawl_error err = ERROR_INIT;
+        size_t count = 0;
+        make_two_blocks(&file, astray ? 'y' : 'm', 'z');
+        assert_ok(table_open(byte_source_memory(&file), NULL, &t, &err), &err);
+        assert_ok(table_cursor_new(t, &c, &err), &err);
+        assert_fails(table_seek(c, "x", 1, &err), astray ? PAWL_EDAMAGED : PAWL_OK, &err);
+        assert_int_equal(table_valid(c), !astray);
+        assert_fails(read_all(&file, &count, &err), astray ? PAWL_EDAMAGED : PAWL_OK, &err);
+        assert_int_equal(count, astray ? 1 : 2);
+    }
 }
 
 /* ---- the rest ------------------------------------------------------------------------------- */
@@ -759,6 +820,8 @@ int main(void) {
         cmocka_unit_test(test_damage_of_a_block_in_words),
         cmocka_unit_test(test_r14_hostile_blocks_are_refused),
         cmocka_unit_test(test_r14_restart_inside_an_entry_is_refused_by_seek),
+        cmocka_unit_test(test_r14_restarts_that_a_walk_does_not_share_are_refused),
+        cmocka_unit_test(test_r14_an_index_that_leads_astray_is_refused),
         cmocka_unit_test(test_r14_hostile_handles_are_refused),
         cmocka_unit_test(test_r14_hostile_indexes_are_refused),
         cmocka_unit_test(test_r14_blocks_out_of_order_are_refused),

@@ -212,7 +212,7 @@ static void test_r09_the_parent_of_runs(void **state) {
     assert_fails(explain(f, &err), PAWL_ENOTFOUND, &err);
     assert_string_equal(err.attempt,
                         "there is no checkpoint here, but there is in a directory below");
-    assert_string_equal(err.found, "1 run below it");
+    assert_string_equal(err.found, "1 run below it: first");
     assert_string_equal(err.next, "did you mean /mem/first? See it with: pawl ls /mem/first");
 }
 
