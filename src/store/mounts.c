@@ -13,7 +13,7 @@
 #define MOST_FIELDS 32
 
 /* The byte that three octal digits stand for; 0: they stand for none, for no name has a NUL. */
-static char octal(const char *digits) {
+static int octal(const char *digits) {
     int value = 0;
     for (int i = 0; i < 3; i++) {
         if (digits[i] < '0' || digits[i] > '7') {
@@ -21,16 +21,20 @@ static char octal(const char *digits) {
         }
         value = value * 8 + (digits[i] - '0');
     }
-    return value <= UCHAR_MAX ? (char)value : 0;
+    return value <= UCHAR_MAX ? value : 0;
 }
 
 /* mountinfo writes space, tab, newline and backslash as \040 and the like. */
 static void unescape(char *text) {
     char *to = text;
     for (const char *from = text; *from != '\0';) {
-        char escaped = from[0] == '\\' ? octal(from + 1) : 0;
-        *to++ = escaped != 0 ? escaped : from[0];
-        from += escaped != 0 ? 4 : 1;
+        int escaped = from[0] == '\\' ? octal(from + 1) : 0;
+        if (escaped != 0) {
+            *to++ = (char)escaped;
+            from += 4;
+        } else {
+            *to++ = *from++;
+        }
     }
     *to = '\0';
 }

@@ -246,8 +246,8 @@ static void test_r14_a_value_that_is_another_thing_is_refused(void **state) {
     voting *f = *state;
     CLEANUP(buffer_free) buffer index = {0};
     struct pawl_error err = ERROR_INIT;
-    /* int64, other, per rank; one piece: file 0, rank 2, offset 0, 8 bytes */
-    static const char value[] = "\1\3\7\1\1\0\2\0\10";
+    /* bytes, other, per rank; one piece: file 0, rank 2, offset 0, 8 bytes */
+    static const char value[] = "\1\6\7\1\1\0\2\0\10";
     tell(f, &(lie){.letter = "r",
                    .key = "estep",
                    .key_bytes = 5,
@@ -256,7 +256,7 @@ static void test_r14_a_value_that_is_another_thing_is_refused(void **state) {
     assert_fails(commit(f, &index, &err), PAWL_EMISMATCH, &err);
     assert_string_equal(err.entry, "step");
     assert_string_equal(
-        err.found, "int64 that all ranks share (other) on rank 0; int64 of each rank's own (other) "
+        err.found, "int64 that all ranks share (other) on rank 0; bytes of each rank's own (other) "
                    "on rank 2");
 }
 
