@@ -243,7 +243,7 @@ static pawl_status digits(json_reader *r, pawl_error *err) {
 }
 
 /* Its grammar alone: a number may have any size and any number of digits. */
-static pawl_status skip_number(json_reader *r, pawl_error *err) {
+static pawl_status number_grammar(json_reader *r, pawl_error *err) {
     r->c.at += byte_here(r) == '-';
     if (byte_here(r) == '0') {
         r->c.at++;
@@ -258,6 +258,16 @@ static pawl_status skip_number(json_reader *r, pawl_error *err) {
         r->c.at++;
         r->c.at += byte_here(r) == '+' || byte_here(r) == '-';
         TRY(digits(r, err));
+    }
+    return PAWL_OK;
+}
+
+static pawl_status skip_number(json_reader *r, pawl_error *err) {
+    size_t begin = r->c.at;
+    TRY(number_grammar(r, err));
+    if (r->round && !json_number_rounds((const char *)r->c.data + begin, r->c.at - begin)) {
+        r->c.at = begin;
+        return refuse(r, err, "a number that fits 64 bits of floating point");
     }
     return PAWL_OK;
 }

@@ -5,7 +5,7 @@
  * Headers and manifests come from outside and may be large: reading them this way takes memory for
  * what is kept only, and every refusal knows its byte position. Nesting is bounded. What is passed
  * over may be any text of RFC 8259 in UTF-8, but for halves of surrogate pairs: numbers of any
- * size, keys that occur twice.
+ * size (unless `round`), keys that occur twice.
  */
 #ifndef FORMAT_JSON_READ_H
 #define FORMAT_JSON_READ_H
@@ -17,12 +17,13 @@ typedef struct json_reader {
     cursor c;
     bool first; /* nothing was read yet in the innermost container */
     bool nul;   /* a text that is kept may have U+0000; no name of ours has */
+    bool round; /* a number that is passed over must round to a double */
     int depth, max_depth;
     uint8_t open[JSON_MAX_DEPTH]; /* '{' or '[' per level */
 } json_reader;
 
 /* `base` is the position of the text in its file, `what` names it in messages. max_depth may be
- * lowered then, `nul` set. */
+ * lowered then, `nul` and `round` set. */
 json_reader json_reader_of(const void *text, size_t n, uint64_t base, const char *what);
 /* Position in the file of the next byte that is not white space. */
 uint64_t json_position(json_reader *r);
@@ -52,6 +53,9 @@ pawl_status json_end(json_reader *r, pawl_error *err) PAWL_MUST_CHECK;
  * with the position otherwise. */
 pawl_status json_check(const void *text, size_t n, const char *what, pawl_error *err)
     PAWL_MUST_CHECK;
+
+/* Does a number of JSON round to a double, or is it too large for one? json_double.c. */
+bool json_number_rounds(const char *text, size_t n);
 
 /* Do two texts that passed json_check say the same: json_same.c. White space, the order of members
  * and how a number or a text is written do not count; numbers are compared digit by digit, members

@@ -551,7 +551,8 @@ static pawl_status decode(const byte_source *file, safetensors_header *out, pawl
     CLEANUP(decoder_free)
     decoder d = {.json = json_reader_of(text, n, LENGTH_BYTES, "header of the data file"),
                  .out = out};
-    d.json.max_depth = FORMAT_MAX_HEADER_DEPTH;
+    d.json.max_depth = FORMAT_MAX_HEADER_DEPTH; /* both as the reference parser has it */
+    d.json.round = true;
     TRY(decode_json(&d, err));
     TRY(check_layout(&d, err));
     return keep(&d, err);

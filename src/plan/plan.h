@@ -224,9 +224,9 @@ uint64_t plan_gap(uint64_t tensor_bytes, uint64_t run_bytes);
 
 /* Stretches are cut where bytes in between are not worth reading, and after PLAN_READ_BYTES. The
  * pieces of the checkpoint are aligned, and cover the tensor, each element once (plan_cover).
- * PAWL_EDAMAGED naming the entry when the value of this rank is not there. Values are not read: they are in
- * the index, those per rank in the piece of the rank. Packed elements come in the boxes they were
- * saved in, else PAWL_EUNSUPPORTED. */
+ * PAWL_EDAMAGED naming the entry when the value of this rank is not there. Values are not read:
+ * they are in the index, those per rank in the piece of the rank. Packed elements come in the boxes
+ * they were saved in, else PAWL_EUNSUPPORTED. */
 #define PLAN_READ_BYTES ((uint64_t)16 << 20)
 pawl_status plan_reads_make(const plan_pair *pairs, size_t pair_count, int rank, plan_reads *out,
                             pawl_error *err) PAWL_MUST_CHECK;

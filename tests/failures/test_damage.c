@@ -445,7 +445,7 @@ static void test_r09_the_parent_of_runs(void **state) {
                 "restoring: there is no checkpoint here, but there is in a directory below\n"
                 "  path:     {d}\n"
                 "  expected: the directory that holds the step-... directories\n"
-                "  found:    1 run below it\n"
+                "  found:    1 run below it: run\n"
                 "  next:     did you mean {d}/run? See it with: pawl ls {d}/run");
 }
 

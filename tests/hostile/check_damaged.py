@@ -78,7 +78,8 @@ def main() -> int:
         for program in arguments.failures:
             subprocess.run([program], env={**os.environ, "PAWL_KEEP_SCRATCH": str(kept)},
                            capture_output=True, check=False, timeout=DEADLINE_S)
-        steps = sorted(path for path in kept.rglob("step-*") if path.is_dir())
+        steps = sorted(path for path in kept.rglob("step-*")
+                       if path.is_dir() and path.name[5:].isdecimal())
         for directory in steps:
             verdict = judge.ask(directory.parent, int(directory.name[5:]))
             verified += verdict.get("verify") == "ok"

@@ -182,8 +182,8 @@ static void test_metrics_are_as_many_as_can_be_read(void **state) {
                  {1, PAWL_MAX_NAME_BYTES, PAWL_OK},
                  {PAWL_MAX_METRICS + 1, 10, PAWL_ELIMIT},
                  {1000000, 10, PAWL_ELIMIT},
-                 {1, PAWL_MAX_NAME_BYTES + 1, PAWL_EUSAGE},
-                 {100, 1 << 16, PAWL_EUSAGE}};
+                 {1, PAWL_MAX_NAME_BYTES + 1, PAWL_ELIMIT},
+                 {100, 1 << 16, PAWL_ELIMIT}};
     assert_ok(open_as(f, NULL), f->err);
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
         CLEANUP(free_metrics) many_metrics m = metrics_of(cases[i].count, cases[i].bytes);
@@ -306,7 +306,7 @@ static void test_json_that_is_taken_is_read_back(void **state) {
                 pawl_state_set_json(f->state, name, (pawl_role)role, texts[i], f->err) == PAWL_OK;
             count += taken[i];
         }
-        assert_int_equal(count, 12);
+        assert_int_equal(count, ARRAY_LENGTH(texts) - 2); /* half of a pair, and nothing */
         save(f, role);
         for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
             const char *back = NULL;
@@ -339,7 +339,7 @@ static void test_slots_are_refused_or_read_back(void **state) {
                             .slot_of = "w",
                             .slot = slots[i]};
         pawl_status status = pawl_state_add_tensor(f->state, &slot, f->err);
-        assert_int_equal(status, i < 3 ? PAWL_OK : PAWL_EUSAGE);
+        assert_int_equal(status, i < 3 ? PAWL_OK : i < 6 ? PAWL_EUSAGE : PAWL_ELIMIT);
     }
     save(f, 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever a caller hands in above a named maximum is PAWL_ELIMIT, and the text has the maximum; what
- * is at the maximum is taken. One row for each maximum of the headers.
+ * Whatever a caller hands in above a named maximum is PAWL_ELIMIT, and the text has the maximum;
+ * what is at the maximum is taken. One row for each maximum of the headers.
  */
 #include "lib/test.h"
 

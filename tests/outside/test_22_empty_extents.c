@@ -154,7 +154,7 @@ static void test_one_with_elements_is_still_bounded(void **unused) {
                           .ndim = 2,
                           .shape = (int64_t[]){1LL << 32, 1LL << 32}};
     assert_ok(pawl_state_new(&state, err), err);
-    assert_fails(pawl_state_add_tensor(state, &tensor, err), PAWL_EUSAGE, err);
+    assert_fails(pawl_state_add_tensor(state, &tensor, err), PAWL_ELIMIT, err);
     pawl_state_free(state);
     pawl_error_free(err);
 }

@@ -678,8 +678,8 @@ static void make_two_blocks(buffer *file, uint8_t other, uint8_t first, uint8_t 
     put_footer(file, handles);
 }
 
-/* Keys that do not ascend from one block to the next, and keys of the index that do not separate the
- * blocks, are refused by a walk, and by a search that is led astray. */
+/* Keys that do not ascend from one block to the next, and keys of the index that do not separate
+ * the blocks, are refused by a walk, and by a search that is led astray. */
 static void test_r14_blocks_out_of_order_are_refused(void **state) {
     (void)state;
     static const uint8_t keys[][3] = {{'x', 'm', 'z'}, {'x', 'y', 'z'}, {'k', 'm', 'n'}};
