@@ -29,7 +29,7 @@ static size_t character(const char *text, size_t *columns) {
     uint32_t code = 0;
     size_t length = text_character(text, strnlen(text, 4), &code);
     int width = wide_known ? wcwidth((wchar_t)code) : -1;
-    *columns = length == 1 ? 1 : width >= 0 ? (size_t)width : code >= FIRST_WIDE ? 2 : 1;
+    *columns = length <= 1 ? 1 : width >= 0 ? (size_t)width : code >= FIRST_WIDE ? 2 : 1;
     return length > 0 ? length : 1;
 }
 

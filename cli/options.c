@@ -8,8 +8,7 @@ const char operand_help[] =
     "RUN is the directory of a run. STEP is the number of one of its checkpoints, or 'newest' (or "
     "'latest') for the newest committed one, which is also what is meant when no STEP is given.\n"
     "The last '@' separates RUN from STEP only where a number, 'newest' or 'latest' follows it. "
-    "For "
-    "a directory that is itself named like 'run@7' or 'run@7b', write 'run@7/' or 'run@7b/'.";
+    "For a directory that is itself named like 'run@7' or 'run@7b', write 'run@7/' or 'run@7b/'.";
 
 const option_spec options[] = {
     {"all", NULL, "Every checkpoint of the run, not only one.", OPTION_ALL, 0, false},
@@ -158,8 +157,7 @@ const verb verbs[] = {
         .options = COMMON | OPTION_FORCE | OPTION_WAIT | OPTION_NO_PROGRESS,
         .examples = {{"pawl rm runs/7@1000", "remove step 1000"}},
         .busy = "A job owns the run, someone reads the checkpoint, something is mounted on it, or "
-                "it is "
-                "the last good one.",
+                "it is the last good one.",
         .run = verb_rm,
     },
     {

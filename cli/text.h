@@ -48,8 +48,7 @@ char *text_safe(const char *text, size_t n, bool keep_lines);
 /* ---- columns: columns.c; of harmless text --------------------------------------------------- */
 
 /* Takes the widths of characters from the locale, and what stands for what was cut: "\u2026" where
- * it has that. Before it is called: "...", and
- * no character is taken for narrower than it may be. */
+ * it has that. Until then that is "...", and a character beyond ASCII may be taken for too wide. */
 void text_begin_columns(void);
 /* Columns that UTF-8 text takes: two for wide characters, none for those that combine. */
 size_t text_columns(const char *text);

@@ -26,9 +26,9 @@
 #define FORMAT_MAX_VALUE_JSON 8388608u
 
 /* The index, and votes, which are tables too. */
-#define FORMAT_MAX_KEY         4096u     /* bytes */
-#define FORMAT_MAX_TABLE_BLOCK 67108864u /* bytes */
-#define FORMAT_MAX_PIECES      1000000u  /* of one entry */
+#define FORMAT_MAX_KEY         4096u      /* bytes */
+#define FORMAT_MAX_TABLE_BLOCK 134217728u /* bytes; a record may have half of them */
+#define FORMAT_MAX_PIECES      1000000u   /* of one entry */
 
 /* What ranks tell each other, in bytes. */
 #define VOTE_MAX_HEAD     67108864u

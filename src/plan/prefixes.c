@@ -33,14 +33,14 @@ static int compare_backward(const char *a, const char *b) {
     return (left > 0) - (right > 0);
 }
 
-static int by_type_and_name(const void *a, const void *b) {
+int suggest_by_type_and_name(const void *a, const void *b) {
     const loose_entry *const *left = a;
     const loose_entry *const *right = b;
     int order = suggest_compare_types(*left, *right);
     return order != 0 ? order : strcmp((*left)->name, (*right)->name);
 }
 
-static int by_type_and_ending(const void *a, const void *b) {
+int suggest_by_type_and_ending(const void *a, const void *b) {
     const loose_entry *const *left = a;
     const loose_entry *const *right = b;
     int order = suggest_compare_types(*left, *right);
@@ -195,8 +195,8 @@ static pawl_status find_rules(suggester *s, pawl_error *err) {
     for (size_t i = 0; i < s->m->checkpoint.count; i++) {
         if (!s->source_used[i]) {
             const loose_entry *source = &s->m->checkpoint.entries[i];
-            TRY(consider_near(s, s->backward, by_type_and_ending, source, err));
-            TRY(consider_near(s, s->forward, by_type_and_name, source, err));
+            TRY(consider_near(s, s->backward, suggest_by_type_and_ending, source, err));
+            TRY(consider_near(s, s->forward, suggest_by_type_and_name, source, err));
         }
     }
     gather_rules(s);
@@ -620,8 +620,8 @@ static pawl_status start(suggester *s, pawl_error *err) {
         s->forward[i] = e;
         s->backward[i] = e;
     }
-    qsort(s->forward, targets, sizeof(const loose_entry *), by_type_and_name);
-    qsort(s->backward, targets, sizeof(const loose_entry *), by_type_and_ending);
+    qsort(s->forward, targets, sizeof(const loose_entry *), suggest_by_type_and_name);
+    qsort(s->backward, targets, sizeof(const loose_entry *), suggest_by_type_and_ending);
     return PAWL_OK;
 }
 

@@ -225,7 +225,7 @@ static bool contradicts(const suggester *s, const suggest_move *move) {
     return leaves_behind(s, move, &from, at) || meets_others(s, move, &to, at);
 }
 
-static void drop_group(suggester *s, size_t group) {
+void suggest_mark_bad(suggester *s, size_t group) {
     s->groups[group].bad = true;
     for (size_t i = 0; i < s->move_count; i++) {
         if (s->moves[i].group == group && s->moves[i].class != SUGGEST_NONE) {
@@ -235,7 +235,7 @@ static void drop_group(suggester *s, size_t group) {
 }
 
 pawl_status suggest_drop_group(suggester *s, size_t group, pawl_error *err) {
-    drop_group(s, group);
+    suggest_mark_bad(s, group);
     return suggest_settle_moves(s, err);
 }
 
@@ -246,7 +246,7 @@ pawl_status suggest_check(suggester *s, pawl_error *err) {
             const suggest_group *g = &s->groups[s->moves[i].group];
             if (!g->bad && (g->head.text != NULL ? contradicts(s, &s->moves[i])
                                                  : is_occupied(s, &s->moves[i]))) {
-                drop_group(s, s->moves[i].group);
+                suggest_mark_bad(s, s->moves[i].group);
                 again = true;
             }
         }

@@ -115,6 +115,7 @@ pawl_status matcher_suggest(matcher *m, pawl_error *err) {
     suggest_claim(&s);
     TRY(suggest_prefixes(&s, err));
     TRY(suggest_follow(&s, true, err));
+    TRY(suggest_doubt(&s, err));
     TRY(suggest_check(&s, err));
     TRY(report_groups(&s, &reported, err));
     return suggest_warn(&s, &reported, err);

@@ -137,6 +137,8 @@ const char *suggest_under(const suggester *s, suggest_roll roll, size_t i, span 
 pawl_status suggest_siblings(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
 /* The group is none; who its entries are is open. */
 pawl_status suggest_drop_group(suggester *s, size_t group, pawl_error *err) PAWL_MUST_CHECK;
+/* The same; its moves go with the next suggest_settle_moves. */
+void suggest_mark_bad(suggester *s, size_t group);
 /* Drops groups that contradict what is around them. */
 pawl_status suggest_check(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
 /* Those that moved are homeless no more. */
@@ -153,6 +155,14 @@ pawl_status suggest_follow(suggester *s, bool homeless, pawl_error *err) PAWL_MU
 /* ---- prefixes.c ----------------------------------------------------------------------------- */
 
 pawl_status suggest_prefixes(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
+/* For qsort of pointers to loose entries; the second reads names from their ends. */
+int suggest_by_type_and_name(const void *a, const void *b);
+int suggest_by_type_and_ending(const void *a, const void *b);
+
+/* ---- doubts.c ------------------------------------------------------------------------------- */
+
+/* Drops groups in which an entry's name speaks for another partner as well. */
+pawl_status suggest_doubt(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- rules.c -------------------------------------------------------------------------------- */
 

@@ -45,6 +45,14 @@ static pawl_status add_hyperparameters(save *s, pawl_error *err) {
     for (size_t i = 0; i < s->snapshot->count; i++) {
         count += is_hyperparameter(s->snapshot->entries[i]);
     }
+    if (count > FORMAT_MAX_HYPERPARAMETERS) {
+        error_set(err, PAWL_ELIMIT, "there are too many hyperparameters");
+        error_expected(err, "at most %u values of that role", FORMAT_MAX_HYPERPARAMETERS);
+        error_found(err, "%zu", count);
+        error_next(err, "save most of them in one value of JSON, or with the role OTHER; nothing "
+                        "was written");
+        return PAWL_ELIMIT;
+    }
     m->hyperparameters = arena_alloc(&m->memory, count * sizeof *m->hyperparameters);
     if (m->hyperparameters == NULL) {
         return error_nomem(err, count * sizeof *m->hyperparameters);

@@ -25,9 +25,9 @@ pawl_dtype dtype_of_value(pawl_kind kind); /* in which a value's bytes are kept 
 
 /* ---- shape: shape.c ------------------------------------------------------------------------- */
 
-/* PAWL_EUSAGE when ndim is out of range, an extent is negative, the element or byte count passes
- * 2^62, or the bits do not fill whole bytes. From an extent of 0 on both are 0, however large the
- * others are. Counts may be NULL. */
+/* PAWL_ELIMIT past PAWL_MAX_NDIM, and where the element or byte count passes 2^62; PAWL_EUSAGE when
+ * an extent is negative, or the bits do not fill whole bytes. From an extent of 0 on both counts
+ * are 0, however large the others are. Counts may be NULL. */
 pawl_status shape_check(pawl_dtype dtype, int ndim, const int64_t *shape, uint64_t *elements,
                         uint64_t *bytes, pawl_error *err) PAWL_MUST_CHECK;
 uint64_t shape_elements(int ndim, const int64_t *shape);                /* valid */
