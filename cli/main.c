@@ -3,7 +3,9 @@
 #include "ending.h"
 #include "options.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 static int print_version(void) {
     printf("pawl %s\n", PAWL_VERSION);
@@ -56,7 +58,20 @@ static int run_verb(const verb *v, int argc, char **argv) {
     return code;
 }
 
+/* A file of the run must not become our output because that was closed. Results and messages that
+ * go to these fail, and the exit status says so. */
+static void occupy_standard_descriptors(void) {
+    int fd = 0;
+    while (fd >= 0 && fd <= STDERR_FILENO) {
+        fd = open("/dev/null", O_RDONLY);
+    }
+    if (fd > STDERR_FILENO) {
+        (void)close(fd);
+    }
+}
+
 int main(int argc, char **argv) {
+    occupy_standard_descriptors();
     ending_watch_output();
     const verb *v = argc > 1 ? verb_find(argv[1]) : NULL;
     if (v == NULL) {

@@ -111,6 +111,7 @@ const char *text_shown(char *out, size_t size, const char *text) {
         char character[SHOWN_CHARACTER_BYTES];
         size_t length = text_shown_character(character, text + at, n - at, &taken);
         if (used + length >= size) {
+            out[used] = '\0';
             text_cut(out, size);
             return out;
         }

@@ -43,8 +43,14 @@ static uint64_t next_below(const owner_names *names, uint64_t generation) {
 
 pawl_status owner_remove(store *s, uint64_t generation, pawl_error *err) {
     char name[32];
+    store_stat found;
     name_owner(name, generation);
-    return store_unlink(s, name, err);
+    pawl_status status = store_stat_path(s, name, &found, err);
+    if (status == PAWL_OK && found.type != STORE_FILE_TYPE) {
+        error_set(err, PAWL_EDAMAGED, "%s is no record, and is left alone", name);
+        return PAWL_EDAMAGED;
+    }
+    return status == PAWL_OK ? store_unlink(s, name, err) : status;
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */

@@ -130,8 +130,9 @@ typedef struct who_text {
 static who_text who_of(const owner_view *v) {
     who_text who;
     if (v->readable) {
-        snprintf(who.text, sizeof who.text, "host %s, pid %lld", v->who.host,
-                 (long long)v->who.pid);
+        char host[sizeof who.text - 40];
+        snprintf(who.text, sizeof who.text, "host %s, pid %lld",
+                 text_shown(host, sizeof host, v->who.host), (long long)v->who.pid);
     } else {
         snprintf(who.text, sizeof who.text, "an owner record (generation %llu) without its text",
                  (unsigned long long)v->generation);

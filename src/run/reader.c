@@ -21,7 +21,13 @@ typedef struct look {
 static pawl_status look_at(look *l, const char *name, pawl_error *err) {
     char path[STORE_MAX_PATH];
     CLEANUP(buffer_free) buffer text = {0};
+    struct pawl_error ignored = ERROR_INIT;
+    store_stat found = {.type = STORE_FILE_TYPE};
     snprintf(path, sizeof(path), "%s/%s", l->directory, name);
+    if (store_stat_path(l->store, path, &found, &ignored) == PAWL_OK &&
+        found.type != STORE_FILE_TYPE) {
+        return PAWL_OK; /* nobody's mark: readers make files */
+    }
     pawl_status status = store_read_file(l->store, path, OWNER_MAX_RECORD, &text, err);
     if (status == PAWL_ENOTFOUND) {
         return PAWL_OK; /* its reader has just finished */
@@ -30,7 +36,6 @@ static pawl_status look_at(look *l, const char *name, pawl_error *err) {
         return status;
     }
     reader_record record = {0};
-    struct pawl_error ignored = ERROR_INIT;
     bool read = status == PAWL_OK;
     bool readable =
         read && reader_record_decode(text.data, text.size, &record, &ignored) == PAWL_OK;
@@ -42,8 +47,10 @@ static pawl_status look_at(look *l, const char *name, pawl_error *err) {
     bool gone = alive == PROCESS_DEAD;
     if (alive == PROCESS_UNKNOWN && l->watch != NULL) {
         double still_s = l->lease_s > READER_STILL_S ? l->lease_s : READER_STILL_S;
-        TRY(reader_watch_judge(l->watch, l->directory, name, record.counter, l->now_ns, still_s,
-                               &gone, err));
+        /* One that may not be read is seen to be advanced all the same. */
+        uint64_t moved = read ? record.counter : (uint64_t)found.modified_unix_ns;
+        TRY(reader_watch_judge(l->watch, l->directory, name, moved, l->now_ns, still_s, &gone,
+                               err));
     }
     if (!gone) { /* before its mark is complete no reader looks for the manifest */
         l->being_read = l->being_read || complete;
@@ -64,15 +71,15 @@ static pawl_status look_at_all(look *l, pawl_error *err) {
     if (status != PAWL_OK) {
         return status;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && status == PAWL_OK; i++) {
         if (name_classify(names[i], NULL) == NAME_KIND_READER) {
-            TRY(look_at(l, names[i], err));
+            status = look_at(l, names[i], err);
         }
     }
     if (l->watch != NULL) {
         reader_watch_end(l->watch, l->directory);
     }
-    return PAWL_OK;
+    return status;
 }
 
 pawl_status reader_look_stale(store *s, const char *directory, const platform *os, double lease_s,

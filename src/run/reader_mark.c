@@ -32,6 +32,7 @@ struct reader_mark {
     const platform *platform;
     pawl_log log;
     char directory[32];
+    _Atomic bool abandoned; /* closed, while its heartbeat hung in the storage */
     _Atomic unsigned losses;
     monitor guard; /* of `stopping` and `ended` */
     bool stopping, ended;
@@ -56,12 +57,25 @@ static pawl_status draw_path(reader_mark *mark, pawl_error *err) {
     return PAWL_OK;
 }
 
+/* What stays is taken for a mark that stands still. */
+static void remove_file(const reader_mark *mark) {
+    struct pawl_error story = ERROR_INIT;
+    if (mark->path[0] != '\0' && store_unlink(mark->store, mark->path, &story) != PAWL_OK &&
+        story.status != PAWL_ENOTFOUND && !atomic_load(&mark->abandoned)) {
+        log_write(&mark->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
+    }
+}
+
 static pawl_status create(reader_mark *mark, pawl_error *err) {
     CLEANUP(buffer_free) buffer text = {0};
     CLEANUP(store_close_pointer) store_file *file = NULL;
     TRY(reader_record_encode(&mark->record, &text, err));
     TRY(store_open(mark->store, mark->path, STORE_CREATE, &file, err));
-    return store_write(file, 0, text.data, text.size, err);
+    pawl_status status = store_write(file, 0, text.data, text.size, err);
+    if (status != PAWL_OK) { /* a mark without its record is nobody's: the next beat makes it */
+        remove_file(mark);
+    }
+    return status;
 }
 
 static pawl_status make(reader_mark *mark, pawl_error *err) {
@@ -142,6 +156,9 @@ static void advance_and_say(reader_mark *mark) {
     struct pawl_error story = ERROR_INIT;
     mark->touched_ns = mark->platform->monotonic_ns(mark->platform->context);
     bool failed = advance(mark, &story) != PAWL_OK;
+    if (atomic_load(&mark->abandoned)) {
+        return; /* whom the log belongs to has gone on */
+    }
     if (failed && !mark->failing) {
         log_write(&mark->log, PAWL_LOG_WARN,
                   "the mark of a reader cannot be advanced; if that lasts, writers on other hosts "
@@ -185,6 +202,9 @@ static void heartbeat_body(void *argument) {
     while (pause_heartbeat(mark)) {
         advance_and_say(mark);
     }
+    if (atomic_load(&mark->abandoned)) {
+        remove_file(mark);
+    }
     monitor_enter(&mark->guard);
     mark->ended = true;
     monitor_announce(&mark->guard);
@@ -220,6 +240,7 @@ static bool stop_heartbeat(reader_mark *mark) {
         in_time = monitor_wait_until(&mark->guard, deadline_ns);
     }
     bool ended = mark->heartbeat == NULL || mark->ended;
+    atomic_store(&mark->abandoned, !ended);
     monitor_leave(&mark->guard);
     if (mark->heartbeat != NULL && ended) {
         os->thread_join(os->context, mark->heartbeat);
@@ -239,11 +260,7 @@ bool reader_mark_free(reader_mark *mark) {
                   mark->store->root, mark->directory);
         return false;
     }
-    struct pawl_error story = ERROR_INIT;
-    if (mark->path[0] != '\0' && store_unlink(mark->store, mark->path, &story) != PAWL_OK &&
-        story.status != PAWL_ENOTFOUND) {
-        log_write(&mark->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
-    }
+    remove_file(mark);
     monitor_destroy(&mark->guard);
     mem_free(mark);
     return true;

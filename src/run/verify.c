@@ -182,7 +182,7 @@ static pawl_status check_copy(verification *v, const record_entry *entry, pawl_e
     }
     const record_piece *piece = &entry->pieces[0];
     comparing c = {.value = entry->value, .base = piece->offset};
-    reader_mark_touch(v->checkpoint->mark);
+    TRY(advance(v, 0, err));
     pawl_status status = engine_reader_read(v->reader, piece->file, piece->offset, piece->bytes,
                                             compare, &c, &story);
     if (status != PAWL_OK && !is_damage(status)) {

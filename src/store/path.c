@@ -84,6 +84,11 @@ static void describe_wrong_type(pawl_error *err, int system_errno) {
         error_expected(err, "a regular file");
         error_found(err, "a directory");
         break;
+    case ENXIO:
+        error_expected(err, "a regular file");
+        error_found(err, "a socket, or a device without a driver");
+        error_next(err, "move it away");
+        break;
     default:
         error_expected(err, "regular files and directories only");
         error_found(err, "a symbolic link, which is not followed here");
@@ -96,12 +101,11 @@ pawl_status store_failure(const store *s, const char *path, int system_errno, pa
                           const char *attempt) {
     error_sys(err, system_errno, "%s", attempt);
     store_error_path(err, s, path);
-    if (system_errno == ENOTDIR || system_errno == EISDIR || system_errno == ELOOP) {
+    if (system_errno == ENOTDIR || system_errno == EISDIR || system_errno == ELOOP ||
+        system_errno == ENXIO) {
         describe_wrong_type(err, system_errno);
     } else if (system_errno == ENOTEMPTY) {
         err->status = PAWL_EBUSY;
-    } else if (system_errno == ENAMETOOLONG) {
-        err->status = PAWL_EUSAGE;
     }
     return err->status;
 }

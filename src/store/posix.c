@@ -156,14 +156,14 @@ static int64_t unix_ns(int64_t seconds, int64_t nanoseconds) {
     return reached ? ns : 0;
 }
 
-/* Linux before 5.8 does not say what a mount begins at; there what another filesystem is mounted on
- * is told by its device. */
+/* Linux before 5.8 does not say what a mount begins at; there a directory on which another
+ * filesystem is mounted is told by its device. Files of an overlay have devices of their own. */
 static bool is_mounted(const posix_place *at, const struct statx *found) {
     struct stat around;
     if ((found->stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) {
         return (found->stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
     }
-    return fstat(at->dir, &around) == 0 &&
+    return S_ISDIR(found->stx_mode) && fstat(at->dir, &around) == 0 &&
            around.st_dev != makedev(found->stx_dev_major, found->stx_dev_minor);
 }
 

@@ -109,8 +109,7 @@ static pawl_status refuse_linked(const posix_store *p, const char *path, const s
     error_found(err, "one of %llu names (hard links), all of which would be changed",
                 (unsigned long long)found->st_nlink);
     error_safe(err, "the file was not changed");
-    error_next(err, "let backups copy the run's files, not link them; else a copy of the file in "
-                    "its place will do");
+    error_next(err, "replace the file by a copy of itself (cp, then mv)");
     return PAWL_EDAMAGED;
 }
 

@@ -79,17 +79,15 @@ static void r14_a_file_of_two_names_is_not_changed_in_place(void **state) {
     assert_int_equal(link(target, in_dir(&f->dir, "also")), 0);
     assert_fails(store_open(f->s, "twice", STORE_UPDATE, &file, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(err.system_errno, EMLINK);
-    (void)snprintf(
-        text, sizeof(text),
-        "cannot open the file to change it\n"
-        "  path:     %s/twice\n"
-        "  expected: a file of one name\n"
-        "  found:    one of 2 names (hard links), all of which would be changed\n"
-        "  system:   Too many links (EMLINK, errno 31)\n"
-        "  safe:     the file was not changed\n"
-        "  next:     let backups copy the run's files, not link them; else a copy of the "
-        "file in its place will do",
-        f->dir.path);
+    (void)snprintf(text, sizeof(text),
+                   "cannot open the file to change it\n"
+                   "  path:     %s/twice\n"
+                   "  expected: a file of one name\n"
+                   "  found:    one of 2 names (hard links), all of which would be changed\n"
+                   "  system:   Too many links (EMLINK, errno 31)\n"
+                   "  safe:     the file was not changed\n"
+                   "  next:     replace the file by a copy of itself (cp, then mv)",
+                   f->dir.path);
     assert_string_equal(error_text(&err), text);
     assert_ok(store_open(f->s, "twice", STORE_READ, &file, &err), &err);
     store_close(file);
