@@ -124,6 +124,29 @@ static void assert_one_suggestion(fixture *f, const char *text) {
     assert_string_equal(only->text, text);
 }
 
+static char *long_name(fixture *f, size_t head, size_t tail, const char *ending) {
+    char *name = arena_alloc(&f->memory, head + tail + 32);
+    assert_non_null(name);
+    memset(name, 'n', head);
+    name[head] = '/';
+    memset(name + head + 1, 'm', tail);
+    (void)snprintf(name + head + 1 + tail, 31, "%s", ending);
+    return name;
+}
+
+/* The prefix's rule would make a name of 1100 bytes of the entry beside: the whole name's does. */
+static void test_r05_suggestion_that_would_make_a_long_name(void **context) {
+    fixture *f = *context;
+    const pawl_report_item *only = NULL;
+    saved_tensor(f, long_name(f, 400, 0, "w"), PAWL_F32, SHAPE(3));
+    saved_tensor(f, long_name(f, 400, 600, ""), PAWL_F32, SHAPE(4));
+    state_tensor(f, long_name(f, 500, 0, "w"), PAWL_F32, SHAPE(3));
+    match(f);
+    assert_int_equal(suggestions(f, &only), 1);
+    assert_int_equal(only->count, 1);
+    assert_string_equal(only->remedies[0].from, long_name(f, 400, 0, "w"));
+}
+
 /* Layers of kernel and bias, each of its own shape. */
 static void add_layers(fixture *f, int layers, const char *saved, const char *wanted) {
     char name[64];
@@ -419,6 +442,7 @@ int main(void) {
         WITH_BOTH(test_r05_suggestions_are_few),
         WITH_BOTH(test_r05_no_second_suggestion),
         WITH_BOTH(test_r05_many_entries_of_one_shape),
+        WITH_BOTH(test_r05_suggestion_that_would_make_a_long_name),
         WITH_BOTH(test_r05_every_allocation_fails_once),
         cmocka_unit_test(test_numbers_of_names),
         cmocka_unit_test(test_numbers_without_end),
