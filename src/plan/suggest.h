@@ -114,6 +114,8 @@ typedef struct suggester {
 
 /* Order of types: kind, dtype unless it can be cast, shape, slot. */
 int suggest_compare_types(const loose_entry *a, const loose_entry *b);
+/* Was it renamed by a rule that was given? Another rule, behind that one, would do nothing. */
+bool suggest_has_rule(const suggester *s, const unfit_entry *unfit);
 pawl_status suggest_find_classes(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status suggest_add_move(suggester *s, const suggest_move *move, pawl_error *err)
     PAWL_MUST_CHECK;

@@ -383,6 +383,68 @@ static void test_numbers_without_end(void **context) {
     assert_true(strlen(mask) <= strlen(name));
 }
 
+/* ---- behind given rules --------------------------------------------------------------------- */
+
+static size_t renamed_items(fixture *f) {
+    size_t n = 0;
+    for (size_t i = 0; i < pawl_report_count(f->report); i++) {
+        n += item(f, i)->difference == PAWL_DIFF_RENAMED;
+    }
+    return n;
+}
+
+/* The given rule wins over all behind it, so {"old", "old_1"} would do nothing. */
+static void test_r05_no_suggestion_for_what_a_rule_renamed(void **context) {
+    fixture *f = *context;
+    const pawl_rename rules[] = {{"old", "new"}};
+    saved_tensor(f, "old/w", PAWL_F32, SHAPE(3));
+    state_tensor(f, "new/w", PAWL_F32, SHAPE(4));
+    saved_tensor(f, "x", PAWL_F32, SHAPE(9)); /* loose, as one of the checkpoint has to be */
+    state_tensor(f, "old_1/w", PAWL_F32, SHAPE(3));
+    with_rules(f, rules, 1);
+    assert_int_equal(renamed_items(f), 0);
+}
+
+static void assert_no_rule_from(fixture *f, const char *name) {
+    assert_int_equal(renamed_items(f), 1);
+    for (size_t i = 0; i < pawl_report_count(f->report); i++) {
+        for (size_t k = 0; k < item(f, i)->remedy_count; k++) {
+            const char *from = item(f, i)->remedies[k].from;
+            assert_true(from == NULL || strcmp(from, name) != 0);
+        }
+    }
+}
+
+/* A slot that a given rule moved does not follow its variable by another rule. */
+static void test_r05_no_suggestion_for_a_slot_that_a_rule_renamed(void **context) {
+    fixture *f = *context;
+    const pawl_rename rules[] = {{"m/a", "m/b"}};
+    saved_tensor(f, "encoder/w", PAWL_F32, SHAPE(3));
+    saved_slot(f, "m/a", "encoder/w", "m", SHAPE(3));
+    state_tensor(f, "encoder_1/w", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "other/w", PAWL_F32, SHAPE(5));
+    state_tensor(f, "other/w", PAWL_F32, SHAPE(5));
+    state_slot(f, "m/b", "other/w", "m", SHAPE(3));
+    state_slot(f, "m/c", "encoder_1/w", "m", SHAPE(3));
+    with_rules(f, rules, 1);
+    assert_no_rule_from(f, "m/a");
+}
+
+/* Nor does one that fits, and whose variable's name is another's now. */
+static void test_r05_no_suggestion_for_a_pair_of_slots_by_a_rule(void **context) {
+    fixture *f = *context;
+    const pawl_rename rules[] = {{"m/a", "m/b"}};
+    saved_tensor(f, "dense/w", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "dense_1/w", PAWL_F32, SHAPE(3));
+    saved_slot(f, "m/a", "dense_1/w", "m", SHAPE(3));
+    state_tensor(f, "dense_1/w", PAWL_F32, SHAPE(3));
+    state_tensor(f, "dense_2/w", PAWL_F32, SHAPE(3));
+    state_slot(f, "m/b", "dense_1/w", "m", SHAPE(3));
+    state_slot(f, "m/c", "dense_2/w", "m", SHAPE(3));
+    with_rules(f, rules, 1);
+    assert_no_rule_from(f, "m/a");
+}
+
 /* ---- bounds --------------------------------------------------------------------------------- */
 
 static pawl_status match_once(void *context, pawl_error *err) {
@@ -443,6 +505,9 @@ int main(void) {
         WITH_BOTH(test_r05_no_second_suggestion),
         WITH_BOTH(test_r05_many_entries_of_one_shape),
         WITH_BOTH(test_r05_suggestion_that_would_make_a_long_name),
+        WITH_BOTH(test_r05_no_suggestion_for_what_a_rule_renamed),
+        WITH_BOTH(test_r05_no_suggestion_for_a_slot_that_a_rule_renamed),
+        WITH_BOTH(test_r05_no_suggestion_for_a_pair_of_slots_by_a_rule),
         WITH_BOTH(test_r05_every_allocation_fails_once),
         cmocka_unit_test(test_numbers_of_names),
         cmocka_unit_test(test_numbers_without_end),
