@@ -5,6 +5,7 @@
 #include "unit/plan/fixture.h"
 
 #include <stdio.h>
+#include <time.h>
 
 static void with_rules(fixture *f, const pawl_rename *rules, size_t n) {
     f->options.renames = rules;
@@ -462,6 +463,91 @@ static pawl_status match_once(void *context, pawl_error *err) {
     return status;
 }
 
+/* CPU time of a match, the least of a few. */
+static double match_seconds(fixture *f) {
+    struct timespec before;
+    struct timespec after;
+    f->options.missing = PAWL_POLICY_ALLOW;
+    f->options.unexpected = PAWL_POLICY_ALLOW;
+    match(f); /* sorts the records and takes the snapshot */
+    double least = 1e9;
+    for (int i = 0; i < 3; i++) {
+        (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+        assert_ok(match_once(f, &f->err), &f->err);
+        (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+        double seconds = (double)(after.tv_sec - before.tv_sec) +
+                         1e-9 * (double)(after.tv_nsec - before.tv_nsec);
+        least = seconds < least ? seconds : least;
+    }
+    return least;
+}
+
+static void anew(void **context) {
+    fixture_down(context);
+    assert_int_equal(fixture_up(context), 0);
+}
+
+/* Layers with so many entries each, each of a shape of its own; they were numbered anew, and are
+ * one more. */
+static double seconds_of_layers(void **context, int fitting, int kinds) {
+    fixture *f = *context;
+    char name[64];
+    for (int i = 0; i < kinds; i++) {
+        for (int layer = 0; layer < 4; layer++) {
+            (void)snprintf(name, sizeof(name), "l_%d/x%d", layer, i);
+            if (layer < 2) {
+                saved_tensor(f, name, PAWL_F32, SHAPE(10 + i));
+            }
+            if (layer > 0) {
+                state_tensor(f, name, PAWL_F32, SHAPE(10 + i));
+            }
+        }
+    }
+    for (int i = 0; i < fitting; i++) {
+        (void)snprintf(name, sizeof(name), "l_%d/x%d", 4 + i, i % 50);
+        saved_tensor(f, name, PAWL_F32, SHAPE(10 + i % 50));
+        state_tensor(f, name, PAWL_F32, SHAPE(10 + i % 50));
+    }
+    saved_tensor(f, "moved/w", PAWL_F32, SHAPE(4));
+    state_tensor(f, "moved_1/w", PAWL_F32, SHAPE(4));
+    double seconds = match_seconds(f);
+    anew(context);
+    return seconds;
+}
+
+/* Of each kind the first without a partner is looked for among its own siblings alone. */
+static void test_r05_many_kinds_beside_many_siblings(void **context) {
+    double few = seconds_of_layers(context, 50000, 50);
+    double many = seconds_of_layers(context, 50000, 1500);
+    print_message("%.3f s, %.3f s\n", few, many);
+    assert_true(many < 4 * few);
+}
+
+/* A layer with so many entries, numbered anew. */
+static double seconds_of_layer(void **context, int entries) {
+    fixture *f = *context;
+    char name[64];
+    saved_tensor(f, "stays", PAWL_F32, SHAPE(3));
+    state_tensor(f, "stays", PAWL_F32, SHAPE(3));
+    for (int i = 0; i < entries; i++) {
+        (void)snprintf(name, sizeof(name), "layer/x%dx", i);
+        saved_tensor(f, name, PAWL_F32, SHAPE(3));
+        (void)snprintf(name, sizeof(name), "layer_1/x%dx", i);
+        state_tensor(f, name, PAWL_F32, SHAPE(3));
+    }
+    double seconds = match_seconds(f);
+    anew(context);
+    return seconds;
+}
+
+/* What stands around a layer that moved is looked at once, not for each of its entries. */
+static void test_r05_many_entries_of_a_layer(void **context) {
+    double few = seconds_of_layer(context, 500);
+    double many = seconds_of_layer(context, 4000);
+    print_message("%.3f s, %.3f s\n", few, many);
+    assert_true(many < 24 * few);
+}
+
 /* Renamed layers, layers numbered anew, slots, shapes: and each allocation fails once. */
 static void test_r05_every_allocation_fails_once(void **context) {
     fixture *f = *context;
@@ -508,6 +594,8 @@ int main(void) {
         WITH_BOTH(test_r05_no_suggestion_for_what_a_rule_renamed),
         WITH_BOTH(test_r05_no_suggestion_for_a_slot_that_a_rule_renamed),
         WITH_BOTH(test_r05_no_suggestion_for_a_pair_of_slots_by_a_rule),
+        WITH_BOTH(test_r05_many_kinds_beside_many_siblings),
+        WITH_BOTH(test_r05_many_entries_of_a_layer),
         WITH_BOTH(test_r05_every_allocation_fails_once),
         cmocka_unit_test(test_numbers_of_names),
         cmocka_unit_test(test_numbers_without_end),
