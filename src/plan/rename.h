@@ -17,8 +17,8 @@ typedef struct span {
 
 span span_of(const char *text);
 bool rename_fits(span from, const char *name);
-/* The name by a rule that fits it. When what comes out is no name: PAWL_EUSAGE, or PAWL_ELIMIT where
- * it is too long. */
+/* The name by a rule that fits it. When what comes out is no name: PAWL_EUSAGE, or PAWL_ELIMIT
+ * where it is too long. */
 pawl_status rename_by(span from, span to, const char *name, buffer *out, pawl_error *err)
     PAWL_MUST_CHECK;
 /* Is that what rename_by returns when what comes out is no name? */
