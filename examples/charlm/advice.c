@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MAX_ADVICE = 16 };
+enum { MAX_ADVICE = 16 }; /* options with their values; rename rules are not counted */
 
 /* The report names fields of pawl_restore_options; what is an option here is a table of ours. */
 static const struct {
@@ -24,7 +24,7 @@ static const char *option_of(const pawl_remedy *remedy) {
 }
 
 static int is_same(const pawl_remedy *a, const pawl_remedy *b) {
-    return strcmp(a->option, b->option) == 0 && a->policy == b->policy && !a->from && !b->from;
+    return strcmp(a->option, b->option) == 0 && a->policy == b->policy;
 }
 
 static void print_remedy(FILE *to, const char *before, const pawl_remedy *remedy) {
@@ -38,22 +38,41 @@ static void print_remedy(FILE *to, const char *before, const pawl_remedy *remedy
     fprintf(to, "%s%s\n", remedy->effect ? " to " : "", remedy->effect ? remedy->effect : "");
 }
 
+/* Rename rules are printed all, as each is another, and a difference needs all of its own. */
+static int print_item(FILE *to, const char *before, const pawl_report_item *item,
+                      const pawl_remedy **printed, int *known) {
+    int lines = 0;
+    for (size_t k = 0; k < item->remedy_count; k++) {
+        const pawl_remedy *remedy = &item->remedies[k];
+        int skip = !option_of(remedy) || (!remedy->from && *known == MAX_ADVICE);
+        for (int p = 0; !remedy->from && p < *known; p++) {
+            skip |= is_same(printed[p], remedy);
+        }
+        if (!skip) {
+            print_remedy(to, before, remedy);
+            lines++;
+        }
+        if (!skip && !remedy->from) {
+            printed[(*known)++] = remedy;
+        }
+    }
+    return lines;
+}
+
 int advice_print(FILE *to, const char *before, const pawl_report *report, pawl_severity severity) {
     const pawl_remedy *printed[MAX_ADVICE];
+    int known = 0;
     int count = 0;
     for (size_t i = 0; i < pawl_report_count(report); i++) {
         const pawl_report_item *item = pawl_report_get(report, i);
-        for (size_t k = 0; item->severity == severity && k < item->remedy_count; k++) {
-            const pawl_remedy *remedy = &item->remedies[k];
-            int known = 0;
-            for (int p = 0; p < count; p++) {
-                known |= is_same(printed[p], remedy);
-            }
-            if (!known && count < MAX_ADVICE && option_of(remedy)) {
-                print_remedy(to, before, remedy);
-                printed[count++] = remedy;
-            }
+        if (item->severity != severity) {
+            continue;
         }
+        if (item->difference == PAWL_DIFF_RENAMED && severity == PAWL_SEVERITY_WARNING) {
+            /* what the rules depend on: without it they would be an order */
+            fprintf(to, "%s%s%s\n", before, item->change, item->remedy_count > 0 ? ":" : "");
+        }
+        count += print_item(to, before, item, printed, &known);
     }
     return count;
 }

@@ -8,8 +8,9 @@
 #include <pawl/pawl.h>
 
 /*
- * A line for each option that would allow differences of that severity, each option once, between
- * `before` and a newline; returns how many there were.
+ * A line for each option that would allow differences of that severity, each option once and every
+ * rename rule, between `before` and a newline; returns how many there were. Before the rules of a
+ * warning stands what they depend on.
  */
 int advice_print(FILE *to, const char *before, const pawl_report *report, pawl_severity severity);
 

@@ -24,7 +24,8 @@ static pawl_tensor tensor_of(const struct variable *variable) {
 }
 
 /*
- * A slot has dtype and shape of its variable; that it says whose it is lets a restore check that.
+ * A slot has dtype and shape of its variable; that it says whose it is lets a restore take it for
+ * no other slot, and find it where its variable was renamed.
  * Of its rows this rank has some: one box. The boxes of all ranks make up the whole.
  */
 static pawl_status add_slot(pawl_state *state, const struct variable *variable,

@@ -69,7 +69,7 @@ typedef enum pawl_difference {
                                      may be others, too. ERROR: two entries become one by the
                                      rules */
     PAWL_DIFF_OPTIMIZER = 6,      /* R06 another class of optimizer */
-    PAWL_DIFF_SLOT = 7,           /* R06 a slot missing, extra, or unfit for its variable */
+    PAWL_DIFF_SLOT = 7,           /* R06 a slot missing, extra, or not as it was saved */
     PAWL_DIFF_HYPERPARAMETER = 8, /* R07 */
     PAWL_DIFF_KIND = 9,           /* tensor against value, string against number */
     PAWL_DIFF_BATCH = 10,         /* J06 */

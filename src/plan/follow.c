@@ -87,8 +87,9 @@ static pawl_status follow_pair(suggester *s, const plan_pair *pair, pawl_error *
     const record_entry *record = pair->source;
     const suggest_move *variable =
         record->role == PAWL_ROLE_SLOT ? suggest_moved(s, record->slot_of) : NULL;
-    if (variable == NULL || suggest_moved(s, record->name) != NULL) {
-        return PAWL_OK;
+    if (variable == NULL || suggest_moved(s, record->name) != NULL ||
+        strcmp(record->name, pair->wanted->name) != 0) {
+        return PAWL_OK; /* nor one that a given rule renamed: another would do nothing */
     }
     const loose_entry saved = {.name = record->name,
                                .slot = record->slot,
@@ -135,7 +136,9 @@ pawl_status suggest_follow(suggester *s, bool homeless, pawl_error *err) {
         TRY(follow_home(s, &m->checkpoint.entries[i], &group, err));
     }
     for (size_t i = 0; i < m->unfit_count; i++) {
-        TRY(follow(s, &m->unfit[i].record, err));
+        if (!suggest_has_rule(s, &m->unfit[i])) {
+            TRY(follow(s, &m->unfit[i].record, err));
+        }
     }
     for (size_t i = 0; s->settled > 0 && i < m->match->pair_count; i++) {
         TRY(follow_pair(s, &m->match->pairs[i], err));

@@ -181,6 +181,10 @@ static pawl_status add_member(suggester *s, suggest_members *to, const loose_ent
     return PAWL_OK;
 }
 
+bool suggest_has_rule(const suggester *s, const unfit_entry *unfit) {
+    return strcmp(unfit->record.name, s->m->wanted->entries[unfit->place]->name) != 0;
+}
+
 /* An entry of one name on both sides. */
 static pawl_status add_fitting(suggester *s, const char *saved, const state_entry *wanted,
                                pawl_error *err) {
@@ -204,12 +208,16 @@ static pawl_status add_unfit(suggester *s, const unfit_entry *unfit, pawl_error 
     if (!unfit->other_shape) {
         return add_fitting(s, unfit->record.name, wanted, err);
     }
+    if (suggest_has_rule(s, unfit)) {
+        return PAWL_OK;
+    }
     const loose_entry e = loose_of_state(wanted);
     TRY(add_member(s, &s->saved, &unfit->record, true, err));
     return add_member(s, &s->wanted, &e, true, err);
 }
 
-/* Those of another shape have lost their partners as well; they count before any is listed. */
+/* Those of another shape have lost their partners as well, unless a given rule says that they are
+ * partners; they count before any is listed. */
 static void count_unfit(suggester *s) {
     numbers n;
     for (size_t i = 0; i < s->m->unfit_count; i++) {
@@ -217,11 +225,14 @@ static void count_unfit(suggester *s) {
         const loose_entry e = loose_of_state(s->m->wanted->entries[unfit->place]);
         size_t saved = unfit->other_shape ? find_class(s, &unfit->record, &n) : SUGGEST_NONE;
         size_t wanted = unfit->other_shape ? find_class(s, &e, &n) : SUGGEST_NONE;
+        bool ruled = suggest_has_rule(s, unfit);
         if (saved != SUGGEST_NONE) {
-            s->classes[saved].saved++;
+            s->classes[saved].saved += ruled ? 0 : 1;
+            s->classes[saved].elsewhere += ruled ? 1 : 0;
         }
         if (wanted != SUGGEST_NONE) {
-            s->classes[wanted].wanted++;
+            s->classes[wanted].wanted += ruled ? 0 : 1;
+            s->classes[wanted].elsewhere += ruled ? 1 : 0;
         }
     }
 }

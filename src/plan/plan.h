@@ -153,7 +153,7 @@ typedef struct plan_ranks {
     const plan_job_faults *faults;
 } plan_ranks;
 
-/* ---- match: match.c, suggest.c -------------------------------------------------------------- */
+/* ---- match: match.c ------------------------------------------------------------------------- */
 
 /* The checkpoint's entries, ascending by name; *out is NULL at the end and valid until the next. */
 typedef struct entry_source {

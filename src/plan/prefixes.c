@@ -234,8 +234,8 @@ static pawl_status image_of(suggester *s, span from, span to, size_t source, siz
         return PAWL_OK;
     }
     pawl_status status = rename_by(from, to, e->name, &s->name, err);
-    if (status == PAWL_EUSAGE) {
-        return PAWL_OK; /* a name too long: then it pairs nothing */
+    if (rename_made_none(status)) {
+        return PAWL_OK; /* then it pairs nothing */
     }
     TRY(status);
     size_t target = find_target(s, (const char *)s->name.data);

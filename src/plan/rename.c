@@ -38,6 +38,10 @@ pawl_status rename_by(span from, span to, const char *name, buffer *out, pawl_er
     return PAWL_OK;
 }
 
+bool rename_made_none(pawl_status status) {
+    return status == PAWL_EUSAGE || status == PAWL_ELIMIT;
+}
+
 pawl_status rename_apply(const pawl_restore_options *options, const char *name, buffer *out,
                          const char **renamed, pawl_error *err) {
     *renamed = name;

@@ -43,8 +43,8 @@ static pawl_status does_right(suggester *s, suggest_roll roll, const char *name,
     const suggest_move *move = suggest_moved(s, name);
     pawl_status status = rename_by(from, to, name, &s->name, err);
     *right = false;
-    if (status == PAWL_EUSAGE) {
-        return PAWL_OK; /* no name comes out */
+    if (rename_made_none(status)) {
+        return PAWL_OK;
     }
     TRY(status);
     const char *renamed = (const char *)s->name.data;

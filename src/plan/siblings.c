@@ -164,6 +164,14 @@ static bool is_occupied(const suggester *s, const suggest_move *move) {
     return partner != NULL && suggest_moved(s, partner) == NULL;
 }
 
+/* What is named alike up to a number. All moves of it find the same around them, and moves are in
+ * the order of their names: each unit is looked at once. */
+typedef struct checked_unit {
+    const char *name;
+    size_t length;
+    bool given;
+} checked_unit;
+
 /* All that stands below a number that changed goes along. */
 static bool leaves_behind(const suggester *s, const suggest_move *move, const numbers *n, int at) {
     span unit = {.text = move->from, .length = n->end[at]};
@@ -208,7 +216,18 @@ static bool meets_others(const suggester *s, const suggest_move *move, const num
     return false;
 }
 
-static bool contradicts(const suggester *s, const suggest_move *move) {
+/* Is it the unit that was found to be well just now? */
+static bool is_checked(const checked_unit *unit, const char *name, const numbers *n, int at) {
+    return unit->name != NULL && unit->length == n->end[at] && unit->given == n->given[at] &&
+           memcmp(unit->name, name, unit->length) == 0;
+}
+
+static checked_unit unit_of(const char *name, const numbers *n, int at) {
+    return (checked_unit){.name = name, .length = n->end[at], .given = n->given[at]};
+}
+
+static bool contradicts(const suggester *s, const suggest_move *move, checked_unit *left,
+                        checked_unit *met) {
     char from_mask[PAWL_MAX_NAME_BYTES + 1];
     char to_mask[PAWL_MAX_NAME_BYTES + 1];
     numbers from;
@@ -222,7 +241,19 @@ static bool contradicts(const suggester *s, const suggest_move *move) {
     if (at < 0 || strcmp(from_mask, to_mask) != 0) {
         return false; /* a slot with a name of its own */
     }
-    return leaves_behind(s, move, &from, at) || meets_others(s, move, &to, at);
+    if (!is_checked(left, move->from, &from, at)) {
+        if (leaves_behind(s, move, &from, at)) {
+            return true;
+        }
+        *left = unit_of(move->from, &from, at);
+    }
+    if (!is_checked(met, move->to, &to, at)) {
+        if (meets_others(s, move, &to, at)) {
+            return true;
+        }
+        *met = unit_of(move->to, &to, at);
+    }
+    return false;
 }
 
 void suggest_mark_bad(suggester *s, size_t group) {
@@ -241,10 +272,12 @@ pawl_status suggest_drop_group(suggester *s, size_t group, pawl_error *err) {
 
 pawl_status suggest_check(suggester *s, pawl_error *err) {
     for (bool again = true; again;) {
+        checked_unit left = {0};
+        checked_unit met = {0};
         again = false;
         for (size_t i = 0; i < s->move_count; i++) {
             const suggest_group *g = &s->groups[s->moves[i].group];
-            if (!g->bad && (g->head.text != NULL ? contradicts(s, &s->moves[i])
+            if (!g->bad && (g->head.text != NULL ? contradicts(s, &s->moves[i], &left, &met)
                                                  : is_occupied(s, &s->moves[i]))) {
                 suggest_mark_bad(s, s->moves[i].group);
                 again = true;
@@ -271,11 +304,20 @@ void suggest_claim(suggester *s) {
 /* The first of a class that has no partner, and was given none. */
 static const suggest_member *first_homeless(const suggester *s, const suggest_members *of,
                                             size_t class) {
-    for (size_t i = 0; i < of->count; i++) {
-        const suggest_member *member = &of->items[i];
-        bool paired = of == &s->saved ? suggest_moved(s, member->name) != NULL
-                                      : suggest_arrives(s, member->name) != NULL;
-        if (member->class == class && member->homeless && !paired) {
+    size_t low = 0;
+    size_t high = of->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (of->items[middle].class < class) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (; low < of->count && of->items[low].class == class; low++) {
+        const suggest_member *member = &of->items[low];
+        if (member->homeless && (of == &s->saved ? suggest_moved(s, member->name) == NULL
+                                                 : suggest_arrives(s, member->name) == NULL)) {
             return member;
         }
     }

@@ -7,6 +7,8 @@
 #include "plan/matcher.h"
 #include "plan/side.h"
 
+#include <string.h>
+
 /* What the records say of the state's entry at that place, when they differ; else NULL. */
 static const unfit_entry *unfit_at(const matcher *m, size_t place) {
     ptrdiff_t partner = m->partner[place];
@@ -32,9 +34,10 @@ static bool shaped_like(int ndim, const int64_t *shape, const state_entry *e) {
     return e != NULL && shape_equal(ndim, shape, e->ndim, e->shape);
 }
 
-/* A report's words about a slot that is `checkpoint` there and `state` here. */
-static pawl_status add_slot(matcher *m, const state_entry *slot, const side *checkpoint,
-                            sentence_facts *facts, const state_entry *owner, pawl_error *err) {
+/* A report's words about a slot that is `saved`, `checkpoint`, there and `slot` here. */
+static pawl_status add_slot(matcher *m, const state_entry *slot, const char *saved,
+                            const side *checkpoint, sentence_facts *facts, const state_entry *owner,
+                            pawl_error *err) {
     char texts[3][SIDE_BYTES];
     side state = side_of_state(slot);
     pawl_report_item item = {.difference = PAWL_DIFF_SLOT,
@@ -45,7 +48,8 @@ static pawl_status add_slot(matcher *m, const state_entry *slot, const side *che
                              .state = side_text(texts[1], &state, false),
                              .dimension = side_first_difference(checkpoint->ndim, checkpoint->shape,
                                                                 state.ndim, state.shape),
-                             .count = 1};
+                             .count = 1,
+                             .saved_as = strcmp(saved, slot->name) == 0 ? NULL : saved};
     facts->slot = slot->slot;
     if (owner != NULL) {
         side text = side_of_state(owner);
@@ -68,7 +72,7 @@ static pawl_status report_other_shape(matcher *m, const unfit_entry *unfit, pawl
         bool has = shaped_like(slot->ndim, slot->shape, v.wanted);
         facts.variable = had ? SLOT_HAD_ITS_SHAPE : has ? SLOT_HAS_ITS_SHAPE : SLOT_VARIABLE_SAME;
     }
-    return add_slot(m, slot, &checkpoint, &facts, v.wanted, err);
+    return add_slot(m, slot, saved->name, &checkpoint, &facts, v.wanted, err);
 }
 
 /* The slot is as it was saved, with the shape that its variable had then and has no more: the
@@ -82,7 +86,7 @@ static pawl_status report_stale(matcher *m, const plan_pair *pair, pawl_error *e
     }
     side checkpoint = side_of_record(pair->source);
     sentence_facts facts = {.variable = SLOT_STALE};
-    return add_slot(m, slot, &checkpoint, &facts, v.wanted, err);
+    return add_slot(m, slot, pair->source->name, &checkpoint, &facts, v.wanted, err);
 }
 
 pawl_status matcher_slots(matcher *m, pawl_error *err) {

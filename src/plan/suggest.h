@@ -5,9 +5,12 @@
  * What is found are moves, pairs of names: an entry of the checkpoint, and the entry of the state
  * that it is. They come in groups that stand or fall together, each a difference of the report:
  *
+ *   kin.c       classes of entries that are alike, and the moves
  *   siblings.c  entries that differ in their numbers alone, numbered anew
- *   suggest.c   prefixes that changed; slots go where their variables go
+ *   follow.c    slots go where their variables go
+ *   prefixes.c  prefixes that changed
  *   rules.c     rename rules that make all moves of a group and nothing else
+ *   suggest.c   asks these in the order of what proves most, and reports
  *
  * A suggestion that could be wrong is none. Entries that are alike (of one type, and of one name
  * without its numbers) could each be the other: they are paired only when all of them move by the
@@ -114,6 +117,8 @@ typedef struct suggester {
 
 /* Order of types: kind, dtype unless it can be cast, shape, slot. */
 int suggest_compare_types(const loose_entry *a, const loose_entry *b);
+/* Was it renamed by a rule that was given? Another rule, behind that one, would do nothing. */
+bool suggest_has_rule(const suggester *s, const unfit_entry *unfit);
 pawl_status suggest_find_classes(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status suggest_add_move(suggester *s, const suggest_move *move, pawl_error *err)
     PAWL_MUST_CHECK;

@@ -114,6 +114,30 @@ static void test_r06_slot_of_a_variable_that_has_another_shape(void **context) {
                         "build the optimizer anew for the model, or " MODEL_ONLY);
 }
 
+/* Both kinds of difference tell what a slot is called in the checkpoint. */
+static void test_r06_slot_that_a_rule_moved(void **context) {
+    fixture *f = *context;
+    const pawl_rename rules[] = {{"old", "opt"}};
+    saved_tensor(f, "w", PAWL_F32, SHAPE(64, 10));
+    state_tensor(f, "w", PAWL_F32, SHAPE(64, 12));
+    saved_slot(f, "old/m", "w", "m", SHAPE(64, 10));
+    state_slot(f, "opt/m", "w", "m", SHAPE(64, 10));
+    saved_slot(f, "old/r", "w", "r", SHAPE(10));
+    state_slot(f, "opt/r", "w", "r", SHAPE(12));
+    f->options.renames = rules;
+    f->options.rename_count = 1;
+    match(f);
+    assert_int_equal(pawl_report_count(f->report), 3);
+    assert_string_equal(item(f, 1)->name, "opt/r");
+    assert_non_null(item(f, 1)->saved_as);
+    assert_string_equal(item(f, 1)->saved_as, "old/r");
+    assert_non_null(strstr(item(f, 1)->text, "\"r\" of \"w\" (saved as \"old/r\") is [10] F32"));
+    assert_string_equal(item(f, 2)->name, "opt/m");
+    assert_non_null(item(f, 2)->saved_as);
+    assert_string_equal(item(f, 2)->saved_as, "old/m");
+    assert_non_null(strstr(item(f, 2)->text, "\"m\" of \"w\" (saved as \"old/m\") is [64, 10]"));
+}
+
 /* The names agree, but what is behind them does not: m would become v. */
 static void test_r06_slot_of_another_kind(void **context) {
     fixture *f = *context;
@@ -223,6 +247,7 @@ int main(void) {
         WITH_BOTH(test_r06_slot_of_a_shape_of_its_own),
         WITH_BOTH(test_r06_factored_slots_are_paired),
         WITH_BOTH(test_r06_slot_of_a_variable_that_has_another_shape),
+        WITH_BOTH(test_r06_slot_that_a_rule_moved),
         WITH_BOTH(test_r06_slot_of_another_kind),
         WITH_BOTH(test_r06_variable_that_was_a_slot),
         WITH_BOTH(test_r06_optimizer_changed),

@@ -5,6 +5,7 @@
 #include "unit/plan/fixture.h"
 
 #include <stdio.h>
+#include <time.h>
 
 static void with_rules(fixture *f, const pawl_rename *rules, size_t n) {
     f->options.renames = rules;
@@ -122,6 +123,29 @@ static void assert_one_suggestion(fixture *f, const char *text) {
     match(f);
     assert_int_equal(suggestions(f, &only), 1);
     assert_string_equal(only->text, text);
+}
+
+static char *long_name(fixture *f, size_t head, size_t tail, const char *ending) {
+    char *name = arena_alloc(&f->memory, head + tail + 32);
+    assert_non_null(name);
+    memset(name, 'n', head);
+    name[head] = '/';
+    memset(name + head + 1, 'm', tail);
+    (void)snprintf(name + head + 1 + tail, 31, "%s", ending);
+    return name;
+}
+
+/* The prefix's rule would make a name of 1100 bytes of the entry beside: the whole name's does. */
+static void test_r05_suggestion_that_would_make_a_long_name(void **context) {
+    fixture *f = *context;
+    const pawl_report_item *only = NULL;
+    saved_tensor(f, long_name(f, 400, 0, "w"), PAWL_F32, SHAPE(3));
+    saved_tensor(f, long_name(f, 400, 600, ""), PAWL_F32, SHAPE(4));
+    state_tensor(f, long_name(f, 500, 0, "w"), PAWL_F32, SHAPE(3));
+    match(f);
+    assert_int_equal(suggestions(f, &only), 1);
+    assert_int_equal(only->count, 1);
+    assert_string_equal(only->remedies[0].from, long_name(f, 400, 0, "w"));
 }
 
 /* Layers of kernel and bias, each of its own shape. */
@@ -360,6 +384,68 @@ static void test_numbers_without_end(void **context) {
     assert_true(strlen(mask) <= strlen(name));
 }
 
+/* ---- behind given rules --------------------------------------------------------------------- */
+
+static size_t renamed_items(fixture *f) {
+    size_t n = 0;
+    for (size_t i = 0; i < pawl_report_count(f->report); i++) {
+        n += item(f, i)->difference == PAWL_DIFF_RENAMED;
+    }
+    return n;
+}
+
+/* The given rule wins over all behind it, so {"old", "old_1"} would do nothing. */
+static void test_r05_no_suggestion_for_what_a_rule_renamed(void **context) {
+    fixture *f = *context;
+    const pawl_rename rules[] = {{"old", "new"}};
+    saved_tensor(f, "old/w", PAWL_F32, SHAPE(3));
+    state_tensor(f, "new/w", PAWL_F32, SHAPE(4));
+    saved_tensor(f, "x", PAWL_F32, SHAPE(9)); /* loose, as one of the checkpoint has to be */
+    state_tensor(f, "old_1/w", PAWL_F32, SHAPE(3));
+    with_rules(f, rules, 1);
+    assert_int_equal(renamed_items(f), 0);
+}
+
+static void assert_no_rule_from(fixture *f, const char *name) {
+    assert_int_equal(renamed_items(f), 1);
+    for (size_t i = 0; i < pawl_report_count(f->report); i++) {
+        for (size_t k = 0; k < item(f, i)->remedy_count; k++) {
+            const char *from = item(f, i)->remedies[k].from;
+            assert_true(from == NULL || strcmp(from, name) != 0);
+        }
+    }
+}
+
+/* A slot that a given rule moved does not follow its variable by another rule. */
+static void test_r05_no_suggestion_for_a_slot_that_a_rule_renamed(void **context) {
+    fixture *f = *context;
+    const pawl_rename rules[] = {{"m/a", "m/b"}};
+    saved_tensor(f, "encoder/w", PAWL_F32, SHAPE(3));
+    saved_slot(f, "m/a", "encoder/w", "m", SHAPE(3));
+    state_tensor(f, "encoder_1/w", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "other/w", PAWL_F32, SHAPE(5));
+    state_tensor(f, "other/w", PAWL_F32, SHAPE(5));
+    state_slot(f, "m/b", "other/w", "m", SHAPE(3));
+    state_slot(f, "m/c", "encoder_1/w", "m", SHAPE(3));
+    with_rules(f, rules, 1);
+    assert_no_rule_from(f, "m/a");
+}
+
+/* Nor does one that fits, and whose variable's name is another's now. */
+static void test_r05_no_suggestion_for_a_pair_of_slots_by_a_rule(void **context) {
+    fixture *f = *context;
+    const pawl_rename rules[] = {{"m/a", "m/b"}};
+    saved_tensor(f, "dense/w", PAWL_F32, SHAPE(3));
+    saved_tensor(f, "dense_1/w", PAWL_F32, SHAPE(3));
+    saved_slot(f, "m/a", "dense_1/w", "m", SHAPE(3));
+    state_tensor(f, "dense_1/w", PAWL_F32, SHAPE(3));
+    state_tensor(f, "dense_2/w", PAWL_F32, SHAPE(3));
+    state_slot(f, "m/b", "dense_1/w", "m", SHAPE(3));
+    state_slot(f, "m/c", "dense_2/w", "m", SHAPE(3));
+    with_rules(f, rules, 1);
+    assert_no_rule_from(f, "m/a");
+}
+
 /* ---- bounds --------------------------------------------------------------------------------- */
 
 static pawl_status match_once(void *context, pawl_error *err) {
@@ -375,6 +461,91 @@ static pawl_status match_once(void *context, pawl_error *err) {
     plan_match_free(made);
     pawl_report_free(report);
     return status;
+}
+
+/* CPU time of a match, the least of a few. */
+static double match_seconds(fixture *f) {
+    struct timespec before;
+    struct timespec after;
+    f->options.missing = PAWL_POLICY_ALLOW;
+    f->options.unexpected = PAWL_POLICY_ALLOW;
+    match(f); /* sorts the records and takes the snapshot */
+    double least = 1e9;
+    for (int i = 0; i < 3; i++) {
+        (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+        assert_ok(match_once(f, &f->err), &f->err);
+        (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+        double seconds = (double)(after.tv_sec - before.tv_sec) +
+                         1e-9 * (double)(after.tv_nsec - before.tv_nsec);
+        least = seconds < least ? seconds : least;
+    }
+    return least;
+}
+
+static void anew(void **context) {
+    fixture_down(context);
+    assert_int_equal(fixture_up(context), 0);
+}
+
+/* Layers with so many entries each, each of a shape of its own; they were numbered anew, and are
+ * one more. */
+static double seconds_of_layers(void **context, int fitting, int kinds) {
+    fixture *f = *context;
+    char name[64];
+    for (int i = 0; i < kinds; i++) {
+        for (int layer = 0; layer < 4; layer++) {
+            (void)snprintf(name, sizeof(name), "l_%d/x%d", layer, i);
+            if (layer < 2) {
+                saved_tensor(f, name, PAWL_F32, SHAPE(10 + i));
+            }
+            if (layer > 0) {
+                state_tensor(f, name, PAWL_F32, SHAPE(10 + i));
+            }
+        }
+    }
+    for (int i = 0; i < fitting; i++) {
+        (void)snprintf(name, sizeof(name), "l_%d/x%d", 4 + i, i % 50);
+        saved_tensor(f, name, PAWL_F32, SHAPE(10 + i % 50));
+        state_tensor(f, name, PAWL_F32, SHAPE(10 + i % 50));
+    }
+    saved_tensor(f, "moved/w", PAWL_F32, SHAPE(4));
+    state_tensor(f, "moved_1/w", PAWL_F32, SHAPE(4));
+    double seconds = match_seconds(f);
+    anew(context);
+    return seconds;
+}
+
+/* Of each kind the first without a partner is looked for among its own siblings alone. */
+static void test_r05_many_kinds_beside_many_siblings(void **context) {
+    double few = seconds_of_layers(context, 50000, 50);
+    double many = seconds_of_layers(context, 50000, 1500);
+    print_message("%.3f s, %.3f s\n", few, many);
+    assert_true(many < 4 * few);
+}
+
+/* A layer with so many entries, numbered anew. */
+static double seconds_of_layer(void **context, int entries) {
+    fixture *f = *context;
+    char name[64];
+    saved_tensor(f, "stays", PAWL_F32, SHAPE(3));
+    state_tensor(f, "stays", PAWL_F32, SHAPE(3));
+    for (int i = 0; i < entries; i++) {
+        (void)snprintf(name, sizeof(name), "layer/x%dx", i);
+        saved_tensor(f, name, PAWL_F32, SHAPE(3));
+        (void)snprintf(name, sizeof(name), "layer_1/x%dx", i);
+        state_tensor(f, name, PAWL_F32, SHAPE(3));
+    }
+    double seconds = match_seconds(f);
+    anew(context);
+    return seconds;
+}
+
+/* What stands around a layer that moved is looked at once, not for each of its entries. */
+static void test_r05_many_entries_of_a_layer(void **context) {
+    double few = seconds_of_layer(context, 500);
+    double many = seconds_of_layer(context, 4000);
+    print_message("%.3f s, %.3f s\n", few, many);
+    assert_true(many < 24 * few);
 }
 
 /* Renamed layers, layers numbered anew, slots, shapes: and each allocation fails once. */
@@ -419,6 +590,12 @@ int main(void) {
         WITH_BOTH(test_r05_suggestions_are_few),
         WITH_BOTH(test_r05_no_second_suggestion),
         WITH_BOTH(test_r05_many_entries_of_one_shape),
+        WITH_BOTH(test_r05_suggestion_that_would_make_a_long_name),
+        WITH_BOTH(test_r05_no_suggestion_for_what_a_rule_renamed),
+        WITH_BOTH(test_r05_no_suggestion_for_a_slot_that_a_rule_renamed),
+        WITH_BOTH(test_r05_no_suggestion_for_a_pair_of_slots_by_a_rule),
+        WITH_BOTH(test_r05_many_kinds_beside_many_siblings),
+        WITH_BOTH(test_r05_many_entries_of_a_layer),
         WITH_BOTH(test_r05_every_allocation_fails_once),
         cmocka_unit_test(test_numbers_of_names),
         cmocka_unit_test(test_numbers_without_end),
