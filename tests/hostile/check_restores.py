@@ -13,7 +13,8 @@ from case import NEWEST, Scene
 from cases import CASES
 from mutate import mutate
 from restores import faults_of, independent_crcs, newest_faults
-from scratch import DEADLINE_S, SKIPPED, Judge, Workshop, add_arguments, part_of, programs_of
+from scratch import (SKIPPED, Judge, Workshop, add_arguments, missing_for_devices, part_of,
+                     programs_of)
 
 SAVED = (10, 20, NEWEST)
 LIKE = 20
@@ -50,7 +51,8 @@ class Check:
         """What a rebuild publishes is a checkpoint as good as any."""
         try:
             told = subprocess.run([self.workshop.programs.pawl, "rebuild", f"{scene.run}@{NEWEST}"],
-                                  capture_output=True, check=False, timeout=DEADLINE_S)
+                                  capture_output=True, check=False,
+                                  timeout=self.workshop.programs.deadline_s)
         except subprocess.TimeoutExpired:
             self.faults.append(f"{what}: rebuild does not end")
             return
@@ -94,6 +96,9 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.sanitizer == "thread":
         print("SKIP: one thread at a time is judged; ThreadSanitizer has nothing to see")
+        return SKIPPED
+    if arguments.mutations == 0 and (missing := missing_for_devices()):
+        print(f"SKIP: {missing}")
         return SKIPPED
     workshop = Workshop(programs_of(arguments))
     check = Check(workshop)
