@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from case import Scene, add, case
-from pawlformat import DataFile, make_data_file, parse_data_file
+from case import EPOCH, RANDOM, SPLIT, Scene, add, case
+from pawlformat import DataFile, Step, make_data_file, parse_data_file
 
 KERNEL = "model/dense1/kernel"
 BIAS = "model/dense1/bias"
@@ -72,6 +72,41 @@ def cut(name: str, purpose: str, size: Callable[[int], int]) -> None:
 cut("data_sparse_8e", "a data file that is 16 TB long, of holes", lambda size: (16 << 40) - 4096)
 cut("data_empty", "a data file without a byte", lambda size: 0)
 cut("data_cut", "a data file that lacks its last byte", lambda size: size - 1)
+
+# ---- a bit that has changed -----------------------------------------------------------------------
+
+
+def flip(name: str, purpose: str, at: Callable[[Step], tuple[int, int]]) -> None:
+    """One bit of a data file, at its number and offset, is another one, and no checksum knows."""
+
+    def damage(scene: Scene) -> None:
+        step = scene.step()
+        number, offset = at(step)
+        data = bytearray(step.data_path(number).read_bytes())
+        data[offset] ^= 1
+        step.data_path(number).write_bytes(data)
+
+    add(name, purpose, damage)
+
+
+def inside(key: bytes, more: int = 0) -> Callable[[Step], tuple[int, int]]:
+    """So many bytes behind the beginning of an entry's last piece."""
+
+    def at(step: Step) -> tuple[int, int]:
+        piece = step.record(key).pieces[-1]
+        return piece.file, piece.offset + more
+
+    return at
+
+
+flip("data_bit_first", "the first byte of a tensor that is in one piece", inside(b"e" + KERNEL.encode()))
+flip("data_bit_last", "the last byte of that tensor, blocks behind the first",
+     inside(b"e" + KERNEL.encode(), 512 * 16 * 4 - 1))
+flip("data_bit_box", "a byte of a box of a tensor in several files", inside(SPLIT))
+flip("data_bit_value", "a byte of a number, of which the index has a copy", inside(EPOCH))
+flip("data_bit_rank", "a byte of what each rank has of its own", inside(RANDOM))
+flip("data_bit_header", "a byte of a data file's header, which only a rebuild reads",
+     lambda step: (0, 9))
 
 # ---- headers, where nothing but the data files is left ---------------------------------------------
 

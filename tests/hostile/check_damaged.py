@@ -14,9 +14,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from restores import faults_of
-from scratch import DEADLINE_S, SKIPPED, Judge, Workshop, add_arguments, programs_of
+from scratch import SKIPPED, Judge, Programs, Workshop, add_arguments, programs_of
 
 DAMAGES = re.compile(r"\b(dd|truncate|rm|mv|printf)\b")
 KEEPER = """#!/bin/sh
@@ -31,23 +32,33 @@ exec '{pawl}' "$@"
 """
 
 
-def run_scripts(folder: Path, pawl: Path, make_run: Path, kept: Path, place: Path) -> int:
-    """The scripts of tests/cli that damage something; how many."""
+def run(command: list[str | Path], deadline_s: int, **options: Any) -> list[str]:
+    """A program of which the runs that it leaves matter, not what it says; a fault where it hangs."""
+    try:
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, check=False, timeout=deadline_s, **options)
+    except subprocess.TimeoutExpired:
+        return [f"{' '.join(map(str, command))}: does not end within {deadline_s} s"]
+    return []
+
+
+def run_scripts(folder: Path, programs: Programs, make_run: Path, kept: Path,
+                place: Path) -> tuple[int, list[str]]:
+    """The scripts of tests/cli that damage something: how many, and faults."""
     tools = place / "bin"
     tools.mkdir()
-    (tools / "pawl").write_text(KEEPER.format(kept=kept, pawl=pawl))
+    (tools / "pawl").write_text(KEEPER.format(kept=kept, pawl=programs.pawl))
     (tools / "pawl").chmod(0o755)
     (tools / "make_run").symlink_to(make_run)
     environment = {**os.environ, "PATH": f"{tools}:/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
     scripts = [path for path in sorted(folder.glob("*/cmd"))
                if DAMAGES.search(path.read_text()) and not needs_more(path)]
+    faults: list[str] = []
     for number, script in enumerate(scripts):
         where = place / f"script-{number}"
         where.mkdir()
-        subprocess.run(["sh", script], cwd=where, env=environment, stdin=subprocess.DEVNULL,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
-                       timeout=DEADLINE_S)
-    return len(scripts)
+        faults += run(["sh", script], programs.deadline_s, cwd=where, env=environment)
+    return len(scripts), faults
 
 
 def needs_more(script: Path) -> bool:
@@ -70,14 +81,13 @@ def main() -> int:
     judge = Judge(workshop.programs)
     kept = workshop.root / "kept"
     kept.mkdir()
-    faults: list[str] = []
     verified = 0
     try:
-        scripts = run_scripts(arguments.cli, workshop.programs.pawl, arguments.make_run.resolve(),
-                              kept, workshop.root)
+        scripts, faults = run_scripts(arguments.cli, workshop.programs,
+                                      arguments.make_run.resolve(), kept, workshop.root)
         for program in arguments.failures:
-            subprocess.run([program], env={**os.environ, "PAWL_KEEP_SCRATCH": str(kept)},
-                           capture_output=True, check=False, timeout=DEADLINE_S)
+            faults += run([program], workshop.programs.deadline_s,
+                          env={**os.environ, "PAWL_KEEP_SCRATCH": str(kept)})
         steps = sorted(path for path in kept.rglob("step-*")
                        if path.is_dir() and path.name[5:].isdecimal())
         for directory in steps:

@@ -13,9 +13,10 @@ from case import NEWEST, Scene
 from cases import CASES
 from mutate import mutate
 from restores import faults_of, independent_crcs, newest_faults
-from scratch import DEADLINE_S, SKIPPED, Judge, Workshop, add_arguments, part_of, programs_of
+from scratch import (SKIPPED, Judge, Workshop, add_arguments, missing_for_devices, part_of,
+                     programs_of)
 
-GOOD = (10, 20)
+SAVED = (10, 20, NEWEST)
 LIKE = 20
 # What nobody but pawl's verbs may be asked to bear: looking alone takes long, and is looked at there.
 NOT_JUDGED = {"man_60m_obj", "man_60m_list", "man_files_1m", "sf_100mb_10m_keys", "sf_100mb_tensors",
@@ -28,8 +29,9 @@ class Check:
     def __init__(self, workshop: Workshop) -> None:
         self.workshop = workshop
         self.judge = Judge(workshop.programs, LIKE)
-        self.good = {step: independent_crcs(workshop.base / f"step-{step:08d}") for step in GOOD}
-        self.judged = self.verified = self.rebuilt = 0
+        self.saved = {step: independent_crcs(workshop.base / f"step-{step:08d}")
+                      for step in SAVED}
+        self.judged = self.verified = self.damaged = self.rebuilt = 0
         self.faults: list[str] = []
 
     def look(self, what: str, scene: Scene) -> None:
@@ -37,16 +39,20 @@ class Check:
         verdict = self.judge.ask(scene.run, NEWEST)
         faults = faults_of(verdict, scene.directory)
         if "died" not in verdict:
-            faults += newest_faults(verdict, self.good, NEWEST)
+            faults += newest_faults(verdict, self.saved, scene.directory)
         self.judged += 1
-        self.verified += verdict.get("verify") == "ok"
+        verified = verdict.get("verify") == "ok"
+        self.verified += verified
+        self.damaged += not verified and verdict.get("newest_step") == NEWEST \
+            and verdict.get("newest") == "ok"
         self.faults += [f"{what}: {fault}" for fault in faults]
 
     def rebuild(self, what: str, scene: Scene) -> None:
         """What a rebuild publishes is a checkpoint as good as any."""
         try:
             told = subprocess.run([self.workshop.programs.pawl, "rebuild", f"{scene.run}@{NEWEST}"],
-                                  capture_output=True, check=False, timeout=DEADLINE_S)
+                                  capture_output=True, check=False,
+                                  timeout=self.workshop.programs.deadline_s)
         except subprocess.TimeoutExpired:
             self.faults.append(f"{what}: rebuild does not end")
             return
@@ -91,6 +97,9 @@ def main() -> int:
     if arguments.sanitizer == "thread":
         print("SKIP: one thread at a time is judged; ThreadSanitizer has nothing to see")
         return SKIPPED
+    if arguments.mutations == 0 and (missing := missing_for_devices()):
+        print(f"SKIP: {missing}")
+        return SKIPPED
     workshop = Workshop(programs_of(arguments))
     check = Check(workshop)
     try:
@@ -101,7 +110,8 @@ def main() -> int:
     finally:
         check.judge.close()
         workshop.close()
-    counted = f"{check.verified} verified, {check.rebuilt} rebuilt"
+    counted = (f"{check.verified} verified, {check.damaged} restored in spite of damage elsewhere, "
+               f"{check.rebuilt} rebuilt")
     if arguments.proof:
         print(json.dumps({"name": "what verifies restores: mutations", "tried": check.judged,
                           "lost": len(check.faults), "note": counted}))

@@ -81,18 +81,33 @@ def _unverified_faults(verdict: dict[str, Any]) -> list[str]:
             if verdict.get(what) == "internal"]
 
 
-def newest_faults(verdict: dict[str, Any], crcs: dict[int, dict[str, int]], damaged: int) -> list[str]:
-    """Of a job that restores the newest: which step it was, and whether its bytes are that one's.
-    `crcs`: of the good steps; `damaged`: what was judged."""
+def _sound_crcs(directory: Path, name: str) -> tuple[set[int], str]:
+    """What the files say with checksums that fit; why nothing, where they do not. Of a value there are
+    two copies: a job reads the index's alone, and only verify compares them."""
+    try:
+        copies = pawlformat.read_sound_entry(directory, name.encode(NAMES_AS_LATIN_1))
+        return {pawlformat.crc32c(copy) for copy in copies}, "its files hold other ones"
+    except Exception as error:  # pylint: disable=broad-except # whatever a damaged step leads to
+        return set(), f"its files do not hold it: {error!r}"
+
+
+def newest_faults(verdict: dict[str, Any], crcs: dict[int, dict[str, int]],
+                  directory: Path) -> list[str]:
+    """Of a job that restores the newest: each byte is the one that was saved in that step.
+    `crcs`: of the steps as they were saved; `directory`: of the one that may be damaged since. Of
+    that one a job may also get what its checksums say, all made to fit, that it holds now."""
     if verdict.get("newest") != "ok":
         return []
     step = verdict["newest_step"]
-    if step == damaged and verdict.get("verify") == "ok":
-        return []  # looked at above
-    wanted = crcs.get(step)
-    if wanted is None:
-        return [f"step {step} was restored, which is not known to be good"
-                ] if step != damaged else []
-    return [f"{name}: restored from step {step} with other bytes than it has"
-            for name, crc in verdict["newest_crc32c"].items()
-            if crc != wanted.get(name) and name != "data/batch_signature"]
+    if step not in crcs:
+        return [f"step {step} was restored, which nobody saved"]
+    faults = []
+    for name, crc in verdict["newest_crc32c"].items():
+        if crc == crcs[step].get(name) or name == "data/batch_signature":
+            continue
+        now, why = (_sound_crcs(directory, name) if step == int(directory.name[5:])
+                    else (set(), "its files are as they were"))
+        if crc not in now:
+            faults.append(f"{name}: step {step} was restored with bytes that were not saved, and "
+                          f"{why}; verify says {verdict.get('verify')}")
+    return faults

@@ -21,6 +21,7 @@ from case import Scene
 SANITIZED_SCALE = 20  # a sanitizer's build gets inputs that are so many times smaller
 SKIPPED = 77
 DEADLINE_S = 120  # of one program that looks at one run
+SANITIZED_SLOWNESS = 5  # a sanitizer's build gets so many times longer
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class Programs:
     @property
     def scale(self) -> int:
         return SANITIZED_SCALE if self.sanitizer else 1
+
+    @property
+    def deadline_s(self) -> int:
+        return DEADLINE_S * (SANITIZED_SLOWNESS if self.sanitizer else 1)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +59,16 @@ def part_of(names: list[str], part: str) -> list[str]:
     """Every m-th name, from the n-th on."""
     n, m = (int(number) for number in part.split("/"))
     return names[n - 1::m]
+
+
+def missing_for_devices() -> str:
+    """Why no device can be made here, which some cases put in a file's place; empty: it can."""
+    with tempfile.TemporaryDirectory() as place:
+        try:
+            os.mknod(Path(place) / "null", 0o20600, os.makedev(1, 3))
+        except OSError as error:
+            return f"no device can be made to stand in a file's place: {error.strerror}"
+    return ""
 
 
 class Workshop:
@@ -87,6 +102,7 @@ class Judge:
     """The program that judges runs; it is started anew when it has ended."""
 
     def __init__(self, programs: Programs, like: int | None = None) -> None:
+        self.deadline_s = programs.deadline_s
         more = [] if like is None else ["--run", str(like)]
         self.command = [str(programs.judge), *more]
         self.errors: IO[bytes] = tempfile.TemporaryFile()
@@ -115,10 +131,9 @@ class Judge:
         self.errors.truncate()
         return {"died": f"exit code {code}: {story}"}
 
-    @staticmethod
-    def _answer(out: IO[bytes]) -> bytes:
+    def _answer(self, out: IO[bytes]) -> bytes:
         """A line; nothing when there is none for long. Judges write whole lines."""
-        ready, _, _ = select.select([out], [], [], DEADLINE_S)
+        ready, _, _ = select.select([out], [], [], self.deadline_s)
         return out.readline() if ready else b""
 
     def close(self) -> None:
