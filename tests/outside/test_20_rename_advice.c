@@ -277,6 +277,35 @@ static void test_two_prefixes_that_do_as_well_are_none(void **state) {
 }
 
 /* A prefix is the same prefix in another dtype; the cast is asked for as well. */
+/* One part of a model takes over the words that another gives up: each of its entries keeps the
+ * beginning of its name in one candidate, and the end in another. */
+static void test_words_that_change_their_place_are_not_guessed(void **state) {
+    fixture *f = *state;
+    static const struct {
+        entry saved[4], wanted[4];
+    } cases[] = {{{{"decoder/block_1/kernel", 4, 3},
+                   {"decoder/block_2/kernel", 5, 4},
+                   {"encoder/layers_1/kernel", 4, 1},
+                   {"encoder/layers_2/kernel", 5, 2}},
+                  {{"decoder/dense_1/kernel", 4, 3},
+                   {"decoder/dense_2/kernel", 5, 4},
+                   {"encoder/block_1/kernel", 4, 1},
+                   {"encoder/block_2/kernel", 5, 2}}},
+                 {{{"decoder/layers_0/kernel", 4, 3},
+                   {"decoder/layers_1/kernel", 5, 4},
+                   {"encoder/layers/0/kernel", 4, 1},
+                   {"encoder/layers/1/kernel", 5, 2}},
+                  {{"decoder/layers/0/kernel", 4, 3},
+                   {"decoder/layers/1/kernel", 5, 4},
+                   {"encoder/layers0/kernel", 4, 1},
+                   {"encoder/layers1/kernel", 5, 2}}}};
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        save(f, cases[i].saved, 4);
+        assert_int_equal(restore(f, cases[i].wanted, 4), PAWL_EMISMATCH);
+        assert_null(find_renamed(f, PAWL_SEVERITY_NOTE));
+    }
+}
+
 static void test_a_prefix_survives_another_dtype(void **state) {
     fixture *f = *state;
     static const entry saved[] = {{"module/w", 4, 1}, {"module/b", 2, 2}};
@@ -358,6 +387,7 @@ int main(void) {
         TEST(test_a_layer_that_went_is_not_guessed),
         TEST(test_a_prefix_and_numbers_are_not_guessed),
         TEST(test_two_prefixes_that_do_as_well_are_none),
+        TEST(test_words_that_change_their_place_are_not_guessed),
         TEST(test_a_prefix_survives_another_dtype),
         TEST(test_two_that_become_one_are_named),
         TEST(test_two_that_become_one_that_is_not_wanted_are_named),
