@@ -83,7 +83,7 @@ def main() -> int:
     kept.mkdir()
     verified = 0
     try:
-        scripts, faults = run_scripts(arguments.cli, workshop.programs,
+        scripts, faults = run_scripts(arguments.cli.resolve(), workshop.programs,
                                       arguments.make_run.resolve(), kept, workshop.root)
         for program in arguments.failures:
             faults += run([program], workshop.programs.deadline_s,

@@ -28,8 +28,8 @@ from typing import IO
 from case import NEWEST, Case, Scene
 from cases import CASES
 from restores import faults_of
-from scratch import (DEADLINE_S, SKIPPED, Judge, Programs, Workshop, add_arguments,
-                     missing_for_devices, part_of, programs_of)
+from scratch import (SKIPPED, Judge, Programs, Workshop, add_arguments, missing_for_devices,
+                     part_of, programs_of)
 
 CPU_S = 2.0
 MIB = 64
@@ -56,6 +56,17 @@ class Told:
     report: bytes  # a sanitizer's
 
 
+@dataclass
+class Waiting:
+    """A call that watches an owner, begun before the others."""
+
+    case: Case
+    words: list[str]
+    scene: Scene
+    before: dict[str, str]  # what lay outside of the run
+    told: Future[Told]
+
+
 def environment() -> dict[str, str]:
     options = f"exitcode={SANITIZER_EXIT}:halt_on_error=1:print_stacktrace=1"
     return {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TZ": "UTC", "HOME": "/nonexistent",
@@ -78,13 +89,13 @@ def look_through(out: IO[bytes]) -> tuple[bool, bytes]:
     return controls, report
 
 
-def call(pawl: str, words: list[str]) -> Told:
+def call(pawl: str, words: list[str], deadline_s: int) -> Told:
     """A verb, and what it used. The system counts the memory of whoever starts a program as the
     program's: this runs in a small process of the pool."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen([pawl, *words], stdin=subprocess.DEVNULL, stdout=output,
                                    stderr=subprocess.STDOUT, env=environment())
-        timer = threading.Timer(DEADLINE_S, process.kill)
+        timer = threading.Timer(deadline_s, process.kill)
         timer.start()
         _, status, used = os.wait4(process.pid, 0)
         timer.cancel()
@@ -150,7 +161,7 @@ class Check:
             self.fault(case.name, what, "raw control characters")
 
     def begin(self, words: list[str]) -> Future[Told]:
-        return self.pool.submit(call, str(self.programs.pawl), words)
+        return self.pool.submit(call, str(self.programs.pawl), words, self.programs.deadline_s)
 
     def call(self, case: Case, words: list[str]) -> None:
         self.told(case, words, self.begin(words).result())
@@ -180,7 +191,7 @@ class Check:
 
     def changing(self, case: Case) -> Iterator[list[str]]:
         """Verbs that change the run, each for a copy of its own. Where they would watch an owner for a
-        lease all of them do so alike: `waiting` calls one."""
+        lease all of them do so alike: `begin_waiting` calls one."""
         if not case.waits:
             yield ["gc"]
             yield ["rm"]
@@ -205,20 +216,20 @@ class Check:
         if after != before:
             self.fault(case.name, what, f"changed outside of the run: {before} {after}")
 
-    def waiting(self, cases: list[Case]) -> None:
-        """All at once: each sleeps for a lease."""
-        with ExitStack() as stack:
-            begun = []
-            for case, option in [(c, o) for c in cases for o in ([], ["--dry-run"])]:
-                scene = stack.enter_context(self.workshop.scene(f"{case.name}{len(begun)}"))
-                make(case, scene)
-                words = ["gc", *option, str(scene.run)]
-                begun.append((case, words, scene, digest(scene.victims),
-                              self.begin(words)))
-            for case, words, scene, before, told in begun:
-                self.told(case, words, told.result())
-                self.good_steps(case, "gc", scene)
-                self.victims(case, "gc", scene, before)
+    def begin_waiting(self, cases: list[Case], stack: ExitStack) -> list[Waiting]:
+        """All at once: each sleeps for a lease, while others are called. The stack keeps the scenes."""
+        begun = []
+        for case, option in [(c, o) for c in cases for o in ([], ["--dry-run"])]:
+            scene = stack.enter_context(self.workshop.scene(f"{case.name}{len(begun)}"))
+            make(case, scene)
+            words = ["gc", *option, str(scene.run)]
+            begun.append(Waiting(case, words, scene, digest(scene.victims), self.begin(words)))
+        return begun
+
+    def end_waiting(self, w: Waiting) -> None:
+        self.told(w.case, w.words, w.told.result())
+        self.good_steps(w.case, "gc", w.scene)
+        self.victims(w.case, "gc", w.scene, w.before)
 
 
 def make(case: Case, scene: Scene) -> None:
@@ -246,14 +257,18 @@ def main() -> int:
     base = digest(workshop.base)
     pool = ProcessPoolExecutor(2 * len(names), multiprocessing.get_context("forkserver"))
     check = Check(workshop, pool)
+    scenes = ExitStack()
     try:
+        begun = check.begin_waiting([CASES[name] for name in names if CASES[name].waits], scenes)
         for name in names:
             check.case(CASES[name])
-        check.waiting([CASES[name] for name in names if CASES[name].waits])
+        for waiting in begun:
+            check.end_waiting(waiting)
         for name in sorted(set(base) ^ set(digest(workshop.base))):
             check.fault("the base run", "afterwards", f"changed: {name}")
     finally:
         pool.shutdown()
+        scenes.close()
         check.judge.close()
         workshop.close()
     print(f"{len(names)} cases, {check.calls} calls, "
