@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_accepted++;
         check_found(&found);
     } else {
-        FUZZ_CHECK(status == PAWL_EUSAGE || status == PAWL_EMISMATCH);
+        FUZZ_CHECK(status == PAWL_EUSAGE || status == PAWL_EMISMATCH || status == PAWL_ELIMIT);
         FUZZ_CHECK(err.status == status && err.attempt[0] != '\0' && err.next[0] != '\0');
     }
     return 0;
