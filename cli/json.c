@@ -36,7 +36,7 @@ static size_t write_character(FILE *file, const char *text, size_t n) {
 }
 
 /* The letter behind the backslash of what JSON writes so; 0 for anything else. */
-static char short_escape(char c) {
+static int short_escape(char c) {
     static const char written[] = "\"\\\b\f\n\r\t";
     static const char letters[] = "\"\\bfnrt";
     const char *found = c != '\0' ? strchr(written, c) : NULL;
@@ -49,7 +49,7 @@ static void write_string(FILE *file, const char *text, size_t n) {
         size_t plain = plain_bytes(text + i, n - i);
         (void)fwrite(text + i, 1, plain, file);
         i += plain;
-        char letter = i < n ? short_escape(text[i]) : '\0';
+        int letter = i < n ? short_escape(text[i]) : '\0';
         if (letter != '\0') {
             fprintf(file, "\\%c", letter);
             i++;

@@ -34,8 +34,8 @@ static pawl_status side_make(const loose_list *list, side *out, pawl_error *err)
     for (size_t i = 0; i < list->count; i++) {
         out->forward[i] = out->backward[i] = &list->entries[i];
     }
-    qsort(out->forward, list->count, sizeof(*out->forward), suggest_by_type_and_name);
-    qsort(out->backward, list->count, sizeof(*out->backward), suggest_by_type_and_ending);
+    qsort(out->forward, list->count, sizeof(const loose_entry *), suggest_by_type_and_name);
+    qsort(out->backward, list->count, sizeof(const loose_entry *), suggest_by_type_and_ending);
     return PAWL_OK;
 }
 

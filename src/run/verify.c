@@ -459,12 +459,12 @@ static pawl_status verify_all(verification *v, pawl_error *err) {
 
 pawl_status checkpoint_verify(pawl_checkpoint *c, const pawl_verify_options *options,
                               pawl_verify_result *result, pawl_error *err) {
+    *result = (pawl_verify_result){0};
     TRY(checkpoint_held(c, err));
     verification *v = mem_calloc(1, sizeof(*v));
     if (v == NULL) {
         return error_nomem(err, sizeof(*v));
     }
-    *result = (pawl_verify_result){0};
     v->checkpoint = c;
     v->result = result;
     v->first = ERROR_INIT;
