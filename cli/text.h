@@ -35,7 +35,7 @@ const char *text_count(char out[TEXT_SIZE], uint64_t n, const char *one, const c
 /* "[64, 10]" */
 char *text_shape(int ndim, const int64_t *shape);
 
-/* Bytes of the UTF-8 character that `from` begins with (n > 0), and its number; 0 where none does. */
+/* Bytes of the UTF-8 character that `from` begins with (n > 0), and its number; 0: it is none. */
 size_t text_character(const char *from, size_t n, uint32_t *character);
 /* Does a terminal act on it (C0, DEL, C1), or does it end a line or reorder one? */
 bool text_acts(uint32_t character);

@@ -341,7 +341,10 @@ pawl_status suggest_warn(suggester *s, size_t *reported, pawl_error *err) {
         const suggest_member *saved = first_homeless(s, &s->saved, i);
         const suggest_member *wanted = first_homeless(s, &s->wanted, i);
         bool known = saved == NULL || wanted == NULL;
-        span head = known ? (span){0} : head_of(saved, wanted);
+        span head = {.text = NULL};
+        if (!known) {
+            head = head_of(saved, wanted);
+        }
         for (size_t k = 0; k < warned && !known; k++) {
             known = same_span(heads[k], head);
         }
