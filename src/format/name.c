@@ -109,11 +109,14 @@ static bool pass_hex(const char **text, size_t n) {
     return true;
 }
 
+/* "-r00003"; what is no rank is not passed. */
 static bool pass_rank(const char **text, int *rank) {
+    const char *at = *text;
     uint64_t value = 0;
-    if (!pass(text, "-r") || !pass_number(text, 5, PAWL_MAX_RANKS - 1, &value)) {
+    if (!pass(&at, "-r") || !pass_number(&at, 5, PAWL_MAX_RANKS - 1, &value)) {
         return false;
     }
+    *text = at;
     *rank = (int)value;
     return true;
 }

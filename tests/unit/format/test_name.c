@@ -230,6 +230,7 @@ static void test_r14_foreign_root_names_are_never_ours(void **state) {
                                         "meet-7f3a9c21e04b-1-answers",
                                         "meet-7f3a9c21e0-1-answer",
                                         "meet-7f3a9c21e04b-1-r00001-answer",
+                                        "meet-7f3a9c21e04b-1-r-answer",
                                         "meetings"};
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
         char tag[FORMAT_TAG_CHARS] = "x";
