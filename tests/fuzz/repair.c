@@ -154,15 +154,15 @@ static size_t header_end(const uint8_t *data, size_t size) {
 static uint64_t data_end(const uint8_t *data, size_t end) {
     static const char key[] = "\"data_offsets\":[";
     uint64_t most = 0;
-    for (size_t at = 8; at + sizeof key < end; at++) {
-        if (memcmp(data + at, key, sizeof key - 1) == 0) {
-            char numbers[64] = {0};
-            at += sizeof key - 1;
-            memcpy(numbers, data + at, end - at < 63 ? end - at : 63);
-            const char *comma = strchr(numbers, ',');
-            uint64_t n = comma != NULL ? strtoull(comma + 1, NULL, 10) : 0;
-            most = n > most ? n : most;
-        }
+    const uint8_t *at = data + 8;
+    while ((at = memmem(at, (size_t)(data + end - at), key, sizeof key - 1)) != NULL) {
+        char numbers[64] = {0};
+        at += sizeof key - 1;
+        size_t left = (size_t)(data + end - at);
+        memcpy(numbers, at, left < 63 ? left : 63);
+        const char *comma = strchr(numbers, ',');
+        uint64_t n = comma != NULL ? strtoull(comma + 1, NULL, 10) : 0;
+        most = n > most ? n : most;
     }
     return most;
 }
