@@ -74,9 +74,10 @@ static void on_resize(int signal_number) {
     (void)signal_number; /* it ends the wait */
 }
 
-/* Without SA_RESTART: a signal ends the wait. */
-static void watch(int signal_number, void (*handler)(int)) {
-    struct sigaction action = {.sa_handler = handler};
+/* Every signal ends the wait: poll(2) is never restarted. With SA_RESTART a picture that is being
+ * written goes on; without, the write ends, and with it a terminal that takes nothing. */
+static void watch(int signal_number, void (*handler)(int), int flags) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
     sigemptyset(&action.sa_mask);
     (void)sigaction(signal_number, &action, NULL);
 }
@@ -86,12 +87,12 @@ void screen_open(void) {
         (void)atexit(leave);
     }
     watched = true;
-    watch(SIGINT, on_end);
-    watch(SIGTERM, on_end);
-    watch(SIGHUP, on_end);
-    watch(SIGQUIT, on_end);
-    watch(SIGTSTP, on_stop);
-    watch(SIGWINCH, on_resize);
+    watch(SIGINT, on_end, 0);
+    watch(SIGTERM, on_end, 0);
+    watch(SIGHUP, on_end, 0);
+    watch(SIGQUIT, on_end, 0);
+    watch(SIGTSTP, on_stop, SA_RESTART);
+    watch(SIGWINCH, on_resize, SA_RESTART);
     enter();
 }
 
@@ -111,7 +112,7 @@ static void stop(void) {
     leave();
     (void)signal(SIGTSTP, SIG_DFL);
     (void)raise(SIGTSTP);
-    watch(SIGTSTP, on_stop);
+    watch(SIGTSTP, on_stop, SA_RESTART);
     enter();
 }
 

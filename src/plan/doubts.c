@@ -50,13 +50,9 @@ static size_t same_beginning(const char *a, const char *b) {
 
 /* Bytes of the components that both names end with. */
 static size_t same_ending(const char *a, const char *b) {
-    size_t a_bytes = strlen(a);
-    size_t b_bytes = strlen(b);
-    size_t n = suggest_common_ending(a, a_bytes, b, b_bytes);
-    while (n > 0 && a[a_bytes - n] != '/') {
-        n--;
-    }
-    return n;
+    size_t n = suggest_common_ending(a, strlen(a), b, strlen(b));
+    span from, to;
+    return suggest_cut(a, b, &n, &from, &to) ? n : 0;
 }
 
 /* Entries that share most with a name stand beside its place in the order. */

@@ -10,6 +10,7 @@
  *   follow.c    slots go where their variables go
  *   prefixes.c  prefixes that changed
  *   rules.c     rename rules that make all moves of a group and nothing else
+ *   doubts.c    moves of entries that have more in common with others are none
  *   suggest.c   asks these in the order of what proves most, and reports
  *
  * A suggestion that could be wrong is none. Entries that are alike (of one type, and of one name

@@ -169,6 +169,19 @@ class Top(unittest.TestCase):
         self.assertEqual(terminal.end(), 0)
         self.assert_left(terminal)
 
+    def test_a_resize_while_a_picture_is_written_breaks_nothing(self):
+        for step in range(100):
+            self.add(event("save_ended", step, status='"ok"'))
+        terminal = self.start("--interval=0.1", rows=100, columns=200)
+        time.sleep(2)  # nobody reads: a picture fills the terminal's buffer, and is waited for
+        for columns in range(190, 200):
+            terminal.resize(100, columns)
+            time.sleep(0.05)
+        since = len(terminal.written)
+        terminal.wait_for(b"q quits", since)
+        terminal.type(b"q")
+        self.assertEqual(terminal.end(), 0)
+
     def test_a_run_that_goes_away_is_told(self):
         terminal = self.start("--interval=0.1")
         os.rename(self.run_path, self.run_path + "-elsewhere")

@@ -276,7 +276,6 @@ static void test_two_prefixes_that_do_as_well_are_none(void **state) {
     assert_null(find_renamed(f, PAWL_SEVERITY_NOTE));
 }
 
-/* A prefix is the same prefix in another dtype; the cast is asked for as well. */
 /* One part of a model takes over the words that another gives up: each of its entries keeps the
  * beginning of its name in one candidate, and the end in another. */
 static void test_words_that_change_their_place_are_not_guessed(void **state) {
@@ -298,7 +297,15 @@ static void test_words_that_change_their_place_are_not_guessed(void **state) {
                   {{"decoder/layers/0/kernel", 4, 3},
                    {"decoder/layers/1/kernel", 5, 4},
                    {"encoder/layers0/kernel", 4, 1},
-                   {"encoder/layers1/kernel", 5, 2}}}};
+                   {"encoder/layers1/kernel", 5, 2}}},
+                 {{{"decoder/block_1/kernel", 4, 3},
+                   {"decoder/block_2/kernel", 5, 4},
+                   {"layers_1/kernel", 4, 1},
+                   {"layers_2/kernel", 5, 2}},
+                  {{"block_1/kernel", 4, 1},
+                   {"block_2/kernel", 5, 2},
+                   {"decoder/dense_1/kernel", 4, 3},
+                   {"decoder/dense_2/kernel", 5, 4}}}};
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
         save(f, cases[i].saved, 4);
         assert_int_equal(restore(f, cases[i].wanted, 4), PAWL_EMISMATCH);
@@ -306,6 +313,7 @@ static void test_words_that_change_their_place_are_not_guessed(void **state) {
     }
 }
 
+/* A prefix is the same prefix in another dtype; the cast is asked for as well. */
 static void test_a_prefix_survives_another_dtype(void **state) {
     fixture *f = *state;
     static const entry saved[] = {{"module/w", 4, 1}, {"module/b", 2, 2}};
