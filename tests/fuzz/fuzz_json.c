@@ -7,6 +7,9 @@
 
 #include "format/json_read.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 /* Both have a function of that name; jansson's is not called here. */
 #define json_string jansson_string
 #include <jansson.h>
@@ -55,8 +58,20 @@ static pawl_status walk_array(json_reader *r, pawl_error *err) {
     }
 }
 
+/* Does it round to a double, as strtod finds it? */
+static void check_rounding(const uint8_t *text, size_t n) {
+    CLEANUP(buffer_free) buffer copy = {.data = NULL};
+    fuzz_append(&copy, text, n);
+    fuzz_append(&copy, "", 1);
+    bool is_number = text[0] == '-' || (text[0] >= '0' && text[0] <= '9');
+    FUZZ_CHECK(!is_number || json_number_rounds((const char *)copy.data, n) ==
+                                 (bool)isfinite(strtod((const char *)copy.data, NULL)));
+}
+
 /* A number: whichever reader takes it has the same. */
 static pawl_status walk_number(json_reader *r, pawl_error *err) {
+    const uint8_t *text = NULL;
+    size_t n = 0;
     json_reader unsigned_too = *r, signed_too = *r;
     pawl_error ignored = ERROR_INIT;
     uint64_t u;
@@ -65,7 +80,9 @@ static pawl_status walk_number(json_reader *r, pawl_error *err) {
     bool has_i = json_i64(&signed_too, &i, &ignored) == PAWL_OK;
     FUZZ_CHECK(!has_u || !has_i || (i >= 0 && (uint64_t)i == u));
     FUZZ_CHECK(!has_i || has_u || i <= 0);
-    return json_skip(r, NULL, NULL, err);
+    TRY(json_skip(r, &text, &n, err));
+    check_rounding(text, n);
+    return PAWL_OK;
 }
 
 static pawl_status walk(json_reader *r, pawl_error *err) {
@@ -125,6 +142,56 @@ static void check_number(const json_t *tree) {
     }
 }
 
+/* ---- two texts ------------------------------------------------------------------------------ */
+
+static bool same(const buffer *a, const buffer *b) {
+    return json_same(a->data, a->size, b->data, b->size);
+}
+
+/* The tree, written anew by jansson, where both have the same idea of a number. */
+static void check_written(const buffer *text) {
+    bool has_reals = memchr(text->data, '.', text->size) != NULL;
+    json_t *tree = has_reals || has_own_limit(text->data, text->size)
+                       ? NULL
+                       : json_loadb((const char *)text->data, text->size,
+                                    JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+    char *written = json_dumps(tree, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_SORT_KEYS);
+    if (written != NULL) {
+        FUZZ_CHECK(json_same(text->data, text->size, written, strlen(written)));
+    }
+    free(written);
+    json_decref(tree);
+}
+
+/* Of a list of two: they are the same where jansson finds them equal, as far as it can. */
+static void check_pair(const buffer *text) {
+    json_reader r = json_reader_of(text->data, text->size, 0, "pair");
+    buffer both[2] = {{.data = NULL}, {.data = NULL}};
+    pawl_error err = ERROR_INIT;
+    bool more = false;
+    if (json_enter(&r, '[', &err) != PAWL_OK) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        const uint8_t *at = NULL;
+        if (json_element(&r, &more, &err) != PAWL_OK || !more ||
+            json_skip(&r, &at, &both[i].size, &err) != PAWL_OK) {
+            return;
+        }
+        both[i].data = (uint8_t *)(uintptr_t)at;
+        check_written(&both[i]);
+    }
+    bool alike = same(&both[0], &both[1]);
+    FUZZ_CHECK(alike == same(&both[1], &both[0]));
+    if (memchr(text->data, '.', text->size) == NULL && !has_own_limit(text->data, text->size)) {
+        json_t *tree =
+            json_loadb((const char *)text->data, text->size, JSON_REJECT_DUPLICATES, NULL);
+        FUZZ_CHECK(tree == NULL ||
+                   alike == json_equal(json_array_get(tree, 0), json_array_get(tree, 1)));
+        json_decref(tree);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CLEANUP(buffer_free) buffer text = fuzz_copy(data, size);
     pawl_error err = ERROR_INIT;
@@ -142,7 +209,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_text(tree);
         check_number(tree);
     }
-    fuzz_accepted += checked == PAWL_OK;
+    if (checked == PAWL_OK) {
+        fuzz_accepted++;
+        FUZZ_CHECK(same(&text, &text));
+        check_pair(&text);
+    }
     json_decref(tree);
     return 0;
 }

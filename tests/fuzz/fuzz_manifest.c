@@ -2,8 +2,10 @@
 /*
  * A manifest. What is understood is written again and must be understood as the same.
  */
-#include "format/manifest.h"
 #include "fuzz.h"
+
+#include "format/json_read.h"
+#include "format/manifest.h"
 
 static void check_names(const manifest *m) {
     char tag[FORMAT_TAG_CHARS];
@@ -26,6 +28,15 @@ static void encode_again(const manifest *m) {
     manifest_free(&again);
 }
 
+/* All metrics together are one JSON object. */
+static void check_metrics(const manifest *m) {
+    CLEANUP(buffer_free) buffer text = {.data = NULL};
+    pawl_error err = ERROR_INIT;
+    FUZZ_CHECK(manifest_metrics_json(m, &text, &err) == PAWL_OK);
+    json_reader r = json_reader_of(text.data, text.size, 0, "metrics");
+    FUZZ_CHECK(json_skip(&r, NULL, NULL, &err) == PAWL_OK && json_end(&r, &err) == PAWL_OK);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CLEANUP(buffer_free) buffer text = fuzz_copy(data, size);
     pawl_error err = ERROR_INIT;
@@ -37,6 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     fuzz_accepted++;
     check_names(&m);
+    check_metrics(&m);
     encode_again(&m);
     manifest_free(&m);
     return 0;
