@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     FUZZ_CHECK(count == 0 && unknown == alive);
     if (alive) {
         fuzz_accepted++;
-        FUZZ_CHECK(w.asked.pid > 0 && w.asked.host[0] != '\0');
+        FUZZ_CHECK(w.asked.pid > 0); /* a host's name may be empty */
         FUZZ_CHECK(reader_record_decode(data, size, &r, &err) == PAWL_OK);
         FUZZ_CHECK(presence_same(&r.who, &w.asked));
         encode_again(&r);
