@@ -278,12 +278,21 @@ static void say_what_is_gone(const table *t) {
     free(names);
 }
 
-void table_end(table *t) {
-    flush(t);
-    say_what_is_gone(t);
+static void table_free(table *t) {
     free(t->cells);
     free(t->widths);
     free(t->shown);
     free(t->gone);
     free(t);
+}
+
+void table_end(table *t) {
+    flush(t);
+    say_what_is_gone(t);
+    table_free(t);
+}
+
+void table_end_silently(table *t) {
+    flush(t);
+    table_free(t);
 }

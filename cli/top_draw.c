@@ -171,16 +171,16 @@ typedef enum save_column {
 
 static const column save_columns[COLUMNS] = {
     [COLUMN_STEP] = {.title = "STEP", .right = true},
-    [COLUMN_ENDED] = {.title = "ENDED"},
+    [COLUMN_ENDED] = {.title = "ENDED", .leaves = 7},
     [COLUMN_VERDICT] = {.title = "VERDICT"},
     [COLUMN_SIZE] = {.title = "SIZE", .right = true},
-    [COLUMN_TOOK] = {.title = "TOOK", .right = true},
-    [COLUMN_SPEED] = {.title = "GB/s", .right = true},
+    [COLUMN_TOOK] = {.title = "TOOK", .right = true, .leaves = 6},
+    [COLUMN_SPEED] = {.title = "GB/s", .right = true, .leaves = 4},
     [COLUMN_PREPARE] = {.title = "PREPARE", .right = true},
-    [COLUMN_WRITE] = {.title = "WRITE", .right = true},
-    [COLUMN_SYNC] = {.title = "SYNC", .right = true},
-    [COLUMN_COMMIT] = {.title = "COMMIT", .right = true},
-    [COLUMN_STALL] = {.title = "STALL", .right = true},
+    [COLUMN_WRITE] = {.title = "WRITE", .right = true, .leaves = 3},
+    [COLUMN_SYNC] = {.title = "SYNC", .right = true, .leaves = 2},
+    [COLUMN_COMMIT] = {.title = "COMMIT", .right = true, .leaves = 1},
+    [COLUMN_STALL] = {.title = "STALL", .right = true, .leaves = 5},
     [COLUMN_COPIED] = {.title = "COPIED", .right = true},
     [COLUMN_WAITED] = {.title = "WAITED", .right = true},
     [COLUMN_RETRIES] = {.title = "RETRIES", .right = true},
@@ -248,7 +248,7 @@ static void draw_saves(const picture *p, size_t most) {
         }
         table_row(t);
     }
-    table_end(t);
+    table_end_silently(t);
 }
 
 static void draw_count(const picture *p) {

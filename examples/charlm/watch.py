@@ -27,7 +27,7 @@ def leave_when_asked():
     """SIGTERM and SIGHUP end the program as Ctrl-C does: what has to be done at the end is done."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
-            signal.signal(number, lambda caught, _: sys.exit(128 + caught))
+            signal.signal(number, Process.leave)
 
 
 class EventFile:
@@ -66,15 +66,27 @@ class Process:
     """A process whose output goes to a file, and which is watched while it works."""
 
     started_here = []
+    starting = False
+    asked_by = None  # the signal that came while a process was being started
 
     def __init__(self, command, output_path, **how):
         self.output_path = output_path
         self.started = time.monotonic()
+        Process.starting = True  # what began and is not in the list yet would be left behind
         with open(output_path, "ab") as output:
             self.process = subprocess.Popen([str(word) for word in command],
                                             stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                                             **how)
         Process.started_here.append(self)
+        Process.starting = False
+        if Process.asked_by is not None:
+            sys.exit(128 + Process.asked_by)
+
+    @staticmethod
+    def leave(caught, _):
+        if not Process.starting:
+            sys.exit(128 + caught)
+        Process.asked_by = caught
 
     @staticmethod
     def end_all():

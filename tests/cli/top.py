@@ -143,6 +143,19 @@ class Top(unittest.TestCase):
         terminal.type(b"q")
         self.assertEqual(terminal.end(), 0)
 
+    def test_a_narrow_terminal_shows_whole_numbers(self):
+        for columns, shown, left_out in ((80, b"STALL", None), (60, b"STALL", b"COMMIT"),
+                                         (40, b"TOOK", b"STALL"), (30, b"VERDICT", b"TOOK")):
+            terminal = self.start(columns=columns)
+            terminal.type(b"q")
+            self.assertEqual(terminal.end(), 0)
+            self.assertIn(shown, terminal.written)
+            if left_out:
+                self.assertNotIn(left_out, terminal.written)
+            row = next(line for line in terminal.written.split(b"\r\n")
+                       if line.startswith(b"\033[K1000"))
+            self.assertNotIn("…".encode(), row)
+
     def test_a_long_line_keeps_its_end(self):
         self.add(event("save_ended", 2000, status='"no space"',
                        message=f'"begin {"x" * 300} the very end"'))
