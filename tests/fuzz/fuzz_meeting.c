@@ -12,7 +12,8 @@
 
 #define ENTRIES    40u
 #define NEWS_BYTES 256u /* run/heard.c */
-#define PARTS      64   /* after so many the other rank fails */
+#define PARTS      64 /* after so many the other rank fails */
+#define ROUNDS     4  /* and of a restore, each of which looks for a checkpoint */
 
 /* The rank that is not tested. */
 typedef struct other {
@@ -223,6 +224,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                     .newest_step = -1,
                     .group_deadline_s = 10};
     o.notes = what % 3 == 0;
+    o.parts = what % 3 == 1 ? PARTS - ROUNDS : 0;
     FUZZ_CHECK(ranks_new(&run, &err) == PAWL_OK);
     pawl_status status = ask(&run, what % 3, &err);
     FUZZ_CHECK(status == PAWL_OK || status == PAWL_EDAMAGED || err.attempt[0] != '\0');

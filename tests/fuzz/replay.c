@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A main for fuzz targets where there is no libFuzzer: runs every file of a corpus, then a bounded
- * number of mutations of all of them from a fixed seed. `replay CORPUS MUTATIONS`
+ * number of mutations of all of them. `replay CORPUS MUTATIONS [SEED]`
  *
  * Fails where the corpus itself is refused to the last file: then it is out of date.
  */
@@ -74,9 +74,9 @@ static size_t mutate(test_random *random, uint8_t *bytes, size_t n) {
 }
 
 /* Mutations of one file, most of them with checksums that fit; 0: the file itself. */
-static void run_file(const char *directory, const char *name, uint64_t mutations) {
+static void run_file(const char *directory, const char *name, uint64_t mutations, uint64_t seed) {
     static uint8_t original[MOST_BYTES], bytes[MOST_BYTES];
-    test_random random = {1};
+    test_random random = {seed};
     size_t n = read_input(directory, name, original);
     if (mutations == 0) {
         (void)LLVMFuzzerTestOneInput(original, n);
@@ -95,8 +95,8 @@ static int not_hidden(const struct dirent *item) {
 
 int main(int count, char **arguments) {
     struct dirent **items;
-    if (count != 3) {
-        (void)fprintf(stderr, "usage: %s CORPUS MUTATIONS\n", arguments[0]);
+    if (count != 3 && count != 4) {
+        (void)fprintf(stderr, "usage: %s CORPUS MUTATIONS [SEED]\n", arguments[0]);
         return 2;
     }
     int files = scandir(arguments[1], &items, not_hidden, alphasort);
@@ -105,14 +105,15 @@ int main(int count, char **arguments) {
         return 1;
     }
     for (int i = 0; i < files; i++) {
-        run_file(arguments[1], items[i]->d_name, 0);
+        run_file(arguments[1], items[i]->d_name, 0, 0);
     }
     uint64_t accepted = fuzz_accepted;
     uint64_t all = strtoull(arguments[2], NULL, 10);
+    uint64_t seed = count == 4 ? strtoull(arguments[3], NULL, 10) : 1;
     uint64_t mutations = files > 0 ? all / (unsigned)files : 0;
     for (int i = 0; i < files; i++) {
         if (mutations > 0) {
-            run_file(arguments[1], items[i]->d_name, mutations);
+            run_file(arguments[1], items[i]->d_name, mutations, seed);
         }
         free(items[i]);
     }
