@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* R09: says what is at a path where there is no checkpoint to restore. */
+#include "path/path.h"
 #include "run/checkpoint.h"
 
 #include <stdio.h>

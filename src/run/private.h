@@ -81,11 +81,6 @@ void run_moved(const pawl_run *run);
 /* The engine's part of a save's statistics. */
 void run_stats_take(pawl_save_stats *to, const engine_stats *from);
 
-/* ---- path_storage.c ------------------------------------------------------------------------- */
-
-/* On rank 0: warns in the log where what is saved will not stay, or the storage lacks something. */
-void run_warn_storage(pawl_run *run);
-
 /* ---- options.c ------------------------------------------------------------------------------ */
 
 pawl_status run_options_check(const pawl_run_options *o, pawl_error *err) PAWL_MUST_CHECK;

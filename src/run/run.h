@@ -27,21 +27,6 @@
 
 #define RUN_MAX_NAMES 1000000u /* names in a run's or a step's directory */
 
-/* ---- paths: path.c -------------------------------------------------------------------------- */
-
-/* What pawl_run_open and the readers do with the path a user gave: explains P01, P02, P04, P08 and
- * opens a posix store on the absolute path. `create`: makes missing directories. */
-pawl_status run_path_open(const char *given, bool create, store **out, pawl_error *err)
-    PAWL_MUST_CHECK;
-/* Room and filesystem of a path that need not exist, of the part of it that does. */
-pawl_status run_path_space(const char *given, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
-/* P02 for a directory that cannot be written to, though it exists: who we are, what it allows. */
-void run_path_explain_access(const char *directory, pawl_error *err);
-/* P07 and P09: what a store's directory lies on, and what that lacks. Tries direct I/O and a sync
- * with a small file that is removed again. Stores that are no directory have no findings. */
-typedef void (*path_finding_fn)(void *context, const pawl_finding *finding);
-void run_path_storage(store *s, const platform *os, path_finding_fn each, void *context);
-
 /* ---- writing: run.c, save.c, commit.c, owner.c, retention.c, garbage.c, pin.c --------------- */
 
 /* Where a run's directory is opened: rank 0 may create it; the others look whether they see the
