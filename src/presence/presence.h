@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * presence: who writes to a run and who reads in it: the owner with its lease and heartbeat, and the
- * marks of readers. The rules of owners, O1 to O5, are at the top of owner.c.
+ * presence: who writes to a run and who reads in it: the owner with its lease and heartbeat, and
+ * the marks of readers. The rules of owners, O1 to O5, are at the top of owner.c.
  *
- * Threads: an owner renews itself on a thread of its own, and may be asked from any; a mark is kept
- * by a thread that all marks of a process share. Ownership: the store is the caller's, and must stay
- * for as long as a thread may be in it.
+ * Threads: owner_start_heartbeat and reader_mark_keep start one each; any thread may ask an owner.
+ * Ownership: the store is the caller's, and must stay for as long as such a thread may be in it.
  */
 #ifndef PRESENCE_PRESENCE_H
 #define PRESENCE_PRESENCE_H

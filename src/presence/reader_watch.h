@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * presence/reader_watch: marks of readers that cannot be judged by pid, remembered between looks: one
- * that stands still for long enough is of a reader that is gone. Used by reader.c.
+ * presence/reader_watch: marks of readers that cannot be judged by pid, remembered between looks:
+ * one that stands still for long enough is of a reader that is gone. Used by reader.c.
  */
 #ifndef PRESENCE_READER_WATCH_H
 #define PRESENCE_READER_WATCH_H
