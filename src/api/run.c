@@ -2,6 +2,7 @@
 /* pawl_run_*, saving, pawl_restore. */
 #include "run/run.h"
 #include "api/api.h"
+#include "path/path.h"
 
 #include <math.h>
 
@@ -22,7 +23,7 @@ typedef struct opening {
 static pawl_status open_storage(void *context, bool create, store **out, pawl_error *err) {
     const opening *o = context;
     if (create && o->must_exist) {
-        TRY(run_path_open(o->path, false, out, err));
+        TRY(path_open(o->path, false, out, err));
         store_destroy(*out);
         *out = NULL;
     }

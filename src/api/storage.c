@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The storage of a path: a posix store that is asked again where that makes sense (S08). */
 #include "api/api.h"
+#include "path/path.h"
 
 #include "run/run.h"
 #include "store/wrap.h"
@@ -51,7 +52,7 @@ static pawl_status wrap(store *posix, store **out, pawl_error *err) {
 
 pawl_status storage_open(const char *path, bool create, store **out, pawl_error *err) {
     store *posix;
-    TRY(run_path_open(path, create, &posix, err));
+    TRY(path_open(path, create, &posix, err));
     pawl_status status = wrap(posix, out, err);
     if (status != PAWL_OK) {
         store_destroy(posix);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Examines a path: one question after the other, each telling what it found. */
 #include "doctor/examination.h"
+#include "path/path.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +58,7 @@ static void examine_all(examination *x) {
     bool whole = false;
     store *s = doctor_examine_path(x, &whole);
     if (s != NULL && doctor_examine_room(x, s, whole)) {
-        run_path_storage(s, x->os, pass_on, x);
+        path_find(s, x->os, pass_on, x);
         doctor_examine_writing(x, s);
     }
     if (s != NULL && whole) {

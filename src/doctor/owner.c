@@ -5,51 +5,51 @@
 #include <stdio.h>
 
 /* ", heartbeat 3 s ago", where the storage tells times. */
-static const char *heartbeat_words(char out[48], const owner_view *owner) {
+static const char *heartbeat_words(char out[48], const owner_view *seen) {
     out[0] = '\0';
-    if (owner->heartbeat_age_s >= 0) {
-        snprintf(out, 48, ", heartbeat %.0f s ago", owner->heartbeat_age_s);
+    if (seen->heartbeat_age_s >= 0) {
+        snprintf(out, 48, ", heartbeat %.0f s ago", seen->heartbeat_age_s);
     }
     return out;
 }
 
-static void tell_owner(examination *x, const owner_view *owner) {
-    const char *host = owner->who.host;
-    long long pid = (long long)owner->who.pid;
+static void tell_owner(examination *x, const owner_view *seen) {
+    const char *host = seen->who.host;
+    long long pid = (long long)seen->who.pid;
     char heartbeat[48];
-    heartbeat_words(heartbeat, owner);
-    if (owner->alive == PROCESS_DEAD) {
+    heartbeat_words(heartbeat, seen);
+    if (seen->alive == PROCESS_DEAD) {
         doctor_tell(
             x, "ok", PAWL_SEVERITY_NOTE, NULL,
             "the last writer (host %s, pid %lld) is gone without closing; opening the run takes "
             "over",
             host, pid);
-    } else if (owner->alive == PROCESS_ALIVE) {
+    } else if (seen->alive == PROCESS_ALIVE) {
         doctor_tell(x, "S10", PAWL_SEVERITY_ERROR,
                     "stop that process, or save to another directory",
                     "another process writes to this run: host %s, pid %lld, attempt %s%s", host,
-                    pid, owner->attempt, heartbeat);
+                    pid, seen->attempt, heartbeat);
     } else {
         doctor_tell(
             x, "S10", PAWL_SEVERITY_WARNING,
             "opening the run watches its heartbeat, and takes over once it stood still for a lease",
             "a process of another host may be writing to this run: host %s, pid %lld, attempt "
             "%s%s, lease %.0f s",
-            host, pid, owner->attempt, heartbeat, owner->lease_s);
+            host, pid, seen->attempt, heartbeat, seen->lease_s);
     }
 }
 
 void doctor_examine_owner(examination *x, store *s) {
     struct pawl_error story = ERROR_INIT;
-    owner_view owner;
-    if (owner_look(s, x->os, &owner, &story) != PAWL_OK) {
+    owner_view seen;
+    if (owner_look(s, x->os, &seen, &story) != PAWL_OK) {
         doctor_tell_error(x, doctor_id_of_path_error(&story), &story);
-    } else if (!owner.present) {
+    } else if (!seen.present) {
         doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL, "no other process writes to this run");
-    } else if (!owner.readable) {
+    } else if (!seen.readable) {
         doctor_tell(x, "S10", PAWL_SEVERITY_WARNING, "look again in a few seconds",
                     "an owner record is just being written, or was left unfinished by a crash");
     } else {
-        tell_owner(x, &owner);
+        tell_owner(x, &seen);
     }
 }

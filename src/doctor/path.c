@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The path itself: is it there, and what does it stand for (P01, P04, P08)? */
+#include "path/path.h"
 #include "doctor/examination.h"
 
 #include <errno.h>
@@ -30,10 +31,10 @@ static pawl_status open_parent(const char *path, store **out, const char **rest,
         char *slash = strrchr(parent, '/');
         *rest = slash == NULL ? path : path + (slash - parent) + 1;
         if (slash == NULL || slash == parent) {
-            return run_path_open(slash == NULL ? "." : "/", false, out, err);
+            return path_open(slash == NULL ? "." : "/", false, out, err);
         }
         *slash = '\0';
-        pawl_status status = run_path_open(parent, false, out, err);
+        pawl_status status = path_open(parent, false, out, err);
         if (status != PAWL_ENOTFOUND) {
             return status;
         }
@@ -58,7 +59,7 @@ store *doctor_examine_path(examination *x, bool *whole) {
     struct pawl_error story = ERROR_INIT;
     store *s = NULL;
     const char *rest = "";
-    pawl_status status = run_path_open(x->path, false, &s, &story);
+    pawl_status status = path_open(x->path, false, &s, &story);
     *whole = status == PAWL_OK;
     if (status == PAWL_ENOTFOUND) {
         status = examine_missing(x, &s, &rest, &story);

@@ -6,6 +6,7 @@
  */
 #include "doctor/examination.h"
 #include "doctor/token.h"
+#include "path/path.h"
 
 #include "store/mounts.h"
 
@@ -101,7 +102,7 @@ static int take_cards(party *p, sight *of, unsigned char *came) {
     store *again = NULL;
     struct pawl_error ignored = ERROR_INIT;
     int missing = 0;
-    if (run_path_open(p->s->root, false, &again, &ignored) != PAWL_OK) {
+    if (path_open(p->s->root, false, &again, &ignored) != PAWL_OK) {
         return p->group->world_size;
     }
     for (int r = 1; r < p->group->world_size; r++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The token and the cards. Nothing depends on them once they are read, so nothing is synced. */
 #include "doctor/token.h"
+#include "path/path.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,7 @@
  * what is there, instead of believing what it saw before. */
 static bool open_again(const char *directory, store **out) {
     struct pawl_error ignored = ERROR_INIT;
-    return run_path_open(directory, false, out, &ignored) == PAWL_OK;
+    return path_open(directory, false, out, &ignored) == PAWL_OK;
 }
 
 static const char *token_name(char out[64], const token *t) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Can it be written to (P02, P03)? */
 #include "doctor/examination.h"
+#include "path/path.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ void doctor_examine_writing(examination *x, store *s) {
     }
     struct pawl_error explained = ERROR_INIT;
     if (!made && story.status == PAWL_EPERMISSION && story.system_errno != EROFS) {
-        run_path_explain_access(s->root, &explained);
+        path_explain_access(s->root, &explained);
         doctor_tell_error(x, "P02", &explained);
         return;
     }

@@ -40,6 +40,9 @@
 #define FORMAT_MAX_EVENT_WRITTEN 4096u
 #define FORMAT_MAX_EVENT_READ    65536u
 
+/* Names in the directory of a run, or of a step. */
+#define FORMAT_MAX_NAMES 1000000u
+
 /* Owners of a run: its generations, the seconds of a lease, and the bytes of their records and of
  * readers' marks. */
 #define OWNER_MAX_GENERATION 999999999999u

@@ -55,17 +55,6 @@ pawl_status step_check_files(store *s, const char *directory, const manifest *m,
 /* The error's `safe` and `next`: which other committed step there is, older ones first. */
 void step_say_safe(store *s, int64_t step, pawl_error *err);
 
-/* ---- recognise.c: other people's checkpoints ------------------------------------------------ */
-
-typedef struct recognised {
-    const char *what; /* "a PyTorch distributed checkpoint (DCP)" */
-    const char *next; /* what to do */
-} recognised;
-/* By name alone; NULL when the name says nothing. */
-const recognised *recognise_name(const char *name, bool directory);
-/* The same of a file whose name only the tool's own directories have. */
-const recognised *recognise_special(const char *name);
-
 /* ---- the open checkpoint: checkpoint.c ------------------------------------------------------ */
 
 struct pawl_checkpoint {

@@ -193,8 +193,8 @@ static pawl_status look_around_in(collecting *c, const char *directory, pawl_err
     char **names;
     size_t count;
     size_t attempt = strlen(c->run->attempt);
-    if (store_names(c->run->store, directory, RUN_MAX_NAMES, &memory, &names, &count, &ignored) !=
-        PAWL_OK) {
+    if (store_names(c->run->store, directory, FORMAT_MAX_NAMES, &memory, &names, &count,
+                    &ignored) != PAWL_OK) {
         return PAWL_OK;
     }
     run_moved(c->run);
@@ -219,7 +219,7 @@ static pawl_status look_around(collecting *c, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
     char **names;
     size_t count;
-    if (store_names(c->run->store, "", RUN_MAX_NAMES, &memory, &names, &count, &ignored) !=
+    if (store_names(c->run->store, "", FORMAT_MAX_NAMES, &memory, &names, &count, &ignored) !=
         PAWL_OK) {
         return PAWL_OK;
     }

@@ -118,7 +118,7 @@ pawl_status run_gc(pawl_run *run, bool dry_run, pawl_gc_fn each, void *context, 
     CLEANUP(arena_free) arena memory = {0};
     char **names;
     size_t count;
-    TRY(store_names(run->store, "", RUN_MAX_NAMES, &memory, &names, &count, err));
+    TRY(store_names(run->store, "", FORMAT_MAX_NAMES, &memory, &names, &count, err));
     sweep root = {
         .run = run, .directory = "", .dry_run = dry_run, .each = each, .context = context};
     const sweep all = root;
@@ -262,7 +262,7 @@ static void sweep_rest(pawl_run *run) {
         sweep_steps(run, steps, remembered, NULL);
         return;
     }
-    if (store_names(run->store, "", RUN_MAX_NAMES, &memory, &names, &count, &story) != PAWL_OK) {
+    if (store_names(run->store, "", FORMAT_MAX_NAMES, &memory, &names, &count, &story) != PAWL_OK) {
         note(run, PAWL_EIO, &story);
         sweep_steps(run, steps, remembered, NULL);
         return;
@@ -299,7 +299,7 @@ void garbage_remove_attempt(pawl_run *run, const char *directory, const char *ta
         return;
     }
     if (!commit_never_names(run, directory, tag) || /* I8 */
-        store_names(run->store, directory, RUN_MAX_NAMES, &memory, &names, &count, &ignored) !=
+        store_names(run->store, directory, FORMAT_MAX_NAMES, &memory, &names, &count, &ignored) !=
             PAWL_OK) {
         if (name_step_parse(directory, &step)) {
             garbage_remember(run, step);

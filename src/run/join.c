@@ -12,7 +12,7 @@
  * there. Whatever fails on one rank it brings to the next meeting, so that it fails on all.
  */
 #include "run/join.h"
-#include "run/path.h"
+#include "path/path.h"
 #include "store/evidence.h"
 
 #include <stdio.h>
@@ -158,7 +158,7 @@ static void say_filesystem(const joining *j, char *out, size_t size) {
     if (j->run->store != NULL) {
         status = store_space_of(j->run->store, &space, &ignored);
     } else if (j->place->given != NULL) {
-        status = run_path_space(j->place->given, &space, &ignored);
+        status = path_space(j->place->given, &space, &ignored);
     }
     out[0] = '\0';
     if (status == PAWL_OK && space.filesystem[0] != '\0') {
@@ -227,7 +227,7 @@ static pawl_status try_to_write(const joining *j, pawl_error *err) {
         status = store_unlink(run->store, name, err);
     }
     if (status == PAWL_EPERMISSION) {
-        run_path_explain_access(run->store->root, err);
+        path_explain_access(run->store->root, err);
     }
     if (status != PAWL_OK) {
         error_wrap(err, "open run");

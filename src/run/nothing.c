@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* R09: says what is at a path where there is no checkpoint to restore. */
+#include "path/path.h"
 #include "run/checkpoint.h"
 
 #include <stdio.h>
@@ -256,6 +257,6 @@ pawl_status catalog_explain_nothing(store *s, const pawl_catalog *catalog, pawl_
     if (catalog != NULL && pawl_catalog_count(catalog) > 0) {
         return only_unfinished(s, catalog, err);
     }
-    TRY(store_names(s, "", RUN_MAX_NAMES, &memory, &names, &count, err));
+    TRY(store_names(s, "", FORMAT_MAX_NAMES, &memory, &names, &count, err));
     return explain_names(s, names, count, err);
 }

@@ -7,7 +7,6 @@
 
 #include <stdatomic.h>
 
-typedef struct owner owner;
 typedef struct events events;
 
 struct pawl_run {
@@ -81,11 +80,6 @@ void run_moved(const pawl_run *run);
 /* The engine's part of a save's statistics. */
 void run_stats_take(pawl_save_stats *to, const engine_stats *from);
 
-/* ---- path_storage.c ------------------------------------------------------------------------- */
-
-/* On rank 0: warns in the log where what is saved will not stay, or the storage lacks something. */
-void run_warn_storage(pawl_run *run);
-
 /* ---- options.c ------------------------------------------------------------------------------ */
 
 pawl_status run_options_check(const pawl_run_options *o, pawl_error *err) PAWL_MUST_CHECK;
@@ -151,30 +145,6 @@ pawl_status commit_prove_no_manifest(store *s, const char *directory, bool *abse
 /* Writes `latest`: a hint that nothing believes (looking.h), so it is not synced, and a failure
  * only logged. */
 void commit_point_latest(pawl_run *run, int64_t step);
-
-/* ---- owner.c -------------------------------------------------------------------------------- */
-
-/* Becomes the owner, watching a present one for at most wait_s. */
-pawl_status owner_take(store *s, const platform *os, const pawl_log *log, double lease_s,
-                       double wait_s, owner **out, pawl_error *err) PAWL_MUST_CHECK;
-pawl_status owner_start_heartbeat(owner *o, pawl_error *err) PAWL_MUST_CHECK;
-/* Renews now. PAWL_EBUSY once another writer took over, or when the lease ran out and someone else
- * was faster to renew it; PAWL_EIO while storage does not show what it should: nothing may be
- * published or removed then. */
-pawl_status owner_renew(owner *o, pawl_error *err) PAWL_MUST_CHECK;
-/* Is the lease fresh enough to publish right now? Does no I/O. */
-bool owner_fresh(owner *o);
-const char *owner_attempt(const owner *o);
-uint64_t owner_generation(owner *o);
-/* Was the record changed so long after `path`, by the storage's own clock? False if unknown. */
-bool owner_is_newer(owner *o, const char *path, double seconds);
-/* On a platform without threads: renews when a heartbeat is due. */
-void owner_tend(owner *o);
-/* Stops the heartbeat, gives the record up unless it is no longer ours, frees. NULL is fine. False
- * when the heartbeat hangs in the storage: nothing is freed then, and the store must stay. */
-bool owner_release(owner *o);
-/* Stops the heartbeat and refuses from now on, but frees nothing: a lost thread may still ask. */
-void owner_give_up(owner *o);
 
 /* ---- fence.c -------------------------------------------------------------------------------- */
 

@@ -200,7 +200,7 @@ static pawl_status find_files(rebuilding *r, pawl_error *err) {
     char **names;
     size_t count;
     file_set set;
-    TRY(store_names(r->run->store, r->directory, RUN_MAX_NAMES, &memory, &names, &count, err));
+    TRY(store_names(r->run->store, r->directory, FORMAT_MAX_NAMES, &memory, &names, &count, err));
     TRY(choose_set(r, names, count, &set, err));
     return take_names(r, names, &set, err);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run, open for writing: its engine, its owner, and waiting for a save. */
+#include "path/path.h"
 #include "run/join.h"
 
 #include <stdio.h>
@@ -34,6 +35,21 @@ void run_error_path(const pawl_run *run, pawl_error *err, const char *name) {
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
+
+static void warn_of_finding(void *context, const pawl_finding *finding) {
+    pawl_run *run = context;
+    if (finding->severity >= PAWL_SEVERITY_WARNING) {
+        log_write(&run->log, PAWL_LOG_WARN, "storage of the run (%s): %s%s%s", finding->id,
+                  finding->text, finding->next != NULL ? "\n  next:     " : "",
+                  finding->next != NULL ? finding->next : "");
+    }
+}
+
+static void warn_of_storage(pawl_run *run) {
+    if (run->rank == 0 && log_wants(&run->log, PAWL_LOG_WARN)) {
+        path_find(run->store, run->platform, warn_of_finding, run);
+    }
+}
 
 size_t run_budget(const pawl_run_options *o) {
     return o->budget_bytes != 0 ? o->budget_bytes : DEFAULT_BUDGET_BYTES;
@@ -139,7 +155,7 @@ pawl_status run_open_owner(pawl_run *run, const run_place *place, const pawl_run
     TRY(become_owner(run, o, err));
     TRY(events_new(run, o, err));
     TRY(find_newest(run, err));
-    run_warn_storage(run);
+    warn_of_storage(run);
     return owner_start_heartbeat(run->owner, err);
 }
 

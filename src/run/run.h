@@ -16,6 +16,7 @@
 #include "format/manifest.h"
 #include "group/group.h"
 #include "plan/plan.h"
+#include "presence/presence.h"
 #include "state/state.h"
 #include "store/store.h"
 
@@ -25,24 +26,7 @@
 #include <pawl/run.h>
 #include <pawl/view.h>
 
-#define RUN_MAX_NAMES 1000000u /* names in a run's or a step's directory */
-
-/* ---- paths: path.c -------------------------------------------------------------------------- */
-
-/* What pawl_run_open and the readers do with the path a user gave: explains P01, P02, P04, P08 and
- * opens a posix store on the absolute path. `create`: makes missing directories. */
-pawl_status run_path_open(const char *given, bool create, store **out, pawl_error *err)
-    PAWL_MUST_CHECK;
-/* Room and filesystem of a path that need not exist, of the part of it that does. */
-pawl_status run_path_space(const char *given, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
-/* P02 for a directory that cannot be written to, though it exists: who we are, what it allows. */
-void run_path_explain_access(const char *directory, pawl_error *err);
-/* P07 and P09: what a store's directory lies on, and what that lacks. Tries direct I/O and a sync
- * with a small file that is removed again. Stores that are no directory have no findings. */
-typedef void (*path_finding_fn)(void *context, const pawl_finding *finding);
-void run_path_storage(store *s, const platform *os, path_finding_fn each, void *context);
-
-/* ---- writing: run.c, save.c, commit.c, owner.c, retention.c, garbage.c, pin.c --------------- */
+/* ---- writing: run.c, save.c, commit.c, retention.c, garbage.c, remove.c --------------------- */
 
 /* Where a run's directory is opened: rank 0 may create it; the others look whether they see the
  * same (P04 to P06). The store is the run's. */
@@ -113,24 +97,8 @@ pawl_status index_layout_open(const plan_layout *layout, index_layout **out, paw
 entry_source index_layout_source(index_layout *il);
 void index_layout_close(index_layout *il);
 
-/* ---- the owner: owner.c --------------------------------------------------------------------- */
-
-/* Who writes to the run, as far as one look can tell; for S10 and the doctor. */
-typedef struct owner_view {
-    bool present;                 /* there is a record that was not given up */
-    bool readable;                /* the record parses */
-    uint64_t generation, counter; /* of the highest record; 0: there is none */
-    process_identity who;
-    char attempt[16];
-    double lease_s;
-    liveness alive;         /* by pid, on this host */
-    double heartbeat_age_s; /* for people: clocks may differ; negative: unknown */
-} owner_view;
-pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error *err)
-    PAWL_MUST_CHECK;
-
 /* ---- reading: catalog.c, nothing.c, checkpoint.c, find.c, entries.c, slice.c, verify.c,
- * restore.c, rebuild.c, reader.c, reader_mark.c --- */
+ * restore.c, rebuild.c --- */
 
 /* These define the calls of pawl/checkpoint.h that cannot fail (pawl_catalog_free and the like);
  * the others are called as there, without the prefix, and need an error. */
@@ -183,34 +151,5 @@ pawl_status events_open(store *s, bool own_store, pawl_events **out, pawl_error 
 process_id events_process(const pawl_events *r);
 pawl_status events_next(pawl_events *r, pawl_event *event, int *more, pawl_error *err)
     PAWL_MUST_CHECK;
-
-/* Readers' marks (S14): a file reader-<id> in the step's directory, advanced while reading. */
-typedef struct reader_mark reader_mark;
-/* PAWL_ENOTFOUND: there is no such directory. Not being able to write a mark for another reason is
- * no failure: *out is NULL then, and the log says so. */
-pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
-                            const pawl_log *log, reader_mark **out, pawl_error *err)
-    PAWL_MUST_CHECK;
-/* Starts a thread that advances it from now on. NULL is fine. */
-void reader_mark_keep(reader_mark *mark);
-/* Where there is none: at most once a second. NULL is fine. */
-void reader_mark_touch(reader_mark *mark);
-/* How often it was found gone, and made again, so far. NULL is fine. */
-unsigned reader_mark_losses(reader_mark *mark);
-/* Removes it; NULL is fine. False when the thread hangs in the storage: the store must stay. */
-bool reader_mark_free(reader_mark *mark);
-/* Is someone reading in that directory? Marks of dead processes of this host do not count. Those
- * that cannot be judged do until `watch` has seen them unchanged for a lease, and READER_STILL_S;
- * with `watch` NULL, always. Changes nothing in the storage. */
-typedef struct reader_watch reader_watch; /* remembers marks and counters between looks */
-pawl_status reader_watch_new(reader_watch **out, pawl_error *err) PAWL_MUST_CHECK;
-void reader_watch_free(reader_watch *watch);
-pawl_status reader_look(store *s, const char *directory, const platform *os, double lease_s,
-                        reader_watch *watch, bool *being_read, pawl_error *err) PAWL_MUST_CHECK;
-/* The same, and tells each mark that does not count, by its name, which may be removed then. */
-typedef pawl_status (*reader_stale_fn)(void *context, const char *name, pawl_error *err);
-pawl_status reader_look_stale(store *s, const char *directory, const platform *os, double lease_s,
-                              reader_watch *watch, reader_stale_fn stale, void *context,
-                              bool *being_read, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

@@ -18,7 +18,7 @@ pawl_status step_list(store *s, const char *directory, arena *memory, step_listi
     char path[STORE_MAX_PATH];
     size_t count = 0;
     *out = (step_listing){0};
-    TRY(store_names(s, directory, RUN_MAX_NAMES, memory, &out->names, &count, err));
+    TRY(store_names(s, directory, FORMAT_MAX_NAMES, memory, &out->names, &count, err));
     out->stats = arena_alloc(memory, count * sizeof(*out->stats));
     if (out->stats == NULL) {
         return error_nomem(err, count * sizeof(*out->stats));
@@ -47,7 +47,7 @@ pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count
     char **names;
     size_t name_count;
     *count = 0;
-    TRY(store_names(s, "", RUN_MAX_NAMES, memory, &names, &name_count, err));
+    TRY(store_names(s, "", FORMAT_MAX_NAMES, memory, &names, &name_count, err));
     *steps = arena_alloc(memory, name_count * sizeof(**steps));
     if (*steps == NULL) {
         return error_nomem(err, name_count * sizeof(**steps));
@@ -110,7 +110,7 @@ pawl_status step_check_mounts(store *s, const char *directory, pawl_error *err) 
     char **names;
     size_t count;
     TRY(step_check_mount(s, directory, err));
-    pawl_status status = store_names(s, directory, RUN_MAX_NAMES, &memory, &names, &count, err);
+    pawl_status status = store_names(s, directory, FORMAT_MAX_NAMES, &memory, &names, &count, err);
     if (status == PAWL_ENOTFOUND) {
         return PAWL_OK; /* there is nothing to remove */
     }

@@ -348,7 +348,7 @@ static pawl_status look_and_sweep(sweep *s, pawl_error *err) {
         return PAWL_OK;
     }
     pawl_status status =
-        store_names(s->run->store, s->directory, RUN_MAX_NAMES, &memory, &names, &count, err);
+        store_names(s->run->store, s->directory, FORMAT_MAX_NAMES, &memory, &names, &count, err);
     if (status == PAWL_ENOTFOUND) {
         return PAWL_OK; /* removed meanwhile */
     }

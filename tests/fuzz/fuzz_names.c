@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "run/owner.h"
+#include "presence/owner.h"
 
 #include <stdio.h>
 #include <stdlib.h>

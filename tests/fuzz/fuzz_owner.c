@@ -6,7 +6,7 @@
  */
 #include "who.h"
 
-#include "run/owner.h"
+#include "presence/owner.h"
 
 #include <math.h>
 

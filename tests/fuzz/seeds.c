@@ -10,8 +10,8 @@
 #include "format/event.h"
 #include "format/outcome.h"
 #include "format/vote.h"
+#include "presence/owner.h"
 #include "run/join.h"
-#include "run/owner.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whoever opens a run that a writer on another host may have is told whom it waits for. */
-#include "unit/run/owning.h"
+#include "unit/presence/owning.h"
 
 #define MOST_SILENCE_NS (7 * SECOND_NS) /* a pause, and what is told every five seconds */
 

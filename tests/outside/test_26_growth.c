@@ -5,7 +5,8 @@
 #include "lib/test.h"
 
 #include "format/manifest.h"
-#include "run/reader_watch.h"
+#include "presence/reader_watch.h"
+#include "run/run.h"
 
 #include <pawl/pawl.h>
 

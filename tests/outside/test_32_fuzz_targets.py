@@ -32,7 +32,7 @@ THROUGH = {
 # Not from a file of a run, nor from another rank.
 ELSEWHERE = {
     "src/base/platform.c": "what the kernel says of a process",
-    "src/run/path_syntax.c": "a path that the user gives; its tests have every case",
+    "src/path/syntax.c": "a path that the user gives; its tests have every case",
 }
 
 

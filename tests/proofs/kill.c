@@ -4,6 +4,7 @@
  * told is durable is there afterwards, whole, and the next process takes over at once (S09, S10).
  */
 #include "lib/random.h"
+#include "path/path.h"
 #include "proofs/proof.h"
 
 #include <fcntl.h>
@@ -19,7 +20,7 @@ static pawl_run *open_run(const char *path) {
     store *s;
     pawl_run *run;
     const pawl_run_options options = {.struct_size = sizeof options, .retention = {.keep_last = 2}};
-    proof_must(run_path_open(path, true, &s, &err), &err);
+    proof_must(path_open(path, true, &s, &err), &err);
     proof_must(run_open(s, &options, platform_system(), &run, &err), &err);
     return run;
 }

@@ -8,6 +8,7 @@
  * processes. Looks are counted by kind.
  */
 #include "lib/random.h"
+#include "path/path.h"
 #include "proofs/proof.h"
 
 #include <pthread.h>
@@ -440,7 +441,7 @@ static void read_in_process(const char *path, int number, double seconds, int to
     struct pawl_error err = ERROR_INIT;
     r = (reader){
         .os = platform_system(), .random = {.state = (uint64_t)number + 1}, .seconds = seconds};
-    proof_must(run_path_open(path, false, &r.store, &err), &err);
+    proof_must(path_open(path, false, &r.store, &err), &err);
     look_on(&r);
     store_destroy(r.store);
     _exit(write(to, &r.counts, sizeof r.counts) == sizeof r.counts ? 0 : 1);
@@ -460,7 +461,7 @@ static void beside_in(total *all, const char *where, const char *base, int reade
         abort();
     }
     memset(&w, 0, sizeof w);
-    proof_must(run_path_open(path, true, &disk, &err), &err);
+    proof_must(path_open(path, true, &disk, &err), &err);
     writer_begin(&w, disk, platform_system());
     double begun_s = now_s();
     for (int i = 0; i < readers; i++) {

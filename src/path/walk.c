@@ -3,8 +3,7 @@
  * Walks a path component by component, through links, as far as it exists, and says what stops it.
  * The system would resolve it too, but not say which component is to blame.
  */
-#include "run/checkpoint.h"
-#include "run/path.h"
+#include "path/private.h"
 
 #include <errno.h>
 #include <limits.h>

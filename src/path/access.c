@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why the system refuses a directory (P02, P03): who we are, what it allows, what would change
  * that. */
-#include "run/path.h"
+#include "path/private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -142,6 +142,6 @@ pawl_status path_check_access(const char *directory, int need, pawl_error *err) 
         (need & W_OK) != 0 ? "cannot write to a directory" : "cannot read a directory", err);
 }
 
-void run_path_explain_access(const char *directory, pawl_error *err) {
+void path_explain_access(const char *directory, pawl_error *err) {
     (void)path_refused(directory, R_OK | W_OK | X_OK, EACCES, "cannot write to a directory", err);
 }

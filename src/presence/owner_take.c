@@ -15,7 +15,7 @@
  * created exclusively, and is all that others need to see. Its bytes are written as soon as there
  * is room; until then a renewal creates the next generation instead (owner.c).
  */
-#include "run/owner.h"
+#include "presence/owner.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Knows other tools' checkpoints by the names of their files, so that R09 can say what is there. */
-#include "run/checkpoint.h"
+#include "path/path.h"
 
 #include <fnmatch.h>
 

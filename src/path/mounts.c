@@ -4,7 +4,7 @@
  * Network filesystems are taken from the list of mounts alone: a server that does not answer would
  * hold up whoever asks about its files.
  */
-#include "run/path.h"
+#include "path/private.h"
 
 #include "store/mounts.h"
 

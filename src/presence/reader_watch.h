@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run/reader_watch: marks of readers that cannot be judged by pid, remembered between looks: one
- * that stands still for long enough is of a reader that is gone. Used by reader.c.
+ * presence/reader_watch: marks of readers that cannot be judged by pid, remembered between looks:
+ * one that stands still for long enough is of a reader that is gone. Used by reader.c.
  */
-#ifndef RUN_READER_WATCH_H
-#define RUN_READER_WATCH_H
+#ifndef PRESENCE_READER_WATCH_H
+#define PRESENCE_READER_WATCH_H
 
-#include "run/run.h"
+#include "presence/presence.h"
 
 /* Has the mark stood still for `still_s`? Each name once in a look. */
 pawl_status reader_watch_judge(reader_watch *watch, const char *directory, const char *name,

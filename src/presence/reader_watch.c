@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is remembered of marks: by directory, and in it by name, both in order, so that a look takes
  * no longer for what other directories hold. */
-#include "run/reader_watch.h"
+#include "presence/reader_watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

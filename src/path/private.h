@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run/path: the steps from what a user typed to a directory that is open; private to the run. */
-#ifndef RUN_PATH_H
-#define RUN_PATH_H
+/* path/private: what the files of this folder share. Nobody else includes it. */
+#ifndef PATH_PRIVATE_H
+#define PATH_PRIVATE_H
 
-#include "run/run.h"
+#include "path/path.h"
 
-/* ---- path_syntax.c -------------------------------------------------------------------------- */
+/* ---- syntax.c ------------------------------------------------------------------------------- */
 
 /* Refuses what cannot be meant as a path (P08): empty, unexpanded `~` and `$VAR`, URLs of other
  * schemes, too long. Otherwise the path in the filesystem (for file:// URLs, theirs),
  * to be freed. */
 pawl_status path_check_syntax(const char *given, char **path, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- path_walk.c ---------------------------------------------------------------------------- */
+/* ---- walk.c --------------------------------------------------------------------------------- */
 
 /* A path, as far as it exists. */
 typedef struct path_walk {
@@ -24,7 +24,7 @@ void path_walk_free(path_walk *w);
  * directory should be (P08), PAWL_EPERMISSION for a directory that may not be searched (P02). */
 pawl_status path_walk_to(const char *path, path_walk *out, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- path_access.c -------------------------------------------------------------------------- */
+/* ---- access.c ------------------------------------------------------------------------------- */
 
 /* The story of a refusal by the system at an existing directory: for EACCES and EPERM who we are
  * and what the directory allows (P02), for EROFS what is mounted there (P03). `need`: R_OK | W_OK |
@@ -34,7 +34,7 @@ pawl_status path_refused(const char *directory, int need, int system_errno, cons
 /* May we do that? Needs no write to find out. */
 pawl_status path_check_access(const char *directory, int need, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- path_storage.c, path_probe.c, path_mounts.c -------------------------------------------- */
+/* ---- probe.c, findings.c, mounts.c ---------------------------------------------------------- */
 
 struct mount_found; /* store/mounts.h */
 

@@ -2,7 +2,7 @@
 /* What is said of filesystems that a test cannot mount (P07, P09). */
 #include "lib/test.h"
 
-#include "run/path.h"
+#include "path/private.h"
 #include "store/mounts.h"
 
 #include <stdio.h>

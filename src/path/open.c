@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens the directory that a user's path stands for, and makes it where that is wanted. */
-#include "run/path.h"
-#include "run/checkpoint.h"
+#include "path/private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -133,7 +132,7 @@ static pawl_status open_walked(const path_walk *w, bool create, store **out, paw
     return store_posix(whole, out, err);
 }
 
-pawl_status run_path_open(const char *given, bool create, store **out, pawl_error *err) {
+pawl_status path_open(const char *given, bool create, store **out, pawl_error *err) {
     AUTOFREE char *path = NULL;
     CLEANUP(path_walk_free) path_walk w = {0};
     *out = NULL;
@@ -150,7 +149,7 @@ pawl_status run_path_open(const char *given, bool create, store **out, pawl_erro
     return status;
 }
 
-pawl_status run_path_space(const char *given, store_space *out, pawl_error *err) {
+pawl_status path_space(const char *given, store_space *out, pawl_error *err) {
     AUTOFREE char *path = NULL;
     CLEANUP(path_walk_free) path_walk w = {0};
     store *existing = NULL;

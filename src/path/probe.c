@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tries in a directory what storage may lack (P09), with a small file that has no name. */
-#include "run/path.h"
+#include "path/private.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* The path that a user gave: opened, made, or explained (P01 to P04, P08). */
 #include "unit/store/children.h"
 
-#include "run/run.h"
+#include "path/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,7 @@ static void make_file(fixture *f, const char *name) {
 static void assert_opens(const char *path, bool create, const char *root) {
     pawl_error err = ERROR_INIT;
     store *s = NULL;
-    assert_ok(run_path_open(path, create, &s, &err), &err);
+    assert_ok(path_open(path, create, &s, &err), &err);
     assert_string_equal(s->root, root);
     store_destroy(s);
 }
@@ -72,7 +72,7 @@ static void assert_opens(const char *path, bool create, const char *root) {
 static void assert_refused(const char *path, bool create, pawl_status status, pawl_error *err) {
     store *s = NULL;
     *err = ERROR_INIT;
-    assert_fails(run_path_open(path, create, &s, err), status, err);
+    assert_fails(path_open(path, create, &s, err), status, err);
     assert_null(s);
 }
 
@@ -123,7 +123,7 @@ static void refuse_in_child(fixture *f, const char *name, bool create, pawl_erro
     store *s = NULL;
     *err = ERROR_INIT;
     become_nobody();
-    child_must(run_path_open(below(f, name), create, &s, err) == PAWL_EPERMISSION);
+    child_must(path_open(below(f, name), create, &s, err) == PAWL_EPERMISSION);
 }
 
 static void refuse_writing(void *context) {
@@ -279,7 +279,7 @@ static void refuse_read_only(void *context) {
         mount("tmpfs", f->path, "tmpfs", MS_RDONLY, "size=64k") != 0) {
         child_skip("mounting needs root");
     }
-    child_must(run_path_open(f->path, true, &s, &err) == PAWL_EPERMISSION);
+    child_must(path_open(f->path, true, &s, &err) == PAWL_EPERMISSION);
     child_must_equal(err.attempt,
                      words(f, "the path \"%s/mount\": cannot write to a directory", f->dir.path));
     child_must_equal(err.system, "Read-only file system (EROFS, errno 30)");
@@ -289,7 +289,7 @@ static void refuse_read_only(void *context) {
                                      "mount it for writing (mount -o remount,rw %s/mount), or "
                                      "choose another directory",
                                      f->dir.path));
-    child_must(run_path_open(below(f, "mount/run"), true, &s, &err) == PAWL_EPERMISSION);
+    child_must(path_open(below(f, "mount/run"), true, &s, &err) == PAWL_EPERMISSION);
     child_must_equal(err.attempt,
                      words(f, "the path \"%s/mount/run\": cannot create a directory", f->dir.path));
 }
@@ -307,14 +307,14 @@ static void open_relative(void *context) {
     pawl_error err = ERROR_INIT;
     store *s = NULL;
     child_must(chdir(f->dir.path) == 0);
-    child_must(run_path_open("runs/./7", true, &s, &err) == PAWL_OK);
+    child_must(path_open("runs/./7", true, &s, &err) == PAWL_OK);
     child_must_equal(s->root, words(f, "%s/runs/7", f->dir.path));
     child_must(chdir("/") == 0); /* it was resolved once */
     child_must(store_make_dir(s, "step", &err) == PAWL_OK);
     struct stat found;
     child_must(stat(below(f, "runs/7/step"), &found) == 0);
     store_destroy(s);
-    child_must(run_path_open("no/such/run", false, &s, &err) == PAWL_ENOTFOUND);
+    child_must(path_open("no/such/run", false, &s, &err) == PAWL_ENOTFOUND);
     child_must_equal(err.path, "/no/such/run");
     child_must_equal(err.attempt, "the path \"no/such/run\": there is no such directory");
 }
@@ -329,7 +329,7 @@ static void open_from_nowhere(void *context) {
     store *s = NULL;
     child_must(chdir(below(f, "gone")) == 0);
     child_must(rmdir(f->path) == 0);
-    child_must(run_path_open("run", true, &s, &err) == PAWL_ENOTFOUND);
+    child_must(path_open("run", true, &s, &err) == PAWL_ENOTFOUND);
     child_must_equal(err.attempt, "the path \"run\": the working directory, from which it starts, "
                                   "cannot be found");
     child_must_equal(err.next, "give an absolute path, or change to a directory that exists");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two processes that may own one run, each with a clock that the test moves. */
-#ifndef UNIT_RUN_OWNING_H
-#define UNIT_RUN_OWNING_H
+#ifndef UNIT_PRESENCE_OWNING_H
+#define UNIT_PRESENCE_OWNING_H
 
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
 
-#include "run/private.h"
+#include "presence/owner.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Paths that cannot be meant as they stand (P08), and file:// URLs. */
-#include "run/path.h"
+#include "path/private.h"
 
 #include <ctype.h>
 #include <limits.h>

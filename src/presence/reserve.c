@@ -7,7 +7,8 @@
  *
  * It is there or not: nothing depends on it that cannot do without, and no failure here is told.
  */
-#include "run/owner.h"
+#include "format/format.h"
+#include "presence/owner.h"
 
 #include <errno.h>
 #include <string.h>

@@ -25,7 +25,7 @@
  *     from publishing, finds nothing to rename when it wakes up, however late that is. Storage that
  *     puts instead of renaming has O4 alone.
  */
-#include "run/owner.h"
+#include "presence/owner.h"
 
 #include <errno.h>
 #include <stdio.h>

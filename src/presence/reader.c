@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looking at readers' marks: who is believed to be reading. reader_mark.c makes them. */
-#include "format/presence.h"
-#include "run/reader_watch.h"
+#include "format/format.h"
+#include "presence/presence.h"
+#include "presence/reader_watch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static pawl_status look_at_all(look *l, pawl_error *err) {
     char **names;
     size_t count;
     pawl_status status =
-        store_names(l->store, l->directory, RUN_MAX_NAMES, &memory, &names, &count, err);
+        store_names(l->store, l->directory, FORMAT_MAX_NAMES, &memory, &names, &count, err);
     if (status == PAWL_ENOTFOUND) {
         return PAWL_OK; /* the directory is gone, and its readers with it */
     }

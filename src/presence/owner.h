@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run/owner: what the files owner*.c share. Nobody else includes it.
+ * presence/owner: what the files owner*.c share. Nobody else includes it.
  *
  * owner_record.c reads and writes records, owner_take.c becomes the owner, owner.c stays it. The
  * rules, O1 to O5, are at the top of owner.c.
  */
-#ifndef RUN_OWNER_H
-#define RUN_OWNER_H
+#ifndef PRESENCE_OWNER_H
+#define PRESENCE_OWNER_H
 
-#include "format/presence.h"
-#include "run/private.h"
+#include "presence/presence.h"
 
 #define NANOSECONDS 1e9
 

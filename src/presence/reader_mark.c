@@ -15,8 +15,8 @@
  * the manifest is looked at, as when the step was opened (checkpoint_held): either everything is
  * there and is kept again, or the reader hears that it is not.
  */
-#include "format/presence.h"
-#include "run/run.h"
+#include "format/format.h"
+#include "presence/presence.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One writer at a time (S10): O1 to O4 of owner.c, with a clock that the test moves. */
-#include "unit/run/owning.h"
+#include "unit/presence/owning.h"
 
 static void test_s10_a_live_process_of_this_host_refuses_the_newcomer_at_once(void **state) {
     fixture *f = *state;

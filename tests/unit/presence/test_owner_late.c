@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One writer at a time (S10) on storage that shows things late, loses replies, or is full. */
-#include "unit/run/owning.h"
+#include "unit/presence/owning.h"
 
 #include "store/wrap.h"
 

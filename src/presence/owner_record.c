@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The record of an owner, owner-<generation>, in a store; format/presence.c has its bytes. */
-#include "run/owner.h"
+#include "presence/owner.h"
 
 #include <stdio.h>
 #include <string.h>

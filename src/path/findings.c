@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a directory lies on: does that stay (P07), and what does it lack (P09)? */
-#include "run/path.h"
-#include "run/private.h"
+#include "path/private.h"
 
 #include "store/mounts.h"
 
@@ -176,7 +175,7 @@ static bool is_memory(const mount_found *m) {
     return strcmp(m->filesystem, "tmpfs") == 0 || strcmp(m->filesystem, "ramfs") == 0;
 }
 
-void run_path_storage(store *s, const platform *os, path_finding_fn each, void *context) {
+void path_find(store *s, const platform *os, path_finding_fn each, void *context) {
     mount_found mount;
     path_abilities can = {.direct_io = true, .directory_sync = true};
     if (strcmp(s->traits.kind, "posix") != 0) {
@@ -187,22 +186,5 @@ void run_path_storage(store *s, const platform *os, path_finding_fn each, void *
             can = path_probe(s->root, os);
         }
         path_judge_storage(s->root, &mount, &can, each, context);
-    }
-}
-
-/* ---- the log's share ------------------------------------------------------------------------ */
-
-static void warn(void *context, const pawl_finding *finding) {
-    pawl_run *run = context;
-    if (finding->severity >= PAWL_SEVERITY_WARNING) {
-        log_write(&run->log, PAWL_LOG_WARN, "storage of the run (%s): %s%s%s", finding->id,
-                  finding->text, finding->next != NULL ? "\n  next:     " : "",
-                  finding->next != NULL ? finding->next : "");
-    }
-}
-
-void run_warn_storage(pawl_run *run) {
-    if (run->rank == 0 && log_wants(&run->log, PAWL_LOG_WARN)) {
-        run_path_storage(run->store, run->platform, warn, run);
     }
 }
