@@ -123,8 +123,8 @@ typedef struct pawl_run_options {
      * options that mean the same, on every rank; housekeeping and event files are rank 0's alone.
      * [one process] */
     const pawl_group *group;
-    /* Seconds that ranks wait for each other: to open, to restore, for the votes of a save and for
-     * its outcome. Who is missing then is named on every rank (S11). [deadline_s] */
+    /* Seconds that ranks wait for each other: to open, to restore, for a save's outcome, and three
+     * quarters of it for its votes. Every rank is told who is missing then (S11). [deadline_s] */
     double group_deadline_s;
 
     /* Called with each event of the run: pawl/event.h says on which threads [none]. */
