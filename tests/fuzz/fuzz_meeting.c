@@ -12,8 +12,8 @@
 
 #define ENTRIES    40u
 #define NEWS_BYTES 256u /* run/heard.c */
-#define PARTS      64 /* after so many the other rank fails */
-#define ROUNDS     4  /* and of a restore, each of which looks for a checkpoint */
+#define PARTS      64   /* after so many the other rank fails */
+#define ROUNDS     4    /* and of a restore, each of which looks for a checkpoint */
 
 /* The rank that is not tested. */
 typedef struct other {
