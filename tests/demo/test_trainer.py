@@ -14,7 +14,7 @@ import sys
 import time
 import unittest
 
-DEADLINE_S = 60
+DEADLINE_S = 120
 TEXT = "It is the catch that keeps a ratchet from slipping back, says the pawl.\n" * 4
 SMALL = ["--hidden", "8", "--context", "4", "--batch", "16"]
 
@@ -375,7 +375,7 @@ class Demonstration(TrainerTest):
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)  # a test may be run by nohup
             process = self.start([sys.executable, demo, "--charlm", self.charlm, "--pawl", "pawl",
-                                  "--directory", self.home, "--steps", "20"])
+                                  "--directory", self.home, "--steps", "20", *SMALL])
             self.wait_for(lambda: self.trainer() and os.path.exists(events), "trainer")
             process.send_signal(number)
             process.communicate(timeout=DEADLINE_S)
