@@ -90,7 +90,7 @@ const verb verbs[] = {
             "Shows who writes to a run, its newest checkpoint, the save in flight and how far it "
             "is, the last saves with the time that each phase took, the last failure, and the last "
             "restores. On a terminal it goes on until q or Ctrl-C; anywhere else, and with --once "
-            "or --json, it shows one look. Where there is little room, some times are left out.\n"
+            "or --json, it shows one look. A narrow terminal shows fewer columns.\n"
             "It reads what the run keeps in events.jsonl, and disturbs nobody.",
         .operands = {{OPERAND_RUN, "RUN", false}},
         .options = COMMON | OPTION_ONCE | OPTION_INTERVAL,

@@ -74,8 +74,9 @@ static void on_resize(int signal_number) {
     (void)signal_number; /* it ends the wait */
 }
 
-/* Every signal ends the wait: poll(2) is never restarted. With SA_RESTART a picture that is being
- * written goes on; without, the write ends, and with it a terminal that takes nothing. */
+/* Every signal ends the wait, for poll(2) is never restarted. SA_RESTART is for signals after which
+ * a picture is to be written to its end; without it, a terminal that takes nothing more can be
+ * left. */
 static void watch(int signal_number, void (*handler)(int), int flags) {
     struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
     sigemptyset(&action.sa_mask);
