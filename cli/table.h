@@ -33,7 +33,7 @@ void table_styled(table *t, style s, const char *format, ...) __attribute__((for
 void table_row(table *t);
 /* Prints what is left, says which columns were left out, and frees. */
 void table_end(table *t);
-/* The same without a word of columns, where no option shows them. */
+/* The same, but says nothing of columns: for a command that has no option to show them. */
 void table_end_silently(table *t);
 
 #endif

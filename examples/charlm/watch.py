@@ -25,7 +25,7 @@ class Failure(Exception):
 
 def leave_when_asked():
     """SIGTERM and SIGHUP end the program as Ctrl-C does: what has to be done at the end is done."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, Process.leave)
 
@@ -73,20 +73,26 @@ class Process:
         self.output_path = output_path
         self.started = time.monotonic()
         Process.starting = True  # what began and is not in the list yet would be left behind
-        with open(output_path, "ab") as output:
-            self.process = subprocess.Popen([str(word) for word in command],
-                                            stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                                            **how)
-        Process.started_here.append(self)
-        Process.starting = False
+        try:
+            with open(output_path, "ab") as output:
+                self.process = subprocess.Popen([str(word) for word in command],
+                                                stdin=subprocess.DEVNULL, stdout=output,
+                                                stderr=output, **how)
+            Process.started_here.append(self)
+        finally:
+            Process.starting = False
         if Process.asked_by is not None:
-            sys.exit(128 + Process.asked_by)
+            Process.leave(Process.asked_by)
 
     @staticmethod
-    def leave(caught, _):
-        if not Process.starting:
+    def leave(caught, _=None):
+        """As the handler of a signal: ends the program, once what is being started can be ended, too."""
+        if Process.starting:
+            Process.asked_by = caught
+        elif caught == signal.SIGINT:
+            raise KeyboardInterrupt
+        else:
             sys.exit(128 + caught)
-        Process.asked_by = caught
 
     @staticmethod
     def end_all():

@@ -58,7 +58,7 @@ static void examine_all(examination *x) {
     bool whole = false;
     store *s = doctor_examine_path(x, &whole);
     if (s != NULL && doctor_examine_room(x, s, whole)) {
-        path_find(s, x->os, pass_on, x);
+        path_examine(s, x->os, pass_on, x);
         doctor_examine_writing(x, s);
     }
     if (s != NULL && whole) {

@@ -175,7 +175,7 @@ static bool is_memory(const mount_found *m) {
     return strcmp(m->filesystem, "tmpfs") == 0 || strcmp(m->filesystem, "ramfs") == 0;
 }
 
-void path_find(store *s, const platform *os, path_finding_fn each, void *context) {
+void path_examine(store *s, const platform *os, path_finding_fn each, void *context) {
     mount_found mount;
     path_abilities can = {.direct_io = true, .directory_sync = true};
     if (strcmp(s->traits.kind, "posix") != 0) {

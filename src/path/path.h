@@ -31,7 +31,7 @@ void path_explain_access(const char *directory, pawl_error *err);
 /* P07 and P09: what a store's directory lies on, and what that lacks. Tries direct I/O and a sync
  * with a small file that is removed again. Stores that are no directory have no findings. */
 typedef void (*path_finding_fn)(void *context, const pawl_finding *finding);
-void path_find(store *s, const platform *os, path_finding_fn each, void *context);
+void path_examine(store *s, const platform *os, path_finding_fn each, void *context);
 
 /* ---- recognise.c: other people's checkpoints ------------------------------------------------ */
 

@@ -135,10 +135,15 @@ pawl_status merge_open(pawl_run *run, const char *directory, const char *tag, co
 
 /* ---- checksums ------------------------------------------------------------------------------ */
 
-static pawl_status wrong_checksums(const voter *v, pawl_error *err) {
+/* `file`: of the first that differ; the number of files: they go on behind those of the last. */
+static pawl_status wrong_checksums(const voter *v, size_t file, pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "its checksums are not those of its data files");
-    error_expected(err, "a u32 for each %u bytes of %zu file%s", FORMAT_BLOCK_BYTES,
-                   v->head->file_count, v->head->file_count == 1 ? "" : "s");
+    if (file < v->head->file_count) {
+        error_expected(err, "a u32 for each %u bytes of %s", FORMAT_BLOCK_BYTES,
+                       v->head->files[file].name);
+    } else {
+        error_expected(err, "those of %zu data files, and no more", v->head->file_count);
+    }
     return voter_failed(v, PAWL_EDAMAGED, err);
 }
 
@@ -154,7 +159,7 @@ static pawl_status put_checksums_of(const merge *m, voter *v, size_t file, table
         record_checksum_key(key, (uint32_t)file, block);
         if (v->key == NULL || v->key_bytes != sizeof key || memcmp(v->key, key, sizeof key) != 0 ||
             v->value_bytes != n * 4) {
-            return wrong_checksums(v, err);
+            return wrong_checksums(v, file, err);
         }
         record_checksum_key(key, v->first_file + (uint32_t)file, block);
         TRY(table_writer_add(w, key, sizeof key, v->value, v->value_bytes, err));
@@ -171,7 +176,7 @@ static pawl_status put_checksums(merge *m, table_writer *w, pawl_error *err) {
         }
         run_moved(m->run);
         if (v->key != NULL && v->key[0] == 'c') {
-            return wrong_checksums(v, err);
+            return wrong_checksums(v, v->head->file_count, err);
         }
     }
     return PAWL_OK;

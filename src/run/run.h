@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run: a run's directory: ownership, commit, catalog, latest, retention, garbage, and reading
- * checkpoints. src/run/commit.c opens with the invariants that everything here relies on.
+ * run: a run's directory: commit, catalog, latest, retention, garbage, and reading checkpoints.
+ * src/run/commit.c opens with the invariants that everything here relies on.
  *
  * May include everything below it. Threads: a pawl_run belongs to one thread; the commit runs on
- * the engine's thread and the heartbeat on its own; what they share with the run is in run_shared.
+ * the engine's thread, the owner's heartbeat on its own (presence/presence.h).
  * Ownership: a run owns the store it was opened with.
  */
 #ifndef RUN_RUN_H

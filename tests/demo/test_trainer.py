@@ -14,7 +14,7 @@ import sys
 import time
 import unittest
 
-DEADLINE_S = 120
+DEADLINE_S = 60
 TEXT = "It is the catch that keeps a ratchet from slipping back, says the pawl.\n" * 4
 SMALL = ["--hidden", "8", "--context", "4", "--batch", "16"]
 
