@@ -11,11 +11,12 @@
  * or all fail. No rank reads a byte into its state before the step fits all of them. A process
  * alone does the same, and meets nobody.
  */
+#include "ranks/wire.h"
 #include "run/looking.h"
-#include "run/ranks.h"
 #include "run/restoring.h"
-#include "run/wants.h"
-#include "run/wire.h"
+#include "run/save.h"
+#include "store/path.h"
+#include "votes/votes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -96,7 +97,7 @@ static pawl_status wish_decode(const meet_card *card, wish *out, pawl_error *err
         TRY(cursor_u32le(&c, &out->wants.sum, err));
     }
     return flags > (WISH_ASKS | WISH_FINAL | WISH_MATCHED) || cursor_left(&c) != 0
-               ? wire_damaged(&c, "it is no wish", err)
+               ? wire_damaged(&c, "it is no request", err)
                : PAWL_OK;
 }
 
@@ -107,7 +108,7 @@ static pawl_status answer_encode(verb what, int64_t step, const pawl_error *stor
                                  pawl_error *err) {
     TRY(buffer_append(out, &(const uint8_t){(uint8_t)what}, 1, err));
     TRY(buffer_u64le(out, (uint64_t)step, err));
-    return story != NULL ? story_encode(story, SIZE_MAX, out, err) : PAWL_OK;
+    return story != NULL ? failure_encode(story, SIZE_MAX, out, err) : PAWL_OK;
 }
 
 /* The next older step with a manifest; -1: none. */
@@ -172,53 +173,53 @@ static bool same_wish(const wish *a, const wish *b) {
 }
 
 /* R11: who asks for what. */
-static pawl_status different_steps(const pawl_run *run, const wish *wishes, pawl_error *err) {
+static pawl_status different_steps(const job_ranks *ranks, const wish *wishes, pawl_error *err) {
     char found[512] = "";
     size_t at = 0;
     int shown = 0;
-    AUTOFREE unsigned char *same = mem_calloc((size_t)run->world_size, 1);
-    AUTOFREE unsigned char *told = mem_calloc((size_t)run->world_size, 1);
+    AUTOFREE unsigned char *same = mem_calloc((size_t)ranks->world_size, 1);
+    AUTOFREE unsigned char *told = mem_calloc((size_t)ranks->world_size, 1);
     if (same == NULL || told == NULL) {
-        return error_nomem(err, (size_t)run->world_size);
+        return error_nomem(err, (size_t)ranks->world_size);
     }
-    for (int r = 0; r < run->world_size && at < sizeof found; r++) {
-        char ranks[100];
+    for (int r = 0; r < ranks->world_size && at < sizeof found; r++) {
+        char which[100];
         char step[32];
         if (told[r] || ++shown > SHOWN_STEPS) {
             continue;
         }
-        for (int other = 0; other < run->world_size; other++) {
+        for (int other = 0; other < ranks->world_size; other++) {
             same[other] = same_wish(&wishes[r], &wishes[other]);
             told[other] |= same[other];
         }
         at += (size_t)snprintf(found + at, sizeof found - at, "%s%s: %s", at > 0 ? "; " : "",
-                               group_ranks_text(ranks, sizeof ranks, same, run->world_size),
+                               group_ranks_text(which, sizeof which, same, ranks->world_size),
                                step_text(step, &wishes[r]));
     }
     error_set(err, PAWL_EMISMATCH, "the ranks ask for different steps");
-    run_error_path(run, err, "");
-    error_expected(err, "the same step on all %d ranks", run->world_size);
+    store_error_path(err, ranks->store, "");
+    error_expected(err, "the same step on all %d ranks", ranks->world_size);
     error_found(err, "%s%s", found, shown > SHOWN_STEPS ? "; ..." : "");
     error_safe(err, "nothing was read into any state");
     error_next(err, "give all ranks the same step, or none: rank 0 then chooses the newest");
     return PAWL_EMISMATCH;
 }
 
-static pawl_status judge_wishes(void *context, pawl_run *run, const meet_card *cards,
+static pawl_status judge_wishes(void *context, job_ranks *ranks, const meet_card *cards,
                                 buffer *answer, pawl_error *err) {
     agreeing *g = context;
-    AUTOFREE wish *wishes = mem_calloc((size_t)run->world_size, sizeof *wishes);
+    AUTOFREE wish *wishes = mem_calloc((size_t)ranks->world_size, sizeof *wishes);
     if (wishes == NULL) {
-        return error_nomem(err, (size_t)run->world_size * sizeof *wishes);
+        return error_nomem(err, (size_t)ranks->world_size * sizeof *wishes);
     }
-    TRY(ranks_failed(run, cards, err));
+    TRY(ranks_failed(ranks, cards, err));
     bool same = true;
-    for (int r = 0; r < run->world_size; r++) {
+    for (int r = 0; r < ranks->world_size; r++) {
         TRY(wish_decode(&cards[r], &wishes[r], err));
         same = same && same_wish(&wishes[0], &wishes[r]);
     }
     if (!same) {
-        return different_steps(run, wishes, err);
+        return different_steps(ranks, wishes, err);
     }
     if (wishes[0].asks) {
         return answer_encode(VERB_TAKE, wishes[0].step, NULL, answer, err);
@@ -229,10 +230,10 @@ static pawl_status judge_wishes(void *context, pawl_run *run, const meet_card *c
 
 /* The first failure that no older step makes up for; -1: none. What rank 0 chose and another rank
  * does not see is no reason to take an older one. */
-static pawl_status first_final(const pawl_run *run, const meet_card *cards, int *out,
+static pawl_status first_final(const job_ranks *ranks, const meet_card *cards, int *out,
                                pawl_error *err) {
     *out = -1;
-    for (int r = 0; r < run->world_size && *out < 0; r++) {
+    for (int r = 0; r < ranks->world_size && *out < 0; r++) {
         wish w;
         TRY(wish_decode(&cards[r], &w, err));
         pawl_status status = cards[r].status;
@@ -243,8 +244,8 @@ static pawl_status first_final(const pawl_run *run, const meet_card *cards, int 
     return PAWL_OK;
 }
 
-static int first_with(const pawl_run *run, const meet_card *cards, pawl_status status) {
-    for (int r = 0; r < run->world_size; r++) {
+static int first_with(const job_ranks *ranks, const meet_card *cards, pawl_status status) {
+    for (int r = 0; r < ranks->world_size; r++) {
         if (cards[r].status == status) {
             return r;
         }
@@ -253,13 +254,13 @@ static int first_with(const pawl_run *run, const meet_card *cards, pawl_status s
 }
 
 /* Have all matched, and does one lack what another might want? *out is VERB_GO where not. */
-static pawl_status what_is_lacking(const pawl_run *run, const meet_card *cards, verb *out,
+static pawl_status what_is_lacking(const job_ranks *ranks, const meet_card *cards, verb *out,
                                    pawl_error *err) {
     wish first = {.asks = false};
     bool lacking = false;
     bool same = true;
     *out = VERB_GO;
-    for (int r = 0; r < run->world_size; r++) {
+    for (int r = 0; r < ranks->world_size; r++) {
         wish w;
         TRY(wish_decode(&cards[r], &w, err));
         if (!w.matched) {
@@ -287,19 +288,19 @@ static pawl_status seen_by_rank_0_alone(const agreeing *g, pawl_error *err) {
     return PAWL_EIO;
 }
 
-static pawl_status judge_tries(void *context, pawl_run *run, const meet_card *cards, buffer *answer,
-                               pawl_error *err) {
+static pawl_status judge_tries(void *context, job_ranks *ranks, const meet_card *cards,
+                               buffer *answer, pawl_error *err) {
     agreeing *g = context;
     struct pawl_error story = ERROR_INIT;
     int final;
     verb next = VERB_GO;
-    TRY(what_is_lacking(run, cards, &next, err));
+    TRY(what_is_lacking(ranks, cards, &next, err));
     if (next != VERB_GO) {
         return answer_encode(next, g->step, NULL, answer, err);
     }
-    TRY(first_final(run, cards, &final, err));
+    TRY(first_final(ranks, cards, &final, err));
     if (final >= 0) {
-        pawl_status status = ranks_story(run, cards, final, err);
+        pawl_status status = ranks_failure(ranks, cards, final, err);
         bool unseen = status == PAWL_ENOTFOUND && cards[0].status == PAWL_OK;
         return unseen ? seen_by_rank_0_alone(g, err) : status;
     }
@@ -307,11 +308,11 @@ static pawl_status judge_tries(void *context, pawl_run *run, const meet_card *ca
         looking_lost(&g->looking); /* removed meanwhile */
         return answer_next(g, NULL, answer, err);
     }
-    int damaged = first_with(run, cards, PAWL_EDAMAGED);
+    int damaged = first_with(ranks, cards, PAWL_EDAMAGED);
     if (damaged < 0) {
         return answer_encode(VERB_GO, g->step, NULL, answer, err);
     }
-    (void)ranks_story(run, cards, damaged, &story);
+    (void)ranks_failure(ranks, cards, damaged, &story);
     if (g->damaged++ == 0) {
         g->newest = story;
     }
@@ -322,7 +323,7 @@ static pawl_status judge_tries(void *context, pawl_run *run, const meet_card *ca
 
 static pawl_status pass_over(agreeing *g, const uint8_t *bytes, size_t n, pawl_error *err) {
     struct pawl_error why = ERROR_INIT;
-    TRY(story_decode(bytes, n, &why, err));
+    TRY(failure_decode(bytes, n, &why, err));
     log_write(&g->run->log, PAWL_LOG_WARN,
               "step %lld is damaged and is passed over for the next older one: %s",
               (long long)g->step, error_text(&why));
@@ -336,7 +337,7 @@ static pawl_status take_answer(agreeing *g, const buffer *answer, pawl_error *er
     TRY(cursor_u8(&c, &what, err));
     TRY(cursor_u64le(&c, &step, err));
     if (what < VERB_GO || what > VERB_NOBODY) {
-        return wire_damaged(&c, "it says nothing that is known", err);
+        return wire_damaged(&c, "unknown kind", err);
     }
     if (cursor_left(&c) > 0) {
         TRY(pass_over(g, c.data + c.at, cursor_left(&c), err));
@@ -354,9 +355,9 @@ static pawl_status meet(agreeing *g, meeting *m, const wish *w, pawl_error *err)
     m->mine = mine.data;
     m->mine_bytes = mine.size;
     m->context = g;
-    pawl_status status = ranks_meet(g->run, m, &answer, err);
+    pawl_status status = ranks_meet(g->run->ranks, m, &answer, err);
     if (status == PAWL_EMISMATCH && m->status == PAWL_EMISMATCH) {
-        *err = *m->story;
+        *err = *m->failed;
     }
     return status == PAWL_OK ? take_answer(g, &answer, err) : status;
 }
@@ -365,7 +366,7 @@ static pawl_status meet_for_step(agreeing *g, pawl_status status, const pawl_err
                                  pawl_error *err) {
     const int64_t *asked = asked_step(g);
     const wish w = {.asks = asked != NULL, .step = asked != NULL ? *asked : 0};
-    meeting m = {.what = "restore", .status = status, .story = story, .judge = judge_wishes};
+    meeting m = {.what = "restore", .status = status, .failed = story, .judge = judge_wishes};
     return meet(g, &m, &w, err);
 }
 
@@ -392,7 +393,7 @@ static pawl_status meet_for_result(agreeing *g, const char *what, pawl_status st
         w.matched = true;
         w.wants = *wants;
     }
-    meeting m = {.what = what, .status = told, .story = story, .judge = judge_tries};
+    meeting m = {.what = what, .status = told, .failed = story, .judge = judge_tries};
     TRY(meet(g, &m, &w, err));
     bool can_follow = g->verb == VERB_GO ? told == PAWL_OK : g->verb == VERB_TAKE || w.matched;
     return can_follow
@@ -415,21 +416,23 @@ static bool appears(const agreeing *g) {
 static pawl_status open_step(agreeing *g, pawl_error *err) {
     pawl_run *run = g->run;
     ranks_pause pause = {0};
-    double quarter_s = ranks_deadline_s(run) / 4;
-    double looking_s = run->rank == 0 ? 0 : quarter_s < MOST_LOOKING_S ? quarter_s : MOST_LOOKING_S;
+    double quarter_s = run->ranks->timeout_s / 4;
+    double looking_s = run->ranks->rank == 0        ? 0
+                       : quarter_s < MOST_LOOKING_S ? quarter_s
+                                                    : MOST_LOOKING_S;
     uint64_t deadline_ns =
         run->platform->monotonic_ns(run->platform->context) + (uint64_t)(looking_s * NANOSECONDS);
     pawl_checkpoint_close(g->checkpoint);
     g->checkpoint = NULL;
     for (;;) {
         pawl_status status = checkpoint_open_by(run->store, g->step, run->platform, &run->log,
-                                                run->rank == 0, &g->checkpoint, err);
+                                                run->ranks->rank == 0, &g->checkpoint, err);
         if (status != PAWL_ENOTFOUND ||
             run->platform->monotonic_ns(run->platform->context) >= deadline_ns) {
             return status;
         }
         if (!appears(g)) {
-            ranks_sleep(run, &pause, deadline_ns);
+            ranks_sleep(run->ranks, &pause, deadline_ns);
         }
     }
 }
@@ -460,7 +463,7 @@ static pawl_status match_as_job(agreeing *g, pawl_status status, const pawl_erro
     if (g->verb == VERB_NOBODY) {
         own = wants_nobody(g->all.now.match, &g->all.faults, &failure);
     } else {
-        TRY(wants_compare(g->run, g->all.now.match, &g->all.faults, &own, &failure, err));
+        TRY(wants_compare(g->run->ranks, g->all.now.match, &g->all.faults, &own, &failure, err));
     }
     g->all.compared = true;
     if (own == PAWL_OK && g->all.faults.count > 0) {
@@ -570,10 +573,10 @@ pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_opt
     g->looking = looking_of(run->store, run->platform);
     g->all = (restoring){.state = state,
                          .options = options,
-                         .rank = run->rank,
-                         .world_size = run->world_size,
+                         .rank = run->ranks->rank,
+                         .world_size = run->ranks->world_size,
                          .asked = report != NULL,
-                         .job = run->world_size > 1};
+                         .job = run->ranks->world_size > 1};
     pawl_status status = end_report(g, agree(g, err), err);
     tell_restored(run, &g->all, status, err, begun_ns);
     restoring_hand_over(&g->all, status, report);

@@ -3,7 +3,9 @@
 #ifndef RUN_PRIVATE_H
 #define RUN_PRIVATE_H
 
+#include "ranks/ranks.h"
 #include "run/run.h"
+#include "votes/votes.h"
 
 #include <stdatomic.h>
 
@@ -22,13 +24,8 @@ struct pawl_run {
     double save_every_s;
     pawl_retention retention;
     char *retention_metric; /* retention.metric points here */
-    rank_group *group;
-    int rank, world_size; /* of the group */
-    char attempt[16];     /* of all ranks: drawn by rank 0 as the owner; "" until it is known */
-    double group_deadline_s;
-    uint32_t structure_crc32c; /* of the structure that this handle left last (structure.c) */
-    uint64_t structure_bytes;  /* 0: none yet */
-    struct ranks *ranks;       /* meet.h: who they are, meetings; NULL in a process alone */
+    job_ranks *ranks;       /* also of a process alone */
+    structure_left structure_left;
     engine *engine;
     engine *moving; /* the one whose save is being prepared or committed, or tidies up after that */
     owner *owner;   /* rank 0's; NULL on the others */
@@ -79,6 +76,10 @@ size_t run_budget(const pawl_run_options *o);
 void run_moved(const pawl_run *run);
 /* The engine's part of a save's statistics. */
 void run_stats_take(pawl_save_stats *to, const engine_stats *from);
+
+/* PAWL_EUSAGE on every rank but 0: "pawl_run_gc: rank 3 does not own the run". */
+pawl_status run_refuse_guest(const pawl_run *run, const char *call, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* ---- options.c ------------------------------------------------------------------------------ */
 

@@ -9,7 +9,7 @@
  */
 #include "run/checkpoint.h"
 #include "run/dataset.h"
-#include "run/ranks.h"
+#include "run/save.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -338,7 +338,7 @@ pawl_status run_rebuild(pawl_run *run, int64_t step, bool force, pawl_error *err
     if (step < 0) {
         return error_set(err, PAWL_EUSAGE, "%lld is no step: steps are 0 or more", (long long)step);
     }
-    TRY(ranks_refuse_guest(run, "pawl_run_rebuild", err));
+    TRY(run_refuse_guest(run, "pawl_run_rebuild", err));
     TRY(run_settle(run, err));
     CLEANUP(rebuilding_free) rebuilding r = {.run = run, .step = step, .force = force};
     name_step(r.directory, step);

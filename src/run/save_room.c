@@ -28,7 +28,7 @@ static pawl_status check_bytes(const save *s, const store_space *space, uint64_t
     text_bytes(free_text, space->free_bytes);
     text_bytes(lack_text, need - space->free_bytes);
     no_room(s,
-            s->run->world_size > 1
+            s->run->ranks->world_size > 1
                 ? "there is not enough room for this rank's part of the checkpoint"
                 : "there is not enough room for the checkpoint",
             err);

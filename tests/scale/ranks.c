@@ -11,8 +11,8 @@
  * Each rank has ENTRIES tensors: its own, with its own names, or a part of each of the tensors that
  * all ranks share. Data files have their size and no bytes. Each verb prints a line of JSON.
  */
-#include "run/ranks.h"
 #include "run/checkpoint.h"
+#include "run/private.h"
 
 #include "store/posix.h"
 
@@ -167,9 +167,9 @@ typedef struct phases {
 
 static void collect(job *j, pawl_run *run, votes *v) {
     must(store_read_file(j->disk, "own", (size_t)1 << 32, &v->own, &j->err), j);
-    must(votes_begin(run, TAG, v, &j->err), j);
+    must(votes_begin(run->ranks, TAG, v, &j->err), j);
     for (int r = 1; r < j->ranks; r++) {
-        must(vote_read_head(run, DIRECTORY, TAG, r, &v->memory, &v->heads[r], &j->err), j);
+        must(vote_read_head(run->store, DIRECTORY, TAG, r, &v->memory, &v->heads[r], &j->err), j);
         v->came[r] = 1;
     }
 }
@@ -201,7 +201,7 @@ static void publish(job *j, pawl_run *run, const votes *v, phases *p) {
                   .attempt = "7f3a9c21e04b",
                   .framework = "",
                   .writer = "pawl " PAWL_VERSION};
-    must(votes_manifest_files(run, v, &m, &j->err), j);
+    must(votes_manifest_files(run->ranks->world_size, v, &m, &j->err), j);
     must(merge_open(run, DIRECTORY, TAG, v, &t.merge, &j->err), j);
     double opened = now(j);
     must(commit_publish(run, DIRECTORY, TAG, &m, &index, &j->err), j);

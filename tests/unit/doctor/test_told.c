@@ -4,9 +4,9 @@
  * bytes the texts hold; texts that fit and are UTF-8 come back as they were.
  */
 #include "doctor/sight.h"
+#include "ranks/meet.h"
+#include "ranks/wire.h"
 #include "run/join.h"
-#include "run/meet.h"
-#include "run/wire.h"
 #include "unit/format/wild.h"
 
 #include <stdio.h>
@@ -79,11 +79,11 @@ static void test_stories_arrive_whatever_they_hold(void **state) {
         bool exact_next = fill_text(&w, said.next, sizeof(said.next));
         size_t limit = wild_below(&w, 2) == 0 ? SIZE_MAX : 256 + (size_t)wild_below(&w, 4000);
         w.valid = possible;
-        if (!wild_taken(&w, story_encode(&said, limit, &bytes, &err), &err)) {
+        if (!wild_taken(&w, failure_encode(&said, limit, &bytes, &err), &err)) {
             continue;
         }
         assert_true(bytes.size <= limit);
-        assert_ok(story_decode(bytes.data, bytes.size, &heard, &err), &err);
+        assert_ok(failure_decode(bytes.data, bytes.size, &heard, &err), &err);
         assert_int_equal(heard.status, said.status);
         assert_true(!numbers ||
                     (heard.system_errno == said.system_errno && heard.step == said.step));
@@ -106,7 +106,7 @@ static void test_places_arrive_whatever_they_hold(void **state) {
                             .newest_step = random_between(&w.random, -1, INT64_MAX - 1),
                             .lease_s = 30};
         join_answer heard;
-        join_card card = {.view = (join_view)wild_below(&w, JOIN_FAILED + 1)};
+        join_card card = {.sight = (join_sight)wild_below(&w, JOIN_FAILED + 1)};
         join_card heard_card;
         bool exact = fill_text(&w, said.root, sizeof(said.root));
         memcpy(card.root, said.root, sizeof(card.root));
@@ -118,9 +118,9 @@ static void test_places_arrive_whatever_they_hold(void **state) {
         assert_text(exact, said.root, heard.root);
         bytes.size = 0;
         assert_ok(join_card_encode(&card, &bytes, &err), &err);
-        assert_true(bytes.size <= MEET_BYTES / 2); /* what a rank may hand in */
+        assert_true(bytes.size <= MEET_MAX_MINE); /* what a rank may hand in */
         assert_ok(join_card_decode(bytes.data, bytes.size, &heard_card, &err), &err);
-        assert_int_equal(card.view, heard_card.view);
+        assert_int_equal(card.sight, heard_card.sight);
         assert_text(exact, card.root, heard_card.root);
     }
 }
@@ -132,18 +132,18 @@ static void test_verdicts_arrive_whatever_their_host_is_called(void **state) {
         struct pawl_error err = ERROR_INIT;
         CLEANUP(buffer_free) buffer bytes = {0};
         uint8_t body[64];
-        meet_verdict said = {.number = random_next(&w.random),
-                             .who = {.pid = random_between(&w.random, 0, INT32_MAX)},
-                             .status = (pawl_status)wild_below(&w, STATUS_LAST + 1),
-                             .body = body,
-                             .body_bytes = (size_t)wild_below(&w, sizeof(body)),
-                             .nonces = body,
-                             .nonce_count = (size_t)wild_below(&w, 8)};
-        meet_verdict heard;
+        meet_reply said = {.number = random_next(&w.random),
+                           .who = {.pid = random_between(&w.random, 0, INT32_MAX)},
+                           .status = (pawl_status)wild_below(&w, STATUS_LAST + 1),
+                           .body = body,
+                           .body_bytes = (size_t)wild_below(&w, sizeof(body)),
+                           .nonces = body,
+                           .nonce_count = (size_t)wild_below(&w, 8)};
+        meet_reply heard;
         bool exact = fill_text(&w, said.who.host, sizeof(said.who.host));
         random_fill(&w.random, body, sizeof(body));
-        assert_ok(meet_verdict_encode(&said, &bytes, &err), &err);
-        assert_ok(meet_verdict_decode(bytes.data, bytes.size, &heard, &err), &err);
+        assert_ok(meet_reply_encode(&said, &bytes, &err), &err);
+        assert_ok(meet_reply_decode(bytes.data, bytes.size, &heard, &err), &err);
         assert_true(said.number == heard.number && said.who.pid == heard.who.pid &&
                     said.status == heard.status && said.body_bytes == heard.body_bytes &&
                     said.nonce_count == heard.nonce_count);

@@ -9,7 +9,7 @@
 
 #include "lib/test.h"
 
-#include "run/ranks.h"
+#include "run/private.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -6,7 +6,8 @@
 #include "lib/local_group.h"
 #include "lib/test.h"
 
-#include "run/meet.h"
+#include "ranks/meet.h"
+#include "run/private.h"
 #include "store/wrap.h"
 
 #include <stdio.h>

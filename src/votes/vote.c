@@ -6,7 +6,7 @@
  * replicas, the head, and what it has of the values that all ranks share. It is
  * published by a rename and never synced: a save whose votes a power cut loses is not committed.
  */
-#include "run/votes.h"
+#include "votes/private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,12 +53,13 @@ static pawl_status list_files(const plan_layout *layout, vote *head, arena *memo
     return PAWL_OK;
 }
 
-static pawl_status agree_on(pawl_run *run, const plan_layout *layout, vote *head, pawl_error *err) {
+static pawl_status put_sums(job_ranks *ranks, const ballot *b, vote *head, pawl_error *err) {
+    const plan_layout *layout = b->layout;
     CLEANUP(buffer_free) buffer text = {0};
     TRY(structure_make(layout->snapshot, &text, err));
     head->structure_crc32c = crc32c(0, text.data, text.size);
     head->structure_bytes = text.size;
-    structure_leave(run, &text, head->structure_crc32c);
+    structure_leave(ranks, &text, head->structure_crc32c, b->left);
     return put_values(layout->snapshot, NULL, &head->values_crc32c, err);
 }
 
@@ -66,33 +67,33 @@ static bool is_durable(const ballot *b) {
     return !b->skipped && b->failed == NULL;
 }
 
-static pawl_status put_head(pawl_run *run, const ballot *b, table_writer *w, pawl_error *err) {
+static pawl_status put_head(job_ranks *ranks, const ballot *b, table_writer *w, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
-    CLEANUP(buffer_free) buffer story = {0};
+    CLEANUP(buffer_free) buffer failed = {0};
     CLEANUP(buffer_free) buffer record = {0};
     process_identity who;
-    TRY(run->platform->identity(run->platform->context, &who, err));
+    TRY(ranks->platform->identity(ranks->platform->context, &who, err));
     vote head = {.step = b->step,
-                 .rank = run->rank,
-                 .world_size = run->world_size,
+                 .rank = ranks->rank,
+                 .world_size = ranks->world_size,
                  .tag = b->tag,
                  .host = who.host,
                  .pid = who.pid,
                  .skipped = b->skipped};
     if (b->failed != NULL) {
-        TRY(story_encode(b->failed, VOTE_MAX_STORY, &story, err));
-        head.failed = (const char *)story.data;
-        head.failed_bytes = story.size;
+        TRY(failure_encode(b->failed, VOTE_MAX_STORY, &failed, err));
+        head.failed = (const char *)failed.data;
+        head.failed_bytes = failed.size;
     } else if (!b->skipped) {
         TRY(list_files(b->layout, &head, &memory, err));
-        TRY(agree_on(run, b->layout, &head, err));
+        TRY(put_sums(ranks, b, &head, err));
         TRY(replica_sums_head(b->sums, &head, &memory, err));
     }
     TRY(vote_head_encode(&head, &record, err));
     return table_writer_add(w, "v", 1, record.data, record.size, err);
 }
 
-pawl_status vote_keep(pawl_run *run, const ballot *b, buffer *out, pawl_error *err) {
+pawl_status vote_keep(job_ranks *ranks, const ballot *b, buffer *out, pawl_error *err) {
     CLEANUP(table_writer_free_pointer) table_writer *w = NULL;
     table_summary ignored;
     uint64_t count;
@@ -105,7 +106,7 @@ pawl_status vote_keep(pawl_run *run, const ballot *b, buffer *out, pawl_error *e
     if (is_durable(b) && b->sums != NULL) {
         TRY(replica_sums_write(b->sums, w, err));
     }
-    TRY(put_head(run, b, w, err));
+    TRY(put_head(ranks, b, w, err));
     if (is_durable(b)) {
         TRY(put_values(b->layout->snapshot, w, &sum, err));
     }
@@ -113,33 +114,34 @@ pawl_status vote_keep(pawl_run *run, const ballot *b, buffer *out, pawl_error *e
 }
 
 /* A vote that may be there counts as cast: rank 0 may commit with it. */
-static pawl_status publish(pawl_run *run, const ballot *b, const buffer *bytes, pawl_error *err) {
+static pawl_status publish(job_ranks *ranks, const ballot *b, const buffer *bytes,
+                           pawl_error *err) {
     char name[80];
     char path[STORE_MAX_PATH];
     if (is_durable(b)) {
-        TRY(store_sync_dir(run->store, b->directory, err)); /* G1 */
+        TRY(store_sync_dir(ranks->store, b->directory, err)); /* G1 */
     }
-    name_vote(name, b->tag, run->rank);
+    name_vote(name, b->tag, ranks->rank);
     snprintf(path, sizeof path, "%s/%s", b->directory, name);
     store_publish_end end;
-    pawl_status status = store_try_replace(run->store, path, bytes->data, bytes->size, &end, err);
+    pawl_status status = store_try_replace(ranks->store, path, bytes->data, bytes->size, &end, err);
     if (status == PAWL_OK || end != STORE_MAYBE_PUBLISHED || !is_durable(b)) {
         return status;
     }
-    log_write(&run->log, PAWL_LOG_WARN,
+    log_write(&ranks->log, PAWL_LOG_WARN,
               "rank %d waits for how the save ends, because its vote may have been cast: %s",
-              run->rank, error_text(err));
+              ranks->rank, error_text(err));
     return PAWL_OK;
 }
 
-pawl_status vote_cast(pawl_run *run, const ballot *b, pawl_error *err) {
+pawl_status vote_cast(job_ranks *ranks, const ballot *b, pawl_error *err) {
     CLEANUP(buffer_free) buffer bytes = {0};
-    pawl_status status = vote_keep(run, b, &bytes, err);
+    pawl_status status = vote_keep(ranks, b, &bytes, err);
     if (status == PAWL_OK) {
-        status = publish(run, b, &bytes, err);
+        status = publish(ranks, b, &bytes, err);
     }
     if (status != PAWL_OK) {
-        error_wrap(err, "vote of rank %d", run->rank);
+        error_wrap(err, "vote of rank %d", ranks->rank);
     }
     return status;
 }
@@ -177,19 +179,19 @@ static pawl_status open_and_read(store *s, const buffer *own, const char *direct
     return status == PAWL_OK ? PAWL_OK : vote_table_failed(&t, status, err);
 }
 
-pawl_status vote_read_head(pawl_run *run, const char *directory, const char *tag, int rank,
+pawl_status vote_read_head(store *s, const char *directory, const char *tag, int rank,
                            arena *memory, vote *out, pawl_error *err) {
-    return open_and_read(run->store, NULL, directory, tag, rank, memory, out, err);
+    return open_and_read(s, NULL, directory, tag, rank, memory, out, err);
 }
 
-pawl_status votes_begin(pawl_run *run, const char *tag, votes *v, pawl_error *err) {
-    size_t n = (size_t)run->world_size;
+pawl_status votes_begin(job_ranks *ranks, const char *tag, votes *v, pawl_error *err) {
+    size_t n = (size_t)ranks->world_size;
     v->heads = mem_calloc(n, sizeof *v->heads);
     v->came = mem_calloc(n, 1);
     if (v->heads == NULL || v->came == NULL) {
         return error_nomem(err, n * sizeof *v->heads);
     }
-    TRY(open_and_read(run->store, &v->own, "", tag, 0, &v->memory, &v->heads[0], err));
+    TRY(open_and_read(ranks->store, &v->own, "", tag, 0, &v->memory, &v->heads[0], err));
     v->came[0] = 1;
     return PAWL_OK;
 }
@@ -204,10 +206,9 @@ void votes_free(votes *v) {
 
 /* ---- the manifest's files ------------------------------------------------------------------- */
 
-static pawl_status count_files(const pawl_run *run, const votes *v, size_t *count,
-                               pawl_error *err) {
+static pawl_status count_files(int world_size, const votes *v, size_t *count, pawl_error *err) {
     *count = 0;
-    for (int r = 0; r < run->world_size; r++) {
+    for (int r = 0; r < world_size; r++) {
         *count += v->heads[r].file_count; /* each at most FORMAT_MAX_FILES */
     }
     if (*count <= FORMAT_MAX_FILES) {
@@ -219,15 +220,15 @@ static pawl_status count_files(const pawl_run *run, const votes *v, size_t *coun
     return PAWL_ELIMIT;
 }
 
-pawl_status votes_manifest_files(pawl_run *run, const votes *v, manifest *m, pawl_error *err) {
+pawl_status votes_manifest_files(int world_size, const votes *v, manifest *m, pawl_error *err) {
     size_t count;
-    TRY(count_files(run, v, &count, err));
+    TRY(count_files(world_size, v, &count, err));
     m->files = arena_alloc(&m->memory, count * sizeof *m->files);
     if (m->files == NULL) {
         return error_nomem(err, count * sizeof *m->files);
     }
     m->file_count = 0;
-    for (int r = 0; r < run->world_size; r++) {
+    for (int r = 0; r < world_size; r++) {
         const vote *head = &v->heads[r];
         for (size_t i = 0; i < head->file_count; i++) {
             const char *name = arena_strdup(&m->memory, head->files[i].name);

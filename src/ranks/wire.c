@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts and identities in what ranks tell each other. */
-#include "run/wire.h"
+#include "ranks/wire.h"
 
 #include <string.h>
 

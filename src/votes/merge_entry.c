@@ -4,7 +4,7 @@
  * order of ranks. What does not fit together is a mismatch (S12): named, and the merge goes on, so
  * that a few faults are told at a time.
  */
-#include "run/merge.h"
+#include "votes/merge.h"
 
 #include "format/record_join.h"
 

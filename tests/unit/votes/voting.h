@@ -4,14 +4,14 @@
  * has a state of its own and a handle that has just what votes need; their data files are written
  * as the layouts say.
  */
-#ifndef RUN_VOTING_H
-#define RUN_VOTING_H
+#ifndef VOTES_VOTING_H
+#define VOTES_VOTING_H
 
 #include "lib/random.h"
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
 
-#include "run/ranks.h"
+#include "votes/votes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,8 @@
 #define VOTING_TAG "7f3a9c21e04b-1"
 
 typedef struct voting_rank {
-    pawl_run run;
+    job_ranks self;
+    structure_left left;
     pawl_state *state;
 } voting_rank;
 
@@ -37,8 +38,8 @@ typedef struct voting {
     struct pawl_error err;
 } voting;
 
-static inline pawl_run *voting_run(voting *f, int rank) {
-    return &f->ranks[rank].run;
+static inline job_ranks *voting_ranks(voting *f, int rank) {
+    return &f->ranks[rank].self;
 }
 
 static inline void voting_begin(voting *f, int world_size) {
@@ -51,12 +52,12 @@ static inline void voting_begin(voting *f, int world_size) {
     f->ranks = mem_calloc((size_t)world_size, sizeof *f->ranks);
     assert_non_null(f->ranks);
     for (int r = 0; r < world_size; r++) {
-        pawl_run *run = voting_run(f, r);
-        run->store = f->disk;
-        run->platform = &f->os.table;
-        run->rank = r;
-        run->world_size = world_size;
-        snprintf(run->attempt, sizeof run->attempt, "7f3a9c21e04b");
+        job_ranks *self = voting_ranks(f, r);
+        self->store = f->disk;
+        self->platform = &f->os.table;
+        self->rank = r;
+        self->world_size = world_size;
+        snprintf(self->attempt, sizeof self->attempt, "7f3a9c21e04b");
         assert_ok(state_new(&f->ranks[r].state, &err), &err);
     }
 }
@@ -125,8 +126,8 @@ static inline void voting_write_file(voting *f, const plan_layout *layout, size_
 
 /* As rank 0 keeps its vote, and the others cast theirs. */
 static inline pawl_status voting_say(voting *f, int rank, const ballot *b, pawl_error *err) {
-    return rank == 0 ? vote_keep(voting_run(f, 0), b, &f->votes.own, err)
-                     : vote_cast(voting_run(f, rank), b, err);
+    return rank == 0 ? vote_keep(voting_ranks(f, 0), b, &f->votes.own, err)
+                     : vote_cast(voting_ranks(f, rank), b, err);
 }
 
 static inline void voting_vote(voting *f, int rank) {
@@ -143,10 +144,7 @@ static inline void voting_vote(voting *f, int rank) {
     for (size_t i = 0; i < layout->file_count; i++) {
         voting_write_file(f, layout, i, &files[i]);
     }
-    voting_run(f, rank)->checking = f->checking;
-    assert_ok(
-        replica_sums_start(snapshot, f->checking, NULL, voting_run(f, rank)->platform, &sums, &err),
-        &err);
+    assert_ok(replica_sums_start(snapshot, f->checking, NULL, &f->os.table, &sums, &err), &err);
     assert_ok(index_layout_open(layout, &entries, &err), &err);
     const index_input input = {
         .entries = index_layout_source(entries), .files = files, .file_count = layout->file_count};
@@ -155,7 +153,8 @@ static inline void voting_vote(voting *f, int rank) {
                       .step = f->step,
                       .layout = layout,
                       .input = &input,
-                      .sums = sums};
+                      .sums = sums,
+                      .left = &f->ranks[rank].left};
     assert_ok(voting_say(f, rank, &b, &err), &err);
     for (size_t i = 0; i < layout->file_count; i++) {
         mem_free((void *)(uintptr_t)files[i].checksums);
@@ -176,21 +175,29 @@ static inline void voting_vote_all(voting *f) {
 
 static inline void voting_collect(voting *f) {
     struct pawl_error err = ERROR_INIT;
-    pawl_run *run = voting_run(f, 0);
-    assert_ok(votes_begin(run, VOTING_TAG, &f->votes, &err), &err);
+    assert_ok(votes_begin(voting_ranks(f, 0), VOTING_TAG, &f->votes, &err), &err);
     for (int r = 1; r < f->world_size; r++) {
-        assert_ok(vote_read_head(run, f->directory, VOTING_TAG, r, &f->votes.memory,
+        assert_ok(vote_read_head(f->disk, f->directory, VOTING_TAG, r, &f->votes.memory,
                                  &f->votes.heads[r], &err),
                   &err);
         f->votes.came[r] = 1;
     }
 }
 
+static inline merge_input voting_input(const voting *f) {
+    return (merge_input){.store = f->disk,
+                         .directory = f->directory,
+                         .tag = VOTING_TAG,
+                         .votes = &f->votes,
+                         .world_size = f->world_size,
+                         .checking = f->checking};
+}
+
 /* The merged index, published as the step's checkpoint. */
 static inline pawl_status voting_merge(voting *f, buffer *index, pawl_error *err) {
     merge *m = NULL;
-    pawl_run *run = voting_run(f, 0);
-    TRY(merge_open(run, f->directory, VOTING_TAG, &f->votes, &m, err));
+    const merge_input in = voting_input(f);
+    TRY(merge_open(&in, &m, err));
     index->size = 0;
     pawl_status status = merge_write(m, byte_sink_buffer(index), &f->index, &f->entries, err);
     merge_close(m);
@@ -219,7 +226,7 @@ static inline void voting_publish(voting *f, const buffer *index) {
                   .entries = f->entries,
                   .index_name = index_name,
                   .index = f->index};
-    assert_ok(votes_manifest_files(voting_run(f, 0), &f->votes, &m, &err), &err);
+    assert_ok(votes_manifest_files(f->world_size, &f->votes, &m, &err), &err);
     assert_ok(manifest_encode(&m, &text, &err), &err);
     voting_put(f, index_name, index->data, index->size);
     voting_put(f, NAME_MANIFEST, text.data, text.size);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* votes: what a rank says of its part of a save, and that rank 0 reads just that. */
-#include "unit/run/voting.h"
+#include "unit/votes/voting.h"
+#include "votes/private.h"
 
 #include "lib/failing_memory.h"
-#include "run/votes.h"
+#include "votes/private.h"
 
 static int up(void **state) {
     static voting f;
@@ -101,16 +102,14 @@ static void test_a_rank_votes_that_it_failed_or_skipped(void **state) {
         .directory = f->directory, .tag = VOTING_TAG, .step = 100, .failed = &why};
     const ballot skipped = {
         .directory = f->directory, .tag = VOTING_TAG, .step = 100, .skipped = true};
-    assert_ok(vote_cast(voting_run(f, 1), &failed, &err), &err);
-    assert_ok(vote_cast(voting_run(f, 2), &skipped, &err), &err);
-    assert_ok(vote_read_head(voting_run(f, 0), f->directory, VOTING_TAG, 1, &memory, &head, &err),
-              &err);
+    assert_ok(vote_cast(voting_ranks(f, 1), &failed, &err), &err);
+    assert_ok(vote_cast(voting_ranks(f, 2), &skipped, &err), &err);
+    assert_ok(vote_read_head(f->disk, f->directory, VOTING_TAG, 1, &memory, &head, &err), &err);
     assert_non_null(head.failed);
     assert_int_equal(head.file_count, 0);
-    assert_ok(story_decode(head.failed, head.failed_bytes, &told, &err), &err);
+    assert_ok(failure_decode(head.failed, head.failed_bytes, &told, &err), &err);
     assert_status_text(&told, PAWL_ENOSPACE, "the disk is full");
-    assert_ok(vote_read_head(voting_run(f, 0), f->directory, VOTING_TAG, 2, &memory, &head, &err),
-              &err);
+    assert_ok(vote_read_head(f->disk, f->directory, VOTING_TAG, 2, &memory, &head, &err), &err);
     assert_true(head.skipped);
 }
 
@@ -119,9 +118,8 @@ static void test_a_vote_that_is_not_there(void **state) {
     voting *f = *state;
     CLEANUP(arena_free) arena memory = {0};
     vote head;
-    assert_fails(
-        vote_read_head(voting_run(f, 0), f->directory, VOTING_TAG, 3, &memory, &head, &f->err),
-        PAWL_ENOTFOUND, &f->err);
+    assert_fails(vote_read_head(f->disk, f->directory, VOTING_TAG, 3, &memory, &head, &f->err),
+                 PAWL_ENOTFOUND, &f->err);
 }
 
 /* A vote under another rank's name is not taken for that rank's. */
@@ -134,9 +132,8 @@ static void test_r14_a_vote_of_another_rank_is_refused(void **state) {
     assert_ok(store_rename(f->disk, "step-00000100/vote-" VOTING_TAG "-r00002",
                            "step-00000100/vote-" VOTING_TAG "-r00003", &f->err),
               &f->err);
-    assert_fails(
-        vote_read_head(voting_run(f, 0), f->directory, VOTING_TAG, 3, &memory, &head, &f->err),
-        PAWL_EDAMAGED, &f->err);
+    assert_fails(vote_read_head(f->disk, f->directory, VOTING_TAG, 3, &memory, &head, &f->err),
+                 PAWL_EDAMAGED, &f->err);
     assert_says(f->err.attempt, "reading the vote of rank 3: it says that it is of another save or "
                                 "rank");
     assert_says(f->err.path, "vote-" VOTING_TAG "-r00003");
@@ -163,9 +160,9 @@ static void test_the_vote_comes_after_the_directory_is_synced(void **state) {
     fill(f);
     store *traced;
     assert_ok(store_trace_wrap(f->disk, &f->os.table, take_event, &told, &traced, &err), &err);
-    voting_run(f, 1)->store = traced;
+    voting_ranks(f, 1)->store = traced;
     voting_vote(f, 1);
-    voting_run(f, 1)->store = f->disk;
+    voting_ranks(f, 1)->store = f->disk;
     store_destroy(traced);
     const char *synced = strstr(told.text, "sync_dir step-00000100\n");
     const char *begun = strstr(told.text, "open step-00000100/vote-");
@@ -186,14 +183,15 @@ static void test_the_structure_is_left_once(void **state) {
     fill(f);
     voting_vote(f, 0);
     assert_ok(store_trace_wrap(f->disk, &f->os.table, take_event, &told, &traced, &err), &err);
-    voting_run(f, 0)->store = traced;
+    voting_ranks(f, 0)->store = traced;
     const buffer text = {.data = (uint8_t *)"a\tb\n", .size = 4};
-    structure_leave(voting_run(f, 0), &text, crc32c(0, text.data, text.size));
+    structure_left left = {.bytes = 0};
+    structure_leave(voting_ranks(f, 0), &text, crc32c(0, text.data, text.size), &left);
     assert_says(told.text, "open structure-7f3a9c21e04b-");
     told.text[0] = '\0';
-    structure_leave(voting_run(f, 0), &text, crc32c(0, text.data, text.size));
+    structure_leave(voting_ranks(f, 0), &text, crc32c(0, text.data, text.size), &left);
     assert_string_equal(told.text, "");
-    voting_run(f, 0)->store = f->disk;
+    voting_ranks(f, 0)->store = f->disk;
     store_destroy(traced);
 }
 
@@ -203,7 +201,7 @@ static pawl_status vote_again(void *context, pawl_error *err) {
     struct pawl_error why = ERROR_INIT;
     error_set(&why, PAWL_ENOSPACE, "the disk is full");
     const ballot b = {.directory = f->directory, .tag = VOTING_TAG, .step = 100, .failed = &why};
-    return vote_keep(voting_run(f, 0), &b, &own, err);
+    return vote_keep(voting_ranks(f, 0), &b, &own, err);
 }
 
 /* A failing allocation is told, and nothing leaks. */

@@ -10,14 +10,14 @@
  * Memory: per rank the index block of its vote and one data block, of FORMAT_TABLE_BLOCK bytes or
  * one large record: with 4096 ranks about 150 MB. One file is open at a time.
  */
-#include "run/merge.h"
+#include "votes/merge.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MOVED_ENTRIES 1024 /* after which the save shows that it does not hang */
+#define PROGRESS_ENTRIES 1024 /* after which the hang watchdog is told of progress */
 
 static void close_voter(voter *v) {
     table_cursor_free(v->at);
@@ -39,6 +39,12 @@ void merge_close(merge *m) {
     mem_free(m);
 }
 
+static void show_progress(const merge *m) {
+    if (m->watched != NULL) {
+        engine_moved(m->watched);
+    }
+}
+
 /* ---- one vote ------------------------------------------------------------------------------- */
 
 static pawl_status voter_failed(const voter *v, pawl_status status, pawl_error *err) {
@@ -47,7 +53,7 @@ static pawl_status voter_failed(const voter *v, pawl_status status, pawl_error *
 
 /* Takes the record at the cursor; those of the head and what follows are none, nor sums of replicas
  * that need not be compared. */
-static pawl_status look(const merge *m, voter *v, pawl_error *err) {
+static pawl_status take_record(const merge *m, voter *v, pawl_error *err) {
     v->key = NULL;
     if (!table_valid(v->at)) {
         return PAWL_OK;
@@ -73,29 +79,29 @@ static pawl_status look(const merge *m, voter *v, pawl_error *err) {
 
 static pawl_status advance(const merge *m, voter *v, pawl_error *err) {
     pawl_status status = table_next(v->at, err);
-    return status == PAWL_OK ? look(m, v, err) : voter_failed(v, status, err);
+    return status == PAWL_OK ? take_record(m, v, err) : voter_failed(v, status, err);
 }
 
 static pawl_status open_voter(merge *m, voter *v, int rank, pawl_error *err) {
     const vote *head = &m->votes->heads[rank];
-    TRY(vote_table_open(&v->table, m->run->store, &m->votes->own, m->directory, m->tag, rank, err));
+    TRY(vote_table_open(&v->table, m->store, &m->votes->own, m->directory, m->tag, rank, err));
     TRY(table_cursor_new(v->table.table, &v->at, err));
     v->head = head;
     pawl_status status = table_seek(v->at, "c", 1, err);
     vote_table_rest(&v->table);
-    return status == PAWL_OK ? look(m, v, err) : voter_failed(v, status, err);
+    return status == PAWL_OK ? take_record(m, v, err) : voter_failed(v, status, err);
 }
 
 static pawl_status open_all(merge *m, pawl_error *err) {
     uint64_t files = 0;
     bool differ = false;
     TRY(replica_sums_differ(m->votes, m->count, &differ, err));
-    m->compares = differ || m->run->checking;
+    m->compares = differ || m->checking;
     for (size_t r = 0; r < m->count; r++) {
         voter *v = &m->voters[r];
         v->first_file = (uint32_t)files;
         TRY(open_voter(m, v, (int)r, err));
-        run_moved(m->run);
+        show_progress(m);
         files += v->head->file_count;
         if (files > FORMAT_MAX_FILES) {
             error_set(err, PAWL_ELIMIT, "the ranks together have too many data files");
@@ -106,17 +112,18 @@ static pawl_status open_all(merge *m, pawl_error *err) {
     return PAWL_OK;
 }
 
-pawl_status merge_open(pawl_run *run, const char *directory, const char *tag, const votes *v,
-                       merge **out, pawl_error *err) {
+pawl_status merge_open(const merge_input *in, merge **out, pawl_error *err) {
     merge *m = mem_calloc(1, sizeof *m);
     if (m == NULL) {
         return error_nomem(err, sizeof *m);
     }
-    m->run = run;
-    m->votes = v;
-    m->count = (size_t)run->world_size;
-    snprintf(m->directory, sizeof m->directory, "%s", directory);
-    snprintf(m->tag, sizeof m->tag, "%s", tag);
+    m->store = in->store;
+    m->votes = in->votes;
+    m->checking = in->checking;
+    m->watched = in->watched;
+    m->count = (size_t)in->world_size;
+    snprintf(m->directory, sizeof m->directory, "%s", in->directory);
+    snprintf(m->tag, sizeof m->tag, "%s", in->tag);
     m->voters = mem_calloc(m->count, sizeof *m->voters);
     m->heap = mem_calloc(m->count, sizeof *m->heap);
     m->least = mem_calloc(m->count, sizeof *m->least);
@@ -174,7 +181,7 @@ static pawl_status put_checksums(merge *m, table_writer *w, pawl_error *err) {
         for (size_t file = 0; file < v->head->file_count; file++) {
             TRY(put_checksums_of(m, v, file, w, err));
         }
-        run_moved(m->run);
+        show_progress(m);
         if (v->key != NULL && v->key[0] == 'c') {
             return wrong_checksums(v, v->head->file_count, err);
         }
@@ -303,8 +310,8 @@ static pawl_status put_entries(merge *m, table_writer *w, uint64_t *count, pawl_
             TRY(merge_put_entry(&m->entry, w, &m->faults, err));
             (*count)++;
         }
-        if (*count % MOVED_ENTRIES == 0 || n > MOVED_ENTRIES) {
-            run_moved(m->run);
+        if (*count % PROGRESS_ENTRIES == 0 || n > PROGRESS_ENTRIES) {
+            show_progress(m);
         }
         TRY(advance_least(m, n, err));
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run/votes: what the files that write, compare and merge votes share. Nobody else includes it. */
-#ifndef RUN_VOTES_H
-#define RUN_VOTES_H
+/* votes/private: what the files of this folder share. Nobody else includes it. */
+#ifndef VOTES_PRIVATE_H
+#define VOTES_PRIVATE_H
 
-#include "run/ranks.h"
+#include "votes/votes.h"
 
 /* For CLEANUP. */
 static inline void table_writer_free_pointer(table_writer **w) {
@@ -72,11 +72,11 @@ typedef struct vote_sides {
 /* ---- structure.c ---------------------------------------------------------------------------- */
 
 /* S12, J04: which entries the structures of the two sides differ in. */
-pawl_status structure_explain(pawl_run *run, const votes *v, const char *directory,
+pawl_status structure_explain(job_ranks *ranks, const votes *v, const char *directory,
                               const vote_sides *sides, pawl_error *err) PAWL_MUST_CHECK;
-/* Leaves the structure in the run's directory for messages, once per attempt and text: a failure of
- * the storage is no failure of the save. */
-void structure_leave(pawl_run *run, const buffer *text, uint32_t crc);
+/* Leaves the structure in the run's directory for messages, unless it is the one left last: a failure
+ * of the storage is no failure of the save. */
+void structure_leave(job_ranks *ranks, const buffer *text, uint32_t crc, structure_left *last);
 
 /* ---- replica_sums.c ------------------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
  * tensor share all that they have with it (pawl/state.h). Only where two of these differ the sums
  * themselves are read (merge.c), to name the tensors and the ranks.
  */
-#include "run/votes.h"
+#include "votes/private.h"
 
 #include <stdlib.h>
 #include <string.h>

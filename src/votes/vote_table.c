@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads votes: rank 0's own in memory, the others' from their files. */
-#include "run/votes.h"
+#include "votes/private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gathers what rank 0 finds wrong between the ranks into one error: a few faults in words. */
-#include "run/votes.h"
+#include "votes/private.h"
 
 #include <stdio.h>
 #include <string.h>

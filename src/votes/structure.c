@@ -8,7 +8,7 @@
  * run's directory, so that rank 0 can say in which entries two ranks differ (S12, J04). It is for
  * messages alone: nothing depends on its being there, and it is never synced.
  */
-#include "run/votes.h"
+#include "votes/private.h"
 
 #include <string.h>
 
@@ -50,32 +50,32 @@ pawl_status structure_make(const state_snapshot *snapshot, buffer *out, pawl_err
 }
 
 /* Half a text would stay in the way of a whole one. */
-static pawl_status leave(pawl_run *run, const char *name, const buffer *text, pawl_error *err) {
+static pawl_status write_text(job_ranks *ranks, const char *name, const buffer *text,
+                              pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *file = NULL;
     struct pawl_error ignored = ERROR_INIT;
-    TRY(store_open(run->store, name, STORE_CREATE, &file, err));
+    TRY(store_open(ranks->store, name, STORE_CREATE, &file, err));
     pawl_status status = store_write(file, 0, text->data, text->size, err);
-    if (status != PAWL_OK && store_unlink(run->store, name, &ignored) != PAWL_OK) {
-        log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&ignored));
+    if (status != PAWL_OK && store_unlink(ranks->store, name, &ignored) != PAWL_OK) {
+        log_write(&ranks->log, PAWL_LOG_DEBUG, "%s", error_text(&ignored));
     }
     return status;
 }
 
-void structure_leave(pawl_run *run, const buffer *text, uint32_t crc) {
+void structure_leave(job_ranks *ranks, const buffer *text, uint32_t crc, structure_left *last) {
     char name[80];
     struct pawl_error story = ERROR_INIT;
-    bool left = run->structure_bytes == text->size && run->structure_crc32c == crc;
+    bool left = last->bytes == text->size && last->crc32c == crc;
     if (text->size == 0 || text->size > STRUCTURE_MAX_BYTES || left) {
         return;
     }
-    name_structure(name, run->attempt, crc, text->size);
-    pawl_status status = leave(run, name, text, &story);
+    name_structure(name, ranks->attempt, crc, text->size);
+    pawl_status status = write_text(ranks, name, text, &story);
     if (status != PAWL_OK && status != PAWL_EBUSY) { /* another rank was faster */
-        log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
+        log_write(&ranks->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
         return;
     }
-    run->structure_crc32c = crc;
-    run->structure_bytes = text->size;
+    *last = (structure_left){.crc32c = crc, .bytes = text->size};
 }
 
 /* ---- in what two structures differ ---------------------------------------------------------- */
@@ -118,16 +118,17 @@ static bool is_text(const buffer *b) {
 }
 
 /* False where it is not there, or not as the vote says. */
-static bool read_lines(pawl_run *run, const vote *head, structure_lines *out) {
+static bool read_lines(job_ranks *ranks, const vote *head, structure_lines *out) {
     char name[80];
     struct pawl_error story = ERROR_INIT;
     if (head->structure_bytes == 0) {
         return true;
     }
-    name_structure(name, run->attempt, head->structure_crc32c, head->structure_bytes);
-    pawl_status status = store_read_file(run->store, name, STRUCTURE_MAX_BYTES, &out->text, &story);
+    name_structure(name, ranks->attempt, head->structure_crc32c, head->structure_bytes);
+    pawl_status status =
+        store_read_file(ranks->store, name, STRUCTURE_MAX_BYTES, &out->text, &story);
     if (status != PAWL_OK) {
-        log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
+        log_write(&ranks->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
         return false;
     }
     if (out->text.size != head->structure_bytes ||
@@ -140,7 +141,7 @@ static bool read_lines(pawl_run *run, const vote *head, structure_lines *out) {
 }
 
 typedef struct comparison {
-    pawl_run *run;
+    job_ranks *ranks;
     const votes *v;
     const char *directory;
     const vote_sides *sides;
@@ -159,7 +160,7 @@ static pawl_status find_own(const comparison *c, int rank, const char *name, boo
     size_t n;
     record_entry entry;
     *own = false;
-    TRY(vote_table_open(&t, c->run->store, &c->v->own, c->directory, head->tag, rank, err));
+    TRY(vote_table_open(&t, c->ranks->store, &c->v->own, c->directory, head->tag, rank, err));
     TRY(table_cursor_new(t.table, &at, err));
     TRY(record_entry_key(&key, name, err));
     TRY(vote_table_find(at, key.data, key.size, &value, &n, err));
@@ -217,13 +218,13 @@ static pawl_status differ_somewhere(const vote_sides *sides, pawl_error *err) {
     return PAWL_EMISMATCH;
 }
 
-pawl_status structure_explain(pawl_run *run, const votes *v, const char *directory,
+pawl_status structure_explain(job_ranks *ranks, const votes *v, const char *directory,
                               const vote_sides *sides, pawl_error *err) {
     CLEANUP(lines_free) structure_lines many = {.at = 0};
     CLEANUP(lines_free) structure_lines few = {.at = 0};
-    comparison c = {.run = run, .v = v, .directory = directory, .sides = sides};
-    if (!read_lines(run, &v->heads[sides->many], &many) ||
-        !read_lines(run, &v->heads[sides->few], &few)) {
+    comparison c = {.ranks = ranks, .v = v, .directory = directory, .sides = sides};
+    if (!read_lines(ranks, &v->heads[sides->many], &many) ||
+        !read_lines(ranks, &v->heads[sides->few], &few)) {
         return differ_somewhere(sides, err);
     }
     TRY(compare_lines(&c, &many, &few, err));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run/merge: what merge.c and merge_entry.c share. Nobody else includes it. */
-#ifndef RUN_MERGE_H
-#define RUN_MERGE_H
+/* votes/merge: what merge.c and merge_entry.c share. Nobody else includes it. */
+#ifndef VOTES_MERGE_H
+#define VOTES_MERGE_H
 
-#include "run/votes.h"
+#include "votes/private.h"
 
 #define VOTERS_AHEAD 8 /* that are asked for before they are looked at */
 
@@ -40,15 +40,17 @@ pawl_status merge_check_replicas(merge_entry *e, mismatches *faults, pawl_error 
     PAWL_MUST_CHECK;
 
 struct merge {
-    pawl_run *run;
+    store *store;
     const votes *votes;
+    engine *watched; /* told of progress; or NULL */
     char directory[STORE_MAX_PATH], tag[FORMAT_TAG_CHARS];
     voter *voters; /* by rank */
     size_t count;
     uint32_t *heap;  /* ranks, by their voters' keys */
     uint32_t *least; /* places in the heap */
     uint32_t *ranks; /* of the voters there */
-    bool compares;   /* the sums of replicas; otherwise the heads say that they are equal */
+    bool checking;   /* compare the sums of all replicas, */
+    bool compares;   /* or at least of those whose heads do not say that they are equal */
     merge_entry entry;
     mismatches faults;
 };

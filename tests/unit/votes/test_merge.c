@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* merge: one index of many votes, or what does not fit together between them. */
-#include "unit/run/voting.h"
+#include "unit/votes/voting.h"
 
 #include "lib/failing_memory.h"
 
@@ -65,7 +65,7 @@ static void fill(job *j) {
 static pawl_status vote_and_merge(job *j, buffer *index, pawl_error *err) {
     voting_vote_all(&j->f);
     voting_collect(&j->f);
-    TRY(votes_agree(voting_run(&j->f, 0), &j->f.votes, 100, VOTING_TAG, err));
+    TRY(votes_agree(voting_ranks(&j->f, 0), &j->f.votes, 100, VOTING_TAG, err));
     return voting_merge(&j->f, index, err);
 }
 
@@ -199,7 +199,7 @@ static void check_division(uint64_t seed) {
     }
     voting_vote_all(&f);
     voting_collect(&f);
-    assert_ok(votes_agree(voting_run(&f, 0), &f.votes, 100, VOTING_TAG, &err), &err);
+    assert_ok(votes_agree(voting_ranks(&f, 0), &f.votes, 100, VOTING_TAG, &err), &err);
     assert_ok(voting_merge(&f, &index, &err), &err);
     voting_publish(&f, &index);
     assert_ok(checkpoint_open(f.disk, false, 100, &f.os.table, &(pawl_log){0}, &c, &err), &err);
@@ -487,7 +487,7 @@ static void test_s12_other_step(void **state) {
     voting_collect(&j->f);
     struct pawl_error err = ERROR_INIT;
     j->f.votes.heads[2].step = 200;
-    assert_fails(votes_agree(voting_run(&j->f, 0), &j->f.votes, 100, VOTING_TAG, &err),
+    assert_fails(votes_agree(voting_ranks(&j->f, 0), &j->f.votes, 100, VOTING_TAG, &err),
                  PAWL_EMISMATCH, &err);
     assert_status_text(&err, PAWL_EMISMATCH,
                        "the ranks do not save the same step\n"
@@ -502,11 +502,11 @@ static void test_s12_other_step(void **state) {
 static void test_s12_other_world_size(void **state) {
     job *j = *state;
     fill(j);
-    voting_run(&j->f, 3)->world_size = 5;
+    voting_ranks(&j->f, 3)->world_size = 5;
     voting_vote_all(&j->f);
     voting_collect(&j->f);
     struct pawl_error err = ERROR_INIT;
-    assert_fails(votes_agree(voting_run(&j->f, 0), &j->f.votes, 100, VOTING_TAG, &err),
+    assert_fails(votes_agree(voting_ranks(&j->f, 0), &j->f.votes, 100, VOTING_TAG, &err),
                  PAWL_EMISMATCH, &err);
     assert_status_text(&err, PAWL_EMISMATCH,
                        "the ranks do not agree how many they are\n"
@@ -602,7 +602,7 @@ static void test_j04_without_the_structures(void **state) {
     AUTOFREE char *other = mem_calloc((size_t)head->structure_bytes, 1);
     memset(other, 'x', (size_t)head->structure_bytes); /* as long, and something else */
     assert_ok(store_replace(j->f.disk, name, other, (size_t)head->structure_bytes, &err), &err);
-    assert_fails(votes_agree(voting_run(&j->f, 0), &j->f.votes, 100, VOTING_TAG, &err),
+    assert_fails(votes_agree(voting_ranks(&j->f, 0), &j->f.votes, 100, VOTING_TAG, &err),
                  PAWL_EMISMATCH, &err);
     assert_status_text(&err, PAWL_EMISMATCH,
                        OTHER_ENTRIES

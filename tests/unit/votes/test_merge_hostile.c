@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* merge: votes that are damaged, cut, or written to harm; many of them; and failing memory. */
-#include "unit/run/voting.h"
+#include "unit/votes/voting.h"
 
 #include "format/vote.h"
 #include "lib/failing_memory.h"
@@ -46,16 +46,18 @@ static int down(void **state) {
 
 /* As rank 0 does it: heads, agreement, merge. */
 static pawl_status commit(voting *f, buffer *index, pawl_error *err) {
-    pawl_run *run = voting_run(f, 0);
+    job_ranks *self = voting_ranks(f, 0);
+    merge_input in = voting_input(f);
     CLEANUP(votes_free) votes v = {.heads = NULL};
     merge *m = NULL;
     TRY(buffer_append(&v.own, f->votes.own.data, f->votes.own.size, err));
-    TRY(votes_begin(run, VOTING_TAG, &v, err));
+    TRY(votes_begin(self, VOTING_TAG, &v, err));
     for (int r = 1; r < f->world_size; r++) {
-        TRY(vote_read_head(run, f->directory, VOTING_TAG, r, &v.memory, &v.heads[r], err));
+        TRY(vote_read_head(f->disk, f->directory, VOTING_TAG, r, &v.memory, &v.heads[r], err));
     }
-    TRY(votes_agree(run, &v, 100, VOTING_TAG, err));
-    TRY(merge_open(run, f->directory, VOTING_TAG, &v, &m, err));
+    TRY(votes_agree(self, &v, 100, VOTING_TAG, err));
+    in.votes = &v;
+    TRY(merge_open(&in, &m, err));
     index->size = 0;
     pawl_status status = merge_write(m, byte_sink_buffer(index), &f->index, &f->entries, err);
     merge_close(m);
@@ -284,7 +286,8 @@ static void test_many_ranks_take_little_memory(void **state) {
     voting_vote_all(&f);
     voting_collect(&f);
     size_t before = mallinfo2().uordblks;
-    assert_ok(merge_open(voting_run(&f, 0), f.directory, VOTING_TAG, &f.votes, &m, &err), &err);
+    const merge_input in = voting_input(&f);
+    assert_ok(merge_open(&in, &m, &err), &err);
     size_t taken = mallinfo2().uordblks - before;
     assert_ok(merge_write(m, byte_sink_buffer(&index), &f.index, &f.entries, &err), &err);
     assert_int_equal(f.entries, 4);
@@ -307,7 +310,7 @@ static void test_many_votes_need_few_open_files(void **state) {
     assert_ok(store_posix(root, &f.disk, &err), &err);
     assert_ok(store_make_dir(f.disk, f.directory, &err), &err);
     for (int r = 0; r < f.world_size; r++) {
-        voting_run(&f, r)->store = f.disk;
+        voting_ranks(&f, r)->store = f.disk;
     }
     fill(&f);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);

@@ -3,7 +3,7 @@
  * Do all votes speak of the same save (S12, J04)? The heads carry checksums of what must be alike;
  * where these differ, the structures that the ranks left and the votes' own records say in what.
  */
-#include "run/votes.h"
+#include "votes/private.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -93,7 +93,7 @@ static pawl_status find_sides(holding *held, int n, vote_sides *out, bool *diffe
 }
 
 typedef struct agreeing {
-    pawl_run *run;
+    job_ranks *ranks;
     const votes *v;
     const char *directory;
     holding *held;
@@ -143,7 +143,7 @@ static void walk_look(value_walk *w) {
 }
 
 static pawl_status walk_begin(value_walk *w, const agreeing *a, int rank, pawl_error *err) {
-    TRY(vote_table_open(&w->table, a->run->store, &a->v->own, a->directory, a->v->heads[0].tag,
+    TRY(vote_table_open(&w->table, a->ranks->store, &a->v->own, a->directory, a->v->heads[0].tag,
                         rank, err));
     pawl_status status = table_cursor_new(w->table.table, &w->at, err);
     if (status == PAWL_OK) {
@@ -225,7 +225,7 @@ static pawl_status other_values(const agreeing *a, const vote_sides *sides, pawl
 /* ---- all ------------------------------------------------------------------------------------ */
 
 static pawl_status other_structure(const agreeing *a, const vote_sides *sides, pawl_error *err) {
-    return structure_explain(a->run, a->v, a->directory, sides, err);
+    return structure_explain(a->ranks, a->v, a->directory, sides, err);
 }
 
 static holding step_of(const vote *head) {
@@ -257,7 +257,7 @@ static const struct {
 static pawl_status agree(const agreeing *a, pawl_error *err) {
     vote_sides sides;
     bool differ;
-    int n = a->run->world_size;
+    int n = a->ranks->world_size;
     for (size_t i = 0; i < ARRAY_LENGTH(questions); i++) {
         for (int r = 0; r < n; r++) {
             a->held[r] = questions[i].of(&a->v->heads[r]);
@@ -280,16 +280,16 @@ static pawl_status check_save(const votes *v, int64_t step, const char *tag, paw
                      step);
 }
 
-pawl_status votes_agree(pawl_run *run, const votes *v, int64_t step, const char *tag,
+pawl_status votes_agree(job_ranks *ranks, const votes *v, int64_t step, const char *tag,
                         pawl_error *err) {
     char directory[32];
     name_step(directory, step);
     TRY(check_save(v, step, tag, err));
-    AUTOFREE holding *held = mem_calloc((size_t)run->world_size, sizeof *held);
+    AUTOFREE holding *held = mem_calloc((size_t)ranks->world_size, sizeof *held);
     if (held == NULL) {
-        return error_nomem(err, (size_t)run->world_size * sizeof *held);
+        return error_nomem(err, (size_t)ranks->world_size * sizeof *held);
     }
-    const agreeing a = {.run = run, .v = v, .directory = directory, .held = held};
+    const agreeing a = {.ranks = ranks, .v = v, .directory = directory, .held = held};
     pawl_status status = agree(&a, err);
     if (status != PAWL_OK) {
         error_step(err, step);

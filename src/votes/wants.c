@@ -15,12 +15,12 @@
  *   answer:  u64le end, and faults: varint distance from the one before, varint entries, u8 error,
  *            text lacking, text holding
  */
-#include "run/wants.h"
-#include "run/wire.h"
+#include "ranks/wire.h"
+#include "votes/votes.h"
 
 #include <string.h>
 
-#define CARD_BYTES     (MEET_BYTES / 2)
+#define CARD_BYTES     (MEET_MAX_MINE)
 #define MOST_RUN_BYTES 40u        /* four varints */
 #define ENOUGH_BYTES   (1u << 20) /* of an answer: the rest comes with the next */
 #define RANKS_TEXT     100u
@@ -81,7 +81,8 @@ static pawl_status take_run(cursor *c, wants_run *out, pawl_error *err) {
         TRY(out->part == 0 ? cursor_varint64(c, &out->held, err) : PAWL_OK);
     }
     bool whole = out->want != PLAN_HOLDS || (out->copies > 0 && (out->part > 0 || out->count == 1));
-    return out->count > 0 && whole ? PAWL_OK : wire_damaged(c, "it is no run of entries", err);
+    return out->count > 0 && whole ? PAWL_OK
+                                   : wire_damaged(c, "a run of entries is out of range", err);
 }
 
 static pawl_status put_card(const plan_match *match, uint64_t first, buffer *out, pawl_error *err) {
@@ -105,7 +106,7 @@ typedef struct wants_reader {
 } wants_reader;
 
 typedef struct wants_judge {
-    pawl_run *run;
+    job_ranks *ranks;
     const plan_match *match;
     uint64_t place, told;  /* entries judged, and behind the last fault */
     wants_reader *readers; /* by rank */
@@ -124,7 +125,7 @@ static pawl_status other_checkpoint(const wants_judge *j, int rank, uint64_t ent
 }
 
 static pawl_status begin_reading(wants_judge *j, const meet_card *cards, pawl_error *err) {
-    for (int r = 0; r < j->run->world_size; r++) {
+    for (int r = 0; r < j->ranks->world_size; r++) {
         cursor *c = &j->readers[r].at;
         uint64_t entries = 0;
         uint64_t first = 0;
@@ -135,7 +136,7 @@ static pawl_status begin_reading(wants_judge *j, const meet_card *cards, pawl_er
             return other_checkpoint(j, r, entries, err);
         }
         if (first != j->place) {
-            return wire_damaged(c, "it begins elsewhere", err);
+            return wire_damaged(c, "it begins at another entry", err);
         }
     }
     return PAWL_OK;
@@ -144,7 +145,7 @@ static pawl_status begin_reading(wants_judge *j, const meet_card *cards, pawl_er
 /* How many entries are alike to each rank from here on; 0: a card ends here. */
 static pawl_status next_stretch(wants_judge *j, uint64_t *out, pawl_error *err) {
     uint64_t entries = j->match->stance_count - j->place;
-    for (int r = 0; r < j->run->world_size && entries > 0; r++) {
+    for (int r = 0; r < j->ranks->world_size && entries > 0; r++) {
         wants_reader *reader = &j->readers[r];
         if (reader->run.count == 0 && cursor_left(&reader->at) > 0) {
             TRY(take_run(&reader->at, &reader->run, err));
@@ -156,11 +157,11 @@ static pawl_status next_stretch(wants_judge *j, uint64_t *out, pawl_error *err) 
 }
 
 static const char *ranks_that(const wants_judge *j, bool lack, char out[RANKS_TEXT]) {
-    for (int r = 0; r < j->run->world_size; r++) {
+    for (int r = 0; r < j->ranks->world_size; r++) {
         plan_want want = j->readers[r].run.want;
         j->chosen[r] = lack ? want == PLAN_LACKS : want == PLAN_HOLDS || want == PLAN_SHARES;
     }
-    return group_ranks_text(out, RANKS_TEXT, j->chosen, j->run->world_size);
+    return group_ranks_text(out, RANKS_TEXT, j->chosen, j->ranks->world_size);
 }
 
 static pawl_status put_fault(wants_judge *j, uint64_t entries, plan_job_error error,
@@ -187,7 +188,7 @@ static bool wanted_whole(const wants_judge *j) {
     uint64_t copies = 1;
     uint64_t held = 0;
     uint64_t all;
-    for (int r = 0; r < j->run->world_size; r++) {
+    for (int r = 0; r < j->ranks->world_size; r++) {
         const wants_run *run = &j->readers[r].run;
         if (run->want == PLAN_HOLDS) {
             uint64_t part = run->part > 0 ? elements / run->part : run->held;
@@ -200,7 +201,7 @@ static bool wanted_whole(const wants_judge *j) {
 
 static pawl_status judge_stretch(wants_judge *j, uint64_t entries, pawl_error *err) {
     int count[PLAN_SHARES + 1] = {0};
-    for (int r = 0; r < j->run->world_size; r++) {
+    for (int r = 0; r < j->ranks->world_size; r++) {
         count[j->readers[r].run.want]++;
     }
     if (count[PLAN_LACKS] == 0) {
@@ -222,7 +223,7 @@ static pawl_status judge_all(wants_judge *j, const meet_card *cards, pawl_error 
     TRY(next_stretch(j, &entries, err));
     while (entries > 0 && j->answer->size < ENOUGH_BYTES) {
         TRY(judge_stretch(j, entries, err));
-        for (int r = 0; r < j->run->world_size; r++) {
+        for (int r = 0; r < j->ranks->world_size; r++) {
             j->readers[r].run.count -= entries;
         }
         j->place += entries;
@@ -241,16 +242,16 @@ typedef struct wants_walk {
     plan_job_faults *out;
 } wants_walk;
 
-static pawl_status judge(void *context, pawl_run *run, const meet_card *cards, buffer *answer,
+static pawl_status judge(void *context, job_ranks *ranks, const meet_card *cards, buffer *answer,
                          pawl_error *err) {
     const wants_walk *walk = context;
-    wants_judge j = {.run = run,
+    wants_judge j = {.ranks = ranks,
                      .match = walk->match,
                      .place = walk->place,
                      .told = walk->place,
                      .answer = answer};
-    TRY(ranks_failed(run, cards, err));
-    size_t n = (size_t)run->world_size;
+    TRY(ranks_failed(ranks, cards, err));
+    size_t n = (size_t)ranks->world_size;
     AUTOFREE wants_reader *readers = mem_calloc(n, sizeof *readers);
     AUTOFREE unsigned char *chosen = mem_calloc(n, 1);
     if (readers == NULL || chosen == NULL) {
@@ -277,7 +278,7 @@ static pawl_status take_fault(cursor *c, uint64_t *at, uint64_t end, plan_job_fa
     TRY(wire_take_text(c, lacking, sizeof lacking, err));
     TRY(wire_take_text(c, holding, sizeof holding, err));
     if (error < PLAN_NOBODY || error > PLAN_NOT_WHOLE) {
-        return wire_damaged(c, "there is no such fault", err);
+        return wire_damaged(c, "unknown kind of fault", err);
     }
     uint64_t left = end - *at;
     if (distance > left || fault.count == 0 || fault.count > left - distance) {
@@ -295,7 +296,7 @@ static pawl_status take_answer(wants_walk *walk, const buffer *answer, pawl_erro
     uint64_t end = 0;
     TRY(cursor_u64le(&c, &end, err));
     if (end <= walk->place || end > walk->match->stance_count) {
-        return wire_damaged(&c, "it ends where it cannot", err);
+        return wire_damaged(&c, "its end is out of range", err);
     }
     walk->place = end;
     while (cursor_left(&c) > 0) {
@@ -304,23 +305,23 @@ static pawl_status take_answer(wants_walk *walk, const buffer *answer, pawl_erro
     return PAWL_OK;
 }
 
-pawl_status wants_compare(pawl_run *run, const plan_match *match, plan_job_faults *out,
-                          pawl_status *own, pawl_error *story, pawl_error *err) {
+pawl_status wants_compare(job_ranks *ranks, const plan_match *match, plan_job_faults *out,
+                          pawl_status *own, pawl_error *failed, pawl_error *err) {
     CLEANUP(buffer_free) buffer mine = {0};
     CLEANUP(buffer_free) buffer answer = {0};
     wants_walk walk = {.match = match, .out = out};
     *own = PAWL_OK;
     while (walk.place < match->stance_count) {
-        *own = *own == PAWL_OK ? put_card(match, walk.place, &mine, story) : *own;
+        *own = *own == PAWL_OK ? put_card(match, walk.place, &mine, failed) : *own;
         const meeting m = {.what = "restore: entries",
                            .status = *own,
-                           .story = story,
+                           .failed = failed,
                            .mine = mine.data,
                            .mine_bytes = *own == PAWL_OK ? mine.size : 0,
                            .judge = judge,
                            .context = &walk};
-        TRY(ranks_meet(run, &m, &answer, err));
-        *own = take_answer(&walk, &answer, story);
+        TRY(ranks_meet(ranks, &m, &answer, err));
+        *own = take_answer(&walk, &answer, failed);
     }
     return PAWL_OK;
 }
