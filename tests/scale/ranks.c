@@ -12,7 +12,7 @@
  * all ranks share. Data files have their size and no bytes. Each verb prints a line of JSON.
  */
 #include "run/ranks.h"
-#include "run/checkpoint.h"
+#include "checkpoint/private.h"
 
 #include "store/posix.h"
 
