@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl_catalog_open, pawl_checkpoint_*, pawl_entries_*; those that cannot fail are the
- * run layer's. */
+/* pawl_catalog_open, pawl_checkpoint_*, pawl_entries_*; those that cannot fail are
+ * defined in src/checkpoint. */
+#include "checkpoint/checkpoint.h"
 #include "api/api.h"
-#include "run/run.h"
 
 static void store_destroy_pointer(store **s) {
     store_destroy(*s);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl_events_*, pawl_owner_look. */
 #include "api/api.h"
-#include "run/run.h"
+#include "checkpoint/checkpoint.h"
+#include "presence/presence.h"
 
 #include <stdio.h>
 

@@ -11,6 +11,8 @@
 
 #include "run/run.h"
 
+#include <pawl/checkpoint.h>
+
 typedef void (*doctor_each)(void *context, const pawl_finding *finding);
 
 typedef struct doctor_asked {

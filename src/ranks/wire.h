@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run/wire: texts and identities in what ranks tell each other. What comes in is bounded. */
-#ifndef RUN_WIRE_H
-#define RUN_WIRE_H
+/* ranks/wire: texts and identities in what ranks tell each other. What comes in is bounded. */
+#ifndef RANKS_WIRE_H
+#define RANKS_WIRE_H
 
 #include "base/base.h"
 

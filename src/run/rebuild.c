@@ -7,8 +7,10 @@
  * and that the pieces make up whole tensors. In a file without a sum, what is damaged now is
  * taken for what was written, unless the present index proves it.
  */
-#include "run/checkpoint.h"
-#include "run/dataset.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/data_files.h"
+#include "checkpoint/index.h"
+#include "checkpoint/step_directory.h"
 #include "run/save.h"
 
 #include <stdio.h>

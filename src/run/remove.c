@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removes one checkpoint, and pins one against removal. I5 to I7 in commit.c. */
-#include "run/checkpoint.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/step_directory.h"
 #include "run/save.h"
 
 #include "store/evidence.h"

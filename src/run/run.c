@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run, open for writing: its engine, its owner, and waiting for a save. */
+#include "checkpoint/checkpoint.h"
 #include "path/path.h"
 #include "run/join.h"
 

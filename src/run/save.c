@@ -5,7 +5,7 @@
  * commit.c.
  */
 #include "run/save.h"
-#include "run/checkpoint.h"
+#include "checkpoint/step_directory.h"
 #include "store/evidence.h"
 
 #include <stdio.h>

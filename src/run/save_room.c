@@ -3,6 +3,7 @@
  * Is there room for a save (S06)? Asked before the first byte is written. Each rank asks for its
  * own part: how many others write to the same filesystem is known to none of them.
  */
+#include "checkpoint/checkpoint.h"
 #include "run/save.h"
 
 /* The index, the manifest, directories: generous, for a check that is there to be early. */

@@ -13,7 +13,7 @@
  * stays; a run that is open comes back to it after the next commits.
  */
 #include "run/sweep.h"
-#include "run/checkpoint.h"
+#include "checkpoint/step_directory.h"
 #include "run/save.h"
 
 #include "store/evidence.h"

@@ -13,12 +13,12 @@
 #ifndef VOTES_VOTES_H
 #define VOTES_VOTES_H
 
+#include "checkpoint/index.h"
 #include "engine/engine.h"
 #include "format/manifest.h"
 #include "format/vote.h"
 #include "plan/plan.h"
 #include "ranks/ranks.h"
-#include "run/run.h"
 #include "state/state.h"
 
 /* ---- what must be alike: structure.c -------------------------------------------------------- */

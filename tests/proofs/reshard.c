@@ -7,11 +7,11 @@
  *
  * Usage: proof_reshard [--full] [--part N]
  */
+#include "checkpoint/private.h"
 #include "lib/many_ranks.h"
 #include "lib/simulated_platform.h"
 #include "proofs/proof.h"
 #include "proofs/reshard_case.h"
-#include "run/checkpoint.h"
 #include "run/private.h"
 
 #include <stdio.h>

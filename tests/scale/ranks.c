@@ -11,7 +11,7 @@
  * Each rank has ENTRIES tensors: its own, with its own names, or a part of each of the tensors that
  * all ranks share. Data files have their size and no bytes. Each verb prints a line of JSON.
  */
-#include "run/checkpoint.h"
+#include "checkpoint/private.h"
 #include "run/private.h"
 
 #include "store/posix.h"
@@ -208,11 +208,8 @@ static void publish(job *j, pawl_run *run, const votes *v, phases *p) {
                   .framework = "",
                   .writer = "pawl " PAWL_VERSION};
     must(votes_manifest_files(j->ranks, v, &m, &j->err), j);
-    const merge_input in = {.store = j->disk,
-                            .directory = DIRECTORY,
-                            .tag = TAG,
-                            .votes = v,
-                            .world_size = j->ranks};
+    const merge_input in = {
+        .store = j->disk, .directory = DIRECTORY, .tag = TAG, .votes = v, .world_size = j->ranks};
     must(merge_open(&in, &t.merge, &j->err), j);
     double opened = now(j);
     must(commit_publish(run, DIRECTORY, TAG, &m, &index, &j->err), j);

@@ -9,6 +9,7 @@
 
 #include "lib/test.h"
 
+#include "checkpoint/checkpoint.h"
 #include "run/private.h"
 
 #include <pthread.h>

@@ -8,7 +8,7 @@
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
 
-#include "run/checkpoint.h"
+#include "checkpoint/private.h"
 #include "run/private.h"
 
 #include <stdio.h>

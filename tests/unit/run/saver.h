@@ -8,6 +8,7 @@
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
 
+#include "checkpoint/checkpoint.h"
 #include "run/private.h"
 
 #include <stdio.h>

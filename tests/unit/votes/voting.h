@@ -11,6 +11,7 @@
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
 
+#include "checkpoint/checkpoint.h"
 #include "votes/votes.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "run/looking.h"
+#include "checkpoint/step_scan.h"
 
-#include "run/checkpoint.h"
+#include "checkpoint/private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,7 @@
  * Manifest and index come first, because everything else is judged by them. Damage of data files is
  * collected, and told after one more walk over the index, which knows whose bytes they are.
  */
-#include "run/checkpoint.h"
-#include "run/checksums.h"
+#include "checkpoint/private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One step's directory, as readers see it: its manifest, and the files that the manifest names. */
-#include "run/checkpoint.h"
+#include "checkpoint/private.h"
 
 #include "store/evidence.h"
 

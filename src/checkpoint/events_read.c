@@ -5,7 +5,8 @@
  * line that is too long is passed over like any other that is no event, and of a file beyond
  * PAWL_EVENTS_MAX_BYTES only so many bytes at its end are read.
  */
-#include "run/run.h"
+#include "checkpoint/checkpoint.h"
+#include "format/event.h"
 
 #include <string.h>
 

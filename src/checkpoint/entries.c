@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Walks the entries of a checkpoint in the order of their names. */
-#include "run/checkpoint.h"
+#include "checkpoint/private.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * Whoever decodes an entry of an index asks here, and so does whoever makes an index anew.
  * Therefore what verifies can be restored, and nobody looks at pieces again.
  */
-#include "run/checkpoint.h"
+#include "checkpoint/private.h"
 
 static pawl_status check_inside(const manifest *m, const record_entry *entry,
                                 const record_piece *piece, pawl_error *err) {

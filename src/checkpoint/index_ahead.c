@@ -3,7 +3,7 @@
  * Encodes the entries of an index while the data files are being written: with many small tensors
  * it takes as long as writing a good part of them.
  */
-#include "run/private.h"
+#include "checkpoint/index.h"
 
 #define LEAST_PIECES 4096 /* encoded in less than what a thread costs to start and to join */
 

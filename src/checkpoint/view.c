@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views: one piece of a tensor of an open checkpoint as read-only memory. */
-#include "run/checkpoint.h"
-#include "run/checksums.h"
+#include "checkpoint/private.h"
 
 struct pawl_view {
     pawl_checkpoint *checkpoint;

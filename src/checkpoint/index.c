@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the index of a checkpoint: block checksums of its data files, then its entries. */
-#include "run/private.h"
+#include "checkpoint/index.h"
 
 #define INDEX_LARGE_BYTES ((size_t)1 << 20) /* past the page cache from there on */
 

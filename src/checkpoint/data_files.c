@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the data files of one step without an index: headers, checksums, values, whole tensors. */
-#include "run/dataset.h"
+#include "checkpoint/data_files.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads one tensor, one slice of it, or one rank's bytes: only their blocks, every one verified. */
-#include "run/checkpoint.h"
-#include "run/checksums.h"
+#include "checkpoint/private.h"
 
 #include <string.h>
 

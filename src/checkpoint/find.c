@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds one entry of a checkpoint by its name, or the names nearest to it. */
-#include "run/checkpoint.h"
+#include "checkpoint/private.h"
 
 #include <stdio.h>
 #include <string.h>

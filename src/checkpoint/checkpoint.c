@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens a committed checkpoint for reading: manifest, files, index, and a reader over the data
  * files. */
-#include "run/checkpoint.h"
+#include "checkpoint/private.h"
 
+#include "checkpoint/step_scan.h"
 #include "format/presence.h"
-#include "run/checksums.h"
-#include "run/looking.h"
 #include "store/evidence.h"
 
 #include <stdio.h>

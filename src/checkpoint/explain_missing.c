@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* R09: says what is at a path where there is no checkpoint to restore. */
+#include "checkpoint/private.h"
 #include "path/path.h"
-#include "run/checkpoint.h"
 
 #include <stdio.h>
 #include <string.h>

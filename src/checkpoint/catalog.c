@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The checkpoints of a run: every step's directory, and what its manifest says. */
-#include "run/checkpoint.h"
-#include "run/looking.h"
+#include "checkpoint/private.h"
+#include "checkpoint/step_scan.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run/looking: looking at a run while others save to it and remove from it.
+ * checkpoint/step_scan: looking at a run while others save to it and remove from it.
  *
  * Between a listing and the look at what was listed a step may go and a newer one come, and a
  * listing that runs meanwhile may show neither. So a reader that loses a step looks again, and that
@@ -11,10 +11,10 @@
  * no commit ended between the two, so the step that it names was not removed by one; and that step
  * is looked at by its name, listed or not. Where `latest` is not kept, the listings alone speak.
  */
-#ifndef RUN_LOOKING_H
-#define RUN_LOOKING_H
+#ifndef CHECKPOINT_STEP_SCAN_H
+#define CHECKPOINT_STEP_SCAN_H
 
-#include "run/run.h"
+#include "store/store.h"
 
 #define LOOKING_HINT_BYTES 64u
 

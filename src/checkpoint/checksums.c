@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Block checksums of data files, out of the index; the record used last is kept. */
-#include "run/checksums.h"
+#include "checkpoint/private.h"
 
 #include <string.h>
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run/dataset: what the data files of one step say of themselves, read whole; for rebuild. */
-#ifndef RUN_DATASET_H
-#define RUN_DATASET_H
+/* checkpoint/data_files: reads the data files of one step whole, without its index; for rebuild. */
+#ifndef CHECKPOINT_DATA_FILES_H
+#define CHECKPOINT_DATA_FILES_H
 
-#include "run/run.h"
+#include "checkpoint/checkpoint.h"
+#include "engine/engine.h"
 
 typedef struct dataset_file {
     uint64_t bytes;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run/restoring: one restore, over all its attempts: restore.c reads, choose.c chooses. */
-#ifndef RUN_RESTORING_H
-#define RUN_RESTORING_H
+/* checkpoint/restore: matches a state with one candidate after the other, and reads the one that
+ * fits. src/run/restore.c says which steps are tried. */
+#ifndef CHECKPOINT_RESTORE_H
+#define CHECKPOINT_RESTORE_H
 
-#include "run/checkpoint.h"
-#include "run/private.h"
+#include "checkpoint/checkpoint.h"
+#include "format/event.h"
 
 struct restoring;
 
