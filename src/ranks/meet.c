@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A meeting, and how it goes through the group's callbacks: one gather of cards of a fixed size, and
- * two broadcasts, of the reply's length and of the reply. A rank on which gather fails takes part in
- * the broadcasts all the same, because the others do.
+ * A meeting, and how it goes through the group's callbacks: one gather of cards of a fixed size,
+ * and two broadcasts, of the reply's length and of the reply. A rank on which gather fails takes
+ * part in the broadcasts all the same, because the others do.
  */
 #include "ranks/meet.h"
 #include "ranks/wire.h"

@@ -4,8 +4,8 @@
  *
  * Every rank but 0 writes its card and looks for the reply; rank 0 looks for the cards. An earlier
  * job with the same launch may have left files of the same names: so rank 0 removes what is there
- * before it begins, a rank whose card is gone writes it again, and the reply lists the nonces of the
- * cards that it answers. A card with another nonce is that of another process of the same rank.
+ * before it begins, a rank whose card is gone writes it again, and the reply lists the nonces of
+ * the cards that it answers. A card with another nonce is that of another process of this rank.
  *
  * Some ranks may still read a reply or an outcome of an earlier attempt while others open the run
  * again: files of earlier attempts stay until all ranks have met in this one.

@@ -11,8 +11,8 @@
 
 /* ---- beginning and end ---------------------------------------------------------------------- */
 
-/* Twelve digits that depend on the launch's name alone: at first ranks without callbacks have nothing
- * else in common. */
+/* Twelve digits that depend on the launch's name alone: at first ranks without callbacks have
+ * nothing else in common. */
 static void launch_key(const char *launch, char key[16]) {
     uint32_t first = crc32c(0, launch, strlen(launch));
     uint32_t second = crc32c(first, launch, strlen(launch));

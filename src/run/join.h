@@ -50,7 +50,7 @@ pawl_status join_card_encode(const join_card *c, buffer *out, pawl_error *err) P
 pawl_status join_card_decode(const uint8_t *bytes, size_t n, join_card *out, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* ---- rank 0 judges: join_judge.c -------------------------------------------------------------- */
+/* ---- rank 0 judges: join_judge.c ------------------------------------------------------------ */
 
 /* Judges of the two meetings. The context of the first is the join_answer that all get. */
 pawl_status join_judge_ranks(void *context, job_ranks *ranks, const meet_card *cards,

@@ -15,6 +15,7 @@
 #include "format/event.h"
 #include "format/manifest.h"
 #include "group/group.h"
+#include "match/match.h"
 #include "plan/plan.h"
 #include "presence/presence.h"
 #include "state/state.h"

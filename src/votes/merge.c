@@ -32,7 +32,7 @@ void merge_close(merge *m) {
         close_voter(&m->voters[r]);
     }
     mem_free(m->voters);
-    mem_free(m->heap);
+    mem_free(m->heap.items);
     mem_free(m->least);
     mem_free(m->ranks);
     merge_entry_free(&m->entry);
@@ -125,11 +125,11 @@ pawl_status merge_open(const merge_input *in, merge **out, pawl_error *err) {
     snprintf(m->directory, sizeof m->directory, "%s", in->directory);
     snprintf(m->tag, sizeof m->tag, "%s", in->tag);
     m->voters = mem_calloc(m->count, sizeof *m->voters);
-    m->heap = mem_calloc(m->count, sizeof *m->heap);
+    m->heap.items = mem_calloc(m->count, sizeof *m->heap.items);
     m->least = mem_calloc(m->count, sizeof *m->least);
     m->ranks = mem_calloc(m->count, sizeof *m->ranks);
     pawl_status status =
-        m->voters != NULL && m->heap != NULL && m->least != NULL && m->ranks != NULL
+        m->voters != NULL && m->heap.items != NULL && m->least != NULL && m->ranks != NULL
             ? open_all(m, err)
             : error_nomem(err, m->count * sizeof *m->voters);
     if (status != PAWL_OK) {
@@ -191,10 +191,11 @@ static pawl_status put_checksums(merge *m, table_writer *w, pawl_error *err) {
 
 /* ---- the heap ------------------------------------------------------------------------------- */
 
-/* Of the voters at places i and j; one at its end comes last. */
-static int compare_at(const merge *m, size_t i, size_t j) {
-    const voter *a = &m->voters[m->heap[i]];
-    const voter *b = &m->voters[m->heap[j]];
+/* Of two voters; one at its end comes last. */
+static int compare_voters(const void *context, uint32_t i, uint32_t j) {
+    const merge *m = context;
+    const voter *a = &m->voters[i];
+    const voter *b = &m->voters[j];
     if (a->key == NULL || b->key == NULL) {
         return (a->key == NULL) - (b->key == NULL);
     }
@@ -203,53 +204,20 @@ static int compare_at(const merge *m, size_t i, size_t j) {
     return order != 0 ? order : (a->key_bytes > b->key_bytes) - (a->key_bytes < b->key_bytes);
 }
 
-static void sift_down(merge *m, size_t i) {
-    for (;;) {
-        size_t child = 2 * i + 1;
-        if (child >= m->count) {
-            return;
-        }
-        if (child + 1 < m->count && compare_at(m, child + 1, child) < 0) {
-            child++;
-        }
-        if (compare_at(m, child, i) >= 0) {
-            return;
-        }
-        uint32_t moved = m->heap[i];
-        m->heap[i] = m->heap[child];
-        m->heap[child] = moved;
-        i = child;
-    }
-}
-
-static void make_heap(merge *m) {
+static void order_voters(merge *m) {
+    m->heap.count = m->count;
+    m->heap.compare = compare_voters;
+    m->heap.context = m;
     for (size_t r = 0; r < m->count; r++) {
-        m->heap[r] = (uint32_t)r;
+        m->heap.items[r] = (uint32_t)r;
     }
-    for (size_t i = m->count / 2; i-- > 0;) {
-        sift_down(m, i);
-    }
-}
-
-/* All places with the least key, ascending: they are connected, from the top down. */
-static size_t find_least(merge *m) {
-    size_t n = 0;
-    m->least[n++] = 0;
-    for (size_t k = 0; k < n; k++) {
-        size_t child = 2 * (size_t)m->least[k] + 1;
-        for (size_t i = child; i < child + 2 && i < m->count; i++) {
-            if (compare_at(m, i, 0) == 0) {
-                m->least[n++] = (uint32_t)i;
-            }
-        }
-    }
-    return n;
+    heap_make(&m->heap);
 }
 
 /* Thousands of votes lie all over memory: each is asked for some voters ahead. */
 static void expect(const merge *m, size_t k, size_t n) {
     if (k + VOTERS_AHEAD < n) {
-        const voter *v = &m->voters[m->heap[m->least[k + VOTERS_AHEAD]]];
+        const voter *v = &m->voters[m->heap.items[m->least[k + VOTERS_AHEAD]]];
         const char *moving = (const char *)v->at;
         __builtin_prefetch(moving);
         __builtin_prefetch(moving + 64);
@@ -263,10 +231,10 @@ static void expect(const merge *m, size_t k, size_t n) {
 static pawl_status advance_least(merge *m, size_t n, pawl_error *err) {
     for (size_t k = 0; k < n; k++) {
         expect(m, k, n);
-        TRY(advance(m, &m->voters[m->heap[m->least[k]]], err));
+        TRY(advance(m, &m->voters[m->heap.items[m->least[k]]], err));
     }
     for (size_t k = n; k-- > 0;) {
-        sift_down(m, m->least[k]);
+        heap_sink(&m->heap, m->least[k]);
     }
     return PAWL_OK;
 }
@@ -284,7 +252,7 @@ static pawl_status take_voters(merge *m, size_t n, pawl_error *err) {
     merge_entry *e = &m->entry;
     TRY(vec_reserve(&e->voters, &e->voter_capacity, n, sizeof(voter *), err));
     for (size_t k = 0; k < n; k++) {
-        m->ranks[k] = m->heap[m->least[k]];
+        m->ranks[k] = m->heap.items[m->least[k]];
     }
     qsort(m->ranks, n, sizeof *m->ranks, compare_ranks);
     for (size_t k = 0; k < n; k++) {
@@ -296,13 +264,13 @@ static pawl_status take_voters(merge *m, size_t n, pawl_error *err) {
 
 static pawl_status put_entries(merge *m, table_writer *w, uint64_t *count, pawl_error *err) {
     *count = 0;
-    make_heap(m);
+    order_voters(m);
     for (;;) {
-        const voter *top = &m->voters[m->heap[0]];
+        const voter *top = &m->voters[m->heap.items[0]];
         if (top->key == NULL) {
             return PAWL_OK;
         }
-        size_t n = find_least(m);
+        size_t n = heap_least(&m->heap, m->least);
         TRY(take_voters(m, n, err));
         if (top->key[0] == 'r') {
             TRY(merge_check_replicas(&m->entry, &m->faults, err));

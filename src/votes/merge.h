@@ -3,6 +3,7 @@
 #ifndef VOTES_MERGE_H
 #define VOTES_MERGE_H
 
+#include "base/heap.h"
 #include "votes/private.h"
 
 #define VOTERS_AHEAD 8 /* that are asked for before they are looked at */
@@ -46,7 +47,7 @@ struct merge {
     char directory[STORE_MAX_PATH], tag[FORMAT_TAG_CHARS];
     voter *voters; /* by rank */
     size_t count;
-    uint32_t *heap;  /* ranks, by their voters' keys */
+    heap heap;       /* ranks, by their voters' keys */
     uint32_t *least; /* places in the heap */
     uint32_t *ranks; /* of the voters there */
     bool checking;   /* compare the sums of all replicas, */

@@ -74,8 +74,8 @@ typedef struct vote_sides {
 /* S12, J04: which entries the structures of the two sides differ in. */
 pawl_status structure_explain(job_ranks *ranks, const votes *v, const char *directory,
                               const vote_sides *sides, pawl_error *err) PAWL_MUST_CHECK;
-/* Leaves the structure in the run's directory for messages, unless it is the one left last: a failure
- * of the storage is no failure of the save. */
+/* Leaves the structure in the run's directory for messages, unless it is the one left last: a
+ * failure of the storage is no failure of the save. */
 void structure_leave(job_ranks *ranks, const buffer *text, uint32_t crc, structure_left *last);
 
 /* ---- replica_sums.c ------------------------------------------------------------------------- */

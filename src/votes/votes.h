@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * votes: what each rank says of its part of a save, one index out of the parts of all; and what each
- * rank wants of a checkpoint, at a restore.
+ * votes: what each rank says of its part of a save, one index out of the parts of all; and what
+ * each rank wants of a checkpoint, at a restore.
  *
  *   RUN/step-N/vote-<tag>-r<rank>            a rank's vote, when its part is durable
  *   RUN/structure-<attempt>-<crc>-<bytes>    what all ranks must have alike, for messages
@@ -35,9 +35,9 @@ typedef struct structure_left {
 
 /* ---- sums of replicas: replica_sums.c ------------------------------------------------------- */
 
-/* Sums of the replicas in the snapshot: of the small ones, or of all (checking mode). Many bytes are
- * read by a thread of its own, which must be waited for before the tensors are let go. That thread
- * gets the tuning of `tuned`, which may be NULL. */
+/* Sums of the replicas in the snapshot: of the small ones, or of all (checking mode). Many bytes
+ * are read by a thread of its own, which must be waited for before the tensors are let go. That
+ * thread gets the tuning of `tuned`, which may be NULL. */
 #define REPLICA_SMALL_BYTES 65536u /* of a tensor on a rank */
 typedef struct replica_sums replica_sums;
 pawl_status replica_sums_start(const state_snapshot *snapshot, bool all, engine *tuned,

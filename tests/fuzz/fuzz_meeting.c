@@ -135,12 +135,6 @@ static int hear(void *context, void *bytes, size_t n, double deadline_s) {
 
 /* ---- what is asked -------------------------------------------------------------------------- */
 
-static pawl_status meet(pawl_run *run, pawl_error *err) {
-    run->store = who_store();
-    run->ranks->store = run->store;
-    return run_meet(run, 10, err);
-}
-
 static pawl_status restore(pawl_run *run, pawl_error *err) {
     pawl_state *state = NULL;
     pawl_report *report = NULL;
@@ -185,7 +179,7 @@ static pawl_status compare(pawl_run *run, pawl_error *err) {
 static pawl_status ask(pawl_run *run, unsigned what, pawl_error *err) {
     switch (what) {
     case 0:
-        return meet(run, err);
+        return notes_exchange(run->ranks, 10, err);
     case 1:
         return restore(run, err);
     default:

@@ -5,7 +5,8 @@
  */
 #include "lib/failing_memory.h"
 #include "lib/random.h"
-#include "unit/plan/fixture.h"
+#include "plan/plan.h"
+#include "unit/match/fixture.h"
 
 #include <stdio.h>
 

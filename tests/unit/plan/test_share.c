@@ -2,7 +2,8 @@
 /* Replicated tensors shared out among ranks: each byte once, the same bytes, about as many each. */
 #include "lib/failing_memory.h"
 #include "lib/random.h"
-#include "unit/plan/fixture.h"
+#include "plan/plan.h"
+#include "unit/match/fixture.h"
 
 #include <stdio.h>
 
