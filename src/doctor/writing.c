@@ -17,12 +17,12 @@ static pawl_status write_probe(store *s, const char *name, pawl_error *err) {
 void doctor_examine_writing(examination *x, store *s) {
     struct pawl_error story = ERROR_INIT;
     struct pawl_error ignored = ERROR_INIT;
-    uint64_t number = 0;
+    char digits[17];
     char name[48];
-    if (x->os->random_bytes(x->os->context, &number, sizeof number, &story) != PAWL_OK) {
+    if (platform_random_hex(x->os, digits, 8, &story) != PAWL_OK) {
         return;
     }
-    snprintf(name, sizeof name, ".pawl-doctor-%016llx", (unsigned long long)number);
+    snprintf(name, sizeof name, ".pawl-doctor-%s", digits);
     pawl_status status = write_probe(s, name, &story);
     bool made = status == PAWL_OK || store_unlink(s, name, &ignored) == PAWL_OK;
     if (status == PAWL_OK) {

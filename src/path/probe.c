@@ -80,14 +80,14 @@ static bool try_directory_sync(int directory) {
 path_abilities path_probe(const char *directory, const platform *os) {
     path_abilities can = {.direct_io = true, .directory_sync = true};
     struct pawl_error ignored = ERROR_INIT;
-    uint64_t number = 0;
+    char digits[17];
     char name[48];
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         return can;
     }
-    if (os->random_bytes(os->context, &number, sizeof(number), &ignored) == PAWL_OK) {
-        (void)snprintf(name, sizeof(name), ".pawl-probe-%016llx", (unsigned long long)number);
+    if (platform_random_hex(os, digits, 8, &ignored) == PAWL_OK) {
+        (void)snprintf(name, sizeof(name), ".pawl-probe-%s", digits);
         can.direct_io = try_direct_io(fd, name);
         can.directory_sync = try_directory_sync(fd);
     }

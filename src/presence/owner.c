@@ -34,9 +34,8 @@
 /* ---- staying the owner ---------------------------------------------------------------------- */
 
 static double age_s(owner *o) {
-    uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
     monitor_enter(&o->guard);
-    double age = (double)(now_ns - o->renewed_ns) / NANOSECONDS;
+    double age = platform_since_s(o->platform, o->renewed_ns);
     monitor_leave(&o->guard);
     return age;
 }
@@ -121,12 +120,11 @@ static pawl_status reacquire(owner *o, const owner_names *names, pawl_error *err
  * or our own, of a creation whose reply was lost. Watched for a lease, as newcomers do (O1). */
 static pawl_status beside_unreadable(owner *o, const owner_names *names, const owner_view *now,
                                      pawl_error *err) {
-    uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
     if (o->blocked_by != now->generation) {
         o->blocked_by = now->generation;
-        o->blocked_ns = now_ns;
+        o->blocked_ns = o->platform->monotonic_ns(o->platform->context);
     }
-    if ((double)(now_ns - o->blocked_ns) / NANOSECONDS < o->lease_s) {
+    if (platform_since_s(o->platform, o->blocked_ns) < o->lease_s) {
         return unproven_error(o, now, err);
     }
     return reacquire(o, names, err);
@@ -231,8 +229,7 @@ static pawl_status renew(owner *o, pawl_error *err) {
 
 /* Takes `renewing`, waiting at most a lease for whoever holds it. */
 static pawl_status begin_renewal(owner *o, pawl_error *err) {
-    uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
-    uint64_t deadline_ns = now_ns + (uint64_t)(o->lease_s * NANOSECONDS);
+    uint64_t deadline_ns = platform_deadline_ns(o->platform, o->lease_s);
     monitor_enter(&o->guard);
     bool in_time = true;
     while (o->renewing && in_time) {
@@ -300,68 +297,27 @@ void owner_tend(owner *o) {
     }
 }
 
-/* Sleeps until the next heartbeat is due; false when it is time to stop. */
-static bool heartbeat_pause(owner *o) {
-    uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
-    uint64_t next_ns = now_ns + (uint64_t)(o->lease_s / 6 * NANOSECONDS);
-    monitor_enter(&o->guard);
-    while (!o->stopping && monitor_wait_until(&o->guard, next_ns)) {
-    }
-    bool go_on = !o->stopping && !o->lost;
-    monitor_leave(&o->guard);
-    return go_on;
-}
-
 /* Several times a lease; a failure is only logged, the next save meets it again. */
-static void heartbeat_body(void *argument) {
+static void keep_owning(void *argument) {
     owner *o = argument;
-    while (heartbeat_pause(o)) {
+    while (heartbeat_pause(&o->beat, platform_deadline_ns(o->platform, o->lease_s / 6)) &&
+           !is_lost(o)) {
         struct pawl_error story = ERROR_INIT;
         if (owner_renew(o, &story) != PAWL_OK) {
             log_write(&o->log, is_lost(o) ? PAWL_LOG_ERROR : PAWL_LOG_WARN, "heartbeat: %s",
                       error_text(&story));
         }
     }
-    monitor_enter(&o->guard);
-    o->heartbeat_ended = true;
-    monitor_announce(&o->guard);
-    monitor_leave(&o->guard);
+    heartbeat_ended(&o->beat);
 }
 
 pawl_status owner_start_heartbeat(owner *o, pawl_error *err) {
-    if (!o->platform->concurrent) {
-        return PAWL_OK;
-    }
-    return o->platform->thread_start(o->platform->context, heartbeat_body, o, &o->heartbeat, err);
-}
-
-/* False when the heartbeat hangs in the storage: it is abandoned then, with the owner. */
-static bool stop_heartbeat(owner *o, double wait_s) {
-    const platform *os = o->platform;
-    uint64_t deadline_ns = os->monotonic_ns(os->context) + (uint64_t)(wait_s * NANOSECONDS);
-    monitor_enter(&o->guard);
-    o->stopping = true;
-    monitor_announce(&o->guard);
-    bool in_time = true;
-    while (o->heartbeat != NULL && !o->heartbeat_ended && in_time) {
-        in_time = monitor_wait_until(&o->guard, deadline_ns);
-    }
-    bool ended = o->heartbeat == NULL || o->heartbeat_ended;
-    monitor_leave(&o->guard);
-    if (o->heartbeat != NULL) {
-        if (ended) {
-            os->thread_join(os->context, o->heartbeat);
-        } else {
-            os->thread_abandon(os->context, o->heartbeat);
-        }
-        o->heartbeat = NULL;
-    }
-    return ended;
+    return o->platform->concurrent ? heartbeat_start(&o->beat, keep_owning, o, err) : PAWL_OK;
 }
 
 void owner_give_up(owner *o) {
     set_lost(o);
-    stop_heartbeat(o, 0);
+    (void)heartbeat_stop(&o->beat, 0);
 }
 
 /* The record that was never written is worth nothing to anybody, should that stay so; nor is one
@@ -391,7 +347,7 @@ bool owner_release(owner *o) {
     if (o == NULL) {
         return true;
     }
-    if (!stop_heartbeat(o, o->lease_s)) {
+    if (!heartbeat_stop(&o->beat, o->lease_s)) {
         set_lost(o);
         return false;
     }

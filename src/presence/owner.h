@@ -8,9 +8,8 @@
 #ifndef PRESENCE_OWNER_H
 #define PRESENCE_OWNER_H
 
+#include "presence/heartbeat.h"
 #include "presence/presence.h"
-
-#define NANOSECONDS 1e9
 
 struct owner {
     store *store;
@@ -27,9 +26,8 @@ struct owner {
     uint64_t blocked_by; /* a higher generation whose record cannot be read; 0: none */
     uint64_t blocked_ns; /* since when */
     uint64_t renewed_ns; /* when the last successful renewal began */
-    bool lost, stopping;
-    platform_thread *heartbeat;
-    bool heartbeat_ended;
+    bool lost;
+    heartbeat beat;
 };
 
 /* ---- owner_record.c ------------------------------------------------------------------------- */
@@ -58,7 +56,7 @@ pawl_status owner_look_listed(store *s, const platform *os, owner_names *names, 
                               pawl_error *err) PAWL_MUST_CHECK;
 /* All of it, with o->counter, durably. */
 pawl_status owner_write(owner *o, store_file *file, pawl_error *err) PAWL_MUST_CHECK;
-/* The counter alone, in place: needs no room. */
+/* The counter alone, in place. */
 pawl_status owner_write_counter(owner *o, uint64_t counter, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status owner_remove(store *s, uint64_t generation, pawl_error *err) PAWL_MUST_CHECK;
 

@@ -121,12 +121,8 @@ pawl_status owner_write(owner *o, store_file *file, pawl_error *err) {
 
 pawl_status owner_write_counter(owner *o, uint64_t counter, pawl_error *err) {
     char name[32];
-    char digits[PRESENCE_COUNTER_DIGITS + 1];
     name_owner(name, o->generation);
-    presence_counter(digits, counter);
-    CLEANUP(store_close_pointer) store_file *file = NULL;
-    TRY(store_open(o->store, name, STORE_UPDATE, &file, err));
-    return store_write(file, PRESENCE_COUNTER_AT, digits, PRESENCE_COUNTER_DIGITS, err);
+    return presence_write_counter(o->store, name, counter, err);
 }
 
 /* ---- a look --------------------------------------------------------------------------------- */

@@ -23,7 +23,8 @@
 #define MOST_ROUNDS   16 /* of losing to others who then were not there any more */
 #define ROOM_TRIES    6
 #define ROOM_PAUSE_NS 20000000u /* doubled each time: filesystems free some things a little later */
-#define TELL_S        5.0       /* how often whoever waits is told */
+#define ATTEMPT_BYTES 6
+#define TELL_S        5.0 /* how often whoever waits is told */
 
 /* ---- what is told --------------------------------------------------------------------------- */
 
@@ -76,9 +77,9 @@ static pawl_status busy_error(const owner *o, const owner_view *v, const char *s
     error_path(err, "%s", o->store->root);
     error_expected(err, "no other writer");
     if (v->readable) {
-        char heartbeat[48];
+        char beat[48];
         error_found(err, "host %s, pid %lld, attempt %s, %s, %s", v->who.host,
-                    (long long)v->who.pid, v->attempt, heartbeat_text(heartbeat, v), seen);
+                    (long long)v->who.pid, v->attempt, heartbeat_text(beat, v), seen);
     }
     if (self) {
         error_next(err, "close that one first with pawl_run_close, or save to another directory");
@@ -104,10 +105,6 @@ typedef struct taking {
     uint64_t highest;  /* of the generations of all looks */
     uint64_t told_ns;  /* when the log was last told of this wait; 0: not yet */
 } taking;
-
-static double since_s(const owner *o, uint64_t begun_ns) {
-    return (double)(o->platform->monotonic_ns(o->platform->context) - begun_ns) / NANOSECONDS;
-}
 
 static pawl_status look(taking *t, pawl_error *err) {
     const owner *o = t->owner;
@@ -147,12 +144,12 @@ static void tell_waiting(taking *t, double watched_s, double most_s) {
     who_text who = who_of(&t->seen);
     char most[32];
     char so_far[32];
-    char heartbeat[48];
+    char beat[48];
     text_seconds(most, most_s);
     if (t->told_ns == 0) {
         log_write(&o->log, PAWL_LOG_WARN,
                   "%s: waiting at most %s to see whether its writer is alive: %s, %s",
-                  o->store->root, most, who.text, heartbeat_text(heartbeat, &t->seen));
+                  o->store->root, most, who.text, heartbeat_text(beat, &t->seen));
     } else if ((double)(now_ns - t->told_ns) >= TELL_S * NANOSECONDS) {
         log_write(&o->log, PAWL_LOG_INFO, "waiting for %s: silent for %s of at most %s", who.text,
                   text_seconds(so_far, watched_s), most);
@@ -194,8 +191,8 @@ static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pa
     const platform *p = o->platform;
     while (t->seen.present && t->seen.alive != PROCESS_DEAD) {
         double lease_s = t->seen.readable ? t->seen.lease_s : o->lease_s;
-        double watched_s = since_s(o, begun_ns);
-        double left_s = t->wait_s - since_s(o, t->begun_ns);
+        double watched_s = platform_since_s(p, begun_ns);
+        double left_s = t->wait_s - platform_since_s(p, t->begun_ns);
         char text[96];
         *end = "it is alive";
         if (t->seen.alive == PROCESS_ALIVE && !is_self(o, &t->seen)) {
@@ -218,7 +215,7 @@ static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pa
         if (!same_record(&t->seen, &before) && t->seen.present) {
             *end = "it is alive";
             snprintf(text, sizeof text, "which moved while it was watched (for %.1f s)",
-                     since_s(o, begun_ns));
+                     platform_since_s(p, begun_ns));
             return busy_error(o, &t->seen, text, err);
         }
     }
@@ -234,7 +231,7 @@ static pawl_status watch(taking *t, pawl_error *err) {
     TRY(look(t, err));
     owner_view first = t->seen;
     pawl_status status = watch_from(t, begun_ns, &end, err);
-    tell_waited(t, &first, since_s(t->owner, begun_ns), end);
+    tell_waited(t, &first, platform_since_s(p, begun_ns), end);
     return status;
 }
 
@@ -403,15 +400,6 @@ pawl_status owner_win(owner *o, uint64_t generation, const owner_names *before, 
 
 /* ---- taking over ---------------------------------------------------------------------------- */
 
-static pawl_status draw_attempt(owner *o, pawl_error *err) {
-    uint8_t random[6];
-    TRY(o->platform->random_bytes(o->platform->context, random, sizeof random, err));
-    for (size_t i = 0; i < sizeof random; i++) {
-        snprintf(o->attempt + 2 * i, 3, "%02x", random[i]);
-    }
-    return PAWL_OK;
-}
-
 /* A creation that failed for another reason may have been done all the same. */
 static bool may_be_done(const taking *t, uint64_t generation, pawl_status status) {
     struct pawl_error ignored = ERROR_INIT;
@@ -432,7 +420,7 @@ static pawl_status take_over(taking *t, pawl_error *err) {
             return PAWL_OK;
         }
         bool again = may_be_done(t, generation, status);
-        if (!again || since_s(o, t->begun_ns) >= t->wait_s) {
+        if (!again || platform_since_s(o->platform, t->begun_ns) >= t->wait_s) {
             *err = story;
             if (again) {
                 TRY(look(t, err));
@@ -459,7 +447,7 @@ static void say_strays(const owner *o, const owner_names *names) {
 static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
     const platform *os = o->platform;
     TRY(os->identity(os->context, &o->self, err));
-    TRY(draw_attempt(o, err));
+    TRY(platform_random_hex(os, o->attempt, ATTEMPT_BYTES, err));
     taking t = {.owner = o, .wait_s = wait_s, .begun_ns = os->monotonic_ns(os->context)};
     TRY(take_over(&t, err));
     if (t.seen.present && t.seen.readable) {
@@ -492,6 +480,8 @@ pawl_status owner_take(store *s, const platform *os, const pawl_log *log, double
         mem_free(o);
         return status;
     }
+    o->beat.platform = os;
+    o->beat.guard = &o->guard;
     status = owner_acquire(o, wait_s, err);
     if (status != PAWL_OK) {
         monitor_destroy(&o->guard);

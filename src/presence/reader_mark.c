@@ -16,27 +16,24 @@
  * there and is kept again, or the reader hears that it is not.
  */
 #include "format/format.h"
+#include "presence/heartbeat.h"
 #include "presence/presence.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #define READER_PREFIX   "reader-"
 #define READER_ID_BYTES 6
 #define READER_TOUCH_NS UINT64_C(1000000000)
-#define SECOND_NS       1e9
 
 struct reader_mark {
     store *store;
     const platform *platform;
     pawl_log log;
     char directory[32];
-    _Atomic bool abandoned; /* closed, while its heartbeat hung in the storage */
     _Atomic unsigned losses;
-    monitor guard; /* of `stopping` and `ended` */
-    bool stopping, ended;
-    platform_thread *heartbeat; /* NULL: what follows is the caller's; else the heartbeat's */
+    monitor guard;
+    heartbeat beat; /* without a thread what follows is the caller's; else the thread's */
     char path[STORE_MAX_PATH];
     reader_record record;
     uint64_t touched_ns;
@@ -46,13 +43,8 @@ struct reader_mark {
 /* ---- making it ------------------------------------------------------------------------------ */
 
 static pawl_status draw_path(reader_mark *mark, pawl_error *err) {
-    uint8_t random[READER_ID_BYTES];
     char id[2 * READER_ID_BYTES + 1];
-    const platform *os = mark->platform;
-    TRY(os->random_bytes(os->context, random, sizeof(random), err));
-    for (size_t i = 0; i < sizeof(random); i++) {
-        snprintf(id + 2 * i, 3, "%02x", random[i]);
-    }
+    TRY(platform_random_hex(mark->platform, id, READER_ID_BYTES, err));
     snprintf(mark->path, sizeof(mark->path), "%s/" READER_PREFIX "%s", mark->directory, id);
     return PAWL_OK;
 }
@@ -61,7 +53,7 @@ static pawl_status draw_path(reader_mark *mark, pawl_error *err) {
 static void remove_file(const reader_mark *mark) {
     struct pawl_error story = ERROR_INIT;
     if (mark->path[0] != '\0' && store_unlink(mark->store, mark->path, &story) != PAWL_OK &&
-        story.status != PAWL_ENOTFOUND && !atomic_load(&mark->abandoned)) {
+        story.status != PAWL_ENOTFOUND && !atomic_load(&mark->beat.abandoned)) {
         log_write(&mark->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
     }
 }
@@ -97,6 +89,8 @@ pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
     mark->store = s;
     mark->platform = os;
     mark->log = log != NULL ? *log : (pawl_log){0};
+    mark->beat.platform = os;
+    mark->beat.guard = &mark->guard;
     snprintf(mark->directory, sizeof(mark->directory), "%s", directory);
     pawl_status status = monitor_init(&mark->guard, err);
     if (status != PAWL_OK) {
@@ -139,24 +133,17 @@ static pawl_status make_again(reader_mark *mark, pawl_status why, pawl_error *er
 }
 
 static pawl_status advance(reader_mark *mark, pawl_error *err) {
-    char digits[PRESENCE_COUNTER_DIGITS + 1];
-    presence_counter(digits, ++mark->record.counter);
-    CLEANUP(store_close_pointer) store_file *file = NULL;
-    pawl_status status = store_open(mark->store, mark->path, STORE_UPDATE, &file, err);
-    if (status == PAWL_ENOTFOUND || status == PAWL_EDAMAGED) {
-        return make_again(mark, status, err);
-    }
-    if (status != PAWL_OK) {
-        return status;
-    }
-    return store_write(file, PRESENCE_COUNTER_AT, digits, PRESENCE_COUNTER_DIGITS, err);
+    pawl_status status =
+        presence_write_counter(mark->store, mark->path, ++mark->record.counter, err);
+    bool gone = status == PAWL_ENOTFOUND || status == PAWL_EDAMAGED;
+    return gone ? make_again(mark, status, err) : status;
 }
 
 static void advance_and_say(reader_mark *mark) {
     struct pawl_error story = ERROR_INIT;
     mark->touched_ns = mark->platform->monotonic_ns(mark->platform->context);
     bool failed = advance(mark, &story) != PAWL_OK;
-    if (atomic_load(&mark->abandoned)) {
+    if (atomic_load(&mark->beat.abandoned)) {
         return; /* whom the log belongs to has gone on */
     }
     if (failed && !mark->failing) {
@@ -171,7 +158,7 @@ static void advance_and_say(reader_mark *mark) {
 }
 
 void reader_mark_touch(reader_mark *mark) {
-    if (mark == NULL || mark->heartbeat != NULL) {
+    if (mark == NULL || mark->beat.thread != NULL) {
         return;
     }
     uint64_t now_ns = mark->platform->monotonic_ns(mark->platform->context);
@@ -186,75 +173,34 @@ unsigned reader_mark_losses(reader_mark *mark) {
 
 /* ---- the heartbeat -------------------------------------------------------------------------- */
 
-/* Sleeps until the mark is to be advanced; false when it is time to stop. */
-static bool pause_heartbeat(reader_mark *mark) {
-    uint64_t next_ns = mark->touched_ns + (uint64_t)(READER_ADVANCE_S * SECOND_NS);
-    monitor_enter(&mark->guard);
-    while (!mark->stopping && monitor_wait_until(&mark->guard, next_ns)) {
-    }
-    bool go_on = !mark->stopping;
-    monitor_leave(&mark->guard);
-    return go_on;
-}
-
-static void heartbeat_body(void *argument) {
+static void keep_mark(void *argument) {
+    const uint64_t advance_ns = (uint64_t)(READER_ADVANCE_S * NANOSECONDS);
     reader_mark *mark = argument;
-    while (pause_heartbeat(mark)) {
+    while (heartbeat_pause(&mark->beat, mark->touched_ns + advance_ns)) {
         advance_and_say(mark);
     }
-    if (atomic_load(&mark->abandoned)) {
+    if (atomic_load(&mark->beat.abandoned)) {
         remove_file(mark);
     }
-    monitor_enter(&mark->guard);
-    mark->ended = true;
-    monitor_announce(&mark->guard);
-    monitor_leave(&mark->guard);
+    heartbeat_ended(&mark->beat);
 }
 
 void reader_mark_keep(reader_mark *mark) {
-    const platform *os = mark != NULL ? mark->platform : NULL;
     struct pawl_error story = ERROR_INIT;
-    if (os == NULL || !os->concurrent) {
-        return;
-    }
-    platform_thread *thread = NULL;
-    if (os->thread_start(os->context, heartbeat_body, mark, &thread, &story) != PAWL_OK) {
+    if (mark != NULL && mark->platform->concurrent &&
+        heartbeat_start(&mark->beat, keep_mark, mark, &story) != PAWL_OK) {
         log_write(&mark->log, PAWL_LOG_WARN,
                   "nothing advances the mark of a reader while it rests, so writers on other hosts "
                   "may remove what it reads then: %s",
                   error_text(&story));
-        return;
     }
-    mark->heartbeat = thread;
-}
-
-/* False when it hangs in the storage: it is abandoned then, with the mark. */
-static bool stop_heartbeat(reader_mark *mark) {
-    const platform *os = mark->platform;
-    uint64_t deadline_ns = os->monotonic_ns(os->context) + (uint64_t)(READER_STILL_S * SECOND_NS);
-    monitor_enter(&mark->guard);
-    mark->stopping = true;
-    monitor_announce(&mark->guard);
-    bool in_time = true;
-    while (mark->heartbeat != NULL && !mark->ended && in_time) {
-        in_time = monitor_wait_until(&mark->guard, deadline_ns);
-    }
-    bool ended = mark->heartbeat == NULL || mark->ended;
-    atomic_store(&mark->abandoned, !ended);
-    monitor_leave(&mark->guard);
-    if (mark->heartbeat != NULL && ended) {
-        os->thread_join(os->context, mark->heartbeat);
-    } else if (!ended) {
-        os->thread_abandon(os->context, mark->heartbeat);
-    }
-    return ended;
 }
 
 bool reader_mark_free(reader_mark *mark) {
     if (mark == NULL) {
         return true;
     }
-    if (!stop_heartbeat(mark)) {
+    if (!heartbeat_stop(&mark->beat, READER_STILL_S)) {
         log_write(&mark->log, PAWL_LOG_WARN,
                   "the storage of %s does not answer: a reader's mark stays in %s",
                   mark->store->root, mark->directory);
