@@ -35,6 +35,13 @@ static inline PAWL_MUST_CHECK pawl_status need(const void *pointer, const char *
     return PAWL_OK;
 }
 
+/* An array, or a buffer: it may be NULL when there is nothing in it. */
+static inline PAWL_MUST_CHECK pawl_status need_items(const void *items, size_t count,
+                                                     const char *call, const char *argument,
+                                                     pawl_error *err) {
+    return count > 0 ? need(items, call, argument, err) : PAWL_OK;
+}
+
 /* A handle is used in the process that opened it. PAWL_EUSAGE in any other, a forked child, before
  * anything of it is looked at: locks and threads are not what they were. `what`: "run"; `opens`:
  * the call that opens one. */
@@ -56,16 +63,18 @@ pawl_status check_size(size_t size, const char *call, const char *type, pawl_err
 pawl_status take_options(void *to, size_t to_bytes, const void *from, const char *call,
                          const char *type, pawl_error *err) PAWL_MUST_CHECK;
 
+pawl_status take_restore_options(pawl_restore_options *to, const pawl_restore_options *from,
+                                 const char *call, pawl_error *err) PAWL_MUST_CHECK;
 /* The same for the group in a caller's options, which points to `known` afterwards; where there is
  * none it stays NULL: group.c. */
 pawl_status take_group(const pawl_group **group, pawl_group *known, const char *call,
                        pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- storage: storage.c --------------------------------------------------------------------- */
+/* ---- storage: open_retrying.c --------------------------------------------------------------- */
 
-/* The directory that a user's path stands for, as a store that repeats what fails for a passing
- * reason. */
-pawl_status storage_open(const char *path, bool create, store **out, pawl_error *err)
+/* path_open, as a store that repeats what fails for a passing reason. */
+pawl_status open_retrying(const char *path, bool create, store **out, pawl_error *err)
     PAWL_MUST_CHECK;
+void store_destroy_pointer(store **s); /* for CLEANUP; a pointer to NULL is fine */
 
 #endif

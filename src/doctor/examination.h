@@ -30,7 +30,7 @@ void doctor_tell_error(examination *x, const char *id, const pawl_error *story);
 const char *doctor_id_of_path_error(const pawl_error *story);
 /* Opens what is there of the path. *whole: the path itself exists. NULL: it was explained why
  * not. */
-store *doctor_examine_path(examination *x, bool *whole);
+store *doctor_resolve(examination *x, bool *whole);
 
 /* ---- room.c ---- */
 
@@ -48,7 +48,7 @@ void doctor_examine_owner(examination *x, store *s);
 
 /* ---- ranks.c ---- */
 
-/* Of many ranks, collective: `s` is what doctor_examine_path opened, or NULL. */
+/* Of many ranks, collective: `s` is what doctor_resolve opened, or NULL. */
 void doctor_examine_ranks(examination *x, store *s, bool whole);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 /* ", heartbeat 3 s ago", where the storage tells times. */
-static const char *heartbeat_words(char out[48], const owner_view *seen) {
+static const char *heartbeat_words(char out[48], const owner_sight *seen) {
     out[0] = '\0';
     if (seen->heartbeat_age_s >= 0) {
         snprintf(out, 48, ", heartbeat %.0f s ago", seen->heartbeat_age_s);
@@ -13,7 +13,7 @@ static const char *heartbeat_words(char out[48], const owner_view *seen) {
     return out;
 }
 
-static void tell_owner(examination *x, const owner_view *seen) {
+static void tell_owner(examination *x, const owner_sight *seen) {
     const char *host = seen->who.host;
     long long pid = (long long)seen->who.pid;
     char heartbeat[48];
@@ -41,7 +41,7 @@ static void tell_owner(examination *x, const owner_view *seen) {
 
 void doctor_examine_owner(examination *x, store *s) {
     struct pawl_error story = ERROR_INIT;
-    owner_view seen;
+    owner_sight seen;
     if (owner_look(s, x->os, &seen, &story) != PAWL_OK) {
         doctor_tell_error(x, doctor_id_of_path_error(&story), &story);
     } else if (!seen.present) {

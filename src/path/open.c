@@ -75,7 +75,7 @@ static bool is_prefix(const path_walk *w, const char *slash) {
 }
 
 static pawl_status is_a_prefix(const path_walk *w, const char *slash, pawl_error *err) {
-    const recognised *r = recognise_name(".index", false);
+    const tool_checkpoint *r = tool_checkpoint_by_name(".index", false);
     error_set(err, PAWL_ENOTFOUND, "there is no such directory, but %s of that name", r->what);
     error_path(err, "%s%s%s", w->existing, slash, w->missing);
     error_expected(err, "the directory of a run, which holds step-... directories");

@@ -31,17 +31,17 @@ void path_explain_access(const char *directory, pawl_error *err);
 /* P07 and P09: what a store's directory lies on, and what that lacks. Tries direct I/O and a sync
  * with a small file that is removed again. Stores that are no directory have no findings. */
 typedef void (*path_finding_fn)(void *context, const pawl_finding *finding);
-void path_examine(store *s, const platform *os, path_finding_fn each, void *context);
+void path_examine_filesystem(store *s, const platform *os, path_finding_fn each, void *context);
 
 /* ---- recognise.c: other people's checkpoints ------------------------------------------------ */
 
-typedef struct recognised {
+typedef struct tool_checkpoint {
     const char *what; /* "a PyTorch distributed checkpoint (DCP)" */
     const char *next; /* what to do */
-} recognised;
+} tool_checkpoint;
 /* By name alone; NULL when the name says nothing. */
-const recognised *recognise_name(const char *name, bool directory);
+const tool_checkpoint *tool_checkpoint_by_name(const char *name, bool directory);
 /* The same of a file whose name only the tool's own directories have. */
-const recognised *recognise_special(const char *name);
+const tool_checkpoint *tool_checkpoint_by_unique_name(const char *name);
 
 #endif

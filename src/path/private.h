@@ -29,7 +29,7 @@ pawl_status path_walk_to(const char *path, path_walk *out, pawl_error *err) PAWL
 /* The story of a refusal by the system at an existing directory: for EACCES and EPERM who we are
  * and what the directory allows (P02), for EROFS what is mounted there (P03). `need`: R_OK | W_OK |
  * X_OK. */
-pawl_status path_refused(const char *directory, int need, int system_errno, const char *attempt,
+pawl_status path_refused(const char *directory, int need, int system_errno, const char *attempted,
                          pawl_error *err);
 /* May we do that? Needs no write to find out. */
 pawl_status path_check_access(const char *directory, int need, pawl_error *err) PAWL_MUST_CHECK;
@@ -46,12 +46,12 @@ typedef struct path_abilities {
 path_abilities path_probe(const char *directory, const platform *os);
 
 /* P07 and P09 of a path on such a mount. */
-void path_judge_storage(const char *path, const struct mount_found *mount,
-                        const path_abilities *can, path_finding_fn each, void *context);
+void path_judge_filesystem(const char *path, const struct mount_found *mount,
+                           const path_abilities *can, path_finding_fn each, void *context);
 /* Is what lies there gone with the machine or the container (P07)? */
 bool path_mount_goes(const struct mount_found *mount);
 /* "/data (ext4, 1.2 TB free), /home (nfs4)": at most three mounts but this one that stay, and can
  * be written to. "": there is none. */
-void path_staying_mounts(uint64_t but, char out[512]);
+void path_other_mounts(uint64_t but, char out[512]);
 
 #endif

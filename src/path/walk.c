@@ -23,7 +23,7 @@ void path_walk_free(path_walk *w) {
 
 static pawl_status is_a_file(const char *at, bool last, pawl_error *err) {
     const char *slash = strrchr(at, '/');
-    const recognised *r = recognise_name(slash != NULL ? slash + 1 : at, false);
+    const tool_checkpoint *r = tool_checkpoint_by_name(slash != NULL ? slash + 1 : at, false);
     error_set(err, PAWL_EUSAGE,
               last ? "this is a file, not a directory"
                    : "a component of it is a file, not a directory");
@@ -78,7 +78,8 @@ typedef struct walking {
 } walking;
 
 /* "<left>/<right>", into `out`, which may be neither. */
-static pawl_status join(char out[PATH_MAX], const char *left, const char *right, pawl_error *err) {
+static pawl_status join_paths(char out[PATH_MAX], const char *left, const char *right,
+                              pawl_error *err) {
     int n = snprintf(out, PATH_MAX, "%s/%s", left, right);
     return n >= 0 && n < PATH_MAX ? PAWL_OK : too_long((size_t)n, err);
 }
@@ -105,7 +106,7 @@ static pawl_status follow_link(walking *w, const char *at, const char *left, paw
         return err->status;
     }
     target[n] = '\0';
-    TRY(join(rest, target, left, err));
+    TRY(join_paths(rest, target, left, err));
     snprintf(w->rest, sizeof(w->rest), "%s", rest);
     if (target[0] == '/') {
         w->done[0] = '\0';
@@ -128,7 +129,7 @@ static pawl_status step_to(walking *w, const char *name, const char *left, bool 
                            pawl_error *err) {
     char at[PATH_MAX];
     struct stat found;
-    TRY(join(at, w->done, name, err));
+    TRY(join_paths(at, w->done, name, err));
     *there = lstat(at, &found) == 0;
     int failed = *there ? 0 : errno;
     if (failed == ENOENT) {
@@ -198,7 +199,7 @@ static pawl_status begin_walk(const char *path, walking *w, pawl_error *err) {
         error_next(err, "give an absolute path, or change to a directory that exists");
         return err->status;
     }
-    return join(w->rest, here, path, err);
+    return join_paths(w->rest, here, path, err);
 }
 
 /* What does not exist is made as it is written: "." falls away, ".." leads nowhere. */

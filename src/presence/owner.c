@@ -64,7 +64,7 @@ static void set_renewed(owner *o, uint64_t begun_ns) {
     monitor_leave(&o->guard);
 }
 
-static pawl_status lost_error(owner *o, const owner_view *now, pawl_error *err) {
+static pawl_status lost_error(owner *o, const owner_sight *now, pawl_error *err) {
     set_lost(o);
     error_set(err, PAWL_EBUSY, "this process is no longer the owner of the run");
     error_path(err, "%s", o->store->root);
@@ -84,7 +84,7 @@ static pawl_status lost_error(owner *o, const owner_view *now, pawl_error *err) 
 }
 
 /* O3: nothing is proven. */
-static pawl_status unproven_error(const owner *o, const owner_view *now, pawl_error *err) {
+static pawl_status unproven_error(const owner *o, const owner_sight *now, pawl_error *err) {
     error_set(err, PAWL_EIO, "the ownership of the run could not be renewed");
     error_path(err, "%s", o->store->root);
     error_expected(err, "owner generation %llu, attempt %s", (unsigned long long)o->generation,
@@ -98,7 +98,7 @@ static pawl_status unproven_error(const owner *o, const owner_view *now, pawl_er
 
 /* Wins the next generation: O2, or where a renewal has nothing to renew. */
 static pawl_status win_next(owner *o, const owner_names *names, pawl_error *err) {
-    owner_view now;
+    owner_sight now;
     uint64_t highest = names->highest > o->generation ? names->highest : o->generation;
     pawl_status status = owner_win(o, highest + 1, names, err);
     if (status != PAWL_EBUSY) {
@@ -118,7 +118,7 @@ static pawl_status reacquire(owner *o, const owner_names *names, pawl_error *err
 
 /* A higher generation that cannot be read: a newcomer that is about to write it or to withdraw it,
  * or our own, of a creation whose reply was lost. Watched for a lease, as newcomers do (O1). */
-static pawl_status beside_unreadable(owner *o, const owner_names *names, const owner_view *now,
+static pawl_status beside_unreadable(owner *o, const owner_names *names, const owner_sight *now,
                                      pawl_error *err) {
     if (o->blocked_by != now->generation) {
         o->blocked_by = now->generation;
@@ -131,7 +131,7 @@ static pawl_status beside_unreadable(owner *o, const owner_names *names, const o
 }
 
 /* The record of a higher generation that is ours: of a creation that seemed to have failed. */
-static void adopt(owner *o, const owner_view *now) {
+static void adopt_record(owner *o, const owner_sight *now) {
     monitor_enter(&o->guard);
     o->generation = now->generation;
     o->counter = now->counter;
@@ -141,7 +141,7 @@ static void adopt(owner *o, const owner_view *now) {
 
 /* A copy of the run by hard links has our record, too, and what is written in place would be
  * written there. A record of its own is the way out. */
-static pawl_status leave_linked(owner *o, const owner_names *names, pawl_error *err) {
+static pawl_status leave_linked_record(owner *o, const owner_names *names, pawl_error *err) {
     uint64_t linked = o->generation;
     TRY(win_next(o, names, err));
     log_write(&o->log, PAWL_LOG_INFO,
@@ -170,7 +170,7 @@ static pawl_status renew_unwritten(owner *o, const owner_names *names, uint64_t 
         return PAWL_OK;
     }
     if (is_linked(err)) {
-        return leave_linked(o, names, err);
+        return leave_linked_record(o, names, err);
     }
     if (status != PAWL_ENOSPACE) {
         return status;
@@ -193,7 +193,7 @@ static pawl_status write_counter(owner *o, const owner_names *names, uint64_t be
     o->counter++; /* also when it fails: it may have been done */
     pawl_status status = write_in_place(o, o->counter, err);
     if (status != PAWL_OK) {
-        return is_linked(err) ? leave_linked(o, names, err) : status;
+        return is_linked(err) ? leave_linked_record(o, names, err) : status;
     }
     set_renewed(o, begun_ns);
     return PAWL_OK;
@@ -203,14 +203,14 @@ static pawl_status write_counter(owner *o, const owner_names *names, uint64_t be
 static pawl_status renew(owner *o, pawl_error *err) {
     uint64_t begun_ns = o->platform->monotonic_ns(o->platform->context);
     owner_names names;
-    owner_view now;
+    owner_sight now;
     TRY(owner_list(o->store, &names, err));
     TRY(owner_read(o->store, &names, o->generation, &now, err));
     if (now.readable && strcmp(now.attempt, o->attempt) != 0) {
         return lost_error(o, &now, err); /* O3 */
     }
     if (now.readable && now.generation > o->generation) {
-        adopt(o, &now);
+        adopt_record(o, &now);
     }
     if (now.generation > o->generation) {
         return beside_unreadable(o, &names, &now, err);
@@ -332,7 +332,7 @@ static pawl_status write_given_up(owner *o, pawl_error *err) {
 /* The file stays: the next owner's record finds its room there (owner_take.c). */
 static void give_up_record(owner *o) {
     struct pawl_error story = ERROR_INIT;
-    owner_view now;
+    owner_sight now;
     const owner_names unlisted = {0};
     if (owner_read(o->store, &unlisted, o->generation, &now, &story) != PAWL_OK ||
         (now.readable ? strcmp(now.attempt, o->attempt) != 0 : !o->unwritten)) {

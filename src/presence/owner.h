@@ -49,10 +49,10 @@ pawl_status owner_list(store *s, owner_names *out, pawl_error *err) PAWL_MUST_CH
  * for its writer may be about to write it, nor one that does not open, for that look may be a late
  * one: it is `present`, and not `readable`. What is no file is passed over: it was none when it was
  * made, and so nobody's record. */
-pawl_status owner_read(store *s, const owner_names *names, uint64_t least, owner_view *out,
+pawl_status owner_read(store *s, const owner_names *names, uint64_t least, owner_sight *out,
                        pawl_error *err) PAWL_MUST_CHECK;
 /* owner_look, and what the listing showed. */
-pawl_status owner_look_listed(store *s, const platform *os, owner_names *names, owner_view *out,
+pawl_status owner_look_listed(store *s, const platform *os, owner_names *names, owner_sight *out,
                               pawl_error *err) PAWL_MUST_CHECK;
 /* All of it, with o->counter, durably. */
 pawl_status owner_write(owner *o, store_file *file, pawl_error *err) PAWL_MUST_CHECK;

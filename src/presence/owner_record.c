@@ -56,7 +56,7 @@ pawl_status owner_remove(store *s, uint64_t generation, pawl_error *err) {
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /* A record of another generation is a copy, and nobody advances it under this name. */
-static void show_record(const buffer *text, owner_view *out) {
+static void show_record(const buffer *text, owner_sight *out) {
     struct pawl_error ignored = ERROR_INIT;
     owner_record record;
     if (owner_record_decode(text->data, text->size, &record, &ignored) != PAWL_OK ||
@@ -77,11 +77,11 @@ static bool is_no_file(store *s, const char *name) {
     return store_stat_path(s, name, &found, &ignored) == PAWL_OK && found.type != STORE_FILE_TYPE;
 }
 
-static pawl_status read_one(store *s, uint64_t generation, owner_view *out, bool *no_file,
+static pawl_status read_one(store *s, uint64_t generation, owner_sight *out, bool *no_file,
                             pawl_error *err) {
     char name[32];
     CLEANUP(buffer_free) buffer text = {0};
-    *out = (owner_view){.present = true, .generation = generation, .alive = PROCESS_UNKNOWN};
+    *out = (owner_sight){.present = true, .generation = generation, .alive = PROCESS_UNKNOWN};
     name_owner(name, generation);
     pawl_status status = store_read_file(s, name, OWNER_MAX_RECORD, &text, err);
     if (status == PAWL_OK) {
@@ -92,7 +92,7 @@ static pawl_status read_one(store *s, uint64_t generation, owner_view *out, bool
     return unreadable ? PAWL_OK : status;
 }
 
-pawl_status owner_read(store *s, const owner_names *names, uint64_t least, owner_view *out,
+pawl_status owner_read(store *s, const owner_names *names, uint64_t least, owner_sight *out,
                        pawl_error *err) {
     bool no_file;
     bool knows_all = names->count < OWNER_NAMES;
@@ -102,7 +102,7 @@ pawl_status owner_read(store *s, const owner_names *names, uint64_t least, owner
             return PAWL_OK;
         }
     }
-    *out = (owner_view){.alive = PROCESS_UNKNOWN};
+    *out = (owner_sight){.alive = PROCESS_UNKNOWN};
     return least > 0 ? read_one(s, least, out, &no_file, err) : PAWL_OK;
 }
 
@@ -142,9 +142,9 @@ static double heartbeat_age_s(store *s, const platform *os, uint64_t generation)
     return age_s > 0 ? age_s : 0;
 }
 
-pawl_status owner_look_listed(store *s, const platform *os, owner_names *names, owner_view *out,
+pawl_status owner_look_listed(store *s, const platform *os, owner_names *names, owner_sight *out,
                               pawl_error *err) {
-    *out = (owner_view){.alive = PROCESS_UNKNOWN};
+    *out = (owner_sight){.alive = PROCESS_UNKNOWN};
     TRY(owner_list(s, names, err));
     TRY(owner_read(s, names, 0, out, err));
     if (out->present) {
@@ -156,7 +156,7 @@ pawl_status owner_look_listed(store *s, const platform *os, owner_names *names, 
     return PAWL_OK;
 }
 
-pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error *err) {
+pawl_status owner_look(store *s, const platform *os, owner_sight *out, pawl_error *err) {
     owner_names names;
     return owner_look_listed(s, os, &names, out, err);
 }

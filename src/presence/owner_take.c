@@ -29,7 +29,7 @@
 /* ---- what is told --------------------------------------------------------------------------- */
 
 /* "heartbeat 3 s ago"; where the storage tells no times, the heartbeat's number. */
-static const char *heartbeat_text(char out[48], const owner_view *v) {
+static const char *heartbeat_text(char out[48], const owner_sight *v) {
     if (v->heartbeat_age_s >= 0) {
         snprintf(out, 48, "heartbeat %.0f s ago", v->heartbeat_age_s);
     } else {
@@ -40,13 +40,13 @@ static const char *heartbeat_text(char out[48], const owner_view *v) {
 
 /* A record of this very process: another handle of it, or one that could not give its record up.
  * Only the heartbeat tells which. */
-static bool is_self(const owner *o, const owner_view *v) {
+static bool is_self(const owner *o, const owner_sight *v) {
     return v->readable && presence_same(&v->who, &o->self);
 }
 
 /* How to end the other one: in words that do no harm when they are followed blindly, for a record
  * may say anything. */
-static void advise(const owner *o, const owner_view *v, pawl_error *err) {
+static void advise_ending(const owner *o, const owner_sight *v, pawl_error *err) {
     const platform *os = o->platform;
     char why[96] = "";
     char name[32];
@@ -69,7 +69,7 @@ static void advise(const owner *o, const owner_view *v, pawl_error *err) {
     }
 }
 
-static pawl_status busy_error(const owner *o, const owner_view *v, const char *seen,
+static pawl_status busy_error(const owner *o, const owner_sight *v, const char *seen,
                               pawl_error *err) {
     bool self = is_self(o, v);
     error_set(err, PAWL_EBUSY, "another %s writes to this run",
@@ -84,7 +84,7 @@ static pawl_status busy_error(const owner *o, const owner_view *v, const char *s
     if (self) {
         error_next(err, "close that one first with pawl_run_close, or save to another directory");
     } else if (v->readable) {
-        advise(o, v, err);
+        advise_ending(o, v, err);
     } else {
         error_found(err, "an owner record (generation %llu) that is still being written, %s",
                     (unsigned long long)v->generation, seen);
@@ -101,19 +101,19 @@ typedef struct taking {
     double wait_s;
     uint64_t begun_ns;
     owner_names names; /* of the last look */
-    owner_view seen;   /* of the last look: the highest of them */
+    owner_sight seen;  /* of the last look: the highest of them */
     uint64_t highest;  /* of the generations of all looks */
     uint64_t told_ns;  /* when the log was last told of this wait; 0: not yet */
 } taking;
 
-static pawl_status look(taking *t, pawl_error *err) {
+static pawl_status look_again(taking *t, pawl_error *err) {
     const owner *o = t->owner;
     TRY(owner_look_listed(o->store, o->platform, &t->names, &t->seen, err));
     t->highest = t->names.highest > t->highest ? t->names.highest : t->highest;
     return PAWL_OK;
 }
 
-static bool same_record(const owner_view *a, const owner_view *b) {
+static bool same_record(const owner_sight *a, const owner_sight *b) {
     return a->present == b->present && a->generation == b->generation && a->counter == b->counter &&
            strcmp(a->attempt, b->attempt) == 0;
 }
@@ -124,7 +124,7 @@ typedef struct who_text {
     char text[400];
 } who_text;
 
-static who_text who_of(const owner_view *v) {
+static who_text who_of(const owner_sight *v) {
     who_text who;
     if (v->readable) {
         char host[sizeof who.text - 40];
@@ -159,7 +159,7 @@ static void tell_waiting(taking *t, double watched_s, double most_s) {
     t->told_ns = now_ns > 0 ? now_ns : 1;
 }
 
-static void tell_waited(taking *t, const owner_view *whom, double watched_s, const char *end) {
+static void tell_waited(taking *t, const owner_sight *whom, double watched_s, const char *end) {
     char waited[32];
     if (t->told_ns != 0) {
         log_write(&t->owner->log, PAWL_LOG_INFO, "waited %s for %s: %s",
@@ -209,9 +209,9 @@ static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pa
         double rest_s = lease_s - watched_s < left_s ? lease_s - watched_s : left_s;
         tell_waiting(t, watched_s, watched_s + rest_s);
         p->sleep_ns(p->context, pause_ns(lease_s, left_s));
-        owner_view before = t->seen;
+        owner_sight before = t->seen;
         *end = "it cannot be looked for any more";
-        TRY(look(t, err));
+        TRY(look_again(t, err));
         if (!same_record(&t->seen, &before) && t->seen.present) {
             *end = "it is alive";
             snprintf(text, sizeof text, "which moved while it was watched (for %.1f s)",
@@ -224,12 +224,12 @@ static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pa
     return PAWL_OK;
 }
 
-static pawl_status watch(taking *t, pawl_error *err) {
+static pawl_status watch_owner(taking *t, pawl_error *err) {
     const platform *p = t->owner->platform;
     uint64_t begun_ns = p->monotonic_ns(p->context);
     const char *end = NULL;
-    TRY(look(t, err));
-    owner_view first = t->seen;
+    TRY(look_again(t, err));
+    owner_sight first = t->seen;
     pawl_status status = watch_from(t, begun_ns, &end, err);
     tell_waited(t, &first, platform_since_s(p, begun_ns), end);
     return status;
@@ -274,7 +274,7 @@ static size_t remove_records(const owner *o, const owner_names *names, uint64_t 
 }
 
 /* True: something was removed, and room may follow. */
-static bool make_room(owner *o, const owner_names *before, uint64_t below) {
+static bool free_room(owner *o, const owner_names *before, uint64_t below) {
     bool reserved = reserve_remove(o->store);
     o->tight = o->tight || reserved;
     return remove_records(o, before, below) > 0 || reserved;
@@ -292,12 +292,12 @@ static void pause_for_room(const owner *o, int tries) {
 
 /* Removing the record of the last owner before there is a new one invites others to begin at 1:
  * those find ours beside theirs, or we find theirs. */
-static pawl_status create(owner *o, uint64_t generation, const owner_names *before,
-                          store_file **file, pawl_error *err) {
+static pawl_status create_record(owner *o, uint64_t generation, const owner_names *before,
+                                 store_file **file, pawl_error *err) {
     char name[32];
     name_owner(name, generation);
     pawl_status status = store_open(o->store, name, STORE_CREATE, file, err);
-    if (status != PAWL_ENOSPACE || !make_room(o, before, generation)) {
+    if (status != PAWL_ENOSPACE || !free_room(o, before, generation)) {
         return status;
     }
     for (int tries = 0; status == PAWL_ENOSPACE && tries < ROOM_TRIES; tries++) {
@@ -307,12 +307,13 @@ static pawl_status create(owner *o, uint64_t generation, const owner_names *befo
     return status;
 }
 
-static pawl_status fill(owner *o, store_file *file, const owner_names *before, pawl_error *err) {
+static pawl_status write_record(owner *o, store_file *file, const owner_names *before,
+                                pawl_error *err) {
     pawl_status status = owner_write(o, file, err);
     if (status != PAWL_ENOSPACE) {
         return status;
     }
-    bool removed = make_room(o, before, o->generation);
+    bool removed = free_room(o, before, o->generation);
     for (int tries = 0; status == PAWL_ENOSPACE && removed && tries < ROOM_TRIES; tries++) {
         pause_for_room(o, tries);
         status = owner_write(o, file, err);
@@ -329,20 +330,21 @@ static pawl_status beaten(const owner *o, pawl_error *err) {
     return PAWL_EBUSY;
 }
 
-static pawl_status create_and_fill(owner *o, const owner_names *before, bool *created,
-                                   pawl_error *err) {
+static pawl_status create_and_write(owner *o, const owner_names *before, bool *created,
+                                    pawl_error *err) {
     owner_names now;
     CLEANUP(store_close_pointer) store_file *file = NULL;
-    TRY(create(o, o->generation, before, &file, err));
+    TRY(create_record(o, o->generation, before, &file, err));
     *created = true;
     TRY(owner_list(o->store, &now, err));
-    return has_rival(before, &now, o->generation) ? beaten(o, err) : fill(o, file, before, err);
+    return has_rival(before, &now, o->generation) ? beaten(o, err)
+                                                  : write_record(o, file, before, err);
 }
 
 static pawl_status create_or_withdraw(owner *o, const owner_names *before, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
     bool created = false;
-    pawl_status status = create_and_fill(o, before, &created, err);
+    pawl_status status = create_and_write(o, before, &created, err);
     if (status != PAWL_OK && created &&
         owner_remove(o->store, o->generation, &ignored) != PAWL_OK) {
         log_write(&o->log, PAWL_LOG_WARN, "%s", error_text(&ignored));
@@ -413,7 +415,7 @@ static pawl_status take_over(taking *t, pawl_error *err) {
     owner *o = t->owner;
     for (int round = 0; round < MOST_ROUNDS; round++) {
         struct pawl_error story = ERROR_INIT;
-        TRY(watch(t, err));
+        TRY(watch_owner(t, err));
         uint64_t generation = t->highest + 1;
         pawl_status status = owner_win(o, generation, &t->names, &story);
         if (status == PAWL_OK) {
@@ -423,7 +425,7 @@ static pawl_status take_over(taking *t, pawl_error *err) {
         if (!again || platform_since_s(o->platform, t->begun_ns) >= t->wait_s) {
             *err = story;
             if (again) {
-                TRY(look(t, err));
+                TRY(look_again(t, err));
                 return busy_error(o, &t->seen, "which was faster to take the run over", err);
             }
             return status;

@@ -18,7 +18,7 @@
 /* ---- the owner, from outside: owner_record.c ------------------------------------------------ */
 
 /* Who writes to the run, as far as one look can tell; for S10 and the doctor. */
-typedef struct owner_view {
+typedef struct owner_sight {
     bool present;                 /* there is a record that was not given up */
     bool readable;                /* the record parses */
     uint64_t generation, counter; /* of the highest record; 0: there is none */
@@ -27,8 +27,8 @@ typedef struct owner_view {
     double lease_s;
     liveness alive;         /* by pid, on this host */
     double heartbeat_age_s; /* for people: clocks may differ; negative: unknown */
-} owner_view;
-pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error *err)
+} owner_sight;
+pawl_status owner_look(store *s, const platform *os, owner_sight *out, pawl_error *err)
     PAWL_MUST_CHECK;
 
 /* ---- being the owner: owner_take.c, owner.c ------------------------------------------------- */

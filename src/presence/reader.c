@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct look {
+typedef struct mark_look {
     store *store;
     const char *directory;
     const platform *platform;
@@ -17,9 +17,9 @@ typedef struct look {
     void *context;
     uint64_t now_ns;
     bool being_read;
-} look;
+} mark_look;
 
-static pawl_status look_at(look *l, const char *name, pawl_error *err) {
+static pawl_status judge_mark(mark_look *l, const char *name, pawl_error *err) {
     char path[STORE_MAX_PATH];
     CLEANUP(buffer_free) buffer text = {0};
     struct pawl_error ignored = ERROR_INIT;
@@ -60,7 +60,7 @@ static pawl_status look_at(look *l, const char *name, pawl_error *err) {
     return l->stale != NULL ? l->stale(l->context, name, err) : PAWL_OK;
 }
 
-static pawl_status look_at_all(look *l, pawl_error *err) {
+static pawl_status judge_all(mark_look *l, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
     char **names;
     size_t count;
@@ -74,7 +74,7 @@ static pawl_status look_at_all(look *l, pawl_error *err) {
     }
     for (size_t i = 0; i < count && status == PAWL_OK; i++) {
         if (name_classify(names[i], NULL) == NAME_KIND_READER) {
-            status = look_at(l, names[i], err);
+            status = judge_mark(l, names[i], err);
         }
     }
     if (l->watch != NULL) {
@@ -86,15 +86,15 @@ static pawl_status look_at_all(look *l, pawl_error *err) {
 pawl_status reader_look_stale(store *s, const char *directory, const platform *os, double lease_s,
                               reader_watch *watch, reader_stale_fn stale, void *context,
                               bool *being_read, pawl_error *err) {
-    look l = {.store = s,
-              .directory = directory,
-              .platform = os,
-              .lease_s = lease_s,
-              .watch = watch,
-              .stale = stale,
-              .context = context,
-              .now_ns = os->monotonic_ns(os->context)};
-    TRY(look_at_all(&l, err));
+    mark_look l = {.store = s,
+                   .directory = directory,
+                   .platform = os,
+                   .lease_s = lease_s,
+                   .watch = watch,
+                   .stale = stale,
+                   .context = context,
+                   .now_ns = os->monotonic_ns(os->context)};
+    TRY(judge_all(&l, err));
     *being_read = l.being_read;
     return PAWL_OK;
 }

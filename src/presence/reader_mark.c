@@ -50,7 +50,7 @@ static pawl_status draw_path(reader_mark *mark, pawl_error *err) {
 }
 
 /* What stays is taken for a mark that stands still. */
-static void remove_file(const reader_mark *mark) {
+static void remove_mark(const reader_mark *mark) {
     struct pawl_error story = ERROR_INIT;
     if (mark->path[0] != '\0' && store_unlink(mark->store, mark->path, &story) != PAWL_OK &&
         story.status != PAWL_ENOTFOUND && !atomic_load(&mark->beat.abandoned)) {
@@ -58,25 +58,25 @@ static void remove_file(const reader_mark *mark) {
     }
 }
 
-static pawl_status create(reader_mark *mark, pawl_error *err) {
+static pawl_status create_mark(reader_mark *mark, pawl_error *err) {
     CLEANUP(buffer_free) buffer text = {0};
     CLEANUP(store_close_pointer) store_file *file = NULL;
     TRY(reader_record_encode(&mark->record, &text, err));
     TRY(store_open(mark->store, mark->path, STORE_CREATE, &file, err));
     pawl_status status = store_write(file, 0, text.data, text.size, err);
     if (status != PAWL_OK) { /* a mark without its record is nobody's: the next beat makes it */
-        remove_file(mark);
+        remove_mark(mark);
     }
     return status;
 }
 
-static pawl_status make(reader_mark *mark, pawl_error *err) {
+static pawl_status make_mark(reader_mark *mark, pawl_error *err) {
     const platform *os = mark->platform;
     mark->record.counter = 1;
     TRY(os->identity(os->context, &mark->record.who, err));
     TRY(draw_path(mark, err));
     mark->touched_ns = os->monotonic_ns(os->context);
-    return create(mark, err);
+    return create_mark(mark, err);
 }
 
 pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
@@ -98,7 +98,7 @@ pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
         return status;
     }
     struct pawl_error story = ERROR_INIT;
-    status = make(mark, &story);
+    status = make_mark(mark, &story);
     if (status == PAWL_OK) {
         *out = mark;
         return PAWL_OK;
@@ -126,13 +126,13 @@ static pawl_status make_again(reader_mark *mark, pawl_status why, pawl_error *er
         status = draw_path(mark, err);
     }
     if (status == PAWL_OK) {
-        status = create(mark, err);
+        status = create_mark(mark, err);
     }
     atomic_fetch_add(&mark->losses, 1); /* when it is there: then the manifest is looked at */
     return status;
 }
 
-static pawl_status advance(reader_mark *mark, pawl_error *err) {
+static pawl_status advance_mark(reader_mark *mark, pawl_error *err) {
     pawl_status status =
         presence_write_counter(mark->store, mark->path, ++mark->record.counter, err);
     bool gone = status == PAWL_ENOTFOUND || status == PAWL_EDAMAGED;
@@ -142,7 +142,7 @@ static pawl_status advance(reader_mark *mark, pawl_error *err) {
 static void advance_and_say(reader_mark *mark) {
     struct pawl_error story = ERROR_INIT;
     mark->touched_ns = mark->platform->monotonic_ns(mark->platform->context);
-    bool failed = advance(mark, &story) != PAWL_OK;
+    bool failed = advance_mark(mark, &story) != PAWL_OK;
     if (atomic_load(&mark->beat.abandoned)) {
         return; /* whom the log belongs to has gone on */
     }
@@ -180,7 +180,7 @@ static void keep_mark(void *argument) {
         advance_and_say(mark);
     }
     if (atomic_load(&mark->beat.abandoned)) {
-        remove_file(mark);
+        remove_mark(mark);
     }
     heartbeat_ended(&mark->beat);
 }
@@ -206,7 +206,7 @@ bool reader_mark_free(reader_mark *mark) {
                   mark->store->root, mark->directory);
         return false;
     }
-    remove_file(mark);
+    remove_mark(mark);
     monitor_destroy(&mark->guard);
     mem_free(mark);
     return true;

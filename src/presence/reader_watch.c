@@ -118,8 +118,8 @@ static watched *find_mark(const watched_directory *d, const char *name) {
                : bsearch(name, d->marks, d->sorted, sizeof(*d->marks), compare_name);
 }
 
-static pawl_status begin(reader_watch *watch, const char *directory, const watched *mark,
-                         pawl_error *err) {
+static pawl_status begin_watching(reader_watch *watch, const char *directory, const watched *mark,
+                                  pawl_error *err) {
     watched_directory *d = find_directory(watch, directory);
     if (d == NULL) {
         TRY(add_directory(watch, directory, &d, err));
@@ -142,7 +142,7 @@ pawl_status reader_watch_judge(reader_watch *watch, const char *directory, const
     if (known == NULL) {
         const watched mark = {
             .name = (char *)name, .counter = counter, .since_ns = now_ns, .seen = true};
-        return begin(watch, directory, &mark, err);
+        return begin_watching(watch, directory, &mark, err);
     }
     if (known->counter != counter) {
         known->counter = counter;

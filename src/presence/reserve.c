@@ -33,7 +33,7 @@ static bool has_room(store *s) {
 }
 
 /* Where storage cannot reserve, bytes do. */
-static bool allocate(store_file *file, uint64_t bytes) {
+static bool allocate_room(store_file *file, uint64_t bytes) {
     static const uint8_t zeros[RESERVE_STEP];
     struct pawl_error ignored = ERROR_INIT;
     uint64_t size = 0;
@@ -66,7 +66,7 @@ void reserve_make_anew(store *s) {
     if (!open_or_create(s, &file)) {
         return;
     }
-    for (uint64_t bytes = RESERVE_BYTES; bytes > 0 && !allocate(file, bytes);) {
+    for (uint64_t bytes = RESERVE_BYTES; bytes > 0 && !allocate_room(file, bytes);) {
         bytes -= RESERVE_STEP;
     }
 }

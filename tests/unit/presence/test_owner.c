@@ -95,7 +95,7 @@ static void test_s10_an_owner_whose_lease_ran_out_takes_over_from_itself(void **
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     owner *one;
-    owner_view seen;
+    owner_sight seen;
     assert_ok(take(f, &f->first, 35, &one, &err), &err);
     simulated_platform_advance(&f->first, 40 * SECOND_NS);
     assert_false(owner_fresh(one));
@@ -123,7 +123,7 @@ static void test_a_released_run_is_free(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     owner *one;
-    owner_view seen;
+    owner_sight seen;
     assert_ok(take(f, &f->first, 35, &one, &err), &err);
     owner_release(one);
     assert_ok(owner_look(f->disk, &f->second.table, &seen, &err), &err);
@@ -134,7 +134,7 @@ static void test_each_renewal_moves_the_counter(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     owner *one;
-    owner_view seen;
+    owner_sight seen;
     assert_ok(take(f, &f->first, 35, &one, &err), &err);
     for (uint64_t i = 1; i < 4; i++) {
         assert_ok(owner_look(f->disk, &f->second.table, &seen, &err), &err);
@@ -196,7 +196,7 @@ static void test_s10_a_record_of_another_attempt_is_another_owners(void **state)
     struct pawl_error err = ERROR_INIT;
     owner *one;
     store_file *file;
-    owner_view seen;
+    owner_sight seen;
     char at[16];
     assert_ok(take(f, &f->first, 35, &one, &err), &err);
     CLEANUP(buffer_free) buffer text = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The path itself: is it there, and what does it stand for (P01, P04, P08)? */
-#include "path/path.h"
 #include "doctor/examination.h"
+#include "path/path.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ static pawl_status examine_missing(examination *x, store **s, const char **rest,
     return status;
 }
 
-store *doctor_examine_path(examination *x, bool *whole) {
+store *doctor_resolve(examination *x, bool *whole) {
     struct pawl_error story = ERROR_INIT;
     store *s = NULL;
     const char *rest = "";

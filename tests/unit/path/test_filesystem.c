@@ -29,7 +29,7 @@ static void check(const char *filesystem, const char *options, path_abilities ca
     (void)snprintf(mount.point, sizeof(mount.point), "/m");
     (void)snprintf(mount.filesystem, sizeof(mount.filesystem), "%s", filesystem);
     (void)snprintf(mount.options, sizeof(mount.options), "%s", options);
-    path_judge_storage("/m/run", &mount, &can, take, &t);
+    path_judge_filesystem("/m/run", &mount, &can, take, &t);
     assert_string_equal(t.text, wanted);
 }
 
@@ -103,7 +103,7 @@ static void p07_an_emptydir_goes_with_its_pod(void **state) {
     (void)snprintf(mount.root, sizeof(mount.root),
                    "/var/lib/kubelet/pods/1/volumes/kubernetes.io~empty-dir/scratch");
     assert_true(path_mount_goes(&mount));
-    path_judge_storage("/scratch/run", &mount, &everything, take, &t);
+    path_judge_filesystem("/scratch/run", &mount, &everything, take, &t);
     assert_memory_equal(t.text,
                         "warning P07 /scratch/run is on ext4 (mounted at /scratch), a Kubernetes "
                         "emptyDir: all of it is gone when the pod ends -> ",

@@ -45,7 +45,7 @@ static bool is_local(const char *filesystem) {
 }
 
 /* Of a local filesystem: room on a mount that nothing hides and that can be written to. */
-static bool look(const mount_line *mount, uint64_t *free_bytes) {
+static bool local_room(const mount_line *mount, uint64_t *free_bytes) {
     struct statvfs room;
     struct statx found;
     if (statx(AT_FDCWD, mount->point, AT_NO_AUTOMOUNT, STATX_TYPE | STATX_MNT_ID, &found) != 0 ||
@@ -70,7 +70,7 @@ static bool is_known(const candidates *c, const mount_line *mount) {
     return false;
 }
 
-static void consider(void *context, const mount_line *mount) {
+static void consider_mount(void *context, const mount_line *mount) {
     candidates *c = context;
     mount_found found = {.id = mount->id};
     (void)snprintf(found.root, sizeof(found.root), "%s", mount->root);
@@ -83,7 +83,7 @@ static void consider(void *context, const mount_line *mount) {
         return;
     }
     if (!mount_is_shared(mount->filesystem) &&
-        (!is_local(mount->filesystem) || !look(mount, &free_bytes))) {
+        (!is_local(mount->filesystem) || !local_room(mount, &free_bytes))) {
         return;
     }
     candidate *to = &c->list[c->count++];
@@ -100,7 +100,7 @@ static int by_room(const void *left, const void *right) {
                                           : strcmp(a->point, b->point);
 }
 
-static size_t put(char out[512], size_t at, const candidate *c) {
+static size_t put_mount(char out[512], size_t at, const candidate *c) {
     char room[32];
     const char *comma = at > 0 ? ", " : "";
     if (c->free_bytes == UNKNOWN_BYTES) {
@@ -111,17 +111,17 @@ static size_t put(char out[512], size_t at, const candidate *c) {
                                  c->filesystem, text_bytes(room, c->free_bytes));
 }
 
-void path_staying_mounts(uint64_t but, char out[512]) {
+void path_other_mounts(uint64_t but, char out[512]) {
     out[0] = '\0';
     AUTOFREE candidates *c = mem_calloc(1, sizeof(*c));
     if (c == NULL) {
         return;
     }
     c->but = but;
-    mounts_each(consider, c);
+    mounts_each(consider_mount, c);
     qsort(c->list, c->count, sizeof(c->list[0]), by_room);
     size_t at = 0;
     for (size_t i = 0; i < c->count && i < MOST_SHOWN && at < 300; i++) {
-        at = put(out, at, &c->list[i]);
+        at = put_mount(out, at, &c->list[i]);
     }
 }

@@ -20,7 +20,7 @@
 typedef struct sign {
     const char *pattern; /* as in a shell */
     bool directory;
-    recognised says;
+    tool_checkpoint says;
 } sign;
 
 /* The first that fits; names that only one tool uses come first. */
@@ -65,7 +65,7 @@ static bool is_special(const sign *s) {
     return s->pattern[0] != '*';
 }
 
-const recognised *recognise_special(const char *name) {
+const tool_checkpoint *tool_checkpoint_by_unique_name(const char *name) {
     for (size_t i = 0; i < ARRAY_LENGTH(signs); i++) {
         if (is_special(&signs[i]) && !signs[i].directory &&
             fnmatch(signs[i].pattern, name, 0) == 0) {
@@ -75,7 +75,7 @@ const recognised *recognise_special(const char *name) {
     return NULL;
 }
 
-const recognised *recognise_name(const char *name, bool directory) {
+const tool_checkpoint *tool_checkpoint_by_name(const char *name, bool directory) {
     for (size_t i = 0; i < ARRAY_LENGTH(signs); i++) {
         if (signs[i].directory == directory && fnmatch(signs[i].pattern, name, 0) == 0) {
             return &signs[i].says;

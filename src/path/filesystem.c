@@ -15,8 +15,8 @@ typedef struct examination {
 } examination;
 
 /* "<path> is on <filesystem> (mounted at <point>)<what>" */
-static void tell(const examination *x, const char *id, pawl_severity severity, const char *what,
-                 const char *next) {
+static void tell_finding(const examination *x, const char *id, pawl_severity severity,
+                         const char *what, const char *next) {
     char raw[1536];
     char text[sizeof(raw)];
     char shown_next[640];
@@ -67,9 +67,9 @@ static void examine_staying(const examination *x) {
     if (why == NULL) {
         return;
     }
-    path_staying_mounts(x->mount->id, others);
+    path_other_mounts(x->mount->id, others);
     (void)snprintf(next, sizeof(next), "save to a mount that stays: %s", others);
-    tell(x, "P07", PAWL_SEVERITY_WARNING, why, others[0] != '\0' ? next : otherwise);
+    tell_finding(x, "P07", PAWL_SEVERITY_WARNING, why, others[0] != '\0' ? next : otherwise);
 }
 
 bool path_mount_goes(const mount_found *mount) {
@@ -140,30 +140,32 @@ static void examine_kind(const examination *x) {
         const lack *l = &lacks[i];
         if (is_filesystem(l->filesystem, x->mount->filesystem) &&
             (l->option[0] == '\0' || mount_has_option(x->mount->options, l->option))) {
-            tell(x, "P09", l->severity, l->what, l->next);
+            tell_finding(x, "P09", l->severity, l->what, l->next);
         }
     }
 }
 
 static void examine_abilities(const examination *x, const path_abilities *can) {
     if (!can->direct_io) {
-        tell(x, "P09", PAWL_SEVERITY_WARNING,
-             ", which has no direct I/O: saves go through the page cache, which is slower and "
-             "takes memory",
-             NULL);
+        tell_finding(
+            x, "P09", PAWL_SEVERITY_WARNING,
+            ", which has no direct I/O: saves go through the page cache, which is slower and "
+            "takes memory",
+            NULL);
     }
     if (!can->directory_sync) {
-        tell(x, "P09", PAWL_SEVERITY_WARNING,
-             ", which cannot sync directories: after a power cut a checkpoint that was committed "
-             "may be missing, whole",
-             "save to ext4, XFS or the like");
+        tell_finding(
+            x, "P09", PAWL_SEVERITY_WARNING,
+            ", which cannot sync directories: after a power cut a checkpoint that was committed "
+            "may be missing, whole",
+            "save to ext4, XFS or the like");
     }
 }
 
 /* ---- */
 
-void path_judge_storage(const char *path, const mount_found *mount, const path_abilities *can,
-                        path_finding_fn each, void *context) {
+void path_judge_filesystem(const char *path, const mount_found *mount, const path_abilities *can,
+                           path_finding_fn each, void *context) {
     const examination x = {.path = path, .mount = mount, .each = each, .context = context};
     examine_staying(&x);
     examine_kind(&x);
@@ -175,7 +177,7 @@ static bool is_memory(const mount_found *m) {
     return strcmp(m->filesystem, "tmpfs") == 0 || strcmp(m->filesystem, "ramfs") == 0;
 }
 
-void path_examine(store *s, const platform *os, path_finding_fn each, void *context) {
+void path_examine_filesystem(store *s, const platform *os, path_finding_fn each, void *context) {
     mount_found mount;
     path_abilities can = {.direct_io = true, .directory_sync = true};
     if (strcmp(s->traits.kind, "posix") != 0) {
@@ -185,6 +187,6 @@ void path_examine(store *s, const platform *os, path_finding_fn each, void *cont
         if (!is_memory(&mount)) {
             can = path_probe(s->root, os);
         }
-        path_judge_storage(s->root, &mount, &can, each, context);
+        path_judge_filesystem(s->root, &mount, &can, each, context);
     }
 }
