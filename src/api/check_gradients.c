@@ -9,7 +9,7 @@
 
 /* ---- elements that are not finite ---- */
 
-/* How to see it in the bits of one element, little-endian. */
+/* What tells NaN and infinity in the bits of one element, little-endian. */
 typedef struct float_bits {
     int bytes;
     uint64_t exponent; /* all of these set: infinity, or NaN when a mantissa bit is set too */
@@ -142,8 +142,8 @@ static pawl_status check_arrays(const pawl_array *arrays, size_t count, const ch
     return PAWL_OK;
 }
 
-/* Both in the same order, up to the name that one of them lacks; NULL: every name has
- * its partner. */
+/* The first name that `among` lacks; NULL: it has all. Usually both are in the same order, so that
+ * is tried first. */
 static const char *without_partner(const pawl_array *of, size_t count, const pawl_array *among,
                                    size_t among_count) {
     for (size_t i = 0; i < count; i++) {

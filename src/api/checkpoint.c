@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl_catalog_open, pawl_checkpoint_*, pawl_entries_*; those that cannot fail are the
- * run layer's. */
+/* pawl_catalog_open, pawl_checkpoint_*, pawl_entries_*; what cannot fail is exported by the layer
+ * below. */
 #include "api/api.h"
 #include "run/run.h"
 

@@ -89,7 +89,7 @@ pawl_status pawl_state_set_float64(pawl_state *state, const char *name, pawl_rol
     return set_value(state, name, role, &v, err);
 }
 
-/* A null pointer is refused by its size: no text has that many bytes. */
+/* Not 0 for a null pointer, so that it is refused. */
 static size_t text_size(const char *text) {
     return text != NULL ? strlen(text) : SIZE_MAX;
 }

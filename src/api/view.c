@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl_view_open, pawl_view_bytes; closing and describing are the run layer's. */
+/* pawl_view_open, pawl_view_bytes; what cannot fail is exported by the layer below. */
 #include "api/api.h"
 #include "run/run.h"
 

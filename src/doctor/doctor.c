@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Examines a path: one question after the other, each telling what it found. */
+/* Examines a path, one question after the other. */
 #include "doctor/examination.h"
 #include "path/path.h"
 

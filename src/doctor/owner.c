@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is it someone else's (S10)? */
+/* Does another process write to the run (S10)? */
 #include "doctor/examination.h"
 
 #include <stdio.h>
 
-/* ", heartbeat 3 s ago", where the storage tells times. */
+/* ", heartbeat 3 s ago"; "" where the storage keeps no times. */
 static const char *heartbeat_words(char out[48], const owner_sight *seen) {
     out[0] = '\0';
     if (seen->heartbeat_age_s >= 0) {
@@ -21,8 +21,8 @@ static void tell_owner(examination *x, const owner_sight *seen) {
     if (seen->alive == PROCESS_DEAD) {
         doctor_tell(
             x, "ok", PAWL_SEVERITY_NOTE, NULL,
-            "the last writer (host %s, pid %lld) is gone without closing; opening the run takes "
-            "over",
+            "the last writer (host %s, pid %lld) has ended without closing the run; opening it "
+            "takes over",
             host, pid);
     } else if (seen->alive == PROCESS_ALIVE) {
         doctor_tell(x, "S10", PAWL_SEVERITY_ERROR,
@@ -32,7 +32,8 @@ static void tell_owner(examination *x, const owner_sight *seen) {
     } else {
         doctor_tell(
             x, "S10", PAWL_SEVERITY_WARNING,
-            "opening the run watches its heartbeat, and takes over once it stood still for a lease",
+            "opening the run watches its heartbeat, and takes over once it has stood still for a "
+            "whole lease",
             "a process of another host may be writing to this run: host %s, pid %lld, attempt "
             "%s%s, lease %.0f s",
             host, pid, seen->attempt, heartbeat, seen->lease_s);

@@ -9,7 +9,7 @@
 
 typedef struct judging {
     const sights *all;
-    unsigned char *chosen; /* by rank: those that a finding is about */
+    unsigned char *chosen; /* by rank: is the finding about it? */
     int first;             /* of them; -1: none */
     sights_tell tell;
     void *context;
@@ -36,7 +36,8 @@ static const sight *rank_0(const judging *j) {
 
 /* ---- choosing ranks ------------------------------------------------------------------------- */
 
-/* Those that came and of whom `is_it` holds, beside rank 0. */
+/* Chooses the ranks other than 0 that reported and for which `is_it` holds. False: there are none.
+ * */
 static bool choose_ranks(judging *j, bool (*is_it)(const sight *zero, const sight *s)) {
     j->first = -1;
     for (int r = 0; r < j->all->world_size; r++) {
@@ -112,14 +113,14 @@ static void judge_missing(judging *j) {
     if (zero->wrote) {
         tell_of_ranks(
             j, "P06", PAWL_SEVERITY_ERROR,
-            "see what they say themselves: those that run see another directory than rank 0",
-            "nothing was heard of %s within %s: %s not started, or cannot see what rank 0 (host "
+            "read their own output: those that run see another directory than rank 0",
+            "nothing was heard from %s within %s: %s not started, or cannot see what rank 0 (host "
             "%s) wrote to %s (%s, mounted at %s)",
             ranks, waited, missing > 1 ? "they were" : "it was", zero->host, zero->nearest,
             zero->filesystem, zero->point);
     } else {
         tell_of_ranks(j, "S11", PAWL_SEVERITY_ERROR, "look whether they were started",
-                      "nothing was heard of %s within %s", ranks, waited);
+                      "nothing was heard from %s within %s", ranks, waited);
     }
 }
 
@@ -144,7 +145,7 @@ static void judge_places(judging *j) {
     }
 }
 
-/* How to see on all hosts what that rank sees. */
+/* How to have all hosts see what that rank sees. */
 static const char *how_to_share(const sight *there, char out[640]) {
     if (mount_is_shared(there->filesystem)) {
         (void)snprintf(out, 640,
@@ -211,7 +212,7 @@ static void judge_writing(judging *j) {
     }
 }
 
-/* One story of a kind is enough. */
+/* Tells the error of one rank, and which others have one with the same id. */
 static void judge_troubles(judging *j) {
     if (!choose_ranks(j, has_trouble)) {
         return;

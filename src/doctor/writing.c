@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Can it be written to (P02, P03)? */
+/* Can files be made there (P02, P03)? */
 #include "doctor/examination.h"
 #include "path/path.h"
 
@@ -27,7 +27,8 @@ void doctor_examine_writing(examination *x, store *s) {
     bool made = status == PAWL_OK || store_unlink(s, name, &ignored) == PAWL_OK;
     if (status == PAWL_OK) {
         status = store_unlink(s, name, &story);
-        status = status == PAWL_ENOTFOUND ? PAWL_OK : status; /* taken for a leftover */
+        status =
+            status == PAWL_ENOTFOUND ? PAWL_OK : status; /* somebody removed it as a leftover */
     }
     if (status == PAWL_OK) {
         status = store_sync_dir(s, "", &story);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why the system refuses a directory (P02, P03): who we are, what it allows, what would change
- * that. */
+/* Explains why the system refuses a directory (P02, P03): who we are, what it allows, and what
+ * would change that. */
 #include "path/private.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a directory lies on: does that stay (P07), and what does it lack (P09)? */
+/* The filesystem of a directory: do its files last (P07), and what does it lack (P09)? */
 #include "path/private.h"
 
 #include "store/mounts.h"
@@ -28,7 +28,7 @@ static void tell_finding(const examination *x, const char *id, pawl_severity sev
     x->each(x->context, &finding);
 }
 
-/* "ext4", or with a star at the end all that begin so. */
+/* A name such as "ext4"; one that ends with a star means all that begin so. */
 static bool is_filesystem(const char *pattern, const char *filesystem) {
     size_t n = strcspn(pattern, "*");
     return strncmp(pattern, filesystem, n) == 0 && (pattern[n] == '*' || filesystem[n] == '\0');
@@ -38,8 +38,8 @@ static bool is_filesystem(const char *pattern, const char *filesystem) {
 
 #define EMPTY_DIR "/kubernetes.io~empty-dir/"
 
-/* NULL: nothing says that it goes. */
-static const char *why_it_goes(const mount_found *m) {
+/* NULL: nothing says that its files vanish. */
+static const char *why_it_vanishes(const mount_found *m) {
     static const char memory[] =
         ", which is memory: all of it is gone when the machine restarts, or the container ends";
     static const char layer[] =
@@ -58,22 +58,22 @@ static const char *why_it_goes(const mount_found *m) {
                : NULL;
 }
 
-static void examine_staying(const examination *x) {
+static void examine_lasting(const examination *x) {
     static const char otherwise[] =
         "save to a directory on a disk or a network filesystem; in a container, give it a volume";
-    const char *why = why_it_goes(x->mount);
+    const char *why = why_it_vanishes(x->mount);
     char others[512];
     char next[640];
     if (why == NULL) {
         return;
     }
     path_other_mounts(x->mount->id, others);
-    (void)snprintf(next, sizeof(next), "save to a mount that stays: %s", others);
+    (void)snprintf(next, sizeof(next), "save to a mount that lasts: %s", others);
     tell_finding(x, "P07", PAWL_SEVERITY_WARNING, why, others[0] != '\0' ? next : otherwise);
 }
 
-bool path_mount_goes(const mount_found *mount) {
-    return why_it_goes(mount) != NULL;
+bool path_mount_vanishes(const mount_found *mount) {
+    return why_it_vanishes(mount) != NULL;
 }
 
 /* ---- P09 ------------------------------------------------------------------------------------ */
@@ -86,12 +86,15 @@ typedef struct lack {
 
 static const lack lacks[] = {
     {"vfat", "", PAWL_SEVERITY_WARNING,
-     ": a file has at most 4.3 GB there, and a power cut may hit a checkpoint while it is replaced",
+     ": a file has at most 4.3 GB there, and a power cut may damage a checkpoint that is being "
+     "replaced",
      "save to ext4, XFS or the like"},
     {"msdos", "", PAWL_SEVERITY_WARNING,
-     ": a file has at most 4.3 GB there, and a power cut may hit a checkpoint while it is replaced",
+     ": a file has at most 4.3 GB there, and a power cut may damage a checkpoint that is being "
+     "replaced",
      "save to ext4, XFS or the like"},
-    {"exfat", "", PAWL_SEVERITY_WARNING, ": a power cut may hit a checkpoint while it is replaced",
+    {"exfat", "", PAWL_SEVERITY_WARNING,
+     ": a power cut may damage a checkpoint that is being replaced",
      "save to ext4, XFS or the like"},
     {"fuse*", "", PAWL_SEVERITY_WARNING,
      ", which a program serves: whether a sync makes anything durable, and a rename is atomic, is "
@@ -167,12 +170,12 @@ static void examine_abilities(const examination *x, const path_abilities *can) {
 void path_judge_filesystem(const char *path, const mount_found *mount, const path_abilities *can,
                            path_finding_fn each, void *context) {
     const examination x = {.path = path, .mount = mount, .each = each, .context = context};
-    examine_staying(&x);
+    examine_lasting(&x);
     examine_kind(&x);
     examine_abilities(&x, can);
 }
 
-/* What is asked of memory says nothing: it has neither direct I/O nor anything to sync. */
+/* Not worth a probe: it has neither direct I/O nor anything to sync. */
 static bool is_memory(const mount_found *m) {
     return strcmp(m->filesystem, "tmpfs") == 0 || strcmp(m->filesystem, "ramfs") == 0;
 }

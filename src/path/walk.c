@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks a path component by component, through links, as far as it exists, and says what stops it.
- * The system would resolve it too, but not say which component is to blame.
+ * Walks along a path, component by component and through links, as far as it exists. The system
+ * could resolve it, too, but would not say which component is to blame.
  */
 #include "path/private.h"
 
@@ -73,7 +73,7 @@ typedef struct walking {
     char done[PATH_MAX]; /* absolute, without links; "" for the root */
     char rest[PATH_MAX]; /* still to walk */
     char link[PATH_MAX]; /* the outermost link whose target is being walked */
-    size_t after_link;   /* what is left of `rest` when that target is walked */
+    size_t after_link;   /* the length of `rest` at which that target has been walked */
     int links;
 } walking;
 
@@ -88,7 +88,7 @@ static bool inside_link(const walking *w) {
     return w->link[0] != '\0' && strlen(w->rest) > w->after_link;
 }
 
-/* The link at `at` is replaced by what it says; `left` is what follows it. */
+/* Replaces the link at `at` by its target; `left` is what follows the link in the path. */
 static pawl_status follow_link(walking *w, const char *at, const char *left, pawl_error *err) {
     char target[PATH_MAX];
     char rest[PATH_MAX];
@@ -169,7 +169,8 @@ static pawl_status walk(walking *w, pawl_error *err) {
             return PAWL_OK;
         }
         if (n > NAME_MAX) {
-            return link_loop(w->link, err); /* only a link can say such a name */
+            return link_loop(w->link,
+                             err); /* path_check_syntax lets no such name pass: from a link */
         }
         memcpy(name, begin, n);
         name[n] = '\0';
@@ -202,7 +203,7 @@ static pawl_status begin_walk(const char *path, walking *w, pawl_error *err) {
     return join_paths(w->rest, here, path, err);
 }
 
-/* What does not exist is made as it is written: "." falls away, ".." leads nowhere. */
+/* The part that does not exist, without "."; ".." is refused there. */
 static pawl_status take_missing(const walking *w, path_walk *out, pawl_error *err) {
     const char *rest = w->rest;
     size_t size = strlen(rest) + 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of an owner, owner-<generation>, in a store; format/presence.c has its bytes. */
+/* Lists, reads, writes and removes the records of owners, the files owner-<generation>;
+ * format/presence.c encodes their bytes. */
 #include "presence/owner.h"
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static pawl_status note_generation(void *context, const char *name, pawl_error *err) {
+static pawl_status add_generation(void *context, const char *name, pawl_error *err) {
     (void)err;
     owner_names *names = context;
     uint64_t generation;
@@ -28,10 +29,10 @@ static pawl_status note_generation(void *context, const char *name, pawl_error *
 
 pawl_status owner_list(store *s, owner_names *out, pawl_error *err) {
     memset(out, 0, sizeof *out);
-    return store_list(s, "", note_generation, out, err);
+    return store_list(s, "", add_generation, out, err);
 }
 
-/* The next one below that was listed; 0: none. */
+/* The highest listed generation below this one; 0: none. */
 static uint64_t next_below(const owner_names *names, uint64_t generation) {
     uint64_t below = 0;
     for (size_t i = 0; i < names->count; i++) {
@@ -47,7 +48,7 @@ pawl_status owner_remove(store *s, uint64_t generation, pawl_error *err) {
     name_owner(name, generation);
     pawl_status status = store_stat_path(s, name, &found, err);
     if (status == PAWL_OK && found.type != STORE_FILE_TYPE) {
-        error_set(err, PAWL_EDAMAGED, "%s is no record, and is left alone", name);
+        error_set(err, PAWL_EDAMAGED, "%s is not a file, and is left alone", name);
         return PAWL_EDAMAGED;
     }
     return status == PAWL_OK ? store_unlink(s, name, err) : status;
@@ -55,7 +56,8 @@ pawl_status owner_remove(store *s, uint64_t generation, pawl_error *err) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* A record of another generation is a copy, and nobody advances it under this name. */
+/* A record that says another generation than its name is a copy, which nobody renews: unreadable.
+ * */
 static void show_record(const buffer *text, owner_sight *out) {
     struct pawl_error ignored = ERROR_INIT;
     owner_record record;
@@ -127,7 +129,7 @@ pawl_status owner_write_counter(owner *o, uint64_t counter, pawl_error *err) {
 
 /* ---- a look --------------------------------------------------------------------------------- */
 
-/* Compares two clocks, so nothing is decided by it. */
+/* For people only: it compares the clocks of two machines. */
 static double heartbeat_age_s(store *s, const platform *os, uint64_t generation) {
     struct pawl_error ignored = ERROR_INIT;
     char name[32];
@@ -136,7 +138,7 @@ static double heartbeat_age_s(store *s, const platform *os, uint64_t generation)
     if (store_stat_path(s, name, &found, &ignored) != PAWL_OK || found.modified_unix_ns == 0) {
         return -1;
     }
-    /* As doubles: the two may lie further apart than 64 bits reach. */
+    /* As doubles: the difference may not fit into 64 bits. */
     double age_s =
         ((double)os->unix_time_ns(os->context) - (double)found.modified_unix_ns) / NANOSECONDS;
     return age_s > 0 ? age_s : 0;

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Becoming the owner: O1 (owner.c), also where storage shows things late, and where it is full.
+ * Becoming the owner by rule O1 (owner.c), also on storage that shows changes late or is full.
  *
- * Late: whoever has created a record lists the records once more before it writes a byte. Creating
- * a name is a change of its own, so what that listing shows is what is there; and of two who both
- * created one, the last to list sees both. Beside a higher generation, or one that it knew nothing
- * of, a newcomer withdraws and begins again.
+ * Late: a newcomer that has created its record lists all records once more before it writes a byte.
+ * Creating a file changes the directory, so that listing is up to date; and of two newcomers that
+ * both created a record, the last to list sees both. One that finds a higher generation, or one
+ * that it had not seen before, removes its own record and begins again.
  *
- * Full: owning must need no room, or nobody could make any. An owner that is done leaves its record
- * behind, and so does one that was killed; that is the inode, the place in the directory and the
- * block that the next record takes, and `reserve` (reserve.c) is what the filesystem wants besides.
- * Where creating a record finds no room, both are removed first, and the reserve is made anew.
- * Where there is room for the file and none for its bytes, the empty file holds the run: it was
- * created exclusively, and is all that others need to see. Its bytes are written as soon as there
- * is room; until then a renewal creates the next generation instead (owner.c).
+ * Full: becoming the owner must need no room, or nobody could remove anything. An owner leaves its
+ * record behind, whether it closed the run or was killed: removing it frees the inode, directory
+ * entry and block that the next record takes. The file `reserve` (reserve.c) is the room that the
+ * filesystem wants besides. Where there is no room for a record, both are removed first, and the
+ * reserve is made anew. Where there is room for the file but not for its bytes, the empty file
+ * owns the run: it was created exclusively, which is all that others need to see. Its bytes are
+ * written once there is room; until then each renewal creates the next generation (owner.c).
  */
 #include "presence/owner.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_ROUNDS   16 /* of losing to others who then were not there any more */
+#define MOST_ROUNDS   16 /* of losing to a newcomer that is gone at the next look */
 #define ROOM_TRIES    6
-#define ROOM_PAUSE_NS 20000000u /* doubled each time: filesystems free some things a little later */
+#define ROOM_PAUSE_NS 20000000u /* doubled each time: filesystems free room with a delay */
 #define ATTEMPT_BYTES 6
-#define TELL_S        5.0 /* how often whoever waits is told */
+#define TELL_S        5.0 /* how often the log is told while one waits */
 
 /* ---- what is told --------------------------------------------------------------------------- */
 
-/* "heartbeat 3 s ago"; where the storage tells no times, the heartbeat's number. */
+/* "heartbeat 3 s ago"; where the storage keeps no times, the record's counter. */
 static const char *heartbeat_text(char out[48], const owner_sight *v) {
     if (v->heartbeat_age_s >= 0) {
         snprintf(out, 48, "heartbeat %.0f s ago", v->heartbeat_age_s);
@@ -38,14 +38,14 @@ static const char *heartbeat_text(char out[48], const owner_sight *v) {
     return out;
 }
 
-/* A record of this very process: another handle of it, or one that could not give its record up.
- * Only the heartbeat tells which. */
+/* This process wrote the record: by another handle that is open, or by one that could not give its
+ * record up when it was closed. Only its heartbeat tells which. */
 static bool is_self(const owner *o, const owner_sight *v) {
     return v->readable && presence_same(&v->who, &o->self);
 }
 
-/* How to end the other one: in words that do no harm when they are followed blindly, for a record
- * may say anything. */
+/* How to end the other process. A record may say anything, so the advice must do no harm when it is
+ * followed blindly. */
 static void advise_ending(const owner *o, const owner_sight *v, pawl_error *err) {
     const platform *os = o->platform;
     char why[96] = "";
@@ -53,13 +53,13 @@ static void advise_ending(const owner *o, const owner_sight *v, pawl_error *err)
     name_owner(name, v->generation);
     if (v->alive != PROCESS_ALIVE) {
         error_next(err,
-                   "stop that process, on %s, or save to another directory; the run is taken over "
-                   "by itself once its heartbeat has stood still for %.0f s",
+                   "stop that process, on %s, or save to another directory; opening the run takes "
+                   "over once its heartbeat has stood still for %.0f s",
                    v->who.host, v->lease_s);
     } else if (os->process_killable != NULL && os->process_killable(os->context, &v->who, why)) {
         error_next(err,
-                   "stop that process (on %s: kill %lld) or save to another directory; the run is "
-                   "taken over by itself once it has ended",
+                   "stop that process (on %s: kill %lld) or save to another directory; opening "
+                   "the run takes over once it has ended",
                    v->who.host, (long long)v->who.pid);
     } else {
         error_next(err,
@@ -137,7 +137,7 @@ static who_text who_of(const owner_sight *v) {
     return who;
 }
 
-/* Nobody waits in silence: the first word is a warning, for it may be for a whole lease. */
+/* The first message is a warning, since the wait may last for a whole lease. */
 static void tell_waiting(taking *t, double watched_s, double most_s) {
     const owner *o = t->owner;
     uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
@@ -170,13 +170,14 @@ static void tell_waited(taking *t, const owner_sight *whom, double watched_s, co
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* A twentieth of the lease, and no longer than somebody is to be told, or is willing to wait. */
+/* A twentieth of the lease, but not beyond the next message or the end of the wait. */
 static uint64_t pause_ns(double lease_s, double left_s) {
     double pause_s = lease_s / 20 < TELL_S ? lease_s / 20 : TELL_S;
     return (uint64_t)((pause_s < left_s ? pause_s : left_s) * NANOSECONDS) + 1;
 }
 
-/* What a dead process put last may still take effect (store_ops.put). */
+/* On storage that puts, the last put of a process that has died may still take effect
+ * (store_ops.put): waits until it cannot any more. */
 static void outlast_puts(const taking *t) {
     const owner *o = t->owner;
     double lease_s = t->seen.readable ? t->seen.lease_s : o->lease_s;
@@ -185,7 +186,7 @@ static void outlast_puts(const taking *t) {
     }
 }
 
-/* Watches a present owner (O1). OK: the run is free. `*end`: how the wait ended. */
+/* Watches the present owner (O1). PAWL_OK: the run is free. `*end`: how the wait ended. */
 static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pawl_error *err) {
     const owner *o = t->owner;
     const platform *p = o->platform;
@@ -203,18 +204,18 @@ static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pa
             return PAWL_OK;
         }
         if (left_s <= 0) {
-            snprintf(text, sizeof text, "not seen to move in the %.1f s it was watched", watched_s);
+            snprintf(text, sizeof text, "not renewed in the %.1f s it was watched", watched_s);
             return busy_error(o, &t->seen, text, err);
         }
         double rest_s = lease_s - watched_s < left_s ? lease_s - watched_s : left_s;
         tell_waiting(t, watched_s, watched_s + rest_s);
         p->sleep_ns(p->context, pause_ns(lease_s, left_s));
         owner_sight before = t->seen;
-        *end = "it cannot be looked for any more";
+        *end = "its record could not be read any more";
         TRY(look_again(t, err));
         if (!same_record(&t->seen, &before) && t->seen.present) {
             *end = "it is alive";
-            snprintf(text, sizeof text, "which moved while it was watched (for %.1f s)",
+            snprintf(text, sizeof text, "which was renewed while it was watched (for %.1f s)",
                      platform_since_s(p, begun_ns));
             return busy_error(o, &t->seen, text, err);
         }
@@ -243,10 +244,10 @@ static bool knows(const owner_names *names, uint64_t generation) {
             return true;
         }
     }
-    return names->count == OWNER_NAMES; /* it does not know all */
+    return names->count == OWNER_NAMES; /* the list is full, so it may have been there */
 }
 
-/* Has anybody come that was not there before? */
+/* Is there a record of a newcomer that was not there before? */
 static bool has_rival(const owner_names *before, const owner_names *now, uint64_t own) {
     bool rival = now->highest > own;
     for (size_t i = 0; i < now->count; i++) {
@@ -256,7 +257,7 @@ static bool has_rival(const owner_names *before, const owner_names *now, uint64_
     return rival;
 }
 
-/* Their records only tell the past now; one that cannot be removed does no harm. */
+/* Records of earlier owners: one that cannot be removed does no harm. */
 static size_t remove_records(const owner *o, const owner_names *names, uint64_t below) {
     struct pawl_error ignored = ERROR_INIT;
     size_t removed = 0;
@@ -273,7 +274,7 @@ static size_t remove_records(const owner *o, const owner_names *names, uint64_t 
     return removed;
 }
 
-/* True: something was removed, and room may follow. */
+/* True: something was removed, so there may be room, at once or a little later. */
 static bool free_room(owner *o, const owner_names *before, uint64_t below) {
     bool reserved = reserve_remove(o->store);
     o->tight = o->tight || reserved;
@@ -290,8 +291,8 @@ static void pause_for_room(const owner *o, int tries) {
     }
 }
 
-/* Removing the record of the last owner before there is a new one invites others to begin at 1:
- * those find ours beside theirs, or we find theirs. */
+/* To make room the last owner's record may go before there is a new one. A newcomer may then begin
+ * at generation 1, but it finds our record beside its own, or we find its record beside ours. */
 static pawl_status create_record(owner *o, uint64_t generation, const owner_names *before,
                                  store_file **file, pawl_error *err) {
     char name[32];
@@ -322,8 +323,8 @@ static pawl_status write_record(owner *o, store_file *file, const owner_names *b
     return o->unwritten ? PAWL_OK : status;
 }
 
-/* Also when the other one was only just creating its record, or when the reply to our own creation
- * was lost and the record is ours: nobody can tell, and so it is watched like any other. */
+/* The other record may be half created, or our own whose creation seemed to fail. That cannot be
+ * told apart, so it is watched like any other. */
 static pawl_status beaten(const owner *o, pawl_error *err) {
     error_set(err, PAWL_EBUSY, "another process was faster to take the run over");
     error_path(err, "%s", o->store->root);
@@ -352,15 +353,16 @@ static pawl_status create_or_withdraw(owner *o, const owner_names *before, pawl_
     return status;
 }
 
-/* Nobody opens a run so often: someone has put a file there. */
+/* No run is opened so often: it is most likely a file that somebody put there. */
 static pawl_status no_more_generations(const owner *o, pawl_error *err) {
     char name[32];
     name_owner(name, OWNER_MAX_GENERATION);
-    error_set(err, PAWL_ELIMIT, "the run has had its last owner: there is no generation above %llu",
+    error_set(err, PAWL_ELIMIT,
+              "the run can have no further owner: there is no generation above %llu",
               (unsigned long long)OWNER_MAX_GENERATION);
     error_path(err, "%s/%s", o->store->root, name);
     error_expected(err, "an owner's record of a lower generation");
-    error_found(err, "one of the last, which is as old as the run or a stray file");
+    error_found(err, "one of the last generation, which is probably a stray file");
     error_safe(err, "nothing was written or changed; what is committed can be read");
     error_next(err, "when no process writes to this run, remove %s", name);
     return PAWL_ELIMIT;
@@ -402,7 +404,7 @@ pawl_status owner_win(owner *o, uint64_t generation, const owner_names *before, 
 
 /* ---- taking over ---------------------------------------------------------------------------- */
 
-/* A creation that failed for another reason may have been done all the same. */
+/* A creation that failed for another reason may have happened all the same. */
 static bool may_be_done(const taking *t, uint64_t generation, pawl_status status) {
     struct pawl_error ignored = ERROR_INIT;
     owner_names now;
@@ -431,18 +433,18 @@ static pawl_status take_over(taking *t, pawl_error *err) {
             return status;
         }
     }
-    return busy_error(o, &t->seen, "and others who come and go", err);
+    return busy_error(o, &t->seen, "and other processes that come and go", err);
 }
 
-/* Names that look like a record's: people shall know that they count for nothing, and what to do.
- * Pawl does not remove what it cannot have made. */
+/* Pawl does not remove what it cannot have made, but says that it is there. */
 static void say_strays(const owner *o, const owner_names *names) {
+    const char *them = names->strays > 1 ? "them" : "it";
     if (names->strays > 0) {
         log_write(&o->log, PAWL_LOG_WARN,
-                  "%s has %zu name%s that no owner's record has, such as %s: nobody's, and passed "
-                  "over; remove %s if no other program needs %s",
-                  o->store->root, names->strays, names->strays > 1 ? "s" : "", names->stray,
-                  names->strays > 1 ? "them" : "it", names->strays > 1 ? "them" : "it");
+                  "%s has %zu name%s like that of an owner's record, which no owner makes, such as "
+                  "%s: ignored; remove %s if no other program needs %s",
+                  o->store->root, names->strays, names->strays > 1 ? "s" : "", names->stray, them,
+                  them);
     }
 }
 
@@ -464,7 +466,7 @@ static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
         char root[1024];
         log_write(&o->log, PAWL_LOG_WARN,
                   "%s is on storage without room for the owner's record: it stays empty until "
-                  "something was removed",
+                  "there is room",
                   text_shown(root, sizeof root, o->store->root));
     }
     return PAWL_OK;

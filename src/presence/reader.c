@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking at readers' marks: who is believed to be reading. reader_mark.c makes them. */
+/* Judges readers' marks: is anybody reading a step? reader_mark.c makes the marks. */
 #include "format/format.h"
 #include "presence/presence.h"
 #include "presence/reader_watch.h"
@@ -27,11 +27,11 @@ static pawl_status judge_mark(mark_look *l, const char *name, pawl_error *err) {
     snprintf(path, sizeof(path), "%s/%s", l->directory, name);
     if (store_stat_path(l->store, path, &found, &ignored) == PAWL_OK &&
         found.type != STORE_FILE_TYPE) {
-        return PAWL_OK; /* nobody's mark: readers make files */
+        return PAWL_OK; /* not a file, so no reader made it */
     }
     pawl_status status = store_read_file(l->store, path, OWNER_MAX_RECORD, &text, err);
     if (status == PAWL_ENOTFOUND) {
-        return PAWL_OK; /* its reader has just finished */
+        return PAWL_OK; /* its reader has just removed it */
     }
     if (status == PAWL_ENOMEM) {
         return status;
@@ -48,12 +48,12 @@ static pawl_status judge_mark(mark_look *l, const char *name, pawl_error *err) {
     bool gone = alive == PROCESS_DEAD;
     if (alive == PROCESS_UNKNOWN && l->watch != NULL) {
         double still_s = l->lease_s > READER_STILL_S ? l->lease_s : READER_STILL_S;
-        /* One that may not be read is seen to be advanced all the same. */
-        uint64_t moved = read ? record.counter : (uint64_t)found.modified_unix_ns;
-        TRY(reader_watch_judge(l->watch, l->directory, name, moved, l->now_ns, still_s, &gone,
+        /* A mark without permission to read it still shows by its time that it is advanced. */
+        uint64_t counter = read ? record.counter : (uint64_t)found.modified_unix_ns;
+        TRY(reader_watch_judge(l->watch, l->directory, name, counter, l->now_ns, still_s, &gone,
                                err));
     }
-    if (!gone) { /* before its mark is complete no reader looks for the manifest */
+    if (!gone) { /* a reader opens the manifest only once its mark is complete */
         l->being_read = l->being_read || complete;
         return PAWL_OK;
     }

@@ -3,17 +3,18 @@
  * Marks of readers: the file reader-<id> in a step's directory keeps the step from being removed
  * while somebody reads it (S14).
  *
- * A mark is advice between processes that may share no clock: it carries who made it, for those who
- * can judge that by pid, and a counter of fixed width that is advanced in place, for those who
- * cannot. A handle may rest for days, so a thread of its own advances it (reader_mark_keep). It
- * sleeps; one for all handles would need state that the library does not keep. Nor can it be left
- * out where a writer could judge by pid: the next one may be elsewhere, for a disk of this host may
- * be exported, or seen by other containers. Where there is no thread, as on platforms without any,
- * calls on the handle advance the mark. It is never synced: after a power loss its maker is gone.
+ * A mark says which process made it, for writers that can judge that by pid, and has a counter of
+ * fixed width that is advanced in place, for writers that cannot. No clocks are compared.
  *
- * Whoever stood still for longer than a judge waits finds the mark gone. It is made again, and then
- * the manifest is looked at, as when the step was opened (checkpoint_held): either everything is
- * there and is kept again, or the reader hears that it is not.
+ * A handle may be idle for days, so each has a thread that advances its mark (reader_mark_keep).
+ * One thread for all handles would need global state, which the library does not keep. Even where
+ * the present writer can judge by pid the next may run on another host, or in another container. On
+ * platforms without threads, calls on the handle advance the mark. It is never synced: after a
+ * power loss the process that made it is gone, too.
+ *
+ * A reader that was stopped for longer than writers wait finds its mark gone. It makes the mark
+ * again and then looks for the manifest, as when the step was opened (checkpoint_held): either the
+ * step is still there, and is kept from now on, or the reader is told that it is gone.
  */
 #include "format/format.h"
 #include "presence/heartbeat.h"
@@ -49,7 +50,7 @@ static pawl_status draw_path(reader_mark *mark, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* What stays is taken for a mark that stands still. */
+/* Writers take a mark that could not be removed for one that is not advanced any more. */
 static void remove_mark(const reader_mark *mark) {
     struct pawl_error story = ERROR_INIT;
     if (mark->path[0] != '\0' && store_unlink(mark->store, mark->path, &story) != PAWL_OK &&
@@ -64,7 +65,7 @@ static pawl_status create_mark(reader_mark *mark, pawl_error *err) {
     TRY(reader_record_encode(&mark->record, &text, err));
     TRY(store_open(mark->store, mark->path, STORE_CREATE, &file, err));
     pawl_status status = store_write(file, 0, text.data, text.size, err);
-    if (status != PAWL_OK) { /* a mark without its record is nobody's: the next beat makes it */
+    if (status != PAWL_OK) { /* a mark without a record protects nothing; the next beat makes one */
         remove_mark(mark);
     }
     return status;
@@ -104,7 +105,7 @@ pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
         return PAWL_OK;
     }
     (void)reader_mark_free(mark);
-    if (status == PAWL_ENOTFOUND) { /* what is there a moment later has no mark */
+    if (status == PAWL_ENOTFOUND) { /* should it appear a moment later, it would have no mark */
         *err = story;
         return status;
     }
@@ -116,9 +117,8 @@ pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
 
 /* ---- advancing it --------------------------------------------------------------------------- */
 
-/* Someone took it for stale, or has put something else in its place: a link, whose file is not
- * ours to write to, or no file at all. That gets out of the way, if it can, and a new name is drawn
- * where it cannot. */
+/* Somebody removed the mark as stale, or put something else in its place: a link, or what is not a
+ * file. That is removed; where it cannot be, a new name is drawn. */
 static pawl_status make_again(reader_mark *mark, pawl_status why, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
     pawl_status status = PAWL_OK;
@@ -128,7 +128,7 @@ static pawl_status make_again(reader_mark *mark, pawl_status why, pawl_error *er
     if (status == PAWL_OK) {
         status = create_mark(mark, err);
     }
-    atomic_fetch_add(&mark->losses, 1); /* when it is there: then the manifest is looked at */
+    atomic_fetch_add(&mark->losses, 1); /* only now: this has the handle look for the manifest */
     return status;
 }
 
@@ -144,7 +144,7 @@ static void advance_and_say(reader_mark *mark) {
     mark->touched_ns = mark->platform->monotonic_ns(mark->platform->context);
     bool failed = advance_mark(mark, &story) != PAWL_OK;
     if (atomic_load(&mark->beat.abandoned)) {
-        return; /* whom the log belongs to has gone on */
+        return; /* the handle was closed, and its log may be gone */
     }
     if (failed && !mark->failing) {
         log_write(&mark->log, PAWL_LOG_WARN,
@@ -189,10 +189,11 @@ void reader_mark_keep(reader_mark *mark) {
     struct pawl_error story = ERROR_INIT;
     if (mark != NULL && mark->platform->concurrent &&
         heartbeat_start(&mark->beat, keep_mark, mark, &story) != PAWL_OK) {
-        log_write(&mark->log, PAWL_LOG_WARN,
-                  "nothing advances the mark of a reader while it rests, so writers on other hosts "
-                  "may remove what it reads then: %s",
-                  error_text(&story));
+        log_write(
+            &mark->log, PAWL_LOG_WARN,
+            "nothing advances the mark of a reader while it is idle, so writers on other hosts "
+            "may remove what it reads then: %s",
+            error_text(&story));
     }
 }
 

@@ -80,7 +80,8 @@ static void p09_fat_is_named(void **state) {
     (void)state;
     check("vfat", "rw", everything,
           "warning P09 /m/run is on vfat (mounted at /m): a file has at most 4.3 GB there, and a "
-          "power cut may hit a checkpoint while it is replaced -> save to ext4, XFS or the like\n");
+          "power cut may damage a checkpoint that is being replaced -> save to ext4, XFS or the "
+          "like\n");
 }
 
 /* What was tried and does not work. */
@@ -102,7 +103,7 @@ static void p07_an_emptydir_goes_with_its_pod(void **state) {
     told t = {.text = ""};
     (void)snprintf(mount.root, sizeof(mount.root),
                    "/var/lib/kubelet/pods/1/volumes/kubernetes.io~empty-dir/scratch");
-    assert_true(path_mount_goes(&mount));
+    assert_true(path_mount_vanishes(&mount));
     path_judge_filesystem("/scratch/run", &mount, &everything, take, &t);
     assert_memory_equal(t.text,
                         "warning P07 /scratch/run is on ext4 (mounted at /scratch), a Kubernetes "

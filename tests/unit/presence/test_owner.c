@@ -41,7 +41,7 @@ static void test_s10_a_moving_heartbeat_of_another_host_refuses_the_newcomer(voi
     f->second.on_sleep_context = f;
     assert_fails(take(f, &f->second, 35, &two, &err), PAWL_EBUSY, &err);
     assert_true(f->second.slept_ns < 5 * SECOND_NS);
-    assert_says(err.found, "which moved while it was watched");
+    assert_says(err.found, "which was renewed while it was watched");
     owner_release(f->other);
 }
 
@@ -65,7 +65,7 @@ static void test_s10_a_newcomer_that_may_not_wait_says_how_long_it_watched(void 
     owner *two;
     assert_ok(take(f, &f->first, 35, &one, &err), &err);
     assert_fails(take(f, &f->second, 0, &two, &err), PAWL_EBUSY, &err);
-    assert_says(err.found, "not seen to move in the 0.0 s it was watched");
+    assert_says(err.found, "not renewed in the 0.0 s it was watched");
     owner_release(one);
 }
 
