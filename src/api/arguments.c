@@ -79,3 +79,9 @@ pawl_status take_options(void *to, size_t to_bytes, const void *from, const char
     memcpy(to, &to_bytes, sizeof(to_bytes));
     return PAWL_OK;
 }
+
+pawl_status take_restore_options(pawl_restore_options *to, const pawl_restore_options *from,
+                                 const char *call, pawl_error *err) {
+    TRY(take_options(to, sizeof(*to), from, call, "pawl_restore_options", err));
+    return need_items(to->renames, to->rename_count, call, "renames", err);
+}

@@ -61,7 +61,7 @@ static bool is_directory(store *s, const char *name) {
 /* What is in a directory, as far as its names tell. */
 typedef struct inside {
     bool steps;
-    const recognised *other;
+    const tool_checkpoint *other;
 } inside;
 
 static pawl_status note_inside(void *context, const char *name, pawl_error *err) {
@@ -69,7 +69,7 @@ static pawl_status note_inside(void *context, const char *name, pawl_error *err)
     int64_t step;
     inside *in = context;
     in->steps = in->steps || name_step_parse(name, &step);
-    in->other = in->other != NULL ? in->other : recognise_special(name);
+    in->other = in->other != NULL ? in->other : tool_checkpoint_by_unique_name(name);
     return PAWL_OK;
 }
 
@@ -121,7 +121,7 @@ static pawl_status parent_of_runs(store *s, const named *runs, pawl_error *err) 
     return PAWL_ENOTFOUND;
 }
 
-static pawl_status parent_of_others(store *s, const named *directories, const recognised *r,
+static pawl_status parent_of_others(store *s, const named *directories, const tool_checkpoint *r,
                                     pawl_error *err) {
     char text[400];
     error_set(err, PAWL_ENOTFOUND, "there is no checkpoint of pawl here, but below it %s", r->what);
@@ -134,7 +134,8 @@ static pawl_status parent_of_others(store *s, const named *directories, const re
     return PAWL_ENOTFOUND;
 }
 
-static pawl_status other_tool(store *s, const char *name, const recognised *r, pawl_error *err) {
+static pawl_status other_tool(store *s, const char *name, const tool_checkpoint *r,
+                              pawl_error *err) {
     error_set(err, PAWL_ENOTFOUND, "there is no checkpoint of pawl here, but %s", r->what);
     error_path(err, "%s", s->root);
     error_expected(err, "the directory of a run, which holds step-... directories");
@@ -189,7 +190,7 @@ typedef struct evidence {
     size_t of_a_run;
     named runs, others; /* directories that hold those */
     const char *other_name;
-    const recognised *other, *other_below; /* the first of each */
+    const tool_checkpoint *other, *other_below; /* the first of each */
 } evidence;
 
 static void look_at_directory(store *s, const char *name, evidence *e) {
@@ -214,7 +215,7 @@ static evidence collect(store *s, char **names, size_t count) {
             break;
         }
         bool directory = is_directory(s, names[i]);
-        const recognised *r = recognise_name(names[i], directory);
+        const tool_checkpoint *r = tool_checkpoint_by_name(names[i], directory);
         e.own_files = e.own_files || is_own_file(names[i]);
         if (directory) {
             look_at_directory(s, names[i], &e);

@@ -137,7 +137,7 @@ void ranks_leave(job_ranks *ranks);
 /* ---- notes: notes.c ------------------------------------------------------------------------- */
 
 /* Collective: tells rank 0 by one gather which save each rank has voted on, and all by one
- * broadcast who did not come (PAWL_EPEER). Does nothing without callbacks. Nothing is decided by it. */
+ * broadcast who did not come (PAWL_EPEER). Does nothing without callbacks; decides nothing. */
 pawl_status notes_exchange(job_ranks *ranks, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;
 /* Any thread: this rank's vote on its save `number` is published, whatever it says. */
 void notes_set_voted(job_ranks *ranks, uint64_t number);

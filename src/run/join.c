@@ -188,7 +188,7 @@ static void absent(joining *j, pawl_error *err) {
 }
 
 /* P06. */
-static pawl_status other_directory(joining *j, const owner_view *seen, pawl_error *err) {
+static pawl_status other_directory(joining *j, const owner_sight *seen, pawl_error *err) {
     char filesystem[320];
     j->card.sight = JOIN_OTHER;
     say_filesystem(j, filesystem, sizeof filesystem);
@@ -229,7 +229,7 @@ static pawl_status try_to_write(const joining *j, pawl_error *err) {
 /* PAWL_ENOTFOUND: it may yet appear. */
 static pawl_status look_once(joining *j, pawl_error *err) {
     pawl_run *run = j->run;
-    owner_view seen;
+    owner_sight seen;
     if (run->store == NULL) {
         pawl_status status = run_open_store(run, j->place, false, err);
         if (status == PAWL_ENOTFOUND) {

@@ -48,7 +48,7 @@ static void warn_of_finding(void *context, const pawl_finding *finding) {
 
 static void warn_of_storage(pawl_run *run) {
     if (run->ranks->rank == 0 && log_wants(&run->log, PAWL_LOG_WARN)) {
-        path_examine(run->store, run->platform, warn_of_finding, run);
+        path_examine_filesystem(run->store, run->platform, warn_of_finding, run);
     }
 }
 

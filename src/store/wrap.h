@@ -37,6 +37,7 @@ typedef struct store_wrapper store_wrapper;
 struct store_wrapper {
     store base;
     store *inner;
+    bool owns_inner; /* destroys it in the end, too */
     pawl_status (*around)(store_wrapper *w, store_call *call, pawl_error *err);
     void (*destroy)(store_wrapper *w); /* frees the wrapper itself */
 };
@@ -44,6 +45,8 @@ struct store_wrapper {
 /* Guarantees and root are the inner store's. */
 pawl_status store_wrapper_init(store_wrapper *w, store *inner, pawl_error *err) PAWL_MUST_CHECK;
 void store_wrapper_clear(store_wrapper *w);
+/* From now on a wrapper destroys the store that it is made of, too. */
+void store_wrapper_own(store *wrapper);
 pawl_status store_call_inner(const store_call *call, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

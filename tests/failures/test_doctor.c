@@ -194,11 +194,11 @@ static void test_p06_another_directory_of_that_name_by_files(void **state) {
     (void)snprintf(run, sizeof(run), "%s/disk/run", f->path);
     ask_ranks(f, (rank_of_test){.path = run, .deadline_s = 1, .become = own_disk_with_run_on_b},
               -1);
-    assert_text(f->found[0],
-                "error P06: nothing was heard of rank 2 within 1.0 s: it was not started, or "
-                "cannot see what rank 0 (host a) wrote to {d}/disk/run ({w}, mounted at {p})\n"
-                "  next: see what they say themselves: those that run see another directory than "
-                "rank 0\n");
+    assert_text(
+        f->found[0],
+        "error P06: nothing was heard from rank 2 within 1.0 s: it was not started, or "
+        "cannot see what rank 0 (host a) wrote to {d}/disk/run ({w}, mounted at {p})\n"
+        "  next: read their own output: those that run see another directory than rank 0\n");
     assert_text(f->found[1], HEARD);
     assert_text(f->found[2],
                 "error P06: rank 2 of 3 (host b) found nothing of rank 0 at {d}/disk/run, or above "
@@ -298,11 +298,11 @@ static void test_s11_a_rank_that_was_not_started(void **state) {
     char run[128];
     (void)snprintf(run, sizeof(run), "%s/run", f->path);
     ask_ranks(f, (rank_of_test){.path = run, .deadline_s = 1, .become = name_host}, 1);
-    assert_text(f->found[0],
-                "error P06: nothing was heard of rank 1 within 1.0 s: it was not started, or "
-                "cannot see what rank 0 (host a) wrote to {d}/run ({w}, mounted at {p})\n"
-                "  next: see what they say themselves: those that run see another directory than "
-                "rank 0\n");
+    assert_text(
+        f->found[0],
+        "error P06: nothing was heard from rank 1 within 1.0 s: it was not started, or "
+        "cannot see what rank 0 (host a) wrote to {d}/run ({w}, mounted at {p})\n"
+        "  next: read their own output: those that run see another directory than rank 0\n");
     assert_text(f->found[2], HEARD);
     ask_ranks(f, (rank_of_test){.path = run, .deadline_s = 1, .become = name_host}, 0);
     assert_text(f->found[1],

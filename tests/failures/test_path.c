@@ -410,13 +410,14 @@ static void test_p08_an_unexpanded_home(void **state) {
     assert_refused(
         f, "~/run", PAWL_EUSAGE,
         "the path \"~/run\": ~ was not replaced by a home directory\n"
-        "  found:    a path that begins with ~, which only a shell understands, and not in quotes\n"
+        "  found:    a path that begins with ~, which only a shell replaces, and not within "
+        "quotes\n"
         "  next:     write the home directory out, or take the quotes away; ./~ is a directory of "
         "that name");
     assert_int_equal(ask_doctor(f, "~/run", 0), PAWL_SEVERITY_ERROR);
     assert_text(f->found,
                 "error P08: the path \"~/run\": ~ was not replaced by a home directory; found a "
-                "path that begins with ~, which only a shell understands, and not in quotes\n"
+                "path that begins with ~, which only a shell replaces, and not within quotes\n"
                 "  next: write the home directory out, or take the quotes away; ./~ is a directory "
                 "of that name\n");
 }
@@ -426,12 +427,12 @@ static void test_p08_an_unexpanded_variable(void **state) {
     assert_refused(f, "$SCRATCH/run", PAWL_EUSAGE,
                    "the path \"$SCRATCH/run\": $SCRATCH was not replaced by its value\n"
                    "  found:    a path with the name of a variable, which only a shell "
-                   "understands, and not in single quotes\n"
+                   "replaces, and not within single quotes\n"
                    "  next:     write the value out, or take the quotes away");
     assert_int_equal(ask_doctor(f, "$SCRATCH/run", 0), PAWL_SEVERITY_ERROR);
     assert_text(f->found, "error P08: the path \"$SCRATCH/run\": $SCRATCH was not replaced by its "
                           "value; found a path with the name of a variable, which only a shell "
-                          "understands, and not in single quotes\n"
+                          "replaces, and not within single quotes\n"
                           "  next: write the value out, or take the quotes away\n");
 }
 
@@ -498,8 +499,8 @@ static void test_s10_the_doctor_sees_another_writer(void **state) {
                           "  next: give the absolute path when jobs start elsewhere\n"
                           "note ok: {b} are free at {p} ({w})\n"
                           "note ok: files can be created, synced and removed in {d}/run\n"
-                          "note ok: the last writer (host {w}, pid {n}) is gone without closing; "
-                          "opening the run takes over\n");
+                          "note ok: the last writer (host {w}, pid {n}) has ended without closing "
+                          "the run; opening it takes over\n");
 }
 
 static void test_s10_the_doctor_sees_a_writer_of_another_host(void **state) {
@@ -518,8 +519,8 @@ static void test_s10_the_doctor_sees_a_writer_of_another_host(void **state) {
                 "note ok: files can be created, synced and removed in {d}/run\n"
                 "warning S10: a process of another host may be writing to this run: host "
                 "elsewhere, pid 4711, attempt 0123456789ab, heartbeat {n} s ago, lease 30 s\n"
-                "  next: opening the run watches its heartbeat, and takes over once it "
-                "stood still for a lease\n");
+                "  next: opening the run watches its heartbeat, and takes over once it has stood "
+                "still for a whole lease\n");
     file_write("run/owner-00000010", record, 20);
     assert_int_equal(ask_doctor(f, "run", 0), PAWL_SEVERITY_WARNING);
     assert_text(

@@ -186,10 +186,10 @@ static void beside_a_disk(void *context) {
     enter_world();
     assert_text(open_run(f, "/run"),
                 "warning: storage of the run (P07): " ON_TMPFS
-                "  next:     save to a mount that stays: /data (ext4, {b} free)\n");
+                "  next:     save to a mount that lasts: /data (ext4, {b} free)\n");
     assert_text(ask_doctor(f, "/run"),
                 "warning P07: " ON_TMPFS
-                "  next: save to a mount that stays: /data (ext4, {b} free)\n");
+                "  next: save to a mount that lasts: /data (ext4, {b} free)\n");
     assert_text(ask_doctor(f, "/data/run"), "");
     assert_text(open_run(f, "/data/run"), "");
 }
@@ -269,7 +269,7 @@ static void on_fat(void *context) {
     enter_world();
     assert_text(ask_doctor(f, "/data"),
                 "warning P09: /data is on vfat (mounted at /data): a file has at most 4.3 GB "
-                "there, and a power cut may hit a checkpoint while it is replaced\n"
+                "there, and a power cut may damage a checkpoint that is being replaced\n"
                 "  next: save to ext4, XFS or the like\n");
 }
 

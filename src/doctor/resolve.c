@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The path itself: is it there, and what does it stand for (P01, P04, P08)? */
-#include "path/path.h"
+/* Resolves and opens the path: does it exist, and which directory does it mean (P01, P04, P08)? */
 #include "doctor/examination.h"
+#include "path/path.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@ const char *doctor_id_of_path_error(const pawl_error *story) {
     }
 }
 
-/* The nearest directory above `path` that exists, and what of the path a save would
- * create in it. */
+/* Opens the nearest directory above `path` that exists; *rest is the part of the path that a save
+ * would create in it. */
 static pawl_status open_parent(const char *path, store **out, const char **rest, pawl_error *err) {
     AUTOFREE char *parent = mem_strdup(path);
     if (parent == NULL) {
@@ -49,13 +49,13 @@ static pawl_status examine_missing(examination *x, store **s, const char **rest,
         doctor_tell(x, "P01", PAWL_SEVERITY_NOTE, NULL,
                     "%s does not exist yet; opening the run creates it, below %s", x->path,
                     (*s)->root);
-    } else if (status != PAWL_ENOTFOUND) { /* without a working directory nothing is found */
+    } else if (status != PAWL_ENOTFOUND) { /* that happens where the working directory is gone */
         *err = story;
     }
     return status;
 }
 
-store *doctor_examine_path(examination *x, bool *whole) {
+store *doctor_resolve(examination *x, bool *whole) {
     struct pawl_error story = ERROR_INIT;
     store *s = NULL;
     const char *rest = "";

@@ -29,7 +29,7 @@ static void check(const char *filesystem, const char *options, path_abilities ca
     (void)snprintf(mount.point, sizeof(mount.point), "/m");
     (void)snprintf(mount.filesystem, sizeof(mount.filesystem), "%s", filesystem);
     (void)snprintf(mount.options, sizeof(mount.options), "%s", options);
-    path_judge_storage("/m/run", &mount, &can, take, &t);
+    path_judge_filesystem("/m/run", &mount, &can, take, &t);
     assert_string_equal(t.text, wanted);
 }
 
@@ -80,7 +80,8 @@ static void p09_fat_is_named(void **state) {
     (void)state;
     check("vfat", "rw", everything,
           "warning P09 /m/run is on vfat (mounted at /m): a file has at most 4.3 GB there, and a "
-          "power cut may hit a checkpoint while it is replaced -> save to ext4, XFS or the like\n");
+          "power cut may damage a checkpoint that is being replaced -> save to ext4, XFS or the "
+          "like\n");
 }
 
 /* What was tried and does not work. */
@@ -102,8 +103,8 @@ static void p07_an_emptydir_goes_with_its_pod(void **state) {
     told t = {.text = ""};
     (void)snprintf(mount.root, sizeof(mount.root),
                    "/var/lib/kubelet/pods/1/volumes/kubernetes.io~empty-dir/scratch");
-    assert_true(path_mount_goes(&mount));
-    path_judge_storage("/scratch/run", &mount, &everything, take, &t);
+    assert_true(path_mount_vanishes(&mount));
+    path_judge_filesystem("/scratch/run", &mount, &everything, take, &t);
     assert_memory_equal(t.text,
                         "warning P07 /scratch/run is on ext4 (mounted at /scratch), a Kubernetes "
                         "emptyDir: all of it is gone when the pod ends -> ",

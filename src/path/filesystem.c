@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a directory lies on: does that stay (P07), and what does it lack (P09)? */
+/* The filesystem of a directory: do its files last (P07), and what does it lack (P09)? */
 #include "path/private.h"
 
 #include "store/mounts.h"
@@ -15,8 +15,8 @@ typedef struct examination {
 } examination;
 
 /* "<path> is on <filesystem> (mounted at <point>)<what>" */
-static void tell(const examination *x, const char *id, pawl_severity severity, const char *what,
-                 const char *next) {
+static void tell_finding(const examination *x, const char *id, pawl_severity severity,
+                         const char *what, const char *next) {
     char raw[1536];
     char text[sizeof(raw)];
     char shown_next[640];
@@ -28,7 +28,7 @@ static void tell(const examination *x, const char *id, pawl_severity severity, c
     x->each(x->context, &finding);
 }
 
-/* "ext4", or with a star at the end all that begin so. */
+/* A name such as "ext4"; one that ends with a star means all that begin so. */
 static bool is_filesystem(const char *pattern, const char *filesystem) {
     size_t n = strcspn(pattern, "*");
     return strncmp(pattern, filesystem, n) == 0 && (pattern[n] == '*' || filesystem[n] == '\0');
@@ -38,8 +38,8 @@ static bool is_filesystem(const char *pattern, const char *filesystem) {
 
 #define EMPTY_DIR "/kubernetes.io~empty-dir/"
 
-/* NULL: nothing says that it goes. */
-static const char *why_it_goes(const mount_found *m) {
+/* NULL: nothing says that its files vanish. */
+static const char *why_it_vanishes(const mount_found *m) {
     static const char memory[] =
         ", which is memory: all of it is gone when the machine restarts, or the container ends";
     static const char layer[] =
@@ -58,22 +58,22 @@ static const char *why_it_goes(const mount_found *m) {
                : NULL;
 }
 
-static void examine_staying(const examination *x) {
+static void examine_lasting(const examination *x) {
     static const char otherwise[] =
         "save to a directory on a disk or a network filesystem; in a container, give it a volume";
-    const char *why = why_it_goes(x->mount);
+    const char *why = why_it_vanishes(x->mount);
     char others[512];
     char next[640];
     if (why == NULL) {
         return;
     }
-    path_staying_mounts(x->mount->id, others);
-    (void)snprintf(next, sizeof(next), "save to a mount that stays: %s", others);
-    tell(x, "P07", PAWL_SEVERITY_WARNING, why, others[0] != '\0' ? next : otherwise);
+    path_other_mounts(x->mount->id, others);
+    (void)snprintf(next, sizeof(next), "save to a mount that lasts: %s", others);
+    tell_finding(x, "P07", PAWL_SEVERITY_WARNING, why, others[0] != '\0' ? next : otherwise);
 }
 
-bool path_mount_goes(const mount_found *mount) {
-    return why_it_goes(mount) != NULL;
+bool path_mount_vanishes(const mount_found *mount) {
+    return why_it_vanishes(mount) != NULL;
 }
 
 /* ---- P09 ------------------------------------------------------------------------------------ */
@@ -86,12 +86,15 @@ typedef struct lack {
 
 static const lack lacks[] = {
     {"vfat", "", PAWL_SEVERITY_WARNING,
-     ": a file has at most 4.3 GB there, and a power cut may hit a checkpoint while it is replaced",
+     ": a file has at most 4.3 GB there, and a power cut may damage a checkpoint that is being "
+     "replaced",
      "save to ext4, XFS or the like"},
     {"msdos", "", PAWL_SEVERITY_WARNING,
-     ": a file has at most 4.3 GB there, and a power cut may hit a checkpoint while it is replaced",
+     ": a file has at most 4.3 GB there, and a power cut may damage a checkpoint that is being "
+     "replaced",
      "save to ext4, XFS or the like"},
-    {"exfat", "", PAWL_SEVERITY_WARNING, ": a power cut may hit a checkpoint while it is replaced",
+    {"exfat", "", PAWL_SEVERITY_WARNING,
+     ": a power cut may damage a checkpoint that is being replaced",
      "save to ext4, XFS or the like"},
     {"fuse*", "", PAWL_SEVERITY_WARNING,
      ", which a program serves: whether a sync makes anything durable, and a rename is atomic, is "
@@ -140,42 +143,44 @@ static void examine_kind(const examination *x) {
         const lack *l = &lacks[i];
         if (is_filesystem(l->filesystem, x->mount->filesystem) &&
             (l->option[0] == '\0' || mount_has_option(x->mount->options, l->option))) {
-            tell(x, "P09", l->severity, l->what, l->next);
+            tell_finding(x, "P09", l->severity, l->what, l->next);
         }
     }
 }
 
 static void examine_abilities(const examination *x, const path_abilities *can) {
     if (!can->direct_io) {
-        tell(x, "P09", PAWL_SEVERITY_WARNING,
-             ", which has no direct I/O: saves go through the page cache, which is slower and "
-             "takes memory",
-             NULL);
+        tell_finding(
+            x, "P09", PAWL_SEVERITY_WARNING,
+            ", which has no direct I/O: saves go through the page cache, which is slower and "
+            "takes memory",
+            NULL);
     }
     if (!can->directory_sync) {
-        tell(x, "P09", PAWL_SEVERITY_WARNING,
-             ", which cannot sync directories: after a power cut a checkpoint that was committed "
-             "may be missing, whole",
-             "save to ext4, XFS or the like");
+        tell_finding(
+            x, "P09", PAWL_SEVERITY_WARNING,
+            ", which cannot sync directories: after a power cut a checkpoint that was committed "
+            "may be missing, whole",
+            "save to ext4, XFS or the like");
     }
 }
 
 /* ---- */
 
-void path_judge_storage(const char *path, const mount_found *mount, const path_abilities *can,
-                        path_finding_fn each, void *context) {
+void path_judge_filesystem(const char *path, const mount_found *mount, const path_abilities *can,
+                           path_finding_fn each, void *context) {
     const examination x = {.path = path, .mount = mount, .each = each, .context = context};
-    examine_staying(&x);
+    examine_lasting(&x);
     examine_kind(&x);
     examine_abilities(&x, can);
 }
 
-/* What is asked of memory says nothing: it has neither direct I/O nor anything to sync. */
+/* Not worth a probe: it has neither direct I/O nor anything to sync. */
 static bool is_memory(const mount_found *m) {
     return strcmp(m->filesystem, "tmpfs") == 0 || strcmp(m->filesystem, "ramfs") == 0;
 }
 
-void path_examine(store *s, const platform *os, path_finding_fn each, void *context) {
+void path_examine_filesystem(store *s, const platform *os, path_finding_fn each, void *context) {
     mount_found mount;
     path_abilities can = {.direct_io = true, .directory_sync = true};
     if (strcmp(s->traits.kind, "posix") != 0) {
@@ -185,6 +190,6 @@ void path_examine(store *s, const platform *os, path_finding_fn each, void *cont
         if (!is_memory(&mount)) {
             can = path_probe(s->root, os);
         }
-        path_judge_storage(s->root, &mount, &can, each, context);
+        path_judge_filesystem(s->root, &mount, &can, each, context);
     }
 }

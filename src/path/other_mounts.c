@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where else one could save: mounts of this mount namespace that stay and can be written to (P07).
- * Network filesystems are taken from the list of mounts alone: a server that does not answer would
- * hold up whoever asks about its files.
+ * Where else one could save: mounts of this mount namespace that last and can be written to (P07).
+ * Nothing is asked of network filesystems but what the list of mounts says: a call would hang where
+ * a server does not answer.
  */
 #include "path/private.h"
 
@@ -18,7 +18,7 @@
 
 #define MOST_MOUNTS   256
 #define MOST_SHOWN    3
-#define UNKNOWN_BYTES UINT64_MAX /* of a network: shown first */
+#define UNKNOWN_BYTES UINT64_MAX /* of network filesystems, which are shown first */
 
 typedef struct candidate {
     uint64_t free_bytes;
@@ -28,7 +28,7 @@ typedef struct candidate {
 } candidate;
 
 typedef struct candidates {
-    uint64_t but; /* the mount that one is on */
+    uint64_t but; /* the mount that is not wanted */
     size_t count;
     candidate list[MOST_MOUNTS];
 } candidates;
@@ -44,8 +44,9 @@ static bool is_local(const char *filesystem) {
     return false;
 }
 
-/* Of a local filesystem: room on a mount that nothing hides and that can be written to. */
-static bool look(const mount_line *mount, uint64_t *free_bytes) {
+/* The room on a mount of a local filesystem; false where another mount hides it, or where it cannot
+ * be written to. */
+static bool local_room(const mount_line *mount, uint64_t *free_bytes) {
     struct statvfs room;
     struct statx found;
     if (statx(AT_FDCWD, mount->point, AT_NO_AUTOMOUNT, STATX_TYPE | STATX_MNT_ID, &found) != 0 ||
@@ -53,7 +54,7 @@ static bool look(const mount_line *mount, uint64_t *free_bytes) {
         ((found.stx_mask & STATX_MNT_ID) != 0 && found.stx_mnt_id != mount->id)) {
         return false;
     }
-    bool whole = strcmp(mount->point, "/") == 0; /* below which everybody has something */
+    bool whole = strcmp(mount->point, "/") == 0; /* everybody can write somewhere below it */
     if ((!whole && faccessat(AT_FDCWD, mount->point, W_OK | X_OK, AT_EACCESS) != 0) ||
         statvfs(mount->point, &room) != 0) {
         return false;
@@ -70,20 +71,20 @@ static bool is_known(const candidates *c, const mount_line *mount) {
     return false;
 }
 
-static void consider(void *context, const mount_line *mount) {
+static void consider_mount(void *context, const mount_line *mount) {
     candidates *c = context;
     mount_found found = {.id = mount->id};
     (void)snprintf(found.root, sizeof(found.root), "%s", mount->root);
     (void)snprintf(found.filesystem, sizeof(found.filesystem), "%s", mount->filesystem);
     uint64_t free_bytes = UNKNOWN_BYTES;
-    if (c->count == MOST_MOUNTS || mount->id == c->but || path_mount_goes(&found) ||
+    if (c->count == MOST_MOUNTS || mount->id == c->but || path_mount_vanishes(&found) ||
         strlen(mount->point) >= sizeof(c->list[0].point) ||
         strncmp(mount->point, "/boot", 5) == 0 || mount_has_option(mount->options, "ro") ||
         mount_has_option(mount->super_options, "ro") || is_known(c, mount)) {
         return;
     }
     if (!mount_is_shared(mount->filesystem) &&
-        (!is_local(mount->filesystem) || !look(mount, &free_bytes))) {
+        (!is_local(mount->filesystem) || !local_room(mount, &free_bytes))) {
         return;
     }
     candidate *to = &c->list[c->count++];
@@ -100,7 +101,7 @@ static int by_room(const void *left, const void *right) {
                                           : strcmp(a->point, b->point);
 }
 
-static size_t put(char out[512], size_t at, const candidate *c) {
+static size_t put_mount(char out[512], size_t at, const candidate *c) {
     char room[32];
     const char *comma = at > 0 ? ", " : "";
     if (c->free_bytes == UNKNOWN_BYTES) {
@@ -111,17 +112,17 @@ static size_t put(char out[512], size_t at, const candidate *c) {
                                  c->filesystem, text_bytes(room, c->free_bytes));
 }
 
-void path_staying_mounts(uint64_t but, char out[512]) {
+void path_other_mounts(uint64_t but, char out[512]) {
     out[0] = '\0';
     AUTOFREE candidates *c = mem_calloc(1, sizeof(*c));
     if (c == NULL) {
         return;
     }
     c->but = but;
-    mounts_each(consider, c);
+    mounts_each(consider_mount, c);
     qsort(c->list, c->count, sizeof(c->list[0]), by_room);
     size_t at = 0;
     for (size_t i = 0; i < c->count && i < MOST_SHOWN && at < 300; i++) {
-        at = put(out, at, &c->list[i]);
+        at = put_mount(out, at, &c->list[i]);
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Knows other tools' checkpoints by the names of their files, so that R09 can say what is there. */
+/* Tells checkpoints of other tools by their file names, for error messages (R09). Opens nothing. */
 #include "path/path.h"
 
 #include <fnmatch.h>
@@ -20,10 +20,10 @@
 typedef struct sign {
     const char *pattern; /* as in a shell */
     bool directory;
-    recognised says;
+    tool_checkpoint says;
 } sign;
 
-/* The first that fits; names that only one tool uses come first. */
+/* The first that fits counts; names that only one tool uses come first. */
 static const sign signs[] = {
     {".metadata", false, {"a PyTorch distributed checkpoint (DCP)", NEXT_TORCH}},
     {"__*_*.distcp", false, {"a PyTorch distributed checkpoint (DCP)", NEXT_TORCH}},
@@ -60,14 +60,14 @@ static const sign signs[] = {
     {"*.npy", false, {"a NumPy array", NEXT_OTHER}},
 };
 
-/* A pattern that ends a name, such as "*.h5", may be met anywhere. */
-static bool is_special(const sign *s) {
+/* Patterns such as "*.h5" fit files of many programs. */
+static bool is_unique(const sign *s) {
     return s->pattern[0] != '*';
 }
 
-const recognised *recognise_special(const char *name) {
+const tool_checkpoint *tool_checkpoint_by_unique_name(const char *name) {
     for (size_t i = 0; i < ARRAY_LENGTH(signs); i++) {
-        if (is_special(&signs[i]) && !signs[i].directory &&
+        if (is_unique(&signs[i]) && !signs[i].directory &&
             fnmatch(signs[i].pattern, name, 0) == 0) {
             return &signs[i].says;
         }
@@ -75,7 +75,7 @@ const recognised *recognise_special(const char *name) {
     return NULL;
 }
 
-const recognised *recognise_name(const char *name, bool directory) {
+const tool_checkpoint *tool_checkpoint_by_name(const char *name, bool directory) {
     for (size_t i = 0; i < ARRAY_LENGTH(signs); i++) {
         if (signs[i].directory == directory && fnmatch(signs[i].pattern, name, 0) == 0) {
             return &signs[i].says;
