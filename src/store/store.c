@@ -182,10 +182,3 @@ pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) {
     *out = (byte_source){.context = f, .size = size, .read_at = source_read_at};
     return PAWL_OK;
 }
-
-const char *store_op_name(store_op op) {
-    static const char *const names[] = {
-        "open",   "read", "write",  "size",     "reserve", "sync", "make_dir", "remove_dir",
-        "rename", "put",  "unlink", "sync_dir", "list",    "stat", "space",    "any"};
-    return (size_t)op < ARRAY_LENGTH(names) ? names[op] : "unknown";
-}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store: where bytes are kept. One table of primitive operations, implemented by `posix` and `mem`,
- * and wrapped by stores made of stores: `fault`, `crash`, `trace`, `retry`.
+ * store: where bytes are kept. One table of primitive operations, implemented by `posix` and
+ * wrapped by `retry`. Tests have more stores: tests/stores/stores.h.
  *
  * May include base only. Paths are relative to the store's root, '/'-separated, without leading
  * '/', "." or ".."; "" is the root. Threads: a store may be used by any number of threads at once;
@@ -216,85 +216,10 @@ pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) PAWL_
 
 /* A directory of a filesystem; must exist. Links inside it are never followed (O_NOFOLLOW). */
 pawl_status store_posix(const char *root, store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* Everything in memory; deterministic. */
-pawl_status store_mem(store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* As an object store would have it: the traits say `puts`. */
-pawl_status store_mem_objects(store **out, pawl_error *err) PAWL_MUST_CHECK;
-
-typedef enum store_op {
-    STORE_OP_OPEN,
-    STORE_OP_READ,
-    STORE_OP_WRITE,
-    STORE_OP_SIZE,
-    STORE_OP_RESERVE,
-    STORE_OP_SYNC,
-    STORE_OP_MAKE_DIR,
-    STORE_OP_REMOVE_DIR,
-    STORE_OP_RENAME,
-    STORE_OP_PUT,
-    STORE_OP_UNLINK,
-    STORE_OP_SYNC_DIR,
-    STORE_OP_LIST,
-    STORE_OP_STAT,
-    STORE_OP_SPACE,
-    STORE_OP_ANY
-} store_op;
-const char *store_op_name(store_op op);
-
-/* fault: fails, shortens, delays or hangs the n-th operation of a kind. */
-typedef struct store_fault {
-    store_op op;       /* STORE_OP_ANY counts all */
-    uint64_t nth;      /* 1: the next one of that kind; 0: no fault */
-    int system_errno;  /* fail with it; 0: do not fail */
-    bool forever;      /* that one and all later ones of its kind */
-    bool shorten;      /* a read or write moves half of its bytes (at least 1) */
-    uint64_t delay_ns; /* slept before the operation */
-    bool hang;         /* blocks until store_fault_release */
-} store_fault;
-pawl_status store_fault_wrap(store *inner, const platform *os, store **out, pawl_error *err)
-    PAWL_MUST_CHECK;
-void store_fault_set(store *fault, const store_fault *plan); /* restarts counting */
-uint64_t store_fault_count(store *fault, store_op op);       /* operations since then */
-bool store_fault_fired(store *fault);
-void store_fault_release(store *fault);
-
-/* trace: calls back after each operation. `each` NULL: passes on only. */
-typedef struct store_trace_event {
-    store_op op;
-    const char *path, *to; /* `to`: rename */
-    uint64_t at, bytes;
-    pawl_status status;
-    double seconds;
-} store_trace_event;
-pawl_status store_trace_wrap(store *inner, const platform *os,
-                             void (*each)(void *context, const store_trace_event *event),
-                             void *context, store **out, pawl_error *err) PAWL_MUST_CHECK;
-
 /* retry: repeats what failed for a reason that passes (EAGAIN, EINTR, ETIMEDOUT, ENETDOWN, ESTALE
  * of open), never a sync, at most `attempts` times, sleeping first_delay_ns, then twice that... */
 pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
                              uint64_t first_delay_ns, store **out, pawl_error *err) PAWL_MUST_CHECK;
 uint64_t store_retry_count(const store *s); /* so far; 0 without a retry store. Any thread */
-
-/*
- * crash: a filesystem that forgets. It keeps what is durable apart from what is pending since the
- * last sync (writes, sizes, names). A test asks for any world that a power loss at this point could
- * leave, within the declared traits. */
-pawl_status store_crash(const store_traits *traits, store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* Operations so far that changed something or synced. */
-uint64_t store_crash_operations(const store *crash);
-/* After `limit` further changes every operation fails with EIO, as if the machine had stopped;
- * UINT64_MAX: never. */
-void store_crash_stop_after(store *crash, uint64_t limit);
-/* Pending items now: each may have reached the disk or not, within the traits. */
-size_t store_crash_pending(const store *crash);
-/*
- * Builds the world in which exactly the pending items with keep[i] reached the disk, as a new mem
- * store; of writes kept, `torn` (i, or SIZE_MAX for none) is torn: only its first half, in sectors
- * of atomic_write_bytes, arrived, or within one sector the file's growth without the bytes.
- * PAWL_EUSAGE: the traits forbid it, or it repeats another world. All and none are allowed.
- */
-pawl_status store_crash_world(const store *crash, const bool *keep, size_t count, size_t torn,
-                              store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

@@ -9,6 +9,25 @@
 
 #include "store/store.h"
 
+typedef enum store_op {
+    STORE_OP_OPEN,
+    STORE_OP_READ,
+    STORE_OP_WRITE,
+    STORE_OP_SIZE,
+    STORE_OP_RESERVE,
+    STORE_OP_SYNC,
+    STORE_OP_MAKE_DIR,
+    STORE_OP_REMOVE_DIR,
+    STORE_OP_RENAME,
+    STORE_OP_PUT,
+    STORE_OP_UNLINK,
+    STORE_OP_SYNC_DIR,
+    STORE_OP_LIST,
+    STORE_OP_STAT,
+    STORE_OP_SPACE,
+    STORE_OP_COUNT /* how many there are */
+} store_op;
+
 /* The arguments of one operation; those that it does not have are zero. */
 typedef struct store_call {
     store_op op;

@@ -8,7 +8,7 @@
 #include "lib/test.h"
 
 #include "engine/engine.h"
-#include "store/wrap.h"
+#include "stores/stores.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

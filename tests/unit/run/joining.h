@@ -5,6 +5,7 @@
 
 #include "lib/local_group.h"
 #include "lib/test.h"
+#include "stores/stores.h"
 
 #include "run/meet.h"
 #include "store/wrap.h"

@@ -3,6 +3,7 @@
  * process has taken the run over. */
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
+#include "stores/stores.h"
 
 #include "run/private.h"
 #include "store/wrap.h"

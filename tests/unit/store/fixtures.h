@@ -5,7 +5,7 @@
 #define UNIT_STORE_FIXTURES_H
 
 #include "lib/test.h"
-#include "store/store.h"
+#include "stores/stores.h"
 
 #include <ftw.h>
 #include <stdio.h>

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store/trace: calls back after each operation, with what it was, how it ended and how long it
+ * stores/trace: calls back after each operation, with what it was, how it ended and how long it
  * took. A write on a ring is told of when it has begun: what becomes of it is the queue's to know.
  */
-#include "store/wrap.h"
+#include "stores/stores.h"
+
+const char *store_op_name(store_op op) {
+    static const char *const names[] = {
+        "open",   "read", "write",  "size",     "reserve", "sync", "make_dir", "remove_dir",
+        "rename", "put",  "unlink", "sync_dir", "list",    "stat", "space",    "any"};
+    return (size_t)op < ARRAY_LENGTH(names) ? names[op] : "unknown";
+}
 
 typedef struct trace_store {
     store_wrapper wrapper;

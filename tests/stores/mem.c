@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/mem: everything in memory, deterministic, with the semantics of a POSIX filesystem. */
-#include "store/mem.h"
+/* stores/mem: everything in memory, deterministic, with the semantics of a POSIX filesystem. */
+#include "stores/mem.h"
 
 #include "store/path.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/tree: files and directories in memory. */
-#include "store/tree.h"
+/* stores/tree: files and directories in memory. */
+#include "stores/tree.h"
 
 #include "store/path.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/crash_rules: which combinations of pending items a power loss can leave (crash.c, 3 to
+/* stores/crash_rules: which combinations of pending items a power loss can leave (crash.c, 3 to
  * 5). */
-#include "store/crash.h"
+#include "stores/crash.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store/crash: a filesystem that forgets. The fault model:
+ * stores/crash: a filesystem that forgets. The fault model:
  *
  * Durable state and pending items. Every file has the bytes, every directory the names, that a
  * power loss can no longer take. What happened since is a list of pending items, each of which may
@@ -29,9 +29,7 @@
  * are then those that a power loss at that instant leaves. Other programs see the newest state: a
  * killed process loses nothing.
  */
-#include "store/crash.h"
-
-#include "store/path.h"
+#include "stores/crash.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/crash_world: builds what a power loss leaves: what is durable, and the items that were
+/* stores/crash_world: builds what a power loss leaves: what is durable, and the items that were
  * kept. */
-#include "store/crash.h"
-
-#include "store/path.h"
+#include "stores/crash.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/crash: what the parts of the forgetful store share. crash.c describes the model. */
-#ifndef STORE_CRASH_H
-#define STORE_CRASH_H
+/* stores/crash: what the parts of the forgetful store share. crash.c describes the model. */
+#ifndef STORES_CRASH_H
+#define STORES_CRASH_H
 
-#include "store/mem.h"
+#include "stores/mem.h"
 
 /* A change that is not durable yet. Nodes are held by the list of nodes. */
 typedef struct crash_item {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/fault: fails, shortens, delays or hangs a chosen operation. */
-#include "store/wrap.h"
+/* stores/fault: fails, shortens, delays or hangs a chosen operation. */
+#include "stores/stores.h"
 
 #include "store/path.h"
 
