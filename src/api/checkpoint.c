@@ -4,10 +4,6 @@
 #include "api/api.h"
 #include "run/run.h"
 
-static void store_destroy_pointer(store **s) {
-    store_destroy(*s);
-}
-
 /* ---- catalog ---- */
 
 static pawl_status open_catalog(const char *path, const pawl_log *log, pawl_catalog **catalog,

@@ -53,10 +53,6 @@ static void describe(const owner_view *v, pawl_owner_info *info) {
     (void)snprintf(info->attempt, sizeof(info->attempt), "%s", v->attempt);
 }
 
-static void store_destroy_pointer(store **s) {
-    store_destroy(*s);
-}
-
 static pawl_status look(const char *path, pawl_owner_info *info, pawl_error *err) {
     CLEANUP(store_destroy_pointer) store *s = NULL;
     owner_view seen;

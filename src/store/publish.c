@@ -55,12 +55,6 @@ static pawl_status untouched(const char *path, pawl_status status, pawl_error *e
     return status;
 }
 
-static pawl_status always(void *context, pawl_error *err) {
-    (void)context;
-    (void)err;
-    return PAWL_OK;
-}
-
 static pawl_status in_doubt(const char *path, pawl_status status, store_publish_end *end,
                             pawl_error *err) {
     *end = STORE_MAYBE_PUBLISHED;
@@ -81,7 +75,7 @@ static pawl_status not_renamed(store *s, const char *path, const char *temporary
 static pawl_status put_whole(store *s, const char *path, const void *data, size_t n,
                              pawl_status (*still)(void *context, pawl_error *err), void *context,
                              store_publish_end *end, pawl_error *err) {
-    pawl_status status = still(context, err);
+    pawl_status status = still == NULL ? PAWL_OK : still(context, err);
     if (status != PAWL_OK) {
         return untouched(path, status, err);
     }
@@ -94,9 +88,9 @@ static pawl_status put_whole(store *s, const char *path, const void *data, size_
     return refused ? untouched(path, status, err) : in_doubt(path, status, end, err);
 }
 
-pawl_status store_publish_by(store *s, const char *path, const char *temporary, const void *data,
-                             size_t n, pawl_status (*still)(void *context, pawl_error *err),
-                             void *context, store_publish_end *end, pawl_error *err) {
+pawl_status store_publish(store *s, const char *path, const char *temporary, const void *data,
+                          size_t n, pawl_status (*still)(void *context, pawl_error *err),
+                          void *context, store_publish_end *end, pawl_error *err) {
     char parent[STORE_MAX_PATH];
     *end = STORE_UNPUBLISHED;
     TRY(store_check_path(s, path, false, err));
@@ -105,7 +99,7 @@ pawl_status store_publish_by(store *s, const char *path, const char *temporary, 
         return put_whole(s, path, data, n, still, context, end, err);
     }
     pawl_status status = write_temporary(s, temporary, data, n, true, err);
-    if (status == PAWL_OK) {
+    if (status == PAWL_OK && still != NULL) {
         status = still(context, err);
     }
     if (status != PAWL_OK) {
@@ -125,20 +119,15 @@ pawl_status store_publish_by(store *s, const char *path, const char *temporary, 
     return status;
 }
 
-static const char *name_temporary(char out[STORE_MAX_PATH + 8], const char *path) {
-    (void)snprintf(out, STORE_MAX_PATH + 8, "%s.tmp", path);
-    return out;
-}
-
 pawl_status store_try_replace(store *s, const char *path, const void *data, size_t n,
                               store_publish_end *end, pawl_error *err) {
     char temporary[STORE_MAX_PATH + 8];
     *end = STORE_UNPUBLISHED;
     TRY(store_check_path(s, path, false, err));
     if (s->traits.puts) {
-        return put_whole(s, path, data, n, always, NULL, end, err);
+        return put_whole(s, path, data, n, NULL, NULL, end, err);
     }
-    name_temporary(temporary, path);
+    (void)snprintf(temporary, sizeof temporary, "%s.tmp", path);
     pawl_status status = write_temporary(s, temporary, data, n, false, err);
     if (status != PAWL_OK) {
         remove_quietly(s, temporary);
@@ -152,11 +141,4 @@ pawl_status store_try_replace(store *s, const char *path, const void *data, size
 pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
     store_publish_end end;
     return store_try_replace(s, path, data, n, &end, err);
-}
-
-pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
-    char temporary[STORE_MAX_PATH + 8];
-    store_publish_end end;
-    name_temporary(temporary, path);
-    return store_publish_by(s, path, temporary, data, n, always, NULL, &end, err);
 }

@@ -102,6 +102,7 @@ uint64_t store_retry_count(const store *s) {
 }
 
 static void retry_destroy(store_wrapper *w) {
+    store_destroy(w->inner);
     store_wrapper_clear(w);
     mem_free(w);
 }
@@ -110,9 +111,14 @@ pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
                              uint64_t first_delay_ns, store **out, pawl_error *err) {
     AUTOFREE retry_store *r = mem_calloc(1, sizeof(*r));
     if (r == NULL) {
+        store_destroy(inner);
         return error_nomem(err, sizeof(*r));
     }
-    TRY(store_wrapper_init(&r->wrapper, inner, err));
+    pawl_status status = store_wrapper_init(&r->wrapper, inner, err);
+    if (status != PAWL_OK) {
+        store_destroy(inner);
+        return status;
+    }
     r->wrapper.base.retries = &r->repeated;
     r->wrapper.around = retry_around;
     r->wrapper.destroy = retry_destroy;

@@ -31,6 +31,10 @@ void store_destroy(store *s) {
     }
 }
 
+void store_destroy_pointer(store **s) {
+    store_destroy(*s);
+}
+
 static pawl_status ends_too_early(store_file *f, uint64_t at, uint64_t n, uint64_t size,
                                   pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "the file ends before the bytes that should be read");

@@ -123,7 +123,7 @@ typedef struct store_ops {
                         void *context, pawl_error *err);
     pawl_status (*stat)(store *s, const char *path, store_stat *out, pawl_error *err);
     pawl_status (*space)(store *s, store_space *out, pawl_error *err);
-    void (*destroy)(store *s); /* of a wrapper: not the inner store */
+    void (*destroy)(store *s);
 } store_ops;
 
 /* An implementation embeds these as its first member. */
@@ -150,6 +150,7 @@ pawl_status store_open(store *s, const char *path, store_mode mode, store_file *
 void store_close(store_file *f);          /* NULL is fine */
 void store_close_pointer(store_file **f); /* for CLEANUP */
 void store_destroy(store *s);             /* NULL is fine */
+void store_destroy_pointer(store **s);    /* for CLEANUP */
 /* Exactly n bytes, or a failure whose range is what was not moved. Past the end: PAWL_EDAMAGED. */
 pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
@@ -168,8 +169,8 @@ pawl_status store_make_dir(store *s, const char *path, pawl_error *err) PAWL_MUS
 pawl_status store_remove_dir(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_rename(store *s, const char *from, const char *to, pawl_error *err)
     PAWL_MUST_CHECK;
-/* A small file, whole; PAWL_EUNSUPPORTED where the storage only renames. store_publish and its like
- * choose between the two. */
+/* A small file, whole; PAWL_EUNSUPPORTED where the storage only renames. store_publish and
+ * store_replace choose between the two. */
 pawl_status store_put(store *s, const char *path, const void *data, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_unlink(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
@@ -186,25 +187,22 @@ pawl_status store_names(store *s, const char *path, size_t limit, arena *memory,
 /* A whole small file; PAWL_ELIMIT when it is larger than `limit`. */
 pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *out, pawl_error *err)
     PAWL_MUST_CHECK;
-/* Publishes a small file atomically and durably: `path`.tmp written, synced, renamed over `path`,
- * the directory synced; or put, where the traits say so. A stale .tmp is replaced. After a failure
- * `path` is what it was, unless the rename or what follows failed: the error says so. */
-pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err)
-    PAWL_MUST_CHECK;
-/* As store_publish, by a temporary name in the same directory, which writers that do not know of
- * each other must not share. `still` is asked last; its failure gives up. *end is always set. */
 typedef enum store_publish_end {
     STORE_UNPUBLISHED,        /* for certain, now and later */
     STORE_MAYBE_PUBLISHED,    /* the rename failed: it may have been done, or be done later */
     STORE_PUBLISHED_UNSYNCED, /* readers see it; a power loss may undo it */
     STORE_PUBLISHED
 } store_publish_end;
-pawl_status store_publish_by(store *s, const char *path, const char *temporary, const void *data,
-                             size_t n, pawl_status (*still)(void *context, pawl_error *err),
-                             void *context, store_publish_end *end, pawl_error *err)
-    PAWL_MUST_CHECK;
-/* As store_publish without any sync: whole at every instant for readers; after a power loss the old
- * or the new file, or an empty one. */
+/* Publishes a small file atomically and durably: written to `temporary`, synced, renamed to `path`,
+ * the directory synced; or put, where the traits say so. `temporary` is in the same directory;
+ * writers that do not know of each other must not share it; a stale one is replaced. `still` [none]
+ * is asked just before the rename; its failure gives up. *end is always set: after a failure `path`
+ * is what it was if it is STORE_UNPUBLISHED. */
+pawl_status store_publish(store *s, const char *path, const char *temporary, const void *data,
+                          size_t n, pawl_status (*still)(void *context, pawl_error *err),
+                          void *context, store_publish_end *end, pawl_error *err) PAWL_MUST_CHECK;
+/* As store_publish, by `path`.tmp and without any sync: whole at every instant for readers; after a
+ * power loss the old or the new file, or an empty one. */
 pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_try_replace(store *s, const char *path, const void *data, size_t n,
@@ -217,7 +215,8 @@ pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) PAWL_
 /* A directory of a filesystem; must exist. Links inside it are never followed (O_NOFOLLOW). */
 pawl_status store_posix(const char *root, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* retry: repeats what failed for a reason that passes (EAGAIN, EINTR, ETIMEDOUT, ENETDOWN, ESTALE
- * of open), never a sync, at most `attempts` times, sleeping first_delay_ns, then twice that... */
+ * of open), never a sync, at most `attempts` times, sleeping first_delay_ns, then twice that...
+ * Takes `inner` over, even when it fails. */
 pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
                              uint64_t first_delay_ns, store **out, pawl_error *err) PAWL_MUST_CHECK;
 uint64_t store_retry_count(const store *s); /* so far; 0 without a retry store. Any thread */

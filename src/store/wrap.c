@@ -177,7 +177,12 @@ static pawl_status wrapped_space(store *s, store_space *out, pawl_error *err) {
 
 static void wrapped_destroy(store *s) {
     store_wrapper *w = (store_wrapper *)s;
-    w->destroy(w);
+    if (w->destroy != NULL) {
+        w->destroy(w);
+        return;
+    }
+    store_wrapper_clear(w);
+    mem_free(w);
 }
 
 static const store_ops wrapped_ops = {.open = wrapped_open,

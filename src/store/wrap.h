@@ -57,7 +57,9 @@ struct store_wrapper {
     store base;
     store *inner;
     pawl_status (*around)(store_wrapper *w, store_call *call, pawl_error *err);
-    void (*destroy)(store_wrapper *w); /* frees the wrapper itself */
+    /* NULL: store_wrapper_clear, and mem_free. The inner store is not the wrapper's to destroy,
+     * unless its own `destroy` does. */
+    void (*destroy)(store_wrapper *w);
 };
 
 /* Guarantees and root are the inner store's. */

@@ -59,10 +59,6 @@ static int hang(fault_store *f, uint64_t released) {
     return 0;
 }
 
-static bool moves_bytes(const store_call *call) {
-    return call->op == STORE_OP_READ || call->op == STORE_OP_WRITE;
-}
-
 static const char *attempt_of(const store_call *call) {
     static const char *const attempts[] = {"cannot open the file",
                                            "cannot read",
@@ -139,7 +135,7 @@ static pawl_status fault_around(store_wrapper *w, store_call *call, pawl_error *
     if (failed != 0) {
         return fail(f, call, failed, err);
     }
-    if (s.plan.shorten && moves_bytes(call) && call->n > 1) {
+    if (s.plan.shorten && store_call_moves_bytes(call) && call->n > 1) {
         call->n /= 2;
     }
     return store_call_inner(call, err);

@@ -5,8 +5,8 @@
  * its operations fail, or report them. src/store/store.h says what a store is.
  *
  * Threads: as any store, they may be used by several threads at once; `each` of a trace is called
- * on the thread whose operation it was. Ownership: whoever made a store destroys it; wrappers do
- * not own what they wrap, and are destroyed before it.
+ * on the thread whose operation it was. Ownership: whoever made a store destroys it; these
+ * wrappers do not own what they wrap, and are destroyed before it.
  */
 #ifndef STORES_STORES_H
 #define STORES_STORES_H
@@ -20,6 +20,9 @@ pawl_status store_mem_objects(store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 #define STORE_OP_ANY STORE_OP_COUNT /* in a fault or a count: operations of every kind */
 const char *store_op_name(store_op op);
+static inline bool store_call_moves_bytes(const store_call *call) {
+    return call->op == STORE_OP_READ || call->op == STORE_OP_WRITE;
+}
 
 /* fault: fails, shortens, delays or hangs the n-th operation of a kind. */
 typedef struct store_fault {

@@ -19,10 +19,6 @@ typedef struct trace_store {
     void *context;
 } trace_store;
 
-static bool moves_bytes(const store_call *call) {
-    return call->op == STORE_OP_READ || call->op == STORE_OP_WRITE;
-}
-
 static pawl_status trace_around(store_wrapper *w, store_call *call, pawl_error *err) {
     const trace_store *t = (const trace_store *)w;
     uint64_t start = t->os->monotonic_ns(t->os->context);
@@ -37,18 +33,13 @@ static pawl_status trace_around(store_wrapper *w, store_call *call, pawl_error *
                                .at = call->at,
                                .status = status,
                                .seconds = (double)(end - start) / 1e9};
-    if (moves_bytes(call)) {
+    if (store_call_moves_bytes(call)) {
         event.bytes = status == PAWL_OK && call->moved != NULL ? *call->moved : call->n;
     }
     if (t->each != NULL) {
         t->each(t->context, &event);
     }
     return status;
-}
-
-static void trace_destroy(store_wrapper *w) {
-    store_wrapper_clear(w);
-    mem_free(w);
 }
 
 pawl_status store_trace_wrap(store *inner, const platform *os,
@@ -60,7 +51,6 @@ pawl_status store_trace_wrap(store *inner, const platform *os,
     }
     TRY(store_wrapper_init(&t->wrapper, inner, err));
     t->wrapper.around = trace_around;
-    t->wrapper.destroy = trace_destroy;
     t->os = os;
     t->each = each;
     t->context = context;
