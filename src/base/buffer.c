@@ -54,7 +54,7 @@ pawl_status buffer_decimal(buffer *b, int64_t v, pawl_error *err) {
 }
 
 /* Does JSON show the character as it is? */
-static bool is_plain(char c) {
+static bool needs_no_escape(char c) {
     return (c >= ' ') & (c < 0x7f) & (c != '"') & (c != '\\');
 }
 
@@ -65,14 +65,14 @@ static size_t plain_characters(const char *text, size_t n) {
     while (n - at >= PLAIN_STRIDE) {
         bool plain = true;
         for (size_t i = 0; i < PLAIN_STRIDE; i++) {
-            plain &= is_plain(text[at + i]);
+            plain &= needs_no_escape(text[at + i]);
         }
         if (!plain) {
             break;
         }
         at += PLAIN_STRIDE;
     }
-    while (at < n && is_plain(text[at])) {
+    while (at < n && needs_no_escape(text[at])) {
         at++;
     }
     return at;

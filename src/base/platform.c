@@ -78,7 +78,7 @@ typedef struct thread_start {
     void *argument;
 } thread_start;
 
-static void *thread_main(void *argument) {
+static void *thread_entry(void *argument) {
     thread_start start = *(thread_start *)argument;
     mem_free(argument);
     start.body(start.argument);
@@ -109,7 +109,7 @@ static pawl_status system_thread_start(void *context, void (*body)(void *), void
     *start = (thread_start){.body = body, .argument = argument};
     sigset_t before;
     block_signals(&before);
-    int failed = pthread_create(&handle->id, NULL, thread_main, start);
+    int failed = pthread_create(&handle->id, NULL, thread_entry, start);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed != 0) {
         mem_free(handle);
@@ -161,7 +161,7 @@ static int set_io_priority(pawl_io_priority priority) {
 /* No kernel knows more processors. */
 #define MOST_CPUS 65536
 
-static int set_cpus(const int *cpus, size_t count) {
+static int set_affinity(const int *cpus, size_t count) {
     if (count == 0) {
         return 0;
     }
@@ -192,7 +192,7 @@ static void add_refusal(char why[160], const char *what, int system_errno) {
 static bool system_thread_tune(void *context, const thread_tuning *tuning, char why[160]) {
     (void)context;
     why[0] = '\0';
-    add_refusal(why, "keep to the processors given", set_cpus(tuning->cpus, tuning->cpu_count));
+    add_refusal(why, "keep to the processors given", set_affinity(tuning->cpus, tuning->cpu_count));
     add_refusal(why, "set the I/O priority", set_io_priority(tuning->io_priority));
     return why[0] == '\0';
 }
@@ -208,7 +208,7 @@ bool process_is_self(process_id process) {
 }
 
 /* The beginning of a small file, as text. False when it cannot be read; errno says why. */
-static bool read_text(const char *path, char *out, size_t size) {
+static bool read_small_file(const char *path, char *out, size_t size) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return false;
@@ -258,7 +258,7 @@ static bool parse_stat(const char *text, process_stat *out) {
 
 static bool read_stat(const char *path, process_stat *out) {
     char text[STAT_BYTES];
-    return read_text(path, text, sizeof(text)) && parse_stat(text, out);
+    return read_small_file(path, text, sizeof(text)) && parse_stat(text, out);
 }
 
 /* A host's name is any bytes to the kernel. It is written in records, which are text: so it is made
@@ -290,7 +290,7 @@ static pawl_status system_identity(void *context, process_identity *out, pawl_er
         return error_sys(err, errno, "cannot get the name of this host");
     }
     make_text(out->host);
-    read_text("/proc/sys/kernel/random/boot_id", out->boot_id, sizeof(out->boot_id));
+    read_small_file("/proc/sys/kernel/random/boot_id", out->boot_id, sizeof(out->boot_id));
     out->boot_id[strcspn(out->boot_id, "\n")] = '\0';
     read_namespace("/proc/self/ns/pid", out->pid_namespace, sizeof(out->pid_namespace));
     read_namespace("/proc/self/ns/time", out->time_namespace, sizeof(out->time_namespace));

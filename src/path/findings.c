@@ -2,7 +2,7 @@
 /* What a directory lies on: does that stay (P07), and what does it lack (P09)? */
 #include "path/private.h"
 
-#include "store/mounts.h"
+#include "store/mount_table.h"
 
 #include <stdio.h>
 #include <string.h>

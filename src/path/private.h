@@ -36,7 +36,7 @@ pawl_status path_check_access(const char *directory, int need, pawl_error *err) 
 
 /* ---- probe.c, findings.c, mounts.c ---------------------------------------------------------- */
 
-struct mount_found; /* store/mounts.h */
+struct mount_found; /* store/mount_table.h */
 
 /* What storage may lack. What could not be tried counts as being there. */
 typedef struct path_abilities {

@@ -6,7 +6,7 @@
 
 #define UNLINK_TRIES 3 /* a name that is remembered as absent is looked up anew after a proof */
 
-static pawl_status look(store *s, const char *path, bool *absent, pawl_error *err) {
+static pawl_status take_one_look(store *s, const char *path, bool *absent, pawl_error *err) {
     store_stat found;
     struct pawl_error story = ERROR_INIT;
     pawl_status status = store_stat_path(s, path, &found, &story);
@@ -22,7 +22,7 @@ static pawl_status look(store *s, const char *path, bool *absent, pawl_error *er
 pawl_status store_prove_absent(store *s, const char *path, bool *absent, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
     if (s->traits.coherent) {
-        return look(s, path, absent, err);
+        return take_one_look(s, path, absent, err);
     }
     *absent = false;
     pawl_status status = store_make_dir(s, path, err);

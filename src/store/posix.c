@@ -7,7 +7,7 @@
  */
 #include "store/posix.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -43,8 +43,8 @@ static pawl_status posix_make_dir(store *s, const char *path, pawl_error *err) {
                        : store_posix_failure(p, path, failed, err, "cannot create the directory");
 }
 
-static pawl_status remove_name(posix_store *p, const char *path, int flags, const char *attempt,
-                               pawl_error *err) {
+static pawl_status unlink_place(posix_store *p, const char *path, int flags, const char *attempt,
+                                pawl_error *err) {
     CLEANUP(store_posix_place_close) posix_place at;
     int failed = store_posix_place(p, path, &at);
     if (failed == 0 && unlinkat(at.dir, at.name, flags) != 0) {
@@ -54,11 +54,11 @@ static pawl_status remove_name(posix_store *p, const char *path, int flags, cons
 }
 
 static pawl_status posix_remove_dir(store *s, const char *path, pawl_error *err) {
-    return remove_name(posix_of(s), path, AT_REMOVEDIR, "cannot remove the directory", err);
+    return unlink_place(posix_of(s), path, AT_REMOVEDIR, "cannot remove the directory", err);
 }
 
 static pawl_status posix_unlink(store *s, const char *path, pawl_error *err) {
-    return remove_name(posix_of(s), path, 0, "cannot remove the file", err);
+    return unlink_place(posix_of(s), path, 0, "cannot remove the file", err);
 }
 
 /* The promise is about files; a directory must never be moved by mistake. */
@@ -188,7 +188,7 @@ static int stat_name(int dir, const char *name, struct statx *out) {
     return 0;
 }
 
-static int look_at(const posix_place *at, store_stat *out) {
+static int stat_place(const posix_place *at, store_stat *out) {
     bool root = at->name[0] == '\0';
     struct statx found;
     int failed = stat_name(at->dir, root ? "." : at->name, &found);
@@ -207,7 +207,7 @@ static pawl_status posix_stat(store *s, const char *path, store_stat *out, pawl_
     CLEANUP(store_posix_place_close) posix_place at;
     int failed = store_posix_place(p, path, &at);
     if (failed == 0) {
-        failed = look_at(&at, out);
+        failed = stat_place(&at, out);
     }
     return failed == 0 ? PAWL_OK
                        : store_posix_failure(p, path, failed, err, "cannot look at this name");
@@ -244,7 +244,7 @@ static const store_ops posix_ops = {.open = store_posix_open,
                                     .destroy = posix_destroy};
 
 /* Only for messages; the descriptor is what counts. */
-static char *absolute(const char *root) {
+static char *absolute_root(const char *root) {
     char here[4096], joined[sizeof(here) + 4096];
     size_t n = strlen(root);
     while (n > 1 && root[n - 1] == '/') {
@@ -300,7 +300,7 @@ pawl_status store_posix(const char *root, store **out, pawl_error *err) {
     /* POSIX promises no order of names, and sectors are all that disks keep whole. */
     p->base.traits = (store_traits){
         .kind = "posix", .atomic_rename = true, .ordered_names = false, .atomic_write_bytes = 512};
-    p->base.root = absolute(root);
+    p->base.root = absolute_root(root);
     p->root = open_root(root);
     int failed = errno;
     p->base.traits.coherent = is_coherent(p->root);

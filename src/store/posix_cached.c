@@ -50,7 +50,7 @@ static bool all_resident(const unsigned char *pages, uint64_t count) {
 }
 
 /* At most PAGES_PER_LOOK pages; `at` begins a page. */
-static posix_cached look(int fd, uint64_t at, uint64_t count) {
+static posix_cached ask_mincore(int fd, uint64_t at, uint64_t count) {
     unsigned char pages[PAGES_PER_LOOK];
     size_t bytes = (size_t)(count * page_bytes());
     void *mapped = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, (off_t)at);
@@ -73,7 +73,7 @@ posix_cached store_posix_cached_by_mincore(int fd, uint64_t at, uint64_t n) {
     at -= at % page_bytes();
     while (left > 0) {
         uint64_t count = left < PAGES_PER_LOOK ? left : PAGES_PER_LOOK;
-        posix_cached found = look(fd, at, count);
+        posix_cached found = ask_mincore(fd, at, count);
         if (found != POSIX_CACHED) {
             return found;
         }

@@ -14,7 +14,7 @@
  */
 #include "store/posix.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 #include "store/ring.h"
 
 #include <errno.h>
@@ -43,11 +43,11 @@ typedef struct posix_file {
     _Atomic bool direct_refused;
 } posix_file;
 
-static posix_store *posix_of(const store_file *f) {
+static posix_store *posix_store_of(const store_file *f) {
     return (posix_store *)f->in;
 }
 
-static posix_file *file_of(const store_file *f) {
+static posix_file *posix_file_of(const store_file *f) {
     return (posix_file *)f;
 }
 
@@ -63,7 +63,7 @@ static int open_flags(store_mode mode) {
     return always | (store_mode_only_reads(mode) ? O_RDONLY : O_RDWR);
 }
 
-static int open_name(const posix_place *at, int flags) {
+static int open_at_place(const posix_place *at, int flags) {
     int fd;
     do {
         fd = openat(at->dir, at->name, flags, 0666);
@@ -75,7 +75,7 @@ static int open_name(const posix_place *at, int flags) {
  * the name belongs to another file by now: then there is only the one descriptor. */
 static int open_direct(const posix_place *at, store_mode mode, int fd) {
     struct stat first, second;
-    int direct = open_name(at, (open_flags(mode) & ~(O_CREAT | O_EXCL)) | O_DIRECT);
+    int direct = open_at_place(at, (open_flags(mode) & ~(O_CREAT | O_EXCL)) | O_DIRECT);
     if (direct < 0) {
         return -1;
     }
@@ -142,7 +142,7 @@ static pawl_status open_descriptors(posix_store *p, const char *path, store_mode
     if (failed != 0) {
         return store_posix_failure(p, path, failed, err, attempt);
     }
-    f->fd = open_name(&at, open_flags(mode));
+    f->fd = open_at_place(&at, open_flags(mode));
     if (f->fd < 0) {
         return store_posix_failure(p, path, errno, err, attempt);
     }
@@ -172,7 +172,7 @@ pawl_status store_posix_open(store *s, const char *path, store_mode mode, store_
 }
 
 void store_posix_close(store_file *f) {
-    posix_file *file = file_of(f);
+    posix_file *file = posix_file_of(f);
     close(file->fd);
     if (file->direct >= 0) {
         close(file->direct);
@@ -193,7 +193,7 @@ static size_t direct_part(const posix_file *f, uint64_t at, const void *memory, 
 }
 
 /* Some filesystems open a file for direct access and then have none, or want more alignment. */
-static bool is_refusal(int system_errno) {
+static bool refuses_direct(int system_errno) {
     return system_errno == EINVAL || system_errno == EOPNOTSUPP;
 }
 
@@ -223,7 +223,7 @@ static ssize_t read_bulk(posix_file *f, uint64_t at, void *to, size_t n) {
     size_t part = direct_read_part(f, at, to, some);
     if (part > 0) {
         ssize_t moved = read_some(f->direct, at, to, part);
-        if (moved >= 0 || !is_refusal(errno)) {
+        if (moved >= 0 || !refuses_direct(errno)) {
             return moved;
         }
         refuse_direct(f);
@@ -233,7 +233,7 @@ static ssize_t read_bulk(posix_file *f, uint64_t at, void *to, size_t n) {
 
 pawl_status store_posix_read(store_file *f, uint64_t at, void *to, size_t n, size_t *got,
                              pawl_error *err) {
-    posix_file *file = file_of(f);
+    posix_file *file = posix_file_of(f);
     if (at > INT64_MAX) {
         *got = 0; /* beyond the end of any file */
         return PAWL_OK;
@@ -242,7 +242,7 @@ pawl_status store_posix_read(store_file *f, uint64_t at, void *to, size_t n, siz
                         ? read_bulk(file, at, to, n)
                         : read_some(file->fd, at, to, n < MOST_PER_CALL ? n : MOST_PER_CALL);
     if (moved < 0) {
-        return store_posix_failure(posix_of(f), f->path, errno, err, "cannot read");
+        return store_posix_failure(posix_store_of(f), f->path, errno, err, "cannot read");
     }
     *got = (size_t)moved;
     return PAWL_OK;
@@ -290,7 +290,7 @@ static ssize_t write_some(posix_file *f, uint64_t at, const void *from, size_t n
     size_t part = direct_part(f, at, from, allowed);
     if (part > 0) {
         ssize_t moved = write_at(f->direct, at, from, part);
-        if (moved >= 0 || !is_refusal(errno)) {
+        if (moved >= 0 || !refuses_direct(errno)) {
             return moved;
         }
         refuse_direct(f);
@@ -300,9 +300,9 @@ static ssize_t write_some(posix_file *f, uint64_t at, const void *from, size_t n
 
 pawl_status store_posix_write(store_file *f, uint64_t at, const void *from, size_t n, size_t *put,
                               pawl_error *err) {
-    ssize_t moved = write_some(file_of(f), at, from, n);
+    ssize_t moved = write_some(posix_file_of(f), at, from, n);
     if (moved < 0) {
-        return store_posix_failure(posix_of(f), f->path, errno, err, "cannot write");
+        return store_posix_failure(posix_store_of(f), f->path, errno, err, "cannot write");
     }
     *put = (size_t)moved;
     return PAWL_OK;
@@ -310,7 +310,7 @@ pawl_status store_posix_write(store_file *f, uint64_t at, const void *from, size
 
 pawl_status store_posix_start(store_file *f, store_ring *ring, store_io *io, size_t n,
                               pawl_error *err) {
-    posix_file *file = file_of(f);
+    posix_file *file = posix_file_of(f);
     size_t part = direct_part(file, io->at, io->memory, n < MOST_PER_CALL ? n : MOST_PER_CALL);
     if (!file->by_a_ring || part == 0 || room_below_limit(io->at, part) < part) {
         return error_set(err, PAWL_EUNSUPPORTED, "this write is not for a ring");
@@ -318,7 +318,7 @@ pawl_status store_posix_start(store_file *f, store_ring *ring, store_io *io, siz
     return store_ring_write(ring, io, file->direct, part, err);
 }
 
-static int allocate(int fd, uint64_t bytes) {
+static int reserve_blocks(int fd, uint64_t bytes) {
     int failed;
     if (room_below_limit(0, bytes) < bytes) {
         return EFBIG;
@@ -335,17 +335,17 @@ static bool cannot_reserve(int system_errno) {
 }
 
 pawl_status store_posix_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
-    int failed = bytes == 0 ? 0 : allocate(file_of(f)->fd, bytes);
+    int failed = bytes == 0 ? 0 : reserve_blocks(posix_file_of(f)->fd, bytes);
     if (failed == 0 || cannot_reserve(failed)) {
         return PAWL_OK;
     }
-    return store_posix_failure(posix_of(f), f->path, failed, err,
+    return store_posix_failure(posix_store_of(f), f->path, failed, err,
                                "cannot reserve room for the file");
 }
 
 /* ---- mapping -------------------------------------------------------------------------------- */
 
-static void unmap(const uint8_t *bytes, size_t n) {
+static void unmap_pages(const uint8_t *bytes, size_t n) {
     (void)munmap((void *)(uintptr_t)bytes, n);
 }
 
@@ -353,13 +353,13 @@ static void unmap(const uint8_t *bytes, size_t n) {
  * has no mappings, or none that it could keep so. */
 pawl_status store_posix_map(store_file *f, size_t n, store_mapping *out, pawl_error *err) {
     static const char attempt[] = "cannot map the file";
-    void *bytes = mmap(NULL, n, PROT_READ, MAP_SHARED, file_of(f)->fd, 0);
+    void *bytes = mmap(NULL, n, PROT_READ, MAP_SHARED, posix_file_of(f)->fd, 0);
     if (bytes != MAP_FAILED) {
-        *out = (store_mapping){.bytes = bytes, .n = n, .unmap = unmap};
+        *out = (store_mapping){.bytes = bytes, .n = n, .unmap = unmap_pages};
         return PAWL_OK;
     }
     if (errno != ENODEV) {
-        return store_posix_failure(posix_of(f), f->path, errno, err, attempt);
+        return store_posix_failure(posix_store_of(f), f->path, errno, err, attempt);
     }
     error_sys(err, ENODEV, attempt);
     store_error_path(err, f->in, f->path);
@@ -371,8 +371,9 @@ pawl_status store_posix_map(store_file *f, size_t n, store_mapping *out, pawl_er
 
 pawl_status store_posix_size(store_file *f, uint64_t *out, pawl_error *err) {
     struct stat found;
-    if (fstat(file_of(f)->fd, &found) != 0) {
-        return store_posix_failure(posix_of(f), f->path, errno, err, "cannot find out the size");
+    if (fstat(posix_file_of(f)->fd, &found) != 0) {
+        return store_posix_failure(posix_store_of(f), f->path, errno, err,
+                                   "cannot find out the size");
     }
     *out = (uint64_t)found.st_size;
     return PAWL_OK;
@@ -387,9 +388,9 @@ int store_posix_sync_descriptor(int fd) {
 }
 
 pawl_status store_posix_sync(store_file *f, pawl_error *err) {
-    int failed = store_posix_sync_descriptor(file_of(f)->fd);
+    int failed = store_posix_sync_descriptor(posix_file_of(f)->fd);
     if (failed != 0) {
-        return store_posix_failure(posix_of(f), f->path, failed, err, "cannot sync the file");
+        return store_posix_failure(posix_store_of(f), f->path, failed, err, "cannot sync the file");
     }
     return PAWL_OK;
 }

@@ -17,7 +17,7 @@
  */
 #include "store/store.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,21 +42,21 @@ static pawl_status write_temporary(store *s, const char *path, const void *data,
 
 /* What never was renamed. The failure that is told is the first one; a leftover that cannot be
  * removed now is replaced by the next attempt. */
-static void remove_quietly(store *s, const char *path) {
+static void remove_temporary(store *s, const char *path) {
     pawl_error ignored = ERROR_INIT;
     if (store_unlink(s, path, &ignored) != PAWL_OK) {
         return;
     }
 }
 
-static pawl_status untouched(const char *path, pawl_status status, pawl_error *err) {
+static pawl_status fail_untouched(const char *path, pawl_status status, pawl_error *err) {
     error_wrap(err, "cannot publish %s", path);
     error_safe(err, "%s is what it was before", path);
     return status;
 }
 
-static pawl_status in_doubt(const char *path, pawl_status status, store_publish_end *end,
-                            pawl_error *err) {
+static pawl_status fail_in_doubt(const char *path, pawl_status status, store_publish_end *end,
+                                 pawl_error *err) {
     *end = STORE_MAYBE_PUBLISHED;
     error_wrap(err, "cannot tell whether %s is published", path);
     error_safe(err, "%s is whole: what it was before, or the new one", path);
@@ -68,8 +68,8 @@ static pawl_status in_doubt(const char *path, pawl_status status, store_publish_
 static pawl_status not_renamed(store *s, const char *path, const char *temporary,
                                pawl_status status, store_publish_end *end, pawl_error *err) {
     pawl_error ignored = ERROR_INIT;
-    return store_unlink(s, temporary, &ignored) == PAWL_OK ? untouched(path, status, err)
-                                                           : in_doubt(path, status, end, err);
+    return store_unlink(s, temporary, &ignored) == PAWL_OK ? fail_untouched(path, status, err)
+                                                           : fail_in_doubt(path, status, end, err);
 }
 
 static pawl_status put_whole(store *s, const char *path, const void *data, size_t n,
@@ -77,7 +77,7 @@ static pawl_status put_whole(store *s, const char *path, const void *data, size_
                              store_publish_end *end, pawl_error *err) {
     pawl_status status = still == NULL ? PAWL_OK : still(context, err);
     if (status != PAWL_OK) {
-        return untouched(path, status, err);
+        return fail_untouched(path, status, err);
     }
     status = store_put(s, path, data, n, err);
     if (status == PAWL_OK) {
@@ -85,7 +85,7 @@ static pawl_status put_whole(store *s, const char *path, const void *data, size_
         return PAWL_OK;
     }
     bool refused = status == PAWL_ENOSPACE || status == PAWL_EPERMISSION;
-    return refused ? untouched(path, status, err) : in_doubt(path, status, end, err);
+    return refused ? fail_untouched(path, status, err) : fail_in_doubt(path, status, end, err);
 }
 
 pawl_status store_publish(store *s, const char *path, const char *temporary, const void *data,
@@ -103,8 +103,8 @@ pawl_status store_publish(store *s, const char *path, const char *temporary, con
         status = still(context, err);
     }
     if (status != PAWL_OK) {
-        remove_quietly(s, temporary);
-        return untouched(path, status, err);
+        remove_temporary(s, temporary);
+        return fail_untouched(path, status, err);
     }
     status = store_rename(s, temporary, path, err);
     if (status != PAWL_OK) {
@@ -130,8 +130,8 @@ pawl_status store_try_replace(store *s, const char *path, const void *data, size
     (void)snprintf(temporary, sizeof temporary, "%s.tmp", path);
     pawl_status status = write_temporary(s, temporary, data, n, false, err);
     if (status != PAWL_OK) {
-        remove_quietly(s, temporary);
-        return untouched(path, status, err);
+        remove_temporary(s, temporary);
+        return fail_untouched(path, status, err);
     }
     status = store_rename(s, temporary, path, err);
     *end = status == PAWL_OK ? STORE_PUBLISHED_UNSYNCED : STORE_UNPUBLISHED;

@@ -50,7 +50,8 @@ static pawl_status queue_in_line(const store_queue_options *options, store_queue
 
 /* ---- the choice ----------------------------------------------------------------------------- */
 
-static pawl_status choose(const store_queue_options *options, store_queue **out, pawl_error *err) {
+static pawl_status choose_kind(const store_queue_options *options, store_queue **out,
+                               pawl_error *err) {
     if (!options->platform->concurrent) {
         return queue_in_line(options, out, err);
     }
@@ -67,7 +68,7 @@ pawl_status store_queue_new(const store_queue_options *options, store_queue **ou
                             pawl_error *err) {
     *out = NULL;
     assert(options->depth > 0);
-    return choose(options, out, err);
+    return choose_kind(options, out, err);
 }
 
 void store_queue_free(store_queue *q) {

@@ -76,7 +76,7 @@ static void give_back(store_workers *w, store_io *io) {
     }
 }
 
-static void worker(void *argument) {
+static void worker_main(void *argument) {
     store_workers *w = argument;
     const platform *os = w->options.platform;
     char why[160]; /* the engine's own thread is refused the same, and tells */
@@ -95,7 +95,7 @@ static bool start_one(store_workers *w) {
     const platform *os = w->options.platform;
     pawl_error ignored = ERROR_INIT;
     if (w->count == w->options.most ||
-        os->thread_start(os->context, worker, w, &w->threads[w->count], &ignored) != PAWL_OK) {
+        os->thread_start(os->context, worker_main, w, &w->threads[w->count], &ignored) != PAWL_OK) {
         return false;
     }
     w->count++;

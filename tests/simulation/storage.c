@@ -2,7 +2,7 @@
 #include "simulation/storage.h"
 
 #include "simulation/lags.h"
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* stores/fault: fails, shortens, delays or hangs a chosen operation. */
 #include "stores/stores.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -29,7 +29,7 @@ typedef struct stroke {
 } stroke;
 
 /* `count`: the operation's own number, from 1. */
-static bool strikes(const fault_store *f, store_op op, uint64_t count) {
+static bool fault_strikes(const fault_store *f, store_op op, uint64_t count) {
     const store_fault *plan = &f->plan;
     return (plan->op == op || plan->op == STORE_OP_ANY) && plan->nth > 0 &&
            (plan->forever ? count >= plan->nth : count == plan->nth && !f->fired);
@@ -40,14 +40,14 @@ static stroke count_and_judge(fault_store *f, store_op op) {
     f->counts[op]++;
     f->counts[STORE_OP_ANY]++;
     stroke s = {.plan = f->plan, .released = f->released};
-    s.struck = strikes(f, op, f->counts[s.plan.op]);
+    s.struck = fault_strikes(f, op, f->counts[s.plan.op]);
     f->fired = f->fired || s.struck;
     monitor_leave(&f->lock);
     return s;
 }
 
 /* Without threads nobody could release it: the operation then fails as on a mount that hangs. */
-static int hang(fault_store *f, uint64_t released) {
+static int hang_until_released(fault_store *f, uint64_t released) {
     if (!f->os->concurrent) {
         return ETIMEDOUT;
     }
@@ -82,15 +82,15 @@ static const char *attempt_of(const store_call *call) {
     return attempts[call->op];
 }
 
-static pawl_status fail(const fault_store *f, const store_call *call, int system_errno,
-                        pawl_error *err) {
+static pawl_status fail_call(const fault_store *f, const store_call *call, int system_errno,
+                             pawl_error *err) {
     return store_failure(&f->wrapper.base, call->path, system_errno, err, attempt_of(call));
 }
 
 /* Counts a write that is to be begun on a ring, unless it would be struck. */
 static bool count_unless_struck(fault_store *f) {
     monitor_enter(&f->lock);
-    bool struck = strikes(f, STORE_OP_WRITE, f->counts[f->plan.op] + 1);
+    bool struck = fault_strikes(f, STORE_OP_WRITE, f->counts[f->plan.op] + 1);
     if (!struck) {
         f->counts[STORE_OP_WRITE]++;
         f->counts[STORE_OP_ANY]++;
@@ -107,7 +107,7 @@ static void uncount_write(fault_store *f) {
 }
 
 /* What cannot be begun, or is to be struck, comes back as a plain write, and is one then. */
-static pawl_status begin(fault_store *f, store_call *call, pawl_error *err) {
+static pawl_status begin_on_ring(fault_store *f, store_call *call, pawl_error *err) {
     if (!count_unless_struck(f)) {
         return error_set(err, PAWL_EUNSUPPORTED, "this write is not begun on a ring");
     }
@@ -121,7 +121,7 @@ static pawl_status begin(fault_store *f, store_call *call, pawl_error *err) {
 static pawl_status fault_around(store_wrapper *w, store_call *call, pawl_error *err) {
     fault_store *f = (fault_store *)w;
     if (call->ring != NULL) {
-        return begin(f, call, err);
+        return begin_on_ring(f, call, err);
     }
     stroke s = count_and_judge(f, call->op);
     if (!s.struck) {
@@ -130,10 +130,10 @@ static pawl_status fault_around(store_wrapper *w, store_call *call, pawl_error *
     if (s.plan.delay_ns > 0) {
         f->os->sleep_ns(f->os->context, s.plan.delay_ns);
     }
-    int failed = s.plan.hang ? hang(f, s.released) : 0;
+    int failed = s.plan.hang ? hang_until_released(f, s.released) : 0;
     failed = s.plan.system_errno != 0 ? s.plan.system_errno : failed;
     if (failed != 0) {
-        return fail(f, call, failed, err);
+        return fail_call(f, call, failed, err);
     }
     if (s.plan.shorten && store_call_moves_bytes(call) && call->n > 1) {
         call->n /= 2;

@@ -2,7 +2,7 @@
 /* stores/mem: everything in memory, deterministic, with the semantics of a POSIX filesystem. */
 #include "stores/mem.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ monitor *store_mem_enter(const mem_store *m) {
     return lock;
 }
 
-static pawl_status before(mem_store *m, const char *path, pawl_error *err) {
+static pawl_status mem_before(mem_store *m, const char *path, pawl_error *err) {
     if (m->journal == NULL) {
         return PAWL_OK;
     }
@@ -38,14 +38,14 @@ static pawl_status before(mem_store *m, const char *path, pawl_error *err) {
     return status;
 }
 
-static pawl_status tell(mem_store *m, const mem_change *change, pawl_error *err) {
+static pawl_status tell_journal(mem_store *m, const mem_change *change, pawl_error *err) {
     return m->journal == NULL ? PAWL_OK : m->journal->change(m->journal->context, change, err);
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static pawl_status find(mem_store *m, const char *path, tree_node **out, const char *attempt,
-                        pawl_error *err) {
+static pawl_status mem_find(mem_store *m, const char *path, tree_node **out, const char *attempt,
+                            pawl_error *err) {
     int failed = store_tree_find(m->root, path, out);
     return failed == 0 ? PAWL_OK : store_failure(&m->base, path, failed, err, attempt);
 }
@@ -73,16 +73,16 @@ static pawl_status link_new(mem_store *m, const place *at, tree_node *node, pawl
         return error_nomem(err, strlen(at->name) + 1);
     }
     TRY(store_tree_reserve_entry(at->dir, err));
-    TRY(tell(m, &(mem_change){.kind = MEM_CREATE, .dir = at->dir, .node = node, .name = at->name},
-             err));
+    TRY(tell_journal(
+        m, &(mem_change){.kind = MEM_CREATE, .dir = at->dir, .node = node, .name = at->name}, err));
     store_tree_link(at->dir, name, node);
     name = NULL;
     return PAWL_OK;
 }
 
 /* `*out` lives as long as its name. */
-static pawl_status add(mem_store *m, const char *path, store_type type, tree_node **out,
-                       const char *attempt, pawl_error *err) {
+static pawl_status add_node(mem_store *m, const char *path, store_type type, tree_node **out,
+                            const char *attempt, pawl_error *err) {
     place at;
     TRY(find_place(m, path, &at, attempt, err));
     if (at.node != NULL) {
@@ -102,12 +102,12 @@ static pawl_status mem_make_dir(store *s, const char *path, pawl_error *err) {
     mem_store *m = mem_of(s);
     tree_node *node = NULL;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
-    return add(m, path, STORE_DIR_TYPE, &node, "cannot create the directory", err);
+    TRY(mem_before(m, path, err));
+    return add_node(m, path, STORE_DIR_TYPE, &node, "cannot create the directory", err);
 }
 
-static pawl_status remove_entry(mem_store *m, const char *path, store_type type,
-                                const char *attempt, pawl_error *err) {
+static pawl_status remove_node(mem_store *m, const char *path, store_type type, const char *attempt,
+                               pawl_error *err) {
     place at;
     TRY(find_place(m, path, &at, attempt, err));
     int failed = 0;
@@ -121,8 +121,9 @@ static pawl_status remove_entry(mem_store *m, const char *path, store_type type,
     if (failed != 0) {
         return store_failure(&m->base, path, failed, err, attempt);
     }
-    TRY(tell(m, &(mem_change){.kind = MEM_REMOVE, .dir = at.dir, .node = at.node, .name = at.name},
-             err));
+    TRY(tell_journal(
+        m, &(mem_change){.kind = MEM_REMOVE, .dir = at.dir, .node = at.node, .name = at.name},
+        err));
     store_tree_unlink(at.dir, at.name);
     return PAWL_OK;
 }
@@ -130,15 +131,15 @@ static pawl_status remove_entry(mem_store *m, const char *path, store_type type,
 static pawl_status mem_remove_dir(store *s, const char *path, pawl_error *err) {
     mem_store *m = mem_of(s);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
-    return remove_entry(m, path, STORE_DIR_TYPE, "cannot remove the directory", err);
+    TRY(mem_before(m, path, err));
+    return remove_node(m, path, STORE_DIR_TYPE, "cannot remove the directory", err);
 }
 
 static pawl_status mem_unlink(store *s, const char *path, pawl_error *err) {
     mem_store *m = mem_of(s);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
-    return remove_entry(m, path, STORE_FILE_TYPE, "cannot remove the file", err);
+    TRY(mem_before(m, path, err));
+    return remove_node(m, path, STORE_FILE_TYPE, "cannot remove the file", err);
 }
 
 static pawl_status check_rename(mem_store *m, const char *from, const char *to, const place *source,
@@ -162,14 +163,14 @@ static pawl_status move_entry(mem_store *m, const place *source, const place *ta
     if (name == NULL) {
         return error_nomem(err, strlen(target->name) + 1);
     }
-    TRY(tell(m,
-             &(mem_change){.kind = MEM_RENAME,
-                           .dir = source->dir,
-                           .node = source->node,
-                           .replaced = target->node,
-                           .name = source->name,
-                           .to = target->name},
-             err));
+    TRY(tell_journal(m,
+                     &(mem_change){.kind = MEM_RENAME,
+                                   .dir = source->dir,
+                                   .node = source->node,
+                                   .replaced = target->node,
+                                   .name = source->name,
+                                   .to = target->name},
+                     err));
     tree_node *node = source->node;
     store_tree_hold(node);
     store_tree_unlink(source->dir, source->name);
@@ -186,7 +187,7 @@ static pawl_status mem_rename(store *s, const char *from, const char *to, pawl_e
         return store_failure(s, from, ENOTSUP, err, "cannot rename the file");
     }
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, from, err));
+    TRY(mem_before(m, from, err));
     TRY(find_place(m, from, &source, "cannot rename the file", err));
     TRY(find_place(m, to, &target, "cannot rename the file", err));
     TRY(check_rename(m, from, to, &source, &target, err));
@@ -198,7 +199,7 @@ static pawl_status put_node(mem_store *m, const char *path, tree_node *node, paw
     static const char attempt[] = "cannot put the file";
     place at;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
+    TRY(mem_before(m, path, err));
     if (m->journal != NULL) { /* it knows how a file is made, but not how one is put */
         return store_failure(&m->base, path, ENOTSUP, err, attempt);
     }
@@ -230,12 +231,12 @@ static pawl_status mem_sync_dir(store *s, const char *path, pawl_error *err) {
     mem_store *m = mem_of(s);
     tree_node *node = NULL;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
-    TRY(find(m, path, &node, attempt, err));
+    TRY(mem_before(m, path, err));
+    TRY(mem_find(m, path, &node, attempt, err));
     if (node->type != STORE_DIR_TYPE) {
         return store_failure(s, path, ENOTDIR, err, attempt);
     }
-    return tell(m, &(mem_change){.kind = MEM_SYNC_DIR, .node = node}, err);
+    return tell_journal(m, &(mem_change){.kind = MEM_SYNC_DIR, .node = node}, err);
 }
 
 /* ---- looking -------------------------------------------------------------------------------- */
@@ -245,8 +246,8 @@ static pawl_status copy_names(mem_store *m, const char *path, arena *memory, con
     static const char attempt[] = "cannot list the directory";
     tree_node *dir = NULL;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
-    TRY(find(m, path, &dir, attempt, err));
+    TRY(mem_before(m, path, err));
+    TRY(mem_find(m, path, &dir, attempt, err));
     if (dir->type != STORE_DIR_TYPE) {
         return store_failure(&m->base, path, ENOTDIR, err, attempt);
     }
@@ -283,8 +284,8 @@ static pawl_status mem_stat(store *s, const char *path, store_stat *out, pawl_er
     mem_store *m = mem_of(s);
     tree_node *node = NULL;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
-    TRY(find(m, path, &node, "cannot look at this name", err));
+    TRY(mem_before(m, path, err));
+    TRY(mem_find(m, path, &node, "cannot look at this name", err));
     *out = (store_stat){.type = node->type, .size = node->size};
     return PAWL_OK;
 }
@@ -292,7 +293,7 @@ static pawl_status mem_stat(store *s, const char *path, store_stat *out, pawl_er
 static pawl_status mem_space(store *s, store_space *out, pawl_error *err) {
     mem_store *m = mem_of(s);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, "", err));
+    TRY(mem_before(m, "", err));
     *out = (store_space){.total_bytes = UINT64_MAX,
                          .free_bytes = UINT64_MAX,
                          .free_inodes = UINT64_MAX,
@@ -307,9 +308,9 @@ static pawl_status mem_space(store *s, store_space *out, pawl_error *err) {
 static pawl_status find_to_open(mem_store *m, const char *path, store_mode mode, tree_node **node,
                                 pawl_error *err) {
     if (store_mode_creates(mode)) {
-        return add(m, path, STORE_FILE_TYPE, node, "cannot create the file", err);
+        return add_node(m, path, STORE_FILE_TYPE, node, "cannot create the file", err);
     }
-    TRY(find(m, path, node, "cannot open the file", err));
+    TRY(mem_find(m, path, node, "cannot open the file", err));
     if ((*node)->type != STORE_FILE_TYPE) {
         return store_failure(&m->base, path, EISDIR, err, "cannot open the file");
     }
@@ -324,7 +325,7 @@ static pawl_status mem_open(store *s, const char *path, store_mode mode, store_f
         return error_nomem(err, sizeof(*f));
     }
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
+    TRY(mem_before(m, path, err));
     TRY(find_to_open(m, path, mode, &f->node, err));
     store_tree_hold(f->node);
     store_file_init(&f->base, s, path);
@@ -340,7 +341,7 @@ static pawl_status mem_read(store_file *f, uint64_t at, void *to, size_t n, size
     mem_store *m = mem_of(f->in);
     mem_file *file = (mem_file *)f;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, f->path, err));
+    TRY(mem_before(m, f->path, err));
     if (!file->readable) {
         return store_failure(f->in, f->path, EBADF, err, "cannot read");
     }
@@ -358,9 +359,9 @@ static pawl_status write_checked(mem_store *m, mem_file *file, uint64_t at, cons
         return store_failure(&m->base, file->base.path, EFBIG, err, "cannot write");
     }
     TRY(store_tree_reserve_bytes(file->node, end, err));
-    TRY(tell(m,
-             &(mem_change){.kind = MEM_WRITE, .node = file->node, .at = at, .bytes = from, .n = n},
-             err));
+    TRY(tell_journal(
+        m, &(mem_change){.kind = MEM_WRITE, .node = file->node, .at = at, .bytes = from, .n = n},
+        err));
     store_tree_write(file->node, at, from, n);
     return PAWL_OK;
 }
@@ -369,7 +370,7 @@ static pawl_status mem_write(store_file *f, uint64_t at, const void *from, size_
                              pawl_error *err) {
     mem_store *m = mem_of(f->in);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, f->path, err));
+    TRY(mem_before(m, f->path, err));
     TRY(write_checked(m, (mem_file *)f, at, from, n, err));
     *put = n;
     return PAWL_OK;
@@ -378,7 +379,7 @@ static pawl_status mem_write(store_file *f, uint64_t at, const void *from, size_
 static pawl_status mem_size(store_file *f, uint64_t *out, pawl_error *err) {
     mem_store *m = mem_of(f->in);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, f->path, err));
+    TRY(mem_before(m, f->path, err));
     *out = ((mem_file *)f)->node->size;
     return PAWL_OK;
 }
@@ -388,7 +389,7 @@ static pawl_status mem_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
     static const char attempt[] = "cannot reserve room for the file";
     mem_store *m = mem_of(f->in);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, f->path, err));
+    TRY(mem_before(m, f->path, err));
     if (!((mem_file *)f)->writable) {
         return store_failure(f->in, f->path, EBADF, err, attempt);
     }
@@ -402,8 +403,8 @@ static pawl_status mem_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
 static pawl_status mem_sync(store_file *f, pawl_error *err) {
     mem_store *m = mem_of(f->in);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, f->path, err));
-    return tell(m, &(mem_change){.kind = MEM_SYNC, .node = ((mem_file *)f)->node}, err);
+    TRY(mem_before(m, f->path, err));
+    return tell_journal(m, &(mem_change){.kind = MEM_SYNC, .node = ((mem_file *)f)->node}, err);
 }
 
 static void mem_close(store_file *f) {
@@ -444,7 +445,7 @@ static const store_ops mem_ops = {.open = mem_open,
                                   .space = mem_space,
                                   .destroy = mem_destroy};
 
-static pawl_status fill(mem_store *m, const store_traits *traits, pawl_error *err) {
+static pawl_status mem_init(mem_store *m, const store_traits *traits, pawl_error *err) {
     m->base.ops = &mem_ops;
     m->base.traits = *traits;
     m->base.root = mem_strdup("/mem");
@@ -458,7 +459,7 @@ pawl_status store_mem_over(tree_node *root, const store_traits *traits, mem_stor
         store_tree_drop(root);
         return error_nomem(err, sizeof(*m));
     }
-    pawl_status status = fill(m, traits, err);
+    pawl_status status = mem_init(m, traits, err);
     if (status != PAWL_OK) {
         mem_free(m->base.root);
         mem_free(m);

@@ -2,7 +2,7 @@
 /* stores/tree: files and directories in memory. */
 #include "stores/tree.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include "fixtures.h"
 
 #include "store/evidence.h"
-#include "store/path.h"
+#include "store/implement.h"
 #include "store/wrap.h"
 
 #include <errno.h>

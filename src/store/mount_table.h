@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store/mounts: the mounts that this process sees, as /proc/self/mountinfo lists them. Looking at
- * the list touches none of the filesystems, so a server that does not answer cannot hold it up.
+ * store/mount_table: the mounts that this process sees, as /proc/self/mountinfo lists them. Reading
+ * the list touches none of the filesystems: a server that does not answer cannot hold it up.
  */
-#ifndef STORE_MOUNTS_H
-#define STORE_MOUNTS_H
+#ifndef STORE_MOUNT_TABLE_H
+#define STORE_MOUNT_TABLE_H
 
 #include "base/base.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/path: the relative paths that every store takes, and failures that name them absolutely. */
-#ifndef STORE_PATH_H
-#define STORE_PATH_H
+/* store/implement: what implementations of a store share: checking relative paths, and failures
+ * that name them absolutely. */
+#ifndef STORE_IMPLEMENT_H
+#define STORE_IMPLEMENT_H
 
 #include "store/store.h"
 

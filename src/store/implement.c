@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/path: checks relative paths, and builds the failures that name them absolutely. */
-#include "store/path.h"
+/* store/implement: checks relative paths, and builds the failures that name them absolutely. */
+#include "store/implement.h"
 
 #include <assert.h>
 #include <errno.h>
