@@ -8,7 +8,7 @@
 
 #define PART_MOST_BYTES sizeof(((struct pawl_error *)0)->attempt)
 
-/* By way of copies, because an argument may be a part of this same error. */
+/* Formats into a copy, because an argument may be a part of this same error. */
 static void fill_as_is(char *part, size_t size, const char *format, va_list arguments) {
     char text[PART_MOST_BYTES];
     text_format(text, size, format, arguments);

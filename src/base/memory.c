@@ -12,7 +12,7 @@
 
 #define VEC_FIRST_ITEMS 8
 
-/* What no object can have, malloc need not be asked for. */
+/* No object can be larger, so malloc is not asked. */
 static bool exceeds_any_object(uint64_t bytes) {
     return bytes > PTRDIFF_MAX;
 }
@@ -48,7 +48,7 @@ void *mem_pages(size_t bytes) {
     }
     void *memory = mem_aligned(HUGE_PAGE_BYTES, bytes);
     if (memory != NULL) {
-        (void)madvise(memory, bytes - bytes % HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* a wish */
+        (void)madvise(memory, bytes - bytes % HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* a hint */
     }
     return memory;
 }

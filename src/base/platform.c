@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The platform that is there: Linux's clocks, randomness, threads and process identity. */
+/* The real platform: Linux's clocks, randomness, threads and process identity. */
 #include "base/base.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ struct platform_thread {
     pthread_t id;
 };
 
-/* Belongs to the thread: an abandoned one's handle is gone while it still starts. */
+/* Owned by the new thread: its handle may be freed (abandoned) before it has begun. */
 typedef struct thread_start {
     void (*body)(void *);
     void *argument;
@@ -85,7 +85,8 @@ static void *thread_entry(void *argument) {
     return NULL;
 }
 
-/* A trainer's signals are for its own threads, all but those that a thread brings on itself. */
+/* The program's signals are for its own threads; a thread of ours gets only those that it causes
+ * itself, as SIGSEGV. */
 static void block_signals(sigset_t *before) {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF};
     sigset_t blocked;
@@ -188,7 +189,7 @@ static void add_refusal(char why[160], const char *what, int system_errno) {
     }
 }
 
-/* Linux has both for single threads; the calling one is number 0. */
+/* Linux sets both for single threads; 0 means the calling one. */
 static bool system_thread_tune(void *context, const thread_tuning *tuning, char why[160]) {
     (void)context;
     why[0] = '\0';
@@ -261,8 +262,8 @@ static bool read_stat(const char *path, process_stat *out) {
     return read_small_file(path, text, sizeof(text)) && parse_stat(text, out);
 }
 
-/* A host's name is any bytes to the kernel. It is written in records, which are text: so it is made
- * text here, once and the same everywhere, or two processes of one host would differ in it. */
+/* To the kernel a host's name is any bytes, but records are text. It is made text here and nowhere
+ * else, so that all processes of a host agree on it. */
 static void make_text(char *name) {
     size_t n = strlen(name);
     for (size_t at = 0; at < n;) {
@@ -280,9 +281,8 @@ static void read_namespace(const char *path, char *out, size_t size) {
     out[length > 0 ? length : 0] = '\0';
 }
 
-/* What /proc does not tell stays empty: nobody can then judge this process by its pid. It is asked
- * for "self", because it may be mounted from another pid namespace, where our number is somebody
- * else's. */
+/* What /proc does not tell stays empty: nobody can then judge this process by its pid. Read from
+ * /proc/self: /proc may be that of another pid namespace, where our pid is another process. */
 static pawl_status system_identity(void *context, process_identity *out, pawl_error *err) {
     (void)context;
     *out = (process_identity){.pid = getpid()};
@@ -313,10 +313,9 @@ static bool can_judge(const process_identity *self, const process_identity *who)
            same_known(self->pid_namespace, who->pid_namespace);
 }
 
-/* Of a pid that is there. Its start, as /proc tells it, is shifted by the reader's time namespace;
- * it may be of another process where /proc shows another pid namespace; and a process that was
- * restored from an image of it has another one than it had. So equal starts prove that it is the
- * process, and other ones prove nothing: not that the pid was given to another. */
+/* For a pid that exists. Equal start times prove that it is the same process. Different ones prove
+ * nothing, not even that the pid was reused: /proc shifts the time by the reader's time namespace,
+ * may show another pid namespace, and a process restored from an image gets a new start time. */
 static liveness judge_by_stat(const process_identity *self, const process_identity *who) {
     char path[64];
     process_stat stat;
@@ -344,8 +343,8 @@ static liveness system_process_alive(void *context, const process_identity *who)
     return judge_by_stat(&self, who);
 }
 
-/* Whoever ends what this process runs under may end it, too, and the shell that he would type that
- * into. A process of another pid namespace has the parent 0 here. */
+/* Killing an ancestor may end this process, too, or the shell that the command is typed into. A
+ * process of another pid namespace has the parent 0 here. */
 static bool runs_under(int64_t pid) {
     process_stat stat;
     int64_t at = getpid();

@@ -12,7 +12,7 @@
 
 #define MOST_FIELDS 32
 
-/* The byte that three octal digits stand for; 0: they stand for none, for no name has a NUL. */
+/* The byte that three octal digits stand for; 0, which no name holds: they are no such digits. */
 static int octal_byte(const char *digits) {
     int value = 0;
     for (int i = 0; i < 3; i++) {
@@ -104,7 +104,7 @@ typedef struct search {
     mount_found *out;
 } search;
 
-/* The filesystem's own options repeat "rw" or "ro" first. */
+/* The filesystem's own options begin with "rw" or "ro", as the mount's do: left out. */
 static void copy_mount(mount_found *out, const mount_line *mount) {
     const char *more = strchr(mount->super_options, ',');
     out->id = mount->id;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * store/posix_cached: whether a range of a file is in the page cache, without touching it. By
- * cachestat(2) where there is one (Linux 6.5), else by mincore(2). Both tell only whoever owns the
- * file or may write to it.
+ * cachestat(2) where there is one (Linux 6.5), else by mincore(2). Both answer only those who own
+ * the file or may write to it.
  */
 #include "store/posix.h"
 
@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* As in <linux/mman.h>, which older systems have without them. All architectures but Alpha share
- * the number. */
+/* As in <linux/mman.h>, which lacks them on older systems. All architectures but Alpha have the
+ * same number. */
 #define CACHESTAT_NUMBER 451
 typedef struct cachestat_range {
     uint64_t offset, length;
@@ -33,7 +33,7 @@ static uint64_t pages_of(uint64_t at, uint64_t n) {
     return (at + n - 1) / page_bytes() - at / page_bytes() + 1;
 }
 
-/* mincore calls every page of a file cached whose cache is not the caller's to see. */
+/* Of a file whose cache the caller may not see, mincore reports every page as cached. */
 static bool may_look(int fd) {
     struct stat found;
     return fstat(fd, &found) == 0 && (geteuid() == 0 || geteuid() == found.st_uid ||

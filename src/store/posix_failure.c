@@ -75,8 +75,8 @@ static void explain_size_limit(const posix_store *p, pawl_error *err) {
 }
 
 pawl_status store_posix_failure(const posix_store *p, const char *path, int system_errno,
-                                pawl_error *err, const char *attempt) {
-    pawl_status status = store_failure(&p->base, path, system_errno, err, attempt);
+                                pawl_error *err, const char *what) {
+    pawl_status status = store_failure(&p->base, path, system_errno, err, what);
     switch (system_errno) {
     case EACCES:
     case EPERM:

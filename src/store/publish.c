@@ -5,15 +5,15 @@
  *
  * 1. The bytes are written and synced under a temporary name first: the name never stands for bytes
  *    that are not durable.
- * 2. The rename is the only change to the name itself. Whether it may still happen is asked last:
- *    syncing may have taken any time.
+ * 2. The rename is the only change to the name itself. Whether it may still happen (`still`) is
+ *    asked just before it: syncing may have taken any time.
  * 3. Only after the directory's sync is success reported: success means durable.
  * 4. A sync that failed is never repeated: the kernel may have dropped the bytes and report the
  *    next sync as good. The temporary file is given up instead.
- * 5. A failed rename is only a reply: it may have been done, and it may still be done. That the
- *    temporary file could be removed afterwards proves that it was not, and never will be.
+ * 5. A rename that is said to have failed may have been done, or be done later. That the temporary
+ *    file could be removed afterwards proves that it was not, and never will be.
  *
- * A store that puts does all of it in one operation, which is asked for last, too.
+ * An object store (traits.puts) does all this in one operation; `still` is asked just before it.
  */
 #include "store/store.h"
 
@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A temporary file left by a crash is nobody's: its writer never finished. */
+/* Replaces a temporary file that a crash has left: its writer never finished. */
 static pawl_status create_temporary(store *s, const char *path, store_file **out, pawl_error *err) {
     pawl_status status = store_open(s, path, STORE_CREATE, out, err);
     if (status != PAWL_EBUSY) {
@@ -40,8 +40,8 @@ static pawl_status write_temporary(store *s, const char *path, const void *data,
     return durable ? store_sync(f, err) : PAWL_OK;
 }
 
-/* What never was renamed. The failure that is told is the first one; a leftover that cannot be
- * removed now is replaced by the next attempt. */
+/* The caller reports the failure that came first. A file that cannot be removed now is replaced
+ * when somebody publishes again. */
 static void remove_temporary(store *s, const char *path) {
     pawl_error ignored = ERROR_INIT;
     if (store_unlink(s, path, &ignored) != PAWL_OK) {
@@ -63,8 +63,7 @@ static pawl_status fail_in_doubt(const char *path, pawl_status status, store_pub
     return status;
 }
 
-/* A rename that failed may have been done, or be done later, as long as there is something to
- * rename. */
+/* Rule 5. */
 static pawl_status not_renamed(store *s, const char *path, const char *temporary,
                                pawl_status status, store_publish_end *end, pawl_error *err) {
     pawl_error ignored = ERROR_INIT;

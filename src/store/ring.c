@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store/ring: an io_uring that moves the writes of one queue.
+ * store/ring: an io_uring that does the writes of one queue.
  *
- * One eventfd tells the waiting thread of everything: the kernel counts it up for each operation
- * that ended, other threads to wake. So the wait is a poll, whose deadline every kernel knows.
+ * One eventfd wakes the waiting thread: the kernel adds to it for each operation that ended, other
+ * threads add to it in store_ring_wake. So waiting is a poll, which has deadlines on every kernel.
  */
 #include "store/ring.h"
 
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define NS_PER_S         1000000000U
-#define PROBE_NS         (5 * (uint64_t)NS_PER_S) /* a ring that takes so long works for nobody */
+#define PROBE_NS         (5 * (uint64_t)NS_PER_S) /* a ring that is slower is not used */
 #define FILE_SLOTS       16
 #define REGION_BYTES     ((size_t)1 << 30) /* the kernel registers no more in one piece */
 #define MOST_REGIONS     64
@@ -44,7 +44,7 @@ struct store_ring {
 
 /* ---- why there is none ---------------------------------------------------------------------- */
 
-/* 0 where everyone may use io_uring, or the kernel has no such setting. */
+/* '0' where everyone may use io_uring, or the kernel has no such setting. */
 static char disabled_setting(void) {
     char setting = '0';
     FILE *file = fopen(DISABLED_SETTING, "re");
@@ -97,7 +97,7 @@ void store_ring_wake(store_ring *r) {
     const uint64_t one = 1;
     ssize_t put;
     do {
-        put = write(r->event, &one, sizeof(one)); /* EAGAIN: it is counted up enough */
+        put = write(r->event, &one, sizeof(one)); /* EAGAIN: so full that it wakes, too */
     } while (put < 0 && errno == EINTR);
 }
 
@@ -136,7 +136,7 @@ bool store_ring_wait(store_ring *r, uint64_t deadline_ns) {
 
 /* ---- setting up ----------------------------------------------------------------------------- */
 
-/* A write to the eventfd, by way of the ring. */
+/* Writes to the eventfd through the ring. 0 or an errno. */
 static int probe_ring(store_ring *r) {
     static const uint64_t one = 1;
     struct io_uring_cqe *cqe = NULL;
@@ -160,7 +160,7 @@ static int probe_ring(store_ring *r) {
     return moved == sizeof(one) ? 0 : EIO;
 }
 
-/* The whole pages of the registered memory. */
+/* Advises the kernel about the whole pages of the registered memory. */
 static void advise_memory(const store_ring *r, int advice) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = ((uintptr_t)r->memory + page - 1) / page * page;
@@ -171,11 +171,11 @@ static void advise_memory(const store_ring *r, int advice) {
 }
 
 /*
- * The kernel then need not look up the pages of a buffer for each write. It counts them as locked
- * memory: where the limit does not allow that, writes are told their memory one by one.
+ * Spares the kernel looking up the pages of a buffer for each write. They count as locked memory:
+ * where the limit does not allow that, the ring works without.
  *
- * A fork would copy all locked pages then and there, for each child anew. So children do not get
- * them: they have no use for them.
+ * A fork would copy all locked pages at once, for each child. Children have no use for them, so
+ * they do not get them.
  */
 static void register_memory(store_ring *r, const store_queue_options *options) {
     struct iovec regions[MOST_REGIONS];
@@ -243,7 +243,7 @@ pawl_status store_ring_new(const store_queue_options *options, store_ring **out,
     return PAWL_OK;
 }
 
-/* A child that was forked has the ring open, too: what it holds would stay with it. */
+/* A forked child has the ring open, too: what is registered would stay in use there. */
 static void unregister_all(store_ring *r) {
     if (r->memory != NULL) {
         (void)io_uring_unregister_buffers(&r->uring);
@@ -263,9 +263,9 @@ void store_ring_free(store_ring *r) {
     }
 }
 
-/* The kernel's own threads, which do what cannot be done without blocking, belong to the thread
- * that submits, and are there once it has. What is refused is left out: the engine's thread is
- * refused the same, and tells. */
+/* What would block is done by threads of the kernel, which belong to the thread that submits and
+ * are there after its first write. A refusal is ignored: the engine's own thread is refused the
+ * same, and reports it. */
 static void set_ring_cpus(store_ring *r) {
     const thread_tuning *t = r->tuning;
     cpu_set_t cpus;
@@ -356,7 +356,7 @@ pawl_status store_ring_write(store_ring *r, store_io *io, int fd, size_t n, pawl
     prepare_write(r, sqe, io, fd, n);
     int submitted = io_uring_submit(&r->uring);
     if (io_uring_sq_ready(&r->uring) > 0) {
-        /* The kernel did not take it, and would with the next: as nothing. */
+        /* Not taken yet: it would go with the next write. As a no-op it does no harm then. */
         io_uring_prep_nop(sqe);
         io_uring_sqe_set_data(sqe, NULL);
         return error_sys(err, submitted < 0 ? -submitted : EAGAIN, "cannot write by the ring");

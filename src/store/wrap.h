@@ -2,7 +2,7 @@
 /*
  * store/wrap: a store made of a store. Every operation becomes a store_call, which the wrapper's
  * `around` passes on with store_call_inner as often as it likes: not at all, once, again.
- * Closing and mapping are passed on unseen.
+ * Closing and mapping go to the inner store directly.
  */
 #ifndef STORE_WRAP_H
 #define STORE_WRAP_H
@@ -44,7 +44,7 @@ typedef struct store_call {
     uint64_t *file_bytes; /* size */
     store_stat *found;    /* stat */
     store_space *room;    /* space */
-    store_ring *ring;     /* write: not NULL when it is only to be begun (store_ops.start) */
+    store_ring *ring;     /* write that is only to be begun (store_ops.start), else NULL */
     store_io *io;         /* that write */
     pawl_status (*each)(void *context, const char *name, pawl_error *err); /* list */
     void *context;
@@ -62,7 +62,7 @@ struct store_wrapper {
     void (*destroy)(store_wrapper *w);
 };
 
-/* Guarantees and root are the inner store's. */
+/* The wrapper gets the traits and the root of the inner store. */
 pawl_status store_wrapper_init(store_wrapper *w, store *inner, pawl_error *err) PAWL_MUST_CHECK;
 void store_wrapper_clear(store_wrapper *w);
 pawl_status store_call_inner(const store_call *call, pawl_error *err) PAWL_MUST_CHECK;

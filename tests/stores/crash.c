@@ -46,7 +46,7 @@ static void free_item(crash_item *item) {
 
 /* ---- the list of nodes ---------------------------------------------------------------------- */
 
-/* A node gets its durable counterpart: nothing is in it yet. */
+/* Puts a new node on the list, and gives it a durable counterpart, which is empty. */
 static pawl_status adopt_node(crash_store *c, tree_node *node, const tree_node *parent,
                               pawl_error *err) {
     TRY(vec_reserve(&c->nodes, &c->nodes_capacity, c->nodes_count + 1, sizeof(tree_node *), err));
@@ -217,8 +217,9 @@ static bool is_for_gone(const crash_item *item) {
     return item->kind == MEM_WRITE ? item->node->gone : item->dir->gone;
 }
 
-/* Takes off the list what was done to nodes whose removal has become durable. What was removed in a
- * directory that is gone is gone, too; a directory's removal comes after those within it. */
+/* Takes off the list what was done to nodes whose removal has become durable. What was removed
+ * from a directory that is gone is gone, too; going backwards meets a directory before what was
+ * in it. */
 static void forget_gone(crash_store *c) {
     size_t kept = 0;
     for (size_t i = c->items_count; i-- > 0;) {

@@ -47,7 +47,8 @@ static pawl_status copy_of(world *w, size_t number, tree_node **out, pawl_error 
     return PAWL_OK;
 }
 
-/* Only the first half arrives; where a write has no halves, only the size that it gave the file. */
+/* Only the first half of the write arrives; within one sector, only the size that it gave the
+ * file. */
 static pawl_status tear_write(const world *w, const crash_item *item, tree_node *file,
                               pawl_error *err) {
     size_t n = store_crash_cut(w->from, item->at, item->n);

@@ -14,14 +14,14 @@ typedef struct fault_store {
     store_fault plan;
     uint64_t counts[STORE_OP_ANY + 1];
     bool fired;
-    uint64_t released; /* how often: one release frees all that hang then */
+    uint64_t released; /* how often: one release ends all hangs of the moment */
 } fault_store;
 
 static fault_store *fault_of(store *s) {
     return (fault_store *)s;
 }
 
-/* What is to be done about one operation. */
+/* What the fault does to one operation. */
 typedef struct stroke {
     bool struck;
     store_fault plan;
@@ -59,32 +59,32 @@ static int hang_until_released(fault_store *f, uint64_t released) {
     return 0;
 }
 
-static const char *attempt_of(const store_call *call) {
-    static const char *const attempts[] = {"cannot open the file",
-                                           "cannot read",
-                                           "cannot write",
-                                           "cannot find out the size",
-                                           "cannot reserve room for the file",
-                                           "cannot sync the file",
-                                           "cannot create the directory",
-                                           "cannot remove the directory",
-                                           "cannot rename the file",
-                                           "cannot put the file",
-                                           "cannot remove the file",
-                                           "cannot sync the directory",
-                                           "cannot list the directory",
-                                           "cannot look at this name",
-                                           "cannot find out how much room there is"};
+static const char *failure_words(const store_call *call) {
+    static const char *const words[] = {"cannot open the file",
+                                        "cannot read",
+                                        "cannot write",
+                                        "cannot find out the size",
+                                        "cannot reserve room for the file",
+                                        "cannot sync the file",
+                                        "cannot create the directory",
+                                        "cannot remove the directory",
+                                        "cannot rename the file",
+                                        "cannot put the file",
+                                        "cannot remove the file",
+                                        "cannot sync the directory",
+                                        "cannot list the directory",
+                                        "cannot look at this name",
+                                        "cannot find out how much room there is"};
     if (call->op == STORE_OP_OPEN && store_mode_creates(call->mode)) {
         return "cannot create the file";
     }
-    assert((size_t)call->op < ARRAY_LENGTH(attempts));
-    return attempts[call->op];
+    assert((size_t)call->op < ARRAY_LENGTH(words));
+    return words[call->op];
 }
 
 static pawl_status fail_call(const fault_store *f, const store_call *call, int system_errno,
                              pawl_error *err) {
-    return store_failure(&f->wrapper.base, call->path, system_errno, err, attempt_of(call));
+    return store_failure(&f->wrapper.base, call->path, system_errno, err, failure_words(call));
 }
 
 /* Counts a write that is to be begun on a ring, unless it would be struck. */
@@ -106,7 +106,8 @@ static void uncount_write(fault_store *f) {
     monitor_leave(&f->lock);
 }
 
-/* What cannot be begun, or is to be struck, comes back as a plain write, and is one then. */
+/* A write that cannot begin on the ring, or that is to be struck, is refused: the queue comes again
+ * with a plain write. */
 static pawl_status begin_on_ring(fault_store *f, store_call *call, pawl_error *err) {
     if (!count_unless_struck(f)) {
         return error_set(err, PAWL_EUNSUPPORTED, "this write is not begun on a ring");

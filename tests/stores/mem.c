@@ -44,10 +44,10 @@ static pawl_status tell_journal(mem_store *m, const mem_change *change, pawl_err
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static pawl_status mem_find(mem_store *m, const char *path, tree_node **out, const char *attempt,
+static pawl_status mem_find(mem_store *m, const char *path, tree_node **out, const char *what,
                             pawl_error *err) {
     int failed = store_tree_find(m->root, path, out);
-    return failed == 0 ? PAWL_OK : store_failure(&m->base, path, failed, err, attempt);
+    return failed == 0 ? PAWL_OK : store_failure(&m->base, path, failed, err, what);
 }
 
 /* The directory of `path`, its last component, and what has that name now. */
@@ -57,11 +57,11 @@ typedef struct place {
     tree_node *node;
 } place;
 
-static pawl_status find_place(mem_store *m, const char *path, place *out, const char *attempt,
+static pawl_status find_place(mem_store *m, const char *path, place *out, const char *what,
                               pawl_error *err) {
     int failed = store_tree_find_parent(m->root, path, &out->dir, &out->name);
     if (failed != 0) {
-        return store_failure(&m->base, path, failed, err, attempt);
+        return store_failure(&m->base, path, failed, err, what);
     }
     out->node = store_tree_child(out->dir, out->name);
     return PAWL_OK;
@@ -80,13 +80,13 @@ static pawl_status link_new(mem_store *m, const place *at, tree_node *node, pawl
     return PAWL_OK;
 }
 
-/* `*out` lives as long as its name. */
+/* `*out` is not held: it lives as long as its name. */
 static pawl_status add_node(mem_store *m, const char *path, store_type type, tree_node **out,
-                            const char *attempt, pawl_error *err) {
+                            const char *what, pawl_error *err) {
     place at;
-    TRY(find_place(m, path, &at, attempt, err));
+    TRY(find_place(m, path, &at, what, err));
     if (at.node != NULL) {
-        return store_failure(&m->base, path, EEXIST, err, attempt);
+        return store_failure(&m->base, path, EEXIST, err, what);
     }
     tree_node *node = store_tree_new(type);
     if (node == NULL) {
@@ -106,10 +106,10 @@ static pawl_status mem_make_dir(store *s, const char *path, pawl_error *err) {
     return add_node(m, path, STORE_DIR_TYPE, &node, "cannot create the directory", err);
 }
 
-static pawl_status remove_node(mem_store *m, const char *path, store_type type, const char *attempt,
+static pawl_status remove_node(mem_store *m, const char *path, store_type type, const char *what,
                                pawl_error *err) {
     place at;
-    TRY(find_place(m, path, &at, attempt, err));
+    TRY(find_place(m, path, &at, what, err));
     int failed = 0;
     if (at.node == NULL) {
         failed = ENOENT;
@@ -119,7 +119,7 @@ static pawl_status remove_node(mem_store *m, const char *path, store_type type, 
         failed = ENOTEMPTY;
     }
     if (failed != 0) {
-        return store_failure(&m->base, path, failed, err, attempt);
+        return store_failure(&m->base, path, failed, err, what);
     }
     TRY(tell_journal(
         m, &(mem_change){.kind = MEM_REMOVE, .dir = at.dir, .node = at.node, .name = at.name},
@@ -144,15 +144,15 @@ static pawl_status mem_unlink(store *s, const char *path, pawl_error *err) {
 
 static pawl_status check_rename(mem_store *m, const char *from, const char *to, const place *source,
                                 const place *target, pawl_error *err) {
-    static const char attempt[] = "cannot rename the file";
+    static const char what[] = "cannot rename the file";
     if (source->node == NULL) {
-        return store_failure(&m->base, from, ENOENT, err, attempt);
+        return store_failure(&m->base, from, ENOENT, err, what);
     }
     if (source->node->type != STORE_FILE_TYPE) {
-        return store_failure(&m->base, from, EISDIR, err, attempt);
+        return store_failure(&m->base, from, EISDIR, err, what);
     }
     if (target->node != NULL && target->node->type != STORE_FILE_TYPE) {
-        return store_failure(&m->base, to, EISDIR, err, attempt);
+        return store_failure(&m->base, to, EISDIR, err, what);
     }
     return PAWL_OK;
 }
@@ -194,18 +194,18 @@ static pawl_status mem_rename(store *s, const char *from, const char *to, pawl_e
     return source.node == target.node ? PAWL_OK : move_entry(m, &source, &target, err);
 }
 
-/* The new file takes the name over; whoever has the old one open keeps that. */
+/* The new file takes the name over; who has the old one open goes on with that. */
 static pawl_status put_node(mem_store *m, const char *path, tree_node *node, pawl_error *err) {
-    static const char attempt[] = "cannot put the file";
+    static const char what[] = "cannot put the file";
     place at;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
     TRY(mem_before(m, path, err));
-    if (m->journal != NULL) { /* it knows how a file is made, but not how one is put */
-        return store_failure(&m->base, path, ENOTSUP, err, attempt);
+    if (m->journal != NULL) { /* `crash` does not know puts */
+        return store_failure(&m->base, path, ENOTSUP, err, what);
     }
-    TRY(find_place(m, path, &at, attempt, err));
+    TRY(find_place(m, path, &at, what, err));
     if (at.node != NULL && at.node->type != STORE_FILE_TYPE) {
-        return store_failure(&m->base, path, EISDIR, err, attempt);
+        return store_failure(&m->base, path, EISDIR, err, what);
     }
     return link_new(m, &at, node, err);
 }
@@ -227,14 +227,14 @@ static pawl_status mem_put(store *s, const char *path, const void *data, size_t 
 }
 
 static pawl_status mem_sync_dir(store *s, const char *path, pawl_error *err) {
-    static const char attempt[] = "cannot sync the directory";
+    static const char what[] = "cannot sync the directory";
     mem_store *m = mem_of(s);
     tree_node *node = NULL;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
     TRY(mem_before(m, path, err));
-    TRY(mem_find(m, path, &node, attempt, err));
+    TRY(mem_find(m, path, &node, what, err));
     if (node->type != STORE_DIR_TYPE) {
-        return store_failure(s, path, ENOTDIR, err, attempt);
+        return store_failure(s, path, ENOTDIR, err, what);
     }
     return tell_journal(m, &(mem_change){.kind = MEM_SYNC_DIR, .node = node}, err);
 }
@@ -243,13 +243,13 @@ static pawl_status mem_sync_dir(store *s, const char *path, pawl_error *err) {
 
 static pawl_status copy_names(mem_store *m, const char *path, arena *memory, const char ***names,
                               size_t *count, pawl_error *err) {
-    static const char attempt[] = "cannot list the directory";
+    static const char what[] = "cannot list the directory";
     tree_node *dir = NULL;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
     TRY(mem_before(m, path, err));
-    TRY(mem_find(m, path, &dir, attempt, err));
+    TRY(mem_find(m, path, &dir, what, err));
     if (dir->type != STORE_DIR_TYPE) {
-        return store_failure(&m->base, path, ENOTDIR, err, attempt);
+        return store_failure(&m->base, path, ENOTDIR, err, what);
     }
     const char **copies = arena_alloc(memory, (dir->count + 1) * sizeof(*copies));
     if (copies == NULL) {
@@ -386,15 +386,15 @@ static pawl_status mem_size(store_file *f, uint64_t *out, pawl_error *err) {
 
 /* The file has its size at once, zeros inside, as on a filesystem. */
 static pawl_status mem_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
-    static const char attempt[] = "cannot reserve room for the file";
+    static const char what[] = "cannot reserve room for the file";
     mem_store *m = mem_of(f->in);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
     TRY(mem_before(m, f->path, err));
     if (!((mem_file *)f)->writable) {
-        return store_failure(f->in, f->path, EBADF, err, attempt);
+        return store_failure(f->in, f->path, EBADF, err, what);
     }
     if (bytes > INT64_MAX) {
-        return store_failure(f->in, f->path, EFBIG, err, attempt);
+        return store_failure(f->in, f->path, EFBIG, err, what);
     }
     bool grows = bytes > ((mem_file *)f)->node->size;
     return grows ? write_checked(m, (mem_file *)f, bytes - 1, "", 1, err) : PAWL_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stores/trace: calls back after each operation, with what it was, how it ended and how long it
- * took. A write on a ring is told of when it has begun: what becomes of it is the queue's to know.
+ * took. A write on a ring is reported when it has begun; how it ends only the queue knows.
  */
 #include "stores/stores.h"
 
@@ -24,7 +24,7 @@ static pawl_status trace_around(store_wrapper *w, store_call *call, pawl_error *
     uint64_t start = t->os->monotonic_ns(t->os->context);
     pawl_status status = store_call_inner(call, err);
     if (call->ring != NULL && status != PAWL_OK) {
-        return status; /* it is going to be a plain write */
+        return status; /* the queue comes again with a plain write */
     }
     uint64_t end = t->os->monotonic_ns(t->os->context);
     store_trace_event event = {.op = call->op,
