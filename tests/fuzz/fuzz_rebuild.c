@@ -10,6 +10,7 @@
 #include "checkpoint/private.h"
 #include "lib/simulated_platform.h"
 #include "run/private.h"
+#include "stores/stores.h"
 
 #include <stdio.h>
 

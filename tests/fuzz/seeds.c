@@ -13,6 +13,7 @@
 #include "presence/owner.h"
 #include "ranks/meet.h"
 #include "run/join.h"
+#include "stores/stores.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
  * of readers, events. Where it is a matter of time, work that is ten times as much may take thirty
  * times as long; what grows with the square takes a hundred. */
 #include "lib/test.h"
+#include "stores/stores.h"
 
 #include "checkpoint/checkpoint.h"
 #include "format/manifest.h"

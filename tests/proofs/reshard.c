@@ -13,6 +13,7 @@
 #include "proofs/proof.h"
 #include "proofs/reshard_case.h"
 #include "run/private.h"
+#include "stores/stores.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "checkpoint/checkpoint.h"
 #include "run/run.h"
 #include "simulation/training.h"
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <stdarg.h>
 #include <stdio.h>
