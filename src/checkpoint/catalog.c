@@ -31,17 +31,18 @@ typedef struct survey {
     store *store;
     const platform *platform;
     pawl_catalog *catalog;
-    looking looking;
+    step_scan scan;
 } survey;
 
-static pawl_status keep_text(survey *v, const char *text, const char **out, pawl_error *err) {
+static pawl_status keep_catalog_text(survey *v, const char *text, const char **out,
+                                     pawl_error *err) {
     *out = arena_strdup(&v->catalog->memory, text);
     return *out != NULL ? PAWL_OK : error_nomem(err, strlen(text));
 }
 
 /* Defects of ours and an exhausted machine end the survey; anything else is a property
  * of the step. */
-static bool is_of_the_step(pawl_status status) {
+static bool is_about_the_step(pawl_status status) {
     return status != PAWL_ENOMEM && status != PAWL_EINTERNAL;
 }
 
@@ -50,14 +51,14 @@ static pawl_status describe_damage(survey *v, pawl_step_info *info, const pawl_e
     char text[2048];
     error_line(text, sizeof(text), story);
     info->status = PAWL_STEP_DAMAGED;
-    return keep_text(v, text, &info->why, err);
+    return keep_catalog_text(v, text, &info->why, err);
 }
 
 static pawl_status describe_metrics(survey *v, pawl_step_info *info, const manifest *m,
                                     pawl_error *err) {
     CLEANUP(buffer_free) buffer json = {0};
     TRY(manifest_metrics_json(m, &json, err));
-    return keep_text(v, (const char *)json.data, &info->metrics_json, err);
+    return keep_catalog_text(v, (const char *)json.data, &info->metrics_json, err);
 }
 
 /* What is found when a step is looked at, and whether it went or was saved again meanwhile. */
@@ -87,7 +88,7 @@ static bool lists_manifest(const step_listing *listing) {
 
 /* The manifest comes first, then the listing: while the manifest is the same, every file that it
  * names is there (I5). */
-static pawl_status look_at_step(survey *v, const char *directory, const pawl_step_info *info,
+static pawl_status examine_step(survey *v, const char *directory, const pawl_step_info *info,
                                 finding *f, pawl_error *err) {
     f->stranger = step_check_directory(v->store, directory, err) == PAWL_EDAMAGED;
     if (f->stranger) {
@@ -107,7 +108,7 @@ static pawl_status look_at_step(survey *v, const char *directory, const pawl_ste
     }
     if (status == PAWL_ENOTFOUND) {
         f->moved = lists_manifest(&f->listing);
-    } else if (status != PAWL_OK && is_of_the_step(status)) {
+    } else if (status != PAWL_OK && is_about_the_step(status)) {
         step_manifest now = step_manifest_now(v->store, directory, &f->text);
         f->moved = now == STEP_MANIFEST_GONE || now == STEP_MANIFEST_OTHER;
     }
@@ -123,8 +124,8 @@ static pawl_status describe_status(survey *v, pawl_step_info *info, const findin
     }
     if (status == PAWL_ENOTFOUND) {
         info->status = PAWL_STEP_UNFINISHED;
-        return keep_text(v, "no manifest: a save in progress, or what an interrupted one left",
-                         &info->why, err);
+        return keep_catalog_text(
+            v, "no manifest: a save in progress, or what an interrupted one left", &info->why, err);
     }
     if (f->manifest.index_name != NULL) { /* it was read */
         info->entries = f->manifest.entries;
@@ -155,18 +156,18 @@ static void sum_files(pawl_step_info *info, const step_listing *listing, bool *m
 }
 
 /* *present is false for a step that is gone, *moved true for one that changed meanwhile. */
-static pawl_status describe_once(survey *v, int64_t step, pawl_step_info *info, bool *present,
-                                 bool *moved, pawl_error *err) {
+static pawl_status describe_step_once(survey *v, int64_t step, pawl_step_info *info, bool *present,
+                                      bool *moved, pawl_error *err) {
     CLEANUP(finding_free) finding f = {0};
     struct pawl_error story = ERROR_INIT;
     char directory[32];
     bool being_read = false, marks;
     *info = (pawl_step_info){.step = step, .metrics_json = "{}"};
     name_step(directory, step);
-    pawl_status status = look_at_step(v, directory, info, &f, &story);
+    pawl_status status = examine_step(v, directory, info, &f, &story);
     *present = f.present;
     *moved = f.moved;
-    if (status != PAWL_OK && !is_of_the_step(status)) {
+    if (status != PAWL_OK && !is_about_the_step(status)) {
         *err = story;
         return status;
     }
@@ -187,11 +188,11 @@ static pawl_status describe_step(survey *v, int64_t step, pawl_step_info *info, 
                                  pawl_error *err) {
     for (;;) {
         bool moved = false;
-        TRY(describe_once(v, step, info, present, &moved, err));
+        TRY(describe_step_once(v, step, info, present, &moved, err));
         if (!moved) {
             return PAWL_OK;
         }
-        TRY(looking_again(&v->looking, err));
+        TRY(step_scan_retry(&v->scan, err));
     }
 }
 
@@ -199,8 +200,8 @@ static pawl_status survey_once(survey *v, bool *committed, pawl_error *err) {
     pawl_catalog *catalog = v->catalog;
     *committed = false;
     catalog->count = 0;
-    TRY(looking_look(&v->looking, err));
-    size_t count = v->looking.count;
+    TRY(step_scan_list(&v->scan, err));
+    size_t count = v->scan.count;
     catalog->steps = arena_alloc(&catalog->memory, count * sizeof(*catalog->steps));
     if (catalog->steps == NULL) {
         return error_nomem(err, count * sizeof(*catalog->steps));
@@ -208,7 +209,7 @@ static pawl_status survey_once(survey *v, bool *committed, pawl_error *err) {
     for (size_t i = 0; i < count; i++) {
         pawl_step_info *info = &catalog->steps[catalog->count];
         bool present;
-        TRY(describe_step(v, v->looking.steps[i], info, &present, err));
+        TRY(describe_step(v, v->scan.steps[i], info, &present, err));
         catalog->count += present;
         *committed = *committed || (present && info->status == PAWL_STEP_COMMITTED);
     }
@@ -219,10 +220,10 @@ static pawl_status survey_all(survey *v, pawl_error *err) {
     for (;;) {
         bool committed;
         TRY(survey_once(v, &committed, err));
-        if (committed || looking_found_nothing(&v->looking)) {
+        if (committed || step_scan_confirms_empty(&v->scan)) {
             return PAWL_OK;
         }
-        TRY(looking_again(&v->looking, err));
+        TRY(step_scan_retry(&v->scan, err));
         arena_free(&v->catalog->memory);
     }
 }
@@ -233,9 +234,9 @@ pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl
     if (catalog == NULL) {
         return error_nomem(err, sizeof(*catalog));
     }
-    survey v = {.store = s, .platform = os, .catalog = catalog, .looking = looking_of(s, os)};
+    survey v = {.store = s, .platform = os, .catalog = catalog, .scan = step_scan_of(s, os)};
     pawl_status status = survey_all(&v, err);
-    looking_free(&v.looking);
+    step_scan_free(&v.scan);
     if (status != PAWL_OK) {
         error_wrap(err, "listing the checkpoints of %s", s->root);
         pawl_catalog_free(catalog);
@@ -257,11 +258,11 @@ static bool has_committed(const pawl_catalog *catalog) {
     return false;
 }
 
-pawl_status catalog_explain(store *s, const platform *os, pawl_error *err) {
+pawl_status checkpoint_explain_missing(store *s, const platform *os, pawl_error *err) {
     pawl_catalog *catalog = NULL;
     TRY(catalog_open(s, os, NULL, &catalog, err));
     pawl_status status =
-        has_committed(catalog) ? PAWL_OK : catalog_explain_nothing(s, catalog, err);
+        has_committed(catalog) ? PAWL_OK : catalog_explain_missing(s, catalog, err);
     pawl_catalog_free(catalog);
     return status;
 }

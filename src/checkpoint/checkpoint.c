@@ -64,7 +64,7 @@ static pawl_status open_index(pawl_checkpoint *c, pawl_error *err) {
 
 /* ---- the manifest and its files ---- */
 
-static pawl_status check_files(pawl_checkpoint *c, pawl_error *err) {
+static pawl_status check_sizes(pawl_checkpoint *c, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
     step_listing listing;
     TRY(step_list(c->store, c->directory, &memory, &listing, err));
@@ -81,13 +81,13 @@ static pawl_status open_reader(pawl_checkpoint *c, pawl_error *err) {
 /* The mark first, then the manifest: whoever removes the step takes the manifest first, and then
  * looks for marks. So either the mark is seen, and what the manifest names stays, or there is no
  * manifest here. */
-static pawl_status open_all(pawl_checkpoint *c, bool mark, pawl_error *err) {
+static pawl_status open_parts(pawl_checkpoint *c, bool mark, pawl_error *err) {
     if (mark) {
         TRY(reader_mark_new(c->store, c->directory, c->platform, &c->log, &c->mark, err));
     }
     TRY(step_read_manifest(c->store, c->step, &c->manifest_text, &c->manifest, err));
     TRY(manifest_metrics_json(&c->manifest, &c->metrics, err));
-    TRY(check_files(c, err));
+    TRY(check_sizes(c, err));
     TRY(open_index(c, err));
     return open_reader(c, err);
 }
@@ -119,7 +119,8 @@ void pawl_checkpoint_close(pawl_checkpoint *c) {
 
 /* A failure while someone removed the step, or saved it again, says nothing about what is there
  * now: PAWL_ENOTFOUND then, for another look. */
-static pawl_status judge_failure(const pawl_checkpoint *c, pawl_status status, pawl_error *err) {
+static pawl_status not_found_if_changed(const pawl_checkpoint *c, pawl_status status,
+                                        pawl_error *err) {
     if (status == PAWL_OK || status == PAWL_ENOTFOUND || status == PAWL_ENOMEM ||
         status == PAWL_EINTERNAL) {
         return status;
@@ -135,8 +136,8 @@ static pawl_status judge_failure(const pawl_checkpoint *c, pawl_status status, p
 }
 
 /* PAWL_ENOTFOUND: the step is not there, or is not what it was a moment ago. */
-static pawl_status make(store *s, int64_t step, const platform *os, const pawl_log *log, bool mark,
-                        pawl_checkpoint **out, pawl_error *err) {
+static pawl_status checkpoint_new(store *s, int64_t step, const platform *os, const pawl_log *log,
+                                  bool mark, pawl_checkpoint **out, pawl_error *err) {
     pawl_checkpoint *c = mem_calloc(1, sizeof(*c));
     if (c == NULL) {
         return error_nomem(err, sizeof(*c));
@@ -152,7 +153,7 @@ static pawl_status make(store *s, int64_t step, const platform *os, const pawl_l
     pawl_status status = c->path != NULL ? PAWL_OK : error_nomem(err, path_bytes);
     if (status == PAWL_OK) {
         snprintf(c->path, path_bytes, "%s/%s", s->root, c->directory);
-        status = judge_failure(c, open_all(c, mark, err), err);
+        status = not_found_if_changed(c, open_parts(c, mark, err), err);
     }
     if (status != PAWL_OK) {
         pawl_checkpoint_close(c);
@@ -173,7 +174,8 @@ static pawl_status no_such_step(store *s, int64_t step, pawl_error *err) {
     error_set(err, PAWL_ENOTFOUND, "there is no checkpoint of step %lld", (long long)step);
     error_path(err, "%s/%s", s->root, directory);
     if (there && stat.type != STORE_DIR_TYPE) {
-        error_found(err, "%s of that name, which pawl leaves alone", step_stranger_text(stat.type));
+        error_found(err, "%s of that name, which pawl leaves alone",
+                    step_not_directory_text(stat.type));
     } else {
         error_found(err, "%s",
                     there ? "an unfinished save: it has no manifest" : "no such directory");
@@ -186,28 +188,28 @@ static pawl_status no_such_step(store *s, int64_t step, pawl_error *err) {
 /* What was found is gone again when it is opened: look again. */
 static pawl_status open_newest(store *s, const platform *os, const pawl_log *log, bool mark,
                                pawl_checkpoint **out, pawl_error *err) {
-    CLEANUP(looking_free) looking l = looking_of(s, os);
+    CLEANUP(step_scan_free) step_scan l = step_scan_of(s, os);
     for (;;) {
         int64_t step;
-        TRY(looking_look(&l, err));
-        TRY(looking_newest(&l, &step, err));
-        if (step < 0 && looking_found_nothing(&l)) {
-            TRY(catalog_explain(s, os, err)); /* it is there now */
+        TRY(step_scan_list(&l, err));
+        TRY(step_scan_newest(&l, &step, err));
+        if (step < 0 && step_scan_confirms_empty(&l)) {
+            TRY(checkpoint_explain_missing(s, os, err)); /* it is there now */
         }
         if (step >= 0) {
-            pawl_status status = make(s, step, os, log, mark, out, err);
+            pawl_status status = checkpoint_new(s, step, os, log, mark, out, err);
             if (status != PAWL_ENOTFOUND) {
                 return status;
             }
-            looking_lost(&l);
+            step_scan_saw_one(&l);
         }
-        TRY(looking_again(&l, err));
+        TRY(step_scan_retry(&l, err));
     }
 }
 
-static pawl_status open_step(store *s, int64_t step, const platform *os, const pawl_log *log,
-                             bool mark, pawl_checkpoint **out, pawl_error *err) {
-    CLEANUP(looking_free) looking l = looking_of(s, os);
+static pawl_status open_given_step(store *s, int64_t step, const platform *os, const pawl_log *log,
+                                   bool mark, pawl_checkpoint **out, pawl_error *err) {
+    CLEANUP(step_scan_free) step_scan l = step_scan_of(s, os);
     char directory[32];
     if (step < 0) {
         return error_set(err, PAWL_EUSAGE, "%lld is no step: steps are 0 or more", (long long)step);
@@ -219,18 +221,19 @@ static pawl_status open_step(store *s, int64_t step, const platform *os, const p
         if (!present) {
             return no_such_step(s, step, err);
         }
-        pawl_status status = make(s, step, os, log, mark, out, err);
+        pawl_status status = checkpoint_new(s, step, os, log, mark, out, err);
         if (status != PAWL_ENOTFOUND) {
             return status;
         }
-        TRY(looking_again(&l, err));
+        TRY(step_scan_retry(&l, err));
     }
 }
 
-pawl_status checkpoint_open_by(store *s, int64_t step, const platform *os, const pawl_log *log,
-                               bool mark, pawl_checkpoint **out, pawl_error *err) {
+pawl_status checkpoint_open_for_call(store *s, int64_t step, const platform *os,
+                                     const pawl_log *log, bool mark, pawl_checkpoint **out,
+                                     pawl_error *err) {
     pawl_status status = step == PAWL_NEWEST ? open_newest(s, os, log, mark, out, err)
-                                             : open_step(s, step, os, log, mark, out, err);
+                                             : open_given_step(s, step, os, log, mark, out, err);
     if (status != PAWL_OK) {
         error_wrap(err, "opening a checkpoint");
     }
@@ -239,7 +242,7 @@ pawl_status checkpoint_open_by(store *s, int64_t step, const platform *os, const
 
 pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platform *os,
                             const pawl_log *log, pawl_checkpoint **out, pawl_error *err) {
-    pawl_status status = checkpoint_open_by(s, step, os, log, true, out, err);
+    pawl_status status = checkpoint_open_for_call(s, step, os, log, true, out, err);
     if (status == PAWL_OK) {
         (*out)->own_store = own_store;
         reader_mark_keep((*out)->mark);
@@ -253,14 +256,14 @@ pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platfo
 
 /* ---- a checkpoint that goes while it is open ---- */
 
-static void say_what_is_there(const pawl_checkpoint *c, bool replaced, pawl_error *err) {
-    CLEANUP(looking_free) looking l = looking_of(c->store, c->platform);
+static void say_what_to_open(const pawl_checkpoint *c, bool replaced, pawl_error *err) {
+    CLEANUP(step_scan_free) step_scan l = step_scan_of(c->store, c->platform);
     struct pawl_error ignored = ERROR_INIT;
     int64_t newest = -1;
     if (replaced) {
         error_safe(err, "step %lld is committed, as it was saved again", (long long)c->step);
-    } else if (looking_look(&l, &ignored) == PAWL_OK &&
-               looking_newest(&l, &newest, &ignored) == PAWL_OK && newest >= 0) {
+    } else if (step_scan_list(&l, &ignored) == PAWL_OK &&
+               step_scan_newest(&l, &newest, &ignored) == PAWL_OK && newest >= 0) {
         error_safe(err, "step %lld is committed, the newest now", (long long)newest);
     }
     error_next(err, "open %s again; pawl ls %s shows what is there",
@@ -271,7 +274,7 @@ static void say_lost(const pawl_checkpoint *c, bool replaced, pawl_error *err) {
     error_set(err, PAWL_EBUSY, "step %lld was %s while it was open", (long long)c->step,
               replaced ? "saved again" : "removed");
     error_expected(err, "a reader's mark that keeps the files of the step");
-    say_what_is_there(c, replaced, err);
+    say_what_to_open(c, replaced, err);
     error_step(err, c->step);
 }
 

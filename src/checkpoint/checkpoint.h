@@ -37,9 +37,10 @@ pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl
                          pawl_error *err) PAWL_MUST_CHECK;
 /* PAWL_ENOTFOUND for a catalog without a checkpoint, saying what is there instead (R09);
  * PAWL_EDAMAGED when there are damaged ones. */
-pawl_status catalog_explain_nothing(store *s, const pawl_catalog *catalog, pawl_error *err);
+pawl_status catalog_explain_missing(store *s, const pawl_catalog *catalog, pawl_error *err);
 /* The same of what is there now; PAWL_OK where there is a checkpoint after all. */
-pawl_status catalog_explain(store *s, const platform *os, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status checkpoint_explain_missing(store *s, const platform *os, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* `s` is borrowed unless `own_store`: then it is the checkpoint's, also when this fails. Marks the
  * checkpoint as being read. */
@@ -48,8 +49,9 @@ pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platfo
     PAWL_MUST_CHECK;
 /* As checkpoint_open, for whoever reads all the while: nothing advances the mark while it rests.
  * Without `mark`: someone else has marked it as being read. */
-pawl_status checkpoint_open_by(store *s, int64_t step, const platform *os, const pawl_log *log,
-                               bool mark, pawl_checkpoint **out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status checkpoint_open_for_call(store *s, int64_t step, const platform *os,
+                                     const pawl_log *log, bool mark, pawl_checkpoint **out,
+                                     pawl_error *err) PAWL_MUST_CHECK;
 /* Closing what another process opened does nothing: the mark is that process's. */
 process_id checkpoint_process(const pawl_checkpoint *c);
 process_id entries_process(const pawl_entries *walk);

@@ -8,7 +8,7 @@
 
 #define READ_BYTES ENGINE_BUFFER_BYTES
 
-void dataset_free(dataset *d) {
+void data_files_free(data_files *d) {
     for (size_t i = 0; i < d->file_count; i++) {
         mem_free(d->files[i].sums);
     }
@@ -20,15 +20,15 @@ void dataset_free(dataset *d) {
 
 /* ---- one file ---- */
 
-typedef struct reading {
-    dataset *data;
+typedef struct data_file_reading {
+    data_files *data;
     const pawl_log *overruled;
     store_file *file;
     uint32_t number;
     const char *name;
     int64_t step;
     uint8_t *window;
-} reading;
+} data_file_reading;
 
 /* The sums of the window's blocks; the number of blocks. */
 static size_t sum_window(const uint8_t *window, size_t n, uint32_t *sums) {
@@ -41,8 +41,8 @@ static size_t sum_window(const uint8_t *window, size_t n, uint32_t *sums) {
     return count;
 }
 
-static pawl_status make_sums(reading *r, pawl_error *err) {
-    dataset_file *file = &r->data->files[r->number];
+static pawl_status make_sums(data_file_reading *r, pawl_error *err) {
+    data_file *file = &r->data->files[r->number];
     uint64_t blocks = file->bytes / FORMAT_BLOCK_BYTES + (file->bytes % FORMAT_BLOCK_BYTES != 0);
     file->sums = mem_calloc(blocks, sizeof(*file->sums));
     if (file->sums == NULL) {
@@ -54,7 +54,7 @@ static pawl_status make_sums(reading *r, pawl_error *err) {
 }
 
 /* Is it what its writer finished it with? */
-static pawl_status check_sum(const reading *r, const data_sum_reading *sum,
+static pawl_status check_sum(const data_file_reading *r, const data_sum_reading *sum,
                              const safetensors_header *header, pawl_error *err) {
     const engine_file *blocks = &r->data->checksums[r->number];
     pawl_status status = data_sum_check(sum, header, blocks->checksums, blocks->block_count, err);
@@ -73,7 +73,8 @@ static pawl_status check_sum(const reading *r, const data_sum_reading *sum,
     return PAWL_OK;
 }
 
-static pawl_status read_sums(reading *r, const safetensors_header *header, pawl_error *err) {
+static pawl_status read_sums(data_file_reading *r, const safetensors_header *header,
+                             pawl_error *err) {
     uint64_t file_bytes = r->data->files[r->number].bytes;
     data_sum_reading sum = {.header_bytes = header->data_offset, .file_bytes = file_bytes};
     TRY(make_sums(r, err));
@@ -90,7 +91,7 @@ static pawl_status read_sums(reading *r, const safetensors_header *header, pawl_
 }
 
 /* The index has a copy of every value that is not per rank. */
-static pawl_status read_value(reading *r, record_entry *entry, pawl_error *err) {
+static pawl_status read_value(data_file_reading *r, record_entry *entry, pawl_error *err) {
     if (entry->kind == PAWL_KIND_TENSOR || entry->per_rank) {
         return PAWL_OK;
     }
@@ -110,7 +111,7 @@ static pawl_status read_value(reading *r, record_entry *entry, pawl_error *err) 
     return PAWL_OK;
 }
 
-static pawl_status wrong_save(const reading *r, const char *what, long long expected,
+static pawl_status wrong_save(const data_file_reading *r, const char *what, long long expected,
                               long long found, pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "the data files do not belong together: %s is of another %s",
               r->name, what);
@@ -120,7 +121,7 @@ static pawl_status wrong_save(const reading *r, const char *what, long long expe
 }
 
 /* Is it a file of the rank that its name says? */
-static pawl_status check_rank(const reading *r, int rank, pawl_error *err) {
+static pawl_status check_rank(const data_file_reading *r, int rank, pawl_error *err) {
     char tag[FORMAT_TAG_CHARS];
     int named = -1;
     uint32_t number;
@@ -131,8 +132,9 @@ static pawl_status check_rank(const reading *r, int rank, pawl_error *err) {
     return wrong_save(r, "rank", named, rank, err);
 }
 
-static pawl_status take_entries(reading *r, const safetensors_header *header, pawl_error *err) {
-    dataset *d = r->data;
+static pawl_status take_entries(data_file_reading *r, const safetensors_header *header,
+                                pawl_error *err) {
+    data_files *d = r->data;
     record_entry *entries;
     size_t count;
     int64_t step;
@@ -157,7 +159,7 @@ static pawl_status take_entries(reading *r, const safetensors_header *header, pa
 }
 
 /* A file that an interrupted save left may not be durable yet. */
-static pawl_status read_open_file(reading *r, pawl_error *err) {
+static pawl_status read_open_file(data_file_reading *r, pawl_error *err) {
     CLEANUP(safetensors_header_free) safetensors_header header = {0};
     byte_source source;
     TRY(store_source(r->file, &source, err));
@@ -170,7 +172,8 @@ static pawl_status read_open_file(reading *r, pawl_error *err) {
     return store_sync(r->file, err);
 }
 
-static pawl_status read_file(reading *r, store *s, const char *directory, pawl_error *err) {
+static pawl_status read_file(data_file_reading *r, store *s, const char *directory,
+                             pawl_error *err) {
     char path[STORE_MAX_PATH];
     CLEANUP(store_close_pointer) store_file *file = NULL;
     snprintf(path, sizeof(path), "%s/%s", directory, r->name);
@@ -222,7 +225,7 @@ static pawl_status bad_entry(const record_entry *entry, const char *what, pawl_e
     return PAWL_EDAMAGED;
 }
 
-static pawl_status check_value(const record_entry *entry, pawl_error *err) {
+static pawl_status check_value_pieces(const record_entry *entry, pawl_error *err) {
     if (!entry->per_rank && entry->piece_count > 1) {
         return bad_entry(entry, "a value is there more than once", err);
     }
@@ -235,7 +238,7 @@ static pawl_status check_value(const record_entry *entry, pawl_error *err) {
 }
 
 /* Entries [first, first + count) are one: its pieces are put together in the first of them. */
-static pawl_status merge(dataset *d, size_t first, size_t count, pawl_error *err) {
+static pawl_status merge_pieces(data_files *d, size_t first, size_t count, pawl_error *err) {
     record_entry *whole = &d->entries[first];
     if (count > 1) {
         record_piece *pieces = arena_alloc(&d->memory, count * sizeof(*pieces));
@@ -251,10 +254,10 @@ static pawl_status merge(dataset *d, size_t first, size_t count, pawl_error *err
         whole->pieces = pieces;
         whole->piece_count = count;
     }
-    return whole->kind == PAWL_KIND_TENSOR ? PAWL_OK : check_value(whole, err);
+    return whole->kind == PAWL_KIND_TENSOR ? PAWL_OK : check_value_pieces(whole, err);
 }
 
-static pawl_status merge_all(dataset *d, pawl_error *err) {
+static pawl_status merge_entries(data_files *d, pawl_error *err) {
     size_t kept = 0;
     if (d->entry_count > 0) {
         qsort(d->entries, d->entry_count, sizeof(*d->entries), compare_entries);
@@ -264,7 +267,7 @@ static pawl_status merge_all(dataset *d, pawl_error *err) {
         while (end < d->entry_count && strcmp(d->entries[first].name, d->entries[end].name) == 0) {
             end++;
         }
-        TRY(merge(d, first, end - first, err));
+        TRY(merge_pieces(d, first, end - first, err));
         d->entries[kept++] = d->entries[first];
         first = end;
     }
@@ -274,7 +277,7 @@ static pawl_status merge_all(dataset *d, pawl_error *err) {
 
 /* ---- all files ---- */
 
-static pawl_status make_room(dataset *d, const manifest *m, pawl_error *err) {
+static pawl_status allocate_files(data_files *d, const manifest *m, pawl_error *err) {
     d->files = mem_calloc(m->file_count, sizeof(*d->files));
     d->checksums = mem_calloc(m->file_count, sizeof(*d->checksums));
     if (d->files == NULL || d->checksums == NULL) {
@@ -284,34 +287,34 @@ static pawl_status make_room(dataset *d, const manifest *m, pawl_error *err) {
     return PAWL_OK;
 }
 
-pawl_status dataset_read(dataset *d, store *s, const char *directory, int64_t step,
-                         const manifest *m, const pawl_log *overruled, pawl_error *err) {
-    *d = (dataset){0};
-    TRY(make_room(d, m, err));
+pawl_status data_files_read(data_files *d, store *s, const char *directory, int64_t step,
+                            const manifest *m, const pawl_log *overruled, pawl_error *err) {
+    *d = (data_files){0};
+    TRY(allocate_files(d, m, err));
     AUTOFREE uint8_t *window = mem_alloc(READ_BYTES);
     if (window == NULL) {
         return error_nomem(err, READ_BYTES);
     }
     for (size_t i = 0; i < m->file_count; i++) {
-        reading r = {.data = d,
-                     .overruled = overruled,
-                     .number = (uint32_t)i,
-                     .name = m->files[i].name,
-                     .step = step,
-                     .window = window};
+        data_file_reading r = {.data = d,
+                               .overruled = overruled,
+                               .number = (uint32_t)i,
+                               .name = m->files[i].name,
+                               .step = step,
+                               .window = window};
         TRY(read_file(&r, s, directory, err));
     }
-    return merge_all(d, err);
+    return merge_entries(d, err);
 }
 
-static pawl_status next_entry(void *context, const record_entry **out, pawl_error *err) {
+static pawl_status next_merged(void *context, const record_entry **out, pawl_error *err) {
     (void)err;
-    dataset *d = context;
+    data_files *d = context;
     *out = d->next < d->entry_count ? &d->entries[d->next++] : NULL;
     return PAWL_OK;
 }
 
-entry_source dataset_entries(dataset *d) {
+entry_source data_files_entries(data_files *d) {
     d->next = 0;
-    return (entry_source){.context = d, .next = next_entry};
+    return (entry_source){.context = d, .next = next_merged};
 }

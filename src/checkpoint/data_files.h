@@ -6,30 +6,30 @@
 #include "checkpoint/checkpoint.h"
 #include "engine/engine.h"
 
-typedef struct dataset_file {
+typedef struct data_file {
     uint64_t bytes;
     int rank;
-    uint32_t *sums; /* freed by dataset_free */
-} dataset_file;
+    uint32_t *sums; /* freed by data_files_free */
+} data_file;
 
-typedef struct dataset {
-    dataset_file *files;
+typedef struct data_files {
+    data_file *files;
     engine_file *checksums; /* the same files, as an index takes them */
     size_t file_count;
     int world_size;
     record_entry *entries; /* ascending by name once read */
     size_t entry_count, entry_capacity;
-    size_t next; /* of dataset_entries */
+    size_t next; /* of data_files_entries */
     arena memory;
-} dataset;
+} data_files;
 
 /* Reads every byte of the manifest's data files (only their names are used). PAWL_EDAMAGED when
  * they do not belong together, or are not as their writer finished them; with `overruled` the last
  * is a warning there, unless the writer never finished. */
-pawl_status dataset_read(dataset *d, store *s, const char *directory, int64_t step,
-                         const manifest *m, const pawl_log *overruled, pawl_error *err)
+pawl_status data_files_read(data_files *d, store *s, const char *directory, int64_t step,
+                            const manifest *m, const pawl_log *overruled, pawl_error *err)
     PAWL_MUST_CHECK;
-entry_source dataset_entries(dataset *d);
-void dataset_free(dataset *d);
+entry_source data_files_entries(data_files *d);
+void data_files_free(data_files *d);
 
 #endif

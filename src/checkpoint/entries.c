@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static pawl_status start(pawl_entries *walk, pawl_error *err) {
+static pawl_status seek_prefix(pawl_entries *walk, pawl_error *err) {
     CLEANUP(buffer_free) buffer key = {0};
     walk->begun = true;
     TRY(record_entry_key(&key, walk->prefix, err));
@@ -21,9 +21,9 @@ static bool has_prefix(const pawl_entries *walk) {
     return key_bytes > n && key[0] == 'e' && memcmp(key + 1, walk->prefix, n) == 0;
 }
 
-static pawl_status advance(pawl_entries *walk, bool *more, pawl_error *err) {
+static pawl_status walk_on(pawl_entries *walk, bool *more, pawl_error *err) {
     *more = false;
-    TRY(walk->begun ? table_next(walk->at, err) : start(walk, err));
+    TRY(walk->begun ? table_next(walk->at, err) : seek_prefix(walk, err));
     if (!table_valid(walk->at) || !has_prefix(walk)) {
         return PAWL_OK;
     }
@@ -35,7 +35,7 @@ static pawl_status advance(pawl_entries *walk, bool *more, pawl_error *err) {
 pawl_status entries_next_record(pawl_entries *walk, const record_entry **out, pawl_error *err) {
     bool more;
     *out = NULL;
-    pawl_status status = advance(walk, &more, err);
+    pawl_status status = walk_on(walk, &more, err);
     if (status != PAWL_OK) {
         return checkpoint_index_failed(walk->checkpoint, status, err);
     }
@@ -62,6 +62,10 @@ void pawl_entries_free(pawl_entries *walk) {
         mem_free(walk->prefix);
         mem_free(walk);
     }
+}
+
+void entries_free_pointer(pawl_entries **walk) {
+    pawl_entries_free(*walk);
 }
 
 pawl_status entries_open(pawl_checkpoint *c, const char *prefix, pawl_entries **out,

@@ -46,7 +46,7 @@ void pawl_events_close(pawl_events *r) {
 /* ---- which file ----------------------------------------------------------------------------- */
 
 /* *out stays NULL where there is none. */
-static pawl_status open_name(store *s, const char *name, store_file **out, pawl_error *err) {
+static pawl_status open_if_there(store *s, const char *name, store_file **out, pawl_error *err) {
     *out = NULL;
     pawl_status status = store_open(s, name, STORE_READ, out, err);
     return status == PAWL_ENOTFOUND ? PAWL_OK : status;
@@ -71,8 +71,8 @@ static pawl_status same_file(store_file *a, store_file *b, bool *out, pawl_error
 /* The present file is opened first: a rotation in between shows it twice, and hides none. */
 static pawl_status open_files(pawl_events *r, pawl_error *err) {
     bool same = false;
-    TRY(open_name(r->store, NAME_EVENTS, &r->next, err));
-    TRY(open_name(r->store, NAME_EVENTS_OLD, &r->file, err));
+    TRY(open_if_there(r->store, NAME_EVENTS, &r->next, err));
+    TRY(open_if_there(r->store, NAME_EVENTS_OLD, &r->file, err));
     if (r->file != NULL && r->next != NULL) {
         TRY(same_file(r->file, r->next, &same, err));
     }
@@ -109,7 +109,7 @@ static pawl_status open_next(pawl_events *r, bool *more, pawl_error *err) {
     r->file = r->next;
     r->next = NULL;
     if (r->file == NULL) {
-        TRY(open_name(r->store, NAME_EVENTS, &r->file, err));
+        TRY(open_if_there(r->store, NAME_EVENTS, &r->file, err));
     }
     r->passed = false;
     r->skipping = false;
@@ -121,14 +121,14 @@ static pawl_status open_next(pawl_events *r, bool *more, pawl_error *err) {
 }
 
 /* At the end of `file`: *more when there may be bytes to read now. */
-static pawl_status go_on(pawl_events *r, bool *more, pawl_error *err) {
+static pawl_status continue_after_end(pawl_events *r, bool *more, pawl_error *err) {
     return r->file == NULL || r->passed ? open_next(r, more, err) : look_for_rotation(r, more, err);
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
 /* No writer lets a file grow beyond its maximum: of one that is larger the end tells the most. */
-static void pass_over(pawl_events *r, uint64_t size) {
+static void skip_to_last_bytes(pawl_events *r, uint64_t size) {
     if (size > r->at && size - r->at > PAWL_EVENTS_MAX_BYTES) {
         r->at = size - PAWL_EVENTS_MAX_BYTES;
         r->begin = r->end = 0;
@@ -136,14 +136,14 @@ static void pass_over(pawl_events *r, uint64_t size) {
     }
 }
 
-static pawl_status fill(pawl_events *r, bool *more, pawl_error *err) {
+static pawl_status fill_window(pawl_events *r, bool *more, pawl_error *err) {
     uint64_t size = 0;
     *more = false;
     if (r->file == NULL) {
         return PAWL_OK;
     }
     TRY(store_size(r->file, &size, err));
-    pass_over(r, size);
+    skip_to_last_bytes(r, size);
     memmove(r->window, r->window + r->begin, r->end - r->begin);
     r->end -= r->begin;
     r->begin = 0;
@@ -180,7 +180,7 @@ static const uint8_t *take_line(pawl_events *r, size_t *n) {
     return NULL;
 }
 
-static pawl_status find_next(pawl_events *r, int *more, pawl_error *err) {
+static pawl_status find_event(pawl_events *r, int *more, pawl_error *err) {
     bool again = true;
     *more = 0;
     while (again) {
@@ -193,9 +193,9 @@ static pawl_status find_next(pawl_events *r, int *more, pawl_error *err) {
             }
             continue;
         }
-        TRY(fill(r, &again, err));
+        TRY(fill_window(r, &again, err));
         if (!again) {
-            TRY(go_on(r, &again, err));
+            TRY(continue_after_end(r, &again, err));
         }
     }
     return PAWL_OK;
@@ -204,7 +204,7 @@ static pawl_status find_next(pawl_events *r, int *more, pawl_error *err) {
 pawl_status events_next(pawl_events *r, pawl_event *event, int *more, pawl_error *err) {
     event_decoded_free(&r->now);
     *event = (pawl_event){.step = -1};
-    pawl_status status = find_next(r, more, err);
+    pawl_status status = find_event(r, more, err);
     if (status != PAWL_OK) {
         error_wrap(err, "reading the events of the run");
         return status;

@@ -64,7 +64,7 @@ typedef struct inside {
     const tool_checkpoint *other;
 } inside;
 
-static pawl_status note_inside(void *context, const char *name, pawl_error *err) {
+static pawl_status note_special_name(void *context, const char *name, pawl_error *err) {
     (void)err;
     int64_t step;
     inside *in = context;
@@ -73,11 +73,11 @@ static pawl_status note_inside(void *context, const char *name, pawl_error *err)
     return PAWL_OK;
 }
 
-static inside look_inside(store *s, const char *directory) {
+static inside list_special_names(store *s, const char *directory) {
     struct pawl_error ignored = ERROR_INIT;
     inside in = {0};
     const inside nothing = {0};
-    return store_list(s, directory, note_inside, &in, &ignored) == PAWL_OK ? in : nothing;
+    return store_list(s, directory, note_special_name, &in, &ignored) == PAWL_OK ? in : nothing;
 }
 
 /* The first of a number of names. */
@@ -193,8 +193,8 @@ typedef struct evidence {
     const tool_checkpoint *other, *other_below; /* the first of each */
 } evidence;
 
-static void look_at_directory(store *s, const char *name, evidence *e) {
-    inside in = look_inside(s, name);
+static void examine_directory(store *s, const char *name, evidence *e) {
+    inside in = list_special_names(s, name);
     if (in.steps) {
         named_add(&e->runs, name);
     } else if (in.other != NULL && (e->other_below == NULL || e->other_below == in.other)) {
@@ -203,7 +203,7 @@ static void look_at_directory(store *s, const char *name, evidence *e) {
     }
 }
 
-static evidence collect(store *s, char **names, size_t count) {
+static evidence examine_names(store *s, char **names, size_t count) {
     evidence e = {0};
     size_t looked_at = 0;
     for (size_t i = 0; i < count; i++) {
@@ -218,7 +218,7 @@ static evidence collect(store *s, char **names, size_t count) {
         const tool_checkpoint *r = tool_checkpoint_by_name(names[i], directory);
         e.own_files = e.own_files || is_own_file(names[i]);
         if (directory) {
-            look_at_directory(s, names[i], &e);
+            examine_directory(s, names[i], &e);
         }
         if (r != NULL && e.other == NULL) {
             e.other = r;
@@ -229,7 +229,7 @@ static evidence collect(store *s, char **names, size_t count) {
 }
 
 static pawl_status explain_names(store *s, char **names, size_t count, pawl_error *err) {
-    evidence e = collect(s, names, count);
+    evidence e = examine_names(s, names, count);
     if (e.own_files) {
         return step_itself(s, err);
     }
@@ -251,7 +251,7 @@ static pawl_status explain_names(store *s, char **names, size_t count, pawl_erro
     return other_files(s, names, count, err);
 }
 
-pawl_status catalog_explain_nothing(store *s, const pawl_catalog *catalog, pawl_error *err) {
+pawl_status catalog_explain_missing(store *s, const pawl_catalog *catalog, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
     char **names;
     size_t count;

@@ -31,7 +31,7 @@ typedef struct near_search {
     size_t size;
 } near_search;
 
-static void consider(near_search *n, const uint8_t *key, size_t key_bytes) {
+static void keep_if_nearer(near_search *n, const uint8_t *key, size_t key_bytes) {
     char name[PAWL_MAX_NAME_BYTES + 1];
     if (key_bytes < 2 || key[0] != 'e' || key_bytes - 1 > PAWL_MAX_NAME_BYTES) {
         return;
@@ -57,7 +57,7 @@ static pawl_status search_from(near_search *n, table_cursor *at, size_t length, 
         size_t found_bytes;
         size_t value_bytes;
         table_item(at, &found, &found_bytes, &value, &value_bytes);
-        consider(n, found, found_bytes);
+        keep_if_nearer(n, found, found_bytes);
         TRY(table_next(at, err));
     }
     return PAWL_OK;
@@ -81,7 +81,7 @@ bool checkpoint_near_miss(pawl_checkpoint *c, const char *name, char *out, size_
     return search_from(&n, c->find_at, 0, &ignored) == PAWL_OK && out[0] != '\0';
 }
 
-static pawl_status not_found(pawl_checkpoint *c, const char *name, pawl_error *err) {
+static pawl_status entry_not_found(pawl_checkpoint *c, const char *name, pawl_error *err) {
     char near[PAWL_MAX_NAME_BYTES + 1];
     error_set(err, PAWL_ENOTFOUND, "the checkpoint has no entry of this name");
     error_path(err, "%s", c->path);
@@ -98,7 +98,7 @@ static pawl_status not_found(pawl_checkpoint *c, const char *name, pawl_error *e
 
 /* ---- finding ---- */
 
-static pawl_status find(pawl_checkpoint *c, const char *name, bool *found, pawl_error *err) {
+static pawl_status seek_entry(pawl_checkpoint *c, const char *name, bool *found, pawl_error *err) {
     CLEANUP(buffer_free) buffer key = {0};
     const uint8_t *at;
     const uint8_t *value;
@@ -120,7 +120,7 @@ pawl_status checkpoint_has_tensor(pawl_checkpoint *c, const char *name, bool *fo
     const uint8_t *value;
     size_t key_bytes;
     size_t value_bytes;
-    TRY(find(c, name, found, err));
+    TRY(seek_entry(c, name, found, err));
     if (*found) {
         table_item(c->find_at, &key, &key_bytes, &value, &value_bytes);
         *found = record_entry_kind(value, value_bytes) == PAWL_KIND_TENSOR;
@@ -136,9 +136,9 @@ pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory
                          PAWL_MAX_NAME_BYTES);
     }
     TRY(checkpoint_held(c, err));
-    pawl_status status = find(c, name, &found, err);
+    pawl_status status = seek_entry(c, name, &found, err);
     if (status == PAWL_OK && !found) {
-        return not_found(c, name, err);
+        return entry_not_found(c, name, err);
     }
     if (status == PAWL_OK) {
         status = checkpoint_decode(c, c->find_at, memory, out, err);

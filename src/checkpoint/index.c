@@ -36,7 +36,7 @@ static bool is_listed(const plan_layout *layout, const state_entry *e) {
 }
 
 /* The next entry that has a record, and how many pieces; NULL at the end. */
-static const state_entry *next_entry(index_layout *il, size_t *count) {
+static const state_entry *next_listed(index_layout *il, size_t *count) {
     const state_snapshot *all = il->layout->snapshot;
     while (il->next_entry < all->count) {
         const state_entry *e = all->entries[il->next_entry++];
@@ -77,7 +77,7 @@ static pawl_status layout_next(void *context, const record_entry **out, pawl_err
     index_layout *il = context;
     *out = NULL;
     size_t count = 0;
-    const state_entry *entry = next_entry(il, &count);
+    const state_entry *entry = next_listed(il, &count);
     if (entry == NULL) {
         return PAWL_OK;
     }

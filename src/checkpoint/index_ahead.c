@@ -19,7 +19,7 @@ struct index_ahead {
     struct pawl_error story;
 };
 
-static void encode(void *argument) {
+static void encode_entries(void *argument) {
     index_ahead *ahead = argument;
     engine_tune(ahead->engine);
     ahead->status = index_layout_open(ahead->layout, &ahead->entries, &ahead->story);
@@ -41,11 +41,12 @@ pawl_status index_ahead_start(const plan_layout *layout, engine *moving, const p
     ahead->story = ERROR_INIT;
     ahead->encoded = layout->piece_count >= LEAST_PIECES;
     *out = ahead; /* its owner frees it, also after a failure */
-    return ahead->encoded ? os->thread_start(os->context, encode, ahead, &ahead->thread, err)
-                          : PAWL_OK;
+    return ahead->encoded
+               ? os->thread_start(os->context, encode_entries, ahead, &ahead->thread, err)
+               : PAWL_OK;
 }
 
-static void join(index_ahead *ahead) {
+static void join_encoder(index_ahead *ahead) {
     if (ahead->thread != NULL) {
         ahead->platform->thread_join(ahead->platform->context, ahead->thread);
         ahead->thread = NULL;
@@ -53,7 +54,7 @@ static void join(index_ahead *ahead) {
 }
 
 pawl_status index_ahead_wait(index_ahead *ahead, index_input *out, pawl_error *err) {
-    join(ahead);
+    join_encoder(ahead);
     if (!ahead->encoded) {
         TRY(index_layout_open(ahead->layout, &ahead->entries, err));
     }
@@ -68,7 +69,7 @@ pawl_status index_ahead_wait(index_ahead *ahead, index_input *out, pawl_error *e
 
 void index_ahead_free(index_ahead *ahead) {
     if (ahead != NULL) {
-        join(ahead);
+        join_encoder(ahead);
         table_part_free(ahead->part.part);
         index_layout_close(ahead->entries);
         mem_free(ahead);

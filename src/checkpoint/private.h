@@ -56,6 +56,9 @@ pawl_status checkpoint_decode(const pawl_checkpoint *c, const table_cursor *at, 
 /* Without a look at the rest of its record. */
 pawl_status checkpoint_has_tensor(pawl_checkpoint *c, const char *name, bool *found,
                                   pawl_error *err) PAWL_MUST_CHECK;
+/* PAWL_EUSAGE: "only tensors `what`", and how to read the entry otherwise. */
+pawl_status checkpoint_not_a_tensor(const pawl_checkpoint *c, const record_entry *entry,
+                                    const char *what, pawl_error *err);
 void checkpoint_entry_info(const record_entry *entry, pawl_entry_info *info);
 /* The name whose spelling is nearest, into `out`; false when none is near. */
 bool checkpoint_near_miss(pawl_checkpoint *c, const char *name, char *out, size_t size);
@@ -93,6 +96,7 @@ struct pawl_entries {
 pawl_status entries_next_record(pawl_entries *walk, const record_entry **out, pawl_error *err)
     PAWL_MUST_CHECK;
 entry_source entries_source(pawl_entries *walk);
+void entries_free_pointer(pawl_entries **walk); /* for CLEANUP */
 
 /* ---- checksums.c ---------------------------------------------------------------------------- */
 

@@ -13,16 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-void restoring_end(restoring *r) {
-    attempt *a = &r->now;
+void restore_end_candidate(restoration *r) {
+    candidate *a = &r->now;
     plan_reads_free(&a->reads);
     plan_match_free(a->match);
     state_snapshot_free(a->snapshot);
-    *a = (attempt){0};
+    *a = (candidate){0};
 }
 
-void restoring_free(restoring *r) {
-    restoring_end(r);
+void restoration_free(restoration *r) {
+    restore_end_candidate(r);
     pawl_report_free(r->report);
     mem_free(r->fallbacks);
     mem_free(r->touched);
@@ -32,8 +32,8 @@ void restoring_free(restoring *r) {
 
 /* ---- one attempt ---- */
 
-static pawl_status begin_report(attempt *a, pawl_error *err) {
-    restoring *all = a->all;
+static pawl_status begin_report(candidate *a, pawl_error *err) {
+    restoration *all = a->all;
     pawl_report_free(all->report);
     all->report = NULL;
     TRY(report_new(&all->report, err));
@@ -44,12 +44,8 @@ static pawl_status begin_report(attempt *a, pawl_error *err) {
     return PAWL_OK;
 }
 
-static void entries_free_pointer(pawl_entries **walk) {
-    pawl_entries_free(*walk);
-}
-
-static pawl_status match_entries(attempt *a, pawl_error *err) {
-    restoring *all = a->all;
+static pawl_status match_entries(candidate *a, pawl_error *err) {
+    restoration *all = a->all;
     CLEANUP(entries_free_pointer) pawl_entries *walk = NULL;
     TRY(state_snapshot_take(all->state, a->checkpoint->step, false, &a->snapshot, err));
     TRY(state_snapshot_check_idle(a->snapshot, err)); /* promise 3 */
@@ -63,7 +59,7 @@ static pawl_status match_entries(attempt *a, pawl_error *err) {
                            &a->match, err);
 }
 
-static pawl_status mixed(restoring *all, const char *name, pawl_error *err) {
+static pawl_status mixed(restoration *all, const char *name, pawl_error *err) {
     all->mixed = true;
     error_set(err, PAWL_EDAMAGED,
               "step %lld is damaged, and an older checkpoint does not restore everything that was "
@@ -77,8 +73,8 @@ static pawl_status mixed(restoring *all, const char *name, pawl_error *err) {
 }
 
 /* Does this attempt write all that an earlier one has begun to write? */
-static pawl_status check_touched(attempt *a, pawl_error *err) {
-    restoring *all = a->all;
+static pawl_status check_touched(candidate *a, pawl_error *err) {
+    restoration *all = a->all;
     if (all->touched_count == 0) {
         return PAWL_OK;
     }
@@ -102,8 +98,8 @@ static pawl_status check_touched(attempt *a, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status note_touched(attempt *a, pawl_error *err) {
-    restoring *all = a->all;
+static pawl_status note_touched(candidate *a, pawl_error *err) {
+    restoration *all = a->all;
     size_t count = a->match->pair_count;
     const char **touched = mem_calloc(count, sizeof(*touched));
     if (touched == NULL) {
@@ -130,12 +126,12 @@ static pawl_status note_touched(attempt *a, pawl_error *err) {
 /* ---- reading tensors ---- */
 
 typedef struct placing {
-    const attempt *attempt;
+    const struct candidate *candidate;
     atomic_uint_fast64_t overflows;
 } placing;
 
 static const plan_read *read_of(const placing *p, size_t i) {
-    return &p->attempt->reads.reads[i];
+    return &p->candidate->reads.reads[i];
 }
 
 static engine_stretch stretch(void *context, size_t i) {
@@ -144,7 +140,8 @@ static engine_stretch stretch(void *context, size_t i) {
         .file = read->file, .offset = read->offset, .bytes = read->bytes, .gap = read->gap};
 }
 
-static void place(void *context, size_t i, uint64_t offset, const uint8_t *bytes, size_t n) {
+static void place_tensor_bytes(void *context, size_t i, uint64_t offset, const uint8_t *bytes,
+                               size_t n) {
     placing *p = context;
     uint64_t overflows = plan_read_place(read_of(p, i), offset, bytes, n);
     if (overflows > 0) {
@@ -152,13 +149,13 @@ static void place(void *context, size_t i, uint64_t offset, const uint8_t *bytes
     }
 }
 
-static bool shares(const attempt *a) {
+static bool shares(const candidate *a) {
     return a->all->options != NULL && a->all->options->share_on_node != 0;
 }
 
 /* Where ranks share what they read, each begins elsewhere: in the order of their numbers at
  * fractions of the golden ratio, which lie far apart for any set of ranks in a row. */
-static size_t first_read(const attempt *a) {
+static size_t first_read(const candidate *a) {
     double turns = (double)a->all->rank * 0.6180339887498949;
     double skipped = (turns - (double)(int64_t)turns) * (double)a->reads.bytes;
     size_t first = 0;
@@ -171,15 +168,15 @@ static size_t first_read(const attempt *a) {
     return first < a->reads.count ? first : 0;
 }
 
-static pawl_status read_tensors(attempt *a, pawl_error *err) {
+static pawl_status read_tensors(candidate *a, pawl_error *err) {
     pawl_checkpoint *c = a->checkpoint;
-    placing p = {.attempt = a};
+    placing p = {.candidate = a};
     size_t failed = 0;
     engine_read_job job = {.source = checksums_source(c), /* touches the mark */
                            .count = a->reads.count,
                            .first = first_read(a),
                            .stretch = stretch,
-                           .take = place,
+                           .take = place_tensor_bytes,
                            .context = &p};
     job.source.shared = shares(a);
     pawl_status status = engine_read_all(&job, &failed, err);
@@ -193,19 +190,19 @@ static pawl_status read_tensors(attempt *a, pawl_error *err) {
 
 /* ---- setting values ---- */
 
-static pawl_status set_value(attempt *a, const plan_pair *pair, const void *bytes, size_t n,
-                             pawl_error *err) {
+static pawl_status set_state_value(candidate *a, const plan_pair *pair, const void *bytes, size_t n,
+                                   pawl_error *err) {
     const state_entry *wanted = pair->wanted;
     return state_set_value(a->all->state, wanted->name, wanted->kind, wanted->role,
                            wanted->per_rank, bytes, n, err);
 }
 
-static pawl_status restore_value(attempt *a, const plan_pair *pair, uint64_t *bytes,
+static pawl_status restore_value(candidate *a, const plan_pair *pair, uint64_t *bytes,
                                  pawl_error *err) {
     const record_entry *source = pair->source;
     if (source->value != NULL) {
         *bytes = source->value_bytes;
-        return set_value(a, pair, source->value, source->value_bytes, err);
+        return set_state_value(a, pair, source->value, source->value_bytes, err);
     }
     const record_piece *piece =
         source->per_rank ? record_piece_of_rank(source, a->all->rank) : &source->pieces[0];
@@ -223,10 +220,10 @@ static pawl_status restore_value(attempt *a, const plan_pair *pair, uint64_t *by
     }
     *bytes = n;
     TRY(checkpoint_piece_bytes(a->checkpoint, source, piece, value, n, err));
-    return set_value(a, pair, value, n, err);
+    return set_state_value(a, pair, value, n, err);
 }
 
-static pawl_status restore_values(attempt *a, pawl_error *err) {
+static pawl_status restore_values(candidate *a, pawl_error *err) {
     pawl_report_counts *counts = report_counts(a->all->report);
     for (size_t i = 0; i < a->match->pair_count; i++) {
         const plan_pair *pair = &a->match->pairs[i];
@@ -246,7 +243,7 @@ static pawl_status restore_values(attempt *a, pawl_error *err) {
 }
 
 /* Bytes of the checkpoint that the wanted boxes take; stretches may hold more. */
-static uint64_t wanted_bytes(const attempt *a) {
+static uint64_t wanted_bytes(const candidate *a) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < a->match->pair_count; i++) {
         const plan_pair *pair = &a->match->pairs[i];
@@ -258,7 +255,7 @@ static uint64_t wanted_bytes(const attempt *a) {
     return bytes;
 }
 
-static pawl_status read_all(attempt *a, pawl_error *err) {
+static pawl_status read_matched(candidate *a, pawl_error *err) {
     TRY(plan_reads_make(a->match->pairs, a->match->pair_count, a->all->rank, &a->reads, err));
     TRY(note_touched(a, err));
     report_counts(a->all->report)->bytes = wanted_bytes(a);
@@ -278,9 +275,9 @@ static void log_warnings(const pawl_checkpoint *c, const pawl_report *report, bo
     }
 }
 
-pawl_status restoring_match(restoring *all, pawl_checkpoint *c, pawl_error *err) {
-    attempt *a = &all->now;
-    restoring_end(all);
+pawl_status restore_match(restoration *all, pawl_checkpoint *c, pawl_error *err) {
+    candidate *a = &all->now;
+    restore_end_candidate(all);
     a->all = all;
     a->checkpoint = c;
     TRY(begin_report(a, err));
@@ -294,9 +291,9 @@ pawl_status restoring_match(restoring *all, pawl_checkpoint *c, pawl_error *err)
     return check_touched(a, err);
 }
 
-pawl_status restoring_read(restoring *all, pawl_error *err) {
+pawl_status restore_read(restoration *all, pawl_error *err) {
     const pawl_checkpoint *c = all->now.checkpoint;
-    pawl_status status = read_all(&all->now, err);
+    pawl_status status = read_matched(&all->now, err);
     if (status != PAWL_OK) {
         if (err->path[0] == '\0') {
             error_path(err, "%s", c->path);
@@ -307,12 +304,12 @@ pawl_status restoring_read(restoring *all, pawl_error *err) {
         error_step(err, c->step);
         return status;
     }
-    log_warnings(c, all->report, all->asked);
+    log_warnings(c, all->report, all->report_wanted);
     return report_finish(all->report, err);
 }
 
-pawl_status restoring_pass_over(restoring *all, int64_t step, const pawl_error *story,
-                                pawl_error *err) {
+pawl_status restore_pass_over(restoration *all, int64_t step, const pawl_error *story,
+                              pawl_error *err) {
     const char *why = arena_printf(&all->memory, "%s%s%s", story->attempt,
                                    story->path[0] != '\0' ? ": " : "", story->path);
     if (why == NULL) {
@@ -325,7 +322,7 @@ pawl_status restoring_pass_over(restoring *all, int64_t step, const pawl_error *
 }
 
 /* The report belongs to the caller when it asked for it and it tells something. */
-void restoring_hand_over(restoring *all, pawl_status status, pawl_report **report) {
+void restore_hand_over_report(restoration *all, pawl_status status, pawl_report **report) {
     if (report != NULL && (status == PAWL_OK || status == PAWL_EMISMATCH)) {
         *report = all->report;
         all->report = NULL;
@@ -335,25 +332,25 @@ void restoring_hand_over(restoring *all, pawl_status status, pawl_report **repor
 pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
                                const pawl_restore_options *options, int rank, int world_size,
                                pawl_report **report, pawl_error *err) {
-    CLEANUP(restoring_free)
-    restoring all = {.state = state,
-                     .options = options,
-                     .rank = rank,
-                     .world_size = world_size,
-                     .asked = report != NULL};
+    CLEANUP(restoration_free)
+    restoration all = {.state = state,
+                       .options = options,
+                       .rank = rank,
+                       .world_size = world_size,
+                       .report_wanted = report != NULL};
     if (report != NULL) {
         *report = NULL;
     }
     pawl_status status = checkpoint_held(c, err);
     if (status == PAWL_OK) {
-        status = restoring_match(&all, c, err);
+        status = restore_match(&all, c, err);
     }
     if (status == PAWL_OK) {
-        status = restoring_read(&all, err);
+        status = restore_read(&all, err);
     }
     if (status != PAWL_OK) {
         error_wrap(err, "restoring step %lld", (long long)c->step);
     }
-    restoring_hand_over(&all, status, report);
+    restore_hand_over_report(&all, status, report);
     return status;
 }

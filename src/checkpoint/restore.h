@@ -7,23 +7,23 @@
 #include "checkpoint/checkpoint.h"
 #include "format/event.h"
 
-struct restoring;
+struct restoration;
 
 /* One checkpoint that may be the one. */
-typedef struct attempt {
-    struct restoring *all;
+typedef struct candidate {
+    struct restoration *all;
     pawl_checkpoint *checkpoint;
     state_snapshot *snapshot;
     plan_match *match;
     plan_reads reads;
-} attempt;
+} candidate;
 
-typedef struct restoring {
+typedef struct restoration {
     pawl_state *state;
     const pawl_restore_options *options; /* may be NULL */
     int rank, world_size;
     pawl_report *report; /* of the latest attempt */
-    bool asked;          /* the caller takes the report, and so the next steps, from us */
+    bool report_wanted;  /* the caller takes the report, and so the next steps, from us */
     event_fallback *fallbacks;
     size_t fallback_count, fallback_capacity;
     const char **touched; /* entries that an earlier attempt has begun to write */
@@ -34,21 +34,21 @@ typedef struct restoring {
     bool job, compared;
     plan_job_faults faults;
     bool mixed; /* an older checkpoint would leave bytes of a newer one in place */
-    attempt now;
+    candidate now;
     arena memory;
-} restoring;
+} restoration;
 
 /* Matches, for a job with what the ranks have compared; reads no byte into the state. The
- * checkpoint is borrowed until restoring_end. */
-pawl_status restoring_match(restoring *all, pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;
+ * checkpoint is borrowed until restore_end_candidate. */
+pawl_status restore_match(restoration *all, pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;
 /* Reads what matched. */
-pawl_status restoring_read(restoring *all, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status restore_read(restoration *all, pawl_error *err) PAWL_MUST_CHECK;
 /* The end of one attempt. */
-void restoring_end(restoring *r);
+void restore_end_candidate(restoration *r);
 /* The step is damaged: the report of the next attempt says so. */
-pawl_status restoring_pass_over(restoring *all, int64_t step, const pawl_error *story,
-                                pawl_error *err) PAWL_MUST_CHECK;
-void restoring_hand_over(restoring *all, pawl_status status, pawl_report **report);
-void restoring_free(restoring *r);
+pawl_status restore_pass_over(restoration *all, int64_t step, const pawl_error *story,
+                              pawl_error *err) PAWL_MUST_CHECK;
+void restore_hand_over_report(restoration *all, pawl_status status, pawl_report **report);
+void restoration_free(restoration *r);
 
 #endif

@@ -41,9 +41,9 @@ pawl_status checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entr
 
 /* ---- what is asked for ---- */
 
-static pawl_status not_a_tensor(const pawl_checkpoint *c, const record_entry *entry,
-                                pawl_error *err) {
-    error_set(err, PAWL_EUSAGE, "only tensors have slices");
+pawl_status checkpoint_not_a_tensor(const pawl_checkpoint *c, const record_entry *entry,
+                                    const char *what, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "only tensors %s", what);
     error_path(err, "%s", c->path);
     error_entry(err, entry->name);
     error_expected(err, "a tensor");
@@ -105,23 +105,24 @@ typedef struct batch {
     uint64_t bytes;
 } batch;
 
-static void place(const batch *b, uint64_t offset, const uint8_t *bytes, size_t n) {
+static void place_slice_bytes(const batch *b, uint64_t offset, const uint8_t *bytes, size_t n) {
     view_place(&b->to, &b->source, offset - b->base, n, bytes);
 }
 
-static pawl_status take_one(void *context, uint64_t offset, const uint8_t *bytes, size_t n,
-                            pawl_error *err) {
+static pawl_status place_from_reader(void *context, uint64_t offset, const uint8_t *bytes, size_t n,
+                                     pawl_error *err) {
     (void)err;
-    place(context, offset, bytes, n);
+    place_slice_bytes(context, offset, bytes, n);
     return PAWL_OK;
 }
 
-static void take_any(void *context, size_t i, uint64_t offset, const uint8_t *bytes, size_t n) {
+static void place_from_read_job(void *context, size_t i, uint64_t offset, const uint8_t *bytes,
+                                size_t n) {
     (void)i;
-    place(context, offset, bytes, n);
+    place_slice_bytes(context, offset, bytes, n);
 }
 
-static engine_stretch item_of(void *context, size_t i) {
+static engine_stretch get_stretch(void *context, size_t i) {
     const batch *b = context;
     return b->items[i];
 }
@@ -130,8 +131,8 @@ static pawl_status read_by_many(pawl_checkpoint *c, batch *b, pawl_error *err) {
     size_t failed;
     const engine_read_job job = {.source = checksums_source(c), /* touches the mark */
                                  .count = b->count,
-                                 .stretch = item_of,
-                                 .take = take_any,
+                                 .stretch = get_stretch,
+                                 .take = place_from_read_job,
                                  .context = b};
     return engine_read_all(&job, &failed, err);
 }
@@ -144,7 +145,8 @@ static pawl_status read_batch(pawl_checkpoint *c, batch *b, pawl_error *err) {
         for (size_t i = 0; i < b->count; i++) {
             const engine_stretch *s = &b->items[i];
             reader_mark_touch(c->mark);
-            TRY(engine_reader_read(c->reader, s->file, s->offset, s->bytes, take_one, b, err));
+            TRY(engine_reader_read(c->reader, s->file, s->offset, s->bytes, place_from_reader, b,
+                                   err));
         }
     }
     b->count = 0;
@@ -225,7 +227,7 @@ pawl_status checkpoint_read(pawl_checkpoint *c, const char *name, const int64_t 
     record_entry entry = {0};
     TRY(checkpoint_entry(c, name, &memory, &entry, err));
     if (entry.kind != PAWL_KIND_TENSOR) {
-        return not_a_tensor(c, &entry, err);
+        return checkpoint_not_a_tensor(c, &entry, "have slices", err);
     }
     if ((offset == NULL) != (extent == NULL)) {
         return error_set(err, PAWL_EUSAGE, "a slice has an offset and an extent, or neither");

@@ -59,7 +59,7 @@ pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count
     return PAWL_OK;
 }
 
-const char *step_stranger_text(store_type type) {
+const char *step_not_directory_text(store_type type) {
     return type == STORE_FILE_TYPE ? "a file" : "a link, pipe or device";
 }
 
@@ -77,7 +77,7 @@ pawl_status step_check_directory(store *s, const char *directory, pawl_error *er
     error_set(err, PAWL_EDAMAGED, "%s is no step, only named like one", directory);
     error_path(err, "%s/%s", s->root, directory);
     error_expected(err, "a directory");
-    error_found(err, "%s", step_stranger_text(stat.type));
+    error_found(err, "%s", step_not_directory_text(stat.type));
     error_safe(err, "it is left as it is; the steps beside it are not concerned");
     error_next(err, "move it out of the run");
     return PAWL_EDAMAGED;
@@ -140,7 +140,7 @@ pawl_status step_has_manifest(store *s, const char *directory, bool *present, pa
     return status;
 }
 
-static pawl_status cannot_tell(store *s, const char *directory, pawl_error *err) {
+static pawl_status cannot_tell_committed(store *s, const char *directory, pawl_error *err) {
     error_set(err, PAWL_EIO, "it cannot be told whether this step is committed");
     error_path(err, "%s/%s/" NAME_MANIFEST, s->root, directory);
     error_expected(err, "a manifest, or the proof that there is none");
@@ -151,8 +151,8 @@ static pawl_status cannot_tell(store *s, const char *directory, pawl_error *err)
 
 /* *sure: `present` is. A proof that fails makes a name that was remembered as absent show itself.
  * */
-static pawl_status look_closely(store *s, const char *directory, bool *present, bool *sure,
-                                pawl_error *err) {
+static pawl_status prove_or_find_manifest(store *s, const char *directory, bool *present,
+                                          bool *sure, pawl_error *err) {
     char path[STORE_MAX_PATH];
     struct pawl_error ignored = ERROR_INIT;
     bool absent = false;
@@ -174,9 +174,9 @@ pawl_status step_prove_manifest(store *s, const char *directory, bool *present, 
     TRY(step_has_manifest(s, directory, present, err));
     bool sure = *present || s->traits.coherent;
     for (int i = 0; i < LOOK_TRIES && !sure; i++) {
-        TRY(look_closely(s, directory, present, &sure, err));
+        TRY(prove_or_find_manifest(s, directory, present, &sure, err));
     }
-    return sure ? PAWL_OK : cannot_tell(s, directory, err);
+    return sure ? PAWL_OK : cannot_tell_committed(s, directory, err);
 }
 
 /* ---- the manifest ---- */
@@ -193,7 +193,8 @@ static pawl_status wrong_step(store *s, const char *path, int64_t step, const ma
 
 /* A directory of that name is what proving that there is no manifest has left, or makes and removes
  * just now: there is none. */
-static pawl_status read_text(store *s, const char *directory, buffer *text, pawl_error *err) {
+static pawl_status read_manifest_text(store *s, const char *directory, buffer *text,
+                                      pawl_error *err) {
     char path[STORE_MAX_PATH];
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
     text->size = 0;
@@ -207,7 +208,7 @@ static pawl_status read_text(store *s, const char *directory, buffer *text, pawl
 step_manifest step_manifest_now(store *s, const char *directory, const buffer *was) {
     CLEANUP(buffer_free) buffer now = {0};
     struct pawl_error ignored = ERROR_INIT;
-    pawl_status status = read_text(s, directory, &now, &ignored);
+    pawl_status status = read_manifest_text(s, directory, &now, &ignored);
     if (status == PAWL_ENOTFOUND) {
         return STEP_MANIFEST_GONE;
     }
@@ -225,7 +226,7 @@ pawl_status step_read_manifest(store *s, int64_t step, buffer *text, manifest *o
     char path[STORE_MAX_PATH];
     name_step(directory, step);
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
-    pawl_status status = read_text(s, directory, text, err);
+    pawl_status status = read_manifest_text(s, directory, text, err);
     if (status == PAWL_OK) {
         status = manifest_decode(text->data, text->size, out, err);
     }
@@ -272,7 +273,7 @@ static const char *file_complaint(const store_stat *stat, uint64_t bytes) {
     return stat->size < bytes ? "is truncated" : "is longer than what was written";
 }
 
-static bool opens(store *s, const char *path, uint64_t bytes) {
+static bool opens_with_size(store *s, const char *path, uint64_t bytes) {
     struct pawl_error ignored = ERROR_INIT;
     CLEANUP(store_close_pointer) store_file *file = NULL;
     uint64_t size;
@@ -287,8 +288,9 @@ static bool is_there(store *s, const char *directory, const char *name, uint64_t
     struct pawl_error ignored = ERROR_INIT;
     bool absent;
     snprintf(path, sizeof(path), "%s/%s", directory, name);
-    return opens(s, path, bytes) || (store_prove_absent(s, path, &absent, &ignored) == PAWL_OK &&
-                                     !absent && opens(s, path, bytes));
+    return opens_with_size(s, path, bytes) ||
+           (store_prove_absent(s, path, &absent, &ignored) == PAWL_OK && !absent &&
+            opens_with_size(s, path, bytes));
 }
 
 static pawl_status check_file(store *s, const char *directory, const step_listing *listing,

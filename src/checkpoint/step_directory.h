@@ -21,7 +21,7 @@ pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count
 /* PAWL_EDAMAGED where the name of a step belongs to something else: a file, a link, a pipe. Nothing
  * of that kind is ever touched. */
 pawl_status step_check_directory(store *s, const char *directory, pawl_error *err) PAWL_MUST_CHECK;
-const char *step_stranger_text(store_type type); /* "a file" */
+const char *step_not_directory_text(store_type type); /* "a file" */
 /* PAWL_EBUSY where something is mounted on a name of the run: what lies behind a mount is not the
  * run's to remove. The other asks it of a step and of every name in it. */
 pawl_status step_check_mount(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;

@@ -9,33 +9,33 @@
 
 /* A look takes a small part of the time of a save. Who loses so many in a row meets a run that
  * changes faster than it can be read, and would not win the next one either. */
-#define MOST_LOST 1000u
+#define MAX_RETRIES 1000u
 /* Where a look takes long it is for so long that it is repeated, but so often all the same. */
-#define MOST_LOOKING_NS 10000000000u
-#define LEAST_LOST      4u
+#define MAX_SCANNING_NS 10000000000u
+#define MIN_RETRIES     4u
 
-looking looking_of(store *s, const platform *os) {
-    return (looking){.store = s, .platform = os, .begun_ns = os->monotonic_ns(os->context)};
+step_scan step_scan_of(store *s, const platform *os) {
+    return (step_scan){.store = s, .platform = os, .begun_ns = os->monotonic_ns(os->context)};
 }
 
-void looking_free(looking *l) {
+void step_scan_free(step_scan *l) {
     arena_free(&l->memory);
 }
 
 /* ---- one look ---- */
 
 /* What `latest` says; "" where it cannot be read, or says too much. */
-static pawl_status read_hint(store *s, char out[LOOKING_HINT_BYTES], pawl_error *err) {
+static pawl_status read_hint(store *s, char out[STEP_SCAN_HINT_BYTES], pawl_error *err) {
     CLEANUP(buffer_free) buffer text = {0};
     struct pawl_error story = ERROR_INIT;
     out[0] = '\0';
-    pawl_status status = store_read_file(s, NAME_LATEST, LOOKING_HINT_BYTES - 1, &text, &story);
+    pawl_status status = store_read_file(s, NAME_LATEST, STEP_SCAN_HINT_BYTES - 1, &text, &story);
     if (status == PAWL_ENOMEM) {
         *err = story;
         return status;
     }
     if (status == PAWL_OK) {
-        snprintf(out, LOOKING_HINT_BYTES, "%.*s", (int)text.size, (const char *)text.data);
+        snprintf(out, STEP_SCAN_HINT_BYTES, "%.*s", (int)text.size, (const char *)text.data);
         out[strcspn(out, "\n")] = '\0';
     }
     return PAWL_OK;
@@ -75,8 +75,8 @@ static pawl_status add_hinted(arena *memory, const char *hint, int64_t **steps, 
     return PAWL_OK;
 }
 
-pawl_status looking_look(looking *l, pawl_error *err) {
-    char hint[LOOKING_HINT_BYTES];
+pawl_status step_scan_list(step_scan *l, pawl_error *err) {
+    char hint[STEP_SCAN_HINT_BYTES];
     int64_t *steps;
     size_t count;
     CLEANUP(arena_free) arena memory = {0};
@@ -94,7 +94,7 @@ pawl_status looking_look(looking *l, pawl_error *err) {
     return PAWL_OK;
 }
 
-pawl_status looking_newest(const looking *l, int64_t *out, pawl_error *err) {
+pawl_status step_scan_newest(const step_scan *l, int64_t *out, pawl_error *err) {
     *out = -1;
     for (size_t i = l->count; i > 0 && *out < 0; i--) {
         char directory[32];
@@ -108,21 +108,21 @@ pawl_status looking_newest(const looking *l, int64_t *out, pawl_error *err) {
 
 /* ---- judging it ---- */
 
-void looking_lost(looking *l) {
+void step_scan_saw_one(step_scan *l) {
     l->nothing = false;
 }
 
-bool looking_found_nothing(looking *l) {
+bool step_scan_confirms_empty(step_scan *l) {
     bool believed = l->nothing && l->same;
     l->nothing = true;
     return believed;
 }
 
-pawl_status looking_again(looking *l, pawl_error *err) {
+pawl_status step_scan_retry(step_scan *l, pawl_error *err) {
     const platform *os = l->platform;
-    uint64_t looked_ns = os->monotonic_ns(os->context) - l->begun_ns;
+    uint64_t scanned_ns = os->monotonic_ns(os->context) - l->begun_ns;
     l->lost++;
-    if (l->lost < LEAST_LOST || (l->lost < MOST_LOST && looked_ns < MOST_LOOKING_NS)) {
+    if (l->lost < MIN_RETRIES || (l->lost < MAX_RETRIES && scanned_ns < MAX_SCANNING_NS)) {
         return PAWL_OK;
     }
     error_set(err, PAWL_EBUSY, "the run changes faster than it can be read");
@@ -131,7 +131,7 @@ pawl_status looking_again(looking *l, pawl_error *err) {
     error_found(err,
                 "%u looks within %.1f s, and each time what was listed had been removed or "
                 "replaced",
-                l->lost, (double)looked_ns / 1e9);
+                l->lost, (double)scanned_ns / 1e9);
     error_safe(err, "nothing was changed; that there is no checkpoint was not found");
     error_next(err, "try again; a run that keeps 2 checkpoints or more (keep_last) leaves readers "
                     "the time of a save");

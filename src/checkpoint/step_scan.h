@@ -16,9 +16,9 @@
 
 #include "store/store.h"
 
-#define LOOKING_HINT_BYTES 64u
+#define STEP_SCAN_HINT_BYTES 64u
 
-typedef struct looking {
+typedef struct step_scan {
     store *store;
     const platform *platform;
     uint64_t begun_ns;
@@ -27,24 +27,24 @@ typedef struct looking {
      * They live until the next look. */
     int64_t *steps;
     size_t count;
-    char hint[LOOKING_HINT_BYTES];
+    char hint[STEP_SCAN_HINT_BYTES];
     arena memory;
     bool same;    /* as the look before */
     bool nothing; /* was found by the look before */
-} looking;
+} step_scan;
 
 /* `s` and `os` are borrowed. */
-looking looking_of(store *s, const platform *os);
-void looking_free(looking *l);
-pawl_status looking_look(looking *l, pawl_error *err) PAWL_MUST_CHECK;
+step_scan step_scan_of(store *s, const platform *os);
+void step_scan_free(step_scan *l);
+pawl_status step_scan_list(step_scan *l, pawl_error *err) PAWL_MUST_CHECK;
 /* The newest step with a manifest that the latest look saw; -1: none. */
-pawl_status looking_newest(const looking *l, int64_t *out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status step_scan_newest(const step_scan *l, int64_t *out, pawl_error *err) PAWL_MUST_CHECK;
 /* The latest look found a checkpoint that is gone. */
-void looking_lost(looking *l);
+void step_scan_saw_one(step_scan *l);
 /* The latest look found no checkpoint: is that to be believed? If not, look again. */
-bool looking_found_nothing(looking *l);
+bool step_scan_confirms_empty(step_scan *l);
 /* The latest look was in vain, because the run has changed. PAWL_EBUSY when that happened too often
  * or for too long. */
-pawl_status looking_again(looking *l, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status step_scan_retry(step_scan *l, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

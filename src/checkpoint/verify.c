@@ -43,7 +43,7 @@ static bool enough(const verification *v) {
     return v->result->problems + v->damage_count >= v->options.max_problems;
 }
 
-static void tell(verification *v, const char *file, const char *entry, pawl_error *story) {
+static void tell_problem(verification *v, const char *file, const char *entry, pawl_error *story) {
     if (v->result->problems >= v->options.max_problems) {
         return;
     }
@@ -65,7 +65,7 @@ static void tell(verification *v, const char *file, const char *entry, pawl_erro
 }
 
 /* Asked here, because everything that takes long comes by. */
-static pawl_status advance(void *context, uint64_t bytes, pawl_error *err) {
+static pawl_status report_progress(void *context, uint64_t bytes, pawl_error *err) {
     verification *v = context;
     v->done_bytes += bytes;
     reader_mark_touch(v->checkpoint->mark);
@@ -83,8 +83,8 @@ static pawl_status advance(void *context, uint64_t bytes, pawl_error *err) {
 
 static void tell_index(verification *v, pawl_error *story) {
     v->index_damaged = true;
-    tell(v, v->checkpoint->manifest.index_name, story->entry[0] != '\0' ? story->entry : NULL,
-         story);
+    tell_problem(v, v->checkpoint->manifest.index_name,
+                 story->entry[0] != '\0' ? story->entry : NULL, story);
 }
 
 /* A problem of the checkpoint, or one that ends the verification. */
@@ -112,14 +112,14 @@ static pawl_status verify_manifest(verification *v, pawl_error *err) {
     if (status == PAWL_ENOTFOUND) {
         log_change(c, true);
     } else if (is_damage(status)) {
-        tell(v, NAME_MANIFEST, NULL, &story);
+        tell_problem(v, NAME_MANIFEST, NULL, &story);
     } else if (status != PAWL_OK) {
         *err = story;
         return status;
     } else if (strcmp(m.index_name, c->manifest.index_name) != 0) {
         log_change(c, false);
     }
-    return advance(v, c->manifest_text.size, err);
+    return report_progress(v, c->manifest_text.size, err);
 }
 
 /* ---- index ---- */
@@ -152,7 +152,7 @@ static pawl_status sum_index(verification *v, pawl_error *err) {
         c->reads.bytes += n;
         sum = crc32c(sum, window, n);
         at += n;
-        TRY(advance(v, n, err));
+        TRY(report_progress(v, n, err));
     }
     return check_index_sum(v, sum, err);
 }
@@ -164,8 +164,8 @@ typedef struct comparing {
     bool differs;
 } comparing;
 
-static pawl_status compare(void *context, uint64_t offset, const uint8_t *bytes, size_t n,
-                           pawl_error *err) {
+static pawl_status compare_value(void *context, uint64_t offset, const uint8_t *bytes, size_t n,
+                                 pawl_error *err) {
     comparing *c = context;
     (void)err;
     c->differs = c->differs || memcmp(c->value + (offset - c->base), bytes, n) != 0;
@@ -174,16 +174,16 @@ static pawl_status compare(void *context, uint64_t offset, const uint8_t *bytes,
 
 /* A restore takes the index's copy of a value, a rebuild the data file's. Bytes that cannot be read
  * are told when the data files are looked at. */
-static pawl_status check_copy(verification *v, const record_entry *entry, pawl_error *err) {
+static pawl_status check_value_copy(verification *v, const record_entry *entry, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     if (entry->value == NULL) {
         return PAWL_OK;
     }
     const record_piece *piece = &entry->pieces[0];
     comparing c = {.value = entry->value, .base = piece->offset};
-    TRY(advance(v, 0, err));
+    TRY(report_progress(v, 0, err));
     pawl_status status = engine_reader_read(v->reader, piece->file, piece->offset, piece->bytes,
-                                            compare, &c, &story);
+                                            compare_value, &c, &story);
     if (status != PAWL_OK && !is_damage(status)) {
         *err = story;
         return status;
@@ -192,13 +192,14 @@ static pawl_status check_copy(verification *v, const record_entry *entry, pawl_e
         error_set(&story, PAWL_EDAMAGED,
                   "the value of an entry is one in the index and another in its data file");
         error_path(&story, "%s/%s", v->checkpoint->path, v->checkpoint->manifest.index_name);
-        tell(v, v->checkpoint->manifest.index_name, entry->name, &story);
+        tell_problem(v, v->checkpoint->manifest.index_name, entry->name, &story);
     }
     return PAWL_OK;
 }
 
 /* Slots and variables both ascend: mostly the block is at hand. */
-static pawl_status check_slot(verification *v, const record_entry *entry, pawl_error *err) {
+static pawl_status check_slot_variable(verification *v, const record_entry *entry,
+                                       pawl_error *err) {
     bool found = false;
     if (entry->role == PAWL_ROLE_SLOT) {
         TRY(checkpoint_has_tensor(v->checkpoint, entry->slot_of, &found, err));
@@ -219,8 +220,8 @@ static pawl_status check_item(verification *v, const table_cursor *at, arena *me
     }
     TRY(checkpoint_decode(v->checkpoint, at, memory, &entry, err));
     v->result->entries++;
-    TRY(check_slot(v, &entry, err));
-    return check_copy(v, &entry, err);
+    TRY(check_slot_variable(v, &entry, err));
+    return check_value_copy(v, &entry, err);
 }
 
 static void table_cursor_free_pointer(table_cursor **at) {
@@ -275,7 +276,8 @@ static bool is_of_index(const verification *v, const pawl_error *story) {
     return strcmp(path, story->path) == 0;
 }
 
-static pawl_status keep_text(verification *v, const char *text, const char **out, pawl_error *err) {
+static pawl_status keep_damage_text(verification *v, const char *text, const char **out,
+                                    pawl_error *err) {
     *out = arena_strdup(&v->memory, text);
     return *out != NULL ? PAWL_OK : error_nomem(err, strlen(text));
 }
@@ -283,10 +285,10 @@ static pawl_status keep_text(verification *v, const char *text, const char **out
 static pawl_status keep_damage(verification *v, uint64_t offset, uint64_t length,
                                const pawl_error *story, pawl_error *err) {
     damage d = {.file = v->file, .offset = offset, .length = length};
-    TRY(keep_text(v, story->attempt, &d.attempt, err));
-    TRY(keep_text(v, story->expected, &d.expected, err));
-    TRY(keep_text(v, story->found, &d.found, err));
-    TRY(keep_text(v, story->system, &d.system, err));
+    TRY(keep_damage_text(v, story->attempt, &d.attempt, err));
+    TRY(keep_damage_text(v, story->expected, &d.expected, err));
+    TRY(keep_damage_text(v, story->found, &d.found, err));
+    TRY(keep_damage_text(v, story->system, &d.system, err));
     TRY(vec_reserve(&v->damages, &v->damage_capacity, v->damage_count + 1, sizeof(d), err));
     v->damages[v->damage_count++] = d;
     return PAWL_OK;
@@ -319,7 +321,8 @@ static pawl_status verify_data(verification *v, pawl_error *err) {
     pawl_checkpoint *c = v->checkpoint;
     for (size_t i = 0; i < c->manifest.file_count && !enough(v); i++) {
         v->file = (uint32_t)i;
-        pawl_status status = engine_reader_verify(v->reader, v->file, note_damage, advance, v, err);
+        pawl_status status =
+            engine_reader_verify(v->reader, v->file, note_damage, report_progress, v, err);
         if (status != PAWL_OK && status != PAWL_ELIMIT) {
             return status;
         }
@@ -341,7 +344,7 @@ static void tell_damage(verification *v, damage *d, const record_entry *entry,
     snprintf(story.system, sizeof(story.system), "%s", d->system);
     d->told = true;
     if (entry == NULL) {
-        tell(v, file, NULL, &story);
+        tell_problem(v, file, NULL, &story);
         return;
     }
     uint64_t begin = d->offset > piece->offset ? d->offset - piece->offset : 0;
@@ -349,7 +352,7 @@ static void tell_damage(verification *v, damage *d, const record_entry *entry,
     end = end < piece->bytes ? end : piece->bytes;
     error_wrap(&story, "%s, bytes %llu to %llu of %llu", entry->name, (unsigned long long)begin,
                (unsigned long long)(end - 1), (unsigned long long)piece->bytes);
-    tell(v, file, entry->name, &story);
+    tell_problem(v, file, entry->name, &story);
 }
 
 /* The first damage that ends after a position of a file. */
@@ -378,10 +381,6 @@ static void tell_entry(verification *v, const record_entry *entry) {
             tell_damage(v, &v->damages[k], entry, piece);
         }
     }
-}
-
-static void entries_free_pointer(pawl_entries **walk) {
-    pawl_entries_free(*walk);
 }
 
 /* Damage of the index was told before; here it only ends the walk. */
@@ -421,7 +420,7 @@ static pawl_status tell_damages(verification *v, pawl_error *err) {
 
 /* ---- all of it ---- */
 
-static void count_files(verification *v) {
+static void count_work(verification *v) {
     const pawl_checkpoint *c = v->checkpoint;
     v->result->files = c->manifest.file_count + 2; /* index and manifest */
     v->of_bytes = c->manifest_text.size + c->manifest.index.bytes;
@@ -473,7 +472,7 @@ pawl_status checkpoint_verify(pawl_checkpoint *c, const pawl_verify_options *opt
     if (v->options.max_problems == 0) {
         v->options.max_problems = DEFAULT_MAX_PROBLEMS;
     }
-    count_files(v);
+    count_work(v);
     pawl_status status = verify_all(v, err);
     arena_free(&v->memory);
     engine_reader_free(v->reader);

@@ -24,17 +24,6 @@ void pawl_view_close(pawl_view *v) {
 
 /* ---- which piece ---- */
 
-static pawl_status not_a_tensor(const pawl_view *v, pawl_error *err) {
-    error_set(err, PAWL_EUSAGE, "only tensors can be viewed");
-    error_path(err, "%s", v->checkpoint->path);
-    error_entry(err, v->entry.name);
-    error_expected(err, "a tensor");
-    error_found(err, "a value of kind %s", pawl_kind_name(v->entry.kind));
-    error_next(err, v->entry.per_rank ? "read it with pawl_checkpoint_read_rank"
-                                      : "pawl_checkpoint_find gives its value");
-    return PAWL_EUSAGE;
-}
-
 static pawl_status no_such_piece(const pawl_view *v, uint64_t piece, pawl_error *err) {
     error_set(err, PAWL_EUSAGE, "the tensor has no piece of this number");
     error_path(err, "%s", v->checkpoint->path);
@@ -47,7 +36,7 @@ static pawl_status no_such_piece(const pawl_view *v, uint64_t piece, pawl_error 
 static pawl_status find_piece(pawl_view *v, const char *name, uint64_t piece, pawl_error *err) {
     TRY(checkpoint_entry(v->checkpoint, name, &v->memory, &v->entry, err));
     if (v->entry.kind != PAWL_KIND_TENSOR) {
-        return not_a_tensor(v, err);
+        return checkpoint_not_a_tensor(v->checkpoint, &v->entry, "can be viewed", err);
     }
     if (piece >= v->entry.piece_count) {
         return no_such_piece(v, piece, err);

@@ -34,12 +34,12 @@ typedef enum verb {
 
 typedef struct agreeing {
     pawl_run *run;
-    restoring all;
+    restoration all;
     pawl_checkpoint *checkpoint;
     int64_t step;
     verb verb; /* of the latest answer */
     /* Rank 0. */
-    looking looking;
+    step_scan scan;
     size_t left; /* of the steps that it saw, those not tried yet */
     size_t damaged;
     struct pawl_error newest; /* why the newest damaged one was passed over */
@@ -117,7 +117,7 @@ static pawl_status next_step(agreeing *g, int64_t *out, pawl_error *err) {
     while (g->left > 0 && *out < 0) {
         char directory[32];
         bool present;
-        int64_t step = g->looking.steps[--g->left];
+        int64_t step = g->scan.steps[--g->left];
         name_step(directory, step);
         TRY(step_prove_manifest(g->run->store, directory, &present, err));
         *out = present ? step : -1;
@@ -134,8 +134,8 @@ static pawl_status none_intact(const agreeing *g, pawl_error *err) {
 }
 
 static pawl_status look_for_steps(agreeing *g, pawl_error *err) {
-    TRY(looking_look(&g->looking, err));
-    g->left = g->looking.count;
+    TRY(step_scan_list(&g->scan, err));
+    g->left = g->scan.count;
     return PAWL_OK;
 }
 
@@ -151,10 +151,11 @@ static pawl_status answer_next(agreeing *g, const pawl_error *story, buffer *ans
         if (g->damaged > 0) {
             return none_intact(g, err);
         }
-        if (looking_found_nothing(&g->looking)) {
-            TRY(catalog_explain(g->run->store, g->run->platform, err)); /* it is there now */
+        if (step_scan_confirms_empty(&g->scan)) {
+            TRY(checkpoint_explain_missing(g->run->store, g->run->platform,
+                                           err)); /* it is there now */
         }
-        TRY(looking_again(&g->looking, err));
+        TRY(step_scan_retry(&g->scan, err));
         TRY(look_for_steps(g, err));
     }
 }
@@ -305,7 +306,7 @@ static pawl_status judge_tries(void *context, job_ranks *ranks, const meet_card 
         return unseen ? seen_by_rank_0_alone(g, err) : status;
     }
     if (cards[0].status == PAWL_ENOTFOUND) {
-        looking_lost(&g->looking); /* removed meanwhile */
+        step_scan_saw_one(&g->scan); /* removed meanwhile */
         return answer_next(g, NULL, answer, err);
     }
     int damaged = first_with(ranks, cards, PAWL_EDAMAGED);
@@ -327,7 +328,7 @@ static pawl_status pass_over(agreeing *g, const uint8_t *bytes, size_t n, pawl_e
     log_write(&g->run->log, PAWL_LOG_WARN,
               "step %lld is damaged and is passed over for the next older one: %s",
               (long long)g->step, error_text(&why));
-    return restoring_pass_over(&g->all, g->step, &why, err);
+    return restore_pass_over(&g->all, g->step, &why, err);
 }
 
 static pawl_status take_answer(agreeing *g, const buffer *answer, pawl_error *err) {
@@ -371,7 +372,7 @@ static pawl_status meet_for_step(agreeing *g, pawl_status status, const pawl_err
 }
 
 /* An older checkpoint that does not fit cannot make up for bytes placed from a newer one. */
-static pawl_status after_damage(const restoring *all, pawl_status status, pawl_error *err) {
+static pawl_status after_damage(const restoration *all, pawl_status status, pawl_error *err) {
     if (status != PAWL_EMISMATCH || all->touched_count == 0) {
         return status;
     }
@@ -425,8 +426,9 @@ static pawl_status open_step(agreeing *g, pawl_error *err) {
     pawl_checkpoint_close(g->checkpoint);
     g->checkpoint = NULL;
     for (;;) {
-        pawl_status status = checkpoint_open_by(run->store, g->step, run->platform, &run->log,
-                                                run->ranks->rank == 0, &g->checkpoint, err);
+        pawl_status status =
+            checkpoint_open_for_call(run->store, g->step, run->platform, &run->log,
+                                     run->ranks->rank == 0, &g->checkpoint, err);
         if (status != PAWL_ENOTFOUND ||
             run->platform->monotonic_ns(run->platform->context) >= deadline_ns) {
             return status;
@@ -440,12 +442,12 @@ static pawl_status open_step(agreeing *g, pawl_error *err) {
 /* *wants: what another rank may want; entries 0 where there is no match. */
 static pawl_status try_match(agreeing *g, wants_head *wants, pawl_error *err) {
     struct pawl_error failure = ERROR_INIT;
-    restoring_end(&g->all);
+    restore_end_candidate(&g->all);
     plan_job_faults_free(&g->all.faults);
     g->all.compared = false;
     *wants = (wants_head){.entries = 0};
     TRY(open_step(g, err));
-    pawl_status status = restoring_match(&g->all, g->checkpoint, err);
+    pawl_status status = restore_match(&g->all, g->checkpoint, err);
     if (g->all.job && g->all.now.match != NULL &&
         wants_head_make(g->all.now.match, wants, &failure) != PAWL_OK) {
         *err = failure;
@@ -467,7 +469,7 @@ static pawl_status match_as_job(agreeing *g, pawl_status status, const pawl_erro
     }
     g->all.compared = true;
     if (own == PAWL_OK && g->all.faults.count > 0) {
-        own = restoring_match(&g->all, g->checkpoint, &failure);
+        own = restore_match(&g->all, g->checkpoint, &failure);
     } else if (own == PAWL_OK) {
         own = status;
         failure = *story;
@@ -488,7 +490,7 @@ static pawl_status try_step(agreeing *g, pawl_error *err) {
         return PAWL_OK;
     }
     story = ERROR_INIT;
-    status = restoring_read(&g->all, &story);
+    status = restore_read(&g->all, &story);
     return meet_for_result(g, "restore: read", status, &story, NULL, err);
 }
 
@@ -512,7 +514,7 @@ static void log_restored(agreeing *g) {
               text_bytes(bytes, counts->bytes));
 }
 
-static void tell_restored(pawl_run *run, const restoring *all, pawl_status status,
+static void tell_restored(pawl_run *run, const restoration *all, pawl_status status,
                           const pawl_error *story, uint64_t begun_ns) {
     char message[2048];
     const platform *os = run->platform;
@@ -553,9 +555,9 @@ static pawl_status end_report(agreeing *g, pawl_status status, pawl_error *err) 
 }
 
 static void agreeing_free(agreeing *g) {
-    restoring_free(&g->all);
+    restoration_free(&g->all);
     pawl_checkpoint_close(g->checkpoint);
-    looking_free(&g->looking);
+    step_scan_free(&g->scan);
     mem_free(g);
 }
 
@@ -570,16 +572,16 @@ pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_opt
         return error_nomem(err, sizeof *g);
     }
     g->run = run;
-    g->looking = looking_of(run->store, run->platform);
-    g->all = (restoring){.state = state,
-                         .options = options,
-                         .rank = run->ranks->rank,
-                         .world_size = run->ranks->world_size,
-                         .asked = report != NULL,
-                         .job = run->ranks->world_size > 1};
+    g->scan = step_scan_of(run->store, run->platform);
+    g->all = (restoration){.state = state,
+                           .options = options,
+                           .rank = run->ranks->rank,
+                           .world_size = run->ranks->world_size,
+                           .report_wanted = report != NULL,
+                           .job = run->ranks->world_size > 1};
     pawl_status status = end_report(g, agree(g, err), err);
     tell_restored(run, &g->all, status, err, begun_ns);
-    restoring_hand_over(&g->all, status, report);
+    restore_hand_over_report(&g->all, status, report);
     agreeing_free(g);
     return status;
 }

@@ -10,7 +10,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # A function that takes something apart, by its name; and readers that are called otherwise.
 PARSER = re.compile(r"^(static )?(?:bool|void|int|char|pawl_status) +\*?"
-                    r"(\w*(?:decode|parse)\w*|take_\w+(?=\(cursor)|owner_read|dataset_read|plan_cover|"
+                    r"(\w*(?:decode|parse)\w*|take_\w+(?=\(cursor)|owner_read|data_files_read|plan_cover|"
                     r"wire_take_\w+|plan_layout_gather|json_skip|"
                     r"group_discover|structure_explain|run_rebuild|token_read)\("
                     r"[^)]*\b(?:uint8_t|char|buffer|cursor|decoder|json_t|meet_card|void \*)", re.M)

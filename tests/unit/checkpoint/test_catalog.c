@@ -142,7 +142,7 @@ static void test_other_names_are_no_steps(void **state) {
 
 static pawl_status explain(reading *f, pawl_error *err) {
     pawl_catalog *catalog = list(f);
-    pawl_status status = catalog_explain_nothing(f->disk, catalog, err);
+    pawl_status status = catalog_explain_missing(f->disk, catalog, err);
     pawl_catalog_free(catalog);
     return status;
 }
