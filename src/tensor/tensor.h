@@ -76,9 +76,6 @@ typedef struct box_runs {
 box_runs box_runs_of(const box *inner, const box *outer);
 /* False at the end; otherwise a run: first element (linear, within outer) and count. */
 bool box_runs_next(box_runs *r, uint64_t *first, uint64_t *count);
-/* Where run number `first` elements of outer would be: linear index of inner's first element, and
- * one past its last, in outer's row-major memory. Empty inner: both 0. */
-void box_linear_bounds(const box *inner, const box *outer, uint64_t *begin, uint64_t *end);
 
 /* ---- strided memory: copy.c ----------------------------------------------------------------- */
 

@@ -343,8 +343,6 @@ static void test_empty_boxes_of_any_size_hold_nothing_and_overflow_nowhere(void 
         assert_false(box_intersect(&empty, &one, &shared));
         box_runs runs = box_runs_of(&empty, &other);
         assert_false(box_runs_next(&runs, &begin, &end));
-        box_linear_bounds(&empty, &other, &begin, &end);
-        assert_int_equal(begin, end);
         view v = {.dtype = PAWL_F64, .box = empty, .data = memory};
         assert_true(view_dense(&v));
         view_gather(&v, 0, 0, bytes);
