@@ -38,8 +38,8 @@ static void gather_piece(const plan_piece *piece, uint64_t from, size_t n, uint8
         memcpy(to, dense + from, n);
         return;
     }
-    view v = state_box_view(piece->entry, piece->part);
-    view_gather(&v, from, n, to);
+    strided v = state_box_memory(piece->entry, piece->part);
+    strided_gather(&v, from, n, to);
 }
 
 static uint64_t largest(uint64_t a, uint64_t b) {

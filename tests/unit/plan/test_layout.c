@@ -337,7 +337,7 @@ static void brute_image(const plan_layout *layout, size_t file, uint8_t *image) 
             memcpy(to, piece->entry->value, piece->bytes);
             continue;
         }
-        view v = state_box_view(piece->entry, piece->part);
+        strided v = state_box_memory(piece->entry, piece->part);
         size_t item_size = (size_t)pawl_dtype_bits(v.dtype) / 8;
         for (uint64_t k = 0; k < box_elements(&v.box); k++) {
             uint64_t rest = k;
@@ -461,7 +461,7 @@ static void assert_decodes(const plan_layout *layout, size_t file, buffer *image
         assert_int_equal(piece->entry->kind, e->kind);
         assert_int_equal(piece->entry->role, e->role);
         if (e->kind == PAWL_KIND_TENSOR) {
-            view v = state_box_view(piece->entry, piece->part);
+            strided v = state_box_memory(piece->entry, piece->part);
             box decoded = box_of(e->ndim, e->pieces->box_offset, e->pieces->box_extent);
             assert_true(box_equal(&decoded, &v.box));
             assert_true(shape_equal(e->ndim, e->shape, piece->entry->ndim, piece->entry->shape));
