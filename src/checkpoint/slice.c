@@ -96,7 +96,7 @@ static pawl_status check_packed(const record_entry *entry, const box *wanted, co
 
 /* Stretches of one piece, ascending, and where their elements go. */
 typedef struct batch {
-    view to;
+    strided to;
     box source;
     uint64_t base;         /* where the piece begins in its file */
     uint64_t tensor_bytes; /* of all of it */
@@ -106,7 +106,7 @@ typedef struct batch {
 } batch;
 
 static void place_slice_bytes(const batch *b, uint64_t offset, const uint8_t *bytes, size_t n) {
-    view_place(&b->to, &b->source, offset - b->base, n, bytes);
+    strided_place(&b->to, &b->source, offset - b->base, n, bytes);
 }
 
 static pawl_status place_from_reader(void *context, uint64_t offset, const uint8_t *bytes, size_t n,
@@ -169,7 +169,7 @@ static pawl_status add_stretch(pawl_checkpoint *c, batch *b, uint32_t file, uint
 
 /* The runs of the part in its piece, joined where little lies between them. */
 static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry,
-                             const record_piece *piece, const box *shared, view to,
+                             const record_piece *piece, const box *shared, strided to,
                              pawl_error *err) {
     batch b;
     b.to = to;
@@ -204,7 +204,7 @@ static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry,
 /* The pieces make up the tensor, each element once (entry_check). */
 static pawl_status read_box(pawl_checkpoint *c, const record_entry *entry, const box *wanted,
                             void *to, pawl_error *err) {
-    view v = {.dtype = entry->dtype, .box = *wanted, .data = to};
+    strided v = {.dtype = entry->dtype, .box = *wanted, .data = to};
     for (size_t i = 0; i < entry->piece_count; i++) {
         const record_piece *piece = &entry->pieces[i];
         box shared;

@@ -74,8 +74,6 @@ void plan_layout_gather(const plan_layout *layout, size_t file, uint64_t at, siz
  * which must not ask for bytes before those of this one. */
 void plan_layout_gather_on(const plan_layout *layout, size_t file, uint64_t at, size_t n,
                            uint8_t *to, size_t *piece);
-/* The piece that byte `at` of a file belongs to; NULL in the header and between pieces. */
-const plan_piece *plan_layout_locate(const plan_layout *layout, size_t file, uint64_t at);
 
 /* ---- do the pieces of all ranks make up a tensor? cover.c ----------------------------------- */
 

@@ -33,7 +33,8 @@ typedef struct share_group {
 
 static int compare_loads(const void *context, uint32_t a, uint32_t b) {
     const uint64_t *bytes = context;
-    return bytes[a] != bytes[b] ? (bytes[a] < bytes[b] ? -1 : 1) : (a < b ? -1 : a > b);
+    int order = (bytes[a] > bytes[b]) - (bytes[a] < bytes[b]);
+    return order != 0 ? order : (a > b) - (a < b);
 }
 
 static void share_group_free(share_group *g) {

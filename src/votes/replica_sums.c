@@ -52,13 +52,13 @@ static uint32_t sum_of_box(const state_entry *e, const state_box *held) {
     uint8_t stretch[GATHER_BYTES];
     uint32_t sum = 0;
     uint64_t bytes = shape_bytes(e->dtype, e->ndim, held->extent);
-    view v = state_box_view(e, held);
-    if (bytes > 0 && view_dense(&v)) {
+    strided v = state_box_memory(e, held);
+    if (bytes > 0 && strided_is_dense(&v)) {
         return crc32c(0, v.data, (size_t)bytes);
     }
     for (uint64_t at = 0; at < bytes; at += GATHER_BYTES) {
         size_t n = bytes - at < GATHER_BYTES ? (size_t)(bytes - at) : GATHER_BYTES;
-        view_gather(&v, at, n, stretch);
+        strided_gather(&v, at, n, stretch);
         sum = crc32c(sum, stretch, n);
     }
     return sum;
