@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cli: the pawl command. One file per verb (verb_*.c); what a verb may be told comes from the table
- * in options.c, which parsing, --help, the man page and the completion all read.
+ * in verbs.c, which parsing, --help, the man page and the completion all read.
  *
  * The command uses include/pawl/ alone. One thread; text of a checkpoint is shown only after
  * text_safe has made it harmless to a terminal; memory does not grow with the size of a checkpoint.

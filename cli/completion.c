@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Completion for bash: the table as a shell function. */
-#include "options.h"
+#include "verbs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static void put_value_options(void) {
 
 static const char head[] =
     "# SPDX-License-Identifier: Apache-2.0\n"
-    "# Completion of pawl for bash. Written by 'pawl help --bash-completion'; change cli/options.c "
+    "# Completion of pawl for bash. Written by 'pawl help --bash-completion'; change cli/verbs.c "
     "and\n"
     "# cli/completion.c instead.\n"
     "\n"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl diff, the numbers of two tensors: both are read slice by slice. */
 #include "diff.h"
-#include "ending.h"
 #include "memory.h"
 #include "numbers.h"
+#include "signals.h"
 #include "slices.h"
 
 #include <math.h>
@@ -100,7 +100,7 @@ pawl_status diff_numbers(comparison *c, const tensor_ref *t, distances *d) {
     SCOPED(scoped_free) char *b = must_alloc(most);
     slices s = slices_of(t->ndim, t->shape, SLICE_BYTES / size);
     while (slices_next(&s)) {
-        if (ending_asked()) {
+        if (signals_caught()) {
             return PAWL_ECANCELED;
         }
         pawl_status status = read_both(c, t, &s, a, b, (size_t)s.elements * size);

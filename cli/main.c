@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl: finds the verb, hands it its arguments, and returns its exit code. */
-#include "ending.h"
-#include "options.h"
+#include "signals.h"
+#include "verbs.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static int run_verb(const verb *v, int argc, char **argv) {
             print_help(v);
             code = EXIT_DONE;
         } else {
-            code = exit_as_told(v, v->run(&args, &out));
+            code = verb_exit_code(v, v->run(&args, &out));
         }
         code = output_end(&out, code);
     }
@@ -72,7 +72,7 @@ static void occupy_standard_descriptors(void) {
 
 int main(int argc, char **argv) {
     occupy_standard_descriptors();
-    ending_watch_output();
+    signals_catch_broken_pipe();
     const verb *v = argc > 1 ? verb_find(argv[1]) : NULL;
     if (v == NULL) {
         return run_without_verb(argc > 1 ? argv[1] : NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manual page: the table as man(7) source. */
-#include "options.h"
+#include "verbs.h"
 
 #include <pawl/error.h>
 #include <stdio.h>
@@ -112,7 +112,7 @@ static void put_environment(void) {
 }
 
 void print_man_page(void) {
-    printf(".\\\" Written by 'pawl help --man'; change cli/options.c instead.\n"
+    printf(".\\\" Written by 'pawl help --man'; change cli/verbs.c instead.\n"
            ".TH PAWL 1 \"\" \"pawl %s\" \"User Commands\"\n.SH NAME\n",
            PAWL_VERSION);
     fputs("pawl \\- look at, verify, compare and tend the checkpoints of training runs\n"

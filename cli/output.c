@@ -2,8 +2,8 @@
 /* Results and failures of a verb. */
 #include "output.h"
 #include "cli.h"
-#include "ending.h"
 #include "memory.h"
+#include "signals.h"
 #include "text.h"
 
 #include <errno.h>
@@ -187,7 +187,7 @@ int output_exit_code(pawl_status status) {
 }
 
 int output_fail(output *out) {
-    if (ending_asked()) {
+    if (signals_caught()) {
         return EXIT_FAILED; /* that is the reason, and output_end tells it */
     }
     if (out->err == NULL) {
@@ -249,7 +249,7 @@ int output_end(output *out, int exit_code) {
     errno = 0;
     bool lost = ferror(stdout) != 0;
     lost = fclose(stdout) != 0 || lost;
-    ending_take();
+    signals_end_by_caught();
     if (lost) {
         fprintf(stderr, "pawl: cannot write the result to standard output: %s\n",
                 errno != 0 ? strerror(errno) : "an earlier write failed");

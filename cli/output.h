@@ -52,7 +52,7 @@ int output_usage(output *out, const char *verb, const char *format, ...)
 void output_withhold(output *out);
 
 /* Closes the JSON object and stdout. What could not be written makes a failure of any code; a
- * signal that was noted (ending.h) ends the process. */
+ * signal that was noted (signals.h) ends the process. */
 int output_end(output *out, int exit_code);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl show, an entry that each rank has of its own. */
-#include "ending.h"
 #include "memory.h"
 #include "show.h"
+#include "signals.h"
 #include "text.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *nam
     }
     for (int rank = 0; rank < about.world_size && status == PAWL_OK; rank++) {
         size_t size = 0;
-        if (ending_asked()) {
+        if (signals_caught()) {
             status = PAWL_ECANCELED;
             break;
         }

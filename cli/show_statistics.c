@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl show, a tensor's statistics: one pass over all of its values, slice by slice. */
-#include "ending.h"
 #include "memory.h"
 #include "numbers.h"
 #include "show.h"
+#include "signals.h"
 #include "slices.h"
 #include "text.h"
 
@@ -186,7 +186,7 @@ static pawl_status read_all(output *out, pawl_checkpoint *checkpoint, const tens
     SCOPED(scoped_free) char *bytes = must_alloc((size_t)most);
     progress_begin(&out->progress, "reading");
     while (slices_next(&cut)) {
-        if (ending_asked()) {
+        if (signals_caught()) {
             return PAWL_ECANCELED;
         }
         pawl_status status = pawl_checkpoint_read(checkpoint, t->name, cut.offset, cut.extent,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl show, the tree: entries as they come from the walk, which is sorted by name. */
-#include "ending.h"
 #include "memory.h"
 #include "show.h"
+#include "signals.h"
 #include "text.h"
 
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static pawl_status walk(output *out, pawl_entries *entries, table *t, uint64_t *
         if (status != PAWL_OK || !more) {
             return status;
         }
-        if (ending_asked()) {
+        if (signals_caught()) {
             return PAWL_ECANCELED;
         }
         if (out->as_json) {

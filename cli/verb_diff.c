@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl diff: two checkpoints, entry by entry, as a merge of two sorted walks. */
 #include "diff.h"
-#include "ending.h"
 #include "numbers.h"
+#include "signals.h"
 #include "text.h"
 
 #include <inttypes.h>
@@ -25,7 +25,7 @@ static pawl_status merge(comparison *c, pawl_entries *walk_a, pawl_entries *walk
         if (status != PAWL_OK || (!more_a && !more_b)) {
             return status;
         }
-        if (ending_asked()) {
+        if (signals_caught()) {
             return PAWL_ECANCELED;
         }
         order = !more_a ? 1 : !more_b ? -1 : strcmp(a.name, b.name);
@@ -137,7 +137,7 @@ int verb_diff(const arguments *args, output *out) {
     SCOPED(scoped_checkpoint) pawl_checkpoint *b = NULL;
     const target *at = &args->targets[0];
     const target *bt = &args->targets[1];
-    ending_watch();
+    signals_catch();
     if (pawl_checkpoint_open(at->run, at->step, &out->log, &a, out->err) != PAWL_OK ||
         pawl_checkpoint_open(bt->run, bt->step, &out->log, &b, out->err) != PAWL_OK) {
         return output_fail(out);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl doctor: could a job save here? */
 #include "cli.h"
+#include "doctor_rank.h"
 #include "memory.h"
-#include "ranks.h"
 #include "text.h"
 
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static void on_finding(void *context, const pawl_finding *finding) {
     put(context, finding);
 }
 
-static void begin(output *out, const char *run, const ranks *r) {
+static void begin(output *out, const char *run, const doctor_rank *r) {
     bool many = r->group.world_size > 1;
     if (!out->as_json) {
         if (many) {
@@ -100,7 +100,8 @@ static int end(output *out, pawl_severity worst) {
     return able ? EXIT_DONE : EXIT_FAILED;
 }
 
-static int lead(output *out, const char *run, const pawl_doctor_options *options, const ranks *r) {
+static int lead(output *out, const char *run, const pawl_doctor_options *options,
+                const doctor_rank *r) {
     pawl_severity worst = PAWL_SEVERITY_NOTE;
     begin(out, run, r);
     if (pawl_doctor(run, options, on_finding, out, &worst, out->err) != PAWL_OK) {
@@ -142,7 +143,7 @@ static bool heard(const kept_findings *k) {
 }
 
 static int follow(output *out, const char *run, const pawl_doctor_options *options,
-                  const ranks *r) {
+                  const doctor_rank *r) {
     SCOPED(free_kept) kept_findings k = {.list = NULL};
     pawl_severity worst = PAWL_SEVERITY_NOTE;
     if (pawl_doctor(run, options, keep, &k, &worst, out->err) != PAWL_OK) {
@@ -162,9 +163,9 @@ static int follow(output *out, const char *run, const pawl_doctor_options *optio
 }
 
 int verb_doctor(const arguments *args, output *out) {
-    ranks r;
+    doctor_rank r;
     const char *run = args->targets[0].run;
-    int code = ranks_find(args, out, &r);
+    int code = doctor_rank_find(args, out, &r);
     const pawl_doctor_options options = {.struct_size = sizeof options,
                                          .need_bytes = args->need_bytes,
                                          .group = &r.group,

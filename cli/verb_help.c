@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl help: the overview, one verb, or the table in its other forms. */
-#include "options.h"
+#include "verbs.h"
 
 int verb_help(const arguments *args, output *out) {
     if (args->man) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl ls: the checkpoints of a run. */
 #include "cli.h"
-#include "costs.h"
+#include "ls_costs.h"
 #include "memory.h"
 #include "metrics.h"
 #include "text.h"
@@ -87,18 +87,18 @@ static void print_table(output *out, const pawl_catalog *catalog) {
 
 /* ---- what the saves cost -------------------------------------------------------------------- */
 
-static void put_cost(table *t, const kept *save) {
+static void put_cost(table *t, const event_copy *save) {
     char text[TEXT_SIZE];
     table_cell(t, "%s", text_duration(text, save->event.seconds));
-    table_cell(t, "%.2f", kept_gb_per_s(save));
-    table_cell(t, "%s", text_duration(text, kept_stall_s(save)));
+    table_cell(t, "%.2f", event_gb_per_s(save));
+    table_cell(t, "%s", text_duration(text, event_stall_s(save)));
     table_cell(t, "%s", text_duration(text, save->stats.fence_copy_s));
-    table_cell(t, "%s", text_duration(text, kept_waited_s(save)));
+    table_cell(t, "%s", text_duration(text, event_waited_s(save)));
     table_cell(t, "%" PRIu64, save->stats.retries);
-    table_styled(t, kept_style(save), "%s", kept_verdict(save));
+    table_styled(t, event_style(save), "%s", event_verdict(save));
 }
 
-static void put_cost_row(table *t, const pawl_step_info *step, const kept *save) {
+static void put_cost_row(table *t, const pawl_step_info *step, const event_copy *save) {
     SCOPED(scoped_free) char *notes = notes_of(step);
     put_step(t, step);
     if (save != NULL) {
@@ -111,7 +111,7 @@ static void put_cost_row(table *t, const pawl_step_info *step, const kept *save)
     table_row(t);
 }
 
-static void print_costs(output *out, const pawl_catalog *catalog, const costs *saves) {
+static void print_costs(output *out, const pawl_catalog *catalog, const ls_costs *saves) {
     static const column columns[] = {
         {.title = "STEP", .right = true},
         {.title = "STATUS"},
@@ -128,14 +128,14 @@ static void print_costs(output *out, const pawl_catalog *catalog, const costs *s
     };
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
-        put_cost_row(t, pawl_catalog_get(catalog, i), costs_of(saves, i));
+        put_cost_row(t, pawl_catalog_get(catalog, i), ls_costs_of(saves, i));
     }
     table_end(t);
 }
 
 /* ---- for programs --------------------------------------------------------------------------- */
 
-static void put_json_cost(json *j, const kept *save) {
+static void put_json_cost(json *j, const event_copy *save) {
     if (save != NULL) {
         json_put_foreign(j, "save", save->json, strlen(save->json));
     } else {
@@ -143,7 +143,7 @@ static void put_json_cost(json *j, const kept *save) {
     }
 }
 
-static void put_json(json *j, const pawl_step_info *step, bool stats, const kept *save) {
+static void put_json(json *j, const pawl_step_info *step, bool stats, const event_copy *save) {
     char time[TEXT_SIZE];
     bool timed = step->unix_time_ns != 0;
     json_begin_object(j, NULL, JSON_INLINE);
@@ -166,10 +166,11 @@ static void put_json(json *j, const pawl_step_info *step, bool stats, const kept
     json_end(j);
 }
 
-static void print_json(output *out, const pawl_catalog *catalog, bool stats, const costs *saves) {
+static void print_json(output *out, const pawl_catalog *catalog, bool stats,
+                       const ls_costs *saves) {
     json_begin_array(&out->json, "steps", JSON_LINES);
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
-        put_json(&out->json, pawl_catalog_get(catalog, i), stats, costs_of(saves, i));
+        put_json(&out->json, pawl_catalog_get(catalog, i), stats, ls_costs_of(saves, i));
     }
     json_end(&out->json);
 }
@@ -185,7 +186,7 @@ static bool is_damaged(const pawl_catalog *catalog) {
 
 int verb_ls(const arguments *args, output *out) {
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
-    SCOPED(costs_free) costs *saves = NULL;
+    SCOPED(ls_costs_free) ls_costs *saves = NULL;
     const char *run = args->targets[0].run;
     if (out->as_json) {
         json_put_text(&out->json, "run", run);
@@ -193,7 +194,7 @@ int verb_ls(const arguments *args, output *out) {
     if (pawl_catalog_open(run, &out->log, &catalog, out->err) != PAWL_OK) {
         return output_fail(out);
     }
-    if (args->stats && (saves = costs_read(run, catalog, out)) == NULL) {
+    if (args->stats && (saves = ls_costs_read(run, catalog, out)) == NULL) {
         return output_fail(out);
     }
     if (out->as_json) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl show: a checkpoint as a tree, or one entry of it. */
-#include "ending.h"
 #include "memory.h"
 #include "metrics.h"
 #include "numbers.h"
 #include "show.h"
+#include "signals.h"
 #include "text.h"
 
 #include <inttypes.h>
@@ -178,7 +178,7 @@ int verb_show(const arguments *args, output *out) {
     pawl_checkpoint_info about;
     const target *t = &args->targets[0];
     uint64_t shown = 0;
-    ending_watch();
+    signals_catch();
     if (pawl_checkpoint_open(t->run, t->step, &out->log, &checkpoint, out->err) != PAWL_OK) {
         return output_fail(out);
     }

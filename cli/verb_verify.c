@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl verify: every byte of one checkpoint, or of all. */
 #include "cli.h"
-#include "ending.h"
 #include "memory.h"
+#include "signals.h"
 #include "text.h"
 
 #include <inttypes.h>
@@ -110,7 +110,7 @@ static void on_progress(void *context, uint64_t done_bytes, uint64_t of_bytes) {
 
 static int on_question(void *context) {
     (void)context;
-    return ending_asked();
+    return signals_caught();
 }
 
 static void print_result(output *out, int64_t step, const pawl_verify_result *result, bool opened) {
@@ -258,7 +258,7 @@ static pawl_status verify_all(output *out, const char *run, bool *damaged) {
 int verb_verify(const arguments *args, output *out) {
     const target *t = &args->targets[0];
     bool damaged = false;
-    ending_watch();
+    signals_catch();
     if (args->all && t->has_step) {
         return output_usage(out, "verify", "--all takes a whole run, not one step of it");
     }

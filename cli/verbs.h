@@ -3,8 +3,8 @@
  * The one table of verbs and options. Parsing, --help, the man page and the completion read it; a
  * verb or an option is added there and nowhere else.
  */
-#ifndef CLI_OPTIONS_H
-#define CLI_OPTIONS_H
+#ifndef CLI_VERBS_H
+#define CLI_VERBS_H
 
 #include "cli.h"
 
@@ -99,7 +99,7 @@ typedef struct exit_meaning {
 /* Ascending; ends with a NULL text. `v` NULL: of the whole command. */
 void exit_meanings(const verb *v, exit_meaning out[MAX_EXIT_MEANINGS]);
 /* The verb's code, or EXIT_FAILED for one that its manual does not have. */
-int exit_as_told(const verb *v, int code);
+int verb_exit_code(const verb *v, int code);
 
 /* What RUN, STEP and ENTRY stand for: paragraphs. */
 extern const char operand_help[];

@@ -4,18 +4,18 @@
  * before the command does: so a signal is only noted, a verb that finds it noted returns, and the
  * process ends by it when everything is closed. A shell sees what it expects.
  */
-#ifndef CLI_ENDING_H
-#define CLI_ENDING_H
+#ifndef CLI_SIGNALS_H
+#define CLI_SIGNALS_H
 
 #include <stdbool.h>
 
 /* Notes that nobody reads our output any more. */
-void ending_watch_output(void);
+void signals_catch_broken_pipe(void);
 /* Notes that somebody asks us to end, once: a second signal ends the process at once. For verbs
- * that ask ending_asked() often enough. */
-void ending_watch(void);
-bool ending_asked(void);
+ * that ask signals_caught() often enough. */
+void signals_catch(void);
+bool signals_caught(void);
 /* Ends the process by the signal that was noted; returns when there was none. */
-void ending_take(void);
+void signals_end_by_caught(void);
 
 #endif

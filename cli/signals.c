@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ending.h"
+#include "signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,22 +33,22 @@ static void note_unless_ignored(int signal_number) {
 }
 
 /* Also where a parent has ignored it. */
-void ending_watch_output(void) {
+void signals_catch_broken_pipe(void) {
     nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     note(SIGPIPE, 0);
 }
 
-void ending_watch(void) {
+void signals_catch(void) {
     note_unless_ignored(SIGINT);
     note_unless_ignored(SIGTERM);
     note_unless_ignored(SIGHUP);
 }
 
-bool ending_asked(void) {
+bool signals_caught(void) {
     return ended_by != 0;
 }
 
-void ending_take(void) {
+void signals_end_by_caught(void) {
     int signal_number = ended_by;
     if (signal_number != 0) {
         (void)signal(signal_number, SIG_DFL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line of one verb. */
 #include "memory.h"
-#include "options.h"
 #include "text.h"
+#include "verbs.h"
 
 #include <getopt.h>
 #include <inttypes.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rank of a job the command was started as. */
-#include "ranks.h"
+#include "doctor_rank.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static int by_options(const arguments *args, output *out, ranks *r) {
+static int by_options(const arguments *args, output *out, doctor_rank *r) {
     const char *verb = "doctor";
     if (args->alone) {
         return output_usage(out, verb, "--alone and --rank or --ranks contradict each other");
@@ -27,7 +27,7 @@ static int by_options(const arguments *args, output *out, ranks *r) {
     return EXIT_DONE;
 }
 
-static int by_environment(output *out, ranks *r) {
+static int by_environment(output *out, doctor_rank *r) {
     if (pawl_group_discover((const char *const *)environ, &r->found, out->err) != PAWL_OK) {
         (void)output_fail(out);
         return EXIT_FAILED; /* to look, whatever else the status would mean */
@@ -36,7 +36,7 @@ static int by_environment(output *out, ranks *r) {
 }
 
 /* All ranks are refused alike; one says so. */
-static int refuse_nameless(output *out, const ranks *r) {
+static int refuse_nameless(output *out, const doctor_rank *r) {
     if (r->found.rank > 0) {
         output_withhold(out);
         return EXIT_USAGE;
@@ -47,10 +47,10 @@ static int refuse_nameless(output *out, const ranks *r) {
                         r->found.text);
 }
 
-int ranks_find(const arguments *args, output *out, ranks *r) {
+int doctor_rank_find(const arguments *args, output *out, doctor_rank *r) {
     int code = EXIT_DONE;
-    *r = (ranks){.group = {.struct_size = sizeof r->group, .world_size = 1},
-                 .found = {.struct_size = sizeof r->found, .world_size = 1}};
+    *r = (doctor_rank){.group = {.struct_size = sizeof r->group, .world_size = 1},
+                       .found = {.struct_size = sizeof r->found, .world_size = 1}};
     if (args->rank >= 0 || args->ranks >= 0) {
         code = by_options(args, out, r);
     } else if (!args->alone) {
