@@ -36,9 +36,4 @@ pawl_status diff_entry(comparison *c, const pawl_entry_info *a, const pawl_entry
 /* One entry that only one has. */
 void diff_lone_entry(comparison *c, const pawl_entry_info *info, bool in_a);
 
-/* Reports one difference. As JSON, `put` adds the members "a" and "b"; NULL: both null. */
-typedef void (*diff_put)(json *j, const char *key, const pawl_entry_info *info);
-void diff_report(comparison *c, const char *what, const pawl_entry_info *a,
-                 const pawl_entry_info *b, diff_put put, const distances *d, const char *detail);
-
 #endif

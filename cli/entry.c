@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXACT_DIGITS = 17 };
-
 tensor_ref tensor_ref_of(const pawl_entry_info *info) {
     tensor_ref t = {.name = must_strdup(info->name),
                     .dtype = info->dtype,
@@ -126,7 +124,7 @@ void entry_json_value(json *j, const char *key, const pawl_entry_info *info) {
         json_put_hex(j, key, info->value, (size_t)info->bytes);
         break;
     case PAWL_KIND_JSON:
-        json_put_foreign(j, key, info->value, (size_t)info->bytes);
+        json_put_raw_n(j, key, info->value, (size_t)info->bytes);
         break;
     default:
         json_put_null(j, key);

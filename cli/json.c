@@ -187,19 +187,14 @@ void json_put_null(json *j, const char *key) {
     fputs("null", j->file);
 }
 
-/* Without the white space after it. */
-static void put_json(json *j, const char *key, const char *text, size_t n) {
+void json_put_raw_n(json *j, const char *key, const char *valid_json, size_t n) {
     begin_value(j, key);
-    while (n > 0 && isspace((unsigned char)text[n - 1])) {
+    while (n > 0 && isspace((unsigned char)valid_json[n - 1])) {
         n--;
     }
-    write_json(j->file, text, n);
+    write_json(j->file, valid_json, n);
 }
 
 void json_put_raw(json *j, const char *key, const char *valid_json) {
-    put_json(j, key, valid_json, strlen(valid_json));
-}
-
-void json_put_foreign(json *j, const char *key, const char *text, size_t n) {
-    put_json(j, key, text, n);
+    json_put_raw_n(j, key, valid_json, strlen(valid_json));
 }

@@ -45,9 +45,9 @@ void json_put_uint(json *j, const char *key, uint64_t value);
 void json_put_number(json *j, const char *key, double value, int digits);
 void json_put_bool(json *j, const char *key, bool value);
 void json_put_null(json *j, const char *key);
-/* JSON text with the values that it has, which the caller knows to be valid. */
+/* A value that is JSON already and known to be valid: its numbers keep every digit, white space at
+ * its end is left out. */
 void json_put_raw(json *j, const char *key, const char *valid_json);
-/* The same of a caller's JSON, which the library has checked: no number is rounded. */
-void json_put_foreign(json *j, const char *key, const char *text, size_t n);
+void json_put_raw_n(json *j, const char *key, const char *valid_json, size_t n);
 
 #endif

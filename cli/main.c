@@ -15,13 +15,6 @@ static int print_version(void) {
     return EXIT_DONE;
 }
 
-static int refuse_verb(output *out, const char *name) {
-    const char *near = verb_nearest(name);
-    return output_usage(out, NULL, "there is no %s '%s'%s%s%s", *name == '-' ? "option" : "verb",
-                        name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-                        near != NULL ? "'?" : "");
-}
-
 /* What comes before, or instead of, a verb. */
 static int run_without_verb(const char *word) {
     output out;
@@ -35,7 +28,7 @@ static int run_without_verb(const char *word) {
     } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         print_overview(stdout);
     } else {
-        code = refuse_verb(&out, word);
+        code = verb_refuse_unknown(word, &out);
     }
     return output_end(&out, code);
 }

@@ -10,6 +10,9 @@
 
 #define NUMBER_SIZE 64 /* of the arrays that are written to below */
 
+/* Significant digits: for people, and for programs (any double reads back as itself). */
+enum { SHOWN_DIGITS = 6, EXACT_DIGITS = 17 };
+
 /* The shortest text of at most `digits` significant digits that reads back as the same number, or
  * else the one with `digits`; "nan", "inf", "-inf". Returns out. */
 const char *number_text(char out[NUMBER_SIZE], double value, int digits);

@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "memory.h"
 #include "signals.h"
+#include "terminal.h"
 #include "text.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum {
@@ -30,20 +30,17 @@ static int asked_columns(void) {
     return some ? (int)columns : 0;
 }
 
-static int terminal_columns(void) {
-    struct winsize size;
-    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-        return size.ws_col;
+static int line_columns(void) {
+    int columns = isatty(STDOUT_FILENO) ? terminal_columns(STDOUT_FILENO) : 0;
+    if (columns == 0) {
+        columns = asked_columns();
     }
-    int columns = asked_columns();
     return columns == 0 && isatty(STDOUT_FILENO) ? DEFAULT_COLUMNS : columns;
 }
 
 static bool colour_wanted(void) {
     const char *no_color = getenv("NO_COLOR");
-    const char *terminal = getenv("TERM");
-    return isatty(STDOUT_FILENO) && (no_color == NULL || *no_color == '\0') && terminal != NULL &&
-           strcmp(terminal, "dumb") != 0;
+    return (no_color == NULL || *no_color == '\0') && terminal_understands_escapes();
 }
 
 /* To stderr, each line harmless, the first one after "pawl: ". */
@@ -64,7 +61,7 @@ static void write_log(void *context, pawl_log_level level, const char *text) {
 
 void output_begin(output *out, bool as_json, bool no_progress, bool full) {
     *out = (output){.as_json = as_json, .colour = colour_wanted()};
-    out->columns = full ? 0 : terminal_columns();
+    out->columns = full ? 0 : line_columns();
     out->value_columns = full ? FULL_VALUE : SHORT_VALUE;
     if (out->columns > 2 * SHORT_VALUE) {
         out->value_columns = (size_t)out->columns / 2;
@@ -96,14 +93,10 @@ void output_styled(const output *out, style s, const char *text) {
 }
 
 void output_line(const output *out, const char *format, ...) {
-    char *raw = NULL;
     va_list args;
     va_start(args, format);
-    int written = vasprintf(&raw, format, args);
+    char *raw = must_vprintf(format, args);
     va_end(args);
-    if (written < 0) {
-        return;
-    }
     char *safe = text_safe(raw, strlen(raw), false);
     if (out->columns > 0) {
         text_wrap(out->to, safe, 0, out->columns);
@@ -133,10 +126,7 @@ static char *wrapped(const char *text, int indent, int columns) {
 
 static void put_field(const output *out, const char *label, style s, const char *format,
                       va_list args) {
-    char *raw = NULL;
-    if (vasprintf(&raw, format, args) < 0) {
-        return;
-    }
+    char *raw = must_vprintf(format, args);
     char *safe = text_safe(raw, strlen(raw), false);
     int indent = LABEL_COLUMNS + 2;
     bool fits = out->columns <= indent || text_columns(safe) <= (size_t)(out->columns - indent);
@@ -167,7 +157,7 @@ void output_field_styled(const output *out, const char *label, style s, const ch
     va_end(args);
 }
 
-int output_exit_code(pawl_status status) {
+static int exit_code_of(pawl_status status) {
     switch (status) {
     case PAWL_OK:
         return EXIT_DONE;
@@ -200,7 +190,7 @@ int output_fail(output *out) {
     } else {
         complain(out, "", pawl_error_text(out->err));
     }
-    return output_exit_code(pawl_error_status(out->err));
+    return exit_code_of(pawl_error_status(out->err));
 }
 
 /* A reason of the command's own. */
@@ -217,17 +207,15 @@ static int refuse(output *out, pawl_status status, const char *attempt, const ch
         SCOPED(scoped_free) char *text = must_printf("%s\n  next:     %s", line, next);
         complain(out, "", text);
     }
-    return output_exit_code(status);
+    return exit_code_of(status);
 }
 
 int output_usage(output *out, const char *verb, const char *format, ...) {
-    char *text = NULL;
     va_list args;
     va_start(args, format);
-    int written = vasprintf(&text, format, args);
+    char *text = must_vprintf(format, args);
     va_end(args);
-    char *attempt = must_printf("%s%s%s", verb != NULL ? verb : "", verb != NULL ? ": " : "",
-                                written < 0 ? "out of memory" : text);
+    char *attempt = must_printf("%s%s%s", verb != NULL ? verb : "", verb != NULL ? ": " : "", text);
     char *next = must_printf("pawl %s%s--help", verb != NULL ? verb : "", verb != NULL ? " " : "");
     refuse(out, PAWL_EUSAGE, attempt, next);
     free(next);

@@ -40,8 +40,6 @@ void output_field(const output *out, const char *label, const char *format, ...)
 void output_field_styled(const output *out, const char *label, style s, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The exit code that a status stands for. */
-int output_exit_code(pawl_status status);
 /* Reports out->err as the reason why the verb ends; returns the exit code. */
 int output_fail(output *out);
 /* Reports a wrong command line: what is wrong, and whom to ask. */

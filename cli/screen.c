@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Escape sequences, the terminal's modes, and signals. */
 #include "screen.h"
+#include "clock.h"
+#include "terminal.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -8,9 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ENTER "\033[?1049h\033[?25l\033[?7l" /* another screen, no cursor, lines do not wrap */
@@ -23,16 +23,11 @@ static volatile sig_atomic_t ended_by, stopped;
 static bool entered, keys, watched;
 static struct termios found;
 
-bool screen_able(void) {
-    const char *terminal = getenv("TERM");
-    return isatty(STDOUT_FILENO) && terminal != NULL && strcmp(terminal, "dumb") != 0;
-}
-
 void screen_size(int *rows, int *columns) {
-    struct winsize size;
-    bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
-    *rows = known && size.ws_row > 0 ? size.ws_row : DEFAULT_ROWS;
-    *columns = known && size.ws_col > 0 ? size.ws_col : DEFAULT_COLUMNS;
+    *rows = terminal_rows(STDOUT_FILENO);
+    *columns = terminal_columns(STDOUT_FILENO);
+    *rows = *rows > 0 ? *rows : DEFAULT_ROWS;
+    *columns = *columns > 0 ? *columns : DEFAULT_COLUMNS;
 }
 
 /* ---- entering and leaving ------------------------------------------------------------------- */
@@ -136,12 +131,6 @@ void screen_draw(const char *picture) {
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-static double now_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 static bool asked_to_quit(void) {
     char typed[64];
     ssize_t n = read(STDIN_FILENO, typed, sizeof typed);
@@ -157,9 +146,9 @@ static bool asked_to_quit(void) {
 }
 
 screen_event screen_wait(double seconds) {
-    double end_s = now_s() + seconds;
+    int64_t start_ns = clock_monotonic_ns();
     while (ended_by == 0) {
-        double left_s = end_s - now_s();
+        double left_s = seconds - (double)(clock_monotonic_ns() - start_ns) / 1e9;
         struct pollfd typing = {.fd = STDIN_FILENO, .events = POLLIN};
         if (left_s <= 0) {
             return SCREEN_TIME;

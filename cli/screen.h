@@ -15,8 +15,6 @@ typedef enum screen_event {
     SCREEN_SIGNAL /* screen_end_by_signal ends the process */
 } screen_event;
 
-/* Is stdout a terminal that can be drawn on? */
-bool screen_able(void);
 void screen_open(void);
 void screen_close(void);
 void screen_size(int *rows, int *columns);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CELLS = 216, SHOWN_DIGITS = 6, SMALL_BYTES = 64 * 1024 };
+enum { MOST_CELLS = 216, SMALL_BYTES = 64 * 1024 };
 
 typedef struct preview {
     output *out;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AT_ONCE = 4096, SHOWN_DIGITS = 6, EXACT_DIGITS = 17 };
+enum { AT_ONCE = 4096 };
 
 typedef struct statistics {
     uint64_t elements, nan, infinite;

@@ -52,11 +52,8 @@ table *table_new(output *out, const column *columns, size_t count) {
 }
 
 static void add_cell(table *t, style s, const char *format, va_list args) {
-    char *raw = NULL;
     assert(t->cells_in_row < t->count);
-    if (vasprintf(&raw, format, args) < 0) {
-        raw = must_strdup("");
-    }
+    char *raw = must_vprintf(format, args);
     cell *c = &t->cells[t->rows * t->count + t->cells_in_row++];
     c->text = text_safe(raw, strlen(raw), false);
     c->style = s;
@@ -266,10 +263,7 @@ static void say_what_is_gone(const table *t) {
     char *names = must_strdup("");
     for (size_t i = 0; i < t->count; i++) {
         if (t->gone[i] && t->columns[i].title != NULL) {
-            char *longer =
-                must_printf("%s%s%s", names, *names != '\0' ? ", " : "", t->columns[i].title);
-            free(names);
-            names = longer;
+            names = must_append(names, ", ", t->columns[i].title);
         }
     }
     if (*names != '\0') {

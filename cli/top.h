@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `pawl top` knows of a run, and its two forms. */
+/* What `pawl top` knows of a run, and its picture. */
 #ifndef CLI_TOP_H
 #define CLI_TOP_H
 
@@ -40,6 +40,5 @@ bool top_writer_may_live(const top_state *v);
 
 /* `rows` bounds the lines; 0: a page for a log, with times instead of ages. */
 void top_draw(const top_state *v, output *out, int rows);
-void top_json(const top_state *v, json *j);
 
 #endif

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looks at a run: its owner, its newest checkpoint, and its events one after the other. */
+#include "clock.h"
 #include "memory.h"
 #include "top.h"
 
-#include <time.h>
-
 #define CATALOG_AGE_NS INT64_C(10000000000) /* also without an event it may have changed */
-
-static int64_t unix_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 const event_copy *top_save(const top_state *v, size_t i) {
     return i < v->save_count && i < TOP_SAVES ? &v->saves[(v->save_count - 1 - i) % TOP_SAVES]
@@ -114,7 +107,7 @@ static pawl_status look_at_catalog(top_state *v, output *out) {
 
 pawl_status top_refresh(top_state *v, output *out) {
     bool changed = v->catalog_ns == 0;
-    v->now_ns = unix_now_ns();
+    v->now_ns = clock_unix_ns();
     pawl_status status = pawl_owner_look(v->run, &v->owner, out->err);
     if (status == PAWL_OK) {
         status = take_all(v, &changed, out);

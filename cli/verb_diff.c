@@ -8,8 +8,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { SHOWN_DIGITS = 6, EXACT_DIGITS = 17 };
-
 static pawl_status merge(comparison *c, pawl_entries *walk_a, pawl_entries *walk_b) {
     pawl_entry_info a;
     pawl_entry_info b;

@@ -17,10 +17,7 @@ int verb_help(const arguments *args, output *out) {
     }
     const verb *v = verb_find(args->topic);
     if (v == NULL) {
-        const char *near = verb_nearest(args->topic);
-        return output_usage(out, NULL, "there is no verb '%s'%s%s%s", args->topic,
-                            near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-                            near != NULL ? "'?" : "");
+        return verb_refuse_unknown(args->topic, out);
     }
     print_help(v);
     return EXIT_DONE;

@@ -32,9 +32,7 @@ static char *notes_of(const pawl_step_info *step) {
     char *notes = must_strdup("");
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (*parts[i] != '\0') {
-            char *longer = must_printf("%s%s%s", notes, *notes != '\0' ? "; " : "", parts[i]);
-            free(notes);
-            notes = longer;
+            notes = must_append(notes, "; ", parts[i]);
         }
     }
     free(metrics);
@@ -137,7 +135,7 @@ static void print_costs(output *out, const pawl_catalog *catalog, const ls_costs
 
 static void put_json_cost(json *j, const event_copy *save) {
     if (save != NULL) {
-        json_put_foreign(j, "save", save->json, strlen(save->json));
+        json_put_raw(j, "save", save->json);
     } else {
         json_put_null(j, "save");
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl top: a run while it saves. */
 #include "screen.h"
+#include "terminal.h"
 #include "top.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 static void put_event(json *j, const char *key, const event_copy *k) {
     if (k != NULL) {
-        json_put_foreign(j, key, k->json, strlen(k->json));
+        json_put_raw(j, key, k->json);
     } else {
         json_put_null(j, key);
     }
@@ -62,7 +63,7 @@ static void put_events(json *j, const char *key, const top_state *v,
     json_end(j);
 }
 
-void top_json(const top_state *v, json *j) {
+static void put_state(const top_state *v, json *j) {
     put_owner(j, &v->owner);
     put_newest(j, v);
     json_put_uint(j, "checkpoints", v->committed);
@@ -122,10 +123,10 @@ static int look_on(top_state *v, const arguments *args, output *out) {
         return output_fail(out);
     }
     if (out->as_json) {
-        top_json(v, &out->json);
+        put_state(v, &out->json);
         return EXIT_DONE;
     }
-    if (!args->once && screen_able()) {
+    if (!args->once && terminal_understands_escapes()) {
         return watch(v, args, out);
     }
     top_draw(v, out, 0);

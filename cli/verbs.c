@@ -237,12 +237,15 @@ const verb *verb_find(const char *name) {
     return NULL;
 }
 
-const char *verb_nearest(const char *name) {
+int verb_refuse_unknown(const char *name, output *out) {
     const char *names[MAX_VERBS] = {NULL};
     for (size_t i = 0; i + 1 < MAX_VERBS && verbs[i].name != NULL; i++) {
         names[i] = verbs[i].name;
     }
-    return text_nearest(name, names);
+    const char *near = text_nearest(name, names);
+    return output_usage(out, NULL, "there is no %s '%s'%s%s%s", *name == '-' ? "option" : "verb",
+                        name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+                        near != NULL ? "'?" : "");
 }
 
 char *verb_synopsis(const verb *v) {

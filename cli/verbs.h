@@ -85,8 +85,8 @@ extern const verb verbs[];
 extern const option_spec options[];
 
 const verb *verb_find(const char *name);
-/* The verb that was probably meant, or NULL. */
-const char *verb_nearest(const char *name);
+/* Says that there is no such verb, and which one was probably meant; returns the exit code. */
+int verb_refuse_unknown(const char *name, output *out);
 /* "show [OPTION]... RUN[@STEP] [ENTRY]"; allocated. */
 char *verb_synopsis(const verb *v);
 

@@ -294,7 +294,7 @@ static void test_json_of_a_caller_stays_as_it_is(void **state) {
     json_begin_array(&j, NULL, JSON_INLINE);
     json_put_text(&j, NULL, "a\"b\n");
     json_put_text(&j, NULL, "\xff");
-    json_put_foreign(&j, NULL, "{\"a\": 1e400}", 12);
+    json_put_raw_n(&j, NULL, "{\"a\": 1e400}", 12);
     json_put_number(&j, NULL, NAN, 17);
     json_put_number(&j, NULL, 0.1, 17);
     json_end_to(&j, 0);
