@@ -55,7 +55,7 @@ static const option_spec *option_of(int value) {
 }
 
 /* Says what is wrong with the command line, as JSON where that was asked for. */
-static bool refuse(const arguments *args, int argc, char **argv, const char *text) {
+static bool refuse_arguments(const arguments *args, int argc, char **argv, const char *text) {
     output out;
     bool as_json = args->json;
     for (int i = 1; i < argc; i++) { /* --json may stand after what is wrong */
@@ -80,7 +80,7 @@ static bool parse_count(const char *text, int64_t least, int64_t most, int64_t *
     return text_parse_int(text, count) && *count >= least && *count <= most;
 }
 
-static const char *apply_group(arguments *args, option_id id, const char *value) {
+static const char *apply_rank_option(arguments *args, option_id id, const char *value) {
     switch (id) {
     case OPTION_ALONE:
         args->alone = true;
@@ -101,7 +101,7 @@ static const char *apply_group(arguments *args, option_id id, const char *value)
 }
 
 /* NULL, or what the value should have been. */
-static const char *apply(arguments *args, option_id id, const char *value) {
+static const char *apply_option(arguments *args, option_id id, const char *value) {
     switch (id) {
     case OPTION_HELP:
         args->help = true;
@@ -154,7 +154,7 @@ static const char *apply(arguments *args, option_id id, const char *value) {
     case OPTION_NEED:
         return text_parse_bytes(value, &args->need_bytes) ? NULL : "a size such as 800MB or 1.5TiB";
     default:
-        return apply_group(args, id, value);
+        return apply_rank_option(args, id, value);
     }
     return NULL;
 }
@@ -193,13 +193,13 @@ static bool parse_options(arguments *args, int argc, char **argv) {
         SCOPED(scoped_free) char *complaint = NULL;
         if (got == '?' || got == ':') {
             complaint = option_complaint(&l, got, argv[optind - 1]);
-            return refuse(args, argc, argv, complaint);
+            return refuse_arguments(args, argc, argv, complaint);
         }
         const option_spec *o = option_of(got);
-        const char *wanted = apply(args, o->id, optarg);
+        const char *wanted = apply_option(args, o->id, optarg);
         if (wanted != NULL) {
             complaint = must_printf("--%s takes %s, not '%s'", o->name, wanted, optarg);
-            return refuse(args, argc, argv, complaint);
+            return refuse_arguments(args, argc, argv, complaint);
         }
     }
 }
@@ -254,12 +254,12 @@ static bool parse_operands(arguments *args, int argc, char **argv) {
             complaint = must_printf("%s is missing", o->name);
         }
         if (complaint != NULL) {
-            return refuse(args, argc, argv, complaint);
+            return refuse_arguments(args, argc, argv, complaint);
         }
     }
     if (at < argc) {
         SCOPED(scoped_free) char *complaint = must_printf("one argument too many: '%s'", argv[at]);
-        return refuse(args, argc, argv, complaint);
+        return refuse_arguments(args, argc, argv, complaint);
     }
     return true;
 }

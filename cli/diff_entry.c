@@ -13,7 +13,7 @@
 /* Writes what one side has as the member `key`. */
 typedef void (*put_side_fn)(json *j, const char *key, const pawl_entry_info *info);
 
-static double mean_of(const distances *d) {
+static double mean_distance(const distances *d) {
     return d->finite > 0 ? (double)(d->sum / (long double)d->finite) : 0;
 }
 
@@ -27,7 +27,7 @@ static void put_numbers(json *j, const distances *d) {
     json_put_uint(j, "differing", d->differing);
     json_put_uint(j, "nan_on_one_side", d->nan);
     json_put_number(j, "max_abs", d->max_abs, EXACT_DIGITS);
-    json_put_number(j, "mean_abs", mean_of(d), EXACT_DIGITS);
+    json_put_number(j, "mean_abs", mean_distance(d), EXACT_DIGITS);
     json_put_bool(j, "compared", !d->uncompared);
     json_end(j);
 }
@@ -179,7 +179,7 @@ static char *numbers_text(const tensor_ref *t, const distances *d) {
     snprintf(nan, sizeof nan, ", %" PRIu64 " NaN on one side", d->nan);
     return must_printf("%" PRIu64 " of %" PRIu64 " differ, by at most %s, mean %s%s", d->differing,
                        d->elements, number_text(max, d->max_abs, SHOWN_DIGITS),
-                       number_text(mean, mean_of(d), SHOWN_DIGITS), d->nan > 0 ? nan : "");
+                       number_text(mean, mean_distance(d), SHOWN_DIGITS), d->nan > 0 ? nan : "");
 }
 
 static pawl_status compare_numbers(comparison *c, const pawl_entry_info *a,

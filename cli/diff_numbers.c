@@ -12,35 +12,35 @@
 
 enum { AT_ONCE = 4096, MOST_PACKED_BYTES = 256 * 1024 * 1024 };
 
-static void add_distances(distances *d, const double *far, size_t count) {
+static void add_distances(distances *d, const double *distance, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        if (isnan(far[i])) {
+        if (isnan(distance[i])) {
             continue;
         }
-        d->max_abs = far[i] > d->max_abs ? far[i] : d->max_abs;
-        if (isfinite(far[i])) {
-            d->sum += (long double)far[i];
+        d->max_abs = distance[i] > d->max_abs ? distance[i] : d->max_abs;
+        if (isfinite(distance[i])) {
+            d->sum += (long double)distance[i];
             d->finite++;
         }
     }
 }
 
-static void add_elements(distances *d, pawl_dtype dtype, const char *a, const char *b,
-                         size_t count) {
-    double far[AT_ONCE];
+static void compare_elements(distances *d, pawl_dtype dtype, const char *a, const char *b,
+                             size_t count) {
+    double distance[AT_ONCE];
     size_t size = numbers_size(dtype);
-    numbers_distance(dtype, a, b, far, count);
+    numbers_distance(dtype, a, b, distance, count);
     for (size_t i = 0; i < count; i++) {
         bool same = memcmp(a + i * size, b + i * size, size) == 0;
         d->differing += !same;
-        d->nan += !same && isnan(far[i]);
-        far[i] = same ? 0 : far[i]; /* NaN of the same bits is no distance */
+        d->nan += !same && isnan(distance[i]);
+        distance[i] = same ? 0 : distance[i]; /* NaN of the same bits is no distance */
     }
-    add_distances(d, far, count);
+    add_distances(d, distance, count);
 }
 
-static void add_slice(distances *d, pawl_dtype dtype, const char *a, const char *b,
-                      uint64_t count) {
+static void compare_slice(distances *d, pawl_dtype dtype, const char *a, const char *b,
+                          uint64_t count) {
     size_t size = numbers_size(dtype);
     d->elements += count;
     for (uint64_t done = 0; done < count; done += AT_ONCE) {
@@ -50,7 +50,7 @@ static void add_slice(distances *d, pawl_dtype dtype, const char *a, const char 
         if (memcmp(from_a, from_b, n * size) == 0) {
             d->finite += n;
         } else {
-            add_elements(d, dtype, from_a, from_b, n);
+            compare_elements(d, dtype, from_a, from_b, n);
         }
     }
 }
@@ -107,7 +107,7 @@ pawl_status diff_numbers(comparison *c, const tensor_ref *t, distances *d) {
         if (status != PAWL_OK) {
             return status;
         }
-        add_slice(d, t->dtype, a, b, s.elements);
+        compare_slice(d, t->dtype, a, b, s.elements);
     }
     return PAWL_OK;
 }

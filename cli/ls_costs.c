@@ -26,7 +26,7 @@ const event_copy *ls_costs_of(const ls_costs *c, size_t i) {
 }
 
 /* False for a step that the run does not have. */
-static bool find(const pawl_catalog *catalog, int64_t step, size_t *at) {
+static bool find_step(const pawl_catalog *catalog, int64_t step, size_t *at) {
     size_t low = 0;
     size_t high = pawl_catalog_count(catalog);
     while (low < high) {
@@ -43,9 +43,9 @@ static bool find(const pawl_catalog *catalog, int64_t step, size_t *at) {
 
 /* A save that ended before the one that is there now began tells nothing of it, and neither does
  * one that came later and failed. */
-static void take(ls_costs *c, const pawl_event *event) {
+static void take_save_end(ls_costs *c, const pawl_event *event) {
     size_t at;
-    if (event->kind != PAWL_EVENT_SAVE_ENDED || !find(c->catalog, event->step, &at)) {
+    if (event->kind != PAWL_EVENT_SAVE_ENDED || !find_step(c->catalog, event->step, &at)) {
         return;
     }
     const pawl_step_info *step = pawl_catalog_get(c->catalog, at);
@@ -72,7 +72,7 @@ ls_costs *ls_costs_read(const char *run, const pawl_catalog *catalog, output *ou
             return NULL;
         }
         if (more) {
-            take(c, &event);
+            take_save_end(c, &event);
         }
     }
     return c;

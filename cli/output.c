@@ -44,7 +44,7 @@ static bool colour_wanted(void) {
 }
 
 /* To stderr, each line harmless, the first one after "pawl: ". */
-static void complain(output *out, const char *kind, const char *text) {
+static void print_to_stderr(output *out, const char *kind, const char *text) {
     char *safe = text_safe(text, strlen(text), true);
     progress_hide(&out->progress);
     (void)fflush(stdout);
@@ -55,7 +55,7 @@ static void complain(output *out, const char *kind, const char *text) {
 static void write_log(void *context, pawl_log_level level, const char *text) {
     output *out = context;
     if (level <= PAWL_LOG_WARN) {
-        complain(out, level == PAWL_LOG_ERROR ? "error: " : "warning: ", text);
+        print_to_stderr(out, level == PAWL_LOG_ERROR ? "error: " : "warning: ", text);
     }
 }
 
@@ -108,7 +108,7 @@ void output_line(const output *out, const char *format, ...) {
 }
 
 /* The lines of text_wrap, without the last newline. */
-static char *wrapped(const char *text, int indent, int columns) {
+static char *wrapped_text(const char *text, int indent, int columns) {
     char *lines = NULL;
     size_t length = 0;
     FILE *to = open_memstream(&lines, &length);
@@ -134,7 +134,7 @@ static void put_field(const output *out, const char *label, style s, const char 
     output_styled(out, STYLE_HEADING, label);
     fprintf(out->to, "%*s  ", pad > 0 ? pad : 0, "");
     char *shown = fits                ? must_strdup(safe)
-                  : out->to == stdout ? wrapped(safe, indent, out->columns)
+                  : out->to == stdout ? wrapped_text(safe, indent, out->columns)
                                       : text_shorten(safe, (size_t)(out->columns - indent));
     output_styled(out, s, shown);
     fputc('\n', out->to);
@@ -181,20 +181,20 @@ int output_fail(output *out) {
         return EXIT_FAILED; /* that is the reason, and output_end tells it */
     }
     if (out->err == NULL) {
-        complain(out, "", "out of memory");
+        print_to_stderr(out, "", "out of memory");
         return EXIT_FAILED;
     }
     if (out->as_json) {
         json_end_to(&out->json, 1);
         json_put_raw(&out->json, "error", pawl_error_json(out->err));
     } else {
-        complain(out, "", pawl_error_text(out->err));
+        print_to_stderr(out, "", pawl_error_text(out->err));
     }
     return exit_code_of(pawl_error_status(out->err));
 }
 
 /* A reason of the command's own. */
-static int refuse(output *out, pawl_status status, const char *attempt, const char *next) {
+static int fail_with(output *out, pawl_status status, const char *attempt, const char *next) {
     if (out->as_json) {
         json_end_to(&out->json, 1);
         json_begin_object(&out->json, "error", JSON_INLINE);
@@ -205,7 +205,7 @@ static int refuse(output *out, pawl_status status, const char *attempt, const ch
     } else {
         SCOPED(scoped_free) char *line = text_safe(attempt, strlen(attempt), false);
         SCOPED(scoped_free) char *text = must_printf("%s\n  next:     %s", line, next);
-        complain(out, "", text);
+        print_to_stderr(out, "", text);
     }
     return exit_code_of(status);
 }
@@ -217,7 +217,7 @@ int output_usage(output *out, const char *verb, const char *format, ...) {
     va_end(args);
     char *attempt = must_printf("%s%s%s", verb != NULL ? verb : "", verb != NULL ? ": " : "", text);
     char *next = must_printf("pawl %s%s--help", verb != NULL ? verb : "", verb != NULL ? " " : "");
-    refuse(out, PAWL_EUSAGE, attempt, next);
+    fail_with(out, PAWL_EUSAGE, attempt, next);
     free(next);
     free(attempt);
     free(text);

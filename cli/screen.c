@@ -20,8 +20,8 @@ enum { DEFAULT_ROWS = 24, DEFAULT_COLUMNS = 80, CTRL_D = 4 };
 
 /* What signal handlers and the end of the process must reach. */
 static volatile sig_atomic_t ended_by, stopped;
-static bool entered, keys, watched;
-static struct termios found;
+static bool entered, reads_keys, exit_handled;
+static struct termios original_mode;
 
 void screen_size(int *rows, int *columns) {
     *rows = terminal_rows(STDOUT_FILENO);
@@ -32,10 +32,10 @@ void screen_size(int *rows, int *columns) {
 
 /* ---- entering and leaving ------------------------------------------------------------------- */
 
-static void enter(void) {
-    keys = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &found) == 0;
-    if (keys) {
-        struct termios mode = found;
+static void enter_screen(void) {
+    reads_keys = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &original_mode) == 0;
+    if (reads_keys) {
+        struct termios mode = original_mode;
         mode.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &mode);
     }
@@ -44,15 +44,15 @@ static void enter(void) {
     entered = true;
 }
 
-static void leave(void) {
+static void leave_screen(void) {
     if (!entered) {
         return;
     }
     entered = false;
     fputs(LEAVE, stdout);
     (void)fflush(stdout);
-    if (keys) {
-        (void)tcsetattr(STDIN_FILENO, TCSANOW, &found);
+    if (reads_keys) {
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &original_mode);
     }
 }
 
@@ -72,44 +72,44 @@ static void on_resize(int signal_number) {
 /* Every signal ends the wait, for poll(2) is never restarted. SA_RESTART is for signals after which
  * a picture is to be written to its end; without it, a terminal that takes nothing more can be
  * left. */
-static void watch(int signal_number, void (*handler)(int), int flags) {
+static void set_handler(int signal_number, void (*handler)(int), int flags) {
     struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
     sigemptyset(&action.sa_mask);
     (void)sigaction(signal_number, &action, NULL);
 }
 
 void screen_open(void) {
-    if (!watched) {
-        (void)atexit(leave);
+    if (!exit_handled) {
+        (void)atexit(leave_screen);
     }
-    watched = true;
-    watch(SIGINT, on_end, 0);
-    watch(SIGTERM, on_end, 0);
-    watch(SIGHUP, on_end, 0);
-    watch(SIGQUIT, on_end, 0);
-    watch(SIGTSTP, on_stop, SA_RESTART);
-    watch(SIGWINCH, on_resize, SA_RESTART);
-    enter();
+    exit_handled = true;
+    set_handler(SIGINT, on_end, 0);
+    set_handler(SIGTERM, on_end, 0);
+    set_handler(SIGHUP, on_end, 0);
+    set_handler(SIGQUIT, on_end, 0);
+    set_handler(SIGTSTP, on_stop, SA_RESTART);
+    set_handler(SIGWINCH, on_resize, SA_RESTART);
+    enter_screen();
 }
 
 void screen_close(void) {
-    leave();
+    leave_screen();
 }
 
 void screen_end_by_signal(void) {
-    leave();
+    leave_screen();
     (void)signal(ended_by, SIG_DFL);
     (void)raise(ended_by);
 }
 
 /* Ctrl-Z: the shell gets its terminal back, and we ours when we go on. */
-static void stop(void) {
+static void suspend(void) {
     stopped = 0;
-    leave();
+    leave_screen();
     (void)signal(SIGTSTP, SIG_DFL);
     (void)raise(SIGTSTP);
-    watch(SIGTSTP, on_stop, SA_RESTART);
-    enter();
+    set_handler(SIGTSTP, on_stop, SA_RESTART);
+    enter_screen();
 }
 
 /* ---- drawing -------------------------------------------------------------------------------- */
@@ -131,11 +131,11 @@ void screen_draw(const char *picture) {
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-static bool asked_to_quit(void) {
+static bool quit_typed(void) {
     char typed[64];
     ssize_t n = read(STDIN_FILENO, typed, sizeof typed);
     if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) {
-        keys = false; /* nobody types there any more */
+        reads_keys = false; /* nobody types there any more */
     }
     for (ssize_t i = 0; i < n; i++) {
         if (typed[i] == 'q' || typed[i] == 'Q' || typed[i] == CTRL_D) {
@@ -153,12 +153,13 @@ screen_event screen_wait(double seconds) {
         if (left_s <= 0) {
             return SCREEN_TIME;
         }
-        int ready = poll(&typing, keys ? 1 : 0, (int)((left_s < 3600 ? left_s : 3600) * 1e3) + 1);
+        int ready =
+            poll(&typing, reads_keys ? 1 : 0, (int)((left_s < 3600 ? left_s : 3600) * 1e3) + 1);
         if (stopped != 0) {
-            stop();
+            suspend();
             return SCREEN_TIME;
         }
-        if (ready > 0 && asked_to_quit()) {
+        if (ready > 0 && quit_typed()) {
             return SCREEN_QUIT;
         }
         if (ready < 0 && ended_by == 0) {

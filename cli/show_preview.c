@@ -96,7 +96,7 @@ static pawl_status fetch_stretch(preview *p, int64_t from, int64_t count) {
     return status;
 }
 
-static pawl_status fetch(preview *p, int dimension) {
+static pawl_status fetch_dimension(preview *p, int dimension) {
     const tensor_ref *t = p->tensor;
     if (t->ndim == 0) {
         return fetch_stretch(p, 0, 1);
@@ -110,7 +110,7 @@ static pawl_status fetch(preview *p, int dimension) {
     }
     for (int64_t i = 0; i < head + tail; i++) {
         p->index[dimension] = i < head ? i : end - tail + (i - head);
-        pawl_status status = fetch(p, dimension + 1);
+        pawl_status status = fetch_dimension(p, dimension + 1);
         if (status != PAWL_OK) {
             return status;
         }
@@ -160,7 +160,7 @@ static bool choose_values(preview *p) {
 }
 
 /* The row that begins with the next fetched value. */
-static void put_row(preview *p) {
+static void put_values(preview *p) {
     int last = p->tensor->ndim - 1;
     int64_t fetched = shown_of(p, last);
     bool gap = p->first + p->last < p->tensor->shape[last];
@@ -174,14 +174,14 @@ static void put_row(preview *p) {
     p->printed += (size_t)fetched;
 }
 
-static void put(preview *p, int dimension) {
+static void put_dimension(preview *p, int dimension) {
     const tensor_ref *t = p->tensor;
     if (t->ndim == 0) {
         fputs(p->cells[0], stdout);
         return;
     }
     if (dimension + 1 == t->ndim) {
-        put_row(p);
+        put_values(p);
         return;
     }
     bool gap = shown_of(p, dimension) < t->shape[dimension];
@@ -193,7 +193,7 @@ static void put(preview *p, int dimension) {
         if (gap && i == p->head[dimension]) {
             fputs("...", stdout);
         } else {
-            put(p, dimension + 1);
+            put_dimension(p, dimension + 1);
         }
     }
     putchar(']');
@@ -209,7 +209,7 @@ static pawl_status fetch_all(preview *p) {
             return status;
         }
     }
-    return fetch(p, 0);
+    return fetch_dimension(p, 0);
 }
 
 pawl_status show_preview(output *out, pawl_checkpoint *checkpoint, const tensor_ref *t,
@@ -223,7 +223,7 @@ pawl_status show_preview(output *out, pawl_checkpoint *checkpoint, const tensor_
     p.cells = must_alloc(MOST_CELLS * sizeof *p.cells);
     pawl_status status = fetch_all(&p);
     if (status == PAWL_OK && choose_values(&p)) {
-        put(&p, 0);
+        put_dimension(&p, 0);
         putchar('\n');
     } else if (status == PAWL_OK) {
         output_line(out, "No line of values fits here (see --full).");

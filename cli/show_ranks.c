@@ -11,9 +11,9 @@ enum { SHOWN_BYTES = 16 };
 
 static const column columns[] = {{.title = "RANK", .right = true},
                                  {.title = "SIZE", .right = true},
-                                 {.title = "BYTES", .gives = 1}};
+                                 {.title = "BYTES", .shorten_turn = 1}};
 
-static void put_json(json *j, int rank, const char *bytes, size_t size) {
+static void put_rank_json(json *j, int rank, const char *bytes, size_t size) {
     json_begin_object(j, NULL, JSON_INLINE);
     json_put_int(j, "rank", rank);
     json_put_uint(j, "bytes", size);
@@ -21,7 +21,7 @@ static void put_json(json *j, int rank, const char *bytes, size_t size) {
     json_end(j);
 }
 
-static void put_row(table *t, int rank, const char *bytes, size_t size) {
+static void put_rank_row(table *t, int rank, const char *bytes, size_t size) {
     char text[TEXT_SIZE];
     SCOPED(scoped_free) char *hex = entry_hex(bytes, size, SHOWN_BYTES);
     table_cell(t, "%d", rank);
@@ -50,9 +50,9 @@ pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *nam
         status = pawl_checkpoint_read_rank(checkpoint, name, rank, bytes, PAWL_MAX_VALUE_BYTES,
                                            &size, out->err);
         if (status == PAWL_OK && out->as_json) {
-            put_json(&out->json, rank, bytes, size);
+            put_rank_json(&out->json, rank, bytes, size);
         } else if (status == PAWL_OK) {
-            put_row(t, rank, bytes, size);
+            put_rank_row(t, rank, bytes, size);
         }
     }
     table_end(t);

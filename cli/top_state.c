@@ -29,7 +29,7 @@ bool top_writer_may_live(const top_state *v) {
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-static void take_ended(top_state *v, const pawl_event *event) {
+static void take_save_end(top_state *v, const pawl_event *event) {
     event_copy_free(&v->begun);
     event_copy_free(&v->progress);
     event_copy_set(&v->saves[v->save_count++ % TOP_SAVES], event);
@@ -39,7 +39,7 @@ static void take_ended(top_state *v, const pawl_event *event) {
     }
 }
 
-static void take(top_state *v, const pawl_event *event) {
+static void take_event(top_state *v, const pawl_event *event) {
     switch (event->kind) {
     case PAWL_EVENT_SAVE_BEGUN:
         event_copy_free(&v->progress);
@@ -49,7 +49,7 @@ static void take(top_state *v, const pawl_event *event) {
         event_copy_set(&v->progress, event);
         break;
     case PAWL_EVENT_SAVE_ENDED:
-        take_ended(v, event);
+        take_save_end(v, event);
         break;
     case PAWL_EVENT_RESTORED:
         event_copy_set(&v->restores[v->restore_count++ % TOP_RESTORES], event);
@@ -58,7 +58,7 @@ static void take(top_state *v, const pawl_event *event) {
 }
 
 /* *changed: the run may have another newest checkpoint now. */
-static pawl_status take_all(top_state *v, bool *changed, output *out) {
+static pawl_status take_new_events(top_state *v, bool *changed, output *out) {
     pawl_event event;
     int more = 1;
     while (more) {
@@ -67,7 +67,7 @@ static pawl_status take_all(top_state *v, bool *changed, output *out) {
             return status;
         }
         if (more) {
-            take(v, &event);
+            take_event(v, &event);
             *changed = *changed || event.kind == PAWL_EVENT_SAVE_ENDED;
         }
     }
@@ -76,7 +76,7 @@ static pawl_status take_all(top_state *v, bool *changed, output *out) {
 
 /* ---- checkpoints ---------------------------------------------------------------------------- */
 
-static void take_newest(top_state *v, const pawl_catalog *catalog) {
+static void count_committed(top_state *v, const pawl_catalog *catalog) {
     v->has_newest = false;
     v->committed = 0;
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
@@ -91,14 +91,14 @@ static void take_newest(top_state *v, const pawl_catalog *catalog) {
 }
 
 /* A run that has no checkpoint yet, but an owner or a past, is one all the same. */
-static pawl_status look_at_catalog(top_state *v, output *out) {
+static pawl_status read_catalog(top_state *v, output *out) {
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
     pawl_status status = pawl_catalog_open(v->run, NULL, &catalog, out->err);
     bool known = v->owner.state != PAWL_OWNER_NONE || v->save_count > 0 || v->restore_count > 0;
     if (status != PAWL_OK && !(status == PAWL_ENOTFOUND && known)) {
         return status;
     }
-    take_newest(v, catalog);
+    count_committed(v, catalog);
     v->catalog_ns = v->now_ns;
     return PAWL_OK;
 }
@@ -110,10 +110,10 @@ pawl_status top_refresh(top_state *v, output *out) {
     v->now_ns = clock_unix_ns();
     pawl_status status = pawl_owner_look(v->run, &v->owner, out->err);
     if (status == PAWL_OK) {
-        status = take_all(v, &changed, out);
+        status = take_new_events(v, &changed, out);
     }
     changed = changed || v->now_ns - v->catalog_ns >= CATALOG_AGE_NS;
-    return status == PAWL_OK && changed ? look_at_catalog(v, out) : status;
+    return status == PAWL_OK && changed ? read_catalog(v, out) : status;
 }
 
 pawl_status top_open(top_state *v, const char *run, output *out) {

@@ -40,7 +40,7 @@ static char *notes_of(const pawl_step_info *step) {
 }
 
 /* The columns that every form of the table begins with. */
-static void put_step(table *t, const pawl_step_info *step) {
+static void put_common_cells(table *t, const pawl_step_info *step) {
     char size[TEXT_SIZE];
     char saved[TEXT_SIZE];
     table_cell(t, "%" PRId64, step->step);
@@ -49,10 +49,10 @@ static void put_step(table *t, const pawl_step_info *step) {
     table_cell(t, "%s", text_bytes(size, step->bytes));
 }
 
-static void put_row(table *t, const pawl_step_info *step) {
+static void put_step_row(table *t, const pawl_step_info *step) {
     SCOPED(scoped_free) char *notes = notes_of(step);
     bool committed = step->status == PAWL_STEP_COMMITTED;
-    put_step(t, step);
+    put_common_cells(t, step);
     table_cell(t, "%" PRIu64, step->files);
     if (committed) {
         table_cell(t, "%" PRIu64, step->entries);
@@ -65,20 +65,20 @@ static void put_row(table *t, const pawl_step_info *step) {
     table_row(t);
 }
 
-static void print_table(output *out, const pawl_catalog *catalog) {
+static void print_steps(output *out, const pawl_catalog *catalog) {
     static const column columns[] = {
         {.title = "STEP", .right = true},
         {.title = "STATUS"},
-        {.title = "SAVED", .leaves = 4},
-        {.title = "SIZE", .right = true, .leaves = 5},
-        {.title = "FILES", .right = true, .leaves = 3},
-        {.title = "ENTRIES", .right = true, .leaves = 2},
-        {.title = "RANKS", .right = true, .leaves = 1},
-        {.title = "NOTES", .gives = 1, .least = 20},
+        {.title = "SAVED", .omit_turn = 4},
+        {.title = "SIZE", .right = true, .omit_turn = 5},
+        {.title = "FILES", .right = true, .omit_turn = 3},
+        {.title = "ENTRIES", .right = true, .omit_turn = 2},
+        {.title = "RANKS", .right = true, .omit_turn = 1},
+        {.title = "NOTES", .shorten_turn = 1, .keeps = 20},
     };
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
-        put_row(t, pawl_catalog_get(catalog, i));
+        put_step_row(t, pawl_catalog_get(catalog, i));
     }
     table_end(t);
 }
@@ -98,7 +98,7 @@ static void put_cost(table *t, const event_copy *save) {
 
 static void put_cost_row(table *t, const pawl_step_info *step, const event_copy *save) {
     SCOPED(scoped_free) char *notes = notes_of(step);
-    put_step(t, step);
+    put_common_cells(t, step);
     if (save != NULL) {
         put_cost(t, save);
     }
@@ -113,16 +113,16 @@ static void print_costs(output *out, const pawl_catalog *catalog, const ls_costs
     static const column columns[] = {
         {.title = "STEP", .right = true},
         {.title = "STATUS"},
-        {.title = "SAVED", .leaves = 5},
-        {.title = "SIZE", .right = true, .leaves = 7},
-        {.title = "TOOK", .right = true, .leaves = 8},
-        {.title = "GB/s", .right = true, .leaves = 4},
-        {.title = "STALL", .right = true, .leaves = 6},
-        {.title = "COPIED", .right = true, .leaves = 2},
-        {.title = "WAITED", .right = true, .leaves = 3},
-        {.title = "RETRIES", .right = true, .leaves = 1},
+        {.title = "SAVED", .omit_turn = 5},
+        {.title = "SIZE", .right = true, .omit_turn = 7},
+        {.title = "TOOK", .right = true, .omit_turn = 8},
+        {.title = "GB/s", .right = true, .omit_turn = 4},
+        {.title = "STALL", .right = true, .omit_turn = 6},
+        {.title = "COPIED", .right = true, .omit_turn = 2},
+        {.title = "WAITED", .right = true, .omit_turn = 3},
+        {.title = "RETRIES", .right = true, .omit_turn = 1},
         {.title = "VERDICT"},
-        {.title = "NOTES", .gives = 1, .least = 20},
+        {.title = "NOTES", .shorten_turn = 1, .keeps = 20},
     };
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
@@ -141,7 +141,7 @@ static void put_json_cost(json *j, const event_copy *save) {
     }
 }
 
-static void put_json(json *j, const pawl_step_info *step, bool stats, const event_copy *save) {
+static void put_step_json(json *j, const pawl_step_info *step, bool stats, const event_copy *save) {
     char time[TEXT_SIZE];
     bool timed = step->unix_time_ns != 0;
     json_begin_object(j, NULL, JSON_INLINE);
@@ -164,11 +164,11 @@ static void put_json(json *j, const pawl_step_info *step, bool stats, const even
     json_end(j);
 }
 
-static void print_json(output *out, const pawl_catalog *catalog, bool stats,
-                       const ls_costs *saves) {
+static void print_steps_json(output *out, const pawl_catalog *catalog, bool stats,
+                             const ls_costs *saves) {
     json_begin_array(&out->json, "steps", JSON_LINES);
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
-        put_json(&out->json, pawl_catalog_get(catalog, i), stats, ls_costs_of(saves, i));
+        put_step_json(&out->json, pawl_catalog_get(catalog, i), stats, ls_costs_of(saves, i));
     }
     json_end(&out->json);
 }
@@ -196,11 +196,11 @@ int verb_ls(const arguments *args, output *out) {
         return output_fail(out);
     }
     if (out->as_json) {
-        print_json(out, catalog, args->stats, saves);
+        print_steps_json(out, catalog, args->stats, saves);
     } else if (args->stats) {
         print_costs(out, catalog, saves);
     } else {
-        print_table(out, catalog);
+        print_steps(out, catalog);
     }
     return is_damaged(catalog) ? EXIT_DIFFERENT : EXIT_DONE;
 }

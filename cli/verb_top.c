@@ -77,7 +77,7 @@ static void put_state(const top_state *v, json *j) {
 
 /* ---- on a terminal -------------------------------------------------------------------------- */
 
-static void draw(const top_state *v, output *out) {
+static void draw_frame(const top_state *v, output *out) {
     char *picture = NULL;
     size_t size = 0;
     int rows;
@@ -96,12 +96,12 @@ static void draw(const top_state *v, output *out) {
     free(picture);
 }
 
-static int watch(top_state *v, const arguments *args, output *out) {
+static int watch_run(top_state *v, const arguments *args, output *out) {
     screen_event event = SCREEN_TIME;
     pawl_status status = PAWL_OK;
     screen_open();
     while (event == SCREEN_TIME && status == PAWL_OK) {
-        draw(v, out);
+        draw_frame(v, out);
         event = screen_wait(args->interval_s);
         status = event == SCREEN_TIME ? top_refresh(v, out) : PAWL_OK;
     }
@@ -114,7 +114,7 @@ static int watch(top_state *v, const arguments *args, output *out) {
 
 /* ---- the verb ------------------------------------------------------------------------------- */
 
-static int look_on(top_state *v, const arguments *args, output *out) {
+static int show_run(top_state *v, const arguments *args, output *out) {
     pawl_status status = top_open(v, args->targets[0].run, out);
     if (status == PAWL_OK) {
         status = top_refresh(v, out);
@@ -127,7 +127,7 @@ static int look_on(top_state *v, const arguments *args, output *out) {
         return EXIT_DONE;
     }
     if (!args->once && terminal_understands_escapes()) {
-        return watch(v, args, out);
+        return watch_run(v, args, out);
     }
     top_draw(v, out, 0);
     return EXIT_DONE;
@@ -141,7 +141,7 @@ int verb_top(const arguments *args, output *out) {
     if (out->as_json) {
         json_put_text(&out->json, "run", args->targets[0].run);
     }
-    int code = look_on(v, args, out);
+    int code = show_run(v, args, out);
     top_close(v);
     free(v);
     return code;

@@ -30,7 +30,7 @@ typedef struct verification {
 } verification;
 
 /* Text of several lines, indented and harmless; `first_only`: without those after the first. */
-static void print_story(const char *text, bool first_only) {
+static void print_error_lines(const char *text, bool first_only) {
     char *safe = text_safe(text, first_only ? strcspn(text, "\n") : strlen(text), true);
     for (char *line = safe; line != NULL;) {
         char *end = strchr(line, '\n');
@@ -80,7 +80,7 @@ static void print_problem(verification *v, const pawl_problem *problem) {
         free(entry);
     }
     if (!same || problem->entry == NULL) {
-        print_story(problem->text, same);
+        print_error_lines(problem->text, same);
     }
 }
 
@@ -108,7 +108,7 @@ static void on_progress(void *context, uint64_t done_bytes, uint64_t of_bytes) {
     progress_update(&v->out->progress, done_bytes, of_bytes);
 }
 
-static int on_question(void *context) {
+static int on_stop(void *context) {
     (void)context;
     return signals_caught();
 }
@@ -143,7 +143,8 @@ static void put_result(json *j, const char *status, const pawl_verify_result *re
     json_put_uint(j, "problem_count", result->problems);
 }
 
-static pawl_status read_step(output *out, pawl_checkpoint *checkpoint, pawl_verify_result *result) {
+static pawl_status verify_opened(output *out, pawl_checkpoint *checkpoint,
+                                 pawl_verify_result *result) {
     verification v = {.out = out};
     pawl_verify_options options = {
         .struct_size = sizeof options,
@@ -151,7 +152,7 @@ static pawl_status read_step(output *out, pawl_checkpoint *checkpoint, pawl_veri
         .progress = on_progress,
         .context = &v,
         .max_problems = MOST_PROBLEMS,
-        .stop = on_question,
+        .stop = on_stop,
     };
     progress_begin(&out->progress, "verifying");
     if (out->as_json) {
@@ -165,12 +166,12 @@ static pawl_status read_step(output *out, pawl_checkpoint *checkpoint, pawl_veri
     return status;
 }
 
-static const char *verdict_of(pawl_status status) {
+static const char *status_word(pawl_status status) {
     return status == PAWL_OK ? "good" : status == PAWL_EDAMAGED ? "damaged" : "unread";
 }
 
 /* What cannot be opened has one problem, which its error tells. */
-static void report_unopened(output *out, pawl_verify_result *result) {
+static void report_unopenable(output *out, pawl_verify_result *result) {
     verification v = {.out = out};
     const char *path = pawl_error_get(out->err, PAWL_ERROR_PATH);
     const char *slash = path != NULL ? strrchr(path, '/') : NULL;
@@ -212,12 +213,12 @@ static pawl_status verify_step(output *out, const char *run, int64_t step) {
         json_put_int(&out->json, "step", about.step);
     }
     if (status == PAWL_EDAMAGED) {
-        report_unopened(out, &result);
+        report_unopenable(out, &result);
     } else {
-        status = read_step(out, checkpoint, &result);
+        status = verify_opened(out, checkpoint, &result);
     }
     if (out->as_json) {
-        put_result(&out->json, verdict_of(status), &result);
+        put_result(&out->json, status_word(status), &result);
     } else if (status == PAWL_OK || status == PAWL_EDAMAGED) {
         print_result(out, about.step, &result, checkpoint != NULL);
     }
