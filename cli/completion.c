@@ -13,7 +13,7 @@ static void put_options(const verb *v) {
     }
 }
 
-/* The options after which a value comes that nothing can be offered for. */
+/* The options that take a value: nothing is offered behind them. */
 static void put_value_options(void) {
     const char *between = "";
     for (const option_spec *o = options; o->name != NULL; o++) {

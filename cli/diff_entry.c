@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl diff, one entry: what it is, its role, its value or its numbers. */
+/* pawl diff, one entry: kind, dtype, shape, role, value or numbers. */
 #include "diff.h"
 #include "memory.h"
 #include "numbers.h"
@@ -105,7 +105,7 @@ static void report_pair(comparison *c, const char *what, const pawl_entry_info *
     report_difference(c, what, a, b, put, NULL, detail);
 }
 
-/* False, after reporting it, when they are not the same kind of thing. */
+/* Each of these returns whether the two agree, after reporting a difference. */
 static bool same_kind(comparison *c, const pawl_entry_info *a, const pawl_entry_info *b) {
     if (a->kind == b->kind && !a->per_rank == !b->per_rank) {
         return true;
@@ -198,7 +198,7 @@ static pawl_status compare_numbers(comparison *c, const pawl_entry_info *a,
     return PAWL_OK;
 }
 
-/* `*size` stays at SIZE_MAX for a rank that the checkpoint does not have. */
+/* `*size` is left alone for a rank that the checkpoint does not have. */
 static pawl_status read_rank(comparison *c, pawl_checkpoint *from, const char *name, int rank,
                              char *to, size_t *size) {
     pawl_status status =

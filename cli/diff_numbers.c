@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl diff, the numbers of two tensors: both are read slice by slice. */
+/* pawl diff, the numbers of two tensors, read slice by slice. */
 #include "diff.h"
 #include "memory.h"
 #include "numbers.h"
@@ -34,7 +34,7 @@ static void compare_elements(distances *d, pawl_dtype dtype, const char *a, cons
         bool same = memcmp(a + i * size, b + i * size, size) == 0;
         d->differing += !same;
         d->nan += !same && isnan(distance[i]);
-        distance[i] = same ? 0 : distance[i]; /* NaN of the same bits is no distance */
+        distance[i] = same ? 0 : distance[i]; /* NaNs with the same bits are equal */
     }
     add_distances(d, distance, count);
 }
@@ -72,7 +72,8 @@ static pawl_status read_both(const comparison *c, const tensor_ref *t, const sli
     return status;
 }
 
-/* Elements of packed types are no whole bytes, so they are read whole and compared as bytes. */
+/* Elements of packed types do not fill whole bytes: these tensors are read whole and compared byte
+ * by byte. */
 static pawl_status compare_packed(comparison *c, const tensor_ref *t, distances *d) {
     d->elements = t->bytes;
     if (t->bytes > MOST_PACKED_BYTES) {

@@ -30,20 +30,20 @@ static int by_options(const arguments *args, output *out, doctor_rank *r) {
 static int by_environment(output *out, doctor_rank *r) {
     if (pawl_group_discover((const char *const *)environ, &r->found, out->err) != PAWL_OK) {
         (void)output_fail(out);
-        return EXIT_FAILED; /* to look, whatever else the status would mean */
+        return EXIT_FAILED; /* any other code would be a statement about the run */
     }
     return EXIT_DONE;
 }
 
-/* All ranks are refused alike; one says so. */
+/* Every rank fails in this way, so only rank 0 prints it. */
 static int refuse_nameless(output *out, const doctor_rank *r) {
     if (r->found.rank > 0) {
         output_withhold(out);
         return EXIT_USAGE;
     }
     return output_usage(out, "doctor",
-                        "the ranks have nothing by which to find each other; give --launch ID, the "
-                        "same on all of them, or --alone (%s)",
+                        "the ranks cannot find each other without a name for this start of the "
+                        "job; give --launch ID, the same on all of them, or --alone (%s)",
                         r->found.text);
 }
 

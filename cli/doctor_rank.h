@@ -10,7 +10,8 @@ typedef struct doctor_rank {
     pawl_group_found found;
 } doctor_rank;
 
-/* EXIT_DONE, or the exit code after saying why not. `r` must stay where it is. */
+/* EXIT_DONE, or the exit code after printing the reason. `r` must not be moved afterwards: `group`
+ * points into `found`. */
 int doctor_rank_find(const arguments *args, output *out, doctor_rank *r);
 
 #endif

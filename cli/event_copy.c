@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An event that is kept. */
+/* A copy of an event, and figures that follow from it. */
 #include "event_copy.h"
 #include "memory.h"
 

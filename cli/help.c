@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --help: the table for people at a terminal. */
+/* What --help prints. */
 #include "text.h"
 #include "verbs.h"
 

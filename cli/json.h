@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A JSON writer that streams: nothing is kept but the nesting. Keys are given inside objects, NULL
- * inside arrays and at the top. Text that is no UTF-8 gets U+FFFD for what is not. Nothing that
- * a terminal would act on is written as it is, whatever comes from outside.
+ * A streaming JSON writer: it remembers only the nesting. `key` is the member's name inside
+ * objects, and NULL elsewhere. Bytes that are not UTF-8 become U+FFFD, and characters that a
+ * terminal would act on are escaped.
  */
 #ifndef CLI_JSON_H
 #define CLI_JSON_H
@@ -14,10 +14,9 @@
 
 #define JSON_MAX_DEPTH 16
 
-/* How the members of a container are laid out. */
 typedef enum json_layout {
-    JSON_INLINE = 0,
-    JSON_LINES = 1 /* one member a line */
+    JSON_INLINE = 0, /* all members on one line */
+    JSON_LINES = 1   /* one member a line */
 } json_layout;
 
 typedef struct json {

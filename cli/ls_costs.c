@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One walk over the events of a run, for the steps that it has. */
+/* pawl ls --stats: one walk over the events of a run finds how each of its steps was saved. */
 #include "ls_costs.h"
 #include "memory.h"
 
@@ -7,7 +7,7 @@
 
 struct ls_costs {
     const pawl_catalog *catalog;
-    event_copy *saves; /* of each step */
+    event_copy *saves; /* one per step of the catalog */
 };
 
 void ls_costs_free(ls_costs **c) {
@@ -25,7 +25,7 @@ const event_copy *ls_costs_of(const ls_costs *c, size_t i) {
     return c != NULL && event_copy_is_set(&c->saves[i]) ? &c->saves[i] : NULL;
 }
 
-/* False for a step that the run does not have. */
+/* False for a step that is not in the catalog. */
 static bool find_step(const pawl_catalog *catalog, int64_t step, size_t *at) {
     size_t low = 0;
     size_t high = pawl_catalog_count(catalog);
@@ -41,8 +41,8 @@ static bool find_step(const pawl_catalog *catalog, int64_t step, size_t *at) {
     return low < pawl_catalog_count(catalog) && pawl_catalog_get(catalog, low)->step == step;
 }
 
-/* A save that ended before the one that is there now began tells nothing of it, and neither does
- * one that came later and failed. */
+/* Passes over saves that did not make what is on disk: those that ended before the step was last
+ * saved, and later ones that failed. */
 static void take_save_end(ls_costs *c, const pawl_event *event) {
     size_t at;
     if (event->kind != PAWL_EVENT_SAVE_ENDED || !find_step(c->catalog, event->step, &at)) {

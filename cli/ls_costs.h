@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the save of each step of a catalog cost, as far as the run's events tell. */
+/* What saving each step of a catalog cost, as far as the run's events tell. */
 #ifndef CLI_LS_COSTS_H
 #define CLI_LS_COSTS_H
 
@@ -8,10 +8,10 @@
 
 typedef struct ls_costs ls_costs;
 
-/* NULL, and out->err tells why, when the events cannot be read. */
+/* NULL, with the reason in out->err, when the events cannot be read. */
 ls_costs *ls_costs_read(const char *run, const pawl_catalog *catalog, output *out);
-void ls_costs_free(ls_costs **c); /* for SCOPED; also of NULL */
-/* Of the i-th step of the catalog, or NULL. */
+void ls_costs_free(ls_costs **c); /* for SCOPED */
+/* How the i-th step of the catalog was saved; NULL: no event tells. */
 const event_copy *ls_costs_of(const ls_costs *c, size_t i);
 
 #endif

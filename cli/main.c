@@ -15,7 +15,7 @@ static int print_version(void) {
     return EXIT_DONE;
 }
 
-/* What comes before, or instead of, a verb. */
+/* --version, --help, an unknown verb, or no argument at all. */
 static int run_without_verb(const char *word) {
     output out;
     int code = EXIT_DONE;
@@ -51,8 +51,9 @@ static int run_verb(const verb *v, int argc, char **argv) {
     return code;
 }
 
-/* A file of the run must not become our output because that was closed. Results and messages that
- * go to these fail, and the exit status says so. */
+/* Opens /dev/null for standard descriptors that are closed: otherwise a file of the run would get
+ * the number of standard output, and be written to. Read-only, so that writing fails, and the exit
+ * status says so. */
 static void occupy_standard_descriptors(void) {
     int fd = 0;
     while (fd >= 0 && fd <= STDERR_FILENO) {

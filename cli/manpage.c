@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manual page: the table as man(7) source. */
+/* The manual page, as troff source. */
 #include "verbs.h"
 
 #include <pawl/error.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Text with what troff would take for its own made plain; '\n' becomes a new paragraph. */
+/* Text with troff's special characters escaped; '\n' begins a new paragraph. */
 static void put_troff(const char *text) {
     bool line_start = true;
     for (; *text != '\0'; text++) {
@@ -30,7 +30,7 @@ static void put_troff(const char *text) {
     fputc('\n', stdout);
 }
 
-/* "--dry-run", with dashes that stay dashes. */
+/* "--dry-run", with dashes that troff does not turn into hyphens. */
 static void put_option_name(const char *name) {
     fputs("\\-\\-", stdout);
     for (; *name != '\0'; name++) {
@@ -65,7 +65,7 @@ static void put_verb(const verb *v) {
     }
 }
 
-/* What a code means for one verb, where the table says more than the usual. */
+/* What an exit code means for this verb; `text` NULL: what it means for all. */
 static void put_meaning(const verb *v, int code, const char *text) {
     if (text != NULL) {
         printf(".TP\n.BR \"pawl %s\" : \" %d\"\n", v->name, code);
@@ -106,7 +106,7 @@ static void put_environment(void) {
     put_troff("When set to anything, no colours on a terminal.");
     fputs(".TP\n.B COLUMNS\n", stdout);
     put_troff("Where standard output is no terminal, or one that does not tell its width: how wide "
-              "lines may be. Unless set, they are as long as they are in pipes and files.");
+              "lines may be. Unless set, lines in pipes and files may have any length.");
     fputs(".TP\n.B TZ\n", stdout);
     put_troff("The time zone in which tables show times; JSON has them in UTC.");
 }

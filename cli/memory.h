@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of the command itself, which is little: running out of it ends the command with a message
- * and EXIT_FAILED. What is returned is freed with free().
+ * Allocation that succeeds, or ends the command with a message and EXIT_FAILED. Free the result
+ * with free().
  */
 #ifndef CLI_MEMORY_H
 #define CLI_MEMORY_H

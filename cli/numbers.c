@@ -143,7 +143,7 @@ static double distance_i64(const void *a, const void *b, size_t i) {
     int64_t y = 0;
     memcpy(&x, (const char *)a + i * sizeof x, sizeof x);
     memcpy(&y, (const char *)b + i * sizeof y, sizeof y);
-    /* The difference of any two fits an unsigned number. */
+    /* Unsigned, since the difference may exceed INT64_MAX. */
     return (double)(x > y ? (uint64_t)x - (uint64_t)y : (uint64_t)y - (uint64_t)x);
 }
 
@@ -163,7 +163,7 @@ static double distance_c64(const void *a, const void *b, size_t i) {
     return hypot((double)x[0] - (double)y[0], (double)x[1] - (double)y[1]);
 }
 
-/* A few at a time, through doubles. */
+/* Converts a few at a time to doubles. */
 static void distance_real(pawl_dtype dtype, const void *a, const void *b, double *to,
                           size_t count) {
     enum { AT_ONCE = 512 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results and failures of a verb. */
+/* Where results and failures go. */
 #include "output.h"
 #include "cli.h"
 #include "memory.h"
@@ -22,7 +22,7 @@ enum {
     FULL_VALUE = 1000
 };
 
-/* What COLUMNS says; 0 where it says nothing. */
+/* The environment variable COLUMNS; 0: not set, or not a sensible number. */
 static int asked_columns(void) {
     const char *text = getenv("COLUMNS");
     int64_t columns = 0;
@@ -43,7 +43,7 @@ static bool colour_wanted(void) {
     return (no_color == NULL || *no_color == '\0') && terminal_understands_escapes();
 }
 
-/* To stderr, each line harmless, the first one after "pawl: ". */
+/* To stderr, after "pawl: ", escaped. */
 static void print_to_stderr(output *out, const char *kind, const char *text) {
     char *safe = text_safe(text, strlen(text), true);
     progress_hide(&out->progress);
@@ -107,7 +107,7 @@ void output_line(const output *out, const char *format, ...) {
     free(raw);
 }
 
-/* The lines of text_wrap, without the last newline. */
+/* What text_wrap prints, without the last newline. */
 static char *wrapped_text(const char *text, int indent, int columns) {
     char *lines = NULL;
     size_t length = 0;
@@ -178,7 +178,7 @@ static int exit_code_of(pawl_status status) {
 
 int output_fail(output *out) {
     if (signals_caught()) {
-        return EXIT_FAILED; /* that is the reason, and output_end tells it */
+        return EXIT_FAILED; /* no message: output_end ends the process by the signal */
     }
     if (out->err == NULL) {
         print_to_stderr(out, "", "out of memory");
@@ -193,7 +193,7 @@ int output_fail(output *out) {
     return exit_code_of(pawl_error_status(out->err));
 }
 
-/* A reason of the command's own. */
+/* A failure that the command found, not the library. */
 static int fail_with(output *out, pawl_status status, const char *attempt, const char *next) {
     if (out->as_json) {
         json_end_to(&out->json, 1);
@@ -225,7 +225,7 @@ int output_usage(output *out, const char *verb, const char *format, ...) {
 }
 
 void output_withhold(output *out) {
-    __fpurge(stdout); /* a brace, where JSON was asked for */
+    __fpurge(stdout); /* drops the opening brace of JSON */
     out->json.depth = 0;
 }
 
@@ -241,7 +241,7 @@ int output_end(output *out, int exit_code) {
     if (lost) {
         fprintf(stderr, "pawl: cannot write the result to standard output: %s\n",
                 errno != 0 ? strerror(errno) : "an earlier write failed");
-        return EXIT_FAILED; /* whatever it was, nobody has read it */
+        return EXIT_FAILED; /* whatever the result was, nobody can read it */
     }
     return exit_code;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Escape sequences, the terminal's modes, and signals. */
+/* Full-screen drawing: escape sequences, terminal modes, signals, keys. */
 #include "screen.h"
 #include "clock.h"
 #include "terminal.h"
@@ -13,12 +13,12 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define ENTER "\033[?1049h\033[?25l\033[?7l" /* another screen, no cursor, lines do not wrap */
+#define ENTER "\033[?1049h\033[?25l\033[?7l" /* alternate screen, no cursor, no line wrap */
 #define LEAVE "\033[?7h\033[?25h\033[?1049l"
 
 enum { DEFAULT_ROWS = 24, DEFAULT_COLUMNS = 80, CTRL_D = 4 };
 
-/* What signal handlers and the end of the process must reach. */
+/* Static, since signal handlers and atexit functions use them. */
 static volatile sig_atomic_t ended_by, stopped;
 static bool entered, reads_keys, exit_handled;
 static struct termios original_mode;
@@ -66,12 +66,12 @@ static void on_stop(int signal_number) {
 }
 
 static void on_resize(int signal_number) {
-    (void)signal_number; /* it ends the wait */
+    (void)signal_number; /* interrupting poll(2) is enough */
 }
 
-/* Every signal ends the wait, for poll(2) is never restarted. SA_RESTART is for signals after which
- * a picture is to be written to its end; without it, a terminal that takes nothing more can be
- * left. */
+/* Every signal interrupts poll(2). With SA_RESTART a picture that is being written is still
+ * finished; without, a write to a terminal that accepts no more output returns, and the command
+ * can end. */
 static void set_handler(int signal_number, void (*handler)(int), int flags) {
     struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
     sigemptyset(&action.sa_mask);
@@ -102,7 +102,7 @@ void screen_end_by_signal(void) {
     (void)raise(ended_by);
 }
 
-/* Ctrl-Z: the shell gets its terminal back, and we ours when we go on. */
+/* Ctrl-Z: restores the terminal for the shell, and takes it again when continued. */
 static void suspend(void) {
     stopped = 0;
     leave_screen();
@@ -121,7 +121,8 @@ void screen_draw(const char *picture) {
     fputs("\033[H", stdout);
     for (int row = 0; row < rows && *picture != '\0'; row++) {
         size_t length = strcspn(picture, "\n");
-        fputs(row > 0 ? "\r\n\033[K" : "\033[K", stdout); /* at its end it would take a character */
+        /* Clears the line before it is written: afterwards that could erase its last character. */
+        fputs(row > 0 ? "\r\n\033[K" : "\033[K", stdout);
         (void)fwrite(picture, 1, length, stdout);
         picture += length + (picture[length] == '\n');
     }
@@ -135,7 +136,7 @@ static bool quit_typed(void) {
     char typed[64];
     ssize_t n = read(STDIN_FILENO, typed, sizeof typed);
     if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) {
-        reads_keys = false; /* nobody types there any more */
+        reads_keys = false; /* end of input */
     }
     for (ssize_t i = 0; i < n; i++) {
         if (typed[i] == 'q' || typed[i] == 'Q' || typed[i] == CTRL_D) {
@@ -163,7 +164,7 @@ screen_event screen_wait(double seconds) {
             return SCREEN_QUIT;
         }
         if (ready < 0 && ended_by == 0) {
-            return SCREEN_TIME; /* another size */
+            return SCREEN_TIME; /* the size changed */
         }
     }
     return SCREEN_SIGNAL;

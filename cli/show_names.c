@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * pawl show --names: what may follow the beginning of a name, one part of it further, for the
- * completion. However many entries there are, it ends soon.
- */
+/* pawl show --names: completes the beginning of an entry's name up to the next '/'. Bounded in time
+ * and output, however many entries there are. */
 #include "clock.h"
 #include "memory.h"
 #include "show.h"
@@ -15,8 +13,8 @@ enum { MOST_NAMES = 500, MOST_ENTRIES = 200000, ASK_EVERY = 256 };
 
 #define MOST_NS INT64_C(1000000000)
 
-/* Up to the first '/' behind the beginning, with that; a name that a shell's user could not see as
- * it is has nothing to offer: NULL. */
+/* The name up to and with the first '/' after `begun` bytes; NULL if it has characters that
+ * text_safe would escape, since what the shell shows would not be the name. */
 static char *part_of(const char *name, size_t begun) {
     const char *slash = strchr(name + begun, '/');
     char *part = must_strndup(name, slash != NULL ? (size_t)(slash + 1 - name) : strlen(name));

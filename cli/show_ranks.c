@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl show, an entry that each rank has of its own. */
+/* pawl show, a per-rank entry: each rank's bytes. */
 #include "memory.h"
 #include "show.h"
 #include "signals.h"

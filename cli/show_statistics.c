@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl show, a tensor's statistics: one pass over all of its values, slice by slice. */
+/* pawl show, a tensor's statistics: one pass over all its values, slice by slice. */
 #include "memory.h"
 #include "numbers.h"
 #include "show.h"
@@ -17,8 +17,8 @@ enum { AT_ONCE = 4096 };
 typedef struct statistics {
     uint64_t elements, nan, infinite;
     double least, most;
-    char least_wide[8], most_wide[8]; /* of 64-bit integers: the elements themselves */
-    long double sum;                  /* of what is finite */
+    char least_wide[8], most_wide[8]; /* I64 and U64: the exact elements */
+    long double sum;                  /* of the finite values */
 } statistics;
 
 static void add_doubles(statistics *s, const double *numbers, size_t count) {
@@ -66,7 +66,7 @@ static void add_to_statistics(statistics *s, pawl_dtype dtype, const char *bytes
     }
 }
 
-/* The first and last elements, collected on the way: rings of `room` elements. */
+/* The first and the last `room` elements; `last` is a ring. */
 typedef struct ends {
     char *first, *last;
     size_t room, size;
@@ -116,7 +116,7 @@ static double mean_of_finite(const statistics *s) {
     return finite > 0 ? (double)(s->sum / (long double)finite) : NAN;
 }
 
-/* Digits for people: integers as they are. */
+/* Digits for people; all digits of integers. */
 static int shown_digits(pawl_dtype dtype) {
     return numbers_digits(dtype) == EXACT_DIGITS && dtype != PAWL_F64 ? EXACT_DIGITS : SHOWN_DIGITS;
 }
@@ -173,7 +173,7 @@ static void print_statistics(output *out, const tensor_ref *t, const statistics 
     }
     if (s->elements > s->nan + s->infinite) {
         output_field(out, "mean", "%s%s%s", number_text(text, mean_of_finite(s), SHOWN_DIGITS), of,
-                     s->infinite > 0 ? " (of what is finite)" : "");
+                     s->infinite > 0 ? " (of the finite values)" : "");
     }
     output_field(out, "NaN", "%" PRIu64 " of %" PRIu64, s->nan, s->elements);
     output_field(out, "infinite", "%" PRIu64 " of %" PRIu64, s->infinite, s->elements);

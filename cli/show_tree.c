@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl show, the tree: entries as they come from the walk, which is sorted by name. */
+/* pawl show, the tree of entries. They come sorted by name. */
 #include "memory.h"
 #include "show.h"
 #include "signals.h"
@@ -19,14 +19,14 @@ static const column columns[] = {
     {.title = "VALUE", .shorten_turn = 1, .omit_turn = 1},
 };
 
-/* Indented by depth, up to a limit: names come from outside. */
+/* Indented by depth, up to a limit, since a name may have any number of '/'. */
 static void put_indented_name(table *t, int depth, const char *name, size_t n, const char *end) {
     int indent = depth * INDENT < MAX_INDENT ? depth * INDENT : MAX_INDENT;
     table_cell(t, "%*s%.*s%s", indent, "", (int)n, name, end);
 }
 
-/* The folders of `name` that are not also folders of the name before it; returns where the name's
- * last part begins, and at which depth. */
+/* Prints the folders of `name` that `before`, the previous name, is not in. Returns the last
+ * part of the name, and its depth. */
 static const char *put_folders(table *t, const char *before, const char *name, int *depth) {
     const char *part = name;
     bool same = true;
@@ -43,7 +43,7 @@ static const char *put_folders(table *t, const char *before, const char *name, i
     return part;
 }
 
-/* A slot's variable, that a value differs by rank, or the value itself. */
+/* The last column: of a slot its variable, "one per rank", or the value. */
 static char *remark_of(const pawl_entry_info *info, size_t value_columns) {
     if (info->slot_of != NULL) {
         return must_printf("%s of %s", info->slot != NULL ? info->slot : "slot", info->slot_of);

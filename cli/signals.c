@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Signals that end the command after it has cleaned up. */
 #include "signals.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 static volatile sig_atomic_t caught;
 static int null_device = -1;
 
-/* What is still written goes nowhere, so that no pipe that nobody empties keeps us. */
+/* Sends further output to /dev/null: writing to a pipe that nobody reads would block. */
 static void on_signal(int signal_number) {
     int saved_errno = errno;
     caught = signal_number;
@@ -18,7 +19,7 @@ static void on_signal(int signal_number) {
     errno = saved_errno;
 }
 
-/* Without SA_RESTART: a write into such a pipe ends. */
+/* Without SA_RESTART, so that a write that blocks on such a pipe returns. */
 static void catch_signal(int signal_number, int flags) {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags};
     sigemptyset(&action.sa_mask);
@@ -32,7 +33,6 @@ static void catch_unless_ignored(int signal_number) {
     }
 }
 
-/* Also where a parent has ignored it. */
 void signals_catch_broken_pipe(void) {
     null_device = open("/dev/null", O_WRONLY | O_CLOEXEC);
     catch_signal(SIGPIPE, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Aligned columns, a window of rows at a time. */
+/* Aligned columns, printed a window of rows at a time. */
 #include "table.h"
 #include "memory.h"
 #include "output.h"
@@ -14,8 +14,8 @@
 enum {
     WINDOW_ROWS = 1024,
     GAP_COLUMNS = 2,
-    LEAST_COLUMNS = 12, /* of one that gives, as long as another can leave */
-    LAST_COLUMNS = 4,   /* and then */
+    LEAST_COLUMNS = 12, /* a column is shortened to this while another can be left out, */
+    LAST_COLUMNS = 4,   /* and to this when none can */
     LAST_TURN = 8
 };
 
@@ -28,8 +28,8 @@ struct table {
     output *out;
     const column *columns;
     size_t count;
-    size_t *widths; /* of the widest cell so far */
-    size_t *shown;  /* of the cells that are printed */
+    size_t *widths; /* per column: of the widest cell so far */
+    size_t *shown;  /* per column: as printed */
     bool *omitted;
     cell *cells; /* WINDOW_ROWS rows of count cells */
     size_t rows, cells_in_row;
@@ -74,7 +74,6 @@ void table_styled(table *t, style s, const char *format, ...) {
     va_end(args);
 }
 
-/* The last column is as wide as each cell of it. */
 static void measure_cells(table *t) {
     for (size_t i = 0; i < t->rows * t->count; i++) {
         size_t width = t->cells[i].text != NULL ? text_columns(t->cells[i].text) : 0;
@@ -84,7 +83,7 @@ static void measure_cells(table *t) {
     }
 }
 
-/* What the columns take that are there, with one gap too many. */
+/* The width of a row, with a gap after its last column, too. */
 static size_t row_columns(const table *t, const size_t *widths) {
     size_t whole = 0;
     for (size_t i = 0; i < t->count; i++) {
@@ -93,7 +92,7 @@ static size_t row_columns(const table *t, const size_t *widths) {
     return whole;
 }
 
-/* Takes up to `*lack` columns from a width. */
+/* Takes up to `*excess` from a width, but leaves `least`. */
 static void narrow_column(size_t *width, size_t least, size_t *excess) {
     size_t spare = *width > least ? *width - least : 0;
     size_t taken = spare < *excess ? spare : *excess;
@@ -110,7 +109,7 @@ static void shorten_in_turn(table *t, int turn, size_t *excess) {
     }
 }
 
-/* The widest of those that give at all gives one more. */
+/* Takes one from the widest column that may be shortened; false when there is none. */
 static bool shorten_widest(table *t, size_t *excess) {
     size_t widest = t->count;
     for (size_t i = 0; i < t->count; i++) {
@@ -126,7 +125,7 @@ static bool shorten_widest(table *t, size_t *excess) {
     return widest < t->count;
 }
 
-/* The next one to leave is gone; false when there is none. */
+/* Leaves out the next column in turn; false when there is none. */
 static bool omit_next(table *t) {
     size_t next = t->count;
     for (size_t i = 0; i < t->count; i++) {
@@ -141,8 +140,8 @@ static bool omit_next(table *t) {
     return next < t->count;
 }
 
-/* Columns give in their turns, then leave as long as there is no heading yet. When none can leave
- * any more, the widest give again; at last all do. */
+/* Shortens columns in their turns, then leaves some out unless the heading is printed already, then
+ * shortens the widest further, and at last any. */
 static void fit_columns(table *t) {
     memcpy(t->shown, t->widths, t->count * sizeof *t->shown);
     if (t->out->columns <= 0) {
@@ -183,7 +182,7 @@ static void print_blanks(FILE *to, size_t count) {
     fputs(blanks + sizeof blanks - 1 - count, to);
 }
 
-/* Indented text keeps its indent as far as that leaves room for it. */
+/* Indented text keeps as much of its indent as leaves LEAST_COLUMNS for the text. */
 static char *shorten(const char *text, size_t columns) {
     size_t blanks = strspn(text, " ");
     if (text_columns(text) <= columns) {

@@ -30,11 +30,11 @@ table *table_new(output *out, const column *columns, size_t count);
 /* The next cell of the row; escaped by text_safe. */
 void table_cell(table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void table_styled(table *t, style s, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Ends the row; cells that were not given stay empty. */
+/* Ends the row; missing cells are empty. */
 void table_row(table *t);
-/* Prints what is left, says which columns were left out, and frees. */
+/* Prints the last rows, names the columns that were left out, and frees the table. */
 void table_end(table *t);
-/* The same, but says nothing of columns: for a command that has no option to show them. */
+/* The same without naming columns: for a verb without --full. */
 void table_end_silently(table *t);
 
 #endif

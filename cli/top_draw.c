@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The picture of `pawl top`. */
+/* What `pawl top` prints or draws. */
 #include "memory.h"
 #include "text.h"
 #include "top.h"
@@ -10,13 +10,13 @@
 #include <string.h>
 
 enum {
-    PAGE_SAVES = 10,    /* without a screen to fill */
-    WIDE_COLUMNS = 124, /* that the whole table takes */
+    PAGE_SAVES = 10,    /* how many saves are listed when not on a screen */
+    WIDE_COLUMNS = 124, /* width of the full table */
     BAR_COLUMNS = 24,
     SHORT_BAR_COLUMNS = 10,
     TIME_COLUMNS = 8, /* "hh:mm:ss" at the end of a date */
-    SILENT_S = 10,    /* a save that tells nothing for so long is worth a word */
-    OTHER_LINES = 9   /* of a screen: all but saves, failure and restores */
+    SILENT_S = 10,    /* without an event for so long a save is shown in red */
+    OTHER_LINES = 9   /* lines of a screen beside saves, failure and restores */
 };
 
 typedef struct picture {
@@ -26,11 +26,11 @@ typedef struct picture {
 } picture;
 
 static double age_s(const top_state *v, int64_t unix_time_ns) {
-    double age = ((double)v->now_ns - (double)unix_time_ns) / 1e9; /* any number may be there */
-    return age > 0 ? age : 0;                                      /* clocks differ */
+    double age = ((double)v->now_ns - (double)unix_time_ns) / 1e9; /* int64_t might overflow */
+    return age > 0 ? age : 0; /* the writer's clock may be ahead */
 }
 
-/* On a screen "12 s ago", on a page the time. */
+/* On a screen "12 s ago", elsewhere the time. */
 static const char *when(char out[TEXT_SIZE], const picture *p, int64_t unix_time_ns) {
     double age = age_s(p->view, unix_time_ns);
     char text[TEXT_SIZE];
@@ -108,8 +108,8 @@ static void fill_bar(char bar[BAR_COLUMNS + 1], const picture *p, unsigned perce
 static void draw_interrupted(const picture *p, const pawl_event *e) {
     char told[TEXT_SIZE];
     output_field_styled(p->out, "saving", STYLE_WARNING,
-                        "step %" PRId64 " was interrupted at %u%%: its writer ended; last heard "
-                        "of %s%s",
+                        "step %" PRId64 " was interrupted at %u%%: its writer ended; last event "
+                        "%s%s",
                         e->step, percent_of(e), p->live ? "" : "at ",
                         when(told, p, e->unix_time_ns));
 }
@@ -119,7 +119,7 @@ static void draw_silent(const picture *p, const pawl_event *e) {
     char of[TEXT_SIZE];
     char silence[TEXT_SIZE];
     output_field_styled(p->out, "saving", STYLE_BAD,
-                        "step %" PRId64 " at %u%%, %s of %s: no word for %s", e->step,
+                        "step %" PRId64 " at %u%%, %s of %s: no event for %s", e->step,
                         percent_of(e), text_bytes(done, e->done_bytes), text_bytes(of, e->of_bytes),
                         text_duration(silence, age_s(p->view, e->unix_time_ns)));
 }
@@ -186,7 +186,7 @@ static const column save_columns[COLUMNS] = {
     [COLUMN_RETRIES] = {.title = "RETRIES", .right = true},
 };
 
-/* What a narrow terminal has room for. */
+/* The columns for a narrow terminal. */
 static const save_column narrow[] = {COLUMN_STEP, COLUMN_ENDED,  COLUMN_VERDICT,
                                      COLUMN_TOOK, COLUMN_SPEED,  COLUMN_WRITE,
                                      COLUMN_SYNC, COLUMN_COMMIT, COLUMN_STALL};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks at a run: its owner, its newest checkpoint, and its events one after the other. */
+/* What `pawl top` knows of a run: its owner, its newest checkpoint, and its events. */
 #include "clock.h"
 #include "memory.h"
 #include "top.h"
 
-#define CATALOG_AGE_NS INT64_C(10000000000) /* also without an event it may have changed */
+#define CATALOG_AGE_NS INT64_C(10000000000) /* it may also change without an event */
 
 const event_copy *top_save(const top_state *v, size_t i) {
     return i < v->save_count && i < TOP_SAVES ? &v->saves[(v->save_count - 1 - i) % TOP_SAVES]
@@ -57,7 +57,7 @@ static void take_event(top_state *v, const pawl_event *event) {
     }
 }
 
-/* *changed: the run may have another newest checkpoint now. */
+/* *changed: there may be a new newest checkpoint. */
 static pawl_status take_new_events(top_state *v, bool *changed, output *out) {
     pawl_event event;
     int more = 1;
@@ -90,7 +90,7 @@ static void count_committed(top_state *v, const pawl_catalog *catalog) {
     }
 }
 
-/* A run that has no checkpoint yet, but an owner or a past, is one all the same. */
+/* A run without a checkpoint is no error if it has an owner or events. */
 static pawl_status read_catalog(top_state *v, output *out) {
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
     pawl_status status = pawl_catalog_open(v->run, NULL, &catalog, out->err);

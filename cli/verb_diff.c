@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl diff: two checkpoints, entry by entry, as a merge of two sorted walks. */
+/* pawl diff: compares two checkpoints by walking their sorted entries side by side. */
 #include "diff.h"
 #include "numbers.h"
 #include "signals.h"
@@ -13,7 +13,7 @@ static pawl_status merge_walks(comparison *c, pawl_entries *walk_a, pawl_entries
     pawl_entry_info b;
     int more_a = 1;
     int more_b = 1;
-    int order = 0; /* which side to move on: negative A, positive B, 0 both */
+    int order = 0; /* which walk goes on: negative A's, positive B's, 0 both */
     for (;;) {
         pawl_status status =
             order <= 0 ? pawl_entries_next(walk_a, &a, &more_a, c->out->err) : PAWL_OK;

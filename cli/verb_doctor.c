@@ -65,7 +65,7 @@ static void put_finding(output *out, const pawl_finding *finding) {
     }
 }
 
-/* ---- of one process, and of rank 0 ---------------------------------------------------------- */
+/* ---- one process, or rank 0 ----------------------------------------------------------------- */
 
 static void on_finding(void *context, const pawl_finding *finding) {
     put_finding(context, finding);
@@ -110,9 +110,9 @@ static int diagnose_as_rank_0(output *out, const char *run, const pawl_doctor_op
     return end_findings(out, worst);
 }
 
-/* ---- of the other ranks --------------------------------------------------------------------- */
+/* ---- the other ranks ------------------------------------------------------------------------ */
 
-/* What another rank found: kept until it is known whether rank 0 heard it, and so tells it. */
+/* What a rank other than 0 found: printed only if rank 0 did not receive it. */
 typedef struct kept_findings {
     size_t count;
     pawl_finding *list;
@@ -137,7 +137,7 @@ static void free_findings(kept_findings *k) {
     free(k->list);
 }
 
-/* The last finding is fine where rank 0 heard this rank. */
+/* The library's last finding on such a rank is "ok" if rank 0 received what it found. */
 static bool rank_0_heard_it(const kept_findings *k) {
     return k->count > 0 && is_fine(&k->list[k->count - 1]);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl help: the overview, one verb, or the table in its other forms. */
+/* pawl help: the overview, the help of a verb, the man page or the completion. */
 #include "verbs.h"
 
 int verb_help(const arguments *args, output *out) {

@@ -22,7 +22,7 @@ static const style status_styles[] = {
     [PAWL_STEP_DAMAGED] = STYLE_BAD,
 };
 
-/* Metrics, marks and reasons: what only some steps have. */
+/* The column NOTES: metrics, "pinned", "being read", why it is damaged. */
 static char *notes_of(const pawl_step_info *step) {
     char *metrics = metrics_text(step->metrics_json);
     const char *pinned = step->pinned ? "pinned" : "";
@@ -39,7 +39,7 @@ static char *notes_of(const pawl_step_info *step) {
     return notes;
 }
 
-/* The columns that every form of the table begins with. */
+/* The columns that both tables begin with. */
 static void put_common_cells(table *t, const pawl_step_info *step) {
     char size[TEXT_SIZE];
     char saved[TEXT_SIZE];

@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-/* What the checkpoint holds now that it can be opened again. */
+/* Opens the rebuilt checkpoint and says what it holds. */
 static pawl_status report_rebuilt(output *out, const target *t) {
     SCOPED(scoped_checkpoint) pawl_checkpoint *checkpoint = NULL;
     pawl_checkpoint_info about;

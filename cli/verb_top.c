@@ -134,7 +134,7 @@ static int show_run(top_state *v, const arguments *args, output *out) {
 }
 
 int verb_top(const arguments *args, output *out) {
-    top_state *v = calloc(1, sizeof *v); /* too large for the stack of some */
+    top_state *v = calloc(1, sizeof *v); /* too large for a small stack */
     if (v == NULL) {
         return output_fail(out);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl verify: every byte of one checkpoint, or of all. */
+/* pawl verify: reads every byte of one checkpoint, or of all. */
 #include "cli.h"
 #include "memory.h"
 #include "signals.h"
@@ -11,7 +11,7 @@
 
 enum { MOST_PROBLEMS = 1000 };
 
-/* The lines of a story that say what the line above it has said. */
+/* Lines of an error's text that repeat what is printed above it. */
 static bool is_repeated(const char *line) {
     static const char *const labels[] = {"  path:", "  entry:", "  range:"};
     for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
@@ -22,14 +22,14 @@ static bool is_repeated(const char *line) {
     return false;
 }
 
-/* Where the problem before this one was: one damaged range often hits many entries. */
+/* Remembers where the last problem was: often many entries lie in one damaged range. */
 typedef struct verification {
     output *out;
     char *file;
     uint64_t offset, length;
 } verification;
 
-/* Text of several lines, indented and harmless; `first_only`: without those after the first. */
+/* An error's text, indented and escaped; `first_only`: only its first line. */
 static void print_error_lines(const char *text, bool first_only) {
     char *safe = text_safe(text, first_only ? strcspn(text, "\n") : strlen(text), true);
     for (char *line = safe; line != NULL;) {
@@ -170,7 +170,7 @@ static const char *status_word(pawl_status status) {
     return status == PAWL_OK ? "good" : status == PAWL_EDAMAGED ? "damaged" : "unread";
 }
 
-/* What cannot be opened has one problem, which its error tells. */
+/* A checkpoint that cannot be opened has one problem: out->err. */
 static void report_unopenable(output *out, pawl_verify_result *result) {
     verification v = {.out = out};
     const char *path = pawl_error_get(out->err, PAWL_ERROR_PATH);
@@ -194,7 +194,7 @@ static void report_unopenable(output *out, pawl_verify_result *result) {
     }
 }
 
-/* Damage is reported here; any other failure is left in out->err. */
+/* Reports damage; any other failure is left in out->err. */
 static pawl_status verify_step(output *out, const char *run, int64_t step) {
     SCOPED(scoped_checkpoint) pawl_checkpoint *checkpoint = NULL;
     pawl_checkpoint_info about = {0};
@@ -229,7 +229,7 @@ static pawl_status verify_step(output *out, const char *run, int64_t step) {
     return status;
 }
 
-/* Every step that has a manifest, good or not; damage in one does not keep from the next. */
+/* Every step that has a manifest; goes on after a damaged one. */
 static pawl_status verify_all(output *out, const char *run, bool *damaged) {
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
     size_t verified = 0;
@@ -252,7 +252,7 @@ static pawl_status verify_all(output *out, const char *run, bool *damaged) {
         *damaged = *damaged || status == PAWL_EDAMAGED;
         verified++;
     }
-    /* With none to verify, opening the newest says what there is instead. */
+    /* If there is none, opening the newest fails with a message that says what is there. */
     return verified > 0 ? PAWL_OK : verify_step(out, run, PAWL_NEWEST);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of verbs and options, and what follows from it. */
+/* The table of verbs and options, and functions that look things up in it. */
 #include "verbs.h"
 #include "memory.h"
 #include "text.h"
@@ -13,21 +13,22 @@ enum { MAX_VERBS = 16 };
 
 const char operand_help[] =
     "RUN is the directory of a run. STEP is the number of one of its checkpoints, or 'newest' (or "
-    "'latest') for the newest committed one, which is also what is meant when no STEP is given.\n"
-    "The last '@' separates RUN from STEP only where a number, 'newest' or 'latest' follows it. "
-    "For a directory that is itself named like 'run@7' or 'run@7b', write 'run@7/' or 'run@7b/'.";
+    "'latest') for the newest committed one, which is also taken when no STEP is given.\n"
+    "The last '@' separates RUN from STEP only if a number, 'newest' or 'latest' follows it. For a "
+    "directory that is itself named 'run@7' or 'run@7b', write 'run@7/' or 'run@7b/'.";
 
 const option_spec options[] = {
     {"all", NULL, "Every checkpoint of the run, not only one.", OPTION_ALL, 0, false},
     {"structure", NULL,
-     "Leave the tensors' numbers unread: names, shapes, dtypes, roles and hyperparameters only.",
+     "Only names, shapes, dtypes, roles and hyperparameters; the tensors' numbers are not read.",
      OPTION_STRUCTURE, 0, false},
-    {"edge", "N", "Values to show at each end of a dimension; 3 unless given, at most 100.",
+    {"edge", "N",
+     "How many values to show at each end of a dimension; 3 unless given, at most 100.",
      OPTION_EDGE, 0, false},
     {"full", NULL,
-     "Lines as long as they are: nothing is shortened, left out or broken to fit the terminal.",
+     "Print everything in full: nothing is shortened, left out or wrapped to fit the terminal.",
      OPTION_FULL, 0, false},
-    {"names", NULL, "Print the names that may follow ENTRY, for the completion.", OPTION_NAMES, 0,
+    {"names", NULL, "Print the names that begin with ENTRY, for the completion.", OPTION_NAMES, 0,
      true},
     {"force", NULL, "Remove the checkpoint even when it is the only one.", OPTION_FORCE, 0, false},
     {"force", NULL,
@@ -36,38 +37,40 @@ const option_spec options[] = {
      OPTION_FORCE_REBUILD, 0, false},
     {"dry-run", NULL, "Say what would be removed, and remove nothing.", OPTION_DRY_RUN, 0, false},
     {"wait", "SECONDS",
-     "How long to watch another writer before giving up. A writer that is gone without a word is "
-     "recognised after 30 seconds without a heartbeat, at once when it ran on this machine; 35 "
-     "unless given. Whom it waits for is said on stderr.",
+     "How long to wait for another writer before giving up; 35 unless given. That a writer has "
+     "crashed is known at once if it ran on this machine, else after 30 seconds without a "
+     "heartbeat. The progress line names the writer.",
      OPTION_WAIT, 0, false},
     {"need", "BYTES",
-     "Size of the checkpoint to come, such as 800MB or 1.5TiB. Unless given, that of the newest "
+     "How large a checkpoint will be, such as 800MB or 1.5TiB; unless given, as large as the "
+     "newest "
      "one.",
      OPTION_NEED, 0, false},
-    {"alone", NULL, "Look as one process, whatever the environment says of ranks.", OPTION_ALONE, 0,
-     false},
+    {"alone", NULL, "Check as a single process, even if the environment says that this is a rank.",
+     OPTION_ALONE, 0, false},
     {"rank", "R",
-     "This process is rank R, from 0 on, where the environment does not say so; with --ranks and "
+     "This process is rank R, counted from 0, if the environment does not say so; needs --ranks "
+     "and "
      "--launch.",
      OPTION_RANK, 0, false},
-    {"ranks", "N", "How many ranks the job has; with --rank and --launch.", OPTION_RANKS, 0, false},
+    {"ranks", "N", "How many ranks there are; needs --rank and --launch.", OPTION_RANKS, 0, false},
     {"launch", "ID",
-     "Any word that is the same on all ranks, and another one each time; unless given, what the "
-     "environment says of the job.",
+     "By this word the ranks find each other: the same on all of them, and a new one each time; "
+     "unless given, it comes from the environment.",
      OPTION_LAUNCH, 0, false},
     {"deadline", "SECONDS", "How long the ranks wait for each other; 30 unless given.",
      OPTION_DEADLINE, 0, false},
     {"stats", NULL,
-     "What each save cost, as far as the run's events tell: how long it took, its speed, how long "
-     "training stood still for it, of that copying and waiting, operations repeated, and how it "
-     "ended.",
+     "Show what each save cost, as far as the run's events tell: how long it took, its speed, how "
+     "long training stood still, how much of that was copying and waiting, how many operations "
+     "were retried, and how it ended.",
      OPTION_STATS, 0, false},
-    {"once", NULL, "Show it once and end, also on a terminal.", OPTION_ONCE, 0, false},
-    {"interval", "SECONDS", "Time between two looks; 1 unless given, at least 0.1.",
+    {"once", NULL, "Print once and end, even on a terminal.", OPTION_ONCE, 0, false},
+    {"interval", "SECONDS", "Time between two updates; 1 unless given, at least 0.1.",
      OPTION_INTERVAL, 0, false},
     {"json", NULL, "Print one JSON object; a failure is its member \"error\".", OPTION_JSON, 0,
      false},
-    {"no-progress", NULL, "No progress line on the terminal.", OPTION_NO_PROGRESS, 0, false},
+    {"no-progress", NULL, "Show no progress line on the terminal.", OPTION_NO_PROGRESS, 0, false},
     {"man", NULL, "Print the manual page.", OPTION_MAN, 0, true},
     {"bash-completion", NULL, "Print the completion for bash.", OPTION_BASH_COMPLETION, 0, true},
     {"help", NULL, "Show this help.", OPTION_HELP, 'h', false},
@@ -96,13 +99,13 @@ const verb verbs[] = {
         .description =
             "Shows who writes to a run, its newest checkpoint, the save in flight and how far it "
             "is, the last saves with the time that each phase took, the last failure, and the last "
-            "restores. On a terminal it goes on until q or Ctrl-C; anywhere else, and with --once "
-            "or --json, it shows one look. A narrow terminal shows fewer columns.\n"
-            "It reads what the run keeps in events.jsonl, and disturbs nobody.",
+            "restores. On a terminal it goes on until q or Ctrl-C; elsewhere, and with --once or "
+            "--json, it prints once and ends. A narrow terminal shows fewer columns.\n"
+            "It only reads files, such as the run's events.jsonl, and does not disturb the job.",
         .operands = {{OPERAND_RUN, "RUN", false}},
         .options = COMMON | OPTION_ONCE | OPTION_INTERVAL,
         .examples = {{"pawl top runs/7", "watch the run in runs/7"},
-                     {"pawl top --once runs/7", "one look, for a log or a mail"}},
+                     {"pawl top --once runs/7", "the same, once, for a log or a mail"}},
         .run = verb_top,
     },
     {
@@ -111,8 +114,8 @@ const verb verbs[] = {
         .description =
             "Without ENTRY: the entries of a checkpoint as a tree, with dtype, shape, size and "
             "role. With ENTRY: that entry, with its first and last values, minimum, maximum, mean, "
-            "and how many values are NaN or infinite. Where ENTRY names no entry but the beginning "
-            "of some ('model/dense'), the tree below it.\n"
+            "and how many values are NaN or infinite. If there is no such entry, but ENTRY is a "
+            "folder of entries ('model/dense'), the tree below it.\n"
             "Only what is shown is read, in pieces of bounded size, and every byte that is read is "
             "verified.",
         .operands = {{OPERAND_RUN_STEP, "RUN[@STEP]", false}, {OPERAND_ENTRY, "ENTRY", true}},
@@ -130,7 +133,7 @@ const verb verbs[] = {
         .summary = "read every byte of a checkpoint and report damage",
         .description =
             "Reads every file of a checkpoint, compares it with its checksums, goes on after "
-            "damage, and prints each problem with file, byte range and the entry that it hits.",
+            "damage, and prints each problem with the file, the byte range and the entry in it.",
         .operands = {{OPERAND_RUN_STEP, "RUN[@STEP]", false}},
         .options = COMMON | OPTION_ALL | OPTION_NO_PROGRESS,
         .examples = {{"pawl verify runs/7", "the newest checkpoint"},
@@ -144,7 +147,8 @@ const verb verbs[] = {
         .description =
             "Compares two checkpoints, of one run or of two: entries that only one of them has, "
             "kinds, shapes, dtypes, roles, hyperparameters and other values, and for tensors how "
-            "many numbers differ and by how much. Memory stays bounded whatever the size.",
+            "many numbers differ and by how much. The memory it needs is bounded, however large "
+            "the checkpoints are.",
         .operands = {{OPERAND_RUN_STEP, "A[@STEP]", false}, {OPERAND_RUN_STEP, "B[@STEP]", false}},
         .options = COMMON | OPTION_STRUCTURE | OPTION_FULL | OPTION_NO_PROGRESS,
         .examples = {{"pawl diff runs/7@1000 runs/7@2000", "what a thousand steps changed"},
@@ -158,8 +162,8 @@ const verb verbs[] = {
         .summary = "remove one checkpoint",
         .description =
             "Removes one checkpoint, pinned or not. It is given by its number, never as 'newest'. "
-            "A checkpoint that someone reads stays, and so does the only one unless --force is "
-            "given. Needs to own the run, so it fails while a job saves to it.",
+            "Refuses to remove a checkpoint that someone reads, and the only one unless --force is "
+            "given. Opens the run for writing, so it fails while a job has it open.",
         .operands = {{OPERAND_RUN_AT_STEP, "RUN@STEP", false}},
         .options = COMMON | OPTION_FORCE | OPTION_WAIT | OPTION_NO_PROGRESS,
         .examples = {{"pawl rm runs/7@1000", "remove step 1000"}},
@@ -171,9 +175,9 @@ const verb verbs[] = {
         .name = "gc",
         .summary = "remove what interrupted saves left behind",
         .description =
-            "Removes files that no checkpoint names and whose writer is provably gone, and nothing "
-            "that pawl did not write. Jobs do the same after their first save. Needs to own "
-            "the run, so it fails while a job saves to it.",
+            "Removes files that belong to no checkpoint and whose writer is provably gone, and "
+            "nothing that pawl did not write. Jobs do the same after their first save. Opens the "
+            "run for writing, so it fails while a job has it open.",
         .operands = {{OPERAND_RUN, "RUN", false}},
         .options = COMMON | OPTION_DRY_RUN | OPTION_FULL | OPTION_WAIT | OPTION_NO_PROGRESS,
         .examples = {{"pawl gc --dry-run runs/7", "what would be removed, and why"}},
@@ -185,11 +189,11 @@ const verb verbs[] = {
         .summary = "make a checkpoint's index anew from its data files",
         .description =
             "Reads all data files of a checkpoint and writes a new index and manifest from them, "
-            "for when those were lost or damaged. Needs to own the run, so it fails while a job "
-            "saves to it.\n"
-            "Data files that are not as their writer finished them are refused, and so is damage "
-            "that the present index shows, unless --force is given: then what is in them now is "
-            "taken for what was written.",
+            "for when those were lost or damaged. Opens the run for writing, so it fails while a "
+            "job has it open.\n"
+            "Fails if a data file is not as its writer left it, or is damaged according to the "
+            "present index, unless --force is given: then what the files hold now is taken for "
+            "what was written.",
         .operands = {{OPERAND_RUN_AT_STEP, "RUN@STEP", false}},
         .options = COMMON | OPTION_FORCE_REBUILD | OPTION_WAIT | OPTION_NO_PROGRESS,
         .examples = {{"pawl rebuild runs/7@1000", "make the index of step 1000 anew"}},
@@ -201,25 +205,25 @@ const verb verbs[] = {
         .name = "doctor",
         .summary = "explain whether a run can be saved to",
         .description =
-            "Looks at the path, its permissions, the filesystem and what that lacks, the free "
-            "space and the present writer, and says what would keep a job from saving there, "
-            "before the job runs. Changes nothing that stays. RUN need not exist yet.\n"
-            "Started by mpirun, srun, torchrun or the like, it is asked by all ranks together, and "
-            "finds out whether they see the same directory: rank 0 tells what all of them found, "
-            "the others only what it cannot know. Which launcher decided is said first.",
+            "Checks the path, its permissions, the filesystem and what it lacks, the free space "
+            "and the present writer, and says what would keep a job from saving there, before the "
+            "job runs. Leaves nothing behind. RUN need not exist yet.\n"
+            "Started on all ranks by mpirun, srun, torchrun or the like, it also finds out whether "
+            "they see the same directory: rank 0 prints what all of them found, the others only "
+            "what could not reach it. The first line names the launcher.",
         .operands = {{OPERAND_RUN, "RUN", false}},
         .options = COMMON | OPTION_NEED | OPTION_GROUP,
         .examples = {{"pawl doctor --need 40GB runs/7", "is there room for checkpoints of 40 GB?"},
                      {"mpirun -n 4 pawl doctor runs/7", "do four ranks see the same runs/7?"},
                      {"ssh host1 pawl doctor --rank 1 --ranks 2 --launch try1 /data/runs/7",
-                      "the same by hand; rank 0 is asked at the same time"}},
-        .failed = "A job could not save there, or the doctor could not look.",
+                      "the same without a launcher; start rank 0 at the same time"}},
+        .failed = "A job could not save there, or the checks could not be made.",
         .run = verb_doctor,
     },
     {
         .name = "help",
         .summary = "explain the command or one verb",
-        .description = "Shows the overview of all verbs, or the help of one of them.",
+        .description = "Prints an overview of all verbs, or the help of one of them.",
         .operands = {{OPERAND_VERB, "VERB", true}},
         .options = OPTION_HELP | OPTION_MAN | OPTION_BASH_COMPLETION,
         .examples = {{"pawl help show", "the same as pawl show --help"}},
