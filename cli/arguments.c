@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line of one verb. */
 #include "memory.h"
-#include "options.h"
 #include "text.h"
+#include "verbs.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -11,11 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 16, DEFAULT_EDGE = 3, MAX_EDGE = 100 };
+enum {
+    MAX_OPTIONS = 16,
+    FIRST_LONG = 256, /* getopt_long returns this plus the index in `options`, or a letter */
+    DEFAULT_EDGE = 3,
+    MAX_EDGE = 100
+};
 
 #define LEAST_INTERVAL_S 0.1
 
-/* The verb's part of the table, as getopt_long wants it; its names, as text_nearest does. */
+/* The verb's options as getopt_long takes them, and their names as text_nearest does. */
 typedef struct long_options {
     struct option list[MAX_OPTIONS];
     const char *names[MAX_OPTIONS];
@@ -33,7 +38,7 @@ static long_options long_options_of(const verb *v) {
         l.list[n++] = (struct option){
             .name = o->name,
             .has_arg = o->value != NULL ? required_argument : no_argument,
-            .val = (int)(o - options) + 256, /* no letter */
+            .val = (int)(o - options) + FIRST_LONG,
         };
         if (o->letter != 0) {
             strncat(l.letters, &o->letter, 1);
@@ -43,8 +48,8 @@ static long_options long_options_of(const verb *v) {
 }
 
 static const option_spec *option_of(int value) {
-    if (value >= 256) {
-        return &options[value - 256];
+    if (value >= FIRST_LONG) {
+        return &options[value - FIRST_LONG];
     }
     for (const option_spec *o = options; o->name != NULL; o++) {
         if (o->letter == value) {
@@ -54,11 +59,11 @@ static const option_spec *option_of(int value) {
     return NULL;
 }
 
-/* Says what is wrong with the command line, as JSON where that was asked for. */
-static bool refuse(const arguments *args, int argc, char **argv, const char *text) {
+/* Prints what is wrong with the command line, as JSON if --json is anywhere in it. */
+static bool refuse_arguments(const arguments *args, int argc, char **argv, const char *text) {
     output out;
     bool as_json = args->json;
-    for (int i = 1; i < argc; i++) { /* --json may stand after what is wrong */
+    for (int i = 1; i < argc; i++) {
         as_json = as_json || ((args->verb->options & OPTION_JSON) && !strcmp(argv[i], "--json"));
     }
     output_begin(&out, as_json, true, true);
@@ -67,7 +72,7 @@ static bool refuse(const arguments *args, int argc, char **argv, const char *tex
     return false;
 }
 
-/* Digits, with a point or an exponent: strtod alone takes signs, blanks, "0x1" and "inf". */
+/* Digits, with a point or an exponent. strtod would also take signs, blanks, "0x1" and "inf". */
 static bool parse_seconds(const char *text, double *seconds) {
     char *end = NULL;
     bool begins =
@@ -80,7 +85,7 @@ static bool parse_count(const char *text, int64_t least, int64_t most, int64_t *
     return text_parse_int(text, count) && *count >= least && *count <= most;
 }
 
-static const char *apply_group(arguments *args, option_id id, const char *value) {
+static const char *apply_rank_option(arguments *args, option_id id, const char *value) {
     switch (id) {
     case OPTION_ALONE:
         args->alone = true;
@@ -100,8 +105,8 @@ static const char *apply_group(arguments *args, option_id id, const char *value)
     return NULL;
 }
 
-/* NULL, or what the value should have been. */
-static const char *apply(arguments *args, option_id id, const char *value) {
+/* NULL, or what value the option takes. */
+static const char *apply_option(arguments *args, option_id id, const char *value) {
     switch (id) {
     case OPTION_HELP:
         args->help = true;
@@ -154,12 +159,12 @@ static const char *apply(arguments *args, option_id id, const char *value) {
     case OPTION_NEED:
         return text_parse_bytes(value, &args->need_bytes) ? NULL : "a size such as 800MB or 1.5TiB";
     default:
-        return apply_group(args, id, value);
+        return apply_rank_option(args, id, value);
     }
     return NULL;
 }
 
-/* What getopt_long stopped at, in words. */
+/* Why getopt_long stopped; allocated. */
 static char *option_complaint(const long_options *l, int got, const char *word) {
     if (got == ':') {
         const option_spec *o = option_of(optopt);
@@ -167,7 +172,7 @@ static char *option_complaint(const long_options *l, int got, const char *word) 
                            o != NULL ? o->value : "");
     }
     const char *equals = strchr(word, '=');
-    if (optopt >= 256) {
+    if (optopt >= FIRST_LONG) {
         return must_printf("--%s takes no value", option_of(optopt)->name);
     }
     if (optopt != 0) {
@@ -193,23 +198,22 @@ static bool parse_options(arguments *args, int argc, char **argv) {
         SCOPED(scoped_free) char *complaint = NULL;
         if (got == '?' || got == ':') {
             complaint = option_complaint(&l, got, argv[optind - 1]);
-            return refuse(args, argc, argv, complaint);
+            return refuse_arguments(args, argc, argv, complaint);
         }
         const option_spec *o = option_of(got);
-        const char *wanted = apply(args, o->id, optarg);
+        const char *wanted = apply_option(args, o->id, optarg);
         if (wanted != NULL) {
             complaint = must_printf("--%s takes %s, not '%s'", o->name, wanted, optarg);
-            return refuse(args, argc, argv, complaint);
+            return refuse_arguments(args, argc, argv, complaint);
         }
     }
 }
 
-/* NULL, or what is wrong with a run that was given as this operand; allocated. */
+/* NULL, or what is wrong with the RUN[@STEP] in `word`; allocated. */
 static char *check_target(const verb *v, operand_kind kind, const target *t, const char *word) {
     if (kind != OPERAND_RUN && t->no_step != NULL) {
-        return must_printf("'%s' is no step: a number from 0 to %" PRId64
-                           " in digits, or 'newest' (if '%s' is the name of a directory, write "
-                           "'%s/')",
+        return must_printf("'%s' is not a step: a step is a number from 0 to %" PRId64
+                           ", or 'newest' (if '%s' is the name of a directory, write '%s/')",
                            t->no_step, INT64_MAX, word, word);
     }
     if (kind == OPERAND_RUN && (t->has_step || t->no_step != NULL)) {
@@ -254,12 +258,12 @@ static bool parse_operands(arguments *args, int argc, char **argv) {
             complaint = must_printf("%s is missing", o->name);
         }
         if (complaint != NULL) {
-            return refuse(args, argc, argv, complaint);
+            return refuse_arguments(args, argc, argv, complaint);
         }
     }
     if (at < argc) {
         SCOPED(scoped_free) char *complaint = must_printf("one argument too many: '%s'", argv[at]);
-        return refuse(args, argc, argv, complaint);
+        return refuse_arguments(args, argc, argv, complaint);
     }
     return true;
 }

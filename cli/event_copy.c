@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An event that is kept. */
-#include "kept.h"
+/* A copy of an event, and figures that follow from it. */
+#include "event_copy.h"
 #include "memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-void kept_free(kept *k) {
+void event_copy_free(event_copy *k) {
     free(k->message);
     free(k->json);
-    *k = (kept){0};
+    *k = (event_copy){0};
 }
 
-void kept_take(kept *k, const pawl_event *event) {
-    kept_free(k);
+void event_copy_set(event_copy *k, const pawl_event *event) {
+    event_copy_free(k);
     k->event = *event;
     k->json = must_strdup(event->json);
     k->message = event->message != NULL ? must_strdup(event->message) : NULL;
@@ -27,28 +27,28 @@ void kept_take(kept *k, const pawl_event *event) {
     }
 }
 
-bool kept_any(const kept *k) {
+bool event_copy_is_set(const event_copy *k) {
     return k->json != NULL;
 }
 
-double kept_gb_per_s(const kept *k) {
+double event_gb_per_s(const event_copy *k) {
     const pawl_event *e = &k->event;
     return e->seconds > 0 ? (double)e->done_bytes / 1e9 / e->seconds : 0;
 }
 
-double kept_waited_s(const kept *k) {
+double event_waited_s(const event_copy *k) {
     return k->stats.busy_wait_s + k->stats.fence_wait_s;
 }
 
-double kept_stall_s(const kept *k) {
-    return k->stats.prepare_s + k->stats.fence_copy_s + kept_waited_s(k);
+double event_stall_s(const event_copy *k) {
+    return k->stats.prepare_s + k->stats.fence_copy_s + event_waited_s(k);
 }
 
-const char *kept_verdict(const kept *k) {
+const char *event_verdict(const event_copy *k) {
     return pawl_status_name(k->event.status);
 }
 
-style kept_style(const kept *k) {
+style event_style(const event_copy *k) {
     switch (k->event.status) {
     case PAWL_OK:
         return STYLE_GOOD;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one table of verbs and options. Parsing, --help, the man page and the completion read it; a
- * verb or an option is added there and nowhere else.
+ * The table of verbs and options. Parsing, --help, the man page and the completion read it. A new
+ * verb is added there; a new option there and in arguments.c.
  */
-#ifndef CLI_OPTIONS_H
-#define CLI_OPTIONS_H
+#ifndef CLI_VERBS_H
+#define CLI_VERBS_H
 
 #include "cli.h"
 
@@ -72,7 +72,7 @@ typedef struct verb {
     const char *summary;     /* half a line, no capital, no full stop */
     const char *description; /* paragraphs, separated by '\n' */
     operand operands[MAX_OPERANDS];
-    unsigned options; /* set of option_id */
+    unsigned options; /* bits of option_id */
     example examples[MAX_EXAMPLES];
     const char *failed;    /* what EXIT_FAILED means here; NULL: the usual */
     const char *different; /* what EXIT_DIFFERENT means here; NULL: the usual */
@@ -85,8 +85,8 @@ extern const verb verbs[];
 extern const option_spec options[];
 
 const verb *verb_find(const char *name);
-/* The verb that was probably meant, or NULL. */
-const char *verb_nearest(const char *name);
+/* Says that there is no such verb, and which one was probably meant; returns the exit code. */
+int verb_refuse_unknown(const char *name, output *out);
 /* "show [OPTION]... RUN[@STEP] [ENTRY]"; allocated. */
 char *verb_synopsis(const verb *v);
 
@@ -96,22 +96,20 @@ typedef struct exit_meaning {
     const char *text;
 } exit_meaning;
 #define MAX_EXIT_MEANINGS 7
-/* Ascending; ends with a NULL text. `v` NULL: of the whole command. */
+/* Ascending by code; ends with a NULL text. `v` NULL: of the whole command. */
 void exit_meanings(const verb *v, exit_meaning out[MAX_EXIT_MEANINGS]);
-/* The verb's code, or EXIT_FAILED for one that its manual does not have. */
-int exit_as_told(const verb *v, int code);
+/* `code`, or EXIT_FAILED if the verb's manual does not list it. */
+int verb_exit_code(const verb *v, int code);
 
-/* What RUN, STEP and ENTRY stand for: paragraphs. */
+/* What RUN and STEP mean, in paragraphs. */
 extern const char operand_help[];
 
-/*
- * Parses what follows the verb's name (argv[0] is that name). False after saying what is wrong.
- * `args` refers to argv; the caller calls arguments_free either way.
- */
+/* Parses what follows the verb's name, which is argv[0]. False after printing what is wrong. `args`
+ * points into argv. Call arguments_free in either case. */
 bool arguments_parse(const verb *v, int argc, char **argv, arguments *args);
 void arguments_free(arguments *args);
 
-/* The printed forms of the table, to stdout. */
+/* The printed forms of the table. */
 void print_overview(FILE *to);
 void print_help(const verb *v);
 void print_man_page(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text by the columns that it takes on a terminal: measured, cut and broken into lines. */
+/* Text measured in terminal columns: shortened and broken into lines. */
 #include "memory.h"
 #include "text.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <wchar.h>
 
-enum { FIRST_WIDE = 0x1100 }; /* no character before it takes two columns */
+enum { FIRST_WIDE = 0x1100 }; /* the first character that takes two columns */
 
 static bool wide_known;
 static const char *dots = "...";
@@ -24,7 +24,7 @@ void text_begin_columns(void) {
     }
 }
 
-/* Bytes of the next character, and the columns that it takes; bytes that are no UTF-8 take one. */
+/* Bytes of the next character, and the columns that it takes: one for a byte that is not UTF-8. */
 static size_t character(const char *text, size_t *columns) {
     uint32_t code = 0;
     size_t length = text_character(text, strnlen(text, 4), &code);
@@ -43,7 +43,7 @@ size_t text_columns(const char *text) {
     return sum;
 }
 
-/* Bytes at the beginning that take at most `columns`, with all that combines with the last. */
+/* How many bytes from the start fit into `columns`, combining characters included. */
 static size_t head_bytes(const char *text, size_t columns) {
     size_t bytes = 0;
     size_t taken = 0;
@@ -57,8 +57,8 @@ static size_t head_bytes(const char *text, size_t columns) {
     return bytes;
 }
 
-/* Where the end begins that takes at most `columns` of the `have` columns; with a character that
- * does not combine. */
+/* The end of the text that fits into `columns`; `have`: what all of it takes. Never begins with a
+ * combining character. */
 static const char *tail(const char *text, size_t have, size_t columns) {
     size_t width = 0;
     while (*text != '\0' && have > columns) {

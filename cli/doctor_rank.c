@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rank of a job the command was started as. */
-#include "ranks.h"
+#include "doctor_rank.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static int by_options(const arguments *args, output *out, ranks *r) {
+static int by_options(const arguments *args, output *out, doctor_rank *r) {
     const char *verb = "doctor";
     if (args->alone) {
         return output_usage(out, verb, "--alone and --rank or --ranks contradict each other");
@@ -27,30 +27,30 @@ static int by_options(const arguments *args, output *out, ranks *r) {
     return EXIT_DONE;
 }
 
-static int by_environment(output *out, ranks *r) {
+static int by_environment(output *out, doctor_rank *r) {
     if (pawl_group_discover((const char *const *)environ, &r->found, out->err) != PAWL_OK) {
         (void)output_fail(out);
-        return EXIT_FAILED; /* to look, whatever else the status would mean */
+        return EXIT_FAILED; /* any other code would be a statement about the run */
     }
     return EXIT_DONE;
 }
 
-/* All ranks are refused alike; one says so. */
-static int refuse_nameless(output *out, const ranks *r) {
+/* Every rank fails in this way, so only rank 0 prints it. */
+static int refuse_nameless(output *out, const doctor_rank *r) {
     if (r->found.rank > 0) {
         output_withhold(out);
         return EXIT_USAGE;
     }
     return output_usage(out, "doctor",
-                        "the ranks have nothing by which to find each other; give --launch ID, the "
-                        "same on all of them, or --alone (%s)",
+                        "the ranks cannot find each other without a name for this start of the "
+                        "job; give --launch ID, the same on all of them, or --alone (%s)",
                         r->found.text);
 }
 
-int ranks_find(const arguments *args, output *out, ranks *r) {
+int doctor_rank_find(const arguments *args, output *out, doctor_rank *r) {
     int code = EXIT_DONE;
-    *r = (ranks){.group = {.struct_size = sizeof r->group, .world_size = 1},
-                 .found = {.struct_size = sizeof r->found, .world_size = 1}};
+    *r = (doctor_rank){.group = {.struct_size = sizeof r->group, .world_size = 1},
+                       .found = {.struct_size = sizeof r->found, .world_size = 1}};
     if (args->rank >= 0 || args->ranks >= 0) {
         code = by_options(args, out, r);
     } else if (!args->alone) {

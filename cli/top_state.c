@@ -1,69 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks at a run: its owner, its newest checkpoint, and its events one after the other. */
+/* What `pawl top` knows of a run: its owner, its newest checkpoint, and its events. */
+#include "clock.h"
 #include "memory.h"
 #include "top.h"
 
-#include <time.h>
+#define CATALOG_AGE_NS INT64_C(10000000000) /* it may also change without an event */
 
-#define CATALOG_AGE_NS INT64_C(10000000000) /* also without an event it may have changed */
-
-static int64_t unix_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-const kept *top_save(const top_view *v, size_t i) {
+const event_copy *top_save(const top_state *v, size_t i) {
     return i < v->save_count && i < TOP_SAVES ? &v->saves[(v->save_count - 1 - i) % TOP_SAVES]
                                               : NULL;
 }
 
-const kept *top_restore(const top_view *v, size_t i) {
+const event_copy *top_restore(const top_state *v, size_t i) {
     return i < v->restore_count && i < TOP_RESTORES
                ? &v->restores[(v->restore_count - 1 - i) % TOP_RESTORES]
                : NULL;
 }
 
-const kept *top_saving(const top_view *v) {
-    return kept_any(&v->progress) ? &v->progress : kept_any(&v->begun) ? &v->begun : NULL;
+const event_copy *top_saving(const top_state *v) {
+    return event_copy_is_set(&v->progress) ? &v->progress
+           : event_copy_is_set(&v->begun)  ? &v->begun
+                                           : NULL;
 }
 
-bool top_writer_may_live(const top_view *v) {
+bool top_writer_may_live(const top_state *v) {
     return v->owner.state == PAWL_OWNER_ALIVE || v->owner.state == PAWL_OWNER_UNKNOWN;
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-static void take_ended(top_view *v, const pawl_event *event) {
-    kept_free(&v->begun);
-    kept_free(&v->progress);
-    kept_take(&v->saves[v->save_count++ % TOP_SAVES], event);
+static void take_save_end(top_state *v, const pawl_event *event) {
+    event_copy_free(&v->begun);
+    event_copy_free(&v->progress);
+    event_copy_set(&v->saves[v->save_count++ % TOP_SAVES], event);
     if (event->status != PAWL_OK && event->status != PAWL_ECANCELED) {
         v->failed_count++;
-        kept_take(&v->failure, event);
+        event_copy_set(&v->failure, event);
     }
 }
 
-static void take(top_view *v, const pawl_event *event) {
+static void take_event(top_state *v, const pawl_event *event) {
     switch (event->kind) {
     case PAWL_EVENT_SAVE_BEGUN:
-        kept_free(&v->progress);
-        kept_take(&v->begun, event);
+        event_copy_free(&v->progress);
+        event_copy_set(&v->begun, event);
         break;
     case PAWL_EVENT_SAVE_PROGRESS:
-        kept_take(&v->progress, event);
+        event_copy_set(&v->progress, event);
         break;
     case PAWL_EVENT_SAVE_ENDED:
-        take_ended(v, event);
+        take_save_end(v, event);
         break;
     case PAWL_EVENT_RESTORED:
-        kept_take(&v->restores[v->restore_count++ % TOP_RESTORES], event);
+        event_copy_set(&v->restores[v->restore_count++ % TOP_RESTORES], event);
         break;
     }
 }
 
-/* *changed: the run may have another newest checkpoint now. */
-static pawl_status take_all(top_view *v, bool *changed, output *out) {
+/* *changed: there may be a new newest checkpoint. */
+static pawl_status take_new_events(top_state *v, bool *changed, output *out) {
     pawl_event event;
     int more = 1;
     while (more) {
@@ -72,7 +67,7 @@ static pawl_status take_all(top_view *v, bool *changed, output *out) {
             return status;
         }
         if (more) {
-            take(v, &event);
+            take_event(v, &event);
             *changed = *changed || event.kind == PAWL_EVENT_SAVE_ENDED;
         }
     }
@@ -81,7 +76,7 @@ static pawl_status take_all(top_view *v, bool *changed, output *out) {
 
 /* ---- checkpoints ---------------------------------------------------------------------------- */
 
-static void take_newest(top_view *v, const pawl_catalog *catalog) {
+static void count_committed(top_state *v, const pawl_catalog *catalog) {
     v->has_newest = false;
     v->committed = 0;
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
@@ -95,46 +90,46 @@ static void take_newest(top_view *v, const pawl_catalog *catalog) {
     }
 }
 
-/* A run that has no checkpoint yet, but an owner or a past, is one all the same. */
-static pawl_status look_at_catalog(top_view *v, output *out) {
+/* A run without a checkpoint is no error if it has an owner or events. */
+static pawl_status read_catalog(top_state *v, output *out) {
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
     pawl_status status = pawl_catalog_open(v->run, NULL, &catalog, out->err);
     bool known = v->owner.state != PAWL_OWNER_NONE || v->save_count > 0 || v->restore_count > 0;
     if (status != PAWL_OK && !(status == PAWL_ENOTFOUND && known)) {
         return status;
     }
-    take_newest(v, catalog);
+    count_committed(v, catalog);
     v->catalog_ns = v->now_ns;
     return PAWL_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-pawl_status top_look(top_view *v, output *out) {
+pawl_status top_refresh(top_state *v, output *out) {
     bool changed = v->catalog_ns == 0;
-    v->now_ns = unix_now_ns();
+    v->now_ns = clock_unix_ns();
     pawl_status status = pawl_owner_look(v->run, &v->owner, out->err);
     if (status == PAWL_OK) {
-        status = take_all(v, &changed, out);
+        status = take_new_events(v, &changed, out);
     }
     changed = changed || v->now_ns - v->catalog_ns >= CATALOG_AGE_NS;
-    return status == PAWL_OK && changed ? look_at_catalog(v, out) : status;
+    return status == PAWL_OK && changed ? read_catalog(v, out) : status;
 }
 
-pawl_status top_open(top_view *v, const char *run, output *out) {
-    *v = (top_view){.run = run};
+pawl_status top_open(top_state *v, const char *run, output *out) {
+    *v = (top_state){.run = run};
     return pawl_events_open(run, &v->events, out->err);
 }
 
-void top_close(top_view *v) {
+void top_close(top_state *v) {
     pawl_events_close(v->events);
     for (size_t i = 0; i < TOP_SAVES; i++) {
-        kept_free(&v->saves[i]);
+        event_copy_free(&v->saves[i]);
     }
     for (size_t i = 0; i < TOP_RESTORES; i++) {
-        kept_free(&v->restores[i]);
+        event_copy_free(&v->restores[i]);
     }
-    kept_free(&v->begun);
-    kept_free(&v->progress);
-    kept_free(&v->failure);
+    event_copy_free(&v->begun);
+    event_copy_free(&v->progress);
+    event_copy_free(&v->failure);
 }
