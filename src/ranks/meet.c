@@ -6,7 +6,6 @@
  */
 #include "ranks/meet.h"
 #include "ranks/wire.h"
-#include "store/path.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -15,7 +15,6 @@
  */
 #include "format/format.h"
 #include "ranks/meet.h"
-#include "store/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NANOSECONDS    1e9
 #define FIRST_PAUSE_NS UINT64_C(1000000)
 #define LAST_PAUSE_NS  UINT64_C(100000000)
 

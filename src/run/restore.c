@@ -16,12 +16,10 @@
 #include "checkpoint/step_scan.h"
 #include "ranks/wire.h"
 #include "run/private.h"
-#include "store/path.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define NANOSECONDS    1e9
 #define SHOWN_STEPS    4    /* different ones, in a message */
 #define MOST_LOOKING_S 10.0 /* for what rank 0 sees to appear on another host */
 
@@ -426,9 +424,8 @@ static pawl_status open_step(agreeing *g, pawl_error *err) {
     pawl_checkpoint_close(g->checkpoint);
     g->checkpoint = NULL;
     for (;;) {
-        pawl_status status =
-            checkpoint_open_for_call(run->store, g->step, run->platform, &run->log,
-                                     run->ranks->rank == 0, &g->checkpoint, err);
+        pawl_status status = checkpoint_open_for_call(run->store, g->step, run->platform, &run->log,
+                                                      run->ranks->rank == 0, &g->checkpoint, err);
         if (status != PAWL_ENOTFOUND ||
             run->platform->monotonic_ns(run->platform->context) >= deadline_ns) {
             return status;

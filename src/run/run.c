@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NANOSECONDS          1e9
 #define DEFAULT_LEASE_S      30.0
 #define DEFAULT_DEADLINE_S   600.0
 #define DEFAULT_BUDGET_BYTES ((size_t)256 << 20)

@@ -28,7 +28,6 @@
 #include "format/outcome.h"
 #include "run/private.h"
 
-#define NANOSECONDS 1e9
 
 /* What a save owns from its begin to its end on the engine's thread. */
 typedef struct save {
