@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds one entry of a checkpoint by its name, or the names nearest to it. */
+/* Finds an entry of a checkpoint by its name, or the most similar name. */
 #include "checkpoint/private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define NEAR_LOOKED_AT 400u /* entries per place */
+#define NEAR_LOOKED_AT 400u /* entries compared from each starting point */
 #define NEAR_LIKENESS  0.6
 
 /* ---- decoding ---- */
@@ -45,7 +45,8 @@ static void keep_if_nearer(near_search *n, const uint8_t *key, size_t key_bytes)
     }
 }
 
-/* Entries from the first on whose name is not less than the first `length` bytes of `name`. */
+/* Compares entries from the first one whose name is not less than the first `length` bytes of
+ * `name`. */
 static pawl_status search_from(near_search *n, table_cursor *at, size_t length, pawl_error *err) {
     CLEANUP(buffer_free) buffer key = {0};
     TRY(buffer_append(&key, "e", 1, err));
@@ -68,8 +69,7 @@ bool checkpoint_near_miss(pawl_checkpoint *c, const char *name, char *out, size_
     struct pawl_error ignored = ERROR_INIT;
     size_t length = strlen(name);
     out[0] = '\0';
-    /* Where the name would be, where its directory begins, that directory's own, and
-     * at the start. */
+    /* From where the name would be, from its parent a/b/, from a/, and from the first entry. */
     for (int i = 0; i < 3 && length > 0; i++) {
         if (search_from(&n, c->find_at, length, &ignored) != PAWL_OK) {
             return false;
