@@ -22,7 +22,7 @@ pawl_status checkpoint_decode(const pawl_checkpoint *c, const table_cursor *at, 
     return entry_check(&c->manifest, out, err);
 }
 
-/* ---- near misses ---- */
+/* ---- similar names ---- */
 
 typedef struct near_search {
     const char *name;
@@ -64,7 +64,8 @@ static pawl_status search_from(near_search *n, table_cursor *at, size_t length, 
     return PAWL_OK;
 }
 
-bool checkpoint_near_miss(pawl_checkpoint *c, const char *name, char *out, size_t size) {
+/* The name of an entry that is spelt most like `name`; false when none is similar. */
+static bool find_similar(pawl_checkpoint *c, const char *name, char *out, size_t size) {
     near_search n = {.name = name, .best = NEAR_LIKENESS, .out = out, .size = size};
     struct pawl_error ignored = ERROR_INIT;
     size_t length = strlen(name);
@@ -87,7 +88,7 @@ static pawl_status entry_not_found(pawl_checkpoint *c, const char *name, pawl_er
     error_path(err, "%s", c->path);
     error_entry(err, name);
     error_step(err, c->step);
-    if (checkpoint_near_miss(c, name, near, sizeof(near))) {
+    if (find_similar(c, name, near, sizeof(near))) {
         error_next(err, "did you mean %s?", near);
     } else {
         error_next(err, "see its entries with: pawl show %s@%lld", c->store->root,

@@ -62,8 +62,6 @@ pawl_status checkpoint_has_tensor(pawl_checkpoint *c, const char *name, bool *fo
 pawl_status checkpoint_not_a_tensor(const pawl_checkpoint *c, const record_entry *entry,
                                     const char *what, pawl_error *err);
 void checkpoint_entry_info(const record_entry *entry, pawl_entry_info *info);
-/* The name of an entry that is spelt most like `name`; false when none is similar. */
-bool checkpoint_near_miss(pawl_checkpoint *c, const char *name, char *out, size_t size);
 /* ---- failures: checkpoint.c, slice.c -------------------------------------------------------- */
 
 /* Adds the path and step of the index to an error. Returns `status`. */
