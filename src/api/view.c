@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl_view_open, pawl_view_bytes; what cannot fail is exported by the layer below. */
+/* pawl_view_open, pawl_view_bytes; closing and describing are in src/checkpoint/view.c. */
 #include "api/api.h"
 #include "checkpoint/checkpoint.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checkpoints of a run: every step's directory, and what its manifest says. */
+/* Lists the steps of a run: which are committed, unfinished or damaged, and what they hold. */
 #include "checkpoint/private.h"
 #include "checkpoint/step_scan.h"
 
@@ -40,8 +40,7 @@ static pawl_status keep_catalog_text(survey *v, const char *text, const char **o
     return *out != NULL ? PAWL_OK : error_nomem(err, strlen(text));
 }
 
-/* Defects of ours and an exhausted machine end the survey; anything else is a property
- * of the step. */
+/* Out of memory and internal errors end the listing; any other failure is a fact about the step. */
 static bool is_about_the_step(pawl_status status) {
     return status != PAWL_ENOMEM && status != PAWL_EINTERNAL;
 }
@@ -61,14 +60,15 @@ static pawl_status describe_metrics(survey *v, pawl_step_info *info, const manif
     return keep_catalog_text(v, (const char *)json.data, &info->metrics_json, err);
 }
 
-/* What is found when a step is looked at, and whether it went or was saved again meanwhile. */
+/* What was found in the directory of a step. */
 typedef struct finding {
     buffer text;
     manifest manifest;
     step_listing listing;
     arena memory; /* of the listing */
-    bool present, moved;
-    bool stranger; /* no directory at all */
+    bool present;
+    bool changed;       /* removed or saved again meanwhile */
+    bool not_directory; /* something else has the name */
 } finding;
 
 static void finding_free(finding *f) {
@@ -86,12 +86,12 @@ static bool lists_manifest(const step_listing *listing) {
     return false;
 }
 
-/* The manifest comes first, then the listing: while the manifest is the same, every file that it
- * names is there (I5). */
+/* The manifest is read before the directory is listed: while it stays the same, every file that it
+ * names is there (I5), so one that is not listed is missing. */
 static pawl_status examine_step(survey *v, const char *directory, const pawl_step_info *info,
                                 finding *f, pawl_error *err) {
-    f->stranger = step_check_directory(v->store, directory, err) == PAWL_EDAMAGED;
-    if (f->stranger) {
+    f->not_directory = step_check_directory(v->store, directory, err) == PAWL_EDAMAGED;
+    if (f->not_directory) {
         f->present = true;
         return PAWL_EDAMAGED;
     }
@@ -107,17 +107,17 @@ static pawl_status examine_step(survey *v, const char *directory, const pawl_ste
         status = step_check_files(v->store, directory, &f->manifest, &f->listing, err);
     }
     if (status == PAWL_ENOTFOUND) {
-        f->moved = lists_manifest(&f->listing);
+        f->changed = lists_manifest(&f->listing);
     } else if (status != PAWL_OK && is_about_the_step(status)) {
         step_manifest now = step_manifest_now(v->store, directory, &f->text);
-        f->moved = now == STEP_MANIFEST_GONE || now == STEP_MANIFEST_OTHER;
+        f->changed = now == STEP_MANIFEST_GONE || now == STEP_MANIFEST_OTHER;
     }
     return status;
 }
 
 static pawl_status describe_status(survey *v, pawl_step_info *info, const finding *f,
                                    pawl_status status, const pawl_error *story, pawl_error *err) {
-    if (f->stranger) {
+    if (f->not_directory) {
         TRY(describe_damage(v, info, story, err));
         info->status = PAWL_STEP_UNFINISHED; /* nothing is lost */
         return PAWL_OK;
@@ -140,7 +140,7 @@ static pawl_status describe_status(survey *v, pawl_step_info *info, const findin
     return describe_damage(v, info, story, err);
 }
 
-/* *marks: there may be a reader. */
+/* *marks: there are readers' marks. */
 static void sum_files(pawl_step_info *info, const step_listing *listing, bool *marks) {
     *marks = false;
     for (size_t i = 0; i < listing->count; i++) {
@@ -155,9 +155,9 @@ static void sum_files(pawl_step_info *info, const step_listing *listing, bool *m
     }
 }
 
-/* *present is false for a step that is gone, *moved true for one that changed meanwhile. */
+/* *present is false for a step that is gone, *changed true for one that changed meanwhile. */
 static pawl_status describe_step_once(survey *v, int64_t step, pawl_step_info *info, bool *present,
-                                      bool *moved, pawl_error *err) {
+                                      bool *changed, pawl_error *err) {
     CLEANUP(finding_free) finding f = {0};
     struct pawl_error story = ERROR_INIT;
     char directory[32];
@@ -166,12 +166,12 @@ static pawl_status describe_step_once(survey *v, int64_t step, pawl_step_info *i
     name_step(directory, step);
     pawl_status status = examine_step(v, directory, info, &f, &story);
     *present = f.present;
-    *moved = f.moved;
+    *changed = f.changed;
     if (status != PAWL_OK && !is_about_the_step(status)) {
         *err = story;
         return status;
     }
-    if (!f.present || f.moved) {
+    if (!f.present || f.changed) {
         return PAWL_OK;
     }
     sum_files(info, &f.listing, &marks);
@@ -187,9 +187,9 @@ static pawl_status describe_step_once(survey *v, int64_t step, pawl_step_info *i
 static pawl_status describe_step(survey *v, int64_t step, pawl_step_info *info, bool *present,
                                  pawl_error *err) {
     for (;;) {
-        bool moved = false;
-        TRY(describe_step_once(v, step, info, present, &moved, err));
-        if (!moved) {
+        bool changed = false;
+        TRY(describe_step_once(v, step, info, present, &changed, err));
+        if (!changed) {
             return PAWL_OK;
         }
         TRY(step_scan_retry(&v->scan, err));

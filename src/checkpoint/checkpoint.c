@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens a committed checkpoint for reading: manifest, files, index, and a reader over the data
- * files. */
+/* Opens a committed checkpoint: its mark, manifest, index, and a reader of its data files. */
 #include "checkpoint/private.h"
 
 #include "checkpoint/step_scan.h"
@@ -78,9 +77,9 @@ static pawl_status open_reader(pawl_checkpoint *c, pawl_error *err) {
     return engine_reader_new(&source, &c->reader, err);
 }
 
-/* The mark first, then the manifest: whoever removes the step takes the manifest first, and then
- * looks for marks. So either the mark is seen, and what the manifest names stays, or there is no
- * manifest here. */
+/* The mark is made before the manifest is read; whoever removes the step removes the manifest
+ * before looking for marks. So either they see the mark and leave the files, or no manifest is
+ * found here. */
 static pawl_status open_parts(pawl_checkpoint *c, bool mark, pawl_error *err) {
     if (mark) {
         TRY(reader_mark_new(c->store, c->directory, c->platform, &c->log, &c->mark, err));
@@ -117,8 +116,8 @@ void pawl_checkpoint_close(pawl_checkpoint *c) {
     mem_free(c);
 }
 
-/* A failure while someone removed the step, or saved it again, says nothing about what is there
- * now: PAWL_ENOTFOUND then, for another look. */
+/* Makes a failure PAWL_ENOTFOUND, for another try, where the step was removed or saved again
+ * meanwhile: then it says nothing about what is there now. */
 static pawl_status not_found_if_changed(const pawl_checkpoint *c, pawl_status status,
                                         pawl_error *err) {
     if (status == PAWL_OK || status == PAWL_ENOTFOUND || status == PAWL_ENOMEM ||
@@ -135,7 +134,7 @@ static pawl_status not_found_if_changed(const pawl_checkpoint *c, pawl_status st
     return status;
 }
 
-/* PAWL_ENOTFOUND: the step is not there, or is not what it was a moment ago. */
+/* PAWL_ENOTFOUND: the step is not committed, or changed while it was opened. */
 static pawl_status checkpoint_new(store *s, int64_t step, const platform *os, const pawl_log *log,
                                   bool mark, pawl_checkpoint **out, pawl_error *err) {
     pawl_checkpoint *c = mem_calloc(1, sizeof(*c));
@@ -185,31 +184,31 @@ static pawl_status no_such_step(store *s, int64_t step, pawl_error *err) {
     return PAWL_ENOTFOUND;
 }
 
-/* What was found is gone again when it is opened: look again. */
+/* A step that is removed between listing and opening: list again. */
 static pawl_status open_newest(store *s, const platform *os, const pawl_log *log, bool mark,
                                pawl_checkpoint **out, pawl_error *err) {
-    CLEANUP(step_scan_free) step_scan l = step_scan_of(s, os);
+    CLEANUP(step_scan_free) step_scan scan = step_scan_of(s, os);
     for (;;) {
         int64_t step;
-        TRY(step_scan_list(&l, err));
-        TRY(step_scan_newest(&l, &step, err));
-        if (step < 0 && step_scan_confirms_empty(&l)) {
-            TRY(checkpoint_explain_missing(s, os, err)); /* it is there now */
+        TRY(step_scan_list(&scan, err));
+        TRY(step_scan_newest(&scan, &step, err));
+        if (step < 0 && step_scan_confirms_empty(&scan)) {
+            TRY(checkpoint_explain_missing(s, os, err)); /* PAWL_OK: there is one by now */
         }
         if (step >= 0) {
             pawl_status status = checkpoint_new(s, step, os, log, mark, out, err);
             if (status != PAWL_ENOTFOUND) {
                 return status;
             }
-            step_scan_saw_one(&l);
+            step_scan_saw_one(&scan);
         }
-        TRY(step_scan_retry(&l, err));
+        TRY(step_scan_retry(&scan, err));
     }
 }
 
 static pawl_status open_given_step(store *s, int64_t step, const platform *os, const pawl_log *log,
                                    bool mark, pawl_checkpoint **out, pawl_error *err) {
-    CLEANUP(step_scan_free) step_scan l = step_scan_of(s, os);
+    CLEANUP(step_scan_free) step_scan scan = step_scan_of(s, os);
     char directory[32];
     if (step < 0) {
         return error_set(err, PAWL_EUSAGE, "%lld is no step: steps are 0 or more", (long long)step);
@@ -225,7 +224,7 @@ static pawl_status open_given_step(store *s, int64_t step, const platform *os, c
         if (status != PAWL_ENOTFOUND) {
             return status;
         }
-        TRY(step_scan_retry(&l, err));
+        TRY(step_scan_retry(&scan, err));
     }
 }
 
@@ -254,16 +253,16 @@ pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platfo
     return status;
 }
 
-/* ---- a checkpoint that goes while it is open ---- */
+/* ---- removed or saved again while it is open ---- */
 
 static void say_what_to_open(const pawl_checkpoint *c, bool replaced, pawl_error *err) {
-    CLEANUP(step_scan_free) step_scan l = step_scan_of(c->store, c->platform);
+    CLEANUP(step_scan_free) step_scan scan = step_scan_of(c->store, c->platform);
     struct pawl_error ignored = ERROR_INIT;
     int64_t newest = -1;
     if (replaced) {
         error_safe(err, "step %lld is committed, as it was saved again", (long long)c->step);
-    } else if (step_scan_list(&l, &ignored) == PAWL_OK &&
-               step_scan_newest(&l, &newest, &ignored) == PAWL_OK && newest >= 0) {
+    } else if (step_scan_list(&scan, &ignored) == PAWL_OK &&
+               step_scan_newest(&scan, &newest, &ignored) == PAWL_OK && newest >= 0) {
         error_safe(err, "step %lld is committed, the newest now", (long long)newest);
     }
     error_next(err, "open %s again; pawl ls %s shows what is there",
@@ -293,7 +292,7 @@ pawl_status checkpoint_held(pawl_checkpoint *c, pawl_error *err) {
     say_lost(c, now == STEP_MANIFEST_OTHER, err);
     error_path(err, "%s", c->path);
     error_found(err,
-                "that the mark was gone: this process stood still for longer than %.0f s, or "
+                "no mark for a while: this process stood still for longer than %.0f s, or "
                 "could not write there",
                 READER_STILL_S);
     return PAWL_EBUSY;
@@ -314,7 +313,7 @@ bool checkpoint_lost(const pawl_checkpoint *c, const char *file, pawl_error *err
     say_lost(c, now == STEP_MANIFEST_OTHER, err);
     error_path(err, "%s/%s", c->path, file);
     error_found(err, "%s, and the file is gone",
-                c->mark != NULL ? "a mark that was taken for one of a reader that is gone"
+                c->mark != NULL ? "a mark that was taken for a stale one"
                                 : "no mark, because none could be made in the directory");
     return true;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Block checksums of data files, out of the index; the record used last is kept. */
+/* Block checksums of data files, read from the index. The record used last is kept in memory. */
 #include "checkpoint/private.h"
 
 #include <string.h>
 
-/* How many checksums a record of the file has. */
+/* How many checksums this record of the file must have. */
 static size_t record_length(const pawl_checkpoint *c, uint32_t file, uint64_t record) {
     uint64_t bytes = c->manifest.files[file].bytes;
     uint64_t blocks = bytes / FORMAT_BLOCK_BYTES + (bytes % FORMAT_BLOCK_BYTES != 0);

@@ -53,7 +53,7 @@ static pawl_status make_sums(data_file_reading *r, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* Is it what its writer finished it with? */
+/* Are the bytes those that the file was finished with? */
 static pawl_status check_sum(const data_file_reading *r, const data_sum_reading *sum,
                              const safetensors_header *header, pawl_error *err) {
     const engine_file *blocks = &r->data->checksums[r->number];
@@ -120,7 +120,7 @@ static pawl_status wrong_save(const data_file_reading *r, const char *what, long
     return PAWL_EDAMAGED;
 }
 
-/* Is it a file of the rank that its name says? */
+/* Is it of the rank that its name says? */
 static pawl_status check_rank(const data_file_reading *r, int rank, pawl_error *err) {
     char tag[FORMAT_TAG_CHARS];
     int named = -1;
@@ -158,7 +158,7 @@ static pawl_status take_entries(data_file_reading *r, const safetensors_header *
     return PAWL_OK;
 }
 
-/* A file that an interrupted save left may not be durable yet. */
+/* Synced at the end: after an interrupted save its bytes may be in memory only. */
 static pawl_status read_open_file(data_file_reading *r, pawl_error *err) {
     CLEANUP(safetensors_header_free) safetensors_header header = {0};
     byte_source source;
@@ -237,7 +237,7 @@ static pawl_status check_value_pieces(const record_entry *entry, pawl_error *err
     return PAWL_OK;
 }
 
-/* Entries [first, first + count) are one: its pieces are put together in the first of them. */
+/* Entries [first, first + count) have the same name: the first one gets the pieces of all. */
 static pawl_status merge_pieces(data_files *d, size_t first, size_t count, pawl_error *err) {
     record_entry *whole = &d->entries[first];
     if (count > 1) {

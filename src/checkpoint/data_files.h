@@ -14,18 +14,18 @@ typedef struct data_file {
 
 typedef struct data_files {
     data_file *files;
-    engine_file *checksums; /* the same files, as an index takes them */
+    engine_file *checksums; /* the same sums, for index_input */
     size_t file_count;
     int world_size;
-    record_entry *entries; /* ascending by name once read */
+    record_entry *entries; /* of all files; ascending by name after data_files_read */
     size_t entry_count, entry_capacity;
-    size_t next; /* of data_files_entries */
+    size_t next; /* for data_files_entries */
     arena memory;
 } data_files;
 
-/* Reads every byte of the manifest's data files (only their names are used). PAWL_EDAMAGED when
- * they do not belong together, or are not as their writer finished them; with `overruled` the last
- * is a warning there, unless the writer never finished. */
+/* Reads every byte of the data files that `m` names (nothing else of `m` is used). PAWL_EDAMAGED
+ * when they are not of one save, were never finished, or no longer have the sum that they were
+ * finished with. With `overruled` a wrong sum is accepted, and logged there as a warning. */
 pawl_status data_files_read(data_files *d, store *s, const char *directory, int64_t step,
                             const manifest *m, const pawl_log *overruled, pawl_error *err)
     PAWL_MUST_CHECK;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an entry must fulfil, beyond what its record says of itself, so that it can be restored,
- * read and shown: its pieces lie in their files, aligned, and they make up all of it, each element
- * once.
+ * Checks what the record of an entry alone cannot show: its pieces lie within their files, are
+ * aligned, and hold each element exactly once.
  *
- * Whoever decodes an entry of an index asks here, and so does whoever makes an index anew.
- * Therefore what verifies can be restored, and nobody looks at pieces again.
+ * Every entry that is decoded from an index passes through here, and every entry of an index that
+ * is rebuilt. So what verifies can be restored, and no other code checks pieces.
  */
 #include "checkpoint/private.h"
 
@@ -25,8 +24,7 @@ static pawl_status check_inside(const manifest *m, const record_entry *entry,
     return PAWL_EDAMAGED;
 }
 
-/* A piece must start where its elements are aligned: the reader cuts at block boundaries, and
- * whatever lies in between must be whole elements. */
+/* The reader cuts at block boundaries: aligned pieces are never cut within an element. */
 static pawl_status check_aligned(const manifest *m, const record_entry *entry,
                                  const record_piece *piece, pawl_error *err) {
     if (entry->kind != PAWL_KIND_TENSOR || piece->offset % dtype_alignment(entry->dtype) == 0) {
@@ -57,14 +55,14 @@ static pawl_status check_tensor(const record_entry *entry, pawl_error *err) {
     return PAWL_EDAMAGED;
 }
 
-/* The ranks of the pieces ascend: the record is refused otherwise. */
+/* The record is valid, so the ranks of its pieces ascend. */
 static pawl_status check_ranks(const manifest *m, const record_entry *entry, pawl_error *err) {
     size_t count = entry->piece_count;
     if (!entry->per_rank ||
         (count == (size_t)m->world_size && entry->pieces[count - 1].rank == m->world_size - 1)) {
         return PAWL_OK;
     }
-    error_set(err, PAWL_EDAMAGED, "what is per rank is not there for each rank");
+    error_set(err, PAWL_EDAMAGED, "an entry per rank has no value of some rank");
     error_entry(err, entry->name);
     error_expected(err, "a value of each of the ranks 0 to %d", m->world_size - 1);
     error_found(err, "%zu, the last of rank %d", count, (int)entry->pieces[count - 1].rank);

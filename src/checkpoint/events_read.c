@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the events of a run while its owner may be writing them: events.old.jsonl first, then
- * events.jsonl, and on through rotations. Whatever the files hold, memory and work stay bounded: a
- * line that is too long is passed over like any other that is no event, and of a file beyond
- * PAWL_EVENTS_MAX_BYTES only so many bytes at its end are read.
+ * events.jsonl, and on through rotations. Memory and work are bounded whatever the files hold: a
+ * line that is too long is skipped, like any other that is no event, and of a file larger than
+ * PAWL_EVENTS_MAX_BYTES only its last so many bytes are read.
  */
 #include "checkpoint/checkpoint.h"
 #include "format/event.h"
 
 #include <string.h>
 
-#define HEAD_BYTES 96u /* the first line's time lies within: no two files begin alike */
+#define HEAD_BYTES 96u /* holds the time of the first line, so no two files begin alike */
 
 struct pawl_events {
     process_id process; /* that opened it */
     store *store;
     bool own_store;
     store_file *file;  /* NULL: there was none yet */
-    store_file *next;  /* to go on with after `file`, found before it; or NULL */
-    bool passed;       /* `file` is no longer events.jsonl: when it ends, another goes on */
+    store_file *next;  /* to be read after `file`; or NULL */
+    bool passed;       /* `file` is no longer events.jsonl: when it ends, another one follows */
     uint64_t at;       /* of the next byte to read */
     size_t begin, end; /* of what is in the window */
-    bool skipping;     /* a line that is too long */
+    bool skipping;     /* until the end of a line that is too long */
     event_decoded now;
     uint8_t window[FORMAT_MAX_EVENT_READ];
 };
@@ -68,7 +68,7 @@ static pawl_status same_file(store_file *a, store_file *b, bool *out, pawl_error
     return PAWL_OK;
 }
 
-/* The present file is opened first: a rotation in between shows it twice, and hides none. */
+/* events.jsonl is opened first: a rotation in between shows the same file twice, and hides none. */
 static pawl_status open_files(pawl_events *r, pawl_error *err) {
     bool same = false;
     TRY(open_if_there(r->store, NAME_EVENTS, &r->next, err));
@@ -85,8 +85,8 @@ static pawl_status open_files(pawl_events *r, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* Is `file`, which is read to its end, still the one that is written to? A successor that has the
- * same size by chance is noticed with its next line. */
+/* `file` was read to its end: has it grown, or was it replaced? A new file that happens to have the
+ * same size is noticed when it grows. */
 static pawl_status look_for_rotation(pawl_events *r, bool *more, pawl_error *err) {
     store_stat present;
     uint64_t size = 0;
@@ -127,12 +127,12 @@ static pawl_status continue_after_end(pawl_events *r, bool *more, pawl_error *er
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* No writer lets a file grow beyond its maximum: of one that is larger the end tells the most. */
+/* No writer makes a file larger than the maximum: of one that is, only the end is read. */
 static void skip_to_last_bytes(pawl_events *r, uint64_t size) {
     if (size > r->at && size - r->at > PAWL_EVENTS_MAX_BYTES) {
         r->at = size - PAWL_EVENTS_MAX_BYTES;
         r->begin = r->end = 0;
-        r->skipping = true; /* to the next line's beginning */
+        r->skipping = true; /* to the beginning of a line */
     }
 }
 
@@ -230,7 +230,8 @@ pawl_status events_open(store *s, bool own_store, pawl_events **out, pawl_error 
     if (status != PAWL_OK) {
         error_wrap(err, "reading the events of the run");
         if (status == PAWL_EDAMAGED && err->next[0] == '\0') {
-            error_next(err, "move it away: it decides nothing, and the next save begins another");
+            error_next(err,
+                       "move it away: nothing depends on it, and the next save begins a new one");
         }
         pawl_events_close(r);
         return status;

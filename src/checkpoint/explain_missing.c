@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* R09: says what is at a path where there is no checkpoint to restore. */
+/* R09: explains what is in a directory that has no checkpoint to restore. */
 #include "checkpoint/private.h"
 #include "path/path.h"
 
@@ -11,7 +11,7 @@
 #define SHOWN_NAMES 3u
 #define SHOWN_RUNS  8u
 
-/* ---- steps, but none committed ---- */
+/* ---- there are steps, but none is committed ---- */
 
 static pawl_status only_unfinished(store *s, const pawl_catalog *catalog, pawl_error *err) {
     size_t count = pawl_catalog_count(catalog);
@@ -39,7 +39,7 @@ static pawl_status only_unfinished(store *s, const pawl_catalog *catalog, pawl_e
     return err->status;
 }
 
-/* ---- no steps at all ---- */
+/* ---- there are no steps ---- */
 
 static pawl_status step_itself(store *s, pawl_error *err) {
     const char *slash = strrchr(s->root, '/');
@@ -58,7 +58,7 @@ static bool is_directory(store *s, const char *name) {
     return store_stat_path(s, name, &stat, &ignored) == PAWL_OK && stat.type == STORE_DIR_TYPE;
 }
 
-/* What is in a directory, as far as its names tell. */
+/* What the names in a directory reveal. */
 typedef struct inside {
     bool steps;
     const tool_checkpoint *other;
@@ -80,7 +80,7 @@ static inside list_special_names(store *s, const char *directory) {
     return store_list(s, directory, note_special_name, &in, &ignored) == PAWL_OK ? in : nothing;
 }
 
-/* The first of a number of names. */
+/* A count of names, and the first few. */
 typedef struct named {
     size_t count;
     const char *first[SHOWN_RUNS];
@@ -174,8 +174,8 @@ static bool is_own_file(const char *name) {
     return kind == NAME_KIND_MANIFEST || kind == NAME_KIND_DATA || kind == NAME_KIND_INDEX;
 }
 
-/* What a run has: beside its steps, of many ranks perhaps thousands; and a step that has come since
- * there was none. */
+/* A name that a run uses. There may be thousands, which must not use up MAX_LISTED; steps are among
+ * them, as one may have appeared since the listing. */
 static bool is_of_a_run(const char *name) {
     char tag[FORMAT_TAG_CHARS];
     int64_t step;
@@ -190,7 +190,7 @@ typedef struct evidence {
     size_t of_a_run;
     named runs, others; /* directories that hold those */
     const char *other_name;
-    const tool_checkpoint *other, *other_below; /* the first of each */
+    const tool_checkpoint *other, *other_below; /* of other tools: here, one level below */
 } evidence;
 
 static void examine_directory(store *s, const char *name, evidence *e) {

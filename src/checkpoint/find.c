@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds one entry of a checkpoint by its name, or the names nearest to it. */
+/* Finds an entry of a checkpoint by its name, or the most similar name. */
 #include "checkpoint/private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define NEAR_LOOKED_AT 400u /* entries per place */
+#define NEAR_LOOKED_AT 400u /* entries compared from each starting point */
 #define NEAR_LIKENESS  0.6
 
 /* ---- decoding ---- */
@@ -22,7 +22,7 @@ pawl_status checkpoint_decode(const pawl_checkpoint *c, const table_cursor *at, 
     return entry_check(&c->manifest, out, err);
 }
 
-/* ---- near misses ---- */
+/* ---- similar names ---- */
 
 typedef struct near_search {
     const char *name;
@@ -45,7 +45,8 @@ static void keep_if_nearer(near_search *n, const uint8_t *key, size_t key_bytes)
     }
 }
 
-/* Entries from the first on whose name is not less than the first `length` bytes of `name`. */
+/* Compares entries from the first one whose name is not less than the first `length` bytes of
+ * `name`. */
 static pawl_status search_from(near_search *n, table_cursor *at, size_t length, pawl_error *err) {
     CLEANUP(buffer_free) buffer key = {0};
     TRY(buffer_append(&key, "e", 1, err));
@@ -63,13 +64,13 @@ static pawl_status search_from(near_search *n, table_cursor *at, size_t length, 
     return PAWL_OK;
 }
 
-bool checkpoint_near_miss(pawl_checkpoint *c, const char *name, char *out, size_t size) {
+/* The name of an entry that is spelt most like `name`; false when none is similar. */
+static bool find_similar(pawl_checkpoint *c, const char *name, char *out, size_t size) {
     near_search n = {.name = name, .best = NEAR_LIKENESS, .out = out, .size = size};
     struct pawl_error ignored = ERROR_INIT;
     size_t length = strlen(name);
     out[0] = '\0';
-    /* Where the name would be, where its directory begins, that directory's own, and
-     * at the start. */
+    /* From where the name would be, from its parent a/b/, from a/, and from the first entry. */
     for (int i = 0; i < 3 && length > 0; i++) {
         if (search_from(&n, c->find_at, length, &ignored) != PAWL_OK) {
             return false;
@@ -87,7 +88,7 @@ static pawl_status entry_not_found(pawl_checkpoint *c, const char *name, pawl_er
     error_path(err, "%s", c->path);
     error_entry(err, name);
     error_step(err, c->step);
-    if (checkpoint_near_miss(c, name, near, sizeof(near))) {
+    if (find_similar(c, name, near, sizeof(near))) {
         error_next(err, "did you mean %s?", near);
     } else {
         error_next(err, "see its entries with: pawl show %s@%lld", c->store->root,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the index of a checkpoint: block checksums of its data files, then its entries. */
 #include "checkpoint/index.h"
 
-#define INDEX_LARGE_BYTES ((size_t)1 << 20) /* past the page cache from there on */
+#define INDEX_LARGE_BYTES ((size_t)1 << 20) /* larger ones are written past the page cache */
 
 /* ---- the entries of a layout, as records ---------------------------------------------------- */
 
@@ -26,9 +25,9 @@ static size_t count_pieces_of(const index_layout *il, const state_entry *entry) 
     return end - il->next;
 }
 
-/* Among many ranks, a tensor of which this one writes nothing is listed without a piece: what every
- * rank leaves to another would be missed by nobody. Those that all ranks hold are alike on all
- * (structure.c): one lists them. */
+/* Is a tensor recorded of which this rank writes no piece? Among many ranks, yes: otherwise one
+ * that every rank leaves to another would vanish unnoticed. One that all ranks hold alike is
+ * recorded by rank 0 alone. */
 static bool is_listed(const plan_layout *layout, const state_entry *e) {
     bool everywhere = e->replicated && e->replica_count == 0;
     return e->kind == PAWL_KIND_TENSOR && layout->world_size > 1 &&
@@ -144,7 +143,7 @@ static pawl_status add_checksums(table_writer *w, uint32_t file, const engine_fi
     return PAWL_OK;
 }
 
-/* Where records go: a writer, or a part of a table that is encoded ahead. */
+/* Where records go: into a table, or into a part that is encoded ahead. */
 typedef struct record_taker {
     table_writer *writer; /* or NULL */
     table_part *part;
@@ -195,21 +194,17 @@ pawl_status index_write_records(const index_input *input, table_writer *w, uint6
     return add_entries(&(record_taker){.writer = w}, input->entries, entry_count, err);
 }
 
-pawl_status index_write(const index_input *input, byte_sink sink, table_summary *summary,
-                        uint64_t *entry_count, pawl_error *err) {
+static pawl_status write_index(void *context, byte_sink sink, table_summary *summary,
+                               uint64_t *entry_count, pawl_error *err) {
+    const index_input *input = context;
     CLEANUP(table_writer_free_pointer) table_writer *w = NULL;
     TRY(table_writer_new(sink, &w, err));
     TRY(index_write_records(input, w, entry_count, err));
     return table_writer_finish(w, summary, err);
 }
 
-static pawl_status write_input(void *context, byte_sink sink, table_summary *summary,
-                               uint64_t *entry_count, pawl_error *err) {
-    return index_write(context, sink, summary, entry_count, err);
-}
-
 index_writer index_writer_of(const index_input *input) {
     bool large = input->ahead != NULL && table_part_bytes(input->ahead->part) >= INDEX_LARGE_BYTES;
     return (index_writer){
-        .context = (void *)(uintptr_t)input, .write = write_input, .large = large};
+        .context = (void *)(uintptr_t)input, .write = write_index, .large = large};
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Encodes the entries of an index while the data files are being written: with many small tensors
- * it takes as long as writing a good part of them.
+ * that takes a considerable part of the time of the save.
  */
 #include "checkpoint/index.h"
 
-#define LEAST_PIECES 4096 /* encoded in less than what a thread costs to start and to join */
+#define LEAST_PIECES 4096 /* encoding fewer is faster than starting and joining a thread */
 
 struct index_ahead {
     engine *engine;
@@ -29,14 +29,14 @@ static void encode_entries(void *argument) {
     }
 }
 
-pawl_status index_ahead_start(const plan_layout *layout, engine *moving, const platform *os,
+pawl_status index_ahead_start(const plan_layout *layout, engine *tuned, const platform *os,
                               index_ahead **out, pawl_error *err) {
     index_ahead *ahead = mem_calloc(1, sizeof *ahead);
     if (ahead == NULL) {
         return error_nomem(err, sizeof *ahead);
     }
     ahead->layout = layout;
-    ahead->engine = moving;
+    ahead->engine = tuned;
     ahead->platform = os;
     ahead->story = ERROR_INIT;
     ahead->encoded = layout->piece_count >= LEAST_PIECES;

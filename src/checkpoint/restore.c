@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Restores a state from one checkpoint: match, then read what fits. src/run/restore.c says which.
+ * Restores a state from a checkpoint: matches its entries with the state's, then reads what fits.
  *
- * What an attempt has placed stays in the tensors when damage ends it. The next older checkpoint
- * may only be taken when it writes every one of these entries again: a state is never left with
- * bytes of two steps while the report speaks of one.
+ * When damage is found while reading, some tensors already hold bytes of that step. An older
+ * checkpoint may be restored instead only if it writes all of these entries again; otherwise the
+ * state would hold bytes of two steps while the report names one.
  */
 #include "checkpoint/restore.h"
 #include "checkpoint/private.h"
@@ -30,7 +30,7 @@ void restoration_free(restoration *r) {
     arena_free(&r->memory);
 }
 
-/* ---- one attempt ---- */
+/* ---- matching ---- */
 
 static pawl_status begin_report(candidate *a, pawl_error *err) {
     restoration *all = a->all;
@@ -59,7 +59,7 @@ static pawl_status match_entries(candidate *a, pawl_error *err) {
                            &a->match, err);
 }
 
-static pawl_status mixed(restoration *all, const char *name, pawl_error *err) {
+static pawl_status refuse_mixed(restoration *all, const char *name, pawl_error *err) {
     all->mixed = true;
     error_set(err, PAWL_EDAMAGED,
               "step %lld is damaged, and an older checkpoint does not restore everything that was "
@@ -72,7 +72,7 @@ static pawl_status mixed(restoration *all, const char *name, pawl_error *err) {
     return PAWL_EDAMAGED;
 }
 
-/* Does this attempt write all that an earlier one has begun to write? */
+/* Does this candidate write everything that an earlier one may have written? */
 static pawl_status check_touched(candidate *a, pawl_error *err) {
     restoration *all = a->all;
     if (all->touched_count == 0) {
@@ -92,7 +92,7 @@ static pawl_status check_touched(candidate *a, pawl_error *err) {
     }
     for (size_t i = 0; i < all->touched_count; i++) {
         if (state_snapshot_find(a->snapshot, all->touched[i], &at) == NULL || !written[at]) {
-            return mixed(all, all->touched[i], err);
+            return refuse_mixed(all, all->touched[i], err);
         }
     }
     return PAWL_OK;
@@ -153,8 +153,8 @@ static bool shares(const candidate *a) {
     return a->all->options != NULL && a->all->options->share_on_node != 0;
 }
 
-/* Where ranks share what they read, each begins elsewhere: in the order of their numbers at
- * fractions of the golden ratio, which lie far apart for any set of ranks in a row. */
+/* Where ranks of a node share what they read, each begins at another place, spread by multiples of
+ * the golden ratio: these lie far apart for any consecutive ranks. */
 static size_t first_read(const candidate *a) {
     double turns = (double)a->all->rank * 0.6180339887498949;
     double skipped = (turns - (double)(int64_t)turns) * (double)a->reads.bytes;
@@ -172,7 +172,7 @@ static pawl_status read_tensors(candidate *a, pawl_error *err) {
     pawl_checkpoint *c = a->checkpoint;
     placing p = {.candidate = a};
     size_t failed = 0;
-    engine_read_job job = {.source = checksums_source(c), /* touches the mark */
+    engine_read_job job = {.source = checksums_source(c), /* keeps the mark fresh */
                            .count = a->reads.count,
                            .first = first_read(a),
                            .stretch = stretch,
@@ -242,7 +242,7 @@ static pawl_status restore_values(candidate *a, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* Bytes of the checkpoint that the wanted boxes take; stretches may hold more. */
+/* Bytes of the checkpoint in the wanted boxes; what is read may be more. */
 static uint64_t wanted_bytes(const candidate *a) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < a->match->pair_count; i++) {
@@ -263,8 +263,8 @@ static pawl_status read_matched(candidate *a, pawl_error *err) {
     return restore_values(a, err);
 }
 
-/* What a caller without a report must hear all the same (R07, J06). One with a report finds there
- * what to do, and says it in words of its own. */
+/* Warnings are logged also for a caller who gets the report (R07, J06), but without advice on what
+ * to change: that is in the report. */
 static void log_warnings(const pawl_checkpoint *c, const pawl_report *report, bool asked) {
     for (size_t i = 0; i < pawl_report_count(report); i++) {
         const pawl_report_item *item = pawl_report_get(report, i);
@@ -321,7 +321,6 @@ pawl_status restore_pass_over(restoration *all, int64_t step, const pawl_error *
     return PAWL_OK;
 }
 
-/* The report belongs to the caller when it asked for it and it tells something. */
 void restore_hand_over_report(restoration *all, pawl_status status, pawl_report **report) {
     if (report != NULL && (status == PAWL_OK || status == PAWL_EMISMATCH)) {
         *report = all->report;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads one tensor, one slice of it, or one rank's bytes: only their blocks, every one verified. */
+/* Reads a tensor, a slice of it, or one rank's value: only the blocks needed, each verified. */
 #include "checkpoint/private.h"
 
 #include <string.h>
 
 #define BATCH_ITEMS 256
-/* What is more is read by several threads. */
+/* Several threads read what is larger. */
 #define LARGE_BYTES ((uint64_t)2 * ENGINE_BUFFER_BYTES)
 
 /* ---- failures ---- */
@@ -78,7 +78,7 @@ static pawl_status check_wanted(const record_entry *entry, const box *wanted, si
     return bytes == to_bytes ? PAWL_OK : wrong_room(entry, wanted, bytes, to_bytes, err);
 }
 
-/* The slice is `shared` with the piece, whose box is `whole`. */
+/* `whole` is the box of a piece, `shared` the part of it that is wanted. */
 static pawl_status check_packed(const record_entry *entry, const box *wanted, const box *shared,
                                 const box *whole, pawl_error *err) {
     if (pawl_dtype_bits(entry->dtype) % 8 == 0 ||
@@ -94,12 +94,12 @@ static pawl_status check_packed(const record_entry *entry, const box *wanted, co
 
 /* ---- reading ---- */
 
-/* Stretches of one piece, ascending, and where their elements go. */
+/* Stretches of one piece, ascending, and the memory that they are read into. */
 typedef struct batch {
     strided to;
     box source;
-    uint64_t base;         /* where the piece begins in its file */
-    uint64_t tensor_bytes; /* of all of it */
+    uint64_t base; /* where the piece begins in its file */
+    uint64_t tensor_bytes;
     engine_stretch items[BATCH_ITEMS];
     size_t count;
     uint64_t bytes;
@@ -129,7 +129,7 @@ static engine_stretch get_stretch(void *context, size_t i) {
 
 static pawl_status read_by_many(pawl_checkpoint *c, batch *b, pawl_error *err) {
     size_t failed;
-    const engine_read_job job = {.source = checksums_source(c), /* touches the mark */
+    const engine_read_job job = {.source = checksums_source(c), /* keeps the mark fresh */
                                  .count = b->count,
                                  .stretch = get_stretch,
                                  .take = place_from_read_job,
@@ -137,7 +137,8 @@ static pawl_status read_by_many(pawl_checkpoint *c, batch *b, pawl_error *err) {
     return engine_read_all(&job, &failed, err);
 }
 
-/* Small slices go through the reader's window: the next one may lie in it. */
+/* Small slices go through the reader, which keeps the blocks read last: the next slice may be in
+ * them. */
 static pawl_status read_batch(pawl_checkpoint *c, batch *b, pawl_error *err) {
     if (b->bytes > LARGE_BYTES) {
         TRY(read_by_many(c, b, err));
@@ -167,7 +168,7 @@ static pawl_status add_stretch(pawl_checkpoint *c, batch *b, uint32_t file, uint
     return PAWL_OK;
 }
 
-/* The runs of the part in its piece, joined where little lies between them. */
+/* Reads the part in runs of bytes, joined where reading what lies between is cheaper. */
 static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry,
                              const record_piece *piece, const box *shared, strided to,
                              pawl_error *err) {
@@ -201,7 +202,7 @@ static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry,
     return read_batch(c, &b, err);
 }
 
-/* The pieces make up the tensor, each element once (entry_check). */
+/* Each element is in exactly one piece (entry_check). */
 static pawl_status read_box(pawl_checkpoint *c, const record_entry *entry, const box *wanted,
                             void *to, pawl_error *err) {
     strided v = {.dtype = entry->dtype, .box = *wanted, .data = to};
@@ -286,7 +287,7 @@ pawl_status checkpoint_read_rank(pawl_checkpoint *c, const char *name, int rank,
     record_entry entry = {0};
     TRY(checkpoint_entry(c, name, &memory, &entry, err));
     if (!entry.per_rank) {
-        error_set(err, PAWL_EUSAGE, "the entry is not one that each rank has of its own");
+        error_set(err, PAWL_EUSAGE, "the entry is not per rank");
         error_entry(err, name);
         error_found(err, "a %s", pawl_kind_name(entry.kind));
         return PAWL_EUSAGE;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One step's directory, as readers see it: its manifest, and the files that the manifest names. */
 #include "checkpoint/private.h"
 
 #include "store/evidence.h"
@@ -9,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_TRIES 3 /* an answer may be lost */
+#define MANIFEST_TRIES 3 /* any one answer of the storage may be lost */
 
 /* ---- listings ---- */
 
@@ -74,11 +73,11 @@ pawl_status step_check_directory(store *s, const char *directory, pawl_error *er
         *err = story;
         return status;
     }
-    error_set(err, PAWL_EDAMAGED, "%s is no step, only named like one", directory);
+    error_set(err, PAWL_EDAMAGED, "%s has the name of a step, but is not a directory", directory);
     error_path(err, "%s/%s", s->root, directory);
     error_expected(err, "a directory");
     error_found(err, "%s", step_not_directory_text(stat.type));
-    error_safe(err, "it is left as it is; the steps beside it are not concerned");
+    error_safe(err, "it is left as it is; other steps are not affected");
     error_next(err, "move it out of the run");
     return PAWL_EDAMAGED;
 }
@@ -121,7 +120,7 @@ pawl_status step_check_mounts(store *s, const char *directory, pawl_error *err) 
     return status;
 }
 
-/* Where a step's name belongs to something else there is nothing in it. */
+/* The path could not be walked because a file or link has the step's name. */
 static bool is_no_directory(const pawl_error *story) {
     return story->system_errno == ENOTDIR || story->system_errno == ELOOP;
 }
@@ -134,7 +133,7 @@ pawl_status step_has_manifest(store *s, const char *directory, bool *present, pa
     pawl_status status = store_stat_path(s, path, &stat, &story);
     *present = status == PAWL_OK && stat.type != STORE_DIR_TYPE;
     if (status == PAWL_OK || status == PAWL_ENOTFOUND || is_no_directory(&story)) {
-        return PAWL_OK; /* *err may hold the story of a step that was passed over */
+        return PAWL_OK; /* *err is left alone: it may hold why a newer step was passed over */
     }
     *err = story;
     return status;
@@ -144,13 +143,13 @@ static pawl_status cannot_tell_committed(store *s, const char *directory, pawl_e
     error_set(err, PAWL_EIO, "it cannot be told whether this step is committed");
     error_path(err, "%s/%s/" NAME_MANIFEST, s->root, directory);
     error_expected(err, "a manifest, or the proof that there is none");
-    error_found(err, "neither in %d looks: the storage shows names late, or fails", LOOK_TRIES);
+    error_found(err, "neither in %d tries: the storage shows names late, or fails", MANIFEST_TRIES);
     error_next(err, "try again in a minute");
     return PAWL_EIO;
 }
 
-/* *sure: `present` is. A proof that fails makes a name that was remembered as absent show itself.
- * */
+/* *sure: *present is certain. Trying to prove that a name is absent also refreshes what the client
+ * of the storage remembers of it, so it is looked for afterwards. */
 static pawl_status prove_or_find_manifest(store *s, const char *directory, bool *present,
                                           bool *sure, pawl_error *err) {
     char path[STORE_MAX_PATH];
@@ -173,7 +172,7 @@ static pawl_status prove_or_find_manifest(store *s, const char *directory, bool 
 pawl_status step_prove_manifest(store *s, const char *directory, bool *present, pawl_error *err) {
     TRY(step_has_manifest(s, directory, present, err));
     bool sure = *present || s->traits.coherent;
-    for (int i = 0; i < LOOK_TRIES && !sure; i++) {
+    for (int i = 0; i < MANIFEST_TRIES && !sure; i++) {
         TRY(prove_or_find_manifest(s, directory, present, &sure, err));
     }
     return sure ? PAWL_OK : cannot_tell_committed(s, directory, err);
@@ -191,8 +190,8 @@ static pawl_status wrong_step(store *s, const char *path, int64_t step, const ma
     return PAWL_EDAMAGED;
 }
 
-/* A directory of that name is what proving that there is no manifest has left, or makes and removes
- * just now: there is none. */
+/* PAWL_ENOTFOUND for a directory of that name, too: proving that there is no manifest makes one
+ * (store/evidence.h), and may have left it. */
 static pawl_status read_manifest_text(store *s, const char *directory, buffer *text,
                                       pawl_error *err) {
     char path[STORE_MAX_PATH];
@@ -213,7 +212,7 @@ step_manifest step_manifest_now(store *s, const char *directory, const buffer *w
         return STEP_MANIFEST_GONE;
     }
     if (status != PAWL_OK) {
-        return STEP_MANIFEST_UNREAD;
+        return STEP_MANIFEST_UNREADABLE;
     }
     bool same =
         now.size == was->size && (now.size == 0 || memcmp(now.data, was->data, now.size) == 0);
@@ -281,8 +280,8 @@ static bool opens_with_size(store *s, const char *path, uint64_t bytes) {
            store_size(file, &size, &ignored) == PAWL_OK && size == bytes;
 }
 
-/* Where a listing and a size may be late, what opens is the truth. A name that is only remembered
- * as absent opens once it was asked for otherwise (evidence.h). */
+/* Where listings and sizes may be out of date: can it be opened, with its size? If not, trying to
+ * prove that the name is absent refreshes it (store/evidence.h), then once more. */
 static bool is_there(store *s, const char *directory, const char *name, uint64_t bytes) {
     char path[STORE_MAX_PATH];
     struct pawl_error ignored = ERROR_INIT;
@@ -325,8 +324,8 @@ pawl_status step_check_files(store *s, const char *directory, const manifest *m,
 
 /* ---- what is safe ---- */
 
-/* The newest committed step below `step`, or else the oldest above it; -1: none. False when it
- * cannot be found out. */
+/* The newest committed step below `step`, or else the oldest above it; -1: none. False when the
+ * storage fails. */
 static bool other_committed(store *s, int64_t step, int64_t *out) {
     CLEANUP(arena_free) arena memory = {0};
     struct pawl_error ignored = ERROR_INIT;

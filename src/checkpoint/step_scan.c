@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A look takes a small part of the time of a save. Who loses so many in a row meets a run that
- * changes faster than it can be read, and would not win the next one either. */
+/* A listing takes a small part of the time of a save: a reader that was too late so many times in a
+ * row would be too late the next time, too. */
 #define MAX_RETRIES 1000u
-/* Where a look takes long it is for so long that it is repeated, but so often all the same. */
+/* Where listings are slow the time is limited as well, but so many retries are always made. */
 #define MAX_SCANNING_NS 10000000000u
 #define MIN_RETRIES     4u
 
@@ -18,13 +18,13 @@ step_scan step_scan_of(store *s, const platform *os) {
     return (step_scan){.store = s, .platform = os, .begun_ns = os->monotonic_ns(os->context)};
 }
 
-void step_scan_free(step_scan *l) {
-    arena_free(&l->memory);
+void step_scan_free(step_scan *scan) {
+    arena_free(&scan->memory);
 }
 
-/* ---- one look ---- */
+/* ---- listing ---- */
 
-/* What `latest` says; "" where it cannot be read, or says too much. */
+/* What `latest` says; "" where it cannot be read, or is too long. */
 static pawl_status read_hint(store *s, char out[STEP_SCAN_HINT_BYTES], pawl_error *err) {
     CLEANUP(buffer_free) buffer text = {0};
     struct pawl_error story = ERROR_INIT;
@@ -75,64 +75,66 @@ static pawl_status add_hinted(arena *memory, const char *hint, int64_t **steps, 
     return PAWL_OK;
 }
 
-pawl_status step_scan_list(step_scan *l, pawl_error *err) {
+pawl_status step_scan_list(step_scan *scan, pawl_error *err) {
     char hint[STEP_SCAN_HINT_BYTES];
     int64_t *steps;
     size_t count;
     CLEANUP(arena_free) arena memory = {0};
-    TRY(read_hint(l->store, hint, err));
-    TRY(step_numbers(l->store, &memory, &steps, &count, err));
+    TRY(read_hint(scan->store, hint, err));
+    TRY(step_numbers(scan->store, &memory, &steps, &count, err));
     TRY(add_hinted(&memory, hint, &steps, &count, err));
-    l->same = l->steps != NULL && count == l->count && strcmp(hint, l->hint) == 0 &&
-              memcmp(steps, l->steps, count * sizeof *steps) == 0;
-    arena_free(&l->memory);
-    l->memory = memory;
+    scan->unchanged = scan->steps != NULL && count == scan->count &&
+                      strcmp(hint, scan->hint) == 0 &&
+                      memcmp(steps, scan->steps, count * sizeof *steps) == 0;
+    arena_free(&scan->memory);
+    scan->memory = memory;
     memory = (arena){0};
-    l->steps = steps;
-    l->count = count;
-    memcpy(l->hint, hint, sizeof hint);
+    scan->steps = steps;
+    scan->count = count;
+    memcpy(scan->hint, hint, sizeof hint);
     return PAWL_OK;
 }
 
-pawl_status step_scan_newest(const step_scan *l, int64_t *out, pawl_error *err) {
+pawl_status step_scan_newest(const step_scan *scan, int64_t *out, pawl_error *err) {
     *out = -1;
-    for (size_t i = l->count; i > 0 && *out < 0; i--) {
+    for (size_t i = scan->count; i > 0 && *out < 0; i--) {
         char directory[32];
         bool present;
-        name_step(directory, l->steps[i - 1]);
-        TRY(step_has_manifest(l->store, directory, &present, err));
-        *out = present ? l->steps[i - 1] : -1;
+        name_step(directory, scan->steps[i - 1]);
+        TRY(step_has_manifest(scan->store, directory, &present, err));
+        *out = present ? scan->steps[i - 1] : -1;
     }
     return PAWL_OK;
 }
 
-/* ---- judging it ---- */
+/* ---- listing again ---- */
 
-void step_scan_saw_one(step_scan *l) {
-    l->nothing = false;
+void step_scan_saw_one(step_scan *scan) {
+    scan->was_empty = false;
 }
 
-bool step_scan_confirms_empty(step_scan *l) {
-    bool believed = l->nothing && l->same;
-    l->nothing = true;
+bool step_scan_confirms_empty(step_scan *scan) {
+    bool believed = scan->was_empty && scan->unchanged;
+    scan->was_empty = true;
     return believed;
 }
 
-pawl_status step_scan_retry(step_scan *l, pawl_error *err) {
-    const platform *os = l->platform;
-    uint64_t scanned_ns = os->monotonic_ns(os->context) - l->begun_ns;
-    l->lost++;
-    if (l->lost < MIN_RETRIES || (l->lost < MAX_RETRIES && scanned_ns < MAX_SCANNING_NS)) {
+pawl_status step_scan_retry(step_scan *scan, pawl_error *err) {
+    const platform *os = scan->platform;
+    uint64_t scanned_ns = os->monotonic_ns(os->context) - scan->begun_ns;
+    scan->retries++;
+    if (scan->retries < MIN_RETRIES ||
+        (scan->retries < MAX_RETRIES && scanned_ns < MAX_SCANNING_NS)) {
         return PAWL_OK;
     }
     error_set(err, PAWL_EBUSY, "the run changes faster than it can be read");
-    error_path(err, "%s", l->store->root);
+    error_path(err, "%s", scan->store->root);
     error_expected(err, "a checkpoint that stays for as long as it takes to open it");
     error_found(err,
-                "%u looks within %.1f s, and each time what was listed had been removed or "
+                "that in %u tries within %.1f s what was listed had each time been removed or "
                 "replaced",
-                l->lost, (double)scanned_ns / 1e9);
-    error_safe(err, "nothing was changed; that there is no checkpoint was not found");
+                scan->retries, (double)scanned_ns / 1e9);
+    error_safe(err, "nothing was changed; there may well be a checkpoint");
     error_next(err, "try again; a run that keeps 2 checkpoints or more (keep_last) leaves readers "
                     "the time of a save");
     return PAWL_EBUSY;

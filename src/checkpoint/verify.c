@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads every byte of a checkpoint, goes on after damage, and says which entries are hit.
+ * Reads every byte of a checkpoint, goes on after damage, and reports which entries it affects.
  *
- * Manifest and index come first, because everything else is judged by them. Damage of data files is
- * collected, and told after one more walk over the index, which knows whose bytes they are.
+ * Manifest and index come first: everything else is judged by them. Damage of data files is
+ * collected and reported at the end, after another walk over the index, which tells the entries
+ * that the damaged bytes belong to.
  */
 #include "checkpoint/private.h"
 
@@ -13,7 +14,7 @@
 #define DEFAULT_MAX_PROBLEMS 1000u
 #define INDEX_WINDOW_BYTES   (1u << 20)
 
-/* Damage of a data file, until it is known whose it is. */
+/* Damage of a data file, until it is known which entry it affects. */
 typedef struct damage {
     uint32_t file;
     uint64_t offset, length;
@@ -33,11 +34,11 @@ typedef struct verification {
     arena memory;
     engine_reader *reader;
     struct pawl_error first; /* the first problem, for the caller's error */
-    bool lost;               /* files are gone with the step, which is no damage */
+    bool lost;               /* the step was removed meanwhile, which is no damage */
     struct pawl_error loss;
 } verification;
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static bool enough(const verification *v) {
     return v->result->problems + v->damage_count >= v->options.max_problems;
@@ -64,7 +65,7 @@ static void tell_problem(verification *v, const char *file, const char *entry, p
     }
 }
 
-/* Asked here, because everything that takes long comes by. */
+/* Called throughout all that takes long, so the caller may stop it here. */
 static pawl_status report_progress(void *context, uint64_t bytes, pawl_error *err) {
     verification *v = context;
     v->done_bytes += bytes;
@@ -87,7 +88,7 @@ static void tell_index(verification *v, pawl_error *story) {
                  story->entry[0] != '\0' ? story->entry : NULL, story);
 }
 
-/* A problem of the checkpoint, or one that ends the verification. */
+/* False for what ends the verification instead. */
 static bool is_damage(pawl_status status) {
     return status != PAWL_OK && status != PAWL_ENOMEM && status != PAWL_EINTERNAL &&
            status != PAWL_ECANCELED;
@@ -95,7 +96,8 @@ static bool is_damage(pawl_status status) {
 
 /* ---- manifest ---- */
 
-/* The open checkpoint goes by the manifest that it was opened with, and by what its mark keeps. */
+/* What is verified are the files of the manifest that was read when the checkpoint was opened: the
+ * mark keeps them. */
 static void log_change(const pawl_checkpoint *c, bool gone) {
     log_write(&c->log, PAWL_LOG_WARN,
               "step %lld was %s since it was opened; what is verified is the checkpoint that was "
@@ -157,7 +159,7 @@ static pawl_status sum_index(verification *v, pawl_error *err) {
     return check_index_sum(v, sum, err);
 }
 
-/* The bytes of a value as the index has them, to be compared with its data file's. */
+/* A value in the index, compared with the one in the data file. */
 typedef struct comparing {
     const uint8_t *value;
     uint64_t base;
@@ -172,8 +174,8 @@ static pawl_status compare_value(void *context, uint64_t offset, const uint8_t *
     return PAWL_OK;
 }
 
-/* A restore takes the index's copy of a value, a rebuild the data file's. Bytes that cannot be read
- * are told when the data files are looked at. */
+/* A restore reads a value from the index, a rebuild from the data file: they must be the same.
+ * Bytes that cannot be read are reported by verify_data. */
 static pawl_status check_value_copy(verification *v, const record_entry *entry, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     if (entry->value == NULL) {
@@ -190,14 +192,14 @@ static pawl_status check_value_copy(verification *v, const record_entry *entry, 
     }
     if (status == PAWL_OK && c.differs) {
         error_set(&story, PAWL_EDAMAGED,
-                  "the value of an entry is one in the index and another in its data file");
+                  "the value of an entry in the index is not the one in its data file");
         error_path(&story, "%s/%s", v->checkpoint->path, v->checkpoint->manifest.index_name);
         tell_problem(v, v->checkpoint->manifest.index_name, entry->name, &story);
     }
     return PAWL_OK;
 }
 
-/* Slots and variables both ascend: mostly the block is at hand. */
+/* Cheap: slots and their variables are in the same order, so the block is mostly loaded already. */
 static pawl_status check_slot_variable(verification *v, const record_entry *entry,
                                        pawl_error *err) {
     bool found = false;
@@ -216,7 +218,7 @@ static pawl_status check_item(verification *v, const table_cursor *at, arena *me
     record_entry entry;
     table_item(at, &key, &key_bytes, &value, &value_bytes);
     if (key_bytes > 0 && key[0] == 'c') {
-        return PAWL_OK; /* looked at when the data files are */
+        return PAWL_OK; /* checksums: used when the data files are read */
     }
     TRY(checkpoint_decode(v->checkpoint, at, memory, &entry, err));
     v->result->entries++;
@@ -294,7 +296,7 @@ static pawl_status keep_damage(verification *v, uint64_t offset, uint64_t length
     return PAWL_OK;
 }
 
-/* PAWL_ELIMIT ends the file: it is gone, or there are enough problems. */
+/* PAWL_ELIMIT stops reading the file: it is gone, or there are enough problems. */
 static pawl_status note_damage(void *context, uint64_t offset, uint64_t length, pawl_error *story) {
     verification *v = context;
     if (is_of_index(v, story)) {
@@ -330,7 +332,7 @@ static pawl_status verify_data(verification *v, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* ---- whose damage it is ---- */
+/* ---- which entries are affected ---- */
 
 static void tell_damage(verification *v, damage *d, const record_entry *entry,
                         const record_piece *piece) {
@@ -383,7 +385,7 @@ static void tell_entry(verification *v, const record_entry *entry) {
     }
 }
 
-/* Damage of the index was told before; here it only ends the walk. */
+/* Damage of the index was reported before; here it only ends the walk. */
 static pawl_status tell_entries(verification *v, pawl_error *err) {
     CLEANUP(entries_free_pointer) pawl_entries *walk = NULL;
     const record_entry *entry;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views: one piece of a tensor of an open checkpoint as read-only memory. */
+/* Views: a piece of a tensor as read-only memory, verified where it is looked at. */
 #include "checkpoint/private.h"
 
 struct pawl_view {

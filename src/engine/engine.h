@@ -120,7 +120,7 @@ void engine_tune(engine *e);
 
 /* ---- reading: read.c ------------------------------------------------------------------------ */
 
-/* A checkpoint's data files, as the run layer knows them from manifest and index. */
+/* A checkpoint's data files, as src/checkpoint knows them from manifest and index. */
 typedef struct engine_source {
     store *store;
     const char *directory;

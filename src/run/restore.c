@@ -57,7 +57,7 @@ static bool no_fallback(const agreeing *g) {
 #define WISH_FINAL   2u
 #define WISH_MATCHED 4u
 
-/* At the first meeting `step`, at the others `final`. */
+/* `asks` and `step` count at the first meeting, the rest at later ones. */
 typedef struct wish {
     bool asks; /* for this step; otherwise for the newest */
     int64_t step;
@@ -95,7 +95,7 @@ static pawl_status wish_decode(const meet_card *card, wish *out, pawl_error *err
         TRY(cursor_u32le(&c, &out->wants.sum, err));
     }
     return flags > (WISH_ASKS | WISH_FINAL | WISH_MATCHED) || cursor_left(&c) != 0
-               ? wire_damaged(&c, "it is no request", err)
+               ? wire_damaged(&c, "bad request", err)
                : PAWL_OK;
 }
 

@@ -134,7 +134,8 @@ static void test_other_names_are_no_steps(void **state) {
     const pawl_step_info *named_like_one = pawl_catalog_get(catalog, 3);
     assert_int_equal(named_like_one->step, 999);
     assert_int_equal(named_like_one->status, PAWL_STEP_UNFINISHED);
-    assert_says(named_like_one->why, "step-00000999 is no step, only named like one");
+    assert_says(named_like_one->why,
+                "step-00000999 has the name of a step, but is not a directory");
     pawl_catalog_free(catalog);
 }
 
