@@ -75,6 +75,5 @@ pawl_status take_group(const pawl_group **group, pawl_group *known, const char *
 /* path_open, as a store that repeats what fails for a passing reason. */
 pawl_status open_retrying(const char *path, bool create, store **out, pawl_error *err)
     PAWL_MUST_CHECK;
-void store_destroy_pointer(store **s); /* for CLEANUP; a pointer to NULL is fine */
 
 #endif

@@ -4,8 +4,6 @@
 #include "api/api.h"
 #include "path/path.h"
 
-#include "store/wrap.h"
-
 #define RETRY_TRIES          4
 #define RETRY_FIRST_DELAY_NS 100000000u
 
@@ -13,16 +11,5 @@ pawl_status open_retrying(const char *path, bool create, store **out, pawl_error
     store *plain;
     *out = NULL;
     TRY(path_open(path, create, &plain, err));
-    pawl_status status =
-        store_retry_wrap(plain, platform_system(), RETRY_TRIES, RETRY_FIRST_DELAY_NS, out, err);
-    if (status != PAWL_OK) {
-        store_destroy(plain);
-        return status;
-    }
-    store_wrapper_own(*out);
-    return PAWL_OK;
-}
-
-void store_destroy_pointer(store **s) {
-    store_destroy(*s);
+    return store_retry_wrap(plain, platform_system(), RETRY_TRIES, RETRY_FIRST_DELAY_NS, out, err);
 }

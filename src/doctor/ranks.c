@@ -8,7 +8,7 @@
 #include "doctor/token.h"
 #include "path/path.h"
 
-#include "store/mounts.h"
+#include "store/mount_table.h"
 
 #include <stdio.h>
 #include <string.h>

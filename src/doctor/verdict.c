@@ -2,7 +2,7 @@
 /* What the sights of all ranks mean together (P02, P04 to P06, S11). */
 #include "doctor/sight.h"
 
-#include "store/mounts.h"
+#include "store/mount_table.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* The filesystem of a directory: do its files last (P07), and what does it lack (P09)? */
 #include "path/private.h"
 
-#include "store/mounts.h"
+#include "store/mount_table.h"
 
 #include <stdio.h>
 #include <string.h>

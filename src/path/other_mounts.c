@@ -6,7 +6,7 @@
  */
 #include "path/private.h"
 
-#include "store/mounts.h"
+#include "store/mount_table.h"
 
 #include <fcntl.h>
 #include <stdio.h>

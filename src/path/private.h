@@ -37,7 +37,7 @@ pawl_status path_check_access(const char *directory, int need, pawl_error *err) 
 
 /* ---- probe.c, filesystem.c, other_mounts.c -------------------------------------------------- */
 
-struct mount_found; /* store/mounts.h */
+struct mount_found; /* store/mount_table.h */
 
 /* What a filesystem may lack. What could not be tried counts as present. */
 typedef struct path_abilities {

@@ -10,6 +10,7 @@
 #include "lib/simulated_platform.h"
 #include "run/checkpoint.h"
 #include "run/private.h"
+#include "stores/stores.h"
 
 #include <stdio.h>
 

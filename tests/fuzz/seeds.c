@@ -12,6 +12,7 @@
 #include "format/vote.h"
 #include "presence/owner.h"
 #include "run/join.h"
+#include "stores/stores.h"
 
 #include <errno.h>
 #include <stdio.h>

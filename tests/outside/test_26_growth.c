@@ -4,6 +4,7 @@
  * times as long; what grows with the square takes a hundred. */
 #include "lib/directory.h"
 #include "lib/test.h"
+#include "stores/stores.h"
 
 #include "format/manifest.h"
 #include "presence/reader_watch.h"

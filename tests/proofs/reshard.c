@@ -13,6 +13,7 @@
 #include "proofs/reshard_case.h"
 #include "run/checkpoint.h"
 #include "run/ranks.h"
+#include "stores/stores.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include "run/run.h"
 #include "simulation/training.h"
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "lib/test.h"
 
 #include "path/private.h"
-#include "store/mounts.h"
+#include "store/mount_table.h"
 
 #include <stdio.h>
 #include <string.h>

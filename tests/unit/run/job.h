@@ -8,6 +8,7 @@
 #define RUN_JOB_H
 
 #include "lib/test.h"
+#include "stores/stores.h"
 
 #include "run/ranks.h"
 

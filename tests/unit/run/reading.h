@@ -7,6 +7,7 @@
 #include "lib/random.h"
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
+#include "stores/stores.h"
 
 #include "run/checkpoint.h"
 #include "run/private.h"

@@ -3,6 +3,7 @@
  * process has taken the run over. */
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
+#include "stores/stores.h"
 
 #include "run/private.h"
 #include "store/wrap.h"
@@ -42,18 +43,12 @@ static pawl_status pass_on(store_wrapper *w, store_call *call, pawl_error *err) 
     return store_call_inner(call, err);
 }
 
-static void forget(store_wrapper *w) {
-    store_wrapper_clear(w);
-    mem_free(w);
-}
-
 static store *view_of(fixture *f) {
     struct pawl_error err = ERROR_INIT;
     paused *p = mem_calloc(1, sizeof *p);
     assert_non_null(p);
     assert_ok(store_wrapper_init(&p->wrapper, f->disk, &err), &err);
     p->wrapper.around = pass_on;
-    p->wrapper.destroy = forget;
     p->f = f;
     return &p->wrapper.base;
 }

@@ -84,18 +84,12 @@ static pawl_status between_around(store_wrapper *w, store_call *call, pawl_error
     return store_call_inner(call, err);
 }
 
-static void between_destroy(store_wrapper *w) {
-    store_wrapper_clear(w);
-    mem_free(w);
-}
-
 static between *between_new(store *inner) {
     struct pawl_error err = ERROR_INIT;
     between *b = mem_calloc(1, sizeof *b);
     assert_non_null(b);
     assert_ok(store_wrapper_init(&b->wrapper, inner, &err), &err);
     b->wrapper.around = between_around;
-    b->wrapper.destroy = between_destroy;
     return b;
 }
 

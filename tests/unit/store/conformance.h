@@ -547,9 +547,9 @@ static void publish_creates_and_replaces(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(s, "d", &err), &err);
-    assert_ok(store_publish(s, "d/m", "first", 5, &err), &err);
+    assert_ok(publish(s, "d/m", "first", 5, &err), &err);
     assert_text(s, "d/m", "first");
-    assert_ok(store_publish(s, "d/m", "2nd", 3, &err), &err);
+    assert_ok(publish(s, "d/m", "2nd", 3, &err), &err);
     assert_text(s, "d/m", "2nd");
     assert_names(s, "d", "m ");
 }
@@ -559,7 +559,7 @@ static void publish_replaces_a_stale_temporary(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     put_text(s, "m.tmp", "left over, and longer than what comes");
-    assert_ok(store_publish(s, "m", "new", 3, &err), &err);
+    assert_ok(publish(s, "m", "new", 3, &err), &err);
     assert_text(s, "m", "new");
     assert_names(s, "", "m ");
 }
@@ -568,7 +568,7 @@ static void publish_replaces_a_stale_temporary(void **state) {
 static void publish_needs_the_directory(void **state) {
     pawl_error err = ERROR_INIT;
     char text[256];
-    assert_fails(store_publish(subject(state), "d/m", "new", 3, &err), PAWL_ENOTFOUND, &err);
+    assert_fails(publish(subject(state), "d/m", "new", 3, &err), PAWL_ENOTFOUND, &err);
     (void)snprintf(text, sizeof(text),
                    "cannot publish d/m: cannot create the file\n"
                    "  path:     %s/d/m.tmp\n"
@@ -591,7 +591,7 @@ static void refuse_everywhere(store *s, const char *path) {
     assert_fails(store_rename(s, path, "b", &err), PAWL_EUSAGE, &err);
     assert_fails(store_rename(s, "a", path, &err), PAWL_EUSAGE, &err);
     assert_fails(store_unlink(s, path, &err), PAWL_EUSAGE, &err);
-    assert_fails(store_publish(s, path, "x", 1, &err), PAWL_EUSAGE, &err);
+    assert_fails(publish(s, path, "x", 1, &err), PAWL_EUSAGE, &err);
     if (path[0] != '\0') { /* the root can be looked at */
         assert_fails(store_sync_dir(s, path, &err), PAWL_EUSAGE, &err);
         assert_fails(store_list(s, path, ignore_name, NULL, &err), PAWL_EUSAGE, &err);
@@ -659,7 +659,7 @@ static pawl_status work_once(store *s, const char *dir, int i, pawl_error *err) 
     buffer got = {0};
     store_stat found;
     (void)snprintf(path, sizeof(path), "%s/%d", dir, i);
-    TRY(store_publish(s, path, path, strlen(path), err));
+    TRY(publish(s, path, path, strlen(path), err));
     TRY(store_stat_path(s, "", &found, err));
     TRY(store_list(s, dir, ignore_name, NULL, err));
     pawl_status status = store_read_file(s, path, 100, &got, err);

@@ -231,7 +231,7 @@ static bool publish_and_crash(bool atomic_rename, bool ordered_names, bool stale
         put_text(s, "m.tmp", "stale");
     }
     store_crash_stop_after(s, limit);
-    v->done = store_publish(s, "m", NEW, strlen(NEW), &err) == PAWL_OK;
+    v->done = publish(s, "m", NEW, strlen(NEW), &err) == PAWL_OK;
     v->target_may_vanish = !atomic_rename;
     visit_worlds(s, judge, v);
     bool stopped = !v->done;

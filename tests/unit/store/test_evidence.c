@@ -3,7 +3,7 @@
 #include "fixtures.h"
 
 #include "store/evidence.h"
-#include "store/path.h"
+#include "store/implement.h"
 #include "store/wrap.h"
 
 #include <errno.h>
@@ -33,11 +33,6 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
     return store_call_inner(call, err);
 }
 
-static void destroy(store_wrapper *w) {
-    store_wrapper_clear(w);
-    mem_free((forgetful *)w);
-}
-
 typedef struct fixture {
     store *truth, *seen;
     forgetful *memory;
@@ -50,7 +45,6 @@ static int setup(void **state) {
     f->memory = mem_calloc(1, sizeof *f->memory);
     assert_ok(store_wrapper_init(&f->memory->wrapper, f->truth, &err), &err);
     f->memory->wrapper.around = around;
-    f->memory->wrapper.destroy = destroy;
     f->seen = &f->memory->wrapper.base;
     assert_false(f->seen->traits.coherent);
     assert_ok(store_make_dir(f->truth, "d", &err), &err);

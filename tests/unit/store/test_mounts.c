@@ -2,7 +2,7 @@
 /* The list of mounts, line by line, and the options of a mount. */
 #include "unit/store/fixtures.h"
 
-#include "store/mounts.h"
+#include "store/mount_table.h"
 
 #include <fcntl.h>
 

@@ -110,7 +110,7 @@ static void r14_a_link_to_a_directory_is_not_followed(void **state) {
     assert_fails(store_list(s, "link", ignore_name, NULL, &err), PAWL_EDAMAGED, &err);
     assert_fails(store_sync_dir(s, "link", &err), PAWL_EDAMAGED, &err);
     assert_fails(store_stat_path(s, "link/a", &found, &err), PAWL_EDAMAGED, &err);
-    assert_fails(store_publish(s, "link/m", "x", 1, &err), PAWL_EDAMAGED, &err);
+    assert_fails(publish(s, "link/m", "x", 1, &err), PAWL_EDAMAGED, &err);
     assert_fails(store_unlink(s, "link/a", &err), PAWL_EDAMAGED, &err);
     assert_fails(store_rename(s, "link/a", "link/b", &err), PAWL_EDAMAGED, &err);
 }
@@ -139,7 +139,7 @@ static void r14_links_are_replaced_and_not_written_through(void **state) {
     assert_ok(store_stat_path(f->s, "link", &found, &err), &err);
     assert_true(found.type == STORE_OTHER_TYPE && found.size == 0);
     assert_ok(store_unlink(f->s, "link", &err), &err);
-    assert_ok(store_publish(f->s, "m", "new", 3, &err), &err);
+    assert_ok(publish(f->s, "m", "new", 3, &err), &err);
     assert_text(f->s, "m", "new");
     assert_text(f->s, "a", "text");
     assert_names(f->s, "", "a m ");
@@ -231,7 +231,7 @@ static void relative_root(void *context) {
     (void)snprintf(wanted, sizeof(wanted), "%s", f->dir.path);
     child_must(strcmp(s->root, wanted) == 0);
     child_must(chdir("/") == 0);
-    child_must(store_publish(s, "a", "text", 4, &err) == PAWL_OK);
+    child_must(publish(s, "a", "text", 4, &err) == PAWL_OK);
     store_destroy(s);
 }
 
@@ -266,7 +266,7 @@ static void check_modes(void *context) {
     struct stat found;
     umask(027);
     child_must(store_make_dir(f->s, "d", &err) == PAWL_OK);
-    child_must(store_publish(f->s, "a", "text", 4, &err) == PAWL_OK);
+    child_must(publish(f->s, "a", "text", 4, &err) == PAWL_OK);
     child_must(stat(in_dir(&f->dir, "a"), &found) == 0 && (found.st_mode & 07777) == 0640);
     child_must(stat(in_dir(&f->dir, "d"), &found) == 0 && (found.st_mode & 07777) == 0750);
 }

@@ -62,8 +62,8 @@ static void fill_disk(void *context) {
     store *s = mounted(f, "size=64k");
     pawl_error err = ERROR_INIT;
     char text[1024];
-    child_must(store_publish(s, "m", "old", 3, &err) == PAWL_OK);
-    child_must(store_publish(s, "m", bytes, sizeof(bytes), &err) == PAWL_ENOSPACE);
+    child_must(publish(s, "m", "old", 3, &err) == PAWL_OK);
+    child_must(publish(s, "m", bytes, sizeof(bytes), &err) == PAWL_ENOSPACE);
     child_must(err.has_range && err.offset > 0 && err.offset < 65536 &&
                err.offset + err.length == sizeof(bytes));
     (void)snprintf(text, sizeof(text),
@@ -78,7 +78,7 @@ static void fill_disk(void *context) {
     child_must(says(error_text(&err), "  system:   No space left on device (ENOSPC, errno 28)\n"
                                       "  safe:     m is what it was before\n"
                                       "  next:     free space there, or choose another directory"));
-    child_must(store_publish(s, "m", "after", 5, &err) == PAWL_OK);
+    child_must(publish(s, "m", "after", 5, &err) == PAWL_OK);
     store_destroy(s);
 }
 
@@ -95,7 +95,7 @@ static void use_up_inodes(void *context) {
     store_space room;
     char text[256];
     child_must(store_make_dir(s, "d", &err) == PAWL_OK);
-    child_must(store_publish(s, "a", "text", 4, &err) == PAWL_OK);
+    child_must(publish(s, "a", "text", 4, &err) == PAWL_OK);
     child_must(store_space_of(s, &room, &err) == PAWL_OK && room.free_inodes == 0);
     child_must(store_open(s, "b", STORE_CREATE, &file, &err) == PAWL_ENOSPACE);
     (void)snprintf(text, sizeof(text), " and 0 more files free on the filesystem at %s (tmpfs)\n",
@@ -123,7 +123,7 @@ static void look_at_space(void *context) {
     child_must_equal(room.mount_point, f->mount);
     child_must(says(room.mount_options, "rw,nodev"));
     child_must(says(room.mount_options, "size=64k"));
-    child_must(store_publish(s, "a", "text", 4, &err) == PAWL_OK);
+    child_must(publish(s, "a", "text", 4, &err) == PAWL_OK);
     child_must(store_space_of(s, &room, &err) == PAWL_OK);
     child_must(room.free_bytes < 65536 && room.free_inodes == 98);
     store_destroy(s);
@@ -176,10 +176,10 @@ static void write_read_only(void *context) {
     pawl_error err = ERROR_INIT;
     store_space room;
     char text[1024];
-    child_must(store_publish(s, "m", "old", 3, &err) == PAWL_OK);
+    child_must(publish(s, "m", "old", 3, &err) == PAWL_OK);
     child_must(mount("none", f->mount, NULL, MS_REMOUNT | MS_RDONLY, "size=64k") == 0);
     child_must(store_space_of(s, &room, &err) == PAWL_OK && room.read_only);
-    child_must(store_publish(s, "m", "new", 3, &err) == PAWL_EPERMISSION);
+    child_must(publish(s, "m", "new", 3, &err) == PAWL_EPERMISSION);
     (void)snprintf(text, sizeof(text),
                    "cannot publish m: cannot create the file\n"
                    "  path:     %s/m.tmp\n"
@@ -239,7 +239,7 @@ static void read_without_permission(void *context) {
         child_skip("becoming another user needs root");
     }
     child_must(store_posix(f->dir.path, &s, &err) == PAWL_OK);
-    child_must(store_publish(s, "secret", "text", 4, &err) == PAWL_OK);
+    child_must(publish(s, "secret", "text", 4, &err) == PAWL_OK);
     store_destroy(s);
     child_must(chdir(f->dir.path) == 0 && chmod("secret", 0600) == 0);
     become_nobody();

@@ -17,7 +17,7 @@ static int setup(void **state) {
     simulated_platform_init(&f->os, 1);
     assert_ok(store_mem(&f->mem, &err), &err);
     assert_ok(store_fault_wrap(f->mem, &f->os.table, &f->s, &err), &err);
-    assert_ok(store_publish(f->mem, "m", "old", 3, &err), &err);
+    assert_ok(publish(f->mem, "m", "old", 3, &err), &err);
     *state = f;
     return 0;
 }
@@ -33,7 +33,7 @@ static int teardown(void **state) {
 static pawl_status publish_with(fixture *f, store_op op, uint64_t nth, int system_errno,
                                 pawl_error *err) {
     store_fault_set(f->s, &(store_fault){.op = op, .nth = nth, .system_errno = system_errno});
-    pawl_status status = store_publish(f->s, "m", "new bytes", 9, err);
+    pawl_status status = publish(f->s, "m", "new bytes", 9, err);
     assert_true(store_fault_fired(f->s));
     store_fault_set(f->s, &(store_fault){0});
     return status;
@@ -72,7 +72,7 @@ static void s03_a_failed_sync_is_not_repeated(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_SYNC, .nth = 1, .system_errno = EIO});
-    assert_fails(store_publish(f->s, "m", "new", 3, &err), PAWL_EIO, &err);
+    assert_fails(publish(f->s, "m", "new", 3, &err), PAWL_EIO, &err);
     assert_int_equal(store_fault_count(f->s, STORE_OP_SYNC), 1);
     assert_int_equal(store_fault_count(f->s, STORE_OP_RENAME), 0);
 }
@@ -96,7 +96,7 @@ static void s07_short_writes_are_gone_on_with(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_WRITE, .nth = 1, .shorten = true});
-    assert_ok(store_publish(f->s, "m", "new bytes", 9, &err), &err);
+    assert_ok(publish(f->s, "m", "new bytes", 9, &err), &err);
     assert_int_equal(store_fault_count(f->s, STORE_OP_WRITE), 2);
     assert_text(f->mem, "m", "new bytes");
 }
@@ -109,7 +109,7 @@ static void s07_a_write_that_fails_halfway_names_what_is_missing(void **state) {
     assert_ok(store_fault_wrap(f->s, &f->os.table, &half, &err), &err);
     store_fault_set(half, &(store_fault){.op = STORE_OP_WRITE, .nth = 1, .shorten = true});
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_WRITE, .nth = 2, .system_errno = ENOSPC});
-    assert_fails(store_publish(half, "m", "new bytes", 9, &err), PAWL_ENOSPACE, &err);
+    assert_fails(publish(half, "m", "new bytes", 9, &err), PAWL_ENOSPACE, &err);
     store_destroy(half);
     assert_true(err.has_range && err.offset == 4 && err.length == 5);
     assert_text(f->mem, "m", "old");
@@ -138,7 +138,7 @@ static void s08_a_storage_that_goes_away_leaves_old_or_new(void **state) {
         store_fault_set(
             f->s,
             &(store_fault){.op = STORE_OP_ANY, .nth = nth, .forever = true, .system_errno = EIO});
-        pawl_status status = store_publish(f->s, "m", "new", 3, &err);
+        pawl_status status = publish(f->s, "m", "new", 3, &err);
         bool fired = store_fault_fired(f->s);
         assert_int_equal(status, fired ? PAWL_EIO : PAWL_OK);
         assert_ok(store_read_file(f->mem, "m", 10, &got, &err), &err);
@@ -147,7 +147,7 @@ static void s08_a_storage_that_goes_away_leaves_old_or_new(void **state) {
         buffer_free(&got);
         seen_old = seen_old || is_old;
         seen_new = seen_new || !is_old;
-        assert_ok(store_publish(f->mem, "m", "old", 3, &err), &err);
+        assert_ok(publish(f->mem, "m", "old", 3, &err), &err);
         if (!fired) {
             break;
         }

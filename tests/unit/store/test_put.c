@@ -34,11 +34,11 @@ static int teardown(void **state) {
 static void publishing_is_one_put(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
-    assert_ok(store_publish(f->s, "m", "first", 5, &err), &err);
+    assert_ok(publish(f->s, "m", "first", 5, &err), &err);
     assert_text(f->mem, "m", "first");
     assert_ok(store_replace(f->s, "m", "second", 6, &err), &err);
     assert_text(f->mem, "m", "second");
-    assert_ok(store_publish(f->s, "n", "third", 5, &err), &err);
+    assert_ok(publish(f->s, "n", "third", 5, &err), &err);
     assert_names(f->mem, "", "m n ");
     assert_int_equal(store_fault_count(f->s, STORE_OP_PUT), 3);
     assert_int_equal(store_fault_count(f->s, STORE_OP_ANY), 3);
@@ -84,7 +84,7 @@ static void s07_a_put_that_fails_keeps_the_old_file(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_PUT, .nth = 1, .system_errno = ENOSPC});
-    assert_fails(store_publish(f->s, "m", "new", 3, &err), PAWL_ENOSPACE, &err);
+    assert_fails(publish(f->s, "m", "new", 3, &err), PAWL_ENOSPACE, &err);
     assert_says(err.attempt, "cannot publish m");
     assert_string_equal(err.safe, "m is what it was before");
     assert_text(f->mem, "m", "old");
@@ -100,7 +100,7 @@ static void a_put_asks_whether_it_may(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_publish_end end;
-    assert_fails(store_publish_by(f->s, "m", "t", "new", 3, refuse, NULL, &end, &err), PAWL_EBUSY,
+    assert_fails(store_publish(f->s, "m", "t", "new", 3, refuse, NULL, &end, &err), PAWL_EBUSY,
                  &err);
     assert_int_equal(end, STORE_UNPUBLISHED);
     assert_text(f->mem, "m", "old");

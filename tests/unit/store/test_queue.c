@@ -183,8 +183,7 @@ static void s08_wrappers_see_every_write(void **state) {
     assert_int_equal(atomic_load(&all.bytes), PIECES * PIECE_BYTES);
     assert_int_equal(atomic_load(&all.failures), 1);
     assert_bytes(f->posix, "g", f->memory, PIECES * PIECE_BYTES);
-    store_destroy(retry);
-    store_destroy(trace);
+    store_destroy(retry); /* and `trace` with it */
 }
 
 /* Sizes, places and memory that are multiples of nothing are moved, too. */

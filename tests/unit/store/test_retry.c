@@ -31,8 +31,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     fixture *f = *state;
     operation_stage_clear(&f->stage);
-    store_destroy(f->s);
-    store_destroy(f->fault);
+    store_destroy(f->s); /* and `fault` with it */
     store_destroy(f->mem);
     mem_free(f);
     return 0;

@@ -58,7 +58,7 @@ static void publishing_is_seen_step_by_step(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(f->s, "d", &err), &err);
-    assert_ok(store_publish(f->s, "d/m", "bytes", 5, &err), &err);
+    assert_ok(publish(f->s, "d/m", "bytes", 5, &err), &err);
     static const char *const wanted[] = {"make_dir d 0+0 ok",         "open d/m.tmp 0+0 ok",
                                          "write d/m.tmp 0+5 ok",      "sync d/m.tmp 0+0 ok",
                                          "rename d/m.tmp>d/m 0+0 ok", "sync_dir d 0+0 ok"};

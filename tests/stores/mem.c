@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/mem: everything in memory, deterministic, with the semantics of a POSIX filesystem. */
-#include "store/mem.h"
+/* stores/mem: everything in memory, deterministic, with the semantics of a POSIX filesystem. */
+#include "stores/mem.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ monitor *store_mem_enter(const mem_store *m) {
     return lock;
 }
 
-static pawl_status before(mem_store *m, const char *path, pawl_error *err) {
+static pawl_status mem_before(mem_store *m, const char *path, pawl_error *err) {
     if (m->journal == NULL) {
         return PAWL_OK;
     }
@@ -38,16 +38,16 @@ static pawl_status before(mem_store *m, const char *path, pawl_error *err) {
     return status;
 }
 
-static pawl_status tell(mem_store *m, const mem_change *change, pawl_error *err) {
+static pawl_status tell_journal(mem_store *m, const mem_change *change, pawl_error *err) {
     return m->journal == NULL ? PAWL_OK : m->journal->change(m->journal->context, change, err);
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static pawl_status find(mem_store *m, const char *path, tree_node **out, const char *attempt,
-                        pawl_error *err) {
+static pawl_status mem_find(mem_store *m, const char *path, tree_node **out, const char *what,
+                            pawl_error *err) {
     int failed = store_tree_find(m->root, path, out);
-    return failed == 0 ? PAWL_OK : store_failure(&m->base, path, failed, err, attempt);
+    return failed == 0 ? PAWL_OK : store_failure(&m->base, path, failed, err, what);
 }
 
 /* The directory of `path`, its last component, and what has that name now. */
@@ -57,11 +57,11 @@ typedef struct place {
     tree_node *node;
 } place;
 
-static pawl_status find_place(mem_store *m, const char *path, place *out, const char *attempt,
+static pawl_status find_place(mem_store *m, const char *path, place *out, const char *what,
                               pawl_error *err) {
     int failed = store_tree_find_parent(m->root, path, &out->dir, &out->name);
     if (failed != 0) {
-        return store_failure(&m->base, path, failed, err, attempt);
+        return store_failure(&m->base, path, failed, err, what);
     }
     out->node = store_tree_child(out->dir, out->name);
     return PAWL_OK;
@@ -73,20 +73,20 @@ static pawl_status link_new(mem_store *m, const place *at, tree_node *node, pawl
         return error_nomem(err, strlen(at->name) + 1);
     }
     TRY(store_tree_reserve_entry(at->dir, err));
-    TRY(tell(m, &(mem_change){.kind = MEM_CREATE, .dir = at->dir, .node = node, .name = at->name},
-             err));
+    TRY(tell_journal(
+        m, &(mem_change){.kind = MEM_CREATE, .dir = at->dir, .node = node, .name = at->name}, err));
     store_tree_link(at->dir, name, node);
     name = NULL;
     return PAWL_OK;
 }
 
-/* `*out` lives as long as its name. */
-static pawl_status add(mem_store *m, const char *path, store_type type, tree_node **out,
-                       const char *attempt, pawl_error *err) {
+/* `*out` is not held: it lives as long as its name. */
+static pawl_status add_node(mem_store *m, const char *path, store_type type, tree_node **out,
+                            const char *what, pawl_error *err) {
     place at;
-    TRY(find_place(m, path, &at, attempt, err));
+    TRY(find_place(m, path, &at, what, err));
     if (at.node != NULL) {
-        return store_failure(&m->base, path, EEXIST, err, attempt);
+        return store_failure(&m->base, path, EEXIST, err, what);
     }
     tree_node *node = store_tree_new(type);
     if (node == NULL) {
@@ -102,14 +102,14 @@ static pawl_status mem_make_dir(store *s, const char *path, pawl_error *err) {
     mem_store *m = mem_of(s);
     tree_node *node = NULL;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
-    return add(m, path, STORE_DIR_TYPE, &node, "cannot create the directory", err);
+    TRY(mem_before(m, path, err));
+    return add_node(m, path, STORE_DIR_TYPE, &node, "cannot create the directory", err);
 }
 
-static pawl_status remove_entry(mem_store *m, const char *path, store_type type,
-                                const char *attempt, pawl_error *err) {
+static pawl_status remove_node(mem_store *m, const char *path, store_type type, const char *what,
+                               pawl_error *err) {
     place at;
-    TRY(find_place(m, path, &at, attempt, err));
+    TRY(find_place(m, path, &at, what, err));
     int failed = 0;
     if (at.node == NULL) {
         failed = ENOENT;
@@ -119,10 +119,11 @@ static pawl_status remove_entry(mem_store *m, const char *path, store_type type,
         failed = ENOTEMPTY;
     }
     if (failed != 0) {
-        return store_failure(&m->base, path, failed, err, attempt);
+        return store_failure(&m->base, path, failed, err, what);
     }
-    TRY(tell(m, &(mem_change){.kind = MEM_REMOVE, .dir = at.dir, .node = at.node, .name = at.name},
-             err));
+    TRY(tell_journal(
+        m, &(mem_change){.kind = MEM_REMOVE, .dir = at.dir, .node = at.node, .name = at.name},
+        err));
     store_tree_unlink(at.dir, at.name);
     return PAWL_OK;
 }
@@ -130,28 +131,28 @@ static pawl_status remove_entry(mem_store *m, const char *path, store_type type,
 static pawl_status mem_remove_dir(store *s, const char *path, pawl_error *err) {
     mem_store *m = mem_of(s);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
-    return remove_entry(m, path, STORE_DIR_TYPE, "cannot remove the directory", err);
+    TRY(mem_before(m, path, err));
+    return remove_node(m, path, STORE_DIR_TYPE, "cannot remove the directory", err);
 }
 
 static pawl_status mem_unlink(store *s, const char *path, pawl_error *err) {
     mem_store *m = mem_of(s);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
-    return remove_entry(m, path, STORE_FILE_TYPE, "cannot remove the file", err);
+    TRY(mem_before(m, path, err));
+    return remove_node(m, path, STORE_FILE_TYPE, "cannot remove the file", err);
 }
 
 static pawl_status check_rename(mem_store *m, const char *from, const char *to, const place *source,
                                 const place *target, pawl_error *err) {
-    static const char attempt[] = "cannot rename the file";
+    static const char what[] = "cannot rename the file";
     if (source->node == NULL) {
-        return store_failure(&m->base, from, ENOENT, err, attempt);
+        return store_failure(&m->base, from, ENOENT, err, what);
     }
     if (source->node->type != STORE_FILE_TYPE) {
-        return store_failure(&m->base, from, EISDIR, err, attempt);
+        return store_failure(&m->base, from, EISDIR, err, what);
     }
     if (target->node != NULL && target->node->type != STORE_FILE_TYPE) {
-        return store_failure(&m->base, to, EISDIR, err, attempt);
+        return store_failure(&m->base, to, EISDIR, err, what);
     }
     return PAWL_OK;
 }
@@ -162,14 +163,14 @@ static pawl_status move_entry(mem_store *m, const place *source, const place *ta
     if (name == NULL) {
         return error_nomem(err, strlen(target->name) + 1);
     }
-    TRY(tell(m,
-             &(mem_change){.kind = MEM_RENAME,
-                           .dir = source->dir,
-                           .node = source->node,
-                           .replaced = target->node,
-                           .name = source->name,
-                           .to = target->name},
-             err));
+    TRY(tell_journal(m,
+                     &(mem_change){.kind = MEM_RENAME,
+                                   .dir = source->dir,
+                                   .node = source->node,
+                                   .replaced = target->node,
+                                   .name = source->name,
+                                   .to = target->name},
+                     err));
     tree_node *node = source->node;
     store_tree_hold(node);
     store_tree_unlink(source->dir, source->name);
@@ -186,25 +187,25 @@ static pawl_status mem_rename(store *s, const char *from, const char *to, pawl_e
         return store_failure(s, from, ENOTSUP, err, "cannot rename the file");
     }
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, from, err));
+    TRY(mem_before(m, from, err));
     TRY(find_place(m, from, &source, "cannot rename the file", err));
     TRY(find_place(m, to, &target, "cannot rename the file", err));
     TRY(check_rename(m, from, to, &source, &target, err));
     return source.node == target.node ? PAWL_OK : move_entry(m, &source, &target, err);
 }
 
-/* The new file takes the name over; whoever has the old one open keeps that. */
+/* The new file takes the name over; who has the old one open goes on with that. */
 static pawl_status put_node(mem_store *m, const char *path, tree_node *node, pawl_error *err) {
-    static const char attempt[] = "cannot put the file";
+    static const char what[] = "cannot put the file";
     place at;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
-    if (m->journal != NULL) { /* it knows how a file is made, but not how one is put */
-        return store_failure(&m->base, path, ENOTSUP, err, attempt);
+    TRY(mem_before(m, path, err));
+    if (m->journal != NULL) { /* `crash` does not know puts */
+        return store_failure(&m->base, path, ENOTSUP, err, what);
     }
-    TRY(find_place(m, path, &at, attempt, err));
+    TRY(find_place(m, path, &at, what, err));
     if (at.node != NULL && at.node->type != STORE_FILE_TYPE) {
-        return store_failure(&m->base, path, EISDIR, err, attempt);
+        return store_failure(&m->base, path, EISDIR, err, what);
     }
     return link_new(m, &at, node, err);
 }
@@ -226,29 +227,29 @@ static pawl_status mem_put(store *s, const char *path, const void *data, size_t 
 }
 
 static pawl_status mem_sync_dir(store *s, const char *path, pawl_error *err) {
-    static const char attempt[] = "cannot sync the directory";
+    static const char what[] = "cannot sync the directory";
     mem_store *m = mem_of(s);
     tree_node *node = NULL;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
-    TRY(find(m, path, &node, attempt, err));
+    TRY(mem_before(m, path, err));
+    TRY(mem_find(m, path, &node, what, err));
     if (node->type != STORE_DIR_TYPE) {
-        return store_failure(s, path, ENOTDIR, err, attempt);
+        return store_failure(s, path, ENOTDIR, err, what);
     }
-    return tell(m, &(mem_change){.kind = MEM_SYNC_DIR, .node = node}, err);
+    return tell_journal(m, &(mem_change){.kind = MEM_SYNC_DIR, .node = node}, err);
 }
 
 /* ---- looking -------------------------------------------------------------------------------- */
 
 static pawl_status copy_names(mem_store *m, const char *path, arena *memory, const char ***names,
                               size_t *count, pawl_error *err) {
-    static const char attempt[] = "cannot list the directory";
+    static const char what[] = "cannot list the directory";
     tree_node *dir = NULL;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
-    TRY(find(m, path, &dir, attempt, err));
+    TRY(mem_before(m, path, err));
+    TRY(mem_find(m, path, &dir, what, err));
     if (dir->type != STORE_DIR_TYPE) {
-        return store_failure(&m->base, path, ENOTDIR, err, attempt);
+        return store_failure(&m->base, path, ENOTDIR, err, what);
     }
     const char **copies = arena_alloc(memory, (dir->count + 1) * sizeof(*copies));
     if (copies == NULL) {
@@ -283,8 +284,8 @@ static pawl_status mem_stat(store *s, const char *path, store_stat *out, pawl_er
     mem_store *m = mem_of(s);
     tree_node *node = NULL;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
-    TRY(find(m, path, &node, "cannot look at this name", err));
+    TRY(mem_before(m, path, err));
+    TRY(mem_find(m, path, &node, "cannot look at this name", err));
     *out = (store_stat){.type = node->type, .size = node->size};
     return PAWL_OK;
 }
@@ -292,7 +293,7 @@ static pawl_status mem_stat(store *s, const char *path, store_stat *out, pawl_er
 static pawl_status mem_space(store *s, store_space *out, pawl_error *err) {
     mem_store *m = mem_of(s);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, "", err));
+    TRY(mem_before(m, "", err));
     *out = (store_space){.total_bytes = UINT64_MAX,
                          .free_bytes = UINT64_MAX,
                          .free_inodes = UINT64_MAX,
@@ -307,9 +308,9 @@ static pawl_status mem_space(store *s, store_space *out, pawl_error *err) {
 static pawl_status find_to_open(mem_store *m, const char *path, store_mode mode, tree_node **node,
                                 pawl_error *err) {
     if (store_mode_creates(mode)) {
-        return add(m, path, STORE_FILE_TYPE, node, "cannot create the file", err);
+        return add_node(m, path, STORE_FILE_TYPE, node, "cannot create the file", err);
     }
-    TRY(find(m, path, node, "cannot open the file", err));
+    TRY(mem_find(m, path, node, "cannot open the file", err));
     if ((*node)->type != STORE_FILE_TYPE) {
         return store_failure(&m->base, path, EISDIR, err, "cannot open the file");
     }
@@ -324,7 +325,7 @@ static pawl_status mem_open(store *s, const char *path, store_mode mode, store_f
         return error_nomem(err, sizeof(*f));
     }
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, path, err));
+    TRY(mem_before(m, path, err));
     TRY(find_to_open(m, path, mode, &f->node, err));
     store_tree_hold(f->node);
     store_file_init(&f->base, s, path);
@@ -340,7 +341,7 @@ static pawl_status mem_read(store_file *f, uint64_t at, void *to, size_t n, size
     mem_store *m = mem_of(f->in);
     mem_file *file = (mem_file *)f;
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, f->path, err));
+    TRY(mem_before(m, f->path, err));
     if (!file->readable) {
         return store_failure(f->in, f->path, EBADF, err, "cannot read");
     }
@@ -358,9 +359,9 @@ static pawl_status write_checked(mem_store *m, mem_file *file, uint64_t at, cons
         return store_failure(&m->base, file->base.path, EFBIG, err, "cannot write");
     }
     TRY(store_tree_reserve_bytes(file->node, end, err));
-    TRY(tell(m,
-             &(mem_change){.kind = MEM_WRITE, .node = file->node, .at = at, .bytes = from, .n = n},
-             err));
+    TRY(tell_journal(
+        m, &(mem_change){.kind = MEM_WRITE, .node = file->node, .at = at, .bytes = from, .n = n},
+        err));
     store_tree_write(file->node, at, from, n);
     return PAWL_OK;
 }
@@ -369,7 +370,7 @@ static pawl_status mem_write(store_file *f, uint64_t at, const void *from, size_
                              pawl_error *err) {
     mem_store *m = mem_of(f->in);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, f->path, err));
+    TRY(mem_before(m, f->path, err));
     TRY(write_checked(m, (mem_file *)f, at, from, n, err));
     *put = n;
     return PAWL_OK;
@@ -378,22 +379,22 @@ static pawl_status mem_write(store_file *f, uint64_t at, const void *from, size_
 static pawl_status mem_size(store_file *f, uint64_t *out, pawl_error *err) {
     mem_store *m = mem_of(f->in);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, f->path, err));
+    TRY(mem_before(m, f->path, err));
     *out = ((mem_file *)f)->node->size;
     return PAWL_OK;
 }
 
 /* The file has its size at once, zeros inside, as on a filesystem. */
 static pawl_status mem_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
-    static const char attempt[] = "cannot reserve room for the file";
+    static const char what[] = "cannot reserve room for the file";
     mem_store *m = mem_of(f->in);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, f->path, err));
+    TRY(mem_before(m, f->path, err));
     if (!((mem_file *)f)->writable) {
-        return store_failure(f->in, f->path, EBADF, err, attempt);
+        return store_failure(f->in, f->path, EBADF, err, what);
     }
     if (bytes > INT64_MAX) {
-        return store_failure(f->in, f->path, EFBIG, err, attempt);
+        return store_failure(f->in, f->path, EFBIG, err, what);
     }
     bool grows = bytes > ((mem_file *)f)->node->size;
     return grows ? write_checked(m, (mem_file *)f, bytes - 1, "", 1, err) : PAWL_OK;
@@ -402,8 +403,8 @@ static pawl_status mem_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
 static pawl_status mem_sync(store_file *f, pawl_error *err) {
     mem_store *m = mem_of(f->in);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
-    TRY(before(m, f->path, err));
-    return tell(m, &(mem_change){.kind = MEM_SYNC, .node = ((mem_file *)f)->node}, err);
+    TRY(mem_before(m, f->path, err));
+    return tell_journal(m, &(mem_change){.kind = MEM_SYNC, .node = ((mem_file *)f)->node}, err);
 }
 
 static void mem_close(store_file *f) {
@@ -444,7 +445,7 @@ static const store_ops mem_ops = {.open = mem_open,
                                   .space = mem_space,
                                   .destroy = mem_destroy};
 
-static pawl_status fill(mem_store *m, const store_traits *traits, pawl_error *err) {
+static pawl_status mem_init(mem_store *m, const store_traits *traits, pawl_error *err) {
     m->base.ops = &mem_ops;
     m->base.traits = *traits;
     m->base.root = mem_strdup("/mem");
@@ -458,7 +459,7 @@ pawl_status store_mem_over(tree_node *root, const store_traits *traits, mem_stor
         store_tree_drop(root);
         return error_nomem(err, sizeof(*m));
     }
-    pawl_status status = fill(m, traits, err);
+    pawl_status status = mem_init(m, traits, err);
     if (status != PAWL_OK) {
         mem_free(m->base.root);
         mem_free(m);

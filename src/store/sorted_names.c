@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/names: a directory's names as a sorted array; and whole small files. */
+/* store/sorted_names: a directory's names as a sorted array. */
 #include "store/store.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct collected {
     size_t count, capacity;
 } collected;
 
-static pawl_status collect(void *context, const char *name, pawl_error *err) {
+static pawl_status collect_name(void *context, const char *name, pawl_error *err) {
     collected *c = context;
     if (c->count == c->limit) {
         error_set(err, PAWL_ELIMIT, "the directory holds too many names");
@@ -33,7 +33,7 @@ static pawl_status collect(void *context, const char *name, pawl_error *err) {
     return PAWL_OK;
 }
 
-static int compare_names(const void *a, const void *b) {
+static int by_bytes(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
@@ -45,7 +45,7 @@ static pawl_status hand_over(const collected *c, char ***names, size_t *count, p
     }
     if (c->count > 0) {
         memcpy(sorted, c->names, c->count * sizeof(char *));
-        qsort(sorted, c->count, sizeof(char *), compare_names);
+        qsort(sorted, c->count, sizeof(char *), by_bytes);
     }
     sorted[c->count] = NULL;
     *names = sorted;
@@ -56,35 +56,10 @@ static pawl_status hand_over(const collected *c, char ***names, size_t *count, p
 pawl_status store_names(store *s, const char *path, size_t limit, arena *memory, char ***names,
                         size_t *count, pawl_error *err) {
     collected c = {.from = s, .path = path, .limit = limit, .memory = memory};
-    pawl_status status = store_list(s, path, collect, &c, err);
+    pawl_status status = store_list(s, path, collect_name, &c, err);
     if (status == PAWL_OK) {
         status = hand_over(&c, names, count, err);
     }
     mem_free(c.names);
     return status;
-}
-
-static pawl_status check_size(const store_file *f, uint64_t size, size_t limit, pawl_error *err) {
-    if (size <= limit) {
-        return PAWL_OK;
-    }
-    error_set(err, PAWL_ELIMIT, "the file is larger than a file of its kind can be");
-    store_error_path(err, f->in, f->path);
-    error_expected(err, "at most %zu bytes", limit);
-    error_found(err, "%llu bytes", (unsigned long long)size);
-    return PAWL_ELIMIT;
-}
-
-pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *out,
-                            pawl_error *err) {
-    CLEANUP(store_close_pointer) store_file *f = NULL;
-    uint64_t size = 0;
-    TRY(store_open(s, path, STORE_READ, &f, err));
-    TRY(store_size(f, &size, err));
-    TRY(check_size(f, size, limit, err));
-    TRY(buffer_reserve(out, (size_t)size, err));
-    TRY(store_read(f, 0, out->data + out->size, (size_t)size, err));
-    out->size += (size_t)size;
-    out->data[out->size] = 0;
-    return PAWL_OK;
 }

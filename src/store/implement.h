@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/path: the relative paths that every store takes, and failures that name them absolutely. */
-#ifndef STORE_PATH_H
-#define STORE_PATH_H
+/* store/implement: what implementations of a store share: checking relative paths, and failures
+ * that name them absolutely. */
+#ifndef STORE_IMPLEMENT_H
+#define STORE_IMPLEMENT_H
 
 #include "store/store.h"
 
@@ -14,13 +15,11 @@ pawl_status store_check_path(const store *s, const char *path, bool root_allowed
 const char *store_split_path(const char *path, char parent[STORE_MAX_PATH]);
 /* The error's path becomes the absolute path of `path`. */
 void store_error_path(pawl_error *err, const store *s, const char *path);
-/*
- * The leaf's failure: what the system said about `path`. Beyond error_sys: something of the wrong
- * type is damage (ENOTDIR, EISDIR, ELOOP), a directory that is not empty is busy, a name too long
- * is usage.
- */
+/* Fills the error: `what` failed ("cannot open the file"), and what the system said about `path`. As
+ * error_sys, but something of the wrong type is damage (ENOTDIR, EISDIR, ELOOP, ENXIO), and a
+ * directory that is not empty is busy. */
 pawl_status store_failure(const store *s, const char *path, int system_errno, pawl_error *err,
-                          const char *attempt) PAWL_MUST_CHECK;
+                          const char *what) PAWL_MUST_CHECK;
 void store_file_init(store_file *f, store *in, const char *path);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of mounts. A mount is found by its id (statx), else by its device. */
-#include "store/mounts.h"
+/* store/mount_table: a mount is found by its id (statx), else by its device. */
+#include "store/mount_table.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -12,8 +12,8 @@
 
 #define MOST_FIELDS 32
 
-/* The byte that three octal digits stand for; 0: they stand for none, for no name has a NUL. */
-static int octal(const char *digits) {
+/* The byte that three octal digits stand for; 0, which no name holds: they are no such digits. */
+static int octal_byte(const char *digits) {
     int value = 0;
     for (int i = 0; i < 3; i++) {
         if (digits[i] < '0' || digits[i] > '7') {
@@ -25,10 +25,10 @@ static int octal(const char *digits) {
 }
 
 /* mountinfo writes space, tab, newline and backslash as \040 and the like. */
-static void unescape(char *text) {
+static void unescape_octal(char *text) {
     char *to = text;
     for (const char *from = text; *from != '\0';) {
-        int escaped = from[0] == '\\' ? octal(from + 1) : 0;
+        int escaped = from[0] == '\\' ? octal_byte(from + 1) : 0;
         if (escaped != 0) {
             *to++ = (char)escaped;
             from += 4;
@@ -64,9 +64,9 @@ bool mount_line_parse(char *line, mount_line *out) {
                         .filesystem = fields[dash + 1],
                         .source = fields[dash + 2],
                         .super_options = fields[dash + 3]};
-    unescape(out->root);
-    unescape(out->point);
-    unescape(out->source);
+    unescape_octal(out->root);
+    unescape_octal(out->point);
+    unescape_octal(out->source);
     return true;
 }
 
@@ -104,8 +104,8 @@ typedef struct search {
     mount_found *out;
 } search;
 
-/* The filesystem's own options repeat "rw" or "ro" first. */
-static void take(mount_found *out, const mount_line *mount) {
+/* The filesystem's own options begin with "rw" or "ro", as the mount's do: left out. */
+static void copy_mount(mount_found *out, const mount_line *mount) {
     const char *more = strchr(mount->super_options, ',');
     out->id = mount->id;
     (void)snprintf(out->root, sizeof(out->root), "%s", mount->root);
@@ -117,10 +117,10 @@ static void take(mount_found *out, const mount_line *mount) {
 }
 
 /* The last match counts: a later mount hides an earlier one. */
-static void compare(void *context, const mount_line *mount) {
+static void match_mount(void *context, const mount_line *mount) {
     search *s = context;
     if (s->has_id ? mount->id == s->id : strcmp(mount->device, s->device) == 0) {
-        take(s->out, mount);
+        copy_mount(s->out, mount);
         s->found = true;
     }
 }
@@ -143,7 +143,7 @@ bool mount_find(int fd, mount_found *out) {
     s.has_id = (found.stx_mask & STATX_MNT_ID) != 0;
     s.id = found.stx_mnt_id;
     (void)snprintf(s.device, sizeof(s.device), "%u:%u", found.stx_dev_major, found.stx_dev_minor);
-    mounts_each(compare, &s);
+    mounts_each(match_mount, &s);
     return s.found;
 }
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/crash_world: builds what a power loss leaves: what is durable, and the items that were
+/* stores/crash_world: builds what a power loss leaves: what is durable, and the items that were
  * kept. */
-#include "store/crash.h"
-
-#include "store/path.h"
+#include "stores/crash.h"
 
 #include <string.h>
 
@@ -49,8 +47,10 @@ static pawl_status copy_of(world *w, size_t number, tree_node **out, pawl_error 
     return PAWL_OK;
 }
 
-/* Only the first half arrives; where a write has no halves, only the size that it gave the file. */
-static pawl_status tear(const world *w, const crash_item *item, tree_node *file, pawl_error *err) {
+/* Only the first half of the write arrives; within one sector, only the size that it gave the
+ * file. */
+static pawl_status tear_write(const world *w, const crash_item *item, tree_node *file,
+                              pawl_error *err) {
     size_t n = store_crash_cut(w->from, item->at, item->n);
     uint64_t end = item->at + (n > 0 ? n : item->n);
     TRY(store_tree_reserve_bytes(file, end, err));
@@ -59,11 +59,11 @@ static pawl_status tear(const world *w, const crash_item *item, tree_node *file,
     return PAWL_OK;
 }
 
-static pawl_status keep_item(world *w, const crash_item *item, bool torn, pawl_error *err) {
+static pawl_status apply_kept(world *w, const crash_item *item, bool torn, pawl_error *err) {
     tree_node *node = NULL, *dir = NULL;
     TRY(copy_of(w, item->node->number, &node, err));
     if (torn) {
-        return tear(w, item, node, err);
+        return tear_write(w, item, node, err);
     }
     if (item->dir != NULL) {
         TRY(copy_of(w, item->dir->number, &dir, err));
@@ -71,12 +71,12 @@ static pawl_status keep_item(world *w, const crash_item *item, bool torn, pawl_e
     return store_crash_apply(item, dir, node, err);
 }
 
-static pawl_status build(world *w, const bool *keep, size_t torn, tree_node **root,
-                         pawl_error *err) {
+static pawl_status build_world(world *w, const bool *keep, size_t torn, tree_node **root,
+                               pawl_error *err) {
     TRY(copy_of(w, 0, root, err));
     for (size_t i = 0; i < w->from->items_count; i++) {
         if (keep[i]) {
-            TRY(keep_item(w, &w->from->items[i], i == torn, err));
+            TRY(apply_kept(w, &w->from->items[i], i == torn, err));
         }
     }
     return PAWL_OK;
@@ -88,7 +88,7 @@ static pawl_status build_tree(const crash_store *c, const bool *keep, size_t tor
     if (w.copies == NULL) {
         return error_nomem(err, c->nodes_count * sizeof(tree_node *));
     }
-    pawl_status status = build(&w, keep, torn, root, err);
+    pawl_status status = build_world(&w, keep, torn, root, err);
     if (status == PAWL_OK) {
         store_tree_hold(*root);
     }

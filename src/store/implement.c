@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/path: checks relative paths, and builds the failures that name them absolutely. */
-#include "store/path.h"
+/* store/implement: checks relative paths, and builds the failures that name them absolutely. */
+#include "store/implement.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -98,8 +98,8 @@ static void describe_wrong_type(pawl_error *err, int system_errno) {
 }
 
 pawl_status store_failure(const store *s, const char *path, int system_errno, pawl_error *err,
-                          const char *attempt) {
-    error_sys(err, system_errno, "%s", attempt);
+                          const char *what) {
+    error_sys(err, system_errno, "%s", what);
     store_error_path(err, s, path);
     if (system_errno == ENOTDIR || system_errno == EISDIR || system_errno == ELOOP ||
         system_errno == ENXIO) {

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store/trace: calls back after each operation, with what it was, how it ended and how long it
- * took. A write on a ring is told of when it has begun: what becomes of it is the queue's to know.
+ * stores/trace: calls back after each operation, with what it was, how it ended and how long it
+ * took. A write on a ring is reported when it has begun; how it ends only the queue knows.
  */
-#include "store/wrap.h"
+#include "stores/stores.h"
+
+const char *store_op_name(store_op op) {
+    static const char *const names[] = {
+        "open",   "read", "write",  "size",     "reserve", "sync", "make_dir", "remove_dir",
+        "rename", "put",  "unlink", "sync_dir", "list",    "stat", "space",    "any"};
+    return (size_t)op < ARRAY_LENGTH(names) ? names[op] : "unknown";
+}
 
 typedef struct trace_store {
     store_wrapper wrapper;
@@ -12,16 +19,12 @@ typedef struct trace_store {
     void *context;
 } trace_store;
 
-static bool moves_bytes(const store_call *call) {
-    return call->op == STORE_OP_READ || call->op == STORE_OP_WRITE;
-}
-
 static pawl_status trace_around(store_wrapper *w, store_call *call, pawl_error *err) {
     const trace_store *t = (const trace_store *)w;
     uint64_t start = t->os->monotonic_ns(t->os->context);
     pawl_status status = store_call_inner(call, err);
     if (call->ring != NULL && status != PAWL_OK) {
-        return status; /* it is going to be a plain write */
+        return status; /* the queue comes again with a plain write */
     }
     uint64_t end = t->os->monotonic_ns(t->os->context);
     store_trace_event event = {.op = call->op,
@@ -30,18 +33,13 @@ static pawl_status trace_around(store_wrapper *w, store_call *call, pawl_error *
                                .at = call->at,
                                .status = status,
                                .seconds = (double)(end - start) / 1e9};
-    if (moves_bytes(call)) {
+    if (store_call_moves_bytes(call)) {
         event.bytes = status == PAWL_OK && call->moved != NULL ? *call->moved : call->n;
     }
     if (t->each != NULL) {
         t->each(t->context, &event);
     }
     return status;
-}
-
-static void trace_destroy(store_wrapper *w) {
-    store_wrapper_clear(w);
-    mem_free(w);
 }
 
 pawl_status store_trace_wrap(store *inner, const platform *os,
@@ -53,7 +51,6 @@ pawl_status store_trace_wrap(store *inner, const platform *os,
     }
     TRY(store_wrapper_init(&t->wrapper, inner, err));
     t->wrapper.around = trace_around;
-    t->wrapper.destroy = trace_destroy;
     t->os = os;
     t->each = each;
     t->context = context;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/tree: files and directories in memory. */
-#include "store/tree.h"
+/* stores/tree: files and directories in memory. */
+#include "stores/tree.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <assert.h>
 #include <errno.h>

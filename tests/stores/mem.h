@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/mem: the in-memory store, and the journal by which `crash` follows what it does. */
-#ifndef STORE_MEM_H
-#define STORE_MEM_H
+/* stores/mem: the in-memory store, and the journal by which `crash` follows what it does. */
+#ifndef STORES_MEM_H
+#define STORES_MEM_H
 
-#include "store/tree.h"
+#include "stores/tree.h"
 
 typedef enum mem_change_kind {
     MEM_CREATE, /* `name` in `dir` becomes the new `node` */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store/crash: a filesystem that forgets. The fault model:
+ * stores/crash: a filesystem that forgets. The fault model:
  *
  * Durable state and pending items. Every file has the bytes, every directory the names, that a
  * power loss can no longer take. What happened since is a list of pending items, each of which may
@@ -29,9 +29,7 @@
  * are then those that a power loss at that instant leaves. Other programs see the newest state: a
  * killed process loses nothing.
  */
-#include "store/crash.h"
-
-#include "store/path.h"
+#include "stores/crash.h"
 
 #include <errno.h>
 #include <string.h>
@@ -48,9 +46,9 @@ static void free_item(crash_item *item) {
 
 /* ---- the list of nodes ---------------------------------------------------------------------- */
 
-/* A node gets its durable counterpart: nothing is in it yet. */
-static pawl_status adopt(crash_store *c, tree_node *node, const tree_node *parent,
-                         pawl_error *err) {
+/* Puts a new node on the list, and gives it a durable counterpart, which is empty. */
+static pawl_status adopt_node(crash_store *c, tree_node *node, const tree_node *parent,
+                              pawl_error *err) {
     TRY(vec_reserve(&c->nodes, &c->nodes_capacity, c->nodes_count + 1, sizeof(tree_node *), err));
     node->durable = store_tree_new(node->type);
     if (node->durable == NULL) {
@@ -81,7 +79,7 @@ size_t store_crash_cut(const crash_store *c, uint64_t at, size_t n) {
     return (size_t)((middle > at ? middle : first) - at);
 }
 
-static pawl_status copy_text(char **copy, const char *text, pawl_error *err) {
+static pawl_status copy_name(char **copy, const char *text, pawl_error *err) {
     if (text == NULL) {
         return PAWL_OK;
     }
@@ -104,14 +102,14 @@ static pawl_status fill_item(crash_item *item, const mem_change *change, pawl_er
                          .replaced = change->replaced,
                          .at = change->at,
                          .n = change->n};
-    TRY(copy_text(&item->name, change->name, err));
-    TRY(copy_text(&item->to, change->to, err));
+    TRY(copy_name(&item->name, change->name, err));
+    TRY(copy_name(&item->to, change->to, err));
     return copy_bytes(&item->bytes, change->bytes, change->n, err);
 }
 
 /* Both or none of `first` and `second`; `second` may be NULL. */
-static pawl_status push(crash_store *c, const mem_change *first, const mem_change *second,
-                        pawl_error *err) {
+static pawl_status push_items(crash_store *c, const mem_change *first, const mem_change *second,
+                              pawl_error *err) {
     TRY(vec_reserve(&c->items, &c->items_capacity, c->items_count + 2, sizeof(*c->items), err));
     crash_item *item = &c->items[c->items_count];
     pawl_status status = fill_item(item, first, err);
@@ -136,24 +134,24 @@ static pawl_status push_write(crash_store *c, const mem_change *change, pawl_err
         return PAWL_OK;
     }
     if (cut == 0) {
-        return push(c, change, NULL, err);
+        return push_items(c, change, NULL, err);
     }
     first.n = cut;
     second.at += cut;
     second.bytes = (const uint8_t *)change->bytes + cut;
     second.n -= cut;
-    return push(c, &first, &second, err);
+    return push_items(c, &first, &second, err);
 }
 
 static pawl_status push_rename(crash_store *c, const mem_change *change, pawl_error *err) {
     if (c->traits.atomic_rename || change->replaced == NULL) {
-        return push(c, change, NULL, err);
+        return push_items(c, change, NULL, err);
     }
     mem_change removal = {
         .kind = MEM_REMOVE, .dir = change->dir, .node = change->replaced, .name = change->to};
     mem_change move = *change;
     move.replaced = NULL;
-    return push(c, &removal, &move, err);
+    return push_items(c, &removal, &move, err);
 }
 
 /* ---- making durable ------------------------------------------------------------------------- */
@@ -187,7 +185,7 @@ pawl_status store_crash_apply(const crash_item *item, tree_node *dir, tree_node 
     }
 }
 
-static bool concerns(const crash_item *item, mem_change_kind sync, const tree_node *node) {
+static bool is_synced_by(const crash_item *item, mem_change_kind sync, const tree_node *node) {
     if (sync == MEM_SYNC) {
         return item->kind == MEM_WRITE && item->node == node;
     }
@@ -205,7 +203,7 @@ static void mark_gone(const crash_item *item) {
 static pawl_status settle_item(const crash_item *item, mem_change_kind sync, const tree_node *node,
                                bool *settled, pawl_error *err) {
     *settled = false;
-    if (!concerns(item, sync, node)) {
+    if (!is_synced_by(item, sync, node)) {
         return PAWL_OK;
     }
     tree_node *dir = item->dir == NULL ? NULL : item->dir->durable;
@@ -219,8 +217,9 @@ static bool is_for_gone(const crash_item *item) {
     return item->kind == MEM_WRITE ? item->node->gone : item->dir->gone;
 }
 
-/* Takes off the list what was done to nodes whose removal has become durable. What was removed in a
- * directory that is gone is gone, too; a directory's removal comes after those within it. */
+/* Takes off the list what was done to nodes whose removal has become durable. What was removed
+ * from a directory that is gone is gone, too; going backwards meets a directory before what was
+ * in it. */
 static void forget_gone(crash_store *c) {
     size_t kept = 0;
     for (size_t i = c->items_count; i-- > 0;) {
@@ -240,8 +239,8 @@ static void forget_gone(crash_store *c) {
 
 /* Moves the pending items of `node` into what is durable. Out of memory, some of them have moved: a
  * sync that fails promises nothing. */
-static pawl_status settle(crash_store *c, mem_change_kind sync, const tree_node *node,
-                          pawl_error *err) {
+static pawl_status settle_node(crash_store *c, mem_change_kind sync, const tree_node *node,
+                               pawl_error *err) {
     pawl_status status = PAWL_OK;
     size_t kept = 0;
     for (size_t i = 0; i < c->items_count; i++) {
@@ -263,7 +262,7 @@ static pawl_status settle(crash_store *c, mem_change_kind sync, const tree_node 
 
 /* ---- the journal ---------------------------------------------------------------------------- */
 
-static pawl_status before(void *context, pawl_error *err) {
+static pawl_status crash_before(void *context, pawl_error *err) {
     const crash_store *c = context;
     if (c->left == 0) {
         return error_sys(err, EIO, "the machine has stopped");
@@ -271,25 +270,25 @@ static pawl_status before(void *context, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status record(crash_store *c, const mem_change *change, pawl_error *err) {
+static pawl_status record_change(crash_store *c, const mem_change *change, pawl_error *err) {
     switch (change->kind) {
     case MEM_CREATE:
-        TRY(adopt(c, change->node, change->dir, err));
-        return push(c, change, NULL, err);
+        TRY(adopt_node(c, change->node, change->dir, err));
+        return push_items(c, change, NULL, err);
     case MEM_WRITE:
         return push_write(c, change, err);
     case MEM_RENAME:
         return push_rename(c, change, err);
     case MEM_REMOVE:
-        return push(c, change, NULL, err);
+        return push_items(c, change, NULL, err);
     default:
-        return settle(c, change->kind, change->node, err);
+        return settle_node(c, change->kind, change->node, err);
     }
 }
 
-static pawl_status follow(void *context, const mem_change *change, pawl_error *err) {
+static pawl_status crash_change(void *context, const mem_change *change, pawl_error *err) {
     crash_store *c = context;
-    TRY(record(c, change, err));
+    TRY(record_change(c, change, err));
     c->operations++;
     if (c->left != UINT64_MAX) {
         c->left--;
@@ -297,7 +296,7 @@ static pawl_status follow(void *context, const mem_change *change, pawl_error *e
     return PAWL_OK;
 }
 
-static void destroy(void *context) {
+static void crash_destroy(void *context) {
     crash_store *c = context;
     for (size_t i = 0; i < c->items_count; i++) {
         free_item(&c->items[i]);
@@ -314,7 +313,8 @@ static void destroy(void *context) {
 
 static pawl_status make_root(crash_store *c, tree_node **out, pawl_error *err) {
     tree_node *root = store_tree_new(STORE_DIR_TYPE);
-    pawl_status status = root == NULL ? error_nomem(err, sizeof(*root)) : adopt(c, root, NULL, err);
+    pawl_status status =
+        root == NULL ? error_nomem(err, sizeof(*root)) : adopt_node(c, root, NULL, err);
     if (status != PAWL_OK) {
         store_tree_drop(root);
         return status;
@@ -330,8 +330,8 @@ pawl_status store_crash(const store_traits *traits, store **out, pawl_error *err
     if (c == NULL) {
         return error_nomem(err, sizeof(*c));
     }
-    c->journal =
-        (mem_journal){.before = before, .change = follow, .destroy = destroy, .context = c};
+    c->journal = (mem_journal){
+        .before = crash_before, .change = crash_change, .destroy = crash_destroy, .context = c};
     c->traits = *traits;
     c->left = UINT64_MAX;
     pawl_status status = make_root(c, &root, err);
@@ -339,7 +339,7 @@ pawl_status store_crash(const store_traits *traits, store **out, pawl_error *err
         status = store_mem_over(root, traits, &m, err);
     }
     if (status != PAWL_OK) {
-        destroy(c);
+        crash_destroy(c);
         return status;
     }
     m->journal = &c->journal;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store/tree: files and directories in memory, for the stores `mem` and `crash`. No locking here.
+ * stores/tree: files and directories in memory, for the stores `mem` and `crash`. No locking here.
  * Changes are in two halves, so that a change which runs out of memory changes nothing: the half
  * that allocates (store_tree_new, store_tree_reserve_*), then the half that cannot fail.
  */
-#ifndef STORE_TREE_H
-#define STORE_TREE_H
+#ifndef STORES_TREE_H
+#define STORES_TREE_H
 
-#include "store/store.h"
+#include "stores/stores.h"
 
 typedef struct tree_node tree_node;
 

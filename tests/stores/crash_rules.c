@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/crash_rules: which combinations of pending items a power loss can leave (crash.c, 3 to
+/* stores/crash_rules: which combinations of pending items a power loss can leave (crash.c, 3 to
  * 5). */
-#include "store/crash.h"
+#include "stores/crash.h"
 
 #include <string.h>
 
@@ -14,16 +14,16 @@ static const tree_node *changed_node(const crash_item *item) {
     return is_name_item(item) ? item->dir : item->node;
 }
 
-static bool same_text(const char *a, const char *b) {
+static bool same_name(const char *a, const char *b) {
     return a != NULL && b != NULL && strcmp(a, b) == 0;
 }
 
 static bool share_a_name(const crash_item *a, const crash_item *b) {
-    return same_text(a->name, b->name) || same_text(a->name, b->to) || same_text(a->to, b->name) ||
-           same_text(a->to, b->to);
+    return same_name(a->name, b->name) || same_name(a->name, b->to) || same_name(a->to, b->name) ||
+           same_name(a->to, b->to);
 }
 
-static bool removes(const crash_item *item, const tree_node *node) {
+static bool removes_node(const crash_item *item, const tree_node *node) {
     return (item->kind == MEM_REMOVE && item->node == node) ||
            (item->kind == MEM_RENAME && item->replaced == node);
 }
@@ -36,7 +36,7 @@ static bool is_within(const tree_node *node, const tree_node *dir) {
 }
 
 /* Whether `later` can be there only after `earlier`, which happened before it. */
-static bool follows(const crash_store *c, const crash_item *later, const crash_item *earlier) {
+static bool must_follow(const crash_store *c, const crash_item *later, const crash_item *earlier) {
     if (earlier->kind == MEM_CREATE && is_within(changed_node(later), earlier->node)) {
         return true;
     }
@@ -47,7 +47,7 @@ static bool follows(const crash_store *c, const crash_item *later, const crash_i
 /* Whether keeping item `a` requires keeping item `b`. */
 static bool requires_item(const crash_store *c, size_t a, size_t b) {
     const crash_item *item = &c->items[a], *other = &c->items[b];
-    return (b < a && follows(c, item, other)) || removes(item, changed_node(other));
+    return (b < a && must_follow(c, item, other)) || removes_node(item, changed_node(other));
 }
 
 static bool requirements_kept(const crash_store *c, const bool *keep, size_t item) {
@@ -61,7 +61,7 @@ static bool requirements_kept(const crash_store *c, const bool *keep, size_t ite
 
 static bool is_removed(const crash_store *c, const bool *keep, const tree_node *node) {
     for (size_t i = 0; i < c->items_count; i++) {
-        if (keep[i] && removes(&c->items[i], node)) {
+        if (keep[i] && removes_node(&c->items[i], node)) {
             return true;
         }
     }

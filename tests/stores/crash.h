@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/crash: what the parts of the forgetful store share. crash.c describes the model. */
-#ifndef STORE_CRASH_H
-#define STORE_CRASH_H
+/* stores/crash: what the parts of the forgetful store share. crash.c describes the model. */
+#ifndef STORES_CRASH_H
+#define STORES_CRASH_H
 
-#include "store/mem.h"
+#include "stores/mem.h"
 
 /* A change that is not durable yet. Nodes are held by the list of nodes. */
 typedef struct crash_item {
@@ -16,7 +16,7 @@ typedef struct crash_item {
 } crash_item;
 
 typedef struct crash_store {
-    mem_journal journal; /* what the store in memory knows of us */
+    mem_journal journal; /* by which the store in memory tells of changes */
     store_traits traits;
     tree_node **nodes; /* all that ever were; each held, as is its `durable` */
     size_t nodes_count, nodes_capacity;
@@ -27,7 +27,7 @@ typedef struct crash_store {
 } crash_store;
 
 crash_store *store_crash_of(const store *s);
-/* Does the item to `dir` and `node`, which stand for its own in some world. */
+/* Applies the item to `dir` and `node`, which stand for the item's own in some world. */
 pawl_status store_crash_apply(const crash_item *item, tree_node *dir, tree_node *node,
                               pawl_error *err) PAWL_MUST_CHECK;
 /* Bytes of the first half of a write, up to a sector's boundary; 0: it cannot be torn. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/fault: fails, shortens, delays or hangs a chosen operation. */
-#include "store/wrap.h"
+/* stores/fault: fails, shortens, delays or hangs a chosen operation. */
+#include "stores/stores.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,14 +14,14 @@ typedef struct fault_store {
     store_fault plan;
     uint64_t counts[STORE_OP_ANY + 1];
     bool fired;
-    uint64_t released; /* how often: one release frees all that hang then */
+    uint64_t released; /* how often: one release ends all hangs of the moment */
 } fault_store;
 
 static fault_store *fault_of(store *s) {
     return (fault_store *)s;
 }
 
-/* What is to be done about one operation. */
+/* What the fault does to one operation. */
 typedef struct stroke {
     bool struck;
     store_fault plan;
@@ -29,7 +29,7 @@ typedef struct stroke {
 } stroke;
 
 /* `count`: the operation's own number, from 1. */
-static bool strikes(const fault_store *f, store_op op, uint64_t count) {
+static bool fault_strikes(const fault_store *f, store_op op, uint64_t count) {
     const store_fault *plan = &f->plan;
     return (plan->op == op || plan->op == STORE_OP_ANY) && plan->nth > 0 &&
            (plan->forever ? count >= plan->nth : count == plan->nth && !f->fired);
@@ -40,14 +40,14 @@ static stroke count_and_judge(fault_store *f, store_op op) {
     f->counts[op]++;
     f->counts[STORE_OP_ANY]++;
     stroke s = {.plan = f->plan, .released = f->released};
-    s.struck = strikes(f, op, f->counts[s.plan.op]);
+    s.struck = fault_strikes(f, op, f->counts[s.plan.op]);
     f->fired = f->fired || s.struck;
     monitor_leave(&f->lock);
     return s;
 }
 
 /* Without threads nobody could release it: the operation then fails as on a mount that hangs. */
-static int hang(fault_store *f, uint64_t released) {
+static int hang_until_released(fault_store *f, uint64_t released) {
     if (!f->os->concurrent) {
         return ETIMEDOUT;
     }
@@ -59,42 +59,38 @@ static int hang(fault_store *f, uint64_t released) {
     return 0;
 }
 
-static bool moves_bytes(const store_call *call) {
-    return call->op == STORE_OP_READ || call->op == STORE_OP_WRITE;
-}
-
-static const char *attempt_of(const store_call *call) {
-    static const char *const attempts[] = {"cannot open the file",
-                                           "cannot read",
-                                           "cannot write",
-                                           "cannot find out the size",
-                                           "cannot reserve room for the file",
-                                           "cannot sync the file",
-                                           "cannot create the directory",
-                                           "cannot remove the directory",
-                                           "cannot rename the file",
-                                           "cannot put the file",
-                                           "cannot remove the file",
-                                           "cannot sync the directory",
-                                           "cannot list the directory",
-                                           "cannot look at this name",
-                                           "cannot find out how much room there is"};
+static const char *failure_words(const store_call *call) {
+    static const char *const words[] = {"cannot open the file",
+                                        "cannot read",
+                                        "cannot write",
+                                        "cannot find out the size",
+                                        "cannot reserve room for the file",
+                                        "cannot sync the file",
+                                        "cannot create the directory",
+                                        "cannot remove the directory",
+                                        "cannot rename the file",
+                                        "cannot put the file",
+                                        "cannot remove the file",
+                                        "cannot sync the directory",
+                                        "cannot list the directory",
+                                        "cannot look at this name",
+                                        "cannot find out how much room there is"};
     if (call->op == STORE_OP_OPEN && store_mode_creates(call->mode)) {
         return "cannot create the file";
     }
-    assert((size_t)call->op < ARRAY_LENGTH(attempts));
-    return attempts[call->op];
+    assert((size_t)call->op < ARRAY_LENGTH(words));
+    return words[call->op];
 }
 
-static pawl_status fail(const fault_store *f, const store_call *call, int system_errno,
-                        pawl_error *err) {
-    return store_failure(&f->wrapper.base, call->path, system_errno, err, attempt_of(call));
+static pawl_status fail_call(const fault_store *f, const store_call *call, int system_errno,
+                             pawl_error *err) {
+    return store_failure(&f->wrapper.base, call->path, system_errno, err, failure_words(call));
 }
 
 /* Counts a write that is to be begun on a ring, unless it would be struck. */
 static bool count_unless_struck(fault_store *f) {
     monitor_enter(&f->lock);
-    bool struck = strikes(f, STORE_OP_WRITE, f->counts[f->plan.op] + 1);
+    bool struck = fault_strikes(f, STORE_OP_WRITE, f->counts[f->plan.op] + 1);
     if (!struck) {
         f->counts[STORE_OP_WRITE]++;
         f->counts[STORE_OP_ANY]++;
@@ -110,8 +106,9 @@ static void uncount_write(fault_store *f) {
     monitor_leave(&f->lock);
 }
 
-/* What cannot be begun, or is to be struck, comes back as a plain write, and is one then. */
-static pawl_status begin(fault_store *f, store_call *call, pawl_error *err) {
+/* A write that cannot begin on the ring, or that is to be struck, is refused: the queue comes again
+ * with a plain write. */
+static pawl_status begin_on_ring(fault_store *f, store_call *call, pawl_error *err) {
     if (!count_unless_struck(f)) {
         return error_set(err, PAWL_EUNSUPPORTED, "this write is not begun on a ring");
     }
@@ -125,7 +122,7 @@ static pawl_status begin(fault_store *f, store_call *call, pawl_error *err) {
 static pawl_status fault_around(store_wrapper *w, store_call *call, pawl_error *err) {
     fault_store *f = (fault_store *)w;
     if (call->ring != NULL) {
-        return begin(f, call, err);
+        return begin_on_ring(f, call, err);
     }
     stroke s = count_and_judge(f, call->op);
     if (!s.struck) {
@@ -134,12 +131,12 @@ static pawl_status fault_around(store_wrapper *w, store_call *call, pawl_error *
     if (s.plan.delay_ns > 0) {
         f->os->sleep_ns(f->os->context, s.plan.delay_ns);
     }
-    int failed = s.plan.hang ? hang(f, s.released) : 0;
+    int failed = s.plan.hang ? hang_until_released(f, s.released) : 0;
     failed = s.plan.system_errno != 0 ? s.plan.system_errno : failed;
     if (failed != 0) {
-        return fail(f, call, failed, err);
+        return fail_call(f, call, failed, err);
     }
-    if (s.plan.shorten && moves_bytes(call) && call->n > 1) {
+    if (s.plan.shorten && store_call_moves_bytes(call) && call->n > 1) {
         call->n /= 2;
     }
     return store_call_inner(call, err);
