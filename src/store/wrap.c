@@ -216,14 +216,7 @@ pawl_status store_wrapper_init(store_wrapper *w, store *inner, pawl_error *err) 
     return w->base.root == NULL ? error_nomem(err, strlen(inner->root) + 1) : PAWL_OK;
 }
 
-void store_wrapper_own(store *wrapper) {
-    ((store_wrapper *)wrapper)->owns_inner = true;
-}
-
 void store_wrapper_clear(store_wrapper *w) {
     mem_free(w->base.root);
     w->base.root = NULL;
-    if (w->owns_inner) {
-        store_destroy(w->inner);
-    }
 }

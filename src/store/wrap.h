@@ -56,7 +56,6 @@ typedef struct store_wrapper store_wrapper;
 struct store_wrapper {
     store base;
     store *inner;
-    bool owns_inner; /* destroys it in the end, too */
     pawl_status (*around)(store_wrapper *w, store_call *call, pawl_error *err);
     /* NULL: store_wrapper_clear, and mem_free. The inner store is not the wrapper's to destroy,
      * unless its own `destroy` does. */
@@ -66,8 +65,6 @@ struct store_wrapper {
 /* The wrapper gets the traits and the root of the inner store. */
 pawl_status store_wrapper_init(store_wrapper *w, store *inner, pawl_error *err) PAWL_MUST_CHECK;
 void store_wrapper_clear(store_wrapper *w);
-/* From now on a wrapper destroys the store that it is made of, too. */
-void store_wrapper_own(store *wrapper);
 pawl_status store_call_inner(const store_call *call, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif
