@@ -28,7 +28,6 @@
 #include "format/outcome.h"
 #include "run/private.h"
 
-
 /* What a save owns from its begin to its end on the engine's thread. */
 typedef struct save {
     pawl_run *run;
