@@ -69,7 +69,7 @@ static pawl_status remove_manifest(pawl_run *run, const char *directory, int64_t
         return reading_error(run, step, err);
     }
     TRY(unlink_manifest(run, directory, step, err));
-    run_moved(run);
+    run_made_progress(run);
     return store_sync_dir(run->store, directory, err);
 }
 

@@ -531,7 +531,7 @@ static void tell_restored(pawl_run *run, const restoration *all, pawl_status sta
                               .done_bytes = restore.counts.bytes,
                               .seconds =
                                   (double)(os->monotonic_ns(os->context) - begun_ns) / NANOSECONDS};
-    events_tell(run->events, &event, &restore, EVENTS_ALL);
+    events_report(run->events, &event, &restore, EVENTS_ALL);
 }
 
 /* Where the step fits this rank, and not another, its report is whole all the same. */
