@@ -8,7 +8,7 @@
  *         sum the gradients of all ranks                 exchange.c
  *         pawl_fence                                     the save in flight lets go of variables
  *         apply_gradients, share the values              changes them
- *         pawl_meet                                      how far is the save on other ranks?
+ *         pawl_meet                                      whose vote on the save is there?
  *         pawl_save, when it is due                      returns at once
  *     save the last step and wait for it                 finish
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * base: what every layer stands on: errors, memory, buffers, the bounded cursor, checksums, and the
- * platform (clock, randomness, threads, process identity) that is handed in from outside.
+ * platform. The platform (clock, randomness, threads, process identity) is handed in from outside.
  *
  * May include nothing but include/pawl/. Threads: everything here is free of shared state.
  * Ownership: whatever a function returns as a non-const pointer is the caller's to free with

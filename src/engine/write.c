@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine's thread moves the data files: takes back what was moved, hands on what is filled,
- * fills what there is room for, and waits when there is nothing else to do.
+ * The engine's thread writes the data files. In turn it takes back buffers that were written, hands
+ * on those that are full, fills empty ones, and waits when there is nothing else to do.
  */
 #include "engine/save.h"
 

@@ -5,7 +5,7 @@
  *   "pawl-end"  u32le version  u32le end  u64le step  u32le story bytes  story
  *   u32le CRC32C of all before
  *
- * A story is what run/story.c makes of an error; there is one unless the save is committed.
+ * A story is what ranks/failure.c makes of an error; there is one unless the save is committed.
  */
 #ifndef FORMAT_OUTCOME_H
 #define FORMAT_OUTCOME_H

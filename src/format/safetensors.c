@@ -5,7 +5,7 @@
  *   u64le N | N bytes of JSON | tensors
  *
  * What a decoder must refuse follows the reference implementation
- * (github.com/huggingface/safetensors, src/tensor.rs), in its order; on top of that, duplicate keys
+ * (tensor.rs of github.com/huggingface/safetensors), in its order; on top of that, duplicate keys
  * are refused, and a tensor's entry must be an object.
  */
 #include "format/format.h"

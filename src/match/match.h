@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * match: what a checkpoint and a state have in common: every entry of the one against every entry
- * of the other, each difference in a report with what to do about it, rename rules that would help
- * among them.
+ * match: compares every entry of a checkpoint with every entry of a state. Each difference goes
+ * into a report with what to do about it, rename rules that would help among them.
  *
  * May include base, tensor, format, state. No I/O, no clock. Threads: no shared state; a report and
  * a match belong to one thread at a time. Ownership: a match copies what it needs of the
