@@ -202,14 +202,14 @@ static pawl_status compare_numbers(comparison *c, const pawl_entry_info *a,
 static pawl_status read_rank(comparison *c, pawl_checkpoint *from, const char *name, int rank,
                              char *to, size_t *size) {
     pawl_status status =
-        pawl_checkpoint_read_rank(from, name, rank, to, PAWL_MAX_VALUE_BYTES, size, c->out->err);
+        pawl_checkpoint_read_rank(from, name, rank, to, RANK_BYTES, size, c->out->err);
     return status == PAWL_ENOTFOUND ? PAWL_OK : status;
 }
 
 static pawl_status compare_ranks(comparison *c, const pawl_entry_info *a, const pawl_entry_info *b,
                                  bool *same) {
-    SCOPED(scoped_free) char *bytes_a = must_alloc(PAWL_MAX_VALUE_BYTES);
-    SCOPED(scoped_free) char *bytes_b = must_alloc(PAWL_MAX_VALUE_BYTES);
+    SCOPED(scoped_free) char *bytes_a = must_alloc(RANK_BYTES);
+    SCOPED(scoped_free) char *bytes_b = must_alloc(RANK_BYTES);
     int differing = 0;
     for (int rank = 0; rank < c->world_size; rank++) {
         size_t size_a = SIZE_MAX;

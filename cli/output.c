@@ -30,7 +30,7 @@ static int asked_columns(void) {
     return some ? (int)columns : 0;
 }
 
-static int line_columns(void) {
+static int output_columns(void) {
     int columns = isatty(STDOUT_FILENO) ? terminal_columns(STDOUT_FILENO) : 0;
     if (columns == 0) {
         columns = asked_columns();
@@ -61,7 +61,7 @@ static void write_log(void *context, pawl_log_level level, const char *text) {
 
 void output_begin(output *out, bool as_json, bool no_progress, bool full) {
     *out = (output){.as_json = as_json, .colour = colour_wanted()};
-    out->columns = full ? 0 : line_columns();
+    out->columns = full ? 0 : output_columns();
     out->value_columns = full ? FULL_VALUE : SHORT_VALUE;
     if (out->columns > 2 * SHORT_VALUE) {
         out->value_columns = (size_t)out->columns / 2;

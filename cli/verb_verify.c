@@ -108,7 +108,7 @@ static void on_progress(void *context, uint64_t done_bytes, uint64_t of_bytes) {
     progress_update(&v->out->progress, done_bytes, of_bytes);
 }
 
-static int on_stop(void *context) {
+static int is_stop_wanted(void *context) {
     (void)context;
     return signals_caught();
 }
@@ -152,7 +152,7 @@ static pawl_status verify_opened(output *out, pawl_checkpoint *checkpoint,
         .progress = on_progress,
         .context = &v,
         .max_problems = MOST_PROBLEMS,
-        .stop = on_stop,
+        .stop = is_stop_wanted,
     };
     progress_begin(&out->progress, "verifying");
     if (out->as_json) {

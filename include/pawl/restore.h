@@ -27,7 +27,7 @@ typedef enum pawl_policy {
  * In names of the checkpoint that are `from` or begin with `from`/, `from` is replaced by `to`. An
  * empty `from` matches every name and puts `to`/ in front of it. An empty `to` removes `from`/.
  * Both empty: nothing changes. PAWL_EUSAGE: NULL, a `from` that no name can begin with (such as
- * "a/"), and a rule that makes something of a name that is not a valid name, such as nothing.
+ * "a/"), and a rule whose result is not a valid name, such as an empty one.
  */
 typedef struct pawl_rename {
     const char *from;
