@@ -34,7 +34,7 @@ static void check(const char *filesystem, const char *options, path_abilities ca
 }
 
 /* Nothing is said of storage that has what is needed. */
-static void p09_good_filesystems_are_passed_over(void **state) {
+static void test_p09_good_filesystems_are_passed_over(void **state) {
     (void)state;
     check("ext4", "rw,relatime", everything, "");
     check("xfs", "rw,soft", everything, "");
@@ -42,7 +42,7 @@ static void p09_good_filesystems_are_passed_over(void **state) {
 }
 
 /* What a network filesystem is mounted with decides what may be lost. */
-static void p09_nfs_is_told_by_its_options(void **state) {
+static void test_p09_nfs_is_told_by_its_options(void **state) {
     (void)state;
 #define NFS_NOTE                                                                                   \
     "note P09 /m/run is on nfs4 (mounted at /m): other hosts see new files a little later; and a " \
@@ -57,7 +57,7 @@ static void p09_nfs_is_told_by_its_options(void **state) {
 }
 
 /* Filesystems behind which something else decides. */
-static void p09_what_serves_a_filesystem_is_named(void **state) {
+static void test_p09_what_serves_a_filesystem_is_named(void **state) {
     (void)state;
     check("fuse.sshfs", "rw", everything,
           "warning P09 /m/run is on fuse.sshfs (mounted at /m), which a program serves: whether a "
@@ -76,7 +76,7 @@ static void p09_what_serves_a_filesystem_is_named(void **state) {
 }
 
 /* FAT has no files over 4 GiB, and no atomic replacement. */
-static void p09_fat_is_named(void **state) {
+static void test_p09_fat_is_named(void **state) {
     (void)state;
     check("vfat", "rw", everything,
           "warning P09 /m/run is on vfat (mounted at /m): a file has at most 4.3 GB there, and a "
@@ -85,7 +85,7 @@ static void p09_fat_is_named(void **state) {
 }
 
 /* What was tried and does not work. */
-static void p09_what_does_not_work_is_named(void **state) {
+static void test_p09_what_does_not_work_is_named(void **state) {
     (void)state;
     check("zfs", "rw", (path_abilities){.direct_io = false, .directory_sync = true},
           "warning P09 /m/run is on zfs (mounted at /m), which has no direct I/O: saves go through "
@@ -97,7 +97,7 @@ static void p09_what_does_not_work_is_named(void **state) {
 }
 
 /* A volume that a scheduler removes is told by where it comes from. */
-static void p07_an_emptydir_goes_with_its_pod(void **state) {
+static void test_p07_an_emptydir_goes_with_its_pod(void **state) {
     (void)state;
     mount_found mount = {.filesystem = "ext4", .point = "/scratch"};
     told t = {.text = ""};
@@ -113,12 +113,12 @@ static void p07_an_emptydir_goes_with_its_pod(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p09_good_filesystems_are_passed_over),
-        cmocka_unit_test(p09_nfs_is_told_by_its_options),
-        cmocka_unit_test(p09_what_serves_a_filesystem_is_named),
-        cmocka_unit_test(p09_fat_is_named),
-        cmocka_unit_test(p09_what_does_not_work_is_named),
-        cmocka_unit_test(p07_an_emptydir_goes_with_its_pod),
+        cmocka_unit_test(test_p09_good_filesystems_are_passed_over),
+        cmocka_unit_test(test_p09_nfs_is_told_by_its_options),
+        cmocka_unit_test(test_p09_what_serves_a_filesystem_is_named),
+        cmocka_unit_test(test_p09_fat_is_named),
+        cmocka_unit_test(test_p09_what_does_not_work_is_named),
+        cmocka_unit_test(test_p07_an_emptydir_goes_with_its_pod),
     };
     return cmocka_run_group_tests_name("storage", tests, NULL, NULL);
 }

@@ -72,7 +72,7 @@ static bool proven_absent(store *s, const char *path) {
 }
 
 /* A file that is remembered as absent is not proven absent. */
-static void a_file_that_is_not_seen_is_not_absent(void **state) {
+static void test_a_file_that_is_not_seen_is_not_absent(void **state) {
     fixture *f = *state;
     put_text(f->truth, "d/m", "there");
     remember_absent(f, "d/m");
@@ -82,14 +82,14 @@ static void a_file_that_is_not_seen_is_not_absent(void **state) {
 }
 
 /* What is not there is proven absent, and nothing is left of the proof. */
-static void a_proof_leaves_nothing(void **state) {
+static void test_a_proof_leaves_nothing(void **state) {
     fixture *f = *state;
     assert_true(proven_absent(f->seen, "d/m"));
     assert_false(is_there(f->truth, "d/m"));
 }
 
 /* The directory that a killed proof has left counts as nothing, and goes. */
-static void what_a_killed_proof_left_counts_as_nothing(void **state) {
+static void test_what_a_killed_proof_left_counts_as_nothing(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(f->truth, "d/m", &err), &err);
@@ -98,7 +98,7 @@ static void what_a_killed_proof_left_counts_as_nothing(void **state) {
 }
 
 /* A directory with something in it is neither a file nor nothing. */
-static void a_full_directory_is_not_absent(void **state) {
+static void test_a_full_directory_is_not_absent(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(f->truth, "d/m", &err), &err);
@@ -108,7 +108,7 @@ static void a_full_directory_is_not_absent(void **state) {
 }
 
 /* Where the directory is not seen nothing is proven. */
-static void nothing_is_proven_below_a_directory_that_is_not_seen(void **state) {
+static void test_nothing_is_proven_below_a_directory_that_is_not_seen(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     bool absent = true;
@@ -117,7 +117,7 @@ static void nothing_is_proven_below_a_directory_that_is_not_seen(void **state) {
 }
 
 /* Nor by a storage that refuses. */
-static void a_refusal_proves_nothing(void **state) {
+static void test_a_refusal_proves_nothing(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     store *refusing;
@@ -131,7 +131,7 @@ static void a_refusal_proves_nothing(void **state) {
 }
 
 /* A file that is remembered as absent is removed all the same. */
-static void a_file_that_is_not_seen_is_removed_for_certain(void **state) {
+static void test_a_file_that_is_not_seen_is_removed_for_certain(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     put_text(f->truth, "d/t", "there");
@@ -141,7 +141,7 @@ static void a_file_that_is_not_seen_is_removed_for_certain(void **state) {
 }
 
 /* What is not there need not be removed; what a killed proof left goes as well. */
-static void nothing_is_removed_for_certain(void **state) {
+static void test_nothing_is_removed_for_certain(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(store_unlink_for_certain(f->seen, "d/t", &err), &err);
@@ -151,7 +151,7 @@ static void nothing_is_removed_for_certain(void **state) {
 }
 
 /* A directory that is remembered as absent is found by a new look, which leaves nothing in it. */
-static void a_new_look_finds_a_directory_that_is_not_seen(void **state) {
+static void test_a_new_look_finds_a_directory_that_is_not_seen(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     put_text(f->truth, "d/m", "there");
@@ -163,7 +163,7 @@ static void a_new_look_finds_a_directory_that_is_not_seen(void **state) {
 }
 
 /* One that is not there is not there afterwards, either. */
-static void a_new_look_makes_no_directory(void **state) {
+static void test_a_new_look_makes_no_directory(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_fails(store_look_anew(f->seen, "gone", &err), PAWL_ENOTFOUND, &err);
@@ -171,7 +171,7 @@ static void a_new_look_makes_no_directory(void **state) {
 }
 
 /* Where looks are the truth one look does, and changes nothing: it needs no room. */
-static void one_look_does_where_looks_are_the_truth(void **state) {
+static void test_one_look_does_where_looks_are_the_truth(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     store *full;
@@ -188,7 +188,7 @@ static void one_look_does_where_looks_are_the_truth(void **state) {
 }
 
 /* A file that the system does not let go of (an immutable one) is told as that. */
-static void a_refused_removal_keeps_its_cause(void **state) {
+static void test_a_refused_removal_keeps_its_cause(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     store *refusing;
@@ -205,22 +205,24 @@ static void a_refused_removal_keeps_its_cause(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_file_that_is_not_seen_is_not_absent, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_proof_leaves_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_a_killed_proof_left_counts_as_nothing, setup,
+        cmocka_unit_test_setup_teardown(test_a_file_that_is_not_seen_is_not_absent, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(a_full_directory_is_not_absent, setup, teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_proven_below_a_directory_that_is_not_seen, setup,
+        cmocka_unit_test_setup_teardown(test_a_proof_leaves_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_a_killed_proof_left_counts_as_nothing, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(a_refusal_proves_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_file_that_is_not_seen_is_removed_for_certain, setup,
+        cmocka_unit_test_setup_teardown(test_a_full_directory_is_not_absent, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nothing_is_proven_below_a_directory_that_is_not_seen,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_refusal_proves_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_file_that_is_not_seen_is_removed_for_certain, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_removed_for_certain, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_new_look_finds_a_directory_that_is_not_seen, setup,
+        cmocka_unit_test_setup_teardown(test_nothing_is_removed_for_certain, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_new_look_finds_a_directory_that_is_not_seen, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(a_new_look_makes_no_directory, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_look_does_where_looks_are_the_truth, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_refused_removal_keeps_its_cause, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_new_look_makes_no_directory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_one_look_does_where_looks_are_the_truth, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_refused_removal_keeps_its_cause, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

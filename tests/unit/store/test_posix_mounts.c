@@ -83,7 +83,7 @@ static void fill_disk(void *context) {
 }
 
 /* A disk that fills up: the story has place, range and room; afterwards there is room again. */
-static void s07_a_full_disk_is_told_and_survived(void **state) {
+static void test_s07_a_full_disk_is_told_and_survived(void **state) {
     run_child(fill_disk, *state);
 }
 
@@ -105,7 +105,7 @@ static void use_up_inodes(void *context) {
 }
 
 /* A disk without inodes: bytes are free, and the message says that files are not. */
-static void s06_a_disk_without_inodes_says_so(void **state) {
+static void test_s06_a_disk_without_inodes_says_so(void **state) {
     run_child(use_up_inodes, *state);
 }
 
@@ -130,7 +130,7 @@ static void look_at_space(void *context) {
 }
 
 /* Room, mount point, type and options are those of the mount that the root is on. */
-static void p03_the_mount_is_known(void **state) {
+static void test_p03_the_mount_is_known(void **state) {
     run_child(look_at_space, *state);
 }
 
@@ -147,7 +147,7 @@ static void hide_mount(void *context) {
 }
 
 /* Another mount over the same place does not confuse it. */
-static void p03_a_mount_that_was_hidden_is_still_known(void **state) {
+static void test_p03_a_mount_that_was_hidden_is_still_known(void **state) {
     run_child(hide_mount, *state);
 }
 
@@ -166,7 +166,7 @@ static void bind_elsewhere(void *context) {
 }
 
 /* Of two places of one filesystem, the one that the root was opened at is named. */
-static void p03_the_place_is_that_of_the_root(void **state) {
+static void test_p03_the_place_is_that_of_the_root(void **state) {
     run_child(bind_elsewhere, *state);
 }
 
@@ -193,7 +193,7 @@ static void write_read_only(void *context) {
 }
 
 /* A read-only mount is named with its options. */
-static void p03_a_read_only_mount_is_named(void **state) {
+static void test_p03_a_read_only_mount_is_named(void **state) {
     run_child(write_read_only, *state);
 }
 
@@ -226,7 +226,7 @@ static void create_without_permission(void *context) {
 }
 
 /* Who we are, and what the directory allows. */
-static void p02_a_refused_creation_says_who_and_why(void **state) {
+static void test_p02_a_refused_creation_says_who_and_why(void **state) {
     run_child(create_without_permission, *state);
 }
 
@@ -251,7 +251,7 @@ static void read_without_permission(void *context) {
 }
 
 /* A file that must not be read is described, too. */
-static void p02_a_refused_file_is_described(void **state) {
+static void test_p02_a_refused_file_is_described(void **state) {
     run_child(read_without_permission, *state);
 }
 
@@ -266,7 +266,7 @@ static void open_closed_root(void *context) {
 }
 
 /* A root that must not be opened. */
-static void p02_a_refused_root_is_told(void **state) {
+static void test_p02_a_refused_root_is_told(void **state) {
     const fixture *f = *state;
     assert_int_equal(chmod(f->dir.path, 0700), 0);
     run_child(open_closed_root, *state);
@@ -276,15 +276,15 @@ static void p02_a_refused_root_is_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(s07_a_full_disk_is_told_and_survived),
-        TEST(s06_a_disk_without_inodes_says_so),
-        TEST(p03_the_mount_is_known),
-        TEST(p03_a_mount_that_was_hidden_is_still_known),
-        TEST(p03_the_place_is_that_of_the_root),
-        TEST(p03_a_read_only_mount_is_named),
-        TEST(p02_a_refused_creation_says_who_and_why),
-        TEST(p02_a_refused_file_is_described),
-        TEST(p02_a_refused_root_is_told),
+        TEST(test_s07_a_full_disk_is_told_and_survived),
+        TEST(test_s06_a_disk_without_inodes_says_so),
+        TEST(test_p03_the_mount_is_known),
+        TEST(test_p03_a_mount_that_was_hidden_is_still_known),
+        TEST(test_p03_the_place_is_that_of_the_root),
+        TEST(test_p03_a_read_only_mount_is_named),
+        TEST(test_p02_a_refused_creation_says_who_and_why),
+        TEST(test_p02_a_refused_file_is_described),
+        TEST(test_p02_a_refused_root_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

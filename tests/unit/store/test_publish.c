@@ -40,7 +40,7 @@ static pawl_status publish_with(fixture *f, store_op op, uint64_t nth, int syste
 }
 
 /* Whatever fails before the rename is over, the old file stays, and no other file. */
-static void s07_any_failure_before_the_rename_keeps_the_old_file(void **state) {
+static void test_s07_any_failure_before_the_rename_keeps_the_old_file(void **state) {
     static const store_op ops[] = {STORE_OP_OPEN, STORE_OP_WRITE, STORE_OP_SYNC, STORE_OP_RENAME};
     static const int numbers[] = {EIO, ENOSPC, EACCES, EDQUOT, ESTALE};
     fixture *f = *state;
@@ -57,7 +57,7 @@ static void s07_any_failure_before_the_rename_keeps_the_old_file(void **state) {
 }
 
 /* The story names the attempt, the file that failed, the range, and what is safe. */
-static void s06_a_full_disk_is_told_in_full(void **state) {
+static void test_s06_a_full_disk_is_told_in_full(void **state) {
     pawl_error err = ERROR_INIT;
     assert_fails(publish_with(*state, STORE_OP_WRITE, 1, ENOSPC, &err), PAWL_ENOSPACE, &err);
     assert_string_equal(error_text(&err), "cannot publish m: cannot write\n"
@@ -68,7 +68,7 @@ static void s06_a_full_disk_is_told_in_full(void **state) {
 }
 
 /* A failed sync is given up at once: another one might succeed without the bytes. */
-static void s03_a_failed_sync_is_not_repeated(void **state) {
+static void test_s03_a_failed_sync_is_not_repeated(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_SYNC, .nth = 1, .system_errno = EIO});
@@ -78,7 +78,7 @@ static void s03_a_failed_sync_is_not_repeated(void **state) {
 }
 
 /* When only the last sync fails, the new file is there and the message says what that means. */
-static void s08_a_failed_sync_of_the_directory_is_told(void **state) {
+static void test_s08_a_failed_sync_of_the_directory_is_told(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     assert_fails(publish_with(f, STORE_OP_SYNC_DIR, 1, EIO, &err), PAWL_EIO, &err);
@@ -92,7 +92,7 @@ static void s08_a_failed_sync_of_the_directory_is_told(void **state) {
 }
 
 /* Writes that come in pieces make the same file. */
-static void s07_short_writes_are_gone_on_with(void **state) {
+static void test_s07_short_writes_are_gone_on_with(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_WRITE, .nth = 1, .shorten = true});
@@ -102,7 +102,7 @@ static void s07_short_writes_are_gone_on_with(void **state) {
 }
 
 /* A disk that fills up in the middle of a file leaves the old one, and the message has the rest. */
-static void s07_a_write_that_fails_halfway_names_what_is_missing(void **state) {
+static void test_s07_a_write_that_fails_halfway_names_what_is_missing(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store *half = NULL;
@@ -116,7 +116,7 @@ static void s07_a_write_that_fails_halfway_names_what_is_missing(void **state) {
 }
 
 /* A stale temporary file that cannot be removed stops the attempt before anything is changed. */
-static void s08_a_temporary_that_cannot_be_removed_is_told(void **state) {
+static void test_s08_a_temporary_that_cannot_be_removed_is_told(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     put_text(f->mem, "m.tmp", "stale");
@@ -129,7 +129,7 @@ static void s08_a_temporary_that_cannot_be_removed_is_told(void **state) {
 }
 
 /* With every operation failing in turn, for ever from there, the file is always old or new. */
-static void s08_a_storage_that_goes_away_leaves_old_or_new(void **state) {
+static void test_s08_a_storage_that_goes_away_leaves_old_or_new(void **state) {
     fixture *f = *state;
     bool seen_old = false, seen_new = false;
     for (uint64_t nth = 1;; nth++) {
@@ -156,7 +156,7 @@ static void s08_a_storage_that_goes_away_leaves_old_or_new(void **state) {
 }
 
 /* What nothing depends on is exchanged without waiting; a failure keeps the old file. */
-static void replacing_syncs_nothing(void **state) {
+static void test_replacing_syncs_nothing(void **state) {
     static const store_op ops[] = {STORE_OP_OPEN, STORE_OP_WRITE, STORE_OP_RENAME};
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
@@ -180,15 +180,15 @@ static void replacing_syncs_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(s07_any_failure_before_the_rename_keeps_the_old_file),
-        TEST(s06_a_full_disk_is_told_in_full),
-        TEST(s03_a_failed_sync_is_not_repeated),
-        TEST(s08_a_failed_sync_of_the_directory_is_told),
-        TEST(s07_short_writes_are_gone_on_with),
-        TEST(s07_a_write_that_fails_halfway_names_what_is_missing),
-        TEST(s08_a_temporary_that_cannot_be_removed_is_told),
-        TEST(s08_a_storage_that_goes_away_leaves_old_or_new),
-        TEST(replacing_syncs_nothing),
+        TEST(test_s07_any_failure_before_the_rename_keeps_the_old_file),
+        TEST(test_s06_a_full_disk_is_told_in_full),
+        TEST(test_s03_a_failed_sync_is_not_repeated),
+        TEST(test_s08_a_failed_sync_of_the_directory_is_told),
+        TEST(test_s07_short_writes_are_gone_on_with),
+        TEST(test_s07_a_write_that_fails_halfway_names_what_is_missing),
+        TEST(test_s08_a_temporary_that_cannot_be_removed_is_told),
+        TEST(test_s08_a_storage_that_goes_away_leaves_old_or_new),
+        TEST(test_replacing_syncs_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static int teardown(void **state) {
 }
 
 /* All three ways to publish are one operation, which leaves nothing but the file. */
-static void publishing_is_one_put(void **state) {
+static void test_publishing_is_one_put(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     assert_ok(publish(f->s, "m", "first", 5, &err), &err);
@@ -45,7 +45,7 @@ static void publishing_is_one_put(void **state) {
 }
 
 /* Whoever has the old file open goes on reading it. */
-static void a_put_leaves_an_open_file_alone(void **state) {
+static void test_a_put_leaves_an_open_file_alone(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     char bytes[3];
@@ -57,7 +57,7 @@ static void a_put_leaves_an_open_file_alone(void **state) {
 }
 
 /* Nothing can be renamed, and the message says what and why. */
-static void a_rename_is_refused(void **state) {
+static void test_a_rename_is_refused(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     assert_int_not_equal(store_rename(f->s, "m", "n", &err), PAWL_OK);
@@ -69,7 +69,7 @@ static void a_rename_is_refused(void **state) {
 }
 
 /* A directory is not put over, and one that is not there is not made. */
-static void a_put_is_for_files_in_directories(void **state) {
+static void test_a_put_is_for_files_in_directories(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(f->mem, "d", &err), &err);
@@ -80,7 +80,7 @@ static void a_put_is_for_files_in_directories(void **state) {
 }
 
 /* A put that fails keeps the old file, and says so. */
-static void s07_a_put_that_fails_keeps_the_old_file(void **state) {
+static void test_s07_a_put_that_fails_keeps_the_old_file(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_PUT, .nth = 1, .system_errno = ENOSPC});
@@ -96,7 +96,7 @@ static pawl_status refuse(void *context, pawl_error *err) {
 }
 
 /* Whether it may still happen is asked before the put. */
-static void a_put_asks_whether_it_may(void **state) {
+static void test_a_put_asks_whether_it_may(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_publish_end end;
@@ -108,7 +108,7 @@ static void a_put_asks_whether_it_may(void **state) {
 }
 
 /* A storage that only renames says that it cannot put. */
-static void storage_without_puts_says_so(void **state) {
+static void test_storage_without_puts_says_so(void **state) {
     (void)state;
     pawl_error err = ERROR_INIT;
     directory dir;
@@ -124,12 +124,12 @@ static void storage_without_puts_says_so(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {TEST(publishing_is_one_put),
-                                       TEST(a_put_leaves_an_open_file_alone),
-                                       TEST(a_rename_is_refused),
-                                       TEST(a_put_is_for_files_in_directories),
-                                       TEST(s07_a_put_that_fails_keeps_the_old_file),
-                                       TEST(a_put_asks_whether_it_may),
-                                       cmocka_unit_test(storage_without_puts_says_so)};
+    const struct CMUnitTest tests[] = {TEST(test_publishing_is_one_put),
+                                       TEST(test_a_put_leaves_an_open_file_alone),
+                                       TEST(test_a_rename_is_refused),
+                                       TEST(test_a_put_is_for_files_in_directories),
+                                       TEST(test_s07_a_put_that_fails_keeps_the_old_file),
+                                       TEST(test_a_put_asks_whether_it_may),
+                                       cmocka_unit_test(test_storage_without_puts_says_so)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
