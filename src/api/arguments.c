@@ -2,6 +2,7 @@
 /* Checks of arguments that every call makes: null pointers, handles of other processes, and structs
  * of other versions. */
 #include "api/api.h"
+#include "checkpoint/checkpoint.h"
 #include "run/run.h"
 
 #include <string.h>

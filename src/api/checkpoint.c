@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl_catalog_open, pawl_checkpoint_*, pawl_entries_*; what cannot fail is exported by the layer
- * below. */
+/* pawl_catalog_open, pawl_checkpoint_*, pawl_entries_*; what cannot fail is exported by
+ * src/checkpoint. */
+#include "checkpoint/checkpoint.h"
 #include "api/api.h"
-#include "run/run.h"
 
 /* ---- catalog ---- */
 
@@ -17,7 +17,7 @@ static pawl_status open_catalog(const char *path, const pawl_log *log, pawl_cata
     if (pawl_catalog_count(*catalog) > 0) {
         return PAWL_OK;
     }
-    pawl_status status = catalog_explain_nothing(s, *catalog, err);
+    pawl_status status = catalog_explain_missing(s, *catalog, err);
     pawl_catalog_free(*catalog);
     *catalog = NULL;
     return status;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl_events_*. */
 #include "api/api.h"
-#include "run/run.h"
+#include "checkpoint/checkpoint.h"
+#include "presence/presence.h"
 
 static pawl_status open_events(const char *path, pawl_events **events, pawl_error *err) {
     store *s = NULL;

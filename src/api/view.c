@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl_view_open, pawl_view_bytes; what cannot fail is exported by the layer below. */
+/* pawl_view_open, pawl_view_bytes; closing and describing are in src/checkpoint/view.c. */
 #include "api/api.h"
-#include "run/run.h"
+#include "checkpoint/checkpoint.h"
 
 static pawl_status open_view(pawl_checkpoint *checkpoint, const char *name, uint64_t piece,
                              pawl_view **opened, pawl_error *err) {

@@ -11,7 +11,10 @@
 #ifndef DOCTOR_DOCTOR_H
 #define DOCTOR_DOCTOR_H
 
-#include "run/run.h"
+#include "group/group.h"
+#include "store/store.h"
+
+#include <pawl/checkpoint.h>
 
 typedef void (*doctor_each)(void *context, const pawl_finding *finding);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Does another process write to the run (S10)? */
 #include "doctor/examination.h"
+#include "presence/presence.h"
 
 #include <stdio.h>
 

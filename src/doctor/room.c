@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Is there room (P03, S06)? */
+#include "checkpoint/checkpoint.h"
 #include "doctor/examination.h"
 
 #include <stdio.h>

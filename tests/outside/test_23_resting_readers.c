@@ -3,6 +3,7 @@
  * that the reader lives. */
 #include "outside/small_run.h"
 
+#include "checkpoint/checkpoint.h"
 #include "run/run.h"
 
 #include <dirent.h>

@@ -6,6 +6,7 @@
 #include "lib/test.h"
 #include "stores/stores.h"
 
+#include "checkpoint/checkpoint.h"
 #include "format/manifest.h"
 #include "presence/reader_watch.h"
 #include "run/run.h"
