@@ -28,7 +28,7 @@ static void put_numbers(json *j, const distances *d) {
     json_put_number(j, "max_abs", d->max_abs, EXACT_DIGITS);
     json_put_number(j, "mean_abs", mean_of(d), EXACT_DIGITS);
     json_put_bool(j, "compared", !d->uncompared);
-    json_end(j);
+    json_close(j);
 }
 
 static void put_side(json *j, const char *key, const pawl_entry_info *info, diff_put put) {
@@ -58,7 +58,7 @@ void diff_report(comparison *c, const char *what, const pawl_entry_info *a,
     put_side(j, "b", b, put);
     put_numbers(j, d);
     json_put_text(j, "detail", detail);
-    json_end(j);
+    json_close(j);
 }
 
 /* ---- the sides of a difference as JSON ---- */

@@ -101,7 +101,7 @@ void entry_json_shape(json *j, const char *key, int ndim, const int64_t *shape) 
     for (int i = 0; i < ndim; i++) {
         json_put_int(j, NULL, shape[i]);
     }
-    json_end(j);
+    json_close(j);
 }
 
 void entry_json_value(json *j, const char *key, const pawl_entry_info *info) {
@@ -126,7 +126,7 @@ void entry_json_value(json *j, const char *key, const pawl_entry_info *info) {
         json_put_hex(j, key, info->value, (size_t)info->bytes);
         break;
     case PAWL_KIND_JSON:
-        json_put_foreign(j, key, info->value, (size_t)info->bytes);
+        json_put_json(j, key, info->value, (size_t)info->bytes);
         break;
     default:
         json_put_null(j, key);

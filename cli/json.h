@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define JSON_MAX_DEPTH 16
+#define JSON_WRITER_DEPTH 16
 
 /* How the members of a container are laid out. */
 typedef enum json_layout {
@@ -27,14 +27,14 @@ typedef struct json {
         char closer;
         json_layout layout;
         bool filled;
-    } open[JSON_MAX_DEPTH];
+    } open[JSON_WRITER_DEPTH];
 } json;
 
 void json_begin_object(json *j, const char *key, json_layout layout);
 void json_begin_array(json *j, const char *key, json_layout layout);
-void json_end(json *j);
+void json_close(json *j);
 /* Closes containers until `depth` are left open. */
-void json_end_to(json *j, int depth);
+void json_close_to(json *j, int depth);
 
 void json_put_text(json *j, const char *key, const char *text); /* NULL: null */
 void json_put_text_n(json *j, const char *key, const char *text, size_t n);
@@ -45,9 +45,7 @@ void json_put_uint(json *j, const char *key, uint64_t value);
 void json_put_number(json *j, const char *key, double value, int digits);
 void json_put_bool(json *j, const char *key, bool value);
 void json_put_null(json *j, const char *key);
-/* JSON text with the values that it has, which the caller knows to be valid. */
-void json_put_raw(json *j, const char *key, const char *valid_json);
-/* The same of a caller's JSON, which the library has checked: no number is rounded. */
-void json_put_foreign(json *j, const char *key, const char *text, size_t n);
+/* JSON that is known to be valid, with the values that it has: no number is rounded. */
+void json_put_json(json *j, const char *key, const char *text, size_t n);
 
 #endif

@@ -93,7 +93,7 @@ static void put_element(json *j, pawl_dtype dtype, const char *from) {
     if (dtype == PAWL_C64 || !isfinite(value)) {
         json_put_text(j, NULL, text);
     } else {
-        json_put_raw(j, NULL, text);
+        json_put_json(j, NULL, text, strlen(text));
     }
 }
 
@@ -103,12 +103,12 @@ static void put_ends(json *j, const tensor_ref *t, const ends *e) {
     for (uint64_t i = 0; i < n; i++) {
         put_element(j, t->dtype, e->first + i * e->size);
     }
-    json_end(j);
+    json_close(j);
     json_begin_array(j, "last", JSON_INLINE);
     for (uint64_t i = e->seen - n; i < e->seen; i++) {
         put_element(j, t->dtype, e->last + i % e->room * e->size);
     }
-    json_end(j);
+    json_close(j);
 }
 
 static double mean_of(const statistics *s) {
@@ -132,7 +132,8 @@ static void put_extreme(json *j, const char *key, pawl_dtype dtype, double value
                         const char *wide) {
     char text[NUMBER_SIZE];
     if (numbers_wide(dtype)) {
-        json_put_raw(j, key, numbers_element(text, dtype, wide, 0));
+        (void)numbers_element(text, dtype, wide, 0);
+        json_put_json(j, key, text, strlen(text));
     } else {
         json_put_number(j, key, value, numbers_digits(dtype));
     }
@@ -157,7 +158,7 @@ static void put_json(json *j, const tensor_ref *t, const statistics *s, const en
         json_put_null(j, "mean");
     }
     put_ends(j, t, e);
-    json_end(j);
+    json_close(j);
 }
 
 static void print(output *out, const tensor_ref *t, const statistics *s) {

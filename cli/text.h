@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text for people: sizes, times, counts, shapes, and making foreign text harmless. Functions that
- * return char * allocate it; the caller frees.
+ * Text for people, beside what common/text.h has: times, counts, shapes, and making foreign text
+ * harmless. Functions that return char * allocate it; the caller frees.
  */
 #ifndef CLI_TEXT_H
 #define CLI_TEXT_H
+
+#include "common/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,8 +15,6 @@
 
 #define TEXT_SIZE 64 /* of the arrays that are written to below */
 
-/* "999 B", "1.02 kB", "41.2 GB": decimal units, three digits. Returns out. */
-const char *text_bytes(char out[TEXT_SIZE], uint64_t bytes);
 /* Reads digits, exact up to INT64_MAX; no sign, no blanks. False for anything else. */
 bool text_parse_int(const char *text, int64_t *value);
 /* Reads "1000", "40GB", "1.5 TB", "512MiB", up to INT64_MAX; without a point, exactly. False
@@ -35,10 +35,6 @@ const char *text_count(char out[TEXT_SIZE], uint64_t n, const char *one, const c
 /* "[64, 10]" */
 char *text_shape(int ndim, const int64_t *shape);
 
-/* Bytes of the UTF-8 character that `from` begins with (n > 0), and its number; 0: it is none. */
-size_t text_character(const char *from, size_t n, uint32_t *character);
-/* Does a terminal act on it (C0, DEL, C1), or does it end a line or reorder one? */
-bool text_acts(uint32_t character);
 /*
  * Text from outside made harmless: bytes of characters that act, and bytes that are no UTF-8,
  * become \xNN. `keep_lines` leaves newlines alone.

@@ -100,7 +100,7 @@ static void introduce(comparison *c, const char *key, const char *run, pawl_chec
     json_put_text(j, "path", about.path);
     json_put_int(j, "unix_time_ns", about.unix_time_ns);
     json_put_int(j, "world_size", about.world_size);
-    json_end(j);
+    json_close(j);
 }
 
 static int report(comparison *c) {
@@ -124,7 +124,7 @@ static int report(comparison *c) {
         return output_fail(c->out);
     }
     if (c->out->as_json) {
-        json_end(&c->out->json);
+        json_close(&c->out->json);
         put_sum(&c->out->json, c);
     } else {
         print_sum(c);

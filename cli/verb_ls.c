@@ -137,7 +137,7 @@ static void print_costs(output *out, const pawl_catalog *catalog, const costs *s
 
 static void put_json_cost(json *j, const kept *save) {
     if (save != NULL) {
-        json_put_foreign(j, "save", save->json, strlen(save->json));
+        json_put_json(j, "save", save->json, strlen(save->json));
     } else {
         json_put_null(j, "save");
     }
@@ -158,12 +158,12 @@ static void put_json(json *j, const pawl_step_info *step, bool stats, const kept
     json_put_bool(j, "pinned", step->pinned != 0);
     json_put_bool(j, "being_read", step->being_read != 0);
     const char *metrics = step->metrics_json != NULL ? step->metrics_json : "{}";
-    json_put_raw(j, "metrics", metrics);
+    json_put_json(j, "metrics", metrics, strlen(metrics));
     json_put_text(j, "why", step->why);
     if (stats) {
         put_json_cost(j, save);
     }
-    json_end(j);
+    json_close(j);
 }
 
 static void print_json(output *out, const pawl_catalog *catalog, bool stats, const costs *saves) {
@@ -171,7 +171,7 @@ static void print_json(output *out, const pawl_catalog *catalog, bool stats, con
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
         put_json(&out->json, pawl_catalog_get(catalog, i), stats, costs_of(saves, i));
     }
-    json_end(&out->json);
+    json_close(&out->json);
 }
 
 static bool is_damaged(const pawl_catalog *catalog) {

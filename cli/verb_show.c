@@ -47,7 +47,7 @@ static void put_header(json *j, const char *run, const pawl_checkpoint_info *abo
     json_put_uint(j, "data_files", about->data_files);
     json_put_uint(j, "data_bytes", about->data_bytes);
     json_put_uint(j, "index_bytes", about->index_bytes);
-    json_put_raw(j, "manifest", about->manifest_json);
+    json_put_json(j, "manifest", about->manifest_json, strlen(about->manifest_json));
 }
 
 /* What it took to answer, for those who want to know. */
@@ -148,7 +148,7 @@ static pawl_status show_entry(output *out, pawl_checkpoint *checkpoint, const pa
         print_value(out, info);
     }
     if (out->as_json && status == PAWL_OK) {
-        json_end(&out->json);
+        json_close(&out->json);
     }
     return status;
 }

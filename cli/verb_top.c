@@ -10,7 +10,7 @@
 
 static void put_event(json *j, const char *key, const kept *k) {
     if (k != NULL) {
-        json_put_foreign(j, key, k->json, strlen(k->json));
+        json_put_json(j, key, k->json, strlen(k->json));
     } else {
         json_put_null(j, key);
     }
@@ -32,7 +32,7 @@ static void put_owner(json *j, const pawl_owner_info *o) {
         json_put_number(j, "lease_s", o->lease_s, 6);
         json_put_number(j, "heartbeat_age_s", o->heartbeat_age_s, 6);
     }
-    json_end(j);
+    json_close(j);
 }
 
 static void put_newest(json *j, const top_view *v) {
@@ -44,7 +44,7 @@ static void put_newest(json *j, const top_view *v) {
     json_put_int(j, "step", v->newest.step);
     json_put_int(j, "unix_time_ns", v->newest.unix_time_ns);
     json_put_uint(j, "bytes", v->newest.bytes);
-    json_end(j);
+    json_close(j);
 }
 
 static void put_saving(json *j, const top_view *v) {
@@ -59,7 +59,7 @@ static void put_events(json *j, const char *key, const top_view *v,
     for (size_t i = 0; get(v, i) != NULL; i++) {
         put_event(j, NULL, get(v, i));
     }
-    json_end(j);
+    json_close(j);
 }
 
 void top_json(const top_view *v, json *j) {

@@ -69,6 +69,9 @@ pawl_status safetensors_decode(const byte_source *file, safetensors_header *out,
     PAWL_MUST_CHECK;
 void safetensors_header_free(safetensors_header *header);
 
+/* The one name of a header that no tensor has. */
+#define SAFETENSORS_METADATA_KEY "__metadata__"
+
 /* ---- table: table_write.c, table_read.c ----------------------------------------------------- */
 
 /* LevelDB's table format (github.com/google/leveldb, doc/table_format.md), uncompressed. */

@@ -50,9 +50,8 @@
 #define OWNER_MAX_LEASE_S    1000000
 #define OWNER_MAX_RECORD     65536u
 
-/* Nested objects and lists: of a header, what the reference parser of safetensors accepts; of
- * anything else, those of a value, in the two of the manifest around it. */
+/* Nested objects and lists of a header: what the reference parser of safetensors accepts. Of
+ * anything else: JSON_MAX_DEPTH (common/json.h). */
 #define FORMAT_MAX_HEADER_DEPTH 127
-#define JSON_MAX_DEPTH          (PAWL_MAX_JSON_DEPTH + 2)
 
 #endif

@@ -8,7 +8,7 @@
  *   }
  */
 #include "format/manifest.h"
-#include "format/json_read.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -73,24 +73,23 @@ static pawl_status put_index(const manifest *m, buffer *out, pawl_error *err) {
 /* JSON that the caller made, without the white space around it; `depth` objects are open. */
 static pawl_status put_json(buffer *out, const char *name, const char *json, int depth,
                             pawl_error *err) {
-    const uint8_t *text = NULL;
-    size_t n = 0;
-    json_reader r = json_reader_of(json, strlen(json), 0, "value");
+    json_span value = {NULL, 0};
+    json_reader r = json_reader_for(json, strlen(json), 0, "value", err);
     r.depth = depth;
-    pawl_status status = json_skip(&r, &text, &n, err);
-    status = status == PAWL_OK ? json_end(&r, err) : status;
+    pawl_status status = json_skip(&r, &value);
+    status = status == PAWL_OK ? json_end(&r) : status;
     if (status != PAWL_OK) {
         error_wrap(err, "%s cannot be written as JSON", name);
         err->status = status == PAWL_ELIMIT ? status : PAWL_EUSAGE;
         return err->status;
     }
-    if (n > FORMAT_MAX_VALUE_JSON) {
+    if (value.n > FORMAT_MAX_VALUE_JSON) {
         error_set(err, PAWL_ELIMIT, "the value of %s is too long", name);
         error_expected(err, "at most %u bytes of JSON", FORMAT_MAX_VALUE_JSON);
-        error_found(err, "%zu bytes", n);
+        error_found(err, "%zu bytes", value.n);
         return PAWL_ELIMIT;
     }
-    return buffer_append(out, text, n, err);
+    return buffer_append(out, value.text, value.n, err);
 }
 
 static pawl_status too_many(const char *what, size_t limit, pawl_error *err) {
@@ -223,21 +222,21 @@ typedef struct version_field {
 
 static pawl_status find_version(json_reader *json, version_field *out, pawl_error *err) {
     CLEANUP(buffer_free) buffer key = {.data = NULL};
-    TRY(json_enter(json, '{', err));
+    TRY(json_enter(json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(json, &key, &more, err));
+        TRY(json_key(json, &key, &more, err));
         if (!more) {
             return PAWL_OK;
         }
         if (strcmp((const char *)key.data, "format_version") == 0) {
             out->begin = (size_t)json_position(json);
-            TRY(json_u64(json, &out->number, err));
-            out->end = json->c.at;
+            TRY(json_u64(json, &out->number));
+            out->end = json->at;
             out->readable = true;
             return PAWL_OK;
         }
-        TRY(json_skip(json, NULL, NULL, err));
+        TRY(json_skip(json, NULL));
     }
 }
 
@@ -300,7 +299,7 @@ typedef struct seal {
 
 static pawl_status read_seal(const uint8_t *text, size_t n, seal *out, pawl_error *err) {
     pawl_error unreadable = ERROR_INIT; /* then the checksum tells more */
-    json_reader json = json_reader_of(text, n, 0, "manifest");
+    json_reader json = json_reader_for(text, n, 0, "manifest", &unreadable);
     *out = (seal){.stored = 0};
     if (find_version(&json, &out->version, &unreadable) == PAWL_ENOMEM) {
         return error_nomem(err, n);
@@ -370,7 +369,7 @@ static pawl_status keep(decoder *d, const void *text, size_t n, const char **out
 }
 
 static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
-    TRY(json_string(&d->json, &d->text, err));
+    TRY(json_text(&d->json, &d->text, err));
     if (d->text.size > FORMAT_MAX_TEXT) {
         return refuse(d, err, "a text is too long");
     }
@@ -380,14 +379,14 @@ static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
 static pawl_status get_text_or_null(decoder *d, const char **out, pawl_error *err) {
     if (json_peek(&d->json) == 'n') {
         *out = NULL;
-        return json_skip(&d->json, NULL, NULL, err);
+        return json_skip(&d->json, NULL);
     }
     return get_text(d, out, err);
 }
 
 static pawl_status get_int(decoder *d, int *out, pawl_error *err) {
     int64_t number = 0;
-    TRY(json_i64(&d->json, &number, err));
+    TRY(json_i64(&d->json, &number));
     if (number < 0 || number > INT32_MAX) {
         return refuse(d, err, "a number is out of range");
     }
@@ -396,12 +395,12 @@ static pawl_status get_int(decoder *d, int *out, pawl_error *err) {
 }
 
 static pawl_status get_size(decoder *d, uint64_t *out, pawl_error *err) {
-    TRY(json_u64(&d->json, out, err));
+    TRY(json_u64(&d->json, out));
     return *out <= INT64_MAX ? PAWL_OK : refuse(d, err, "a size is too large");
 }
 
 static pawl_status get_crc(decoder *d, uint32_t *out, pawl_error *err) {
-    TRY(json_string(&d->json, &d->text, err));
+    TRY(json_text(&d->json, &d->text, err));
     return d->text.size == CRC_CHARS && parse_hex(d->text.data, out)
                ? PAWL_OK
                : refuse(d, err, "a checksum is not 8 hexadecimal digits");
@@ -412,11 +411,11 @@ static pawl_status each_member(decoder *d, unsigned wanted,
                                pawl_status (*member)(decoder *, void *, unsigned *, pawl_error *),
                                void *context, pawl_error *err) {
     unsigned seen = 0;
-    TRY(json_enter(&d->json, '{', err));
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
         unsigned bit = 0;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             break;
         }
@@ -447,14 +446,14 @@ static pawl_status file_member(decoder *d, void *context, unsigned *bit, pawl_er
         *bit = 4;
         return get_int(d, &file->rank, err);
     }
-    return json_skip(&d->json, NULL, NULL, err);
+    return json_skip(&d->json, NULL);
 }
 
 static pawl_status decode_files(decoder *d, pawl_error *err) {
-    TRY(json_enter(&d->json, '[', err));
+    TRY(json_enter(&d->json, '['));
     for (;;) {
         bool more = false;
-        TRY(json_element(&d->json, &more, err));
+        TRY(json_element(&d->json, &more));
         if (!more) {
             return PAWL_OK;
         }
@@ -493,7 +492,7 @@ static pawl_status index_member(decoder *d, void *context, unsigned *bit, pawl_e
         *bit = 8;
         return get_crc(d, &m->index.footer_crc32c, err);
     }
-    return json_skip(&d->json, NULL, NULL, err);
+    return json_skip(&d->json, NULL);
 }
 
 static pawl_status decode_index(decoder *d, pawl_error *err) {
@@ -506,14 +505,13 @@ static pawl_status decode_index(decoder *d, pawl_error *err) {
 
 /* JSON of any kind, kept as text. */
 static pawl_status get_json(decoder *d, const char **out, pawl_error *err) {
-    const uint8_t *text;
-    size_t n = 0;
-    TRY(json_skip(&d->json, &text, &n, err));
-    if (n > FORMAT_MAX_VALUE_JSON) {
+    json_span value = {NULL, 0};
+    TRY(json_skip(&d->json, &value));
+    if (value.n > FORMAT_MAX_VALUE_JSON) {
         return error_set(err, PAWL_ELIMIT, "the manifest has a value of more than %u bytes",
                          FORMAT_MAX_VALUE_JSON);
     }
-    return keep(d, text, n, out, err);
+    return keep(d, value.text, value.n, out, err);
 }
 
 /* Values by their names. */
@@ -525,10 +523,10 @@ typedef struct value_list {
 } value_list;
 
 static pawl_status decode_values(decoder *d, const value_list *list, pawl_error *err) {
-    TRY(json_enter(&d->json, '{', err));
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             return PAWL_OK;
         }
@@ -549,7 +547,7 @@ static pawl_status decode_values(decoder *d, const value_list *list, pawl_error 
 
 static pawl_status decode_signature(decoder *d, pawl_error *err) {
     if (json_peek(&d->json) == 'n') {
-        return json_skip(&d->json, NULL, NULL, err);
+        return json_skip(&d->json, NULL);
     }
     return get_json(d, &d->out->batch_signature, err);
 }
@@ -560,11 +558,12 @@ static pawl_status member_version(decoder *d, pawl_error *err) {
     return get_int(d, &d->out->version, err);
 }
 static pawl_status member_step(decoder *d, pawl_error *err) {
-    TRY(json_i64(&d->json, &d->out->step, err));
+    TRY(json_i64(&d->json, &d->out->step));
     return d->out->step >= 0 ? PAWL_OK : refuse(d, err, "the step is negative");
 }
 static pawl_status member_time(decoder *d, pawl_error *err) {
-    return json_i64(&d->json, &d->out->unix_time_ns, err);
+    (void)err;
+    return json_i64(&d->json, &d->out->unix_time_ns);
 }
 static pawl_status member_world_size(decoder *d, pawl_error *err) {
     TRY(get_int(d, &d->out->world_size, err));
@@ -625,7 +624,7 @@ static pawl_status top_member(decoder *d, void *context, unsigned *bit, pawl_err
             return members[i].decode(d, err);
         }
     }
-    return json_skip(&d->json, NULL, NULL, err);
+    return json_skip(&d->json, NULL);
 }
 
 static int by_name(const void *a, const void *b) {
@@ -690,9 +689,9 @@ static pawl_status decode(const void *text, size_t n, manifest *out, pawl_error 
     }
     TRY(check_text(text, n, err));
     CLEANUP(decoder_free)
-    decoder d = {.json = json_reader_of(text, n, 0, "manifest"), .out = out};
+    decoder d = {.json = json_reader_for(text, n, 0, "manifest", err), .out = out};
     TRY(each_member(&d, (1u << ARRAY_LENGTH(members)) - 1, top_member, NULL, err));
-    TRY(json_end(&d.json, err));
+    TRY(json_end(&d.json));
     TRY(check_files(&d, err));
     return keep_arrays(&d, err);
 }

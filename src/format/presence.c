@@ -7,8 +7,8 @@
  * not have made; what is no record is then judged as one that is on its way (owner.c, reader.c).
  */
 #include "format/presence.h"
+#include "base/json.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,18 +86,46 @@ static pawl_status damaged(const char *why, pawl_error *err) {
     return PAWL_EDAMAGED;
 }
 
-/* False, and "", for what is no text, or would have to be cut. */
-static bool take_text(const json_t *record, const char *member, char *to, size_t size) {
-    const char *text = json_string_value(json_object_get(record, member));
-    bool fits = text != NULL && strlen(text) < size;
-    (void)snprintf(to, size, "%s", fits ? text : "");
-    return fits;
+/* The members that a record may have; what is not there, or of another type, is 0. */
+typedef struct members {
+    json_span counter, host, boot_id, pid_namespace, time_namespace, attempt;
+    int64_t pid, start_ticks, generation;
+    double lease_s;
+    bool has_generation;
+} members;
+
+static pawl_status get_members(const void *bytes, size_t n, members *out, pawl_error *err) {
+    json_field fields[] = {
+        {NULL, "generation", FIELD_INTEGER, &out->generation, 0},
+        {NULL, "counter", FIELD_STRING, &out->counter, 0},
+        {NULL, "host", FIELD_STRING, &out->host, 0},
+        {NULL, "pid", FIELD_INTEGER, &out->pid, 0},
+        {NULL, "boot_id", FIELD_STRING, &out->boot_id, 0},
+        {NULL, "pid_namespace", FIELD_STRING, &out->pid_namespace, 0},
+        {NULL, "time_namespace", FIELD_STRING, &out->time_namespace, 0},
+        {NULL, "start_ticks", FIELD_INTEGER, &out->start_ticks, 0},
+        {NULL, "attempt", FIELD_STRING, &out->attempt, 0},
+        {NULL, "lease_s", FIELD_NUMBER, &out->lease_s, 0},
+    };
+    *out = (members){.pid = 0};
+    if (n > OWNER_MAX_RECORD || !json_fields(bytes, n, fields, ARRAY_LENGTH(fields))) {
+        return damaged("no object of JSON", err);
+    }
+    out->has_generation = fields[0].found != FIELD_ABSENT;
+    return PAWL_OK;
 }
 
-static bool take_counter(const json_t *record, uint64_t *out) {
+/* False, and "", for what is no text, or would have to be cut. */
+static bool copy_characters(json_span text, char *to, size_t size) {
+    size_t n = text.text != NULL ? json_decode(text, to, size) : size;
+    to[n < size ? n : 0] = '\0';
+    return n < size;
+}
+
+static bool get_counter(json_span text, uint64_t *out) {
     char digits[PRESENCE_COUNTER_DIGITS + 1];
     char same[PRESENCE_COUNTER_DIGITS + 1];
-    if (!take_text(record, "counter", digits, sizeof digits)) {
+    if (!copy_characters(text, digits, sizeof digits)) {
         return false;
     }
     *out = strtoull(digits, NULL, 10);
@@ -105,75 +133,52 @@ static bool take_counter(const json_t *record, uint64_t *out) {
     return strcmp(digits, same) == 0; /* so many digits, and no more than fit */
 }
 
-static pawl_status take_head(const json_t *record, uint64_t *counter, process_identity *who,
-                             pawl_error *err) {
-    json_int_t ticks = json_integer_value(json_object_get(record, "start_ticks"));
-    who->pid = json_integer_value(json_object_get(record, "pid"));
-    who->start_ticks = ticks > 0 ? (uint64_t)ticks : 0;
-    (void)take_text(record, "boot_id", who->boot_id, sizeof who->boot_id);
-    (void)take_text(record, "pid_namespace", who->pid_namespace, sizeof who->pid_namespace);
-    (void)take_text(record, "time_namespace", who->time_namespace, sizeof who->time_namespace);
-    if (!take_counter(record, counter)) {
+static pawl_status get_head(const members *m, uint64_t *counter, process_identity *who,
+                            pawl_error *err) {
+    who->pid = m->pid;
+    who->start_ticks = m->start_ticks > 0 ? (uint64_t)m->start_ticks : 0;
+    (void)copy_characters(m->boot_id, who->boot_id, sizeof who->boot_id);
+    (void)copy_characters(m->pid_namespace, who->pid_namespace, sizeof who->pid_namespace);
+    (void)copy_characters(m->time_namespace, who->time_namespace, sizeof who->time_namespace);
+    if (!get_counter(m->counter, counter)) {
         return damaged("a counter that is not of 20 decimal digits", err);
     }
     if (who->pid <= 0) {
         return damaged("no process id above 0", err);
     }
-    return take_text(record, "host", who->host, sizeof who->host) ? PAWL_OK
-                                                                  : damaged("no host", err);
+    return copy_characters(m->host, who->host, sizeof who->host) ? PAWL_OK
+                                                                 : damaged("no host", err);
 }
 
 static bool is_attempt(const char *text) {
     return strlen(text) == ATTEMPT_CHARS && strspn(text, HEXADECIMAL) == ATTEMPT_CHARS;
 }
 
-static pawl_status take_owner(const json_t *record, owner_record *out, pawl_error *err) {
-    const json_t *generation = json_object_get(record, "generation");
-    json_int_t number = json_integer_value(generation);
-    TRY(take_head(record, &out->counter, &out->who, err));
-    out->lease_s = json_number_value(json_object_get(record, "lease_s"));
-    if (!take_text(record, "attempt", out->attempt, sizeof out->attempt) ||
+pawl_status owner_record_decode(const void *bytes, size_t n, owner_record *out, pawl_error *err) {
+    members m;
+    *out = (owner_record){0};
+    TRY(get_members(bytes, n, &m, err));
+    TRY(get_head(&m, &out->counter, &out->who, err));
+    if (!copy_characters(m.attempt, out->attempt, sizeof out->attempt) ||
         !is_attempt(out->attempt)) {
         return damaged("no attempt of 12 hexadecimal digits", err);
     }
-    if (!(out->lease_s >= OWNER_MIN_LEASE_S && out->lease_s <= OWNER_MAX_LEASE_S)) {
+    if (!(m.lease_s >= OWNER_MIN_LEASE_S && m.lease_s <= OWNER_MAX_LEASE_S)) {
         return damaged("a lease that no owner has", err);
     }
-    if (generation != NULL && (number <= 0 || (uint64_t)number > OWNER_MAX_GENERATION)) {
+    if (m.has_generation && (m.generation <= 0 || (uint64_t)m.generation > OWNER_MAX_GENERATION)) {
         return damaged("a generation that no owner has", err);
     }
-    out->generation = (uint64_t)number;
+    out->lease_s = m.lease_s;
+    out->generation = (uint64_t)m.generation;
     return PAWL_OK;
 }
 
-static json_t *load(const void *bytes, size_t n) {
-    json_error_t where;
-    /* jansson takes a NUL behind the object for the end of the text. */
-    bool can_be_text = n <= OWNER_MAX_RECORD && memchr(bytes, '\0', n) == NULL;
-    json_t *record = can_be_text ? json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &where) : NULL;
-    if (!json_is_object(record)) {
-        json_decref(record);
-        return NULL;
-    }
-    return record;
-}
-
-pawl_status owner_record_decode(const void *bytes, size_t n, owner_record *out, pawl_error *err) {
-    json_t *record = load(bytes, n);
-    *out = (owner_record){0};
-    pawl_status status =
-        record != NULL ? take_owner(record, out, err) : damaged("no object of JSON", err);
-    json_decref(record);
-    return status;
-}
-
 pawl_status reader_record_decode(const void *bytes, size_t n, reader_record *out, pawl_error *err) {
-    json_t *record = load(bytes, n);
+    members m;
     *out = (reader_record){0};
-    pawl_status status = record != NULL ? take_head(record, &out->counter, &out->who, err)
-                                        : damaged("no object of JSON", err);
-    json_decref(record);
-    return status;
+    TRY(get_members(bytes, n, &m, err));
+    return get_head(&m, &out->counter, &out->who, err);
 }
 
 bool presence_same(const process_identity *a, const process_identity *b) {

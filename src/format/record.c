@@ -56,11 +56,6 @@ static pawl_status put_u8(buffer *out, unsigned v, pawl_error *err) {
     return buffer_append(out, &byte, 1, err);
 }
 
-static pawl_status put_bytes(buffer *out, const void *bytes, size_t n, pawl_error *err) {
-    TRY(buffer_varint(out, n, err));
-    return buffer_append(out, bytes, n, err);
-}
-
 static pawl_status put_numbers(buffer *out, int n, const int64_t *numbers, pawl_error *err) {
     for (int i = 0; i < n; i++) {
         TRY(buffer_varint(out, (uint64_t)numbers[i], err));
@@ -94,15 +89,16 @@ static pawl_status encode_head(const record_entry *entry, buffer *out, pawl_erro
     TRY(put_u8(out, entry->role, err));
     TRY(put_u8(out, flags, err));
     if (entry->role == PAWL_ROLE_SLOT) {
-        TRY(put_bytes(out, entry->slot_of, strlen(entry->slot_of), err));
-        TRY(put_bytes(out, entry->slot, strlen(entry->slot), err));
+        TRY(buffer_varint_bytes(out, entry->slot_of, strlen(entry->slot_of), err));
+        TRY(buffer_varint_bytes(out, entry->slot, strlen(entry->slot), err));
     }
     if (entry->kind == PAWL_KIND_TENSOR) {
         TRY(put_u8(out, entry->dtype, err));
         TRY(put_u8(out, (unsigned)entry->ndim, err));
         TRY(put_numbers(out, entry->ndim, entry->shape, err));
     }
-    return entry->value == NULL ? PAWL_OK : put_bytes(out, entry->value, entry->value_bytes, err);
+    return entry->value == NULL ? PAWL_OK
+                                : buffer_varint_bytes(out, entry->value, entry->value_bytes, err);
 }
 
 pawl_status record_entry_encode(const record_entry *entry, buffer *value, pawl_error *err) {
@@ -142,21 +138,12 @@ static pawl_status refuse(const decoder *d, pawl_status status, pawl_error *err,
     return status;
 }
 
-/* NULL when out of memory; then the error says so. */
-static void *take(decoder *d, size_t bytes, pawl_error *err) {
-    void *memory = arena_alloc(d->memory, bytes);
-    if (memory == NULL) {
-        (void)error_nomem(err, bytes);
-    }
-    return memory;
-}
-
 static pawl_status copy_text(decoder *d, const uint8_t *bytes, size_t n, const char **out,
                              pawl_error *err) {
     if (n > 0 && memchr(bytes, 0, n) != NULL) {
         return refuse(d, PAWL_EDAMAGED, err, "a name has a NUL");
     }
-    char *text = take(d, n + 1, err);
+    char *text = arena_take(d->memory, n + 1, err);
     if (text == NULL) {
         return PAWL_ENOMEM;
     }
@@ -175,7 +162,7 @@ static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
 }
 
 static pawl_status get_numbers(decoder *d, int n, int64_t **out, pawl_error *err) {
-    int64_t *numbers = take(d, (size_t)n * sizeof *numbers, err);
+    int64_t *numbers = arena_take(d->memory, (size_t)n * sizeof *numbers, err);
     if (numbers == NULL) {
         return PAWL_ENOMEM;
     }
@@ -241,7 +228,7 @@ static pawl_status decode_shape(decoder *d, pawl_error *err) {
     out->ndim = ndim;
     out->shape = shape;
     d->whole_extent = shape;
-    d->whole_offset = take(d, (size_t)ndim * sizeof *shape, err);
+    d->whole_offset = arena_take(d->memory, (size_t)ndim * sizeof *shape, err);
     if (d->whole_offset == NULL) {
         return PAWL_ENOMEM;
     }
@@ -261,7 +248,7 @@ static pawl_status decode_value(decoder *d, pawl_error *err) {
     const uint8_t *bytes;
     TRY(cursor_varint32(&d->c, &n, err));
     TRY(cursor_bytes(&d->c, n, &bytes, err));
-    uint8_t *copy = take(d, (size_t)n + 1, err);
+    uint8_t *copy = arena_take(d->memory, (size_t)n + 1, err);
     if (copy == NULL) {
         return PAWL_ENOMEM;
     }
@@ -320,7 +307,7 @@ static pawl_status decode_pieces(decoder *d, pawl_error *err) {
     if (count > cursor_left(&d->c) / MIN_PIECE_BYTES) {
         return refuse(d, PAWL_EDAMAGED, err, "more pieces than there are bytes for");
     }
-    out->pieces = take(d, count * sizeof *out->pieces, err);
+    out->pieces = arena_take(d->memory, count * sizeof *out->pieces, err);
     if (out->pieces == NULL) {
         return PAWL_ENOMEM;
     }
@@ -387,7 +374,7 @@ pawl_status record_entry_decode_like(const record_entry *first, const uint8_t *f
                  .out = out,
                  .whole_extent = (int64_t *)(uintptr_t)first->shape};
     d.c.at = head;
-    d.whole_offset = take(&d, (size_t)first->ndim * sizeof *d.whole_offset, err);
+    d.whole_offset = arena_take(d.memory, (size_t)first->ndim * sizeof *d.whole_offset, err);
     if (d.whole_offset == NULL) {
         return PAWL_ENOMEM;
     }

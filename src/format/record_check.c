@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* record_check: what every description of an entry must fulfil, read or written. */
 #include "format/record_check.h"
-#include "format/json_read.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-#define RESERVED_NAME "__metadata__" /* the header's own key in a data file */
 
 typedef struct check {
     const record_entry *entry;
@@ -53,7 +51,7 @@ static pawl_status check_identity(const check *k) {
     if (!entry_name_valid(entry->name, strlen(entry->name), &why)) {
         return refuse(k, why);
     }
-    if (strcmp(entry->name, RESERVED_NAME) == 0) {
+    if (strcmp(entry->name, SAFETENSORS_METADATA_KEY) == 0) {
         return refuse(k, "its name is reserved in data files");
     }
     if (entry->kind < PAWL_KIND_TENSOR || entry->kind > PAWL_KIND_JSON) {

@@ -10,8 +10,8 @@
  * others (kind, role, slot_of, slot, per_rank, replicated, shape, offset) are left out where they
  * say the usual.
  */
+#include "base/json.h"
 #include "format/format.h"
-#include "format/json_read.h"
 #include "format/record_check.h"
 
 #include <inttypes.h>
@@ -168,55 +168,46 @@ static pawl_status refuse(const char *name, pawl_error *err, const char *what) {
     return PAWL_EDAMAGED;
 }
 
-/* NULL when out of memory; then the error says so. */
-static void *take(decoder *d, size_t bytes, pawl_error *err) {
-    void *memory = arena_alloc(d->memory, bytes);
-    if (memory == NULL) {
-        (void)error_nomem(err, bytes);
-    }
-    return memory;
-}
-
 static bool key_is(const decoder *d, const char *key) {
     return strcmp((const char *)d->key.data, key) == 0;
 }
 
 static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
-    TRY(json_string(&d->json, &d->text, err));
+    TRY(json_text(&d->json, &d->text, err));
     *out = arena_strdup(d->memory, (const char *)d->text.data);
     return *out != NULL ? PAWL_OK : error_nomem(err, d->text.size + 1);
 }
 
 /* Exactly `n` integers that are not negative. */
 static pawl_status get_numbers(decoder *d, int n, int64_t **out, pawl_error *err) {
-    int64_t *numbers = take(d, (size_t)n * sizeof *numbers, err);
+    int64_t *numbers = arena_take(d->memory, (size_t)n * sizeof *numbers, err);
     if (numbers == NULL) {
         return PAWL_ENOMEM;
     }
     *out = numbers;
-    TRY(json_enter(&d->json, '[', err));
+    TRY(json_enter(&d->json, '['));
     for (int i = 0;; i++) {
         bool more = false;
-        TRY(json_element(&d->json, &more, err));
+        TRY(json_element(&d->json, &more));
         if (more != (i < n)) {
             return refuse(NULL, err, "a list has another length than the tensor has dimensions");
         }
         if (!more) {
             return PAWL_OK;
         }
-        TRY(json_i64(&d->json, &numbers[i], err));
+        TRY(json_i64(&d->json, &numbers[i]));
     }
 }
 
 static pawl_status decode_kind(decoder *d, record_entry *entry, pawl_error *err) {
-    TRY(json_string(&d->json, &d->text, err));
+    TRY(json_text(&d->json, &d->text, err));
     return kind_from_name((const char *)d->text.data, &entry->kind)
                ? PAWL_OK
                : refuse(entry->name, err, "unknown kind");
 }
 
 static pawl_status decode_role(decoder *d, record_entry *entry, pawl_error *err) {
-    TRY(json_string(&d->json, &d->text, err));
+    TRY(json_text(&d->json, &d->text, err));
     return role_from_name((const char *)d->text.data, &entry->role)
                ? PAWL_OK
                : refuse(entry->name, err, "unknown role");
@@ -238,10 +229,10 @@ static pawl_status decode_member(decoder *d, record_entry *entry, int64_t **shap
         return get_text(d, &entry->slot, err);
     }
     if (key_is(d, "per_rank")) {
-        return json_bool(&d->json, &entry->per_rank, err);
+        return json_bool(&d->json, &entry->per_rank);
     }
     if (key_is(d, "replicated")) {
-        return json_bool(&d->json, &entry->replicated, err);
+        return json_bool(&d->json, &entry->replicated);
     }
     if (key_is(d, "shape")) {
         return get_numbers(d, entry->ndim, shape, err);
@@ -249,15 +240,15 @@ static pawl_status decode_member(decoder *d, record_entry *entry, int64_t **shap
     if (key_is(d, "offset")) {
         return get_numbers(d, entry->ndim, offset, err);
     }
-    return json_skip(&d->json, NULL, NULL, err);
+    return json_skip(&d->json, NULL);
 }
 
 static pawl_status decode_members(decoder *d, record_entry *entry, pawl_error *err) {
     int64_t *shape = NULL, *offset = NULL;
-    TRY(json_enter(&d->json, '{', err));
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             break;
         }
@@ -292,10 +283,10 @@ static size_t find(const decoder *d, const char *name) {
 }
 
 static pawl_status decode_entries(decoder *d, pawl_error *err) {
-    TRY(json_enter(&d->json, '{', err));
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             return PAWL_OK;
         }
@@ -311,22 +302,22 @@ static pawl_status decode_entries(decoder *d, pawl_error *err) {
 
 static pawl_status decode_top_member(decoder *d, pawl_error *err) {
     if (key_is(d, "version")) {
-        return json_i64(&d->json, &d->version, err);
+        return json_i64(&d->json, &d->version);
     }
     if (key_is(d, "step")) {
-        return json_i64(&d->json, &d->step, err);
+        return json_i64(&d->json, &d->step);
     }
     if (key_is(d, "rank")) {
-        return json_i64(&d->json, &d->rank, err);
+        return json_i64(&d->json, &d->rank);
     }
     if (key_is(d, "world_size")) {
-        return json_i64(&d->json, &d->world_size, err);
+        return json_i64(&d->json, &d->world_size);
     }
     /* Only the members of a version that is known are understood. */
     if (key_is(d, "entries") && d->version == METADATA_VERSION) {
         return decode_entries(d, err);
     }
-    return json_skip(&d->json, NULL, NULL, err);
+    return json_skip(&d->json, NULL);
 }
 
 static pawl_status check_top(const decoder *d, pawl_error *err) {
@@ -348,17 +339,17 @@ static pawl_status check_top(const decoder *d, pawl_error *err) {
 }
 
 static pawl_status decode_json(decoder *d, const char *text, pawl_error *err) {
-    d->json = json_reader_of(text, strlen(text), 0, "data file's description of itself");
-    TRY(json_enter(&d->json, '{', err));
+    d->json = json_reader_for(text, strlen(text), 0, "data file's description of itself", err);
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             break;
         }
         TRY(decode_top_member(d, err));
     }
-    TRY(json_end(&d->json, err));
+    TRY(json_end(&d->json));
     return check_top(d, err);
 }
 
@@ -373,10 +364,10 @@ static int by_name(const void *a, const void *b) {
 static pawl_status entry_from_tensor(decoder *d, const safetensors_tensor *tensor, uint32_t file,
                                      record_entry *entry, pawl_error *err) {
     size_t numbers = (size_t)tensor->ndim * sizeof(int64_t);
-    record_piece *piece = take(d, sizeof *piece, err);
-    int64_t *offset = take(d, numbers, err);
-    int64_t *extent = take(d, numbers, err);
-    char *name = take(d, strlen(tensor->name) + 1, err);
+    record_piece *piece = arena_take(d->memory, sizeof *piece, err);
+    int64_t *offset = arena_take(d->memory, numbers, err);
+    int64_t *extent = arena_take(d->memory, numbers, err);
+    char *name = arena_take(d->memory, strlen(tensor->name) + 1, err);
     if (piece == NULL || offset == NULL || extent == NULL || name == NULL) {
         return PAWL_ENOMEM;
     }
@@ -406,7 +397,7 @@ static pawl_status start(decoder *d, uint32_t file, pawl_error *err) {
     if (d->by_name == NULL || d->described == NULL) {
         return error_nomem(err, count * sizeof(safetensors_tensor *));
     }
-    d->entries = take(d, count * sizeof *d->entries, err);
+    d->entries = arena_take(d->memory, count * sizeof *d->entries, err);
     if (d->entries == NULL) {
         return PAWL_ENOMEM;
     }

@@ -8,15 +8,14 @@
  * (github.com/huggingface/safetensors, src/tensor.rs), in its order; on top of that, duplicate keys
  * are refused, and a tensor's entry must be an object.
  */
+#include "base/json.h"
 #include "format/format.h"
-#include "format/json_read.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LENGTH_BYTES 8u
-#define METADATA_KEY "__metadata__"
 #define NAMES_AHEAD  8
 
 /* ---- encode --------------------------------------------------------------------------------- */
@@ -32,7 +31,7 @@ static pawl_status encode_metadata(const safetensors_pair *metadata, size_t coun
     if (count == 0) {
         return PAWL_OK;
     }
-    TRY(buffer_printf(out, err, "\"" METADATA_KEY "\":{"));
+    TRY(buffer_printf(out, err, "\"" SAFETENSORS_METADATA_KEY "\":{"));
     for (size_t i = 0; i < count; i++) {
         const safetensors_pair *pair = &metadata[i];
         TRY(buffer_append(out, ",", i > 0, err));
@@ -90,10 +89,12 @@ static pawl_status lay_out(safetensors_tensor *tensors, size_t count, uint64_t *
             error_entry(err, tensor->name);
             return status;
         }
-        if (tensor->bytes > FORMAT_MAX_TENSOR_BYTES || strcmp(tensor->name, METADATA_KEY) == 0) {
+        if (tensor->bytes > FORMAT_MAX_TENSOR_BYTES ||
+            strcmp(tensor->name, SAFETENSORS_METADATA_KEY) == 0) {
             error_set(err, PAWL_ELIMIT, "a tensor cannot be described in a data file");
             error_entry(err, tensor->name);
-            error_expected(err, "another name than " METADATA_KEY ", and below 2^61 bytes");
+            error_expected(err,
+                           "another name than " SAFETENSORS_METADATA_KEY ", and below 2^61 bytes");
             error_found(err, "%" PRIu64 " bytes", tensor->bytes);
             return PAWL_ELIMIT;
         }
@@ -203,20 +204,20 @@ static pawl_status refuse(const char *name, uint64_t position, pawl_error *err, 
 static pawl_status decode_metadata(decoder *d, pawl_error *err) {
     uint64_t position = json_position(&d->json);
     if (d->seen_metadata) {
-        return refuse(METADATA_KEY, position, err, "the key is there twice");
+        return refuse(SAFETENSORS_METADATA_KEY, position, err, "the key is there twice");
     }
     d->seen_metadata = true;
     if (json_peek(&d->json) == 'n') {
-        return json_skip(&d->json, NULL, NULL, err); /* null: as if it were not there */
+        return json_skip(&d->json, NULL); /* null: as if it were not there */
     }
-    TRY(json_enter(&d->json, '{', err));
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             return PAWL_OK;
         }
-        TRY(json_string(&d->json, &d->text, err));
+        TRY(json_text(&d->json, &d->text, err));
         TRY(vec_reserve(&d->metadata, &d->metadata_capacity, d->metadata_count + 1,
                         sizeof *d->metadata, err));
         safetensors_pair *pair = &d->metadata[d->metadata_count];
@@ -228,7 +229,7 @@ static pawl_status decode_metadata(decoder *d, pawl_error *err) {
 
 static pawl_status decode_dtype(decoder *d, safetensors_tensor *tensor, pawl_error *err) {
     uint64_t position = json_position(&d->json);
-    TRY(json_string(&d->json, &d->text, err));
+    TRY(json_text(&d->json, &d->text, err));
     tensor->dtype = pawl_dtype_from_name((const char *)d->text.data);
     if (!dtype_valid(tensor->dtype)) {
         pawl_status status = refuse(tensor->name, position, err, "unknown dtype");
@@ -240,11 +241,11 @@ static pawl_status decode_dtype(decoder *d, safetensors_tensor *tensor, pawl_err
 }
 
 static pawl_status decode_shape(decoder *d, safetensors_tensor *tensor, pawl_error *err) {
-    TRY(json_enter(&d->json, '[', err));
+    TRY(json_enter(&d->json, '['));
     for (;;) {
         bool more = false;
         uint64_t extent = 0;
-        TRY(json_element(&d->json, &more, err));
+        TRY(json_element(&d->json, &more));
         if (!more) {
             break;
         }
@@ -255,7 +256,7 @@ static pawl_status decode_shape(decoder *d, safetensors_tensor *tensor, pawl_err
             error_entry(err, tensor->name);
             return PAWL_ELIMIT;
         }
-        TRY(json_u64(&d->json, &extent, err));
+        TRY(json_u64(&d->json, &extent));
         if (extent > INT64_MAX) {
             return refuse(tensor->name, position, err, "the shape overflows");
         }
@@ -276,17 +277,17 @@ static pawl_status decode_offsets(decoder *d, safetensors_tensor *tensor, pawl_e
     uint64_t position = json_position(&d->json);
     uint64_t offsets[2] = {0, 0};
     size_t count = 0;
-    TRY(json_enter(&d->json, '[', err));
+    TRY(json_enter(&d->json, '['));
     for (;;) {
         bool more = false;
-        TRY(json_element(&d->json, &more, err));
+        TRY(json_element(&d->json, &more));
         if (!more) {
             break;
         }
         if (count == 2) {
             return refuse(tensor->name, position, err, "data_offsets has more than two numbers");
         }
-        TRY(json_u64(&d->json, &offsets[count++], err));
+        TRY(json_u64(&d->json, &offsets[count++]));
     }
     if (count != 2) {
         return refuse(tensor->name, position, err, "data_offsets has fewer than two numbers");
@@ -325,7 +326,7 @@ static pawl_status decode_member(decoder *d, safetensors_tensor *tensor, unsigne
         *seen |= 1u << i;
         return members[i].decode(d, tensor, err);
     }
-    return json_skip(&d->json, NULL, NULL, err);
+    return json_skip(&d->json, NULL);
 }
 
 static pawl_status decode_tensor(decoder *d, pawl_error *err) {
@@ -336,10 +337,10 @@ static pawl_status decode_tensor(decoder *d, pawl_error *err) {
     TRY(keep_text(d, &d->key, &tensor->name, err));
     uint64_t position = json_position(&d->json);
     unsigned seen = 0;
-    TRY(json_enter(&d->json, '{', err));
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             break;
         }
@@ -356,14 +357,14 @@ static pawl_status decode_tensor(decoder *d, pawl_error *err) {
 }
 
 static pawl_status decode_json(decoder *d, pawl_error *err) {
-    TRY(json_enter(&d->json, '{', err));
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
-            return json_end(&d->json, err);
+            return json_end(&d->json);
         }
-        if (strcmp((const char *)d->key.data, METADATA_KEY) == 0) {
+        if (strcmp((const char *)d->key.data, SAFETENSORS_METADATA_KEY) == 0) {
             TRY(decode_metadata(d, err));
         } else {
             TRY(decode_tensor(d, err));
@@ -549,7 +550,7 @@ static pawl_status decode(const byte_source *file, safetensors_header *out, pawl
     out->data_offset = LENGTH_BYTES + n;
     out->file_bytes = file->size;
     CLEANUP(decoder_free)
-    decoder d = {.json = json_reader_of(text, n, LENGTH_BYTES, "header of the data file"),
+    decoder d = {.json = json_reader_for(text, n, LENGTH_BYTES, "header of the data file", err),
                  .out = out};
     d.json.max_depth = FORMAT_MAX_HEADER_DEPTH; /* both as the reference parser has it */
     d.json.round = true;

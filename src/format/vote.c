@@ -26,11 +26,6 @@
 #define MIN_REPLICA_BYTES 4u  /* a scalar: its checksum */
 #define MIN_COPIES_BYTES  10u /* two numbers, two checksums */
 
-static pawl_status put_bytes(buffer *out, const void *bytes, size_t n, pawl_error *err) {
-    TRY(buffer_varint(out, n, err));
-    return buffer_append(out, bytes, n, err);
-}
-
 pawl_status vote_key(buffer *key, char letter, const char *name, pawl_error *err) {
     key->size = 0;
     TRY(buffer_append(key, &letter, 1, err));
@@ -136,11 +131,11 @@ pawl_status vote_head_encode(const vote *v, buffer *out, pawl_error *err) {
     TRY(buffer_varint(out, (uint64_t)v->step, err));
     TRY(buffer_varint(out, (uint64_t)v->rank, err));
     TRY(buffer_varint(out, (uint64_t)v->world_size, err));
-    TRY(put_bytes(out, v->tag, strlen(v->tag), err));
-    TRY(put_bytes(out, v->host, strlen(v->host), err));
+    TRY(buffer_varint_bytes(out, v->tag, strlen(v->tag), err));
+    TRY(buffer_varint_bytes(out, v->host, strlen(v->host), err));
     TRY(buffer_varint(out, (uint64_t)v->pid, err));
     if (v->failed != NULL) {
-        return put_bytes(out, v->failed, v->failed_bytes, err);
+        return buffer_varint_bytes(out, v->failed, v->failed_bytes, err);
     }
     return v->skipped ? PAWL_OK : put_part(v, out, err);
 }
@@ -162,15 +157,6 @@ static pawl_status get_number(decoder *d, uint64_t most, uint64_t *out, pawl_err
     return *out <= most ? PAWL_OK : refuse(d, PAWL_EDAMAGED, err, "a number is too large");
 }
 
-/* NULL when out of memory; then the error says so. */
-static void *take(decoder *d, size_t bytes, pawl_error *err) {
-    void *memory = arena_alloc(d->memory, bytes);
-    if (memory == NULL) {
-        (void)error_nomem(err, bytes);
-    }
-    return memory;
-}
-
 /* Followed by a NUL that is not counted. */
 static pawl_status get_bytes(decoder *d, uint64_t most, const char **out, size_t *bytes,
                              pawl_error *err) {
@@ -178,7 +164,7 @@ static pawl_status get_bytes(decoder *d, uint64_t most, const char **out, size_t
     const uint8_t *from;
     TRY(get_number(d, most, &n, err));
     TRY(cursor_bytes(&d->c, (size_t)n, &from, err));
-    char *copy = take(d, (size_t)n + 1, err);
+    char *copy = arena_take(d->memory, (size_t)n + 1, err);
     if (copy == NULL) {
         return PAWL_ENOMEM;
     }
@@ -239,7 +225,7 @@ static pawl_status decode_files(decoder *d, vote *out, pawl_error *err) {
     if (count > cursor_left(&d->c)) {
         return refuse(d, PAWL_EDAMAGED, err, "more files than there are bytes for");
     }
-    out->files = take(d, (size_t)count * sizeof *out->files, err);
+    out->files = arena_take(d->memory, (size_t)count * sizeof *out->files, err);
     if (out->files == NULL) {
         return PAWL_ENOMEM;
     }
@@ -263,7 +249,7 @@ static pawl_status decode_copies(decoder *d, vote *out, pawl_error *err) {
     if (count > cursor_left(&d->c) / MIN_COPIES_BYTES) {
         return refuse(d, PAWL_EDAMAGED, err, "more kinds of replicas than there are bytes for");
     }
-    out->copies = take(d, (size_t)count * sizeof *out->copies, err);
+    out->copies = arena_take(d->memory, (size_t)count * sizeof *out->copies, err);
     if (out->copies == NULL) {
         return PAWL_ENOMEM;
     }
@@ -453,7 +439,7 @@ pawl_status vote_replicas_encode(const vote_replica *replicas, size_t count, int
 }
 
 static pawl_status get_numbers(decoder *d, uint64_t n, int64_t **out, pawl_error *err) {
-    int64_t *numbers = take(d, (size_t)n * sizeof *numbers, err);
+    int64_t *numbers = arena_take(d->memory, (size_t)n * sizeof *numbers, err);
     if (numbers == NULL) {
         return PAWL_ENOMEM;
     }
@@ -476,7 +462,7 @@ pawl_status vote_replicas_decode(const uint8_t *bytes, size_t n, arena *memory,
     if (all > cursor_left(&d.c) / MIN_REPLICA_BYTES) {
         return refuse(&d, PAWL_EDAMAGED, err, "more replicas than there are bytes for");
     }
-    vote_replica *out = take(&d, (size_t)all * sizeof *out, err);
+    vote_replica *out = arena_take(d.memory, (size_t)all * sizeof *out, err);
     if (out == NULL) {
         return PAWL_ENOMEM;
     }

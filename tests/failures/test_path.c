@@ -262,7 +262,7 @@ static void under_a_limit(void *context) {
     const struct rlimit limit = {.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     assert_int_equal(ask_doctor(f, f->path, 41200000), PAWL_SEVERITY_ERROR);
-    assert_text(f->found, "error S06: a checkpoint needs 41.2 MB, but a file may have at most 1.0 "
+    assert_text(f->found, "error S06: a checkpoint needs 41.2 MB, but a file may have at most 1.05 "
                           "MB (ulimit -f, or the limit of {w})\n"
                           "  next: raise the limit: ulimit -f unlimited\n"
                           "note ok: files can be created, synced and removed in {d}\n"
@@ -283,7 +283,7 @@ static void full(void *context) {
     assert_int_equal(ask_doctor(f, "disk/run", 0), PAWL_SEVERITY_ERROR);
     assert_text(f->found, "note P04: the relative path disk/run stands for {d}/disk/run\n"
                           "  next: give the absolute path when jobs start elsewhere\n"
-                          "error P03: the filesystem at {d}/disk (tmpfs) has 0 bytes free, less "
+                          "error P03: the filesystem at {d}/disk (tmpfs) has 0 B free, less "
                           "than the smallest checkpoint takes\n"
                           "  next: free some space there, or save elsewhere\n"
                           "note ok: no other process writes to this run\n");
