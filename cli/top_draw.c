@@ -283,8 +283,8 @@ static char *first_fallback(json_span list) {
     json_span first = {NULL, 0};
     json_span why = {NULL, 0};
     bool more = false;
-    json_field fields[] = {{NULL, "step", FIELD_INTEGER, &step, 0},
-                           {NULL, "why", FIELD_STRING, &why, 0}};
+    json_field fields[] = {{NULL, "step", &step, FIELD_INTEGER, 0},
+                           {NULL, "why", &why, FIELD_STRING, 0}};
     json_reader r = json_reader_of(list.text, list.n);
     if (json_enter(&r, '[') != PAWL_OK || json_element(&r, &more) != PAWL_OK || !more ||
         json_skip(&r, &first) != PAWL_OK || !json_fields(first.text, first.n, fields, 2)) {
@@ -300,8 +300,8 @@ static char *fallbacks_of(const kept *k) {
     uint64_t count = 0;
     json_span list = {NULL, 0};
     char text[TEXT_SIZE];
-    json_field fields[] = {{NULL, "fallback_count", FIELD_COUNT, &count, 0},
-                           {NULL, "fallbacks", FIELD_ANY, &list, 0}};
+    json_field fields[] = {{NULL, "fallback_count", &count, FIELD_COUNT, 0},
+                           {NULL, "fallbacks", &list, FIELD_ANY, 0}};
     if (!json_fields(k->json, strlen(k->json), fields, 2) || count == 0) {
         return must_strdup("");
     }

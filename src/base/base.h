@@ -154,7 +154,6 @@ size_t cursor_left(const cursor *c);
 pawl_status cursor_bytes(cursor *c, size_t n, const uint8_t **out, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status cursor_u8(cursor *c, uint8_t *out, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status cursor_u32le(cursor *c, uint32_t *out, pawl_error *err) PAWL_MUST_CHECK;
-pawl_status cursor_u32be(cursor *c, uint32_t *out, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status cursor_u64le(cursor *c, uint64_t *out, pawl_error *err) PAWL_MUST_CHECK;
 /* LEB128; at most 5 or 10 bytes, and no value beyond 32 or 64 bits. */
 pawl_status cursor_varint32(cursor *c, uint32_t *out, pawl_error *err) PAWL_MUST_CHECK;

@@ -48,13 +48,6 @@ pawl_status cursor_u32le(cursor *c, uint32_t *out, pawl_error *err) {
     return PAWL_OK;
 }
 
-pawl_status cursor_u32be(cursor *c, uint32_t *out, pawl_error *err) {
-    const uint8_t *b = NULL;
-    TRY(cursor_bytes(c, 4, &b, err));
-    *out = (uint32_t)b[3] | (uint32_t)b[2] << 8 | (uint32_t)b[1] << 16 | (uint32_t)b[0] << 24;
-    return PAWL_OK;
-}
-
 pawl_status cursor_u64le(cursor *c, uint64_t *out, pawl_error *err) {
     const uint8_t *b = NULL;
     TRY(cursor_bytes(c, 8, &b, err));

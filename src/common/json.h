@@ -96,8 +96,8 @@ typedef enum field_found { FIELD_ABSENT, FIELD_FOUND, FIELD_OTHER_TYPE } field_f
 typedef struct json_field {
     const char *object; /* the field that is the object it stands in; NULL: the outermost */
     const char *key;
-    field_type type;
     void *to; /* left alone unless it is found */
+    field_type type;
     field_found found;
 } json_field;
 

@@ -32,18 +32,18 @@ static const char *const kind_names[] = {
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static pawl_status put_key(buffer *out, const char *key, pawl_error *err) {
+static pawl_status put_event_key(buffer *out, const char *key, pawl_error *err) {
     const char *comma = out->size > 0 && out->data[out->size - 1] == '{' ? "" : ",";
     return buffer_printf(out, err, "%s\"%s\":", comma, key);
 }
 
 static pawl_status put_integer(buffer *out, const char *key, int64_t value, pawl_error *err) {
-    TRY(put_key(out, key, err));
+    TRY(put_event_key(out, key, err));
     return buffer_printf(out, err, "%lld", (long long)value);
 }
 
 static pawl_status put_count(buffer *out, const char *key, uint64_t value, pawl_error *err) {
-    TRY(put_key(out, key, err));
+    TRY(put_event_key(out, key, err));
     return buffer_printf(out, err, "%llu", (unsigned long long)value);
 }
 
@@ -51,16 +51,16 @@ static pawl_status put_decimal(buffer *out, const char *key, double value, pawl_
     double bounded = value > 0 ? value : 0; /* also for NaN */
     bounded = bounded < LARGEST_DECIMAL ? bounded : LARGEST_DECIMAL;
     uint64_t micro = (uint64_t)(bounded * MICRO + CUT);
-    TRY(put_key(out, key, err));
+    TRY(put_event_key(out, key, err));
     return buffer_printf(out, err, "%llu.%06llu", (unsigned long long)(micro / MICRO),
                          (unsigned long long)(micro % MICRO));
 }
 
-static pawl_status put_text(buffer *out, const char *key, const char *text, size_t limit,
-                            pawl_error *err) {
+static pawl_status put_cut_text(buffer *out, const char *key, const char *text, size_t limit,
+                                pawl_error *err) {
     size_t n = strlen(text);
     size_t put = 0;
-    TRY(put_key(out, key, err));
+    TRY(put_event_key(out, key, err));
     TRY(buffer_append(out, "\"", 1, err));
     for (size_t at = 0, taken = 0; at < n; at += taken) {
         char escaped[JSON_CHARACTER_BYTES];
@@ -76,7 +76,7 @@ static pawl_status put_text(buffer *out, const char *key, const char *text, size
 }
 
 static pawl_status put_object(buffer *out, const char *key, pawl_error *err) {
-    TRY(put_key(out, key, err));
+    TRY(put_event_key(out, key, err));
     return buffer_append(out, "{", 1, err);
 }
 
@@ -95,13 +95,13 @@ static pawl_status put_time(buffer *out, int64_t unix_time_ns, pawl_error *err) 
         return PAWL_OK;
     }
     (void)snprintf(text, sizeof(text), "%s.%03dZ", whole, (int)(unix_time_ns % SECOND_NS / MICRO));
-    return put_text(out, "time", text, sizeof(text), err);
+    return put_cut_text(out, "time", text, sizeof(text), err);
 }
 
 static pawl_status put_outcome(buffer *out, const pawl_event *event, pawl_error *err) {
     const char *status = pawl_status_name(event->status);
-    TRY(put_text(out, "status", status, MESSAGE_BYTES, err));
-    return event->message != NULL ? put_text(out, "message", event->message, MESSAGE_BYTES, err)
+    TRY(put_cut_text(out, "status", status, MESSAGE_BYTES, err));
+    return event->message != NULL ? put_cut_text(out, "message", event->message, MESSAGE_BYTES, err)
                                   : PAWL_OK;
 }
 
@@ -113,7 +113,7 @@ static pawl_status put_speed(buffer *out, const pawl_event *event, pawl_error *e
 
 static pawl_status put_stats(buffer *out, const pawl_save_stats *s, pawl_error *err) {
     TRY(put_count(out, "files", s->files, err));
-    TRY(put_text(out, "io", s->io != NULL ? s->io : "", WHY_BYTES, err));
+    TRY(put_cut_text(out, "io", s->io != NULL ? s->io : "", WHY_BYTES, err));
     TRY(put_count(out, "retries", s->retries, err));
     TRY(put_object(out, "phases", err));
     TRY(put_decimal(out, "prepare_s", s->prepare_s, err));
@@ -147,19 +147,19 @@ static pawl_status put_restore(buffer *out, const event_restore *restore, pawl_e
     TRY(put_count(out, "cast_overflows", counts->cast_overflows, err));
     TRY(put_end(out, err));
     TRY(put_count(out, "fallback_count", restore->fallback_count, err));
-    TRY(put_key(out, "fallbacks", err));
+    TRY(put_event_key(out, "fallbacks", err));
     TRY(buffer_append(out, "[", 1, err));
     for (size_t i = 0; i < restore->fallback_count && i < SHOWN_FALLBACKS; i++) {
         TRY(buffer_printf(out, err, "%s{", i > 0 ? "," : ""));
         TRY(put_integer(out, "step", restore->fallbacks[i].step, err));
-        TRY(put_text(out, "why", restore->fallbacks[i].why, WHY_BYTES, err));
+        TRY(put_cut_text(out, "why", restore->fallbacks[i].why, WHY_BYTES, err));
         TRY(put_end(out, err));
     }
     return buffer_append(out, "]", 1, err);
 }
 
-static pawl_status put_body(buffer *out, const pawl_event *event, const event_restore *restore,
-                            pawl_error *err) {
+static pawl_status put_event_body(buffer *out, const pawl_event *event,
+                                  const event_restore *restore, pawl_error *err) {
     switch (event->kind) {
     case PAWL_EVENT_SAVE_BEGUN:
         return put_count(out, "of_bytes", event->of_bytes, err);
@@ -187,7 +187,7 @@ static bool is_kind(int kind) {
 }
 
 /* What no reader would take for an event. */
-static bool can_be(const pawl_event *event) {
+static bool can_be_event(const pawl_event *event) {
     const pawl_save_stats none = {0};
     const pawl_save_stats *s = event->stats != NULL ? event->stats : &none;
     const uint64_t counts[] = {event->done_bytes,    event->of_bytes, s->files,
@@ -203,16 +203,16 @@ static bool can_be(const pawl_event *event) {
 
 pawl_status event_encode(const pawl_event *event, const event_restore *restore, buffer *out,
                          pawl_error *err) {
-    if (!can_be(event)) {
+    if (!can_be_event(event)) {
         return error_set(err, PAWL_EINTERNAL, "no event has such numbers: kind %d, step %lld",
                          (int)event->kind, (long long)event->step);
     }
     TRY(buffer_append(out, "{", 1, err));
-    TRY(put_text(out, "event", kind_names[event->kind], WHY_BYTES, err));
+    TRY(put_cut_text(out, "event", kind_names[event->kind], WHY_BYTES, err));
     TRY(put_integer(out, "step", event->step, err));
     TRY(put_integer(out, "unix_time_ns", event->unix_time_ns, err));
     TRY(put_time(out, event->unix_time_ns, err));
-    TRY(put_body(out, event, restore, err));
+    TRY(put_event_body(out, event, restore, err));
     return put_end(out, err);
 }
 
@@ -262,33 +262,33 @@ static bool get_event(const char *line, size_t n, event_decoded *out, line_parts
     pawl_event *event = &out->event;
     pawl_save_stats *s = &out->stats;
     json_field fields[] = {
-        {NULL, "event", FIELD_STRING, &parts->kind, 0},
-        {NULL, "step", FIELD_INTEGER, &parts->step, 0},
-        {NULL, "unix_time_ns", FIELD_COUNT, &parts->unix_time_ns, 0},
-        {NULL, "status", FIELD_STRING, &parts->status, 0},
-        {NULL, "message", FIELD_STRING, &parts->message, 0},
-        {NULL, "done_bytes", FIELD_COUNT, &event->done_bytes, 0},
-        {NULL, "of_bytes", FIELD_COUNT, &event->of_bytes, 0},
-        {NULL, "seconds", FIELD_NUMBER, &event->seconds, 0},
+        {NULL, "event", &parts->kind, FIELD_STRING, 0},
+        {NULL, "step", &parts->step, FIELD_INTEGER, 0},
+        {NULL, "unix_time_ns", &parts->unix_time_ns, FIELD_COUNT, 0},
+        {NULL, "status", &parts->status, FIELD_STRING, 0},
+        {NULL, "message", &parts->message, FIELD_STRING, 0},
+        {NULL, "done_bytes", &event->done_bytes, FIELD_COUNT, 0},
+        {NULL, "of_bytes", &event->of_bytes, FIELD_COUNT, 0},
+        {NULL, "seconds", &event->seconds, FIELD_NUMBER, 0},
         /* Of a save that ended: */
-        {NULL, "files", FIELD_COUNT, &s->files, 0},
-        {NULL, "io", FIELD_STRING, &parts->io, 0},
-        {NULL, "retries", FIELD_COUNT, &s->retries, 0},
-        {NULL, "phases", FIELD_OBJECT, NULL, 0},
-        {"phases", "prepare_s", FIELD_NUMBER, &s->prepare_s, 0},
-        {"phases", "write_s", FIELD_NUMBER, &s->write_s, 0},
-        {"phases", "sync_s", FIELD_NUMBER, &s->sync_s, 0},
-        {"phases", "commit_s", FIELD_NUMBER, &s->commit_s, 0},
-        {"phases", "group_wait_s", FIELD_NUMBER, &s->group_wait_s, 0},
-        {NULL, "tidy_s", FIELD_NUMBER, &s->tidy_s, 0},
-        {NULL, "stall", FIELD_OBJECT, NULL, 0},
-        {"stall", "busy_wait_s", FIELD_NUMBER, &s->busy_wait_s, 0},
-        {"stall", "fence_copy_s", FIELD_NUMBER, &s->fence_copy_s, 0},
-        {"stall", "fence_wait_s", FIELD_NUMBER, &s->fence_wait_s, 0},
-        {"stall", "fence_copied_bytes", FIELD_COUNT, &s->fence_copied_bytes, 0},
-        {NULL, "budget", FIELD_OBJECT, NULL, 0},
-        {"budget", "bytes", FIELD_COUNT, &parts->budget_bytes, 0},
-        {"budget", "wanted_bytes", FIELD_COUNT, &s->budget_wanted_bytes, 0},
+        {NULL, "files", &s->files, FIELD_COUNT, 0},
+        {NULL, "io", &parts->io, FIELD_STRING, 0},
+        {NULL, "retries", &s->retries, FIELD_COUNT, 0},
+        {NULL, "phases", NULL, FIELD_OBJECT, 0},
+        {"phases", "prepare_s", &s->prepare_s, FIELD_NUMBER, 0},
+        {"phases", "write_s", &s->write_s, FIELD_NUMBER, 0},
+        {"phases", "sync_s", &s->sync_s, FIELD_NUMBER, 0},
+        {"phases", "commit_s", &s->commit_s, FIELD_NUMBER, 0},
+        {"phases", "group_wait_s", &s->group_wait_s, FIELD_NUMBER, 0},
+        {NULL, "tidy_s", &s->tidy_s, FIELD_NUMBER, 0},
+        {NULL, "stall", NULL, FIELD_OBJECT, 0},
+        {"stall", "busy_wait_s", &s->busy_wait_s, FIELD_NUMBER, 0},
+        {"stall", "fence_copy_s", &s->fence_copy_s, FIELD_NUMBER, 0},
+        {"stall", "fence_wait_s", &s->fence_wait_s, FIELD_NUMBER, 0},
+        {"stall", "fence_copied_bytes", &s->fence_copied_bytes, FIELD_COUNT, 0},
+        {NULL, "budget", NULL, FIELD_OBJECT, 0},
+        {"budget", "bytes", &parts->budget_bytes, FIELD_COUNT, 0},
+        {"budget", "wanted_bytes", &s->budget_wanted_bytes, FIELD_COUNT, 0},
     };
     const size_t of_any = 8;
     return json_fields(line, n, fields, ARRAY_LENGTH(fields)) &&

@@ -40,7 +40,8 @@ static pawl_status put_string(buffer *out, const char *what, const char *text, p
 }
 
 /* `  "key": "text",` or null. */
-static pawl_status put_text(buffer *out, const char *key, const char *text, pawl_error *err) {
+static pawl_status put_text_or_null(buffer *out, const char *key, const char *text,
+                                    pawl_error *err) {
     TRY(buffer_printf(out, err, "  \"%s\": ", key));
     if (text == NULL) {
         return buffer_append(out, "null,\n", 6, err);
@@ -130,9 +131,9 @@ static pawl_status put_body(const manifest *m, buffer *out, pawl_error *err) {
     TRY(buffer_printf(out, err, "  \"step\": %" PRId64 ",\n", m->step));
     TRY(buffer_printf(out, err, "  \"unix_time_ns\": %" PRId64 ",\n", m->unix_time_ns));
     TRY(buffer_printf(out, err, "  \"world_size\": %d,\n", m->world_size));
-    TRY(put_text(out, "attempt", m->attempt, err));
-    TRY(put_text(out, "framework", m->framework, err));
-    TRY(put_text(out, "writer", m->writer, err));
+    TRY(put_text_or_null(out, "attempt", m->attempt, err));
+    TRY(put_text_or_null(out, "framework", m->framework, err));
+    TRY(put_text_or_null(out, "writer", m->writer, err));
     TRY(buffer_printf(out, err, "  \"entries\": %" PRIu64 ",\n", m->entries));
     TRY(put_files(m, out, err));
     TRY(put_index(m, out, err));
@@ -341,7 +342,7 @@ typedef struct decoder {
     unsigned seen;
 } decoder;
 
-static void decoder_free(decoder *d) {
+static void manifest_decoder_free(decoder *d) {
     buffer_free(&d->key);
     buffer_free(&d->text);
     mem_free(d->files);
@@ -349,7 +350,7 @@ static void decoder_free(decoder *d) {
     mem_free(d->metrics);
 }
 
-static pawl_status refuse(decoder *d, pawl_error *err, const char *what) {
+static pawl_status refuse_manifest(decoder *d, pawl_error *err, const char *what) {
     uint64_t position = json_position(&d->json);
     error_set(err, PAWL_EDAMAGED, "the manifest is wrong before byte %" PRIu64 ": %s", position,
               what);
@@ -368,10 +369,10 @@ static pawl_status keep(decoder *d, const void *text, size_t n, const char **out
     return PAWL_OK;
 }
 
-static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
+static pawl_status get_manifest_text(decoder *d, const char **out, pawl_error *err) {
     TRY(json_text(&d->json, &d->text, err));
     if (d->text.size > FORMAT_MAX_TEXT) {
-        return refuse(d, err, "a text is too long");
+        return refuse_manifest(d, err, "a text is too long");
     }
     return keep(d, d->text.data, d->text.size, out, err);
 }
@@ -381,14 +382,14 @@ static pawl_status get_text_or_null(decoder *d, const char **out, pawl_error *er
         *out = NULL;
         return json_skip(&d->json, NULL);
     }
-    return get_text(d, out, err);
+    return get_manifest_text(d, out, err);
 }
 
 static pawl_status get_int(decoder *d, int *out, pawl_error *err) {
     int64_t number = 0;
     TRY(json_i64(&d->json, &number));
     if (number < 0 || number > INT32_MAX) {
-        return refuse(d, err, "a number is out of range");
+        return refuse_manifest(d, err, "a number is out of range");
     }
     *out = (int)number;
     return PAWL_OK;
@@ -396,14 +397,14 @@ static pawl_status get_int(decoder *d, int *out, pawl_error *err) {
 
 static pawl_status get_size(decoder *d, uint64_t *out, pawl_error *err) {
     TRY(json_u64(&d->json, out));
-    return *out <= INT64_MAX ? PAWL_OK : refuse(d, err, "a size is too large");
+    return *out <= INT64_MAX ? PAWL_OK : refuse_manifest(d, err, "a size is too large");
 }
 
 static pawl_status get_crc(decoder *d, uint32_t *out, pawl_error *err) {
     TRY(json_text(&d->json, &d->text, err));
     return d->text.size == CRC_CHARS && parse_hex(d->text.data, out)
                ? PAWL_OK
-               : refuse(d, err, "a checksum is not 8 hexadecimal digits");
+               : refuse_manifest(d, err, "a checksum is not 8 hexadecimal digits");
 }
 
 /* Member by member of an object; `member` reads the value of d->key and says which one it was. */
@@ -421,11 +422,11 @@ static pawl_status each_member(decoder *d, unsigned wanted,
         }
         TRY(member(d, context, &bit, err));
         if ((seen & bit) != 0) {
-            return refuse(d, err, "a member is there twice");
+            return refuse_manifest(d, err, "a member is there twice");
         }
         seen |= bit;
     }
-    return (seen & wanted) == wanted ? PAWL_OK : refuse(d, err, "a member is missing");
+    return (seen & wanted) == wanted ? PAWL_OK : refuse_manifest(d, err, "a member is missing");
 }
 
 static bool key_is(const decoder *d, const char *key) {
@@ -436,7 +437,7 @@ static pawl_status file_member(decoder *d, void *context, unsigned *bit, pawl_er
     manifest_file *file = context;
     if (key_is(d, "name")) {
         *bit = 1;
-        return get_text(d, &file->name, err);
+        return get_manifest_text(d, &file->name, err);
     }
     if (key_is(d, "bytes")) {
         *bit = 2;
@@ -468,7 +469,7 @@ static pawl_status decode_files(decoder *d, pawl_error *err) {
         TRY(each_member(d, 7, file_member, file, err));
         char tag[FORMAT_TAG_CHARS];
         if (name_classify(file->name, tag) != NAME_KIND_DATA) {
-            return refuse(d, err, "it lists a file that is not named as a data file");
+            return refuse_manifest(d, err, "it lists a file that is not named as a data file");
         }
         d->out->file_count++;
     }
@@ -478,7 +479,7 @@ static pawl_status index_member(decoder *d, void *context, unsigned *bit, pawl_e
     manifest *m = context;
     if (key_is(d, "name")) {
         *bit = 1;
-        return get_text(d, &m->index_name, err);
+        return get_manifest_text(d, &m->index_name, err);
     }
     if (key_is(d, "bytes")) {
         *bit = 2;
@@ -500,7 +501,7 @@ static pawl_status decode_index(decoder *d, pawl_error *err) {
     TRY(each_member(d, 15, index_member, d->out, err));
     return name_classify(d->out->index_name, tag) == NAME_KIND_INDEX
                ? PAWL_OK
-               : refuse(d, err, "it names an index that is not named as one");
+               : refuse_manifest(d, err, "it names an index that is not named as one");
 }
 
 /* JSON of any kind, kept as text. */
@@ -534,7 +535,7 @@ static pawl_status decode_values(decoder *d, const value_list *list, pawl_error 
             return too_many(list->what, list->limit, err);
         }
         if (d->key.size > FORMAT_MAX_TEXT) {
-            return refuse(d, err, "a name is too long");
+            return refuse_manifest(d, err, "a name is too long");
         }
         TRY(vec_reserve(list->values, list->capacity, *list->count + 1, sizeof **list->values,
                         err));
@@ -559,7 +560,7 @@ static pawl_status member_version(decoder *d, pawl_error *err) {
 }
 static pawl_status member_step(decoder *d, pawl_error *err) {
     TRY(json_i64(&d->json, &d->out->step));
-    return d->out->step >= 0 ? PAWL_OK : refuse(d, err, "the step is negative");
+    return d->out->step >= 0 ? PAWL_OK : refuse_manifest(d, err, "the step is negative");
 }
 static pawl_status member_time(decoder *d, pawl_error *err) {
     (void)err;
@@ -567,10 +568,10 @@ static pawl_status member_time(decoder *d, pawl_error *err) {
 }
 static pawl_status member_world_size(decoder *d, pawl_error *err) {
     TRY(get_int(d, &d->out->world_size, err));
-    return d->out->world_size >= 1 ? PAWL_OK : refuse(d, err, "the world size is zero");
+    return d->out->world_size >= 1 ? PAWL_OK : refuse_manifest(d, err, "the world size is zero");
 }
 static pawl_status member_attempt(decoder *d, pawl_error *err) {
-    return get_text(d, &d->out->attempt, err);
+    return get_manifest_text(d, &d->out->attempt, err);
 }
 static pawl_status member_framework(decoder *d, pawl_error *err) {
     return get_text_or_null(d, &d->out->framework, err);
@@ -618,7 +619,7 @@ static pawl_status top_member(decoder *d, void *context, unsigned *bit, pawl_err
             *bit = 1u << i;
             /* Told before the value is read, which may change d->key and append to lists. */
             if ((d->seen & *bit) != 0) {
-                return refuse(d, err, "a member is there twice");
+                return refuse_manifest(d, err, "a member is there twice");
             }
             d->seen |= *bit;
             return members[i].decode(d, err);
@@ -627,7 +628,7 @@ static pawl_status top_member(decoder *d, void *context, unsigned *bit, pawl_err
     return json_skip(&d->json, NULL);
 }
 
-static int by_name(const void *a, const void *b) {
+static int by_pointed_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
@@ -649,7 +650,7 @@ static pawl_status check_files(const decoder *d, pawl_error *err) {
         }
     }
     if (count > 1) {
-        qsort(names, count, sizeof *names, by_name);
+        qsort(names, count, sizeof *names, by_pointed_name);
     }
     for (size_t i = 1; i < count; i++) {
         if (strcmp(names[i - 1], names[i]) == 0) {
@@ -680,7 +681,7 @@ static pawl_status keep_arrays(decoder *d, pawl_error *err) {
     return keep_array(d, d->metrics, m->metric_count * sizeof *m->metrics, &m->metrics, err);
 }
 
-static pawl_status decode(const void *text, size_t n, manifest *out, pawl_error *err) {
+static pawl_status decode_manifest(const void *text, size_t n, manifest *out, pawl_error *err) {
     if (n > FORMAT_MAX_MANIFEST) {
         error_set(err, PAWL_ELIMIT, "the manifest is too large");
         error_expected(err, "at most %u bytes", FORMAT_MAX_MANIFEST);
@@ -688,7 +689,7 @@ static pawl_status decode(const void *text, size_t n, manifest *out, pawl_error 
         return PAWL_ELIMIT;
     }
     TRY(check_text(text, n, err));
-    CLEANUP(decoder_free)
+    CLEANUP(manifest_decoder_free)
     decoder d = {.json = json_reader_for(text, n, 0, "manifest", err), .out = out};
     TRY(each_member(&d, (1u << ARRAY_LENGTH(members)) - 1, top_member, NULL, err));
     TRY(json_end(&d.json));
@@ -697,8 +698,8 @@ static pawl_status decode(const void *text, size_t n, manifest *out, pawl_error 
 }
 
 bool manifest_lists(const manifest *m, const char *name) {
-    return m->file_count > 0 &&
-           bsearch(&name, m->file_names, m->file_count, sizeof *m->file_names, by_name) != NULL;
+    return m->file_count > 0 && bsearch(&name, m->file_names, m->file_count, sizeof *m->file_names,
+                                        by_pointed_name) != NULL;
 }
 
 pawl_status manifest_metrics_json(const manifest *m, buffer *out, pawl_error *err) {
@@ -714,7 +715,7 @@ pawl_status manifest_metrics_json(const manifest *m, buffer *out, pawl_error *er
 
 pawl_status manifest_decode(const void *text, size_t n, manifest *out, pawl_error *err) {
     *out = (manifest){.version = 0};
-    pawl_status status = decode(text, n, out, err);
+    pawl_status status = decode_manifest(text, n, out, err);
     if (status != PAWL_OK) {
         manifest_free(out);
     }

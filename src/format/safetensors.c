@@ -42,8 +42,8 @@ static pawl_status encode_metadata(const safetensors_pair *metadata, size_t coun
     return buffer_append(out, "}", 1, err);
 }
 
-/* Behind what is there, in room that was reserved. */
-static void put_text(buffer *out, const char *text, size_t n) {
+/* Appends, in room that was reserved. */
+static void put_header_text(buffer *out, const char *text, size_t n) {
     memcpy(out->data + out->size, text, n);
     out->size += n;
 }
@@ -52,7 +52,7 @@ static void put_number(buffer *out, uint64_t number) {
     out->size += text_decimal((char *)out->data + out->size, number);
 }
 
-/* At once in memory for all of it: this is most of what a header of many small tensors costs. */
+/* One reservation for all of it: this is most of what a header of many small tensors costs. */
 static pawl_status encode_tensor(const safetensors_tensor *tensor, uint64_t begin, buffer *out,
                                  pawl_error *err) {
     static const char dtype[] = ":{\"dtype\":\"", shape[] = "\",\"shape\":[";
@@ -60,18 +60,18 @@ static pawl_status encode_tensor(const safetensors_tensor *tensor, uint64_t begi
     const char *name = pawl_dtype_name(tensor->dtype);
     TRY(buffer_json_string(out, tensor->name, strlen(tensor->name), err));
     TRY(buffer_reserve(out, safetensors_tensor_cost("", tensor->ndim), err));
-    put_text(out, dtype, sizeof dtype - 1);
-    put_text(out, name, strlen(name));
-    put_text(out, shape, sizeof shape - 1);
+    put_header_text(out, dtype, sizeof dtype - 1);
+    put_header_text(out, name, strlen(name));
+    put_header_text(out, shape, sizeof shape - 1);
     for (int d = 0; d < tensor->ndim; d++) {
-        put_text(out, ",", d > 0 ? 1 : 0);
+        put_header_text(out, ",", d > 0 ? 1 : 0);
         put_number(out, (uint64_t)tensor->shape[d]);
     }
-    put_text(out, offsets, sizeof offsets - 1);
+    put_header_text(out, offsets, sizeof offsets - 1);
     put_number(out, begin);
-    put_text(out, ",", 1);
+    put_header_text(out, ",", 1);
     put_number(out, begin + tensor->bytes);
-    put_text(out, "]}", 2);
+    put_header_text(out, "]}", 2);
     out->data[out->size] = 0;
     return PAWL_OK;
 }
@@ -174,7 +174,7 @@ typedef struct decoder {
     bool seen_metadata;
 } decoder;
 
-static void decoder_free(decoder *d) {
+static void header_decoder_free(decoder *d) {
     mem_free(d->tensors);
     mem_free(d->metadata);
     buffer_free(&d->key);
@@ -193,7 +193,8 @@ static pawl_status keep_text(decoder *d, const buffer *text, const char **out, p
 }
 
 /* A refusal of one tensor, or of a metadata key. */
-static pawl_status refuse(const char *name, uint64_t position, pawl_error *err, const char *what) {
+static pawl_status refuse_header(const char *name, uint64_t position, pawl_error *err,
+                                 const char *what) {
     error_set(err, PAWL_EDAMAGED, "the header of the data file is wrong at byte %" PRIu64 ": %s",
               position, what);
     error_entry(err, name);
@@ -204,7 +205,7 @@ static pawl_status refuse(const char *name, uint64_t position, pawl_error *err, 
 static pawl_status decode_metadata(decoder *d, pawl_error *err) {
     uint64_t position = json_position(&d->json);
     if (d->seen_metadata) {
-        return refuse(SAFETENSORS_METADATA_KEY, position, err, "the key is there twice");
+        return refuse_header(SAFETENSORS_METADATA_KEY, position, err, "the key is there twice");
     }
     d->seen_metadata = true;
     if (json_peek(&d->json) == 'n') {
@@ -232,7 +233,7 @@ static pawl_status decode_dtype(decoder *d, safetensors_tensor *tensor, pawl_err
     TRY(json_text(&d->json, &d->text, err));
     tensor->dtype = pawl_dtype_from_name((const char *)d->text.data);
     if (!dtype_valid(tensor->dtype)) {
-        pawl_status status = refuse(tensor->name, position, err, "unknown dtype");
+        pawl_status status = refuse_header(tensor->name, position, err, "unknown dtype");
         error_expected(err, "a dtype of the safetensors format, such as F32");
         error_found(err, "\"%s\"", (const char *)d->text.data);
         return status;
@@ -258,7 +259,7 @@ static pawl_status decode_shape(decoder *d, safetensors_tensor *tensor, pawl_err
         }
         TRY(json_u64(&d->json, &extent));
         if (extent > INT64_MAX) {
-            return refuse(tensor->name, position, err, "the shape overflows");
+            return refuse_header(tensor->name, position, err, "the shape overflows");
         }
         d->shape[tensor->ndim++] = (int64_t)extent;
     }
@@ -285,16 +286,18 @@ static pawl_status decode_offsets(decoder *d, safetensors_tensor *tensor, pawl_e
             break;
         }
         if (count == 2) {
-            return refuse(tensor->name, position, err, "data_offsets has more than two numbers");
+            return refuse_header(tensor->name, position, err,
+                                 "data_offsets has more than two numbers");
         }
         TRY(json_u64(&d->json, &offsets[count++]));
     }
     if (count != 2) {
-        return refuse(tensor->name, position, err, "data_offsets has fewer than two numbers");
+        return refuse_header(tensor->name, position, err,
+                             "data_offsets has fewer than two numbers");
     }
     if (offsets[1] < offsets[0]) {
         pawl_status status =
-            refuse(tensor->name, position, err, "data_offsets end before they begin");
+            refuse_header(tensor->name, position, err, "data_offsets end before they begin");
         error_found(err, "[%" PRIu64 ", %" PRIu64 "]", offsets[0], offsets[1]);
         return status;
     }
@@ -321,7 +324,8 @@ static pawl_status decode_member(decoder *d, safetensors_tensor *tensor, unsigne
             continue;
         }
         if ((*seen & 1u << i) != 0) {
-            return refuse(tensor->name, json_position(&d->json), err, "a key is there twice");
+            return refuse_header(tensor->name, json_position(&d->json), err,
+                                 "a key is there twice");
         }
         *seen |= 1u << i;
         return members[i].decode(d, tensor, err);
@@ -351,7 +355,8 @@ static pawl_status decode_tensor(decoder *d, pawl_error *err) {
         }
     }
     if (seen != (1u << ARRAY_LENGTH(members)) - 1) {
-        return refuse(tensor->name, position, err, "dtype, shape or data_offsets is missing");
+        return refuse_header(tensor->name, position, err,
+                             "dtype, shape or data_offsets is missing");
     }
     return PAWL_OK;
 }
@@ -378,7 +383,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const safetensors_tensor *)a)->name, ((const safetensors_tensor *)b)->name);
 }
 
-static int by_key(const void *a, const void *b) {
+static int by_metadata_key(const void *a, const void *b) {
     return strcmp(((const safetensors_pair *)a)->key, ((const safetensors_pair *)b)->key);
 }
 
@@ -400,15 +405,17 @@ static pawl_status check_duplicates(decoder *d, pawl_error *err) {
     }
     for (size_t i = 1; i < d->tensor_count; i++) {
         if (by_name(&d->tensors[i - 1], &d->tensors[i]) == 0) {
-            return refuse(d->tensors[i].name, LENGTH_BYTES, err, "the tensor is there twice");
+            return refuse_header(d->tensors[i].name, LENGTH_BYTES, err,
+                                 "the tensor is there twice");
         }
     }
     if (d->metadata_count > 1) {
-        qsort(d->metadata, d->metadata_count, sizeof *d->metadata, by_key);
+        qsort(d->metadata, d->metadata_count, sizeof *d->metadata, by_metadata_key);
     }
     for (size_t i = 1; i < d->metadata_count; i++) {
-        if (by_key(&d->metadata[i - 1], &d->metadata[i]) == 0) {
-            return refuse(d->metadata[i].key, LENGTH_BYTES, err, "the metadata key is there twice");
+        if (by_metadata_key(&d->metadata[i - 1], &d->metadata[i]) == 0) {
+            return refuse_header(d->metadata[i].key, LENGTH_BYTES, err,
+                                 "the metadata key is there twice");
         }
     }
     return PAWL_OK;
@@ -420,14 +427,14 @@ static pawl_status wanted_bytes(const safetensors_tensor *tensor, uint64_t posit
     uint64_t bits = 1;
     for (int i = 0; i < tensor->ndim; i++) {
         if (multiply_overflows(bits, (uint64_t)tensor->shape[i], &bits)) {
-            return refuse(tensor->name, position, err, "the shape overflows");
+            return refuse_header(tensor->name, position, err, "the shape overflows");
         }
     }
     if (multiply_overflows(bits, (uint64_t)pawl_dtype_bits(tensor->dtype), &bits)) {
-        return refuse(tensor->name, position, err, "the shape overflows");
+        return refuse_header(tensor->name, position, err, "the shape overflows");
     }
     if (bits % 8 != 0) {
-        return refuse(tensor->name, position, err, "the elements do not fill whole bytes");
+        return refuse_header(tensor->name, position, err, "the elements do not fill whole bytes");
     }
     *bytes = bits / 8;
     return PAWL_OK;
@@ -443,9 +450,9 @@ static pawl_status check_tensors(const decoder *d, uint64_t *end, pawl_error *er
         uint64_t position = data + *end;
         uint64_t bytes = 0;
         if (tensor->offset != *end) {
-            pawl_status status = refuse(tensor->name, position, err,
-                                        tensor->offset > *end ? "there is a hole before the tensor"
-                                                              : "tensors overlap");
+            pawl_status status = refuse_header(
+                tensor->name, position, err,
+                tensor->offset > *end ? "there is a hole before the tensor" : "tensors overlap");
             error_expected(err, "data_offsets that begin at %" PRIu64, *end);
             error_found(err, "%" PRIu64, tensor->offset);
             return status;
@@ -453,8 +460,8 @@ static pawl_status check_tensors(const decoder *d, uint64_t *end, pawl_error *er
         TRY(wanted_bytes(tensor, position, &bytes, err));
         if (bytes != tensor->bytes) {
             char shape[256];
-            pawl_status status =
-                refuse(tensor->name, position, err, "dtype and shape do not fit data_offsets");
+            pawl_status status = refuse_header(tensor->name, position, err,
+                                               "dtype and shape do not fit data_offsets");
             error_expected(err, "%" PRIu64 " bytes for %s %s", bytes,
                            pawl_dtype_name(tensor->dtype),
                            shape_text(shape, sizeof shape, tensor->ndim, tensor->shape));
@@ -539,7 +546,8 @@ static pawl_status keep(decoder *d, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status decode(const byte_source *file, safetensors_header *out, pawl_error *err) {
+static pawl_status decode_header(const byte_source *file, safetensors_header *out,
+                                 pawl_error *err) {
     uint64_t n = 0;
     TRY(read_length(file, &n, err));
     AUTOFREE uint8_t *text = mem_alloc(n);
@@ -549,7 +557,7 @@ static pawl_status decode(const byte_source *file, safetensors_header *out, pawl
     TRY(file->read_at(file->context, LENGTH_BYTES, text, n, err));
     out->data_offset = LENGTH_BYTES + n;
     out->file_bytes = file->size;
-    CLEANUP(decoder_free)
+    CLEANUP(header_decoder_free)
     decoder d = {.json = json_reader_for(text, n, LENGTH_BYTES, "header of the data file", err),
                  .out = out};
     d.json.max_depth = FORMAT_MAX_HEADER_DEPTH; /* both as the reference parser has it */
@@ -561,7 +569,7 @@ static pawl_status decode(const byte_source *file, safetensors_header *out, pawl
 
 pawl_status safetensors_decode(const byte_source *file, safetensors_header *out, pawl_error *err) {
     *out = (safetensors_header){.tensors = NULL};
-    pawl_status status = decode(file, out, err);
+    pawl_status status = decode_header(file, out, err);
     if (status != PAWL_OK) {
         safetensors_header_free(out);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of an owner, owner-<generation>, in a store; format/presence.c has its bytes. */
+/* The record of an owner in a store, owner-<generation>; format/presence_record.c has its bytes. */
 #include "presence/owner.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * files. */
 #include "run/checkpoint.h"
 
-#include "format/presence.h"
+#include "format/presence_record.h"
 #include "run/checksums.h"
 #include "run/looking.h"
 #include "store/evidence.h"

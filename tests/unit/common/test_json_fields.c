@@ -15,13 +15,13 @@ typedef struct record {
 
 static bool read_record(const char *text, record *out, json_field fields[7]) {
     const json_field all[7] = {
-        {NULL, "step", FIELD_INTEGER, &out->step, 0},
-        {NULL, "bytes", FIELD_COUNT, &out->bytes, 0},
-        {NULL, "seconds", FIELD_NUMBER, &out->seconds, 0},
-        {NULL, "name", FIELD_STRING, &out->name, 0},
-        {NULL, "list", FIELD_ANY, &out->list, 0},
-        {NULL, "inside", FIELD_OBJECT, NULL, 0},
-        {"inside", "step", FIELD_INTEGER, &out->inner, 0},
+        {NULL, "step", &out->step, FIELD_INTEGER, 0},
+        {NULL, "bytes", &out->bytes, FIELD_COUNT, 0},
+        {NULL, "seconds", &out->seconds, FIELD_NUMBER, 0},
+        {NULL, "name", &out->name, FIELD_STRING, 0},
+        {NULL, "list", &out->list, FIELD_ANY, 0},
+        {NULL, "inside", NULL, FIELD_OBJECT, 0},
+        {"inside", "step", &out->inner, FIELD_INTEGER, 0},
     };
     memcpy(fields, all, sizeof all);
     *out = (record){.step = -7, .inner = -7};

@@ -6,7 +6,7 @@
  * process can be seen to live, or to advance it. So a decoder takes nothing that an encoder would
  * not have made; what is no record is then judged as one that is on its way (owner.c, reader.c).
  */
-#include "format/presence.h"
+#include "format/presence_record.h"
 #include "base/json.h"
 
 #include <stdio.h>
@@ -47,26 +47,27 @@ void presence_counter(char out[PRESENCE_COUNTER_DIGITS + 1], uint64_t counter) {
     (void)snprintf(out, PRESENCE_COUNTER_DIGITS + 1, "%020llu", (unsigned long long)counter);
 }
 
-static pawl_status put_text(buffer *out, const char *member, const char *text, pawl_error *err) {
+static pawl_status put_record_text(buffer *out, const char *member, const char *text,
+                                   pawl_error *err) {
     TRY(buffer_printf(out, err, ",\"%s\":", member));
     return buffer_json_string(out, text, strlen(text), err);
 }
 
-static pawl_status put_head(buffer *out, uint64_t counter, const process_identity *who,
-                            pawl_error *err) {
+static pawl_status put_record_head(buffer *out, uint64_t counter, const process_identity *who,
+                                   pawl_error *err) {
     char digits[PRESENCE_COUNTER_DIGITS + 1];
     presence_counter(digits, counter);
     TRY(buffer_printf(out, err, "{\"counter\":\"%s\"", digits));
-    TRY(put_text(out, "host", who->host, err));
+    TRY(put_record_text(out, "host", who->host, err));
     TRY(buffer_printf(out, err, ",\"pid\":%lld", (long long)who->pid));
-    TRY(put_text(out, "boot_id", who->boot_id, err));
-    TRY(put_text(out, "pid_namespace", who->pid_namespace, err));
-    TRY(put_text(out, "time_namespace", who->time_namespace, err));
+    TRY(put_record_text(out, "boot_id", who->boot_id, err));
+    TRY(put_record_text(out, "pid_namespace", who->pid_namespace, err));
+    TRY(put_record_text(out, "time_namespace", who->time_namespace, err));
     return buffer_printf(out, err, ",\"start_ticks\":%llu", (unsigned long long)who->start_ticks);
 }
 
 pawl_status owner_record_encode(const owner_record *r, buffer *out, pawl_error *err) {
-    TRY(put_head(out, r->counter, &r->who, err));
+    TRY(put_record_head(out, r->counter, &r->who, err));
     TRY(buffer_printf(out, err, ",\"generation\":%llu,\"attempt\":\"%s\",\"lease_s\":",
                       (unsigned long long)r->generation, r->attempt));
     TRY(buffer_json_number(out, r->lease_s, err));
@@ -74,42 +75,42 @@ pawl_status owner_record_encode(const owner_record *r, buffer *out, pawl_error *
 }
 
 pawl_status reader_record_encode(const reader_record *r, buffer *out, pawl_error *err) {
-    TRY(put_head(out, r->counter, &r->who, err));
+    TRY(put_record_head(out, r->counter, &r->who, err));
     return buffer_append(out, "}\n", 2, err);
 }
 
 /* ---- decoding ------------------------------------------------------------------------------- */
 
-static pawl_status damaged(const char *why, pawl_error *err) {
+static pawl_status damaged_record(const char *why, pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "no process leaves such a record");
     error_found(err, "%s", why);
     return PAWL_EDAMAGED;
 }
 
 /* The members that a record may have; what is not there, or of another type, is 0. */
-typedef struct members {
+typedef struct record_members {
     json_span counter, host, boot_id, pid_namespace, time_namespace, attempt;
     int64_t pid, start_ticks, generation;
     double lease_s;
     bool has_generation;
-} members;
+} record_members;
 
-static pawl_status get_members(const void *bytes, size_t n, members *out, pawl_error *err) {
+static pawl_status get_members(const void *bytes, size_t n, record_members *out, pawl_error *err) {
     json_field fields[] = {
-        {NULL, "generation", FIELD_INTEGER, &out->generation, 0},
-        {NULL, "counter", FIELD_STRING, &out->counter, 0},
-        {NULL, "host", FIELD_STRING, &out->host, 0},
-        {NULL, "pid", FIELD_INTEGER, &out->pid, 0},
-        {NULL, "boot_id", FIELD_STRING, &out->boot_id, 0},
-        {NULL, "pid_namespace", FIELD_STRING, &out->pid_namespace, 0},
-        {NULL, "time_namespace", FIELD_STRING, &out->time_namespace, 0},
-        {NULL, "start_ticks", FIELD_INTEGER, &out->start_ticks, 0},
-        {NULL, "attempt", FIELD_STRING, &out->attempt, 0},
-        {NULL, "lease_s", FIELD_NUMBER, &out->lease_s, 0},
+        {NULL, "generation", &out->generation, FIELD_INTEGER, 0},
+        {NULL, "counter", &out->counter, FIELD_STRING, 0},
+        {NULL, "host", &out->host, FIELD_STRING, 0},
+        {NULL, "pid", &out->pid, FIELD_INTEGER, 0},
+        {NULL, "boot_id", &out->boot_id, FIELD_STRING, 0},
+        {NULL, "pid_namespace", &out->pid_namespace, FIELD_STRING, 0},
+        {NULL, "time_namespace", &out->time_namespace, FIELD_STRING, 0},
+        {NULL, "start_ticks", &out->start_ticks, FIELD_INTEGER, 0},
+        {NULL, "attempt", &out->attempt, FIELD_STRING, 0},
+        {NULL, "lease_s", &out->lease_s, FIELD_NUMBER, 0},
     };
-    *out = (members){.pid = 0};
+    *out = (record_members){.pid = 0};
     if (n > OWNER_MAX_RECORD || !json_fields(bytes, n, fields, ARRAY_LENGTH(fields))) {
-        return damaged("no object of JSON", err);
+        return damaged_record("no object of JSON", err);
     }
     out->has_generation = fields[0].found != FIELD_ABSENT;
     return PAWL_OK;
@@ -133,21 +134,21 @@ static bool get_counter(json_span text, uint64_t *out) {
     return strcmp(digits, same) == 0; /* so many digits, and no more than fit */
 }
 
-static pawl_status get_head(const members *m, uint64_t *counter, process_identity *who,
-                            pawl_error *err) {
+static pawl_status get_record_head(const record_members *m, uint64_t *counter,
+                                   process_identity *who, pawl_error *err) {
     who->pid = m->pid;
     who->start_ticks = m->start_ticks > 0 ? (uint64_t)m->start_ticks : 0;
     (void)copy_characters(m->boot_id, who->boot_id, sizeof who->boot_id);
     (void)copy_characters(m->pid_namespace, who->pid_namespace, sizeof who->pid_namespace);
     (void)copy_characters(m->time_namespace, who->time_namespace, sizeof who->time_namespace);
     if (!get_counter(m->counter, counter)) {
-        return damaged("a counter that is not of 20 decimal digits", err);
+        return damaged_record("a counter that is not of 20 decimal digits", err);
     }
     if (who->pid <= 0) {
-        return damaged("no process id above 0", err);
+        return damaged_record("no process id above 0", err);
     }
     return copy_characters(m->host, who->host, sizeof who->host) ? PAWL_OK
-                                                                 : damaged("no host", err);
+                                                                 : damaged_record("no host", err);
 }
 
 static bool is_attempt(const char *text) {
@@ -155,19 +156,19 @@ static bool is_attempt(const char *text) {
 }
 
 pawl_status owner_record_decode(const void *bytes, size_t n, owner_record *out, pawl_error *err) {
-    members m;
+    record_members m;
     *out = (owner_record){0};
     TRY(get_members(bytes, n, &m, err));
-    TRY(get_head(&m, &out->counter, &out->who, err));
+    TRY(get_record_head(&m, &out->counter, &out->who, err));
     if (!copy_characters(m.attempt, out->attempt, sizeof out->attempt) ||
         !is_attempt(out->attempt)) {
-        return damaged("no attempt of 12 hexadecimal digits", err);
+        return damaged_record("no attempt of 12 hexadecimal digits", err);
     }
     if (!(m.lease_s >= OWNER_MIN_LEASE_S && m.lease_s <= OWNER_MAX_LEASE_S)) {
-        return damaged("a lease that no owner has", err);
+        return damaged_record("a lease that no owner has", err);
     }
     if (m.has_generation && (m.generation <= 0 || (uint64_t)m.generation > OWNER_MAX_GENERATION)) {
-        return damaged("a generation that no owner has", err);
+        return damaged_record("a generation that no owner has", err);
     }
     out->lease_s = m.lease_s;
     out->generation = (uint64_t)m.generation;
@@ -175,10 +176,10 @@ pawl_status owner_record_decode(const void *bytes, size_t n, owner_record *out, 
 }
 
 pawl_status reader_record_decode(const void *bytes, size_t n, reader_record *out, pawl_error *err) {
-    members m;
+    record_members m;
     *out = (reader_record){0};
     TRY(get_members(bytes, n, &m, err));
-    return get_head(&m, &out->counter, &out->who, err);
+    return get_record_head(&m, &out->counter, &out->who, err);
 }
 
 bool presence_same(const process_identity *a, const process_identity *b) {
