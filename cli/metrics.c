@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_DIGITS = 6 };
-
 static void describe_metric(json_span name, double value, const char *between, FILE *to) {
     char number[NUMBER_SIZE];
     char *text = must_alloc(name.n + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for statuses, roles and kinds, and the names that entries may have. Roles and kinds stand
- * in files: they stay as they are. */
+/* Words for statuses, roles and kinds, and the names that entries may have. The words for roles and
+ * kinds are part of the file format. */
 #include "base/base.h"
 
 #include <string.h>

@@ -4,6 +4,7 @@
  * risk; the one just committed and the newest stay whatever the rules say.
  */
 #include "base/json.h"
+#include "checkpoint/checkpoint.h"
 #include "run/private.h"
 
 #include <math.h>
