@@ -29,7 +29,7 @@ static void put_numbers(json *j, const distances *d) {
     json_put_number(j, "max_abs", d->max_abs, EXACT_DIGITS);
     json_put_number(j, "mean_abs", mean_distance(d), EXACT_DIGITS);
     json_put_bool(j, "compared", !d->uncompared);
-    json_end(j);
+    json_close(j);
 }
 
 static void put_side(json *j, const char *key, const pawl_entry_info *info, put_side_fn put) {
@@ -61,7 +61,7 @@ static void report_difference(comparison *c, const char *what, const pawl_entry_
     put_side(j, "b", b, put);
     put_numbers(j, d);
     json_put_text(j, "detail", detail);
-    json_end(j);
+    json_close(j);
 }
 
 /* ---- the sides of a difference as JSON ---- */

@@ -18,7 +18,7 @@ static void put_rank_json(json *j, int rank, const char *bytes, size_t size) {
     json_put_int(j, "rank", rank);
     json_put_uint(j, "bytes", size);
     json_put_hex(j, "value", bytes, size);
-    json_end(j);
+    json_close(j);
 }
 
 static void put_rank_row(table *t, int rank, const char *bytes, size_t size) {
@@ -57,7 +57,7 @@ pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *nam
     }
     table_end(t);
     if (out->as_json && status == PAWL_OK) {
-        json_end(&out->json);
+        json_close(&out->json);
     }
     return status;
 }

@@ -11,7 +11,7 @@
 #define PRESENCE_PRESENCE_H
 
 #include "base/base.h"
-#include "format/presence.h"
+#include "format/presence_record.h"
 #include "store/store.h"
 
 #include <pawl/run.h>

@@ -342,7 +342,7 @@ class Saving(TrainerTest):
 saving step {0}: the checkpoint's largest file is larger than files may be
   path:     HOME/run/step-{0:08d}
   expected: files of up to SIZE
-  found:    a limit of 4.1 kB (ulimit -f, or that of FILESYSTEM)
+  found:    a limit of 4.10 kB (ulimit -f, or that of FILESYSTEM)
   safe:     this run has no checkpoint yet
   next:     raise the limit (ulimit -f unlimited), or save to another filesystem
 """

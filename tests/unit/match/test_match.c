@@ -346,8 +346,8 @@ static void test_value_of_each_rank_against_common_value(void **context) {
     saved_value(f, "x", PAWL_KIND_BYTES, PAWL_ROLE_RNG, "abc", 3);
     state_rank_bytes(f, "x");
     match(f);
-    assert_only_item(f, PAWL_DIFF_KIND, ERROR, "x", "3 bytes", "bytes for each rank",
-                     "\"x\" is of another kind: 3 bytes in the checkpoint, bytes for each rank "
+    assert_only_item(f, PAWL_DIFF_KIND, ERROR, "x", "3 B", "bytes for each rank",
+                     "\"x\" is of another kind: 3 B in the checkpoint, bytes for each rank "
                      "in the state" KIND_ADVICE);
 }
 
