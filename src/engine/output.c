@@ -66,7 +66,7 @@ bool engine_output_free(const engine *e, size_t file) {
 static void begin_opening(engine *e, const char *name) {
     monitor_enter(&e->monitor);
     snprintf(e->file_name, sizeof(e->file_name), "%s", name);
-    engine_does(e, ENGINE_OPENING);
+    engine_set_doing(e, ENGINE_OPENING);
     monitor_leave(&e->monitor);
 }
 
@@ -115,7 +115,7 @@ pawl_status engine_output_open(engine *e, size_t file, pawl_error *err) {
     }
     begin_opening(e, plan->name);
     pawl_status status = create(e, plan, &o->file, err);
-    engine_turns_to(e, ENGINE_MOVING);
+    engine_now_doing(e, ENGINE_WRITING);
     o->index = file;
     return status;
 }
@@ -126,7 +126,7 @@ void engine_output_sync(engine *e, size_t file) {
     o->sync.file = o->file;
     o->sync.context = o;
     monitor_enter(&e->monitor);
-    engine_moves(e);
+    engine_mark_progress(e);
     e->under_way++;
     monitor_leave(&e->monitor);
     store_queue_submit(engine_queue(e), &o->sync);

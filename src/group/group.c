@@ -103,24 +103,24 @@ static pawl_status callback_failed(const char *which, int code, pawl_error *err)
     return PAWL_EPEER;
 }
 
-static pawl_status rank_0_silent(double deadline_s, pawl_error *err) {
+static pawl_status rank_0_silent(double timeout_s, pawl_error *err) {
     char seconds[32];
     error_set(err, PAWL_EPEER, "rank 0 did not answer");
-    error_expected(err, "an answer within %s", text_seconds(seconds, deadline_s));
+    error_expected(err, "an answer within %s", text_seconds(seconds, timeout_s));
     return PAWL_EPEER;
 }
 
 pawl_status group_gather(const rank_group *g, const void *mine, size_t n, void *all,
-                         unsigned char *came, double deadline_s, pawl_error *err) {
-    int code = g->callbacks.gather(g->callbacks.context, mine, n, all, came, deadline_s);
+                         unsigned char *came, double timeout_s, pawl_error *err) {
+    int code = g->callbacks.gather(g->callbacks.context, mine, n, all, came, timeout_s);
     return code == 0 ? PAWL_OK : callback_failed("gather", code, err);
 }
 
-pawl_status group_broadcast(const rank_group *g, void *bytes, size_t n, double deadline_s,
+pawl_status group_broadcast(const rank_group *g, void *bytes, size_t n, double timeout_s,
                             pawl_error *err) {
-    int code = g->callbacks.broadcast(g->callbacks.context, bytes, n, deadline_s);
+    int code = g->callbacks.broadcast(g->callbacks.context, bytes, n, timeout_s);
     if (code == PAWL_ETIMEOUT) {
-        return rank_0_silent(deadline_s, err);
+        return rank_0_silent(timeout_s, err);
     }
     return code == 0 ? PAWL_OK : callback_failed("broadcast", code, err);
 }
