@@ -278,7 +278,7 @@ static pawl_status prepare_parts(engine *e, const plan_layout *layout, pawl_erro
     return PAWL_OK;
 }
 
-static pawl_status prepare(engine *e, const plan_layout *layout, pawl_error *err) {
+static pawl_status prepare_save(engine *e, const plan_layout *layout, pawl_error *err) {
     TRY(prepare_checksums(e, layout, err));
     TRY(prepare_parts(e, layout, err));
     e->small = e->options.io == PAWL_IO_AUTO && layout->bytes <= e->buffer_bytes;
@@ -332,9 +332,9 @@ static void reset(engine *e, const engine_job *job) {
     e->active = true;
 }
 
-static pawl_status start(engine *e, const engine_job *job, pawl_error *err) {
+static pawl_status start_save(engine *e, const engine_job *job, pawl_error *err) {
     const platform *p = e->options.platform;
-    TRY(prepare(e, job->layout, err));
+    TRY(prepare_save(e, job->layout, err));
     monitor_enter(&e->monitor);
     reset(e, job);
     monitor_leave(&e->monitor);
@@ -368,7 +368,7 @@ pawl_status engine_ready(engine *e, pawl_error *err) {
 pawl_status engine_begin(engine *e, const engine_job *job, pawl_error *err) {
     TRY(engine_ready(e, err));
     reap(e);
-    pawl_status status = start(e, job, err);
+    pawl_status status = start_save(e, job, err);
     if (status != PAWL_OK) {
         monitor_enter(&e->monitor);
         e->active = false;

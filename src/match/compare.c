@@ -30,7 +30,8 @@ static pawl_report_item item_of(const comparing *c, pawl_difference difference,
         .saved_as = strcmp(c->record->name, c->wanted->name) == 0 ? NULL : c->record->name};
 }
 
-static pawl_status add(comparing *c, const pawl_report_item *item, const sentence_facts *facts) {
+static pawl_status add_difference(comparing *c, const pawl_report_item *item,
+                                  const sentence_facts *facts) {
     if (item->severity == PAWL_SEVERITY_ERROR) {
         c->verdict->fits = false;
     }
@@ -64,7 +65,7 @@ static pawl_status compare_shape(comparing *c) {
     pawl_report_item item = item_of(c, PAWL_DIFF_SHAPE, PAWL_SEVERITY_ERROR);
     item.dimension =
         side_first_difference(record->ndim, record->shape, wanted->ndim, wanted->shape);
-    return add(c, &item, &(sentence_facts){0});
+    return add_difference(c, &item, &(sentence_facts){0});
 }
 
 static pawl_status compare_dtype(comparing *c) {
@@ -75,7 +76,7 @@ static pawl_status compare_dtype(comparing *c) {
     bool allowed = castable && c->m->options.cast == PAWL_POLICY_ALLOW;
     pawl_report_item item =
         item_of(c, PAWL_DIFF_DTYPE, allowed ? PAWL_SEVERITY_NOTE : PAWL_SEVERITY_ERROR);
-    return add(c, &item, &(sentence_facts){0});
+    return add_difference(c, &item, &(sentence_facts){0});
 }
 
 /* Words are for differences alone: of a million tensors most have none. */
@@ -123,7 +124,7 @@ static void ranks_text(char *out, size_t size, const matcher *m, bool keeps) {
 }
 
 /* R10 */
-static pawl_status compare_ranks(comparing *c) {
+static pawl_status compare_rank_counts(comparing *c) {
     matcher *m = c->m;
     if (m->ranks.saved_world_size == m->ranks.world_size) {
         return PAWL_OK;
@@ -136,13 +137,13 @@ static pawl_status compare_ranks(comparing *c) {
              plural[m->ranks.world_size == 1]);
     if (m->options.per_rank == PAWL_POLICY_ERROR) {
         pawl_report_item item = item_of(c, PAWL_DIFF_RANKS, PAWL_SEVERITY_ERROR);
-        return add(c, &item, &(sentence_facts){0});
+        return add_difference(c, &item, &(sentence_facts){0});
     }
     c->verdict->keep_caller =
         m->options.per_rank == PAWL_POLICY_CALLER || !has_piece_of(c->record, m->ranks.rank);
     ranks_text(ranks, sizeof(ranks), m, c->verdict->keep_caller);
     pawl_report_item item = item_of(c, PAWL_DIFF_RANKS, PAWL_SEVERITY_WARNING);
-    return add(c, &item, &(sentence_facts){.ranks = ranks});
+    return add_difference(c, &item, &(sentence_facts){.ranks = ranks});
 }
 
 /* R06. The words wait for the number of slots that go with it. A caller who keeps its own
@@ -162,29 +163,29 @@ static pawl_status compare_hyperparameter(comparing *c) {
     pawl_policy policy = c->m->options.hyperparameter;
     if (policy == PAWL_POLICY_ERROR) {
         pawl_report_item item = item_of(c, PAWL_DIFF_HYPERPARAMETER, PAWL_SEVERITY_ERROR);
-        return add(c, &item, &(sentence_facts){0});
+        return add_difference(c, &item, &(sentence_facts){0});
     }
     bool caller = policy == PAWL_POLICY_CALLER;
     c->verdict->keep_caller = caller;
     pawl_report_item item = item_of(c, PAWL_DIFF_HYPERPARAMETER, PAWL_SEVERITY_WARNING);
-    return add(c, &item, &(sentence_facts){.stands = caller ? "state" : "checkpoint"});
+    return add_difference(c, &item, &(sentence_facts){.stands = caller ? "state" : "checkpoint"});
 }
 
 /* J06. The state's signature tells what the loader gives from now on, so it is the one to keep. */
 static pawl_status compare_batch(comparing *c) {
     if (c->m->options.batch == PAWL_POLICY_ERROR) {
         pawl_report_item item = item_of(c, PAWL_DIFF_BATCH, PAWL_SEVERITY_ERROR);
-        return add(c, &item, &(sentence_facts){0});
+        return add_difference(c, &item, &(sentence_facts){0});
     }
     c->verdict->keep_caller = true;
     pawl_report_item item = item_of(c, PAWL_DIFF_BATCH, PAWL_SEVERITY_WARNING);
-    return add(c, &item, &(sentence_facts){.stands = "state"});
+    return add_difference(c, &item, &(sentence_facts){.stands = "state"});
 }
 
 /* Values of other roles (the step, random state, ...) are what a restore is for. */
 static pawl_status compare_values(comparing *c) {
     if (c->wanted->per_rank) {
-        return compare_ranks(c);
+        return compare_rank_counts(c);
     }
     side checkpoint = side_of_record(c->record);
     side state = side_of_state(c->wanted);
@@ -211,7 +212,7 @@ static pawl_status compare_kind(comparing *c, bool *same) {
     }
     write_sides(c, true);
     pawl_report_item item = item_of(c, PAWL_DIFF_KIND, PAWL_SEVERITY_ERROR);
-    return add(c, &item, &(sentence_facts){0});
+    return add_difference(c, &item, &(sentence_facts){0});
 }
 
 static void slot_text(char out[SIDE_BYTES], pawl_role role, const char *slot, const char *slot_of) {
@@ -242,7 +243,7 @@ static pawl_status compare_slot(comparing *c) {
     slot_text(c->state, wanted->role, wanted->slot, wanted->slot_of);
     pawl_report_item item = item_of(c, PAWL_DIFF_SLOT, PAWL_SEVERITY_ERROR);
     item.other_name = is_slot(wanted->role) ? wanted->slot_of : c->slot_of;
-    TRY(add(c, &item, &(sentence_facts){.slot = wanted->name}));
+    TRY(add_difference(c, &item, &(sentence_facts){.slot = wanted->name}));
     return PAWL_OK;
 }
 

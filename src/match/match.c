@@ -178,8 +178,8 @@ static pawl_status add_missing(matcher *m, const state_entry *wanted, pawl_error
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
 /* Keeps bytes of a record; what the state's entry has as well is not kept twice. */
-static const void *keep(matcher *m, const void *data, size_t bytes, const void *twin,
-                        size_t twin_bytes) {
+static const void *keep_bytes(matcher *m, const void *data, size_t bytes, const void *twin,
+                              size_t twin_bytes) {
     if (data == NULL) {
         return NULL;
     }
@@ -193,9 +193,9 @@ static const void *keep(matcher *m, const void *data, size_t bytes, const void *
     return copy;
 }
 
-static const char *keep_text(matcher *m, const char *text, const char *twin) {
+static const char *keep_string(matcher *m, const char *text, const char *twin) {
     size_t twin_bytes = twin == NULL ? 0 : strlen(twin) + 1;
-    return text == NULL ? NULL : keep(m, text, strlen(text) + 1, twin, twin_bytes);
+    return text == NULL ? NULL : keep_bytes(m, text, strlen(text) + 1, twin, twin_bytes);
 }
 
 static bool keep_piece(matcher *m, record_piece *piece, const record_entry *kept) {
@@ -206,8 +206,8 @@ static bool keep_piece(matcher *m, record_piece *piece, const record_entry *kept
         return true;
     }
     size_t bytes = (size_t)kept->ndim * sizeof(int64_t);
-    const void *offset = keep(m, piece->box_offset, bytes, origin, bytes);
-    const void *extent = keep(m, piece->box_extent, bytes, kept->shape, bytes);
+    const void *offset = keep_bytes(m, piece->box_offset, bytes, origin, bytes);
+    const void *extent = keep_bytes(m, piece->box_extent, bytes, kept->shape, bytes);
     /* A piece's numbers are not changed by anybody: those that are shared stay constant. */
     piece->box_offset = (int64_t *)(uintptr_t)offset;
     piece->box_extent = (int64_t *)(uintptr_t)extent;
@@ -224,13 +224,14 @@ static const record_entry *keep_record(matcher *m, const record_entry *record,
     *kept = *record;
     bool tensor = record->kind == PAWL_KIND_TENSOR;
     size_t shape_size = tensor ? (size_t)record->ndim * sizeof(int64_t) : 0;
-    kept->name = keep_text(m, record->name, wanted->name);
-    kept->slot_of = keep_text(m, record->slot_of, wanted->slot_of);
-    kept->slot = keep_text(m, record->slot, wanted->slot);
-    kept->shape = tensor ? keep(m, record->shape, shape_size, wanted->shape,
-                                (size_t)wanted->ndim * sizeof(int64_t))
+    kept->name = keep_string(m, record->name, wanted->name);
+    kept->slot_of = keep_string(m, record->slot_of, wanted->slot_of);
+    kept->slot = keep_string(m, record->slot, wanted->slot);
+    kept->shape = tensor ? keep_bytes(m, record->shape, shape_size, wanted->shape,
+                                      (size_t)wanted->ndim * sizeof(int64_t))
                          : NULL;
-    kept->value = keep(m, record->value, record->value_bytes, wanted->value, wanted->value_bytes);
+    kept->value =
+        keep_bytes(m, record->value, record->value_bytes, wanted->value, wanted->value_bytes);
     kept->pieces = arena_alloc(&m->match->memory, record->piece_count * sizeof(*kept->pieces));
     if (kept->name == NULL || (record->slot_of != NULL && kept->slot_of == NULL) ||
         (record->slot != NULL && kept->slot == NULL) || (tensor && kept->shape == NULL) ||

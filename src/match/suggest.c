@@ -85,7 +85,7 @@ static void suggester_free(suggester *s) {
     arena_free(&s->memory);
 }
 
-static pawl_status start(suggester *s, pawl_error *err) {
+static pawl_status suggester_start(suggester *s, pawl_error *err) {
     const matcher *m = s->m;
     s->siblings = m->checkpoint.count < MATCHER_MAX_LOOSE && m->state.count < MATCHER_MAX_LOOSE &&
                   m->elsewhere.count < MATCHER_MAX_LOOSE && m->unfit_count < MATCHER_MAX_LOOSE;
@@ -107,7 +107,7 @@ pawl_status matcher_suggest(matcher *m, pawl_error *err) {
     CLEANUP(suggester_free)
     suggester s = {.m = m};
     size_t reported = 0;
-    TRY(start(&s, err));
+    TRY(suggester_start(&s, err));
     TRY(suggest_find_classes(&s, err));
     TRY(suggest_siblings(&s, err));
     TRY(suggest_follow(&s, false, err));
