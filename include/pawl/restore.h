@@ -64,10 +64,9 @@ typedef enum pawl_difference {
     PAWL_DIFF_MISSING = 3,        /* R03 in the state, not in the checkpoint */
     PAWL_DIFF_UNEXPECTED = 4,     /* R04 in the checkpoint, not in the state */
     PAWL_DIFF_RENAMED = 5,        /* R05 names changed. NOTE: rename rules that would pair entries,
-                                     and no others would. WARNING: entries that only their numbers
-                                     tell apart were numbered anew, perhaps: those whose names match
-                                     may be others, too. ERROR: two entries become one by the
-                                     rules */
+                                     and no others would. WARNING: entries whose names differ in
+                                     numbers alone may have been renumbered, also those whose names
+                                     match. ERROR: two entries become one by the rules */
     PAWL_DIFF_OPTIMIZER = 6,      /* R06 another class of optimizer */
     PAWL_DIFF_SLOT = 7,           /* R06 a slot missing, extra, or not as it was saved */
     PAWL_DIFF_HYPERPARAMETER = 8, /* R07 */
