@@ -26,7 +26,8 @@ static arena_block *block_new(size_t size) {
     return block;
 }
 
-/* What does not fit a common block gets its own, behind the first, whose rest stays in use. */
+/* A large allocation gets a block of its own, second in the list: the rest of the first block stays
+ * in use. */
 static arena_block *arena_grow(arena *a, size_t bytes) {
     size_t size = a->blocks != NULL ? a->blocks->size * 2 : ARENA_FIRST_BLOCK_BYTES;
     if (size > ARENA_LAST_BLOCK_BYTES) {

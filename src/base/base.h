@@ -43,8 +43,8 @@
 /*
  * The leaf that finds a failure fills it (error_set or error_sys, then the parts it knows); each
  * level above prepends what it was attempting (error_wrap). Inside the library `err` is never NULL.
- * Text that is too long is cut at a character boundary and ends in "...". Every part is one line,
- * whatever a host, a file or a peer put into it: text_shown; path and entry are kept as they are.
+ * Text that is too long is cut at a character boundary and ends in "...". Every part is made one
+ * line of harmless text (text_shown); only path and entry are kept as they are.
  */
 struct pawl_error {
     pawl_status status;
@@ -65,7 +65,7 @@ struct pawl_error {
 
 #define ERROR_INIT ((struct pawl_error){.step = -1})
 
-/* Starts a new story: clears every part, sets status and attempt. Returns `status`. */
+/* Starts anew: clears every part, sets status and attempt. Returns `status`. */
 pawl_status error_set(pawl_error *err, pawl_status status, const char *format, ...)
     PRINTF_LIKE(3, 4);
 /* The same from an errno: the category follows from it (ENOSPC, EDQUOT, EFBIG: ENOSPACE; EACCES,
@@ -96,7 +96,7 @@ void error_line(char *out, size_t size, const pawl_error *err);
 void *mem_alloc(size_t bytes);
 void *mem_calloc(size_t count, size_t item_bytes);
 void *mem_aligned(size_t alignment, size_t bytes);
-void *mem_pages(size_t bytes); /* page-aligned; huge ones where it is large and there are some */
+void *mem_pages(size_t bytes); /* page-aligned; huge pages where the system gives them */
 char *mem_strdup(const char *text);
 void *mem_dup(const void *data, size_t bytes);
 void mem_free(const void *memory);
@@ -134,10 +134,10 @@ pawl_status buffer_decimal(buffer *b, int64_t v, pawl_error *err) PAWL_MUST_CHEC
  * is read back is what was written. */
 pawl_status buffer_json_string(buffer *b, const char *text, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
-/* The same of what is only told, and never read back: each byte that is no UTF-8 becomes U+FFFD. */
+/* The same for text that is never read back: each byte that is not UTF-8 becomes U+FFFD. */
 pawl_status buffer_json_shown(buffer *b, const char *text, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
-/* As text_double has it; what is not finite as a string, for JSON has no such numbers. */
+/* As text_double writes it; NaN and infinities as strings, for JSON has no such numbers. */
 pawl_status buffer_json_number(buffer *b, double v, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status buffer_u32le(buffer *b, uint32_t v, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status buffer_u64le(buffer *b, uint64_t v, pawl_error *err) PAWL_MUST_CHECK;
@@ -221,9 +221,8 @@ typedef struct process_identity {
     uint64_t start_ticks; /* of the process: a reused pid is another process */
 } process_identity;
 
-/* Which process one is, without asking what it takes to tell others. What a process made is there
- * in a forked child, too, but as a copy of its memory alone: without its threads, and with locks
- * that nobody may ever let go of. */
+/* To find out in a forked child that something was made by its parent: the child has a copy of the
+ * memory, but none of the threads, and a lock that another thread held stays locked. */
 typedef int64_t process_id;
 process_id process_self(void);
 bool process_is_self(process_id process);
@@ -244,7 +243,7 @@ typedef struct thread_tuning {
 typedef struct platform {
     void *context;
     uint64_t (*monotonic_ns)(void *context);
-    int64_t (*unix_time_ns)(void *context); /* for people only; nothing is decided by it */
+    int64_t (*unix_time_ns)(void *context); /* to be shown to people; no decision depends on it */
     void (*sleep_ns)(void *context, uint64_t ns);
     pawl_status (*random_bytes)(void *context, void *to, size_t n, pawl_error *err);
     /* A platform without threads runs `body` to its end before it returns (`concurrent` false). */
@@ -257,13 +256,23 @@ typedef struct platform {
     bool (*thread_tune)(void *context, const thread_tuning *tuning, char why[160]);
     pawl_status (*identity)(void *context, process_identity *out, pawl_error *err);
     liveness (*process_alive)(void *context, const process_identity *who);
-    /* May people be advised to end it? It is that process, this user's, and nothing that this one
-     * runs under; else `why` says more, or is "". NULL: nobody is advised so. */
+    /* May a message advise the user to kill it? Only if it is alive for certain, belongs to this
+     * user, and is no ancestor of this process; else `why` says which, or is "". NULL: never. */
     bool (*process_killable)(void *context, const process_identity *who, char why[96]);
 } platform;
 
 const platform *platform_system(void);
-/* As ioprio_set(2) and io_uring have it; 0: as the process. */
+
+/* Of any platform. */
+#define NANOSECONDS 1e9
+double platform_since_s(const platform *os, uint64_t begun_ns);
+/* The instant that is `seconds` from now: now for 0 and less, at most a century ahead. */
+uint64_t platform_deadline_ns(const platform *os, double seconds);
+/* At most 16 random bytes as hexadecimal digits, two for each, and a NUL. */
+pawl_status platform_random_hex(const platform *os, char *out, size_t bytes, pawl_error *err)
+    PAWL_MUST_CHECK;
+
+/* The number that ioprio_set(2) and io_uring take; 0: the process's own priority. */
 uint16_t io_priority_number(pawl_io_priority priority);
 
 /* Mutex and condition with monotonic deadlines: sync.c. No global state; init can fail. */

@@ -19,7 +19,7 @@ pawl_status buffer_reserve(buffer *b, size_t n, pawl_error *err) {
 }
 
 pawl_status buffer_append(buffer *b, const void *data, size_t n, pawl_error *err) {
-    if (n >= b->capacity - b->size) { /* appended to by the byte: asked here first */
+    if (n >= b->capacity - b->size) { /* checked here, too: most appends are a few bytes */
         TRY(buffer_reserve(b, n, err));
     }
     if (n > 0) {
@@ -53,26 +53,26 @@ pawl_status buffer_decimal(buffer *b, int64_t v, pawl_error *err) {
                          err);
 }
 
-/* Does JSON show the character as it is? */
-static bool is_plain(char c) {
+/* Can the character stand in a JSON string as it is? */
+static bool needs_no_escape(char c) {
     return (c >= ' ') & (c < 0x7f) & (c != '"') & (c != '\\');
 }
 
-#define PLAIN_STRIDE 16 /* characters looked at together, as the compiler likes them */
+#define PLAIN_STRIDE 16 /* characters per step, which compilers turn into vectors */
 
 static size_t plain_characters(const char *text, size_t n) {
     size_t at = 0;
     while (n - at >= PLAIN_STRIDE) {
         bool plain = true;
         for (size_t i = 0; i < PLAIN_STRIDE; i++) {
-            plain &= is_plain(text[at + i]);
+            plain &= needs_no_escape(text[at + i]);
         }
         if (!plain) {
             break;
         }
         at += PLAIN_STRIDE;
     }
-    while (at < n && is_plain(text[at])) {
+    while (at < n && needs_no_escape(text[at])) {
         at++;
     }
     return at;
@@ -86,7 +86,7 @@ static pawl_status refuse_character(const char *text, size_t at, pawl_error *err
     return PAWL_EUSAGE;
 }
 
-/* `exactly`: or not at all. */
+/* `exactly`: a byte that is not UTF-8, and NUL, is refused, else replaced. */
 static pawl_status put_json_string(buffer *b, const char *text, size_t n, bool exactly,
                                    pawl_error *err) {
     TRY(buffer_append(b, "\"", 1, err));

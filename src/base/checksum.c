@@ -21,7 +21,7 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t n) {
     return ~crc;
 }
 
-static size_t stream(uint32_t *crc, uint8_t *to, const uint8_t *from, size_t n) {
+static size_t copy_streamed(uint32_t *crc, uint8_t *to, const uint8_t *from, size_t n) {
     size_t done = 0;
     uint32_t value = ~*crc;
     if (n < CHECKSUM_STREAM_BYTES || !checksum_streams()) {
@@ -36,7 +36,7 @@ static size_t stream(uint32_t *crc, uint8_t *to, const uint8_t *from, size_t n) 
 }
 
 uint32_t crc32c_copy(uint32_t crc, void *to, const void *from, size_t n) {
-    size_t streamed = stream(&crc, to, from, n);
+    size_t streamed = copy_streamed(&crc, to, from, n);
     uint8_t *target = (uint8_t *)to + streamed;
     const uint8_t *source = (const uint8_t *)from + streamed;
     n -= streamed;

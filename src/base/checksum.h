@@ -8,11 +8,11 @@
 #define CHECKSUM_STREAM_BYTES ((size_t)16 << 10)
 
 bool checksum_streams(void);
-/* Copies CHECKSUM_STREAM_BYTES past the caches. `crc` and the result are those of the register,
- * without the initial and the final inversion. What is checksummed is what is stored, whatever
- * happens to `from` meanwhile. Only where checksum_streams(). */
+/* Copies CHECKSUM_STREAM_BYTES past the caches. `crc` and the result lack the initial and the final
+ * inversion of a CRC32C. What is checksummed is what is stored, even if `from` changes meanwhile.
+ * Only where checksum_streams(). */
 uint32_t checksum_stream(uint32_t crc, void *to, const void *from);
-/* Before another thread, or a device, looks at what was stored. */
+/* To be called before another thread, or a device, reads what was stored. */
 void checksum_stream_end(void);
 
 #endif

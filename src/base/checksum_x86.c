@@ -2,7 +2,7 @@
 /*
  * Copy and checksum in one pass on x86-64: each word is loaded once, goes into the CRC (SSE 4.2's
  * instruction) and to memory by a store that does not fetch the line it overwrites. A copy by
- * ordinary stores moves half as much again over the memory bus, and that is what bounds a fence.
+ * ordinary stores moves half as much again over the memory bus, which is what limits a fence.
  *
  * The instruction takes three cycles and can begin every cycle, so four lanes are summed side by
  * side and joined at the end. CRC being linear, what n zero bytes do to a register is the XOR of
@@ -48,8 +48,8 @@ bool checksum_streams(void) {
     return __builtin_cpu_supports("sse4.2");
 }
 
-/* The lanes are too short for the processor to see where they lead: the next stretch is asked for
- * here. Behind the last one that asks for nothing, and never faults. */
+/* The lanes are too short for the processor's own prefetching, so the next stretch is prefetched
+ * here. After the last one that is beyond `from`: a prefetch never faults. */
 __attribute__((target("sse4.2"))) uint32_t checksum_stream(uint32_t crc, void *to,
                                                            const void *from) {
     uint8_t *target = to;

@@ -8,20 +8,20 @@
 
 #define PART_MOST_BYTES sizeof(((struct pawl_error *)0)->attempt)
 
-/* By way of copies, because an argument may be a part of this same error. */
-static void fill_raw(char *part, size_t size, const char *format, va_list arguments) {
+/* Formats into a copy, because an argument may be a part of this same error. */
+static void fill_as_is(char *part, size_t size, const char *format, va_list arguments) {
     char text[PART_MOST_BYTES];
     text_format(text, size, format, arguments);
     memcpy(part, text, strlen(text) + 1);
 }
 
-static void fill(char *part, size_t size, const char *format, va_list arguments) {
+static void fill_shown(char *part, size_t size, const char *format, va_list arguments) {
     char text[PART_MOST_BYTES];
     text_format(text, size, format, arguments);
     text_shown(part, size, text);
 }
 
-static void clear(pawl_error *err) {
+static void clear_all_but_attempt(pawl_error *err) {
     err->status = PAWL_OK;
     err->system_errno = 0;
     err->step = -1;
@@ -41,9 +41,9 @@ static void clear(pawl_error *err) {
 pawl_status error_set(pawl_error *err, pawl_status status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fill(err->attempt, sizeof(err->attempt), format, arguments);
+    fill_shown(err->attempt, sizeof(err->attempt), format, arguments);
     va_end(arguments);
-    clear(err);
+    clear_all_but_attempt(err);
     err->status = status;
     return status;
 }
@@ -89,9 +89,9 @@ static void fill_system(pawl_error *err, int system_errno) {
 pawl_status error_sys(pawl_error *err, int system_errno, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fill(err->attempt, sizeof(err->attempt), format, arguments);
+    fill_shown(err->attempt, sizeof(err->attempt), format, arguments);
     va_end(arguments);
-    clear(err);
+    clear_all_but_attempt(err);
     err->status = status_of_errno(system_errno);
     err->system_errno = system_errno;
     fill_system(err, system_errno);
@@ -111,7 +111,7 @@ void error_wrap(pawl_error *err, const char *format, ...) {
     char story[2 * PART_MOST_BYTES + 2];
     va_list arguments;
     va_start(arguments, format);
-    fill(story, PART_MOST_BYTES, format, arguments);
+    fill_shown(story, PART_MOST_BYTES, format, arguments);
     va_end(arguments);
     size_t prefix = strlen(story);
     size_t old = strlen(err->attempt);
@@ -126,7 +126,7 @@ void error_wrap(pawl_error *err, const char *format, ...) {
 void error_path(pawl_error *err, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fill_raw(err->path, sizeof(err->path), format, arguments);
+    fill_as_is(err->path, sizeof(err->path), format, arguments);
     va_end(arguments);
 }
 
@@ -144,28 +144,28 @@ void error_entry(pawl_error *err, const char *name) {
 void error_expected(pawl_error *err, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fill(err->expected, sizeof(err->expected), format, arguments);
+    fill_shown(err->expected, sizeof(err->expected), format, arguments);
     va_end(arguments);
 }
 
 void error_found(pawl_error *err, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fill(err->found, sizeof(err->found), format, arguments);
+    fill_shown(err->found, sizeof(err->found), format, arguments);
     va_end(arguments);
 }
 
 void error_safe(pawl_error *err, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fill(err->safe, sizeof(err->safe), format, arguments);
+    fill_shown(err->safe, sizeof(err->safe), format, arguments);
     va_end(arguments);
 }
 
 void error_next(pawl_error *err, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fill(err->next, sizeof(err->next), format, arguments);
+    fill_shown(err->next, sizeof(err->next), format, arguments);
     va_end(arguments);
 }
 

@@ -16,15 +16,15 @@ typedef struct writer {
     size_t size, at;
 } writer;
 
-static void put(writer *w, const char *text, size_t n) {
+static void writer_put(writer *w, const char *text, size_t n) {
     assert(n < w->size - w->at);
     memcpy(w->out + w->at, text, n);
     w->at += n;
     w->out[w->at] = '\0';
 }
 
-static void put_text(writer *w, const char *text) {
-    put(w, text, strlen(text));
+static void writer_put_text(writer *w, const char *text) {
+    writer_put(w, text, strlen(text));
 }
 
 /* ---- for people ----------------------------------------------------------------------------- */
@@ -36,10 +36,10 @@ static void put_shown(writer *w, const char *text, size_t part_size) {
         char shown[SHOWN_CHARACTER_BYTES];
         size_t length = text_shown_character(shown, text + at, n - at, &taken);
         if (w->at + length > end) {
-            put_text(w, "...");
+            writer_put_text(w, "...");
             return;
         }
-        put(w, shown, length);
+        writer_put(w, shown, length);
     }
 }
 
@@ -49,7 +49,7 @@ static void put_line(writer *w, const char *label, const char *value, size_t par
     }
     char head[32];
     snprintf(head, sizeof(head), "\n  %-10s", label);
-    put_text(w, head);
+    writer_put_text(w, head);
     put_shown(w, value, part_size);
 }
 
@@ -85,7 +85,7 @@ const char *error_text(pawl_error *err) {
     return err->rendered;
 }
 
-static void add(char *out, size_t size, const char *before, const char *value) {
+static void append_part(char *out, size_t size, const char *before, const char *value) {
     size_t at = strlen(out);
     if (value[0] != '\0' && at + 1 < size) {
         (void)snprintf(out + at, size - at, "%s%s", before, value);
@@ -96,11 +96,12 @@ void error_line(char *out, size_t size, const pawl_error *err) {
     char whole[sizeof(err->attempt) + sizeof(err->path) + sizeof(err->system) +
                sizeof(err->expected) + sizeof(err->found) + 64];
     whole[0] = '\0';
-    add(whole, sizeof(whole), "", err->attempt);
-    add(whole, sizeof(whole), ": ", err->path);
-    add(whole, sizeof(whole), ": ", err->system);
-    add(whole, sizeof(whole), "; expected ", err->expected);
-    add(whole, sizeof(whole), err->expected[0] != '\0' ? ", found " : "; found ", err->found);
+    append_part(whole, sizeof(whole), "", err->attempt);
+    append_part(whole, sizeof(whole), ": ", err->path);
+    append_part(whole, sizeof(whole), ": ", err->system);
+    append_part(whole, sizeof(whole), "; expected ", err->expected);
+    append_part(whole, sizeof(whole), err->expected[0] != '\0' ? ", found " : "; found ",
+                err->found);
     text_shown(out, size, whole);
 }
 
@@ -110,9 +111,9 @@ static void put_member(writer *w, const char *key, const char *value, size_t par
     if (value[0] == '\0') {
         return;
     }
-    put_text(w, ",\"");
-    put_text(w, key);
-    put_text(w, "\":\"");
+    writer_put_text(w, ",\"");
+    writer_put_text(w, key);
+    writer_put_text(w, "\":\"");
     size_t n = strlen(value);
     size_t end = w->at + part_size + ESCAPE_ROOM - 4;
     size_t at = 0;
@@ -121,45 +122,45 @@ static void put_member(writer *w, const char *key, const char *value, size_t par
         size_t taken;
         size_t length = json_character(escaped, value + at, n - at, &taken);
         if (w->at + length > end) {
-            put_text(w, "...");
+            writer_put_text(w, "...");
             break;
         }
-        put(w, escaped, length);
+        writer_put(w, escaped, length);
         at += taken;
     }
-    put_text(w, "\"");
+    writer_put_text(w, "\"");
 }
 
-static void put_number(writer *w, const char *key, uint64_t number) {
+static void put_number_member(writer *w, const char *key, uint64_t number) {
     char member[64];
     snprintf(member, sizeof(member), ",\"%s\":%" PRIu64, key, number);
-    put_text(w, member);
+    writer_put_text(w, member);
 }
 
 const char *error_json(pawl_error *err) {
     writer w = {.out = err->rendered, .size = sizeof(err->rendered)};
     err->rendered[0] = '\0';
-    put_text(&w, "{\"status\":\"");
-    put_text(&w, pawl_status_name(err->status));
-    put_text(&w, "\"");
+    writer_put_text(&w, "{\"status\":\"");
+    writer_put_text(&w, pawl_status_name(err->status));
+    writer_put_text(&w, "\"");
     put_member(&w, "attempt", err->attempt, sizeof(err->attempt));
     put_member(&w, "path", err->path, sizeof(err->path));
     put_member(&w, "entry", err->entry, sizeof(err->entry));
     if (err->step >= 0) {
-        put_number(&w, "step", (uint64_t)err->step);
+        put_number_member(&w, "step", (uint64_t)err->step);
     }
     if (err->has_range) {
-        put_number(&w, "offset", err->offset);
-        put_number(&w, "length", err->length);
+        put_number_member(&w, "offset", err->offset);
+        put_number_member(&w, "length", err->length);
     }
     put_member(&w, "expected", err->expected, sizeof(err->expected));
     put_member(&w, "found", err->found, sizeof(err->found));
     if (err->system_errno > 0) {
-        put_number(&w, "errno", (uint64_t)err->system_errno);
+        put_number_member(&w, "errno", (uint64_t)err->system_errno);
     }
     put_member(&w, "system", err->system, sizeof(err->system));
     put_member(&w, "safe", err->safe, sizeof(err->safe));
     put_member(&w, "next", err->next, sizeof(err->next));
-    put_text(&w, "}");
+    writer_put_text(&w, "}");
     return err->rendered;
 }

@@ -12,18 +12,18 @@
 
 #define VEC_FIRST_ITEMS 8
 
-/* What no object can have, malloc need not be asked for. */
-static bool too_large(uint64_t bytes) {
+/* No object can be larger, so malloc is not asked. */
+static bool exceeds_any_object(uint64_t bytes) {
     return bytes > PTRDIFF_MAX;
 }
 
 void *mem_alloc(size_t bytes) {
-    return too_large(bytes) ? NULL : malloc(bytes > 0 ? bytes : 1);
+    return exceeds_any_object(bytes) ? NULL : malloc(bytes > 0 ? bytes : 1);
 }
 
 void *mem_calloc(size_t count, size_t item_bytes) {
     uint64_t bytes;
-    if (multiply_overflows(count, item_bytes, &bytes) || too_large(bytes)) {
+    if (multiply_overflows(count, item_bytes, &bytes) || exceeds_any_object(bytes)) {
         return NULL;
     }
     return calloc(bytes > 0 ? bytes : 1, 1);
@@ -35,7 +35,8 @@ void *mem_aligned(size_t alignment, size_t bytes) {
     if (alignment < sizeof(void *)) {
         alignment = sizeof(void *);
     }
-    if (too_large(bytes) || posix_memalign(&memory, alignment, bytes > 0 ? bytes : 1) != 0) {
+    if (exceeds_any_object(bytes) ||
+        posix_memalign(&memory, alignment, bytes > 0 ? bytes : 1) != 0) {
         return NULL;
     }
     return memory;
@@ -47,7 +48,7 @@ void *mem_pages(size_t bytes) {
     }
     void *memory = mem_aligned(HUGE_PAGE_BYTES, bytes);
     if (memory != NULL) {
-        (void)madvise(memory, bytes - bytes % HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* a wish */
+        (void)madvise(memory, bytes - bytes % HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* a hint */
     }
     return memory;
 }
@@ -88,7 +89,7 @@ pawl_status vec_reserve(void *items_pointer, size_t *capacity, size_t need, size
         grown = need;
     }
     uint64_t bytes;
-    if (multiply_overflows(grown, item_bytes, &bytes) || too_large(bytes)) {
+    if (multiply_overflows(grown, item_bytes, &bytes) || exceeds_any_object(bytes)) {
         return error_nomem(err, SIZE_MAX);
     }
     void *items;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for statuses, roles and kinds. Roles and kinds stand in files: they stay as they are. */
+/* Words for statuses, roles and kinds. Those for roles and kinds are part of the file format. */
 #include "base/base.h"
 
 #include <string.h>

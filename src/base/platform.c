@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The platform that is there: Linux's clocks, randomness, threads and process identity. */
+/* The real platform: Linux's clocks, randomness, threads and process identity. */
 #include "base/base.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -66,26 +67,52 @@ static pawl_status system_random_bytes(void *context, void *to, size_t n, pawl_e
     return PAWL_OK;
 }
 
+/* ---- the same of any platform --------------------------------------------------------------- */
+
+double platform_since_s(const platform *os, uint64_t begun_ns) {
+    return (double)(os->monotonic_ns(os->context) - begun_ns) / NANOSECONDS;
+}
+
+uint64_t platform_deadline_ns(const platform *os, double seconds) {
+    const double most_s = 3e9; /* about a century, far from where nanoseconds overflow */
+    uint64_t now_ns = os->monotonic_ns(os->context);
+    if (!(seconds > 0)) {
+        return now_ns;
+    }
+    return now_ns + (uint64_t)((seconds < most_s ? seconds : most_s) * NANOSECONDS);
+}
+
+pawl_status platform_random_hex(const platform *os, char *out, size_t bytes, pawl_error *err) {
+    uint8_t random[16];
+    assert(bytes <= sizeof(random));
+    TRY(os->random_bytes(os->context, random, bytes, err));
+    for (size_t i = 0; i < bytes; i++) {
+        (void)snprintf(out + 2 * i, 3, "%02x", random[i]);
+    }
+    return PAWL_OK;
+}
+
 /* ---- threads -------------------------------------------------------------------------------- */
 
 struct platform_thread {
     pthread_t id;
 };
 
-/* Belongs to the thread: an abandoned one's handle is gone while it still starts. */
+/* Owned by the new thread: its handle may be freed (abandoned) before it has begun. */
 typedef struct thread_start {
     void (*body)(void *);
     void *argument;
 } thread_start;
 
-static void *thread_main(void *argument) {
+static void *thread_entry(void *argument) {
     thread_start start = *(thread_start *)argument;
     mem_free(argument);
     start.body(start.argument);
     return NULL;
 }
 
-/* A trainer's signals are for its own threads, all but those that a thread brings on itself. */
+/* The program's signals are for its own threads; a thread of ours gets only those that it causes
+ * itself, as SIGSEGV. */
 static void block_signals(sigset_t *before) {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF};
     sigset_t blocked;
@@ -109,7 +136,7 @@ static pawl_status system_thread_start(void *context, void (*body)(void *), void
     *start = (thread_start){.body = body, .argument = argument};
     sigset_t before;
     block_signals(&before);
-    int failed = pthread_create(&handle->id, NULL, thread_main, start);
+    int failed = pthread_create(&handle->id, NULL, thread_entry, start);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed != 0) {
         mem_free(handle);
@@ -161,7 +188,7 @@ static int set_io_priority(pawl_io_priority priority) {
 /* No kernel knows more processors. */
 #define MOST_CPUS 65536
 
-static int set_cpus(const int *cpus, size_t count) {
+static int set_affinity(const int *cpus, size_t count) {
     if (count == 0) {
         return 0;
     }
@@ -188,11 +215,11 @@ static void add_refusal(char why[160], const char *what, int system_errno) {
     }
 }
 
-/* Linux has both for single threads; the calling one is number 0. */
+/* Linux sets both for single threads; 0 means the calling one. */
 static bool system_thread_tune(void *context, const thread_tuning *tuning, char why[160]) {
     (void)context;
     why[0] = '\0';
-    add_refusal(why, "keep to the processors given", set_cpus(tuning->cpus, tuning->cpu_count));
+    add_refusal(why, "keep to the processors given", set_affinity(tuning->cpus, tuning->cpu_count));
     add_refusal(why, "set the I/O priority", set_io_priority(tuning->io_priority));
     return why[0] == '\0';
 }
@@ -208,7 +235,7 @@ bool process_is_self(process_id process) {
 }
 
 /* The beginning of a small file, as text. False when it cannot be read; errno says why. */
-static bool read_text(const char *path, char *out, size_t size) {
+static bool read_small_file(const char *path, char *out, size_t size) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return false;
@@ -258,11 +285,11 @@ static bool parse_stat(const char *text, process_stat *out) {
 
 static bool read_stat(const char *path, process_stat *out) {
     char text[STAT_BYTES];
-    return read_text(path, text, sizeof(text)) && parse_stat(text, out);
+    return read_small_file(path, text, sizeof(text)) && parse_stat(text, out);
 }
 
-/* A host's name is any bytes to the kernel. It is written in records, which are text: so it is made
- * text here, once and the same everywhere, or two processes of one host would differ in it. */
+/* To the kernel a host's name is any bytes, but records are text. It is made text here and nowhere
+ * else, so that all processes of a host agree on it. */
 static void make_text(char *name) {
     size_t n = strlen(name);
     for (size_t at = 0; at < n;) {
@@ -280,9 +307,8 @@ static void read_namespace(const char *path, char *out, size_t size) {
     out[length > 0 ? length : 0] = '\0';
 }
 
-/* What /proc does not tell stays empty: nobody can then judge this process by its pid. It is asked
- * for "self", because it may be mounted from another pid namespace, where our number is somebody
- * else's. */
+/* What /proc does not tell stays empty: nobody can then judge this process by its pid. Read from
+ * /proc/self: /proc may be that of another pid namespace, where our pid is another process. */
 static pawl_status system_identity(void *context, process_identity *out, pawl_error *err) {
     (void)context;
     *out = (process_identity){.pid = getpid()};
@@ -290,7 +316,7 @@ static pawl_status system_identity(void *context, process_identity *out, pawl_er
         return error_sys(err, errno, "cannot get the name of this host");
     }
     make_text(out->host);
-    read_text("/proc/sys/kernel/random/boot_id", out->boot_id, sizeof(out->boot_id));
+    read_small_file("/proc/sys/kernel/random/boot_id", out->boot_id, sizeof(out->boot_id));
     out->boot_id[strcspn(out->boot_id, "\n")] = '\0';
     read_namespace("/proc/self/ns/pid", out->pid_namespace, sizeof(out->pid_namespace));
     read_namespace("/proc/self/ns/time", out->time_namespace, sizeof(out->time_namespace));
@@ -313,10 +339,9 @@ static bool can_judge(const process_identity *self, const process_identity *who)
            same_known(self->pid_namespace, who->pid_namespace);
 }
 
-/* Of a pid that is there. Its start, as /proc tells it, is shifted by the reader's time namespace;
- * it may be of another process where /proc shows another pid namespace; and a process that was
- * restored from an image of it has another one than it had. So equal starts prove that it is the
- * process, and other ones prove nothing: not that the pid was given to another. */
+/* For a pid that exists. Equal start times prove that it is the same process. Different ones prove
+ * nothing, not even that the pid was reused: /proc shifts the time by the reader's time namespace,
+ * may show another pid namespace, and a process restored from an image gets a new start time. */
 static liveness judge_by_stat(const process_identity *self, const process_identity *who) {
     char path[64];
     process_stat stat;
@@ -344,8 +369,8 @@ static liveness system_process_alive(void *context, const process_identity *who)
     return judge_by_stat(&self, who);
 }
 
-/* Whoever ends what this process runs under may end it, too, and the shell that he would type that
- * into. A process of another pid namespace has the parent 0 here. */
+/* Killing an ancestor may end this process, too, or the shell that the command is typed into. A
+ * process of another pid namespace has the parent 0 here. */
 static bool runs_under(int64_t pid) {
     process_stat stat;
     int64_t at = getpid();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base/sync: a mutex with one condition, whose waits have monotonic deadlines; threads
- * told apart. */
+/* base/sync: a mutex with one condition, whose waits have monotonic deadlines; which thread one
+ * is. */
 #ifndef BASE_SYNC_H
 #define BASE_SYNC_H
 
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Which thread one is. */
+/* The calling thread, and whether a thread is that. */
 typedef pthread_t thread_id;
 thread_id thread_self(void);
 bool thread_is_self(thread_id thread);

@@ -8,13 +8,12 @@
 #include "doctor/token.h"
 #include "path/path.h"
 
-#include "store/mounts.h"
+#include "store/mount_table.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define NANOSECONDS    1e9
 #define FIRST_PAUSE_NS 5000000u
 #define LAST_PAUSE_NS  500000000u
 #define MOST_LOOK_S    10.0 /* for a token that is there, where the callbacks said so */

@@ -34,7 +34,7 @@
  *   5 write and sync the temporary M                      the same
  *   6 still fresh? (I4) rename M, sync D                  before the sync: the old M or the new
  *   7 `latest`; files of a replaced save; retention       the new checkpoint; garbage
- * In 7 the order counts for readers, too (looking.h).
+ * In 7 the order counts for readers, too (checkpoint/step_scan.h).
  */
 #include "run/private.h"
 
@@ -206,14 +206,14 @@ static pawl_status publish_manifest(pawl_run *run, const char *directory, const 
     snprintf(temporary, sizeof temporary, "%s/%s", directory, name);
     snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
     store_publish_end end;
-    pawl_status status = store_publish_by(run->store, path, temporary, text.data, text.size,
-                                          still_fresh, run, &end, err);
+    pawl_status status = store_publish(run->store, path, temporary, text.data, text.size,
+                                       still_fresh, run, &end, err);
     if (status != PAWL_OK && err->system_errno == EISDIR) { /* what a proof has left */
         bool absent;
         TRY(commit_prove_no_manifest(run->store, directory, &absent, err));
         *err = (struct pawl_error)ERROR_INIT;
-        status = store_publish_by(run->store, path, temporary, text.data, text.size, still_fresh,
-                                  run, &end, err);
+        status = store_publish(run->store, path, temporary, text.data, text.size, still_fresh, run,
+                               &end, err);
     }
     if (status == PAWL_OK || end == STORE_UNPUBLISHED) {
         return status;

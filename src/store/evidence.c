@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define UNLINK_TRIES 3 /* a name that is remembered as absent is looked up anew after a proof */
+#define UNLINK_TRIES 3 /* a name that is cached as absent is looked up anew after a proof */
 
-static pawl_status look(store *s, const char *path, bool *absent, pawl_error *err) {
+static pawl_status take_one_look(store *s, const char *path, bool *absent, pawl_error *err) {
     store_stat found;
     struct pawl_error story = ERROR_INIT;
     pawl_status status = store_stat_path(s, path, &found, &story);
@@ -22,7 +22,7 @@ static pawl_status look(store *s, const char *path, bool *absent, pawl_error *er
 pawl_status store_prove_absent(store *s, const char *path, bool *absent, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
     if (s->traits.coherent) {
-        return look(s, path, absent, err);
+        return take_one_look(s, path, absent, err);
     }
     *absent = false;
     pawl_status status = store_make_dir(s, path, err);
@@ -63,7 +63,7 @@ pawl_status store_unlink_for_certain(store *s, const char *path, pawl_error *err
             return PAWL_OK;
         }
     }
-    if (status != PAWL_ENOTFOUND) { /* a file that the system does not let go of */
+    if (status != PAWL_ENOTFOUND) { /* a file that the system refuses to remove */
         *err = story;
         return status;
     }
@@ -82,7 +82,7 @@ pawl_status store_open_for_certain(store *s, const char *path, store_mode mode, 
     return store_open(s, path, mode, out, err);
 }
 
-/* A directory that is remembered as absent is looked up anew once it was to be made. */
+/* Trying to make a directory that is cached as absent makes the system look it up anew. */
 static pawl_status look_for_directory(store *s, const char *directory, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
     pawl_status status = store_make_dir(s, directory, err);

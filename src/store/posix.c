@@ -2,12 +2,12 @@
 /*
  * store/posix: a directory of a filesystem: its names. Files are posix_file.c.
  *
- * The modes of what is created are the caller's umask's business. Interrupted calls are repeated
- * here, where the system says that nothing happened; other repetitions are `retry`'s.
+ * The modes of what is created are up to the process's umask. A call that was interrupted before
+ * anything happened (EINTR) is repeated here; other repetitions are up to `retry`.
  */
 #include "store/posix.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -43,25 +43,25 @@ static pawl_status posix_make_dir(store *s, const char *path, pawl_error *err) {
                        : store_posix_failure(p, path, failed, err, "cannot create the directory");
 }
 
-static pawl_status remove_name(posix_store *p, const char *path, int flags, const char *attempt,
-                               pawl_error *err) {
+static pawl_status unlink_place(posix_store *p, const char *path, int flags, const char *what,
+                                pawl_error *err) {
     CLEANUP(store_posix_place_close) posix_place at;
     int failed = store_posix_place(p, path, &at);
     if (failed == 0 && unlinkat(at.dir, at.name, flags) != 0) {
         failed = errno == EEXIST ? ENOTEMPTY : errno; /* POSIX allows both for a full directory */
     }
-    return failed == 0 ? PAWL_OK : store_posix_failure(p, path, failed, err, attempt);
+    return failed == 0 ? PAWL_OK : store_posix_failure(p, path, failed, err, what);
 }
 
 static pawl_status posix_remove_dir(store *s, const char *path, pawl_error *err) {
-    return remove_name(posix_of(s), path, AT_REMOVEDIR, "cannot remove the directory", err);
+    return unlink_place(posix_of(s), path, AT_REMOVEDIR, "cannot remove the directory", err);
 }
 
 static pawl_status posix_unlink(store *s, const char *path, pawl_error *err) {
-    return remove_name(posix_of(s), path, 0, "cannot remove the file", err);
+    return unlink_place(posix_of(s), path, 0, "cannot remove the file", err);
 }
 
-/* The promise is about files; a directory must never be moved by mistake. */
+/* store_rename is for files; a directory must not be moved by mistake. */
 static int rename_file(const posix_place *from, const char *to) {
     struct stat found;
     if (fstatat(from->dir, from->name, &found, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -147,8 +147,8 @@ static store_type type_of(mode_t mode) {
     return S_ISDIR(mode) ? STORE_DIR_TYPE : STORE_OTHER_TYPE;
 }
 
-/* Some filesystems keep times that 64 bits of nanoseconds do not reach, before 1678 or after 2262:
- * no clock of ours tells them. */
+/* 0 for times before 1678 or after 2262, which some filesystems can have: 64 bits of nanoseconds do
+ * not reach them. */
 static int64_t unix_ns(int64_t seconds, int64_t nanoseconds) {
     int64_t ns;
     bool reached = !__builtin_mul_overflow(seconds, INT64_C(1000000000), &ns) &&
@@ -156,8 +156,9 @@ static int64_t unix_ns(int64_t seconds, int64_t nanoseconds) {
     return reached ? ns : 0;
 }
 
-/* Linux before 5.8 does not say what a mount begins at; there a directory on which another
- * filesystem is mounted is told by its device. Files of an overlay have devices of their own. */
+/* Linux before 5.8 does not say whether a name is a mount point. There a directory counts as one
+ * when its device is not that of the directory around it; a file never does, because files of an
+ * overlay have devices of their own. */
 static bool is_mounted(const posix_place *at, const struct statx *found) {
     struct stat around;
     if ((found->stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) {
@@ -167,7 +168,7 @@ static bool is_mounted(const posix_place *at, const struct statx *found) {
            around.st_dev != makedev(found->stx_dev_major, found->stx_dev_minor);
 }
 
-/* Older containers refuse the call itself. */
+/* Older container systems refuse statx. */
 static int stat_name(int dir, const char *name, struct statx *out) {
     struct stat found;
     if (statx(dir, name, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, out) == 0) {
@@ -188,7 +189,7 @@ static int stat_name(int dir, const char *name, struct statx *out) {
     return 0;
 }
 
-static int look_at(const posix_place *at, store_stat *out) {
+static int stat_place(const posix_place *at, store_stat *out) {
     bool root = at->name[0] == '\0';
     struct statx found;
     int failed = stat_name(at->dir, root ? "." : at->name, &found);
@@ -207,7 +208,7 @@ static pawl_status posix_stat(store *s, const char *path, store_stat *out, pawl_
     CLEANUP(store_posix_place_close) posix_place at;
     int failed = store_posix_place(p, path, &at);
     if (failed == 0) {
-        failed = look_at(&at, out);
+        failed = stat_place(&at, out);
     }
     return failed == 0 ? PAWL_OK
                        : store_posix_failure(p, path, failed, err, "cannot look at this name");
@@ -244,7 +245,7 @@ static const store_ops posix_ops = {.open = store_posix_open,
                                     .destroy = posix_destroy};
 
 /* Only for messages; the descriptor is what counts. */
-static char *absolute(const char *root) {
+static char *absolute_root(const char *root) {
     char here[4096], joined[sizeof(here) + 4096];
     size_t n = strlen(root);
     while (n > 1 && root[n - 1] == '/') {
@@ -266,8 +267,8 @@ static int open_root(const char *root) {
     return fd;
 }
 
-/* Filesystems that only this machine changes. Of others (NFS, FUSE, what a cluster shares) the
- * system keeps names and absences for a while, whatever others do to them. */
+/* Is it a filesystem that only this machine changes? Of others (NFS, FUSE, what a cluster shares)
+ * the kernel caches for a while which names there are, whatever other machines do. */
 static bool is_coherent(int fd) {
     static const uint64_t local[] = {EXT4_SUPER_MAGIC,      XFS_SUPER_MAGIC,   BTRFS_SUPER_MAGIC,
                                      TMPFS_MAGIC,           RAMFS_MAGIC,       F2FS_SUPER_MAGIC,
@@ -280,15 +281,16 @@ static bool is_coherent(int fd) {
     return is;
 }
 
-/* Unlike inside, a link to the root is followed: it is the caller's choice. */
+/* The root itself may be a link, which is followed: ELOOP then means a circle of links, not one
+ * that stands in the place of a directory. */
 static pawl_status cannot_open_root(const posix_store *p, int failed, pawl_error *err) {
-    static const char attempt[] = "cannot open the directory";
+    static const char what[] = "cannot open the directory";
     if (failed == ELOOP) {
-        error_sys(err, failed, "%s", attempt);
+        error_sys(err, failed, "%s", what);
         store_error_path(err, &p->base, "");
         return err->status;
     }
-    return store_posix_failure(p, "", failed, err, attempt);
+    return store_posix_failure(p, "", failed, err, what);
 }
 
 pawl_status store_posix(const char *root, store **out, pawl_error *err) {
@@ -297,10 +299,10 @@ pawl_status store_posix(const char *root, store **out, pawl_error *err) {
         return error_nomem(err, sizeof(*p));
     }
     p->base.ops = &posix_ops;
-    /* POSIX promises no order of names, and sectors are all that disks keep whole. */
+    /* POSIX promises no order of names; disks write no more than a sector atomically. */
     p->base.traits = (store_traits){
         .kind = "posix", .atomic_rename = true, .ordered_names = false, .atomic_write_bytes = 512};
-    p->base.root = absolute(root);
+    p->base.root = absolute_root(root);
     p->root = open_root(root);
     int failed = errno;
     p->base.traits.coherent = is_coherent(p->root);

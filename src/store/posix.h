@@ -27,7 +27,7 @@ int store_posix_open_dir(const posix_store *p, const char *path);
 /* store_failure, and what the system knows beyond its errno: who may not do what (EACCES, EPERM),
  * which mount is read-only (EROFS) or full (ENOSPC, EDQUOT). */
 pawl_status store_posix_failure(const posix_store *p, const char *path, int system_errno,
-                                pawl_error *err, const char *attempt) PAWL_MUST_CHECK;
+                                pawl_error *err, const char *what) PAWL_MUST_CHECK;
 pawl_status store_posix_space(store *s, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
 
 /* posix_file.c: as of store_ops. */

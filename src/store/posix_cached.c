@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * store/posix_cached: whether a range of a file is in the page cache, without touching it. By
- * cachestat(2) where there is one (Linux 6.5), else by mincore(2). Both tell only whoever owns the
- * file or may write to it.
+ * cachestat(2) where there is one (Linux 6.5), else by mincore(2). Both answer only those who own
+ * the file or may write to it.
  */
 #include "store/posix.h"
 
@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* As in <linux/mman.h>, which older systems have without them. All architectures but Alpha share
- * the number. */
+/* As in <linux/mman.h>, which lacks them on older systems. All architectures but Alpha have the
+ * same number. */
 #define CACHESTAT_NUMBER 451
 typedef struct cachestat_range {
     uint64_t offset, length;
@@ -33,7 +33,7 @@ static uint64_t pages_of(uint64_t at, uint64_t n) {
     return (at + n - 1) / page_bytes() - at / page_bytes() + 1;
 }
 
-/* mincore calls every page of a file cached whose cache is not the caller's to see. */
+/* Of a file whose cache the caller may not see, mincore reports every page as cached. */
 static bool may_look(int fd) {
     struct stat found;
     return fstat(fd, &found) == 0 && (geteuid() == 0 || geteuid() == found.st_uid ||
@@ -50,7 +50,7 @@ static bool all_resident(const unsigned char *pages, uint64_t count) {
 }
 
 /* At most PAGES_PER_LOOK pages; `at` begins a page. */
-static posix_cached look(int fd, uint64_t at, uint64_t count) {
+static posix_cached ask_mincore(int fd, uint64_t at, uint64_t count) {
     unsigned char pages[PAGES_PER_LOOK];
     size_t bytes = (size_t)(count * page_bytes());
     void *mapped = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, (off_t)at);
@@ -73,7 +73,7 @@ posix_cached store_posix_cached_by_mincore(int fd, uint64_t at, uint64_t n) {
     at -= at % page_bytes();
     while (left > 0) {
         uint64_t count = left < PAGES_PER_LOOK ? left : PAGES_PER_LOOK;
-        posix_cached found = look(fd, at, count);
+        posix_cached found = ask_mincore(fd, at, count);
         if (found != POSIX_CACHED) {
             return found;
         }

@@ -2,7 +2,7 @@
 /* store/posix_failure: what the system knows about a failure beyond its errno. */
 #include "store/posix.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* Who asks, and what the directory and the name in it (when it is there) allow. */
-static void explain_permission(const posix_store *p, const char *path, pawl_error *err) {
+static void explain_denied_access(const posix_store *p, const char *path, pawl_error *err) {
     CLEANUP(store_posix_place_close) posix_place at;
     struct stat dir, file;
     char of_file[96] = "";
@@ -36,7 +36,7 @@ static bool ask_space(const posix_store *p, store_space *space) {
     return store_posix_space((store *)&p->base, space, &ignored) == PAWL_OK;
 }
 
-static void explain_read_only(const posix_store *p, pawl_error *err) {
+static void explain_read_only_mount(const posix_store *p, pawl_error *err) {
     store_space space;
     if (ask_space(p, &space)) {
         error_found(err, "the filesystem at %s (%s) is mounted read-only (%s)", space.mount_point,
@@ -45,7 +45,7 @@ static void explain_read_only(const posix_store *p, pawl_error *err) {
     error_next(err, "mount it for writing, or choose another directory");
 }
 
-static void explain_space(const posix_store *p, pawl_error *err) {
+static void explain_no_space(const posix_store *p, pawl_error *err) {
     store_space space;
     char room[32];
     char files[48] = "";
@@ -60,7 +60,7 @@ static void explain_space(const posix_store *p, pawl_error *err) {
     error_next(err, "free space there, or choose another directory");
 }
 
-static void explain_size(const posix_store *p, pawl_error *err) {
+static void explain_size_limit(const posix_store *p, pawl_error *err) {
     struct rlimit limit;
     char most[32];
     store_space space;
@@ -75,22 +75,22 @@ static void explain_size(const posix_store *p, pawl_error *err) {
 }
 
 pawl_status store_posix_failure(const posix_store *p, const char *path, int system_errno,
-                                pawl_error *err, const char *attempt) {
-    pawl_status status = store_failure(&p->base, path, system_errno, err, attempt);
+                                pawl_error *err, const char *what) {
+    pawl_status status = store_failure(&p->base, path, system_errno, err, what);
     switch (system_errno) {
     case EACCES:
     case EPERM:
-        explain_permission(p, path, err);
+        explain_denied_access(p, path, err);
         break;
     case EROFS:
-        explain_read_only(p, err);
+        explain_read_only_mount(p, err);
         break;
     case ENOSPC:
     case EDQUOT:
-        explain_space(p, err);
+        explain_no_space(p, err);
         break;
     case EFBIG:
-        explain_size(p, err);
+        explain_size_limit(p, err);
         break;
     default:
         break;

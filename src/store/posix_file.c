@@ -6,15 +6,15 @@
  * filesystem has that, by one that goes past it. The second takes what is aligned, the first the
  * rest: the tail of a file and what is small.
  *
- * Both see one file: the kernel writes back and drops the cached pages of a range before it is
- * moved directly. What it cannot know is a page of which one part is written through the cache
- * while the other is on its way past it; so a piece's tail is written after the rest of it, and
- * pieces that are written at the same time must not share a page, which those of a multiple of
- * 64 KiB do on no machine. One fsync is for both.
+ * Both see the same bytes: before the kernel reads or writes a range directly, it writes back and
+ * drops the cached pages of it. That does not help a page of which one part is written through the
+ * cache while the other is being written directly. So the tail of a piece is written after the rest
+ * of it, and pieces that are written at the same time must not share a page: at multiples of 64 KiB
+ * they do not, on any machine. One fsync covers both descriptors.
  */
 #include "store/posix.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 #include "store/ring.h"
 
 #include <errno.h>
@@ -27,9 +27,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* The kernel moves no more per call (0x7ffff000); asking for less keeps the arithmetic aligned. */
+/* The kernel moves at most 0x7ffff000 bytes per call; this is less, and aligned. */
 #define MOST_PER_CALL ((size_t)1 << 30)
-/* Of a bulk read, so that it is found soon that a part is not in the page cache. */
+/* Most of one bulk read: whether the page cache has the bytes is asked for each. */
 #define MOST_PER_LOOK ((size_t)16 << 20)
 /* Smaller reads profit from the kernel's reading ahead. */
 #define LEAST_DIRECT_READ ((size_t)64 << 10)
@@ -43,18 +43,18 @@ typedef struct posix_file {
     _Atomic bool direct_refused;
 } posix_file;
 
-static posix_store *posix_of(const store_file *f) {
+static posix_store *posix_store_of(const store_file *f) {
     return (posix_store *)f->in;
 }
 
-static posix_file *file_of(const store_file *f) {
+static posix_file *posix_file_of(const store_file *f) {
     return (posix_file *)f;
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* A pipe or device in the place of a file must not make us wait or act: O_NONBLOCK, O_NOCTTY, and
- * only regular files are gone on with. */
+/* Opening a pipe or device in the place of a file must neither wait (O_NONBLOCK) nor make a
+ * terminal ours (O_NOCTTY); check_regular refuses it then. */
 static int open_flags(store_mode mode) {
     const int always = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
     if (store_mode_creates(mode)) {
@@ -63,7 +63,7 @@ static int open_flags(store_mode mode) {
     return always | (store_mode_only_reads(mode) ? O_RDONLY : O_RDWR);
 }
 
-static int open_name(const posix_place *at, int flags) {
+static int open_at_place(const posix_place *at, int flags) {
     int fd;
     do {
         fd = openat(at->dir, at->name, flags, 0666);
@@ -71,11 +71,11 @@ static int open_name(const posix_place *at, int flags) {
     return fd;
 }
 
-/* Opens the same file once more, past the page cache. -1 where the filesystem has no such thing, or
- * the name belongs to another file by now: then there is only the one descriptor. */
+/* Opens the same file once more, to bypass the page cache. -1: the filesystem cannot, or the name
+ * belongs to another file by now. Then all goes through the first descriptor. */
 static int open_direct(const posix_place *at, store_mode mode, int fd) {
     struct stat first, second;
-    int direct = open_name(at, (open_flags(mode) & ~(O_CREAT | O_EXCL)) | O_DIRECT);
+    int direct = open_at_place(at, (open_flags(mode) & ~(O_CREAT | O_EXCL)) | O_DIRECT);
     if (direct < 0) {
         return -1;
     }
@@ -88,9 +88,8 @@ static int open_direct(const posix_place *at, store_mode mode, int fd) {
 }
 
 /*
- * A ring is for filesystems that write a file directly from many requests at once without blocking
- * whoever submits them. Of others the kernel does one request after the other, where threads are
- * not held up.
+ * A ring is for filesystems that do several direct writes of one file at once, and do not block the
+ * thread that submits them. On others the kernel would do one after the other: threads are faster.
  */
 static bool takes_rings(int fd) {
     struct statfs found;
@@ -98,8 +97,8 @@ static bool takes_rings(int fd) {
            (found.f_type == EXT4_SUPER_MAGIC || found.f_type == XFS_SUPER_MAGIC);
 }
 
-/* What is written in place is written under every name of the file, also where those are none of
- * the run's: a link that somebody put there, or the copy that a backup made by hard links. */
+/* Writing in place would change the file under its other names, too, which may be outside the run:
+ * a link that somebody made, or a backup by hard links. */
 static pawl_status refuse_linked(const posix_store *p, const char *path, const struct stat *found,
                                  pawl_error *err) {
     error_sys(err, EMLINK, "cannot open the file to change it");
@@ -135,16 +134,15 @@ static pawl_status check_regular(const posix_store *p, const char *path, store_m
 
 static pawl_status open_descriptors(posix_store *p, const char *path, store_mode mode,
                                     posix_file *f, pawl_error *err) {
-    const char *attempt =
-        store_mode_creates(mode) ? "cannot create the file" : "cannot open the file";
+    const char *what = store_mode_creates(mode) ? "cannot create the file" : "cannot open the file";
     CLEANUP(store_posix_place_close) posix_place at;
     int failed = store_posix_place(p, path, &at);
     if (failed != 0) {
-        return store_posix_failure(p, path, failed, err, attempt);
+        return store_posix_failure(p, path, failed, err, what);
     }
-    f->fd = open_name(&at, open_flags(mode));
+    f->fd = open_at_place(&at, open_flags(mode));
     if (f->fd < 0) {
-        return store_posix_failure(p, path, errno, err, attempt);
+        return store_posix_failure(p, path, errno, err, what);
     }
     pawl_status status = check_regular(p, path, mode, f->fd, err);
     if (status != PAWL_OK) {
@@ -172,7 +170,7 @@ pawl_status store_posix_open(store *s, const char *path, store_mode mode, store_
 }
 
 void store_posix_close(store_file *f) {
-    posix_file *file = file_of(f);
+    posix_file *file = posix_file_of(f);
     close(file->fd);
     if (file->direct >= 0) {
         close(file->direct);
@@ -192,8 +190,9 @@ static size_t direct_part(const posix_file *f, uint64_t at, const void *memory, 
     return n & ~(size_t)mask;
 }
 
-/* Some filesystems open a file for direct access and then have none, or want more alignment. */
-static bool is_refusal(int system_errno) {
+/* Some filesystems open a file with O_DIRECT and then refuse to read or write so, or want a larger
+ * alignment. */
+static bool refuses_direct(int system_errno) {
     return system_errno == EINVAL || system_errno == EOPNOTSUPP;
 }
 
@@ -223,7 +222,7 @@ static ssize_t read_bulk(posix_file *f, uint64_t at, void *to, size_t n) {
     size_t part = direct_read_part(f, at, to, some);
     if (part > 0) {
         ssize_t moved = read_some(f->direct, at, to, part);
-        if (moved >= 0 || !is_refusal(errno)) {
+        if (moved >= 0 || !refuses_direct(errno)) {
             return moved;
         }
         refuse_direct(f);
@@ -233,7 +232,7 @@ static ssize_t read_bulk(posix_file *f, uint64_t at, void *to, size_t n) {
 
 pawl_status store_posix_read(store_file *f, uint64_t at, void *to, size_t n, size_t *got,
                              pawl_error *err) {
-    posix_file *file = file_of(f);
+    posix_file *file = posix_file_of(f);
     if (at > INT64_MAX) {
         *got = 0; /* beyond the end of any file */
         return PAWL_OK;
@@ -242,7 +241,7 @@ pawl_status store_posix_read(store_file *f, uint64_t at, void *to, size_t n, siz
                         ? read_bulk(file, at, to, n)
                         : read_some(file->fd, at, to, n < MOST_PER_CALL ? n : MOST_PER_CALL);
     if (moved < 0) {
-        return store_posix_failure(posix_of(f), f->path, errno, err, "cannot read");
+        return store_posix_failure(posix_store_of(f), f->path, errno, err, "cannot read");
     }
     *got = (size_t)moved;
     return PAWL_OK;
@@ -250,8 +249,8 @@ pawl_status store_posix_read(store_file *f, uint64_t at, void *to, size_t n, siz
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Writing at or past RLIMIT_FSIZE would kill the process by SIGXFSZ. Returns how much may be
- * written at `at`; 0: nothing. */
+/* Writing at or past RLIMIT_FSIZE would kill the process by SIGXFSZ. Returns how many of n bytes
+ * may be written at `at`. */
 static uint64_t room_below_limit(uint64_t at, uint64_t n) {
     struct rlimit limit;
     uint64_t most = INT64_MAX;
@@ -275,7 +274,7 @@ static ssize_t write_at(int fd, uint64_t at, const void *from, size_t n) {
 static ssize_t write_cached(const posix_file *f, uint64_t at, const void *from, size_t n) {
     ssize_t moved = write_at(f->fd, at, from, n);
     if (moved > 0 && (f->mode == STORE_CREATE_BULK || f->mode == STORE_CREATE_STREAM)) {
-        /* Written back early. A hint: the sync that must come tells what is wrong. */
+        /* Starts to write back. Failures show in the sync that has to follow. */
         (void)sync_file_range(f->fd, (off_t)at, moved, SYNC_FILE_RANGE_WRITE);
     }
     return moved;
@@ -290,7 +289,7 @@ static ssize_t write_some(posix_file *f, uint64_t at, const void *from, size_t n
     size_t part = direct_part(f, at, from, allowed);
     if (part > 0) {
         ssize_t moved = write_at(f->direct, at, from, part);
-        if (moved >= 0 || !is_refusal(errno)) {
+        if (moved >= 0 || !refuses_direct(errno)) {
             return moved;
         }
         refuse_direct(f);
@@ -300,9 +299,9 @@ static ssize_t write_some(posix_file *f, uint64_t at, const void *from, size_t n
 
 pawl_status store_posix_write(store_file *f, uint64_t at, const void *from, size_t n, size_t *put,
                               pawl_error *err) {
-    ssize_t moved = write_some(file_of(f), at, from, n);
+    ssize_t moved = write_some(posix_file_of(f), at, from, n);
     if (moved < 0) {
-        return store_posix_failure(posix_of(f), f->path, errno, err, "cannot write");
+        return store_posix_failure(posix_store_of(f), f->path, errno, err, "cannot write");
     }
     *put = (size_t)moved;
     return PAWL_OK;
@@ -310,7 +309,7 @@ pawl_status store_posix_write(store_file *f, uint64_t at, const void *from, size
 
 pawl_status store_posix_start(store_file *f, store_ring *ring, store_io *io, size_t n,
                               pawl_error *err) {
-    posix_file *file = file_of(f);
+    posix_file *file = posix_file_of(f);
     size_t part = direct_part(file, io->at, io->memory, n < MOST_PER_CALL ? n : MOST_PER_CALL);
     if (!file->by_a_ring || part == 0 || room_below_limit(io->at, part) < part) {
         return error_set(err, PAWL_EUNSUPPORTED, "this write is not for a ring");
@@ -318,7 +317,7 @@ pawl_status store_posix_start(store_file *f, store_ring *ring, store_io *io, siz
     return store_ring_write(ring, io, file->direct, part, err);
 }
 
-static int allocate(int fd, uint64_t bytes) {
+static int reserve_blocks(int fd, uint64_t bytes) {
     int failed;
     if (room_below_limit(0, bytes) < bytes) {
         return EFBIG;
@@ -335,33 +334,33 @@ static bool cannot_reserve(int system_errno) {
 }
 
 pawl_status store_posix_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
-    int failed = bytes == 0 ? 0 : allocate(file_of(f)->fd, bytes);
+    int failed = bytes == 0 ? 0 : reserve_blocks(posix_file_of(f)->fd, bytes);
     if (failed == 0 || cannot_reserve(failed)) {
         return PAWL_OK;
     }
-    return store_posix_failure(posix_of(f), f->path, failed, err,
+    return store_posix_failure(posix_store_of(f), f->path, failed, err,
                                "cannot reserve room for the file");
 }
 
 /* ---- mapping -------------------------------------------------------------------------------- */
 
-static void unmap(const uint8_t *bytes, size_t n) {
+static void unmap_pages(const uint8_t *bytes, size_t n) {
     (void)munmap((void *)(uintptr_t)bytes, n);
 }
 
 /* Shared, so that the memory shows what a read of the same descriptor gives. ENODEV: the filesystem
- * has no mappings, or none that it could keep so. */
+ * has no mappings of which that is true. */
 pawl_status store_posix_map(store_file *f, size_t n, store_mapping *out, pawl_error *err) {
-    static const char attempt[] = "cannot map the file";
-    void *bytes = mmap(NULL, n, PROT_READ, MAP_SHARED, file_of(f)->fd, 0);
+    static const char what[] = "cannot map the file";
+    void *bytes = mmap(NULL, n, PROT_READ, MAP_SHARED, posix_file_of(f)->fd, 0);
     if (bytes != MAP_FAILED) {
-        *out = (store_mapping){.bytes = bytes, .n = n, .unmap = unmap};
+        *out = (store_mapping){.bytes = bytes, .n = n, .unmap = unmap_pages};
         return PAWL_OK;
     }
     if (errno != ENODEV) {
-        return store_posix_failure(posix_of(f), f->path, errno, err, attempt);
+        return store_posix_failure(posix_store_of(f), f->path, errno, err, what);
     }
-    error_sys(err, ENODEV, attempt);
+    error_sys(err, ENODEV, what);
     store_error_path(err, f->in, f->path);
     err->status = PAWL_EUNSUPPORTED;
     return PAWL_EUNSUPPORTED;
@@ -371,8 +370,9 @@ pawl_status store_posix_map(store_file *f, size_t n, store_mapping *out, pawl_er
 
 pawl_status store_posix_size(store_file *f, uint64_t *out, pawl_error *err) {
     struct stat found;
-    if (fstat(file_of(f)->fd, &found) != 0) {
-        return store_posix_failure(posix_of(f), f->path, errno, err, "cannot find out the size");
+    if (fstat(posix_file_of(f)->fd, &found) != 0) {
+        return store_posix_failure(posix_store_of(f), f->path, errno, err,
+                                   "cannot find out the size");
     }
     *out = (uint64_t)found.st_size;
     return PAWL_OK;
@@ -387,9 +387,9 @@ int store_posix_sync_descriptor(int fd) {
 }
 
 pawl_status store_posix_sync(store_file *f, pawl_error *err) {
-    int failed = store_posix_sync_descriptor(file_of(f)->fd);
+    int failed = store_posix_sync_descriptor(posix_file_of(f)->fd);
     if (failed != 0) {
-        return store_posix_failure(posix_of(f), f->path, failed, err, "cannot sync the file");
+        return store_posix_failure(posix_store_of(f), f->path, failed, err, "cannot sync the file");
     }
     return PAWL_OK;
 }

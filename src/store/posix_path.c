@@ -5,7 +5,7 @@
  */
 #include "store/posix.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,8 +5,8 @@
  */
 #include "store/posix.h"
 
-#include "store/mounts.h"
-#include "store/path.h"
+#include "store/implement.h"
+#include "store/mount_table.h"
 
 #include <errno.h>
 #include <stdio.h>

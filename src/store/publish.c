@@ -5,24 +5,24 @@
  *
  * 1. The bytes are written and synced under a temporary name first: the name never stands for bytes
  *    that are not durable.
- * 2. The rename is the only change to the name itself. Whether it may still happen is asked last:
- *    syncing may have taken any time.
+ * 2. The rename is the only change to the name itself. Whether it may still happen (`still`) is
+ *    asked just before it: syncing may have taken any time.
  * 3. Only after the directory's sync is success reported: success means durable.
  * 4. A sync that failed is never repeated: the kernel may have dropped the bytes and report the
  *    next sync as good. The temporary file is given up instead.
- * 5. A failed rename is only a reply: it may have been done, and it may still be done. That the
- *    temporary file could be removed afterwards proves that it was not, and never will be.
+ * 5. A rename that is said to have failed may have been done, or be done later. That the temporary
+ *    file could be removed afterwards proves that it was not, and never will be.
  *
- * A store that puts does all of it in one operation, which is asked for last, too.
+ * An object store (traits.puts) does all this in one operation; `still` is asked just before it.
  */
 #include "store/store.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A temporary file left by a crash is nobody's: its writer never finished. */
+/* Replaces a temporary file that a crash has left: its writer never finished. */
 static pawl_status create_temporary(store *s, const char *path, store_file **out, pawl_error *err) {
     pawl_status status = store_open(s, path, STORE_CREATE, out, err);
     if (status != PAWL_EBUSY) {
@@ -40,50 +40,43 @@ static pawl_status write_temporary(store *s, const char *path, const void *data,
     return durable ? store_sync(f, err) : PAWL_OK;
 }
 
-/* What never was renamed. The failure that is told is the first one; a leftover that cannot be
- * removed now is replaced by the next attempt. */
-static void remove_quietly(store *s, const char *path) {
+/* The caller reports the failure that came first. A file that cannot be removed now is replaced
+ * when somebody publishes again. */
+static void remove_temporary(store *s, const char *path) {
     pawl_error ignored = ERROR_INIT;
     if (store_unlink(s, path, &ignored) != PAWL_OK) {
         return;
     }
 }
 
-static pawl_status untouched(const char *path, pawl_status status, pawl_error *err) {
+static pawl_status fail_untouched(const char *path, pawl_status status, pawl_error *err) {
     error_wrap(err, "cannot publish %s", path);
     error_safe(err, "%s is what it was before", path);
     return status;
 }
 
-static pawl_status always(void *context, pawl_error *err) {
-    (void)context;
-    (void)err;
-    return PAWL_OK;
-}
-
-static pawl_status in_doubt(const char *path, pawl_status status, store_publish_end *end,
-                            pawl_error *err) {
+static pawl_status fail_in_doubt(const char *path, pawl_status status, store_publish_end *end,
+                                 pawl_error *err) {
     *end = STORE_MAYBE_PUBLISHED;
     error_wrap(err, "cannot tell whether %s is published", path);
     error_safe(err, "%s is whole: what it was before, or the new one", path);
     return status;
 }
 
-/* A rename that failed may have been done, or be done later, as long as there is something to
- * rename. */
+/* Rule 5. */
 static pawl_status not_renamed(store *s, const char *path, const char *temporary,
                                pawl_status status, store_publish_end *end, pawl_error *err) {
     pawl_error ignored = ERROR_INIT;
-    return store_unlink(s, temporary, &ignored) == PAWL_OK ? untouched(path, status, err)
-                                                           : in_doubt(path, status, end, err);
+    return store_unlink(s, temporary, &ignored) == PAWL_OK ? fail_untouched(path, status, err)
+                                                           : fail_in_doubt(path, status, end, err);
 }
 
 static pawl_status put_whole(store *s, const char *path, const void *data, size_t n,
                              pawl_status (*still)(void *context, pawl_error *err), void *context,
                              store_publish_end *end, pawl_error *err) {
-    pawl_status status = still(context, err);
+    pawl_status status = still == NULL ? PAWL_OK : still(context, err);
     if (status != PAWL_OK) {
-        return untouched(path, status, err);
+        return fail_untouched(path, status, err);
     }
     status = store_put(s, path, data, n, err);
     if (status == PAWL_OK) {
@@ -91,12 +84,12 @@ static pawl_status put_whole(store *s, const char *path, const void *data, size_
         return PAWL_OK;
     }
     bool refused = status == PAWL_ENOSPACE || status == PAWL_EPERMISSION;
-    return refused ? untouched(path, status, err) : in_doubt(path, status, end, err);
+    return refused ? fail_untouched(path, status, err) : fail_in_doubt(path, status, end, err);
 }
 
-pawl_status store_publish_by(store *s, const char *path, const char *temporary, const void *data,
-                             size_t n, pawl_status (*still)(void *context, pawl_error *err),
-                             void *context, store_publish_end *end, pawl_error *err) {
+pawl_status store_publish(store *s, const char *path, const char *temporary, const void *data,
+                          size_t n, pawl_status (*still)(void *context, pawl_error *err),
+                          void *context, store_publish_end *end, pawl_error *err) {
     char parent[STORE_MAX_PATH];
     *end = STORE_UNPUBLISHED;
     TRY(store_check_path(s, path, false, err));
@@ -105,12 +98,12 @@ pawl_status store_publish_by(store *s, const char *path, const char *temporary, 
         return put_whole(s, path, data, n, still, context, end, err);
     }
     pawl_status status = write_temporary(s, temporary, data, n, true, err);
-    if (status == PAWL_OK) {
+    if (status == PAWL_OK && still != NULL) {
         status = still(context, err);
     }
     if (status != PAWL_OK) {
-        remove_quietly(s, temporary);
-        return untouched(path, status, err);
+        remove_temporary(s, temporary);
+        return fail_untouched(path, status, err);
     }
     status = store_rename(s, temporary, path, err);
     if (status != PAWL_OK) {
@@ -125,24 +118,19 @@ pawl_status store_publish_by(store *s, const char *path, const char *temporary, 
     return status;
 }
 
-static const char *name_temporary(char out[STORE_MAX_PATH + 8], const char *path) {
-    (void)snprintf(out, STORE_MAX_PATH + 8, "%s.tmp", path);
-    return out;
-}
-
 pawl_status store_try_replace(store *s, const char *path, const void *data, size_t n,
                               store_publish_end *end, pawl_error *err) {
     char temporary[STORE_MAX_PATH + 8];
     *end = STORE_UNPUBLISHED;
     TRY(store_check_path(s, path, false, err));
     if (s->traits.puts) {
-        return put_whole(s, path, data, n, always, NULL, end, err);
+        return put_whole(s, path, data, n, NULL, NULL, end, err);
     }
-    name_temporary(temporary, path);
+    (void)snprintf(temporary, sizeof temporary, "%s.tmp", path);
     pawl_status status = write_temporary(s, temporary, data, n, false, err);
     if (status != PAWL_OK) {
-        remove_quietly(s, temporary);
-        return untouched(path, status, err);
+        remove_temporary(s, temporary);
+        return fail_untouched(path, status, err);
     }
     status = store_rename(s, temporary, path, err);
     *end = status == PAWL_OK ? STORE_PUBLISHED_UNSYNCED : STORE_UNPUBLISHED;
@@ -152,11 +140,4 @@ pawl_status store_try_replace(store *s, const char *path, const void *data, size
 pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
     store_publish_end end;
     return store_try_replace(s, path, data, n, &end, err);
-}
-
-pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
-    char temporary[STORE_MAX_PATH + 8];
-    store_publish_end end;
-    name_temporary(temporary, path);
-    return store_publish_by(s, path, temporary, data, n, always, NULL, &end, err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/queue: chooses how pieces are moved, and moves them in line where there are no threads. */
+/* store/queue: chooses the kind of queue; without threads, does all inside submit ("in line"). */
 #include "store/queue_kind.h"
 
 #include "store/workers.h"
@@ -18,7 +18,7 @@ static void line_submit(store_queue *q, store_io *io) {
     store_io_put(&((line_queue *)q)->done, io);
 }
 
-/* What was submitted has come back, and nobody is there who could wake us. */
+/* All that was submitted is done, and without threads nobody could wake a waiter. */
 static store_io *line_wait(store_queue *q, uint64_t deadline_ns) {
     (void)deadline_ns;
     return store_io_take(&((line_queue *)q)->done);
@@ -50,7 +50,8 @@ static pawl_status queue_in_line(const store_queue_options *options, store_queue
 
 /* ---- the choice ----------------------------------------------------------------------------- */
 
-static pawl_status choose(const store_queue_options *options, store_queue **out, pawl_error *err) {
+static pawl_status choose_kind(const store_queue_options *options, store_queue **out,
+                               pawl_error *err) {
     if (!options->platform->concurrent) {
         return queue_in_line(options, out, err);
     }
@@ -67,7 +68,7 @@ pawl_status store_queue_new(const store_queue_options *options, store_queue **ou
                             pawl_error *err) {
     *out = NULL;
     assert(options->depth > 0);
-    return choose(options, out, err);
+    return choose_kind(options, out, err);
 }
 
 void store_queue_free(store_queue *q) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/queue_kind: one way of moving what is submitted: in line, by threads, by a ring. */
+/* store/queue_kind: a way of doing what is submitted: in line, by threads, by a ring. */
 #ifndef STORE_QUEUE_KIND_H
 #define STORE_QUEUE_KIND_H
 
 #include "store/queue.h"
 
-/* The functions of store/queue.h, but for what queue.c does for all kinds. */
+/* As the functions of store/queue.h; queue.c does for all kinds what they have in common. */
 typedef struct store_queue_kind_ops {
     const char *name;
     void (*submit)(store_queue *q, store_io *io);

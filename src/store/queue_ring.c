@@ -35,7 +35,7 @@ static void ring_submit(store_queue *base, store_io *io) {
     }
 }
 
-/* One that is wholly moved; what is not goes on to the threads. */
+/* The next piece that is done. One that the ring did not write whole goes on to the threads. */
 static store_io *next_moved(ring_queue *q) {
     for (store_io *io = store_ring_reap(q->ring); io != NULL; io = store_ring_reap(q->ring)) {
         if (io->moved == io->n) {
@@ -73,7 +73,7 @@ static void ring_forget(store_queue *base, store_file *f) {
 
 static void ring_destroy(store_queue *base) {
     ring_queue *q = ring_queue_of(base);
-    store_workers_free(q->workers); /* first: they tell the ring */
+    store_workers_free(q->workers); /* first: they wake the ring */
     store_ring_free(q->ring);
     mem_free(q);
 }

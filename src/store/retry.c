@@ -18,7 +18,7 @@
 typedef struct retry_store {
     store_wrapper wrapper;
     const platform *os;
-    int attempts;
+    int most_tries;
     uint64_t first_delay_ns;
     _Atomic uint64_t repeated;
 } retry_store;
@@ -56,7 +56,7 @@ static bool reason_passes(const store_call *call, int system_errno) {
     }
 }
 
-/* Counts what a listing delivers. */
+/* Counts the names that a listing has delivered. */
 typedef struct listing {
     pawl_status (*each)(void *context, const char *name, pawl_error *err);
     void *context;
@@ -72,22 +72,22 @@ static pawl_status count_name(void *context, const char *name, pawl_error *err) 
 static pawl_status retry_around(store_wrapper *w, store_call *call, pawl_error *err) {
     retry_store *r = (retry_store *)w;
     if (call->ring != NULL) {
-        return store_call_inner(call, err); /* what cannot be begun comes back as a plain write */
+        return store_call_inner(call, err); /* one that fails comes again as a plain write */
     }
     uint64_t delay_ns = r->first_delay_ns;
     listing listed = {.each = call->each, .context = call->context};
-    store_call attempt = *call;
+    store_call again = *call;
     if (call->op == STORE_OP_LIST) {
-        attempt.each = count_name;
-        attempt.context = &listed;
+        again.each = count_name;
+        again.context = &listed;
     }
     for (int tries = 1;; tries++) {
-        pawl_status status = store_call_inner(&attempt, err);
+        pawl_status status = store_call_inner(&again, err);
         if (status == PAWL_OK || is_sync(call) || listed.delivered > 0 ||
             !reason_passes(call, err->system_errno)) {
             return status;
         }
-        if (tries >= r->attempts) {
+        if (tries >= r->most_tries) {
             error_wrap(err, "gave up after %d attempts", tries);
             return status;
         }
@@ -102,22 +102,28 @@ uint64_t store_retry_count(const store *s) {
 }
 
 static void retry_destroy(store_wrapper *w) {
+    store_destroy(w->inner);
     store_wrapper_clear(w);
     mem_free(w);
 }
 
-pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
+pawl_status store_retry_wrap(store *inner, const platform *os, int most_tries,
                              uint64_t first_delay_ns, store **out, pawl_error *err) {
     AUTOFREE retry_store *r = mem_calloc(1, sizeof(*r));
     if (r == NULL) {
+        store_destroy(inner);
         return error_nomem(err, sizeof(*r));
     }
-    TRY(store_wrapper_init(&r->wrapper, inner, err));
+    pawl_status status = store_wrapper_init(&r->wrapper, inner, err);
+    if (status != PAWL_OK) {
+        store_destroy(inner);
+        return status;
+    }
     r->wrapper.base.retries = &r->repeated;
     r->wrapper.around = retry_around;
     r->wrapper.destroy = retry_destroy;
     r->os = os;
-    r->attempts = attempts;
+    r->most_tries = most_tries;
     r->first_delay_ns = first_delay_ns;
     *out = &r->wrapper.base;
     r = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store/ring: an io_uring that moves the writes of one queue.
+ * store/ring: an io_uring that does the writes of one queue.
  *
- * One eventfd tells the waiting thread of everything: the kernel counts it up for each operation
- * that ended, other threads to wake. So the wait is a poll, whose deadline every kernel knows.
+ * One eventfd wakes the waiting thread: the kernel adds to it for each operation that ended, other
+ * threads add to it in store_ring_wake. So waiting is a poll, which has deadlines on every kernel.
  */
 #include "store/ring.h"
 
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define NS_PER_S         1000000000U
-#define PROBE_NS         (5 * (uint64_t)NS_PER_S) /* a ring that takes so long works for nobody */
+#define PROBE_NS         (5 * (uint64_t)NS_PER_S) /* a ring that is slower is not used */
 #define FILE_SLOTS       16
 #define REGION_BYTES     ((size_t)1 << 30) /* the kernel registers no more in one piece */
 #define MOST_REGIONS     64
@@ -44,7 +44,7 @@ struct store_ring {
 
 /* ---- why there is none ---------------------------------------------------------------------- */
 
-/* 0 where everyone may use io_uring, or the kernel has no such setting. */
+/* '0' where everyone may use io_uring, or the kernel has no such setting. */
 static char disabled_setting(void) {
     char setting = '0';
     FILE *file = fopen(DISABLED_SETTING, "re");
@@ -57,7 +57,7 @@ static char disabled_setting(void) {
     return setting;
 }
 
-static void explain_permission(pawl_error *err) {
+static void explain_forbidden(pawl_error *err) {
     char setting = disabled_setting();
     if (setting != '0') {
         error_found(err, "a kernel that %s (%s is %c)",
@@ -77,7 +77,7 @@ static pawl_status no_ring(int system_errno, pawl_error *err) {
     switch (system_errno) {
     case EPERM:
     case EACCES:
-        explain_permission(err);
+        explain_forbidden(err);
         break;
     case ENOMEM:
         error_next(err, "use threads (PAWL_IO_AUTO does), or raise the limit on locked memory "
@@ -97,7 +97,7 @@ void store_ring_wake(store_ring *r) {
     const uint64_t one = 1;
     ssize_t put;
     do {
-        put = write(r->event, &one, sizeof(one)); /* EAGAIN: it is counted up enough */
+        put = write(r->event, &one, sizeof(one)); /* EAGAIN: so full that it wakes, too */
     } while (put < 0 && errno == EINTR);
 }
 
@@ -136,8 +136,8 @@ bool store_ring_wait(store_ring *r, uint64_t deadline_ns) {
 
 /* ---- setting up ----------------------------------------------------------------------------- */
 
-/* A write to the eventfd, by way of the ring. */
-static int probe(store_ring *r) {
+/* Writes to the eventfd through the ring. 0 or an errno. */
+static int probe_ring(store_ring *r) {
     static const uint64_t one = 1;
     struct io_uring_cqe *cqe = NULL;
     struct io_uring_sqe *sqe = io_uring_get_sqe(&r->uring);
@@ -160,8 +160,8 @@ static int probe(store_ring *r) {
     return moved == sizeof(one) ? 0 : EIO;
 }
 
-/* The whole pages of the registered memory. */
-static void advise(const store_ring *r, int advice) {
+/* Advises the kernel about the whole pages of the registered memory. */
+static void advise_memory(const store_ring *r, int advice) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = ((uintptr_t)r->memory + page - 1) / page * page;
     uintptr_t end = ((uintptr_t)r->memory + r->memory_bytes) / page * page;
@@ -171,11 +171,11 @@ static void advise(const store_ring *r, int advice) {
 }
 
 /*
- * The kernel then need not look up the pages of a buffer for each write. It counts them as locked
- * memory: where the limit does not allow that, writes are told their memory one by one.
+ * Spares the kernel looking up the pages of a buffer for each write. They count as locked memory:
+ * where the limit does not allow that, the ring works without.
  *
- * A fork would copy all locked pages then and there, for each child anew. So children do not get
- * them: they have no use for them.
+ * A fork would copy all locked pages at once, for each child. Children have no use for them, so
+ * they do not get them.
  */
 static void register_memory(store_ring *r, const store_queue_options *options) {
     struct iovec regions[MOST_REGIONS];
@@ -190,9 +190,9 @@ static void register_memory(store_ring *r, const store_queue_options *options) {
     }
     r->memory = options->memory;
     r->memory_bytes = options->memory_bytes;
-    advise(r, MADV_DONTFORK);
+    advise_memory(r, MADV_DONTFORK);
     if (io_uring_register_buffers(&r->uring, regions, (unsigned)count) != 0) {
-        advise(r, MADV_DOFORK);
+        advise_memory(r, MADV_DOFORK);
         r->memory = NULL;
     }
 }
@@ -205,14 +205,14 @@ static void register_slots(store_ring *r) {
     r->slots_registered = io_uring_register_files(&r->uring, none, FILE_SLOTS) == 0;
 }
 
-static int set_up(store_ring *r) {
+static int set_up_event(store_ring *r) {
     r->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (r->event < 0) {
         return errno;
     }
     int failed = -io_uring_register_eventfd(&r->uring, r->event);
     if (failed == 0) {
-        failed = probe(r);
+        failed = probe_ring(r);
     }
     if (failed != 0) {
         close(r->event);
@@ -231,7 +231,7 @@ pawl_status store_ring_new(const store_queue_options *options, store_ring **out,
     if (failed != 0) {
         return no_ring(failed, err);
     }
-    failed = set_up(r);
+    failed = set_up_event(r);
     if (failed != 0) {
         io_uring_queue_exit(&r->uring);
         return no_ring(failed, err);
@@ -243,11 +243,11 @@ pawl_status store_ring_new(const store_queue_options *options, store_ring **out,
     return PAWL_OK;
 }
 
-/* A child that was forked has the ring open, too: what it holds would stay with it. */
-static void unregister(store_ring *r) {
+/* A forked child has the ring open, too: what is registered would stay in use there. */
+static void unregister_all(store_ring *r) {
     if (r->memory != NULL) {
         (void)io_uring_unregister_buffers(&r->uring);
-        advise(r, MADV_DOFORK);
+        advise_memory(r, MADV_DOFORK);
     }
     if (r->slots_registered) {
         (void)io_uring_unregister_files(&r->uring);
@@ -256,17 +256,17 @@ static void unregister(store_ring *r) {
 
 void store_ring_free(store_ring *r) {
     if (r != NULL) {
-        unregister(r);
+        unregister_all(r);
         io_uring_queue_exit(&r->uring);
         close(r->event);
         mem_free(r);
     }
 }
 
-/* The kernel's own threads, which do what cannot be done without blocking, belong to the thread
- * that submits, and are there once it has. What is refused is left out: the engine's thread is
- * refused the same, and tells. */
-static void set_cpus(store_ring *r) {
+/* What would block is done by threads of the kernel, which belong to the thread that submits and
+ * are there after its first write. A refusal is ignored: the engine's own thread is refused the
+ * same, and reports it. */
+static void set_ring_cpus(store_ring *r) {
     const thread_tuning *t = r->tuning;
     cpu_set_t cpus;
     r->cpus_set = true;
@@ -284,7 +284,7 @@ static void set_cpus(store_ring *r) {
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static int find_slot(const store_ring *r, const store_file *f, int fd) {
+static int find_file_slot(const store_ring *r, const store_file *f, int fd) {
     for (int i = 0; i < FILE_SLOTS; i++) {
         if (r->slots[i].file == f && (f == NULL || r->slots[i].fd == fd)) {
             return i;
@@ -298,11 +298,11 @@ static int slot_of(store_ring *r, const store_file *f, int fd) {
     if (!r->slots_registered) {
         return -1;
     }
-    int slot = find_slot(r, f, fd);
+    int slot = find_file_slot(r, f, fd);
     if (slot >= 0) {
         return slot;
     }
-    slot = find_slot(r, NULL, -1);
+    slot = find_file_slot(r, NULL, -1);
     if (slot >= 0 && io_uring_register_files_update(&r->uring, (unsigned)slot, &fd, 1) == 1) {
         r->slots[slot] = (file_slot){.file = f, .fd = fd};
         return slot;
@@ -332,7 +332,7 @@ static int region_of(const store_ring *r, const void *memory, size_t n) {
     return first == last ? (int)first : -1;
 }
 
-static void prepare(store_ring *r, struct io_uring_sqe *sqe, store_io *io, int fd, size_t n) {
+static void prepare_write(store_ring *r, struct io_uring_sqe *sqe, store_io *io, int fd, size_t n) {
     int region = region_of(r, io->memory, n);
     int slot = slot_of(r, io->file, fd);
     if (region >= 0) {
@@ -353,16 +353,16 @@ pawl_status store_ring_write(store_ring *r, store_io *io, int fd, size_t n, pawl
     if (sqe == NULL) {
         return error_set(err, PAWL_EUNSUPPORTED, "the ring is full");
     }
-    prepare(r, sqe, io, fd, n);
+    prepare_write(r, sqe, io, fd, n);
     int submitted = io_uring_submit(&r->uring);
     if (io_uring_sq_ready(&r->uring) > 0) {
-        /* The kernel did not take it, and would with the next: as nothing. */
+        /* Not taken yet: it would go with the next write. As a no-op it does no harm then. */
         io_uring_prep_nop(sqe);
         io_uring_sqe_set_data(sqe, NULL);
         return error_sys(err, submitted < 0 ? -submitted : EAGAIN, "cannot write by the ring");
     }
     if (!r->cpus_set) {
-        set_cpus(r);
+        set_ring_cpus(r);
     }
     return PAWL_OK;
 }

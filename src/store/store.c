@@ -2,7 +2,7 @@
 /* store/store: what callers use: checks paths, and loops where a primitive may be short. */
 #include "store/store.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -29,6 +29,10 @@ void store_destroy(store *s) {
     if (s != NULL) {
         s->ops->destroy(s);
     }
+}
+
+void store_destroy_pointer(store **s) {
+    store_destroy(*s);
 }
 
 static pawl_status ends_too_early(store_file *f, uint64_t at, uint64_t n, uint64_t size,
@@ -171,6 +175,32 @@ pawl_status store_space_of(store *s, store_space *out, pawl_error *err) {
     return s->ops->space(s, out, err);
 }
 
+static pawl_status check_file_size(const store_file *f, uint64_t size, size_t limit,
+                                   pawl_error *err) {
+    if (size <= limit) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_ELIMIT, "the file is larger than a file of its kind can be");
+    store_error_path(err, f->in, f->path);
+    error_expected(err, "at most %zu bytes", limit);
+    error_found(err, "%llu bytes", (unsigned long long)size);
+    return PAWL_ELIMIT;
+}
+
+pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *out,
+                            pawl_error *err) {
+    CLEANUP(store_close_pointer) store_file *f = NULL;
+    uint64_t size = 0;
+    TRY(store_open(s, path, STORE_READ, &f, err));
+    TRY(store_size(f, &size, err));
+    TRY(check_file_size(f, size, limit, err));
+    TRY(buffer_reserve(out, (size_t)size, err));
+    TRY(store_read(f, 0, out->data + out->size, (size_t)size, err));
+    out->size += (size_t)size;
+    out->data[out->size] = 0;
+    return PAWL_OK;
+}
+
 static pawl_status source_read_at(void *context, uint64_t offset, void *to, size_t n,
                                   pawl_error *err) {
     return store_read(context, offset, to, n, err);
@@ -181,11 +211,4 @@ pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) {
     TRY(store_size(f, &size, err));
     *out = (byte_source){.context = f, .size = size, .read_at = source_read_at};
     return PAWL_OK;
-}
-
-const char *store_op_name(store_op op) {
-    static const char *const names[] = {
-        "open",   "read", "write",  "size",     "reserve", "sync", "make_dir", "remove_dir",
-        "rename", "put",  "unlink", "sync_dir", "list",    "stat", "space",    "any"};
-    return (size_t)op < ARRAY_LENGTH(names) ? names[op] : "unknown";
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store: where bytes are kept. One table of primitive operations, implemented by `posix` and `mem`,
- * and wrapped by stores made of stores: `fault`, `crash`, `trace`, `retry`.
+ * store: where bytes are kept. One table of primitive operations, implemented by `posix` and
+ * wrapped by `retry`. Tests have more stores: tests/stores/stores.h.
  *
  * May include base only. Paths are relative to the store's root, '/'-separated, without leading
  * '/', "." or ".."; "" is the root. Threads: a store may be used by any number of threads at once;
@@ -16,8 +16,9 @@
 #define STORE_MAX_PATH 1024
 
 /*
- * What a store guarantees, beyond: a created file is created exclusively; a rename of a file over
- * another is atomic for readers. Crash means power loss; a killed process loses nothing it wrote.
+ * What a store guarantees. All stores create files exclusively, and rename a file over another so
+ * that readers see one of the two. A crash is a loss of power: a killed process loses nothing that
+ * it wrote.
  */
 typedef struct store_traits {
     const char *kind;   /* "posix", "mem", ... */
@@ -27,8 +28,8 @@ typedef struct store_traits {
     bool ordered_names;
     uint32_t atomic_write_bytes; /* an aligned write of so many bytes is never torn by a crash */
     bool puts; /* an object store: nothing is renamed, small files are put whole instead */
-    /* A look tells what is there now. False where it may be late, as on NFS or FUSE: a name that
-     * does not open, or is not listed, proves nothing (evidence.h). */
+    /* Lookups and listings show what is there now. False where they may be out of date, as on NFS
+     * or FUSE: a name that does not open, or is not listed, may exist all the same (evidence.h). */
     bool coherent;
 } store_traits;
 
@@ -38,12 +39,13 @@ typedef enum store_mode {
     /* Existing file, for reading and writing in place: the one way to change what is there.
      * PAWL_EDAMAGED (EMLINK): it has other names, hard links, that would be changed too. */
     STORE_UPDATE,
-    /* READ and CREATE of a file that is moved in large pieces. Where the storage takes it, pieces
-     * whose memory and place are multiples of STORE_DIRECT_ALIGNMENT go past the page cache, but
-     * for reads of what is in the cache already; all else goes by it, with early writeback. */
+    /* READ and CREATE of a file that is moved in large pieces. Where the storage can, a piece whose
+     * memory and place in the file are multiples of STORE_DIRECT_ALIGNMENT bypasses the page cache,
+     * unless it is to be read and the cache has it. Other pieces go through the cache, and are
+     * written back early. */
     STORE_READ_BULK,
     STORE_CREATE_BULK,
-    STORE_CREATE_STREAM /* through the page cache all the same, with early writeback */
+    STORE_CREATE_STREAM /* CREATE; all through the page cache, written back early */
 } store_mode;
 
 static inline bool store_mode_creates(store_mode mode) {
@@ -64,7 +66,7 @@ typedef struct store_stat {
     int64_t modified_unix_ns; /* by the storage's clock, for people; 0: unknown, or too far off */
 } store_stat;
 
-/* Room, for S06. UINT64_MAX: unlimited or unknown. */
+/* How much room the storage has (S06). UINT64_MAX: unlimited or unknown. */
 typedef struct store_space {
     uint64_t total_bytes, free_bytes; /* free to this user, quota included where it is known */
     uint64_t free_inodes;
@@ -80,15 +82,17 @@ typedef struct store_file store_file;
 typedef struct store_io store_io;     /* queue.h */
 typedef struct store_ring store_ring; /* an io_uring: ring.h */
 
-/* The first n bytes of a file, to be read. Where it was cut off, touching them raises SIGBUS. */
+/* The first n bytes of a file, mapped for reading. Where the file was truncated since, touching the
+ * bytes that it lost raises SIGBUS. */
 typedef struct store_mapping {
     const uint8_t *bytes; /* at a page's start; NULL: nothing is mapped */
     size_t n;
     void (*unmap)(const uint8_t *bytes, size_t n);
 } store_mapping;
 
-/* The primitive operations. Reads and writes may be short, but make progress, or fail, or end.
- * `sync` makes a file's bytes and size durable, `sync_dir` the names in a directory. */
+/* The primitive operations. Reads and writes may move less than was asked for; a read of 0 bytes is
+ * the end of the file. An operation marked optional may be NULL. `sync` makes a file's bytes and
+ * size durable, `sync_dir` the names in a directory. */
 typedef struct store_ops {
     pawl_status (*open)(store *s, const char *path, store_mode mode, store_file **out,
                         pawl_error *err);
@@ -97,12 +101,13 @@ typedef struct store_ops {
     pawl_status (*write)(store_file *f, uint64_t at, const void *from, size_t n, size_t *put,
                          pawl_error *err);
     pawl_status (*size)(store_file *f, uint64_t *out, pawl_error *err);
-    /* May be NULL, as all that are marked so: then there is nothing to reserve. */
+    /* Optional. As store_reserve. */
     pawl_status (*reserve)(store_file *f, uint64_t bytes, pawl_error *err);
-    /* May be NULL. Begins to write the first n bytes of `io` on a ring; what is not moved then, or
-     * not begun, is written by `write`. PAWL_EUNSUPPORTED: not this file, or this piece. */
+    /* Optional. Begins to write the first n bytes of `io` on a ring. What the ring does not take,
+     * or does not write, the caller writes by `write`. PAWL_EUNSUPPORTED: not this file or piece.
+     * */
     pawl_status (*start)(store_file *f, store_ring *ring, store_io *io, size_t n, pawl_error *err);
-    /* May be NULL. PAWL_EUNSUPPORTED: this file cannot be mapped. */
+    /* Optional. PAWL_EUNSUPPORTED: this file cannot be mapped. */
     pawl_status (*map)(store_file *f, size_t n, store_mapping *out, pawl_error *err);
     pawl_status (*sync)(store_file *f, pawl_error *err);
     void (*close)(store_file *f); /* never fails: what matters was synced */
@@ -110,9 +115,10 @@ typedef struct store_ops {
     pawl_status (*remove_dir)(store *s, const char *path, pawl_error *err); /* must be empty */
     /* Files, within one directory. */
     pawl_status (*rename)(store *s, const char *from, const char *to, pawl_error *err);
-    /* May be NULL, where the traits do not say `puts`. Makes `path` a file of these bytes, whatever
-     * it was, atomically for readers and durably, its name too. Takes effect within less than half
-     * a lease, or never: so a writer that stood still cannot publish after another took over. */
+    /* Optional where the traits do not say `puts`. Makes `path` a file of these bytes, whatever it
+     * was before: atomically for readers, and durably, its name too. Takes effect within half an
+     * owner's lease or never, so that a writer that was paused cannot publish after another took
+     * the run over. */
     pawl_status (*put)(store *s, const char *path, const void *data, size_t n, pawl_error *err);
     pawl_status (*unlink)(store *s, const char *path, pawl_error *err);
     pawl_status (*sync_dir)(store *s, const char *path, pawl_error *err);
@@ -123,7 +129,7 @@ typedef struct store_ops {
                         void *context, pawl_error *err);
     pawl_status (*stat)(store *s, const char *path, store_stat *out, pawl_error *err);
     pawl_status (*space)(store *s, store_space *out, pawl_error *err);
-    void (*destroy)(store *s); /* of a wrapper: not the inner store */
+    void (*destroy)(store *s);
 } store_ops;
 
 /* An implementation embeds these as its first member. */
@@ -131,7 +137,7 @@ struct store {
     const store_ops *ops;
     store_traits traits;
     char *root; /* absolute, for messages; owned by the store */
-    /* Repetitions of the retry store that this is or is made of; NULL: there is none. */
+    /* The number of repetitions of the retry store that this is, or wraps; NULL: there is none. */
     const _Atomic uint64_t *retries;
 };
 struct store_file {
@@ -150,14 +156,17 @@ pawl_status store_open(store *s, const char *path, store_mode mode, store_file *
 void store_close(store_file *f);          /* NULL is fine */
 void store_close_pointer(store_file **f); /* for CLEANUP */
 void store_destroy(store *s);             /* NULL is fine */
-/* Exactly n bytes, or a failure whose range is what was not moved. Past the end: PAWL_EDAMAGED. */
+void store_destroy_pointer(store **s);    /* for CLEANUP */
+/* The error's path becomes the absolute path of `path`. */
+void store_error_path(pawl_error *err, const store *s, const char *path);
+/* Exactly n bytes, or a failure whose range says which were not moved. Past the end: EDAMAGED. */
 pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_write(store_file *f, uint64_t at, const void *from, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_size(store_file *f, uint64_t *out, pawl_error *err) PAWL_MUST_CHECK;
-/* Makes room for a file of `bytes` in all, lest a full disk be found late; its size may become that
- * at once. Where storage cannot reserve it does nothing. */
+/* Reserves room for a file of `bytes` in all, so that a full disk is found early; the size of the
+ * file may become that at once. Does nothing where the storage cannot reserve. */
 pawl_status store_reserve(store_file *f, uint64_t bytes, pawl_error *err) PAWL_MUST_CHECK;
 /* n > 0, and no more than the file has. The mapping outlives the open file. Wrappers pass it on.
  * PAWL_EUNSUPPORTED: this storage, or this file, cannot be mapped. */
@@ -168,8 +177,8 @@ pawl_status store_make_dir(store *s, const char *path, pawl_error *err) PAWL_MUS
 pawl_status store_remove_dir(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_rename(store *s, const char *from, const char *to, pawl_error *err)
     PAWL_MUST_CHECK;
-/* A small file, whole; PAWL_EUNSUPPORTED where the storage only renames. store_publish and its like
- * choose between the two. */
+/* A small file, whole; PAWL_EUNSUPPORTED where the storage only renames. store_publish and
+ * store_replace choose between the two. */
 pawl_status store_put(store *s, const char *path, const void *data, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_unlink(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
@@ -186,25 +195,22 @@ pawl_status store_names(store *s, const char *path, size_t limit, arena *memory,
 /* A whole small file; PAWL_ELIMIT when it is larger than `limit`. */
 pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *out, pawl_error *err)
     PAWL_MUST_CHECK;
-/* Publishes a small file atomically and durably: `path`.tmp written, synced, renamed over `path`,
- * the directory synced; or put, where the traits say so. A stale .tmp is replaced. After a failure
- * `path` is what it was, unless the rename or what follows failed: the error says so. */
-pawl_status store_publish(store *s, const char *path, const void *data, size_t n, pawl_error *err)
-    PAWL_MUST_CHECK;
-/* As store_publish, by a temporary name in the same directory, which writers that do not know of
- * each other must not share. `still` is asked last; its failure gives up. *end is always set. */
 typedef enum store_publish_end {
     STORE_UNPUBLISHED,        /* for certain, now and later */
     STORE_MAYBE_PUBLISHED,    /* the rename failed: it may have been done, or be done later */
     STORE_PUBLISHED_UNSYNCED, /* readers see it; a power loss may undo it */
     STORE_PUBLISHED
 } store_publish_end;
-pawl_status store_publish_by(store *s, const char *path, const char *temporary, const void *data,
-                             size_t n, pawl_status (*still)(void *context, pawl_error *err),
-                             void *context, store_publish_end *end, pawl_error *err)
-    PAWL_MUST_CHECK;
-/* As store_publish without any sync: whole at every instant for readers; after a power loss the old
- * or the new file, or an empty one. */
+/* Publishes a small file atomically and durably: written to `temporary`, synced, renamed to `path`,
+ * the directory synced; or put, where the traits say so. `temporary` is in the same directory;
+ * writers that do not know of each other must not share it; a stale one is replaced. `still` [none]
+ * is asked just before the rename; its failure gives up. *end is always set: after a failure `path`
+ * is what it was if it is STORE_UNPUBLISHED. */
+pawl_status store_publish(store *s, const char *path, const char *temporary, const void *data,
+                          size_t n, pawl_status (*still)(void *context, pawl_error *err),
+                          void *context, store_publish_end *end, pawl_error *err) PAWL_MUST_CHECK;
+/* As store_publish, by `path`.tmp and without any sync: whole at every instant for readers; after a
+ * power loss the old or the new file, or an empty one. */
 pawl_status store_replace(store *s, const char *path, const void *data, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_try_replace(store *s, const char *path, const void *data, size_t n,
@@ -216,85 +222,11 @@ pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) PAWL_
 
 /* A directory of a filesystem; must exist. Links inside it are never followed (O_NOFOLLOW). */
 pawl_status store_posix(const char *root, store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* Everything in memory; deterministic. */
-pawl_status store_mem(store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* As an object store would have it: the traits say `puts`. */
-pawl_status store_mem_objects(store **out, pawl_error *err) PAWL_MUST_CHECK;
-
-typedef enum store_op {
-    STORE_OP_OPEN,
-    STORE_OP_READ,
-    STORE_OP_WRITE,
-    STORE_OP_SIZE,
-    STORE_OP_RESERVE,
-    STORE_OP_SYNC,
-    STORE_OP_MAKE_DIR,
-    STORE_OP_REMOVE_DIR,
-    STORE_OP_RENAME,
-    STORE_OP_PUT,
-    STORE_OP_UNLINK,
-    STORE_OP_SYNC_DIR,
-    STORE_OP_LIST,
-    STORE_OP_STAT,
-    STORE_OP_SPACE,
-    STORE_OP_ANY
-} store_op;
-const char *store_op_name(store_op op);
-
-/* fault: fails, shortens, delays or hangs the n-th operation of a kind. */
-typedef struct store_fault {
-    store_op op;       /* STORE_OP_ANY counts all */
-    uint64_t nth;      /* 1: the next one of that kind; 0: no fault */
-    int system_errno;  /* fail with it; 0: do not fail */
-    bool forever;      /* that one and all later ones of its kind */
-    bool shorten;      /* a read or write moves half of its bytes (at least 1) */
-    uint64_t delay_ns; /* slept before the operation */
-    bool hang;         /* blocks until store_fault_release */
-} store_fault;
-pawl_status store_fault_wrap(store *inner, const platform *os, store **out, pawl_error *err)
-    PAWL_MUST_CHECK;
-void store_fault_set(store *fault, const store_fault *plan); /* restarts counting */
-uint64_t store_fault_count(store *fault, store_op op);       /* operations since then */
-bool store_fault_fired(store *fault);
-void store_fault_release(store *fault);
-
-/* trace: calls back after each operation. `each` NULL: passes on only. */
-typedef struct store_trace_event {
-    store_op op;
-    const char *path, *to; /* `to`: rename */
-    uint64_t at, bytes;
-    pawl_status status;
-    double seconds;
-} store_trace_event;
-pawl_status store_trace_wrap(store *inner, const platform *os,
-                             void (*each)(void *context, const store_trace_event *event),
-                             void *context, store **out, pawl_error *err) PAWL_MUST_CHECK;
-
 /* retry: repeats what failed for a reason that passes (EAGAIN, EINTR, ETIMEDOUT, ENETDOWN, ESTALE
- * of open), never a sync, at most `attempts` times, sleeping first_delay_ns, then twice that... */
-pawl_status store_retry_wrap(store *inner, const platform *os, int attempts,
+ * of open), never a sync, at most `most_tries` times, sleeping first_delay_ns, then twice that...
+ * Takes `inner` over, even when it fails. */
+pawl_status store_retry_wrap(store *inner, const platform *os, int most_tries,
                              uint64_t first_delay_ns, store **out, pawl_error *err) PAWL_MUST_CHECK;
 uint64_t store_retry_count(const store *s); /* so far; 0 without a retry store. Any thread */
-
-/*
- * crash: a filesystem that forgets. It keeps what is durable apart from what is pending since the
- * last sync (writes, sizes, names). A test asks for any world that a power loss at this point could
- * leave, within the declared traits. */
-pawl_status store_crash(const store_traits *traits, store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* Operations so far that changed something or synced. */
-uint64_t store_crash_operations(const store *crash);
-/* After `limit` further changes every operation fails with EIO, as if the machine had stopped;
- * UINT64_MAX: never. */
-void store_crash_stop_after(store *crash, uint64_t limit);
-/* Pending items now: each may have reached the disk or not, within the traits. */
-size_t store_crash_pending(const store *crash);
-/*
- * Builds the world in which exactly the pending items with keep[i] reached the disk, as a new mem
- * store; of writes kept, `torn` (i, or SIZE_MAX for none) is torn: only its first half, in sectors
- * of atomic_write_bytes, arrived, or within one sector the file's growth without the bytes.
- * PAWL_EUSAGE: the traits forbid it, or it repeats another world. All and none are allowed.
- */
-pawl_status store_crash_world(const store *crash, const bool *keep, size_t count, size_t torn,
-                              store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

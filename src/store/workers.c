@@ -7,7 +7,7 @@
 struct store_workers {
     store_workers_options options;
     platform_thread *threads[STORE_MAX_WORKERS];
-    size_t count; /* of threads; the giving thread's own */
+    size_t count; /* of threads; only the giving thread uses it */
 
     /* Two monitors, so that what comes back wakes only the thread that waits for it. */
     monitor work; /* for the four below */
@@ -52,7 +52,7 @@ void store_io_move(store_io *io) {
 
 /* ---- a worker ------------------------------------------------------------------------------- */
 
-/* The next piece to move; NULL: there will be none any more. */
+/* Waits for the next piece; NULL: the workers are being freed. */
 static store_io *next_piece(store_workers *w) {
     monitor_enter(&w->work);
     w->idle++;
@@ -76,10 +76,10 @@ static void give_back(store_workers *w, store_io *io) {
     }
 }
 
-static void worker(void *argument) {
+static void worker_main(void *argument) {
     store_workers *w = argument;
     const platform *os = w->options.platform;
-    char why[160]; /* the engine's own thread is refused the same, and tells */
+    char why[160]; /* unused: the engine's own thread is refused the same, and reports it */
     if (w->options.tuning != NULL) {
         (void)os->thread_tune(os->context, w->options.tuning, why);
     }
@@ -95,7 +95,7 @@ static bool start_one(store_workers *w) {
     const platform *os = w->options.platform;
     pawl_error ignored = ERROR_INIT;
     if (w->count == w->options.most ||
-        os->thread_start(os->context, worker, w, &w->threads[w->count], &ignored) != PAWL_OK) {
+        os->thread_start(os->context, worker_main, w, &w->threads[w->count], &ignored) != PAWL_OK) {
         return false;
     }
     w->count++;
@@ -110,7 +110,7 @@ void store_workers_give(store_workers *w, store_io *io) {
     monitor_announce(&w->work);
     monitor_leave(&w->work);
     if (short_of_threads && !start_one(w) && w->count == 0) {
-        /* The system has no thread for us: slower, but done. */
+        /* Not one thread could be started: done here, slowly. */
         store_io *left = next_piece(w);
         store_io_move(left);
         give_back(w, left);

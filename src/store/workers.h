@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * store/workers: threads that do writes and syncs, each as store_write and store_sync do them.
- * They are started as they are needed, and end when the workers are freed. One thread gives and
- * takes.
+ * They are started as they are needed, and end when the workers are freed. One thread alone gives
+ * and takes.
  */
 #ifndef STORE_WORKERS_H
 #define STORE_WORKERS_H
@@ -18,7 +18,7 @@ typedef struct store_io_list {
 void store_io_put(store_io_list *list, store_io *io);
 store_io *store_io_take(store_io_list *list); /* NULL: empty */
 
-/* Does what of `io` is not moved yet, and sets its outcome. */
+/* Syncs, or writes what of `io` is not written yet, and sets its outcome. */
 void store_io_move(store_io *io);
 
 typedef struct store_workers store_workers;
@@ -27,16 +27,16 @@ typedef struct store_workers_options {
     const platform *platform;
     const thread_tuning *tuning; /* [none] */
     size_t most;                 /* threads; at most STORE_MAX_WORKERS are used */
-    /* Called on the worker's thread after one came back [none]. */
+    /* Called on the worker's thread after each piece [none]. */
     void (*came_back)(void *context);
     void *context;
 } store_workers_options;
 
 pawl_status store_workers_new(const store_workers_options *options, store_workers **out,
                               pawl_error *err) PAWL_MUST_CHECK;
-void store_workers_free(store_workers *w); /* everything given was taken; NULL is fine */
+void store_workers_free(store_workers *w); /* when all given has been taken; NULL is fine */
 void store_workers_give(store_workers *w, store_io *io);
-/* The next that came back; as store_queue_wait. */
+/* The next one that is done; as store_queue_wait. */
 store_io *store_workers_take(store_workers *w, uint64_t deadline_ns);
 void store_workers_wake(store_workers *w); /* any thread */
 

@@ -2,7 +2,7 @@
 /* store/wrap: turns operations into calls that a wrapper can look at, refuse, or repeat. */
 #include "store/wrap.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 #include "store/queue.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ typedef struct wrapped_file {
     store_file *inner;
 } wrapped_file;
 
-static pawl_status start(const store_call *call, pawl_error *err) {
+static pawl_status start_inner(const store_call *call, pawl_error *err) {
     const store_ops *ops = call->inner->ops;
     return ops->start != NULL ? ops->start(call->file, call->ring, call->io, call->n, err)
                               : error_set(err, PAWL_EUNSUPPORTED, "this store has no rings");
@@ -27,7 +27,7 @@ pawl_status store_call_inner(const store_call *call, pawl_error *err) {
         return ops->read(call->file, call->at, call->into, call->n, call->moved, err);
     case STORE_OP_WRITE:
         return call->ring != NULL
-                   ? start(call, err)
+                   ? start_inner(call, err)
                    : ops->write(call->file, call->at, call->from, call->n, call->moved, err);
     case STORE_OP_SIZE:
         return ops->size(call->file, call->file_bytes, err);
@@ -58,16 +58,16 @@ pawl_status store_call_inner(const store_call *call, pawl_error *err) {
     }
 }
 
-static pawl_status pass(store *s, store_call *call, pawl_error *err) {
+static pawl_status call_around(store *s, store_call *call, pawl_error *err) {
     store_wrapper *w = (store_wrapper *)s;
     call->inner = w->inner;
     return w->around(w, call, err);
 }
 
-static pawl_status pass_file(store_file *f, store_call *call, pawl_error *err) {
+static pawl_status call_around_file(store_file *f, store_call *call, pawl_error *err) {
     call->file = ((wrapped_file *)f)->inner;
     call->path = f->path;
-    return pass(f->in, call, err);
+    return call_around(f->in, call, err);
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -79,8 +79,9 @@ static pawl_status wrapped_open(store *s, const char *path, store_mode mode, sto
         return error_nomem(err, sizeof(*f));
     }
     store_file_init(&f->base, s, path);
-    TRY(pass(s, &(store_call){.op = STORE_OP_OPEN, .path = path, .mode = mode, .opened = &f->inner},
-             err));
+    TRY(call_around(
+        s, &(store_call){.op = STORE_OP_OPEN, .path = path, .mode = mode, .opened = &f->inner},
+        err));
     *out = &f->base;
     f = NULL;
     return PAWL_OK;
@@ -88,7 +89,7 @@ static pawl_status wrapped_open(store *s, const char *path, store_mode mode, sto
 
 static pawl_status wrapped_read(store_file *f, uint64_t at, void *to, size_t n, size_t *got,
                                 pawl_error *err) {
-    pawl_status status = pass_file(
+    pawl_status status = call_around_file(
         f, &(store_call){.op = STORE_OP_READ, .at = at, .into = to, .n = n, .moved = got}, err);
     f->read_cached = ((const wrapped_file *)f)->inner->read_cached;
     return status;
@@ -96,13 +97,13 @@ static pawl_status wrapped_read(store_file *f, uint64_t at, void *to, size_t n, 
 
 static pawl_status wrapped_write(store_file *f, uint64_t at, const void *from, size_t n,
                                  size_t *put, pawl_error *err) {
-    return pass_file(
+    return call_around_file(
         f, &(store_call){.op = STORE_OP_WRITE, .at = at, .from = from, .n = n, .moved = put}, err);
 }
 
 static pawl_status wrapped_start(store_file *f, store_ring *ring, store_io *io, size_t n,
                                  pawl_error *err) {
-    return pass_file(
+    return call_around_file(
         f,
         &(store_call){
             .op = STORE_OP_WRITE, .at = io->at, .from = io->memory, .n = n, .ring = ring, .io = io},
@@ -110,11 +111,11 @@ static pawl_status wrapped_start(store_file *f, store_ring *ring, store_io *io, 
 }
 
 static pawl_status wrapped_size(store_file *f, uint64_t *out, pawl_error *err) {
-    return pass_file(f, &(store_call){.op = STORE_OP_SIZE, .file_bytes = out}, err);
+    return call_around_file(f, &(store_call){.op = STORE_OP_SIZE, .file_bytes = out}, err);
 }
 
 static pawl_status wrapped_reserve(store_file *f, uint64_t bytes, pawl_error *err) {
-    return pass_file(f, &(store_call){.op = STORE_OP_RESERVE, .at = bytes}, err);
+    return call_around_file(f, &(store_call){.op = STORE_OP_RESERVE, .at = bytes}, err);
 }
 
 static pawl_status wrapped_map(store_file *f, size_t n, store_mapping *out, pawl_error *err) {
@@ -122,7 +123,7 @@ static pawl_status wrapped_map(store_file *f, size_t n, store_mapping *out, pawl
 }
 
 static pawl_status wrapped_sync(store_file *f, pawl_error *err) {
-    return pass_file(f, &(store_call){.op = STORE_OP_SYNC}, err);
+    return call_around_file(f, &(store_call){.op = STORE_OP_SYNC}, err);
 }
 
 static void wrapped_close(store_file *f) {
@@ -133,51 +134,57 @@ static void wrapped_close(store_file *f) {
 /* ---- names ---------------------------------------------------------------------------------- */
 
 static pawl_status wrapped_make_dir(store *s, const char *path, pawl_error *err) {
-    return pass(s, &(store_call){.op = STORE_OP_MAKE_DIR, .path = path}, err);
+    return call_around(s, &(store_call){.op = STORE_OP_MAKE_DIR, .path = path}, err);
 }
 
 static pawl_status wrapped_remove_dir(store *s, const char *path, pawl_error *err) {
-    return pass(s, &(store_call){.op = STORE_OP_REMOVE_DIR, .path = path}, err);
+    return call_around(s, &(store_call){.op = STORE_OP_REMOVE_DIR, .path = path}, err);
 }
 
 static pawl_status wrapped_rename(store *s, const char *from, const char *to, pawl_error *err) {
-    return pass(s, &(store_call){.op = STORE_OP_RENAME, .path = from, .to = to}, err);
+    return call_around(s, &(store_call){.op = STORE_OP_RENAME, .path = from, .to = to}, err);
 }
 
 static pawl_status wrapped_put(store *s, const char *path, const void *data, size_t n,
                                pawl_error *err) {
-    return pass(s, &(store_call){.op = STORE_OP_PUT, .path = path, .from = data, .n = n}, err);
+    return call_around(s, &(store_call){.op = STORE_OP_PUT, .path = path, .from = data, .n = n},
+                       err);
 }
 
 static pawl_status wrapped_unlink(store *s, const char *path, pawl_error *err) {
-    return pass(s, &(store_call){.op = STORE_OP_UNLINK, .path = path}, err);
+    return call_around(s, &(store_call){.op = STORE_OP_UNLINK, .path = path}, err);
 }
 
 static pawl_status wrapped_sync_dir(store *s, const char *path, pawl_error *err) {
-    return pass(s, &(store_call){.op = STORE_OP_SYNC_DIR, .path = path}, err);
+    return call_around(s, &(store_call){.op = STORE_OP_SYNC_DIR, .path = path}, err);
 }
 
 static pawl_status wrapped_list(store *s, const char *path,
                                 pawl_status (*each)(void *context, const char *name,
                                                     pawl_error *err),
                                 void *context, pawl_error *err) {
-    return pass(
+    return call_around(
         s, &(store_call){.op = STORE_OP_LIST, .path = path, .each = each, .context = context}, err);
 }
 
 static pawl_status wrapped_stat(store *s, const char *path, store_stat *out, pawl_error *err) {
-    return pass(s, &(store_call){.op = STORE_OP_STAT, .path = path, .found = out}, err);
+    return call_around(s, &(store_call){.op = STORE_OP_STAT, .path = path, .found = out}, err);
 }
 
 static pawl_status wrapped_space(store *s, store_space *out, pawl_error *err) {
-    return pass(s, &(store_call){.op = STORE_OP_SPACE, .path = "", .room = out}, err);
+    return call_around(s, &(store_call){.op = STORE_OP_SPACE, .path = "", .room = out}, err);
 }
 
 /* ---- the store ------------------------------------------------------------------------------ */
 
 static void wrapped_destroy(store *s) {
     store_wrapper *w = (store_wrapper *)s;
-    w->destroy(w);
+    if (w->destroy != NULL) {
+        w->destroy(w);
+        return;
+    }
+    store_wrapper_clear(w);
+    mem_free(w);
 }
 
 static const store_ops wrapped_ops = {.open = wrapped_open,

@@ -2,12 +2,31 @@
 /*
  * store/wrap: a store made of a store. Every operation becomes a store_call, which the wrapper's
  * `around` passes on with store_call_inner as often as it likes: not at all, once, again.
- * Closing and mapping are passed on unseen.
+ * Closing and mapping go to the inner store directly.
  */
 #ifndef STORE_WRAP_H
 #define STORE_WRAP_H
 
 #include "store/store.h"
+
+typedef enum store_op {
+    STORE_OP_OPEN,
+    STORE_OP_READ,
+    STORE_OP_WRITE,
+    STORE_OP_SIZE,
+    STORE_OP_RESERVE,
+    STORE_OP_SYNC,
+    STORE_OP_MAKE_DIR,
+    STORE_OP_REMOVE_DIR,
+    STORE_OP_RENAME,
+    STORE_OP_PUT,
+    STORE_OP_UNLINK,
+    STORE_OP_SYNC_DIR,
+    STORE_OP_LIST,
+    STORE_OP_STAT,
+    STORE_OP_SPACE,
+    STORE_OP_COUNT /* how many there are */
+} store_op;
 
 /* The arguments of one operation; those that it does not have are zero. */
 typedef struct store_call {
@@ -25,7 +44,7 @@ typedef struct store_call {
     uint64_t *file_bytes; /* size */
     store_stat *found;    /* stat */
     store_space *room;    /* space */
-    store_ring *ring;     /* write: not NULL when it is only to be begun (store_ops.start) */
+    store_ring *ring;     /* write that is only to be begun (store_ops.start), else NULL */
     store_io *io;         /* that write */
     pawl_status (*each)(void *context, const char *name, pawl_error *err); /* list */
     void *context;
@@ -38,10 +57,12 @@ struct store_wrapper {
     store base;
     store *inner;
     pawl_status (*around)(store_wrapper *w, store_call *call, pawl_error *err);
-    void (*destroy)(store_wrapper *w); /* frees the wrapper itself */
+    /* NULL: store_wrapper_clear, and mem_free. The inner store is not the wrapper's to destroy,
+     * unless its own `destroy` does. */
+    void (*destroy)(store_wrapper *w);
 };
 
-/* Guarantees and root are the inner store's. */
+/* The wrapper gets the traits and the root of the inner store. */
 pawl_status store_wrapper_init(store_wrapper *w, store *inner, pawl_error *err) PAWL_MUST_CHECK;
 void store_wrapper_clear(store_wrapper *w);
 pawl_status store_call_inner(const store_call *call, pawl_error *err) PAWL_MUST_CHECK;

@@ -2,7 +2,7 @@
 /* A line of mountinfo: its parts lie within it, and their names' escapes are undone. */
 #include "fuzz.h"
 
-#include "store/mounts.h"
+#include "store/mount_table.h"
 
 static void check_within(const char *part, const char *line, size_t n) {
     FUZZ_CHECK(part >= line && part + strlen(part) <= line + n);

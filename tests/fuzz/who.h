@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 
-#include "store/store.h"
+#include "stores/stores.h"
 
 typedef struct who {
     platform table;

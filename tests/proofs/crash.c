@@ -12,6 +12,7 @@
  */
 #include "lib/simulated_platform.h"
 #include "proofs/proof.h"
+#include "stores/stores.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 #include "lib/failing_memory.h"
 #include "lib/simulated_platform.h"
 #include "proofs/proof.h"
+#include "stores/stores.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -10,6 +10,7 @@
 #include "lib/random.h"
 #include "path/path.h"
 #include "proofs/proof.h"
+#include "stores/stores.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulation/lags.h"
 
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <errno.h>
 #include <stdio.h>

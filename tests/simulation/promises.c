@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulation/promises.h"
 
+#include "checkpoint/checkpoint.h"
 #include "run/run.h"
 #include "simulation/training.h"
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "simulation/storage.h"
 
 #include "simulation/lags.h"
-#include "store/path.h"
+#include "store/implement.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -325,11 +325,6 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
     return status;
 }
 
-static void destroy(store_wrapper *w) {
-    store_wrapper_clear(w);
-    mem_free((view *)w);
-}
-
 bool storage_lags_looks(const storage *s) {
     return storage_most_lag_ns(s) > 0;
 }
@@ -361,7 +356,6 @@ store *storage_view(storage *s, machine *m, bool of_another) {
     }
     v->wrapper.base.traits.coherent = s->coherent;
     v->wrapper.around = around;
-    v->wrapper.destroy = destroy;
     v->storage = s;
     v->machine = m;
     v->host = lags_host(s, m->who.host);

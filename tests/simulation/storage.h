@@ -25,7 +25,7 @@
 #define SIMULATION_STORAGE_H
 
 #include "simulation/machine.h"
-#include "store/store.h"
+#include "stores/stores.h"
 
 /* An operation that has had its effect, or failed. */
 typedef struct storage_event {

@@ -51,7 +51,7 @@ static void judge(world *w, const char *wanted) {
     assert_string_equal(w->text, wanted);
 }
 
-static void nothing_is_wrong(void **state) {
+static void test_nothing_is_wrong(void **state) {
     (void)state;
     world w;
     make(&w);
@@ -59,7 +59,7 @@ static void nothing_is_wrong(void **state) {
 }
 
 /* How to mount it is known from rank 0's own mount. */
-static void p06_a_host_without_the_mount_is_told_how_to_mount_it(void **state) {
+static void test_p06_a_host_without_the_mount_is_told_how_to_mount_it(void **state) {
     (void)state;
     world w;
     make(&w);
@@ -75,7 +75,7 @@ static void p06_a_host_without_the_mount_is_told_how_to_mount_it(void **state) {
 }
 
 /* The same mount, but read-only for one host. */
-static void p02_ranks_that_only_see_are_named(void **state) {
+static void test_p02_ranks_that_only_see_are_named(void **state) {
     (void)state;
     world w;
     make(&w);
@@ -86,7 +86,7 @@ static void p02_ranks_that_only_see_are_named(void **state) {
 }
 
 /* Two paths that lead to the same directory are only worth a warning. */
-static void p04_other_paths_are_named(void **state) {
+static void test_p04_other_paths_are_named(void **state) {
     (void)state;
     world w;
     make(&w);
@@ -97,7 +97,7 @@ static void p04_other_paths_are_named(void **state) {
 }
 
 /* Where rank 0 could write nothing, nobody is blamed for not seeing it. */
-static void s11_without_a_token_only_absence_is_told(void **state) {
+static void test_s11_without_a_token_only_absence_is_told(void **state) {
     (void)state;
     world w;
     make(&w);
@@ -105,12 +105,12 @@ static void s11_without_a_token_only_absence_is_told(void **state) {
         w.of[r].saw = w.of[r].wrote = false;
     }
     w.came[1] = w.came[3] = 0;
-    judge(&w, "S11: nothing was heard of ranks 1 and 3 within 30 s\n"
+    judge(&w, "S11: nothing was heard from ranks 1 and 3 within 30 s\n"
               " -> look whether they were started\n");
 }
 
 /* The longest sight fits, and comes back whole. */
-static void a_sight_survives_the_wire(void **state) {
+static void test_a_sight_survives_the_wire(void **state) {
     (void)state;
     sight longest, back;
     CLEANUP(buffer_free) buffer bytes = {0};
@@ -139,12 +139,12 @@ static void a_sight_survives_the_wire(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_wrong),
-        cmocka_unit_test(p06_a_host_without_the_mount_is_told_how_to_mount_it),
-        cmocka_unit_test(p02_ranks_that_only_see_are_named),
-        cmocka_unit_test(p04_other_paths_are_named),
-        cmocka_unit_test(s11_without_a_token_only_absence_is_told),
-        cmocka_unit_test(a_sight_survives_the_wire),
+        cmocka_unit_test(test_nothing_is_wrong),
+        cmocka_unit_test(test_p06_a_host_without_the_mount_is_told_how_to_mount_it),
+        cmocka_unit_test(test_p02_ranks_that_only_see_are_named),
+        cmocka_unit_test(test_p04_other_paths_are_named),
+        cmocka_unit_test(test_s11_without_a_token_only_absence_is_told),
+        cmocka_unit_test(test_a_sight_survives_the_wire),
     };
     return cmocka_run_group_tests_name("verdict", tests, NULL, NULL);
 }

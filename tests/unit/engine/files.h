@@ -8,7 +8,7 @@
 #include "lib/test.h"
 
 #include "engine/engine.h"
-#include "store/wrap.h"
+#include "stores/stores.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -82,11 +82,6 @@ static inline pawl_status say_cached(store_wrapper *w, store_call *call, pawl_er
     return status;
 }
 
-static inline void destroy_cached(store_wrapper *w) {
-    store_wrapper_clear(w);
-    mem_free(w);
-}
-
 static inline void files_write(files *f, uint32_t file, uint64_t size) {
     char path[64];
     struct pawl_error err = ERROR_INIT;
@@ -124,7 +119,6 @@ static inline void files_set_up(files *f) {
     assert_ok(store_make_dir(f->disk, "step", &err), &err);
     assert_ok(store_wrapper_init(&cached->wrapper, f->disk, &err), &err);
     cached->wrapper.around = say_cached;
-    cached->wrapper.destroy = destroy_cached;
     f->cached = cached;
     assert_ok(store_fault_wrap(&cached->wrapper.base, platform_system(), &f->fault, &err), &err);
     f->os = *platform_system();

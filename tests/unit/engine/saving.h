@@ -6,6 +6,7 @@
 
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
+#include "stores/stores.h"
 
 #include "engine/save.h"
 

@@ -3,6 +3,7 @@
 #include "lib/failing_memory.h"
 #include "lib/random.h"
 #include "lib/test.h"
+#include "stores/stores.h"
 
 #include "engine/engine.h"
 

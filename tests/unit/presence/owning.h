@@ -5,6 +5,7 @@
 
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
+#include "stores/stores.h"
 
 #include "presence/owner.h"
 

@@ -8,8 +8,10 @@
 #define RUN_JOB_H
 
 #include "lib/test.h"
+#include "stores/stores.h"
 
-#include "run/ranks.h"
+#include "checkpoint/checkpoint.h"
+#include "run/private.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -5,8 +5,10 @@
 
 #include "lib/local_group.h"
 #include "lib/test.h"
+#include "stores/stores.h"
 
-#include "run/meet.h"
+#include "ranks/meet.h"
+#include "run/private.h"
 #include "store/wrap.h"
 
 #include <stdio.h>
@@ -55,11 +57,6 @@ static inline pawl_status joining_pass_on(store_wrapper *w, store_call *call, pa
     return PAWL_OK;
 }
 
-static inline void joining_forget(store_wrapper *w) {
-    store_wrapper_clear(w);
-    mem_free(w);
-}
-
 static inline store *joining_view_of(const joining *j, int rank) {
     struct pawl_error err = ERROR_INIT;
     store *inner = j->others[rank] != NULL ? j->others[rank] : j->disk;
@@ -67,7 +64,6 @@ static inline store *joining_view_of(const joining *j, int rank) {
     assert_non_null(v);
     assert_ok(store_wrapper_init(&v->wrapper, inner, &err), &err);
     v->wrapper.around = joining_pass_on;
-    v->wrapper.destroy = joining_forget;
     v->job = j;
     v->rank = rank;
     return &v->wrapper.base;

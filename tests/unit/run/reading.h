@@ -7,8 +7,9 @@
 #include "lib/random.h"
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
+#include "stores/stores.h"
 
-#include "run/checkpoint.h"
+#include "checkpoint/private.h"
 #include "run/private.h"
 
 #include <stdio.h>

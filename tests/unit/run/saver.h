@@ -7,7 +7,9 @@
 
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
+#include "stores/stores.h"
 
+#include "checkpoint/checkpoint.h"
 #include "run/private.h"
 
 #include <stdio.h>

@@ -3,6 +3,7 @@
  * process has taken the run over. */
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
+#include "stores/stores.h"
 
 #include "run/private.h"
 #include "store/wrap.h"
@@ -42,18 +43,12 @@ static pawl_status pass_on(store_wrapper *w, store_call *call, pawl_error *err) 
     return store_call_inner(call, err);
 }
 
-static void forget(store_wrapper *w) {
-    store_wrapper_clear(w);
-    mem_free(w);
-}
-
 static store *view_of(fixture *f) {
     struct pawl_error err = ERROR_INIT;
     paused *p = mem_calloc(1, sizeof *p);
     assert_non_null(p);
     assert_ok(store_wrapper_init(&p->wrapper, f->disk, &err), &err);
     p->wrapper.around = pass_on;
-    p->wrapper.destroy = forget;
     p->f = f;
     return &p->wrapper.base;
 }
@@ -163,7 +158,7 @@ static void test_a_run_whose_earlier_writer_cannot_be_stopped_is_not_opened(void
     store_fault_set(fault, &plan);
     assert_fails(run_open(fault, NULL, &f->first.table, &run, &err), PAWL_EIO, &err);
     assert_says(err.attempt, "open run: cannot keep an earlier writer from publishing: ");
-    owner_view seen;
+    owner_sight seen;
     assert_ok(owner_look(f->disk, &f->first.table, &seen, &err), &err);
     assert_false(seen.present);
 }

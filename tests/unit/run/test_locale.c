@@ -3,6 +3,7 @@
 #include "lib/locale.h"
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
+#include "stores/stores.h"
 
 #include "run/private.h"
 

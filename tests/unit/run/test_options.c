@@ -2,6 +2,7 @@
 /* Options of a run that cannot be meant are refused before anything is touched. */
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
+#include "stores/stores.h"
 
 #include "run/run.h"
 

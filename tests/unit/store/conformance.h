@@ -29,7 +29,7 @@ static const char *subject_root(void **state) {
 /* ---- files ---------------------------------------------------------------------------------- */
 
 /* A name that is taken cannot be created, and the file that has it is left alone. */
-static void creation_is_exclusive(void **state) {
+static void test_creation_is_exclusive(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -46,7 +46,7 @@ static void creation_is_exclusive(void **state) {
 }
 
 /* The name of a directory is taken, too. */
-static void creation_over_a_directory_is_refused(void **state) {
+static void test_creation_over_a_directory_is_refused(void **state) {
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
     assert_ok(store_make_dir(subject(state), "d", &err), &err);
@@ -54,7 +54,7 @@ static void creation_over_a_directory_is_refused(void **state) {
 }
 
 /* Opening what is not there fails, and creates nothing. */
-static void opening_a_missing_file_fails(void **state) {
+static void test_opening_a_missing_file_fails(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -65,14 +65,14 @@ static void opening_a_missing_file_fails(void **state) {
 }
 
 /* A file cannot be created in a directory that is not there. */
-static void creation_needs_the_directory(void **state) {
+static void test_creation_needs_the_directory(void **state) {
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
     assert_fails(store_open(subject(state), "d/a", STORE_CREATE, &f, &err), PAWL_ENOTFOUND, &err);
 }
 
 /* A file in the place of a directory is damage, on the way and at the end. */
-static void r08_a_file_in_place_of_a_directory_is_damage(void **state) {
+static void test_r08_a_file_in_place_of_a_directory_is_damage(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -86,7 +86,7 @@ static void r08_a_file_in_place_of_a_directory_is_damage(void **state) {
 }
 
 /* A directory in the place of a file is damage. */
-static void r08_a_directory_in_place_of_a_file_is_damage(void **state) {
+static void test_r08_a_directory_in_place_of_a_file_is_damage(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -99,7 +99,7 @@ static void r08_a_directory_in_place_of_a_file_is_damage(void **state) {
 }
 
 /* What was written at offsets is read back, also when it is too much for one call. */
-static void bytes_are_read_back(void **state) {
+static void test_bytes_are_read_back(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -120,7 +120,7 @@ static void bytes_are_read_back(void **state) {
 }
 
 /* A file that is too short says so, with the range that was wanted and its real size. */
-static void r08_reading_past_the_end_names_the_range_and_the_size(void **state) {
+static void test_r08_reading_past_the_end_names_the_range_and_the_size(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -141,7 +141,7 @@ static void r08_reading_past_the_end_names_the_range_and_the_size(void **state) 
 }
 
 /* Reading no bytes succeeds anywhere. */
-static void reading_nothing_succeeds(void **state) {
+static void test_reading_nothing_succeeds(void **state) {
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
     put_text(subject(state), "a", "");
@@ -151,7 +151,7 @@ static void reading_nothing_succeeds(void **state) {
 }
 
 /* What was skipped reads as zeros. */
-static void holes_are_zeros(void **state) {
+static void test_holes_are_zeros(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -164,7 +164,7 @@ static void holes_are_zeros(void **state) {
 
 /* Memory that shows a file shows what is written to it, and outlives the open file; storage without
  * mappings says so. */
-static void a_mapping_shows_the_file(void **state) {
+static void test_a_mapping_shows_the_file(void **state) {
     pawl_error err = ERROR_INIT;
     store *s = subject(state);
     store_mapping map = {.bytes = NULL};
@@ -189,7 +189,7 @@ static void a_mapping_shows_the_file(void **state) {
 }
 
 /* Reserved room changes no byte that was or is written, and only a writer may reserve. */
-static void reserving_changes_no_bytes(void **state) {
+static void test_reserving_changes_no_bytes(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -213,7 +213,7 @@ static void reserving_changes_no_bytes(void **state) {
 }
 
 /* Update changes bytes in place, keeps the others, and lets them be read. */
-static void update_changes_in_place(void **state) {
+static void test_update_changes_in_place(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -228,7 +228,7 @@ static void update_changes_in_place(void **state) {
 }
 
 /* The size is the end of the last byte written. */
-static void size_follows_the_writes(void **state) {
+static void test_size_follows_the_writes(void **state) {
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
     uint64_t size = 99;
@@ -243,7 +243,7 @@ static void size_follows_the_writes(void **state) {
 }
 
 /* A file opened for reading cannot be written, one being created cannot be read. */
-static void the_mode_is_kept(void **state) {
+static void test_the_mode_is_kept(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -260,7 +260,7 @@ static void the_mode_is_kept(void **state) {
 }
 
 /* A write that no file can hold fails as such and names the range. */
-static void s06_a_write_beyond_any_file_is_refused(void **state) {
+static void test_s06_a_write_beyond_any_file_is_refused(void **state) {
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
     assert_ok(store_open(subject(state), "a", STORE_CREATE, &f, &err), &err);
@@ -272,7 +272,7 @@ static void s06_a_write_beyond_any_file_is_refused(void **state) {
 }
 
 /* An open file stays what it is when its name goes or gets another file. */
-static void an_open_file_outlives_its_name(void **state) {
+static void test_an_open_file_outlives_its_name(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -292,7 +292,7 @@ static void an_open_file_outlives_its_name(void **state) {
 }
 
 /* Syncing succeeds, of files with and without changes and of directories. */
-static void syncing_succeeds(void **state) {
+static void test_syncing_succeeds(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -308,7 +308,7 @@ static void syncing_succeeds(void **state) {
 }
 
 /* A source over an open file knows its size and reads anywhere. */
-static void a_source_reads_the_file(void **state) {
+static void test_a_source_reads_the_file(void **state) {
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
     byte_source source;
@@ -326,7 +326,7 @@ static void a_source_reads_the_file(void **state) {
 /* ---- names ---------------------------------------------------------------------------------- */
 
 /* A rename moves a file to a free name. */
-static void rename_moves(void **state) {
+static void test_rename_moves(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(s, "d", &err), &err);
@@ -337,7 +337,7 @@ static void rename_moves(void **state) {
 }
 
 /* A rename replaces the file that has the name. */
-static void rename_replaces(void **state) {
+static void test_rename_replaces(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     put_text(s, "a", "new");
@@ -348,7 +348,7 @@ static void rename_replaces(void **state) {
 }
 
 /* A rename to the same name changes nothing. */
-static void rename_to_itself_changes_nothing(void **state) {
+static void test_rename_to_itself_changes_nothing(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     put_text(s, "a", "text");
@@ -357,7 +357,7 @@ static void rename_to_itself_changes_nothing(void **state) {
 }
 
 /* A rename needs its source, and leaves the target alone without it. */
-static void rename_of_a_missing_file_fails(void **state) {
+static void test_rename_of_a_missing_file_fails(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     put_text(s, "b", "old");
@@ -367,7 +367,7 @@ static void rename_of_a_missing_file_fails(void **state) {
 }
 
 /* Directories are neither renamed nor replaced. */
-static void rename_is_for_files(void **state) {
+static void test_rename_is_for_files(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(s, "d", &err), &err);
@@ -378,7 +378,7 @@ static void rename_is_for_files(void **state) {
 }
 
 /* A rename stays within its directory. */
-static void rename_across_directories_is_refused(void **state) {
+static void test_rename_across_directories_is_refused(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     char text[256];
@@ -393,7 +393,7 @@ static void rename_across_directories_is_refused(void **state) {
 }
 
 /* Removing takes the name away; what is not there cannot be removed. */
-static void unlink_removes(void **state) {
+static void test_unlink_removes(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     put_text(s, "a", "text");
@@ -404,7 +404,7 @@ static void unlink_removes(void **state) {
 }
 
 /* Directories can be made within directories, once. */
-static void make_dir_is_exclusive(void **state) {
+static void test_make_dir_is_exclusive(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(s, "d", &err), &err);
@@ -416,7 +416,7 @@ static void make_dir_is_exclusive(void **state) {
 }
 
 /* Only an empty directory can be removed. */
-static void remove_dir_wants_it_empty(void **state) {
+static void test_remove_dir_wants_it_empty(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(s, "d", &err), &err);
@@ -432,7 +432,7 @@ static void remove_dir_wants_it_empty(void **state) {
 /* ---- looking -------------------------------------------------------------------------------- */
 
 /* A listing has each name once, and neither "." nor "..". */
-static void list_has_each_name_once(void **state) {
+static void test_list_has_each_name_once(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     char name[16], wanted[1024] = "";
@@ -457,7 +457,7 @@ static pawl_status stop_at_second(void *context, const char *name, pawl_error *e
 }
 
 /* A failure of the callback ends the listing and comes out of it. */
-static void list_ends_when_the_caller_fails(void **state) {
+static void test_list_ends_when_the_caller_fails(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     int calls = 0;
@@ -470,7 +470,7 @@ static void list_ends_when_the_caller_fails(void **state) {
 }
 
 /* More names than allowed are refused by the limit's name, exactly as many are not. */
-static void names_are_limited(void **state) {
+static void test_names_are_limited(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     arena memory = {NULL};
@@ -490,7 +490,7 @@ static void names_are_limited(void **state) {
 }
 
 /* Stat tells files, directories and nothing apart, and knows sizes. */
-static void stat_tells_types_and_sizes(void **state) {
+static void test_stat_tells_types_and_sizes(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     store_stat found;
@@ -506,7 +506,7 @@ static void stat_tells_types_and_sizes(void **state) {
 }
 
 /* A whole file is read up to the limit, and refused by it beyond. */
-static void read_file_is_limited(void **state) {
+static void test_read_file_is_limited(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     buffer got = {0};
@@ -524,13 +524,13 @@ static void read_file_is_limited(void **state) {
 }
 
 /* A whole file may be empty. */
-static void read_file_takes_an_empty_file(void **state) {
+static void test_read_file_takes_an_empty_file(void **state) {
     put_text(subject(state), "a", "");
     assert_text(subject(state), "a", "");
 }
 
 /* There is room, and it is known where. */
-static void s06_space_is_known(void **state) {
+static void test_s06_space_is_known(void **state) {
     pawl_error err = ERROR_INIT;
     store_space room;
     assert_ok(store_space_of(subject(state), &room, &err), &err);
@@ -543,32 +543,32 @@ static void s06_space_is_known(void **state) {
 /* ---- publishing ----------------------------------------------------------------------------- */
 
 /* Publishing makes a file, and makes it anew, and leaves nothing else behind. */
-static void publish_creates_and_replaces(void **state) {
+static void test_publish_creates_and_replaces(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(s, "d", &err), &err);
-    assert_ok(store_publish(s, "d/m", "first", 5, &err), &err);
+    assert_ok(publish(s, "d/m", "first", 5, &err), &err);
     assert_text(s, "d/m", "first");
-    assert_ok(store_publish(s, "d/m", "2nd", 3, &err), &err);
+    assert_ok(publish(s, "d/m", "2nd", 3, &err), &err);
     assert_text(s, "d/m", "2nd");
     assert_names(s, "d", "m ");
 }
 
 /* A temporary file that an interrupted attempt left is replaced. */
-static void publish_replaces_a_stale_temporary(void **state) {
+static void test_publish_replaces_a_stale_temporary(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     put_text(s, "m.tmp", "left over, and longer than what comes");
-    assert_ok(store_publish(s, "m", "new", 3, &err), &err);
+    assert_ok(publish(s, "m", "new", 3, &err), &err);
     assert_text(s, "m", "new");
     assert_names(s, "", "m ");
 }
 
 /* Nothing can be published in a directory that is not there. */
-static void publish_needs_the_directory(void **state) {
+static void test_publish_needs_the_directory(void **state) {
     pawl_error err = ERROR_INIT;
     char text[256];
-    assert_fails(store_publish(subject(state), "d/m", "new", 3, &err), PAWL_ENOTFOUND, &err);
+    assert_fails(publish(subject(state), "d/m", "new", 3, &err), PAWL_ENOTFOUND, &err);
     (void)snprintf(text, sizeof(text),
                    "cannot publish d/m: cannot create the file\n"
                    "  path:     %s/d/m.tmp\n"
@@ -591,7 +591,7 @@ static void refuse_everywhere(store *s, const char *path) {
     assert_fails(store_rename(s, path, "b", &err), PAWL_EUSAGE, &err);
     assert_fails(store_rename(s, "a", path, &err), PAWL_EUSAGE, &err);
     assert_fails(store_unlink(s, path, &err), PAWL_EUSAGE, &err);
-    assert_fails(store_publish(s, path, "x", 1, &err), PAWL_EUSAGE, &err);
+    assert_fails(publish(s, path, "x", 1, &err), PAWL_EUSAGE, &err);
     if (path[0] != '\0') { /* the root can be looked at */
         assert_fails(store_sync_dir(s, path, &err), PAWL_EUSAGE, &err);
         assert_fails(store_list(s, path, ignore_name, NULL, &err), PAWL_EUSAGE, &err);
@@ -600,7 +600,7 @@ static void refuse_everywhere(store *s, const char *path) {
 }
 
 /* No path leads out of the store, whatever the operation. */
-static void r14_paths_that_are_not_plain_are_refused(void **state) {
+static void test_r14_paths_that_are_not_plain_are_refused(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(s, "d", &err), &err);
@@ -615,7 +615,7 @@ static void r14_paths_that_are_not_plain_are_refused(void **state) {
 }
 
 /* Names that only look like those are fine. */
-static void names_with_dots_are_fine(void **state) {
+static void test_names_with_dots_are_fine(void **state) {
     store *s = subject(state);
     put_text(s, "...", "three");
     put_text(s, "..a", "two and a letter");
@@ -624,7 +624,7 @@ static void names_with_dots_are_fine(void **state) {
 }
 
 /* Components and paths have a largest length, and reach it. */
-static void p08_names_and_paths_that_are_too_long_are_refused(void **state) {
+static void test_p08_names_and_paths_that_are_too_long_are_refused(void **state) {
     store *s = subject(state);
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -659,7 +659,7 @@ static pawl_status work_once(store *s, const char *dir, int i, pawl_error *err) 
     buffer got = {0};
     store_stat found;
     (void)snprintf(path, sizeof(path), "%s/%d", dir, i);
-    TRY(store_publish(s, path, path, strlen(path), err));
+    TRY(publish(s, path, path, strlen(path), err));
     TRY(store_stat_path(s, "", &found, err));
     TRY(store_list(s, dir, ignore_name, NULL, err));
     pawl_status status = store_read_file(s, path, 100, &got, err);
@@ -680,7 +680,7 @@ static void work(void *argument) {
 }
 
 /* Threads may use one store at once. */
-static void threads_share_a_store(void **state) {
+static void test_threads_share_a_store(void **state) {
     const platform *os = platform_system();
     pawl_error err = ERROR_INIT;
     worker workers[4];
@@ -701,34 +701,37 @@ static void threads_share_a_store(void **state) {
 #define CONFORMANCE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 /* What every store does. */
 #define CONFORMANCE_TESTS                                                                          \
-    CONFORMANCE(creation_is_exclusive), CONFORMANCE(creation_over_a_directory_is_refused),         \
-        CONFORMANCE(opening_a_missing_file_fails), CONFORMANCE(creation_needs_the_directory),      \
-        CONFORMANCE(r08_a_file_in_place_of_a_directory_is_damage),                                 \
-        CONFORMANCE(r08_a_directory_in_place_of_a_file_is_damage),                                 \
-        CONFORMANCE(bytes_are_read_back),                                                          \
-        CONFORMANCE(r08_reading_past_the_end_names_the_range_and_the_size),                        \
-        CONFORMANCE(reading_nothing_succeeds), CONFORMANCE(holes_are_zeros),                       \
-        CONFORMANCE(reserving_changes_no_bytes), CONFORMANCE(update_changes_in_place),             \
-        CONFORMANCE(size_follows_the_writes), CONFORMANCE(the_mode_is_kept),                       \
-        CONFORMANCE(s06_a_write_beyond_any_file_is_refused),                                       \
-        CONFORMANCE(an_open_file_outlives_its_name), CONFORMANCE(syncing_succeeds),                \
-        CONFORMANCE(a_source_reads_the_file), CONFORMANCE(unlink_removes),                         \
-        CONFORMANCE(make_dir_is_exclusive), CONFORMANCE(remove_dir_wants_it_empty),                \
-        CONFORMANCE(list_has_each_name_once), CONFORMANCE(list_ends_when_the_caller_fails),        \
-        CONFORMANCE(names_are_limited), CONFORMANCE(stat_tells_types_and_sizes),                   \
-        CONFORMANCE(read_file_is_limited), CONFORMANCE(read_file_takes_an_empty_file),             \
-        CONFORMANCE(s06_space_is_known), CONFORMANCE(publish_creates_and_replaces),                \
-        CONFORMANCE(r14_paths_that_are_not_plain_are_refused),                                     \
-        CONFORMANCE(names_with_dots_are_fine), CONFORMANCE(a_mapping_shows_the_file),              \
-        CONFORMANCE(p08_names_and_paths_that_are_too_long_are_refused),                            \
-        CONFORMANCE(threads_share_a_store)
+    CONFORMANCE(test_creation_is_exclusive),                                                       \
+        CONFORMANCE(test_creation_over_a_directory_is_refused),                                    \
+        CONFORMANCE(test_opening_a_missing_file_fails),                                            \
+        CONFORMANCE(test_creation_needs_the_directory),                                            \
+        CONFORMANCE(test_r08_a_file_in_place_of_a_directory_is_damage),                            \
+        CONFORMANCE(test_r08_a_directory_in_place_of_a_file_is_damage),                            \
+        CONFORMANCE(test_bytes_are_read_back),                                                     \
+        CONFORMANCE(test_r08_reading_past_the_end_names_the_range_and_the_size),                   \
+        CONFORMANCE(test_reading_nothing_succeeds), CONFORMANCE(test_holes_are_zeros),             \
+        CONFORMANCE(test_reserving_changes_no_bytes), CONFORMANCE(test_update_changes_in_place),   \
+        CONFORMANCE(test_size_follows_the_writes), CONFORMANCE(test_the_mode_is_kept),             \
+        CONFORMANCE(test_s06_a_write_beyond_any_file_is_refused),                                  \
+        CONFORMANCE(test_an_open_file_outlives_its_name), CONFORMANCE(test_syncing_succeeds),      \
+        CONFORMANCE(test_a_source_reads_the_file), CONFORMANCE(test_unlink_removes),               \
+        CONFORMANCE(test_make_dir_is_exclusive), CONFORMANCE(test_remove_dir_wants_it_empty),      \
+        CONFORMANCE(test_list_has_each_name_once),                                                 \
+        CONFORMANCE(test_list_ends_when_the_caller_fails), CONFORMANCE(test_names_are_limited),    \
+        CONFORMANCE(test_stat_tells_types_and_sizes), CONFORMANCE(test_read_file_is_limited),      \
+        CONFORMANCE(test_read_file_takes_an_empty_file), CONFORMANCE(test_s06_space_is_known),     \
+        CONFORMANCE(test_publish_creates_and_replaces),                                            \
+        CONFORMANCE(test_r14_paths_that_are_not_plain_are_refused),                                \
+        CONFORMANCE(test_names_with_dots_are_fine), CONFORMANCE(test_a_mapping_shows_the_file),    \
+        CONFORMANCE(test_p08_names_and_paths_that_are_too_long_are_refused),                       \
+        CONFORMANCE(test_threads_share_a_store)
 
 /* What stores do that rename. */
 #define CONFORMANCE_RENAME_TESTS                                                                   \
-    CONFORMANCE(publish_needs_the_directory), CONFORMANCE(rename_moves),                           \
-        CONFORMANCE(rename_replaces), CONFORMANCE(rename_to_itself_changes_nothing),               \
-        CONFORMANCE(rename_of_a_missing_file_fails), CONFORMANCE(rename_is_for_files),             \
-        CONFORMANCE(rename_across_directories_is_refused),                                         \
-        CONFORMANCE(publish_replaces_a_stale_temporary)
+    CONFORMANCE(test_publish_needs_the_directory), CONFORMANCE(test_rename_moves),                 \
+        CONFORMANCE(test_rename_replaces), CONFORMANCE(test_rename_to_itself_changes_nothing),     \
+        CONFORMANCE(test_rename_of_a_missing_file_fails), CONFORMANCE(test_rename_is_for_files),   \
+        CONFORMANCE(test_rename_across_directories_is_refused),                                    \
+        CONFORMANCE(test_publish_replaces_a_stale_temporary)
 
 #endif

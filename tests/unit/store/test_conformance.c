@@ -37,11 +37,6 @@ static pawl_status around_bulk(store_wrapper *w, store_call *call, pawl_error *e
     return store_call_inner(call, err);
 }
 
-static void destroy_bulk(store_wrapper *w) {
-    store_wrapper_clear(w);
-    mem_free(w);
-}
-
 static pawl_status make_bulk(fixture *f, pawl_error *err) {
     TRY(make_posix(f, err));
     f->inner = f->subject.s;
@@ -49,7 +44,6 @@ static pawl_status make_bulk(fixture *f, pawl_error *err) {
     assert_non_null(w);
     TRY(store_wrapper_init(w, f->inner, err));
     w->around = around_bulk;
-    w->destroy = destroy_bulk;
     f->subject.s = &w->base;
     return PAWL_OK;
 }
@@ -92,8 +86,9 @@ static pawl_status make_traced_objects(fixture *f, pawl_error *err) {
 }
 
 static pawl_status make_retry(fixture *f, pawl_error *err) {
-    TRY(store_mem(&f->inner, err));
-    return store_retry_wrap(f->inner, platform_system(), 3, 1000, &f->subject.s, err);
+    store *inner = NULL;
+    TRY(store_mem(&inner, err));
+    return store_retry_wrap(inner, platform_system(), 3, 1000, &f->subject.s, err);
 }
 
 static int setup(void **state) {

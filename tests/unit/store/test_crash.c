@@ -14,7 +14,7 @@ static store *strict(void) {
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
 /* What was synced is in every world. */
-static void s09_synced_bytes_and_names_stay(void **state) {
+static void test_s09_synced_bytes_and_names_stay(void **state) {
     store *s = strict();
     (void)state;
     put_durable(s, "a", "text");
@@ -24,7 +24,7 @@ static void s09_synced_bytes_and_names_stay(void **state) {
 }
 
 /* Bytes that were not synced may be missing, or only their size be there. */
-static void s09_unsynced_bytes_may_vanish(void **state) {
+static void test_s09_unsynced_bytes_may_vanish(void **state) {
     store *s = strict();
     (void)state;
     put_text(s, "a", "text");
@@ -34,7 +34,7 @@ static void s09_unsynced_bytes_may_vanish(void **state) {
 }
 
 /* A write of several sectors may arrive in either half, and each half be torn. */
-static void s09_a_long_write_may_arrive_in_parts(void **state) {
+static void test_s09_a_long_write_may_arrive_in_parts(void **state) {
     store *s = strict();
     (void)state;
     put_text(s, "a", "AAAABBBBCCCCDDDD");
@@ -45,7 +45,7 @@ static void s09_a_long_write_may_arrive_in_parts(void **state) {
 }
 
 /* An overwrite within a sector happens or does not; it grows nothing, so it cannot be torn. */
-static void s09_an_overwrite_in_a_sector_is_never_torn(void **state) {
+static void test_s09_an_overwrite_in_a_sector_is_never_torn(void **state) {
     store *s = strict();
     (void)state;
     put_durable(s, "a", "01234567");
@@ -55,7 +55,7 @@ static void s09_an_overwrite_in_a_sector_is_never_torn(void **state) {
 }
 
 /* Writes to one file have no order. */
-static void s09_writes_may_arrive_in_any_order(void **state) {
+static void test_s09_writes_may_arrive_in_any_order(void **state) {
     store *s = strict();
     (void)state;
     put_durable(s, "a", "01234567");
@@ -66,7 +66,7 @@ static void s09_writes_may_arrive_in_any_order(void **state) {
 }
 
 /* A sync of one file does nothing for another. */
-static void s09_a_sync_is_for_one_file(void **state) {
+static void test_s09_a_sync_is_for_one_file(void **state) {
     store *s = strict();
     (void)state;
     put_durable(s, "a", "1");
@@ -81,7 +81,7 @@ static void s09_a_sync_is_for_one_file(void **state) {
 /* ---- names ---------------------------------------------------------------------------------- */
 
 /* Syncing a file does not make its name durable. */
-static void s09_a_synced_file_may_lose_its_name(void **state) {
+static void test_s09_a_synced_file_may_lose_its_name(void **state) {
     store *s = strict();
     (void)state;
     put_text(s, "a", "text");
@@ -91,7 +91,7 @@ static void s09_a_synced_file_may_lose_its_name(void **state) {
 }
 
 /* A directory is lost with all that is in it until the one above it is synced. */
-static void s09_a_new_directory_may_be_lost_with_its_files(void **state) {
+static void test_s09_a_new_directory_may_be_lost_with_its_files(void **state) {
     store *s = strict();
     (void)state;
     make_dir(s, "d");
@@ -105,7 +105,7 @@ static void s09_a_new_directory_may_be_lost_with_its_files(void **state) {
 }
 
 /* A rename over a file leaves the old or the new one, never none, never both. */
-static void s09_a_rename_is_atomic(void **state) {
+static void test_s09_a_rename_is_atomic(void **state) {
     store *s = strict();
     (void)state;
     put_durable(s, "a", "new");
@@ -116,7 +116,7 @@ static void s09_a_rename_is_atomic(void **state) {
 }
 
 /* Renaming what was not synced may replace good bytes by none. */
-static void s09_a_rename_of_unsynced_bytes_is_dangerous(void **state) {
+static void test_s09_a_rename_of_unsynced_bytes_is_dangerous(void **state) {
     store *s = strict();
     (void)state;
     put_durable(s, "b", "old");
@@ -128,7 +128,7 @@ static void s09_a_rename_of_unsynced_bytes_is_dangerous(void **state) {
 }
 
 /* Without atomic renames the target may be gone; the source is still there then. */
-static void s09_a_rename_that_is_not_atomic_may_lose_the_target(void **state) {
+static void test_s09_a_rename_that_is_not_atomic_may_lose_the_target(void **state) {
     store *s = new_crash(false, false, 4);
     (void)state;
     put_durable(s, "a", "new");
@@ -139,7 +139,7 @@ static void s09_a_rename_that_is_not_atomic_may_lose_the_target(void **state) {
 }
 
 /* A removal is undone by a power loss until the directory is synced. */
-static void s09_a_removal_may_be_undone(void **state) {
+static void test_s09_a_removal_may_be_undone(void **state) {
     store *s = strict();
     (void)state;
     put_durable(s, "a", "text");
@@ -151,7 +151,7 @@ static void s09_a_removal_may_be_undone(void **state) {
 }
 
 /* Names of one directory survive as any subset, where no order is promised. */
-static void s09_unordered_names_survive_as_any_subset(void **state) {
+static void test_s09_unordered_names_survive_as_any_subset(void **state) {
     store *s = strict();
     (void)state;
     put_text(s, "a", "");
@@ -162,7 +162,7 @@ static void s09_unordered_names_survive_as_any_subset(void **state) {
 }
 
 /* Where order is promised, they survive as a prefix. */
-static void s09_ordered_names_survive_as_a_prefix(void **state) {
+static void test_s09_ordered_names_survive_as_a_prefix(void **state) {
     store *s = new_crash(true, true, 4);
     (void)state;
     put_text(s, "a", "");
@@ -172,7 +172,7 @@ static void s09_ordered_names_survive_as_a_prefix(void **state) {
 }
 
 /* The order is that of one directory only. */
-static void s09_ordered_names_are_so_per_directory(void **state) {
+static void test_s09_ordered_names_are_so_per_directory(void **state) {
     store *s = new_crash(true, true, 4);
     (void)state;
     make_dir(s, "d");
@@ -184,7 +184,7 @@ static void s09_ordered_names_are_so_per_directory(void **state) {
 }
 
 /* What happened to one name happened in order, always. */
-static void s09_one_name_is_always_in_order(void **state) {
+static void test_s09_one_name_is_always_in_order(void **state) {
     store *s = strict();
     (void)state;
     put_durable(s, "a", "1");
@@ -197,7 +197,7 @@ static void s09_one_name_is_always_in_order(void **state) {
 }
 
 /* A directory that is removed takes its removals with it; that is one world, not several. */
-static void s09_a_removed_directory_is_one_world(void **state) {
+static void test_s09_a_removed_directory_is_one_world(void **state) {
     store *s = strict();
     pawl_error err = ERROR_INIT;
     world_list list = {0};
@@ -221,7 +221,7 @@ static void s09_a_removed_directory_is_one_world(void **state) {
 
 /* Once its removal is durable, nothing is pending for a file, not even what is still written to
  * it. */
-static void a_removed_file_is_forgotten(void **state) {
+static void test_a_removed_file_is_forgotten(void **state) {
     store *s = strict();
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -254,7 +254,7 @@ static bool is_refused(const store *s, const bool *keep, size_t count, size_t to
 }
 
 /* Combinations that cannot be, or only repeat another world, are refused. */
-static void impossible_combinations_are_refused(void **state) {
+static void test_impossible_combinations_are_refused(void **state) {
     store *s = strict();
     (void)state;
     put_text(s, "a", "text"); /* items: the creation, the write */
@@ -274,7 +274,7 @@ static void impossible_combinations_are_refused(void **state) {
 }
 
 /* A world is a store of its own: what happens there or here does not show in the other. */
-static void worlds_are_independent(void **state) {
+static void test_worlds_are_independent(void **state) {
     store *s = strict(), *world = NULL;
     pawl_error err = ERROR_INIT;
     (void)state;
@@ -292,7 +292,7 @@ static void worlds_are_independent(void **state) {
 }
 
 /* Reads see the newest state, whatever is durable. */
-static void readers_see_the_newest_state(void **state) {
+static void test_readers_see_the_newest_state(void **state) {
     store *s = strict();
     (void)state;
     put_durable(s, "a", "old");
@@ -306,7 +306,7 @@ static void readers_see_the_newest_state(void **state) {
 /* ---- stopping the machine ------------------------------------------------------------------- */
 
 /* What changes something or syncs is counted; looking, and what fails, is not. */
-static void only_changes_and_syncs_are_counted(void **state) {
+static void test_only_changes_and_syncs_are_counted(void **state) {
     store *s = strict();
     pawl_error err = ERROR_INIT;
     store_file *f = NULL;
@@ -328,7 +328,7 @@ static void only_changes_and_syncs_are_counted(void **state) {
 }
 
 /* After as many operations as were allowed everything fails, and nothing changes any more. */
-static void s09_a_stopped_machine_does_nothing(void **state) {
+static void test_s09_a_stopped_machine_does_nothing(void **state) {
     store *s = strict();
     pawl_error err = ERROR_INIT;
     operation_stage stage;
@@ -354,7 +354,7 @@ static void s09_a_stopped_machine_does_nothing(void **state) {
 }
 
 /* The message of a stopped machine names the file. */
-static void s09_a_stopped_machine_names_the_file(void **state) {
+static void test_s09_a_stopped_machine_names_the_file(void **state) {
     store *s = strict();
     pawl_error err = ERROR_INIT;
     (void)state;
@@ -368,30 +368,30 @@ static void s09_a_stopped_machine_names_the_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(s09_synced_bytes_and_names_stay),
-        cmocka_unit_test(s09_unsynced_bytes_may_vanish),
-        cmocka_unit_test(s09_a_long_write_may_arrive_in_parts),
-        cmocka_unit_test(s09_an_overwrite_in_a_sector_is_never_torn),
-        cmocka_unit_test(s09_writes_may_arrive_in_any_order),
-        cmocka_unit_test(s09_a_sync_is_for_one_file),
-        cmocka_unit_test(s09_a_synced_file_may_lose_its_name),
-        cmocka_unit_test(s09_a_new_directory_may_be_lost_with_its_files),
-        cmocka_unit_test(s09_a_rename_is_atomic),
-        cmocka_unit_test(s09_a_rename_of_unsynced_bytes_is_dangerous),
-        cmocka_unit_test(s09_a_rename_that_is_not_atomic_may_lose_the_target),
-        cmocka_unit_test(s09_a_removal_may_be_undone),
-        cmocka_unit_test(s09_unordered_names_survive_as_any_subset),
-        cmocka_unit_test(s09_ordered_names_survive_as_a_prefix),
-        cmocka_unit_test(s09_ordered_names_are_so_per_directory),
-        cmocka_unit_test(s09_one_name_is_always_in_order),
-        cmocka_unit_test(s09_a_removed_directory_is_one_world),
-        cmocka_unit_test(a_removed_file_is_forgotten),
-        cmocka_unit_test(impossible_combinations_are_refused),
-        cmocka_unit_test(worlds_are_independent),
-        cmocka_unit_test(readers_see_the_newest_state),
-        cmocka_unit_test(only_changes_and_syncs_are_counted),
-        cmocka_unit_test(s09_a_stopped_machine_does_nothing),
-        cmocka_unit_test(s09_a_stopped_machine_names_the_file),
+        cmocka_unit_test(test_s09_synced_bytes_and_names_stay),
+        cmocka_unit_test(test_s09_unsynced_bytes_may_vanish),
+        cmocka_unit_test(test_s09_a_long_write_may_arrive_in_parts),
+        cmocka_unit_test(test_s09_an_overwrite_in_a_sector_is_never_torn),
+        cmocka_unit_test(test_s09_writes_may_arrive_in_any_order),
+        cmocka_unit_test(test_s09_a_sync_is_for_one_file),
+        cmocka_unit_test(test_s09_a_synced_file_may_lose_its_name),
+        cmocka_unit_test(test_s09_a_new_directory_may_be_lost_with_its_files),
+        cmocka_unit_test(test_s09_a_rename_is_atomic),
+        cmocka_unit_test(test_s09_a_rename_of_unsynced_bytes_is_dangerous),
+        cmocka_unit_test(test_s09_a_rename_that_is_not_atomic_may_lose_the_target),
+        cmocka_unit_test(test_s09_a_removal_may_be_undone),
+        cmocka_unit_test(test_s09_unordered_names_survive_as_any_subset),
+        cmocka_unit_test(test_s09_ordered_names_survive_as_a_prefix),
+        cmocka_unit_test(test_s09_ordered_names_are_so_per_directory),
+        cmocka_unit_test(test_s09_one_name_is_always_in_order),
+        cmocka_unit_test(test_s09_a_removed_directory_is_one_world),
+        cmocka_unit_test(test_a_removed_file_is_forgotten),
+        cmocka_unit_test(test_impossible_combinations_are_refused),
+        cmocka_unit_test(test_worlds_are_independent),
+        cmocka_unit_test(test_readers_see_the_newest_state),
+        cmocka_unit_test(test_only_changes_and_syncs_are_counted),
+        cmocka_unit_test(test_s09_a_stopped_machine_does_nothing),
+        cmocka_unit_test(test_s09_a_stopped_machine_names_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,7 +110,7 @@ static char *world_text(const store *crash, bool kept) {
 }
 
 /* The world in which everything arrived is what readers see now. */
-static void s09_all_kept_is_the_newest_state(void **state) {
+static void test_s09_all_kept_is_the_newest_state(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= SCRIPTS; seed++) {
         store *s = play(seed, true);
@@ -143,7 +143,7 @@ static void sync_tree(store *s, const char *dir) {
 }
 
 /* When everything is synced nothing is pending, and the only world is the newest state. */
-static void s09_nothing_is_pending_after_syncing_everything(void **state) {
+static void test_s09_nothing_is_pending_after_syncing_everything(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= SCRIPTS; seed++) {
         store *s = play(seed, true);
@@ -159,7 +159,7 @@ static void s09_nothing_is_pending_after_syncing_everything(void **state) {
 }
 
 /* As long as nothing is undone, no allowed combination repeats the world of another. */
-static void s09_each_world_is_counted_once(void **state) {
+static void test_s09_each_world_is_counted_once(void **state) {
     world_list list = {0};
     uint64_t worlds = 0;
     (void)state;
@@ -174,7 +174,7 @@ static void s09_each_world_is_counted_once(void **state) {
 }
 
 /* The same script makes the same worlds, in the same order. */
-static void s09_scripts_can_be_replayed(void **state) {
+static void test_s09_scripts_can_be_replayed(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         world_list first = {0}, second = {0};
@@ -231,7 +231,7 @@ static bool publish_and_crash(bool atomic_rename, bool ordered_names, bool stale
         put_text(s, "m.tmp", "stale");
     }
     store_crash_stop_after(s, limit);
-    v->done = store_publish(s, "m", NEW, strlen(NEW), &err) == PAWL_OK;
+    v->done = publish(s, "m", NEW, strlen(NEW), &err) == PAWL_OK;
     v->target_may_vanish = !atomic_rename;
     visit_worlds(s, judge, v);
     bool stopped = !v->done;
@@ -253,7 +253,7 @@ static verdict publish_everywhere(bool atomic_rename) {
 }
 
 /* Wherever the machine stops, the file is wholly old or new; once published, it is new. */
-static void s09_publishing_leaves_old_or_new(void **state) {
+static void test_s09_publishing_leaves_old_or_new(void **state) {
     (void)state;
     verdict v = publish_everywhere(true);
     assert_true(v.old > 20 && v.new > 4);
@@ -261,7 +261,7 @@ static void s09_publishing_leaves_old_or_new(void **state) {
 }
 
 /* Where renames are not atomic the file may be missing, which is why that is declared. */
-static void s09_publishing_shows_renames_that_are_not_atomic(void **state) {
+static void test_s09_publishing_shows_renames_that_are_not_atomic(void **state) {
     (void)state;
     verdict v = publish_everywhere(false);
     assert_true(v.gone > 0);
@@ -278,7 +278,7 @@ static void note_any(void *context, store *world) {
 }
 
 /* The method finds the classic mistake: a rename without a sync before it. */
-static void s09_a_missing_sync_would_be_found(void **state) {
+static void test_s09_a_missing_sync_would_be_found(void **state) {
     store *s = new_crash(true, true, 8);
     bool damaged = false;
     (void)state;
@@ -293,13 +293,13 @@ static void s09_a_missing_sync_would_be_found(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(s09_all_kept_is_the_newest_state),
-        cmocka_unit_test(s09_nothing_is_pending_after_syncing_everything),
-        cmocka_unit_test(s09_each_world_is_counted_once),
-        cmocka_unit_test(s09_scripts_can_be_replayed),
-        cmocka_unit_test(s09_publishing_leaves_old_or_new),
-        cmocka_unit_test(s09_publishing_shows_renames_that_are_not_atomic),
-        cmocka_unit_test(s09_a_missing_sync_would_be_found),
+        cmocka_unit_test(test_s09_all_kept_is_the_newest_state),
+        cmocka_unit_test(test_s09_nothing_is_pending_after_syncing_everything),
+        cmocka_unit_test(test_s09_each_world_is_counted_once),
+        cmocka_unit_test(test_s09_scripts_can_be_replayed),
+        cmocka_unit_test(test_s09_publishing_leaves_old_or_new),
+        cmocka_unit_test(test_s09_publishing_shows_renames_that_are_not_atomic),
+        cmocka_unit_test(test_s09_a_missing_sync_would_be_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 #include "fixtures.h"
 
 #include "store/evidence.h"
-#include "store/path.h"
+#include "store/implement.h"
 #include "store/wrap.h"
 
 #include <errno.h>
@@ -33,11 +33,6 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
     return store_call_inner(call, err);
 }
 
-static void destroy(store_wrapper *w) {
-    store_wrapper_clear(w);
-    mem_free((forgetful *)w);
-}
-
 typedef struct fixture {
     store *truth, *seen;
     forgetful *memory;
@@ -50,7 +45,6 @@ static int setup(void **state) {
     f->memory = mem_calloc(1, sizeof *f->memory);
     assert_ok(store_wrapper_init(&f->memory->wrapper, f->truth, &err), &err);
     f->memory->wrapper.around = around;
-    f->memory->wrapper.destroy = destroy;
     f->seen = &f->memory->wrapper.base;
     assert_false(f->seen->traits.coherent);
     assert_ok(store_make_dir(f->truth, "d", &err), &err);
@@ -78,7 +72,7 @@ static bool proven_absent(store *s, const char *path) {
 }
 
 /* A file that is remembered as absent is not proven absent. */
-static void a_file_that_is_not_seen_is_not_absent(void **state) {
+static void test_a_file_that_is_not_seen_is_not_absent(void **state) {
     fixture *f = *state;
     put_text(f->truth, "d/m", "there");
     remember_absent(f, "d/m");
@@ -88,14 +82,14 @@ static void a_file_that_is_not_seen_is_not_absent(void **state) {
 }
 
 /* What is not there is proven absent, and nothing is left of the proof. */
-static void a_proof_leaves_nothing(void **state) {
+static void test_a_proof_leaves_nothing(void **state) {
     fixture *f = *state;
     assert_true(proven_absent(f->seen, "d/m"));
     assert_false(is_there(f->truth, "d/m"));
 }
 
 /* The directory that a killed proof has left counts as nothing, and goes. */
-static void what_a_killed_proof_left_counts_as_nothing(void **state) {
+static void test_what_a_killed_proof_left_counts_as_nothing(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(f->truth, "d/m", &err), &err);
@@ -104,7 +98,7 @@ static void what_a_killed_proof_left_counts_as_nothing(void **state) {
 }
 
 /* A directory with something in it is neither a file nor nothing. */
-static void a_full_directory_is_not_absent(void **state) {
+static void test_a_full_directory_is_not_absent(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(f->truth, "d/m", &err), &err);
@@ -114,7 +108,7 @@ static void a_full_directory_is_not_absent(void **state) {
 }
 
 /* Where the directory is not seen nothing is proven. */
-static void nothing_is_proven_below_a_directory_that_is_not_seen(void **state) {
+static void test_nothing_is_proven_below_a_directory_that_is_not_seen(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     bool absent = true;
@@ -123,7 +117,7 @@ static void nothing_is_proven_below_a_directory_that_is_not_seen(void **state) {
 }
 
 /* Nor by a storage that refuses. */
-static void a_refusal_proves_nothing(void **state) {
+static void test_a_refusal_proves_nothing(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     store *refusing;
@@ -137,7 +131,7 @@ static void a_refusal_proves_nothing(void **state) {
 }
 
 /* A file that is remembered as absent is removed all the same. */
-static void a_file_that_is_not_seen_is_removed_for_certain(void **state) {
+static void test_a_file_that_is_not_seen_is_removed_for_certain(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     put_text(f->truth, "d/t", "there");
@@ -147,7 +141,7 @@ static void a_file_that_is_not_seen_is_removed_for_certain(void **state) {
 }
 
 /* What is not there need not be removed; what a killed proof left goes as well. */
-static void nothing_is_removed_for_certain(void **state) {
+static void test_nothing_is_removed_for_certain(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(store_unlink_for_certain(f->seen, "d/t", &err), &err);
@@ -157,7 +151,7 @@ static void nothing_is_removed_for_certain(void **state) {
 }
 
 /* A directory that is remembered as absent is found by a new look, which leaves nothing in it. */
-static void a_new_look_finds_a_directory_that_is_not_seen(void **state) {
+static void test_a_new_look_finds_a_directory_that_is_not_seen(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     put_text(f->truth, "d/m", "there");
@@ -169,7 +163,7 @@ static void a_new_look_finds_a_directory_that_is_not_seen(void **state) {
 }
 
 /* One that is not there is not there afterwards, either. */
-static void a_new_look_makes_no_directory(void **state) {
+static void test_a_new_look_makes_no_directory(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_fails(store_look_anew(f->seen, "gone", &err), PAWL_ENOTFOUND, &err);
@@ -177,7 +171,7 @@ static void a_new_look_makes_no_directory(void **state) {
 }
 
 /* Where looks are the truth one look does, and changes nothing: it needs no room. */
-static void one_look_does_where_looks_are_the_truth(void **state) {
+static void test_one_look_does_where_looks_are_the_truth(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     store *full;
@@ -194,7 +188,7 @@ static void one_look_does_where_looks_are_the_truth(void **state) {
 }
 
 /* A file that the system does not let go of (an immutable one) is told as that. */
-static void a_refused_removal_keeps_its_cause(void **state) {
+static void test_a_refused_removal_keeps_its_cause(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     store *refusing;
@@ -211,22 +205,24 @@ static void a_refused_removal_keeps_its_cause(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_file_that_is_not_seen_is_not_absent, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_proof_leaves_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_a_killed_proof_left_counts_as_nothing, setup,
+        cmocka_unit_test_setup_teardown(test_a_file_that_is_not_seen_is_not_absent, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(a_full_directory_is_not_absent, setup, teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_proven_below_a_directory_that_is_not_seen, setup,
+        cmocka_unit_test_setup_teardown(test_a_proof_leaves_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_a_killed_proof_left_counts_as_nothing, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(a_refusal_proves_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_file_that_is_not_seen_is_removed_for_certain, setup,
+        cmocka_unit_test_setup_teardown(test_a_full_directory_is_not_absent, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nothing_is_proven_below_a_directory_that_is_not_seen,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_refusal_proves_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_file_that_is_not_seen_is_removed_for_certain, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_removed_for_certain, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_new_look_finds_a_directory_that_is_not_seen, setup,
+        cmocka_unit_test_setup_teardown(test_nothing_is_removed_for_certain, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_new_look_finds_a_directory_that_is_not_seen, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(a_new_look_makes_no_directory, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_look_does_where_looks_are_the_truth, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_refused_removal_keeps_its_cause, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_new_look_makes_no_directory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_one_look_does_where_looks_are_the_truth, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_refused_removal_keeps_its_cause, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

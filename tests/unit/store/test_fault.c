@@ -50,7 +50,7 @@ static void fail_once(fixture *f, store_op op, int system_errno, pawl_status wan
 }
 
 /* Every kind of operation can be made to fail with any errno, and has done nothing then. */
-static void each_operation_fails_as_told_and_does_nothing(void **state) {
+static void test_each_operation_fails_as_told_and_does_nothing(void **state) {
     fixture *f = *state;
     for (store_op op = STORE_OP_OPEN; op < STORE_OP_ANY; op++) {
         pawl_error err = ERROR_INIT;
@@ -63,7 +63,7 @@ static void each_operation_fails_as_told_and_does_nothing(void **state) {
 }
 
 /* The n-th operation fails, those before and after it do not. */
-static void only_the_nth_fails(void **state) {
+static void test_only_the_nth_fails(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_STAT, .nth = 3, .system_errno = EIO});
@@ -78,7 +78,7 @@ static void only_the_nth_fails(void **state) {
 }
 
 /* From the n-th on all fail, when it is for ever. */
-static void forever_means_all_later_ones(void **state) {
+static void test_forever_means_all_later_ones(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_fault_set(
@@ -91,7 +91,7 @@ static void forever_means_all_later_ones(void **state) {
 }
 
 /* The message is that of the operation, with the path and the range. */
-static void s08_the_message_is_the_operations(void **state) {
+static void test_s08_the_message_is_the_operations(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_fault_set(f->s,
@@ -105,7 +105,7 @@ static void s08_the_message_is_the_operations(void **state) {
 }
 
 /* A shortened operation moves half of the bytes. */
-static void shortened_operations_move_half(void **state) {
+static void test_shortened_operations_move_half(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     size_t moved = 0;
@@ -122,7 +122,7 @@ static void shortened_operations_move_half(void **state) {
 }
 
 /* A delay passes on the platform's clock, and then the operation is done. */
-static void delays_pass_on_the_given_clock(void **state) {
+static void test_delays_pass_on_the_given_clock(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_UNLINK, .nth = 1, .delay_ns = 5000});
@@ -132,7 +132,7 @@ static void delays_pass_on_the_given_clock(void **state) {
 }
 
 /* Where nobody could release it, an operation that hangs ends as timed out. */
-static void s08_a_hang_without_threads_times_out(void **state) {
+static void test_s08_a_hang_without_threads_times_out(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_SYNC, .nth = 1, .hang = true});
@@ -151,7 +151,7 @@ static void unlink_in_thread(void *argument) {
 }
 
 /* An operation hangs until it is released, while others go on. */
-static void s08_a_hang_lasts_until_it_is_released(void **state) {
+static void test_s08_a_hang_lasts_until_it_is_released(void **state) {
     const platform *os = platform_system();
     fixture f = {0};
     pawl_error err = ERROR_INIT;
@@ -173,7 +173,7 @@ static void s08_a_hang_lasts_until_it_is_released(void **state) {
 }
 
 /* Traits and root are those of the store inside. */
-static void traits_are_the_inner_stores(void **state) {
+static void test_traits_are_the_inner_stores(void **state) {
     fixture *f = *state;
     assert_string_equal(f->s->root, f->mem->root);
     assert_memory_equal(&f->s->traits, &f->mem->traits, sizeof(store_traits));
@@ -183,15 +183,15 @@ static void traits_are_the_inner_stores(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(each_operation_fails_as_told_and_does_nothing),
-        TEST(only_the_nth_fails),
-        TEST(forever_means_all_later_ones),
-        TEST(s08_the_message_is_the_operations),
-        TEST(shortened_operations_move_half),
-        TEST(delays_pass_on_the_given_clock),
-        TEST(s08_a_hang_without_threads_times_out),
-        cmocka_unit_test(s08_a_hang_lasts_until_it_is_released),
-        TEST(traits_are_the_inner_stores),
+        TEST(test_each_operation_fails_as_told_and_does_nothing),
+        TEST(test_only_the_nth_fails),
+        TEST(test_forever_means_all_later_ones),
+        TEST(test_s08_the_message_is_the_operations),
+        TEST(test_shortened_operations_move_half),
+        TEST(test_delays_pass_on_the_given_clock),
+        TEST(test_s08_a_hang_without_threads_times_out),
+        cmocka_unit_test(test_s08_a_hang_lasts_until_it_is_released),
+        TEST(test_traits_are_the_inner_stores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 /* The list of mounts, line by line, and the options of a mount. */
 #include "unit/store/fixtures.h"
 
-#include "store/mounts.h"
+#include "store/mount_table.h"
 
 #include <fcntl.h>
 
@@ -12,7 +12,7 @@ static bool parse(char line[256], const char *text, mount_line *out) {
 }
 
 /* The fields before the dash vary in number; blanks in names are written in octal. */
-static void a_line_is_taken_apart(void **state) {
+static void test_a_line_is_taken_apart(void **state) {
     (void)state;
     char line[256];
     mount_line m;
@@ -32,7 +32,7 @@ static void a_line_is_taken_apart(void **state) {
 }
 
 /* No name has a NUL, and no byte is larger than 377: what looks like one is the name's own. */
-static void only_bytes_of_names_are_written_in_octal(void **state) {
+static void test_only_bytes_of_names_are_written_in_octal(void **state) {
     (void)state;
     char line[256];
     mount_line m;
@@ -43,7 +43,7 @@ static void only_bytes_of_names_are_written_in_octal(void **state) {
 }
 
 /* A line that ends too early, or never began, is none. */
-static void other_lines_are_refused(void **state) {
+static void test_other_lines_are_refused(void **state) {
     (void)state;
     static const char *const lines[] = {"",
                                         "\n",
@@ -60,7 +60,7 @@ static void other_lines_are_refused(void **state) {
 }
 
 /* An option is a whole word between commas. */
-static void options_are_whole_words(void **state) {
+static void test_options_are_whole_words(void **state) {
     (void)state;
     assert_true(mount_has_option("rw,soft,proto=tcp", "soft"));
     assert_true(mount_has_option("soft", "soft"));
@@ -71,7 +71,7 @@ static void options_are_whole_words(void **state) {
 }
 
 /* The root directory is on some mount, and that mount is found. */
-static void the_mount_of_a_directory_is_found(void **state) {
+static void test_the_mount_of_a_directory_is_found(void **state) {
     (void)state;
     mount_found found;
     int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -84,11 +84,11 @@ static void the_mount_of_a_directory_is_found(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_is_taken_apart),
-        cmocka_unit_test(only_bytes_of_names_are_written_in_octal),
-        cmocka_unit_test(other_lines_are_refused),
-        cmocka_unit_test(options_are_whole_words),
-        cmocka_unit_test(the_mount_of_a_directory_is_found),
+        cmocka_unit_test(test_a_line_is_taken_apart),
+        cmocka_unit_test(test_only_bytes_of_names_are_written_in_octal),
+        cmocka_unit_test(test_other_lines_are_refused),
+        cmocka_unit_test(test_options_are_whole_words),
+        cmocka_unit_test(test_the_mount_of_a_directory_is_found),
     };
     return cmocka_run_group_tests_name("mounts", tests, NULL, NULL);
 }

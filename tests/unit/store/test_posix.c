@@ -46,7 +46,7 @@ static void make_link(const fixture *f, const char *target, const char *name) {
 /* ---- links and other things in the place of files ------------------------------------------- */
 
 /* A link in the place of a file is refused, wherever it leads, and the message says so. */
-static void r14_a_link_to_a_file_is_not_followed(void **state) {
+static void test_r14_a_link_to_a_file_is_not_followed(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *file = NULL;
@@ -68,7 +68,7 @@ static void r14_a_link_to_a_file_is_not_followed(void **state) {
 }
 
 /* A file of two names is read under each, and changed in place under none. */
-static void r14_a_file_of_two_names_is_not_changed_in_place(void **state) {
+static void test_r14_a_file_of_two_names_is_not_changed_in_place(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *file = NULL;
@@ -97,7 +97,7 @@ static void r14_a_file_of_two_names_is_not_changed_in_place(void **state) {
 }
 
 /* No operation goes through a link in the place of a directory. */
-static void r14_a_link_to_a_directory_is_not_followed(void **state) {
+static void test_r14_a_link_to_a_directory_is_not_followed(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *file = NULL;
@@ -110,13 +110,13 @@ static void r14_a_link_to_a_directory_is_not_followed(void **state) {
     assert_fails(store_list(s, "link", ignore_name, NULL, &err), PAWL_EDAMAGED, &err);
     assert_fails(store_sync_dir(s, "link", &err), PAWL_EDAMAGED, &err);
     assert_fails(store_stat_path(s, "link/a", &found, &err), PAWL_EDAMAGED, &err);
-    assert_fails(store_publish(s, "link/m", "x", 1, &err), PAWL_EDAMAGED, &err);
+    assert_fails(publish(s, "link/m", "x", 1, &err), PAWL_EDAMAGED, &err);
     assert_fails(store_unlink(s, "link/a", &err), PAWL_EDAMAGED, &err);
     assert_fails(store_rename(s, "link/a", "link/b", &err), PAWL_EDAMAGED, &err);
 }
 
 /* Nor through one deeper down. */
-static void r14_a_link_deeper_down_is_not_followed(void **state) {
+static void test_r14_a_link_deeper_down_is_not_followed(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *file = NULL;
@@ -128,7 +128,7 @@ static void r14_a_link_deeper_down_is_not_followed(void **state) {
 }
 
 /* A link is neither file nor directory; removing it, or publishing over it, spares its target. */
-static void r14_links_are_replaced_and_not_written_through(void **state) {
+static void test_r14_links_are_replaced_and_not_written_through(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_stat found;
@@ -139,14 +139,14 @@ static void r14_links_are_replaced_and_not_written_through(void **state) {
     assert_ok(store_stat_path(f->s, "link", &found, &err), &err);
     assert_true(found.type == STORE_OTHER_TYPE && found.size == 0);
     assert_ok(store_unlink(f->s, "link", &err), &err);
-    assert_ok(store_publish(f->s, "m", "new", 3, &err), &err);
+    assert_ok(publish(f->s, "m", "new", 3, &err), &err);
     assert_text(f->s, "m", "new");
     assert_text(f->s, "a", "text");
     assert_names(f->s, "", "a m ");
 }
 
 /* A link that leads nowhere is refused in the same words. */
-static void p08_a_broken_link_is_refused(void **state) {
+static void test_p08_a_broken_link_is_refused(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *file = NULL;
@@ -156,7 +156,7 @@ static void p08_a_broken_link_is_refused(void **state) {
 }
 
 /* A pipe in the place of a file is refused without waiting for its other end. */
-static void r14_a_pipe_is_refused_without_waiting(void **state) {
+static void test_r14_a_pipe_is_refused_without_waiting(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *file = NULL;
@@ -175,7 +175,7 @@ static void r14_a_pipe_is_refused_without_waiting(void **state) {
 /* ---- the root ------------------------------------------------------------------------------- */
 
 /* The root must be there. */
-static void p01_a_missing_root_is_named(void **state) {
+static void test_p01_a_missing_root_is_named(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store *s = NULL;
@@ -189,7 +189,7 @@ static void p01_a_missing_root_is_named(void **state) {
 }
 
 /* The root must be a directory. */
-static void p08_a_file_as_root_is_refused(void **state) {
+static void test_p08_a_file_as_root_is_refused(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store *s = NULL;
@@ -199,7 +199,7 @@ static void p08_a_file_as_root_is_refused(void **state) {
 }
 
 /* Links that lead to each other are no root, and the system's own words say why. */
-static void p08_a_loop_of_links_as_root_is_refused(void **state) {
+static void test_p08_a_loop_of_links_as_root_is_refused(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store *s = NULL;
@@ -210,7 +210,7 @@ static void p08_a_loop_of_links_as_root_is_refused(void **state) {
 }
 
 /* The root itself may be reached through a link: that is the caller's choice. */
-static void a_link_as_root_is_followed(void **state) {
+static void test_a_link_as_root_is_followed(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store *s = NULL;
@@ -231,19 +231,19 @@ static void relative_root(void *context) {
     (void)snprintf(wanted, sizeof(wanted), "%s", f->dir.path);
     child_must(strcmp(s->root, wanted) == 0);
     child_must(chdir("/") == 0);
-    child_must(store_publish(s, "a", "text", 4, &err) == PAWL_OK);
+    child_must(publish(s, "a", "text", 4, &err) == PAWL_OK);
     store_destroy(s);
 }
 
 /* A relative root is shown absolute, and stays where it is when the process moves. */
-static void p04_a_relative_root_is_resolved_once(void **state) {
+static void test_p04_a_relative_root_is_resolved_once(void **state) {
     fixture *f = *state;
     run_child(relative_root, f);
     assert_text(f->s, "a", "text");
 }
 
 /* A slash at the end of the root is not repeated in messages. */
-static void the_root_is_shown_without_slashes_at_its_end(void **state) {
+static void test_the_root_is_shown_without_slashes_at_its_end(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store *s = NULL;
@@ -266,13 +266,13 @@ static void check_modes(void *context) {
     struct stat found;
     umask(027);
     child_must(store_make_dir(f->s, "d", &err) == PAWL_OK);
-    child_must(store_publish(f->s, "a", "text", 4, &err) == PAWL_OK);
+    child_must(publish(f->s, "a", "text", 4, &err) == PAWL_OK);
     child_must(stat(in_dir(&f->dir, "a"), &found) == 0 && (found.st_mode & 07777) == 0640);
     child_must(stat(in_dir(&f->dir, "d"), &found) == 0 && (found.st_mode & 07777) == 0750);
 }
 
 /* Files and directories are made with what the umask leaves of 0666 and 0777. */
-static void modes_follow_the_umask(void **state) {
+static void test_modes_follow_the_umask(void **state) {
     run_child(check_modes, *state);
 }
 
@@ -300,14 +300,14 @@ static void write_past_limit(void *context) {
 }
 
 /* Where the file-size limit would kill the process, the write fails and says so instead. */
-static void s06_the_file_size_limit_does_not_kill(void **state) {
+static void test_s06_the_file_size_limit_does_not_kill(void **state) {
     run_child(write_past_limit, *state);
 }
 
 /* ---- synchronising -------------------------------------------------------------------------- */
 
 /* A filesystem without sync for directories (such as proc) is worked with. */
-static void p09_directories_that_cannot_be_synced_are_tolerated(void **state) {
+static void test_p09_directories_that_cannot_be_synced_are_tolerated(void **state) {
     pawl_error err = ERROR_INIT;
     store *s = NULL;
     (void)state;
@@ -327,22 +327,22 @@ static void p09_directories_that_cannot_be_synced_are_tolerated(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(r14_a_link_to_a_file_is_not_followed),
-        TEST(r14_a_file_of_two_names_is_not_changed_in_place),
-        TEST(r14_a_link_to_a_directory_is_not_followed),
-        TEST(r14_a_link_deeper_down_is_not_followed),
-        TEST(r14_links_are_replaced_and_not_written_through),
-        TEST(p08_a_broken_link_is_refused),
-        TEST(r14_a_pipe_is_refused_without_waiting),
-        TEST(p01_a_missing_root_is_named),
-        TEST(p08_a_file_as_root_is_refused),
-        TEST(p08_a_loop_of_links_as_root_is_refused),
-        TEST(a_link_as_root_is_followed),
-        TEST(p04_a_relative_root_is_resolved_once),
-        TEST(the_root_is_shown_without_slashes_at_its_end),
-        TEST(modes_follow_the_umask),
-        TEST(s06_the_file_size_limit_does_not_kill),
-        TEST(p09_directories_that_cannot_be_synced_are_tolerated),
+        TEST(test_r14_a_link_to_a_file_is_not_followed),
+        TEST(test_r14_a_file_of_two_names_is_not_changed_in_place),
+        TEST(test_r14_a_link_to_a_directory_is_not_followed),
+        TEST(test_r14_a_link_deeper_down_is_not_followed),
+        TEST(test_r14_links_are_replaced_and_not_written_through),
+        TEST(test_p08_a_broken_link_is_refused),
+        TEST(test_r14_a_pipe_is_refused_without_waiting),
+        TEST(test_p01_a_missing_root_is_named),
+        TEST(test_p08_a_file_as_root_is_refused),
+        TEST(test_p08_a_loop_of_links_as_root_is_refused),
+        TEST(test_a_link_as_root_is_followed),
+        TEST(test_p04_a_relative_root_is_resolved_once),
+        TEST(test_the_root_is_shown_without_slashes_at_its_end),
+        TEST(test_modes_follow_the_umask),
+        TEST(test_s06_the_file_size_limit_does_not_kill),
+        TEST(test_p09_directories_that_cannot_be_synced_are_tolerated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,7 +118,7 @@ static uint64_t bytes_from_disk(void) {
 /* ---- writing -------------------------------------------------------------------------------- */
 
 /* What is aligned goes past the page cache, the tail through it. */
-static void bulk_is_written_past_the_cache(void **state) {
+static void test_bulk_is_written_past_the_cache(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     need_disk(f);
@@ -130,7 +130,7 @@ static void bulk_is_written_past_the_cache(void **state) {
 }
 
 /* A stream is written through the page cache, and so is every other file. */
-static void a_stream_is_written_through_the_cache(void **state) {
+static void test_a_stream_is_written_through_the_cache(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     need_disk(f);
@@ -142,7 +142,7 @@ static void a_stream_is_written_through_the_cache(void **state) {
 }
 
 /* Memory that is not aligned is written all the same. */
-static void unaligned_memory_is_written(void **state) {
+static void test_unaligned_memory_is_written(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *file = NULL;
@@ -154,7 +154,7 @@ static void unaligned_memory_is_written(void **state) {
 }
 
 /* Pieces in any order, with the tail first, make the same file. */
-static void the_order_of_pieces_is_free(void **state) {
+static void test_the_order_of_pieces_is_free(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *file = NULL;
@@ -184,14 +184,14 @@ static void write_beyond_limit(void *context) {
     store_close(file);
 }
 
-static void s06_a_limit_of_the_process_is_no_signal(void **state) {
+static void test_s06_a_limit_of_the_process_is_no_signal(void **state) {
     run_child(write_beyond_limit, *state);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /* What is not in the page cache is read past it, and is not there afterwards either. */
-static void cold_bulk_is_read_past_the_cache(void **state) {
+static void test_cold_bulk_is_read_past_the_cache(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     size_t cached = 99;
@@ -205,7 +205,7 @@ static void cold_bulk_is_read_past_the_cache(void **state) {
 }
 
 /* What is there is read from there, and nothing from the disk. */
-static void warm_bulk_is_read_from_the_cache(void **state) {
+static void test_warm_bulk_is_read_from_the_cache(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     size_t cached = 99;
@@ -219,7 +219,7 @@ static void warm_bulk_is_read_from_the_cache(void **state) {
 }
 
 /* A piece of which only a part is there is read from the disk. */
-static void half_warm_bulk_is_read_from_the_disk(void **state) {
+static void test_half_warm_bulk_is_read_from_the_disk(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *file = NULL;
@@ -236,7 +236,7 @@ static void half_warm_bulk_is_read_from_the_disk(void **state) {
 }
 
 /* What is dirty in the page cache is seen by a direct read. */
-static void dirty_pages_are_read(void **state) {
+static void test_dirty_pages_are_read(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *file = NULL;
@@ -269,14 +269,14 @@ static void look_as_nobody(void *context) {
 
 /* The page cache of a file that belongs to someone else is not ours to see: then it is not known,
  * and not taken for full. */
-static void other_peoples_cache_is_not_known(void **state) {
+static void test_other_peoples_cache_is_not_known(void **state) {
     run_child(look_as_nobody, *state);
 }
 
 /* ---- room ----------------------------------------------------------------------------------- */
 
 /* Room is there before anything is written, and what was not written reads as zeros. */
-static void reserved_room_is_the_files(void **state) {
+static void test_reserved_room_is_the_files(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *file = NULL;
@@ -301,7 +301,7 @@ static void reserved_room_is_the_files(void **state) {
 /* ---- other filesystems ---------------------------------------------------------------------- */
 
 /* In memory everything works, and is in the page cache by nature. */
-static void memory_takes_bulk(void **state) {
+static void test_memory_takes_bulk(void **state) {
     static const char shm[] = "/dev/shm";
     fixture f = {0};
     fixture *p = &f;
@@ -344,7 +344,7 @@ static void use_without_direct(void *context) {
 }
 
 /* A filesystem without direct access is used through the page cache. */
-static void without_direct_access_it_goes_through_the_cache(void **state) {
+static void test_without_direct_access_it_goes_through_the_cache(void **state) {
     run_child(use_without_direct, *state);
 }
 
@@ -361,7 +361,7 @@ static void reserve_nowhere(void *context) {
 }
 
 /* Where there are no reservations, asking for one does nothing. */
-static void where_nothing_can_be_reserved_nothing_happens(void **state) {
+static void test_where_nothing_can_be_reserved_nothing_happens(void **state) {
     run_child(reserve_nowhere, *state);
 }
 
@@ -384,7 +384,7 @@ static void reserve_too_much(void *context) {
 }
 
 /* A disk without the room says so at the reservation, in the words of a write. */
-static void s06_room_that_is_not_there_is_told_at_once(void **state) {
+static void test_s06_room_that_is_not_there_is_told_at_once(void **state) {
     run_child(reserve_too_much, *state);
 }
 
@@ -392,21 +392,21 @@ static void s06_room_that_is_not_there_is_told_at_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(bulk_is_written_past_the_cache),
-        TEST(a_stream_is_written_through_the_cache),
-        TEST(unaligned_memory_is_written),
-        TEST(the_order_of_pieces_is_free),
-        TEST(s06_a_limit_of_the_process_is_no_signal),
-        TEST(cold_bulk_is_read_past_the_cache),
-        TEST(warm_bulk_is_read_from_the_cache),
-        TEST(half_warm_bulk_is_read_from_the_disk),
-        TEST(dirty_pages_are_read),
-        TEST(other_peoples_cache_is_not_known),
-        TEST(reserved_room_is_the_files),
-        cmocka_unit_test(memory_takes_bulk),
-        TEST(without_direct_access_it_goes_through_the_cache),
-        TEST(where_nothing_can_be_reserved_nothing_happens),
-        TEST(s06_room_that_is_not_there_is_told_at_once),
+        TEST(test_bulk_is_written_past_the_cache),
+        TEST(test_a_stream_is_written_through_the_cache),
+        TEST(test_unaligned_memory_is_written),
+        TEST(test_the_order_of_pieces_is_free),
+        TEST(test_s06_a_limit_of_the_process_is_no_signal),
+        TEST(test_cold_bulk_is_read_past_the_cache),
+        TEST(test_warm_bulk_is_read_from_the_cache),
+        TEST(test_half_warm_bulk_is_read_from_the_disk),
+        TEST(test_dirty_pages_are_read),
+        TEST(test_other_peoples_cache_is_not_known),
+        TEST(test_reserved_room_is_the_files),
+        cmocka_unit_test(test_memory_takes_bulk),
+        TEST(test_without_direct_access_it_goes_through_the_cache),
+        TEST(test_where_nothing_can_be_reserved_nothing_happens),
+        TEST(test_s06_room_that_is_not_there_is_told_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

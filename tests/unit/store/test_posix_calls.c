@@ -106,7 +106,7 @@ static int teardown(void **state) {
 }
 
 /* Interrupted calls are made again until they are through. */
-static void s08_interrupted_calls_are_repeated(void **state) {
+static void test_s08_interrupted_calls_are_repeated(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *other = NULL;
@@ -127,7 +127,7 @@ static void s08_interrupted_calls_are_repeated(void **state) {
 }
 
 /* Reads and writes that fall short are gone on with where they stopped. */
-static void s07_short_reads_and_writes_are_gone_on_with(void **state) {
+static void test_s07_short_reads_and_writes_are_gone_on_with(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     char bytes[12];
@@ -138,7 +138,7 @@ static void s07_short_reads_and_writes_are_gone_on_with(void **state) {
 }
 
 /* A read that the device refuses names file, range and the system's words. */
-static void s08_a_failed_read_names_file_and_range(void **state) {
+static void test_s08_a_failed_read_names_file_and_range(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     char bytes[4], text[256];
@@ -152,7 +152,7 @@ static void s08_a_failed_read_names_file_and_range(void **state) {
 }
 
 /* A failed sync is reported at once and asked for only once. */
-static void s03_a_failed_sync_is_reported_at_once(void **state) {
+static void test_s03_a_failed_sync_is_reported_at_once(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     char text[256];
@@ -168,7 +168,7 @@ static void s03_a_failed_sync_is_reported_at_once(void **state) {
 }
 
 /* That directories cannot be synced at all is tolerated; that the sync failed is not. */
-static void p09_a_failed_sync_of_a_directory_is_told_apart(void **state) {
+static void test_p09_a_failed_sync_of_a_directory_is_told_apart(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     char text[256];
@@ -185,7 +185,7 @@ static void p09_a_failed_sync_of_a_directory_is_told_apart(void **state) {
 }
 
 /* A file cannot be synced on a filesystem that cannot: that is a failure. */
-static void s03_a_file_without_sync_is_a_failure(void **state) {
+static void test_s03_a_file_without_sync_is_a_failure(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     calls.sync_failure = EINVAL;
@@ -205,7 +205,7 @@ static void write_bulk(fixture *f, const void *bytes) {
 
 /* A filesystem that opens a file for direct access, and refuses the access, is used through the
  * page cache from then on. */
-static void direct_access_that_is_refused_is_not_tried_again(void **state) {
+static void test_direct_access_that_is_refused_is_not_tried_again(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *bulk = NULL;
@@ -239,7 +239,7 @@ static void replace_the_file(void) {
 }
 
 /* A file whose name goes to another one while it is being opened: the other is left alone. */
-static void r14_a_file_that_takes_the_name_is_not_written(void **state) {
+static void test_r14_a_file_that_takes_the_name_is_not_written(void **state) {
     fixture *f = *state;
     AUTOFREE uint8_t *bytes = mem_aligned(STORE_DIRECT_ALIGNMENT, BULK_BYTES);
     memset(bytes, 'b', BULK_BYTES);
@@ -254,14 +254,14 @@ static void r14_a_file_that_takes_the_name_is_not_written(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(s08_interrupted_calls_are_repeated),
-        TEST(s07_short_reads_and_writes_are_gone_on_with),
-        TEST(s08_a_failed_read_names_file_and_range),
-        TEST(s03_a_failed_sync_is_reported_at_once),
-        TEST(p09_a_failed_sync_of_a_directory_is_told_apart),
-        TEST(s03_a_file_without_sync_is_a_failure),
-        TEST(direct_access_that_is_refused_is_not_tried_again),
-        TEST(r14_a_file_that_takes_the_name_is_not_written),
+        TEST(test_s08_interrupted_calls_are_repeated),
+        TEST(test_s07_short_reads_and_writes_are_gone_on_with),
+        TEST(test_s08_a_failed_read_names_file_and_range),
+        TEST(test_s03_a_failed_sync_is_reported_at_once),
+        TEST(test_p09_a_failed_sync_of_a_directory_is_told_apart),
+        TEST(test_s03_a_file_without_sync_is_a_failure),
+        TEST(test_direct_access_that_is_refused_is_not_tried_again),
+        TEST(test_r14_a_file_that_takes_the_name_is_not_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

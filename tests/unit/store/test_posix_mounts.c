@@ -62,8 +62,8 @@ static void fill_disk(void *context) {
     store *s = mounted(f, "size=64k");
     pawl_error err = ERROR_INIT;
     char text[1024];
-    child_must(store_publish(s, "m", "old", 3, &err) == PAWL_OK);
-    child_must(store_publish(s, "m", bytes, sizeof(bytes), &err) == PAWL_ENOSPACE);
+    child_must(publish(s, "m", "old", 3, &err) == PAWL_OK);
+    child_must(publish(s, "m", bytes, sizeof(bytes), &err) == PAWL_ENOSPACE);
     child_must(err.has_range && err.offset > 0 && err.offset < 65536 &&
                err.offset + err.length == sizeof(bytes));
     (void)snprintf(text, sizeof(text),
@@ -78,12 +78,12 @@ static void fill_disk(void *context) {
     child_must(says(error_text(&err), "  system:   No space left on device (ENOSPC, errno 28)\n"
                                       "  safe:     m is what it was before\n"
                                       "  next:     free space there, or choose another directory"));
-    child_must(store_publish(s, "m", "after", 5, &err) == PAWL_OK);
+    child_must(publish(s, "m", "after", 5, &err) == PAWL_OK);
     store_destroy(s);
 }
 
 /* A disk that fills up: the story has place, range and room; afterwards there is room again. */
-static void s07_a_full_disk_is_told_and_survived(void **state) {
+static void test_s07_a_full_disk_is_told_and_survived(void **state) {
     run_child(fill_disk, *state);
 }
 
@@ -95,7 +95,7 @@ static void use_up_inodes(void *context) {
     store_space room;
     char text[256];
     child_must(store_make_dir(s, "d", &err) == PAWL_OK);
-    child_must(store_publish(s, "a", "text", 4, &err) == PAWL_OK);
+    child_must(publish(s, "a", "text", 4, &err) == PAWL_OK);
     child_must(store_space_of(s, &room, &err) == PAWL_OK && room.free_inodes == 0);
     child_must(store_open(s, "b", STORE_CREATE, &file, &err) == PAWL_ENOSPACE);
     (void)snprintf(text, sizeof(text), " and 0 more files free on the filesystem at %s (tmpfs)\n",
@@ -105,7 +105,7 @@ static void use_up_inodes(void *context) {
 }
 
 /* A disk without inodes: bytes are free, and the message says that files are not. */
-static void s06_a_disk_without_inodes_says_so(void **state) {
+static void test_s06_a_disk_without_inodes_says_so(void **state) {
     run_child(use_up_inodes, *state);
 }
 
@@ -123,14 +123,14 @@ static void look_at_space(void *context) {
     child_must_equal(room.mount_point, f->mount);
     child_must(says(room.mount_options, "rw,nodev"));
     child_must(says(room.mount_options, "size=64k"));
-    child_must(store_publish(s, "a", "text", 4, &err) == PAWL_OK);
+    child_must(publish(s, "a", "text", 4, &err) == PAWL_OK);
     child_must(store_space_of(s, &room, &err) == PAWL_OK);
     child_must(room.free_bytes < 65536 && room.free_inodes == 98);
     store_destroy(s);
 }
 
 /* Room, mount point, type and options are those of the mount that the root is on. */
-static void p03_the_mount_is_known(void **state) {
+static void test_p03_the_mount_is_known(void **state) {
     run_child(look_at_space, *state);
 }
 
@@ -147,7 +147,7 @@ static void hide_mount(void *context) {
 }
 
 /* Another mount over the same place does not confuse it. */
-static void p03_a_mount_that_was_hidden_is_still_known(void **state) {
+static void test_p03_a_mount_that_was_hidden_is_still_known(void **state) {
     run_child(hide_mount, *state);
 }
 
@@ -166,7 +166,7 @@ static void bind_elsewhere(void *context) {
 }
 
 /* Of two places of one filesystem, the one that the root was opened at is named. */
-static void p03_the_place_is_that_of_the_root(void **state) {
+static void test_p03_the_place_is_that_of_the_root(void **state) {
     run_child(bind_elsewhere, *state);
 }
 
@@ -176,10 +176,10 @@ static void write_read_only(void *context) {
     pawl_error err = ERROR_INIT;
     store_space room;
     char text[1024];
-    child_must(store_publish(s, "m", "old", 3, &err) == PAWL_OK);
+    child_must(publish(s, "m", "old", 3, &err) == PAWL_OK);
     child_must(mount("none", f->mount, NULL, MS_REMOUNT | MS_RDONLY, "size=64k") == 0);
     child_must(store_space_of(s, &room, &err) == PAWL_OK && room.read_only);
-    child_must(store_publish(s, "m", "new", 3, &err) == PAWL_EPERMISSION);
+    child_must(publish(s, "m", "new", 3, &err) == PAWL_EPERMISSION);
     (void)snprintf(text, sizeof(text),
                    "cannot publish m: cannot create the file\n"
                    "  path:     %s/m.tmp\n"
@@ -193,7 +193,7 @@ static void write_read_only(void *context) {
 }
 
 /* A read-only mount is named with its options. */
-static void p03_a_read_only_mount_is_named(void **state) {
+static void test_p03_a_read_only_mount_is_named(void **state) {
     run_child(write_read_only, *state);
 }
 
@@ -226,7 +226,7 @@ static void create_without_permission(void *context) {
 }
 
 /* Who we are, and what the directory allows. */
-static void p02_a_refused_creation_says_who_and_why(void **state) {
+static void test_p02_a_refused_creation_says_who_and_why(void **state) {
     run_child(create_without_permission, *state);
 }
 
@@ -239,7 +239,7 @@ static void read_without_permission(void *context) {
         child_skip("becoming another user needs root");
     }
     child_must(store_posix(f->dir.path, &s, &err) == PAWL_OK);
-    child_must(store_publish(s, "secret", "text", 4, &err) == PAWL_OK);
+    child_must(publish(s, "secret", "text", 4, &err) == PAWL_OK);
     store_destroy(s);
     child_must(chdir(f->dir.path) == 0 && chmod("secret", 0600) == 0);
     become_nobody();
@@ -251,7 +251,7 @@ static void read_without_permission(void *context) {
 }
 
 /* A file that must not be read is described, too. */
-static void p02_a_refused_file_is_described(void **state) {
+static void test_p02_a_refused_file_is_described(void **state) {
     run_child(read_without_permission, *state);
 }
 
@@ -266,7 +266,7 @@ static void open_closed_root(void *context) {
 }
 
 /* A root that must not be opened. */
-static void p02_a_refused_root_is_told(void **state) {
+static void test_p02_a_refused_root_is_told(void **state) {
     const fixture *f = *state;
     assert_int_equal(chmod(f->dir.path, 0700), 0);
     run_child(open_closed_root, *state);
@@ -276,15 +276,15 @@ static void p02_a_refused_root_is_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(s07_a_full_disk_is_told_and_survived),
-        TEST(s06_a_disk_without_inodes_says_so),
-        TEST(p03_the_mount_is_known),
-        TEST(p03_a_mount_that_was_hidden_is_still_known),
-        TEST(p03_the_place_is_that_of_the_root),
-        TEST(p03_a_read_only_mount_is_named),
-        TEST(p02_a_refused_creation_says_who_and_why),
-        TEST(p02_a_refused_file_is_described),
-        TEST(p02_a_refused_root_is_told),
+        TEST(test_s07_a_full_disk_is_told_and_survived),
+        TEST(test_s06_a_disk_without_inodes_says_so),
+        TEST(test_p03_the_mount_is_known),
+        TEST(test_p03_a_mount_that_was_hidden_is_still_known),
+        TEST(test_p03_the_place_is_that_of_the_root),
+        TEST(test_p03_a_read_only_mount_is_named),
+        TEST(test_p02_a_refused_creation_says_who_and_why),
+        TEST(test_p02_a_refused_file_is_described),
+        TEST(test_p02_a_refused_root_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,21 +31,21 @@ static int teardown(void **state) {
 }
 
 /* All three ways to publish are one operation, which leaves nothing but the file. */
-static void publishing_is_one_put(void **state) {
+static void test_publishing_is_one_put(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
-    assert_ok(store_publish(f->s, "m", "first", 5, &err), &err);
+    assert_ok(publish(f->s, "m", "first", 5, &err), &err);
     assert_text(f->mem, "m", "first");
     assert_ok(store_replace(f->s, "m", "second", 6, &err), &err);
     assert_text(f->mem, "m", "second");
-    assert_ok(store_publish(f->s, "n", "third", 5, &err), &err);
+    assert_ok(publish(f->s, "n", "third", 5, &err), &err);
     assert_names(f->mem, "", "m n ");
     assert_int_equal(store_fault_count(f->s, STORE_OP_PUT), 3);
     assert_int_equal(store_fault_count(f->s, STORE_OP_ANY), 3);
 }
 
 /* Whoever has the old file open goes on reading it. */
-static void a_put_leaves_an_open_file_alone(void **state) {
+static void test_a_put_leaves_an_open_file_alone(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     char bytes[3];
@@ -57,7 +57,7 @@ static void a_put_leaves_an_open_file_alone(void **state) {
 }
 
 /* Nothing can be renamed, and the message says what and why. */
-static void a_rename_is_refused(void **state) {
+static void test_a_rename_is_refused(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     assert_int_not_equal(store_rename(f->s, "m", "n", &err), PAWL_OK);
@@ -69,7 +69,7 @@ static void a_rename_is_refused(void **state) {
 }
 
 /* A directory is not put over, and one that is not there is not made. */
-static void a_put_is_for_files_in_directories(void **state) {
+static void test_a_put_is_for_files_in_directories(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(f->mem, "d", &err), &err);
@@ -80,11 +80,11 @@ static void a_put_is_for_files_in_directories(void **state) {
 }
 
 /* A put that fails keeps the old file, and says so. */
-static void s07_a_put_that_fails_keeps_the_old_file(void **state) {
+static void test_s07_a_put_that_fails_keeps_the_old_file(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_PUT, .nth = 1, .system_errno = ENOSPC});
-    assert_fails(store_publish(f->s, "m", "new", 3, &err), PAWL_ENOSPACE, &err);
+    assert_fails(publish(f->s, "m", "new", 3, &err), PAWL_ENOSPACE, &err);
     assert_says(err.attempt, "cannot publish m");
     assert_string_equal(err.safe, "m is what it was before");
     assert_text(f->mem, "m", "old");
@@ -96,11 +96,11 @@ static pawl_status refuse(void *context, pawl_error *err) {
 }
 
 /* Whether it may still happen is asked before the put. */
-static void a_put_asks_whether_it_may(void **state) {
+static void test_a_put_asks_whether_it_may(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_publish_end end;
-    assert_fails(store_publish_by(f->s, "m", "t", "new", 3, refuse, NULL, &end, &err), PAWL_EBUSY,
+    assert_fails(store_publish(f->s, "m", "t", "new", 3, refuse, NULL, &end, &err), PAWL_EBUSY,
                  &err);
     assert_int_equal(end, STORE_UNPUBLISHED);
     assert_text(f->mem, "m", "old");
@@ -108,7 +108,7 @@ static void a_put_asks_whether_it_may(void **state) {
 }
 
 /* A storage that only renames says that it cannot put. */
-static void storage_without_puts_says_so(void **state) {
+static void test_storage_without_puts_says_so(void **state) {
     (void)state;
     pawl_error err = ERROR_INIT;
     directory dir;
@@ -124,12 +124,12 @@ static void storage_without_puts_says_so(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {TEST(publishing_is_one_put),
-                                       TEST(a_put_leaves_an_open_file_alone),
-                                       TEST(a_rename_is_refused),
-                                       TEST(a_put_is_for_files_in_directories),
-                                       TEST(s07_a_put_that_fails_keeps_the_old_file),
-                                       TEST(a_put_asks_whether_it_may),
-                                       cmocka_unit_test(storage_without_puts_says_so)};
+    const struct CMUnitTest tests[] = {TEST(test_publishing_is_one_put),
+                                       TEST(test_a_put_leaves_an_open_file_alone),
+                                       TEST(test_a_rename_is_refused),
+                                       TEST(test_a_put_is_for_files_in_directories),
+                                       TEST(test_s07_a_put_that_fails_keeps_the_old_file),
+                                       TEST(test_a_put_asks_whether_it_may),
+                                       cmocka_unit_test(test_storage_without_puts_says_so)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

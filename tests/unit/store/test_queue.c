@@ -140,7 +140,7 @@ static uint64_t soon(const fixture *f) {
 /* ---- what both do --------------------------------------------------------------------------- */
 
 /* Every piece comes back once, and is where it belongs. */
-static void every_piece_is_moved(void **state) {
+static void test_every_piece_is_moved(void **state) {
     fixture *f = *state;
     assert_int_equal(write_pieces(f, PIECES), 0);
     must_sync(f);
@@ -163,7 +163,7 @@ static void see(void *context, const store_trace_event *event) {
 }
 
 /* Every write is seen by a trace, and one that fails for a reason that passes is made again. */
-static void s08_wrappers_see_every_write(void **state) {
+static void test_s08_wrappers_see_every_write(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store *retry = NULL, *trace = NULL;
@@ -183,12 +183,11 @@ static void s08_wrappers_see_every_write(void **state) {
     assert_int_equal(atomic_load(&all.bytes), PIECES * PIECE_BYTES);
     assert_int_equal(atomic_load(&all.failures), 1);
     assert_bytes(f->posix, "g", f->memory, PIECES * PIECE_BYTES);
-    store_destroy(retry);
-    store_destroy(trace);
+    store_destroy(retry); /* and `trace` with it */
 }
 
 /* Sizes, places and memory that are multiples of nothing are moved, too. */
-static void odd_pieces_are_moved(void **state) {
+static void test_odd_pieces_are_moved(void **state) {
     fixture *f = *state;
     static const struct {
         size_t at, n, from;
@@ -210,7 +209,7 @@ static void odd_pieces_are_moved(void **state) {
 }
 
 /* A write that fails has the store's own story; the others are moved. */
-static void s07_one_failure_is_that_pieces(void **state) {
+static void test_s07_one_failure_is_that_pieces(void **state) {
     fixture *f = *state;
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_WRITE, .nth = 3, .system_errno = ENOSPC});
     assert_int_equal(write_pieces(f, PIECES), 1);
@@ -229,7 +228,7 @@ static void s07_one_failure_is_that_pieces(void **state) {
 }
 
 /* A write that moves a part is gone on with, and not begun again. */
-static void short_writes_are_completed(void **state) {
+static void test_short_writes_are_completed(void **state) {
     fixture *f = *state;
     for (uint64_t nth = 1; nth <= 3; nth++) {
         store_fault_set(f->s, &(store_fault){.op = STORE_OP_WRITE, .nth = nth, .shorten = true});
@@ -241,7 +240,7 @@ static void short_writes_are_completed(void **state) {
 }
 
 /* One that hangs stops neither the submitter nor the others, and waiting for it has a deadline. */
-static void s08_a_hang_is_waited_for_no_longer_than_allowed(void **state) {
+static void test_s08_a_hang_is_waited_for_no_longer_than_allowed(void **state) {
     fixture *f = *state;
     store_fault_set(f->s, &(store_fault){.op = STORE_OP_WRITE, .nth = 2, .hang = true});
     for (size_t i = 0; i < DEPTH; i++) {
@@ -258,7 +257,7 @@ static void s08_a_hang_is_waited_for_no_longer_than_allowed(void **state) {
 }
 
 /* As many as the depth allows are under way at once, also when each takes its time. */
-static void s08_all_that_hang_come_back(void **state) {
+static void test_s08_all_that_hang_come_back(void **state) {
     fixture *f = *state;
     store_fault_set(f->s,
                     &(store_fault){.op = STORE_OP_WRITE, .nth = 1, .forever = true, .hang = true});
@@ -277,7 +276,7 @@ static void s08_all_that_hang_come_back(void **state) {
 }
 
 /* A sync that fails is told, and never tried again: the next could succeed without the bytes. */
-static void s08_a_failed_sync_is_final(void **state) {
+static void test_s08_a_failed_sync_is_final(void **state) {
     fixture *f = *state;
     store_io io = {.kind = STORE_IO_SYNC, .file = f->file};
     submit_write(f, 0);
@@ -302,7 +301,7 @@ static void wake_later(void *argument) {
 }
 
 /* A thread that waits is woken by another, also when the call comes first. */
-static void another_thread_wakes_it(void **state) {
+static void test_another_thread_wakes_it(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     platform_thread *thread = NULL;
@@ -318,7 +317,7 @@ static void another_thread_wakes_it(void **state) {
 }
 
 /* A queue that is to be a good neighbour moves everything all the same. */
-static void a_tuned_queue_moves_everything(void **state) {
+static void test_a_tuned_queue_moves_everything(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     const int cpu = sched_getcpu();
@@ -330,7 +329,7 @@ static void a_tuned_queue_moves_everything(void **state) {
                       .platform = &f->os, .io = current->io, .depth = DEPTH, .tuning = &tuning},
                   &f->queue, &err),
               &err);
-    every_piece_is_moved(state);
+    test_every_piece_is_moved(state);
 }
 
 static void queue_over_memory(pawl_io io, const platform *os, const char *name) {
@@ -359,14 +358,14 @@ static void queue_over_memory(pawl_io io, const platform *os, const char *name) 
 }
 
 /* A store that knows no rings and no direct writes is written all the same. */
-static void any_store_will_do(void **state) {
+static void test_any_store_will_do(void **state) {
     (void)state;
     queue_over_memory(PAWL_IO_AUTO, platform_system(), NULL);
     queue_over_memory(PAWL_IO_THREADS, platform_system(), "threads");
 }
 
 /* On a platform without threads a piece is moved before submit returns. */
-static void without_threads_it_is_done_in_line(void **state) {
+static void test_without_threads_it_is_done_in_line(void **state) {
     simulated_platform os;
     (void)state;
     simulated_platform_init(&os, 1);
@@ -386,11 +385,11 @@ static pawl_status refuse_thread(void *context, void (*body)(void *), void *argu
 }
 
 /* A system that has no thread to spare is slower, but loses nothing. */
-static void no_thread_to_be_had_is_no_failure(void **state) {
+static void test_no_thread_to_be_had_is_no_failure(void **state) {
     fixture *f = *state;
     f->os.thread_start = refuse_thread;
     open_queue(f, PAWL_IO_THREADS);
-    every_piece_is_moved(state);
+    test_every_piece_is_moved(state);
 }
 
 typedef struct counts {
@@ -410,7 +409,7 @@ static bool count_tune(void *context, const thread_tuning *tuning, char why[160]
 }
 
 /* Threads are started as pieces ask for them, kept, and each is tuned. */
-static void threads_are_few_and_tuned(void **state) {
+static void test_threads_are_few_and_tuned(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     counts seen = {0};
@@ -475,7 +474,7 @@ static void look_for_locked_memory(void *context) {
 }
 
 /* Locked pages would be copied for each child while fork runs, and the trainer waits. */
-static void children_do_not_get_what_a_ring_locks(void **state) {
+static void test_children_do_not_get_what_a_ring_locks(void **state) {
     fixture *f = *state;
     open_ring_that_locks(f);
     run_child(look_for_locked_memory, f);
@@ -490,7 +489,7 @@ static void look_for_memory(void *context) {
 }
 
 /* A ring that is gone locks nothing any more, though a child lives that was forked meanwhile. */
-static void a_ring_lets_its_memory_go(void **state) {
+static void test_a_ring_lets_its_memory_go(void **state) {
     fixture *f = *state;
     int until_told[2];
     char told;
@@ -524,7 +523,7 @@ static bool is_to_be_had(pawl_io io) {
 }
 
 /* Stands for all tests of a ring where the system has none: skipped, with the reason. */
-static void a_ring_is_to_be_had(void **state) {
+static void test_a_ring_is_to_be_had(void **state) {
     open_queue(*state, PAWL_IO_URING);
 }
 
@@ -534,27 +533,27 @@ static void a_ring_is_to_be_had(void **state) {
 int main(void) {
     static const kind kinds[] = {{PAWL_IO_THREADS, "threads"}, {PAWL_IO_URING, "io_uring"}};
     const struct CMUnitTest of_each[] = {
-        QUEUE(every_piece_is_moved),
-        QUEUE(s08_wrappers_see_every_write),
-        QUEUE(a_tuned_queue_moves_everything),
-        QUEUE(odd_pieces_are_moved),
-        QUEUE(s07_one_failure_is_that_pieces),
-        QUEUE(short_writes_are_completed),
-        QUEUE(s08_a_hang_is_waited_for_no_longer_than_allowed),
-        QUEUE(s08_all_that_hang_come_back),
-        QUEUE(s08_a_failed_sync_is_final),
-        QUEUE(another_thread_wakes_it),
+        QUEUE(test_every_piece_is_moved),
+        QUEUE(test_s08_wrappers_see_every_write),
+        QUEUE(test_a_tuned_queue_moves_everything),
+        QUEUE(test_odd_pieces_are_moved),
+        QUEUE(test_s07_one_failure_is_that_pieces),
+        QUEUE(test_short_writes_are_completed),
+        QUEUE(test_s08_a_hang_is_waited_for_no_longer_than_allowed),
+        QUEUE(test_s08_all_that_hang_come_back),
+        QUEUE(test_s08_a_failed_sync_is_final),
+        QUEUE(test_another_thread_wakes_it),
     };
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(any_store_will_do),
-        cmocka_unit_test(without_threads_it_is_done_in_line),
-        TEST(no_thread_to_be_had_is_no_failure),
-        TEST(threads_are_few_and_tuned),
+        cmocka_unit_test(test_any_store_will_do),
+        cmocka_unit_test(test_without_threads_it_is_done_in_line),
+        TEST(test_no_thread_to_be_had_is_no_failure),
+        TEST(test_threads_are_few_and_tuned),
     };
-    const struct CMUnitTest no_ring[] = {TEST(a_ring_is_to_be_had)};
+    const struct CMUnitTest no_ring[] = {TEST(test_a_ring_is_to_be_had)};
     const struct CMUnitTest of_rings[] = {
-        TEST(children_do_not_get_what_a_ring_locks),
-        TEST(a_ring_lets_its_memory_go),
+        TEST(test_children_do_not_get_what_a_ring_locks),
+        TEST(test_a_ring_lets_its_memory_go),
     };
     int failed = cmocka_run_group_tests(others, NULL, NULL);
     for (size_t i = 0; i < (PAWL_URING ? 2 : 1); i++) {

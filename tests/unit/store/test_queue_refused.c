@@ -156,7 +156,7 @@ static void forbid_setup(void *context) {
 }
 
 /* A container that forbids io_uring: threads, and on demand the reason. */
-static void a_container_without_rings_gets_threads(void **state) {
+static void test_a_container_without_rings_gets_threads(void **state) {
     run_child(forbid_setup, *state);
 }
 
@@ -165,7 +165,7 @@ static void forbid_enter(void *context) {
 }
 
 /* A ring that can be made, and then does nothing, is found out by trying it. */
-static void a_ring_that_does_nothing_is_found_out(void **state) {
+static void test_a_ring_that_does_nothing_is_found_out(void **state) {
     run_child(forbid_enter, *state);
 }
 
@@ -174,7 +174,7 @@ static void forbid_register(void *context) {
 }
 
 /* A ring that cannot tell of its completions is not used. */
-static void a_ring_that_tells_nothing_is_not_used(void **state) {
+static void test_a_ring_that_tells_nothing_is_not_used(void **state) {
     run_child(forbid_register, *state);
 }
 
@@ -187,12 +187,12 @@ static void hide_setup(void *context) {
 }
 
 /* A kernel that is too old. */
-static void an_old_kernel_gets_threads(void **state) {
+static void test_an_old_kernel_gets_threads(void **state) {
     run_child(hide_setup, *state);
 }
 
 /* A library that was built without rings says so when one is wanted, and else uses threads. */
-static void a_build_without_rings_says_so(void **state) {
+static void test_a_build_without_rings_says_so(void **state) {
     pawl_error err = ERROR_INIT;
     store_queue *q = NULL;
     assert_fails(new_queue(*state, PAWL_IO_URING, &q, &err), PAWL_EUNSUPPORTED, &err);
@@ -247,7 +247,7 @@ static void lock_little(void *context) {
 }
 
 /* Memory that may not be locked is written without being registered. */
-static void memory_that_may_not_be_locked_is_written(void **state) {
+static void test_memory_that_may_not_be_locked_is_written(void **state) {
     run_child(lock_little, *state);
 }
 
@@ -277,7 +277,7 @@ static void lock_nothing(void *context) {
 }
 
 /* Where not even the ring may be locked, threads do it. */
-static void no_locked_memory_at_all_is_no_failure(void **state) {
+static void test_no_locked_memory_at_all_is_no_failure(void **state) {
     run_child(lock_nothing, *state);
 }
 
@@ -330,12 +330,12 @@ static void fill_by_threads(void *context) {
 }
 
 /* A disk that fills up tells the store's story... */
-static void s07_a_full_disk_is_told_by_threads(void **state) {
+static void test_s07_a_full_disk_is_told_by_threads(void **state) {
     run_child(fill_by_threads, *state);
 }
 
 /* ...under a ring as well. */
-static void s07_a_full_disk_is_told_by_a_ring(void **state) {
+static void test_s07_a_full_disk_is_told_by_a_ring(void **state) {
     run_child(fill_by_ring, *state);
 }
 
@@ -343,14 +343,18 @@ static void s07_a_full_disk_is_told_by_a_ring(void **state) {
 
 int main(void) {
     const struct CMUnitTest with_rings[] = {
-        TEST(a_container_without_rings_gets_threads),   TEST(a_ring_that_does_nothing_is_found_out),
-        TEST(a_ring_that_tells_nothing_is_not_used),    TEST(an_old_kernel_gets_threads),
-        TEST(memory_that_may_not_be_locked_is_written), TEST(no_locked_memory_at_all_is_no_failure),
-        TEST(s07_a_full_disk_is_told_by_a_ring),        TEST(s07_a_full_disk_is_told_by_threads),
+        TEST(test_a_container_without_rings_gets_threads),
+        TEST(test_a_ring_that_does_nothing_is_found_out),
+        TEST(test_a_ring_that_tells_nothing_is_not_used),
+        TEST(test_an_old_kernel_gets_threads),
+        TEST(test_memory_that_may_not_be_locked_is_written),
+        TEST(test_no_locked_memory_at_all_is_no_failure),
+        TEST(test_s07_a_full_disk_is_told_by_a_ring),
+        TEST(test_s07_a_full_disk_is_told_by_threads),
     };
     const struct CMUnitTest without[] = {
-        TEST(a_build_without_rings_says_so),
-        TEST(s07_a_full_disk_is_told_by_threads),
+        TEST(test_a_build_without_rings_says_so),
+        TEST(test_s07_a_full_disk_is_told_by_threads),
     };
     return PAWL_URING ? cmocka_run_group_tests(with_rings, NULL, NULL)
                       : cmocka_run_group_tests(without, NULL, NULL);

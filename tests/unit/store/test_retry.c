@@ -31,8 +31,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     fixture *f = *state;
     operation_stage_clear(&f->stage);
-    store_destroy(f->s);
-    store_destroy(f->fault);
+    store_destroy(f->s); /* and `fault` with it */
     store_destroy(f->mem);
     mem_free(f);
     return 0;
@@ -51,7 +50,7 @@ static bool is_sync(store_op op) {
 }
 
 /* What was not begun is tried again, except for a sync. */
-static void s08_what_passes_is_tried_again_but_never_a_sync(void **state) {
+static void test_s08_what_passes_is_tried_again_but_never_a_sync(void **state) {
     for (store_op op = STORE_OP_OPEN; op < STORE_OP_ANY; op++) {
         pawl_status status;
         void *fresh = NULL;
@@ -64,7 +63,7 @@ static void s08_what_passes_is_tried_again_but_never_a_sync(void **state) {
 }
 
 /* What will not pass is reported at once. */
-static void s08_what_does_not_pass_is_not_tried_again(void **state) {
+static void test_s08_what_does_not_pass_is_not_tried_again(void **state) {
     static const int lasting[] = {EIO, ENOSPC, EACCES, EROFS, ENOENT, EDQUOT};
     for (size_t i = 0; i < ARRAY_LENGTH(lasting); i++) {
         for (store_op op = STORE_OP_OPEN; op < STORE_OP_ANY; op++) {
@@ -94,20 +93,20 @@ static void only_harmless_operations_are_repeated_after(void **state, int system
     }
 }
 
-static void s08_after_a_time_out_only_harmless_operations_are_repeated(void **state) {
+static void test_s08_after_a_time_out_only_harmless_operations_are_repeated(void **state) {
     only_harmless_operations_are_repeated_after(state, ETIMEDOUT);
 }
 
-static void s08_after_an_interruption_only_harmless_operations_are_repeated(void **state) {
+static void test_s08_after_an_interruption_only_harmless_operations_are_repeated(void **state) {
     only_harmless_operations_are_repeated_after(state, EINTR);
 }
 
-static void s08_without_the_network_only_harmless_operations_are_repeated(void **state) {
+static void test_s08_without_the_network_only_harmless_operations_are_repeated(void **state) {
     only_harmless_operations_are_repeated_after(state, ENETDOWN);
 }
 
 /* An exclusive creation that timed out may have happened: it is not repeated. */
-static void s08_creation_is_not_repeated_after_a_time_out(void **state) {
+static void test_s08_creation_is_not_repeated_after_a_time_out(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *file = NULL;
@@ -118,7 +117,7 @@ static void s08_creation_is_not_repeated_after_a_time_out(void **state) {
 }
 
 /* A stale handle is looked up again by open only. */
-static void s08_stale_handles_are_looked_up_again(void **state) {
+static void test_s08_stale_handles_are_looked_up_again(void **state) {
     for (store_op op = STORE_OP_OPEN; op < STORE_OP_ANY; op++) {
         pawl_status status;
         assert_int_equal(tries_after(*state, op, ESTALE, &status), op == STORE_OP_OPEN ? 2 : 1);
@@ -126,7 +125,7 @@ static void s08_stale_handles_are_looked_up_again(void **state) {
 }
 
 /* It gives up after as many attempts as were allowed, having slept twice as long each time. */
-static void s08_it_gives_up_and_says_so(void **state) {
+static void test_s08_it_gives_up_and_says_so(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_fault_set(
@@ -148,7 +147,7 @@ static pawl_status stop_with_eagain(void *context, const char *name, pawl_error 
 }
 
 /* A listing that has begun to deliver is not begun again. */
-static void a_listing_that_delivered_is_not_repeated(void **state) {
+static void test_a_listing_that_delivered_is_not_repeated(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     int calls = 0;
@@ -158,7 +157,7 @@ static void a_listing_that_delivered_is_not_repeated(void **state) {
 }
 
 /* Repetitions are counted, and a store made of the retry store tells them too. */
-static void repetitions_are_told_through_other_wrappers(void **state) {
+static void test_repetitions_are_told_through_other_wrappers(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store *around;
@@ -177,16 +176,16 @@ static void repetitions_are_told_through_other_wrappers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(s08_what_passes_is_tried_again_but_never_a_sync),
-        TEST(s08_what_does_not_pass_is_not_tried_again),
-        TEST(s08_after_a_time_out_only_harmless_operations_are_repeated),
-        TEST(s08_after_an_interruption_only_harmless_operations_are_repeated),
-        TEST(s08_without_the_network_only_harmless_operations_are_repeated),
-        TEST(s08_creation_is_not_repeated_after_a_time_out),
-        TEST(s08_stale_handles_are_looked_up_again),
-        TEST(s08_it_gives_up_and_says_so),
-        TEST(a_listing_that_delivered_is_not_repeated),
-        TEST(repetitions_are_told_through_other_wrappers),
+        cmocka_unit_test(test_s08_what_passes_is_tried_again_but_never_a_sync),
+        TEST(test_s08_what_does_not_pass_is_not_tried_again),
+        TEST(test_s08_after_a_time_out_only_harmless_operations_are_repeated),
+        TEST(test_s08_after_an_interruption_only_harmless_operations_are_repeated),
+        TEST(test_s08_without_the_network_only_harmless_operations_are_repeated),
+        TEST(test_s08_creation_is_not_repeated_after_a_time_out),
+        TEST(test_s08_stale_handles_are_looked_up_again),
+        TEST(test_s08_it_gives_up_and_says_so),
+        TEST(test_a_listing_that_delivered_is_not_repeated),
+        TEST(test_repetitions_are_told_through_other_wrappers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

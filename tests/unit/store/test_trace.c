@@ -54,11 +54,11 @@ static void assert_lines(const fixture *f, const char *const *wanted, size_t cou
 }
 
 /* The operations of publishing are told in their order, the durable one. */
-static void publishing_is_seen_step_by_step(void **state) {
+static void test_publishing_is_seen_step_by_step(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(f->s, "d", &err), &err);
-    assert_ok(store_publish(f->s, "d/m", "bytes", 5, &err), &err);
+    assert_ok(publish(f->s, "d/m", "bytes", 5, &err), &err);
     static const char *const wanted[] = {"make_dir d 0+0 ok",         "open d/m.tmp 0+0 ok",
                                          "write d/m.tmp 0+5 ok",      "sync d/m.tmp 0+0 ok",
                                          "rename d/m.tmp>d/m 0+0 ok", "sync_dir d 0+0 ok"};
@@ -66,7 +66,7 @@ static void publishing_is_seen_step_by_step(void **state) {
 }
 
 /* Every other kind of operation is told, too, under its name. */
-static void every_kind_is_seen(void **state) {
+static void test_every_kind_is_seen(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     operation_stage stage;
@@ -82,7 +82,7 @@ static void every_kind_is_seen(void **state) {
 }
 
 /* A failure is told with its status, a short read with what it moved. */
-static void failures_and_short_reads_are_seen(void **state) {
+static void test_failures_and_short_reads_are_seen(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_file *file = NULL;
@@ -99,7 +99,7 @@ static void failures_and_short_reads_are_seen(void **state) {
 }
 
 /* How long it took is told by the given clock. */
-static void durations_are_the_clocks(void **state) {
+static void test_durations_are_the_clocks(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store_fault_set(f->fault, &(store_fault){.op = STORE_OP_LIST, .nth = 1, .delay_ns = 250000000});
@@ -108,7 +108,7 @@ static void durations_are_the_clocks(void **state) {
 }
 
 /* Without a callback it only passes on. */
-static void without_a_callback_it_passes_on(void **state) {
+static void test_without_a_callback_it_passes_on(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     store *quiet = NULL;
@@ -122,9 +122,9 @@ static void without_a_callback_it_passes_on(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(publishing_is_seen_step_by_step),   TEST(every_kind_is_seen),
-        TEST(failures_and_short_reads_are_seen), TEST(durations_are_the_clocks),
-        TEST(without_a_callback_it_passes_on),
+        TEST(test_publishing_is_seen_step_by_step),   TEST(test_every_kind_is_seen),
+        TEST(test_failures_and_short_reads_are_seen), TEST(test_durations_are_the_clocks),
+        TEST(test_without_a_callback_it_passes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
