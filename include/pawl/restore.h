@@ -64,7 +64,7 @@ typedef enum pawl_difference {
     PAWL_DIFF_UNEXPECTED = 4,     /* R04 in the checkpoint, not in the state */
     PAWL_DIFF_RENAMED = 5,        /* R05 names changed. NOTE: these rename rules, and no others,
                                      would pair the entries. WARNING: entries that differ only in a
-                                     number in their name were perhaps numbered anew: even names
+                                     number in their name were perhaps renumbered: even names
                                      that match may be of different ones. ERROR: the rules give two
                                      entries one name */
     PAWL_DIFF_OPTIMIZER = 6,      /* R06 another class of optimizer */

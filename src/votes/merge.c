@@ -41,7 +41,7 @@ void merge_close(merge *m) {
 
 static void show_progress(const merge *m) {
     if (m->watched != NULL) {
-        engine_moved(m->watched);
+        engine_made_progress(m->watched);
     }
 }
 

@@ -265,11 +265,11 @@ static void test_r06_a_slot_that_its_variable_has_outgrown(void **state) {
         trainer_restore(&f->t, NULL), PAWL_EMISMATCH, f->t.err,
         "restoring: checkpoint step 1000 and the state differ in 2 places: \"dense/kernel\" is [4, "
         "8] F32 in the checkpoint and [4, 10] F32 in the state: dimension 1 differs; the optimizer "
-        "slot \"adam/m\" of \"dense/kernel\" is [4, 8] F32, as its variable was when it was saved, "
-        "which is [4, 10] F32 now: the slot does not fit it\n"
+        "slot \"adam/m\" of \"dense/kernel\" is [4, 8] F32, as its variable was when it was saved; "
+        "the variable is [4, 10] F32 now, so the slot does not fit it\n"
         "  path:     {d}/run/step-00001000\n"
         "  safe:     nothing was restored: the state is as it was\n"
-        "  next:     build the optimizer anew for the model, or set options.model_only = 1 to "
+        "  next:     rebuild the optimizer for the model, or set options.model_only = 1 to "
         "restore the model alone; build the model with the checkpoint's shape, or take the entry "
         "out of the state and set options.unexpected = PAWL_POLICY_ALLOW to leave it out");
     assert_untouched(f);
@@ -283,7 +283,7 @@ static void test_r07_a_changed_learning_rate_warns(void **state) {
     assert_works(pawl_restore(f->t.run, f->t.state, NULL, NULL, f->t.err), f->t.err);
     assert_text(f->t.log,
                 "warning: restoring step 1000: \"optimizer/learning_rate\" is 0.001 in the "
-                "checkpoint and 0.1 in the state: the checkpoint's value stands; set "
+                "checkpoint and 0.1 in the state: the checkpoint's value is used; set "
                 "options.hyperparameter = PAWL_POLICY_CALLER to keep the state's\n");
     assert_works(pawl_state_get_float64(f->t.state, "optimizer/learning_rate", &rate, f->t.err),
                  f->t.err);
@@ -301,7 +301,7 @@ static void test_r07_the_callers_learning_rate_on_request(void **state) {
     assert_text(pawl_report_text(f->t.report),
                 "step 1000: restored 7 entries (339 B), kept 1, left out 0\n"
                 "warning: \"optimizer/learning_rate\" is 0.001 in the checkpoint and 0.1 in the "
-                "state: the state's value stands");
+                "state: the state's value is used");
     assert_works(pawl_state_get_float64(f->t.state, "optimizer/learning_rate", &rate, f->t.err),
                  f->t.err);
     assert_true(rate == 0.1);
@@ -355,7 +355,7 @@ static void test_j06_other_batches_warn(void **state) {
         f->t.log,
         "warning: restoring step 1000: the batches changed: \"batch\" is [{\"name\": \"images\", "
         "\"dtype\": \"F32\", \"shape\": [64, 28]}] in the checkpoint and [{\"name\": \"images\", "
-        "\"dtype\": \"F32\", \"shape\": [32, 28]}] in the state: the state's value stands\n");
+        "\"dtype\": \"F32\", \"shape\": [32, 28]}] in the state: the state's value is used\n");
 }
 
 static void test_j06_other_batches_are_an_error_on_request(void **state) {

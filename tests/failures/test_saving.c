@@ -161,8 +161,8 @@ static void test_s04_a_save_waits_for_the_last_one_up_to_the_deadline(void **sta
                  "  range:    bytes 0 to 16781658\n"
                  "  found:    0 B of 16.8 MB written\n"
                  "  safe:     step 1000 is committed and can be restored\n"
-                 "  next:     wait again, or give the save up with pawl_cancel; if nothing moves, "
-                 "look at the storage");
+                 "  next:     wait again, or give the save up with pawl_cancel; if no more is "
+                 "written, look at the storage");
 }
 
 static void test_s04_a_save_says_how_long_it_waited_for_the_last_one(void **state) {
@@ -202,8 +202,8 @@ static void test_s05_a_small_budget_makes_the_fence_wait_and_says_what_would_not
                  "  range:    bytes 0 to 16781658\n"
                  "  found:    0 B of 16.8 MB written\n"
                  "  safe:     step 1000 is committed and can be restored\n"
-                 "  next:     wait again, or give the save up with pawl_cancel; if nothing moves, "
-                 "look at the storage");
+                 "  next:     wait again, or give the save up with pawl_cancel; if no more is "
+                 "written, look at the storage");
     disk_heals();
     assert_works(pawl_fence(f->t.run, 0, f->t.err), f->t.err);
     assert_works(pawl_wait(f->t.run, 0, &stats, f->t.err), f->t.err);
@@ -232,8 +232,8 @@ static void test_s08_a_disk_that_hangs_is_an_error_at_the_deadline(void **state)
                  "  range:    bytes 0 to 16781658\n"
                  "  found:    0 B of 16.8 MB written\n"
                  "  safe:     step 1000 is committed and can be restored\n"
-                 "  next:     wait again, or give the save up with pawl_cancel; if nothing moves, "
-                 "look at the storage");
+                 "  next:     wait again, or give the save up with pawl_cancel; if no more is "
+                 "written, look at the storage");
     disk_heals();
     assert_works(pawl_wait(f->t.run, 0, NULL, f->t.err), f->t.err);
 }

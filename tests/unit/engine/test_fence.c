@@ -111,7 +111,7 @@ static void test_s08_a_wait_that_times_out_says_how_far_the_save_is(void **state
     assert_says(err.attempt, "waiting for the save: the data files of step 7 took longer than ");
     assert_string_equal(err.found, "135 kB of 135 kB written");
     assert_true(engine_busy(f->engine));
-    engine_progress(f->engine, &written, &of);
+    engine_written(f->engine, &written, &of);
     assert_int_equal(written, of);
     assert_int_equal(of, f->layout->bytes);
     store_fault_release(f->fault);
