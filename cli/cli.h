@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cli: the pawl command. One file per verb (verb_*.c); what a verb may be told comes from the table
- * in options.c, which parsing, --help, the man page and the completion all read.
+ * cli: the pawl command. One file per verb (verb_*.c, with helpers that begin with the verb's
+ * name); its operands and options are in the table of verbs.c, which parsing, --help, the man page
+ * and the completion all read.
  *
- * The command uses include/pawl/ alone. One thread; text of a checkpoint is shown only after
- * text_safe has made it harmless to a terminal; memory does not grow with the size of a checkpoint.
+ * The command uses only include/pawl/, and one thread. Text from a checkpoint is printed only after
+ * text_safe has escaped what a terminal would act on. Memory does not grow with the size of a
+ * checkpoint.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -14,16 +16,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Before a variable: `release` is called with its address at the end of its block. */
 #define SCOPED(release) __attribute__((cleanup(release)))
 
-/* Exit codes: what a script may rely on. */
+/* Exit codes; scripts rely on them. */
 enum {
     EXIT_DONE = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
     EXIT_DIFFERENT = 3, /* damage or a difference was found */
     EXIT_NOT_FOUND = 4,
-    EXIT_TRY_AGAIN = 75 /* as sysexits.h has it: someone else is at work */
+    EXIT_TRY_AGAIN = 75 /* in use, or too slow; EX_TEMPFAIL of sysexits.h */
 };
 
 /* RUN[@STEP] as given on the command line. */
@@ -31,7 +34,7 @@ typedef struct target {
     char *run;
     bool has_step;
     int64_t step;        /* PAWL_NEWEST for @newest, @latest and when none was given */
-    const char *no_step; /* what stands where a step was meant, and is none; NULL: nothing */
+    const char *no_step; /* text after '@' that looks like a mistyped step; NULL: none */
 } target;
 
 #define MAX_TARGETS 2
@@ -54,12 +57,12 @@ typedef struct arguments {
     double deadline_s;   /* 0: not given */
 } arguments;
 
-/* Splits at the last '@' that a number, "newest" or "latest" follows. What only begins as a number
- * ("5x", "-1", one beyond INT64_MAX) is taken for a step that was mistyped. */
+/* Splits at the last '@' if a number, "newest" or "latest" follows it. What only begins like a
+ * number ("5x", "-1", more than INT64_MAX) becomes `no_step`. */
 target target_parse(const char *text);
 void target_free(target *t);
 
-/* Verbs: each returns an exit code and has said why when it is not EXIT_DONE. */
+/* Verbs: each returns an exit code, after printing the reason when it is not EXIT_DONE. */
 int verb_ls(const arguments *args, output *out);
 int verb_top(const arguments *args, output *out);
 int verb_show(const arguments *args, output *out);
@@ -71,7 +74,7 @@ int verb_rebuild(const arguments *args, output *out);
 int verb_doctor(const arguments *args, output *out);
 int verb_help(const arguments *args, output *out);
 
-/* For SCOPED; each takes a pointer to the handle. */
+/* For SCOPED. The variables may be NULL. */
 void scoped_free(void *pointer_to_pointer);
 void scoped_catalog(pawl_catalog **catalog);
 void scoped_checkpoint(pawl_checkpoint **checkpoint);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Completion for bash: the table as a shell function. */
-#include "options.h"
+#include "verbs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static void put_options(const verb *v) {
     }
 }
 
-/* The options after which a value comes that nothing can be offered for. */
+/* The options that take a value: nothing is offered behind them. */
 static void put_value_options(void) {
     const char *between = "";
     for (const option_spec *o = options; o->name != NULL; o++) {
@@ -26,7 +26,7 @@ static void put_value_options(void) {
 
 static const char head[] =
     "# SPDX-License-Identifier: Apache-2.0\n"
-    "# Completion of pawl for bash. Written by 'pawl help --bash-completion'; change cli/options.c "
+    "# Completion of pawl for bash. Written by 'pawl help --bash-completion'; change cli/verbs.c "
     "and\n"
     "# cli/completion.c instead.\n"
     "\n"

@@ -8,22 +8,22 @@
 
 typedef struct comparison {
     output *out;
-    table *table; /* NULL as JSON */
+    table *table; /* NULL when printing JSON */
     pawl_checkpoint *a, *b;
-    int world_size;    /* the larger one */
-    bool structure;    /* leave numbers and values alone, hyperparameters excepted */
-    uint64_t of_bytes; /* what there is to read, for the progress line */
-    uint64_t same, different, only_a, only_b, uncompared;
-    double max_abs; /* over all tensors */
+    int world_size;    /* the larger of the two */
+    bool structure;    /* compare no numbers, and of values only hyperparameters */
+    uint64_t of_bytes; /* to read in all, for the progress line */
+    uint64_t same, different, only_a, only_b, uncompared; /* entries */
+    double max_abs;                                       /* over all tensors */
 } comparison;
 
-/* How far the numbers of two tensors of one dtype and shape are apart. */
+/* Differences between the numbers of two tensors of one dtype and shape. */
 typedef struct distances {
-    uint64_t elements;  /* of packed types: bytes */
+    uint64_t elements;  /* for packed types: bytes */
     uint64_t differing; /* in any bit */
     uint64_t nan;       /* NaN on one side only */
     double max_abs;     /* 0 for packed types */
-    long double sum;    /* of what is finite */
+    long double sum;    /* of the finite distances */
     uint64_t finite;
     bool uncompared; /* a packed tensor too large to be held in memory */
 } distances;
@@ -31,14 +31,9 @@ typedef struct distances {
 /* Compares the bytes of the tensor, slice by slice. */
 pawl_status diff_numbers(comparison *c, const tensor_ref *t, distances *d);
 
-/* One entry that both have: reports each difference and counts the entry. */
+/* An entry that both have: reports each difference and counts the entry. */
 pawl_status diff_entry(comparison *c, const pawl_entry_info *a, const pawl_entry_info *b);
-/* One entry that only one has. */
+/* An entry that only one of them has. */
 void diff_lone_entry(comparison *c, const pawl_entry_info *info, bool in_a);
-
-/* Reports one difference. As JSON, `put` adds the members "a" and "b"; NULL: both null. */
-typedef void (*diff_put)(json *j, const char *key, const pawl_entry_info *info);
-void diff_report(comparison *c, const char *what, const pawl_entry_info *a,
-                 const pawl_entry_info *b, diff_put put, const distances *d, const char *detail);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl diff, one entry: what it is, its role, its value or its numbers. */
+/* pawl diff, one entry: kind, dtype, shape, role, value or numbers. */
 #include "diff.h"
 #include "memory.h"
 #include "numbers.h"
@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_DIGITS = 6, EXACT_DIGITS = 17, RANK_BYTES = PAWL_MAX_VALUE_BYTES };
+/* Writes what one side has as the member `key`. */
+typedef void (*put_side_fn)(json *j, const char *key, const pawl_entry_info *info);
 
-static double mean_of(const distances *d) {
+static double mean_distance(const distances *d) {
     return d->finite > 0 ? (double)(d->sum / (long double)d->finite) : 0;
 }
 
@@ -26,12 +27,12 @@ static void put_numbers(json *j, const distances *d) {
     json_put_uint(j, "differing", d->differing);
     json_put_uint(j, "nan_on_one_side", d->nan);
     json_put_number(j, "max_abs", d->max_abs, EXACT_DIGITS);
-    json_put_number(j, "mean_abs", mean_of(d), EXACT_DIGITS);
+    json_put_number(j, "mean_abs", mean_distance(d), EXACT_DIGITS);
     json_put_bool(j, "compared", !d->uncompared);
     json_end(j);
 }
 
-static void put_side(json *j, const char *key, const pawl_entry_info *info, diff_put put) {
+static void put_side(json *j, const char *key, const pawl_entry_info *info, put_side_fn put) {
     if (info != NULL && put != NULL) {
         put(j, key, info);
     } else {
@@ -39,8 +40,10 @@ static void put_side(json *j, const char *key, const pawl_entry_info *info, diff
     }
 }
 
-void diff_report(comparison *c, const char *what, const pawl_entry_info *a,
-                 const pawl_entry_info *b, diff_put put, const distances *d, const char *detail) {
+/* One difference. As JSON, `put` adds the members "a" and "b"; NULL: both null. */
+static void report_difference(comparison *c, const char *what, const pawl_entry_info *a,
+                              const pawl_entry_info *b, put_side_fn put, const distances *d,
+                              const char *detail) {
     const pawl_entry_info *either = a != NULL ? a : b;
     const char *name = either != NULL ? either->name : "";
     json *j = &c->out->json;
@@ -96,13 +99,13 @@ static void put_role(json *j, const char *key, const pawl_entry_info *info) {
 /* ---- comparing ---- */
 
 static void report_pair(comparison *c, const char *what, const pawl_entry_info *a,
-                        const pawl_entry_info *b, diff_put put, const char *text_a,
+                        const pawl_entry_info *b, put_side_fn put, const char *text_a,
                         const char *text_b) {
     SCOPED(scoped_free) char *detail = must_printf("%s -> %s", text_a, text_b);
-    diff_report(c, what, a, b, put, NULL, detail);
+    report_difference(c, what, a, b, put, NULL, detail);
 }
 
-/* False, after reporting it, when they are not the same kind of thing. */
+/* Each of these returns whether the two agree, after reporting a difference. */
 static bool same_kind(comparison *c, const pawl_entry_info *a, const pawl_entry_info *b) {
     if (a->kind == b->kind && !a->per_rank == !b->per_rank) {
         return true;
@@ -113,7 +116,7 @@ static bool same_kind(comparison *c, const pawl_entry_info *a, const pawl_entry_
     const char *ranks_b = b->per_rank ? " per rank" : "";
     SCOPED(scoped_free)
     char *detail = must_printf("%s%s -> %s%s", text_a, ranks_a, text_b, ranks_b);
-    diff_report(c, "kind", a, b, put_type, NULL, detail);
+    report_difference(c, "kind", a, b, put_type, NULL, detail);
     return false;
 }
 
@@ -176,7 +179,7 @@ static char *numbers_text(const tensor_ref *t, const distances *d) {
     snprintf(nan, sizeof nan, ", %" PRIu64 " NaN on one side", d->nan);
     return must_printf("%" PRIu64 " of %" PRIu64 " differ, by at most %s, mean %s%s", d->differing,
                        d->elements, number_text(max, d->max_abs, SHOWN_DIGITS),
-                       number_text(mean, mean_of(d), SHOWN_DIGITS), d->nan > 0 ? nan : "");
+                       number_text(mean, mean_distance(d), SHOWN_DIGITS), d->nan > 0 ? nan : "");
 }
 
 static pawl_status compare_numbers(comparison *c, const pawl_entry_info *a,
@@ -188,25 +191,25 @@ static pawl_status compare_numbers(comparison *c, const pawl_entry_info *a,
         return status;
     }
     SCOPED(scoped_free) char *detail = numbers_text(&t, &d);
-    diff_report(c, "numbers", a, b, NULL, &d, detail);
+    report_difference(c, "numbers", a, b, NULL, &d, detail);
     c->max_abs = d.max_abs > c->max_abs ? d.max_abs : c->max_abs;
     c->uncompared += d.uncompared;
     *same = false;
     return PAWL_OK;
 }
 
-/* `*size` stays at SIZE_MAX for a rank that the checkpoint does not have. */
+/* `*size` is left alone for a rank that the checkpoint does not have. */
 static pawl_status read_rank(comparison *c, pawl_checkpoint *from, const char *name, int rank,
                              char *to, size_t *size) {
     pawl_status status =
-        pawl_checkpoint_read_rank(from, name, rank, to, RANK_BYTES, size, c->out->err);
+        pawl_checkpoint_read_rank(from, name, rank, to, PAWL_MAX_VALUE_BYTES, size, c->out->err);
     return status == PAWL_ENOTFOUND ? PAWL_OK : status;
 }
 
 static pawl_status compare_ranks(comparison *c, const pawl_entry_info *a, const pawl_entry_info *b,
                                  bool *same) {
-    SCOPED(scoped_free) char *bytes_a = must_alloc(RANK_BYTES);
-    SCOPED(scoped_free) char *bytes_b = must_alloc(RANK_BYTES);
+    SCOPED(scoped_free) char *bytes_a = must_alloc(PAWL_MAX_VALUE_BYTES);
+    SCOPED(scoped_free) char *bytes_b = must_alloc(PAWL_MAX_VALUE_BYTES);
     int differing = 0;
     for (int rank = 0; rank < c->world_size; rank++) {
         size_t size_a = SIZE_MAX;
@@ -225,7 +228,7 @@ static pawl_status compare_ranks(comparison *c, const pawl_entry_info *a, const 
     if (differing > 0) {
         SCOPED(scoped_free)
         char *detail = must_printf("differs on %d of %d ranks", differing, c->world_size);
-        diff_report(c, "value", a, b, NULL, NULL, detail);
+        report_difference(c, "value", a, b, NULL, NULL, detail);
         *same = false;
     }
     return PAWL_OK;
@@ -260,5 +263,5 @@ void diff_lone_entry(comparison *c, const pawl_entry_info *info, bool in_a) {
     c->only_b += !in_a;
     const char *what =
         c->table == NULL ? (in_a ? "only_a" : "only_b") : (in_a ? "only in A" : "only in B");
-    diff_report(c, what, in_a ? info : NULL, in_a ? NULL : info, put_type, NULL, detail);
+    report_difference(c, what, in_a ? info : NULL, in_a ? NULL : info, put_type, NULL, detail);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl diff, the numbers of two tensors: both are read slice by slice. */
+/* pawl diff, the numbers of two tensors, read slice by slice. */
 #include "diff.h"
-#include "ending.h"
 #include "memory.h"
 #include "numbers.h"
+#include "signals.h"
 #include "slices.h"
 
 #include <math.h>
@@ -12,35 +12,35 @@
 
 enum { AT_ONCE = 4096, MOST_PACKED_BYTES = 256 * 1024 * 1024 };
 
-static void add_distances(distances *d, const double *far, size_t count) {
+static void add_distances(distances *d, const double *distance, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        if (isnan(far[i])) {
+        if (isnan(distance[i])) {
             continue;
         }
-        d->max_abs = far[i] > d->max_abs ? far[i] : d->max_abs;
-        if (isfinite(far[i])) {
-            d->sum += (long double)far[i];
+        d->max_abs = distance[i] > d->max_abs ? distance[i] : d->max_abs;
+        if (isfinite(distance[i])) {
+            d->sum += (long double)distance[i];
             d->finite++;
         }
     }
 }
 
-static void add_elements(distances *d, pawl_dtype dtype, const char *a, const char *b,
-                         size_t count) {
-    double far[AT_ONCE];
+static void compare_elements(distances *d, pawl_dtype dtype, const char *a, const char *b,
+                             size_t count) {
+    double distance[AT_ONCE];
     size_t size = numbers_size(dtype);
-    numbers_distance(dtype, a, b, far, count);
+    numbers_distance(dtype, a, b, distance, count);
     for (size_t i = 0; i < count; i++) {
         bool same = memcmp(a + i * size, b + i * size, size) == 0;
         d->differing += !same;
-        d->nan += !same && isnan(far[i]);
-        far[i] = same ? 0 : far[i]; /* NaN of the same bits is no distance */
+        d->nan += !same && isnan(distance[i]);
+        distance[i] = same ? 0 : distance[i]; /* NaNs with the same bits are equal */
     }
-    add_distances(d, far, count);
+    add_distances(d, distance, count);
 }
 
-static void add_slice(distances *d, pawl_dtype dtype, const char *a, const char *b,
-                      uint64_t count) {
+static void compare_slice(distances *d, pawl_dtype dtype, const char *a, const char *b,
+                          uint64_t count) {
     size_t size = numbers_size(dtype);
     d->elements += count;
     for (uint64_t done = 0; done < count; done += AT_ONCE) {
@@ -50,7 +50,7 @@ static void add_slice(distances *d, pawl_dtype dtype, const char *a, const char 
         if (memcmp(from_a, from_b, n * size) == 0) {
             d->finite += n;
         } else {
-            add_elements(d, dtype, from_a, from_b, n);
+            compare_elements(d, dtype, from_a, from_b, n);
         }
     }
 }
@@ -72,7 +72,8 @@ static pawl_status read_both(const comparison *c, const tensor_ref *t, const sli
     return status;
 }
 
-/* Elements of packed types are no whole bytes, so they are read whole and compared as bytes. */
+/* Elements of packed types do not fill whole bytes: these tensors are read whole and compared byte
+ * by byte. */
 static pawl_status compare_packed(comparison *c, const tensor_ref *t, distances *d) {
     d->elements = t->bytes;
     if (t->bytes > MOST_PACKED_BYTES) {
@@ -100,14 +101,14 @@ pawl_status diff_numbers(comparison *c, const tensor_ref *t, distances *d) {
     SCOPED(scoped_free) char *b = must_alloc(most);
     slices s = slices_of(t->ndim, t->shape, SLICE_BYTES / size);
     while (slices_next(&s)) {
-        if (ending_asked()) {
+        if (signals_caught()) {
             return PAWL_ECANCELED;
         }
         pawl_status status = read_both(c, t, &s, a, b, (size_t)s.elements * size);
         if (status != PAWL_OK) {
             return status;
         }
-        add_slice(d, t->dtype, a, b, s.elements);
+        compare_slice(d, t->dtype, a, b, s.elements);
     }
     return PAWL_OK;
 }

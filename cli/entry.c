@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXACT_DIGITS = 17 };
-
 tensor_ref tensor_ref_of(const pawl_entry_info *info) {
     tensor_ref t = {.name = must_strdup(info->name),
                     .dtype = info->dtype,
@@ -64,9 +62,9 @@ static double float64_of(const pawl_entry_info *info) {
     return value;
 }
 
-/* A string or JSON, cut before it is copied when it is far longer than what can be shown. */
+/* A string or JSON; of a very long one only the part that can be shown is copied. */
 static char *text_value(const pawl_entry_info *info, size_t columns) {
-    size_t most = columns * 4 + 4; /* bytes of so many characters */
+    size_t most = columns * 4 + 4; /* UTF-8 takes at most 4 bytes a character */
     size_t n = info->bytes < most ? (size_t)info->bytes : most;
     char *safe = text_safe(info->value, n, false);
     char *cut = text_shorten(safe, columns);
@@ -126,7 +124,7 @@ void entry_json_value(json *j, const char *key, const pawl_entry_info *info) {
         json_put_hex(j, key, info->value, (size_t)info->bytes);
         break;
     case PAWL_KIND_JSON:
-        json_put_foreign(j, key, info->value, (size_t)info->bytes);
+        json_put_raw_n(j, key, info->value, (size_t)info->bytes);
         break;
     default:
         json_put_null(j, key);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One entry of a checkpoint: as text, as JSON, and as a copy that outlives the next call. */
+/* One entry of a checkpoint as text and as JSON. */
 #ifndef CLI_ENTRY_H
 #define CLI_ENTRY_H
 
@@ -7,7 +7,8 @@
 
 #include <pawl/checkpoint.h>
 
-/* A tensor as far as reading its bytes needs it. */
+/* What it takes to read a tensor: a copy, since a pawl_entry_info lives until the next call
+ * only. */
 typedef struct tensor_ref {
     char *name;
     pawl_dtype dtype;
@@ -23,14 +24,15 @@ void tensor_ref_free(tensor_ref *t);
 const char *entry_type(const pawl_entry_info *info);
 /* "[64, 10]" for tensors, "" for values; allocated. */
 char *entry_shape(const pawl_entry_info *info);
-/* The value as one line of at most `columns` columns; "" for what has none here; allocated. */
+/* The value as one line of at most `columns` columns; "" for tensors and per-rank values;
+ * allocated. */
 char *entry_value(const pawl_entry_info *info, size_t columns);
-/* Bytes as "9f 86 d0", at most `most` of them; allocated. */
+/* Bytes as "9f 86 d0", at most `most` of them, then "..."; allocated. */
 char *entry_hex(const void *bytes, size_t n, size_t most);
 
-/* The members of an entry, always the same ones, into an open object. */
+/* Writes the members of an entry, always the same ones, into the open object. */
 void entry_json(json *j, const pawl_entry_info *info);
-/* The member `key`: the value of an entry that is none of a tensor and per rank; otherwise null. */
+/* Writes the member `key`: the value; null for tensors and per-rank values. */
 void entry_json_value(json *j, const char *key, const pawl_entry_info *info);
 void entry_json_shape(json *j, const char *key, int ndim, const int64_t *shape);
 

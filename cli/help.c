@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --help: the table for people at a terminal. */
-#include "options.h"
+/* What --help prints. */
 #include "text.h"
+#include "verbs.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owning a run for as long as it takes to tidy it. */
+/* Opening and closing a run for rm, gc and rebuild. */
 #include "housekeeping.h"
 
-enum { DEADLINE_S = 60 };
+enum { CLOSE_TIMEOUT_S = 60 };
 
-/* What is waited for meanwhile is told at INFO. */
+/* The library logs at INFO whom it waits for: that goes to the progress line. */
 static void on_log(void *context, pawl_log_level level, const char *text) {
     output *out = context;
     if (level <= out->log.level) {
@@ -17,7 +17,7 @@ static void on_log(void *context, pawl_log_level level, const char *text) {
 pawl_status housekeeping_open(const arguments *args, output *out, pawl_run **run) {
     const char *path = args->targets[0].run;
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
-    /* The catalog tells a run from any other directory, in which nothing must be written. */
+    /* Opening for writing creates files: make sure first that this is a run. */
     pawl_status status = pawl_catalog_open(path, &out->log, &catalog, out->err);
     if (status != PAWL_OK) {
         return status;
@@ -39,7 +39,7 @@ pawl_status housekeeping_open(const arguments *args, output *out, pawl_run **run
 int housekeeping_close(output *out, pawl_run *run, pawl_status status) {
     int code = status == PAWL_OK ? EXIT_DONE : output_fail(out);
     if (run != NULL &&
-        pawl_run_close(run, DEADLINE_S, status == PAWL_OK ? out->err : NULL) != PAWL_OK) {
+        pawl_run_close(run, CLOSE_TIMEOUT_S, status == PAWL_OK ? out->err : NULL) != PAWL_OK) {
         code = status == PAWL_OK ? output_fail(out) : code;
     }
     return code;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many bytes stand as they are, whatever follows: printable ASCII, by far the most. */
+/* How many bytes from the start need no escape: printable ASCII. */
 static size_t plain_bytes(const char *text, size_t n) {
     size_t i = 0;
     while (i < n && text[i] >= 0x20 && text[i] < 0x7F && text[i] != '"' && text[i] != '\\') {
@@ -20,8 +20,8 @@ static size_t plain_bytes(const char *text, size_t n) {
     return i;
 }
 
-/* One character: escaped where a terminal acts on it, U+FFFD for a byte that is no UTF-8. Returns
- * its bytes in the text. */
+/* One character: escaped if a terminal would act on it, U+FFFD for a byte that is not UTF-8.
+ * Returns how many bytes of the text it took. */
 static size_t write_character(FILE *file, const char *text, size_t n) {
     uint32_t character = 0;
     size_t length = text_character(text, n, &character);
@@ -35,7 +35,7 @@ static size_t write_character(FILE *file, const char *text, size_t n) {
     return length > 0 ? length : 1;
 }
 
-/* The letter behind the backslash of what JSON writes so; 0 for anything else. */
+/* The letter of an escape such as \n; 0 for characters that have none. */
 static int short_escape(char c) {
     static const char written[] = "\"\\\b\f\n\r\t";
     static const char letters[] = "\"\\bfnrt";
@@ -60,8 +60,8 @@ static void write_string(FILE *file, const char *text, size_t n) {
     fputc('"', file);
 }
 
-/* Valid JSON with the same values, made harmless. What acts stands in strings, where it can be
- * escaped, but for the blanks between the parts. */
+/* Valid JSON, with characters that a terminal would act on escaped: they can only be in strings, or
+ * white space between tokens. */
 static void write_json(FILE *file, const char *text, size_t n) {
     for (size_t i = 0; i < n;) {
         if (text[i] == '\n' || text[i] == '\r' || text[i] == '\t') {
@@ -77,7 +77,7 @@ static void new_line(const json *j) {
     fprintf(j->file, "\n%*s", j->depth, "");
 }
 
-/* What comes before every value: comma, line, key. */
+/* The comma, line break and key before a value. */
 static void begin_value(json *j, const char *key) {
     if (j->depth > 0) {
         bool filled = j->open[j->depth - 1].filled;
@@ -187,19 +187,14 @@ void json_put_null(json *j, const char *key) {
     fputs("null", j->file);
 }
 
-/* Without the white space after it. */
-static void put_json(json *j, const char *key, const char *text, size_t n) {
+void json_put_raw_n(json *j, const char *key, const char *valid_json, size_t n) {
     begin_value(j, key);
-    while (n > 0 && isspace((unsigned char)text[n - 1])) {
+    while (n > 0 && isspace((unsigned char)valid_json[n - 1])) {
         n--;
     }
-    write_json(j->file, text, n);
+    write_json(j->file, valid_json, n);
 }
 
 void json_put_raw(json *j, const char *key, const char *valid_json) {
-    put_json(j, key, valid_json, strlen(valid_json));
-}
-
-void json_put_foreign(json *j, const char *key, const char *text, size_t n) {
-    put_json(j, key, text, n);
+    json_put_raw_n(j, key, valid_json, strlen(valid_json));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A JSON writer that streams: nothing is kept but the nesting. Keys are given inside objects, NULL
- * inside arrays and at the top. Text that is no UTF-8 gets U+FFFD for what is not. Nothing that
- * a terminal would act on is written as it is, whatever comes from outside.
+ * A streaming JSON writer: it remembers only the nesting. `key` is the member's name inside
+ * objects, and NULL elsewhere. Bytes that are not UTF-8 become U+FFFD, and characters that a
+ * terminal would act on are escaped.
  */
 #ifndef CLI_JSON_H
 #define CLI_JSON_H
@@ -14,10 +14,9 @@
 
 #define JSON_MAX_DEPTH 16
 
-/* How the members of a container are laid out. */
 typedef enum json_layout {
-    JSON_INLINE = 0,
-    JSON_LINES = 1 /* one member a line */
+    JSON_INLINE = 0, /* all members on one line */
+    JSON_LINES = 1   /* one member a line */
 } json_layout;
 
 typedef struct json {
@@ -45,9 +44,9 @@ void json_put_uint(json *j, const char *key, uint64_t value);
 void json_put_number(json *j, const char *key, double value, int digits);
 void json_put_bool(json *j, const char *key, bool value);
 void json_put_null(json *j, const char *key);
-/* JSON text with the values that it has, which the caller knows to be valid. */
+/* A value that is JSON already and known to be valid: its numbers keep every digit, white space at
+ * its end is left out. */
 void json_put_raw(json *j, const char *key, const char *valid_json);
-/* The same of a caller's JSON, which the library has checked: no number is rounded. */
-void json_put_foreign(json *j, const char *key, const char *text, size_t n);
+void json_put_raw_n(json *j, const char *key, const char *valid_json, size_t n);
 
 #endif

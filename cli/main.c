@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl: finds the verb, hands it its arguments, and returns its exit code. */
-#include "ending.h"
-#include "options.h"
+#include "signals.h"
+#include "verbs.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -15,14 +15,7 @@ static int print_version(void) {
     return EXIT_DONE;
 }
 
-static int refuse_verb(output *out, const char *name) {
-    const char *near = verb_nearest(name);
-    return output_usage(out, NULL, "there is no %s '%s'%s%s%s", *name == '-' ? "option" : "verb",
-                        name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-                        near != NULL ? "'?" : "");
-}
-
-/* What comes before, or instead of, a verb. */
+/* --version, --help, an unknown verb, or no argument at all. */
 static int run_without_verb(const char *word) {
     output out;
     int code = EXIT_DONE;
@@ -35,7 +28,7 @@ static int run_without_verb(const char *word) {
     } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         print_overview(stdout);
     } else {
-        code = refuse_verb(&out, word);
+        code = verb_refuse_unknown(word, &out);
     }
     return output_end(&out, code);
 }
@@ -50,7 +43,7 @@ static int run_verb(const verb *v, int argc, char **argv) {
             print_help(v);
             code = EXIT_DONE;
         } else {
-            code = exit_as_told(v, v->run(&args, &out));
+            code = verb_exit_code(v, v->run(&args, &out));
         }
         code = output_end(&out, code);
     }
@@ -58,8 +51,9 @@ static int run_verb(const verb *v, int argc, char **argv) {
     return code;
 }
 
-/* A file of the run must not become our output because that was closed. Results and messages that
- * go to these fail, and the exit status says so. */
+/* Opens /dev/null for standard descriptors that are closed: otherwise a file of the run would get
+ * the number of standard output, and be written to. Read-only, so that writing fails, and the exit
+ * status says so. */
 static void occupy_standard_descriptors(void) {
     int fd = 0;
     while (fd >= 0 && fd <= STDERR_FILENO) {
@@ -72,7 +66,7 @@ static void occupy_standard_descriptors(void) {
 
 int main(int argc, char **argv) {
     occupy_standard_descriptors();
-    ending_watch_output();
+    signals_catch_broken_pipe();
     const verb *v = argc > 1 ? verb_find(argv[1]) : NULL;
     if (v == NULL) {
         return run_without_verb(argc > 1 ? argv[1] : NULL);

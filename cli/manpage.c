@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manual page: the table as man(7) source. */
-#include "options.h"
+/* The manual page, as troff source. */
+#include "verbs.h"
 
 #include <pawl/error.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Text with what troff would take for its own made plain; '\n' becomes a new paragraph. */
-static void put_text(const char *text) {
+/* Text with troff's special characters escaped; '\n' begins a new paragraph. */
+static void put_troff(const char *text) {
     bool line_start = true;
     for (; *text != '\0'; text++) {
         if (line_start && (*text == '.' || *text == '\'')) {
@@ -30,8 +30,8 @@ static void put_text(const char *text) {
     fputc('\n', stdout);
 }
 
-/* "--dry-run", with dashes that stay dashes. */
-static void put_name(const char *name) {
+/* "--dry-run", with dashes that troff does not turn into hyphens. */
+static void put_option_name(const char *name) {
     fputs("\\-\\-", stdout);
     for (; *name != '\0'; name++) {
         fputs(*name == '-' ? "\\-" : "", stdout);
@@ -46,18 +46,18 @@ static void put_option(const option_spec *o) {
     if (o->letter != 0) {
         printf("\\-%c\\fR, \\fB", o->letter);
     }
-    put_name(o->name);
+    put_option_name(o->name);
     printf("\\fR%s%s%s\n", o->value != NULL ? " \\fI" : "", o->value != NULL ? o->value : "",
            o->value != NULL ? "\\fR" : "");
-    put_text(o->help);
+    put_troff(o->help);
 }
 
 static void put_verb(const verb *v) {
     char *synopsis = verb_synopsis(v);
     fputs(".SS pawl ", stdout);
-    put_text(synopsis);
+    put_troff(synopsis);
     free(synopsis);
-    put_text(v->description);
+    put_troff(v->description);
     for (const option_spec *o = options; o->name != NULL; o++) {
         if ((v->options & (unsigned)o->id) != 0 && !o->hidden && o->id != OPTION_HELP) {
             put_option(o);
@@ -65,11 +65,11 @@ static void put_verb(const verb *v) {
     }
 }
 
-/* What a code means for one verb, where the table says more than the usual. */
+/* What an exit code means for this verb; `text` NULL: what it means for all. */
 static void put_meaning(const verb *v, int code, const char *text) {
     if (text != NULL) {
         printf(".TP\n.BR \"pawl %s\" : \" %d\"\n", v->name, code);
-        put_text(text);
+        put_troff(text);
     }
 }
 
@@ -79,7 +79,7 @@ static void put_exit_status(void) {
     fputs(".SH EXIT STATUS\n", stdout);
     for (const exit_meaning *m = meanings; m->text != NULL; m++) {
         printf(".TP\n.B %d\n", m->code);
-        put_text(m->text);
+        put_troff(m->text);
     }
     for (const verb *v = verbs; v->name != NULL; v++) {
         put_meaning(v, EXIT_FAILED, v->failed);
@@ -87,7 +87,7 @@ static void put_exit_status(void) {
         put_meaning(v, EXIT_TRY_AGAIN, v->busy);
     }
     fputs(".PP\n", stdout);
-    put_text("pawl doctor and pawl help end with 0, 1 or 2 only.");
+    put_troff("pawl doctor and pawl help end with 0, 1 or 2 only.");
 }
 
 static void put_examples(void) {
@@ -95,39 +95,39 @@ static void put_examples(void) {
     for (const verb *v = verbs; v->name != NULL; v++) {
         for (size_t i = 0; i < MAX_EXAMPLES && v->examples[i].command != NULL; i++) {
             fputs(".TP\n.B ", stdout);
-            put_text(v->examples[i].command);
-            put_text(v->examples[i].text);
+            put_troff(v->examples[i].command);
+            put_troff(v->examples[i].text);
         }
     }
 }
 
 static void put_environment(void) {
     fputs(".SH ENVIRONMENT\n.TP\n.B NO_COLOR\n", stdout);
-    put_text("When set to anything, no colours on a terminal.");
+    put_troff("When set to anything, no colours on a terminal.");
     fputs(".TP\n.B COLUMNS\n", stdout);
-    put_text("Where standard output is no terminal, or one that does not tell its width: how wide "
-             "lines may be. Unless set, they are as long as they are in pipes and files.");
+    put_troff("Where standard output is no terminal, or one that does not tell its width: how wide "
+              "lines may be. Unless set, lines in pipes and files may have any length.");
     fputs(".TP\n.B TZ\n", stdout);
-    put_text("The time zone in which tables show times; JSON has them in UTC.");
+    put_troff("The time zone in which tables show times; JSON has them in UTC.");
 }
 
 void print_man_page(void) {
-    printf(".\\\" Written by 'pawl help --man'; change cli/options.c instead.\n"
+    printf(".\\\" Written by 'pawl help --man'; change cli/verbs.c instead.\n"
            ".TH PAWL 1 \"\" \"pawl %s\" \"User Commands\"\n.SH NAME\n",
            PAWL_VERSION);
     fputs("pawl \\- look at, verify, compare and tend the checkpoints of training runs\n"
           ".SH SYNOPSIS\n.B pawl\n.I VERB\n[\\fIOPTION\\fR]...\n[\\fIARGUMENT\\fR]...\n.br\n"
           ".B pawl help\n[\\fIVERB\\fR]\n.br\n.B pawl \\-\\-version\n.SH DESCRIPTION\n",
           stdout);
-    put_text("pawl keeps the progress of a training run. This command looks after what it saved: "
-             "checkpoints, each in a directory of its run.");
+    put_troff("pawl keeps the progress of a training run. This command looks after what it saved: "
+              "checkpoints, each in a directory of its run.");
     fputs(".PP\n", stdout);
-    put_text(operand_help);
+    put_troff(operand_help);
     fputs(".PP\n", stdout);
-    put_text("Results go to standard output, as tables or, with --json, as one JSON object. "
-             "Failures go to standard error, or with --json into the object's member \"error\". "
-             "Sizes are in decimal units in tables and exact in JSON. Numbers that JSON lacks are "
-             "the strings \"nan\", \"inf\" and \"-inf\".");
+    put_troff("Results go to standard output, as tables or, with --json, as one JSON object. "
+              "Failures go to standard error, or with --json into the object's member \"error\". "
+              "Sizes are in decimal units in tables and exact in JSON. Numbers that JSON lacks are "
+              "the strings \"nan\", \"inf\" and \"-inf\".");
     fputs(".SH VERBS\n", stdout);
     for (const verb *v = verbs; v->name != NULL; v++) {
         put_verb(v);

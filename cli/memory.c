@@ -2,7 +2,6 @@
 /* Allocation that succeeds or ends the command. */
 #include "memory.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +30,21 @@ char *must_strndup(const char *text, size_t n) {
     return must(strndup(text, n));
 }
 
-char *must_printf(const char *format, ...) {
+char *must_vprintf(const char *format, va_list args) {
     char *text = NULL;
+    return must(vasprintf(&text, format, args) < 0 ? NULL : text);
+}
+
+char *must_printf(const char *format, ...) {
     va_list args;
     va_start(args, format);
-    int written = vasprintf(&text, format, args);
+    char *text = must_vprintf(format, args);
     va_end(args);
-    return must(written < 0 ? NULL : text);
+    return text;
+}
+
+char *must_append(char *list, const char *between, const char *more) {
+    char *longer = must_printf("%s%s%s", list, *list != '\0' ? between : "", more);
+    free(list);
+    return longer;
 }

@@ -7,8 +7,6 @@
 #include <jansson.h>
 #include <stdio.h>
 
-enum { SHOWN_DIGITS = 6 };
-
 static void describe(const json_t *metrics, FILE *to) {
     const char *between = "";
     const char *name = NULL;

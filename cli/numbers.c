@@ -8,34 +8,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEWEST_DIGITS = 6, F32_DIGITS = 9, F64_DIGITS = 17, SMALL_FLOAT_DIGITS = 5 };
+enum { FEWEST_DIGITS = 6, F32_DIGITS = 9, SMALL_FLOAT_DIGITS = 5 };
 
-const char *number_text(char out[NUMBER_SIZE], double value, int digits) {
+/* `single`: the text need only read back as the same float. */
+static const char *shortest_text(char out[NUMBER_SIZE], double value, int digits, bool single) {
     if (!isfinite(value)) {
         snprintf(out, NUMBER_SIZE, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
         return out;
     }
     for (int d = digits < FEWEST_DIGITS ? digits : FEWEST_DIGITS; d <= digits; d++) {
         snprintf(out, NUMBER_SIZE, "%.*g", d, value);
-        if (strtod(out, NULL) == value) {
+        if ((single ? (double)strtof(out, NULL) : strtod(out, NULL)) == value) {
             break;
         }
     }
     return out;
 }
 
-/* As number_text, but what reads back must be the same only as a float. */
+const char *number_text(char out[NUMBER_SIZE], double value, int digits) {
+    return shortest_text(out, value, digits, false);
+}
+
 static const char *float_text(char out[NUMBER_SIZE], float value, int digits) {
-    if (!isfinite(value)) {
-        return number_text(out, (double)value, digits);
-    }
-    for (int d = digits < FEWEST_DIGITS ? digits : FEWEST_DIGITS; d <= digits; d++) {
-        snprintf(out, NUMBER_SIZE, "%.*g", d, (double)value);
-        if (strtof(out, NULL) == value) {
-            break;
-        }
-    }
-    return out;
+    return shortest_text(out, (double)value, digits, true);
 }
 
 bool numbers_known(pawl_dtype dtype) {
@@ -69,7 +64,7 @@ int numbers_digits(pawl_dtype dtype) {
     case PAWL_C64:
         return F32_DIGITS;
     default:
-        return is_float(dtype) && dtype != PAWL_F64 ? SMALL_FLOAT_DIGITS : F64_DIGITS;
+        return is_float(dtype) && dtype != PAWL_F64 ? SMALL_FLOAT_DIGITS : EXACT_DIGITS;
     }
 }
 
@@ -110,7 +105,7 @@ const char *numbers_element(char out[NUMBER_SIZE], pawl_dtype dtype, const void 
         break;
     default:
         numbers_widen(dtype, from, &value, 1);
-        number_text(out, value, is_float(dtype) ? most : F64_DIGITS);
+        number_text(out, value, is_float(dtype) ? most : EXACT_DIGITS);
     }
     return out;
 }
@@ -148,7 +143,7 @@ static double distance_i64(const void *a, const void *b, size_t i) {
     int64_t y = 0;
     memcpy(&x, (const char *)a + i * sizeof x, sizeof x);
     memcpy(&y, (const char *)b + i * sizeof y, sizeof y);
-    /* The difference of any two fits an unsigned number. */
+    /* Unsigned, since the difference may exceed INT64_MAX. */
     return (double)(x > y ? (uint64_t)x - (uint64_t)y : (uint64_t)y - (uint64_t)x);
 }
 
@@ -168,7 +163,7 @@ static double distance_c64(const void *a, const void *b, size_t i) {
     return hypot((double)x[0] - (double)y[0], (double)x[1] - (double)y[1]);
 }
 
-/* A few at a time, through doubles. */
+/* Converts a few at a time to doubles. */
 static void distance_real(pawl_dtype dtype, const void *a, const void *b, double *to,
                           size_t count) {
     enum { AT_ONCE = 512 };

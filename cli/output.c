@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results and failures of a verb. */
+/* Where results and failures go. */
 #include "output.h"
 #include "cli.h"
-#include "ending.h"
 #include "memory.h"
+#include "signals.h"
+#include "terminal.h"
 #include "text.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum {
@@ -22,7 +22,7 @@ enum {
     FULL_VALUE = 1000
 };
 
-/* What COLUMNS says; 0 where it says nothing. */
+/* The environment variable COLUMNS; 0: not set, or not a sensible number. */
 static int asked_columns(void) {
     const char *text = getenv("COLUMNS");
     int64_t columns = 0;
@@ -30,24 +30,21 @@ static int asked_columns(void) {
     return some ? (int)columns : 0;
 }
 
-static int terminal_columns(void) {
-    struct winsize size;
-    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-        return size.ws_col;
+static int line_columns(void) {
+    int columns = isatty(STDOUT_FILENO) ? terminal_columns(STDOUT_FILENO) : 0;
+    if (columns == 0) {
+        columns = asked_columns();
     }
-    int columns = asked_columns();
     return columns == 0 && isatty(STDOUT_FILENO) ? DEFAULT_COLUMNS : columns;
 }
 
 static bool colour_wanted(void) {
     const char *no_color = getenv("NO_COLOR");
-    const char *terminal = getenv("TERM");
-    return isatty(STDOUT_FILENO) && (no_color == NULL || *no_color == '\0') && terminal != NULL &&
-           strcmp(terminal, "dumb") != 0;
+    return (no_color == NULL || *no_color == '\0') && terminal_understands_escapes();
 }
 
-/* To stderr, each line harmless, the first one after "pawl: ". */
-static void complain(output *out, const char *kind, const char *text) {
+/* To stderr, after "pawl: ", escaped. */
+static void print_to_stderr(output *out, const char *kind, const char *text) {
     char *safe = text_safe(text, strlen(text), true);
     progress_hide(&out->progress);
     (void)fflush(stdout);
@@ -58,13 +55,13 @@ static void complain(output *out, const char *kind, const char *text) {
 static void write_log(void *context, pawl_log_level level, const char *text) {
     output *out = context;
     if (level <= PAWL_LOG_WARN) {
-        complain(out, level == PAWL_LOG_ERROR ? "error: " : "warning: ", text);
+        print_to_stderr(out, level == PAWL_LOG_ERROR ? "error: " : "warning: ", text);
     }
 }
 
 void output_begin(output *out, bool as_json, bool no_progress, bool full) {
     *out = (output){.as_json = as_json, .colour = colour_wanted()};
-    out->columns = full ? 0 : terminal_columns();
+    out->columns = full ? 0 : line_columns();
     out->value_columns = full ? FULL_VALUE : SHORT_VALUE;
     if (out->columns > 2 * SHORT_VALUE) {
         out->value_columns = (size_t)out->columns / 2;
@@ -96,14 +93,10 @@ void output_styled(const output *out, style s, const char *text) {
 }
 
 void output_line(const output *out, const char *format, ...) {
-    char *raw = NULL;
     va_list args;
     va_start(args, format);
-    int written = vasprintf(&raw, format, args);
+    char *raw = must_vprintf(format, args);
     va_end(args);
-    if (written < 0) {
-        return;
-    }
     char *safe = text_safe(raw, strlen(raw), false);
     if (out->columns > 0) {
         text_wrap(out->to, safe, 0, out->columns);
@@ -114,8 +107,8 @@ void output_line(const output *out, const char *format, ...) {
     free(raw);
 }
 
-/* The lines of text_wrap, without the last newline. */
-static char *wrapped(const char *text, int indent, int columns) {
+/* What text_wrap prints, without the last newline. */
+static char *wrapped_text(const char *text, int indent, int columns) {
     char *lines = NULL;
     size_t length = 0;
     FILE *to = open_memstream(&lines, &length);
@@ -133,10 +126,7 @@ static char *wrapped(const char *text, int indent, int columns) {
 
 static void put_field(const output *out, const char *label, style s, const char *format,
                       va_list args) {
-    char *raw = NULL;
-    if (vasprintf(&raw, format, args) < 0) {
-        return;
-    }
+    char *raw = must_vprintf(format, args);
     char *safe = text_safe(raw, strlen(raw), false);
     int indent = LABEL_COLUMNS + 2;
     bool fits = out->columns <= indent || text_columns(safe) <= (size_t)(out->columns - indent);
@@ -144,7 +134,7 @@ static void put_field(const output *out, const char *label, style s, const char 
     output_styled(out, STYLE_HEADING, label);
     fprintf(out->to, "%*s  ", pad > 0 ? pad : 0, "");
     char *shown = fits                ? must_strdup(safe)
-                  : out->to == stdout ? wrapped(safe, indent, out->columns)
+                  : out->to == stdout ? wrapped_text(safe, indent, out->columns)
                                       : text_shorten(safe, (size_t)(out->columns - indent));
     output_styled(out, s, shown);
     fputc('\n', out->to);
@@ -167,7 +157,7 @@ void output_field_styled(const output *out, const char *label, style s, const ch
     va_end(args);
 }
 
-int output_exit_code(pawl_status status) {
+static int exit_code_of(pawl_status status) {
     switch (status) {
     case PAWL_OK:
         return EXIT_DONE;
@@ -187,24 +177,24 @@ int output_exit_code(pawl_status status) {
 }
 
 int output_fail(output *out) {
-    if (ending_asked()) {
-        return EXIT_FAILED; /* that is the reason, and output_end tells it */
+    if (signals_caught()) {
+        return EXIT_FAILED; /* no message: output_end ends the process by the signal */
     }
     if (out->err == NULL) {
-        complain(out, "", "out of memory");
+        print_to_stderr(out, "", "out of memory");
         return EXIT_FAILED;
     }
     if (out->as_json) {
         json_end_to(&out->json, 1);
         json_put_raw(&out->json, "error", pawl_error_json(out->err));
     } else {
-        complain(out, "", pawl_error_text(out->err));
+        print_to_stderr(out, "", pawl_error_text(out->err));
     }
-    return output_exit_code(pawl_error_status(out->err));
+    return exit_code_of(pawl_error_status(out->err));
 }
 
-/* A reason of the command's own. */
-static int refuse(output *out, pawl_status status, const char *attempt, const char *next) {
+/* A failure that the command found, not the library. */
+static int fail_with(output *out, pawl_status status, const char *attempt, const char *next) {
     if (out->as_json) {
         json_end_to(&out->json, 1);
         json_begin_object(&out->json, "error", JSON_INLINE);
@@ -215,21 +205,19 @@ static int refuse(output *out, pawl_status status, const char *attempt, const ch
     } else {
         SCOPED(scoped_free) char *line = text_safe(attempt, strlen(attempt), false);
         SCOPED(scoped_free) char *text = must_printf("%s\n  next:     %s", line, next);
-        complain(out, "", text);
+        print_to_stderr(out, "", text);
     }
-    return output_exit_code(status);
+    return exit_code_of(status);
 }
 
 int output_usage(output *out, const char *verb, const char *format, ...) {
-    char *text = NULL;
     va_list args;
     va_start(args, format);
-    int written = vasprintf(&text, format, args);
+    char *text = must_vprintf(format, args);
     va_end(args);
-    char *attempt = must_printf("%s%s%s", verb != NULL ? verb : "", verb != NULL ? ": " : "",
-                                written < 0 ? "out of memory" : text);
+    char *attempt = must_printf("%s%s%s", verb != NULL ? verb : "", verb != NULL ? ": " : "", text);
     char *next = must_printf("pawl %s%s--help", verb != NULL ? verb : "", verb != NULL ? " " : "");
-    refuse(out, PAWL_EUSAGE, attempt, next);
+    fail_with(out, PAWL_EUSAGE, attempt, next);
     free(next);
     free(attempt);
     free(text);
@@ -237,7 +225,7 @@ int output_usage(output *out, const char *verb, const char *format, ...) {
 }
 
 void output_withhold(output *out) {
-    __fpurge(stdout); /* a brace, where JSON was asked for */
+    __fpurge(stdout); /* drops the opening brace of JSON */
     out->json.depth = 0;
 }
 
@@ -249,11 +237,11 @@ int output_end(output *out, int exit_code) {
     errno = 0;
     bool lost = ferror(stdout) != 0;
     lost = fclose(stdout) != 0 || lost;
-    ending_take();
+    signals_end_by_caught();
     if (lost) {
         fprintf(stderr, "pawl: cannot write the result to standard output: %s\n",
                 errno != 0 ? strerror(errno) : "an earlier write failed");
-        return EXIT_FAILED; /* whatever it was, nobody has read it */
+        return EXIT_FAILED; /* whatever the result was, nobody can read it */
     }
     return exit_code;
 }

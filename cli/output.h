@@ -15,44 +15,40 @@
 struct output {
     bool as_json;
     bool colour;
-    int columns;          /* that lines may take; 0: any number */
-    size_t value_columns; /* that a value may take in a table */
-    FILE *to;             /* of text and tables: stdout, or a frame for the screen */
-    json json;            /* its outermost object is open from the start */
+    int columns;          /* width of lines; 0: unlimited */
+    size_t value_columns; /* width of values in a table */
+    FILE *to;             /* for text and tables: stdout, or a frame of pawl top */
+    json json;            /* the outermost object is open from the start */
     progress progress;
-    pawl_error *err; /* for every call of a verb */
+    pawl_error *err; /* for all calls of the library */
     pawl_log log;    /* warnings, to stderr */
 };
 
-/*
- * `no_progress` and `as_json` as asked for; `full`: lines of any length. Otherwise they fit the
- * terminal; where stdout is none, COLUMNS where that is set. `out` must stay where it is.
- */
+/* `full`: lines of any length. Otherwise they fit the terminal, or, where stdout is none,
+ * COLUMNS if that is set. `out` must not be moved afterwards. */
 void output_begin(output *out, bool as_json, bool no_progress, bool full);
 
 void output_styled(const output *out, style s, const char *text);
-/* A sentence, made harmless, in as many lines as it takes. */
+/* A sentence, escaped and wrapped. */
 void output_line(const output *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* "label      value": a line above a table; label and value are made harmless. What is too long
- * goes on below; in a frame for the screen it loses its middle. */
+/* "label      value": a line above a table. The value is escaped; a long one is wrapped, or in a
+ * frame of pawl top shortened. */
 void output_field(const output *out, const char *label, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void output_field_styled(const output *out, const char *label, style s, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The exit code that a status stands for. */
-int output_exit_code(pawl_status status);
-/* Reports out->err as the reason why the verb ends; returns the exit code. */
+/* Prints out->err as the reason why the verb fails; returns the exit code. */
 int output_fail(output *out);
-/* Reports a wrong command line: what is wrong, and whom to ask. */
+/* Prints what is wrong with the command line, and which --help to read. */
 int output_usage(output *out, const char *verb, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Nothing at all is printed: someone else has said it. Before anything was. */
+/* Prints nothing at all, not even JSON, because another rank does. Call it before anything else. */
 void output_withhold(output *out);
 
-/* Closes the JSON object and stdout. What could not be written makes a failure of any code; a
- * signal that was noted (ending.h) ends the process. */
+/* Closes the JSON object and stdout. Returns `exit_code`, or EXIT_FAILED if the result could not be
+ * written; if a signal was caught (signals.h) the process ends by it. */
 int output_end(output *out, int exit_code);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Completion of pawl for bash. Written by 'pawl help --bash-completion'; change cli/options.c and
+# Completion of pawl for bash. Written by 'pawl help --bash-completion'; change cli/verbs.c and
 # cli/completion.c instead.
 
 # The committed steps of the run $1 that begin with $2; of very many the first.

@@ -1,28 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The progress line. */
 #include "progress.h"
+#include "clock.h"
+#include "terminal.h"
 #include "text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_NS INT64_C(1000000000)
-#define REDRAW_NS   INT64_C(100000000)
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
+#define FIRST_DRAW_NS INT64_C(1000000000)
+#define REDRAW_NS     INT64_C(100000000)
 
 void progress_begin(progress *p, const char *what) {
     progress_hide(p);
     p->what = what;
-    p->start_ns = now_ns();
+    p->start_ns = clock_monotonic_ns();
     p->last_ns = p->start_ns;
 }
 
@@ -30,8 +24,8 @@ void progress_update(progress *p, uint64_t done_bytes, uint64_t of_bytes) {
     if (!p->wanted || of_bytes == 0) {
         return;
     }
-    int64_t now = now_ns();
-    if (now - p->start_ns < PATIENCE_NS || now - p->last_ns < REDRAW_NS) {
+    int64_t now = clock_monotonic_ns();
+    if (now - p->start_ns < FIRST_DRAW_NS || now - p->last_ns < REDRAW_NS) {
         return;
     }
     char done[TEXT_SIZE];
@@ -44,11 +38,10 @@ void progress_update(progress *p, uint64_t done_bytes, uint64_t of_bytes) {
     p->last_ns = now;
 }
 
-/* A line that wraps could not be taken away. */
-static size_t columns(void) {
-    struct winsize size;
-    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-    return known ? size.ws_col - 1u : 79;
+/* One less than the terminal has: a line that wraps cannot be erased. */
+static size_t line_columns(void) {
+    int columns = terminal_columns(STDERR_FILENO);
+    return columns > 1 ? (size_t)columns - 1 : 79;
 }
 
 void progress_say(progress *p, const char *text) {
@@ -56,7 +49,7 @@ void progress_say(progress *p, const char *text) {
         return;
     }
     char *safe = text_safe(text, strlen(text), false);
-    char *line = text_shorten(safe, columns());
+    char *line = text_shorten(safe, line_columns());
     fprintf(stderr, "\r\033[K%s", line);
     (void)fflush(stderr);
     p->shown = true;

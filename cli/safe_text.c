@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text from outside, made harmless to a terminal. */
+/* Escapes what a terminal would act on. */
 #include "memory.h"
 #include "text.h"
 

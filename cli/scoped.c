@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Release of handles at the end of the block that declared them. */
+/* What SCOPED calls to release handles. */
 #include "cli.h"
 
 #include <stdlib.h>

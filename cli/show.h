@@ -6,23 +6,24 @@
 #include "cli.h"
 #include "entry.h"
 
-/* The entries below `prefix` ("" for all), as a tree or as the members of "entries". `*shown` is
- * how many there were; with none, nothing is printed. */
+/* The entries below `prefix` ("" for all), as a tree or as the JSON array "entries". `*shown` is
+ * how many there are; for none, nothing is printed unless `prefix` is "". */
 pawl_status show_tree(output *out, pawl_checkpoint *checkpoint, const char *prefix,
                       uint64_t *shown);
 
-/* The names that begin so, up to the next '/', a line each; bounded. */
+/* For the completion: the names that begin with `begin`, up to the next '/', a line each. */
 pawl_status show_names(output *out, pawl_checkpoint *checkpoint, const char *begin);
 
-/* A tensor's values at the ends of each dimension, as numpy would print them. */
+/* `edge` values from the start and the end of each dimension, as numpy prints them. */
 pawl_status show_preview(output *out, pawl_checkpoint *checkpoint, const tensor_ref *t,
                          int64_t edge);
 
-/* Its minimum, maximum, mean, NaN and infinity counts; as JSON its first and last values too. */
+/* Minimum, maximum, mean, NaN and infinity counts; as JSON also the first and last `edge`
+ * values. */
 pawl_status show_statistics(output *out, pawl_checkpoint *checkpoint, const tensor_ref *t,
                             int64_t edge);
 
-/* The bytes that each rank has of an entry that is per rank. */
+/* Each rank's bytes of a per-rank entry. */
 pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *name);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pawl show, a tensor's values: the ends of each dimension, read as slices. However many dimensions
- * there are, no more than MOST_CELLS values are read and shown.
+ * pawl show, a tensor's values: the start and end of each dimension. Of a tensor that is not small
+ * only these are read, at most MOST_CELLS values however many dimensions there are.
  */
 #include "memory.h"
 #include "numbers.h"
@@ -11,27 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CELLS = 216, SHOWN_DIGITS = 6, SMALL_BYTES = 64 * 1024 };
+enum { MOST_CELLS = 216, SMALL_BYTES = 64 * 1024 };
 
 typedef struct preview {
     output *out;
     pawl_checkpoint *checkpoint;
     const tensor_ref *tensor;
-    /* Per dimension: so many indices from the start, and so many up to the end. */
+    /* Per dimension: how many indices are shown from its start, and how many at its end. */
     int64_t head[PAWL_MAX_NDIM], tail[PAWL_MAX_NDIM];
     int64_t index[PAWL_MAX_NDIM];
     char *whole; /* all bytes of a small tensor; NULL otherwise */
     char (*cells)[NUMBER_SIZE];
     size_t filled, printed;
     int width;
-    int64_t first, last; /* of each row */
+    int64_t first,
+        last; /* how many values of each row are printed from its start, and at its end */
 } preview;
 
 static int64_t shown_of(const preview *p, int dimension) {
     return p->head[dimension] + p->tail[dimension];
 }
 
-/* How many values would be shown; stops counting when it is too many. */
+/* How many values would be shown; any number above MOST_CELLS if that is too many. */
 static int64_t cells_of(const preview *p) {
     int64_t cells = 1;
     for (int i = 0; i < p->tensor->ndim && cells <= MOST_CELLS; i++) {
@@ -40,7 +41,8 @@ static int64_t cells_of(const preview *p) {
     return cells;
 }
 
-/* Shows less of the outer dimensions until it is not too much: first both ends, then the start. */
+/* While it is too much, shows less of the outer dimensions: one index at each end, then only the
+ * first. */
 static void choose_ends(preview *p, int64_t edge) {
     const tensor_ref *t = p->tensor;
     for (int i = 0; i < t->ndim; i++) {
@@ -57,7 +59,7 @@ static void choose_ends(preview *p, int64_t edge) {
     }
 }
 
-/* `count` elements of the last dimension from the present index on. */
+/* Reads `count` elements along the last dimension from p->index on. */
 static pawl_status read_stretch(preview *p, int64_t count, char *to) {
     const tensor_ref *t = p->tensor;
     size_t size = numbers_size(t->dtype);
@@ -96,7 +98,7 @@ static pawl_status fetch_stretch(preview *p, int64_t from, int64_t count) {
     return status;
 }
 
-static pawl_status fetch(preview *p, int dimension) {
+static pawl_status fetch_dimension(preview *p, int dimension) {
     const tensor_ref *t = p->tensor;
     if (t->ndim == 0) {
         return fetch_stretch(p, 0, 1);
@@ -110,7 +112,7 @@ static pawl_status fetch(preview *p, int dimension) {
     }
     for (int64_t i = 0; i < head + tail; i++) {
         p->index[dimension] = i < head ? i : end - tail + (i - head);
-        pawl_status status = fetch(p, dimension + 1);
+        pawl_status status = fetch_dimension(p, dimension + 1);
         if (status != PAWL_OK) {
             return status;
         }
@@ -118,7 +120,7 @@ static pawl_status fetch(preview *p, int dimension) {
     return PAWL_OK;
 }
 
-/* Between two rows: as many line ends as brackets are closed, and the indent of the next one. */
+/* Between two rows, as numpy does: one newline per closed bracket, then the indent. */
 static void put_break(const preview *p, int dimension) {
     for (int i = dimension + 1; i < p->tensor->ndim; i++) {
         putchar('\n');
@@ -126,15 +128,14 @@ static void put_break(const preview *p, int dimension) {
     printf("%*s", dimension + 1, "");
 }
 
-/* The columns of a line of `count` values of the last dimension, with all brackets there may be. */
+/* The width of a line of `count` values of the last dimension, with all its brackets. */
 static int64_t line_columns(const preview *p, int64_t count) {
     bool gap = count < p->tensor->shape[p->tensor->ndim - 1];
     int64_t brackets = 2 * (int64_t)p->tensor->ndim;
     return brackets + count * (p->width + 1) - 1 + (gap ? (int64_t)sizeof " ..." - 1 : 0);
 }
 
-/* How many values of a row are shown from its start and up to its end, so that the line fits. False
- * where not even one does. */
+/* Sets p->first and p->last so that lines fit the terminal. False if not even one value fits. */
 static bool choose_values(preview *p) {
     const tensor_ref *t = p->tensor;
     if (t->ndim == 0) {
@@ -143,7 +144,7 @@ static bool choose_values(preview *p) {
     p->first = p->head[t->ndim - 1];
     p->last = p->tail[t->ndim - 1];
     while (p->out->columns > 0 && line_columns(p, p->first + p->last) > p->out->columns) {
-        if (p->last == 0 && p->first > 1) { /* all of them so far */
+        if (p->last == 0 && p->first > 1) { /* so far all values of the row are printed */
             p->last = p->first / 2;
             p->first -= p->last;
         }
@@ -159,8 +160,8 @@ static bool choose_values(preview *p) {
     return true;
 }
 
-/* The row that begins with the next fetched value. */
-static void put_row(preview *p) {
+/* Prints the next row of the fetched values. */
+static void put_values(preview *p) {
     int last = p->tensor->ndim - 1;
     int64_t fetched = shown_of(p, last);
     bool gap = p->first + p->last < p->tensor->shape[last];
@@ -174,14 +175,14 @@ static void put_row(preview *p) {
     p->printed += (size_t)fetched;
 }
 
-static void put(preview *p, int dimension) {
+static void put_dimension(preview *p, int dimension) {
     const tensor_ref *t = p->tensor;
     if (t->ndim == 0) {
         fputs(p->cells[0], stdout);
         return;
     }
     if (dimension + 1 == t->ndim) {
-        put_row(p);
+        put_values(p);
         return;
     }
     bool gap = shown_of(p, dimension) < t->shape[dimension];
@@ -193,7 +194,7 @@ static void put(preview *p, int dimension) {
         if (gap && i == p->head[dimension]) {
             fputs("...", stdout);
         } else {
-            put(p, dimension + 1);
+            put_dimension(p, dimension + 1);
         }
     }
     putchar(']');
@@ -209,7 +210,7 @@ static pawl_status fetch_all(preview *p) {
             return status;
         }
     }
-    return fetch(p, 0);
+    return fetch_dimension(p, 0);
 }
 
 pawl_status show_preview(output *out, pawl_checkpoint *checkpoint, const tensor_ref *t,
@@ -223,10 +224,10 @@ pawl_status show_preview(output *out, pawl_checkpoint *checkpoint, const tensor_
     p.cells = must_alloc(MOST_CELLS * sizeof *p.cells);
     pawl_status status = fetch_all(&p);
     if (status == PAWL_OK && choose_values(&p)) {
-        put(&p, 0);
+        put_dimension(&p, 0);
         putchar('\n');
     } else if (status == PAWL_OK) {
-        output_line(out, "No line of values fits here (see --full).");
+        output_line(out, "The terminal is too narrow to show values (see --full).");
     }
     free(p.cells);
     free(p.whole);

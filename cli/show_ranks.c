@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl show, an entry that each rank has of its own. */
-#include "ending.h"
+/* pawl show, a per-rank entry: each rank's bytes. */
 #include "memory.h"
 #include "show.h"
+#include "signals.h"
 #include "text.h"
 
 #include <stdlib.h>
 
-enum { SHOWN_BYTES = 16, RANK_BYTES = PAWL_MAX_VALUE_BYTES };
+enum { SHOWN_BYTES = 16 };
 
 static const column columns[] = {{.title = "RANK", .right = true},
                                  {.title = "SIZE", .right = true},
-                                 {.title = "BYTES", .gives = 1}};
+                                 {.title = "BYTES", .shorten_turn = 1}};
 
-static void put_json(json *j, int rank, const char *bytes, size_t size) {
+static void put_rank_json(json *j, int rank, const char *bytes, size_t size) {
     json_begin_object(j, NULL, JSON_INLINE);
     json_put_int(j, "rank", rank);
     json_put_uint(j, "bytes", size);
@@ -21,7 +21,7 @@ static void put_json(json *j, int rank, const char *bytes, size_t size) {
     json_end(j);
 }
 
-static void put_row(table *t, int rank, const char *bytes, size_t size) {
+static void put_rank_row(table *t, int rank, const char *bytes, size_t size) {
     char text[TEXT_SIZE];
     SCOPED(scoped_free) char *hex = entry_hex(bytes, size, SHOWN_BYTES);
     table_cell(t, "%d", rank);
@@ -33,7 +33,7 @@ static void put_row(table *t, int rank, const char *bytes, size_t size) {
 pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *name) {
     pawl_checkpoint_info about;
     pawl_checkpoint_describe(checkpoint, &about);
-    SCOPED(scoped_free) char *bytes = must_alloc(RANK_BYTES);
+    SCOPED(scoped_free) char *bytes = must_alloc(PAWL_MAX_VALUE_BYTES);
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
     pawl_status status = PAWL_OK;
     if (!out->as_json) {
@@ -43,16 +43,16 @@ pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *nam
     }
     for (int rank = 0; rank < about.world_size && status == PAWL_OK; rank++) {
         size_t size = 0;
-        if (ending_asked()) {
+        if (signals_caught()) {
             status = PAWL_ECANCELED;
             break;
         }
-        status =
-            pawl_checkpoint_read_rank(checkpoint, name, rank, bytes, RANK_BYTES, &size, out->err);
+        status = pawl_checkpoint_read_rank(checkpoint, name, rank, bytes, PAWL_MAX_VALUE_BYTES,
+                                           &size, out->err);
         if (status == PAWL_OK && out->as_json) {
-            put_json(&out->json, rank, bytes, size);
+            put_rank_json(&out->json, rank, bytes, size);
         } else if (status == PAWL_OK) {
-            put_row(t, rank, bytes, size);
+            put_rank_row(t, rank, bytes, size);
         }
     }
     table_end(t);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl show, a tensor's statistics: one pass over all of its values, slice by slice. */
-#include "ending.h"
+/* pawl show, a tensor's statistics: one pass over all its values, slice by slice. */
 #include "memory.h"
 #include "numbers.h"
 #include "show.h"
+#include "signals.h"
 #include "slices.h"
 #include "text.h"
 
@@ -12,16 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AT_ONCE = 4096, SHOWN_DIGITS = 6, EXACT_DIGITS = 17 };
+enum { AT_ONCE = 4096 };
 
 typedef struct statistics {
     uint64_t elements, nan, infinite;
     double least, most;
-    char least_wide[8], most_wide[8]; /* of 64-bit integers: the elements themselves */
-    long double sum;                  /* of what is finite */
+    char least_wide[8], most_wide[8]; /* I64 and U64: the exact elements */
+    long double sum;                  /* of the finite values */
 } statistics;
 
-static void add_numbers(statistics *s, const double *numbers, size_t count) {
+static void add_doubles(statistics *s, const double *numbers, size_t count) {
     for (size_t i = 0; i < count; i++) {
         double x = numbers[i];
         if (isnan(x)) {
@@ -40,7 +40,7 @@ static void add_numbers(statistics *s, const double *numbers, size_t count) {
     s->elements += count;
 }
 
-static void add_wide(statistics *s, pawl_dtype dtype, const char *bytes, size_t count) {
+static void add_64_bit_integers(statistics *s, pawl_dtype dtype, const char *bytes, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const char *x = bytes + i * sizeof s->least_wide;
         bool first = s->elements + i == 0;
@@ -53,20 +53,20 @@ static void add_wide(statistics *s, pawl_dtype dtype, const char *bytes, size_t 
     }
 }
 
-static void add_elements(statistics *s, pawl_dtype dtype, const char *bytes, uint64_t count) {
+static void add_to_statistics(statistics *s, pawl_dtype dtype, const char *bytes, uint64_t count) {
     double numbers[AT_ONCE];
     size_t size = numbers_size(dtype);
     for (uint64_t done = 0; done < count; done += AT_ONCE) {
         size_t n = count - done < AT_ONCE ? (size_t)(count - done) : AT_ONCE;
         if (numbers_wide(dtype)) {
-            add_wide(s, dtype, bytes + done * size, n);
+            add_64_bit_integers(s, dtype, bytes + done * size, n);
         }
         numbers_widen(dtype, bytes + done * size, numbers, n);
-        add_numbers(s, numbers, n);
+        add_doubles(s, numbers, n);
     }
 }
 
-/* The first and last elements, collected on the way: rings of `room` elements. */
+/* The first and the last `room` elements; `last` is a ring. */
 typedef struct ends {
     char *first, *last;
     size_t room, size;
@@ -111,12 +111,12 @@ static void put_ends(json *j, const tensor_ref *t, const ends *e) {
     json_end(j);
 }
 
-static double mean_of(const statistics *s) {
+static double mean_of_finite(const statistics *s) {
     uint64_t finite = s->elements - s->nan - s->infinite;
     return finite > 0 ? (double)(s->sum / (long double)finite) : NAN;
 }
 
-/* Digits for people: integers as they are. */
+/* Digits for people; all digits of integers. */
 static int shown_digits(pawl_dtype dtype) {
     return numbers_digits(dtype) == EXACT_DIGITS && dtype != PAWL_F64 ? EXACT_DIGITS : SHOWN_DIGITS;
 }
@@ -138,7 +138,7 @@ static void put_extreme(json *j, const char *key, pawl_dtype dtype, double value
     }
 }
 
-static void put_json(json *j, const tensor_ref *t, const statistics *s, const ends *e) {
+static void put_statistics_json(json *j, const tensor_ref *t, const statistics *s, const ends *e) {
     json_begin_object(j, "numbers", JSON_LINES);
     json_put_bool(j, "magnitudes", t->dtype == PAWL_C64);
     json_put_uint(j, "elements", s->elements);
@@ -152,7 +152,7 @@ static void put_json(json *j, const tensor_ref *t, const statistics *s, const en
         json_put_null(j, "max");
     }
     if (s->elements > s->nan + s->infinite) {
-        json_put_number(j, "mean", mean_of(s), EXACT_DIGITS);
+        json_put_number(j, "mean", mean_of_finite(s), EXACT_DIGITS);
     } else {
         json_put_null(j, "mean");
     }
@@ -160,7 +160,7 @@ static void put_json(json *j, const tensor_ref *t, const statistics *s, const en
     json_end(j);
 }
 
-static void print(output *out, const tensor_ref *t, const statistics *s) {
+static void print_statistics(output *out, const tensor_ref *t, const statistics *s) {
     char text[NUMBER_SIZE];
     pawl_dtype dtype = t->dtype;
     const char *of = dtype == PAWL_C64 ? " (of the magnitudes)" : "";
@@ -172,21 +172,21 @@ static void print(output *out, const tensor_ref *t, const statistics *s) {
                      of);
     }
     if (s->elements > s->nan + s->infinite) {
-        output_field(out, "mean", "%s%s%s", number_text(text, mean_of(s), SHOWN_DIGITS), of,
-                     s->infinite > 0 ? " (of what is finite)" : "");
+        output_field(out, "mean", "%s%s%s", number_text(text, mean_of_finite(s), SHOWN_DIGITS), of,
+                     s->infinite > 0 ? " (of the finite values)" : "");
     }
     output_field(out, "NaN", "%" PRIu64 " of %" PRIu64, s->nan, s->elements);
     output_field(out, "infinite", "%" PRIu64 " of %" PRIu64, s->infinite, s->elements);
 }
 
-static pawl_status read_all(output *out, pawl_checkpoint *checkpoint, const tensor_ref *t,
-                            statistics *s, ends *e) {
+static pawl_status read_tensor(output *out, pawl_checkpoint *checkpoint, const tensor_ref *t,
+                               statistics *s, ends *e) {
     slices cut = slices_of(t->ndim, t->shape, SLICE_BYTES / e->size);
     uint64_t most = t->bytes < SLICE_BYTES ? t->bytes : SLICE_BYTES;
     SCOPED(scoped_free) char *bytes = must_alloc((size_t)most);
     progress_begin(&out->progress, "reading");
     while (slices_next(&cut)) {
-        if (ending_asked()) {
+        if (signals_caught()) {
             return PAWL_ECANCELED;
         }
         pawl_status status = pawl_checkpoint_read(checkpoint, t->name, cut.offset, cut.extent,
@@ -194,7 +194,7 @@ static pawl_status read_all(output *out, pawl_checkpoint *checkpoint, const tens
         if (status != PAWL_OK) {
             return status;
         }
-        add_elements(s, t->dtype, bytes, cut.elements);
+        add_to_statistics(s, t->dtype, bytes, cut.elements);
         add_ends(e, bytes, cut.elements);
         progress_update(&out->progress, s->elements * e->size, t->bytes);
     }
@@ -208,11 +208,11 @@ pawl_status show_statistics(output *out, pawl_checkpoint *checkpoint, const tens
     ends e = {.room = (size_t)edge, .size = numbers_size(t->dtype)};
     e.first = must_alloc(e.room * e.size);
     e.last = must_alloc(e.room * e.size);
-    pawl_status status = read_all(out, checkpoint, t, &s, &e);
+    pawl_status status = read_tensor(out, checkpoint, t, &s, &e);
     if (status == PAWL_OK && out->as_json) {
-        put_json(&out->json, t, &s, &e);
+        put_statistics_json(&out->json, t, &s, &e);
     } else if (status == PAWL_OK) {
-        print(out, t, &s);
+        print_statistics(out, t, &s);
     }
     free(e.first);
     free(e.last);

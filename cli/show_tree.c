@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl show, the tree: entries as they come from the walk, which is sorted by name. */
-#include "ending.h"
+/* pawl show, the tree of entries. They come sorted by name. */
 #include "memory.h"
 #include "show.h"
+#include "signals.h"
 #include "text.h"
 
 #include <stdlib.h>
@@ -11,22 +11,22 @@
 enum { INDENT = 2, MAX_INDENT = 40 };
 
 static const column columns[] = {
-    {.title = "ENTRY", .gives = 3, .least = 32},
+    {.title = "ENTRY", .shorten_turn = 3, .keeps = 32},
     {.title = "TYPE"},
-    {.title = "SHAPE", .gives = 2},
-    {.title = "SIZE", .right = true, .leaves = 3},
-    {.title = "ROLE", .leaves = 2},
-    {.title = "VALUE", .gives = 1, .leaves = 1},
+    {.title = "SHAPE", .shorten_turn = 2},
+    {.title = "SIZE", .right = true, .omit_turn = 3},
+    {.title = "ROLE", .omit_turn = 2},
+    {.title = "VALUE", .shorten_turn = 1, .omit_turn = 1},
 };
 
-/* Indented by depth, up to a limit: names come from outside. */
-static void put_name(table *t, int depth, const char *name, size_t n, const char *end) {
+/* Indented by depth, up to a limit, since a name may have any number of '/'. */
+static void put_indented_name(table *t, int depth, const char *name, size_t n, const char *end) {
     int indent = depth * INDENT < MAX_INDENT ? depth * INDENT : MAX_INDENT;
     table_cell(t, "%*s%.*s%s", indent, "", (int)n, name, end);
 }
 
-/* The folders of `name` that are not also folders of the name before it; returns where the name's
- * last part begins, and at which depth. */
+/* Prints the folders of `name` that `before`, the previous name, is not in. Returns the last
+ * part of the name, and its depth. */
 static const char *put_folders(table *t, const char *before, const char *name, int *depth) {
     const char *part = name;
     bool same = true;
@@ -34,7 +34,7 @@ static const char *put_folders(table *t, const char *before, const char *name, i
     for (const char *slash = strchr(part, '/'); slash != NULL; slash = strchr(part, '/')) {
         same = same && strncmp(before, name, (size_t)(slash + 1 - name)) == 0;
         if (!same) {
-            put_name(t, *depth, part, (size_t)(slash - part), "/");
+            put_indented_name(t, *depth, part, (size_t)(slash - part), "/");
             table_row(t);
         }
         part = slash + 1;
@@ -43,7 +43,7 @@ static const char *put_folders(table *t, const char *before, const char *name, i
     return part;
 }
 
-/* A slot's variable, that a value differs by rank, or the value itself. */
+/* The last column: of a slot its variable, "one per rank", or the value. */
 static char *remark_of(const pawl_entry_info *info, size_t value_columns) {
     if (info->slot_of != NULL) {
         return must_printf("%s of %s", info->slot != NULL ? info->slot : "slot", info->slot_of);
@@ -54,14 +54,14 @@ static char *remark_of(const pawl_entry_info *info, size_t value_columns) {
     return entry_value(info, value_columns);
 }
 
-static void put_entry(const output *out, table *t, const char *before,
-                      const pawl_entry_info *info) {
+static void put_entry_row(const output *out, table *t, const char *before,
+                          const pawl_entry_info *info) {
     char size[TEXT_SIZE];
     int depth = 0;
     SCOPED(scoped_free) char *shape = entry_shape(info);
     SCOPED(scoped_free) char *remark = remark_of(info, out->value_columns);
     const char *last = put_folders(t, before, info->name, &depth);
-    put_name(t, depth, last, strlen(last), "");
+    put_indented_name(t, depth, last, strlen(last), "");
     table_cell(t, "%s", entry_type(info));
     table_cell(t, "%s", shape);
     table_cell(t, "%s", text_bytes(size, info->bytes));
@@ -70,13 +70,13 @@ static void put_entry(const output *out, table *t, const char *before,
     table_row(t);
 }
 
-static void put_json(json *j, const pawl_entry_info *info) {
+static void put_entry_json(json *j, const pawl_entry_info *info) {
     json_begin_object(j, NULL, JSON_INLINE);
     entry_json(j, info);
     json_end(j);
 }
 
-static pawl_status walk(output *out, pawl_entries *entries, table *t, uint64_t *shown) {
+static pawl_status walk_entries(output *out, pawl_entries *entries, table *t, uint64_t *shown) {
     bool opened = false;
     pawl_entry_info info;
     SCOPED(scoped_free) char *before = must_strdup("");
@@ -86,7 +86,7 @@ static pawl_status walk(output *out, pawl_entries *entries, table *t, uint64_t *
         if (status != PAWL_OK || !more) {
             return status;
         }
-        if (ending_asked()) {
+        if (signals_caught()) {
             return PAWL_ECANCELED;
         }
         if (out->as_json) {
@@ -94,10 +94,10 @@ static pawl_status walk(output *out, pawl_entries *entries, table *t, uint64_t *
                 json_begin_array(&out->json, "entries", JSON_LINES);
                 opened = true;
             }
-            put_json(&out->json, &info);
+            put_entry_json(&out->json, &info);
             continue;
         }
-        put_entry(out, t, before, &info);
+        put_entry_row(out, t, before, &info);
         free(before);
         before = must_strdup(info.name);
     }
@@ -112,7 +112,7 @@ pawl_status show_tree(output *out, pawl_checkpoint *checkpoint, const char *pref
         return status;
     }
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
-    status = walk(out, entries, t, shown);
+    status = walk_entries(out, entries, t, shown);
     table_end(t);
     if (out->as_json && *shown == 0 && *prefix == '\0') {
         json_begin_array(&out->json, "entries", JSON_LINES);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Aligned columns, a window of rows at a time. */
+/* Aligned columns, printed a window of rows at a time. */
 #include "table.h"
 #include "memory.h"
 #include "output.h"
@@ -14,8 +14,8 @@
 enum {
     WINDOW_ROWS = 1024,
     GAP_COLUMNS = 2,
-    LEAST_COLUMNS = 12, /* of one that gives, as long as another can leave */
-    LAST_COLUMNS = 4,   /* and then */
+    LEAST_COLUMNS = 12, /* a column is shortened to this while another can be left out, */
+    LAST_COLUMNS = 4,   /* and to this when none can */
     LAST_TURN = 8
 };
 
@@ -28,9 +28,9 @@ struct table {
     output *out;
     const column *columns;
     size_t count;
-    size_t *widths; /* of the widest cell so far */
-    size_t *shown;  /* of the cells that are printed */
-    bool *gone;
+    size_t *widths; /* per column: of the widest cell so far */
+    size_t *shown;  /* per column: as printed */
+    bool *omitted;
     cell *cells; /* WINDOW_ROWS rows of count cells */
     size_t rows, cells_in_row;
     bool headed;
@@ -43,7 +43,7 @@ table *table_new(output *out, const column *columns, size_t count) {
     t->count = count;
     t->widths = must_alloc(count * sizeof *t->widths);
     t->shown = must_alloc(count * sizeof *t->shown);
-    t->gone = must_alloc(count * sizeof *t->gone);
+    t->omitted = must_alloc(count * sizeof *t->omitted);
     t->cells = must_alloc(count * WINDOW_ROWS * sizeof *t->cells);
     for (size_t i = 0; i < count; i++) {
         t->widths[i] = columns[i].title != NULL ? text_columns(columns[i].title) : 0;
@@ -52,11 +52,8 @@ table *table_new(output *out, const column *columns, size_t count) {
 }
 
 static void add_cell(table *t, style s, const char *format, va_list args) {
-    char *raw = NULL;
     assert(t->cells_in_row < t->count);
-    if (vasprintf(&raw, format, args) < 0) {
-        raw = must_strdup("");
-    }
+    char *raw = must_vprintf(format, args);
     cell *c = &t->cells[t->rows * t->count + t->cells_in_row++];
     c->text = text_safe(raw, strlen(raw), false);
     c->style = s;
@@ -77,8 +74,7 @@ void table_styled(table *t, style s, const char *format, ...) {
     va_end(args);
 }
 
-/* The last column is as wide as each cell of it. */
-static void measure(table *t) {
+static void measure_cells(table *t) {
     for (size_t i = 0; i < t->rows * t->count; i++) {
         size_t width = t->cells[i].text != NULL ? text_columns(t->cells[i].text) : 0;
         if (width > t->widths[i % t->count]) {
@@ -87,91 +83,91 @@ static void measure(table *t) {
     }
 }
 
-/* What the columns take that are there, with one gap too many. */
-static size_t whole_of(const table *t, const size_t *widths) {
+/* The width of a row, with a gap after its last column, too. */
+static size_t row_columns(const table *t, const size_t *widths) {
     size_t whole = 0;
     for (size_t i = 0; i < t->count; i++) {
-        whole += t->gone[i] ? 0 : widths[i] + GAP_COLUMNS;
+        whole += t->omitted[i] ? 0 : widths[i] + GAP_COLUMNS;
     }
     return whole;
 }
 
-/* Takes up to `*lack` columns from a width. */
-static void take(size_t *width, size_t least, size_t *lack) {
+/* Takes up to `*excess` from a width, but leaves `least`. */
+static void narrow_column(size_t *width, size_t least, size_t *excess) {
     size_t spare = *width > least ? *width - least : 0;
-    size_t taken = spare < *lack ? spare : *lack;
+    size_t taken = spare < *excess ? spare : *excess;
     *width -= taken;
-    *lack -= taken;
+    *excess -= taken;
 }
 
-static void give(table *t, int turn, size_t *lack) {
+static void shorten_in_turn(table *t, int turn, size_t *excess) {
     for (size_t i = 0; i < t->count; i++) {
         const column *c = &t->columns[i];
-        if (!t->gone[i] && c->gives == turn) {
-            take(&t->shown[i], (size_t)(c->least > 0 ? c->least : LEAST_COLUMNS), lack);
+        if (!t->omitted[i] && c->shorten_turn == turn) {
+            narrow_column(&t->shown[i], (size_t)(c->keeps > 0 ? c->keeps : LEAST_COLUMNS), excess);
         }
     }
 }
 
-/* The widest of those that give at all gives one more. */
-static bool give_more(table *t, size_t *lack) {
+/* Takes one from the widest column that may be shortened; false when there is none. */
+static bool shorten_widest(table *t, size_t *excess) {
     size_t widest = t->count;
     for (size_t i = 0; i < t->count; i++) {
-        bool may = !t->gone[i] && t->columns[i].gives > 0 && t->shown[i] > LAST_COLUMNS;
+        bool may = !t->omitted[i] && t->columns[i].shorten_turn > 0 && t->shown[i] > LAST_COLUMNS;
         if (may && (widest == t->count || t->shown[i] >= t->shown[widest])) {
             widest = i;
         }
     }
     if (widest < t->count) {
         t->shown[widest]--;
-        --*lack;
+        --*excess;
     }
     return widest < t->count;
 }
 
-/* The next one to leave is gone; false when there is none. */
-static bool leave(table *t) {
+/* Leaves out the next column in turn; false when there is none. */
+static bool omit_next(table *t) {
     size_t next = t->count;
     for (size_t i = 0; i < t->count; i++) {
-        bool may = !t->gone[i] && t->columns[i].leaves > 0;
-        if (may && (next == t->count || t->columns[i].leaves < t->columns[next].leaves)) {
+        bool may = !t->omitted[i] && t->columns[i].omit_turn > 0;
+        if (may && (next == t->count || t->columns[i].omit_turn < t->columns[next].omit_turn)) {
             next = i;
         }
     }
     if (next < t->count) {
-        t->gone[next] = true;
+        t->omitted[next] = true;
     }
     return next < t->count;
 }
 
-/* Columns give in their turns, then leave as long as there is no heading yet. When none can leave
- * any more, the widest give again; at last all do. */
-static void fit(table *t) {
+/* Shortens columns in their turns, then leaves some out unless the heading is printed already, then
+ * shortens the widest further, and at last any. */
+static void fit_columns(table *t) {
     memcpy(t->shown, t->widths, t->count * sizeof *t->shown);
     if (t->out->columns <= 0) {
         return;
     }
     size_t room = (size_t)t->out->columns + GAP_COLUMNS;
-    size_t lack = 0;
+    size_t excess = 0;
     do {
         memcpy(t->shown, t->widths, t->count * sizeof *t->shown);
-        size_t whole = whole_of(t, t->shown);
-        lack = whole > room ? whole - room : 0;
+        size_t whole = row_columns(t, t->shown);
+        excess = whole > room ? whole - room : 0;
         for (int turn = 1; turn <= LAST_TURN; turn++) {
-            give(t, turn, &lack);
+            shorten_in_turn(t, turn, &excess);
         }
-    } while (lack > 0 && !t->headed && leave(t));
-    while (lack > 0 && give_more(t, &lack)) {
+    } while (excess > 0 && !t->headed && omit_next(t));
+    while (excess > 0 && shorten_widest(t, &excess)) {
     }
-    for (size_t i = t->count; i-- > 0 && lack > 0;) {
-        take(&t->shown[i], t->gone[i] ? t->shown[i] : 1, &lack);
+    for (size_t i = t->count; i-- > 0 && excess > 0;) {
+        narrow_column(&t->shown[i], t->omitted[i] ? t->shown[i] : 1, &excess);
     }
 }
 
 static size_t last_filled(const table *t, const cell *row) {
     size_t last = 0;
     for (size_t i = 0; i < t->count; i++) {
-        if (!t->gone[i] && row[i].text != NULL && row[i].text[0] != '\0') {
+        if (!t->omitted[i] && row[i].text != NULL && row[i].text[0] != '\0') {
             last = i;
         }
     }
@@ -186,7 +182,7 @@ static void print_blanks(FILE *to, size_t count) {
     fputs(blanks + sizeof blanks - 1 - count, to);
 }
 
-/* Indented text keeps its indent as far as that leaves room for it. */
+/* Indented text keeps as much of its indent as leaves LEAST_COLUMNS for the text. */
 static char *shorten(const char *text, size_t columns) {
     size_t blanks = strspn(text, " ");
     if (text_columns(text) <= columns) {
@@ -204,7 +200,7 @@ static void print_row(const table *t, const cell *row) {
     FILE *to = t->out->to;
     size_t last = last_filled(t, row);
     for (size_t i = 0; i <= last; i++) {
-        if (t->gone[i]) {
+        if (t->omitted[i]) {
             continue;
         }
         char *shown = shorten(row[i].text != NULL ? row[i].text : "", t->shown[i]);
@@ -236,13 +232,13 @@ static void print_heading(table *t) {
     free(row);
 }
 
-static void flush(table *t) {
+static void print_window(table *t) {
     if (t->rows == 0) {
         return;
     }
     progress_hide(&t->out->progress);
-    measure(t);
-    fit(t);
+    measure_cells(t);
+    fit_columns(t);
     print_heading(t);
     for (size_t r = 0; r < t->rows; r++) {
         print_row(t, &t->cells[r * t->count]);
@@ -258,18 +254,15 @@ void table_row(table *t) {
     t->rows++;
     t->cells_in_row = 0;
     if (t->rows == WINDOW_ROWS) {
-        flush(t);
+        print_window(t);
     }
 }
 
-static void say_what_is_gone(const table *t) {
+static void name_omitted_columns(const table *t) {
     char *names = must_strdup("");
     for (size_t i = 0; i < t->count; i++) {
-        if (t->gone[i] && t->columns[i].title != NULL) {
-            char *longer =
-                must_printf("%s%s%s", names, *names != '\0' ? ", " : "", t->columns[i].title);
-            free(names);
-            names = longer;
+        if (t->omitted[i] && t->columns[i].title != NULL) {
+            names = must_append(names, ", ", t->columns[i].title);
         }
     }
     if (*names != '\0') {
@@ -282,17 +275,17 @@ static void table_free(table *t) {
     free(t->cells);
     free(t->widths);
     free(t->shown);
-    free(t->gone);
+    free(t->omitted);
     free(t);
 }
 
 void table_end(table *t) {
-    flush(t);
-    say_what_is_gone(t);
+    print_window(t);
+    name_omitted_columns(t);
     table_free(t);
 }
 
 void table_end_silently(table *t) {
-    flush(t);
+    print_window(t);
     table_free(t);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Aligned columns for people. Rows are kept until a window of them is full, then printed with
- * columns as wide as the widest cell so far: memory stays bounded, and what fits a window is
- * aligned. On a terminal no row is wider than that: columns give in their turns, and then leave.
+ * Aligned columns for people. Rows are collected until a window of 1024 is full, then printed with
+ * columns as wide as the widest cell so far: memory stays bounded, and up to 1024 rows are aligned
+ * perfectly. No row is wider than the terminal: columns are shortened, then left out.
  */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
@@ -17,23 +17,24 @@ typedef enum style { STYLE_PLAIN = 0, STYLE_HEADING, STYLE_GOOD, STYLE_WARNING, 
 typedef struct column {
     const char *title; /* NULL in every column: no heading */
     bool right;
-    int gives;  /* in which turn it is shortened where a terminal lacks room; 0: it is not */
-    int least;  /* columns that it keeps as long as another can leave; 0: a few */
-    int leaves; /* in which turn it is left out where that is not enough; 0: it stays */
+    /* Where a row is wider than the terminal, columns are first shortened in their turns, 1 first,
+     * then left out in theirs; 0: never. */
+    int shorten_turn, omit_turn;
+    int keeps; /* width that it is shortened to while another can be left out; 0: the usual 12 */
 } column;
 
 typedef struct table table;
 
 /* `columns` must outlive the table. */
 table *table_new(output *out, const column *columns, size_t count);
-/* The next cell of the row; its text is made harmless. */
+/* The next cell of the row; escaped by text_safe. */
 void table_cell(table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void table_styled(table *t, style s, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Ends the row; cells that were not given stay empty. */
+/* Ends the row; missing cells are empty. */
 void table_row(table *t);
-/* Prints what is left, says which columns were left out, and frees. */
+/* Prints the last rows, names the columns that were left out, and frees the table. */
 void table_end(table *t);
-/* The same, but says nothing of columns: for a command that has no option to show them. */
+/* The same without naming columns: for a verb without --full. */
 void table_end_silently(table *t);
 
 #endif

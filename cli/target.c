@@ -12,7 +12,7 @@ static bool is_newest(const char *word) {
     return strcmp(word, "newest") == 0 || strcmp(word, "latest") == 0;
 }
 
-/* A number that was begun: digits after blanks or a sign. In a path that goes on it is none. */
+/* Digits, perhaps after blanks or a sign; but not in a path that goes on after it. */
 static bool begins_number(const char *word) {
     const char *digit = word + strspn(word, " \t+-");
     return *digit >= '0' && *digit <= '9' && strchr(digit, '/') == NULL;

@@ -68,7 +68,7 @@ static int64_t unit_factor(const char *unit) {
 
 bool text_parse_bytes(const char *text, uint64_t *bytes) {
     char number[TEXT_SIZE];
-    size_t digits = strspn(text, "0123456789."); /* strtod alone takes "inf", "0x1" and signs */
+    size_t digits = strspn(text, "0123456789."); /* strtod would take "inf", "0x1" and signs, too */
     if (digits == 0 || digits >= sizeof number) {
         return false;
     }
@@ -184,7 +184,7 @@ static size_t distance(const char *a, const char *b) {
 
 const char *text_nearest(const char *word, const char *const *words) {
     const char *nearest = NULL;
-    size_t best = strlen(word) / 2 + 1; /* half of it may be wrong */
+    size_t best = strlen(word) / 2 + 1; /* up to half of the word may be wrong */
     for (; *words != NULL; words++) {
         size_t d = distance(word, *words);
         if (d < best) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text for people: sizes, times, counts, shapes, and making foreign text harmless. Functions that
- * return char * allocate it; the caller frees.
+ * Text for people: sizes, times, counts, shapes; escaping; terminal columns. What is returned as
+ * char * is allocated, and freed by the caller.
  */
 #ifndef CLI_TEXT_H
 #define CLI_TEXT_H
@@ -11,14 +11,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define TEXT_SIZE 64 /* of the arrays that are written to below */
+#define TEXT_SIZE 64 /* of the `out` arrays below */
 
 /* "999 B", "1.02 kB", "41.2 GB": decimal units, three digits. Returns out. */
 const char *text_bytes(char out[TEXT_SIZE], uint64_t bytes);
-/* Reads digits, exact up to INT64_MAX; no sign, no blanks. False for anything else. */
+/* Parses digits up to INT64_MAX; no sign, no blanks. False for anything else. */
 bool text_parse_int(const char *text, int64_t *value);
-/* Reads "1000", "40GB", "1.5 TB", "512MiB", up to INT64_MAX; without a point, exactly. False
- * when it is no size. */
+/* Parses "1000", "40GB", "1.5 TB" or "512MiB", up to INT64_MAX; exact without a decimal point.
+ * False for anything else. */
 bool text_parse_bytes(const char *text, uint64_t *bytes);
 
 /* "2026-11-21 08:30:12" in the local time zone; "-" for 0. Returns out. */
@@ -35,34 +35,33 @@ const char *text_count(char out[TEXT_SIZE], uint64_t n, const char *one, const c
 /* "[64, 10]" */
 char *text_shape(int ndim, const int64_t *shape);
 
-/* Bytes of the UTF-8 character that `from` begins with (n > 0), and its number; 0: it is none. */
+/* Length of the UTF-8 character that `from` begins with (n > 0), and its code point; 0: not
+ * UTF-8. */
 size_t text_character(const char *from, size_t n, uint32_t *character);
-/* Does a terminal act on it (C0, DEL, C1), or does it end a line or reorder one? */
+/* Does a terminal act on the character (C0, DEL, C1), or does it end a line or change its
+ * direction? */
 bool text_acts(uint32_t character);
-/*
- * Text from outside made harmless: bytes of characters that act, and bytes that are no UTF-8,
- * become \xNN. `keep_lines` leaves newlines alone.
- */
+/* Escapes characters for which text_acts is true, and bytes that are not UTF-8, as \xNN per byte.
+ * `keep_lines`: newlines stay. */
 char *text_safe(const char *text, size_t n, bool keep_lines);
 
-/* ---- columns: columns.c; of harmless text --------------------------------------------------- */
+/* ---- terminal columns; for text that was escaped -------------------------------------------- */
 
-/* Takes the widths of characters from the locale, and what stands for what was cut: "\u2026" where
- * it has that. Until then that is "...", and a character beyond ASCII may be taken for too wide. */
+/* Takes the widths of characters from the locale, and shortens with "\u2026" if the locale has it.
+ * Before, characters beyond ASCII may count as wider than they are, and "..." is used. */
 void text_begin_columns(void);
-/* Columns that UTF-8 text takes: two for wide characters, none for those that combine. */
+/* The columns that UTF-8 text takes: two for wide characters, none for combining ones. */
 size_t text_columns(const char *text);
-/* The text in at most `columns` columns, what is too much of it taken out of its middle; never
- * within a character and what combines with it. */
+/* The text shortened in its middle to at most `columns`. Combining characters stay with theirs. */
 char *text_shorten(const char *text, size_t columns);
-/* Prints paragraphs (separated by '\n') with lines of at most `columns`, each after `indent`
- * blanks; a longer word is shortened. The first line goes on where the caller stopped printing.
+/* Prints paragraphs (separated by '\n') in lines of at most `columns`, indented by `indent`
+ * blanks except for the first, whose indent the caller has printed. Longer words are shortened.
  * Ends with a newline. */
 void text_wrap(FILE *to, const char *text, int indent, int columns);
-/* Prints lines as they are, but broken where they would pass `columns`. */
+/* Prints lines, breaking those that are longer than `columns`. */
 void text_fold(FILE *to, const char *text, int columns);
 
-/* The word of the list (ended by NULL) that `word` was probably meant to be; or NULL. */
+/* Which word of the list (it ends with NULL) was probably meant by `word`; or NULL. */
 const char *text_nearest(const char *word, const char *const *words);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The picture of `pawl top`. */
+/* What `pawl top` prints or draws. */
 #include "memory.h"
 #include "text.h"
 #include "top.h"
@@ -10,27 +10,27 @@
 #include <string.h>
 
 enum {
-    PAGE_SAVES = 10,    /* without a screen to fill */
-    WIDE_COLUMNS = 124, /* that the whole table takes */
+    PAGE_SAVES = 10,    /* how many saves are listed when not on a screen */
+    WIDE_COLUMNS = 124, /* width of the full table */
     BAR_COLUMNS = 24,
     SHORT_BAR_COLUMNS = 10,
     TIME_COLUMNS = 8, /* "hh:mm:ss" at the end of a date */
-    SILENT_S = 10,    /* a save that tells nothing for so long is worth a word */
-    OTHER_LINES = 9   /* of a screen: all but saves, failure and restores */
+    SILENT_S = 10,    /* without an event for so long a save is shown in red */
+    OTHER_LINES = 9   /* lines of a screen beside saves, failure and restores */
 };
 
 typedef struct picture {
-    const top_view *view;
+    const top_state *view;
     output *out;
     bool live;
 } picture;
 
-static double age_s(const top_view *v, int64_t unix_time_ns) {
-    double age = ((double)v->now_ns - (double)unix_time_ns) / 1e9; /* any number may be there */
-    return age > 0 ? age : 0;                                      /* clocks differ */
+static double age_s(const top_state *v, int64_t unix_time_ns) {
+    double age = ((double)v->now_ns - (double)unix_time_ns) / 1e9; /* int64_t might overflow */
+    return age > 0 ? age : 0; /* the writer's clock may be ahead */
 }
 
-/* On a screen "12 s ago", on a page the time. */
+/* On a screen "12 s ago", elsewhere the time. */
 static const char *when(char out[TEXT_SIZE], const picture *p, int64_t unix_time_ns) {
     double age = age_s(p->view, unix_time_ns);
     char text[TEXT_SIZE];
@@ -73,7 +73,7 @@ static void draw_owner(const picture *p) {
 }
 
 static void draw_newest(const picture *p) {
-    const top_view *v = p->view;
+    const top_state *v = p->view;
     char saved[TEXT_SIZE];
     char size[TEXT_SIZE];
     char count[TEXT_SIZE];
@@ -108,8 +108,8 @@ static void fill_bar(char bar[BAR_COLUMNS + 1], const picture *p, unsigned perce
 static void draw_interrupted(const picture *p, const pawl_event *e) {
     char told[TEXT_SIZE];
     output_field_styled(p->out, "saving", STYLE_WARNING,
-                        "step %" PRId64 " was interrupted at %u%%: its writer ended; last heard "
-                        "of %s%s",
+                        "step %" PRId64 " was interrupted at %u%%: its writer ended; last event "
+                        "%s%s",
                         e->step, percent_of(e), p->live ? "" : "at ",
                         when(told, p, e->unix_time_ns));
 }
@@ -119,12 +119,12 @@ static void draw_silent(const picture *p, const pawl_event *e) {
     char of[TEXT_SIZE];
     char silence[TEXT_SIZE];
     output_field_styled(p->out, "saving", STYLE_BAD,
-                        "step %" PRId64 " at %u%%, %s of %s: no word for %s", e->step,
+                        "step %" PRId64 " at %u%%, %s of %s: no event for %s", e->step,
                         percent_of(e), text_bytes(done, e->done_bytes), text_bytes(of, e->of_bytes),
                         text_duration(silence, age_s(p->view, e->unix_time_ns)));
 }
 
-static void draw_progress(const picture *p, const kept *k) {
+static void draw_progress(const picture *p, const event_copy *k) {
     const pawl_event *e = &k->event;
     char bar[BAR_COLUMNS + 1];
     char done[TEXT_SIZE];
@@ -133,11 +133,11 @@ static void draw_progress(const picture *p, const kept *k) {
     fill_bar(bar, p, percent_of(e));
     output_field(p->out, "saving", "step %" PRId64 "  [%s] %u%%  %s of %s  %.2f GB/s  %s", e->step,
                  bar, percent_of(e), text_bytes(done, e->done_bytes), text_bytes(of, e->of_bytes),
-                 kept_gb_per_s(k), text_duration(took, e->seconds));
+                 event_gb_per_s(k), text_duration(took, e->seconds));
 }
 
 static void draw_saving(const picture *p) {
-    const kept *k = top_saving(p->view);
+    const event_copy *k = top_saving(p->view);
     if (k == NULL) {
         output_field(p->out, "saving", "nothing now");
     } else if (!top_writer_may_live(p->view)) {
@@ -171,22 +171,22 @@ typedef enum save_column {
 
 static const column save_columns[COLUMNS] = {
     [COLUMN_STEP] = {.title = "STEP", .right = true},
-    [COLUMN_ENDED] = {.title = "ENDED", .leaves = 7},
+    [COLUMN_ENDED] = {.title = "ENDED", .omit_turn = 7},
     [COLUMN_VERDICT] = {.title = "VERDICT"},
     [COLUMN_SIZE] = {.title = "SIZE", .right = true},
-    [COLUMN_TOOK] = {.title = "TOOK", .right = true, .leaves = 6},
-    [COLUMN_SPEED] = {.title = "GB/s", .right = true, .leaves = 4},
+    [COLUMN_TOOK] = {.title = "TOOK", .right = true, .omit_turn = 6},
+    [COLUMN_SPEED] = {.title = "GB/s", .right = true, .omit_turn = 4},
     [COLUMN_PREPARE] = {.title = "PREPARE", .right = true},
-    [COLUMN_WRITE] = {.title = "WRITE", .right = true, .leaves = 3},
-    [COLUMN_SYNC] = {.title = "SYNC", .right = true, .leaves = 2},
-    [COLUMN_COMMIT] = {.title = "COMMIT", .right = true, .leaves = 1},
-    [COLUMN_STALL] = {.title = "STALL", .right = true, .leaves = 5},
+    [COLUMN_WRITE] = {.title = "WRITE", .right = true, .omit_turn = 3},
+    [COLUMN_SYNC] = {.title = "SYNC", .right = true, .omit_turn = 2},
+    [COLUMN_COMMIT] = {.title = "COMMIT", .right = true, .omit_turn = 1},
+    [COLUMN_STALL] = {.title = "STALL", .right = true, .omit_turn = 5},
     [COLUMN_COPIED] = {.title = "COPIED", .right = true},
     [COLUMN_WAITED] = {.title = "WAITED", .right = true},
     [COLUMN_RETRIES] = {.title = "RETRIES", .right = true},
 };
 
-/* What a narrow terminal has room for. */
+/* The columns for a narrow terminal. */
 static const save_column narrow[] = {COLUMN_STEP, COLUMN_ENDED,  COLUMN_VERDICT,
                                      COLUMN_TOOK, COLUMN_SPEED,  COLUMN_WRITE,
                                      COLUMN_SYNC, COLUMN_COMMIT, COLUMN_STALL};
@@ -196,20 +196,20 @@ static void put_seconds(table *t, double seconds) {
     table_cell(t, "%s", text_duration(text, seconds));
 }
 
-static void put_ended(table *t, const kept *k, bool brief) {
+static void put_ended(table *t, const event_copy *k, bool brief) {
     char text[TEXT_SIZE];
     const char *time = text_time_local(text, k->event.unix_time_ns);
     size_t length = strlen(time);
     table_cell(t, "%s", brief && length > TIME_COLUMNS ? time + length - TIME_COLUMNS : time);
 }
 
-static void put_cell(table *t, save_column c, const kept *k, bool brief) {
+static void put_cell(table *t, save_column c, const event_copy *k, bool brief) {
     char text[TEXT_SIZE];
     const double seconds[COLUMNS] = {
         [COLUMN_TOOK] = k->event.seconds,        [COLUMN_PREPARE] = k->stats.prepare_s,
         [COLUMN_WRITE] = k->stats.write_s,       [COLUMN_SYNC] = k->stats.sync_s,
-        [COLUMN_COMMIT] = k->stats.commit_s,     [COLUMN_STALL] = kept_stall_s(k),
-        [COLUMN_COPIED] = k->stats.fence_copy_s, [COLUMN_WAITED] = kept_waited_s(k)};
+        [COLUMN_COMMIT] = k->stats.commit_s,     [COLUMN_STALL] = event_stall_s(k),
+        [COLUMN_COPIED] = k->stats.fence_copy_s, [COLUMN_WAITED] = event_waited_s(k)};
     switch (c) {
     case COLUMN_STEP:
         table_cell(t, "%" PRId64, k->event.step);
@@ -218,13 +218,13 @@ static void put_cell(table *t, save_column c, const kept *k, bool brief) {
         put_ended(t, k, brief);
         break;
     case COLUMN_VERDICT:
-        table_styled(t, kept_style(k), "%s", kept_verdict(k));
+        table_styled(t, event_style(k), "%s", event_verdict(k));
         break;
     case COLUMN_SIZE:
         table_cell(t, "%s", text_bytes(text, k->event.of_bytes));
         break;
     case COLUMN_SPEED:
-        table_cell(t, "%.2f", kept_gb_per_s(k));
+        table_cell(t, "%.2f", event_gb_per_s(k));
         break;
     case COLUMN_RETRIES:
         table_cell(t, "%" PRIu64, k->stats.retries);
@@ -252,7 +252,7 @@ static void draw_saves(const picture *p, size_t most) {
 }
 
 static void draw_count(const picture *p) {
-    const top_view *v = p->view;
+    const top_state *v = p->view;
     char failed[TEXT_SIZE] = "none";
     if (v->failed_count > 0) {
         snprintf(failed, sizeof failed, "%zu", v->failed_count);
@@ -266,19 +266,19 @@ static void draw_count(const picture *p) {
 }
 
 static void draw_failure(const picture *p) {
-    const kept *k = &p->view->failure;
+    const event_copy *k = &p->view->failure;
     char ended[TEXT_SIZE];
-    if (kept_any(k)) {
+    if (event_copy_is_set(k)) {
         output_field_styled(p->out, "failed", STYLE_BAD, "%s: %s",
                             when(ended, p, k->event.unix_time_ns),
-                            k->message != NULL ? k->message : kept_verdict(k));
+                            k->message != NULL ? k->message : event_verdict(k));
     }
 }
 
 /* ---- restores ------------------------------------------------------------------------------- */
 
 /* "; 1 newer checkpoint was damaged: step 300: ..." */
-static char *fallbacks_of(const kept *k) {
+static char *fallbacks_of(const event_copy *k) {
     json_t *event = json_loads(k->json, 0, NULL);
     json_t *first = json_array_get(json_object_get(event, "fallbacks"), 0);
     json_int_t count = json_integer_value(json_object_get(event, "fallback_count"));
@@ -295,7 +295,7 @@ static char *fallbacks_of(const kept *k) {
     return out != NULL ? out : must_strdup("");
 }
 
-static void draw_restore(const picture *p, const kept *k) {
+static void draw_restore(const picture *p, const event_copy *k) {
     const pawl_event *e = &k->event;
     char ended[TEXT_SIZE];
     char size[TEXT_SIZE];
@@ -307,14 +307,14 @@ static void draw_restore(const picture *p, const kept *k) {
     }
     if (e->status != PAWL_OK) {
         output_field_styled(p->out, "restored", STYLE_BAD, "%s: failed: %s", ended,
-                            k->message != NULL ? k->message : kept_verdict(k));
+                            k->message != NULL ? k->message : event_verdict(k));
         return;
     }
     SCOPED(scoped_free) char *fallbacks = fallbacks_of(k);
     output_field_styled(p->out, "restored", *fallbacks != '\0' ? STYLE_WARNING : STYLE_PLAIN,
                         "%s: step %" PRId64 ", %s verified in %s (%.2f GB/s)%s", ended, e->step,
                         text_bytes(size, e->done_bytes), text_duration(took, e->seconds),
-                        kept_gb_per_s(k), fallbacks);
+                        event_gb_per_s(k), fallbacks);
 }
 
 static size_t draw_restores(const picture *p) {
@@ -327,7 +327,7 @@ static size_t draw_restores(const picture *p) {
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-void top_draw(const top_view *v, output *out, int rows) {
+void top_draw(const top_state *v, output *out, int rows) {
     const picture p = {.view = v, .out = out, .live = rows > 0};
     char now[TEXT_SIZE];
     if (p.live) {
@@ -341,7 +341,7 @@ void top_draw(const top_view *v, output *out, int rows) {
     size_t restores = draw_restores(&p);
     draw_count(&p);
     draw_failure(&p);
-    size_t other = OTHER_LINES + restores + kept_any(&v->failure);
+    size_t other = OTHER_LINES + restores + event_copy_is_set(&v->failure);
     size_t room = p.live && (size_t)rows > other ? (size_t)rows - other : p.live ? 1 : PAGE_SAVES;
     if (v->save_count > 0) {
         fputc('\n', out->to);

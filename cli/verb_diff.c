@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl diff: two checkpoints, entry by entry, as a merge of two sorted walks. */
+/* pawl diff: compares two checkpoints by walking their sorted entries side by side. */
 #include "diff.h"
-#include "ending.h"
 #include "numbers.h"
+#include "signals.h"
 #include "text.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { SHOWN_DIGITS = 6, EXACT_DIGITS = 17 };
-
-static pawl_status merge(comparison *c, pawl_entries *walk_a, pawl_entries *walk_b) {
+static pawl_status merge_walks(comparison *c, pawl_entries *walk_a, pawl_entries *walk_b) {
     pawl_entry_info a;
     pawl_entry_info b;
     int more_a = 1;
     int more_b = 1;
-    int order = 0; /* which side to move on: negative A, positive B, 0 both */
+    int order = 0; /* which walk goes on: negative A's, positive B's, 0 both */
     for (;;) {
         pawl_status status =
             order <= 0 ? pawl_entries_next(walk_a, &a, &more_a, c->out->err) : PAWL_OK;
@@ -25,7 +23,7 @@ static pawl_status merge(comparison *c, pawl_entries *walk_a, pawl_entries *walk
         if (status != PAWL_OK || (!more_a && !more_b)) {
             return status;
         }
-        if (ending_asked()) {
+        if (signals_caught()) {
             return PAWL_ECANCELED;
         }
         order = !more_a ? 1 : !more_b ? -1 : strcmp(a.name, b.name);
@@ -37,25 +35,25 @@ static pawl_status merge(comparison *c, pawl_entries *walk_a, pawl_entries *walk
     }
 }
 
-static pawl_status compare(comparison *c) {
+static pawl_status compare_entries(comparison *c) {
     SCOPED(scoped_entries) pawl_entries *walk_a = NULL;
     SCOPED(scoped_entries) pawl_entries *walk_b = NULL;
     pawl_status status = pawl_entries_open(c->a, "", &walk_a, c->out->err);
     if (status == PAWL_OK) {
         status = pawl_entries_open(c->b, "", &walk_b, c->out->err);
     }
-    return status == PAWL_OK ? merge(c, walk_a, walk_b) : status;
+    return status == PAWL_OK ? merge_walks(c, walk_a, walk_b) : status;
 }
 
-static bool identical(const comparison *c) {
+static bool is_identical(const comparison *c) {
     return c->different + c->only_a + c->only_b == 0;
 }
 
-static void print_sum(const comparison *c) {
+static void print_totals(const comparison *c) {
     char same[TEXT_SIZE];
     char max[NUMBER_SIZE];
     char uncompared[TEXT_SIZE];
-    if (identical(c)) {
+    if (is_identical(c)) {
         output_line(c->out, "no difference%s in %s", c->structure ? " of structure" : "",
                     text_count(same, c->same, "entry", "entries"));
         return;
@@ -72,8 +70,8 @@ static void print_sum(const comparison *c) {
                 c->uncompared > 0 ? uncompared : "");
 }
 
-static void put_sum(json *j, const comparison *c) {
-    json_put_bool(j, "identical", identical(c));
+static void put_totals(json *j, const comparison *c) {
+    json_put_bool(j, "identical", is_identical(c));
     json_put_uint(j, "same", c->same);
     json_put_uint(j, "different", c->different);
     json_put_uint(j, "only_a", c->only_a);
@@ -82,7 +80,7 @@ static void put_sum(json *j, const comparison *c) {
     json_put_number(j, "max_abs", c->max_abs, EXACT_DIGITS);
 }
 
-static void introduce(comparison *c, const char *key, const char *run, pawl_checkpoint *from) {
+static void describe_side(comparison *c, const char *key, const char *run, pawl_checkpoint *from) {
     pawl_checkpoint_info about;
     char time[TEXT_SIZE];
     pawl_checkpoint_describe(from, &about);
@@ -103,10 +101,10 @@ static void introduce(comparison *c, const char *key, const char *run, pawl_chec
     json_end(j);
 }
 
-static int report(comparison *c) {
+static int report_differences(comparison *c) {
     static const column columns[] = {{.title = "DIFFERENCE"},
-                                     {.title = "ENTRY", .gives = 2},
-                                     {.title = "DETAIL", .gives = 1, .least = 20}};
+                                     {.title = "ENTRY", .shorten_turn = 2},
+                                     {.title = "DETAIL", .shorten_turn = 1, .keeps = 20}};
     if (c->out->as_json) {
         json_put_bool(&c->out->json, "structure_only", c->structure);
         json_begin_array(&c->out->json, "differences", JSON_LINES);
@@ -115,7 +113,7 @@ static int report(comparison *c) {
         c->table = table_new(c->out, columns, sizeof columns / sizeof columns[0]);
     }
     progress_begin(&c->out->progress, "comparing");
-    pawl_status status = compare(c);
+    pawl_status status = compare_entries(c);
     progress_hide(&c->out->progress);
     if (c->table != NULL) {
         table_end(c->table);
@@ -125,11 +123,11 @@ static int report(comparison *c) {
     }
     if (c->out->as_json) {
         json_end(&c->out->json);
-        put_sum(&c->out->json, c);
+        put_totals(&c->out->json, c);
     } else {
-        print_sum(c);
+        print_totals(c);
     }
-    return identical(c) ? EXIT_DONE : EXIT_DIFFERENT;
+    return is_identical(c) ? EXIT_DONE : EXIT_DIFFERENT;
 }
 
 int verb_diff(const arguments *args, output *out) {
@@ -137,13 +135,13 @@ int verb_diff(const arguments *args, output *out) {
     SCOPED(scoped_checkpoint) pawl_checkpoint *b = NULL;
     const target *at = &args->targets[0];
     const target *bt = &args->targets[1];
-    ending_watch();
+    signals_catch();
     if (pawl_checkpoint_open(at->run, at->step, &out->log, &a, out->err) != PAWL_OK ||
         pawl_checkpoint_open(bt->run, bt->step, &out->log, &b, out->err) != PAWL_OK) {
         return output_fail(out);
     }
     comparison c = {.out = out, .a = a, .b = b, .structure = args->structure};
-    introduce(&c, "a", at->run, a);
-    introduce(&c, "b", bt->run, b);
-    return report(&c);
+    describe_side(&c, "a", at->run, a);
+    describe_side(&c, "b", bt->run, b);
+    return report_differences(&c);
 }

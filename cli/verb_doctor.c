@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl doctor: could a job save here? */
 #include "cli.h"
+#include "doctor_rank.h"
 #include "memory.h"
-#include "ranks.h"
 #include "text.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static style severity_style(const pawl_finding *finding) {
     }
 }
 
-static void put_json(json *j, const pawl_finding *finding) {
+static void put_finding_json(json *j, const pawl_finding *finding) {
     json_begin_object(j, NULL, JSON_INLINE);
     json_put_text(j, "id", finding->id);
     json_put_text(j, "severity", severity_name(finding));
@@ -43,21 +43,21 @@ static void put_json(json *j, const pawl_finding *finding) {
     json_end(j);
 }
 
-static void put_text(const output *out, style s, const char *severity, const char *id,
-                     const char *words) {
+static void print_finding(const output *out, style s, const char *severity, const char *id,
+                          const char *words) {
     char *text = text_safe(words, strlen(words), false);
     output_styled(out, s, severity);
     printf("%*s%-3s  %s\n", (int)(sizeof "warning" + 1 - strlen(severity)), "", id, text);
     free(text);
 }
 
-static void put(output *out, const pawl_finding *finding) {
+static void put_finding(output *out, const pawl_finding *finding) {
     if (out->as_json) {
-        put_json(&out->json, finding);
+        put_finding_json(&out->json, finding);
         return;
     }
-    put_text(out, severity_style(finding), severity_name(finding),
-             is_fine(finding) ? "" : finding->id, finding->text);
+    print_finding(out, severity_style(finding), severity_name(finding),
+                  is_fine(finding) ? "" : finding->id, finding->text);
     if (finding->next != NULL) {
         char *next = text_safe(finding->next, strlen(finding->next), false);
         printf("%*snext: %s\n", (int)sizeof "warning" + 6, "", next);
@@ -65,17 +65,17 @@ static void put(output *out, const pawl_finding *finding) {
     }
 }
 
-/* ---- of one process, and of rank 0 ---------------------------------------------------------- */
+/* ---- one process, or rank 0 ----------------------------------------------------------------- */
 
 static void on_finding(void *context, const pawl_finding *finding) {
-    put(context, finding);
+    put_finding(context, finding);
 }
 
-static void begin(output *out, const char *run, const ranks *r) {
+static void begin_findings(output *out, const char *run, const doctor_rank *r) {
     bool many = r->group.world_size > 1;
     if (!out->as_json) {
         if (many) {
-            put_text(out, STYLE_PLAIN, "note", "", r->found.text);
+            print_finding(out, STYLE_PLAIN, "note", "", r->found.text);
         }
         return;
     }
@@ -91,7 +91,7 @@ static void begin(output *out, const char *run, const ranks *r) {
     json_begin_array(&out->json, "findings", JSON_LINES);
 }
 
-static int end(output *out, pawl_severity worst) {
+static int end_findings(output *out, pawl_severity worst) {
     bool able = worst < PAWL_SEVERITY_ERROR;
     if (out->as_json) {
         json_end(&out->json);
@@ -100,24 +100,25 @@ static int end(output *out, pawl_severity worst) {
     return able ? EXIT_DONE : EXIT_FAILED;
 }
 
-static int lead(output *out, const char *run, const pawl_doctor_options *options, const ranks *r) {
+static int diagnose_as_rank_0(output *out, const char *run, const pawl_doctor_options *options,
+                              const doctor_rank *r) {
     pawl_severity worst = PAWL_SEVERITY_NOTE;
-    begin(out, run, r);
+    begin_findings(out, run, r);
     if (pawl_doctor(run, options, on_finding, out, &worst, out->err) != PAWL_OK) {
         return output_fail(out);
     }
-    return end(out, worst);
+    return end_findings(out, worst);
 }
 
-/* ---- of the other ranks --------------------------------------------------------------------- */
+/* ---- the other ranks ------------------------------------------------------------------------ */
 
-/* What another rank found: kept until it is known whether rank 0 heard it, and so tells it. */
+/* What a rank other than 0 found: printed only if rank 0 did not receive it. */
 typedef struct kept_findings {
     size_t count;
     pawl_finding *list;
 } kept_findings;
 
-static void keep(void *context, const pawl_finding *finding) {
+static void keep_finding(void *context, const pawl_finding *finding) {
     kept_findings *k = context;
     k->list = must_realloc(k->list, (k->count + 1) * sizeof *k->list);
     k->list[k->count++] =
@@ -127,7 +128,7 @@ static void keep(void *context, const pawl_finding *finding) {
                        .next = finding->next != NULL ? must_strdup(finding->next) : NULL};
 }
 
-static void free_kept(kept_findings *k) {
+static void free_findings(kept_findings *k) {
     for (size_t i = 0; i < k->count; i++) {
         free((char *)k->list[i].id);
         free((char *)k->list[i].text);
@@ -136,35 +137,35 @@ static void free_kept(kept_findings *k) {
     free(k->list);
 }
 
-/* The last finding is fine where rank 0 heard this rank. */
-static bool heard(const kept_findings *k) {
+/* The library's last finding on such a rank is "ok" if rank 0 received what it found. */
+static bool rank_0_heard_it(const kept_findings *k) {
     return k->count > 0 && is_fine(&k->list[k->count - 1]);
 }
 
-static int follow(output *out, const char *run, const pawl_doctor_options *options,
-                  const ranks *r) {
-    SCOPED(free_kept) kept_findings k = {.list = NULL};
+static int diagnose_as_another_rank(output *out, const char *run,
+                                    const pawl_doctor_options *options, const doctor_rank *r) {
+    SCOPED(free_findings) kept_findings k = {.list = NULL};
     pawl_severity worst = PAWL_SEVERITY_NOTE;
-    if (pawl_doctor(run, options, keep, &k, &worst, out->err) != PAWL_OK) {
+    if (pawl_doctor(run, options, keep_finding, &k, &worst, out->err) != PAWL_OK) {
         return output_fail(out);
     }
-    if (heard(&k)) {
+    if (rank_0_heard_it(&k)) {
         output_withhold(out);
         return worst < PAWL_SEVERITY_ERROR ? EXIT_DONE : EXIT_FAILED;
     }
-    begin(out, run, r);
+    begin_findings(out, run, r);
     for (size_t i = 0; i < k.count; i++) {
         if (k.list[i].severity > PAWL_SEVERITY_NOTE) {
-            put(out, &k.list[i]);
+            put_finding(out, &k.list[i]);
         }
     }
-    return end(out, worst);
+    return end_findings(out, worst);
 }
 
 int verb_doctor(const arguments *args, output *out) {
-    ranks r;
+    doctor_rank r;
     const char *run = args->targets[0].run;
-    int code = ranks_find(args, out, &r);
+    int code = doctor_rank_find(args, out, &r);
     const pawl_doctor_options options = {.struct_size = sizeof options,
                                          .need_bytes = args->need_bytes,
                                          .group = &r.group,
@@ -172,5 +173,6 @@ int verb_doctor(const arguments *args, output *out) {
     if (code != EXIT_DONE) {
         return code;
     }
-    return r.group.rank == 0 ? lead(out, run, &options, &r) : follow(out, run, &options, &r);
+    return r.group.rank == 0 ? diagnose_as_rank_0(out, run, &options, &r)
+                             : diagnose_as_another_rank(out, run, &options, &r);
 }

@@ -12,7 +12,7 @@ typedef struct removal {
     uint64_t files, bytes;
 } removal;
 
-static void on_garbage(void *context, const char *path, uint64_t bytes, const char *reason) {
+static void on_leftover(void *context, const char *path, uint64_t bytes, const char *reason) {
     removal *r = context;
     char size[TEXT_SIZE];
     r->files++;
@@ -32,7 +32,7 @@ static void on_garbage(void *context, const char *path, uint64_t bytes, const ch
     table_row(r->table);
 }
 
-static void print_sum(const removal *r, bool dry_run) {
+static void print_removed(const removal *r, bool dry_run) {
     char files[TEXT_SIZE];
     char bytes[TEXT_SIZE];
     if (r->files == 0) {
@@ -43,10 +43,10 @@ static void print_sum(const removal *r, bool dry_run) {
            text_count(files, r->files, "item", "items"), text_bytes(bytes, r->bytes));
 }
 
-static pawl_status collect(const arguments *args, removal *r, pawl_run *run) {
+static pawl_status remove_leftovers(const arguments *args, removal *r, pawl_run *run) {
     static const column columns[] = {{.title = "SIZE", .right = true},
-                                     {.title = "PATH", .gives = 2},
-                                     {.title = "REASON", .gives = 1}};
+                                     {.title = "PATH", .shorten_turn = 2},
+                                     {.title = "REASON", .shorten_turn = 1}};
     output *out = r->out;
     if (out->as_json) {
         json_put_text(&out->json, "run", args->targets[0].run);
@@ -54,13 +54,13 @@ static pawl_status collect(const arguments *args, removal *r, pawl_run *run) {
         json_begin_array(&out->json, "items", JSON_LINES);
     }
     r->table = table_new(out, columns, sizeof columns / sizeof columns[0]);
-    pawl_status status = pawl_run_gc(run, args->dry_run, on_garbage, r, out->err);
+    pawl_status status = pawl_run_gc(run, args->dry_run, on_leftover, r, out->err);
     table_end(r->table);
     if (status == PAWL_OK && out->as_json) {
         json_end(&out->json);
         json_put_uint(&out->json, "bytes", r->bytes);
     } else if (status == PAWL_OK) {
-        print_sum(r, args->dry_run);
+        print_removed(r, args->dry_run);
     }
     return status;
 }
@@ -70,7 +70,7 @@ int verb_gc(const arguments *args, output *out) {
     removal r = {.out = out};
     pawl_status status = housekeeping_open(args, out, &run);
     if (status == PAWL_OK) {
-        status = collect(args, &r, run);
+        status = remove_leftovers(args, &r, run);
     }
     return housekeeping_close(out, run, status);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl help: the overview, one verb, or the table in its other forms. */
-#include "options.h"
+/* pawl help: the overview, the help of a verb, the man page or the completion. */
+#include "verbs.h"
 
 int verb_help(const arguments *args, output *out) {
     if (args->man) {
@@ -17,10 +17,7 @@ int verb_help(const arguments *args, output *out) {
     }
     const verb *v = verb_find(args->topic);
     if (v == NULL) {
-        const char *near = verb_nearest(args->topic);
-        return output_usage(out, NULL, "there is no verb '%s'%s%s%s", args->topic,
-                            near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-                            near != NULL ? "'?" : "");
+        return verb_refuse_unknown(args->topic, out);
     }
     print_help(v);
     return EXIT_DONE;

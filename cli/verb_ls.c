@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl ls: the checkpoints of a run. */
 #include "cli.h"
-#include "costs.h"
+#include "ls_costs.h"
 #include "memory.h"
 #include "metrics.h"
 #include "text.h"
@@ -22,7 +22,7 @@ static const style status_styles[] = {
     [PAWL_STEP_DAMAGED] = STYLE_BAD,
 };
 
-/* Metrics, marks and reasons: what only some steps have. */
+/* The column NOTES: metrics, "pinned", "being read", why it is damaged. */
 static char *notes_of(const pawl_step_info *step) {
     char *metrics = metrics_text(step->metrics_json);
     const char *pinned = step->pinned ? "pinned" : "";
@@ -32,17 +32,15 @@ static char *notes_of(const pawl_step_info *step) {
     char *notes = must_strdup("");
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (*parts[i] != '\0') {
-            char *longer = must_printf("%s%s%s", notes, *notes != '\0' ? "; " : "", parts[i]);
-            free(notes);
-            notes = longer;
+            notes = must_append(notes, "; ", parts[i]);
         }
     }
     free(metrics);
     return notes;
 }
 
-/* The columns that every form of the table begins with. */
-static void put_step(table *t, const pawl_step_info *step) {
+/* The columns that both tables begin with. */
+static void put_common_cells(table *t, const pawl_step_info *step) {
     char size[TEXT_SIZE];
     char saved[TEXT_SIZE];
     table_cell(t, "%" PRId64, step->step);
@@ -51,10 +49,10 @@ static void put_step(table *t, const pawl_step_info *step) {
     table_cell(t, "%s", text_bytes(size, step->bytes));
 }
 
-static void put_row(table *t, const pawl_step_info *step) {
+static void put_step_row(table *t, const pawl_step_info *step) {
     SCOPED(scoped_free) char *notes = notes_of(step);
     bool committed = step->status == PAWL_STEP_COMMITTED;
-    put_step(t, step);
+    put_common_cells(t, step);
     table_cell(t, "%" PRIu64, step->files);
     if (committed) {
         table_cell(t, "%" PRIu64, step->entries);
@@ -67,40 +65,40 @@ static void put_row(table *t, const pawl_step_info *step) {
     table_row(t);
 }
 
-static void print_table(output *out, const pawl_catalog *catalog) {
+static void print_steps(output *out, const pawl_catalog *catalog) {
     static const column columns[] = {
         {.title = "STEP", .right = true},
         {.title = "STATUS"},
-        {.title = "SAVED", .leaves = 4},
-        {.title = "SIZE", .right = true, .leaves = 5},
-        {.title = "FILES", .right = true, .leaves = 3},
-        {.title = "ENTRIES", .right = true, .leaves = 2},
-        {.title = "RANKS", .right = true, .leaves = 1},
-        {.title = "NOTES", .gives = 1, .least = 20},
+        {.title = "SAVED", .omit_turn = 4},
+        {.title = "SIZE", .right = true, .omit_turn = 5},
+        {.title = "FILES", .right = true, .omit_turn = 3},
+        {.title = "ENTRIES", .right = true, .omit_turn = 2},
+        {.title = "RANKS", .right = true, .omit_turn = 1},
+        {.title = "NOTES", .shorten_turn = 1, .keeps = 20},
     };
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
-        put_row(t, pawl_catalog_get(catalog, i));
+        put_step_row(t, pawl_catalog_get(catalog, i));
     }
     table_end(t);
 }
 
 /* ---- what the saves cost -------------------------------------------------------------------- */
 
-static void put_cost(table *t, const kept *save) {
+static void put_cost(table *t, const event_copy *save) {
     char text[TEXT_SIZE];
     table_cell(t, "%s", text_duration(text, save->event.seconds));
-    table_cell(t, "%.2f", kept_gb_per_s(save));
-    table_cell(t, "%s", text_duration(text, kept_stall_s(save)));
+    table_cell(t, "%.2f", event_gb_per_s(save));
+    table_cell(t, "%s", text_duration(text, event_stall_s(save)));
     table_cell(t, "%s", text_duration(text, save->stats.fence_copy_s));
-    table_cell(t, "%s", text_duration(text, kept_waited_s(save)));
+    table_cell(t, "%s", text_duration(text, event_waited_s(save)));
     table_cell(t, "%" PRIu64, save->stats.retries);
-    table_styled(t, kept_style(save), "%s", kept_verdict(save));
+    table_styled(t, event_style(save), "%s", event_verdict(save));
 }
 
-static void put_cost_row(table *t, const pawl_step_info *step, const kept *save) {
+static void put_cost_row(table *t, const pawl_step_info *step, const event_copy *save) {
     SCOPED(scoped_free) char *notes = notes_of(step);
-    put_step(t, step);
+    put_common_cells(t, step);
     if (save != NULL) {
         put_cost(t, save);
     }
@@ -111,39 +109,39 @@ static void put_cost_row(table *t, const pawl_step_info *step, const kept *save)
     table_row(t);
 }
 
-static void print_costs(output *out, const pawl_catalog *catalog, const costs *saves) {
+static void print_costs(output *out, const pawl_catalog *catalog, const ls_costs *saves) {
     static const column columns[] = {
         {.title = "STEP", .right = true},
         {.title = "STATUS"},
-        {.title = "SAVED", .leaves = 5},
-        {.title = "SIZE", .right = true, .leaves = 7},
-        {.title = "TOOK", .right = true, .leaves = 8},
-        {.title = "GB/s", .right = true, .leaves = 4},
-        {.title = "STALL", .right = true, .leaves = 6},
-        {.title = "COPIED", .right = true, .leaves = 2},
-        {.title = "WAITED", .right = true, .leaves = 3},
-        {.title = "RETRIES", .right = true, .leaves = 1},
+        {.title = "SAVED", .omit_turn = 5},
+        {.title = "SIZE", .right = true, .omit_turn = 7},
+        {.title = "TOOK", .right = true, .omit_turn = 8},
+        {.title = "GB/s", .right = true, .omit_turn = 4},
+        {.title = "STALL", .right = true, .omit_turn = 6},
+        {.title = "COPIED", .right = true, .omit_turn = 2},
+        {.title = "WAITED", .right = true, .omit_turn = 3},
+        {.title = "RETRIES", .right = true, .omit_turn = 1},
         {.title = "VERDICT"},
-        {.title = "NOTES", .gives = 1, .least = 20},
+        {.title = "NOTES", .shorten_turn = 1, .keeps = 20},
     };
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
-        put_cost_row(t, pawl_catalog_get(catalog, i), costs_of(saves, i));
+        put_cost_row(t, pawl_catalog_get(catalog, i), ls_costs_of(saves, i));
     }
     table_end(t);
 }
 
 /* ---- for programs --------------------------------------------------------------------------- */
 
-static void put_json_cost(json *j, const kept *save) {
+static void put_json_cost(json *j, const event_copy *save) {
     if (save != NULL) {
-        json_put_foreign(j, "save", save->json, strlen(save->json));
+        json_put_raw(j, "save", save->json);
     } else {
         json_put_null(j, "save");
     }
 }
 
-static void put_json(json *j, const pawl_step_info *step, bool stats, const kept *save) {
+static void put_step_json(json *j, const pawl_step_info *step, bool stats, const event_copy *save) {
     char time[TEXT_SIZE];
     bool timed = step->unix_time_ns != 0;
     json_begin_object(j, NULL, JSON_INLINE);
@@ -166,10 +164,11 @@ static void put_json(json *j, const pawl_step_info *step, bool stats, const kept
     json_end(j);
 }
 
-static void print_json(output *out, const pawl_catalog *catalog, bool stats, const costs *saves) {
+static void print_steps_json(output *out, const pawl_catalog *catalog, bool stats,
+                             const ls_costs *saves) {
     json_begin_array(&out->json, "steps", JSON_LINES);
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
-        put_json(&out->json, pawl_catalog_get(catalog, i), stats, costs_of(saves, i));
+        put_step_json(&out->json, pawl_catalog_get(catalog, i), stats, ls_costs_of(saves, i));
     }
     json_end(&out->json);
 }
@@ -185,7 +184,7 @@ static bool is_damaged(const pawl_catalog *catalog) {
 
 int verb_ls(const arguments *args, output *out) {
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
-    SCOPED(costs_free) costs *saves = NULL;
+    SCOPED(ls_costs_free) ls_costs *saves = NULL;
     const char *run = args->targets[0].run;
     if (out->as_json) {
         json_put_text(&out->json, "run", run);
@@ -193,15 +192,15 @@ int verb_ls(const arguments *args, output *out) {
     if (pawl_catalog_open(run, &out->log, &catalog, out->err) != PAWL_OK) {
         return output_fail(out);
     }
-    if (args->stats && (saves = costs_read(run, catalog, out)) == NULL) {
+    if (args->stats && (saves = ls_costs_read(run, catalog, out)) == NULL) {
         return output_fail(out);
     }
     if (out->as_json) {
-        print_json(out, catalog, args->stats, saves);
+        print_steps_json(out, catalog, args->stats, saves);
     } else if (args->stats) {
         print_costs(out, catalog, saves);
     } else {
-        print_table(out, catalog);
+        print_steps(out, catalog);
     }
     return is_damaged(catalog) ? EXIT_DIFFERENT : EXIT_DONE;
 }

@@ -6,8 +6,8 @@
 
 #include <inttypes.h>
 
-/* What the checkpoint holds now that it can be opened again. */
-static pawl_status report(output *out, const target *t) {
+/* Opens the rebuilt checkpoint and says what it holds. */
+static pawl_status report_rebuilt(output *out, const target *t) {
     SCOPED(scoped_checkpoint) pawl_checkpoint *checkpoint = NULL;
     pawl_checkpoint_info about;
     char entries[TEXT_SIZE];
@@ -39,7 +39,7 @@ int verb_rebuild(const arguments *args, output *out) {
         status = pawl_run_rebuild(run, t->step, args->force, out->err);
     }
     if (status == PAWL_OK) {
-        status = report(out, t);
+        status = report_rebuilt(out, t);
     }
     return housekeeping_close(out, run, status);
 }

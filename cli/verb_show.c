@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl show: a checkpoint as a tree, or one entry of it. */
-#include "ending.h"
 #include "memory.h"
 #include "metrics.h"
 #include "numbers.h"
 #include "show.h"
+#include "signals.h"
 #include "text.h"
 
 #include <inttypes.h>
@@ -50,7 +50,7 @@ static void put_header(json *j, const char *run, const pawl_checkpoint_info *abo
     json_put_raw(j, "manifest", about->manifest_json);
 }
 
-/* What it took to answer, for those who want to know. */
+/* How much was read to answer. */
 static void put_reads(json *j, const pawl_checkpoint *checkpoint) {
     pawl_read_stats reads = pawl_checkpoint_reads(checkpoint);
     json_put_uint(j, "read_calls", reads.reads);
@@ -153,7 +153,8 @@ static pawl_status show_entry(output *out, pawl_checkpoint *checkpoint, const pa
     return status;
 }
 
-/* The entry of that name, or else the tree below it, or else the reason why there is none. */
+/* Shows the entry of that name, or else the tree below it, or else fails as the search for the
+ * entry did. */
 static pawl_status show_named(output *out, pawl_checkpoint *checkpoint, const arguments *args) {
     pawl_entry_info info;
     uint64_t shown = 0;
@@ -178,7 +179,7 @@ int verb_show(const arguments *args, output *out) {
     pawl_checkpoint_info about;
     const target *t = &args->targets[0];
     uint64_t shown = 0;
-    ending_watch();
+    signals_catch();
     if (pawl_checkpoint_open(t->run, t->step, &out->log, &checkpoint, out->err) != PAWL_OK) {
         return output_fail(out);
     }

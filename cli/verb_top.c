@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl top: a run while it saves. */
 #include "screen.h"
+#include "terminal.h"
 #include "top.h"
 
 #include <stdlib.h>
@@ -8,9 +9,9 @@
 
 /* ---- for programs --------------------------------------------------------------------------- */
 
-static void put_event(json *j, const char *key, const kept *k) {
+static void put_event(json *j, const char *key, const event_copy *k) {
     if (k != NULL) {
-        json_put_foreign(j, key, k->json, strlen(k->json));
+        json_put_raw(j, key, k->json);
     } else {
         json_put_null(j, key);
     }
@@ -35,7 +36,7 @@ static void put_owner(json *j, const pawl_owner_info *o) {
     json_end(j);
 }
 
-static void put_newest(json *j, const top_view *v) {
+static void put_newest(json *j, const top_state *v) {
     if (!v->has_newest) {
         json_put_null(j, "newest");
         return;
@@ -47,14 +48,14 @@ static void put_newest(json *j, const top_view *v) {
     json_end(j);
 }
 
-static void put_saving(json *j, const top_view *v) {
-    const kept *saving = top_saving(v);
+static void put_saving(json *j, const top_state *v) {
+    const event_copy *saving = top_saving(v);
     put_event(j, "saving", saving);
     json_put_bool(j, "interrupted", saving != NULL && !top_writer_may_live(v));
 }
 
-static void put_events(json *j, const char *key, const top_view *v,
-                       const kept *(*get)(const top_view *v, size_t i)) {
+static void put_events(json *j, const char *key, const top_state *v,
+                       const event_copy *(*get)(const top_state *v, size_t i)) {
     json_begin_array(j, key, JSON_LINES);
     for (size_t i = 0; get(v, i) != NULL; i++) {
         put_event(j, NULL, get(v, i));
@@ -62,7 +63,7 @@ static void put_events(json *j, const char *key, const top_view *v,
     json_end(j);
 }
 
-void top_json(const top_view *v, json *j) {
+static void put_state(const top_state *v, json *j) {
     put_owner(j, &v->owner);
     put_newest(j, v);
     json_put_uint(j, "checkpoints", v->committed);
@@ -76,7 +77,7 @@ void top_json(const top_view *v, json *j) {
 
 /* ---- on a terminal -------------------------------------------------------------------------- */
 
-static void draw(const top_view *v, output *out) {
+static void draw_frame(const top_state *v, output *out) {
     char *picture = NULL;
     size_t size = 0;
     int rows;
@@ -95,14 +96,14 @@ static void draw(const top_view *v, output *out) {
     free(picture);
 }
 
-static int watch(top_view *v, const arguments *args, output *out) {
+static int watch_run(top_state *v, const arguments *args, output *out) {
     screen_event event = SCREEN_TIME;
     pawl_status status = PAWL_OK;
     screen_open();
     while (event == SCREEN_TIME && status == PAWL_OK) {
-        draw(v, out);
+        draw_frame(v, out);
         event = screen_wait(args->interval_s);
-        status = event == SCREEN_TIME ? top_look(v, out) : PAWL_OK;
+        status = event == SCREEN_TIME ? top_refresh(v, out) : PAWL_OK;
     }
     screen_close();
     if (event == SCREEN_SIGNAL) {
@@ -113,34 +114,34 @@ static int watch(top_view *v, const arguments *args, output *out) {
 
 /* ---- the verb ------------------------------------------------------------------------------- */
 
-static int look_on(top_view *v, const arguments *args, output *out) {
+static int show_run(top_state *v, const arguments *args, output *out) {
     pawl_status status = top_open(v, args->targets[0].run, out);
     if (status == PAWL_OK) {
-        status = top_look(v, out);
+        status = top_refresh(v, out);
     }
     if (status != PAWL_OK) {
         return output_fail(out);
     }
     if (out->as_json) {
-        top_json(v, &out->json);
+        put_state(v, &out->json);
         return EXIT_DONE;
     }
-    if (!args->once && screen_able()) {
-        return watch(v, args, out);
+    if (!args->once && terminal_understands_escapes()) {
+        return watch_run(v, args, out);
     }
     top_draw(v, out, 0);
     return EXIT_DONE;
 }
 
 int verb_top(const arguments *args, output *out) {
-    top_view *v = calloc(1, sizeof *v); /* too large for the stack of some */
+    top_state *v = calloc(1, sizeof *v); /* too large for a small stack */
     if (v == NULL) {
         return output_fail(out);
     }
     if (out->as_json) {
         json_put_text(&out->json, "run", args->targets[0].run);
     }
-    int code = look_on(v, args, out);
+    int code = show_run(v, args, out);
     top_close(v);
     free(v);
     return code;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl verify: every byte of one checkpoint, or of all. */
+/* pawl verify: reads every byte of one checkpoint, or of all. */
 #include "cli.h"
-#include "ending.h"
 #include "memory.h"
+#include "signals.h"
 #include "text.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 enum { MOST_PROBLEMS = 1000 };
 
-/* The lines of a story that say what the line above it has said. */
+/* Lines of an error's text that repeat what is printed above it. */
 static bool is_repeated(const char *line) {
     static const char *const labels[] = {"  path:", "  entry:", "  range:"};
     for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
@@ -22,15 +22,15 @@ static bool is_repeated(const char *line) {
     return false;
 }
 
-/* Where the problem before this one was: one damaged range often hits many entries. */
+/* Remembers where the last problem was: often many entries lie in one damaged range. */
 typedef struct verification {
     output *out;
     char *file;
     uint64_t offset, length;
 } verification;
 
-/* Text of several lines, indented and harmless; `first_only`: without those after the first. */
-static void print_story(const char *text, bool first_only) {
+/* An error's text, indented and escaped; `first_only`: only its first line. */
+static void print_error_lines(const char *text, bool first_only) {
     char *safe = text_safe(text, first_only ? strcspn(text, "\n") : strlen(text), true);
     for (char *line = safe; line != NULL;) {
         char *end = strchr(line, '\n');
@@ -80,7 +80,7 @@ static void print_problem(verification *v, const pawl_problem *problem) {
         free(entry);
     }
     if (!same || problem->entry == NULL) {
-        print_story(problem->text, same);
+        print_error_lines(problem->text, same);
     }
 }
 
@@ -108,9 +108,9 @@ static void on_progress(void *context, uint64_t done_bytes, uint64_t of_bytes) {
     progress_update(&v->out->progress, done_bytes, of_bytes);
 }
 
-static int on_question(void *context) {
+static int on_stop(void *context) {
     (void)context;
-    return ending_asked();
+    return signals_caught();
 }
 
 static void print_result(output *out, int64_t step, const pawl_verify_result *result, bool opened) {
@@ -143,7 +143,8 @@ static void put_result(json *j, const char *status, const pawl_verify_result *re
     json_put_uint(j, "problem_count", result->problems);
 }
 
-static pawl_status read_step(output *out, pawl_checkpoint *checkpoint, pawl_verify_result *result) {
+static pawl_status verify_opened(output *out, pawl_checkpoint *checkpoint,
+                                 pawl_verify_result *result) {
     verification v = {.out = out};
     pawl_verify_options options = {
         .struct_size = sizeof options,
@@ -151,7 +152,7 @@ static pawl_status read_step(output *out, pawl_checkpoint *checkpoint, pawl_veri
         .progress = on_progress,
         .context = &v,
         .max_problems = MOST_PROBLEMS,
-        .stop = on_question,
+        .stop = on_stop,
     };
     progress_begin(&out->progress, "verifying");
     if (out->as_json) {
@@ -165,12 +166,12 @@ static pawl_status read_step(output *out, pawl_checkpoint *checkpoint, pawl_veri
     return status;
 }
 
-static const char *verdict_of(pawl_status status) {
+static const char *status_word(pawl_status status) {
     return status == PAWL_OK ? "good" : status == PAWL_EDAMAGED ? "damaged" : "unread";
 }
 
-/* What cannot be opened has one problem, which its error tells. */
-static void report_unopened(output *out, pawl_verify_result *result) {
+/* A checkpoint that cannot be opened has one problem: out->err. */
+static void report_unopenable(output *out, pawl_verify_result *result) {
     verification v = {.out = out};
     const char *path = pawl_error_get(out->err, PAWL_ERROR_PATH);
     const char *slash = path != NULL ? strrchr(path, '/') : NULL;
@@ -193,7 +194,7 @@ static void report_unopened(output *out, pawl_verify_result *result) {
     }
 }
 
-/* Damage is reported here; any other failure is left in out->err. */
+/* Reports damage; any other failure is left in out->err. */
 static pawl_status verify_step(output *out, const char *run, int64_t step) {
     SCOPED(scoped_checkpoint) pawl_checkpoint *checkpoint = NULL;
     pawl_checkpoint_info about = {0};
@@ -212,12 +213,12 @@ static pawl_status verify_step(output *out, const char *run, int64_t step) {
         json_put_int(&out->json, "step", about.step);
     }
     if (status == PAWL_EDAMAGED) {
-        report_unopened(out, &result);
+        report_unopenable(out, &result);
     } else {
-        status = read_step(out, checkpoint, &result);
+        status = verify_opened(out, checkpoint, &result);
     }
     if (out->as_json) {
-        put_result(&out->json, verdict_of(status), &result);
+        put_result(&out->json, status_word(status), &result);
     } else if (status == PAWL_OK || status == PAWL_EDAMAGED) {
         print_result(out, about.step, &result, checkpoint != NULL);
     }
@@ -228,7 +229,7 @@ static pawl_status verify_step(output *out, const char *run, int64_t step) {
     return status;
 }
 
-/* Every step that has a manifest, good or not; damage in one does not keep from the next. */
+/* Every step that has a manifest; goes on after a damaged one. */
 static pawl_status verify_all(output *out, const char *run, bool *damaged) {
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
     size_t verified = 0;
@@ -251,14 +252,14 @@ static pawl_status verify_all(output *out, const char *run, bool *damaged) {
         *damaged = *damaged || status == PAWL_EDAMAGED;
         verified++;
     }
-    /* With none to verify, opening the newest says what there is instead. */
+    /* If there is none, opening the newest fails with a message that says what is there. */
     return verified > 0 ? PAWL_OK : verify_step(out, run, PAWL_NEWEST);
 }
 
 int verb_verify(const arguments *args, output *out) {
     const target *t = &args->targets[0];
     bool damaged = false;
-    ending_watch();
+    signals_catch();
     if (args->all && t->has_step) {
         return output_usage(out, "verify", "--all takes a whole run, not one step of it");
     }

@@ -1,13 +1,236 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What follows from the table of verbs. */
+/* The table of verbs and options, and functions that look things up in it. */
+#include "verbs.h"
 #include "memory.h"
-#include "options.h"
 #include "text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_VERBS = 16 };
+
+#define COMMON (OPTION_HELP | OPTION_JSON)
+
+const char operand_help[] =
+    "RUN is the directory of a run. STEP is the number of one of its checkpoints, or 'newest' (or "
+    "'latest') for the newest committed one, which is also taken when no STEP is given.\n"
+    "The last '@' separates RUN from STEP only if a number, 'newest' or 'latest' follows it. For a "
+    "directory that is itself named 'run@7' or 'run@7b', write 'run@7/' or 'run@7b/'.";
+
+const option_spec options[] = {
+    {"all", NULL, "Every checkpoint of the run, not only one.", OPTION_ALL, 0, false},
+    {"structure", NULL,
+     "Only names, shapes, dtypes, roles and hyperparameters; the tensors' numbers are not read.",
+     OPTION_STRUCTURE, 0, false},
+    {"edge", "N",
+     "How many values to show at each end of a dimension; 3 unless given, at most 100.",
+     OPTION_EDGE, 0, false},
+    {"full", NULL,
+     "Print everything in full: nothing is shortened, left out or wrapped to fit the terminal.",
+     OPTION_FULL, 0, false},
+    {"names", NULL, "Print the names that begin with ENTRY, for the completion.", OPTION_NAMES, 0,
+     true},
+    {"force", NULL, "Remove the checkpoint even when it is the only one.", OPTION_FORCE, 0, false},
+    {"force", NULL,
+     "Rebuild even though data files are provably damaged: what they hold now is then taken for "
+     "what was written.",
+     OPTION_FORCE_REBUILD, 0, false},
+    {"dry-run", NULL, "Say what would be removed, and remove nothing.", OPTION_DRY_RUN, 0, false},
+    {"wait", "SECONDS",
+     "How long to wait for another writer before giving up; 35 unless given. That a writer has "
+     "crashed is known at once if it ran on this machine, else after 30 seconds without a "
+     "heartbeat. The progress line names the writer.",
+     OPTION_WAIT, 0, false},
+    {"need", "BYTES",
+     "How large a checkpoint will be, such as 800MB or 1.5TiB; unless given, as large as the "
+     "newest "
+     "one.",
+     OPTION_NEED, 0, false},
+    {"alone", NULL, "Check as a single process, even if the environment says that this is a rank.",
+     OPTION_ALONE, 0, false},
+    {"rank", "R",
+     "This process is rank R, counted from 0, if the environment does not say so; needs --ranks "
+     "and "
+     "--launch.",
+     OPTION_RANK, 0, false},
+    {"ranks", "N", "How many ranks there are; needs --rank and --launch.", OPTION_RANKS, 0, false},
+    {"launch", "ID",
+     "By this word the ranks find each other: the same on all of them, and a new one each time; "
+     "unless given, it comes from the environment.",
+     OPTION_LAUNCH, 0, false},
+    {"deadline", "SECONDS", "How long the ranks wait for each other; 30 unless given.",
+     OPTION_DEADLINE, 0, false},
+    {"stats", NULL,
+     "Show what each save cost, as far as the run's events tell: how long it took, its speed, how "
+     "long training stood still, how much of that was copying and waiting, how many operations "
+     "were retried, and how it ended.",
+     OPTION_STATS, 0, false},
+    {"once", NULL, "Print once and end, even on a terminal.", OPTION_ONCE, 0, false},
+    {"interval", "SECONDS", "Time between two updates; 1 unless given, at least 0.1.",
+     OPTION_INTERVAL, 0, false},
+    {"json", NULL, "Print one JSON object; a failure is its member \"error\".", OPTION_JSON, 0,
+     false},
+    {"no-progress", NULL, "Show no progress line on the terminal.", OPTION_NO_PROGRESS, 0, false},
+    {"man", NULL, "Print the manual page.", OPTION_MAN, 0, true},
+    {"bash-completion", NULL, "Print the completion for bash.", OPTION_BASH_COMPLETION, 0, true},
+    {"help", NULL, "Show this help.", OPTION_HELP, 'h', false},
+    {0},
+};
+
+const verb verbs[] = {
+    {
+        .name = "ls",
+        .summary = "list the checkpoints of a run",
+        .description =
+            "Lists every step of a run: committed, unfinished or damaged, when it was saved, how "
+            "large it is, its metrics, and whether it is pinned or being read. No data file is "
+            "opened; to know that the bytes are good, use 'pawl verify'.",
+        .operands = {{OPERAND_RUN, "RUN", false}},
+        .options = COMMON | OPTION_STATS | OPTION_FULL,
+        .examples = {{"pawl ls runs/7", "every checkpoint of the run in runs/7"},
+                     {"pawl ls --stats runs/7", "the same, with what each save cost"},
+                     {"pawl ls --json runs/7", "the same for a program"}},
+        .different = "A checkpoint of the run is damaged.",
+        .run = verb_ls,
+    },
+    {
+        .name = "top",
+        .summary = "watch a run while it saves",
+        .description =
+            "Shows who writes to a run, its newest checkpoint, the save in flight and how far it "
+            "is, the last saves with the time that each phase took, the last failure, and the last "
+            "restores. On a terminal it goes on until q or Ctrl-C; elsewhere, and with --once or "
+            "--json, it prints once and ends. A narrow terminal shows fewer columns.\n"
+            "It only reads files, such as the run's events.jsonl, and does not disturb the job.",
+        .operands = {{OPERAND_RUN, "RUN", false}},
+        .options = COMMON | OPTION_ONCE | OPTION_INTERVAL,
+        .examples = {{"pawl top runs/7", "watch the run in runs/7"},
+                     {"pawl top --once runs/7", "the same, once, for a log or a mail"}},
+        .run = verb_top,
+    },
+    {
+        .name = "show",
+        .summary = "show what a checkpoint holds",
+        .description =
+            "Without ENTRY: the entries of a checkpoint as a tree, with dtype, shape, size and "
+            "role. With ENTRY: that entry, with its first and last values, minimum, maximum, mean, "
+            "and how many values are NaN or infinite. If there is no such entry, but ENTRY is a "
+            "folder of entries ('model/dense'), the tree below it.\n"
+            "Only what is shown is read, in pieces of bounded size, and every byte that is read is "
+            "verified.",
+        .operands = {{OPERAND_RUN_STEP, "RUN[@STEP]", false}, {OPERAND_ENTRY, "ENTRY", true}},
+        .options = COMMON | OPTION_STRUCTURE | OPTION_EDGE | OPTION_FULL | OPTION_NO_PROGRESS |
+                   OPTION_NAMES,
+        .examples = {{"pawl show runs/7", "the newest checkpoint as a tree"},
+                     {"pawl show runs/7@3000 model/dense/kernel", "one entry of step 3000"},
+                     {"pawl show --structure runs/7 model/dense",
+                      "the tree below model/dense, or the entry of that name without its numbers"}},
+        .different = "What was read is damaged.",
+        .run = verb_show,
+    },
+    {
+        .name = "verify",
+        .summary = "read every byte of a checkpoint and report damage",
+        .description =
+            "Reads every file of a checkpoint, compares it with its checksums, goes on after "
+            "damage, and prints each problem with the file, the byte range and the entry in it.",
+        .operands = {{OPERAND_RUN_STEP, "RUN[@STEP]", false}},
+        .options = COMMON | OPTION_ALL | OPTION_NO_PROGRESS,
+        .examples = {{"pawl verify runs/7", "the newest checkpoint"},
+                     {"pawl verify --all runs/7", "every checkpoint of the run"}},
+        .different = "Damage was found.",
+        .run = verb_verify,
+    },
+    {
+        .name = "diff",
+        .summary = "compare two checkpoints",
+        .description =
+            "Compares two checkpoints, of one run or of two: entries that only one of them has, "
+            "kinds, shapes, dtypes, roles, hyperparameters and other values, and for tensors how "
+            "many numbers differ and by how much. The memory it needs is bounded, however large "
+            "the checkpoints are.",
+        .operands = {{OPERAND_RUN_STEP, "A[@STEP]", false}, {OPERAND_RUN_STEP, "B[@STEP]", false}},
+        .options = COMMON | OPTION_STRUCTURE | OPTION_FULL | OPTION_NO_PROGRESS,
+        .examples = {{"pawl diff runs/7@1000 runs/7@2000", "what a thousand steps changed"},
+                     {"pawl diff --structure runs/7 runs/8",
+                      "would the newest checkpoints of two runs fit the same model?"}},
+        .different = "The checkpoints differ, or one of them is damaged.",
+        .run = verb_diff,
+    },
+    {
+        .name = "rm",
+        .summary = "remove one checkpoint",
+        .description =
+            "Removes one checkpoint, pinned or not. It is given by its number, never as 'newest'. "
+            "Refuses to remove a checkpoint that someone reads, and the only one unless --force is "
+            "given. Opens the run for writing, so it fails while a job has it open.",
+        .operands = {{OPERAND_RUN_AT_STEP, "RUN@STEP", false}},
+        .options = COMMON | OPTION_FORCE | OPTION_WAIT | OPTION_NO_PROGRESS,
+        .examples = {{"pawl rm runs/7@1000", "remove step 1000"}},
+        .busy = "A job owns the run, someone reads the checkpoint, something is mounted on it, or "
+                "it is the last good one.",
+        .run = verb_rm,
+    },
+    {
+        .name = "gc",
+        .summary = "remove what interrupted saves left behind",
+        .description =
+            "Removes files that belong to no checkpoint and whose writer is provably gone, and "
+            "nothing that pawl did not write. Jobs do the same after their first save. Opens the "
+            "run for writing, so it fails while a job has it open.",
+        .operands = {{OPERAND_RUN, "RUN", false}},
+        .options = COMMON | OPTION_DRY_RUN | OPTION_FULL | OPTION_WAIT | OPTION_NO_PROGRESS,
+        .examples = {{"pawl gc --dry-run runs/7", "what would be removed, and why"}},
+        .busy = "A job owns the run; try again once it has ended.",
+        .run = verb_gc,
+    },
+    {
+        .name = "rebuild",
+        .summary = "make a checkpoint's index anew from its data files",
+        .description =
+            "Reads all data files of a checkpoint and writes a new index and manifest from them, "
+            "for when those were lost or damaged. Opens the run for writing, so it fails while a "
+            "job has it open.\n"
+            "Fails if a data file is not as its writer left it, or is damaged according to the "
+            "present index, unless --force is given: then what the files hold now is taken for "
+            "what was written.",
+        .operands = {{OPERAND_RUN_AT_STEP, "RUN@STEP", false}},
+        .options = COMMON | OPTION_FORCE_REBUILD | OPTION_WAIT | OPTION_NO_PROGRESS,
+        .examples = {{"pawl rebuild runs/7@1000", "make the index of step 1000 anew"}},
+        .different = "The data files are damaged as well; nothing was changed.",
+        .busy = "A job owns the run; try again once it has ended.",
+        .run = verb_rebuild,
+    },
+    {
+        .name = "doctor",
+        .summary = "explain whether a run can be saved to",
+        .description =
+            "Checks the path, its permissions, the filesystem and what it lacks, the free space "
+            "and the present writer, and says what would keep a job from saving there, before the "
+            "job runs. Leaves nothing behind. RUN need not exist yet.\n"
+            "Started on all ranks by mpirun, srun, torchrun or the like, it also finds out whether "
+            "they see the same directory: rank 0 prints what all of them found, the others only "
+            "what could not reach it. The first line names the launcher.",
+        .operands = {{OPERAND_RUN, "RUN", false}},
+        .options = COMMON | OPTION_NEED | OPTION_GROUP,
+        .examples = {{"pawl doctor --need 40GB runs/7", "is there room for checkpoints of 40 GB?"},
+                     {"mpirun -n 4 pawl doctor runs/7", "do four ranks see the same runs/7?"},
+                     {"ssh host1 pawl doctor --rank 1 --ranks 2 --launch try1 /data/runs/7",
+                      "the same without a launcher; start rank 0 at the same time"}},
+        .failed = "A job could not save there, or the checks could not be made.",
+        .run = verb_doctor,
+    },
+    {
+        .name = "help",
+        .summary = "explain the command or one verb",
+        .description = "Prints an overview of all verbs, or the help of one of them.",
+        .operands = {{OPERAND_VERB, "VERB", true}},
+        .options = OPTION_HELP | OPTION_MAN | OPTION_BASH_COMPLETION,
+        .examples = {{"pawl help show", "the same as pawl show --help"}},
+        .run = verb_help,
+    },
+    {0},
+};
 
 const verb *verb_find(const char *name) {
     for (const verb *v = verbs; v->name != NULL; v++) {
@@ -18,12 +241,15 @@ const verb *verb_find(const char *name) {
     return NULL;
 }
 
-const char *verb_nearest(const char *name) {
+int verb_refuse_unknown(const char *name, output *out) {
     const char *names[MAX_VERBS] = {NULL};
     for (size_t i = 0; i + 1 < MAX_VERBS && verbs[i].name != NULL; i++) {
         names[i] = verbs[i].name;
     }
-    return text_nearest(name, names);
+    const char *near = text_nearest(name, names);
+    return output_usage(out, NULL, "there is no %s '%s'%s%s%s", *name == '-' ? "option" : "verb",
+                        name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+                        near != NULL ? "'?" : "");
 }
 
 char *verb_synopsis(const verb *v) {
@@ -62,7 +288,7 @@ void exit_meanings(const verb *v, exit_meaning out[MAX_EXIT_MEANINGS]) {
     out[n] = (exit_meaning){0, NULL};
 }
 
-int exit_as_told(const verb *v, int code) {
+int verb_exit_code(const verb *v, int code) {
     exit_meaning meanings[MAX_EXIT_MEANINGS];
     exit_meanings(v, meanings);
     for (const exit_meaning *m = meanings; m->text != NULL; m++) {

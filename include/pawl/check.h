@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pawl/check.h: checks of a job while it runs: batches (J01, J02, J06) and gradients (J05).
+ * pawl/check.h: checks that a trainer may make while it runs: batches (J01, J02, J06) and gradients
+ * (J05).
  */
 #ifndef PAWL_CHECK_H
 #define PAWL_CHECK_H
@@ -17,7 +18,7 @@ typedef struct pawl_array {
     pawl_dtype dtype;
     int ndim;
     const int64_t *shape;
-    const void *data; /* gradients: looked at for NaN and infinity; batches: may be NULL */
+    const void *data; /* gradients: searched for NaN and infinity; batches: may be NULL */
 } pawl_array;
 
 typedef struct pawl_batch_check pawl_batch_check;
@@ -27,7 +28,7 @@ PAWL_API pawl_status pawl_batch_check_new(pawl_batch_check **check, pawl_error *
 PAWL_API void pawl_batch_check_free(pawl_batch_check *check);
 
 /*
- * Compares a batch with the first one it was shown: same entries, dtypes, ranks and shapes.
+ * Compares a batch with the first one: same entries, dtypes, numbers of dimensions and shapes.
  * PAWL_EMISMATCH names entry, batch number (from 0) and both sides, and says what to do: drop or
  * pad the remainder (J01), or mend the input (J02). F64 entries are refused in the first batch.
  */
@@ -39,8 +40,8 @@ PAWL_API pawl_status pawl_batch_check_next(pawl_batch_check *check, const pawl_a
 PAWL_API const char *pawl_batch_check_signature(const pawl_batch_check *check);
 
 /*
- * J06, after a restore: does the loader stand where the checkpoint says? Compares the int64 entry
- * `position_name` of the restored state with the loader's own position. PAWL_EMISMATCH with both.
+ * J06, after a restore: is the data loader where the checkpoint says? Compares the int64 entry
+ * `position_name` of the restored state with the loader's own position. PAWL_EMISMATCH names both.
  */
 PAWL_API pawl_status pawl_check_data_position(const pawl_state *state, const char *position_name,
                                               int64_t loader_position, pawl_error *err)

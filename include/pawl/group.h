@@ -2,19 +2,19 @@
 /*
  * pawl/group.h: the ranks of a job that save and restore together.
  *
- * A job of several processes hands each of them a pawl_group: which rank it is, of how many, and
- * how the ranks know that they belong to the same start of the job. That is all that pawl needs; it
- * brings no network of its own.
+ * In a job of several processes each fills a pawl_group: which rank it is, of how many, and how the
+ * ranks know that they belong to the same start of the job. That is all that pawl needs; it has no
+ * network code of its own.
  *
  *   - With the two callbacks the ranks meet through what the job already has: pawl/mpi.h fills them
  *     for MPI, a Python program passes on torch.distributed.
  *   - Without callbacks they meet through the run's directory, and need `launch`.
  *
  * The ranks meet when they open a run, when they restore, and in pawl_meet. These calls are
- * collective: every rank makes them, in the same order. Nothing else is: pawl_fence never waits
- * for another rank, nor does pawl_save unless the save before it is still in flight. Who waits for
- * a save to end (pawl_wait, pawl_run_close, pawl_save_final, a pawl_save that finds one in flight,
- * with PAWL_ON_BUSY_WAIT) waits for what all ranks do of it, up to the deadline of the call.
+ * collective: every rank makes them, in the same order. No other call is: pawl_fence never waits
+ * for another rank, nor does pawl_save unless the previous save is still in flight. Waiting for a
+ * save to end (pawl_wait, pawl_run_close, pawl_save_final, a pawl_save that finds one in flight,
+ * with PAWL_ON_BUSY_WAIT) means waiting for all ranks' parts of it, at most for the call's timeout.
  * Callbacks are called on the thread that made the collective call, never on a thread of pawl's
  * own.
  */
@@ -35,34 +35,34 @@ typedef struct pawl_group {
     int rank;           /* 0 to world_size - 1 */
     int world_size;     /* processes that save together, 1 to PAWL_MAX_RANKS */
     /*
-     * Names this start of the job: the same text on all its ranks, and another one when the job is
-     * started again, such as the scheduler's job number with its restart count. Printable ASCII
-     * without spaces, 1 to PAWL_MAX_LAUNCH_BYTES of it. Copied. One start may open the run any
-     * number of times, one after another. [NULL: none; needed without callbacks]
+     * Names this start of the job: the same text on all its ranks, and a different one when the job
+     * is started again, such as the scheduler's job number with its restart count. 1 to
+     * PAWL_MAX_LAUNCH_BYTES of printable ASCII without spaces. Copied. One start may open the run
+     * any number of times, one after another. [NULL: none; needed without callbacks]
      */
     const char *launch;
     void *context; /* of the callbacks; lives as long as the run */
     /*
      * Rank 0 receives `n` bytes of each rank, in the order of ranks, in `all` (world_size x n
      * bytes; NULL on the other ranks), and sets came[r] to 1 for each rank r that came in time.
-     * Returns 0, also when ranks are missing; anything else is a failure of the group itself, which
-     * the collective call tells as PAWL_EPEER.
-     * Gives up after `deadline_s` seconds. Both callbacks, or neither; a gather and a broadcast
-     * together are the only barrier that pawl needs.
+     * Returns 0, also when ranks are missing; anything else is a failure of the group itself, for
+     * which the collective call returns PAWL_EPEER.
+     * Gives up after `deadline_s` seconds. Set both callbacks, or neither; a gather followed by a
+     * broadcast is the only barrier that pawl needs.
      */
     int (*gather)(void *context, const void *mine, size_t n, void *all, unsigned char *came,
                   double deadline_s);
     /* Gives every rank the `n` bytes that rank 0 has in `bytes`. Returns 0; PAWL_ETIMEOUT when they
-     * did not come within `deadline_s` seconds; anything else is a failure of the group itself.
-     * Rank 0 need not wait until all have them. */
+     * did not arrive within `deadline_s` seconds; anything else is a failure of the group itself.
+     * Rank 0 need not wait until all ranks have them. */
     int (*broadcast)(void *context, void *bytes, size_t n, double deadline_s);
 } pawl_group;
 
-/* What an environment says of the job. */
+/* What an environment says about the job. */
 typedef struct pawl_group_found {
     size_t struct_size;
-    int rank, world_size;                   /* 0 and 1 where nothing says otherwise */
-    int local_rank, local_size;             /* on this node; -1 and 0: not said */
+    int rank, world_size;                   /* 0 and 1 where it says nothing */
+    int local_rank, local_size;             /* on this node; -1 and 0: not known */
     char launch[PAWL_MAX_LAUNCH_BYTES + 1]; /* "": nothing names this start of the job */
     char source[32];                        /* "torchrun", "Slurm", "Open MPI", ...; "none" */
     char text[1024]; /* what was decided, and from which variables, for people */
@@ -72,10 +72,10 @@ typedef struct pawl_group_found {
  * Finds rank and world size in an environment: `environment` is an array of "NAME=value" that ends
  * with NULL, such as environ. Looks, in this order, for torchrun, Slurm, Open MPI, PMIx, PMI
  * (MPICH, Intel MPI, Cray), MVAPICH, PALS, JSM, Flux, and Kubernetes' indexed jobs. Variables that
- * a scheduler sets in a shell that it did not launch as a rank (an interactive allocation) count as
- * nothing. PAWL_EMISMATCH naming both where two sources disagree; PAWL_EUSAGE naming the variable
- * that is no number or negative, PAWL_ELIMIT the one that is above PAWL_MAX_RANKS.
- * `found->struct_size` is set by the caller.
+ * a scheduler sets in a shell that it did not launch as a rank (an interactive allocation) are
+ * ignored. PAWL_EMISMATCH names two sources that disagree, PAWL_EUSAGE a variable that is negative
+ * or not a number, PAWL_ELIMIT one that is above PAWL_MAX_RANKS.
+ * The caller sets `found->struct_size`.
  */
 PAWL_API pawl_status pawl_group_discover(const char *const *environment, pawl_group_found *found,
                                          pawl_error *err) PAWL_MUST_CHECK;

@@ -2,9 +2,9 @@
 /*
  * pawl/mpi.h: the ranks of an MPI program as a pawl_group.
  *
- * libpawl itself knows no MPI. This header does: a program that is compiled with an MPI's compiler,
- * such as mpicc, includes it, and what it needs is compiled into that program, C or C++, with
- * whichever MPI that is. pawl/pawl.h does not include it.
+ * libpawl itself does not use MPI. A program that is compiled with an MPI's compiler, such as
+ * mpicc, includes this header, and so compiles these functions for whichever MPI it uses, in C or
+ * C++. pawl/pawl.h does not include it.
  *
  *     MPI_Init(&argc, &argv);
  *     pawl_mpi ranks;
@@ -26,15 +26,15 @@
  * pawl's own never call MPI. Any thread level will do: with MPI_THREAD_SINGLE and _FUNNELED make
  * these calls on the main thread, with _SERIALIZED not while another thread is inside MPI.
  *
- * Messages. They travel between two ranks each, on a communicator of their own, and never meet the
- * program's. Rank 0 looks which ones have come, so that it can say who is missing; MPI's own
- * collective calls could only wait. Waiting ranks look about every millisecond and leave the
+ * Messages. They go from one rank to another on a communicator of their own, apart from the
+ * program's. Rank 0 tests which ones have arrived, so that it can say who is missing; MPI's own
+ * collective calls could only wait. Waiting ranks test about every millisecond, and leave the
  * processor to others in between.
  *
- * Deadlines. A rank that gives up leaves its messages to MPI, with the memory that MPI may still
- * read or write; that memory is freed by a later call once the other side has caught up. Each
- * meeting has its own tag: what comes late is never taken for a part of a later meeting. A rank
- * that comes late still finds the answer that it missed.
+ * Timeouts. A rank that gives up leaves its messages to MPI, with the memory that MPI may still
+ * read or write; a later call frees it once the other side has caught up. Each meeting has its own
+ * tag: what comes late is never taken for a part of a later meeting. A rank that comes late still
+ * finds the answer that it missed.
  *
  * Ownership. `ranks` must stay where it is until the runs that use it are closed: the group points
  * to it. pawl_mpi_free is called before MPI_Finalize.
@@ -53,12 +53,12 @@ extern "C" {
  * MPI_SUCCESS, or an MPI error code; then there is nothing to free. */
 static inline int pawl_mpi_group(MPI_Comm comm, pawl_mpi *ranks, pawl_group *group);
 
-/* Collective: after the runs were closed, before MPI_Finalize. Takes in what was never asked for,
- * so that MPI_Finalize does not wait for it. Where a rank does not call it the others give up after
- * PAWL_MPI_SETTLE_S seconds; memory that MPI may still use then is left behind. */
+/* Collective: after the runs were closed, before MPI_Finalize. Receives messages that nobody asked
+ * for, so that MPI_Finalize does not wait for them. If a rank does not call it the others give up
+ * after PAWL_MPI_SETTLE_S seconds, and leave behind memory that MPI may still use. */
 static inline void pawl_mpi_free(pawl_mpi *ranks);
 
-/* ---- how: nothing from here on is for programs ---------------------------------------------- */
+/* ---- implementation: nothing from here on is for programs ----------------------------------- */
 
 /* Rank 0's side of a gather. */
 static inline int pawl_mpi_collect(pawl_mpi *m, const void *mine, size_t n, unsigned char *all,
@@ -82,8 +82,8 @@ static inline int pawl_mpi_collect(pawl_mpi *m, const void *mine, size_t n, unsi
     return code;
 }
 
-/* The other ranks' side. Where rank 0 is late the message stays on its way: whether rank 0 took it
- * in is told by its answer. */
+/* The other ranks' side. If rank 0 is late the message stays on its way; the answer tells whether
+ * rank 0 received it. */
 static inline int pawl_mpi_hand_in(pawl_mpi *m, const void *mine, size_t n, double end) {
     pawl_mpi_parcel *p = pawl_mpi_parcel_new(1, n, 0);
     int done = 0;
@@ -114,8 +114,8 @@ static inline int pawl_mpi_gather(void *context, const void *mine, size_t n, voi
     return code;
 }
 
-/* Rank 0's side of a broadcast. It stays until those who came to the meeting have the answer, for
- * MPI may need its help until then; for the others the answer is left behind. */
+/* Rank 0's side of a broadcast. It waits until the ranks that came to the meeting have the answer,
+ * since MPI may need calls of rank 0 to deliver it; for the others the answer is left to MPI. */
 static inline int pawl_mpi_answer(pawl_mpi *m, const void *bytes, size_t n, double end) {
     pawl_mpi_parcel *p = pawl_mpi_parcel_new(m->world_size - 1, n, 0);
     int code = p != NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM;
@@ -210,8 +210,8 @@ static inline int pawl_mpi_group(MPI_Comm comm, pawl_mpi *ranks, pawl_group *gro
     return MPI_SUCCESS;
 }
 
-/* Takes receives back, which MPI can do by itself; what it does not give back at once is left to it
- * for good. */
+/* Cancels receives, which MPI can do without the other side; whatever else is not done at once is
+ * left to MPI for good. */
 static inline void pawl_mpi_give_up(pawl_mpi_parcel *p) {
     for (int i = 0; i < p->count; i++) {
         if (p->receives && p->requests[i] != MPI_REQUEST_NULL) {
@@ -231,7 +231,7 @@ static inline void pawl_mpi_give_up(pawl_mpi_parcel *p) {
 }
 
 static inline void pawl_mpi_free(pawl_mpi *ranks) {
-    if (ranks->came != NULL) { /* it was whole once, so all are here */
+    if (ranks->came != NULL) { /* pawl_mpi_group succeeded, so all ranks are here */
         pawl_mpi_settle(ranks);
     }
     while (ranks->behind != NULL) {

@@ -2,9 +2,9 @@
 /*
  * pawl/mpi_messages.h: what pawl/mpi.h is made of; nothing here is for programs.
  *
- * A parcel is the messages of one gather or broadcast as one rank sends or receives them, and the
- * memory that MPI reads or writes for them. It is freed when all of them have arrived; until then,
- * also after this rank has given up waiting, it is kept in pawl_mpi.behind.
+ * A parcel is the messages that one rank sends or receives in one gather or broadcast, and the
+ * memory that MPI reads or writes for them. It is freed when all of them have arrived. If this rank
+ * gives up waiting before, it is kept in pawl_mpi.behind.
  */
 #ifndef PAWL_MPI_MESSAGES_H
 #define PAWL_MPI_MESSAGES_H
@@ -27,11 +27,11 @@ extern "C" {
 struct pawl_mpi {
     MPI_Comm comm; /* a duplicate */
     int rank, world_size;
-    int tags;                       /* that a meeting may choose from */
-    unsigned long long meeting;     /* this is the n-th */
-    unsigned long long answers;     /* broadcasts since it began */
-    unsigned char *came;            /* rank 0: to the latest meeting, by rank */
-    struct pawl_mpi_parcel *behind; /* left to MPI */
+    int tags;                       /* how many tags there are for meetings */
+    unsigned long long meeting;     /* number of the current meeting, from 1 */
+    unsigned long long answers;     /* broadcasts in this meeting */
+    unsigned char *came;            /* rank 0: which ranks came to the meeting */
+    struct pawl_mpi_parcel *behind; /* parcels left to MPI */
 };
 typedef struct pawl_mpi pawl_mpi;
 
@@ -42,12 +42,12 @@ typedef struct pawl_mpi_parcel {
     MPI_Request *requests;
     MPI_Status *statuses;
     int *some;               /* for MPI_Testsome */
-    int *ranks;              /* each one's other side */
-    unsigned char *messages; /* `message_bytes` each */
+    int *ranks;              /* the other side of each message */
+    unsigned char *messages; /* of message_bytes each */
     size_t message_bytes;
 } pawl_mpi_parcel;
 
-/* Goes before what the caller hands in, and tells apart what a tag that came round again cannot. */
+/* Stands before the caller's bytes. Tags are reused after a while; these numbers are not. */
 typedef struct pawl_mpi_head {
     unsigned long long meeting, answer;
 } pawl_mpi_head;
@@ -63,7 +63,7 @@ static inline void pawl_mpi_parcel_free(pawl_mpi_parcel *p) {
     }
 }
 
-/* NULL: out of memory, or more than MPI can count. */
+/* NULL: out of memory, or too large for MPI. */
 static inline pawl_mpi_parcel *pawl_mpi_parcel_new(int count, size_t n, int receives) {
     size_t message_bytes = sizeof(pawl_mpi_head) + n;
     size_t places = count > 0 ? (size_t)count : 1;
@@ -116,7 +116,7 @@ static inline void pawl_mpi_part(pawl_mpi *m, pawl_mpi_parcel *p) {
     pawl_mpi_reap(m);
 }
 
-/* Lets others run: at first for a moment only, for most waits are short. */
+/* Leaves the processor to others: first only for a moment, since most waits are short. */
 static inline void pawl_mpi_pause(int *rounds) {
     if (++*rounds < 100) {
         (void)sched_yield();
@@ -125,13 +125,13 @@ static inline void pawl_mpi_pause(int *rounds) {
     }
 }
 
-/* Each meeting has eight tags: for its gather, and for broadcasts. */
+/* Each meeting has eight tags: one for its gather, seven for broadcasts. */
 static inline int pawl_mpi_tag(const pawl_mpi *m, int is_answer) {
     unsigned long long base = m->meeting % (unsigned long long)(m->tags / 8) * 8;
     return (int)(is_answer ? base + 1 + m->answers % 7 : base);
 }
 
-/* Starts to send to, or to receive from, `rank`. */
+/* Starts sending message `i` to `rank`, or receiving it. */
 static inline int pawl_mpi_start(pawl_mpi *m, pawl_mpi_parcel *p, int i, int rank, int is_answer) {
     unsigned char *message = pawl_mpi_message(p, i);
     int n = (int)p->message_bytes;
@@ -142,7 +142,7 @@ static inline int pawl_mpi_start(pawl_mpi *m, pawl_mpi_parcel *p, int i, int ran
                        : MPI_Isend(message, n, MPI_BYTE, rank, tag, m->comm, &p->requests[i]);
 }
 
-/* The next message of the parcel, which has room for it. */
+/* Starts the next message of the parcel, which must have room for it. */
 static inline int pawl_mpi_expect(pawl_mpi *m, pawl_mpi_parcel *p, int rank, int is_answer) {
     int code = pawl_mpi_start(m, p, p->count, rank, is_answer);
     p->count += code == MPI_SUCCESS;
@@ -160,7 +160,7 @@ static inline int pawl_mpi_send(pawl_mpi *m, pawl_mpi_parcel *p, int rank, int i
     return pawl_mpi_expect(m, p, rank, is_answer);
 }
 
-/* Is it of this meeting, and whole? */
+/* Does message `i` belong to this meeting, and is it complete? */
 static inline int pawl_mpi_fits(const pawl_mpi *m, const pawl_mpi_parcel *p, int i, int is_answer,
                                 const MPI_Status *status) {
     pawl_mpi_head head;
@@ -170,7 +170,7 @@ static inline int pawl_mpi_fits(const pawl_mpi *m, const pawl_mpi_parcel *p, int
            head.meeting == m->meeting && head.answer == (is_answer ? m->answers : 0);
 }
 
-/* Waits until the first `count` messages were sent, or until the time is `end`. */
+/* Waits until the first `count` messages were sent, at most until `end`. */
 static inline int pawl_mpi_sent(pawl_mpi_parcel *p, int count, double end, int *done) {
     int rounds = 0;
     for (;;) {
@@ -182,7 +182,8 @@ static inline int pawl_mpi_sent(pawl_mpi_parcel *p, int count, double end, int *
     }
 }
 
-/* Takes in what has come: `all` by rank, or the one answer. An older message is waited over. */
+/* Copies message `i`, which has arrived: to its rank's place, or the only one of an answer. If
+ * it is of an older meeting, waits for the next one instead. */
 static inline int pawl_mpi_take(pawl_mpi *m, pawl_mpi_parcel *p, int i, const MPI_Status *status,
                                 int is_answer, unsigned char *to, unsigned char *came) {
     size_t n = p->message_bytes - sizeof(pawl_mpi_head);
@@ -197,7 +198,7 @@ static inline int pawl_mpi_take(pawl_mpi *m, pawl_mpi_parcel *p, int i, const MP
     return MPI_SUCCESS;
 }
 
-/* Receives the parcel's messages until all came, or until the time is `end`. */
+/* Receives the parcel's messages until all came, at most until `end`. */
 static inline int pawl_mpi_receive(pawl_mpi *m, pawl_mpi_parcel *p, int is_answer, double end,
                                    unsigned char *to, unsigned char *came) {
     int rounds = 0;
@@ -248,7 +249,7 @@ static inline int pawl_mpi_sends(const pawl_mpi *m) {
     return p != NULL;
 }
 
-/* Each rank takes in what others sent to it until everybody's messages have arrived: a rank enters
+/* Each rank receives what others sent to it until all ranks' messages have arrived: a rank enters
  * the barrier when its own have, so the barrier ends when all have. */
 static inline void pawl_mpi_settle(pawl_mpi *m) {
     double end = MPI_Wtime() + PAWL_MPI_SETTLE_S;

@@ -18,24 +18,23 @@
  *
  * Forked children: a run, a checkpoint, its views and walks over its entries, and a reader of
  * events belong to the process that opened them. A child made by fork has a copy of the memory, but
- * not the threads that save, and the run's ownership and the mark of a reader stay the parent's. So
- * every call on the parent's handle is PAWL_EUSAGE in a child, at once, and pawl_due is 0; closing
- * or freeing one does nothing, and its copy of the memory stays until the child ends. The parent
- * notices nothing of it. A child opens what it needs by itself. Memory alone are states, catalogs,
- * reports, errors and the checks of pawl/check.h, and what pawl_view_bytes handed out or is told
- * about a checkpoint without reading it: a child may use its copies as its own, but tensors that a
- * save was still reading at the fork count as being read for ever. Children by posix_spawn, or by
- * vfork and exec, have none of this.
+ * not the threads that save, and the run's ownership and a reader's mark stay the parent's. So in a
+ * child every call on a handle of the parent fails at once with PAWL_EUSAGE, and pawl_due is 0;
+ * closing or freeing one does nothing, and its copy of the memory stays until the child ends. The
+ * parent is not affected. A child opens what it needs itself. States, catalogs, reports, errors,
+ * the checks of pawl/check.h, memory from pawl_view_bytes, and descriptions of a checkpoint that
+ * take no reading are plain memory: a child may use its copies. But tensors that a save was reading
+ * at the fork count as being read for ever there. None of this concerns children made by
+ * posix_spawn, or by vfork and exec.
  *
  * The end of the process: exit, and a return from main, may come at any time, with nothing closed
- * and a save in flight. That save is then lost as if the process had been killed: committed whole,
- * or not at all; and whoever opens the run next finds its owner gone. pawl has nothing that exit
- * takes away, but its threads run until the process is gone: what was handed to it must be there
- * until then, the memory of tensors up to the end of pawl_fence and what the callbacks for the log
- * and for events use. A language that frees memory before it calls exit (destructors of static
- * objects in C++, the end of an interpreter such as Python's) takes it away while a save reads it,
- * and what was freed may be saved as if it were the tensor: close the run first, in Python with
- * atexit.register.
+ * and a save in flight. That save is then committed whole or not at all, as if the process had been
+ * killed, and whoever opens the run next finds its owner gone. pawl's threads run until the process
+ * is gone, so what was handed to them must be valid until then: the memory of tensors up to the end
+ * of pawl_fence, and what the callbacks for log and events use. Where memory is freed before exit
+ * is called (destructors of static objects in C++, the end of an interpreter such as Python's) a
+ * save may read freed memory and save it as if it were the tensor: close the run first, in Python
+ * with atexit.register.
  */
 #ifndef PAWL_PAWL_H
 #define PAWL_PAWL_H

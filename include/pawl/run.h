@@ -21,11 +21,11 @@
  * When the data of all ranks is durable rank 0 commits one checkpoint, and every rank learns of it;
  * where one fails, dies or is late, all are told which. Any other number of ranks can restore it.
  *
- * A run is used by one thread at a time, and not in a forked child (pawl/pawl.h). Deadlines are in
- * seconds from now: 0 means the run's default (`deadline_s`), less than 0 not to wait. No call
- * waits for a save or another process without one. On the caller's thread pawl_save, pawl_fence and
- * pawl_wait ask nothing of the storage, unless a save does not begin, which is told there, or one
- * of many ranks looks there for the others'. Opening, restoring and housekeeping take their time.
+ * A run is used by one thread at a time, and not in a forked child (pawl/pawl.h). `deadline_s` is a
+ * timeout, in seconds from the call on: 0 means the option's, less than 0 not to wait. Every wait
+ * for a save or another process has one. pawl_save, pawl_fence and pawl_wait do no I/O on this
+ * thread, with two exceptions: a save that cannot begin is noted in the event file, and a rank of a
+ * group looks for files of the others. Opening, restoring and housekeeping do I/O themselves.
  */
 #ifndef PAWL_RUN_H
 #define PAWL_RUN_H
@@ -42,7 +42,7 @@ extern "C" {
 
 /* What pawl_save does while the previous save is still being written (failure S04). */
 typedef enum pawl_on_busy {
-    PAWL_ON_BUSY_WAIT = 0, /* wait for it, up to the deadline */
+    PAWL_ON_BUSY_WAIT = 0, /* wait for it, at most deadline_s */
     PAWL_ON_BUSY_SKIP = 1, /* save nothing and return PAWL_OK; the statistics say so */
     PAWL_ON_BUSY_ERROR = 2 /* PAWL_EBUSY */
 } pawl_on_busy;
@@ -54,10 +54,10 @@ typedef enum pawl_on_busy {
  * stays.
  */
 typedef struct pawl_retention {
-    size_t struct_size;       /* not looked at: pawl_run_options has its own */
+    size_t struct_size;       /* ignored: that of pawl_run_options counts */
     int64_t keep_last;        /* the newest n */
     int64_t keep_every_steps; /* steps divisible by n */
-    double keep_every_hours;  /* of those older, one per so many hours, by the time of their save */
+    double keep_every_hours;  /* of older ones, one per so many hours, by when they were saved */
     int64_t keep_best;        /* the n best by `metric` */
     const char *metric;       /* name of a metric given to pawl_save */
     int metric_max;           /* 1: larger is better; 0: smaller is better */
@@ -65,20 +65,20 @@ typedef struct pawl_retention {
 
 /* How the bytes of data files reach the storage. */
 typedef enum pawl_io {
-    /* Direct I/O where the filesystem takes it; by io_uring where the kernel and the container let
-     * us, else by a few threads; a save that fits into one buffer by the engine's thread itself. */
+    /* Direct I/O where the filesystem supports it: by io_uring where kernel and container allow it,
+     * else by threads; a save that fits into one buffer is written by the engine's thread. */
     PAWL_IO_AUTO = 0,
     PAWL_IO_URING = 1,   /* by io_uring, or PAWL_EUNSUPPORTED from pawl_run_open, which says why */
     PAWL_IO_THREADS = 2, /* by threads, never io_uring */
     PAWL_IO_BUFFERED = 3 /* by threads, through the page cache */
 } pawl_io;
 
-/* How urgent the library's I/O is beside other people's, as ioprio_set(2) has it. Schedulers that
- * know no priorities ("none", most virtual disks) make no difference. */
+/* The priority of the library's I/O, as of ioprio_set(2). Schedulers without priorities ("none",
+ * most virtual disks) ignore it. */
 typedef enum pawl_io_priority {
     PAWL_IO_PRIORITY_DEFAULT = 0, /* as the process */
     PAWL_IO_PRIORITY_LOW = 1,     /* best effort, lowest level */
-    PAWL_IO_PRIORITY_IDLE = 2     /* only when nobody else wants the disk */
+    PAWL_IO_PRIORITY_IDLE = 2     /* only when nobody else uses the disk */
 } pawl_io_priority;
 
 struct pawl_event; /* pawl/event.h */
@@ -88,13 +88,13 @@ typedef struct pawl_run_options {
     int must_exist;     /* 1: PAWL_ENOTFOUND instead of creating the directory [0] */
     /* Who writes, for people: "charlm 1.0". UTF-8, at most PAWL_MAX_FRAMEWORK_BYTES [none] */
     const char *framework;
-    /* A writer advances its heartbeat several times a lease. A newcomer takes a run over when the
-     * owner is a dead process of the same host, or after watching a whole lease without a
-     * heartbeat. */
+    /* A writer advances its heartbeat several times per lease. Another process takes over the run
+     * when the owner is a dead process of the same host, or when it saw no heartbeat for a whole
+     * lease. */
     double lease_s; /* seconds, at least 1 [30] */
-    /* Seconds that pawl_run_open may watch another writer [lease_s + 5]; negative: none. */
+    /* Seconds that pawl_run_open may wait for another writer [lease_s + 5]; negative: none. */
     double takeover_wait_s;
-    double deadline_s;        /* default deadline of waits [600] */
+    double deadline_s;        /* the default of the calls' deadline_s [600] */
     size_t budget_bytes;      /* staging memory of a save, at most [256 MiB]; at least 8 MiB */
     pawl_on_busy on_busy;     /* [PAWL_ON_BUSY_WAIT] */
     int checking;             /* 1: find tensors that change while they are being saved, and large
@@ -104,8 +104,8 @@ typedef struct pawl_run_options {
     pawl_retention retention; /* [keep everything] */
     pawl_log log;             /* [none] */
 
-    /* Being a good neighbour. What the system does not grant of io_priority and cpus is a warning
-     * in the log, and the save goes on. */
+    /* Leaving resources to others. Where the system refuses io_priority or cpus the log has a
+     * warning, and the save goes on. */
     pawl_io io;                     /* [PAWL_IO_AUTO] */
     size_t in_flight_bytes;         /* of writes at a time, part of the budget: 1 MiB to 1 GiB
                                        [32 MiB, or the budget if that is less] */
@@ -114,17 +114,17 @@ typedef struct pawl_run_options {
     const int *cpus;                /* processors, by number from 0 on, that the threads which save
                                        may run on; copied [any] */
     size_t cpu_count;               /* numbers in `cpus` [0] */
-    /* Seconds. A save that moves no byte, and ends no other step, for so long has failed: the
-     * storage hangs (S08). Its tensors are let go, and saves are refused until the storage answers.
-     * A save that is committed and removes what it replaced is a success, however long it takes. */
+    /* Seconds. A save that makes no progress for so long has failed: the storage hangs (S08). Its
+     * tensors are released, and saves are refused until the storage answers. A save that is
+     * committed and removes what it replaced is a success, however long that takes. */
     double hang_deadline_s; /* [deadline_s] */
 
-    /* The ranks that save together. Copied, but for what its context points to. The same step, and
-     * options that mean the same, on every rank; housekeeping and event files are rank 0's alone.
-     * [one process] */
+    /* The ranks that save together. Copied, but for what its context points to. All ranks use
+     * equivalent options and save the same steps; only rank 0 does housekeeping and writes event
+     * files. [one process] */
     const pawl_group *group;
     /* Seconds that ranks wait for each other: to open, to restore, for a save's outcome, and three
-     * quarters of it for its votes. Every rank is told who is missing then (S11). [deadline_s] */
+     * quarters of it for its votes. Then all are told who is missing (S11). [deadline_s] */
     double group_deadline_s;
 
     /* Called with each event of the run: pawl/event.h says on which threads [none]. */
@@ -137,25 +137,25 @@ typedef struct pawl_run pawl_run;
 
 /*
  * Opens a run for writing and becomes its owner. Creates the directory and its parents. `options`
- * may be NULL; they are copied. Blocks at most takeover_wait_s, telling the log for whom, and every
- * few seconds that it does. PAWL_EBUSY names the other writer (host, pid, heartbeat), PAWL_EUSAGE
- * the option that cannot be meant, PAWL_ELIMIT the one too large; PAWL_EUSAGE, PAWL_ENOTFOUND,
- * PAWL_EPERMISSION and PAWL_EIO explain the path; PAWL_EUNSUPPORTED, why io_uring is not to be had.
+ * may be NULL; they are copied. Waits at most takeover_wait_s; the log names the other writer, and
+ * again every few seconds. PAWL_EBUSY names it, too (host, pid, heartbeat); PAWL_EUSAGE names an
+ * invalid option, PAWL_ELIMIT one that is too large; PAWL_EUSAGE, PAWL_ENOTFOUND, PAWL_EPERMISSION
+ * and PAWL_EIO explain the path; PAWL_EUNSUPPORTED says why io_uring is not available.
  *
- * With a group the call is collective, rank 0 is the owner, and all ranks open the run or none
- * does, all told the same; each wait for other ranks ends after group_deadline_s. PAWL_EPEER
- * names who did not come (S11), PAWL_ENOTFOUND who sees another directory than rank 0 (P05, P06),
- * PAWL_EMISMATCH who is of another start of the job.
+ * With a group the call is collective, rank 0 is the owner, and all ranks open the run or all fail
+ * alike; each wait for other ranks ends after group_deadline_s. PAWL_EPEER names the missing ranks
+ * (S11), PAWL_ENOTFOUND those that see another directory than rank 0 (P05, P06), PAWL_EMISMATCH
+ * those of another start of the job.
  */
 PAWL_API pawl_status pawl_run_open(const char *path, const pawl_run_options *options,
                                    pawl_run **run, pawl_error *err) PAWL_MUST_CHECK;
 
 /*
- * Waits for the save in flight and gives up ownership. NULL is fine. The handle is gone afterwards,
- * whatever is returned, but for PAWL_EUSAGE (in the run's event callback): the status is that of
- * the last save when nobody has seen it yet. On PAWL_ETIMEOUT the engine's thread and its memory
- * are left behind: the tensors' memory must stay valid, and the log and the callback for events may
- * still be called. After a save that hangs (PAWL_EIO) the same, but the tensors are free.
+ * Waits for the save in flight and gives up ownership. NULL is fine. The handle is freed whatever
+ * is returned, except PAWL_EUSAGE (called in the run's event callback). Returns the last save's
+ * failure if no call has returned it yet. After PAWL_ETIMEOUT the engine's thread goes on: the
+ * tensors' memory must stay valid, and the callbacks for log and events may still be called. The
+ * same after a save that hangs (PAWL_EIO), but the tensors are no longer used.
  */
 PAWL_API pawl_status pawl_run_close(pawl_run *run, double deadline_s, pawl_error *err);
 
@@ -169,7 +169,7 @@ typedef struct pawl_save_options {
     const pawl_metric *metrics; /* copied, each name once; for the manifest and retention [none] */
     size_t metric_count;        /* at most PAWL_MAX_METRICS; names by the rules of entries' names */
     int pin;                    /* 1: retention never removes this checkpoint [0] */
-    double deadline_s;          /* for a previous save, with PAWL_ON_BUSY_WAIT [the run's] */
+    double deadline_s;          /* for PAWL_ON_BUSY_WAIT [the run's] */
 } pawl_save_options;
 
 /*
@@ -179,53 +179,53 @@ typedef struct pawl_save_options {
  * Whether the disk has room is found out in the background, before the first byte is written.
  * Saving a step again replaces it atomically once the new one is whole.
  *
- * When the previous save failed and nobody was told yet, this call returns that failure, starts
- * nothing, and may be repeated; with a group it goes on, and warns in the log, where that save was
- * only given up (PAWL_ECANCELED: a rank was busy, cancelled it, or was told of a failure instead).
- * After any other failure nothing was written either.
+ * When the previous save failed and no call has returned that yet, this call returns that failure
+ * and starts nothing; call it again to save. With a group it saves, after a warning in the log, if
+ * that save was only given up (PAWL_ECANCELED: a rank was busy, cancelled it, or got a failure
+ * returned instead of saving). After any other failure nothing was written either.
  */
 PAWL_API pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
                                const pawl_save_options *options, pawl_error *err) PAWL_MUST_CHECK;
 
 /*
- * Returns when the save in flight has let go of the tensors' memory: every byte is written or
- * copied into the staging budget, and replicas are read that are compared with other ranks'. Call
- * it before anything changes a tensor; without a save in flight it returns at once. PAWL_ETIMEOUT
- * names what is waited for; the memory is then in use. After a save that failed it is PAWL_OK.
+ * Returns when the save in flight no longer needs the tensors' memory: every byte is written or
+ * copied into the staging budget, and replicas to compare with other ranks' are read. Call it
+ * before anything changes a tensor; without a save in flight it returns at once. PAWL_ETIMEOUT
+ * names what it waited for; the memory is then still in use. PAWL_OK after a save that failed.
  */
 PAWL_API pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
 /*
  * How the last save went, by one monotonic clock. `total_s`: from the call of pawl_save until the
- * outcome was known, which is: its manifest is durable; it failed; on a rank that is not 0: rank 0
- * told it, so ranks differ by when each called. Next are its parts, one after the other; what they
- * leave of it is the way to the first byte: a thread, room, a directory, a file, a full buffer.
- * Events, `pawl ls`, `pawl top` have the same numbers. The fence's are the trainer's time, beside.
+ * outcome was known: the manifest is durable, or the save failed, or, on ranks other than 0, rank 0
+ * said so. busy_wait_s to commit_s are parts of it, in this order; the rest passes before the first
+ * byte: a thread, room, a directory, a file, a full buffer. Events, `pawl ls` and `pawl top` have
+ * the same numbers. The fence's times are spent in pawl_fence, meanwhile.
  */
 typedef struct pawl_save_stats {
-    int64_t step;                 /* -1: no save was started yet */
-    int skipped;                  /* the latest pawl_save was skipped (PAWL_ON_BUSY_SKIP) */
-    uint64_t bytes;               /* of data files */
-    uint64_t files;               /* data files */
-    double total_s;               /* the whole; a save that did not begin has the next two alone */
-    double busy_wait_s;           /* pawl_save waited for the previous save */
-    double prepare_s;             /* pawl_save itself: values copied, files laid out */
-    double write_s;               /* data files, from the first byte until all are written */
-    double sync_s;                /* then until they were durable */
-    double commit_s;              /* then index, manifest, names; rank not 0: vote, outcome */
-    double group_wait_s;          /* of that: rank 0 waited for votes, others for the outcome */
-    double tidy_s;                /* after `total_s`: latest, retention; pawl_wait waits for it */
-    double fence_copy_s;          /* pawl_fence copied into the staging budget */
-    double fence_wait_s;          /* pawl_fence waited for writes because the budget was full */
-    uint64_t fence_copied_bytes;  /* into the staging budget, while pawl_fence ran */
-    size_t budget_bytes;          /* the budget it had */
+    int64_t step;                /* -1: no save was started yet */
+    int skipped;                 /* the latest pawl_save was skipped (PAWL_ON_BUSY_SKIP) */
+    uint64_t bytes;              /* of data files */
+    uint64_t files;              /* data files */
+    double total_s;              /* in all; a save that did not begin: the next two alone */
+    double busy_wait_s;          /* pawl_save waited for the previous save */
+    double prepare_s;            /* pawl_save itself: values copied, files laid out */
+    double write_s;              /* data files, from the first byte until all are written */
+    double sync_s;               /* then until they were durable */
+    double commit_s;             /* then index, manifest, names; other ranks: vote, outcome */
+    double group_wait_s;         /* part of that: rank 0 waited for votes, others for the outcome */
+    double tidy_s;               /* after total_s: latest, retention; pawl_wait waits for it */
+    double fence_copy_s;         /* pawl_fence copied into the staging budget */
+    double fence_wait_s;         /* pawl_fence waited for writes because the budget was full */
+    uint64_t fence_copied_bytes; /* into the staging budget, while pawl_fence ran */
+    size_t budget_bytes;         /* the budget it had */
     uint64_t budget_wanted_bytes; /* the budget with which pawl_fence would not have waited */
-    uint64_t retries;             /* operations repeated because the reason might pass */
-    const char *io;               /* static: "io_uring", "threads", "in line"; NULL: none was */
+    uint64_t retries;             /* operations repeated after failures that may be temporary */
+    const char *io;               /* static: "io_uring", "threads", "in line"; NULL: not opened */
 } pawl_save_stats;
 
-/* Waits until the save in flight is durable and committed, or failed; fills `stats` (may be NULL),
- * with how far it is on PAWL_ETIMEOUT. PAWL_OK without a save in flight and an unseen failure. */
+/* Waits until the save in flight is durable and committed, or failed; fills `stats` (may be NULL;
+ * on PAWL_ETIMEOUT: how far it is). PAWL_OK if no save is in flight and no failure unreturned. */
 PAWL_API pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats,
                                pawl_error *err) PAWL_MUST_CHECK;
 
@@ -238,13 +238,13 @@ PAWL_API pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats
  */
 PAWL_API pawl_status pawl_meet(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
-/* Gives up the save in flight, on all ranks: nothing of it remains. Its outcome is PAWL_ECANCELED
- * at pawl_wait, or PAWL_OK when it was committed already: where this rank's part is durable, rank 0
- * tells. */
+/* Gives up the save in flight, on all ranks: nothing of it remains. pawl_wait then returns
+ * PAWL_ECANCELED, or PAWL_OK if it was committed already; once this rank's part is durable, rank 0
+ * tells which. */
 PAWL_API pawl_status pawl_cancel(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
-/* Is a save due at `step`, by save_every_steps or save_every_s? Not twice at the same step. By
- * save_every_s each process goes by its own clock: ask rank 0, and tell the other ranks. */
+/* Is a save due at `step`, by save_every_steps or save_every_s? Not twice at the same step. With
+ * save_every_s ranks would differ, by their clocks: call it on rank 0, and tell the others. */
 PAWL_API int pawl_due(const pawl_run *run, int64_t step);
 
 /* ---- preemption ----------------------------------------------------------------------------- */
@@ -258,8 +258,8 @@ PAWL_API int pawl_preempted(void);
 /* Puts the earlier handlers back and clears the flag. */
 PAWL_API void pawl_preemption_unwatch(void);
 
-/* The final save: starts it, waits until it is durable, at most `grace_s` seconds in all (0 and
- * less: none are left). When it did not fit, cancels it and returns PAWL_ETIMEOUT saying how far it
+/* The final save: starts it and waits until it is durable, at most `grace_s` seconds in all (0 or
+ * less: no time). If that is too short, cancels it and returns PAWL_ETIMEOUT, which says how far it
  * came and which step is safe. */
 PAWL_API pawl_status pawl_save_final(pawl_run *run, pawl_state *state, int64_t step,
                                      const pawl_save_options *options, double grace_s,
@@ -285,10 +285,10 @@ PAWL_API pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, vo
                                  pawl_error *err) PAWL_MUST_CHECK;
 
 /*
- * Writes a new index (and manifest) for `step` from its data files alone, after reading all of
- * them. PAWL_EDAMAGED, and nothing changes: where the present index proves them damaged, and where
- * their bytes are not those that their writer finished them with; both are overruled by a `force`
- * that is not 0. A file whose writer did not get to its end is never taken.
+ * Writes a new index and manifest for `step` from its data files alone, after reading all of them.
+ * PAWL_EDAMAGED, with nothing changed, if the present index proves them damaged or their bytes are
+ * not those that their writer left; `force` not 0 overrules both. A file that its writer did not
+ * finish is never used.
  */
 PAWL_API pawl_status pawl_run_rebuild(pawl_run *run, int64_t step, int force, pawl_error *err)
     PAWL_MUST_CHECK;

@@ -6,9 +6,9 @@
  * is a tensor, whose memory stays the trainer's, or a value, which the state keeps a copy of.
  * The same state serves both ways: a save reads the tensors' memory, a restore writes it.
  *
- * A state is used by one thread at a time. It must outlive no save: a save holds what it needs.
- * The memory behind its tensors, though, must stay valid and unchanged from pawl_save to the end of
- * the next pawl_fence (or pawl_wait).
+ * A state is used by one thread at a time. It may be freed while it is being saved. But the memory
+ * of its tensors must stay valid and unchanged from pawl_save to the end of the next pawl_fence (or
+ * pawl_wait).
  */
 #ifndef PAWL_STATE_H
 #define PAWL_STATE_H
@@ -22,9 +22,9 @@ extern "C" {
 #define PAWL_MAX_NAME_BYTES  1024
 #define PAWL_MAX_BOXES       64
 #define PAWL_MAX_VALUE_BYTES (1024 * 1024)
-#define PAWL_MAX_JSON_DEPTH  512 /* objects and lists in each other */
+#define PAWL_MAX_JSON_DEPTH  512 /* nested objects and lists */
 
-/* What an entry is for. It lets a restore explain a mismatch in the trainer's own words. */
+/* What an entry is for, so that a restore can explain a mismatch in the terms of training. */
 typedef enum pawl_role {
     PAWL_ROLE_MODEL = 0,          /* a variable of the model */
     PAWL_ROLE_SLOT = 1,           /* an optimizer's slot of a variable: slot_of and slot are set */
@@ -36,7 +36,7 @@ typedef enum pawl_role {
     PAWL_ROLE_OTHER = 7
 } pawl_role;
 
-/* The string value by which a restore knows that the optimizer changed class. */
+/* Save the optimizer's class under this name, as a string: a restore then notices another class. */
 #define PAWL_OPTIMIZER_CLASS "optimizer/class"
 
 typedef enum pawl_kind {
@@ -76,18 +76,19 @@ typedef struct pawl_tensor {
     size_t nboxes;          /* [0: one box that covers everything] at most PAWL_MAX_BOXES */
     const pawl_box *boxes;  /* disjoint boxes inside the shape */
     int replicated;         /* other ranks hold the same boxes with the same bytes: each byte is
-                               written by one of them. Of tensors of which a rank holds at most
-                               64 KiB all copies are compared, and a save of copies that differ
-                               fails with PAWL_EMISMATCH; of larger ones with `checking` [0] */
+                               written by one of them. A save of copies that differ fails with
+                               PAWL_EMISMATCH: always compared where a rank holds at most 64 KiB of
+                               the tensor, larger ones with `checking` [0] */
     pawl_role role;         /* [PAWL_ROLE_MODEL] */
     const char *slot_of;    /* PAWL_ROLE_SLOT: name of the variable, a tensor of the same state. The
-                               slot may have its shape or any other (a row and a column of second
-                               moments, a scalar): a restore compares it with the checkpoint's */
+                               slot may have any shape (a row and a column of second moments, a
+                               scalar): a restore compares it with the checkpoint's */
     const char *slot;       /* PAWL_ROLE_SLOT: name of the slot, such as "adam/m" */
-    /* Replicated: this rank holds copy `replica` of `replica_count`. The ranks with the same boxes
-     * of the same tensors number their copies alike, such as by their data-parallel rank. Ranks
-     * that share one tensor share all that they have with that replica_count: who writes what
-     * follows from these alone. [replica_count 0: a copy per rank, numbered by rank] */
+    /* Replicated: this rank holds copy `replica` of `replica_count`. The ranks with the same
+     * boxes of the same tensors number their copies alike, such as by their data-parallel rank.
+     * Ranks that share one tensor must share all of theirs with that replica_count, since from
+     * these two numbers alone follows who writes what. [replica_count 0: a copy per rank,
+     * numbered by rank] */
     int replica, replica_count;
 } pawl_tensor;
 
@@ -98,11 +99,11 @@ PAWL_API pawl_status pawl_state_new(pawl_state **state, pawl_error *err) PAWL_MU
 PAWL_API void pawl_state_free(pawl_state *state);
 
 /*
- * Adds a tensor. PAWL_EUSAGE naming the entry for a name that is empty, repeated, not UTF-8, has a
+ * Adds a tensor. PAWL_EUSAGE names the entry for a name that is empty, repeated, not UTF-8, has a
  * NUL, "..", "." or an empty component, or begins with '/'; a shape that is negative; boxes that
- * overlap or stick out; a null pointer with bytes; strides that do not fit; a slot without slot_of.
- * PAWL_ELIMIT for a name, dimensions, boxes, elements or bytes (2^62) above their maximum. Nothing
- * is added then.
+ * overlap or reach outside the shape; a null pointer with bytes; strides that do not fit; a slot
+ * without slot_of. PAWL_ELIMIT for a name, dimensions, boxes, elements or bytes (2^62) above their
+ * maximum. In both cases nothing is added.
  */
 PAWL_API pawl_status pawl_state_add_tensor(pawl_state *state, const pawl_tensor *tensor,
                                            pawl_error *err) PAWL_MUST_CHECK;
@@ -124,15 +125,15 @@ PAWL_API pawl_status pawl_state_set_bytes(pawl_state *state, const char *name, p
     PAWL_MUST_CHECK;
 /*
  * `json` is any JSON text of RFC 8259, and comes back bit for bit: numbers may have any size and
- * any number of digits, and are nowhere rounded; of keys that occur twice all are kept. PAWL_EUSAGE
- * with the position for what is no JSON (NaN and Infinity are none), not UTF-8, or has half a
+ * any number of digits, and are never rounded; all of several equal keys are kept. PAWL_EUSAGE,
+ * with the position, for what is not JSON (such as NaN and Infinity), not UTF-8, or has half a
  * surrogate pair ("\ud800"), which strict readers refuse (RFC 7493); PAWL_ELIMIT beyond
- * PAWL_MAX_VALUE_BYTES or PAWL_MAX_JSON_DEPTH. Two texts are the same where they say the same:
- * white space, the order of members, how a number is written (1, 1.0, 10e-1) do not count.
+ * PAWL_MAX_VALUE_BYTES or PAWL_MAX_JSON_DEPTH. When two texts are compared, white space, the order
+ * of members, and how a number is written (1, 1.0, 10e-1) make no difference.
  */
 PAWL_API pawl_status pawl_state_set_json(pawl_state *state, const char *name, pawl_role role,
                                          const char *json, pawl_error *err) PAWL_MUST_CHECK;
-/* A blob that each rank has of its own (random state, loader state): never taken for a replica. */
+/* Bytes of which each rank has its own (random state, loader state), never taken for a replica. */
 PAWL_API pawl_status pawl_state_set_rank_bytes(pawl_state *state, const char *name, pawl_role role,
                                                const void *value, size_t size, pawl_error *err)
     PAWL_MUST_CHECK;

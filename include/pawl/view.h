@@ -8,19 +8,19 @@
  *     must(pawl_view_open(checkpoint, "model/embedding", 0, &view, err));
  *     must(pawl_view_bytes(view, token * row_bytes, row_bytes, &row, err));
  *
- * The file is mapped, once for all views of it. A view verifies each block before it hands it out
- * for the first time, and never again: what another program does to the file afterwards is seen as
- * it is. pawl_view_bytes itself reports a file that was truncated and storage that fails; but when
- * that happens after the memory was handed out, touching it raises SIGBUS, as with any mapped file.
- * pawl_restore and pawl_checkpoint_read never do. Where a filesystem cannot map files, a view holds
- * what was asked for in memory of its own.
+ * The file is mapped, once for all views of it. A view verifies each block before it returns it for
+ * the first time, and never again: what another program does to the file afterwards is visible.
+ * pawl_view_bytes itself reports a truncated file and failing storage; but if that happens after it
+ * returned the memory, touching it raises SIGBUS, as with any mapped file. pawl_restore and
+ * pawl_checkpoint_read never raise SIGBUS. Where a filesystem cannot map files, a view reads what
+ * is asked for into memory of its own.
  *
  * A checkpoint and its views are used by one thread at a time, and views are closed before their
- * checkpoint; the memory that they handed out may be read by any number of threads until then. The
- * checkpoint's mark keeps its files from being removed meanwhile, however long nothing is asked
- * for; where it was lost (pawl_checkpoint_open), pawl_view_bytes says PAWL_EBUSY, and the memory
- * may be gone on filesystems of several hosts. A child that is forked later may
- * read what was handed out before, too, and as long as it likes; it cannot ask for more.
+ * checkpoint; memory that they returned may be read by any number of threads until then. The
+ * checkpoint's mark keeps its files from being removed meanwhile; where the mark was lost
+ * (pawl_checkpoint_open), pawl_view_bytes fails with PAWL_EBUSY, and on filesystems of several
+ * hosts the memory may be gone. A child forked later may read what was returned before, too, and as
+ * long as it likes; it cannot ask for more.
  */
 #ifndef PAWL_VIEW_H
 #define PAWL_VIEW_H
@@ -57,10 +57,10 @@ PAWL_API void pawl_view_describe(const pawl_view *view, pawl_view_info *info);
 
 /*
  * The address of bytes [offset, offset + n) of the piece, after verifying those of their blocks
- * that this view has not verified yet (16 KiB each, by CRC32C). All of the piece: 0 and its bytes.
- * Addresses are aligned to the dtype and stay the same as long as the view lives.
- * PAWL_EUSAGE: the range is not within the piece. PAWL_EDAMAGED with file, range and both
- * checksums: nothing is handed out, and the next call looks again.
+ * (16 KiB each, by CRC32C) that this view has not verified yet. For the whole piece: 0 and its
+ * bytes. The piece is aligned to its dtype, and addresses stay the same as long as the view lives.
+ * PAWL_EUSAGE: the range is not within the piece. PAWL_EDAMAGED names file, range and both
+ * checksums: nothing is returned, and the next call verifies again.
  */
 PAWL_API pawl_status pawl_view_bytes(pawl_view *view, uint64_t offset, uint64_t n,
                                      const void **bytes, pawl_error *err) PAWL_MUST_CHECK;

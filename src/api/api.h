@@ -16,7 +16,7 @@
 
 /* ---- errors: error.c ------------------------------------------------------------------------ */
 
-/* Makes the call's own error an empty one, without clearing all of it. */
+/* Empties the call's own error, without writing all of its bytes. */
 pawl_error *story_begin(struct pawl_error *story);
 /* Passes a failure to the caller, if it wants to know. */
 pawl_status story_end(pawl_status status, const struct pawl_error *story, pawl_error *err);
@@ -35,37 +35,45 @@ static inline PAWL_MUST_CHECK pawl_status need(const void *pointer, const char *
     return PAWL_OK;
 }
 
-/* A handle is used in the process that opened it. PAWL_EUSAGE in any other, a forked child, before
- * anything of it is looked at: locks and threads are not what they were. `what`: "run"; `opens`:
+/* An array, or a buffer: it may be NULL when there is nothing in it. */
+static inline PAWL_MUST_CHECK pawl_status need_items(const void *items, size_t count,
+                                                     const char *call, const char *argument,
+                                                     pawl_error *err) {
+    return count > 0 ? need(items, call, argument, err) : PAWL_OK;
+}
+
+/* PAWL_EUSAGE in a process other than the one that opened the handle, which is a forked child. To
+ * be asked first: in a child the handle's locks and threads are not usable. `what`: "run"; `opens`:
  * the call that opens one. */
 pawl_status need_own(process_id process, const char *call, const char *what, const char *opens,
                      pawl_error *err) PAWL_MUST_CHECK;
-/* A checkpoint that is there, and this process's own: arguments.c. */
+/* A checkpoint, not NULL, that this process opened. */
 pawl_status need_checkpoint(const pawl_checkpoint *checkpoint, const char *call, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* Can a caller's struct be so large? PAWL_EUSAGE where its size was not set. */
+/* PAWL_EUSAGE where a caller has not set the size of its struct. */
 pawl_status check_size(size_t size, const char *call, const char *type, pawl_error *err)
     PAWL_MUST_CHECK;
 
 /*
- * Copies a caller's struct, whose first field is its size, to one of ours: what an older caller did
- * not know is zero; what a newer caller says beyond what we know must be zero. `from` NULL: all
- * zero.
+ * Copies a caller's struct, whose first field is its size, to one of ours. Fields that an older
+ * caller does not have become zero; fields that only a newer caller has must be zero. `from` NULL:
+ * all zero.
  */
 pawl_status take_options(void *to, size_t to_bytes, const void *from, const char *call,
                          const char *type, pawl_error *err) PAWL_MUST_CHECK;
 
-/* The same for the group in a caller's options, which points to `known` afterwards; where there is
- * none it stays NULL: group.c. */
+pawl_status take_restore_options(pawl_restore_options *to, const pawl_restore_options *from,
+                                 const char *call, pawl_error *err) PAWL_MUST_CHECK;
+/* The same for the group in a caller's options, if it has one: it points to `known` afterwards.
+ * group.c. */
 pawl_status take_group(const pawl_group **group, pawl_group *known, const char *call,
                        pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- storage: storage.c --------------------------------------------------------------------- */
+/* ---- storage: open_retrying.c --------------------------------------------------------------- */
 
-/* The directory that a user's path stands for, as a store that repeats what fails for a passing
- * reason. */
-pawl_status storage_open(const char *path, bool create, store **out, pawl_error *err)
+/* path_open, as a store that repeats what fails for a passing reason. */
+pawl_status open_retrying(const char *path, bool create, store **out, pawl_error *err)
     PAWL_MUST_CHECK;
 
 #endif

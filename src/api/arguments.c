@@ -2,6 +2,7 @@
 /* Checks of arguments that every call makes: null pointers, handles of other processes, and structs
  * of other versions. */
 #include "api/api.h"
+#include "checkpoint/checkpoint.h"
 #include "run/run.h"
 
 #include <string.h>
@@ -77,4 +78,10 @@ pawl_status take_options(void *to, size_t to_bytes, const void *from, const char
     }
     memcpy(to, &to_bytes, sizeof(to_bytes));
     return PAWL_OK;
+}
+
+pawl_status take_restore_options(pawl_restore_options *to, const pawl_restore_options *from,
+                                 const char *call, pawl_error *err) {
+    TRY(take_options(to, sizeof(*to), from, call, "pawl_restore_options", err));
+    return need_items(to->renames, to->rename_count, call, "renames", err);
 }

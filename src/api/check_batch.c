@@ -29,7 +29,7 @@ struct pawl_batch_check {
     arena memory;
 };
 
-static pawl_status make(pawl_batch_check **check, pawl_error *err) {
+static pawl_status new_check(pawl_batch_check **check, pawl_error *err) {
     TRY(need(check, "pawl_batch_check_new", "check", err));
     *check = mem_calloc(1, sizeof(**check));
     return *check != NULL ? PAWL_OK : error_nomem(err, sizeof(**check));
@@ -37,7 +37,7 @@ static pawl_status make(pawl_batch_check **check, pawl_error *err) {
 
 pawl_status pawl_batch_check_new(pawl_batch_check **check, pawl_error *err) {
     struct pawl_error story;
-    return story_end(make(check, story_begin(&story)), &story, err);
+    return story_end(new_check(check, story_begin(&story)), &story, err);
 }
 
 void pawl_batch_check_free(pawl_batch_check *check) {
@@ -66,8 +66,8 @@ static const char *dtype_words(pawl_dtype dtype) {
     return name != NULL ? name : "no dtype";
 }
 
-static pawl_status differs(const pawl_batch_check *c, const pawl_array *found,
-                           const batch_entry *first, const char *advice, pawl_error *err) {
+static pawl_status other_shape(const pawl_batch_check *c, const pawl_array *found,
+                               const batch_entry *first, const char *advice, pawl_error *err) {
     char found_shape[512];
     char first_shape[512];
     shape_words(found_shape, found->ndim, found->shape);
@@ -93,7 +93,7 @@ static pawl_status other_dtype(const pawl_batch_check *c, const pawl_array *foun
     return PAWL_EMISMATCH;
 }
 
-static pawl_status absent(const pawl_batch_check *c, const char *name, pawl_error *err) {
+static pawl_status missing_entry(const pawl_batch_check *c, const char *name, pawl_error *err) {
     error_set(err, PAWL_EMISMATCH, "batch %llu has no `%s`, the first had it; mend the input",
               (unsigned long long)c->batches, name);
     error_entry(err, name);
@@ -103,7 +103,7 @@ static pawl_status absent(const pawl_batch_check *c, const char *name, pawl_erro
     return PAWL_EMISMATCH;
 }
 
-static pawl_status extra(const pawl_batch_check *c, const char *name, pawl_error *err) {
+static pawl_status extra_entry(const pawl_batch_check *c, const char *name, pawl_error *err) {
     error_set(err, PAWL_EMISMATCH, "batch %llu has `%s`, the first had not; mend the input",
               (unsigned long long)c->batches, name);
     error_entry(err, name);
@@ -125,7 +125,8 @@ static pawl_status no_array(const pawl_batch_check *c, const char *name, const c
     return PAWL_EUSAGE;
 }
 
-static pawl_status check_array(const pawl_batch_check *c, const pawl_array *a, pawl_error *err) {
+static pawl_status check_batch_array(const pawl_batch_check *c, const pawl_array *a,
+                                     pawl_error *err) {
     if (a->name == NULL || a->name[0] == '\0') {
         return error_set(err, PAWL_EUSAGE, "batch %llu has an entry without a name",
                          (unsigned long long)c->batches);
@@ -151,7 +152,7 @@ static pawl_status check_array(const pawl_batch_check *c, const pawl_array *a, p
     return PAWL_OK;
 }
 
-static int compare_names(const void *a, const void *b) {
+static int compare_array_names(const void *a, const void *b) {
     return strcmp(((const pawl_array *)a)->name, ((const pawl_array *)b)->name);
 }
 
@@ -159,7 +160,7 @@ static int compare_names(const void *a, const void *b) {
 static pawl_status sort_batch(const pawl_batch_check *c, const pawl_array *entries, size_t count,
                               pawl_array **out, pawl_error *err) {
     for (size_t i = 0; i < count; i++) {
-        TRY(check_array(c, &entries[i], err));
+        TRY(check_batch_array(c, &entries[i], err));
     }
     pawl_array *sorted = mem_calloc(count, sizeof(*sorted));
     if (sorted == NULL) {
@@ -169,7 +170,7 @@ static pawl_status sort_batch(const pawl_batch_check *c, const pawl_array *entri
     *out = sorted;
     if (count > 0) {
         memcpy(sorted, entries, count * sizeof(*sorted));
-        qsort(sorted, count, sizeof(*sorted), compare_names);
+        qsort(sorted, count, sizeof(*sorted), compare_array_names);
     }
     for (size_t i = 1; i < count; i++) {
         if (strcmp(sorted[i - 1].name, sorted[i].name) == 0) {
@@ -275,39 +276,40 @@ static pawl_status compare_entry(const pawl_batch_check *c, const pawl_array *a,
         return PAWL_OK;
     }
     bool remainder = a->ndim == first->ndim && is_remainder(a, first);
-    return differs(c, a, first, remainder ? "drop or pad the remainder" : "mend the input", err);
+    return other_shape(c, a, first, remainder ? "drop or pad the remainder" : "mend the input",
+                       err);
 }
 
-static pawl_status compare(const pawl_batch_check *c, const pawl_array *batch, size_t count,
-                           pawl_error *err) {
+static pawl_status compare_batch(const pawl_batch_check *c, const pawl_array *batch, size_t count,
+                                 pawl_error *err) {
     for (size_t i = 0; i < count || i < c->count; i++) {
         if (i == count) {
-            return absent(c, c->entries[i].name, err);
+            return missing_entry(c, c->entries[i].name, err);
         }
         int order = i == c->count ? -1 : strcmp(batch[i].name, c->entries[i].name);
         if (order != 0) {
-            return order < 0 ? extra(c, batch[i].name, err) : absent(c, c->entries[i].name, err);
+            return order < 0 ? extra_entry(c, batch[i].name, err)
+                             : missing_entry(c, c->entries[i].name, err);
         }
         TRY(compare_entry(c, &batch[i], &c->entries[i], err));
     }
     return PAWL_OK;
 }
 
-static pawl_status next(pawl_batch_check *c, const pawl_array *entries, size_t count,
-                        pawl_error *err) {
+static pawl_status next_batch(pawl_batch_check *c, const pawl_array *entries, size_t count,
+                              pawl_error *err) {
     AUTOFREE pawl_array *sorted = NULL;
     TRY(sort_batch(c, entries, count, &sorted, err));
-    return c->entries == NULL ? take_first(c, sorted, count, err) : compare(c, sorted, count, err);
+    return c->entries == NULL ? take_first(c, sorted, count, err)
+                              : compare_batch(c, sorted, count, err);
 }
 
 /* A refused batch counts as well: the numbers are those of the loader. */
 static pawl_status next_counted(pawl_batch_check *c, const pawl_array *entries, size_t count,
                                 pawl_error *err) {
     TRY(need(c, "pawl_batch_check_next", "check", err));
-    if (count > 0) {
-        TRY(need(entries, "pawl_batch_check_next", "entries", err));
-    }
-    pawl_status status = next(c, entries, count, err);
+    TRY(need_items(entries, count, "pawl_batch_check_next", "entries", err));
+    pawl_status status = next_batch(c, entries, count, err);
     c->batches++;
     return status;
 }

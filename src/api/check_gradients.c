@@ -9,7 +9,7 @@
 
 /* ---- elements that are not finite ---- */
 
-/* How to see it in the bits of one element, little-endian. */
+/* What tells NaN and infinity in the bits of one element, little-endian. */
 typedef struct float_bits {
     int bytes;
     uint64_t exponent; /* all of these set: infinity, or NaN when a mantissa bit is set too */
@@ -73,7 +73,7 @@ static void count_element(census *c, const float_bits *f, uint64_t bits, uint64_
     c->infinities += infinity;
 }
 
-static census count_all(const void *data, uint64_t elements, const float_bits *f) {
+static census count_special(const void *data, uint64_t elements, const float_bits *f) {
     census c = {0};
     const uint8_t *at = data;
     for (uint64_t i = 0; i < elements; i++) {
@@ -92,7 +92,7 @@ static pawl_status check_finite(const pawl_array *gradient, pawl_error *err) {
         return PAWL_OK; /* without data it has no elements: check_pair has seen to that */
     }
     uint64_t elements = shape_elements(gradient->ndim, gradient->shape);
-    census c = count_all(gradient->data, elements * parts, &f);
+    census c = count_special(gradient->data, elements * parts, &f);
     if (c.nans + c.infinities == 0) {
         return PAWL_OK;
     }
@@ -116,7 +116,8 @@ static pawl_status check_finite(const pawl_array *gradient, pawl_error *err) {
 
 /* ---- pairs ---- */
 
-static pawl_status check_array(const pawl_array *a, const char *what, size_t i, pawl_error *err) {
+static pawl_status check_pair_array(const pawl_array *a, const char *what, size_t i,
+                                    pawl_error *err) {
     if (a->name == NULL || a->name[0] == '\0') {
         return error_set(err, PAWL_EUSAGE, "%s %zu has no name", what, i);
     }
@@ -136,13 +137,13 @@ static pawl_status check_array(const pawl_array *a, const char *what, size_t i, 
 static pawl_status check_arrays(const pawl_array *arrays, size_t count, const char *what,
                                 pawl_error *err) {
     for (size_t i = 0; i < count; i++) {
-        TRY(check_array(&arrays[i], what, i, err));
+        TRY(check_pair_array(&arrays[i], what, i, err));
     }
     return PAWL_OK;
 }
 
-/* Both in the same order, up to the name that one of them lacks; NULL: every name has
- * its partner. */
+/* The first name that `among` lacks; NULL: it has all. Usually both are in the same order, so that
+ * is tried first. */
 static const char *without_partner(const pawl_array *of, size_t count, const pawl_array *among,
                                    size_t among_count) {
     for (size_t i = 0; i < count; i++) {
@@ -203,8 +204,8 @@ static pawl_status check_names(const pawl_array *variables, size_t variable_coun
     return PAWL_OK;
 }
 
-static pawl_status both_sides(const pawl_array *variable, const pawl_array *gradient,
-                              pawl_error *err) {
+static pawl_status show_both(const pawl_array *variable, const pawl_array *gradient,
+                             pawl_error *err) {
     char shape[256];
     error_entry(err, variable->name);
     error_expected(err, "%s %s, as the variable", pawl_dtype_name(variable->dtype),
@@ -226,34 +227,31 @@ static pawl_status check_pair(const pawl_array *variable, const pawl_array *grad
         error_next(err,
                    "was the model rebuilt without the optimizer, or the gradient reduced over a "
                    "wrong dimension?");
-        return both_sides(variable, gradient, err);
+        return show_both(variable, gradient, err);
     }
     if (variable->dtype != gradient->dtype) {
         error_set(err, PAWL_EMISMATCH, "the gradient of `%s` has dtype %s, the variable %s",
                   variable->name, pawl_dtype_name(gradient->dtype),
                   pawl_dtype_name(variable->dtype));
         error_next(err, "convert the gradient before it is applied");
-        return both_sides(variable, gradient, err);
+        return show_both(variable, gradient, err);
     }
     if (gradient->data == NULL && shape_elements(gradient->ndim, gradient->shape) > 0) {
         error_set(err, PAWL_EMISMATCH, "the gradient of `%s` is missing: it is a null pointer",
                   variable->name);
         error_next(err, "is the variable used by the loss? Freeze it by leaving it out of both "
                         "lists, or give it a gradient of zeros");
-        return both_sides(variable, gradient, err);
+        return show_both(variable, gradient, err);
     }
     return check_finite(gradient, err);
 }
 
-static pawl_status check(const pawl_array *variables, size_t variable_count,
-                         const pawl_array *gradients, size_t gradient_count, pawl_error *err) {
+static pawl_status check_gradients(const pawl_array *variables, size_t variable_count,
+                                   const pawl_array *gradients, size_t gradient_count,
+                                   pawl_error *err) {
     static const char call[] = "pawl_check_gradients";
-    if (variable_count > 0) {
-        TRY(need(variables, call, "variables", err));
-    }
-    if (gradient_count > 0) {
-        TRY(need(gradients, call, "gradients", err));
-    }
+    TRY(need_items(variables, variable_count, call, "variables", err));
+    TRY(need_items(gradients, gradient_count, call, "gradients", err));
     TRY(check_arrays(variables, variable_count, "variable", err));
     TRY(check_arrays(gradients, gradient_count, "gradient", err));
     TRY(check_names(variables, variable_count, gradients, gradient_count, err));
@@ -268,6 +266,6 @@ pawl_status pawl_check_gradients(const pawl_array *variables, size_t variable_co
                                  pawl_error *err) {
     struct pawl_error story;
     return story_end(
-        check(variables, variable_count, gradients, gradient_count, story_begin(&story)), &story,
-        err);
+        check_gradients(variables, variable_count, gradients, gradient_count, story_begin(&story)),
+        &story, err);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl_catalog_open, pawl_checkpoint_*, pawl_entries_*; those that cannot fail are the
- * run layer's. */
+/* pawl_catalog_open, pawl_checkpoint_*, pawl_entries_*; what cannot fail is exported by
+ * src/checkpoint. */
+#include "checkpoint/checkpoint.h"
 #include "api/api.h"
-#include "run/run.h"
 
 /* ---- catalog ---- */
 
@@ -12,12 +12,12 @@ static pawl_status open_catalog(const char *path, const pawl_log *log, pawl_cata
     TRY(need(path, "pawl_catalog_open", "run_path", err));
     TRY(need(catalog, "pawl_catalog_open", "catalog", err));
     *catalog = NULL;
-    TRY(storage_open(path, false, &s, err));
+    TRY(open_retrying(path, false, &s, err));
     TRY(catalog_open(s, platform_system(), log, catalog, err));
     if (pawl_catalog_count(*catalog) > 0) {
         return PAWL_OK;
     }
-    pawl_status status = catalog_explain_nothing(s, *catalog, err);
+    pawl_status status = catalog_explain_missing(s, *catalog, err);
     pawl_catalog_free(*catalog);
     *catalog = NULL;
     return status;
@@ -37,7 +37,7 @@ static pawl_status open_checkpoint(const char *path, int64_t step, const pawl_lo
     TRY(need(path, "pawl_checkpoint_open", "run_path", err));
     TRY(need(checkpoint, "pawl_checkpoint_open", "checkpoint", err));
     *checkpoint = NULL;
-    TRY(storage_open(path, false, &s, err));
+    TRY(open_retrying(path, false, &s, err));
     return checkpoint_open(s, true, step, platform_system(), log, checkpoint, err);
 }
 
@@ -48,8 +48,8 @@ pawl_status pawl_checkpoint_open(const char *run_path, int64_t step, const pawl_
                      err);
 }
 
-static pawl_status find(pawl_checkpoint *checkpoint, const char *name, pawl_entry_info *info,
-                        pawl_error *err) {
+static pawl_status find_entry(pawl_checkpoint *checkpoint, const char *name, pawl_entry_info *info,
+                              pawl_error *err) {
     static const char call[] = "pawl_checkpoint_find";
     TRY(need_checkpoint(checkpoint, call, err));
     TRY(need(name, call, "name", err));
@@ -60,7 +60,7 @@ static pawl_status find(pawl_checkpoint *checkpoint, const char *name, pawl_entr
 pawl_status pawl_checkpoint_find(pawl_checkpoint *checkpoint, const char *name,
                                  pawl_entry_info *info, pawl_error *err) {
     struct pawl_error story;
-    return story_end(find(checkpoint, name, info, story_begin(&story)), &story, err);
+    return story_end(find_entry(checkpoint, name, info, story_begin(&story)), &story, err);
 }
 
 static pawl_status read_slice(pawl_checkpoint *checkpoint, const char *name, const int64_t *offset,
@@ -68,9 +68,7 @@ static pawl_status read_slice(pawl_checkpoint *checkpoint, const char *name, con
     static const char call[] = "pawl_checkpoint_read";
     TRY(need_checkpoint(checkpoint, call, err));
     TRY(need(name, call, "name", err));
-    if (to_bytes > 0) {
-        TRY(need(to, call, "to", err));
-    }
+    TRY(need_items(to, to_bytes, call, "to", err));
     return checkpoint_read(checkpoint, name, offset, extent, to, to_bytes, err);
 }
 
@@ -89,9 +87,7 @@ static pawl_status read_rank(pawl_checkpoint *checkpoint, const char *name, int 
     TRY(need_checkpoint(checkpoint, call, err));
     TRY(need(name, call, "name", err));
     TRY(need(size, call, "size", err));
-    if (capacity > 0) {
-        TRY(need(to, call, "to", err));
-    }
+    TRY(need_items(to, capacity, call, "to", err));
     return checkpoint_read_rank(checkpoint, name, rank, to, capacity, size, err);
 }
 
@@ -102,17 +98,14 @@ pawl_status pawl_checkpoint_read_rank(pawl_checkpoint *checkpoint, const char *n
                      &story, err);
 }
 
-static pawl_status restore(pawl_checkpoint *checkpoint, pawl_state *state,
-                           const pawl_restore_options *options, pawl_report **report,
-                           pawl_error *err) {
+static pawl_status restore_checkpoint(pawl_checkpoint *checkpoint, pawl_state *state,
+                                      const pawl_restore_options *options, pawl_report **report,
+                                      pawl_error *err) {
     static const char call[] = "pawl_checkpoint_restore";
     pawl_restore_options known;
     TRY(need_checkpoint(checkpoint, call, err));
     TRY(need(state, call, "state", err));
-    TRY(take_options(&known, sizeof(known), options, call, "pawl_restore_options", err));
-    if (known.rename_count > 0) {
-        TRY(need(known.renames, call, "renames", err));
-    }
+    TRY(take_restore_options(&known, options, call, err));
     return checkpoint_restore(checkpoint, state, &known, 0, 1, report, err);
 }
 
@@ -123,11 +116,13 @@ pawl_status pawl_checkpoint_restore(pawl_checkpoint *checkpoint, pawl_state *sta
     if (report != NULL) {
         *report = NULL;
     }
-    return story_end(restore(checkpoint, state, options, report, story_begin(&story)), &story, err);
+    return story_end(restore_checkpoint(checkpoint, state, options, report, story_begin(&story)),
+                     &story, err);
 }
 
-static pawl_status verify(pawl_checkpoint *checkpoint, const pawl_verify_options *options,
-                          pawl_verify_result *result, pawl_error *err) {
+static pawl_status verify_checkpoint(pawl_checkpoint *checkpoint,
+                                     const pawl_verify_options *options, pawl_verify_result *result,
+                                     pawl_error *err) {
     static const char call[] = "pawl_checkpoint_verify";
     pawl_verify_options known;
     pawl_verify_result unwanted;
@@ -139,7 +134,8 @@ static pawl_status verify(pawl_checkpoint *checkpoint, const pawl_verify_options
 pawl_status pawl_checkpoint_verify(pawl_checkpoint *checkpoint, const pawl_verify_options *options,
                                    pawl_verify_result *result, pawl_error *err) {
     struct pawl_error story;
-    return story_end(verify(checkpoint, options, result, story_begin(&story)), &story, err);
+    return story_end(verify_checkpoint(checkpoint, options, result, story_begin(&story)), &story,
+                     err);
 }
 
 /* ---- entries ---- */
@@ -160,8 +156,8 @@ pawl_status pawl_entries_open(pawl_checkpoint *checkpoint, const char *prefix,
     return story_end(open_entries(checkpoint, prefix, entries, story_begin(&story)), &story, err);
 }
 
-static pawl_status next_entry(pawl_entries *entries, pawl_entry_info *info, int *more,
-                              pawl_error *err) {
+static pawl_status entries_advance(pawl_entries *entries, pawl_entry_info *info, int *more,
+                                   pawl_error *err) {
     static const char call[] = "pawl_entries_next";
     TRY(need(entries, call, "entries", err));
     TRY(need_own(entries_process(entries), call, "walk over entries",
@@ -174,5 +170,5 @@ static pawl_status next_entry(pawl_entries *entries, pawl_entry_info *info, int 
 pawl_status pawl_entries_next(pawl_entries *entries, pawl_entry_info *info, int *more,
                               pawl_error *err) {
     struct pawl_error story;
-    return story_end(next_entry(entries, info, more, story_begin(&story)), &story, err);
+    return story_end(entries_advance(entries, info, more, story_begin(&story)), &story, err);
 }

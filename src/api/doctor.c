@@ -10,8 +10,9 @@ static void free_group(rank_group **g) {
     group_free(*g);
 }
 
-static pawl_status examine(const char *path, const pawl_doctor_options *options, doctor_each each,
-                           void *context, pawl_severity *worst, pawl_error *err) {
+static pawl_status examine_path(const char *path, const pawl_doctor_options *options,
+                                doctor_each each, void *context, pawl_severity *worst,
+                                pawl_error *err) {
     pawl_doctor_options known;
     pawl_severity unwanted;
     pawl_group given;
@@ -39,6 +40,6 @@ pawl_status pawl_doctor(const char *run_path, const pawl_doctor_options *options
                         void (*each)(void *context, const pawl_finding *finding), void *context,
                         pawl_severity *worst, pawl_error *err) {
     struct pawl_error story;
-    return story_end(examine(run_path, options, each, context, worst, story_begin(&story)), &story,
-                     err);
+    return story_end(examine_path(run_path, options, each, context, worst, story_begin(&story)),
+                     &story, err);
 }

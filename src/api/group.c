@@ -14,8 +14,8 @@ pawl_status take_group(const pawl_group **group, pawl_group *known, const char *
     return PAWL_OK;
 }
 
-static pawl_status discover(const char *const *environment, pawl_group_found *found,
-                            pawl_error *err) {
+static pawl_status discover_group(const char *const *environment, pawl_group_found *found,
+                                  pawl_error *err) {
     static const char call[] = "pawl_group_discover";
     pawl_group_found all;
     TRY(need(environment, call, "environment", err));
@@ -31,5 +31,5 @@ static pawl_status discover(const char *const *environment, pawl_group_found *fo
 pawl_status pawl_group_discover(const char *const *environment, pawl_group_found *found,
                                 pawl_error *err) {
     struct pawl_error story;
-    return story_end(discover(environment, found, story_begin(&story)), &story, err);
+    return story_end(discover_group(environment, found, story_begin(&story)), &story, err);
 }

@@ -79,11 +79,9 @@ static void unwatch_one(int number) {
 }
 
 /* After a failure the handlers are those of before. */
-static pawl_status watch(const int *signals, size_t count, pawl_error *err) {
+static pawl_status watch_signals(const int *signals, size_t count, pawl_error *err) {
     bool fresh[NSIG] = {false};
-    if (count > 0) {
-        TRY(need(signals, "pawl_preemption_watch", "signals", err));
-    }
+    TRY(need_items(signals, count, "pawl_preemption_watch", "signals", err));
     for (size_t i = 0; i < count; i++) {
         bool installed = false;
         pawl_status status = watch_one(signals[i], &installed, err);
@@ -100,7 +98,7 @@ static pawl_status watch(const int *signals, size_t count, pawl_error *err) {
 
 pawl_status pawl_preemption_watch(const int *signals, size_t count, pawl_error *err) {
     struct pawl_error story;
-    return story_end(watch(signals, count, story_begin(&story)), &story, err);
+    return story_end(watch_signals(signals, count, story_begin(&story)), &story, err);
 }
 
 int pawl_preempted(void) {

@@ -27,7 +27,7 @@ static pawl_status open_storage(void *context, bool create, store **out, pawl_er
         store_destroy(*out);
         *out = NULL;
     }
-    return storage_open(o->path, create, out, err);
+    return open_retrying(o->path, create, out, err);
 }
 
 static pawl_status open_run(const char *path, const pawl_run_options *options, pawl_run **run,
@@ -71,11 +71,11 @@ static pawl_status take_save(pawl_run *run, pawl_state *state, const pawl_save_o
     TRY(need_run(run, call, err));
     TRY(need(state, call, "state", err));
     TRY(take_options(known, sizeof(*known), options, call, "pawl_save_options", err));
-    return known->metric_count > 0 ? need(known->metrics, call, "metrics", err) : PAWL_OK;
+    return need_items(known->metrics, known->metric_count, call, "metrics", err);
 }
 
-static pawl_status save(pawl_run *run, pawl_state *state, int64_t step,
-                        const pawl_save_options *options, pawl_error *err) {
+static pawl_status save_step(pawl_run *run, pawl_state *state, int64_t step,
+                             const pawl_save_options *options, pawl_error *err) {
     pawl_save_options known;
     TRY(take_save(run, state, options, "pawl_save", &known, err));
     return run_save(run, state, step, &known, err);
@@ -84,7 +84,7 @@ static pawl_status save(pawl_run *run, pawl_state *state, int64_t step,
 pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
                       const pawl_save_options *options, pawl_error *err) {
     struct pawl_error story;
-    return story_end(save(run, state, step, options, story_begin(&story)), &story, err);
+    return story_end(save_step(run, state, step, options, story_begin(&story)), &story, err);
 }
 
 static pawl_status save_final(pawl_run *run, pawl_state *state, int64_t step,
@@ -108,14 +108,14 @@ pawl_status pawl_save_final(pawl_run *run, pawl_state *state, int64_t step,
 
 /* ---- the save in flight ---- */
 
-static pawl_status fence(pawl_run *run, double deadline_s, pawl_error *err) {
+static pawl_status fence_save(pawl_run *run, double deadline_s, pawl_error *err) {
     TRY(need_run(run, "pawl_fence", err));
     return run_fence(run, deadline_s, err);
 }
 
 pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) {
     struct pawl_error story;
-    return story_end(fence(run, deadline_s, story_begin(&story)), &story, err);
+    return story_end(fence_save(run, deadline_s, story_begin(&story)), &story, err);
 }
 
 static pawl_status wait_for_save(pawl_run *run, double deadline_s, pawl_save_stats *stats,
@@ -129,24 +129,24 @@ pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, 
     return story_end(wait_for_save(run, deadline_s, stats, story_begin(&story)), &story, err);
 }
 
-static pawl_status meet(pawl_run *run, double deadline_s, pawl_error *err) {
+static pawl_status meet_ranks(pawl_run *run, double deadline_s, pawl_error *err) {
     TRY(need_run(run, "pawl_meet", err));
     return run_meet(run, deadline_s, err);
 }
 
 pawl_status pawl_meet(pawl_run *run, double deadline_s, pawl_error *err) {
     struct pawl_error story;
-    return story_end(meet(run, deadline_s, story_begin(&story)), &story, err);
+    return story_end(meet_ranks(run, deadline_s, story_begin(&story)), &story, err);
 }
 
-static pawl_status cancel(pawl_run *run, double deadline_s, pawl_error *err) {
+static pawl_status cancel_save(pawl_run *run, double deadline_s, pawl_error *err) {
     TRY(need_run(run, "pawl_cancel", err));
     return run_cancel(run, deadline_s, err);
 }
 
 pawl_status pawl_cancel(pawl_run *run, double deadline_s, pawl_error *err) {
     struct pawl_error story;
-    return story_end(cancel(run, deadline_s, story_begin(&story)), &story, err);
+    return story_end(cancel_save(run, deadline_s, story_begin(&story)), &story, err);
 }
 
 int pawl_due(const pawl_run *run, int64_t step) {
@@ -155,15 +155,13 @@ int pawl_due(const pawl_run *run, int64_t step) {
 
 /* ---- restore ---- */
 
-static pawl_status restore(pawl_run *run, pawl_state *state, const pawl_restore_options *options,
-                           pawl_report **report, pawl_error *err) {
+static pawl_status restore_run(pawl_run *run, pawl_state *state,
+                               const pawl_restore_options *options, pawl_report **report,
+                               pawl_error *err) {
     pawl_restore_options known;
     TRY(need_run(run, "pawl_restore", err));
     TRY(need(state, "pawl_restore", "state", err));
-    TRY(take_options(&known, sizeof(known), options, "pawl_restore", "pawl_restore_options", err));
-    if (known.rename_count > 0) {
-        TRY(need(known.renames, "pawl_restore", "renames", err));
-    }
+    TRY(take_restore_options(&known, options, "pawl_restore", err));
     return run_restore(run, state, &known, report, err);
 }
 
@@ -173,19 +171,19 @@ pawl_status pawl_restore(pawl_run *run, pawl_state *state, const pawl_restore_op
     if (report != NULL) {
         *report = NULL;
     }
-    return story_end(restore(run, state, options, report, story_begin(&story)), &story, err);
+    return story_end(restore_run(run, state, options, report, story_begin(&story)), &story, err);
 }
 
 /* ---- housekeeping ---- */
 
-static pawl_status pin(pawl_run *run, int64_t step, int pinned, pawl_error *err) {
+static pawl_status pin_step(pawl_run *run, int64_t step, int pinned, pawl_error *err) {
     TRY(need_run(run, "pawl_run_pin", err));
     return run_pin(run, step, pinned != 0, err);
 }
 
 pawl_status pawl_run_pin(pawl_run *run, int64_t step, int pinned, pawl_error *err) {
     struct pawl_error story;
-    return story_end(pin(run, step, pinned, story_begin(&story)), &story, err);
+    return story_end(pin_step(run, step, pinned, story_begin(&story)), &story, err);
 }
 
 static pawl_status remove_step(pawl_run *run, int64_t step, int force, pawl_error *err) {
@@ -198,7 +196,8 @@ pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force, pawl_error *
     return story_end(remove_step(run, step, force, story_begin(&story)), &story, err);
 }
 
-static pawl_status gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *context, pawl_error *err) {
+static pawl_status gc_run(pawl_run *run, int dry_run, pawl_gc_fn each, void *context,
+                          pawl_error *err) {
     TRY(need_run(run, "pawl_run_gc", err));
     return run_gc(run, dry_run != 0, each, context, err);
 }
@@ -206,15 +205,15 @@ static pawl_status gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *context
 pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *context,
                         pawl_error *err) {
     struct pawl_error story;
-    return story_end(gc(run, dry_run, each, context, story_begin(&story)), &story, err);
+    return story_end(gc_run(run, dry_run, each, context, story_begin(&story)), &story, err);
 }
 
-static pawl_status rebuild(pawl_run *run, int64_t step, int force, pawl_error *err) {
+static pawl_status rebuild_step(pawl_run *run, int64_t step, int force, pawl_error *err) {
     TRY(need_run(run, "pawl_run_rebuild", err));
     return run_rebuild(run, step, force != 0, err);
 }
 
 pawl_status pawl_run_rebuild(pawl_run *run, int64_t step, int force, pawl_error *err) {
     struct pawl_error story;
-    return story_end(rebuild(run, step, force, story_begin(&story)), &story, err);
+    return story_end(rebuild_step(run, step, force, story_begin(&story)), &story, err);
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static pawl_status make(pawl_state **state, pawl_error *err) {
+static pawl_status new_state(pawl_state **state, pawl_error *err) {
     TRY(need(state, "pawl_state_new", "state", err));
     *state = NULL;
     return state_new(state, err);
@@ -13,7 +13,7 @@ static pawl_status make(pawl_state **state, pawl_error *err) {
 
 pawl_status pawl_state_new(pawl_state **state, pawl_error *err) {
     struct pawl_error story;
-    return story_end(make(state, story_begin(&story)), &story, err);
+    return story_end(new_state(state, story_begin(&story)), &story, err);
 }
 
 void pawl_state_free(pawl_state *state) {
@@ -50,21 +50,18 @@ typedef struct value {
     size_t size;
 } value;
 
+static pawl_status check_and_set(pawl_state *state, const char *name, pawl_role role,
+                                 const value *v, pawl_error *err) {
+    TRY(need(state, v->call, "state", err));
+    TRY(need(name, v->call, "name", err));
+    TRY(need_items(v->bytes, v->size, v->call, "value", err));
+    return state_set_value(state, name, v->kind, role, v->per_rank, v->bytes, v->size, err);
+}
+
 static pawl_status set_value(pawl_state *state, const char *name, pawl_role role, const value *v,
                              pawl_error *err) {
     struct pawl_error story;
-    pawl_error *own = story_begin(&story);
-    pawl_status status = need(state, v->call, "state", own);
-    if (status == PAWL_OK) {
-        status = need(name, v->call, "name", own);
-    }
-    if (status == PAWL_OK && v->size > 0) {
-        status = need(v->bytes, v->call, "value", own);
-    }
-    if (status == PAWL_OK) {
-        status = state_set_value(state, name, v->kind, role, v->per_rank, v->bytes, v->size, own);
-    }
-    return story_end(status, &story, err);
+    return story_end(check_and_set(state, name, role, v, story_begin(&story)), &story, err);
 }
 
 pawl_status pawl_state_set_bool(pawl_state *state, const char *name, pawl_role role, int set,
@@ -92,7 +89,7 @@ pawl_status pawl_state_set_float64(pawl_state *state, const char *name, pawl_rol
     return set_value(state, name, role, &v, err);
 }
 
-/* A null pointer is refused by its size: no text has that many bytes. */
+/* Not 0 for a null pointer, so that it is refused. */
 static size_t text_size(const char *text) {
     return text != NULL ? strlen(text) : SIZE_MAX;
 }
@@ -138,8 +135,8 @@ typedef struct wanted {
     pawl_kind kind;
 } wanted;
 
-static pawl_status find_value(const pawl_state *state, const char *name, const wanted *w,
-                              const void *to, const state_entry **out, pawl_error *err) {
+static pawl_status find_state_value(const pawl_state *state, const char *name, const wanted *w,
+                                    const void *to, const state_entry **out, pawl_error *err) {
     TRY(need(state, w->call, "state", err));
     TRY(need(name, w->call, "name", err));
     TRY(need(to, w->call, "value", err));
@@ -151,7 +148,7 @@ static pawl_status copy_value(const pawl_state *state, const char *name, const w
                               size_t size, pawl_error *err) {
     struct pawl_error story;
     const state_entry *entry = NULL;
-    pawl_status status = find_value(state, name, w, to, &entry, story_begin(&story));
+    pawl_status status = find_state_value(state, name, w, to, &entry, story_begin(&story));
     if (status == PAWL_OK) {
         memcpy(to, entry->value, size);
     }
@@ -190,7 +187,7 @@ pawl_status pawl_state_get_string(const pawl_state *state, const char *name, con
         entry = state_find(state, name);
         w.kind = entry != NULL && entry->kind == PAWL_KIND_JSON ? PAWL_KIND_JSON : w.kind;
     }
-    pawl_status status = find_value(state, name, &w, got, &entry, story_begin(&story));
+    pawl_status status = find_state_value(state, name, &w, got, &entry, story_begin(&story));
     if (status == PAWL_OK) {
         *got = (const char *)entry->value;
     }
@@ -203,7 +200,7 @@ pawl_status pawl_state_get_bytes(const pawl_state *state, const char *name, cons
     const state_entry *entry = NULL;
     wanted w = {.call = "pawl_state_get_bytes", .kind = PAWL_KIND_BYTES};
     const void *to = size != NULL ? got : NULL;
-    pawl_status status = find_value(state, name, &w, to, &entry, story_begin(&story));
+    pawl_status status = find_state_value(state, name, &w, to, &entry, story_begin(&story));
     if (status == PAWL_OK) {
         *got = entry->value;
         *size = entry->value_bytes;

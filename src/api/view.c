@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl_view_open, pawl_view_bytes; closing and describing are the run layer's. */
+/* pawl_view_open, pawl_view_bytes; closing and describing are in src/checkpoint/view.c. */
 #include "api/api.h"
-#include "run/run.h"
+#include "checkpoint/checkpoint.h"
 
 static pawl_status open_view(pawl_checkpoint *checkpoint, const char *name, uint64_t piece,
                              pawl_view **opened, pawl_error *err) {
@@ -19,8 +19,8 @@ pawl_status pawl_view_open(pawl_checkpoint *checkpoint, const char *name, uint64
     return story_end(open_view(checkpoint, name, piece, opened, story_begin(&story)), &story, err);
 }
 
-static pawl_status get_bytes(pawl_view *v, uint64_t offset, uint64_t n, const void **bytes,
-                             pawl_error *err) {
+static pawl_status view_bytes(pawl_view *v, uint64_t offset, uint64_t n, const void **bytes,
+                              pawl_error *err) {
     static const char call[] = "pawl_view_bytes";
     TRY(need(v, call, "view", err));
     TRY(need_own(view_process(v), call, "view", "pawl_checkpoint_open and pawl_view_open", err));
@@ -32,5 +32,5 @@ static pawl_status get_bytes(pawl_view *v, uint64_t offset, uint64_t n, const vo
 pawl_status pawl_view_bytes(pawl_view *v, uint64_t offset, uint64_t n, const void **bytes,
                             pawl_error *err) {
     struct pawl_error story;
-    return story_end(get_bytes(v, offset, n, bytes, story_begin(&story)), &story, err);
+    return story_end(view_bytes(v, offset, n, bytes, story_begin(&story)), &story, err);
 }

@@ -262,6 +262,16 @@ typedef struct platform {
 } platform;
 
 const platform *platform_system(void);
+
+/* Of any platform. */
+#define NANOSECONDS 1e9
+double platform_since_s(const platform *os, uint64_t begun_ns);
+/* The instant that is `seconds` from now: now for 0 and less, at most a century ahead. */
+uint64_t platform_deadline_ns(const platform *os, double seconds);
+/* At most 16 random bytes as hexadecimal digits, two for each, and a NUL. */
+pawl_status platform_random_hex(const platform *os, char *out, size_t bytes, pawl_error *err)
+    PAWL_MUST_CHECK;
+
 /* The number that ioprio_set(2) and io_uring take; 0: the process's own priority. */
 uint16_t io_priority_number(pawl_io_priority priority);
 

@@ -2,6 +2,7 @@
 /* The real platform: Linux's clocks, randomness, threads and process identity. */
 #include "base/base.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -62,6 +63,31 @@ static pawl_status system_random_bytes(void *context, void *to, size_t n, pawl_e
         }
         at += got;
         n -= (size_t)got;
+    }
+    return PAWL_OK;
+}
+
+/* ---- the same of any platform --------------------------------------------------------------- */
+
+double platform_since_s(const platform *os, uint64_t begun_ns) {
+    return (double)(os->monotonic_ns(os->context) - begun_ns) / NANOSECONDS;
+}
+
+uint64_t platform_deadline_ns(const platform *os, double seconds) {
+    const double most_s = 3e9; /* about a century, far from where nanoseconds overflow */
+    uint64_t now_ns = os->monotonic_ns(os->context);
+    if (!(seconds > 0)) {
+        return now_ns;
+    }
+    return now_ns + (uint64_t)((seconds < most_s ? seconds : most_s) * NANOSECONDS);
+}
+
+pawl_status platform_random_hex(const platform *os, char *out, size_t bytes, pawl_error *err) {
+    uint8_t random[16];
+    assert(bytes <= sizeof(random));
+    TRY(os->random_bytes(os->context, random, bytes, err));
+    for (size_t i = 0; i < bytes; i++) {
+        (void)snprintf(out + 2 * i, 3, "%02x", random[i]);
     }
     return PAWL_OK;
 }

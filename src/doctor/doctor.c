@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Examines a path: one question after the other, each telling what it found. */
+/* Examines a path, one question after the other. */
 #include "doctor/examination.h"
 #include "path/path.h"
 
@@ -50,15 +50,15 @@ void doctor_tell_error(examination *x, const char *id, const pawl_error *story) 
                 text);
 }
 
-static void pass_on(void *context, const pawl_finding *finding) {
+static void tell_filesystem(void *context, const pawl_finding *finding) {
     doctor_tell(context, finding->id, finding->severity, finding->next, "%s", finding->text);
 }
 
 static void examine_all(examination *x) {
     bool whole = false;
-    store *s = doctor_examine_path(x, &whole);
+    store *s = doctor_resolve(x, &whole);
     if (s != NULL && doctor_examine_room(x, s, whole)) {
-        path_examine(s, x->os, pass_on, x);
+        path_examine_filesystem(s, x->os, tell_filesystem, x);
         doctor_examine_writing(x, s);
     }
     if (s != NULL && whole) {

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * doctor: explains, before a job starts, whether a path can be saved to and why not: P01 to P09,
- * S06, S10; of many ranks, whether they see the same directory.
+ * S06, S10; for many ranks, whether they see the same directory.
  *
- * May include everything but foreign. Looks at the path as a save would: resolves it, writes and
- * removes a small probe file, asks for room, looks at the owner. Nothing that it makes stays.
+ * Treats the path as a save would: resolves it, writes and removes a small file, asks for room,
+ * looks at the owner. Nothing that it makes stays.
+ *
+ * Threads: starts none. Ownership: whoever calls keeps all that is handed in.
  */
 #ifndef DOCTOR_DOCTOR_H
 #define DOCTOR_DOCTOR_H
 
-#include "run/run.h"
+#include "group/group.h"
+#include "store/store.h"
+
+#include <pawl/checkpoint.h>
 
 typedef void (*doctor_each)(void *context, const pawl_finding *finding);
 
@@ -21,8 +26,8 @@ typedef struct doctor_asked {
     const platform *platform;
 } doctor_asked;
 
-/* `*worst` is set when it could look at all. The last finding of any rank but 0 is "ok" when rank 0
- * heard it, and then tells what it sees. */
+/* `*worst`: the most severe finding; set on success alone. On a rank other than 0 the last finding
+ * is "ok" when rank 0 has heard from it: it tells what this rank sees. */
 pawl_status doctor_examine(const doctor_asked *asked, doctor_each each, void *context,
                            pawl_severity *worst, pawl_error *err) PAWL_MUST_CHECK;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor/examination: what the files of this folder share; one file per thing that is looked at. */
+/* doctor/examination: what the files of this folder share. Each file examines one thing. */
 #ifndef DOCTOR_EXAMINATION_H
 #define DOCTOR_EXAMINATION_H
 
@@ -12,9 +12,9 @@ typedef struct examination {
     doctor_each each;
     void *context;
     const rank_group *group; /* world_size 1: one process alone */
-    double deadline_s;       /* for other ranks */
+    double deadline_s;       /* how long other ranks are waited for */
     pawl_severity worst;
-    char place[4096]; /* absolute, also of what does not exist yet; "": the path stands for none */
+    char place[4096]; /* the absolute path, which may not exist yet; "": it could not be resolved */
     char first_error_id[8], first_error[384]; /* "": none so far */
 } examination;
 
@@ -22,19 +22,19 @@ typedef struct examination {
 
 void doctor_tell(examination *x, const char *id, pawl_severity severity, const char *next,
                  const char *format, ...) PRINTF_LIKE(5, 6);
-/* An error of the library as a finding: what, where, expected, found, in one sentence. */
+/* An error of the library as a finding: its parts in one sentence. */
 void doctor_tell_error(examination *x, const char *id, const pawl_error *story);
 
-/* ---- path.c ---- */
+/* ---- resolve.c ---- */
 
 const char *doctor_id_of_path_error(const pawl_error *story);
-/* Opens what is there of the path. *whole: the path itself exists. NULL: it was explained why
- * not. */
-store *doctor_examine_path(examination *x, bool *whole);
+/* Opens the path, or the nearest directory above it that exists. *whole: the path itself exists.
+ * NULL: neither can be opened, and a finding says why. */
+store *doctor_resolve(examination *x, bool *whole);
 
 /* ---- room.c ---- */
 
-/* Whether it makes sense to try to write. */
+/* False: writing need not be tried. */
 bool doctor_examine_room(examination *x, store *s, bool whole);
 
 /* ---- writing.c ---- */
@@ -48,7 +48,7 @@ void doctor_examine_owner(examination *x, store *s);
 
 /* ---- ranks.c ---- */
 
-/* Of many ranks, collective: `s` is what doctor_examine_path opened, or NULL. */
+/* Of many ranks, collective: `s` is what doctor_resolve opened, or NULL. */
 void doctor_examine_ranks(examination *x, store *s, bool whole);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is it someone else's (S10)? */
+/* Does another process write to the run (S10)? */
 #include "doctor/examination.h"
+#include "presence/presence.h"
 
 #include <stdio.h>
 
-/* ", heartbeat 3 s ago", where the storage tells times. */
-static const char *heartbeat_words(char out[48], const owner_view *seen) {
+/* ", heartbeat 3 s ago"; "" where the storage keeps no times. */
+static const char *heartbeat_words(char out[48], const owner_sight *seen) {
     out[0] = '\0';
     if (seen->heartbeat_age_s >= 0) {
         snprintf(out, 48, ", heartbeat %.0f s ago", seen->heartbeat_age_s);
@@ -13,7 +14,7 @@ static const char *heartbeat_words(char out[48], const owner_view *seen) {
     return out;
 }
 
-static void tell_owner(examination *x, const owner_view *seen) {
+static void tell_owner(examination *x, const owner_sight *seen) {
     const char *host = seen->who.host;
     long long pid = (long long)seen->who.pid;
     char heartbeat[48];
@@ -21,8 +22,8 @@ static void tell_owner(examination *x, const owner_view *seen) {
     if (seen->alive == PROCESS_DEAD) {
         doctor_tell(
             x, "ok", PAWL_SEVERITY_NOTE, NULL,
-            "the last writer (host %s, pid %lld) is gone without closing; opening the run takes "
-            "over",
+            "the last writer (host %s, pid %lld) has ended without closing the run; opening it "
+            "takes over",
             host, pid);
     } else if (seen->alive == PROCESS_ALIVE) {
         doctor_tell(x, "S10", PAWL_SEVERITY_ERROR,
@@ -32,7 +33,8 @@ static void tell_owner(examination *x, const owner_view *seen) {
     } else {
         doctor_tell(
             x, "S10", PAWL_SEVERITY_WARNING,
-            "opening the run watches its heartbeat, and takes over once it stood still for a lease",
+            "opening the run watches its heartbeat, and takes over once it has stood still for a "
+            "whole lease",
             "a process of another host may be writing to this run: host %s, pid %lld, attempt "
             "%s%s, lease %.0f s",
             host, pid, seen->attempt, heartbeat, seen->lease_s);
@@ -41,7 +43,7 @@ static void tell_owner(examination *x, const owner_view *seen) {
 
 void doctor_examine_owner(examination *x, store *s) {
     struct pawl_error story = ERROR_INIT;
-    owner_view seen;
+    owner_sight seen;
     if (owner_look(s, x->os, &seen, &story) != PAWL_OK) {
         doctor_tell_error(x, doctor_id_of_path_error(&story), &story);
     } else if (!seen.present) {

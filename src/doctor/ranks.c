@@ -14,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NANOSECONDS    1e9
 #define FIRST_PAUSE_NS 5000000u
 #define LAST_PAUSE_NS  500000000u
 #define MOST_LOOK_S    10.0 /* for a token that is there, where the callbacks said so */

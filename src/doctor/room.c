@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Is there room (P03, S06)? */
+#include "checkpoint/checkpoint.h"
 #include "doctor/examination.h"
 
 #include <stdio.h>
 
-/* What the smallest checkpoint takes, and a few more. */
+/* What a few of the smallest checkpoints take. */
 #define LEAST_BYTES  65536u
 #define LEAST_INODES 16u
 
@@ -52,7 +53,7 @@ static void examine_need(examination *x, const store_space *space, uint64_t need
     }
 }
 
-/* False when not even a small file can be created: trying it would only say so again. */
+/* False when not even a small file can be created: trying to write one would find nothing new. */
 static bool examine_nothing_left(examination *x, const store_space *space) {
     char free_text[32];
     if (space->read_only) {

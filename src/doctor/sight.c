@@ -6,7 +6,7 @@
  */
 #include "doctor/sight.h"
 
-#include "run/wire.h"
+#include "ranks/wire.h"
 
 #include <string.h>
 
@@ -49,7 +49,7 @@ pawl_status sight_decode(const void *bytes, size_t n, sight *out, pawl_error *er
     TRY(cursor_u64le(&c, &pid, err));
     if (version != SIGHT_VERSION || flags > (FLAG_WHOLE | FLAG_SAW | FLAG_WROTE) ||
         pid > INT32_MAX) {
-        return wire_damaged(&c, "no rank says such a thing", err);
+        return wire_damaged(&c, "unknown version, flags or process number", err);
     }
     out->pid = (int64_t)pid;
     out->whole = (flags & FLAG_WHOLE) != 0;

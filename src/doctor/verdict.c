@@ -9,18 +9,18 @@
 
 typedef struct judging {
     const sights *all;
-    unsigned char *chosen; /* by rank: those that a finding is about */
+    unsigned char *chosen; /* by rank: is the finding about it? */
     int first;             /* of them; -1: none */
     sights_tell tell;
     void *context;
     bool told;
 } judging;
 
-static void tell(judging *j, const char *id, pawl_severity severity, const char *next,
-                 const char *format, ...) PRINTF_LIKE(5, 6);
+static void tell_of_ranks(judging *j, const char *id, pawl_severity severity, const char *next,
+                          const char *format, ...) PRINTF_LIKE(5, 6);
 
-static void tell(judging *j, const char *id, pawl_severity severity, const char *next,
-                 const char *format, ...) {
+static void tell_of_ranks(judging *j, const char *id, pawl_severity severity, const char *next,
+                          const char *format, ...) {
     char text[1536];
     va_list arguments;
     va_start(arguments, format);
@@ -36,8 +36,9 @@ static const sight *rank_0(const judging *j) {
 
 /* ---- choosing ranks ------------------------------------------------------------------------- */
 
-/* Those that came and of whom `is_it` holds, beside rank 0. */
-static bool choose(judging *j, bool (*is_it)(const sight *zero, const sight *s)) {
+/* Chooses the ranks other than 0 that reported and for which `is_it` holds. False: there are none.
+ * */
+static bool choose_ranks(judging *j, bool (*is_it)(const sight *zero, const sight *s)) {
     j->first = -1;
     for (int r = 0; r < j->all->world_size; r++) {
         const sight *s = &j->all->of[r];
@@ -110,39 +111,41 @@ static void judge_missing(judging *j) {
     group_ranks_text(ranks, sizeof(ranks), j->chosen, j->all->world_size);
     text_seconds(waited, j->all->waited_s);
     if (zero->wrote) {
-        tell(j, "P06", PAWL_SEVERITY_ERROR,
-             "see what they say themselves: those that run see another directory than rank 0",
-             "nothing was heard of %s within %s: %s not started, or cannot see what rank 0 (host "
-             "%s) wrote to %s (%s, mounted at %s)",
-             ranks, waited, missing > 1 ? "they were" : "it was", zero->host, zero->nearest,
-             zero->filesystem, zero->point);
+        tell_of_ranks(
+            j, "P06", PAWL_SEVERITY_ERROR,
+            "read their own output: those that run see another directory than rank 0",
+            "nothing was heard from %s within %s: %s not started, or cannot see what rank 0 (host "
+            "%s) wrote to %s (%s, mounted at %s)",
+            ranks, waited, missing > 1 ? "they were" : "it was", zero->host, zero->nearest,
+            zero->filesystem, zero->point);
     } else {
-        tell(j, "S11", PAWL_SEVERITY_ERROR, "look whether they were started",
-             "nothing was heard of %s within %s", ranks, waited);
+        tell_of_ranks(j, "S11", PAWL_SEVERITY_ERROR, "look whether they were started",
+                      "nothing was heard from %s within %s", ranks, waited);
     }
 }
 
 static void judge_places(judging *j) {
     char ranks[512];
     const sight *zero = rank_0(j);
-    if (!choose(j, works_elsewhere)) {
+    if (!choose_ranks(j, works_elsewhere)) {
         return;
     }
     const sight *other = &j->all->of[j->first];
     who(j, ranks);
     if (strcmp(other->given, zero->given) != 0) {
-        tell(j, "P04", PAWL_SEVERITY_WARNING, "give all ranks the same path",
-             "%s got another path: %s; rank 0 (host %s) got %s", ranks, other->given, zero->host,
-             zero->given);
+        tell_of_ranks(j, "P04", PAWL_SEVERITY_WARNING, "give all ranks the same path",
+                      "%s got another path: %s; rank 0 (host %s) got %s", ranks, other->given,
+                      zero->host, zero->given);
     } else {
-        tell(j, "P04", PAWL_SEVERITY_WARNING, "give the absolute path",
-             "the working directory of %s is another one: %s stands for %s there, and for %s on "
-             "rank 0 (host %s)",
-             ranks, zero->given, other->place, zero->place, zero->host);
+        tell_of_ranks(
+            j, "P04", PAWL_SEVERITY_WARNING, "give the absolute path",
+            "the working directory of %s is another one: %s stands for %s there, and for %s on "
+            "rank 0 (host %s)",
+            ranks, zero->given, other->place, zero->place, zero->host);
     }
 }
 
-/* How to see on all hosts what that rank sees. */
+/* How to have all hosts see what that rank sees. */
 static const char *how_to_share(const sight *there, char out[640]) {
     if (mount_is_shared(there->filesystem)) {
         (void)snprintf(out, 640,
@@ -163,21 +166,23 @@ static void judge_existence(judging *j) {
     char ranks[512];
     char next[640];
     const sight *zero = rank_0(j);
-    if (choose(j, lacks_the_place)) {
+    if (choose_ranks(j, lacks_the_place)) {
         const sight *other = &j->all->of[j->first];
-        tell(j, "P05", PAWL_SEVERITY_ERROR, how_to_share(zero, next),
-             "%s is there on rank 0 (host %s; %s mounted at %s), but not on %s, where it would be "
-             "on %s (mounted at %s)",
-             zero->place, zero->host, zero->filesystem, zero->point, who(j, ranks),
-             other->filesystem, other->point);
+        tell_of_ranks(
+            j, "P05", PAWL_SEVERITY_ERROR, how_to_share(zero, next),
+            "%s is there on rank 0 (host %s; %s mounted at %s), but not on %s, where it would be "
+            "on %s (mounted at %s)",
+            zero->place, zero->host, zero->filesystem, zero->point, who(j, ranks),
+            other->filesystem, other->point);
     }
-    if (choose(j, has_the_place_alone)) {
+    if (choose_ranks(j, has_the_place_alone)) {
         const sight *other = &j->all->of[j->first];
-        tell(j, "P05", PAWL_SEVERITY_ERROR, how_to_share(other, next),
-             "%s is there on %s, on %s (mounted at %s), but not on rank 0 (host %s), where it "
-             "would be on %s (mounted at %s)",
-             other->place, who(j, ranks), other->filesystem, other->point, zero->host,
-             zero->filesystem, zero->point);
+        tell_of_ranks(
+            j, "P05", PAWL_SEVERITY_ERROR, how_to_share(other, next),
+            "%s is there on %s, on %s (mounted at %s), but not on rank 0 (host %s), where it "
+            "would be on %s (mounted at %s)",
+            other->place, who(j, ranks), other->filesystem, other->point, zero->host,
+            zero->filesystem, zero->point);
     }
 }
 
@@ -185,29 +190,31 @@ static void judge_identity(judging *j) {
     char ranks[512];
     char next[640];
     const sight *zero = rank_0(j);
-    if (choose(j, sees_another)) {
+    if (choose_ranks(j, sees_another)) {
         const sight *other = &j->all->of[j->first];
-        tell(j, "P06", PAWL_SEVERITY_ERROR, how_to_share(zero, next),
-             "%s cannot see what rank 0 (host %s) wrote to %s: there it is on %s (mounted at %s), "
-             "on rank 0 on %s (mounted at %s)",
-             who(j, ranks), zero->host, zero->nearest, other->filesystem, other->point,
-             zero->filesystem, zero->point);
+        tell_of_ranks(
+            j, "P06", PAWL_SEVERITY_ERROR, how_to_share(zero, next),
+            "%s cannot see what rank 0 (host %s) wrote to %s: there it is on %s (mounted at %s), "
+            "on rank 0 on %s (mounted at %s)",
+            who(j, ranks), zero->host, zero->nearest, other->filesystem, other->point,
+            zero->filesystem, zero->point);
     }
 }
 
 static void judge_writing(judging *j) {
     char ranks[512];
     const sight *zero = rank_0(j);
-    if (choose(j, cannot_write)) {
-        tell(j, "P02", PAWL_SEVERITY_ERROR,
-             "let all ranks run as the same user, and mount the storage for writing on all hosts",
-             "%s can see %s, but cannot create files there", who(j, ranks), zero->nearest);
+    if (choose_ranks(j, cannot_write)) {
+        tell_of_ranks(
+            j, "P02", PAWL_SEVERITY_ERROR,
+            "let all ranks run as the same user, and mount the storage for writing on all hosts",
+            "%s can see %s, but cannot create files there", who(j, ranks), zero->nearest);
     }
 }
 
-/* One story of a kind is enough. */
+/* Tells the error of one rank, and which others have one with the same id. */
 static void judge_troubles(judging *j) {
-    if (!choose(j, has_trouble)) {
+    if (!choose_ranks(j, has_trouble)) {
         return;
     }
     char ranks[512];
@@ -218,7 +225,7 @@ static void judge_troubles(judging *j) {
         j->chosen[r] = j->chosen[r] && strcmp(j->all->of[r].trouble_id, id) == 0;
     }
     who(j, ranks);
-    tell(j, id, PAWL_SEVERITY_ERROR, NULL, "on %s: %s", ranks, first->trouble);
+    tell_of_ranks(j, id, PAWL_SEVERITY_ERROR, NULL, "on %s: %s", ranks, first->trouble);
 }
 
 static int count_hosts(const sights *all) {
@@ -241,9 +248,9 @@ static void judge_success(judging *j) {
             return;
         }
     }
-    tell(j, "ok", PAWL_SEVERITY_NOTE, NULL,
-         "all %d ranks, on %d host%s, see the same %s and can write there", j->all->world_size,
-         hosts, hosts == 1 ? "" : "s", zero->nearest);
+    tell_of_ranks(j, "ok", PAWL_SEVERITY_NOTE, NULL,
+                  "all %d ranks, on %d host%s, see the same %s and can write there",
+                  j->all->world_size, hosts, hosts == 1 ? "" : "s", zero->nearest);
 }
 
 void sights_judge(const sights *all, sights_tell tell_each, void *context) {

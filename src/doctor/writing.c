@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Can it be written to (P02, P03)? */
+/* Can files be made there (P02, P03)? */
 #include "doctor/examination.h"
 #include "path/path.h"
 
@@ -17,17 +17,18 @@ static pawl_status write_probe(store *s, const char *name, pawl_error *err) {
 void doctor_examine_writing(examination *x, store *s) {
     struct pawl_error story = ERROR_INIT;
     struct pawl_error ignored = ERROR_INIT;
-    uint64_t number = 0;
+    char digits[17];
     char name[48];
-    if (x->os->random_bytes(x->os->context, &number, sizeof number, &story) != PAWL_OK) {
+    if (platform_random_hex(x->os, digits, 8, &story) != PAWL_OK) {
         return;
     }
-    snprintf(name, sizeof name, ".pawl-doctor-%016llx", (unsigned long long)number);
+    snprintf(name, sizeof name, ".pawl-doctor-%s", digits);
     pawl_status status = write_probe(s, name, &story);
     bool made = status == PAWL_OK || store_unlink(s, name, &ignored) == PAWL_OK;
     if (status == PAWL_OK) {
         status = store_unlink(s, name, &story);
-        status = status == PAWL_ENOTFOUND ? PAWL_OK : status; /* taken for a leftover */
+        status =
+            status == PAWL_ENOTFOUND ? PAWL_OK : status; /* somebody removed it as a leftover */
     }
     if (status == PAWL_OK) {
         status = store_sync_dir(s, "", &story);

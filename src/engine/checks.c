@@ -105,7 +105,7 @@ static pawl_status changed(const plan_piece *piece, uint64_t begin, uint64_t end
     unsigned long long to = end - piece->offset - 1;
     if (entry->box_count > 1) {
         char text[256];
-        view v = state_box_view(entry, piece->part);
+        strided v = state_box_memory(entry, piece->part);
         error_found(err, "bytes %llu to %llu of the %llu bytes of its box %s are different", from,
                     to, (unsigned long long)piece->bytes, box_text(text, sizeof(text), &v.box));
     } else {

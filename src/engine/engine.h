@@ -120,7 +120,7 @@ void engine_tune(engine *e);
 
 /* ---- reading: read.c ------------------------------------------------------------------------ */
 
-/* A checkpoint's data files, as the run layer knows them from manifest and index. */
+/* A checkpoint's data files, as src/checkpoint knows them from manifest and index. */
 typedef struct engine_source {
     store *store;
     const char *directory;
@@ -156,9 +156,6 @@ typedef pawl_status (*engine_take)(void *context, uint64_t offset, const uint8_t
                                    pawl_error *err);
 pawl_status engine_reader_read(engine_reader *r, uint32_t file, uint64_t offset, uint64_t n,
                                engine_take take, void *context, pawl_error *err) PAWL_MUST_CHECK;
-/* How far beyond `offset + n` the caller is going to read soon: lets the window be
- * filled further. */
-void engine_reader_expect(engine_reader *r, uint64_t until_offset);
 
 /* ---- reading much: read_all.c --------------------------------------------------------------- */
 

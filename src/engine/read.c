@@ -37,13 +37,14 @@ static const char *file_name(const engine_reader *r, uint32_t file) {
     return r->source.file_name(r->source.context, file);
 }
 
-void engine_reader_path(const engine_reader *r, uint32_t file, pawl_error *err) {
+/* The absolute path of a data file, into the error. */
+static void name_file(const engine_reader *r, uint32_t file, pawl_error *err) {
     error_path(err, "%s/%s/%s", r->source.store->root, r->source.directory, file_name(r, file));
 }
 
 static pawl_status missing(const engine_reader *r, uint32_t file, pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "a data file of the checkpoint is missing");
-    engine_reader_path(r, file, err);
+    name_file(r, file, err);
     error_expected(err, "%llu bytes",
                    (unsigned long long)r->source.file_bytes(r->source.context, file));
     error_found(err, "no such file");
@@ -74,7 +75,7 @@ pawl_status engine_reader_wrong_size(const engine_reader *r, uint64_t found_byte
               found_bytes == 0 ? "is empty"
               : less           ? "is truncated"
                                : "is longer than what was written");
-    engine_reader_path(r, r->file, err);
+    name_file(r, r->file, err);
     error_expected(err, "%llu bytes", (unsigned long long)r->file_bytes);
     error_found(err, "%llu bytes", (unsigned long long)found_bytes);
     error_range(err, less ? found_bytes : r->file_bytes,
@@ -105,7 +106,7 @@ pawl_status engine_reader_check_range(const engine_reader *r, uint32_t file, uin
         return PAWL_OK;
     }
     error_set(err, PAWL_EDAMAGED, "the index points behind the end of a data file");
-    engine_reader_path(r, file, err);
+    name_file(r, file, err);
     error_range(err, offset, n);
     error_expected(err, "a range within its %llu bytes", (unsigned long long)file_bytes);
     return PAWL_EDAMAGED;
@@ -147,7 +148,7 @@ pawl_status engine_reader_damaged(const engine_reader *r, const damaged_run *run
     error_set(err, PAWL_EDAMAGED,
               "bytes %llu to %llu of a data file are not those that were written",
               (unsigned long long)run->at, (unsigned long long)(run->at + run->bytes - 1));
-    engine_reader_path(r, r->file, err);
+    name_file(r, r->file, err);
     error_range(err, run->at, run->bytes);
     error_expected(err, "CRC32C %08x, stored in the index", run->stored);
     error_found(err, "CRC32C %08x%s", run->computed,
@@ -183,8 +184,7 @@ static pawl_status load_window(engine_reader *r, uint64_t at, size_t n, pawl_err
 /* Verified blocks from the one that holds `offset` on, as far as `until` and a window reach. */
 static pawl_status fill_window(engine_reader *r, uint64_t offset, uint64_t until, pawl_error *err) {
     uint64_t begin = offset - offset % FORMAT_BLOCK_BYTES;
-    uint64_t end = until > r->expect ? until : r->expect;
-    end = end < begin + ENGINE_BUFFER_BYTES ? end : begin + ENGINE_BUFFER_BYTES;
+    uint64_t end = until < begin + ENGINE_BUFFER_BYTES ? until : begin + ENGINE_BUFFER_BYTES;
     end += (FORMAT_BLOCK_BYTES - end % FORMAT_BLOCK_BYTES) % FORMAT_BLOCK_BYTES;
     end = end < r->file_bytes ? end : r->file_bytes;
     TRY(load_window(r, begin, (size_t)(end - begin), err));
@@ -222,8 +222,4 @@ pawl_status engine_reader_read(engine_reader *r, uint32_t file, uint64_t offset,
         offset = end;
     }
     return PAWL_OK;
-}
-
-void engine_reader_expect(engine_reader *r, uint64_t until_offset) {
-    r->expect = until_offset;
 }

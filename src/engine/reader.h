@@ -13,15 +13,12 @@ struct engine_reader {
     store_file *open; /* NULL: none */
     uint32_t file;    /* of the open file */
     uint64_t file_bytes;
-    uint64_t expect;    /* how far the caller is going to read */
     uint8_t *window;    /* ENGINE_BUFFER_BYTES; NULL until it is needed */
     uint64_t window_at; /* in the file; a multiple of FORMAT_BLOCK_BYTES */
     size_t window_bytes;
     uint32_t stored[READER_WINDOW_BLOCKS];
 };
 
-/* The absolute path of a data file, into the error. */
-void engine_reader_path(const engine_reader *r, uint32_t file, pawl_error *err);
 /* Makes `file` the open one; its size is that of the storage, to be compared. */
 pawl_status engine_reader_open(engine_reader *r, uint32_t file, uint64_t *found_bytes,
                                pawl_error *err) PAWL_MUST_CHECK;

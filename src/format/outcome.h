@@ -15,7 +15,7 @@
 #define OUTCOME_VERSION   1
 #define OUTCOME_MAX_BYTES (OUTCOME_MAX_STORY + 32u)
 
-/* Final (G3 in run/ranks.h). */
+/* Final (G3 in run/save.h). */
 typedef enum save_end {
     SAVE_END_COMMITTED = 1, /* the manifest is durable */
     SAVE_END_FAILED = 2,    /* no manifest names the save's files, ever */

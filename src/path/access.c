@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why the system refuses a directory (P02, P03): who we are, what it allows, what would change
- * that. */
+/* Explains why the system refuses a directory (P02, P03): who we are, what it allows, and what
+ * would change that. */
 #include "path/private.h"
 
 #include <errno.h>
@@ -86,7 +86,7 @@ static void say_remedy(const identity *me, const struct stat *found, const char 
     }
 }
 
-static void explain_permission(const char *directory, int need, pawl_error *err) {
+static void say_permission(const char *directory, int need, pawl_error *err) {
     identity me = who_we_are();
     struct stat found;
     char groups[160];
@@ -103,7 +103,7 @@ static void explain_permission(const char *directory, int need, pawl_error *err)
     say_remedy(&me, &found, directory, need, err);
 }
 
-static void explain_read_only(const char *directory, pawl_error *err) {
+static void say_read_only(const char *directory, pawl_error *err) {
     store *s = NULL;
     store_space space;
     struct pawl_error ignored = ERROR_INIT;
@@ -121,14 +121,14 @@ static void explain_read_only(const char *directory, pawl_error *err) {
     store_destroy(s);
 }
 
-pawl_status path_refused(const char *directory, int need, int system_errno, const char *attempt,
+pawl_status path_refused(const char *directory, int need, int system_errno, const char *attempted,
                          pawl_error *err) {
-    pawl_status status = error_sys(err, system_errno, "%s", attempt);
+    pawl_status status = error_sys(err, system_errno, "%s", attempted);
     error_path(err, "%s", directory);
     if (system_errno == EROFS) {
-        explain_read_only(directory, err);
+        say_read_only(directory, err);
     } else if (system_errno == EACCES || system_errno == EPERM) {
-        explain_permission(directory, need, err);
+        say_permission(directory, need, err);
     }
     return status;
 }

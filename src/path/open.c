@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens the directory that a user's path stands for, and makes it where that is wanted. */
+/* Opens the directory that a user's path means, and makes it where that is wanted. */
 #include "path/private.h"
 
 #include <errno.h>
@@ -67,7 +67,7 @@ static pawl_status make_missing(const path_walk *w, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* TensorFlow names a checkpoint by what its files' names begin with. */
+/* TensorFlow names a checkpoint by the common beginning of its files' names. */
 static bool is_prefix(const path_walk *w, const char *slash) {
     char index[PATH_MAX];
     int n = snprintf(index, sizeof(index), "%s%s%s.index", w->existing, slash, w->missing);
@@ -75,7 +75,7 @@ static bool is_prefix(const path_walk *w, const char *slash) {
 }
 
 static pawl_status is_a_prefix(const path_walk *w, const char *slash, pawl_error *err) {
-    const recognised *r = recognise_name(".index", false);
+    const tool_checkpoint *r = tool_checkpoint_by_name(".index", false);
     error_set(err, PAWL_ENOTFOUND, "there is no such directory, but %s of that name", r->what);
     error_path(err, "%s%s%s", w->existing, slash, w->missing);
     error_expected(err, "the directory of a run, which holds step-... directories");

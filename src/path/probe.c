@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tries in a directory what storage may lack (P09), with a small file that has no name. */
+/* Tries in a directory what its filesystem may lack (P09), with a small file that has no name. */
 #include "path/private.h"
 
 #include <errno.h>
@@ -30,8 +30,8 @@ static bool same_file(int one, int other) {
            a.st_ino == b.st_ino;
 }
 
-/* A file without a name, or one whose name is gone before anything is tried: nothing is left of it
- * when this process is killed. Negative: there is none. */
+/* A file without a name, or one whose name is removed before anything is tried, so that nothing
+ * stays when this process is killed. Negative: it could not be made. */
 static int open_probe(int directory, const char *name, int *direct) {
     int plain = openat(directory, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
     if (plain >= 0) {
@@ -41,7 +41,7 @@ static int open_probe(int directory, const char *name, int *direct) {
         if (*direct >= 0 || is_refusal(errno)) {
             return plain;
         }
-        close(plain); /* without /proc */
+        close(plain); /* /proc is not mounted */
     }
     plain = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (plain >= 0) {
@@ -49,7 +49,7 @@ static int open_probe(int directory, const char *name, int *direct) {
             openat(directory, name, O_WRONLY | O_DIRECT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         int failed = errno;
         (void)unlinkat(directory, name, 0);
-        if (*direct >= 0 && !same_file(plain, *direct)) { /* the name is another file's by now */
+        if (*direct >= 0 && !same_file(plain, *direct)) { /* another file has taken the name */
             close(*direct);
             *direct = -1;
             failed = ENOENT;
@@ -63,7 +63,7 @@ static bool try_direct_io(int directory, const char *name) {
     int fd = -1;
     int plain = open_probe(directory, name, &fd);
     if (plain < 0) {
-        return true; /* whoever tries to write in earnest explains it */
+        return true; /* whoever writes there next gets the reason */
     }
     bool refused = fd < 0 ? is_refusal(errno) : refuses_direct_write(fd);
     if (fd >= 0) {
@@ -80,14 +80,14 @@ static bool try_directory_sync(int directory) {
 path_abilities path_probe(const char *directory, const platform *os) {
     path_abilities can = {.direct_io = true, .directory_sync = true};
     struct pawl_error ignored = ERROR_INIT;
-    uint64_t number = 0;
+    char digits[17];
     char name[48];
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         return can;
     }
-    if (os->random_bytes(os->context, &number, sizeof(number), &ignored) == PAWL_OK) {
-        (void)snprintf(name, sizeof(name), ".pawl-probe-%016llx", (unsigned long long)number);
+    if (platform_random_hex(os, digits, 8, &ignored) == PAWL_OK) {
+        (void)snprintf(name, sizeof(name), ".pawl-probe-%s", digits);
         can.direct_io = try_direct_io(fd, name);
         can.directory_sync = try_directory_sync(fd);
     }

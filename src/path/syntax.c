@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths that cannot be meant as they stand (P08), and file:// URLs. */
+/* Refuses texts that cannot be meant as a path (P08), and takes file:// URLs apart. */
 #include "path/private.h"
 
 #include <ctype.h>
@@ -22,7 +22,7 @@ static pawl_status check_tilde(const char *given, pawl_error *err) {
     int length = (int)strcspn(given, "/");
     error_set(err, PAWL_EUSAGE, "%.*s was not replaced by a home directory", length, given);
     error_found(err,
-                "a path that begins with ~, which only a shell understands, and not in quotes");
+                "a path that begins with ~, which only a shell replaces, and not within quotes");
     error_next(err,
                "write the home directory out, or take the quotes away; ./%.*s is a directory of "
                "that name",
@@ -55,7 +55,7 @@ static pawl_status check_variable(const char *given, pawl_error *err) {
     }
     error_set(err, PAWL_EUSAGE, "%.*s was not replaced by its value", length, variable);
     error_found(err,
-                "a path with the name of a variable, which only a shell understands, and not in "
+                "a path with the name of a variable, which only a shell replaces, and not within "
                 "single quotes");
     error_next(err, "write the value out, or take the quotes away");
     return PAWL_EUSAGE;
@@ -90,8 +90,7 @@ static int hexadecimal(char c) {
     return isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : -1;
 }
 
-/* RFC 3986's percent signs, in place. False for one that is not followed by two digits or means
- * NUL. */
+/* Decodes %xx of RFC 3986, in place. False for a percent sign without two digits, and for %00. */
 static bool decode_percent(char *text) {
     char *to = text;
     for (const char *from = text; *from != '\0'; from++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks a path component by component, through links, as far as it exists, and says what stops it.
- * The system would resolve it too, but not say which component is to blame.
+ * Walks along a path, component by component and through links, as far as it exists. The system
+ * could resolve it, too, but would not say which component is to blame.
  */
 #include "path/private.h"
 
@@ -23,7 +23,7 @@ void path_walk_free(path_walk *w) {
 
 static pawl_status is_a_file(const char *at, bool last, pawl_error *err) {
     const char *slash = strrchr(at, '/');
-    const recognised *r = recognise_name(slash != NULL ? slash + 1 : at, false);
+    const tool_checkpoint *r = tool_checkpoint_by_name(slash != NULL ? slash + 1 : at, false);
     error_set(err, PAWL_EUSAGE,
               last ? "this is a file, not a directory"
                    : "a component of it is a file, not a directory");
@@ -73,12 +73,13 @@ typedef struct walking {
     char done[PATH_MAX]; /* absolute, without links; "" for the root */
     char rest[PATH_MAX]; /* still to walk */
     char link[PATH_MAX]; /* the outermost link whose target is being walked */
-    size_t after_link;   /* what is left of `rest` when that target is walked */
+    size_t after_link;   /* the length of `rest` at which that target has been walked */
     int links;
 } walking;
 
 /* "<left>/<right>", into `out`, which may be neither. */
-static pawl_status join(char out[PATH_MAX], const char *left, const char *right, pawl_error *err) {
+static pawl_status join_paths(char out[PATH_MAX], const char *left, const char *right,
+                              pawl_error *err) {
     int n = snprintf(out, PATH_MAX, "%s/%s", left, right);
     return n >= 0 && n < PATH_MAX ? PAWL_OK : too_long((size_t)n, err);
 }
@@ -87,7 +88,7 @@ static bool inside_link(const walking *w) {
     return w->link[0] != '\0' && strlen(w->rest) > w->after_link;
 }
 
-/* The link at `at` is replaced by what it says; `left` is what follows it. */
+/* Replaces the link at `at` by its target; `left` is what follows the link in the path. */
 static pawl_status follow_link(walking *w, const char *at, const char *left, pawl_error *err) {
     char target[PATH_MAX];
     char rest[PATH_MAX];
@@ -105,7 +106,7 @@ static pawl_status follow_link(walking *w, const char *at, const char *left, paw
         return err->status;
     }
     target[n] = '\0';
-    TRY(join(rest, target, left, err));
+    TRY(join_paths(rest, target, left, err));
     snprintf(w->rest, sizeof(w->rest), "%s", rest);
     if (target[0] == '/') {
         w->done[0] = '\0';
@@ -128,7 +129,7 @@ static pawl_status step_to(walking *w, const char *name, const char *left, bool 
                            pawl_error *err) {
     char at[PATH_MAX];
     struct stat found;
-    TRY(join(at, w->done, name, err));
+    TRY(join_paths(at, w->done, name, err));
     *there = lstat(at, &found) == 0;
     int failed = *there ? 0 : errno;
     if (failed == ENOENT) {
@@ -168,7 +169,8 @@ static pawl_status walk(walking *w, pawl_error *err) {
             return PAWL_OK;
         }
         if (n > NAME_MAX) {
-            return link_loop(w->link, err); /* only a link can say such a name */
+            return link_loop(w->link,
+                             err); /* path_check_syntax lets no such name pass: from a link */
         }
         memcpy(name, begin, n);
         name[n] = '\0';
@@ -198,10 +200,10 @@ static pawl_status begin_walk(const char *path, walking *w, pawl_error *err) {
         error_next(err, "give an absolute path, or change to a directory that exists");
         return err->status;
     }
-    return join(w->rest, here, path, err);
+    return join_paths(w->rest, here, path, err);
 }
 
-/* What does not exist is made as it is written: "." falls away, ".." leads nowhere. */
+/* The part that does not exist, without "."; ".." is refused there. */
 static pawl_status take_missing(const walking *w, path_walk *out, pawl_error *err) {
     const char *rest = w->rest;
     size_t size = strlen(rest) + 1;

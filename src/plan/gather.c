@@ -24,15 +24,6 @@ static size_t first_ending_after(const plan_layout *layout, const plan_file *fil
     return low;
 }
 
-const plan_piece *plan_layout_locate(const plan_layout *layout, size_t file, uint64_t at) {
-    const plan_file *f = &layout->files[file];
-    size_t i = first_ending_after(layout, f, at);
-    if (i == f->first_piece + f->piece_count || layout->pieces[i].offset > at) {
-        return NULL;
-    }
-    return &layout->pieces[i];
-}
-
 /* NULL unless it lies in memory as in the file. */
 static const uint8_t *dense_memory(const plan_piece *piece) {
     if (piece->entry->kind != PAWL_KIND_TENSOR) {
@@ -47,8 +38,8 @@ static void gather_piece(const plan_piece *piece, uint64_t from, size_t n, uint8
         memcpy(to, dense + from, n);
         return;
     }
-    view v = state_box_view(piece->entry, piece->part);
-    view_gather(&v, from, n, to);
+    strided v = state_box_memory(piece->entry, piece->part);
+    strided_gather(&v, from, n, to);
 }
 
 static uint64_t largest(uint64_t a, uint64_t b) {

@@ -8,6 +8,7 @@
 #include "plan/header.h"
 #include "plan/share.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -27,10 +28,11 @@ static bool has_piece(const state_entry *e, size_t i) {
     return shape_elements(e->ndim, state_entry_box(e, i)->extent) > 0;
 }
 
-/* Groups in the order in which they are laid out. */
-static size_t group_of(const state_entry *e, size_t turn) {
+/* Groups in the order in which they are laid out: 8-byte alignment first. */
+static size_t layout_group(const state_entry *e, size_t turn) {
     size_t alignment = dtype_alignment(e->dtype);
-    size_t place = alignment == 8 ? 0 : alignment == 4 ? 1 : alignment == 2 ? 2 : 3;
+    assert(alignment == 8 || alignment == 4 || alignment == 2 || alignment == 1);
+    size_t place = ALIGNMENTS - 1 - (size_t)__builtin_ctzll(alignment);
     return turn * ALIGNMENTS + place;
 }
 
@@ -90,13 +92,13 @@ typedef struct grouping {
 static void count_piece(void *context, const state_entry *e, const state_box *part, size_t turn) {
     grouping *g = context;
     (void)part;
-    g->counts[group_of(e, turn)]++;
+    g->counts[layout_group(e, turn)]++;
     g->layout->piece_count++;
 }
 
 static void place_piece(void *context, const state_entry *e, const state_box *part, size_t turn) {
     grouping *g = context;
-    size_t place = g->counts[group_of(e, turn)]++;
+    size_t place = g->counts[layout_group(e, turn)]++;
     plan_piece *piece = &g->layout->pieces[place];
     g->layout->by_name[g->placed++] = place;
     /* Until the files are cut, `file` keeps the turn. */

@@ -32,7 +32,7 @@ static bool holds_element(const box *inner, const box *outer, uint64_t linear) {
 
 /* A stretch also has elements that are not placed: where something overflowed, only those that are
  * count. */
-static uint64_t count_overflows(const view *to, const box *source, pawl_dtype from, chunk c) {
+static uint64_t count_overflows(const strided *to, const box *source, pawl_dtype from, chunk c) {
     uint64_t overflows = 0;
     uint64_t scratch = 0;
     for (size_t i = 0; i < c.count; i++) {
@@ -44,11 +44,11 @@ static uint64_t count_overflows(const view *to, const box *source, pawl_dtype fr
     return overflows;
 }
 
-static uint64_t place_chunk(const view *to, const box *source, pawl_dtype from, chunk c) {
+static uint64_t place_chunk(const strided *to, const box *source, pawl_dtype from, chunk c) {
     uint64_t converted[CHUNK_ELEMENTS];
     size_t item = item_bytes(to->dtype);
     uint64_t overflows = cast_elements(to->dtype, converted, from, c.bytes, c.count);
-    view_place(to, source, c.first * item, c.count * item, (const uint8_t *)converted);
+    strided_place(to, source, c.first * item, c.count * item, (const uint8_t *)converted);
     return overflows == 0 ? 0 : count_overflows(to, source, from, c);
 }
 
@@ -59,11 +59,11 @@ uint64_t plan_read_place(const plan_read *read, uint64_t offset, const uint8_t *
         memcpy(read->straight + (offset - piece->offset), bytes, n);
         return 0;
     }
-    view to = state_entry_view(read->pair->wanted, read->box);
+    strided to = state_entry_memory(read->pair->wanted, read->box);
     box source = box_of(entry->ndim, piece->box_offset, piece->box_extent);
     uint64_t at = offset - piece->offset;
     if (to.dtype == entry->dtype) {
-        view_place(&to, &source, at, n, bytes);
+        strided_place(&to, &source, at, n, bytes);
         return 0;
     }
     size_t item = item_bytes(entry->dtype);

@@ -156,7 +156,7 @@ static pawl_status plan_box(planning *p, uint32_t wanted_box, pawl_error *err) {
     if (is_whole_piece(p, wanted_box)) {
         return add_read(p, wanted_box, &source->pieces[0], 0, source->pieces[0].bytes, err);
     }
-    view v = state_entry_view(p->pair->wanted, wanted_box);
+    strided v = state_entry_memory(p->pair->wanted, wanted_box);
     uint64_t elements = 0;
     for (size_t i = 0; i < source->piece_count; i++) {
         TRY(take_piece(p, wanted_box, &v.box, &source->pieces[i], &elements, err));

@@ -14,66 +14,60 @@
  */
 #include "plan/share.h"
 
+#include "base/heap.h"
+
 #include <string.h>
 
-#define SLICE_BYTES ((uint64_t)512 << 10) /* no confetti */
+#define SLICE_BYTES ((uint64_t)512 << 10) /* a smaller slice is not worth a piece of its own */
 #define ROW_BYTES   ((uint64_t)64 << 10)  /* rows that are short enough for any balance */
 #define EVENNESS    20                    /* or those of which a replica's share has so many */
 #define CLASSES     64                    /* sizes by powers of two */
 
 /* ---- how much each replica has ---- */
 
-typedef struct load {
-    uint64_t bytes;
-    int replica;
-} load;
-
-/* The replicas of one number of replicas: a heap with the least loaded in front. */
+/* The replicas of one number of replicas, the least loaded in front. */
 typedef struct share_group {
-    load *heap;
-    size_t count;
+    heap replicas;
+    uint64_t *bytes; /* of each */
 } share_group;
 
-static bool less(const load *a, const load *b) {
-    return a->bytes != b->bytes ? a->bytes < b->bytes : a->replica < b->replica;
+static int compare_loads(const void *context, uint32_t a, uint32_t b) {
+    const uint64_t *bytes = context;
+    int order = (bytes[a] > bytes[b]) - (bytes[a] < bytes[b]);
+    return order != 0 ? order : (a > b) - (a < b);
 }
 
-static void sink(share_group *g, size_t at) {
-    load moved = g->heap[at];
-    for (;;) {
-        size_t child = 2 * at + 1;
-        if (child + 1 < g->count && less(&g->heap[child + 1], &g->heap[child])) {
-            child++;
-        }
-        if (child >= g->count || !less(&g->heap[child], &moved)) {
-            break;
-        }
-        g->heap[at] = g->heap[child];
-        at = child;
-    }
-    g->heap[at] = moved;
-}
-
-/* The last place of the heap becomes free, and keeps what was in front. */
-static void pop(share_group *g) {
-    load first = g->heap[0];
-    g->count--;
-    g->heap[0] = g->heap[g->count];
-    g->heap[g->count] = first;
-    if (g->count > 0) {
-        sink(g, 0);
+static void share_group_free(share_group *g) {
+    if (g != NULL) {
+        mem_free(g->replicas.items);
+        mem_free(g->bytes);
+        mem_free(g);
     }
 }
 
-/* What is in the place behind the heap becomes part of it. */
-static void push(share_group *g) {
-    size_t at = g->count++;
-    load moved = g->heap[at];
-    while (at > 0 && less(&moved, &g->heap[(at - 1) / 2])) {
-        g->heap[at] = g->heap[(at - 1) / 2];
-        at = (at - 1) / 2;
+/* NULL: no memory. */
+static share_group *share_group_new(size_t replicas) {
+    share_group *g = mem_calloc(1, sizeof(*g));
+    if (g == NULL) {
+        return NULL;
     }
-    g->heap[at] = moved;
+    g->bytes = mem_calloc(replicas, sizeof(*g->bytes));
+    g->replicas = (heap){.items = mem_calloc(replicas, sizeof(*g->replicas.items)),
+                         .count = replicas,
+                         .compare = compare_loads,
+                         .context = g->bytes};
+    if (g->bytes == NULL || g->replicas.items == NULL) {
+        share_group_free(g);
+        return NULL;
+    }
+    for (size_t i = 0; i < replicas; i++) {
+        g->replicas.items[i] = (uint32_t)i;
+    }
+    return g;
+}
+
+static uint64_t least_load(const share_group *g) {
+    return g->bytes[g->replicas.items[0]];
 }
 
 /* ---- boxes ---- */
@@ -95,10 +89,7 @@ typedef struct sharing {
 
 static void sharing_free(sharing *s) {
     for (int i = 0; s->groups != NULL && i <= s->world_size; i++) {
-        if (s->groups[i] != NULL) {
-            mem_free(s->groups[i]->heap);
-            mem_free(s->groups[i]);
-        }
+        share_group_free(s->groups[i]);
     }
     mem_free(s->groups);
     mem_free(s->items);
@@ -115,24 +106,12 @@ static int replica_here(const sharing *s, const state_entry *e) {
 }
 
 /* NULL: no memory. */
-static share_group *group_of(sharing *s, const state_entry *e) {
+static share_group *replicas_with(sharing *s, const state_entry *e) {
     size_t n = (size_t)replicas_of(s, e);
-    if (s->groups[n] != NULL) {
-        return s->groups[n];
+    if (s->groups[n] == NULL) {
+        s->groups[n] = share_group_new(n);
     }
-    share_group *g = mem_calloc(1, sizeof(*g));
-    load *heap = mem_calloc(n, sizeof(*heap));
-    if (g == NULL || heap == NULL) {
-        mem_free(g);
-        mem_free(heap);
-        return NULL;
-    }
-    for (size_t i = 0; i < n; i++) {
-        heap[i].replica = (int)i;
-    }
-    *g = (share_group){.heap = heap, .count = n};
-    s->groups[n] = g;
-    return g;
+    return s->groups[n];
 }
 
 /* ---- cutting ---- */
@@ -203,20 +182,20 @@ static const state_box *slice(const state_entry *e, const state_box *held, int d
 
 /* ---- sharing out ---- */
 
-/* Takes out of the heap the replicas that share a box; they stand behind it then, the first one
- * taken last. *level: what they have afterwards. */
+/* Takes out of the heap the replicas that share a box: they stand behind it then, in the reverse of
+ * the order they were taken in. *level: the bytes each of them has after the box is cut. */
 static size_t choose_replicas(share_group *g, uint64_t bytes, uint64_t *level) {
     uint64_t sum = bytes;
     size_t chosen = 0;
-    while (g->count > 0) {
-        uint64_t next = (sum + g->heap[0].bytes) / (chosen + 1);
-        if (chosen > 0 && next < g->heap[0].bytes + SLICE_BYTES) {
+    while (g->replicas.count > 0) {
+        uint64_t next = (sum + least_load(g)) / (chosen + 1);
+        if (chosen > 0 && next < least_load(g) + SLICE_BYTES) {
             break;
         }
-        sum += g->heap[0].bytes;
+        sum += least_load(g);
         *level = next;
         chosen++;
-        pop(g);
+        heap_pop(&g->replicas);
     }
     return chosen;
 }
@@ -231,11 +210,11 @@ static pawl_status share_cut(sharing *s, share_group *g, const share_item *item,
     uint64_t given = 0;
     int64_t first = 0;
     for (size_t i = 0; i < chosen; i++) {
-        load *to = &g->heap[g->count + (chosen - 1 - i)];
-        given += level - to->bytes;
+        uint32_t to = g->replicas.items[g->replicas.count + (chosen - 1 - i)];
+        given += level - g->bytes[to];
         int64_t end = i + 1 == chosen ? rows : (int64_t)((given + row / 2) / row);
-        to->bytes += (uint64_t)(end - first) * row;
-        if (to->replica == replica_here(s, item->entry) && end > first) {
+        g->bytes[to] += (uint64_t)(end - first) * row;
+        if ((int)to == replica_here(s, item->entry) && end > first) {
             *part = end - first == rows
                         ? item->held
                         : slice(item->entry, item->held, dimension, first, end - first, s->memory);
@@ -246,27 +225,28 @@ static pawl_status share_cut(sharing *s, share_group *g, const share_item *item,
         first = end;
     }
     for (size_t i = 0; i < chosen; i++) {
-        push(g);
+        heap_push(&g->replicas);
     }
     return PAWL_OK;
 }
 
 static void share_whole(sharing *s, share_group *g, const share_item *item,
                         const state_box **part) {
-    if (g->heap[0].replica == replica_here(s, item->entry)) {
+    uint32_t least = g->replicas.items[0];
+    if ((int)least == replica_here(s, item->entry)) {
         *part = item->held;
     }
-    g->heap[0].bytes += item->bytes;
-    sink(g, 0);
+    g->bytes[least] += item->bytes;
+    heap_sink(&g->replicas, 0);
 }
 
 static pawl_status share_items(sharing *s, pawl_error *err) {
     for (size_t i = 0; i < s->parts.count; i++) {
         const share_item *item = &s->items[s->order[i]];
         const state_box **part = &s->parts.items[s->order[i]];
-        share_group *g = group_of(s, item->entry);
+        share_group *g = replicas_with(s, item->entry);
         if (g == NULL) {
-            return error_nomem(err, (size_t)replicas_of(s, item->entry) * sizeof(load));
+            return error_nomem(err, (size_t)replicas_of(s, item->entry) * sizeof(uint64_t));
         }
         int dimension = cut_dimension(item, replicas_of(s, item->entry));
         if (dimension < 0) {

@@ -4,26 +4,28 @@
  *
  * The owner of a run is the writer of the file owner-<generation> with the highest generation. The
  * file is created exclusively and never renamed, so of two newcomers exactly one succeeds, on any
- * storage that can create a file exclusively. Its record begins with a counter of fixed width,
- * which the owner overwrites in place; everything else in it stays. An owner that is done sets the
- * counter to 0 and leaves the file to its successor.
+ * storage that can create a file exclusively. The record in it begins with a counter of fixed
+ * width, which the owner overwrites in place; the rest of the record stays. An owner that closes
+ * the run sets the counter to 0 and leaves the file to its successor.
+ *
+ * An attempt is one opening of the run for writing: it draws an id that names it in owners'
+ * records, in file names and in events.
  *
  * O1. A newcomer creates generation g+1 only when the owner of g has given it up, or is a dead
  *     process of this host, or after it has itself watched a whole lease pass without a change of
- *     the record; a record that it cannot read, or find, may be one that it sees late, and a file
- *     under such a name that is no record is taken for that. It is the owner only when it finds
- *     nobody else's new record beside its own (owner_take.c). What nobody can have created as a
- *     record, a name that name_owner does not make or that is no file, counts for nothing.
+ *     the record. A record that it cannot find or read counts as present: storage may show it late.
+ *     It is the owner only when it finds no other new record beside its own (owner_take.c). Names
+ *     that name_owner does not make, and anything that is not a file, are ignored.
  * O2. An owner renews only while its own lease has not run out since its last renewal began, by
- *     its own monotonic clock. Later than that it must win the next generation like any newcomer.
+ *     its own monotonic clock. After that it must create the next generation, as newcomers do.
  * O3. An owner that reads another attempt in its record, or in one of a higher generation, or finds
- *     its own record ahead of itself, has lost the run for good. One that only cannot find or read
- *     a record has not renewed, and no more: storage may show it late.
+ *     in its own record a counter that it has not written, has lost the run for good. Where it
+ *     merely cannot find or read a record, only this renewal failed: storage may show it late.
  * O4. Nothing is published or removed unless the last renewal began less than half a lease ago.
- * O5. Before an owner looks at what is committed it removes the temporary manifests of all other
- *     attempts (fence.c). So a writer that was paused after its last look at O4, one rename away
- *     from publishing, finds nothing to rename when it wakes up, however late that is. Storage that
- *     puts instead of renaming has O4 alone.
+ * O5. Before an owner looks at what is committed it evicts all other attempts: it removes their
+ *     temporary manifests (run/fence.c). So a writer that was paused after its last check of O4,
+ *     just before the rename that publishes, finds nothing to rename when it wakes up, however late
+ *     that is. Storage that puts instead of renaming has O4 alone.
  */
 #include "presence/owner.h"
 
@@ -34,14 +36,13 @@
 /* ---- staying the owner ---------------------------------------------------------------------- */
 
 static double age_s(owner *o) {
-    uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
     monitor_enter(&o->guard);
-    double age = (double)(now_ns - o->renewed_ns) / NANOSECONDS;
+    double age = platform_since_s(o->platform, o->renewed_ns);
     monitor_leave(&o->guard);
     return age;
 }
 
-/* A file of several names is not written to (STORE_UPDATE). */
+/* STORE_UPDATE refuses a file with several hard links. */
 static bool is_linked(const pawl_error *err) {
     return err->system_errno == EMLINK;
 }
@@ -65,7 +66,7 @@ static void set_renewed(owner *o, uint64_t begun_ns) {
     monitor_leave(&o->guard);
 }
 
-static pawl_status lost_error(owner *o, const owner_view *now, pawl_error *err) {
+static pawl_status lost_error(owner *o, const owner_sight *now, pawl_error *err) {
     set_lost(o);
     error_set(err, PAWL_EBUSY, "this process is no longer the owner of the run");
     error_path(err, "%s", o->store->root);
@@ -84,8 +85,8 @@ static pawl_status lost_error(owner *o, const owner_view *now, pawl_error *err) 
     return PAWL_EBUSY;
 }
 
-/* O3: nothing is proven. */
-static pawl_status unproven_error(const owner *o, const owner_view *now, pawl_error *err) {
+/* O3: the renewal failed, but the run is not proven lost. */
+static pawl_status unproven_error(const owner *o, const owner_sight *now, pawl_error *err) {
     error_set(err, PAWL_EIO, "the ownership of the run could not be renewed");
     error_path(err, "%s", o->store->root);
     error_expected(err, "owner generation %llu, attempt %s", (unsigned long long)o->generation,
@@ -97,9 +98,9 @@ static pawl_status unproven_error(const owner *o, const owner_view *now, pawl_er
     return PAWL_EIO;
 }
 
-/* Wins the next generation: O2, or where a renewal has nothing to renew. */
+/* Creates the next generation: where the lease ran out (O2), or our record cannot be renewed. */
 static pawl_status win_next(owner *o, const owner_names *names, pawl_error *err) {
-    owner_view now;
+    owner_sight now;
     uint64_t highest = names->highest > o->generation ? names->highest : o->generation;
     pawl_status status = owner_win(o, highest + 1, names, err);
     if (status != PAWL_EBUSY) {
@@ -111,29 +112,30 @@ static pawl_status win_next(owner *o, const owner_names *names, pawl_error *err)
 
 static pawl_status reacquire(owner *o, const owner_names *names, pawl_error *err) {
     TRY(win_next(o, names, err));
-    log_write(&o->log, PAWL_LOG_WARN,
-              "no heartbeat for longer than the lease of %.0f s; took the run over from myself",
-              o->lease_s);
+    log_write(
+        &o->log, PAWL_LOG_WARN,
+        "no heartbeat for longer than the lease of %.0f s; this process took the run over again",
+        o->lease_s);
     return PAWL_OK;
 }
 
-/* A higher generation that cannot be read: a newcomer that is about to write it or to withdraw it,
- * or our own, of a creation whose reply was lost. Watched for a lease, as newcomers do (O1). */
-static pawl_status beside_unreadable(owner *o, const owner_names *names, const owner_view *now,
+/* A record of a higher generation that cannot be read: of a newcomer that is about to write or
+ * remove it, or our own, whose creation seemed to fail. Watched for a lease, as newcomers do (O1).
+ * */
+static pawl_status beside_unreadable(owner *o, const owner_names *names, const owner_sight *now,
                                      pawl_error *err) {
-    uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
     if (o->blocked_by != now->generation) {
         o->blocked_by = now->generation;
-        o->blocked_ns = now_ns;
+        o->blocked_ns = o->platform->monotonic_ns(o->platform->context);
     }
-    if ((double)(now_ns - o->blocked_ns) / NANOSECONDS < o->lease_s) {
+    if (platform_since_s(o->platform, o->blocked_ns) < o->lease_s) {
         return unproven_error(o, now, err);
     }
     return reacquire(o, names, err);
 }
 
-/* The record of a higher generation that is ours: of a creation that seemed to have failed. */
-static void adopt(owner *o, const owner_view *now) {
+/* The record of a higher generation is ours: its creation seemed to fail. */
+static void adopt_record(owner *o, const owner_sight *now) {
     monitor_enter(&o->guard);
     o->generation = now->generation;
     o->counter = now->counter;
@@ -141,13 +143,13 @@ static void adopt(owner *o, const owner_view *now) {
     o->unwritten = false;
 }
 
-/* A copy of the run by hard links has our record, too, and what is written in place would be
- * written there. A record of its own is the way out. */
-static pawl_status leave_linked(owner *o, const owner_names *names, pawl_error *err) {
+/* A copy of the run by hard links shares our record, and writing in place would change the copy,
+ * too. So a record of the next generation takes its place. */
+static pawl_status leave_linked_record(owner *o, const owner_names *names, pawl_error *err) {
     uint64_t linked = o->generation;
     TRY(win_next(o, names, err));
     log_write(&o->log, PAWL_LOG_INFO,
-              "the owner's record has another name elsewhere, as copies by hard links give it; "
+              "the owner's record is hard-linked under another name, as in a copy of the run; "
               "generation %llu takes the place of %llu",
               (unsigned long long)o->generation, (unsigned long long)linked);
     return PAWL_OK;
@@ -161,8 +163,8 @@ static pawl_status write_anew(owner *o, pawl_error *err) {
     return owner_write(o, file, err);
 }
 
-/* There was no room for the bytes of our record: there may be now. Until then a generation of its
- * own is what others see move. */
+/* There was no room for the bytes of our record; there may be now. Until then others see that we
+ * are alive by new generations. */
 static pawl_status renew_unwritten(owner *o, const owner_names *names, uint64_t begun_ns,
                                    pawl_error *err) {
     pawl_status status = write_anew(o, err);
@@ -172,7 +174,7 @@ static pawl_status renew_unwritten(owner *o, const owner_names *names, uint64_t 
         return PAWL_OK;
     }
     if (is_linked(err)) {
-        return leave_linked(o, names, err);
+        return leave_linked_record(o, names, err);
     }
     if (status != PAWL_ENOSPACE) {
         return status;
@@ -180,7 +182,7 @@ static pawl_status renew_unwritten(owner *o, const owner_names *names, uint64_t 
     return age_s(o) < o->lease_s / 6 ? PAWL_OK : win_next(o, names, err);
 }
 
-/* Where what is overwritten is copied, even that may need room. */
+/* On filesystems that copy on write, even overwriting may need room. */
 static pawl_status write_in_place(owner *o, uint64_t counter, pawl_error *err) {
     pawl_status status = owner_write_counter(o, counter, err);
     if (status == PAWL_ENOSPACE && reserve_remove(o->store)) {
@@ -192,10 +194,10 @@ static pawl_status write_in_place(owner *o, uint64_t counter, pawl_error *err) {
 
 static pawl_status write_counter(owner *o, const owner_names *names, uint64_t begun_ns,
                                  pawl_error *err) {
-    o->counter++; /* also when it fails: it may have been done */
+    o->counter++; /* also when it fails: it may have been written */
     pawl_status status = write_in_place(o, o->counter, err);
     if (status != PAWL_OK) {
-        return is_linked(err) ? leave_linked(o, names, err) : status;
+        return is_linked(err) ? leave_linked_record(o, names, err) : status;
     }
     set_renewed(o, begun_ns);
     return PAWL_OK;
@@ -205,14 +207,14 @@ static pawl_status write_counter(owner *o, const owner_names *names, uint64_t be
 static pawl_status renew(owner *o, pawl_error *err) {
     uint64_t begun_ns = o->platform->monotonic_ns(o->platform->context);
     owner_names names;
-    owner_view now;
+    owner_sight now;
     TRY(owner_list(o->store, &names, err));
     TRY(owner_read(o->store, &names, o->generation, &now, err));
     if (now.readable && strcmp(now.attempt, o->attempt) != 0) {
         return lost_error(o, &now, err); /* O3 */
     }
     if (now.readable && now.generation > o->generation) {
-        adopt(o, &now);
+        adopt_record(o, &now);
     }
     if (now.generation > o->generation) {
         return beside_unreadable(o, &names, &now, err);
@@ -231,8 +233,7 @@ static pawl_status renew(owner *o, pawl_error *err) {
 
 /* Takes `renewing`, waiting at most a lease for whoever holds it. */
 static pawl_status begin_renewal(owner *o, pawl_error *err) {
-    uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
-    uint64_t deadline_ns = now_ns + (uint64_t)(o->lease_s * NANOSECONDS);
+    uint64_t deadline_ns = platform_deadline_ns(o->platform, o->lease_s);
     monitor_enter(&o->guard);
     bool in_time = true;
     while (o->renewing && in_time) {
@@ -300,72 +301,31 @@ void owner_tend(owner *o) {
     }
 }
 
-/* Sleeps until the next heartbeat is due; false when it is time to stop. */
-static bool heartbeat_pause(owner *o) {
-    uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
-    uint64_t next_ns = now_ns + (uint64_t)(o->lease_s / 6 * NANOSECONDS);
-    monitor_enter(&o->guard);
-    while (!o->stopping && monitor_wait_until(&o->guard, next_ns)) {
-    }
-    bool go_on = !o->stopping && !o->lost;
-    monitor_leave(&o->guard);
-    return go_on;
-}
-
-/* Several times a lease; a failure is only logged, the next save meets it again. */
-static void heartbeat_body(void *argument) {
+/* Several times a lease. A failure is only logged here: the next save renews, too, and reports it.
+ * */
+static void keep_owning(void *argument) {
     owner *o = argument;
-    while (heartbeat_pause(o)) {
+    while (heartbeat_pause(&o->beat, platform_deadline_ns(o->platform, o->lease_s / 6)) &&
+           !is_lost(o)) {
         struct pawl_error story = ERROR_INIT;
         if (owner_renew(o, &story) != PAWL_OK) {
             log_write(&o->log, is_lost(o) ? PAWL_LOG_ERROR : PAWL_LOG_WARN, "heartbeat: %s",
                       error_text(&story));
         }
     }
-    monitor_enter(&o->guard);
-    o->heartbeat_ended = true;
-    monitor_announce(&o->guard);
-    monitor_leave(&o->guard);
+    heartbeat_ended(&o->beat);
 }
 
 pawl_status owner_start_heartbeat(owner *o, pawl_error *err) {
-    if (!o->platform->concurrent) {
-        return PAWL_OK;
-    }
-    return o->platform->thread_start(o->platform->context, heartbeat_body, o, &o->heartbeat, err);
-}
-
-/* False when the heartbeat hangs in the storage: it is abandoned then, with the owner. */
-static bool stop_heartbeat(owner *o, double wait_s) {
-    const platform *os = o->platform;
-    uint64_t deadline_ns = os->monotonic_ns(os->context) + (uint64_t)(wait_s * NANOSECONDS);
-    monitor_enter(&o->guard);
-    o->stopping = true;
-    monitor_announce(&o->guard);
-    bool in_time = true;
-    while (o->heartbeat != NULL && !o->heartbeat_ended && in_time) {
-        in_time = monitor_wait_until(&o->guard, deadline_ns);
-    }
-    bool ended = o->heartbeat == NULL || o->heartbeat_ended;
-    monitor_leave(&o->guard);
-    if (o->heartbeat != NULL) {
-        if (ended) {
-            os->thread_join(os->context, o->heartbeat);
-        } else {
-            os->thread_abandon(os->context, o->heartbeat);
-        }
-        o->heartbeat = NULL;
-    }
-    return ended;
+    return o->platform->concurrent ? heartbeat_start(&o->beat, keep_owning, o, err) : PAWL_OK;
 }
 
 void owner_give_up(owner *o) {
     set_lost(o);
-    stop_heartbeat(o, 0);
+    (void)heartbeat_stop(&o->beat, 0);
 }
 
-/* The record that was never written is worth nothing to anybody, should that stay so; nor is one
- * that must not be written to. */
+/* A record that still cannot be written, or must not be written to, is removed instead. */
 static pawl_status write_given_up(owner *o, pawl_error *err) {
     o->counter = OWNER_GIVEN_UP;
     pawl_status status = o->unwritten ? write_anew(o, err) : write_in_place(o, OWNER_GIVEN_UP, err);
@@ -373,10 +333,10 @@ static pawl_status write_given_up(owner *o, pawl_error *err) {
     return worthless ? owner_remove(o->store, o->generation, err) : status;
 }
 
-/* The file stays: the next owner's record finds its room there (owner_take.c). */
+/* The file stays: removing it makes the room for the next owner's record (owner_take.c). */
 static void give_up_record(owner *o) {
     struct pawl_error story = ERROR_INIT;
-    owner_view now;
+    owner_sight now;
     const owner_names unlisted = {0};
     if (owner_read(o->store, &unlisted, o->generation, &now, &story) != PAWL_OK ||
         (now.readable ? strcmp(now.attempt, o->attempt) != 0 : !o->unwritten)) {
@@ -391,7 +351,7 @@ bool owner_release(owner *o) {
     if (o == NULL) {
         return true;
     }
-    if (!stop_heartbeat(o, o->lease_s)) {
+    if (!heartbeat_stop(&o->beat, o->lease_s)) {
         set_lost(o);
         return false;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of an owner, owner-<generation>, in a store; format/presence.c has its bytes. */
+/* Lists, reads, writes and removes the records of owners, the files owner-<generation>;
+ * format/presence.c encodes their bytes. */
 #include "presence/owner.h"
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static pawl_status note_generation(void *context, const char *name, pawl_error *err) {
+static pawl_status add_generation(void *context, const char *name, pawl_error *err) {
     (void)err;
     owner_names *names = context;
     uint64_t generation;
@@ -28,10 +29,10 @@ static pawl_status note_generation(void *context, const char *name, pawl_error *
 
 pawl_status owner_list(store *s, owner_names *out, pawl_error *err) {
     memset(out, 0, sizeof *out);
-    return store_list(s, "", note_generation, out, err);
+    return store_list(s, "", add_generation, out, err);
 }
 
-/* The next one below that was listed; 0: none. */
+/* The highest listed generation below this one; 0: none. */
 static uint64_t next_below(const owner_names *names, uint64_t generation) {
     uint64_t below = 0;
     for (size_t i = 0; i < names->count; i++) {
@@ -47,7 +48,7 @@ pawl_status owner_remove(store *s, uint64_t generation, pawl_error *err) {
     name_owner(name, generation);
     pawl_status status = store_stat_path(s, name, &found, err);
     if (status == PAWL_OK && found.type != STORE_FILE_TYPE) {
-        error_set(err, PAWL_EDAMAGED, "%s is no record, and is left alone", name);
+        error_set(err, PAWL_EDAMAGED, "%s is not a file, and is left alone", name);
         return PAWL_EDAMAGED;
     }
     return status == PAWL_OK ? store_unlink(s, name, err) : status;
@@ -55,8 +56,9 @@ pawl_status owner_remove(store *s, uint64_t generation, pawl_error *err) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* A record of another generation is a copy, and nobody advances it under this name. */
-static void show_record(const buffer *text, owner_view *out) {
+/* A record that says another generation than its name is a copy, which nobody renews: unreadable.
+ * */
+static void show_record(const buffer *text, owner_sight *out) {
     struct pawl_error ignored = ERROR_INIT;
     owner_record record;
     if (owner_record_decode(text->data, text->size, &record, &ignored) != PAWL_OK ||
@@ -77,11 +79,11 @@ static bool is_no_file(store *s, const char *name) {
     return store_stat_path(s, name, &found, &ignored) == PAWL_OK && found.type != STORE_FILE_TYPE;
 }
 
-static pawl_status read_one(store *s, uint64_t generation, owner_view *out, bool *no_file,
+static pawl_status read_one(store *s, uint64_t generation, owner_sight *out, bool *no_file,
                             pawl_error *err) {
     char name[32];
     CLEANUP(buffer_free) buffer text = {0};
-    *out = (owner_view){.present = true, .generation = generation, .alive = PROCESS_UNKNOWN};
+    *out = (owner_sight){.present = true, .generation = generation, .alive = PROCESS_UNKNOWN};
     name_owner(name, generation);
     pawl_status status = store_read_file(s, name, OWNER_MAX_RECORD, &text, err);
     if (status == PAWL_OK) {
@@ -92,7 +94,7 @@ static pawl_status read_one(store *s, uint64_t generation, owner_view *out, bool
     return unreadable ? PAWL_OK : status;
 }
 
-pawl_status owner_read(store *s, const owner_names *names, uint64_t least, owner_view *out,
+pawl_status owner_read(store *s, const owner_names *names, uint64_t least, owner_sight *out,
                        pawl_error *err) {
     bool no_file;
     bool knows_all = names->count < OWNER_NAMES;
@@ -102,7 +104,7 @@ pawl_status owner_read(store *s, const owner_names *names, uint64_t least, owner
             return PAWL_OK;
         }
     }
-    *out = (owner_view){.alive = PROCESS_UNKNOWN};
+    *out = (owner_sight){.alive = PROCESS_UNKNOWN};
     return least > 0 ? read_one(s, least, out, &no_file, err) : PAWL_OK;
 }
 
@@ -121,17 +123,13 @@ pawl_status owner_write(owner *o, store_file *file, pawl_error *err) {
 
 pawl_status owner_write_counter(owner *o, uint64_t counter, pawl_error *err) {
     char name[32];
-    char digits[PRESENCE_COUNTER_DIGITS + 1];
     name_owner(name, o->generation);
-    presence_counter(digits, counter);
-    CLEANUP(store_close_pointer) store_file *file = NULL;
-    TRY(store_open(o->store, name, STORE_UPDATE, &file, err));
-    return store_write(file, PRESENCE_COUNTER_AT, digits, PRESENCE_COUNTER_DIGITS, err);
+    return presence_write_counter(o->store, name, counter, err);
 }
 
 /* ---- a look --------------------------------------------------------------------------------- */
 
-/* Compares two clocks, so nothing is decided by it. */
+/* For people only: it compares the clocks of two machines. */
 static double heartbeat_age_s(store *s, const platform *os, uint64_t generation) {
     struct pawl_error ignored = ERROR_INIT;
     char name[32];
@@ -140,15 +138,15 @@ static double heartbeat_age_s(store *s, const platform *os, uint64_t generation)
     if (store_stat_path(s, name, &found, &ignored) != PAWL_OK || found.modified_unix_ns == 0) {
         return -1;
     }
-    /* As doubles: the two may lie further apart than 64 bits reach. */
+    /* As doubles: the difference may not fit into 64 bits. */
     double age_s =
         ((double)os->unix_time_ns(os->context) - (double)found.modified_unix_ns) / NANOSECONDS;
     return age_s > 0 ? age_s : 0;
 }
 
-pawl_status owner_look_listed(store *s, const platform *os, owner_names *names, owner_view *out,
+pawl_status owner_look_listed(store *s, const platform *os, owner_names *names, owner_sight *out,
                               pawl_error *err) {
-    *out = (owner_view){.alive = PROCESS_UNKNOWN};
+    *out = (owner_sight){.alive = PROCESS_UNKNOWN};
     TRY(owner_list(s, names, err));
     TRY(owner_read(s, names, 0, out, err));
     if (out->present) {
@@ -160,7 +158,7 @@ pawl_status owner_look_listed(store *s, const platform *os, owner_names *names, 
     return PAWL_OK;
 }
 
-pawl_status owner_look(store *s, const platform *os, owner_view *out, pawl_error *err) {
+pawl_status owner_look(store *s, const platform *os, owner_sight *out, pawl_error *err) {
     owner_names names;
     return owner_look_listed(s, os, &names, out, err);
 }

@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Becoming the owner: O1 (owner.c), also where storage shows things late, and where it is full.
+ * Becoming the owner by rule O1 (owner.c), also on storage that shows changes late or is full.
  *
- * Late: whoever has created a record lists the records once more before it writes a byte. Creating
- * a name is a change of its own, so what that listing shows is what is there; and of two who both
- * created one, the last to list sees both. Beside a higher generation, or one that it knew nothing
- * of, a newcomer withdraws and begins again.
+ * Late: a newcomer that has created its record lists all records once more before it writes a byte.
+ * Creating a file changes the directory, so that listing is up to date; and of two newcomers that
+ * both created a record, the last to list sees both. One that finds a higher generation, or one
+ * that it had not seen before, removes its own record and begins again.
  *
- * Full: owning must need no room, or nobody could make any. An owner that is done leaves its record
- * behind, and so does one that was killed; that is the inode, the place in the directory and the
- * block that the next record takes, and `reserve` (reserve.c) is what the filesystem wants besides.
- * Where creating a record finds no room, both are removed first, and the reserve is made anew.
- * Where there is room for the file and none for its bytes, the empty file holds the run: it was
- * created exclusively, and is all that others need to see. Its bytes are written as soon as there
- * is room; until then a renewal creates the next generation instead (owner.c).
+ * Full: becoming the owner must need no room, or nobody could remove anything. An owner leaves its
+ * record behind, whether it closed the run or was killed: removing it frees the inode, directory
+ * entry and block that the next record takes. The file `reserve` (reserve.c) is the room that the
+ * filesystem wants besides. Where there is no room for a record, both are removed first, and the
+ * reserve is made anew. Where there is room for the file but not for its bytes, the empty file
+ * owns the run: it was created exclusively, which is all that others need to see. Its bytes are
+ * written once there is room; until then each renewal creates the next generation (owner.c).
  */
 #include "presence/owner.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_ROUNDS   16 /* of losing to others who then were not there any more */
+#define MOST_ROUNDS   16 /* of losing to a newcomer that is gone at the next look */
 #define ROOM_TRIES    6
-#define ROOM_PAUSE_NS 20000000u /* doubled each time: filesystems free some things a little later */
-#define TELL_S        5.0       /* how often whoever waits is told */
+#define ROOM_PAUSE_NS 20000000u /* doubled each time: filesystems free room with a delay */
+#define ATTEMPT_BYTES 6
+#define TELL_S        5.0 /* how often the log is told while one waits */
 
 /* ---- what is told --------------------------------------------------------------------------- */
 
-/* "heartbeat 3 s ago"; where the storage tells no times, the heartbeat's number. */
-static const char *heartbeat_text(char out[48], const owner_view *v) {
+/* "heartbeat 3 s ago"; where the storage keeps no times, the record's counter. */
+static const char *heartbeat_text(char out[48], const owner_sight *v) {
     if (v->heartbeat_age_s >= 0) {
         snprintf(out, 48, "heartbeat %.0f s ago", v->heartbeat_age_s);
     } else {
@@ -37,28 +38,28 @@ static const char *heartbeat_text(char out[48], const owner_view *v) {
     return out;
 }
 
-/* A record of this very process: another handle of it, or one that could not give its record up.
- * Only the heartbeat tells which. */
-static bool is_self(const owner *o, const owner_view *v) {
+/* This process wrote the record: by another handle that is open, or by one that could not give its
+ * record up when it was closed. Only its heartbeat tells which. */
+static bool is_self(const owner *o, const owner_sight *v) {
     return v->readable && presence_same(&v->who, &o->self);
 }
 
-/* How to end the other one: in words that do no harm when they are followed blindly, for a record
- * may say anything. */
-static void advise(const owner *o, const owner_view *v, pawl_error *err) {
+/* How to end the other process. A record may say anything, so the advice must do no harm when it is
+ * followed blindly. */
+static void advise_ending(const owner *o, const owner_sight *v, pawl_error *err) {
     const platform *os = o->platform;
     char why[96] = "";
     char name[32];
     name_owner(name, v->generation);
     if (v->alive != PROCESS_ALIVE) {
         error_next(err,
-                   "stop that process, on %s, or save to another directory; the run is taken over "
-                   "by itself once its heartbeat has stood still for %.0f s",
+                   "stop that process, on %s, or save to another directory; opening the run takes "
+                   "over once its heartbeat has stood still for %.0f s",
                    v->who.host, v->lease_s);
     } else if (os->process_killable != NULL && os->process_killable(os->context, &v->who, why)) {
         error_next(err,
-                   "stop that process (on %s: kill %lld) or save to another directory; the run is "
-                   "taken over by itself once it has ended",
+                   "stop that process (on %s: kill %lld) or save to another directory; opening "
+                   "the run takes over once it has ended",
                    v->who.host, (long long)v->who.pid);
     } else {
         error_next(err,
@@ -68,7 +69,7 @@ static void advise(const owner *o, const owner_view *v, pawl_error *err) {
     }
 }
 
-static pawl_status busy_error(const owner *o, const owner_view *v, const char *seen,
+static pawl_status busy_error(const owner *o, const owner_sight *v, const char *seen,
                               pawl_error *err) {
     bool self = is_self(o, v);
     error_set(err, PAWL_EBUSY, "another %s writes to this run",
@@ -76,14 +77,14 @@ static pawl_status busy_error(const owner *o, const owner_view *v, const char *s
     error_path(err, "%s", o->store->root);
     error_expected(err, "no other writer");
     if (v->readable) {
-        char heartbeat[48];
+        char beat[48];
         error_found(err, "host %s, pid %lld, attempt %s, %s, %s", v->who.host,
-                    (long long)v->who.pid, v->attempt, heartbeat_text(heartbeat, v), seen);
+                    (long long)v->who.pid, v->attempt, heartbeat_text(beat, v), seen);
     }
     if (self) {
         error_next(err, "close that one first with pawl_run_close, or save to another directory");
     } else if (v->readable) {
-        advise(o, v, err);
+        advise_ending(o, v, err);
     } else {
         error_found(err, "an owner record (generation %llu) that is still being written, %s",
                     (unsigned long long)v->generation, seen);
@@ -100,23 +101,19 @@ typedef struct taking {
     double wait_s;
     uint64_t begun_ns;
     owner_names names; /* of the last look */
-    owner_view seen;   /* of the last look: the highest of them */
+    owner_sight seen;  /* of the last look: the highest of them */
     uint64_t highest;  /* of the generations of all looks */
     uint64_t told_ns;  /* when the log was last told of this wait; 0: not yet */
 } taking;
 
-static double since_s(const owner *o, uint64_t begun_ns) {
-    return (double)(o->platform->monotonic_ns(o->platform->context) - begun_ns) / NANOSECONDS;
-}
-
-static pawl_status look(taking *t, pawl_error *err) {
+static pawl_status look_again(taking *t, pawl_error *err) {
     const owner *o = t->owner;
     TRY(owner_look_listed(o->store, o->platform, &t->names, &t->seen, err));
     t->highest = t->names.highest > t->highest ? t->names.highest : t->highest;
     return PAWL_OK;
 }
 
-static bool same_record(const owner_view *a, const owner_view *b) {
+static bool same_record(const owner_sight *a, const owner_sight *b) {
     return a->present == b->present && a->generation == b->generation && a->counter == b->counter &&
            strcmp(a->attempt, b->attempt) == 0;
 }
@@ -127,7 +124,7 @@ typedef struct who_text {
     char text[400];
 } who_text;
 
-static who_text who_of(const owner_view *v) {
+static who_text who_of(const owner_sight *v) {
     who_text who;
     if (v->readable) {
         char host[sizeof who.text - 40];
@@ -140,19 +137,19 @@ static who_text who_of(const owner_view *v) {
     return who;
 }
 
-/* Nobody waits in silence: the first word is a warning, for it may be for a whole lease. */
+/* The first message is a warning, since the wait may last for a whole lease. */
 static void tell_waiting(taking *t, double watched_s, double most_s) {
     const owner *o = t->owner;
     uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
     who_text who = who_of(&t->seen);
     char most[32];
     char so_far[32];
-    char heartbeat[48];
+    char beat[48];
     text_seconds(most, most_s);
     if (t->told_ns == 0) {
         log_write(&o->log, PAWL_LOG_WARN,
                   "%s: waiting at most %s to see whether its writer is alive: %s, %s",
-                  o->store->root, most, who.text, heartbeat_text(heartbeat, &t->seen));
+                  o->store->root, most, who.text, heartbeat_text(beat, &t->seen));
     } else if ((double)(now_ns - t->told_ns) >= TELL_S * NANOSECONDS) {
         log_write(&o->log, PAWL_LOG_INFO, "waiting for %s: silent for %s of at most %s", who.text,
                   text_seconds(so_far, watched_s), most);
@@ -162,7 +159,7 @@ static void tell_waiting(taking *t, double watched_s, double most_s) {
     t->told_ns = now_ns > 0 ? now_ns : 1;
 }
 
-static void tell_waited(taking *t, const owner_view *whom, double watched_s, const char *end) {
+static void tell_waited(taking *t, const owner_sight *whom, double watched_s, const char *end) {
     char waited[32];
     if (t->told_ns != 0) {
         log_write(&t->owner->log, PAWL_LOG_INFO, "waited %s for %s: %s",
@@ -173,13 +170,14 @@ static void tell_waited(taking *t, const owner_view *whom, double watched_s, con
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* A twentieth of the lease, and no longer than somebody is to be told, or is willing to wait. */
+/* A twentieth of the lease, but not beyond the next message or the end of the wait. */
 static uint64_t pause_ns(double lease_s, double left_s) {
     double pause_s = lease_s / 20 < TELL_S ? lease_s / 20 : TELL_S;
     return (uint64_t)((pause_s < left_s ? pause_s : left_s) * NANOSECONDS) + 1;
 }
 
-/* What a dead process put last may still take effect (store_ops.put). */
+/* On storage that puts, the last put of a process that has died may still take effect
+ * (store_ops.put): waits until it cannot any more. */
 static void outlast_puts(const taking *t) {
     const owner *o = t->owner;
     double lease_s = t->seen.readable ? t->seen.lease_s : o->lease_s;
@@ -188,14 +186,14 @@ static void outlast_puts(const taking *t) {
     }
 }
 
-/* Watches a present owner (O1). OK: the run is free. `*end`: how the wait ended. */
+/* Watches the present owner (O1). PAWL_OK: the run is free. `*end`: how the wait ended. */
 static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pawl_error *err) {
     const owner *o = t->owner;
     const platform *p = o->platform;
     while (t->seen.present && t->seen.alive != PROCESS_DEAD) {
         double lease_s = t->seen.readable ? t->seen.lease_s : o->lease_s;
-        double watched_s = since_s(o, begun_ns);
-        double left_s = t->wait_s - since_s(o, t->begun_ns);
+        double watched_s = platform_since_s(p, begun_ns);
+        double left_s = t->wait_s - platform_since_s(p, t->begun_ns);
         char text[96];
         *end = "it is alive";
         if (t->seen.alive == PROCESS_ALIVE && !is_self(o, &t->seen)) {
@@ -206,19 +204,19 @@ static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pa
             return PAWL_OK;
         }
         if (left_s <= 0) {
-            snprintf(text, sizeof text, "not seen to move in the %.1f s it was watched", watched_s);
+            snprintf(text, sizeof text, "not renewed in the %.1f s it was watched", watched_s);
             return busy_error(o, &t->seen, text, err);
         }
         double rest_s = lease_s - watched_s < left_s ? lease_s - watched_s : left_s;
         tell_waiting(t, watched_s, watched_s + rest_s);
         p->sleep_ns(p->context, pause_ns(lease_s, left_s));
-        owner_view before = t->seen;
-        *end = "it cannot be looked for any more";
-        TRY(look(t, err));
+        owner_sight before = t->seen;
+        *end = "its record could not be read any more";
+        TRY(look_again(t, err));
         if (!same_record(&t->seen, &before) && t->seen.present) {
             *end = "it is alive";
-            snprintf(text, sizeof text, "which moved while it was watched (for %.1f s)",
-                     since_s(o, begun_ns));
+            snprintf(text, sizeof text, "which was renewed while it was watched (for %.1f s)",
+                     platform_since_s(p, begun_ns));
             return busy_error(o, &t->seen, text, err);
         }
     }
@@ -227,14 +225,14 @@ static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pa
     return PAWL_OK;
 }
 
-static pawl_status watch(taking *t, pawl_error *err) {
+static pawl_status watch_owner(taking *t, pawl_error *err) {
     const platform *p = t->owner->platform;
     uint64_t begun_ns = p->monotonic_ns(p->context);
     const char *end = NULL;
-    TRY(look(t, err));
-    owner_view first = t->seen;
+    TRY(look_again(t, err));
+    owner_sight first = t->seen;
     pawl_status status = watch_from(t, begun_ns, &end, err);
-    tell_waited(t, &first, since_s(t->owner, begun_ns), end);
+    tell_waited(t, &first, platform_since_s(p, begun_ns), end);
     return status;
 }
 
@@ -246,10 +244,10 @@ static bool knows(const owner_names *names, uint64_t generation) {
             return true;
         }
     }
-    return names->count == OWNER_NAMES; /* it does not know all */
+    return names->count == OWNER_NAMES; /* the list is full, so it may have been there */
 }
 
-/* Has anybody come that was not there before? */
+/* Is there a record of a newcomer that was not there before? */
 static bool has_rival(const owner_names *before, const owner_names *now, uint64_t own) {
     bool rival = now->highest > own;
     for (size_t i = 0; i < now->count; i++) {
@@ -259,7 +257,7 @@ static bool has_rival(const owner_names *before, const owner_names *now, uint64_
     return rival;
 }
 
-/* Their records only tell the past now; one that cannot be removed does no harm. */
+/* Records of earlier owners: one that cannot be removed does no harm. */
 static size_t remove_records(const owner *o, const owner_names *names, uint64_t below) {
     struct pawl_error ignored = ERROR_INIT;
     size_t removed = 0;
@@ -276,8 +274,8 @@ static size_t remove_records(const owner *o, const owner_names *names, uint64_t 
     return removed;
 }
 
-/* True: something was removed, and room may follow. */
-static bool make_room(owner *o, const owner_names *before, uint64_t below) {
+/* True: something was removed, so there may be room, at once or a little later. */
+static bool free_room(owner *o, const owner_names *before, uint64_t below) {
     bool reserved = reserve_remove(o->store);
     o->tight = o->tight || reserved;
     return remove_records(o, before, below) > 0 || reserved;
@@ -293,14 +291,14 @@ static void pause_for_room(const owner *o, int tries) {
     }
 }
 
-/* Removing the record of the last owner before there is a new one invites others to begin at 1:
- * those find ours beside theirs, or we find theirs. */
-static pawl_status create(owner *o, uint64_t generation, const owner_names *before,
-                          store_file **file, pawl_error *err) {
+/* To make room the last owner's record may go before there is a new one. A newcomer may then begin
+ * at generation 1, but it finds our record beside its own, or we find its record beside ours. */
+static pawl_status create_record(owner *o, uint64_t generation, const owner_names *before,
+                                 store_file **file, pawl_error *err) {
     char name[32];
     name_owner(name, generation);
     pawl_status status = store_open(o->store, name, STORE_CREATE, file, err);
-    if (status != PAWL_ENOSPACE || !make_room(o, before, generation)) {
+    if (status != PAWL_ENOSPACE || !free_room(o, before, generation)) {
         return status;
     }
     for (int tries = 0; status == PAWL_ENOSPACE && tries < ROOM_TRIES; tries++) {
@@ -310,12 +308,13 @@ static pawl_status create(owner *o, uint64_t generation, const owner_names *befo
     return status;
 }
 
-static pawl_status fill(owner *o, store_file *file, const owner_names *before, pawl_error *err) {
+static pawl_status write_record(owner *o, store_file *file, const owner_names *before,
+                                pawl_error *err) {
     pawl_status status = owner_write(o, file, err);
     if (status != PAWL_ENOSPACE) {
         return status;
     }
-    bool removed = make_room(o, before, o->generation);
+    bool removed = free_room(o, before, o->generation);
     for (int tries = 0; status == PAWL_ENOSPACE && removed && tries < ROOM_TRIES; tries++) {
         pause_for_room(o, tries);
         status = owner_write(o, file, err);
@@ -324,28 +323,29 @@ static pawl_status fill(owner *o, store_file *file, const owner_names *before, p
     return o->unwritten ? PAWL_OK : status;
 }
 
-/* Also when the other one was only just creating its record, or when the reply to our own creation
- * was lost and the record is ours: nobody can tell, and so it is watched like any other. */
+/* The other record may be half created, or our own whose creation seemed to fail. That cannot be
+ * told apart, so it is watched like any other. */
 static pawl_status beaten(const owner *o, pawl_error *err) {
     error_set(err, PAWL_EBUSY, "another process was faster to take the run over");
     error_path(err, "%s", o->store->root);
     return PAWL_EBUSY;
 }
 
-static pawl_status create_and_fill(owner *o, const owner_names *before, bool *created,
-                                   pawl_error *err) {
+static pawl_status create_and_write(owner *o, const owner_names *before, bool *created,
+                                    pawl_error *err) {
     owner_names now;
     CLEANUP(store_close_pointer) store_file *file = NULL;
-    TRY(create(o, o->generation, before, &file, err));
+    TRY(create_record(o, o->generation, before, &file, err));
     *created = true;
     TRY(owner_list(o->store, &now, err));
-    return has_rival(before, &now, o->generation) ? beaten(o, err) : fill(o, file, before, err);
+    return has_rival(before, &now, o->generation) ? beaten(o, err)
+                                                  : write_record(o, file, before, err);
 }
 
 static pawl_status create_or_withdraw(owner *o, const owner_names *before, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
     bool created = false;
-    pawl_status status = create_and_fill(o, before, &created, err);
+    pawl_status status = create_and_write(o, before, &created, err);
     if (status != PAWL_OK && created &&
         owner_remove(o->store, o->generation, &ignored) != PAWL_OK) {
         log_write(&o->log, PAWL_LOG_WARN, "%s", error_text(&ignored));
@@ -353,15 +353,16 @@ static pawl_status create_or_withdraw(owner *o, const owner_names *before, pawl_
     return status;
 }
 
-/* Nobody opens a run so often: someone has put a file there. */
+/* No run is opened so often: it is most likely a file that somebody put there. */
 static pawl_status no_more_generations(const owner *o, pawl_error *err) {
     char name[32];
     name_owner(name, OWNER_MAX_GENERATION);
-    error_set(err, PAWL_ELIMIT, "the run has had its last owner: there is no generation above %llu",
+    error_set(err, PAWL_ELIMIT,
+              "the run can have no further owner: there is no generation above %llu",
               (unsigned long long)OWNER_MAX_GENERATION);
     error_path(err, "%s/%s", o->store->root, name);
     error_expected(err, "an owner's record of a lower generation");
-    error_found(err, "one of the last, which is as old as the run or a stray file");
+    error_found(err, "one of the last generation, which is probably a stray file");
     error_safe(err, "nothing was written or changed; what is committed can be read");
     error_next(err, "when no process writes to this run, remove %s", name);
     return PAWL_ELIMIT;
@@ -403,16 +404,7 @@ pawl_status owner_win(owner *o, uint64_t generation, const owner_names *before, 
 
 /* ---- taking over ---------------------------------------------------------------------------- */
 
-static pawl_status draw_attempt(owner *o, pawl_error *err) {
-    uint8_t random[6];
-    TRY(o->platform->random_bytes(o->platform->context, random, sizeof random, err));
-    for (size_t i = 0; i < sizeof random; i++) {
-        snprintf(o->attempt + 2 * i, 3, "%02x", random[i]);
-    }
-    return PAWL_OK;
-}
-
-/* A creation that failed for another reason may have been done all the same. */
+/* A creation that failed for another reason may have happened all the same. */
 static bool may_be_done(const taking *t, uint64_t generation, pawl_status status) {
     struct pawl_error ignored = ERROR_INIT;
     owner_names now;
@@ -425,41 +417,41 @@ static pawl_status take_over(taking *t, pawl_error *err) {
     owner *o = t->owner;
     for (int round = 0; round < MOST_ROUNDS; round++) {
         struct pawl_error story = ERROR_INIT;
-        TRY(watch(t, err));
+        TRY(watch_owner(t, err));
         uint64_t generation = t->highest + 1;
         pawl_status status = owner_win(o, generation, &t->names, &story);
         if (status == PAWL_OK) {
             return PAWL_OK;
         }
         bool again = may_be_done(t, generation, status);
-        if (!again || since_s(o, t->begun_ns) >= t->wait_s) {
+        if (!again || platform_since_s(o->platform, t->begun_ns) >= t->wait_s) {
             *err = story;
             if (again) {
-                TRY(look(t, err));
+                TRY(look_again(t, err));
                 return busy_error(o, &t->seen, "which was faster to take the run over", err);
             }
             return status;
         }
     }
-    return busy_error(o, &t->seen, "and others who come and go", err);
+    return busy_error(o, &t->seen, "and other processes that come and go", err);
 }
 
-/* Names that look like a record's: people shall know that they count for nothing, and what to do.
- * Pawl does not remove what it cannot have made. */
+/* Pawl does not remove what it cannot have made, but says that it is there. */
 static void say_strays(const owner *o, const owner_names *names) {
+    const char *them = names->strays > 1 ? "them" : "it";
     if (names->strays > 0) {
         log_write(&o->log, PAWL_LOG_WARN,
-                  "%s has %zu name%s that no owner's record has, such as %s: nobody's, and passed "
-                  "over; remove %s if no other program needs %s",
-                  o->store->root, names->strays, names->strays > 1 ? "s" : "", names->stray,
-                  names->strays > 1 ? "them" : "it", names->strays > 1 ? "them" : "it");
+                  "%s has %zu name%s like that of an owner's record, which no owner makes, such as "
+                  "%s: ignored; remove %s if no other program needs %s",
+                  o->store->root, names->strays, names->strays > 1 ? "s" : "", names->stray, them,
+                  them);
     }
 }
 
 static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
     const platform *os = o->platform;
     TRY(os->identity(os->context, &o->self, err));
-    TRY(draw_attempt(o, err));
+    TRY(platform_random_hex(os, o->attempt, ATTEMPT_BYTES, err));
     taking t = {.owner = o, .wait_s = wait_s, .begun_ns = os->monotonic_ns(os->context)};
     TRY(take_over(&t, err));
     if (t.seen.present && t.seen.readable) {
@@ -474,7 +466,7 @@ static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
         char root[1024];
         log_write(&o->log, PAWL_LOG_WARN,
                   "%s is on storage without room for the owner's record: it stays empty until "
-                  "something was removed",
+                  "there is room",
                   text_shown(root, sizeof root, o->store->root));
     }
     return PAWL_OK;
@@ -492,6 +484,8 @@ pawl_status owner_take(store *s, const platform *os, const pawl_log *log, double
         mem_free(o);
         return status;
     }
+    o->beat.platform = os;
+    o->beat.guard = &o->guard;
     status = owner_acquire(o, wait_s, err);
     if (status != PAWL_OK) {
         monitor_destroy(&o->guard);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking at readers' marks: who is believed to be reading. reader_mark.c makes them. */
+/* Judges readers' marks: is anybody reading a step? reader_mark.c makes the marks. */
 #include "format/format.h"
 #include "presence/presence.h"
 #include "presence/reader_watch.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct look {
+typedef struct mark_look {
     store *store;
     const char *directory;
     const platform *platform;
@@ -17,9 +17,9 @@ typedef struct look {
     void *context;
     uint64_t now_ns;
     bool being_read;
-} look;
+} mark_look;
 
-static pawl_status look_at(look *l, const char *name, pawl_error *err) {
+static pawl_status judge_mark(mark_look *l, const char *name, pawl_error *err) {
     char path[STORE_MAX_PATH];
     CLEANUP(buffer_free) buffer text = {0};
     struct pawl_error ignored = ERROR_INIT;
@@ -27,11 +27,11 @@ static pawl_status look_at(look *l, const char *name, pawl_error *err) {
     snprintf(path, sizeof(path), "%s/%s", l->directory, name);
     if (store_stat_path(l->store, path, &found, &ignored) == PAWL_OK &&
         found.type != STORE_FILE_TYPE) {
-        return PAWL_OK; /* nobody's mark: readers make files */
+        return PAWL_OK; /* not a file, so no reader made it */
     }
     pawl_status status = store_read_file(l->store, path, OWNER_MAX_RECORD, &text, err);
     if (status == PAWL_ENOTFOUND) {
-        return PAWL_OK; /* its reader has just finished */
+        return PAWL_OK; /* its reader has just removed it */
     }
     if (status == PAWL_ENOMEM) {
         return status;
@@ -48,19 +48,19 @@ static pawl_status look_at(look *l, const char *name, pawl_error *err) {
     bool gone = alive == PROCESS_DEAD;
     if (alive == PROCESS_UNKNOWN && l->watch != NULL) {
         double still_s = l->lease_s > READER_STILL_S ? l->lease_s : READER_STILL_S;
-        /* One that may not be read is seen to be advanced all the same. */
-        uint64_t moved = read ? record.counter : (uint64_t)found.modified_unix_ns;
-        TRY(reader_watch_judge(l->watch, l->directory, name, moved, l->now_ns, still_s, &gone,
+        /* A mark without permission to read it still shows by its time that it is advanced. */
+        uint64_t counter = read ? record.counter : (uint64_t)found.modified_unix_ns;
+        TRY(reader_watch_judge(l->watch, l->directory, name, counter, l->now_ns, still_s, &gone,
                                err));
     }
-    if (!gone) { /* before its mark is complete no reader looks for the manifest */
+    if (!gone) { /* a reader opens the manifest only once its mark is complete */
         l->being_read = l->being_read || complete;
         return PAWL_OK;
     }
     return l->stale != NULL ? l->stale(l->context, name, err) : PAWL_OK;
 }
 
-static pawl_status look_at_all(look *l, pawl_error *err) {
+static pawl_status judge_all(mark_look *l, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
     char **names;
     size_t count;
@@ -74,7 +74,7 @@ static pawl_status look_at_all(look *l, pawl_error *err) {
     }
     for (size_t i = 0; i < count && status == PAWL_OK; i++) {
         if (name_classify(names[i], NULL) == NAME_KIND_READER) {
-            status = look_at(l, names[i], err);
+            status = judge_mark(l, names[i], err);
         }
     }
     if (l->watch != NULL) {
@@ -86,15 +86,15 @@ static pawl_status look_at_all(look *l, pawl_error *err) {
 pawl_status reader_look_stale(store *s, const char *directory, const platform *os, double lease_s,
                               reader_watch *watch, reader_stale_fn stale, void *context,
                               bool *being_read, pawl_error *err) {
-    look l = {.store = s,
-              .directory = directory,
-              .platform = os,
-              .lease_s = lease_s,
-              .watch = watch,
-              .stale = stale,
-              .context = context,
-              .now_ns = os->monotonic_ns(os->context)};
-    TRY(look_at_all(&l, err));
+    mark_look l = {.store = s,
+                   .directory = directory,
+                   .platform = os,
+                   .lease_s = lease_s,
+                   .watch = watch,
+                   .stale = stale,
+                   .context = context,
+                   .now_ns = os->monotonic_ns(os->context)};
+    TRY(judge_all(&l, err));
     *being_read = l.being_read;
     return PAWL_OK;
 }

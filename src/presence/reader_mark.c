@@ -3,40 +3,38 @@
  * Marks of readers: the file reader-<id> in a step's directory keeps the step from being removed
  * while somebody reads it (S14).
  *
- * A mark is advice between processes that may share no clock: it carries who made it, for those who
- * can judge that by pid, and a counter of fixed width that is advanced in place, for those who
- * cannot. A handle may rest for days, so a thread of its own advances it (reader_mark_keep). It
- * sleeps; one for all handles would need state that the library does not keep. Nor can it be left
- * out where a writer could judge by pid: the next one may be elsewhere, for a disk of this host may
- * be exported, or seen by other containers. Where there is no thread, as on platforms without any,
- * calls on the handle advance the mark. It is never synced: after a power loss its maker is gone.
+ * A mark says which process made it, for writers that can judge that by pid, and has a counter of
+ * fixed width that is advanced in place, for writers that cannot. No clocks are compared.
  *
- * Whoever stood still for longer than a judge waits finds the mark gone. It is made again, and then
- * the manifest is looked at, as when the step was opened (checkpoint_held): either everything is
- * there and is kept again, or the reader hears that it is not.
+ * A handle may be idle for days, so each has a thread that advances its mark (reader_mark_keep).
+ * One thread for all handles would need global state, which the library does not keep. Even where
+ * the present writer can judge by pid the next may run on another host, or in another container. On
+ * platforms without threads, calls on the handle advance the mark. It is never synced: after a
+ * power loss the process that made it is gone, too.
+ *
+ * A reader that was stopped for longer than writers wait finds its mark gone. It makes the mark
+ * again and then looks for the manifest, as when the step was opened (checkpoint_held): either the
+ * step is still there, and is kept from now on, or the reader is told that it is gone.
  */
 #include "format/format.h"
+#include "presence/heartbeat.h"
 #include "presence/presence.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #define READER_PREFIX   "reader-"
 #define READER_ID_BYTES 6
 #define READER_TOUCH_NS UINT64_C(1000000000)
-#define SECOND_NS       1e9
 
 struct reader_mark {
     store *store;
     const platform *platform;
     pawl_log log;
     char directory[32];
-    _Atomic bool abandoned; /* closed, while its heartbeat hung in the storage */
     _Atomic unsigned losses;
-    monitor guard; /* of `stopping` and `ended` */
-    bool stopping, ended;
-    platform_thread *heartbeat; /* NULL: what follows is the caller's; else the heartbeat's */
+    monitor guard;
+    heartbeat beat; /* without a thread what follows is the caller's; else the thread's */
     char path[STORE_MAX_PATH];
     reader_record record;
     uint64_t touched_ns;
@@ -46,45 +44,40 @@ struct reader_mark {
 /* ---- making it ------------------------------------------------------------------------------ */
 
 static pawl_status draw_path(reader_mark *mark, pawl_error *err) {
-    uint8_t random[READER_ID_BYTES];
     char id[2 * READER_ID_BYTES + 1];
-    const platform *os = mark->platform;
-    TRY(os->random_bytes(os->context, random, sizeof(random), err));
-    for (size_t i = 0; i < sizeof(random); i++) {
-        snprintf(id + 2 * i, 3, "%02x", random[i]);
-    }
+    TRY(platform_random_hex(mark->platform, id, READER_ID_BYTES, err));
     snprintf(mark->path, sizeof(mark->path), "%s/" READER_PREFIX "%s", mark->directory, id);
     return PAWL_OK;
 }
 
-/* What stays is taken for a mark that stands still. */
-static void remove_file(const reader_mark *mark) {
+/* Writers take a mark that could not be removed for one that is not advanced any more. */
+static void remove_mark(const reader_mark *mark) {
     struct pawl_error story = ERROR_INIT;
     if (mark->path[0] != '\0' && store_unlink(mark->store, mark->path, &story) != PAWL_OK &&
-        story.status != PAWL_ENOTFOUND && !atomic_load(&mark->abandoned)) {
+        story.status != PAWL_ENOTFOUND && !atomic_load(&mark->beat.abandoned)) {
         log_write(&mark->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
     }
 }
 
-static pawl_status create(reader_mark *mark, pawl_error *err) {
+static pawl_status create_mark(reader_mark *mark, pawl_error *err) {
     CLEANUP(buffer_free) buffer text = {0};
     CLEANUP(store_close_pointer) store_file *file = NULL;
     TRY(reader_record_encode(&mark->record, &text, err));
     TRY(store_open(mark->store, mark->path, STORE_CREATE, &file, err));
     pawl_status status = store_write(file, 0, text.data, text.size, err);
-    if (status != PAWL_OK) { /* a mark without its record is nobody's: the next beat makes it */
-        remove_file(mark);
+    if (status != PAWL_OK) { /* a mark without a record protects nothing; the next beat makes one */
+        remove_mark(mark);
     }
     return status;
 }
 
-static pawl_status make(reader_mark *mark, pawl_error *err) {
+static pawl_status make_mark(reader_mark *mark, pawl_error *err) {
     const platform *os = mark->platform;
     mark->record.counter = 1;
     TRY(os->identity(os->context, &mark->record.who, err));
     TRY(draw_path(mark, err));
     mark->touched_ns = os->monotonic_ns(os->context);
-    return create(mark, err);
+    return create_mark(mark, err);
 }
 
 pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
@@ -97,6 +90,8 @@ pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
     mark->store = s;
     mark->platform = os;
     mark->log = log != NULL ? *log : (pawl_log){0};
+    mark->beat.platform = os;
+    mark->beat.guard = &mark->guard;
     snprintf(mark->directory, sizeof(mark->directory), "%s", directory);
     pawl_status status = monitor_init(&mark->guard, err);
     if (status != PAWL_OK) {
@@ -104,13 +99,13 @@ pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
         return status;
     }
     struct pawl_error story = ERROR_INIT;
-    status = make(mark, &story);
+    status = make_mark(mark, &story);
     if (status == PAWL_OK) {
         *out = mark;
         return PAWL_OK;
     }
     (void)reader_mark_free(mark);
-    if (status == PAWL_ENOTFOUND) { /* what is there a moment later has no mark */
+    if (status == PAWL_ENOTFOUND) { /* should it appear a moment later, it would have no mark */
         *err = story;
         return status;
     }
@@ -122,9 +117,8 @@ pawl_status reader_mark_new(store *s, const char *directory, const platform *os,
 
 /* ---- advancing it --------------------------------------------------------------------------- */
 
-/* Someone took it for stale, or has put something else in its place: a link, whose file is not
- * ours to write to, or no file at all. That gets out of the way, if it can, and a new name is drawn
- * where it cannot. */
+/* Somebody removed the mark as stale, or put something else in its place: a link, or what is not a
+ * file. That is removed; where it cannot be, a new name is drawn. */
 static pawl_status make_again(reader_mark *mark, pawl_status why, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
     pawl_status status = PAWL_OK;
@@ -132,32 +126,25 @@ static pawl_status make_again(reader_mark *mark, pawl_status why, pawl_error *er
         status = draw_path(mark, err);
     }
     if (status == PAWL_OK) {
-        status = create(mark, err);
+        status = create_mark(mark, err);
     }
-    atomic_fetch_add(&mark->losses, 1); /* when it is there: then the manifest is looked at */
+    atomic_fetch_add(&mark->losses, 1); /* only now: this has the handle look for the manifest */
     return status;
 }
 
-static pawl_status advance(reader_mark *mark, pawl_error *err) {
-    char digits[PRESENCE_COUNTER_DIGITS + 1];
-    presence_counter(digits, ++mark->record.counter);
-    CLEANUP(store_close_pointer) store_file *file = NULL;
-    pawl_status status = store_open(mark->store, mark->path, STORE_UPDATE, &file, err);
-    if (status == PAWL_ENOTFOUND || status == PAWL_EDAMAGED) {
-        return make_again(mark, status, err);
-    }
-    if (status != PAWL_OK) {
-        return status;
-    }
-    return store_write(file, PRESENCE_COUNTER_AT, digits, PRESENCE_COUNTER_DIGITS, err);
+static pawl_status advance_mark(reader_mark *mark, pawl_error *err) {
+    pawl_status status =
+        presence_write_counter(mark->store, mark->path, ++mark->record.counter, err);
+    bool gone = status == PAWL_ENOTFOUND || status == PAWL_EDAMAGED;
+    return gone ? make_again(mark, status, err) : status;
 }
 
 static void advance_and_say(reader_mark *mark) {
     struct pawl_error story = ERROR_INIT;
     mark->touched_ns = mark->platform->monotonic_ns(mark->platform->context);
-    bool failed = advance(mark, &story) != PAWL_OK;
-    if (atomic_load(&mark->abandoned)) {
-        return; /* whom the log belongs to has gone on */
+    bool failed = advance_mark(mark, &story) != PAWL_OK;
+    if (atomic_load(&mark->beat.abandoned)) {
+        return; /* the handle was closed, and its log may be gone */
     }
     if (failed && !mark->failing) {
         log_write(&mark->log, PAWL_LOG_WARN,
@@ -171,7 +158,7 @@ static void advance_and_say(reader_mark *mark) {
 }
 
 void reader_mark_touch(reader_mark *mark) {
-    if (mark == NULL || mark->heartbeat != NULL) {
+    if (mark == NULL || mark->beat.thread != NULL) {
         return;
     }
     uint64_t now_ns = mark->platform->monotonic_ns(mark->platform->context);
@@ -186,81 +173,41 @@ unsigned reader_mark_losses(reader_mark *mark) {
 
 /* ---- the heartbeat -------------------------------------------------------------------------- */
 
-/* Sleeps until the mark is to be advanced; false when it is time to stop. */
-static bool pause_heartbeat(reader_mark *mark) {
-    uint64_t next_ns = mark->touched_ns + (uint64_t)(READER_ADVANCE_S * SECOND_NS);
-    monitor_enter(&mark->guard);
-    while (!mark->stopping && monitor_wait_until(&mark->guard, next_ns)) {
-    }
-    bool go_on = !mark->stopping;
-    monitor_leave(&mark->guard);
-    return go_on;
-}
-
-static void heartbeat_body(void *argument) {
+static void keep_mark(void *argument) {
+    const uint64_t advance_ns = (uint64_t)(READER_ADVANCE_S * NANOSECONDS);
     reader_mark *mark = argument;
-    while (pause_heartbeat(mark)) {
+    while (heartbeat_pause(&mark->beat, mark->touched_ns + advance_ns)) {
         advance_and_say(mark);
     }
-    if (atomic_load(&mark->abandoned)) {
-        remove_file(mark);
+    if (atomic_load(&mark->beat.abandoned)) {
+        remove_mark(mark);
     }
-    monitor_enter(&mark->guard);
-    mark->ended = true;
-    monitor_announce(&mark->guard);
-    monitor_leave(&mark->guard);
+    heartbeat_ended(&mark->beat);
 }
 
 void reader_mark_keep(reader_mark *mark) {
-    const platform *os = mark != NULL ? mark->platform : NULL;
     struct pawl_error story = ERROR_INIT;
-    if (os == NULL || !os->concurrent) {
-        return;
+    if (mark != NULL && mark->platform->concurrent &&
+        heartbeat_start(&mark->beat, keep_mark, mark, &story) != PAWL_OK) {
+        log_write(
+            &mark->log, PAWL_LOG_WARN,
+            "nothing advances the mark of a reader while it is idle, so writers on other hosts "
+            "may remove what it reads then: %s",
+            error_text(&story));
     }
-    platform_thread *thread = NULL;
-    if (os->thread_start(os->context, heartbeat_body, mark, &thread, &story) != PAWL_OK) {
-        log_write(&mark->log, PAWL_LOG_WARN,
-                  "nothing advances the mark of a reader while it rests, so writers on other hosts "
-                  "may remove what it reads then: %s",
-                  error_text(&story));
-        return;
-    }
-    mark->heartbeat = thread;
-}
-
-/* False when it hangs in the storage: it is abandoned then, with the mark. */
-static bool stop_heartbeat(reader_mark *mark) {
-    const platform *os = mark->platform;
-    uint64_t deadline_ns = os->monotonic_ns(os->context) + (uint64_t)(READER_STILL_S * SECOND_NS);
-    monitor_enter(&mark->guard);
-    mark->stopping = true;
-    monitor_announce(&mark->guard);
-    bool in_time = true;
-    while (mark->heartbeat != NULL && !mark->ended && in_time) {
-        in_time = monitor_wait_until(&mark->guard, deadline_ns);
-    }
-    bool ended = mark->heartbeat == NULL || mark->ended;
-    atomic_store(&mark->abandoned, !ended);
-    monitor_leave(&mark->guard);
-    if (mark->heartbeat != NULL && ended) {
-        os->thread_join(os->context, mark->heartbeat);
-    } else if (!ended) {
-        os->thread_abandon(os->context, mark->heartbeat);
-    }
-    return ended;
 }
 
 bool reader_mark_free(reader_mark *mark) {
     if (mark == NULL) {
         return true;
     }
-    if (!stop_heartbeat(mark)) {
+    if (!heartbeat_stop(&mark->beat, READER_STILL_S)) {
         log_write(&mark->log, PAWL_LOG_WARN,
                   "the storage of %s does not answer: a reader's mark stays in %s",
                   mark->store->root, mark->directory);
         return false;
     }
-    remove_file(mark);
+    remove_mark(mark);
     monitor_destroy(&mark->guard);
     mem_free(mark);
     return true;

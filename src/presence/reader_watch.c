@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is remembered of marks: by directory, and in it by name, both in order, so that a look takes
- * no longer for what other directories hold. */
+/* Remembers marks between looks, sorted by directory and then by name, so that looking at one
+ * directory takes no longer for marks in others. */
 #include "presence/reader_watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* When was the mark first seen with this counter? */
+/* A mark, and since when it has been seen with this counter. */
 typedef struct watched {
     char *name;
     uint64_t counter;
@@ -19,7 +19,7 @@ typedef struct watched_directory {
     char name[32];
     watched *marks;
     size_t count, capacity;
-    size_t sorted; /* so many of them: the present look appends behind them */
+    size_t sorted; /* the first so many are sorted; the present look appends behind them */
 } watched_directory;
 
 struct reader_watch {
@@ -52,7 +52,7 @@ void reader_watch_free(reader_watch *watch) {
 
 /* ---- directories ---------------------------------------------------------------------------- */
 
-/* Where it is, or would be. */
+/* The index at which it is, or would be inserted. */
 static size_t place_of(const reader_watch *watch, const char *directory) {
     size_t low = 0, high = watch->count;
     while (low < high) {
@@ -72,7 +72,7 @@ static watched_directory *find_directory(const reader_watch *watch, const char *
     return there ? &watch->directories[at] : NULL;
 }
 
-/* Only when there is no more room, so that it costs each directory little. */
+/* Done only when the array is full, so that its cost is spread. */
 static void forget_empty(reader_watch *watch) {
     size_t kept = 0;
     for (size_t i = 0; i < watch->count; i++) {
@@ -94,7 +94,7 @@ static pawl_status add_directory(reader_watch *watch, const char *directory,
                     sizeof(*watch->directories), err));
     watched_directory *d = watch->directories + place_of(watch, directory);
     watched_directory *end = watch->directories + watch->count;
-    memmove(d + 1, d, (size_t)(end - d) * sizeof(*d)); /* most come in order */
+    memmove(d + 1, d, (size_t)(end - d) * sizeof(*d)); /* usually nothing: most come in order */
     *d = (watched_directory){.count = 0};
     snprintf(d->name, sizeof(d->name), "%s", directory);
     watch->count++;
@@ -118,8 +118,8 @@ static watched *find_mark(const watched_directory *d, const char *name) {
                : bsearch(name, d->marks, d->sorted, sizeof(*d->marks), compare_name);
 }
 
-static pawl_status begin(reader_watch *watch, const char *directory, const watched *mark,
-                         pawl_error *err) {
+static pawl_status begin_watching(reader_watch *watch, const char *directory, const watched *mark,
+                                  pawl_error *err) {
     watched_directory *d = find_directory(watch, directory);
     if (d == NULL) {
         TRY(add_directory(watch, directory, &d, err));
@@ -142,7 +142,7 @@ pawl_status reader_watch_judge(reader_watch *watch, const char *directory, const
     if (known == NULL) {
         const watched mark = {
             .name = (char *)name, .counter = counter, .since_ns = now_ns, .seen = true};
-        return begin(watch, directory, &mark, err);
+        return begin_watching(watch, directory, &mark, err);
     }
     if (known->counter != counter) {
         known->counter = counter;

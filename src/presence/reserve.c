@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file `reserve` in a run's directory: allocated room that nothing is in, so that on a full
- * disk there is always room for what making room needs, the owner's record above all. Some
- * filesystems want more free blocks for the creation of a file than the file takes: XFS some
- * 200 KiB, small ones of btrfs 1 MiB.
+ * The file `reserve` in a run's directory: allocated but empty room. On a full disk it is removed,
+ * so that what must be written before anything else can be removed, above all the owner's record,
+ * finds room. Some filesystems want more free blocks to create a file than the file takes: XFS
+ * some 200 KiB, small btrfs ones 1 MiB.
  *
- * It is there or not: nothing depends on it that cannot do without, and no failure here is told.
+ * Nothing depends on it: every failure here is ignored.
  */
 #include "format/format.h"
 #include "presence/owner.h"
@@ -15,7 +15,7 @@
 
 #define RESERVE_BYTES  ((uint64_t)1 << 20)
 #define RESERVE_STEP   ((uint64_t)64 << 10)
-#define RESERVE_SHARE  16u /* of what is free, so much more must be there */
+#define RESERVE_SHARE  16u /* reserved only where it is at most this part of what is free */
 #define RESERVE_INODES 16u
 
 static bool has_reserve(store *s) {
@@ -32,8 +32,8 @@ static bool has_room(store *s) {
            space.free_bytes / RESERVE_SHARE >= RESERVE_BYTES && space.free_inodes >= RESERVE_INODES;
 }
 
-/* Where storage cannot reserve, bytes do. */
-static bool allocate(store_file *file, uint64_t bytes) {
+/* Where storage cannot reserve, zeros are written. */
+static bool allocate_room(store_file *file, uint64_t bytes) {
     static const uint8_t zeros[RESERVE_STEP];
     struct pawl_error ignored = ERROR_INIT;
     uint64_t size = 0;
@@ -49,7 +49,7 @@ static bool allocate(store_file *file, uint64_t bytes) {
     return true;
 }
 
-/* What cannot be changed, because a copy by hard links has it, too, goes for one of our own. */
+/* A file that a copy of the run by hard links shares is not changed, but replaced. */
 static bool open_or_create(store *s, store_file **file) {
     struct pawl_error ignored = ERROR_INIT;
     if (store_open(s, NAME_RESERVE, STORE_UPDATE, file, &ignored) == PAWL_OK) {
@@ -66,12 +66,12 @@ void reserve_make_anew(store *s) {
     if (!open_or_create(s, &file)) {
         return;
     }
-    for (uint64_t bytes = RESERVE_BYTES; bytes > 0 && !allocate(file, bytes);) {
+    for (uint64_t bytes = RESERVE_BYTES; bytes > 0 && !allocate_room(file, bytes);) {
         bytes -= RESERVE_STEP;
     }
 }
 
-/* Memory is never full in this way. */
+/* Only on disks: other stores do not run out of room in this way. */
 void reserve_make(store *s) {
     if (strcmp(s->traits.kind, "posix") == 0 && !has_reserve(s) && has_room(s)) {
         reserve_make_anew(s);

@@ -4,7 +4,6 @@
  * step's directory, with growing pauses, and reads the head of each as it comes. The first vote
  * that tells of a failure ends the save for all: there is nothing to wait for any more.
  */
-#include "run/ranks.h"
 #include "run/save.h"
 
 #include <stdio.h>
@@ -12,16 +11,6 @@
 #include <string.h>
 
 #define LOOK_AROUND_NS UINT64_C(1000000000) /* then twice that, and so on */
-
-uint64_t ranks_deadline_ns(const pawl_run *run, double seconds) {
-    const double most_s = 3e9; /* about a century */
-    uint64_t now_ns = run->platform->monotonic_ns(run->platform->context);
-    return now_ns + (uint64_t)((seconds < most_s ? seconds : most_s) * 1e9);
-}
-
-bool ranks_late(const pawl_run *run, uint64_t deadline_ns) {
-    return run->platform->monotonic_ns(run->platform->context) >= deadline_ns;
-}
 
 typedef struct collecting {
     pawl_run *run;
@@ -38,7 +27,7 @@ typedef struct collecting {
 static pawl_status another_step(const collecting *c, const vote *v, pawl_error *err) {
     char who[320];
     error_set(err, PAWL_EMISMATCH, "the ranks do not save the same step: %s saves another one",
-              rank_text(who, c->run, v->rank));
+              rank_text(who, c->run->ranks, v->rank));
     run_error_path(c->run, err, c->directory);
     error_expected(err, "step %lld, as rank 0", (long long)c->step);
     error_found(err, "step %lld", (long long)v->step);
@@ -49,9 +38,9 @@ static pawl_status another_step(const collecting *c, const vote *v, pawl_error *
 static pawl_status another_size(const collecting *c, const vote *v, pawl_error *err) {
     char who[320];
     error_set(err, PAWL_EMISMATCH, "the ranks do not agree how many they are: %s says otherwise",
-              rank_text(who, c->run, v->rank));
+              rank_text(who, c->run->ranks, v->rank));
     run_error_path(c->run, err, c->directory);
-    error_expected(err, "a world size of %d, as rank 0 has it", c->run->world_size);
+    error_expected(err, "a world size of %d, as rank 0 has it", c->run->ranks->world_size);
     error_found(err, "%d", v->world_size);
     error_next(err, "open the run with the same group on all ranks");
     return PAWL_EMISMATCH;
@@ -59,13 +48,13 @@ static pawl_status another_size(const collecting *c, const vote *v, pawl_error *
 
 static pawl_status rank_failed(const collecting *c, const vote *v, pawl_error *err) {
     char who[320];
-    TRY(story_decode(v->failed, v->failed_bytes, err, err));
-    error_wrap(err, "%s", rank_text(who, c->run, v->rank));
+    TRY(failure_decode(v->failed, v->failed_bytes, err, err));
+    error_wrap(err, "%s", rank_text(who, c->run->ranks, v->rank));
     return err->status;
 }
 
 static pawl_status check_vote(const collecting *c, const vote *v, pawl_error *err) {
-    if (v->world_size != c->run->world_size) {
+    if (v->world_size != c->run->ranks->world_size) {
         return another_size(c, v, err);
     }
     if (v->step != c->step) {
@@ -85,7 +74,7 @@ static pawl_status take_vote(collecting *c, const char *directory, int rank, paw
     struct pawl_error story = ERROR_INIT;
     vote *head = &c->votes->heads[rank];
     pawl_status status =
-        vote_read_head(c->run, directory, c->tag, rank, &c->votes->memory, head, &story);
+        vote_read_head(c->run->store, directory, c->tag, rank, &c->votes->memory, head, &story);
     run_moved(c->run);
     if (status == PAWL_ENOTFOUND) {
         return PAWL_OK;
@@ -105,7 +94,7 @@ static pawl_status note_vote(void *context, const char *name, pawl_error *err) {
     collecting *c = context;
     char tag[FORMAT_TAG_CHARS];
     int rank;
-    if (name_vote_parse(name, tag, &rank) && rank > 0 && rank < c->run->world_size &&
+    if (name_vote_parse(name, tag, &rank) && rank > 0 && rank < c->run->ranks->world_size &&
         strcmp(tag, c->tag) == 0) {
         c->expected[rank] = 1;
     }
@@ -115,8 +104,8 @@ static pawl_status note_vote(void *context, const char *name, pawl_error *err) {
 static pawl_status look(collecting *c, pawl_error *err) {
     TRY(store_list(c->run->store, c->directory, note_vote, c, err));
     run_moved(c->run);
-    ranks_heard_votes(c->run, c->run->flying_number, c->expected);
-    for (int r = 1; r < c->run->world_size; r++) {
+    notes_get_voted(c->run->ranks, c->run->flying_number, c->expected);
+    for (int r = 1; r < c->run->ranks->world_size; r++) {
         if (c->expected[r] && !c->votes->came[r]) {
             TRY(take_vote(c, c->directory, r, err));
         }
@@ -130,7 +119,7 @@ static pawl_status not_as_often(const collecting *c, const vote *v, const char *
                                 pawl_error *err) {
     char who[320];
     error_set(err, PAWL_EMISMATCH, "the ranks do not save equally often: %s %s",
-              rank_text(who, c->run, v->rank), how);
+              rank_text(who, c->run->ranks, v->rank), how);
     run_error_path(c->run, err, c->directory);
     error_next(err, "call pawl_save on all ranks for the same steps, and equally often");
     return PAWL_EMISMATCH;
@@ -157,14 +146,14 @@ static void end_call(const collecting *c, const char *directory, int rank, uint6
     }
     error_set(&story, PAWL_EMISMATCH,
               "the ranks do not save equally often: rank 0 has gone on without this call of %s",
-              rank_text(who, c->run, rank));
+              rank_text(who, c->run->ranks, rank));
     error_next(&story, "call pawl_save on all ranks for the same steps, and equally often");
     save_tell_ranks(c->run, number, step, SAVE_END_FAILED, &story);
 }
 
 static bool read_durable(collecting *c, const char *directory, int rank, const char *tag, vote *v) {
     struct pawl_error ignored = ERROR_INIT;
-    return vote_read_head(c->run, directory, tag, rank, &c->votes->memory, v, &ignored) ==
+    return vote_read_head(c->run->store, directory, tag, rank, &c->votes->memory, v, &ignored) ==
                PAWL_OK &&
            !v->skipped && v->failed == NULL;
 }
@@ -192,7 +181,7 @@ static pawl_status look_around_in(collecting *c, const char *directory, pawl_err
     struct pawl_error ignored = ERROR_INIT;
     char **names;
     size_t count;
-    size_t attempt = strlen(c->run->attempt);
+    size_t attempt = strlen(c->run->ranks->attempt);
     if (store_names(c->run->store, directory, FORMAT_MAX_NAMES, &memory, &names, &count,
                     &ignored) != PAWL_OK) {
         return PAWL_OK;
@@ -201,8 +190,8 @@ static pawl_status look_around_in(collecting *c, const char *directory, pawl_err
     for (size_t i = 0; i < count; i++) {
         char tag[FORMAT_TAG_CHARS];
         int rank;
-        if (name_vote_parse(names[i], tag, &rank) && rank > 0 && rank < c->run->world_size &&
-            !c->votes->came[rank] && strncmp(tag, c->run->attempt, attempt) == 0) {
+        if (name_vote_parse(names[i], tag, &rank) && rank > 0 && rank < c->run->ranks->world_size &&
+            !c->votes->came[rank] && strncmp(tag, c->run->ranks->attempt, attempt) == 0) {
             uint64_t number = strtoull(tag + attempt + 1, NULL, 10);
             TRY(number == c->run->flying_number
                     ? take_vote(c, directory, rank, err)
@@ -242,13 +231,14 @@ static void name_missing(const collecting *c, const unsigned char *missing, char
     int named = 0;
     size_t at = (size_t)snprintf(out, size, "none of ");
     if (c->missing > 1) {
-        at += (size_t)snprintf(out + at, size - at, "%s: ",
-                               group_ranks_text(ranks, sizeof ranks, missing, c->run->world_size));
+        at += (size_t)snprintf(
+            out + at, size - at,
+            "%s: ", group_ranks_text(ranks, sizeof ranks, missing, c->run->ranks->world_size));
     }
-    for (int r = 0; r < c->run->world_size && named < 3 && at < size; r++) {
+    for (int r = 0; r < c->run->ranks->world_size && named < 3 && at < size; r++) {
         if (missing[r]) {
             at += (size_t)snprintf(out + at, size - at, "%s%s", named++ == 0 ? "" : ", ",
-                                   rank_text(who, c->run, r));
+                                   rank_text(who, c->run->ranks, r));
         }
     }
     if (at >= size) {
@@ -259,18 +249,18 @@ static void name_missing(const collecting *c, const unsigned char *missing, char
 static pawl_status too_late(const collecting *c, pawl_error *err) {
     char waited[32];
     char found[512];
-    AUTOFREE unsigned char *missing = mem_calloc((size_t)c->run->world_size, 1);
+    AUTOFREE unsigned char *missing = mem_calloc((size_t)c->run->ranks->world_size, 1);
     if (missing == NULL) {
-        return error_nomem(err, (size_t)c->run->world_size);
+        return error_nomem(err, (size_t)c->run->ranks->world_size);
     }
-    for (int r = 0; r < c->run->world_size; r++) {
+    for (int r = 0; r < c->run->ranks->world_size; r++) {
         missing[r] = !c->votes->came[r];
     }
     name_missing(c, missing, found, sizeof found);
     error_set(err, PAWL_EPEER, "not all ranks have voted within %s that their part is durable",
-              text_seconds(waited, ranks_collect_s(c->run)));
+              text_seconds(waited, ranks_collect_timeout_s(c->run->ranks)));
     run_error_path(c->run, err, c->directory);
-    error_expected(err, "votes of %d ranks", c->run->world_size);
+    error_expected(err, "votes of %d ranks", c->run->ranks->world_size);
     error_found(err, "%s", found);
     error_next(err, "look whether those processes run, and whether their storage moves; where they "
                     "are only slow, give group_deadline_s a larger value");
@@ -279,9 +269,9 @@ static pawl_status too_late(const collecting *c, pawl_error *err) {
 
 static pawl_status is_dead(const collecting *c, int rank, pawl_error *err) {
     char who[320];
-    error_set(err, PAWL_EPEER, "%s has ended without a vote", rank_text(who, c->run, rank));
+    error_set(err, PAWL_EPEER, "%s has ended without a vote", rank_text(who, c->run->ranks, rank));
     run_error_path(c->run, err, c->directory);
-    error_expected(err, "votes of %d ranks", c->run->world_size);
+    error_expected(err, "votes of %d ranks", c->run->ranks->world_size);
     error_found(err, "none of rank %d", rank);
     error_next(err, "look into that rank's log for why it ended; a new start of the job continues "
                     "from the newest checkpoint");
@@ -289,8 +279,8 @@ static pawl_status is_dead(const collecting *c, int rank, pawl_error *err) {
 }
 
 static int find_dead(const collecting *c) {
-    for (int r = 1; r < c->run->world_size; r++) {
-        if (!c->votes->came[r] && rank_alive(c->run, r) == PROCESS_DEAD) {
+    for (int r = 1; r < c->run->ranks->world_size; r++) {
+        if (!c->votes->came[r] && rank_alive(c->run->ranks, r) == PROCESS_DEAD) {
             return r;
         }
     }
@@ -305,7 +295,7 @@ static pawl_status given_up(pawl_error *err) {
 /* ---- collecting ----------------------------------------------------------------------------- */
 
 static pawl_status look_around_at_times(collecting *c, pawl_error *err) {
-    if (!ranks_late(c->run, c->next_look_around_ns)) {
+    if (!ranks_late(c->run->ranks, c->next_look_around_ns)) {
         return PAWL_OK;
     }
     c->next_look_around_ns += c->look_around_ns;
@@ -327,7 +317,7 @@ static pawl_status collect(collecting *c, uint64_t deadline_ns, pawl_error *err)
     ranks_pause pause = {0};
     for (;;) {
         int dead = find_dead(c); /* what it voted before is there to see */
-        bool late = ranks_late(run, deadline_ns);
+        bool late = ranks_late(run->ranks, deadline_ns);
         TRY(look(c, err));
         if (c->missing == 0) {
             return PAWL_OK;
@@ -343,25 +333,25 @@ static pawl_status collect(collecting *c, uint64_t deadline_ns, pawl_error *err)
         if (atomic_load(&run->giving_up)) {
             return given_up(err);
         }
-        ranks_sleep(run, &pause, deadline_ns);
+        ranks_sleep(run->ranks, &pause, deadline_ns);
     }
 }
 
 pawl_status collect_votes(pawl_run *run, const char *directory, const char *tag, int64_t step,
                           votes *v, pawl_error *err) {
-    TRY(votes_begin(run, tag, v, err));
-    AUTOFREE unsigned char *expected = mem_calloc((size_t)run->world_size, 1);
+    TRY(votes_begin(run->ranks, tag, v, err));
+    AUTOFREE unsigned char *expected = mem_calloc((size_t)run->ranks->world_size, 1);
     if (expected == NULL) {
-        return error_nomem(err, (size_t)run->world_size);
+        return error_nomem(err, (size_t)run->ranks->world_size);
     }
     collecting c = {.run = run,
                     .directory = directory,
                     .tag = tag,
                     .step = step,
                     .votes = v,
-                    .missing = run->world_size - 1,
+                    .missing = run->ranks->world_size - 1,
                     .expected = expected,
                     .look_around_ns = LOOK_AROUND_NS};
-    c.next_look_around_ns = ranks_deadline_ns(run, 1);
-    return collect(&c, ranks_deadline_ns(run, ranks_collect_s(run)), err);
+    c.next_look_around_ns = ranks_deadline_ns(run->ranks, 1);
+    return collect(&c, ranks_deadline_ns(run->ranks, ranks_collect_timeout_s(run->ranks)), err);
 }

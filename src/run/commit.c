@@ -34,7 +34,7 @@
  *   5 write and sync the temporary M                      the same
  *   6 still fresh? (I4) rename M, sync D                  before the sync: the old M or the new
  *   7 `latest`; files of a replaced save; retention       the new checkpoint; garbage
- * In 7 the order counts for readers, too (looking.h).
+ * In 7 the order counts for readers, too (checkpoint/step_scan.h).
  */
 #include "run/private.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* O5 (owner.c): whoever was the owner before cannot publish any more. */
-#include "run/checkpoint.h"
+#include "checkpoint/step_directory.h"
 #include "run/private.h"
 #include "store/evidence.h"
 

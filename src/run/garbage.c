@@ -3,7 +3,7 @@
  * Leftovers of a whole run (one step's: sweep.c): when they are looked for, and which steps there
  * are to come back to.
  */
-#include "run/ranks.h"
+#include "run/save.h"
 #include "run/sweep.h"
 
 #include <stdio.h>
@@ -71,8 +71,8 @@ static pawl_status sweep_names(sweep all, char **names, size_t count, pawl_error
 static const char *root_reason(const pawl_run *run, const char *name) {
     char tag[FORMAT_TAG_CHARS];
     name_root_kind kind = name_root_classify(name, tag);
-    size_t n = strlen(run->attempt);
-    bool ours = n > 0 && strncmp(tag, run->attempt, n) == 0;
+    size_t n = strlen(run->ranks->attempt);
+    bool ours = n > 0 && strncmp(tag, run->ranks->attempt, n) == 0;
     bool past =
         ours && kind == NAME_ROOT_OUTCOME && strtoull(tag + n + 1, NULL, 10) < run->flying_number;
     if (strcmp(name, NAME_LATEST ".tmp") == 0) {
@@ -112,7 +112,7 @@ static pawl_status sweep_root(sweep *s, char **names, size_t count, pawl_error *
 }
 
 pawl_status run_gc(pawl_run *run, bool dry_run, pawl_gc_fn each, void *context, pawl_error *err) {
-    TRY(ranks_refuse_guest(run, "pawl_run_gc", err));
+    TRY(run_refuse_guest(run, "pawl_run_gc", err));
     TRY(run_settle(run, err));
     TRY(owner_renew(run->owner, err));
     CLEANUP(arena_free) arena memory = {0};
@@ -202,7 +202,7 @@ static void sweep_quietly(pawl_run *run, const char *directory) {
 /* Not with the rest of the directory, which stays as it is while someone reads there. */
 static void remove_votes(pawl_run *run, const char *directory, const char *tag) {
     struct pawl_error ignored = ERROR_INIT;
-    for (int r = 1; r < run->world_size && owner_fresh(run->owner); r++) {
+    for (int r = 1; r < run->ranks->world_size && owner_fresh(run->owner); r++) {
         char name[80];
         char path[STORE_MAX_PATH];
         name_vote(name, tag, r);
@@ -258,7 +258,7 @@ static void sweep_rest(pawl_run *run) {
     int64_t steps[STEPS_REMEMBERED];
     size_t remembered;
     bool all = forget(run->garbage, steps, &remembered) || !run->swept;
-    if (!all && run->world_size == 1) {
+    if (!all && run->ranks->world_size == 1) {
         sweep_steps(run, steps, remembered, NULL);
         return;
     }
@@ -278,7 +278,7 @@ static void sweep_rest(pawl_run *run) {
 }
 
 void garbage_sweep_after(pawl_run *run, const char *directory, const char *tag, bool replaced) {
-    if (run->world_size > 1) {
+    if (run->ranks->world_size > 1) {
         remove_votes(run, directory, tag);
     }
     if (replaced && run->swept) {
@@ -295,7 +295,7 @@ void garbage_remove_attempt(pawl_run *run, const char *directory, const char *ta
     char **names;
     size_t count;
     int64_t step;
-    if (run->rank != 0) { /* G4 */
+    if (run->ranks->rank != 0) { /* G4 */
         return;
     }
     if (!commit_never_names(run, directory, tag) || /* I8 */

@@ -19,7 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NANOSECONDS 1e9
 #define MOST_LOOKING_S                                                                             \
     10.0 /* for what another host wrote to appear: longer than NFS caches names */
 
@@ -35,15 +34,6 @@ typedef struct joining {
 
 /* ---- first: who they are -------------------------------------------------------------------- */
 
-static uint64_t after(const pawl_run *run, double seconds) {
-    double most = 1e9;
-    return ranks_now_ns(run) + (uint64_t)((seconds < most ? seconds : most) * NANOSECONDS);
-}
-
-static const char *host_of(const pawl_run *run, int rank) {
-    return rank == run->rank ? run->ranks->self.host : run->ranks->who[rank].host;
-}
-
 /* The working directory matters only where the path is relative. */
 static void describe_place(const joining *j, char *root, char *given, char *cwd) {
     const char *path = j->place->given;
@@ -57,7 +47,7 @@ static void describe_place(const joining *j, char *root, char *given, char *cwd)
 }
 
 static double looking_s(const pawl_run *run) {
-    double quarter_s = ranks_deadline_s(run) / 4;
+    double quarter_s = run->ranks->timeout_s / 4;
     return quarter_s < MOST_LOOKING_S ? quarter_s : MOST_LOOKING_S;
 }
 
@@ -66,18 +56,19 @@ static pawl_status await_directory(joining *j, double seconds, pawl_error *err) 
     pawl_run *run = j->run;
     char waited[32];
     ranks_pause pause = {0};
-    uint64_t deadline_ns = after(run, seconds);
-    pawl_status status = j->place->open(j->place->context, false, &run->store, err);
-    while (status == PAWL_ENOTFOUND && ranks_now_ns(run) < deadline_ns) {
-        ranks_sleep(run, &pause, deadline_ns);
-        status = j->place->open(j->place->context, false, &run->store, err);
+    uint64_t deadline_ns = ranks_deadline_ns(run->ranks, seconds);
+    pawl_status status = run_open_store(run, j->place, false, err);
+    while (status == PAWL_ENOTFOUND && ranks_now_ns(run->ranks) < deadline_ns) {
+        ranks_sleep(run->ranks, &pause, deadline_ns);
+        status = run_open_store(run, j->place, false, err);
     }
     if (status != PAWL_ENOTFOUND) {
         return status;
     }
     describe_place(j, j->card.root, j->card.given, j->card.cwd);
     error_wrap(err, "open run: rank %d on host %s waited %s for rank 0 to make the directory",
-               run->rank, run->ranks->self.host, text_seconds(waited, seconds));
+               run->ranks->rank, rank_host(run->ranks, run->ranks->rank),
+               text_seconds(waited, seconds));
     error_next(err,
                "see whether rank 0 runs, and whether its directory is on storage that this host "
                "shares%s%.200s%s",
@@ -89,11 +80,11 @@ static pawl_status await_directory(joining *j, double seconds, pawl_error *err) 
 /* Without callbacks a failure is told in the directory, too. */
 static pawl_status prepare(joining *j, const pawl_run_options *o, pawl_error *err) {
     pawl_run *run = j->run;
-    if (run->rank == 0) {
+    if (run->ranks->rank == 0) {
         return run_open_owner(run, j->place, o, err);
     }
     pawl_status status = run_open_guest(run, o, err);
-    if (run->group->connected) {
+    if (run->ranks->group->connected) {
         return status;
     }
     if (status != PAWL_OK) {
@@ -101,13 +92,13 @@ static pawl_status prepare(joining *j, const pawl_run_options *o, pawl_error *er
         (void)!await_directory(j, looking_s(run), &ignored);
         return status;
     }
-    return await_directory(j, ranks_deadline_s(run), err);
+    return await_directory(j, run->ranks->timeout_s, err);
 }
 
 static void fill_answer(joining *j) {
     join_answer *a = &j->answer;
     pawl_run *run = j->run;
-    (void)snprintf(a->attempt, sizeof a->attempt, "%s", run->attempt);
+    (void)snprintf(a->attempt, sizeof a->attempt, "%s", run->ranks->attempt);
     a->generation = owner_generation(run->owner);
     a->newest_step = atomic_load(&run->newest_step);
     a->lease_s = run->lease_s;
@@ -117,7 +108,7 @@ static void fill_answer(joining *j) {
 static pawl_status take_answer(joining *j, pawl_error *err) {
     pawl_run *run = j->run;
     TRY(join_answer_decode(j->answer_bytes.data, j->answer_bytes.size, &j->answer, err));
-    (void)snprintf(run->attempt, sizeof run->attempt, "%s", j->answer.attempt);
+    (void)snprintf(run->ranks->attempt, sizeof run->ranks->attempt, "%s", j->answer.attempt);
     atomic_store(&run->newest_step, j->answer.newest_step);
     run->lease_s = j->answer.lease_s;
     return PAWL_OK;
@@ -126,25 +117,25 @@ static pawl_status take_answer(joining *j, pawl_error *err) {
 static pawl_status meet_first(joining *j, pawl_status status, const pawl_error *story,
                               pawl_error *err) {
     pawl_run *run = j->run;
-    const char *launch = run->group->launch != NULL ? run->group->launch : "";
+    const char *launch = run->ranks->group->launch != NULL ? run->ranks->group->launch : "";
     const meeting m = {.what = what,
                        .status = status,
-                       .story = story,
+                       .failed = story,
                        .mine = launch,
                        .mine_bytes = strlen(launch),
                        .judge = join_judge_ranks,
                        .context = &j->answer};
-    if (run->rank == 0) {
-        meet_clear(run);
+    if (run->ranks->rank == 0) {
+        ranks_clear(run->ranks);
     }
-    if (run->rank == 0 && status == PAWL_OK) {
+    if (run->ranks->rank == 0 && status == PAWL_OK) {
         fill_answer(j);
     }
-    TRY(ranks_meet(run, &m, &j->answer_bytes, err));
-    if (run->rank != 0) {
+    TRY(ranks_meet(run->ranks, &m, &j->answer_bytes, err));
+    if (run->ranks->rank != 0) {
         TRY(take_answer(j, err));
     }
-    ranks_joined(run);
+    ranks_joined(run->ranks);
     return PAWL_OK;
 }
 
@@ -174,7 +165,7 @@ static void say_next(const joining *j, pawl_error *err) {
         error_next(err,
                    "give the absolute path: \"%.200s\" is relative to the working directory, which "
                    "is %.150s on rank 0 and %.150s on rank %d",
-                   self->given, zero->cwd, self->cwd, j->run->rank);
+                   self->given, zero->cwd, self->cwd, j->run->ranks->rank);
         return;
     }
     error_next(err,
@@ -187,19 +178,19 @@ static void say_next(const joining *j, pawl_error *err) {
 /* P05: *err is what opening it has told. */
 static void absent(joining *j, pawl_error *err) {
     char filesystem[320];
-    j->card.view = JOIN_ABSENT;
+    j->card.sight = JOIN_ABSENT;
     say_filesystem(j, filesystem, sizeof filesystem);
     error_expected(err, "the directory that rank 0 on host %.100s saves to: %.300s",
-                   host_of(j->run, 0), j->answer.root);
+                   rank_host(j->run->ranks, 0), j->answer.root);
     error_found(err, "%.200s%.300s", err->found, filesystem);
     error_safe(err, "nothing was saved");
     say_next(j, err);
 }
 
 /* P06. */
-static pawl_status other_directory(joining *j, const owner_view *seen, pawl_error *err) {
+static pawl_status other_directory(joining *j, const owner_sight *seen, pawl_error *err) {
     char filesystem[320];
-    j->card.view = JOIN_OTHER;
+    j->card.sight = JOIN_OTHER;
     say_filesystem(j, filesystem, sizeof filesystem);
     error_set(err, PAWL_ENOTFOUND, "open run: rank 0's record of its ownership is not there");
     run_error_path(j->run, err, "");
@@ -221,7 +212,7 @@ static pawl_status try_to_write(const joining *j, pawl_error *err) {
     char name[80];
     CLEANUP(store_close_pointer) store_file *file = NULL;
     pawl_run *run = j->run;
-    name_meet(name, run->attempt, 1, run->rank);
+    name_meet(name, run->ranks->attempt, 1, run->ranks->rank);
     pawl_status status = store_open(run->store, name, STORE_CREATE, &file, err);
     if (status == PAWL_OK) {
         status = store_unlink(run->store, name, err);
@@ -238,9 +229,9 @@ static pawl_status try_to_write(const joining *j, pawl_error *err) {
 /* PAWL_ENOTFOUND: it may yet appear. */
 static pawl_status look_once(joining *j, pawl_error *err) {
     pawl_run *run = j->run;
-    owner_view seen;
+    owner_sight seen;
     if (run->store == NULL) {
-        pawl_status status = j->place->open(j->place->context, false, &run->store, err);
+        pawl_status status = run_open_store(run, j->place, false, err);
         if (status == PAWL_ENOTFOUND) {
             absent(j, err);
         }
@@ -253,7 +244,7 @@ static pawl_status look_once(joining *j, pawl_error *err) {
     if (!seen.present || strcmp(seen.attempt, j->answer.attempt) != 0) {
         return other_directory(j, &seen, err);
     }
-    j->card.view = JOIN_SEES;
+    j->card.sight = JOIN_SEES;
     return try_to_write(j, err);
 }
 
@@ -269,18 +260,18 @@ static void look_anew(const pawl_run *run) {
 static pawl_status look(joining *j, pawl_error *err) {
     pawl_run *run = j->run;
     ranks_pause pause = {0};
-    uint64_t deadline_ns = after(run, looking_s(run));
+    uint64_t deadline_ns = ranks_deadline_ns(run->ranks, looking_s(run));
     describe_place(j, j->card.root, j->card.given, j->card.cwd);
     pawl_status status = look_once(j, err);
     if (status == PAWL_ENOTFOUND) {
         look_anew(run);
     }
-    while (status == PAWL_ENOTFOUND && ranks_now_ns(run) < deadline_ns) {
-        ranks_sleep(run, &pause, deadline_ns);
+    while (status == PAWL_ENOTFOUND && ranks_now_ns(run->ranks) < deadline_ns) {
+        ranks_sleep(run->ranks, &pause, deadline_ns);
         status = look_once(j, err);
     }
     if (status != PAWL_OK && status != PAWL_ENOTFOUND) {
-        j->card.view = JOIN_FAILED;
+        j->card.sight = JOIN_FAILED;
     }
     return status;
 }
@@ -290,16 +281,16 @@ static pawl_status meet_second(joining *j, pawl_error *err) {
     CLEANUP(buffer_free) buffer mine = {0};
     CLEANUP(buffer_free) buffer answer = {0};
     struct pawl_error story = ERROR_INIT;
-    pawl_status status = run->rank == 0 ? PAWL_OK : look(j, &story);
+    pawl_status status = run->ranks->rank == 0 ? PAWL_OK : look(j, &story);
     TRY(join_card_encode(&j->card, &mine, err));
     const meeting m = {.what = what,
                        .status = status,
-                       .story = &story,
+                       .failed = &story,
                        .mine = mine.data,
                        .mine_bytes = mine.size,
-                       .judge = join_judge_views,
+                       .judge = join_judge_sights,
                        .context = &j->answer};
-    return ranks_meet(run, &m, &answer, err);
+    return ranks_meet(run->ranks, &m, &answer, err);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
@@ -317,21 +308,10 @@ pawl_status join_open(pawl_run *run, const run_place *place, const pawl_run_opti
     if (status == PAWL_OK) {
         status = meet_second(j, err);
     }
-    if (status == PAWL_OK && run->rank == 0) {
-        meet_sweep(run);
+    if (status == PAWL_OK && run->ranks->rank == 0) {
+        ranks_remove_earlier(run->ranks);
     }
     buffer_free(&j->answer_bytes);
     mem_free(j);
     return status;
-}
-
-pawl_status ranks_refuse_guest(const pawl_run *run, const char *call, pawl_error *err) {
-    if (run->rank == 0) {
-        return PAWL_OK;
-    }
-    error_set(err, PAWL_EUSAGE, "%s: rank %d does not own the run", call, run->rank);
-    run_error_path(run, err, "");
-    error_safe(err, "nothing was done");
-    error_next(err, "call it on rank 0");
-    return PAWL_EUSAGE;
 }

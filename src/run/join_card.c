@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ranks that open a run tell each other of its directory, as bytes. */
+#include "ranks/wire.h"
 #include "run/join.h"
-#include "run/wire.h"
 
 #include <math.h>
 #include <string.h>
@@ -52,13 +52,13 @@ pawl_status join_answer_decode(const uint8_t *bytes, size_t n, join_answer *out,
     memcpy(&out->lease_s, &lease, sizeof out->lease_s);
     out->newest_step = step > INT64_MAX ? -1 : (int64_t)step;
     if (!is_attempt(out->attempt) || !(out->lease_s > 0 && out->lease_s <= OWNER_MAX_LEASE_S)) {
-        return wire_damaged(&c, "no owner has such an attempt or lease", err);
+        return wire_damaged(&c, "its attempt or lease is invalid", err);
     }
     return PAWL_OK;
 }
 
 pawl_status join_card_encode(const join_card *card, buffer *out, pawl_error *err) {
-    TRY(buffer_append(out, &(const uint8_t){(uint8_t)card->view}, 1, err));
+    TRY(buffer_append(out, &(const uint8_t){(uint8_t)card->sight}, 1, err));
     return put_place(out, card->root, card->given, card->cwd, err);
 }
 
@@ -67,9 +67,9 @@ pawl_status join_card_decode(const uint8_t *bytes, size_t n, join_card *out, paw
     uint8_t seen = 0;
     TRY(cursor_u8(&c, &seen, err));
     if (seen > JOIN_FAILED) {
-        return wire_damaged(&c, "nobody sees a directory so", err);
+        return wire_damaged(&c, "unknown sight of the directory", err);
     }
-    out->view = (join_view)seen;
+    out->sight = (join_sight)seen;
     TRY(take_place(&c, out->root, out->given, out->cwd, err));
     return end(&c, err);
 }

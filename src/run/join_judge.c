@@ -9,67 +9,67 @@
 
 /* ---- who they are --------------------------------------------------------------------------- */
 
-static pawl_status other_launch(pawl_run *run, int rank, const char *launch, pawl_error *err) {
+static pawl_status other_launch(job_ranks *ranks, int rank, const char *launch, pawl_error *err) {
     char zero[320];
     char text[320];
     error_set(err, PAWL_EMISMATCH, "open run: the ranks are of different starts of a job");
-    error_expected(err, "%s has the launch %s", rank_text(zero, run, 0), run->group->launch);
-    error_found(err, "%s has the launch %.255s", rank_text(text, run, rank), launch);
+    error_expected(err, "%s has the launch %s", rank_text(zero, ranks, 0), ranks->group->launch);
+    error_found(err, "%s has the launch %.255s", rank_text(text, ranks, rank), launch);
     error_next(err, "give all ranks of one start of the job the same launch, and none of another "
                     "start");
     return PAWL_EMISMATCH;
 }
 
 /* Where both say what they belong to. The cards end with a NUL. */
-static pawl_status check_launches(pawl_run *run, const meet_card *cards, pawl_error *err) {
-    for (int r = 1; r < run->world_size && run->group->launch != NULL; r++) {
+static pawl_status check_launches(job_ranks *ranks, const meet_card *cards, pawl_error *err) {
+    for (int r = 1; r < ranks->world_size && ranks->group->launch != NULL; r++) {
         const char *launch = (const char *)cards[r].bytes;
-        if (launch[0] != '\0' && strcmp(launch, run->group->launch) != 0) {
-            return other_launch(run, r, launch, err);
+        if (launch[0] != '\0' && strcmp(launch, ranks->group->launch) != 0) {
+            return other_launch(ranks, r, launch, err);
         }
     }
     return PAWL_OK;
 }
 
-pawl_status join_judge_ranks(void *context, pawl_run *run, const meet_card *cards, buffer *answer,
-                             pawl_error *err) {
-    TRY(ranks_failed(run, cards, err));
-    TRY(check_launches(run, cards, err));
+pawl_status join_judge_ranks(void *context, job_ranks *ranks, const meet_card *cards,
+                             buffer *answer, pawl_error *err) {
+    TRY(ranks_failed(ranks, cards, err));
+    TRY(check_launches(ranks, cards, err));
     return join_answer_encode(context, answer, err);
 }
 
 /* ---- what they see -------------------------------------------------------------------------- */
 
-typedef struct views {
-    pawl_run *run;
+typedef struct sights {
+    job_ranks *ranks;
     join_card first; /* of those who do not see it */
     int rank;        /* its; -1: all see it */
     unsigned char *same;
-} views;
+} sights;
 
-static pawl_status read_views(views *v, const meet_card *cards, pawl_error *err) {
-    for (int r = 1; r < v->run->world_size; r++) {
+static pawl_status read_sights(sights *v, const meet_card *cards, pawl_error *err) {
+    for (int r = 1; r < v->ranks->world_size; r++) {
         join_card card;
         TRY(join_card_decode(cards[r].bytes, cards[r].n, &card, err));
-        if (card.view == JOIN_SEES) {
+        if (card.sight == JOIN_SEES) {
             continue;
         }
         if (v->rank < 0) {
             v->rank = r;
             v->first = card;
         }
-        v->same[r] = card.view == v->first.view;
+        v->same[r] = card.sight == v->first.sight;
     }
     return PAWL_OK;
 }
 
 /* "on host b", "on hosts b, c, d and others" */
-static const char *hosts_text(const views *v, char *out, size_t size) {
+static const char *hosts_text(const sights *v, char *out, size_t size) {
     const char *hosts[SHOWN_HOSTS] = {NULL};
     size_t count = 0;
     bool more = false;
-    for (int r = 1; r < v->run->world_size; r++) {
-        const char *host = v->run->ranks->who[r].host;
+    for (int r = 1; r < v->ranks->world_size; r++) {
+        const char *host = rank_host(v->ranks, r);
         bool shown = !v->same[r];
         for (size_t i = 0; i < count && !shown; i++) {
             shown = strcmp(host, hosts[i]) == 0;
@@ -90,32 +90,32 @@ static const char *hosts_text(const views *v, char *out, size_t size) {
     return out;
 }
 
-/* P05, P06. What the first of them found is in its story. */
-static pawl_status not_shared(const views *v, const meet_card *cards, pawl_error *err) {
-    char ranks[200];
+/* P05, P06. The first of them tells what it found. */
+static pawl_status not_shared(const sights *v, const meet_card *cards, pawl_error *err) {
+    char which[200];
     char hosts[320];
-    pawl_run *run = v->run;
+    job_ranks *ranks = v->ranks;
     const meet_card *card = &cards[v->rank];
-    TRY(story_decode(card->story, card->story_bytes, err, err));
+    TRY(failure_decode(card->failure, card->failure_bytes, err, err));
     (void)snprintf(err->attempt, sizeof err->attempt,
-                   v->first.view == JOIN_ABSENT
+                   v->first.sight == JOIN_ABSENT
                        ? "open run: %s %s cannot see the directory of rank 0 on host %.100s"
                        : "open run: %s %s cannot see what rank 0 on host %.100s wrote",
-                   group_ranks_text(ranks, sizeof ranks, v->same, run->world_size),
-                   hosts_text(v, hosts, sizeof hosts), run->ranks->self.host);
+                   group_ranks_text(which, sizeof which, v->same, ranks->world_size),
+                   hosts_text(v, hosts, sizeof hosts), rank_host(ranks, 0));
     err->status = card->status;
     return card->status;
 }
 
-/* P04. It is one directory all the same. */
-static void warn_of_places(const views *v, const join_answer *zero, const meet_card *cards) {
-    pawl_run *run = v->run;
+/* P04: a relative path may stand for different directories; here it does not. */
+static void warn_of_places(const sights *v, const join_answer *zero, const meet_card *cards) {
+    job_ranks *ranks = v->ranks;
     struct pawl_error ignored = ERROR_INIT;
     char text[320];
     int other = -1;
     int count = 0;
-    join_card first = {.view = JOIN_SEES};
-    for (int r = 1; r < run->world_size; r++) {
+    join_card first = {.sight = JOIN_SEES};
+    for (int r = 1; r < ranks->world_size; r++) {
         join_card card;
         bool differs = join_card_decode(cards[r].bytes, cards[r].n, &card, &ignored) == PAWL_OK &&
                        card.cwd[0] != '\0' && zero->cwd[0] != '\0' &&
@@ -127,27 +127,27 @@ static void warn_of_places(const views *v, const join_answer *zero, const meet_c
         }
     }
     if (count > 0) {
-        log_write(&run->log, PAWL_LOG_WARN,
+        log_write(&ranks->log, PAWL_LOG_WARN,
                   "the relative path \"%s\" stands for %s, but %d of %d ranks have another working "
                   "directory than rank 0: %s has %s, rank 0 has %s; give the absolute path",
-                  zero->given, zero->root, count, run->world_size, rank_text(text, run, other),
+                  zero->given, zero->root, count, ranks->world_size, rank_text(text, ranks, other),
                   first.cwd, zero->cwd);
     }
 }
 
-pawl_status join_judge_views(void *context, pawl_run *run, const meet_card *cards, buffer *answer,
-                             pawl_error *err) {
+pawl_status join_judge_sights(void *context, job_ranks *ranks, const meet_card *cards,
+                              buffer *answer, pawl_error *err) {
     (void)answer;
-    AUTOFREE unsigned char *same = mem_calloc((size_t)run->world_size, 1);
+    AUTOFREE unsigned char *same = mem_calloc((size_t)ranks->world_size, 1);
     if (same == NULL) {
-        return error_nomem(err, (size_t)run->world_size);
+        return error_nomem(err, (size_t)ranks->world_size);
     }
-    views v = {.run = run, .rank = -1, .same = same};
-    TRY(read_views(&v, cards, err));
-    if (v.rank > 0 && v.first.view != JOIN_FAILED) {
+    sights v = {.ranks = ranks, .rank = -1, .same = same};
+    TRY(read_sights(&v, cards, err));
+    if (v.rank > 0 && v.first.sight != JOIN_FAILED) {
         return not_shared(&v, cards, err);
     }
-    TRY(ranks_failed(run, cards, err));
+    TRY(ranks_failed(ranks, cards, err));
     warn_of_places(&v, context, cards);
     return PAWL_OK;
 }

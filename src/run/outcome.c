@@ -3,8 +3,7 @@
  * How a save ended, from rank 0 to the others: a file in the run's directory (G3). What it tells of
  * is durable; it is not itself, for after a power loss nobody waits for it.
  */
-#include "format/outcome.h"
-#include "run/ranks.h"
+#include "run/save.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@ static pawl_status encode(save_end end, int64_t step, const pawl_error *story, b
                           pawl_error *err) {
     CLEANUP(buffer_free) buffer told = {0};
     if (end != SAVE_END_COMMITTED) {
-        TRY(story_encode(story, OUTCOME_MAX_STORY, &told, err));
+        TRY(failure_encode(story, OUTCOME_MAX_STORY, &told, err));
     }
     return outcome_encode(
         &(save_outcome){.end = end, .step = step, .story = told.data, .story_bytes = told.size},
@@ -50,9 +49,10 @@ static pawl_status of_another_step(const awaited *a, const save_outcome *o, pawl
     char who[320];
     atomic_store(&a->run->astray, true);
     error_set(err, PAWL_EMISMATCH, "the ranks do not save the same step: %s saves another one",
-              rank_text(who, a->run, 0));
+              rank_text(who, a->run->ranks, 0));
     outcome_path(a, err);
-    error_expected(err, "step %lld, as this rank (rank %d)", (long long)a->step, a->run->rank);
+    error_expected(err, "step %lld, as this rank (rank %d)", (long long)a->step,
+                   a->run->ranks->rank);
     error_found(err, "step %lld", (long long)o->step);
     error_next(err, "call pawl_save on all ranks for the same steps, and equally often");
     return PAWL_EMISMATCH;
@@ -65,7 +65,7 @@ static pawl_status told(const awaited *a, const save_outcome *o, pawl_error *err
     if (o->end == SAVE_END_COMMITTED) {
         return PAWL_OK;
     }
-    TRY(story_decode(o->story, o->story_bytes, err, err));
+    TRY(failure_decode(o->story, o->story_bytes, err, err));
     if (o->end == SAVE_END_UNKNOWN) {
         error_next(err, "step %lld may be committed or not: see with pawl ls %s",
                    (long long)a->step, a->run->store->root);
@@ -110,9 +110,9 @@ static pawl_status note_outcome(void *context, const char *name, pawl_error *err
     (void)err;
     newest *n = context;
     char tag[FORMAT_TAG_CHARS];
-    size_t attempt = strlen(n->run->attempt);
+    size_t attempt = strlen(n->run->ranks->attempt);
     if (name_root_classify(name, tag) == NAME_ROOT_OUTCOME &&
-        strncmp(tag, n->run->attempt, attempt) == 0) {
+        strncmp(tag, n->run->ranks->attempt, attempt) == 0) {
         uint64_t number = strtoull(tag + attempt + 1, NULL, 10);
         n->number = number > n->number ? number : n->number;
     }
@@ -138,7 +138,7 @@ static pawl_status rank_0_is_dead(const awaited *a, pawl_error *err) {
     bool certain = commit_names(a->run, a->directory, a->tag) == COMMIT_NOT_NAMED &&
                    a->run->store->traits.coherent; /* a rename may still be on its way */
     error_set(err, PAWL_EPEER, "%s has ended without telling how the save went",
-              rank_text(who, a->run, 0));
+              rank_text(who, a->run->ranks, 0));
     outcome_path(a, err);
     error_expected(err, "the outcome that rank 0 tells all ranks");
     error_found(err, certain ? "no such file, and no manifest of this save: it is not committed"
@@ -155,8 +155,8 @@ static pawl_status rank_0_is_late(const awaited *a, const pawl_error *trouble, p
     char who[320];
     char waited[32];
     pawl_status status = trouble->status != PAWL_OK ? trouble->status : PAWL_EPEER;
-    error_set(err, status, "%s has not told within %s how the save went", rank_text(who, a->run, 0),
-              text_seconds(waited, ranks_deadline_s(a->run)));
+    error_set(err, status, "%s has not told within %s how the save went",
+              rank_text(who, a->run->ranks, 0), text_seconds(waited, a->run->ranks->timeout_s));
     outcome_path(a, err);
     error_expected(err, "the outcome that rank 0 tells all ranks");
     error_found(err, "no such file");
@@ -185,10 +185,11 @@ pawl_status outcome_wait(pawl_run *run, const char *directory, const char *tag, 
     const awaited a = {.run = run, .directory = directory, .tag = tag, .step = step};
     struct pawl_error trouble = ERROR_INIT;
     ranks_pause pause = {0};
-    uint64_t deadline_ns = ranks_deadline_ns(run, ranks_deadline_s(run));
+    uint64_t deadline_ns = ranks_deadline_ns(run->ranks, run->ranks->timeout_s);
     for (;;) {
-        bool dead = rank_alive(run, 0) == PROCESS_DEAD; /* what it told before is there to see */
-        bool late = ranks_late(run, deadline_ns);
+        bool dead =
+            rank_alive(run->ranks, 0) == PROCESS_DEAD; /* what it told before is there to see */
+        bool late = ranks_late(run->ranks, deadline_ns);
         bool there;
         struct pawl_error story = ERROR_INIT;
         pawl_status status = look(&a, &there, &story);
@@ -203,6 +204,6 @@ pawl_status outcome_wait(pawl_run *run, const char *directory, const char *tag, 
         if (dead || late) {
             return not_told(&a, dead, &trouble, err);
         }
-        ranks_sleep(run, &pause, deadline_ns);
+        ranks_sleep(run->ranks, &pause, deadline_ns);
     }
 }

@@ -3,7 +3,10 @@
 #ifndef RUN_PRIVATE_H
 #define RUN_PRIVATE_H
 
+#include "checkpoint/index.h"
+#include "ranks/ranks.h"
 #include "run/run.h"
+#include "votes/votes.h"
 
 #include <stdatomic.h>
 
@@ -22,13 +25,8 @@ struct pawl_run {
     double save_every_s;
     pawl_retention retention;
     char *retention_metric; /* retention.metric points here */
-    rank_group *group;
-    int rank, world_size; /* of the group */
-    char attempt[16];     /* of all ranks: drawn by rank 0 as the owner; "" until it is known */
-    double group_deadline_s;
-    uint32_t structure_crc32c; /* of the structure that this handle left last (structure.c) */
-    uint64_t structure_bytes;  /* 0: none yet */
-    struct ranks *ranks;       /* meet.h: who they are, meetings; NULL in a process alone */
+    job_ranks *ranks;       /* also of a process alone */
+    structure_left structure_left;
     engine *engine;
     engine *moving; /* the one whose save is being prepared or committed, or tidies up after that */
     owner *owner;   /* rank 0's; NULL on the others */
@@ -80,6 +78,10 @@ void run_moved(const pawl_run *run);
 /* The engine's part of a save's statistics. */
 void run_stats_take(pawl_save_stats *to, const engine_stats *from);
 
+/* PAWL_EUSAGE on every rank but 0: "pawl_run_gc: rank 3 does not own the run". */
+pawl_status run_refuse_guest(const pawl_run *run, const char *call, pawl_error *err)
+    PAWL_MUST_CHECK;
+
 /* ---- options.c ------------------------------------------------------------------------------ */
 
 pawl_status run_options_check(const pawl_run_options *o, pawl_error *err) PAWL_MUST_CHECK;
@@ -103,28 +105,8 @@ void save_name_awaited(const pawl_run *run, pawl_error *err);
 /* Of many ranks: the other ones need not wait for a call that is not going to be repeated. */
 void save_give_up_refused(pawl_run *run);
 
-/* ---- index_ahead.c -------------------------------------------------------------------------- */
-
-/* The entries of a layout's index. Many are encoded from here on, on a thread of its own that is
- * tuned as the engine's; few not before the index is written. The layout must outlive it. */
-typedef struct index_ahead index_ahead;
-pawl_status index_ahead_start(const plan_layout *layout, engine *moving, const platform *os,
-                              index_ahead **out, pawl_error *err) PAWL_MUST_CHECK;
-/* Sets the entries of an index. */
-pawl_status index_ahead_wait(index_ahead *ahead, index_input *out, pawl_error *err) PAWL_MUST_CHECK;
-void index_ahead_free(index_ahead *ahead); /* waits too; NULL is fine */
-
 /* ---- commit.c ------------------------------------------------------------------------------- */
 
-/* Writes an index: that of this process alone (index_write), or of all ranks (merge_write). */
-typedef struct index_writer {
-    void *context;
-    pawl_status (*write)(void *context, byte_sink sink, table_summary *summary,
-                         uint64_t *entry_count, pawl_error *err);
-    bool large; /* past the page cache */
-} index_writer;
-/* `input` is borrowed. */
-index_writer index_writer_of(const index_input *input);
 /* Makes a checkpoint exist in `directory`: writes the index, then the manifest. `m` has everything
  * but the index; every file it names is written and synced. */
 pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag, manifest *m,
@@ -142,7 +124,7 @@ pawl_status commit_prevent(store *s, const char *directory, const char *tag, paw
     PAWL_MUST_CHECK;
 pawl_status commit_prove_no_manifest(store *s, const char *directory, bool *absent, pawl_error *err)
     PAWL_MUST_CHECK;
-/* Writes `latest`: a hint that nothing believes (looking.h), so it is not synced, and a failure
+/* Writes `latest`: a hint that nothing believes (step_scan.h), so it is not synced, and a failure
  * only logged. */
 void commit_point_latest(pawl_run *run, int64_t step);
 

@@ -7,9 +7,11 @@
  * and that the pieces make up whole tensors. In a file without a sum, what is damaged now is
  * taken for what was written, unless the present index proves it.
  */
-#include "run/checkpoint.h"
-#include "run/dataset.h"
-#include "run/ranks.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/data_files.h"
+#include "checkpoint/index.h"
+#include "checkpoint/step_directory.h"
+#include "run/save.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +24,11 @@ typedef struct rebuilding {
     char directory[32];
     buffer text;
     manifest manifest; /* the old one where it can be read */
-    dataset data;
+    data_files data;
 } rebuilding;
 
 static void rebuilding_free(rebuilding *r) {
-    dataset_free(&r->data);
+    data_files_free(&r->data);
     manifest_free(&r->manifest);
     buffer_free(&r->text);
 }
@@ -263,7 +265,7 @@ static pawl_status publish(rebuilding *r, pawl_error *err) {
     char tag[FORMAT_TAG_CHARS];
     snprintf(tag, sizeof(tag), "%s-%llu", owner_attempt(run->owner),
              (unsigned long long)++run->save_number);
-    index_input input = {.entries = dataset_entries(&r->data),
+    index_input input = {.entries = data_files_entries(&r->data),
                          .files = r->data.checksums,
                          .file_count = r->data.file_count};
     const index_writer index = index_writer_of(&input);
@@ -289,8 +291,8 @@ static pawl_status rebuild(rebuilding *r, pawl_error *err) {
     }
     TRY(step_check_directory(r->run->store, r->directory, err));
     TRY(choose_files(r, err));
-    TRY(dataset_read(&r->data, r->run->store, r->directory, r->step, &r->manifest,
-                     r->force ? &r->run->log : NULL, err));
+    TRY(data_files_read(&r->data, r->run->store, r->directory, r->step, &r->manifest,
+                        r->force ? &r->run->log : NULL, err));
     fill_manifest(r);
     TRY(check_entries(r, err));
     return publish(r, err);
@@ -312,8 +314,8 @@ static pawl_status refuse_proven_damage(pawl_run *run, int64_t step, pawl_error 
     const pawl_verify_options options = {
         .struct_size = sizeof(options), .problem = count_data_problem, .context = &problems};
     pawl_verify_result result;
-    if (checkpoint_open_by(run->store, step, run->platform, &run->log, true, &checkpoint,
-                           &ignored) != PAWL_OK) {
+    if (checkpoint_open_for_call(run->store, step, run->platform, &run->log, true, &checkpoint,
+                                 &ignored) != PAWL_OK) {
         return PAWL_OK; /* no index to prove anything */
     }
     pawl_status status = checkpoint_verify(checkpoint, &options, &result, &ignored);
@@ -338,7 +340,7 @@ pawl_status run_rebuild(pawl_run *run, int64_t step, bool force, pawl_error *err
     if (step < 0) {
         return error_set(err, PAWL_EUSAGE, "%lld is no step: steps are 0 or more", (long long)step);
     }
-    TRY(ranks_refuse_guest(run, "pawl_run_rebuild", err));
+    TRY(run_refuse_guest(run, "pawl_run_rebuild", err));
     TRY(run_settle(run, err));
     CLEANUP(rebuilding_free) rebuilding r = {.run = run, .step = step, .force = force};
     name_step(r.directory, step);

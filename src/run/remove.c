@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removes one checkpoint, and pins one against removal. I5 to I7 in commit.c. */
-#include "run/checkpoint.h"
-#include "run/ranks.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/step_directory.h"
+#include "run/save.h"
 
 #include "store/evidence.h"
 
@@ -116,7 +117,7 @@ static pawl_status look_for(pawl_run *run, int64_t step, size_t *others, bool *p
 pawl_status run_remove(pawl_run *run, int64_t step, bool force, pawl_error *err) {
     size_t others;
     bool present;
-    TRY(ranks_refuse_guest(run, "pawl_run_remove", err));
+    TRY(run_refuse_guest(run, "pawl_run_remove", err));
     TRY(run_settle(run, err));
     TRY(look_for(run, step, &others, &present, err));
     if (!present) {
@@ -141,7 +142,7 @@ pawl_status run_pin(pawl_run *run, int64_t step, bool pinned, pawl_error *err) {
     bool present;
     char directory[32];
     char path[STORE_MAX_PATH];
-    TRY(ranks_refuse_guest(run, "pawl_run_pin", err));
+    TRY(run_refuse_guest(run, "pawl_run_pin", err));
     TRY(run_settle(run, err));
     TRY(look_for(run, step, &others, &present, err));
     if (!present) {

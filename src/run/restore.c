@@ -1,359 +1,584 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Restores a state from one checkpoint: match, then read what fits. choose.c says which one it is.
+ * Which checkpoint is restored: one for all ranks, the newest that is whole on all of them (R11).
  *
- * What an attempt has placed stays in the tensors when damage ends it. The next older checkpoint
- * may only be taken when it writes every one of these entries again: a state is never left with
- * bytes of two steps while the report speaks of one.
+ *   1 first meeting: every rank says which step it asks for; rank 0 chooses
+ *   2 each rank opens the step and matches it; they meet; where some lack what others may want they
+ *     compare (wants.c), match again with what came out, and meet once more
+ *   3 each rank reads and verifies; they meet
+ *
+ * After 2 and 3 all go on, or all take the next older step, because it is damaged for one of them,
+ * or all fail. No rank reads a byte into its state before the step fits all of them. A process
+ * alone does the same, and meets nobody.
  */
-#include "run/checksums.h"
-#include "run/restoring.h"
+#include "checkpoint/restore.h"
+#include "checkpoint/step_directory.h"
+#include "checkpoint/step_scan.h"
+#include "ranks/wire.h"
+#include "run/private.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
-void restoring_end(restoring *r) {
-    attempt *a = &r->now;
-    plan_reads_free(&a->reads);
-    plan_match_free(a->match);
-    state_snapshot_free(a->snapshot);
-    *a = (attempt){0};
+#define SHOWN_STEPS    4    /* different ones, in a message */
+#define MOST_LOOKING_S 10.0 /* for what rank 0 sees to appear on another host */
+
+typedef enum verb {
+    VERB_GO = 1,
+    VERB_TAKE = 2,    /* the step of the answer */
+    VERB_COMPARE = 3, /* what each rank lacks */
+    VERB_NOBODY = 4   /* wants it: all lack the same */
+} verb;
+
+typedef struct agreeing {
+    pawl_run *run;
+    restoration all;
+    pawl_checkpoint *checkpoint;
+    int64_t step;
+    verb verb; /* of the latest answer */
+    /* Rank 0. */
+    step_scan scan;
+    size_t left; /* of the steps that it saw, those not tried yet */
+    size_t damaged;
+    struct pawl_error newest; /* why the newest damaged one was passed over */
+} agreeing;
+
+static const int64_t *asked_step(const agreeing *g) {
+    return g->all.options != NULL ? g->all.options->step : NULL;
 }
 
-void restoring_free(restoring *r) {
-    restoring_end(r);
-    pawl_report_free(r->report);
-    mem_free(r->fallbacks);
-    mem_free(r->touched);
-    plan_job_faults_free(&r->faults);
-    arena_free(&r->memory);
+static bool no_fallback(const agreeing *g) {
+    return asked_step(g) != NULL || (g->all.options != NULL && g->all.options->no_fallback);
 }
 
-/* ---- one attempt ---- */
+/* ---- what ranks hand in --------------------------------------------------------------------- */
 
-static pawl_status begin_report(attempt *a, pawl_error *err) {
-    restoring *all = a->all;
-    pawl_report_free(all->report);
-    all->report = NULL;
-    TRY(report_new(&all->report, err));
-    report_set_step(all->report, a->checkpoint->step);
-    for (size_t i = 0; i < all->fallback_count; i++) {
-        TRY(report_add_fallback(all->report, all->fallbacks[i].step, all->fallbacks[i].why, err));
+#define WISH_ASKS    1u
+#define WISH_FINAL   2u
+#define WISH_MATCHED 4u
+
+/* `asks` and `step` count at the first meeting, the rest at later ones. */
+typedef struct wish {
+    bool asks; /* for this step; otherwise for the newest */
+    int64_t step;
+    bool final;   /* an older step is no way out */
+    bool matched; /* and has not compared yet: */
+    wants_head wants;
+} wish;
+
+static pawl_status wish_encode(const wish *w, buffer *out, pawl_error *err) {
+    const uint8_t flags = (uint8_t)((w->asks ? WISH_ASKS : 0) | (w->final ? WISH_FINAL : 0) |
+                                    (w->matched ? WISH_MATCHED : 0));
+    TRY(buffer_append(out, &flags, 1, err));
+    TRY(buffer_u64le(out, (uint64_t)w->step, err));
+    if (!w->matched) {
+        return PAWL_OK;
+    }
+    TRY(buffer_u64le(out, w->wants.entries, err));
+    TRY(buffer_u64le(out, w->wants.lacking, err));
+    return buffer_u32le(out, w->wants.sum, err);
+}
+
+static pawl_status wish_decode(const meet_card *card, wish *out, pawl_error *err) {
+    cursor c = cursor_of(card->bytes, card->n, 0, "card of a rank that restores");
+    uint8_t flags = 0;
+    uint64_t step = 0;
+    TRY(cursor_u8(&c, &flags, err));
+    TRY(cursor_u64le(&c, &step, err));
+    *out = (wish){.asks = flags & WISH_ASKS,
+                  .step = (int64_t)step,
+                  .final = flags & WISH_FINAL,
+                  .matched = flags & WISH_MATCHED};
+    if (out->matched) {
+        TRY(cursor_u64le(&c, &out->wants.entries, err));
+        TRY(cursor_u64le(&c, &out->wants.lacking, err));
+        TRY(cursor_u32le(&c, &out->wants.sum, err));
+    }
+    return flags > (WISH_ASKS | WISH_FINAL | WISH_MATCHED) || cursor_left(&c) != 0
+               ? wire_damaged(&c, "bad request", err)
+               : PAWL_OK;
+}
+
+/* ---- rank 0's answers ----------------------------------------------------------------------- */
+
+/* `story`: why the step before is passed over; NULL: for no reason to speak of. */
+static pawl_status answer_encode(verb what, int64_t step, const pawl_error *story, buffer *out,
+                                 pawl_error *err) {
+    TRY(buffer_append(out, &(const uint8_t){(uint8_t)what}, 1, err));
+    TRY(buffer_u64le(out, (uint64_t)step, err));
+    return story != NULL ? failure_encode(story, SIZE_MAX, out, err) : PAWL_OK;
+}
+
+/* The next older step with a manifest; -1: none. */
+static pawl_status next_step(agreeing *g, int64_t *out, pawl_error *err) {
+    *out = -1;
+    while (g->left > 0 && *out < 0) {
+        char directory[32];
+        bool present;
+        int64_t step = g->scan.steps[--g->left];
+        name_step(directory, step);
+        TRY(step_prove_manifest(g->run->store, directory, &present, err));
+        *out = present ? step : -1;
     }
     return PAWL_OK;
 }
 
-static void entries_free_pointer(pawl_entries **walk) {
-    pawl_entries_free(*walk);
+static pawl_status none_intact(const agreeing *g, pawl_error *err) {
+    *err = g->newest;
+    if (g->damaged > 1) {
+        error_wrap(err, "none of %zu checkpoints is intact; the newest", g->damaged);
+    }
+    return err->status;
 }
 
-static pawl_status match_entries(attempt *a, pawl_error *err) {
-    restoring *all = a->all;
-    CLEANUP(entries_free_pointer) pawl_entries *walk = NULL;
-    TRY(state_snapshot_take(all->state, a->checkpoint->step, false, &a->snapshot, err));
-    TRY(state_snapshot_check_idle(a->snapshot, err)); /* promise 3 */
-    TRY(entries_open(a->checkpoint, "", &walk, err));
-    const plan_ranks ranks = {.rank = all->rank,
-                              .world_size = all->world_size,
-                              .saved_world_size = a->checkpoint->manifest.world_size,
-                              .job = all->job,
-                              .faults = all->compared ? &all->faults : NULL};
-    return plan_match_make(a->snapshot, entries_source(walk), all->options, &ranks, all->report,
-                           &a->match, err);
+static pawl_status look_for_steps(agreeing *g, pawl_error *err) {
+    TRY(step_scan_list(&g->scan, err));
+    g->left = g->scan.count;
+    return PAWL_OK;
 }
 
-static pawl_status mixed(restoring *all, const char *name, pawl_error *err) {
-    all->mixed = true;
-    error_set(err, PAWL_EDAMAGED,
-              "step %lld is damaged, and an older checkpoint does not restore everything that was "
-              "already read of it",
-              (long long)all->touched_step);
-    error_entry(err, name);
-    error_next(err, "build the state anew before it is used, then restore an older step by its "
-                    "number");
-    error_step(err, all->touched_step);
+/* Where every step that was seen is gone, newer ones may have come. */
+static pawl_status answer_next(agreeing *g, const pawl_error *story, buffer *answer,
+                               pawl_error *err) {
+    for (;;) {
+        int64_t step;
+        TRY(next_step(g, &step, err));
+        if (step >= 0) {
+            return answer_encode(VERB_TAKE, step, story, answer, err);
+        }
+        if (g->damaged > 0) {
+            return none_intact(g, err);
+        }
+        if (step_scan_confirms_empty(&g->scan)) {
+            TRY(checkpoint_explain_missing(g->run->store, g->run->platform,
+                                           err)); /* it is there now */
+        }
+        TRY(step_scan_retry(&g->scan, err));
+        TRY(look_for_steps(g, err));
+    }
+}
+
+static const char *step_text(char out[32], const wish *w) {
+    if (w->asks) {
+        (void)snprintf(out, 32, "step %lld", (long long)w->step);
+    } else {
+        (void)snprintf(out, 32, "the newest step");
+    }
+    return out;
+}
+
+static bool same_wish(const wish *a, const wish *b) {
+    return a->asks == b->asks && (!a->asks || a->step == b->step);
+}
+
+/* R11: who asks for what. */
+static pawl_status different_steps(const job_ranks *ranks, const wish *wishes, pawl_error *err) {
+    char found[512] = "";
+    size_t at = 0;
+    int shown = 0;
+    AUTOFREE unsigned char *same = mem_calloc((size_t)ranks->world_size, 1);
+    AUTOFREE unsigned char *told = mem_calloc((size_t)ranks->world_size, 1);
+    if (same == NULL || told == NULL) {
+        return error_nomem(err, (size_t)ranks->world_size);
+    }
+    for (int r = 0; r < ranks->world_size && at < sizeof found; r++) {
+        char which[100];
+        char step[32];
+        if (told[r] || ++shown > SHOWN_STEPS) {
+            continue;
+        }
+        for (int other = 0; other < ranks->world_size; other++) {
+            same[other] = same_wish(&wishes[r], &wishes[other]);
+            told[other] |= same[other];
+        }
+        at += (size_t)snprintf(found + at, sizeof found - at, "%s%s: %s", at > 0 ? "; " : "",
+                               group_ranks_text(which, sizeof which, same, ranks->world_size),
+                               step_text(step, &wishes[r]));
+    }
+    error_set(err, PAWL_EMISMATCH, "the ranks ask for different steps");
+    store_error_path(err, ranks->store, "");
+    error_expected(err, "the same step on all %d ranks", ranks->world_size);
+    error_found(err, "%s%s", found, shown > SHOWN_STEPS ? "; ..." : "");
+    error_safe(err, "nothing was read into any state");
+    error_next(err, "give all ranks the same step, or none: rank 0 then chooses the newest");
+    return PAWL_EMISMATCH;
+}
+
+static pawl_status judge_wishes(void *context, job_ranks *ranks, const meet_card *cards,
+                                buffer *answer, pawl_error *err) {
+    agreeing *g = context;
+    AUTOFREE wish *wishes = mem_calloc((size_t)ranks->world_size, sizeof *wishes);
+    if (wishes == NULL) {
+        return error_nomem(err, (size_t)ranks->world_size * sizeof *wishes);
+    }
+    TRY(ranks_failed(ranks, cards, err));
+    bool same = true;
+    for (int r = 0; r < ranks->world_size; r++) {
+        TRY(wish_decode(&cards[r], &wishes[r], err));
+        same = same && same_wish(&wishes[0], &wishes[r]);
+    }
+    if (!same) {
+        return different_steps(ranks, wishes, err);
+    }
+    if (wishes[0].asks) {
+        return answer_encode(VERB_TAKE, wishes[0].step, NULL, answer, err);
+    }
+    TRY(look_for_steps(g, err));
+    return answer_next(g, NULL, answer, err);
+}
+
+/* The first failure that no older step makes up for; -1: none. What rank 0 chose and another rank
+ * does not see is no reason to take an older one. */
+static pawl_status first_final(const job_ranks *ranks, const meet_card *cards, int *out,
+                               pawl_error *err) {
+    *out = -1;
+    for (int r = 0; r < ranks->world_size && *out < 0; r++) {
+        wish w;
+        TRY(wish_decode(&cards[r], &w, err));
+        pawl_status status = cards[r].status;
+        bool gone = status == PAWL_ENOTFOUND && cards[0].status == PAWL_ENOTFOUND;
+        bool may_pass = status == PAWL_EDAMAGED || gone;
+        *out = status != PAWL_OK && (w.final || !may_pass) ? r : -1;
+    }
+    return PAWL_OK;
+}
+
+static int first_with(const job_ranks *ranks, const meet_card *cards, pawl_status status) {
+    for (int r = 0; r < ranks->world_size; r++) {
+        if (cards[r].status == status) {
+            return r;
+        }
+    }
+    return -1;
+}
+
+/* Have all matched, and does one lack what another might want? *out is VERB_GO where not. */
+static pawl_status what_is_lacking(const job_ranks *ranks, const meet_card *cards, verb *out,
+                                   pawl_error *err) {
+    wish first = {.asks = false};
+    bool lacking = false;
+    bool same = true;
+    *out = VERB_GO;
+    for (int r = 0; r < ranks->world_size; r++) {
+        wish w;
+        TRY(wish_decode(&cards[r], &w, err));
+        if (!w.matched) {
+            return PAWL_OK;
+        }
+        first = r == 0 ? w : first;
+        lacking = lacking || w.wants.lacking > 0;
+        same = same && w.wants.entries == first.wants.entries &&
+               w.wants.lacking == first.wants.lacking && w.wants.sum == first.wants.sum;
+    }
+    *out = !lacking ? VERB_GO : same ? VERB_NOBODY : VERB_COMPARE;
+    return PAWL_OK;
+}
+
+/* PAWL_ENOTFOUND would say that there is nothing to restore. */
+static pawl_status seen_by_rank_0_alone(const agreeing *g, pawl_error *err) {
+    err->status = PAWL_EIO;
+    error_safe(err,
+               "rank 0 sees step %lld, and that it is committed; nothing was read into any state",
+               (long long)g->step);
+    error_next(err,
+               "start the job again in a minute; if it repeats, see that all ranks have the "
+               "same directory: pawl doctor %s, asked by all of them",
+               g->run->store->root);
+    return PAWL_EIO;
+}
+
+static pawl_status judge_tries(void *context, job_ranks *ranks, const meet_card *cards,
+                               buffer *answer, pawl_error *err) {
+    agreeing *g = context;
+    struct pawl_error story = ERROR_INIT;
+    int final;
+    verb next = VERB_GO;
+    TRY(what_is_lacking(ranks, cards, &next, err));
+    if (next != VERB_GO) {
+        return answer_encode(next, g->step, NULL, answer, err);
+    }
+    TRY(first_final(ranks, cards, &final, err));
+    if (final >= 0) {
+        pawl_status status = ranks_failure(ranks, cards, final, err);
+        bool unseen = status == PAWL_ENOTFOUND && cards[0].status == PAWL_OK;
+        return unseen ? seen_by_rank_0_alone(g, err) : status;
+    }
+    if (cards[0].status == PAWL_ENOTFOUND) {
+        step_scan_saw_one(&g->scan); /* removed meanwhile */
+        return answer_next(g, NULL, answer, err);
+    }
+    int damaged = first_with(ranks, cards, PAWL_EDAMAGED);
+    if (damaged < 0) {
+        return answer_encode(VERB_GO, g->step, NULL, answer, err);
+    }
+    (void)ranks_failure(ranks, cards, damaged, &story);
+    if (g->damaged++ == 0) {
+        g->newest = story;
+    }
+    return answer_next(g, &story, answer, err);
+}
+
+/* ---- every rank ----------------------------------------------------------------------------- */
+
+static pawl_status pass_over(agreeing *g, const uint8_t *bytes, size_t n, pawl_error *err) {
+    struct pawl_error why = ERROR_INIT;
+    TRY(failure_decode(bytes, n, &why, err));
+    log_write(&g->run->log, PAWL_LOG_WARN,
+              "step %lld is damaged and is passed over for the next older one: %s",
+              (long long)g->step, error_text(&why));
+    return restore_pass_over(&g->all, g->step, &why, err);
+}
+
+static pawl_status take_answer(agreeing *g, const buffer *answer, pawl_error *err) {
+    cursor c = cursor_of(answer->data, answer->size, 0, "answer of rank 0");
+    uint8_t what = 0;
+    uint64_t step = 0;
+    TRY(cursor_u8(&c, &what, err));
+    TRY(cursor_u64le(&c, &step, err));
+    if (what < VERB_GO || what > VERB_NOBODY) {
+        return wire_damaged(&c, "unknown kind", err);
+    }
+    if (cursor_left(&c) > 0) {
+        TRY(pass_over(g, c.data + c.at, cursor_left(&c), err));
+    }
+    g->verb = (verb)what;
+    g->step = (int64_t)step;
+    return PAWL_OK;
+}
+
+/* The failure of all; but whom the step does not fit keeps its own words and report. */
+static pawl_status meet(agreeing *g, meeting *m, const wish *w, pawl_error *err) {
+    CLEANUP(buffer_free) buffer mine = {0};
+    CLEANUP(buffer_free) buffer answer = {0};
+    TRY(wish_encode(w, &mine, err));
+    m->mine = mine.data;
+    m->mine_bytes = mine.size;
+    m->context = g;
+    pawl_status status = ranks_meet(g->run->ranks, m, &answer, err);
+    if (status == PAWL_EMISMATCH && m->status == PAWL_EMISMATCH) {
+        *err = *m->failed;
+    }
+    return status == PAWL_OK ? take_answer(g, &answer, err) : status;
+}
+
+static pawl_status meet_for_step(agreeing *g, pawl_status status, const pawl_error *story,
+                                 pawl_error *err) {
+    const int64_t *asked = asked_step(g);
+    const wish w = {.asks = asked != NULL, .step = asked != NULL ? *asked : 0};
+    meeting m = {.what = "restore", .status = status, .failed = story, .judge = judge_wishes};
+    return meet(g, &m, &w, err);
+}
+
+/* An older checkpoint that does not fit cannot make up for bytes placed from a newer one. */
+static pawl_status after_damage(const restoration *all, pawl_status status, pawl_error *err) {
+    if (status != PAWL_EMISMATCH || all->touched_count == 0) {
+        return status;
+    }
+    error_wrap(err,
+               "step %lld is damaged, its bytes are in part in the tensors already, and the next "
+               "older checkpoint does not fit the state",
+               (long long)all->touched_step);
+    error_safe(err, "the checkpoints are as they were; the state is not");
+    err->status = PAWL_EDAMAGED;
     return PAWL_EDAMAGED;
 }
 
-/* Does this attempt write all that an earlier one has begun to write? */
-static pawl_status check_touched(attempt *a, pawl_error *err) {
-    restoring *all = a->all;
-    if (all->touched_count == 0) {
+/* `wants`: of a match that was not compared yet; or NULL. */
+static pawl_status meet_for_result(agreeing *g, const char *what, pawl_status status,
+                                   pawl_error *story, const wants_head *wants, pawl_error *err) {
+    pawl_status told = after_damage(&g->all, status, story);
+    wish w = {.step = g->step, .final = no_fallback(g) || g->all.mixed || told != status};
+    if (wants != NULL && told == status) {
+        w.matched = true;
+        w.wants = *wants;
+    }
+    meeting m = {.what = what, .status = told, .failed = story, .judge = judge_tries};
+    TRY(meet(g, &m, &w, err));
+    bool can_follow = g->verb == VERB_GO ? told == PAWL_OK : g->verb == VERB_TAKE || w.matched;
+    return can_follow
+               ? PAWL_OK
+               : error_set(err, PAWL_EDAMAGED,
+                           "%s: rank 0 goes on as if this rank had come without a failure", what);
+}
+
+/* Where looks may be late a proof makes the storage show what is there (store/evidence.h). */
+static bool appears(const agreeing *g) {
+    struct pawl_error ignored = ERROR_INIT;
+    char directory[32];
+    bool present;
+    name_step(directory, g->step);
+    return !g->run->store->traits.coherent &&
+           step_prove_manifest(g->run->store, directory, &present, &ignored) == PAWL_OK && present;
+}
+
+/* Rank 0 has seen the step, and keeps it: on another rank it may take time to appear. */
+static pawl_status open_step(agreeing *g, pawl_error *err) {
+    pawl_run *run = g->run;
+    ranks_pause pause = {0};
+    double quarter_s = run->ranks->timeout_s / 4;
+    double looking_s = run->ranks->rank == 0        ? 0
+                       : quarter_s < MOST_LOOKING_S ? quarter_s
+                                                    : MOST_LOOKING_S;
+    uint64_t deadline_ns =
+        run->platform->monotonic_ns(run->platform->context) + (uint64_t)(looking_s * NANOSECONDS);
+    pawl_checkpoint_close(g->checkpoint);
+    g->checkpoint = NULL;
+    for (;;) {
+        pawl_status status = checkpoint_open_for_call(run->store, g->step, run->platform, &run->log,
+                                                      run->ranks->rank == 0, &g->checkpoint, err);
+        if (status != PAWL_ENOTFOUND ||
+            run->platform->monotonic_ns(run->platform->context) >= deadline_ns) {
+            return status;
+        }
+        if (!appears(g)) {
+            ranks_sleep(run->ranks, &pause, deadline_ns);
+        }
+    }
+}
+
+/* *wants: what another rank may want; entries 0 where there is no match. */
+static pawl_status try_match(agreeing *g, wants_head *wants, pawl_error *err) {
+    struct pawl_error failure = ERROR_INIT;
+    restore_end_candidate(&g->all);
+    plan_job_faults_free(&g->all.faults);
+    g->all.compared = false;
+    *wants = (wants_head){.entries = 0};
+    TRY(open_step(g, err));
+    pawl_status status = restore_match(&g->all, g->checkpoint, err);
+    if (g->all.job && g->all.now.match != NULL &&
+        wants_head_make(g->all.now.match, wants, &failure) != PAWL_OK) {
+        *err = failure;
+        return failure.status;
+    }
+    return status;
+}
+
+/* Where something turns out to be wrong with what is lacking the match is made again: the report
+ * then has all of it. `status` and `story` are those of the match that is there. */
+static pawl_status match_as_job(agreeing *g, pawl_status status, const pawl_error *story,
+                                pawl_error *err) {
+    struct pawl_error failure = ERROR_INIT;
+    pawl_status own = PAWL_OK;
+    if (g->verb == VERB_NOBODY) {
+        own = wants_nobody(g->all.now.match, &g->all.faults, &failure);
+    } else {
+        TRY(wants_compare(g->run->ranks, g->all.now.match, &g->all.faults, &own, &failure, err));
+    }
+    g->all.compared = true;
+    if (own == PAWL_OK && g->all.faults.count > 0) {
+        own = restore_match(&g->all, g->checkpoint, &failure);
+    } else if (own == PAWL_OK) {
+        own = status;
+        failure = *story;
+    }
+    return meet_for_result(g, "restore: match", own, &failure, NULL, err);
+}
+
+static pawl_status try_step(agreeing *g, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    wants_head wants;
+    pawl_status status = try_match(g, &wants, &story);
+    TRY(meet_for_result(g, "restore: match", status, &story, wants.entries > 0 ? &wants : NULL,
+                        err));
+    if (g->verb == VERB_COMPARE || g->verb == VERB_NOBODY) {
+        TRY(match_as_job(g, status, &story, err));
+    }
+    if (g->verb != VERB_GO) {
         return PAWL_OK;
     }
-    AUTOFREE bool *written = mem_calloc(a->snapshot->count, sizeof(*written));
-    if (written == NULL) {
-        return error_nomem(err, a->snapshot->count);
-    }
-    size_t at = 0;
-    for (size_t i = 0; i < a->match->pair_count; i++) {
-        const plan_pair *pair = &a->match->pairs[i];
-        if (!pair->keep_caller &&
-            state_snapshot_find(a->snapshot, pair->wanted->name, &at) != NULL) {
-            written[at] = true;
-        }
-    }
-    for (size_t i = 0; i < all->touched_count; i++) {
-        if (state_snapshot_find(a->snapshot, all->touched[i], &at) == NULL || !written[at]) {
-            return mixed(all, all->touched[i], err);
-        }
-    }
+    story = ERROR_INIT;
+    status = restore_read(&g->all, &story);
+    return meet_for_result(g, "restore: read", status, &story, NULL, err);
+}
+
+static pawl_status agree(agreeing *g, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    pawl_status settled = run_settle(g->run, &story);
+    TRY(meet_for_step(g, settled, &story, err));
+    do {
+        TRY(try_step(g, err));
+    } while (g->verb != VERB_GO);
     return PAWL_OK;
 }
 
-static pawl_status note_touched(attempt *a, pawl_error *err) {
-    restoring *all = a->all;
-    size_t count = a->match->pair_count;
-    const char **touched = mem_calloc(count, sizeof(*touched));
-    if (touched == NULL) {
-        return error_nomem(err, count * sizeof(*touched));
+/* ---- telling -------------------------------------------------------------------------------- */
+
+static void log_restored(agreeing *g) {
+    char bytes[32];
+    const pawl_report_counts *counts = report_counts(g->all.report);
+    log_write(&g->run->log, PAWL_LOG_INFO, "restored step %lld: %llu entries, %s",
+              (long long)g->step, (unsigned long long)counts->restored,
+              text_bytes(bytes, counts->bytes));
+}
+
+static void tell_restored(pawl_run *run, const restoration *all, pawl_status status,
+                          const pawl_error *story, uint64_t begun_ns) {
+    char message[2048];
+    const platform *os = run->platform;
+    const int64_t *asked = all->options != NULL ? all->options->step : NULL;
+    event_restore restore = {.fallbacks = all->fallbacks, .fallback_count = all->fallback_count};
+    if (status == PAWL_OK) {
+        restore.counts = *report_counts(all->report);
+    } else {
+        error_line(message, sizeof(message), story);
     }
-    mem_free(all->touched);
-    all->touched = touched;
-    all->touched_count = 0;
-    all->touched_step = a->checkpoint->step;
-    for (size_t i = 0; i < count; i++) {
-        const plan_pair *pair = &a->match->pairs[i];
-        if (pair->keep_caller) {
-            continue;
-        }
-        const char *name = arena_strdup(&all->memory, pair->wanted->name);
-        if (name == NULL) {
-            return error_nomem(err, strlen(pair->wanted->name) + 1);
-        }
-        touched[all->touched_count++] = name;
+    const pawl_event event = {.kind = PAWL_EVENT_RESTORED,
+                              .step = status == PAWL_OK ? run->restored_step
+                                      : asked != NULL   ? *asked
+                                                        : -1,
+                              .status = status,
+                              .message = status == PAWL_OK ? NULL : message,
+                              .done_bytes = restore.counts.bytes,
+                              .seconds =
+                                  (double)(os->monotonic_ns(os->context) - begun_ns) / NANOSECONDS};
+    events_tell(run->events, &event, &restore, EVENTS_ALL);
+}
+
+/* Where the step fits this rank, and not another, its report is whole all the same. */
+static pawl_status end_report(agreeing *g, pawl_status status, pawl_error *err) {
+    struct pawl_error ignored = ERROR_INIT;
+    if (status == PAWL_OK) {
+        g->run->restored_step = g->step;
+        log_restored(g);
+        return PAWL_OK;
     }
-    return PAWL_OK;
-}
-
-/* ---- reading tensors ---- */
-
-typedef struct placing {
-    const attempt *attempt;
-    atomic_uint_fast64_t overflows;
-} placing;
-
-static const plan_read *read_of(const placing *p, size_t i) {
-    return &p->attempt->reads.reads[i];
-}
-
-static engine_stretch stretch(void *context, size_t i) {
-    const plan_read *read = read_of(context, i);
-    return (engine_stretch){
-        .file = read->file, .offset = read->offset, .bytes = read->bytes, .gap = read->gap};
-}
-
-static void place(void *context, size_t i, uint64_t offset, const uint8_t *bytes, size_t n) {
-    placing *p = context;
-    uint64_t overflows = plan_read_place(read_of(p, i), offset, bytes, n);
-    if (overflows > 0) {
-        atomic_fetch_add(&p->overflows, overflows);
+    if (status == PAWL_EMISMATCH && g->all.report != NULL &&
+        report_finish(g->all.report, &ignored) != PAWL_OK) {
+        pawl_report_free(g->all.report);
+        g->all.report = NULL;
     }
+    error_wrap(err, "restoring");
+    return status;
 }
 
-static bool shares(const attempt *a) {
-    return a->all->options != NULL && a->all->options->share_on_node != 0;
+static void agreeing_free(agreeing *g) {
+    restoration_free(&g->all);
+    pawl_checkpoint_close(g->checkpoint);
+    step_scan_free(&g->scan);
+    mem_free(g);
 }
 
-/* Where ranks share what they read, each begins elsewhere: in the order of their numbers at
- * fractions of the golden ratio, which lie far apart for any set of ranks in a row. */
-static size_t first_read(const attempt *a) {
-    double turns = (double)a->all->rank * 0.6180339887498949;
-    double skipped = (turns - (double)(int64_t)turns) * (double)a->reads.bytes;
-    size_t first = 0;
-    for (uint64_t bytes = 0; shares(a) && first < a->reads.count; first++) {
-        bytes += a->reads.reads[first].bytes;
-        if ((double)bytes > skipped) {
-            break;
-        }
-    }
-    return first < a->reads.count ? first : 0;
-}
-
-static pawl_status read_tensors(attempt *a, pawl_error *err) {
-    pawl_checkpoint *c = a->checkpoint;
-    placing p = {.attempt = a};
-    size_t failed = 0;
-    engine_read_job job = {.source = checksums_source(c), /* touches the mark */
-                           .count = a->reads.count,
-                           .first = first_read(a),
-                           .stretch = stretch,
-                           .take = place,
-                           .context = &p};
-    job.source.shared = shares(a);
-    pawl_status status = engine_read_all(&job, &failed, err);
-    report_counts(a->all->report)->cast_overflows += atomic_load(&p.overflows);
-    if (status != PAWL_OK) {
-        const plan_read *read = &a->reads.reads[failed];
-        return checkpoint_piece_failed(c, read->pair->source, read->piece, err);
-    }
-    return PAWL_OK;
-}
-
-/* ---- setting values ---- */
-
-static pawl_status set_value(attempt *a, const plan_pair *pair, const void *bytes, size_t n,
-                             pawl_error *err) {
-    const state_entry *wanted = pair->wanted;
-    return state_set_value(a->all->state, wanted->name, wanted->kind, wanted->role,
-                           wanted->per_rank, bytes, n, err);
-}
-
-static pawl_status restore_value(attempt *a, const plan_pair *pair, uint64_t *bytes,
-                                 pawl_error *err) {
-    const record_entry *source = pair->source;
-    if (source->value != NULL) {
-        *bytes = source->value_bytes;
-        return set_value(a, pair, source->value, source->value_bytes, err);
-    }
-    const record_piece *piece =
-        source->per_rank ? record_piece_of_rank(source, a->all->rank) : &source->pieces[0];
-    if (piece == NULL || piece->bytes > (uint64_t)PAWL_MAX_VALUE_BYTES) {
-        error_set(err, PAWL_EDAMAGED, "the checkpoint has no value of rank %d for this entry",
-                  a->all->rank);
-        error_path(err, "%s", a->checkpoint->path);
-        error_entry(err, source->name);
-        return PAWL_EDAMAGED;
-    }
-    size_t n = (size_t)piece->bytes;
-    AUTOFREE void *value = mem_alloc(n);
-    if (value == NULL) {
-        return error_nomem(err, n);
-    }
-    *bytes = n;
-    TRY(checkpoint_piece_bytes(a->checkpoint, source, piece, value, n, err));
-    return set_value(a, pair, value, n, err);
-}
-
-static pawl_status restore_values(attempt *a, pawl_error *err) {
-    pawl_report_counts *counts = report_counts(a->all->report);
-    for (size_t i = 0; i < a->match->pair_count; i++) {
-        const plan_pair *pair = &a->match->pairs[i];
-        uint64_t bytes = 0;
-        if (pair->keep_caller) {
-            continue;
-        }
-        counts->restored++;
-        if (pair->wanted->kind != PAWL_KIND_TENSOR) {
-            TRY(restore_value(a, pair, &bytes, err));
-            counts->bytes += bytes;
-        } else if (pair->wanted->dtype != pair->source->dtype) {
-            counts->cast++;
-        }
-    }
-    return PAWL_OK;
-}
-
-/* Bytes of the checkpoint that the wanted boxes take; stretches may hold more. */
-static uint64_t wanted_bytes(const attempt *a) {
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < a->match->pair_count; i++) {
-        const plan_pair *pair = &a->match->pairs[i];
-        for (size_t b = 0; b < pair->wanted->box_count && !pair->keep_caller; b++) {
-            const int64_t *extent = state_entry_box(pair->wanted, b)->extent;
-            bytes += shape_bytes(pair->source->dtype, pair->source->ndim, extent);
-        }
-    }
-    return bytes;
-}
-
-static pawl_status read_all(attempt *a, pawl_error *err) {
-    TRY(plan_reads_make(a->match->pairs, a->match->pair_count, a->all->rank, &a->reads, err));
-    TRY(note_touched(a, err));
-    report_counts(a->all->report)->bytes = wanted_bytes(a);
-    TRY(read_tensors(a, err));
-    return restore_values(a, err);
-}
-
-/* What a caller without a report must hear all the same (R07, J06). One with a report finds there
- * what to do, and says it in words of its own. */
-static void log_warnings(const pawl_checkpoint *c, const pawl_report *report, bool asked) {
-    for (size_t i = 0; i < pawl_report_count(report); i++) {
-        const pawl_report_item *item = pawl_report_get(report, i);
-        if (item->severity == PAWL_SEVERITY_WARNING) {
-            log_write(&c->log, PAWL_LOG_WARN, "restoring step %lld: %s", (long long)c->step,
-                      asked ? item->description : item->text);
-        }
-    }
-}
-
-pawl_status restoring_match(restoring *all, pawl_checkpoint *c, pawl_error *err) {
-    attempt *a = &all->now;
-    restoring_end(all);
-    a->all = all;
-    a->checkpoint = c;
-    TRY(begin_report(a, err));
-    TRY(match_entries(a, err));
-    if (a->match->refused) {
-        TRY(report_finish(all->report, err));
-        pawl_status status = plan_match_error(all->report, err);
-        error_path(err, "%s", c->path);
-        return status;
-    }
-    return check_touched(a, err);
-}
-
-pawl_status restoring_read(restoring *all, pawl_error *err) {
-    const pawl_checkpoint *c = all->now.checkpoint;
-    pawl_status status = read_all(&all->now, err);
-    if (status != PAWL_OK) {
-        if (err->path[0] == '\0') {
-            error_path(err, "%s", c->path);
-        }
-        if (status == PAWL_EDAMAGED && err->safe[0] == '\0') {
-            step_say_safe(c->store, c->step, err);
-        }
-        error_step(err, c->step);
-        return status;
-    }
-    log_warnings(c, all->report, all->asked);
-    return report_finish(all->report, err);
-}
-
-pawl_status restoring_pass_over(restoring *all, int64_t step, const pawl_error *story,
-                                pawl_error *err) {
-    const char *why = arena_printf(&all->memory, "%s%s%s", story->attempt,
-                                   story->path[0] != '\0' ? ": " : "", story->path);
-    if (why == NULL) {
-        return error_nomem(err, sizeof(story->attempt));
-    }
-    TRY(vec_reserve(&all->fallbacks, &all->fallback_capacity, all->fallback_count + 1,
-                    sizeof(*all->fallbacks), err));
-    all->fallbacks[all->fallback_count++] = (event_fallback){.step = step, .why = why};
-    return PAWL_OK;
-}
-
-/* The report belongs to the caller when it asked for it and it tells something. */
-void restoring_hand_over(restoring *all, pawl_status status, pawl_report **report) {
-    if (report != NULL && (status == PAWL_OK || status == PAWL_EMISMATCH)) {
-        *report = all->report;
-        all->report = NULL;
-    }
-}
-
-pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
-                               const pawl_restore_options *options, int rank, int world_size,
-                               pawl_report **report, pawl_error *err) {
-    CLEANUP(restoring_free)
-    restoring all = {.state = state,
-                     .options = options,
-                     .rank = rank,
-                     .world_size = world_size,
-                     .asked = report != NULL};
+pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_options *options,
+                        pawl_report **report, pawl_error *err) {
+    uint64_t begun_ns = run->platform->monotonic_ns(run->platform->context);
+    agreeing *g = mem_calloc(1, sizeof *g);
     if (report != NULL) {
         *report = NULL;
     }
-    pawl_status status = checkpoint_held(c, err);
-    if (status == PAWL_OK) {
-        status = restoring_match(&all, c, err);
+    if (g == NULL) {
+        return error_nomem(err, sizeof *g);
     }
-    if (status == PAWL_OK) {
-        status = restoring_read(&all, err);
-    }
-    if (status != PAWL_OK) {
-        error_wrap(err, "restoring step %lld", (long long)c->step);
-    }
-    restoring_hand_over(&all, status, report);
+    g->run = run;
+    g->scan = step_scan_of(run->store, run->platform);
+    g->all = (restoration){.state = state,
+                           .options = options,
+                           .rank = run->ranks->rank,
+                           .world_size = run->ranks->world_size,
+                           .report_wanted = report != NULL,
+                           .job = run->ranks->world_size > 1};
+    pawl_status status = end_report(g, agree(g, err), err);
+    tell_restored(run, &g->all, status, err, begun_ns);
+    restore_hand_over_report(&g->all, status, report);
+    agreeing_free(g);
     return status;
 }

@@ -3,6 +3,7 @@
  * Which checkpoints stay. Runs after a commit only (I7), so that the last good one is never at
  * risk; the one just committed and the newest stay whatever the rules say.
  */
+#include "checkpoint/checkpoint.h"
 #include "run/private.h"
 
 #include <jansson.h>

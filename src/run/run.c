@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run, open for writing: its engine, its owner, and waiting for a save. */
+#include "checkpoint/checkpoint.h"
 #include "path/path.h"
 #include "run/join.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define NANOSECONDS          1e9
 #define DEFAULT_LEASE_S      30.0
 #define DEFAULT_DEADLINE_S   600.0
 #define DEFAULT_BUDGET_BYTES ((size_t)256 << 20)
@@ -46,8 +46,8 @@ static void warn_of_finding(void *context, const pawl_finding *finding) {
 }
 
 static void warn_of_storage(pawl_run *run) {
-    if (run->rank == 0 && log_wants(&run->log, PAWL_LOG_WARN)) {
-        path_examine(run->store, run->platform, warn_of_finding, run);
+    if (run->ranks->rank == 0 && log_wants(&run->log, PAWL_LOG_WARN)) {
+        path_examine_filesystem(run->store, run->platform, warn_of_finding, run);
     }
 }
 
@@ -63,7 +63,6 @@ static void take_options(pawl_run *run, const pawl_run_options *o) {
     run->save_every_steps = o->save_every_steps;
     run->save_every_s = o->save_every_s;
     run->retention = o->retention;
-    run->group_deadline_s = o->group_deadline_s != 0 ? o->group_deadline_s : run->deadline_s;
     run->restored_step = -1;
     run->last_save_step = -1;
     run->asked_step = -1;
@@ -137,18 +136,30 @@ pawl_status run_open_guest(pawl_run *run, const pawl_run_options *o, pawl_error 
     return events_new(run, o, err);
 }
 
+static void tend_owner(void *context) {
+    owner_tend(context);
+}
+
 /* O5 comes before anything is read of what is committed. */
 static pawl_status become_owner(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
     double wait_s = o->takeover_wait_s != 0 ? o->takeover_wait_s : run->lease_s + 5;
     TRY(owner_take(run->store, run->platform, &run->log, run->lease_s, wait_s < 0 ? 0 : wait_s,
                    &run->owner, err));
-    snprintf(run->attempt, sizeof run->attempt, "%s", owner_attempt(run->owner));
-    return fence_others(run->store, run->attempt, &run->log, err);
+    snprintf(run->ranks->attempt, sizeof run->ranks->attempt, "%s", owner_attempt(run->owner));
+    run->ranks->tend = tend_owner;
+    run->ranks->tend_context = run->owner;
+    return fence_others(run->store, run->ranks->attempt, &run->log, err);
+}
+
+pawl_status run_open_store(pawl_run *run, const run_place *place, bool create, pawl_error *err) {
+    pawl_status status = place->open(place->context, create, &run->store, err);
+    run->ranks->store = run->store;
+    return status;
 }
 
 pawl_status run_open_owner(pawl_run *run, const run_place *place, const pawl_run_options *o,
                            pawl_error *err) {
-    TRY(place->open(place->context, true, &run->store, err));
+    TRY(run_open_store(run, place, true, err));
     TRY(open_any(run, o, err));
     TRY(reader_watch_new(&run->watch, err));
     TRY(garbage_new(run, err));
@@ -170,19 +181,19 @@ static void free_parts(pawl_run *run) {
     mem_free(run->framework);
     mem_free(run->retention_metric);
     ranks_free(run->ranks);
-    group_free(run->group);
     store_destroy(run->store);
     mem_free(run);
 }
 
 static pawl_status open_parts(pawl_run *run, const run_place *place, const pawl_run_options *o,
                               pawl_error *err) {
-    TRY(group_new(o->group, &run->group, err));
-    run->rank = run->group->rank;
-    run->world_size = run->group->world_size;
-    TRY(ranks_new(run, err));
-    return run->world_size == 1 ? run_open_owner(run, place, o, err)
-                                : join_open(run, place, o, err);
+    rank_group *group;
+    TRY(group_new(o->group, &group, err));
+    TRY(ranks_new(group, run->platform, &run->ranks, err));
+    run->ranks->log = run->log;
+    run->ranks->timeout_s = o->group_deadline_s != 0 ? o->group_deadline_s : run->deadline_s;
+    return run->ranks->world_size == 1 ? run_open_owner(run, place, o, err)
+                                       : join_open(run, place, o, err);
 }
 
 pawl_status run_open_at(const run_place *place, const pawl_run_options *options, const platform *os,
@@ -238,6 +249,17 @@ pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_erro
     run_error_path(run, err, "");
     error_safe(err, "nothing was done");
     error_next(err, "let the callback note what it wants, and call the run when it has returned");
+    return PAWL_EUSAGE;
+}
+
+pawl_status run_refuse_guest(const pawl_run *run, const char *call, pawl_error *err) {
+    if (run->ranks->rank == 0) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUSAGE, "%s: rank %d does not own the run", call, run->ranks->rank);
+    run_error_path(run, err, "");
+    error_safe(err, "nothing was done");
+    error_next(err, "call it on rank 0");
     return PAWL_EUSAGE;
 }
 
@@ -334,6 +356,15 @@ pawl_status run_cancel(pawl_run *run, double deadline_s, pawl_error *err) {
     return settle(run, run_deadline(run, deadline_s), &outcome, &story, err);
 }
 
+pawl_status run_meet(pawl_run *run, double deadline_s, pawl_error *err) {
+    pawl_status status = notes_exchange(run->ranks, run_deadline(run, deadline_s), err);
+    if (status == PAWL_EPEER) {
+        run_error_path(run, err, "");
+        run_say_safe(run, err);
+    }
+    return status;
+}
+
 int run_due(const pawl_run *run, int64_t step) {
     if (step == run->last_save_step || step == run->restored_step) {
         return 0;
@@ -379,7 +410,7 @@ pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
             return outcome;
         }
     }
-    meet_leave(run);
+    ranks_leave(run->ranks);
     outlast_doubt(run);
     if (owner_release(run->owner)) {
         free_parts(run);

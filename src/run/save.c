@@ -5,7 +5,7 @@
  * commit.c.
  */
 #include "run/save.h"
-#include "run/checkpoint.h"
+#include "checkpoint/step_directory.h"
 #include "store/evidence.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ static void remove_stale_pin(const save *s) {
 }
 
 static pawl_status make_ready(save *s, pawl_error *err) {
-    if (save_of_many(s->run) && s->run->rank == 0) {
+    if (save_of_many(s->run) && s->run->ranks->rank == 0) {
         garbage_sweep_before(s->run, s->directory);
     }
     TRY(save_check_room(s, err));
@@ -65,7 +65,7 @@ static pawl_status make_ready(save *s, pawl_error *err) {
         return status;
     }
     TRY(step_check_directory(s->run->store, s->directory, err));
-    if (s->run->rank == 0) {
+    if (s->run->ranks->rank == 0) {
         remove_stale_pin(s);
     }
     return PAWL_OK;
@@ -82,7 +82,7 @@ static pawl_status on_prepare(void *context, pawl_error *err) {
 static pawl_status make_pin(save *s, pawl_error *err) {
     char path[STORE_MAX_PATH];
     CLEANUP(store_close_pointer) store_file *file = NULL;
-    if (!s->pin || s->run->rank != 0) {
+    if (!s->pin || s->run->ranks->rank != 0) {
         return PAWL_OK;
     }
     snprintf(path, sizeof path, "%s/pinned", s->directory);
@@ -130,7 +130,7 @@ static pawl_status on_commit(void *context, const engine_file *files, pawl_error
     save *s = context;
     s->run->moving = s->engine;
     pawl_status status = commit(s, files, err);
-    if (status == PAWL_OK && s->run->rank == 0) {
+    if (status == PAWL_OK && s->run->ranks->rank == 0) {
         tidy(s);
         save_tell_untold(s, status, NULL);
     }
@@ -175,7 +175,7 @@ static pawl_status prepare(save *s, pawl_state *state, const pawl_save_options *
                            pawl_error *err) {
     TRY(state_snapshot_take(state, s->step, true, &s->snapshot, err));
     plan_layout_options layout = {
-        .tag = s->tag, .rank = s->run->rank, .world_size = s->run->world_size};
+        .tag = s->tag, .rank = s->run->ranks->rank, .world_size = s->run->ranks->world_size};
     TRY(plan_layout_make(s->snapshot, &layout, &s->layout, err));
     TRY(save_fill_manifest(s, options, err));
     if (save_of_many(s->run)) {

@@ -1,11 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run/save: what the files of one save share. Nobody else includes it. */
+/*
+ * run/save: what the files of one save share, alone or across ranks. Private to the run layer.
+ *
+ * Rank 0 is the run's owner; it alone publishes and removes (commit.c, O4). Every other rank only
+ * creates files under names that carry the attempt, the save's number and its rank:
+ *
+ *   RUN/step-N/data-<tag>-r<rank>-<i>-of-<n>.safetensors   its data
+ *   RUN/step-N/vote-<tag>-r<rank>                          its vote, when these are durable
+ *   RUN/outcome-<tag>                                      of rank 0: how the save ended
+ *
+ * and what votes/votes.h and ranks/ranks.h name.
+ *
+ * G1. A save's data files and their names are durable before its rank votes for it.
+ * G2. Rank 0 publishes the manifest only when every rank voted for this tag, none against it, and
+ *     their parts agree: one step, one structure, every tensor covered once (S12).
+ * G3. An outcome is final: when it says "failed" no manifest names the tag's files, ever; when it
+ *     says "committed" the manifest is durable.
+ * G4. Only rank 0 removes files of a save, whoever wrote them, and only while it is the owner; it
+ *     spares the tags of its own attempt that are not ended yet, for other ranks may be ahead.
+ *     Another rank may remove data of its own that it has not tried to vote for, to have room to
+ *     say that its part failed.
+ * G5. Every wait for another rank ends at a deadline that names who is missing (S11).
+ */
 #ifndef RUN_SAVE_H
 #define RUN_SAVE_H
 
-#include "run/ranks.h"
-
-#define NANOSECONDS 1e9
+#include "format/outcome.h"
+#include "run/private.h"
 
 /* What a save owns from its begin to its end on the engine's thread. */
 typedef struct save {
@@ -36,7 +57,7 @@ typedef struct save {
 } save;
 
 static inline bool save_of_many(const pawl_run *run) {
-    return run->world_size > 1;
+    return run->ranks->world_size > 1;
 }
 
 /* ---- save_manifest.c ------------------------------------------------------------------------ */
@@ -89,5 +110,22 @@ void save_not_started(pawl_run *run, int64_t step, pawl_status status, const paw
 void save_skipped_story(const pawl_run *run, int rank, pawl_error *story);
 /* May another save begin now? A rank that only waits for an outcome which is there takes it. */
 void save_look_for_outcome(pawl_run *run);
+
+/* ---- collecting votes, telling the outcome: collect.c, outcome.c ---------------------------- */
+
+/* Rank 0, engine's thread: waits for all votes (S11). `votes->own` is there already. PAWL_EMISMATCH
+ * (S12); a rank's own failure, as it told it; PAWL_ECANCELED where a rank skipped the save;
+ * PAWL_EPEER naming who is missing. */
+pawl_status collect_votes(pawl_run *run, const char *directory, const char *tag, int64_t step,
+                          votes *v, pawl_error *err) PAWL_MUST_CHECK;
+/* Rank 0: publishes how a save ended. `story`: unless it is committed. */
+pawl_status outcome_tell(pawl_run *run, const char *tag, save_end end, int64_t step,
+                         const pawl_error *story, pawl_error *err) PAWL_MUST_CHECK;
+/* The others, engine's thread: waits for it; returns it. PAWL_EPEER naming rank 0 (S11). */
+pawl_status outcome_wait(pawl_run *run, const char *directory, const char *tag, int64_t step,
+                         pawl_error *err) PAWL_MUST_CHECK;
+bool outcome_is_there(pawl_run *run, const char *tag);
+/* The highest number of a save whose outcome rank 0 has told; 0: none is to be seen. */
+uint64_t outcome_newest(pawl_run *run);
 
 #endif

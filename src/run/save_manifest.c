@@ -170,8 +170,8 @@ pawl_status save_fill_manifest(save *s, const pawl_save_options *options, pawl_e
     m->version = FORMAT_VERSION;
     m->step = s->step;
     m->unix_time_ns = os->unix_time_ns(os->context);
-    m->world_size = s->run->world_size;
-    m->attempt = s->run->attempt;
+    m->world_size = s->run->ranks->world_size;
+    m->attempt = s->run->ranks->attempt;
     m->framework = s->run->framework != NULL ? s->run->framework : "";
     m->writer = "pawl " PAWL_VERSION;
     m->files = arena_alloc(&m->memory, s->layout->file_count * sizeof *m->files);
@@ -181,7 +181,7 @@ pawl_status save_fill_manifest(save *s, const pawl_save_options *options, pawl_e
     for (size_t i = 0; i < s->layout->file_count; i++) {
         const plan_file *file = &s->layout->files[i];
         m->files[m->file_count++] =
-            (manifest_file){.name = file->name, .bytes = file->bytes, .rank = s->run->rank};
+            (manifest_file){.name = file->name, .bytes = file->bytes, .rank = s->run->ranks->rank};
     }
     TRY(add_metrics(s, options, err));
     TRY(add_hyperparameters(s, err));

@@ -53,7 +53,7 @@ void save_count_call(pawl_run *run, int64_t step) {
 }
 
 void save_tag(char tag[FORMAT_TAG_CHARS], const pawl_run *run, uint64_t number) {
-    snprintf(tag, FORMAT_TAG_CHARS, "%.12s-%u", run->attempt, (uint32_t)number);
+    snprintf(tag, FORMAT_TAG_CHARS, "%.12s-%u", run->ranks->attempt, (uint32_t)number);
 }
 
 /* ---- stories -------------------------------------------------------------------------------- */
@@ -75,7 +75,8 @@ static ballot ballot_of(const save *s, const index_input *input) {
                     .step = s->step,
                     .layout = s->layout,
                     .input = input,
-                    .sums = s->sums};
+                    .sums = s->sums,
+                    .left = &s->run->structure_left};
 }
 
 /* A directory that rank 0 has removed as empty is made again. */
@@ -84,7 +85,7 @@ static pawl_status vote_against(pawl_run *run, const ballot *b, pawl_error *err)
     if (status != PAWL_OK && status != PAWL_EBUSY) {
         return status;
     }
-    return vote_cast(run, b, err);
+    return vote_cast(run->ranks, b, err);
 }
 
 static pawl_status vote_failed(pawl_run *run, const char *directory, const char *tag, int64_t step,
@@ -145,10 +146,10 @@ static pawl_status vote_and_wait(save *s, const index_input *input, pawl_error *
     atomic_store(&s->run->awaited_rank, 0);
     atomic_store(&s->run->awaited_ranks, 1); /* until the next save begins */
     s->tried_to_vote = true;
-    pawl_status status = vote_cast(s->run, &b, err);
+    pawl_status status = vote_cast(s->run->ranks, &b, err);
     run_moved(s->run);
     if (status == PAWL_OK) {
-        ranks_note_voted(s->run, s->run->flying_number);
+        notes_set_voted(s->run->ranks, s->run->flying_number);
     }
     s->voted = status == PAWL_OK || outcome_is_there(s->run, s->tag);
     return s->voted ? wait_for_outcome(s, err) : status;
@@ -172,8 +173,15 @@ static void merge_close_pointer(merge **m) {
 
 static pawl_status publish_all(save *s, const votes *v, pawl_error *err) {
     CLEANUP(merge_close_pointer) merge *m = NULL;
-    TRY(merge_open(s->run, s->directory, s->tag, v, &m, err));
-    TRY(votes_manifest_files(s->run, v, &s->manifest, err));
+    const merge_input in = {.store = s->run->store,
+                            .directory = s->directory,
+                            .tag = s->tag,
+                            .votes = v,
+                            .world_size = s->run->ranks->world_size,
+                            .checking = s->run->checking,
+                            .watched = s->run->moving};
+    TRY(merge_open(&in, &m, err));
+    TRY(votes_manifest_files(s->run->ranks->world_size, v, &s->manifest, err));
     run_moved(s->run);
     const index_writer index = {.context = m, .write = merge_write, .large = true};
     return commit_publish(s->run, s->directory, s->tag, &s->manifest, &index, err);
@@ -184,7 +192,6 @@ static pawl_status tell_ranks(pawl_run *run, uint64_t number, int64_t step, save
     char tag[FORMAT_TAG_CHARS];
     save_tag(tag, run, number);
     TRY(outcome_tell(run, tag, end, step, story, err));
-    ranks_note_told(run, number);
     return PAWL_OK;
 }
 
@@ -203,7 +210,7 @@ void save_tell_ranks(pawl_run *run, uint64_t number, int64_t step, save_end end,
 
 static void of_rank_0(const pawl_run *run, pawl_error *story) {
     char who[320];
-    error_wrap(story, "%s", rank_text(who, run, 0));
+    error_wrap(story, "%s", rank_text(who, run->ranks, 0));
 }
 
 /* G3, I8. `story`: unless it is committed. */
@@ -228,10 +235,10 @@ static pawl_status collect_and_publish(save *s, const index_input *input, pawl_e
     pawl_run *run = s->run;
     CLEANUP(votes_free) votes v = {0};
     const ballot b = ballot_of(s, input);
-    TRY(vote_keep(run, &b, &v.own, err));
+    TRY(vote_keep(run->ranks, &b, &v.own, err));
     s->of_all = true;
     TRY(collect(s, &v, err));
-    TRY(votes_agree(run, &v, s->step, s->tag, err));
+    TRY(votes_agree(run->ranks, &v, s->step, s->tag, err));
     s->of_all = false;
     pawl_status status = publish_all(s, &v, err);
     s->of_all = status == PAWL_EMISMATCH;
@@ -243,7 +250,8 @@ static pawl_status collect_and_publish(save *s, const index_input *input, pawl_e
 }
 
 pawl_status save_with_ranks(save *s, const index_input *input, pawl_error *err) {
-    return s->run->rank == 0 ? collect_and_publish(s, input, err) : vote_and_wait(s, input, err);
+    return s->run->ranks->rank == 0 ? collect_and_publish(s, input, err)
+                                    : vote_and_wait(s, input, err);
 }
 
 /* ---- failures ------------------------------------------------------------------------------- */
@@ -252,10 +260,10 @@ void save_failed_for_ranks(save *s, pawl_status status, const pawl_error *story)
     struct pawl_error whole = *story;
     struct pawl_error ignored = ERROR_INIT;
     whole.status = status;
-    if (!save_of_many(s->run) || (s->run->rank != 0 && s->voted)) {
+    if (!save_of_many(s->run) || (s->run->ranks->rank != 0 && s->voted)) {
         return;
     }
-    if (s->run->rank != 0) {
+    if (s->run->ranks->rank != 0) {
         fail_own_part(s, &whole);
     } else {
         s->untold = tell_end(s, status, &whole, &ignored) != PAWL_OK;
@@ -283,7 +291,7 @@ void save_skipped_story(const pawl_run *run, int rank, pawl_error *story) {
     char who[320];
     error_set(story, PAWL_ECANCELED,
               "%s was still busy with the save before this one, and skipped it",
-              rank_text(who, run, rank));
+              rank_text(who, run->ranks, rank));
     error_next(story, "save less often, or choose PAWL_ON_BUSY_WAIT");
 }
 
@@ -335,7 +343,7 @@ void save_not_started(pawl_run *run, int64_t step, pawl_status status, const paw
     if (step < 0 || hangs(run)) { /* there is nowhere to tell it */
         return;
     }
-    (run->rank == 0 ? rank_0_did_not_start : rank_did_not_start)(run, step, status, story);
+    (run->ranks->rank == 0 ? rank_0_did_not_start : rank_did_not_start)(run, step, status, story);
 }
 
 void save_name_awaited(const pawl_run *run, pawl_error *err) {
@@ -344,8 +352,8 @@ void save_name_awaited(const pawl_run *run, pawl_error *err) {
     if (ranks == 0) {
         return;
     }
-    rank_text(who, run, atomic_load(&run->awaited_rank));
-    if (run->rank != 0) {
+    rank_text(who, run->ranks, atomic_load(&run->awaited_rank));
+    if (run->ranks->rank != 0) {
         error_found(err, "this rank's part is durable; %s has not told yet how the save went", who);
     } else {
         error_found(err,
@@ -368,7 +376,7 @@ void save_look_for_outcome(pawl_run *run) {
     pawl_status outcome;
     char tag[FORMAT_TAG_CHARS];
     save_tag(tag, run, run->flying_number);
-    if (run->rank != 0 && atomic_load(&run->awaited_ranks) > 0 && engine_busy(run->engine) &&
+    if (run->ranks->rank != 0 && atomic_load(&run->awaited_ranks) > 0 && engine_busy(run->engine) &&
         outcome_is_there(run, tag)) {
         (void)!engine_wait(run->engine, OUTCOME_TAKEN_S, &outcome, &story, &stats, &ignored);
     }

@@ -3,6 +3,7 @@
  * Is there room for a save (S06)? Asked before the first byte is written. Each rank asks for its
  * own part: how many others write to the same filesystem is known to none of them.
  */
+#include "checkpoint/checkpoint.h"
 #include "run/save.h"
 
 /* The index, the manifest, directories: generous, for a check that is there to be early. */
@@ -28,7 +29,7 @@ static pawl_status check_bytes(const save *s, const store_space *space, uint64_t
     text_bytes(free_text, space->free_bytes);
     text_bytes(lack_text, need - space->free_bytes);
     no_room(s,
-            s->run->world_size > 1
+            s->run->ranks->world_size > 1
                 ? "there is not enough room for this rank's part of the checkpoint"
                 : "there is not enough room for the checkpoint",
             err);

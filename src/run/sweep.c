@@ -13,8 +13,8 @@
  * stays; a run that is open comes back to it after the next commits.
  */
 #include "run/sweep.h"
-#include "run/checkpoint.h"
-#include "run/ranks.h"
+#include "checkpoint/step_directory.h"
+#include "run/save.h"
 
 #include "store/evidence.h"
 
@@ -96,8 +96,8 @@ static bool manifest_names(const manifest *m, const char *name) {
 /* Of this attempt, and of a save that rank 0 has not ended yet: other ranks may be ahead of it. */
 static bool is_ahead(const sweep *s, const char *tag) {
     const pawl_run *run = s->run;
-    size_t n = strlen(run->attempt);
-    return strncmp(tag, run->attempt, n) == 0 && tag[n] == '-' &&
+    size_t n = strlen(run->ranks->attempt);
+    return strncmp(tag, run->ranks->attempt, n) == 0 && tag[n] == '-' &&
            strtoull(tag + n + 1, NULL, 10) + s->under_way > run->flying_number;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making, sharing and freeing one entry, and the view of its boxes. */
+/* Making, sharing and freeing one entry, and the memory of its boxes. */
 #include "state/entry.h"
 
 #include <assert.h>
@@ -150,14 +150,14 @@ void entry_let_go(const state_entry *e) {
     }
 }
 
-view state_box_view(const state_entry *e, const state_box *from) {
-    return (view){.dtype = e->dtype,
-                  .box = box_of(e->ndim, from->offset, from->extent),
-                  .strides = from->strides,
-                  .data = from->data};
+strided state_box_memory(const state_entry *e, const state_box *from) {
+    return (strided){.dtype = e->dtype,
+                     .box = box_of(e->ndim, from->offset, from->extent),
+                     .strides = from->strides,
+                     .data = from->data};
 }
 
-view state_entry_view(const state_entry *e, size_t i) {
+strided state_entry_memory(const state_entry *e, size_t i) {
     assert(e->kind == PAWL_KIND_TENSOR && i < e->box_count);
-    return state_box_view(e, &e->boxes[i]);
+    return state_box_memory(e, &e->boxes[i]);
 }

@@ -10,7 +10,4 @@ struct pawl_state {
     size_t count;
 };
 
-/* Of two state_entry, bytewise by name. */
-int state_compare_names(const void *a, const void *b);
-
 #endif

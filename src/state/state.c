@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-int state_compare_names(const void *a, const void *b) {
+/* Bytewise by name. */
+static int compare_entries(const void *a, const void *b) {
     return strcmp(((const state_entry *)a)->name, ((const state_entry *)b)->name);
 }
 
@@ -32,7 +33,7 @@ void state_free(pawl_state *state) {
  * entry of the same name. */
 static const state_entry **find_node(const pawl_state *state, const char *name) {
     state_entry key = {.name = name};
-    return tfind(&key, &state->root, state_compare_names);
+    return tfind(&key, &state->root, compare_entries);
 }
 
 const state_entry *state_find(const pawl_state *state, const char *name) {
@@ -53,7 +54,7 @@ static pawl_status insert(pawl_state *state, held_entry *e, pawl_error *err) {
         entry_let_go(&e->seen);
         return PAWL_ELIMIT;
     }
-    if (tsearch(e, &state->root, state_compare_names) == NULL) {
+    if (tsearch(e, &state->root, compare_entries) == NULL) {
         entry_let_go(&e->seen);
         return error_nomem(err, 4 * sizeof(void *));
     }
@@ -168,7 +169,7 @@ pawl_status state_remove(pawl_state *state, const char *name, pawl_error *err) {
     if (atomic_load_explicit(&e->flights, memory_order_acquire) > 0) {
         return refuse_in_flight(e, err);
     }
-    tdelete(found, &state->root, state_compare_names);
+    tdelete(found, &state->root, compare_entries);
     state->count--;
     entry_let_go(found);
     return PAWL_OK;

@@ -59,12 +59,12 @@ static inline void state_entry_expect(const state_entry *entry) {
     }
 }
 
-/* Box `i` of a tensor: of the entry, and as a view, which is a copy and so costs more. */
+/* Box `i` of a tensor: of the entry, and as strided memory, which is a copy and so costs more. */
 static inline const state_box *state_entry_box(const state_entry *entry, size_t i) {
     return &entry->boxes[i];
 }
-view state_entry_view(const state_entry *entry, size_t i);
-view state_box_view(const state_entry *e, const state_box *from);
+strided state_entry_memory(const state_entry *entry, size_t i);
+strided state_box_memory(const state_entry *e, const state_box *from);
 
 pawl_status state_new(pawl_state **out, pawl_error *err) PAWL_MUST_CHECK;
 void state_free(pawl_state *state);

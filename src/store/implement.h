@@ -13,8 +13,6 @@ pawl_status store_check_path(const store *s, const char *path, bool root_allowed
     PAWL_MUST_CHECK;
 /* Copies the directory part ("": the root) to `parent` and returns the last component. */
 const char *store_split_path(const char *path, char parent[STORE_MAX_PATH]);
-/* The error's path becomes the absolute path of `path`. */
-void store_error_path(pawl_error *err, const store *s, const char *path);
 /* Fills the error: `what` failed ("cannot open the file"), and what the system said about `path`.
  * As error_sys, but something of the wrong type is damage (ENOTDIR, EISDIR, ELOOP, ENXIO), and a
  * directory that is not empty is busy. */

@@ -156,6 +156,8 @@ void store_close(store_file *f);          /* NULL is fine */
 void store_close_pointer(store_file **f); /* for CLEANUP */
 void store_destroy(store *s);             /* NULL is fine */
 void store_destroy_pointer(store **s);    /* for CLEANUP */
+/* The error's path becomes the absolute path of `path`. */
+void store_error_path(pawl_error *err, const store *s, const char *path);
 /* Exactly n bytes, or a failure whose range says which were not moved. A read past the end is
  * PAWL_EDAMAGED. */
 pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_error *err)

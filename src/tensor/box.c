@@ -181,19 +181,3 @@ bool box_runs_next(box_runs *r, uint64_t *first, uint64_t *count) {
     }
     return true;
 }
-
-void box_linear_bounds(const box *inner, const box *outer, uint64_t *begin, uint64_t *end) {
-    *begin = 0;
-    *end = 0;
-    if (box_elements(inner) == 0) {
-        return;
-    }
-    assert(box_contains(outer, inner));
-    for (int i = 0; i < inner->ndim; i++) {
-        uint64_t extent = (uint64_t)outer->extent[i];
-        uint64_t within = (uint64_t)(inner->offset[i] - outer->offset[i]);
-        *begin = *begin * extent + within;
-        *end = *end * extent + within + (uint64_t)inner->extent[i] - 1;
-    }
-    *end += 1;
-}

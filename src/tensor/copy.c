@@ -27,23 +27,23 @@ static void dense_strides(int ndim, const int64_t *extent, size_t item, int64_t 
     }
 }
 
-static void view_strides(const view *v, size_t item, int64_t *strides) {
-    if (v->strides == NULL) {
-        dense_strides(v->box.ndim, v->box.extent, item, strides);
+static void byte_strides(const strided *memory, size_t item, int64_t *strides) {
+    if (memory->strides == NULL) {
+        dense_strides(memory->box.ndim, memory->box.extent, item, strides);
         return;
     }
-    memcpy(strides, v->strides, (size_t)v->box.ndim * sizeof(*strides));
+    memcpy(strides, memory->strides, (size_t)memory->box.ndim * sizeof(*strides));
 }
 
-bool view_dense(const view *v) {
-    size_t item = element_bytes(v->dtype);
-    if (v->strides == NULL || item == 0 || box_elements(&v->box) == 0) {
+bool strided_is_dense(const strided *memory) {
+    size_t item = element_bytes(memory->dtype);
+    if (memory->strides == NULL || item == 0 || box_elements(&memory->box) == 0) {
         return true;
     }
     int64_t strides[PAWL_MAX_NDIM] = {0};
-    dense_strides(v->box.ndim, v->box.extent, item, strides);
-    for (int i = 0; i < v->box.ndim; i++) {
-        if (v->box.extent[i] > 1 && v->strides[i] != strides[i]) {
+    dense_strides(memory->box.ndim, memory->box.extent, item, strides);
+    for (int i = 0; i < memory->box.ndim; i++) {
+        if (memory->box.extent[i] > 1 && memory->strides[i] != strides[i]) {
             return false;
         }
     }
@@ -207,9 +207,9 @@ static int64_t place_in(const box *b, const int64_t *strides, const box *outer) 
     return at;
 }
 
-static uint8_t *element_of(const view *v, uint64_t element, const int64_t *strides) {
-    box at = leading_box(&v->box, element, 1);
-    return v->data + place_in(&at, strides, &v->box);
+static uint8_t *element_of(const strided *memory, uint64_t element, const int64_t *strides) {
+    box at = leading_box(&memory->box, element, 1);
+    return memory->data + place_in(&at, strides, &memory->box);
 }
 
 typedef struct stretch {
@@ -217,31 +217,31 @@ typedef struct stretch {
     uint64_t n;
 } stretch;
 
-static void gather_elements(const view *v, const int64_t *strides, stretch s, uint8_t *to) {
-    size_t item = element_bytes(v->dtype);
+static void gather_elements(const strided *memory, const int64_t *strides, stretch s, uint8_t *to) {
+    size_t item = element_bytes(memory->dtype);
     while (s.n > 0) {
-        box b = leading_box(&v->box, s.from, s.n);
+        box b = leading_box(&memory->box, s.from, s.n);
         uint64_t count = box_elements(&b);
         int64_t dense[PAWL_MAX_NDIM] = {0};
         dense_strides(b.ndim, b.extent, item, dense);
-        copy_strided(b.ndim, b.extent, to, dense, v->data + place_in(&b, strides, &v->box), strides,
-                     item);
+        copy_strided(b.ndim, b.extent, to, dense,
+                     memory->data + place_in(&b, strides, &memory->box), strides, item);
         to += count * item;
         s.from += count;
         s.n -= count;
     }
 }
 
-static void scatter_elements(const view *v, const int64_t *strides, stretch s,
+static void scatter_elements(const strided *memory, const int64_t *strides, stretch s,
                              const uint8_t *bytes) {
-    size_t item = element_bytes(v->dtype);
+    size_t item = element_bytes(memory->dtype);
     while (s.n > 0) {
-        box b = leading_box(&v->box, s.from, s.n);
+        box b = leading_box(&memory->box, s.from, s.n);
         uint64_t count = box_elements(&b);
         int64_t dense[PAWL_MAX_NDIM] = {0};
         dense_strides(b.ndim, b.extent, item, dense);
-        copy_strided(b.ndim, b.extent, v->data + place_in(&b, strides, &v->box), strides, bytes,
-                     dense, item);
+        copy_strided(b.ndim, b.extent, memory->data + place_in(&b, strides, &memory->box), strides,
+                     bytes, dense, item);
         bytes += count * item;
         s.from += count;
         s.n -= count;
@@ -258,24 +258,24 @@ static size_t partial_bytes(uint64_t from, size_t n, size_t item) {
     return n < rest ? n : rest;
 }
 
-void view_gather(const view *v, uint64_t from, size_t n, uint8_t *to) {
+void strided_gather(const strided *memory, uint64_t from, size_t n, uint8_t *to) {
     if (n == 0) {
         return;
     }
-    if (view_dense(v)) {
-        memcpy(to, v->data + from, n);
+    if (strided_is_dense(memory)) {
+        memcpy(to, memory->data + from, n);
         return;
     }
-    size_t item = element_bytes(v->dtype);
+    size_t item = element_bytes(memory->dtype);
     int64_t strides[PAWL_MAX_NDIM] = {0};
-    view_strides(v, item, strides);
+    byte_strides(memory, item, strides);
     while (n > 0) {
         size_t now = partial_bytes(from, n, item);
         if (now > 0) {
-            memcpy(to, element_of(v, from / item, strides) + from % item, now);
+            memcpy(to, element_of(memory, from / item, strides) + from % item, now);
         } else {
             now = n / item * item;
-            gather_elements(v, strides, (stretch){from / item, n / item}, to);
+            gather_elements(memory, strides, (stretch){from / item, n / item}, to);
         }
         to += now;
         from += now;
@@ -283,24 +283,25 @@ void view_gather(const view *v, uint64_t from, size_t n, uint8_t *to) {
     }
 }
 
-void view_scatter(const view *v, uint64_t from, size_t n, const uint8_t *bytes) {
+/* The reverse of strided_gather. */
+static void scatter(const strided *memory, uint64_t from, size_t n, const uint8_t *bytes) {
     if (n == 0) {
         return;
     }
-    if (view_dense(v)) {
-        memcpy(v->data + from, bytes, n);
+    if (strided_is_dense(memory)) {
+        memcpy(memory->data + from, bytes, n);
         return;
     }
-    size_t item = element_bytes(v->dtype);
+    size_t item = element_bytes(memory->dtype);
     int64_t strides[PAWL_MAX_NDIM] = {0};
-    view_strides(v, item, strides);
+    byte_strides(memory, item, strides);
     while (n > 0) {
         size_t now = partial_bytes(from, n, item);
         if (now > 0) {
-            memcpy(element_of(v, from / item, strides) + from % item, bytes, now);
+            memcpy(element_of(memory, from / item, strides) + from % item, bytes, now);
         } else {
             now = n / item * item;
-            scatter_elements(v, strides, (stretch){from / item, n / item}, bytes);
+            scatter_elements(memory, strides, (stretch){from / item, n / item}, bytes);
         }
         bytes += now;
         from += now;
@@ -308,36 +309,38 @@ void view_scatter(const view *v, uint64_t from, size_t n, const uint8_t *bytes) 
     }
 }
 
-/* The elements of `b`, of which `bytes` is the dense form, that are in the view. */
-static void place_box(const view *v, const int64_t *strides, const box *b, const uint8_t *bytes) {
-    size_t item = element_bytes(v->dtype);
+/* The elements of `b`, of which `bytes` is the dense form, that are in the memory. */
+static void place_box(const strided *memory, const int64_t *strides, const box *b,
+                      const uint8_t *bytes) {
+    size_t item = element_bytes(memory->dtype);
     box shared;
-    if (!box_intersect(&v->box, b, &shared)) {
+    if (!box_intersect(&memory->box, b, &shared)) {
         return;
     }
     int64_t dense[PAWL_MAX_NDIM] = {0};
     dense_strides(b->ndim, b->extent, item, dense);
-    copy_strided(b->ndim, shared.extent, v->data + place_in(&shared, strides, &v->box), strides,
-                 bytes + place_in(&shared, dense, b), dense, item);
+    copy_strided(b->ndim, shared.extent, memory->data + place_in(&shared, strides, &memory->box),
+                 strides, bytes + place_in(&shared, dense, b), dense, item);
 }
 
-void view_place(const view *v, const box *source, uint64_t from, size_t n, const uint8_t *bytes) {
+void strided_place(const strided *memory, const box *source, uint64_t from, size_t n,
+                   const uint8_t *bytes) {
     if (n == 0) {
         return;
     }
-    if (box_equal(&v->box, source)) {
-        view_scatter(v, from, n, bytes);
+    if (box_equal(&memory->box, source)) {
+        scatter(memory, from, n, bytes);
         return;
     }
-    size_t item = element_bytes(v->dtype);
+    size_t item = element_bytes(memory->dtype);
     assert(item > 0 && from % item == 0 && n % item == 0);
     int64_t strides[PAWL_MAX_NDIM] = {0};
-    view_strides(v, item, strides);
+    byte_strides(memory, item, strides);
     stretch s = {from / item, n / item};
     while (s.n > 0) {
         box b = leading_box(source, s.from, s.n);
         uint64_t count = box_elements(&b);
-        place_box(v, strides, &b, bytes);
+        place_box(memory, strides, &b, bytes);
         bytes += count * item;
         s.from += count;
         s.n -= count;

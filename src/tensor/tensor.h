@@ -76,33 +76,30 @@ typedef struct box_runs {
 box_runs box_runs_of(const box *inner, const box *outer);
 /* False at the end; otherwise a run: first element (linear, within outer) and count. */
 bool box_runs_next(box_runs *r, uint64_t *first, uint64_t *count);
-/* Where run number `first` elements of outer would be: linear index of inner's first element, and
- * one past its last, in outer's row-major memory. Empty inner: both 0. */
-void box_linear_bounds(const box *inner, const box *outer, uint64_t *begin, uint64_t *end);
 
 /* ---- strided memory: copy.c ----------------------------------------------------------------- */
 
-/* Memory of one box with strides in bytes (NULL: dense row-major). Sub-byte dtypes: dense only. */
-typedef struct view {
+/* A box of a tensor as it lies in memory. Sub-byte dtypes: dense only. */
+typedef struct strided {
     pawl_dtype dtype;
-    box box;                /* which part of the tensor this memory is */
-    const int64_t *strides; /* ndim, or NULL */
+    box box;                /* which part of the tensor it is */
+    const int64_t *strides; /* in bytes, one of each dimension; NULL: dense row-major */
     uint8_t *data;
-} view;
-bool view_dense(const view *v);
+} strided;
+bool strided_is_dense(const strided *memory);
 /*
- * Gathers bytes [from, from+n) of the dense row-major form of the view into `to`: how the writer
- * takes any stretch of a piece out of strided memory. Any byte range, element boundaries or not.
+ * Gathers bytes [from, from+n) of its dense row-major form into `to`: how the writer takes any
+ * stretch of a piece out of strided memory. Any byte range, element boundaries or not.
  */
-void view_gather(const view *v, uint64_t from, size_t n, uint8_t *to);
-/* The reverse: places bytes [from, from+n) of the dense form into the view. */
-void view_scatter(const view *v, uint64_t from, size_t n, const uint8_t *bytes);
+void strided_gather(const strided *memory, uint64_t from, size_t n, uint8_t *to);
 /*
  * Places a stretch [from, from+n) of the dense row-major form of box `source` (of the same tensor
- * and dtype) into the elements of `v` that intersect it; bytes outside the intersection are
- * skipped. `from` and `n` are whole elements (sub-byte: whole bytes, equal boxes only).
+ * and dtype) into the elements of `memory` that intersect it; bytes outside the intersection are
+ * skipped. `from` and `n` are whole elements, or any bytes where the boxes are equal (sub-byte
+ * dtypes: equal boxes only).
  */
-void view_place(const view *v, const box *source, uint64_t from, size_t n, const uint8_t *bytes);
+void strided_place(const strided *memory, const box *source, uint64_t from, size_t n,
+                   const uint8_t *bytes);
 
 /* ---- cast: cast.c (also defines pawl_cast), widen.c (pawl_to_double)
  * -------------------------------  */

@@ -3,9 +3,9 @@
 #include "cli.h"
 #include "json.h"
 #include "numbers.h"
-#include "options.h"
 #include "slices.h"
 #include "text.h"
+#include "verbs.h"
 
 #include <math.h>
 #include <pawl/pawl.h>
@@ -276,12 +276,12 @@ static void test_no_verb_ends_with_a_code_that_its_help_lacks(void **state) {
     (void)state;
     const verb *doctor = verb_find("doctor");
     const verb *gc = verb_find("gc");
-    assert_int_equal(exit_as_told(gc, EXIT_DIFFERENT), EXIT_DIFFERENT);
-    assert_int_equal(exit_as_told(gc, EXIT_TRY_AGAIN), EXIT_TRY_AGAIN);
-    assert_int_equal(exit_as_told(doctor, EXIT_USAGE), EXIT_USAGE);
-    assert_int_equal(exit_as_told(doctor, EXIT_DIFFERENT), EXIT_FAILED);
-    assert_int_equal(exit_as_told(doctor, EXIT_NOT_FOUND), EXIT_FAILED);
-    assert_int_equal(exit_as_told(gc, 99), EXIT_FAILED);
+    assert_int_equal(verb_exit_code(gc, EXIT_DIFFERENT), EXIT_DIFFERENT);
+    assert_int_equal(verb_exit_code(gc, EXIT_TRY_AGAIN), EXIT_TRY_AGAIN);
+    assert_int_equal(verb_exit_code(doctor, EXIT_USAGE), EXIT_USAGE);
+    assert_int_equal(verb_exit_code(doctor, EXIT_DIFFERENT), EXIT_FAILED);
+    assert_int_equal(verb_exit_code(doctor, EXIT_NOT_FOUND), EXIT_FAILED);
+    assert_int_equal(verb_exit_code(gc, 99), EXIT_FAILED);
 }
 
 /* ---- JSON ---- */
@@ -294,7 +294,7 @@ static void test_json_of_a_caller_stays_as_it_is(void **state) {
     json_begin_array(&j, NULL, JSON_INLINE);
     json_put_text(&j, NULL, "a\"b\n");
     json_put_text(&j, NULL, "\xff");
-    json_put_foreign(&j, NULL, "{\"a\": 1e400}", 12);
+    json_put_raw_n(&j, NULL, "{\"a\": 1e400}", 12);
     json_put_number(&j, NULL, NAN, 17);
     json_put_number(&j, NULL, 0.1, 17);
     json_end_to(&j, 0);

@@ -3,6 +3,7 @@
  * What the tests of failures share. They know the public headers alone, and see what a user sees.
  *
  *   world.c    a scratch directory, files in it, child processes
+ *   doctor.c   what the doctor says of a path
  *   ranks.c    processes that are the ranks of a job, on hosts of their own
  *   trainer.c  a small trainer's state, its run, its log
  *   system_calls.c  a disk that hangs, fails, or is slow
@@ -128,6 +129,22 @@ void ranks_run(rank_of_test like, int absent, ranks_result *result);
  * "disk". The test is skipped where the system refuses. */
 void name_host(int rank);
 void own_disk_on_b(int rank);
+/* For `become`: rank 2 also works in the directory "elsewhere", or is another user. */
+void work_elsewhere_on_b(int rank);
+void nobody_on_b(int rank);
+
+/* ---- doctor.c ------------------------------------------------------------------------------- */
+
+/* What pawl_doctor tells: "<severity> <id>: <text>\n  next: <next>\n". */
+typedef struct doctor_said {
+    bool (*wanted)(const pawl_finding *finding);
+    char text[8192];     /* the findings that are wanted */
+    pawl_severity worst; /* of these */
+} doctor_said;
+/* Findings on what the directory lies on, P07 and P09. */
+bool is_of_storage(const pawl_finding *finding);
+/* Returns the worst of all findings. */
+pawl_severity doctor_ask(doctor_said *said, const char *path, const pawl_doctor_options *options);
 
 /* ---- system_calls.c ------------------------------------------------------------------------- */
 

@@ -131,3 +131,17 @@ void own_disk_on_b(int rank) {
         assert_true(mount_tmpfs("disk", "size=64k"));
     }
 }
+
+void work_elsewhere_on_b(int rank) {
+    name_host(rank);
+    if (rank == 2) {
+        assert_int_equal(chdir("elsewhere"), 0);
+    }
+}
+
+void nobody_on_b(int rank) {
+    name_host(rank);
+    if (rank == 2) {
+        become_nobody();
+    }
+}

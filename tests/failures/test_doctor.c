@@ -32,33 +32,18 @@ static int tear_down(void **state) {
 /* ---- asking --------------------------------------------------------------------------------- */
 
 /* All but the findings on what /tmp lies on, and those that one process alone would have, too. */
-static void note_finding(void *context, const pawl_finding *finding) {
-    const rank_of_test *t = context;
-    static const char *const severities[] = {"", "note", "warning", "error"};
-    static const char *const others[] = {"P07", "P09", "S06", "P01"};
-    char text[4096];
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        if (strcmp(finding->id, others[i]) == 0) {
-            return;
-        }
-    }
-    if (strcmp(finding->id, "ok") == 0 && strstr(finding->text, "rank") == NULL) {
-        return;
-    }
-    (void)snprintf(text, sizeof(text), "%s %s: %s\n%s%s%s", severities[finding->severity],
-                   finding->id, finding->text, finding->next != NULL ? "  next: " : "",
-                   finding->next != NULL ? finding->next : "", finding->next != NULL ? "\n" : "");
-    rank_says(t, text);
+static bool is_of_ranks(const pawl_finding *finding) {
+    return !is_of_storage(finding) && strcmp(finding->id, "S06") != 0 &&
+           strcmp(finding->id, "P01") != 0 &&
+           (strcmp(finding->id, "ok") != 0 || strstr(finding->text, "rank") != NULL);
 }
 
 static int ask_doctor(const rank_of_test *t, const pawl_group *group) {
-    pawl_error *err = pawl_error_new();
-    pawl_severity worst = PAWL_SEVERITY_NOTE;
+    doctor_said said = {.wanted = is_of_ranks};
     const pawl_doctor_options options = {
         .struct_size = sizeof(options), .group = group, .group_deadline_s = t->deadline_s};
-    assert_works(pawl_doctor(t->path, &options, note_finding, (void *)(uintptr_t)t, &worst, err),
-                 err);
-    pawl_error_free(err);
+    pawl_severity worst = doctor_ask(&said, t->path, &options);
+    rank_says(t, said.text);
     return (int)worst;
 }
 
@@ -90,20 +75,6 @@ static void own_disk_with_run_on_b(int rank) {
     own_disk_on_b(rank);
     if (rank == 2) {
         assert_int_equal(mkdir("disk/run", 0755), 0);
-    }
-}
-
-static void work_elsewhere_on_b(int rank) {
-    name_host(rank);
-    if (rank == 2) {
-        assert_int_equal(chdir("elsewhere"), 0);
-    }
-}
-
-static void nobody_on_b(int rank) {
-    name_host(rank);
-    if (rank == 2) {
-        become_nobody();
     }
 }
 
@@ -194,11 +165,11 @@ static void test_p06_another_directory_of_that_name_by_files(void **state) {
     (void)snprintf(run, sizeof(run), "%s/disk/run", f->path);
     ask_ranks(f, (rank_of_test){.path = run, .deadline_s = 1, .become = own_disk_with_run_on_b},
               -1);
-    assert_text(f->found[0],
-                "error P06: nothing was heard of rank 2 within 1.0 s: it was not started, or "
-                "cannot see what rank 0 (host a) wrote to {d}/disk/run ({w}, mounted at {p})\n"
-                "  next: see what they say themselves: those that run see another directory than "
-                "rank 0\n");
+    assert_text(
+        f->found[0],
+        "error P06: nothing was heard from rank 2 within 1.0 s: it was not started, or "
+        "cannot see what rank 0 (host a) wrote to {d}/disk/run ({w}, mounted at {p})\n"
+        "  next: read their own output: those that run see another directory than rank 0\n");
     assert_text(f->found[1], HEARD);
     assert_text(f->found[2],
                 "error P06: rank 2 of 3 (host b) found nothing of rank 0 at {d}/disk/run, or above "
@@ -298,11 +269,11 @@ static void test_s11_a_rank_that_was_not_started(void **state) {
     char run[128];
     (void)snprintf(run, sizeof(run), "%s/run", f->path);
     ask_ranks(f, (rank_of_test){.path = run, .deadline_s = 1, .become = name_host}, 1);
-    assert_text(f->found[0],
-                "error P06: nothing was heard of rank 1 within 1.0 s: it was not started, or "
-                "cannot see what rank 0 (host a) wrote to {d}/run ({w}, mounted at {p})\n"
-                "  next: see what they say themselves: those that run see another directory than "
-                "rank 0\n");
+    assert_text(
+        f->found[0],
+        "error P06: nothing was heard from rank 1 within 1.0 s: it was not started, or "
+        "cannot see what rank 0 (host a) wrote to {d}/run ({w}, mounted at {p})\n"
+        "  next: read their own output: those that run see another directory than rank 0\n");
     assert_text(f->found[2], HEARD);
     ask_ranks(f, (rank_of_test){.path = run, .deadline_s = 1, .become = name_host}, 0);
     assert_text(f->found[1],

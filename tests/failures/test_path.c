@@ -10,8 +10,7 @@
 typedef struct fixture {
     char path[64];
     pawl_error *err;
-    pawl_severity worst;
-    char found[8192]; /* by pawl_doctor: "<severity> <id>: <text>\n  next: <next>\n" */
+    doctor_said said;
 } fixture;
 
 static int set_up(void **state) {
@@ -36,33 +35,15 @@ static int tear_down(void **state) {
                  (text))
 
 /* What a directory lies on is test_storage.c's matter. */
-static bool is_of_storage(const pawl_finding *finding) {
-    return strcmp(finding->id, "P07") == 0 || strcmp(finding->id, "P09") == 0;
-}
-
-static void note_finding(void *context, const pawl_finding *finding) {
-    fixture *f = context;
-    if (is_of_storage(finding)) {
-        return;
-    }
-    f->worst = finding->severity > f->worst ? finding->severity : f->worst;
-    static const char *const severities[] = {"", "note", "warning", "error"};
-    size_t at = strlen(f->found);
-    at += (size_t)snprintf(f->found + at, sizeof(f->found) - at, "%s %s: %s\n",
-                           severities[finding->severity], finding->id, finding->text);
-    if (finding->next != NULL) {
-        (void)snprintf(f->found + at, sizeof(f->found) - at, "  next: %s\n", finding->next);
-    }
+static bool is_not_of_storage(const pawl_finding *finding) {
+    return !is_of_storage(finding);
 }
 
 static pawl_severity ask_doctor(fixture *f, const char *path, uint64_t need_bytes) {
     const pawl_doctor_options options = {.struct_size = sizeof(options), .need_bytes = need_bytes};
-    pawl_severity worst = PAWL_SEVERITY_NOTE;
-    f->found[0] = '\0';
-    f->worst = PAWL_SEVERITY_NOTE;
-    assert_works(pawl_doctor(path, &options, note_finding, f, &worst, f->err), f->err);
-    assert_true(worst >= f->worst);
-    return f->worst;
+    f->said.wanted = is_not_of_storage;
+    assert_true(doctor_ask(&f->said, path, &options) >= f->said.worst);
+    return f->said.worst;
 }
 
 /* ---- P01 ------------------------------------------------------------------------------------ */
@@ -80,7 +61,7 @@ static void test_p01_a_run_that_must_exist(void **state) {
     assert_false(file_exists("there"));
     assert_int_equal(ask_doctor(f, "there/is/none", 0), PAWL_SEVERITY_NOTE);
     assert_text(
-        f->found,
+        f->said.text,
         "note P01: there/is/none does not exist yet; opening the run creates it, below {d}\n"
         "note P04: the relative path there/is/none stands for {d}/there/is/none\n"
         "  next: give the absolute path when jobs start elsewhere\n"
@@ -121,7 +102,7 @@ static void as_nobody(void *context) {
         "  next:     its owner (uid 0) or root can run: setfacl -m u:65534:wx {d}/root; or choose "
         "another directory");
     assert_int_equal(ask_doctor(f, "root", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->found,
+    assert_text(f->said.text,
                 "note P04: the relative path root stands for {d}/root\n"
                 "  next: give the absolute path when jobs start elsewhere\n"
                 "note ok: {b} are free at {p} ({w})\n"
@@ -133,7 +114,7 @@ static void as_nobody(void *context) {
                 "note ok: no other process writes to this run\n");
     assert_int_equal(ask_doctor(f, "root/below", 0), PAWL_SEVERITY_ERROR);
     assert_text(
-        f->found,
+        f->said.text,
         "note P01: root/below does not exist yet; opening the run creates it, below {d}/root\n"
         "note P04: the relative path root/below stands for {d}/root/below\n"
         "  next: give the absolute path when jobs start elsewhere\n"
@@ -172,15 +153,15 @@ static void on_read_only(void *context) {
                    "  next:     mount it for writing (mount -o remount,rw {d}/disk), or choose "
                    "another directory");
     assert_int_equal(ask_doctor(f, "disk/run", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->found, "note P04: the relative path disk/run stands for {d}/disk/run\n"
-                          "  next: give the absolute path when jobs start elsewhere\n"
-                          "error P03: the filesystem at {d}/disk (tmpfs) is mounted read-only "
-                          "(ro,relatime,size={w})\n"
-                          "  next: remount it read-write, or save elsewhere\n"
-                          "note ok: no other process writes to this run\n");
+    assert_text(f->said.text, "note P04: the relative path disk/run stands for {d}/disk/run\n"
+                              "  next: give the absolute path when jobs start elsewhere\n"
+                              "error P03: the filesystem at {d}/disk (tmpfs) is mounted read-only "
+                              "(ro,relatime,size={w})\n"
+                              "  next: remount it read-write, or save elsewhere\n"
+                              "note ok: no other process writes to this run\n");
     assert_int_equal(ask_doctor(f, "disk/new", 0), PAWL_SEVERITY_ERROR);
     assert_text(
-        f->found,
+        f->said.text,
         "note P01: disk/new does not exist yet; opening the run creates it, below {d}/disk\n"
         "note P04: the relative path disk/new stands for {d}/disk/new\n"
         "  next: give the absolute path when jobs start elsewhere\n"
@@ -200,22 +181,24 @@ static void on_few_inodes(void *context) {
         child_skip("this needs leave to mount a tmpfs");
     }
     assert_int_equal(ask_doctor(f, "disk/run", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->found, "note P04: the relative path disk/run stands for {d}/disk/run\n"
-                          "  next: give the absolute path when jobs start elsewhere\n"
-                          "error P03: the filesystem at {d}/disk (tmpfs) has 1 free inodes, fewer "
-                          "than the 16 that checkpoints need\n"
-                          "  next: remove files there, or save elsewhere\n"
-                          "note ok: 65.5 kB are free at {d}/disk (tmpfs)\n"
-                          "note ok: files can be created, synced and removed in {d}/disk/run\n"
-                          "note ok: no other process writes to this run\n");
+    assert_text(f->said.text,
+                "note P04: the relative path disk/run stands for {d}/disk/run\n"
+                "  next: give the absolute path when jobs start elsewhere\n"
+                "error P03: the filesystem at {d}/disk (tmpfs) has 1 free inodes, fewer "
+                "than the 16 that checkpoints need\n"
+                "  next: remove files there, or save elsewhere\n"
+                "note ok: 65.5 kB are free at {d}/disk (tmpfs)\n"
+                "note ok: files can be created, synced and removed in {d}/disk/run\n"
+                "note ok: no other process writes to this run\n");
     file_write("disk/other", "", 0);
     assert_int_equal(ask_doctor(f, "disk/run", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->found, "note P04: the relative path disk/run stands for {d}/disk/run\n"
-                          "  next: give the absolute path when jobs start elsewhere\n"
-                          "error P03: the filesystem at {d}/disk (tmpfs) has 0 free inodes, fewer "
-                          "than the 16 that checkpoints need\n"
-                          "  next: remove files there, or save elsewhere\n"
-                          "note ok: no other process writes to this run\n");
+    assert_text(f->said.text,
+                "note P04: the relative path disk/run stands for {d}/disk/run\n"
+                "  next: give the absolute path when jobs start elsewhere\n"
+                "error P03: the filesystem at {d}/disk (tmpfs) has 0 free inodes, fewer "
+                "than the 16 that checkpoints need\n"
+                "  next: remove files there, or save elsewhere\n"
+                "note ok: no other process writes to this run\n");
 }
 
 static void test_p03_a_disk_without_inodes(void **state) {
@@ -229,27 +212,28 @@ static void on_small(void *context) {
         child_skip("this needs leave to mount a tmpfs");
     }
     assert_int_equal(ask_doctor(f, "disk/run", 41200000), PAWL_SEVERITY_ERROR);
-    assert_text(f->found, "note P04: the relative path disk/run stands for {d}/disk/run\n"
-                          "  next: give the absolute path when jobs start elsewhere\n"
-                          "error S06: a checkpoint needs 41.2 MB, but 16.8 MB are free on the "
-                          "filesystem at {d}/disk (tmpfs)\n"
-                          "  next: free 24.4 MB, or keep fewer checkpoints\n"
-                          "note ok: files can be created, synced and removed in {d}/disk/run\n"
-                          "note ok: no other process writes to this run\n");
+    assert_text(f->said.text, "note P04: the relative path disk/run stands for {d}/disk/run\n"
+                              "  next: give the absolute path when jobs start elsewhere\n"
+                              "error S06: a checkpoint needs 41.2 MB, but 16.8 MB are free on the "
+                              "filesystem at {d}/disk (tmpfs)\n"
+                              "  next: free 24.4 MB, or keep fewer checkpoints\n"
+                              "note ok: files can be created, synced and removed in {d}/disk/run\n"
+                              "note ok: no other process writes to this run\n");
     assert_int_equal(ask_doctor(f, "disk/run", 10000000), PAWL_SEVERITY_WARNING);
-    assert_text(f->found, "note P04: the relative path disk/run stands for {d}/disk/run\n"
-                          "  next: give the absolute path when jobs start elsewhere\n"
-                          "warning S06: 16.8 MB are free at {d}/disk (tmpfs): room for one more "
-                          "checkpoint of 10.0 MB, not for two\n"
-                          "  next: free some space, or keep fewer checkpoints\n"
-                          "note ok: files can be created, synced and removed in {d}/disk/run\n"
-                          "note ok: no other process writes to this run\n");
+    assert_text(f->said.text,
+                "note P04: the relative path disk/run stands for {d}/disk/run\n"
+                "  next: give the absolute path when jobs start elsewhere\n"
+                "warning S06: 16.8 MB are free at {d}/disk (tmpfs): room for one more "
+                "checkpoint of 10.0 MB, not for two\n"
+                "  next: free some space, or keep fewer checkpoints\n"
+                "note ok: files can be created, synced and removed in {d}/disk/run\n"
+                "note ok: no other process writes to this run\n");
     assert_int_equal(ask_doctor(f, "disk/run", 1000000), PAWL_SEVERITY_NOTE);
-    assert_text(f->found, "note P04: the relative path disk/run stands for {d}/disk/run\n"
-                          "  next: give the absolute path when jobs start elsewhere\n"
-                          "note ok: 16.8 MB are free at {d}/disk (tmpfs)\n"
-                          "note ok: files can be created, synced and removed in {d}/disk/run\n"
-                          "note ok: no other process writes to this run\n");
+    assert_text(f->said.text, "note P04: the relative path disk/run stands for {d}/disk/run\n"
+                              "  next: give the absolute path when jobs start elsewhere\n"
+                              "note ok: 16.8 MB are free at {d}/disk (tmpfs)\n"
+                              "note ok: files can be created, synced and removed in {d}/disk/run\n"
+                              "note ok: no other process writes to this run\n");
 }
 
 static void test_s06_a_disk_that_is_too_small_is_found_before_the_job_runs(void **state) {
@@ -262,11 +246,12 @@ static void under_a_limit(void *context) {
     const struct rlimit limit = {.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     assert_int_equal(ask_doctor(f, f->path, 41200000), PAWL_SEVERITY_ERROR);
-    assert_text(f->found, "error S06: a checkpoint needs 41.2 MB, but a file may have at most 1.0 "
-                          "MB (ulimit -f, or the limit of {w})\n"
-                          "  next: raise the limit: ulimit -f unlimited\n"
-                          "note ok: files can be created, synced and removed in {d}\n"
-                          "note ok: no other process writes to this run\n");
+    assert_text(f->said.text,
+                "error S06: a checkpoint needs 41.2 MB, but a file may have at most 1.0 "
+                "MB (ulimit -f, or the limit of {w})\n"
+                "  next: raise the limit: ulimit -f unlimited\n"
+                "note ok: files can be created, synced and removed in {d}\n"
+                "note ok: no other process writes to this run\n");
 }
 
 static void test_s06_a_limit_of_file_sizes_is_found_before_the_job_runs(void **state) {
@@ -281,12 +266,13 @@ static void full(void *context) {
     }
     file_write("disk/other", zeros, sizeof(zeros));
     assert_int_equal(ask_doctor(f, "disk/run", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->found, "note P04: the relative path disk/run stands for {d}/disk/run\n"
-                          "  next: give the absolute path when jobs start elsewhere\n"
-                          "error P03: the filesystem at {d}/disk (tmpfs) has 0 bytes free, less "
-                          "than the smallest checkpoint takes\n"
-                          "  next: free some space there, or save elsewhere\n"
-                          "note ok: no other process writes to this run\n");
+    assert_text(f->said.text,
+                "note P04: the relative path disk/run stands for {d}/disk/run\n"
+                "  next: give the absolute path when jobs start elsewhere\n"
+                "error P03: the filesystem at {d}/disk (tmpfs) has 0 bytes free, less "
+                "than the smallest checkpoint takes\n"
+                "  next: free some space there, or save elsewhere\n"
+                "note ok: no other process writes to this run\n");
 }
 
 static void test_p03_a_full_disk(void **state) {
@@ -309,13 +295,13 @@ static void test_p04_a_relative_path_is_resolved_once(void **state) {
     assert_int_equal(chdir(".."), 0);
     assert_true(file_exists("run/step-00000001/manifest.json"));
     assert_int_equal(ask_doctor(f, "run", 0), PAWL_SEVERITY_NOTE);
-    assert_text(f->found, "note P04: the relative path run stands for {d}/run\n"
-                          "  next: give the absolute path when jobs start elsewhere\n"
-                          "note ok: {b} are free at {p} ({w})\n"
-                          "note ok: files can be created, synced and removed in {d}/run\n"
-                          "note ok: no other process writes to this run\n");
+    assert_text(f->said.text, "note P04: the relative path run stands for {d}/run\n"
+                              "  next: give the absolute path when jobs start elsewhere\n"
+                              "note ok: {b} are free at {p} ({w})\n"
+                              "note ok: files can be created, synced and removed in {d}/run\n"
+                              "note ok: no other process writes to this run\n");
     assert_int_equal(ask_doctor(f, "other", 0), PAWL_SEVERITY_NOTE);
-    assert_text(f->found,
+    assert_text(f->said.text,
                 "note P01: other does not exist yet; opening the run creates it, below {d}\n"
                 "note P04: the relative path other stands for {d}/other\n"
                 "  next: give the absolute path when jobs start elsewhere\n"
@@ -335,7 +321,7 @@ static void test_p04_a_working_directory_that_is_gone(void **state) {
         "  system:   No such file or directory (ENOENT, errno 2)\n"
         "  next:     give an absolute path, or change to a directory that exists");
     assert_int_equal(ask_doctor(f, "run", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->found,
+    assert_text(f->said.text,
                 "error P01: the path \"run\": the working directory, from which it starts, cannot "
                 "be found; the system says No such file or directory (ENOENT, errno 2)\n"
                 "  next: give an absolute path, or change to a directory that exists\n");
@@ -353,9 +339,9 @@ static void test_p08_a_file(void **state) {
                    "  found:    a file\n"
                    "  next:     give the directory of a run");
     assert_int_equal(ask_doctor(f, "file", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->found, "error P08: the path \"file\": this is a file, not a directory; at "
-                          "{d}/file; expected a directory; found a file\n"
-                          "  next: give the directory of a run\n");
+    assert_text(f->said.text, "error P08: the path \"file\": this is a file, not a directory; at "
+                              "{d}/file; expected a directory; found a file\n"
+                              "  next: give the directory of a run\n");
 }
 
 static void test_p08_a_broken_link(void **state) {
@@ -368,7 +354,7 @@ static void test_p08_a_broken_link(void **state) {
                    "  found:    a link to nowhere/at/all, which does not exist\n"
                    "  next:     make that directory, or mend or remove the link");
     assert_int_equal(ask_doctor(f, "link", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->found,
+    assert_text(f->said.text,
                 "error P08: the path \"link\": there is a broken symbolic link; at {d}/link; "
                 "expected a directory; found a link to nowhere/at/all, which does not exist\n"
                 "  next: make that directory, or mend or remove the link\n");
@@ -384,7 +370,7 @@ static void test_p08_a_loop_of_links(void **state) {
                    "  system:   Too many levels of symbolic links (ELOOP, errno 40)\n"
                    "  next:     see where they lead with: namei -l {d}/one");
     assert_int_equal(ask_doctor(f, "one", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->found,
+    assert_text(f->said.text,
                 "error P08: the path \"one\": symbolic links lead in a circle, or too far; at "
                 "{d}/one; the system says Too many levels of symbolic links (ELOOP, errno 40)\n"
                 "  next: see where they lead with: namei -l {d}/one\n");
@@ -400,9 +386,10 @@ static void test_p08_a_directory_below_a_file(void **state) {
                    "  found:    a file\n"
                    "  next:     give the directory of a run");
     assert_int_equal(ask_doctor(f, "file/run", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->found, "error P08: the path \"file/run\": a component of it is a file, not a "
-                          "directory; at {d}/file; expected a directory; found a file\n"
-                          "  next: give the directory of a run\n");
+    assert_text(f->said.text,
+                "error P08: the path \"file/run\": a component of it is a file, not a "
+                "directory; at {d}/file; expected a directory; found a file\n"
+                "  next: give the directory of a run\n");
 }
 
 static void test_p08_an_unexpanded_home(void **state) {
@@ -410,13 +397,14 @@ static void test_p08_an_unexpanded_home(void **state) {
     assert_refused(
         f, "~/run", PAWL_EUSAGE,
         "the path \"~/run\": ~ was not replaced by a home directory\n"
-        "  found:    a path that begins with ~, which only a shell understands, and not in quotes\n"
+        "  found:    a path that begins with ~, which only a shell replaces, and not within "
+        "quotes\n"
         "  next:     write the home directory out, or take the quotes away; ./~ is a directory of "
         "that name");
     assert_int_equal(ask_doctor(f, "~/run", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->found,
+    assert_text(f->said.text,
                 "error P08: the path \"~/run\": ~ was not replaced by a home directory; found a "
-                "path that begins with ~, which only a shell understands, and not in quotes\n"
+                "path that begins with ~, which only a shell replaces, and not within quotes\n"
                 "  next: write the home directory out, or take the quotes away; ./~ is a directory "
                 "of that name\n");
 }
@@ -426,13 +414,14 @@ static void test_p08_an_unexpanded_variable(void **state) {
     assert_refused(f, "$SCRATCH/run", PAWL_EUSAGE,
                    "the path \"$SCRATCH/run\": $SCRATCH was not replaced by its value\n"
                    "  found:    a path with the name of a variable, which only a shell "
-                   "understands, and not in single quotes\n"
+                   "replaces, and not within single quotes\n"
                    "  next:     write the value out, or take the quotes away");
     assert_int_equal(ask_doctor(f, "$SCRATCH/run", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->found, "error P08: the path \"$SCRATCH/run\": $SCRATCH was not replaced by its "
-                          "value; found a path with the name of a variable, which only a shell "
-                          "understands, and not in single quotes\n"
-                          "  next: write the value out, or take the quotes away\n");
+    assert_text(f->said.text,
+                "error P08: the path \"$SCRATCH/run\": $SCRATCH was not replaced by its "
+                "value; found a path with the name of a variable, which only a shell "
+                "replaces, and not within single quotes\n"
+                "  next: write the value out, or take the quotes away\n");
 }
 
 static void test_p08_a_url_of_unknown_scheme(void **state) {
@@ -446,7 +435,7 @@ static void test_p08_a_url_of_unknown_scheme(void **state) {
                    "a filesystem");
     assert_int_equal(ask_doctor(f, "gopher://host/run", 0), PAWL_SEVERITY_ERROR);
     assert_text(
-        f->found,
+        f->said.text,
         "error P08: the path \"gopher://host/run\": gopher:// is not a kind of storage that this "
         "version knows; expected a directory, or file:// and an absolute path; found the scheme "
         "\"gopher\"\n"
@@ -464,7 +453,7 @@ static void test_p08_a_name_that_is_too_long(void **state) {
     assert_text(pawl_error_get(f->err, PAWL_ERROR_FOUND),
                 "299 bytes: nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...");
     assert_int_equal(ask_doctor(f, name, 0), PAWL_SEVERITY_ERROR);
-    assert_non_null(strstr(f->found, "error P08: "));
+    assert_non_null(strstr(f->said.text, "error P08: "));
 }
 
 /* ---- S10 ------------------------------------------------------------------------------------ */
@@ -485,21 +474,22 @@ static void test_s10_the_doctor_sees_another_writer(void **state) {
     const child c = child_start(hold, NULL);
     child_wait_ready(&c);
     assert_int_equal(ask_doctor(f, "run", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->found, "note P04: the relative path run stands for {d}/run\n"
-                          "  next: give the absolute path when jobs start elsewhere\n"
-                          "note ok: {b} are free at {p} ({w})\n"
-                          "note ok: files can be created, synced and removed in {d}/run\n"
-                          "error S10: another process writes to this run: host {w}, pid {n}, "
-                          "attempt {w}, heartbeat {n} s ago\n"
-                          "  next: stop that process, or save to another directory\n");
+    assert_text(f->said.text, "note P04: the relative path run stands for {d}/run\n"
+                              "  next: give the absolute path when jobs start elsewhere\n"
+                              "note ok: {b} are free at {p} ({w})\n"
+                              "note ok: files can be created, synced and removed in {d}/run\n"
+                              "error S10: another process writes to this run: host {w}, pid {n}, "
+                              "attempt {w}, heartbeat {n} s ago\n"
+                              "  next: stop that process, or save to another directory\n");
     (void)child_kill(&c);
     assert_int_equal(ask_doctor(f, "run", 0), PAWL_SEVERITY_NOTE);
-    assert_text(f->found, "note P04: the relative path run stands for {d}/run\n"
-                          "  next: give the absolute path when jobs start elsewhere\n"
-                          "note ok: {b} are free at {p} ({w})\n"
-                          "note ok: files can be created, synced and removed in {d}/run\n"
-                          "note ok: the last writer (host {w}, pid {n}) is gone without closing; "
-                          "opening the run takes over\n");
+    assert_text(f->said.text,
+                "note P04: the relative path run stands for {d}/run\n"
+                "  next: give the absolute path when jobs start elsewhere\n"
+                "note ok: {b} are free at {p} ({w})\n"
+                "note ok: files can be created, synced and removed in {d}/run\n"
+                "note ok: the last writer (host {w}, pid {n}) has ended without closing "
+                "the run; opening it takes over\n");
 }
 
 static void test_s10_the_doctor_sees_a_writer_of_another_host(void **state) {
@@ -511,19 +501,19 @@ static void test_s10_the_doctor_sees_a_writer_of_another_host(void **state) {
     assert_int_equal(mkdir("run", 0755), 0);
     file_write("run/owner-00000009", record, sizeof(record) - 1);
     assert_int_equal(ask_doctor(f, "run", 0), PAWL_SEVERITY_WARNING);
-    assert_text(f->found,
+    assert_text(f->said.text,
                 "note P04: the relative path run stands for {d}/run\n"
                 "  next: give the absolute path when jobs start elsewhere\n"
                 "note ok: {b} are free at {p} ({w})\n"
                 "note ok: files can be created, synced and removed in {d}/run\n"
                 "warning S10: a process of another host may be writing to this run: host "
                 "elsewhere, pid 4711, attempt 0123456789ab, heartbeat {n} s ago, lease 30 s\n"
-                "  next: opening the run watches its heartbeat, and takes over once it "
-                "stood still for a lease\n");
+                "  next: opening the run watches its heartbeat, and takes over once it has stood "
+                "still for a whole lease\n");
     file_write("run/owner-00000010", record, 20);
     assert_int_equal(ask_doctor(f, "run", 0), PAWL_SEVERITY_WARNING);
     assert_text(
-        f->found,
+        f->said.text,
         "note P04: the relative path run stands for {d}/run\n"
         "  next: give the absolute path when jobs start elsewhere\n"
         "note ok: {b} are free at {p} ({w})\n"

@@ -153,13 +153,6 @@ static void test_p06_another_directory_without_callbacks(void **state) {
 
 /* ---- P04 ------------------------------------------------------------------------------------ */
 
-static void work_elsewhere_on_b(int rank) {
-    name_host(rank);
-    if (rank == 2) {
-        assert_int_equal(chdir("elsewhere"), 0);
-    }
-}
-
 static void test_p04_a_relative_path_means_another_directory_elsewhere(void **state) {
     fixture *f = *state;
     assert_int_equal(mkdir("elsewhere", 0755), 0);
@@ -199,13 +192,6 @@ static void test_p04_other_working_directories_are_a_warning_where_it_is_one(voi
 }
 
 /* ---- P02 ------------------------------------------------------------------------------------ */
-
-static void nobody_on_b(int rank) {
-    name_host(rank);
-    if (rank == 2) {
-        become_nobody();
-    }
-}
 
 static void test_p02_a_rank_that_may_not_write_is_told_to_all(void **state) {
     fixture *f = *state;

@@ -118,7 +118,7 @@ static void test_s10_a_second_job_is_told_who_writes(void **state) {
         "  found:    host {w}, pid {n}, attempt {w}, heartbeat {n} s ago, alive on this host\n"
         "  safe:     nothing was written or changed\n"
         "  next:     stop that process (on {w}: kill {n}) or save to another directory; "
-        "the run is taken over by itself once it has ended");
+        "opening the run takes over once it has ended");
     t.run = NULL;
     (void)child_kill(&c);
     trainer_open(&t, "run");
@@ -140,17 +140,15 @@ static void test_s10_a_silent_job_of_another_host_is_watched(void **state) {
     trainer_init(&t);
     pawl_run_options options = trainer_options(&t);
     options.takeover_wait_s = 0.2;
-    assert_tells(
-        pawl_run_open("run", &options, &t.run, t.err), PAWL_EBUSY, t.err,
-        "open run: another process writes to this run\n"
-        "  path:     {d}/run\n"
-        "  expected: no other writer\n"
-        "  found:    host elsewhere, pid 4711, attempt 0123456789ab, heartbeat {n} s ago, not seen "
-        "to move "
-        "in the {n} s it was watched\n"
-        "  safe:     nothing was written or changed\n"
-        "  next:     stop that process, on elsewhere, or save to another directory; the "
-        "run is taken over by itself once its heartbeat has stood still for 30 s");
+    assert_tells(pawl_run_open("run", &options, &t.run, t.err), PAWL_EBUSY, t.err,
+                 "open run: another process writes to this run\n"
+                 "  path:     {d}/run\n"
+                 "  expected: no other writer\n"
+                 "  found:    host elsewhere, pid 4711, attempt 0123456789ab, heartbeat {n} s ago, "
+                 "not renewed in the {n} s it was watched\n"
+                 "  safe:     nothing was written or changed\n"
+                 "  next:     stop that process, on elsewhere, or save to another directory; "
+                 "opening the run takes over once its heartbeat has stood still for 30 s");
     t.run = NULL;
     trainer_free(&t);
 }

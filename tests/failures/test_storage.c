@@ -13,24 +13,21 @@
 
 typedef struct fixture {
     char path[64];
-    pawl_error *err;
     trainer t;
-    char found[8192]; /* findings of P07 and P09: "<severity> <id>: <text>\n  next: <next>\n" */
+    doctor_said said;
 } fixture;
 
 static int set_up(void **state) {
     static fixture f;
     memset(&f, 0, sizeof(f));
     scratch_make(f.path);
-    f.err = pawl_error_new();
     assert_int_equal(mkdir("world", 0755), 0);
     *state = &f;
-    return f.err == NULL;
+    return 0;
 }
 
 static int tear_down(void **state) {
     fixture *f = *state;
-    pawl_error_free(f->err);
     scratch_remove(f->path);
     return 0;
 }
@@ -99,26 +96,11 @@ static void add_overlay(const char *point, const char *more) {
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
-static void note_finding(void *context, const pawl_finding *finding) {
-    fixture *f = context;
-    static const char *const severities[] = {"", "note", "warning", "error"};
-    size_t at = strlen(f->found);
-    if (strcmp(finding->id, "P07") != 0 && strcmp(finding->id, "P09") != 0) {
-        return;
-    }
-    at += (size_t)snprintf(f->found + at, sizeof(f->found) - at, "%s %s: %s\n",
-                           severities[finding->severity], finding->id, finding->text);
-    if (finding->next != NULL) {
-        (void)snprintf(f->found + at, sizeof(f->found) - at, "  next: %s\n", finding->next);
-    }
-}
-
 static const char *ask_doctor(fixture *f, const char *path) {
-    pawl_severity worst = PAWL_SEVERITY_NOTE;
-    f->found[0] = '\0';
-    assert_works(pawl_doctor(path, NULL, note_finding, f, &worst, f->err), f->err);
-    assert_int_equal(worst, f->found[0] != '\0' ? PAWL_SEVERITY_WARNING : PAWL_SEVERITY_NOTE);
-    return f->found;
+    f->said.wanted = is_of_storage;
+    pawl_severity worst = doctor_ask(&f->said, path, NULL);
+    assert_int_equal(worst, f->said.text[0] != '\0' ? PAWL_SEVERITY_WARNING : PAWL_SEVERITY_NOTE);
+    return f->said.text;
 }
 
 /* What the log says when a run is opened, closed and opened again. */
@@ -186,10 +168,10 @@ static void beside_a_disk(void *context) {
     enter_world();
     assert_text(open_run(f, "/run"),
                 "warning: storage of the run (P07): " ON_TMPFS
-                "  next:     save to a mount that stays: /data (ext4, {b} free)\n");
+                "  next:     save to a mount that lasts: /data (ext4, {b} free)\n");
     assert_text(ask_doctor(f, "/run"),
                 "warning P07: " ON_TMPFS
-                "  next: save to a mount that stays: /data (ext4, {b} free)\n");
+                "  next: save to a mount that lasts: /data (ext4, {b} free)\n");
     assert_text(ask_doctor(f, "/data/run"), "");
     assert_text(open_run(f, "/data/run"), "");
 }
@@ -269,7 +251,7 @@ static void on_fat(void *context) {
     enter_world();
     assert_text(ask_doctor(f, "/data"),
                 "warning P09: /data is on vfat (mounted at /data): a file has at most 4.3 GB "
-                "there, and a power cut may hit a checkpoint while it is replaced\n"
+                "there, and a power cut may damage a checkpoint that is being replaced\n"
                 "  next: save to ext4, XFS or the like\n");
 }
 

@@ -7,11 +7,12 @@
 #include "who.h"
 
 #include "lib/simulated_platform.h"
-#include "run/meet.h"
-#include "run/wants.h"
+#include "ranks/meet.h"
+#include "run/private.h"
+#include "votes/votes.h"
 
 #define ENTRIES    40u
-#define NEWS_BYTES 256u /* run/heard.c */
+#define NOTE_BYTES 256u /* ranks/notes.c */
 #define PARTS      64   /* after so many the other rank fails */
 #define ROUNDS     4    /* and of a restore, each of which looks for a checkpoint */
 
@@ -42,9 +43,9 @@ static void make_news(other *o, uint8_t *to, uint32_t magic) {
     const uint8_t *part;
     size_t n = next_part(o, &part);
     bool honest = n == 0 || part[0] % 4 != 0;
-    memset(to, 0, NEWS_BYTES);
+    memset(to, 0, NOTE_BYTES);
     if (n > 0) {
-        memcpy(to + 12, part, n < NEWS_BYTES - 12 ? n : NEWS_BYTES - 12);
+        memcpy(to + 12, part, n < NOTE_BYTES - 12 ? n : NOTE_BYTES - 12);
     }
     for (int i = 0; i < 4 && honest; i++) {
         to[i] = (uint8_t)(magic >> 8 * i);
@@ -55,21 +56,20 @@ static void make_news(other *o, uint8_t *to, uint32_t magic) {
 /* A card of the same meeting, with the part in it. */
 static void make_card(other *o, const void *mine, size_t n, uint8_t *to) {
     CLEANUP(buffer_free) buffer card = {.data = NULL};
-    pawl_error err = ERROR_INIT, story = ERROR_INIT;
-    meet_sheet sheet;
+    pawl_error err = ERROR_INIT, failed = ERROR_INIT;
+    meet_envelope envelope;
     const uint8_t *part;
-    FUZZ_CHECK(meet_sheet_decode(mine, n, &sheet, &err) == PAWL_OK);
-    struct ranks ranks = {.met = sheet.number, .self = sheet.who};
-    pawl_run run = {.rank = 1, .world_size = 2, .ranks = &ranks};
+    FUZZ_CHECK(meet_envelope_decode(mine, n, &envelope, &err) == PAWL_OK);
+    job_ranks ranks = {.rank = 1, .world_size = 2, .met = envelope.number, .self = envelope.who};
     size_t bytes = next_part(o, &part);
     bool fails = o->failed;
-    (void)error_set(&story, PAWL_EDAMAGED, "it is over");
-    const meeting m = {.what = sheet.what,
+    (void)error_set(&failed, PAWL_EDAMAGED, "it is over");
+    const meeting m = {.what = envelope.what,
                        .mine = part,
                        .mine_bytes = bytes,
                        .status = fails ? PAWL_EDAMAGED : PAWL_OK,
-                       .story = &story};
-    FUZZ_CHECK(meet_sheet_make(&run, &m, &card, &err) == PAWL_OK && card.size == n);
+                       .failed = &failed};
+    FUZZ_CHECK(meet_envelope_make(&ranks, &m, &card, &err) == PAWL_OK && card.size == n);
     memcpy(to, card.data, n);
 }
 
@@ -77,7 +77,7 @@ static int gather(void *context, const void *mine, size_t n, void *all, unsigned
                   double deadline_s) {
     other *o = context;
     pawl_error err = ERROR_INIT;
-    meet_sheet sheet;
+    meet_envelope envelope;
     (void)deadline_s;
     if (all != NULL) {
         came[0] = came[1] = 1;
@@ -87,8 +87,8 @@ static int gather(void *context, const void *mine, size_t n, void *all, unsigned
             make_card(o, mine, n, (uint8_t *)all + n);
         }
     } else if (!o->notes) {
-        FUZZ_CHECK(meet_sheet_decode(mine, n, &sheet, &err) == PAWL_OK);
-        o->number = sheet.number;
+        FUZZ_CHECK(meet_envelope_decode(mine, n, &envelope, &err) == PAWL_OK);
+        o->number = envelope.number;
     }
     return 0;
 }
@@ -97,12 +97,12 @@ static void make_verdict(other *o) {
     pawl_error err = ERROR_INIT;
     const uint8_t *part;
     size_t n = next_part(o, &part);
-    const meet_verdict v = {.number = o->number,
-                            .status = o->failed ? PAWL_EDAMAGED : PAWL_OK,
-                            .body = part,
-                            .body_bytes = n};
+    const meet_reply v = {.number = o->number,
+                          .status = o->failed ? PAWL_EDAMAGED : PAWL_OK,
+                          .body = part,
+                          .body_bytes = n};
     o->told.size = 0;
-    FUZZ_CHECK(meet_verdict_encode(&v, &o->told, &err) == PAWL_OK);
+    FUZZ_CHECK(meet_reply_encode(&v, &o->told, &err) == PAWL_OK);
 }
 
 /* To rank 1: first how long the verdict is, then the verdict. */
@@ -135,15 +135,11 @@ static int hear(void *context, void *bytes, size_t n, double deadline_s) {
 
 /* ---- what is asked -------------------------------------------------------------------------- */
 
-static pawl_status meet(pawl_run *run, pawl_error *err) {
-    run->store = who_store();
-    return run_meet(run, 10, err);
-}
-
 static pawl_status restore(pawl_run *run, pawl_error *err) {
     pawl_state *state = NULL;
     pawl_report *report = NULL;
     run->store = who_store();
+    run->ranks->store = run->store;
     FUZZ_CHECK(state_new(&state, err) == PAWL_OK);
     FUZZ_CHECK(state_set_value(state, "step", PAWL_KIND_STRING, PAWL_ROLE_OTHER, false, "now", 3,
                                err) == PAWL_OK);
@@ -174,7 +170,7 @@ static pawl_status compare(pawl_run *run, pawl_error *err) {
         stances[i] = (plan_stance){
             .want = (plan_want)(i / 7 % 4), .copies = 1, .held = 3, .elements = 6 + i % 2};
     }
-    pawl_status status = wants_compare(run, &match, &faults, &own, &story, err);
+    pawl_status status = wants_compare(run->ranks, &match, &faults, &own, &story, err);
     check_faults(&faults);
     plan_job_faults_free(&faults);
     return status == PAWL_OK ? own : status;
@@ -183,7 +179,7 @@ static pawl_status compare(pawl_run *run, pawl_error *err) {
 static pawl_status ask(pawl_run *run, unsigned what, pawl_error *err) {
     switch (what) {
     case 0:
-        return meet(run, err);
+        return notes_exchange(run->ranks, 10, err);
     case 1:
         return restore(run, err);
     default:
@@ -208,24 +204,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     pawl_error err = ERROR_INIT;
     unsigned what = fuzz_below(&o.in, 6);
     int rank = (int)(what / 3);
-    rank_group group = {.rank = rank, .world_size = 2, .connected = true};
-    group.callbacks = (pawl_group){.struct_size = sizeof group.callbacks,
-                                   .rank = rank,
-                                   .world_size = 2,
-                                   .context = &o,
-                                   .gather = gather,
-                                   .broadcast = rank == 0 ? hear : tell};
+    const pawl_group callbacks = {.struct_size = sizeof callbacks,
+                                  .rank = rank,
+                                  .world_size = 2,
+                                  .context = &o,
+                                  .gather = gather,
+                                  .broadcast = rank == 0 ? hear : tell};
+    rank_group *group;
     simulated_platform_init(&os, 1);
-    pawl_run run = {.platform = &os.table,
-                    .engine = idle_engine(&os),
-                    .group = &group,
-                    .rank = rank,
-                    .world_size = 2,
-                    .newest_step = -1,
-                    .group_deadline_s = 10};
+    pawl_run run = {
+        .platform = &os.table, .engine = idle_engine(&os), .deadline_s = 10, .newest_step = -1};
     o.notes = what % 3 == 0;
     o.parts = what % 3 == 1 ? PARTS - ROUNDS : 0;
-    FUZZ_CHECK(ranks_new(&run, &err) == PAWL_OK);
+    FUZZ_CHECK(group_new(&callbacks, &group, &err) == PAWL_OK);
+    FUZZ_CHECK(ranks_new(group, &os.table, &run.ranks, &err) == PAWL_OK);
+    run.ranks->timeout_s = 10;
     pawl_status status = ask(&run, what % 3, &err);
     FUZZ_CHECK(status == PAWL_OK || status == PAWL_EDAMAGED || err.attempt[0] != '\0');
     fuzz_accepted += status == PAWL_OK;

@@ -8,7 +8,7 @@
 #include "grid.h"
 #include "who.h"
 
-#include "run/merge.h"
+#include "votes/merge.h"
 
 #include <stdio.h>
 
@@ -332,7 +332,6 @@ static void check_index(const made *m, const buffer *index) {
 }
 
 static pawl_status merge_all(made *m, buffer *index, pawl_error *err) {
-    pawl_run run = {.store = who_store(), .world_size = m->world_size, .checking = m->checking};
     votes v = {.heads = m->heads, .own = m->tables[0]};
     merge *merging = NULL;
     table_summary summary;
@@ -343,7 +342,13 @@ static pawl_status merge_all(made *m, buffer *index, pawl_error *err) {
         (void)snprintf(path, sizeof path, WHO_STEP "/%s", name);
         who_put(path, m->tables[r].data, m->tables[r].size);
     }
-    TRY(merge_open(&run, WHO_STEP, TAG, &v, &merging, err));
+    const merge_input input = {.store = who_store(),
+                               .directory = WHO_STEP,
+                               .tag = TAG,
+                               .votes = &v,
+                               .world_size = m->world_size,
+                               .checking = m->checking};
+    TRY(merge_open(&input, &merging, err));
     pawl_status status = merge_write(merging, byte_sink_buffer(index), &summary, &count, err);
     merge_close(merging);
     return status;

@@ -12,10 +12,10 @@
 
 #define GENERATION 7u
 
-static owner_view read_record(void) {
+static owner_sight read_record(void) {
     const owner_names names = {.highest = GENERATION, .generations = {GENERATION}, .count = 1};
     pawl_error err = ERROR_INIT;
-    owner_view seen;
+    owner_sight seen;
     FUZZ_CHECK(owner_read(who_store(), &names, 0, &seen, &err) == PAWL_OK);
     FUZZ_CHECK(seen.generation == GENERATION && (seen.readable || seen.present));
     return seen;
@@ -35,10 +35,10 @@ static void encode_again(const owner_record *r) {
 }
 
 /* Its counter, in place. */
-static owner_view advance(owner *o, uint64_t counter, const owner_view *before) {
+static owner_sight advance(owner *o, uint64_t counter, const owner_sight *before) {
     pawl_error err = ERROR_INIT;
     FUZZ_CHECK(owner_write_counter(o, counter, &err) == PAWL_OK);
-    owner_view now = read_record();
+    owner_sight now = read_record();
     FUZZ_CHECK(now.readable && now.counter == counter);
     FUZZ_CHECK(presence_same(&now.who, &before->who) && now.lease_s == before->lease_s);
     FUZZ_CHECK(strcmp(now.attempt, before->attempt) == 0);
@@ -60,7 +60,7 @@ static void write_in_store(const owner_record *r) {
     FUZZ_CHECK(store_open(o.store, name, STORE_UPDATE, &file, &err) == PAWL_OK);
     FUZZ_CHECK(owner_write(&o, file, &err) == PAWL_OK);
     store_close(file);
-    owner_view first = read_record();
+    owner_sight first = read_record();
     FUZZ_CHECK(first.readable && first.counter == r->counter);
     FUZZ_CHECK(advance(&o, r->counter / 2 + 1, &first).present);
     FUZZ_CHECK(!advance(&o, OWNER_GIVEN_UP, &first).present);
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     pawl_status status = owner_record_decode(bytes.data, bytes.size, &r, &err);
     name_owner(name, GENERATION);
     who_put(name, data, size);
-    owner_view seen = read_record();
+    owner_sight seen = read_record();
     bool own = status == PAWL_OK && (r.generation == 0 || r.generation == GENERATION);
     FUZZ_CHECK(seen.readable == own);
     if (status != PAWL_OK) {

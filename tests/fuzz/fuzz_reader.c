@@ -6,7 +6,7 @@
 #include "who.h"
 
 #include "format/presence.h"
-#include "run/run.h"
+#include "presence/presence.h"
 
 #define MARK WHO_STEP "/reader-0123456789ab"
 

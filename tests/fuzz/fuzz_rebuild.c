@@ -7,8 +7,8 @@
  */
 #include "fuzz.h"
 
+#include "checkpoint/private.h"
 #include "lib/simulated_platform.h"
-#include "run/checkpoint.h"
 #include "run/private.h"
 #include "stores/stores.h"
 

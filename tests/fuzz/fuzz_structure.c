@@ -7,7 +7,7 @@
 #include "who.h"
 
 #include "format/block.h"
-#include "run/votes.h"
+#include "votes/private.h"
 
 #include <stdio.h>
 
@@ -166,11 +166,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     pawl_error err = ERROR_INIT;
     vote heads[2];
     const vote_sides sides = {.few = 1, .many_text = "rank 0", .few_text = "rank 1"};
-    pawl_run run = {.store = who_store(), .world_size = 2, .attempt = ATTEMPT};
+    job_ranks ranks = {.store = who_store(), .world_size = 2, .attempt = ATTEMPT};
     votes v = {.heads = heads, .own = *empty_vote()};
     leave(&heads[0], 0, first, n);
     leave(&heads[1], 1, second, second_bytes);
-    pawl_status status = structure_explain(&run, &v, WHO_STEP, &sides, &err);
+    pawl_status status = structure_explain(&ranks, &v, WHO_STEP, &sides, &err);
     FUZZ_CHECK(status == err.status && err.attempt[0] != '\0');
     if (is_text(first, n) && is_text(second, second_bytes)) {
         lines a = lines_of(first, n), b = lines_of(second, second_bytes);

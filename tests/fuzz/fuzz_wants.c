@@ -5,8 +5,8 @@
  */
 #include "who.h"
 
-#include "run/meet.h"
-#include "run/wants.h"
+#include "ranks/meet.h"
+#include "votes/votes.h"
 
 #define ENTRIES 300u
 
@@ -23,11 +23,11 @@ static int gather(void *context, const void *mine, size_t n, void *all, unsigned
                   double deadline_s) {
     zero *z = context;
     pawl_error err = ERROR_INIT;
-    meet_sheet card;
+    meet_envelope card;
     (void)all;
     (void)came;
     (void)deadline_s;
-    FUZZ_CHECK(meet_sheet_decode(mine, n, &card, &err) == PAWL_OK && card.rank == 1);
+    FUZZ_CHECK(meet_envelope_decode(mine, n, &card, &err) == PAWL_OK && card.rank == 1);
     z->failed = card.card.status != PAWL_OK;
     return 0;
 }
@@ -38,13 +38,13 @@ static void tell_next(zero *z) {
     size_t n = fuzz_below(&z->in, 256);
     size_t left = z->in.size - z->in.at;
     n = n < left ? n : left;
-    const meet_verdict v = {.number = ++z->number,
-                            .status = z->failed ? PAWL_EDAMAGED : PAWL_OK,
-                            .body = n > 0 ? z->in.data + z->in.at : NULL,
-                            .body_bytes = n};
+    const meet_reply v = {.number = ++z->number,
+                          .status = z->failed ? PAWL_EDAMAGED : PAWL_OK,
+                          .body = n > 0 ? z->in.data + z->in.at : NULL,
+                          .body_bytes = n};
     z->in.at += n;
     z->told.size = 0;
-    FUZZ_CHECK(meet_verdict_encode(&v, &z->told, &err) == PAWL_OK);
+    FUZZ_CHECK(meet_reply_encode(&v, &z->told, &err) == PAWL_OK);
 }
 
 /* First the length of what is told, then that. */
@@ -76,13 +76,13 @@ static void check_faults(const plan_job_faults *faults) {
     }
 }
 
-static void compare(pawl_run *run, pawl_error *err) {
+static void compare(job_ranks *ranks, pawl_error *err) {
     static plan_stance stances[ENTRIES];
     const plan_match match = {.stances = stances, .stance_count = ENTRIES};
     pawl_error story = ERROR_INIT;
     plan_job_faults faults = {.items = NULL};
     pawl_status own = PAWL_OK;
-    pawl_status status = wants_compare(run, &match, &faults, &own, &story, err);
+    pawl_status status = wants_compare(ranks, &match, &faults, &own, &story, err);
     FUZZ_CHECK(status == PAWL_OK || err->status == status);
     fuzz_accepted += status == PAWL_OK && own == PAWL_OK;
     if (own != PAWL_OK) {
@@ -96,21 +96,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     zero z = {.in = {.data = data, .size = size}};
     who w;
     pawl_error err = ERROR_INIT;
-    rank_group group = {.rank = 1,
-                        .world_size = 2,
-                        .connected = true,
-                        .callbacks = {.struct_size = sizeof group.callbacks,
-                                      .rank = 1,
-                                      .world_size = 2,
-                                      .context = &z,
-                                      .gather = gather,
-                                      .broadcast = broadcast}};
+    const pawl_group callbacks = {.struct_size = sizeof callbacks,
+                                  .rank = 1,
+                                  .world_size = 2,
+                                  .context = &z,
+                                  .gather = gather,
+                                  .broadcast = broadcast};
+    rank_group *group;
+    job_ranks *ranks;
     who_init(&w);
-    pawl_run run = {
-        .platform = &w.table, .group = &group, .rank = 1, .world_size = 2, .group_deadline_s = 10};
-    FUZZ_CHECK(ranks_new(&run, &err) == PAWL_OK);
-    compare(&run, &err);
-    ranks_free(run.ranks);
+    FUZZ_CHECK(group_new(&callbacks, &group, &err) == PAWL_OK);
+    FUZZ_CHECK(ranks_new(group, &w.table, &ranks, &err) == PAWL_OK);
+    ranks->timeout_s = 10;
+    compare(ranks, &err);
+    ranks_free(ranks);
     buffer_free(&z.told);
     return 0;
 }

@@ -11,6 +11,7 @@
 #include "format/outcome.h"
 #include "format/vote.h"
 #include "presence/owner.h"
+#include "ranks/meet.h"
 #include "run/join.h"
 #include "stores/stores.h"
 
@@ -385,33 +386,33 @@ static void put_kind(const char *what, const char *name, uint8_t kind, const buf
 /* A card, padded as it travels, and one without its padding. */
 static void cards(void) {
     CLEANUP(buffer_free) buffer out = {.data = NULL};
-    pawl_error err = ERROR_INIT, story = failure();
-    struct ranks ranks = {.met = 3, .self = somebody(), .nonce = "01234567"};
-    pawl_run run = {.rank = 2, .world_size = 4, .ranks = &ranks};
+    pawl_error err = ERROR_INIT, failed = failure();
+    job_ranks ranks = {
+        .rank = 2, .world_size = 4, .met = 3, .self = somebody(), .nonce = "01234567"};
     meeting m = {.what = "open run", .mine = "abc", .mine_bytes = 3};
-    MADE(meet_sheet_make(&run, &m, &out, &err));
-    put_kind("story", "card-whole", 1, &out);
+    MADE(meet_envelope_make(&ranks, &m, &out, &err));
+    put_kind("wire", "card-whole", 1, &out);
     while (out.size > 5 && out.data[out.size - 5] == 0) {
         out.size--;
     }
     out.size = fuzz_repair_tail(out.data, out.size, out.size);
-    put_kind("story", "card", 1, &out);
+    put_kind("wire", "card", 1, &out);
     out.size = 0;
     m.status = PAWL_ENOSPACE;
-    m.story = &story;
-    MADE(meet_sheet_make(&run, &m, &out, &err));
+    m.failed = &failed;
+    MADE(meet_envelope_make(&ranks, &m, &out, &err));
     while (out.size > 5 && out.data[out.size - 5] == 0) {
         out.size--;
     }
     out.size = fuzz_repair_tail(out.data, out.size, out.size);
-    put_kind("story", "card-failed", 1, &out);
+    put_kind("wire", "card-failed", 1, &out);
 }
 
-static void stories(void) {
+static void failures(void) {
     CLEANUP(buffer_free) buffer out = {.data = NULL}, file = {.data = NULL};
     pawl_error err = ERROR_INIT, story = failure();
-    MADE(story_encode(&story, SIZE_MAX, &out, &err));
-    put_kind("story", "story", 0, &out);
+    MADE(failure_encode(&story, SIZE_MAX, &out, &err));
+    put_kind("wire", "failure", 0, &out);
     save_outcome o = {
         .end = SAVE_END_FAILED, .step = 100, .story = out.data, .story_bytes = out.size};
     MADE(outcome_encode(&o, &file, &err));
@@ -422,15 +423,15 @@ static void stories(void) {
     o = (save_outcome){.end = SAVE_END_COMMITTED, .step = 100, .story = (const uint8_t *)""};
     MADE(outcome_encode(&o, &file, &err));
     put("outcome", "committed", &file);
-    const meet_verdict v = {.number = 3,
-                            .who = somebody(),
-                            .body = (const uint8_t *)"answer",
-                            .body_bytes = 6,
-                            .nonces = (const uint8_t *)"0123456789abcdef",
-                            .nonce_count = 2};
+    const meet_reply r = {.number = 3,
+                          .who = somebody(),
+                          .body = (const uint8_t *)"answer",
+                          .body_bytes = 6,
+                          .nonces = (const uint8_t *)"0123456789abcdef",
+                          .nonce_count = 2};
     out.size = 0;
-    MADE(meet_verdict_encode(&v, &out, &err));
-    put_kind("story", "verdict", 2, &out);
+    MADE(meet_reply_encode(&r, &out, &err));
+    put_kind("wire", "reply", 2, &out);
     const join_answer answer = {.attempt = ATTEMPT,
                                 .generation = 4,
                                 .newest_step = 100,
@@ -440,11 +441,11 @@ static void stories(void) {
                                 .cwd = "/runs"};
     out.size = 0;
     MADE(join_answer_encode(&answer, &out, &err));
-    put_kind("story", "join-answer", 3, &out);
-    const join_card card = {.view = JOIN_OTHER, .root = "/runs/a", .given = "a", .cwd = "/runs"};
+    put_kind("wire", "join-answer", 3, &out);
+    const join_card card = {.sight = JOIN_OTHER, .root = "/runs/a", .given = "a", .cwd = "/runs"};
     out.size = 0;
     MADE(join_card_encode(&card, &out, &err));
-    put_kind("story", "join-card", 4, &out);
+    put_kind("wire", "join-card", 4, &out);
 }
 
 static void sights_of_ranks(void) {
@@ -574,7 +575,7 @@ int main(int count, char **arguments) {
     lines_of_events();
     votes_of_ranks();
     cards();
-    stories();
+    failures();
     sights_of_ranks();
     answers();
     owners();

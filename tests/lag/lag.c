@@ -206,3 +206,9 @@ void lag_stop(lag_fs *fs) {
         fail_msg("lagfs ended with status %#x", (unsigned)status);
     }
 }
+
+int lag_tear_down(void **state) {
+    lag_stop(*state);
+    *state = NULL;
+    return 0;
+}

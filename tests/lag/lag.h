@@ -50,6 +50,8 @@ const char *lag_missing(void);
 lag_fs *lag_start(const lag_options *options);
 /* Unmounts, and removes the directory. NULL is fine. Fails the test when lagfs went wrong. */
 void lag_stop(lag_fs *fs);
+/* For cmocka, of a test whose state is the filesystem. */
+int lag_tear_down(void **state);
 
 /* Absolute. */
 const char *lag_path(const lag_fs *fs);

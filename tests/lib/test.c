@@ -2,6 +2,13 @@
 #include "lib/test.h"
 
 #include <string.h>
+#include <time.h>
+
+double test_now_s(void) {
+    struct timespec now;
+    assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
 
 static void show_unless(bool fits, pawl_error *err) {
     if (!fits) {

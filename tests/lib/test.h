@@ -26,6 +26,9 @@
 /* One part of the error contains these words. */
 #define assert_says(part, words) test_assert_says((part), (words), __FILE__, __LINE__)
 
+/* Of the monotonic clock. */
+double test_now_s(void);
+
 void test_assert_status_text(pawl_error *err, pawl_status status, const char *text,
                              const char *file, int line);
 void test_assert_status(pawl_status got, pawl_status wanted, pawl_error *err, const char *file,

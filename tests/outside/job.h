@@ -6,6 +6,7 @@
 #ifndef OUTSIDE_JOB_H
 #define OUTSIDE_JOB_H
 
+#include "lib/directory.h"
 #include "lib/local_group.h"
 #include "lib/test.h"
 
@@ -46,10 +47,7 @@ typedef struct job {
 static inline int job_set_up(void **state) {
     static job j;
     j = (job){.ranks = 2};
-    strcpy(j.path, "/tmp/pawl-outside-XXXXXX");
-    if (mkdtemp(j.path) == NULL) {
-        return -1;
-    }
+    directory_new(j.path, "/tmp");
     j.told = mmap(NULL, sizeof(job_told) * JOB_MAX_RANKS, PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     *state = &j;
@@ -58,10 +56,9 @@ static inline int job_set_up(void **state) {
 
 static inline int job_tear_down(void **state) {
     job *j = *state;
-    char command[128];
     (void)munmap(j->told, sizeof(job_told) * JOB_MAX_RANKS);
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", j->path);
-    return system(command);
+    directory_delete(j->path);
+    return 0;
 }
 
 static inline pawl_status job_open(job *j, int rank, pawl_run **run, pawl_error *err) {

@@ -3,6 +3,7 @@
 #ifndef OUTSIDE_SMALL_RUN_H
 #define OUTSIDE_SMALL_RUN_H
 
+#include "lib/directory.h"
 #include "lib/test.h"
 
 #include <pawl/pawl.h>
@@ -52,10 +53,8 @@ static inline int small_set_up(void **state) {
     static small_run s;
     static const int64_t shape[] = {SMALL_ELEMENTS};
     memset(&s, 0, sizeof s);
-    strcpy(s.base, "/tmp/pawl-small-XXXXXX");
-    if (mkdtemp(s.base) == NULL || pthread_mutex_init(&s.talking, NULL) != 0) {
-        return -1;
-    }
+    directory_new(s.base, "/tmp");
+    assert_int_equal(pthread_mutex_init(&s.talking, NULL), 0);
     (void)snprintf(s.path, sizeof s.path, "%s/run", s.base);
     s.err = pawl_error_new();
     const pawl_tensor tensor = {.struct_size = sizeof tensor,
@@ -102,13 +101,12 @@ static inline void small_make(small_run *s) {
 
 static inline int small_tear_down(void **state) {
     small_run *s = *state;
-    char command[128];
     (void)pawl_run_close(s->run, 5, s->err);
     pawl_state_free(s->state);
     pawl_error_free(s->err);
     (void)pthread_mutex_destroy(&s->talking);
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", s->base);
-    return system(command);
+    directory_delete(s->base);
+    return 0;
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -140,12 +138,6 @@ static inline const char *small_read(const char *path, char *out, size_t size) {
 static inline bool small_there(const char *path) {
     struct stat found;
     return lstat(path, &found) == 0;
-}
-
-static inline double small_now_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
 static inline void small_sleep(double seconds) {

@@ -14,12 +14,6 @@
 #define MOST_LOOKS 9  /* at one manifest, by a job that saves: it makes fewer */
 #define GC_LOOKS   15 /* by `pawl gc` */
 
-static int end(void **state) {
-    lag_stop(*state);
-    *state = NULL;
-    return 0;
-}
-
 /* Which looks at a manifest do not show it: `count` of them, from the k-th on, counted from 0. A
  * look of a program may be three of the kernel's. Negative: all of them. */
 typedef struct hidden {
@@ -181,14 +175,14 @@ static void test_gc_of_another_host_that_looked_too_early(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_the_sweep_of_a_new_owner, end),
-        cmocka_unit_test_teardown(test_the_sweep_when_listings_miss_it_too, end),
-        cmocka_unit_test_teardown(test_the_sweep_when_no_look_shows_it, end),
-        cmocka_unit_test_teardown(test_retention, end),
-        cmocka_unit_test_teardown(test_gc, end),
-        cmocka_unit_test_teardown(test_gc_when_listings_miss_it_too, end),
-        cmocka_unit_test_teardown(test_another_host_looked_too_early, end),
-        cmocka_unit_test_teardown(test_gc_of_another_host_that_looked_too_early, end),
+        cmocka_unit_test_teardown(test_the_sweep_of_a_new_owner, lag_tear_down),
+        cmocka_unit_test_teardown(test_the_sweep_when_listings_miss_it_too, lag_tear_down),
+        cmocka_unit_test_teardown(test_the_sweep_when_no_look_shows_it, lag_tear_down),
+        cmocka_unit_test_teardown(test_retention, lag_tear_down),
+        cmocka_unit_test_teardown(test_gc, lag_tear_down),
+        cmocka_unit_test_teardown(test_gc_when_listings_miss_it_too, lag_tear_down),
+        cmocka_unit_test_teardown(test_another_host_looked_too_early, lag_tear_down),
+        cmocka_unit_test_teardown(test_gc_of_another_host_that_looked_too_early, lag_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

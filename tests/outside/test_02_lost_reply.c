@@ -62,17 +62,11 @@ static void test_where_absence_is_kept_for_a_minute(void **state) {
     try_all(state, 60);
 }
 
-static int end(void **state) {
-    lag_stop(*state);
-    *state = NULL;
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_where_looks_are_the_truth, end),
-        cmocka_unit_test_teardown(test_where_absence_is_kept_for_a_second, end),
-        cmocka_unit_test_teardown(test_where_absence_is_kept_for_a_minute, end),
+        cmocka_unit_test_teardown(test_where_looks_are_the_truth, lag_tear_down),
+        cmocka_unit_test_teardown(test_where_absence_is_kept_for_a_second, lag_tear_down),
+        cmocka_unit_test_teardown(test_where_absence_is_kept_for_a_minute, lag_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

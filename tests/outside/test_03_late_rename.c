@@ -164,21 +164,16 @@ static void test_a_removal_takes_effect_after_the_step_is_saved_again(void **sta
     }
 }
 
-static int end(void **state) {
-    lag_stop(*state);
-    *state = NULL;
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_new_step_during_the_save, end),
-        cmocka_unit_test_teardown(test_new_step_after_the_save, end),
-        cmocka_unit_test_teardown(test_new_step_after_the_next_job, end),
-        cmocka_unit_test_teardown(test_saved_again_during_the_save, end),
-        cmocka_unit_test_teardown(test_saved_again_after_the_save, end),
-        cmocka_unit_test_teardown(test_saved_again_after_the_next_job, end),
-        cmocka_unit_test_teardown(test_a_removal_takes_effect_after_the_step_is_saved_again, end),
+        cmocka_unit_test_teardown(test_new_step_during_the_save, lag_tear_down),
+        cmocka_unit_test_teardown(test_new_step_after_the_save, lag_tear_down),
+        cmocka_unit_test_teardown(test_new_step_after_the_next_job, lag_tear_down),
+        cmocka_unit_test_teardown(test_saved_again_during_the_save, lag_tear_down),
+        cmocka_unit_test_teardown(test_saved_again_after_the_save, lag_tear_down),
+        cmocka_unit_test_teardown(test_saved_again_after_the_next_job, lag_tear_down),
+        cmocka_unit_test_teardown(test_a_removal_takes_effect_after_the_step_is_saved_again,
+                                  lag_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers in processes of their own beside a writer that keeps one checkpoint: at every instant
  * there is a committed one, and each look has to find it, whole. */
+#include "lib/directory.h"
 #include "lib/test.h"
 
 #include <pawl/pawl.h>
@@ -21,29 +22,16 @@ typedef struct fixture {
     char path[64];
 } fixture;
 
-static double now_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static void remove_tree(const char *path) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", path);
-    assert_int_equal(system(command), 0);
-}
-
 static int set_up(void **state) {
     static fixture f;
-    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    snprintf(f.path, sizeof f.path, "%s/pawl_readers_XXXXXX", base);
+    directory_new(f.path, access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     *state = &f;
-    return mkdtemp(f.path) == NULL;
+    return 0;
 }
 
 static int tear_down(void **state) {
     const fixture *f = *state;
-    remove_tree(f->path);
+    directory_delete(f->path);
     return 0;
 }
 
@@ -115,7 +103,7 @@ static void read_until(const char *path, look_fn *look, int go) {
     char byte;
     pawl_error *err = pawl_error_new();
     bool good = read(go, &byte, 1) == 1;
-    for (double end_s = now_s() + SECONDS; now_s() < end_s;) {
+    for (double end_s = test_now_s() + SECONDS; test_now_s() < end_s;) {
         good = look(path, err) && good;
     }
     pawl_error_free(err);
@@ -140,14 +128,14 @@ static void write_until(const char *path, int go) {
     assert_ok(pawl_state_new(&state, err), err);
     assert_ok(pawl_state_add_tensor(state, &tensor, err), err);
     assert_ok(pawl_run_open(path, &options, &run, err), err);
-    double end_s = now_s() + SECONDS;
-    for (int64_t step = 0; now_s() < end_s; step++) {
+    double end_s = test_now_s() + SECONDS;
+    for (int64_t step = 0; test_now_s() < end_s; step++) {
         fill(w, step);
         assert_ok(pawl_save(run, state, step, NULL, err), err);
         assert_ok(pawl_wait(run, 0, NULL, err), err);
         if (step == 0) {
             assert_int_equal(write(go, "gogogo", READERS), READERS);
-            end_s = now_s() + SECONDS;
+            end_s = test_now_s() + SECONDS;
         }
     }
     assert_ok(pawl_run_close(run, 0, err), err);

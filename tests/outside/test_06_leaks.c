@@ -3,6 +3,7 @@
  * A checkpoint that somebody reads while it is removed or replaced leaves nothing behind once the
  * reader has ended, as long as the run is open.
  */
+#include "lib/directory.h"
 #include "lib/test.h"
 
 #include <pawl/pawl.h>
@@ -28,13 +29,7 @@ typedef struct fixture {
     uint8_t bytes[BYTES];
 } fixture;
 
-static void works(fixture *f, pawl_status status) {
-    if (status != PAWL_OK) {
-        fail_msg("%s", pawl_error_text(f->err));
-    }
-}
-
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = *state = calloc(1, sizeof *f);
     const int64_t shape = BYTES;
     const pawl_tensor tensor = {.struct_size = sizeof tensor,
@@ -44,37 +39,34 @@ static int setup(void **state) {
                                 .shape = &shape,
                                 .data = f->bytes};
     const pawl_run_options options = {.struct_size = sizeof options, .retention = {.keep_last = 1}};
-    (void)snprintf(f->directory, sizeof f->directory, "leaks-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    directory_new(f->directory, ".");
     assert_int_equal(chdir(f->directory), 0);
     f->err = pawl_error_new();
-    works(f, pawl_state_new(&f->state, f->err));
-    works(f, pawl_state_add_tensor(f->state, &tensor, f->err));
-    works(f, pawl_run_open(RUN, &options, &f->run, f->err));
+    assert_ok(pawl_state_new(&f->state, f->err), f->err);
+    assert_ok(pawl_state_add_tensor(f->state, &tensor, f->err), f->err);
+    assert_ok(pawl_run_open(RUN, &options, &f->run, f->err), f->err);
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
-    char command[128];
     (void)pawl_run_close(f->run, 0, f->err);
     pawl_state_free(f->state);
     pawl_error_free(f->err);
     assert_int_equal(chdir(".."), 0);
-    (void)snprintf(command, sizeof command, "rm -rf %s", f->directory);
-    int removed = system(command);
+    directory_delete(f->directory);
     free(f);
-    return removed;
+    return 0;
 }
 
 static void save(fixture *f, int64_t step) {
-    works(f, pawl_save(f->run, f->state, step, NULL, f->err));
-    works(f, pawl_wait(f->run, 0, NULL, f->err));
+    assert_ok(pawl_save(f->run, f->state, step, NULL, f->err), f->err);
+    assert_ok(pawl_wait(f->run, 0, NULL, f->err), f->err);
 }
 
 static pawl_checkpoint *begin_to_read(fixture *f, int64_t step) {
     pawl_checkpoint *checkpoint;
-    works(f, pawl_checkpoint_open(RUN, step, NULL, &checkpoint, f->err));
+    assert_ok(pawl_checkpoint_open(RUN, step, NULL, &checkpoint, f->err), f->err);
     return checkpoint;
 }
 
@@ -119,8 +111,8 @@ static void test_a_step_saved_again_while_it_was_read(void **state) {
 static void test_a_step_saved_again_stays_without_its_old_files(void **state) {
     const pawl_run_options options = {.struct_size = sizeof options};
     fixture *f = *state;
-    works(f, pawl_run_close(f->run, 0, f->err)); /* every step stays in the next one */
-    works(f, pawl_run_open(RUN, &options, &f->run, f->err));
+    assert_ok(pawl_run_close(f->run, 0, f->err), f->err); /* every step stays in the next one */
+    assert_ok(pawl_run_open(RUN, &options, &f->run, f->err), f->err);
     save(f, 3);
     pawl_checkpoint *reader = begin_to_read(f, 3);
     save(f, 3);
@@ -136,7 +128,7 @@ static void test_a_reader_that_is_there_when_the_next_two_are_saved(void **state
     pawl_checkpoint *reader = begin_to_read(f, 3);
     save(f, 3);
     save(f, 4); /* 3 is being read, and stays */
-    works(f, pawl_checkpoint_verify(reader, NULL, NULL, f->err));
+    assert_ok(pawl_checkpoint_verify(reader, NULL, NULL, f->err), f->err);
     pawl_checkpoint_close(reader);
     save(f, 5);
     expect_one_step(5);
@@ -164,7 +156,7 @@ static void test_what_looks_left_is_removed_by_gc(void **state) {
     assert_int_equal(mkdir(RUN "/step-00000004", 0755), 0);
     assert_int_equal(mkdir(RUN "/step-00000004/.pawl-look", 0755), 0);
     assert_int_equal(mkdir(RUN "/step-00000004/manifest.json", 0755), 0);
-    works(f, pawl_run_gc(f->run, 0, NULL, NULL, f->err));
+    assert_ok(pawl_run_gc(f->run, 0, NULL, NULL, f->err), f->err);
     expect_one_step(3);
     assert_int_equal(access(RUN "/.pawl-look", F_OK), -1);
 }
@@ -215,16 +207,17 @@ static void test_nothing_stays_of_what_was_removed_under_readers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_step_saved_again_while_it_was_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_step_saved_again_stays_without_its_old_files, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_step_saved_again_while_it_was_read, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_step_saved_again_stays_without_its_old_files, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_a_reader_that_is_there_when_the_next_two_are_saved,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_second_reader_takes_over_from_the_first, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_what_looks_left_is_removed_by_gc, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nothing_stays_of_what_was_removed_under_readers, setup,
-                                        teardown),
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_second_reader_takes_over_from_the_first, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_what_looks_left_is_removed_by_gc, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nothing_stays_of_what_was_removed_under_readers,
+                                        set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * leaves all of the parent's as it was. And the end of a process with everything open, a save in
  * flight: never a crash.
  */
+#include "lib/directory.h"
 #include "lib/test.h"
 
 #include <pawl/pawl.h>
@@ -29,12 +30,6 @@
 
 static char run_path[64];
 static pawl_error *err;
-
-static double now_s(void) {
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
-}
 
 /* ---- what a parent has open ----------------------------------------------------------------- */
 
@@ -386,9 +381,9 @@ static void check_refusal(const call *c) {
 /* Never returns. Whatever the child closed or freed it may close again. */
 static void be_child(const call *c, opened *o) {
     alarm(CHILD_ALARM_S);
-    double begun_s = now_s();
+    double begun_s = test_now_s();
     pawl_status status = c->make(o);
-    double took_s = now_s() - begun_s;
+    double took_s = test_now_s() - begun_s;
     pawl_status wanted = c->expects == REFUSED ? PAWL_EUSAGE : PAWL_OK;
     if (status != wanted || took_s > AT_ONCE_S) {
         print_error("%s: %s after %.2f s\n%s\n", c->name, pawl_status_name(status), took_s,
@@ -436,24 +431,18 @@ static uint64_t sum_of_files(void) {
     return tree_sum;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at) {
-    (void)st;
-    (void)type;
-    (void)at;
-    return remove(path);
-}
-
 static int make_directory(void **state) {
     (void)state;
-    (void)snprintf(run_path, sizeof run_path, "/tmp/pawl-fork-XXXXXX");
+    directory_new(run_path, "/tmp");
     err = pawl_error_new();
-    return err != NULL && mkdtemp(run_path) != NULL ? 0 : -1;
+    return err == NULL;
 }
 
 static int remove_directory(void **state) {
     (void)state;
     pawl_error_free(err);
-    return nftw(run_path, remove_one, 16, FTW_PHYS | FTW_DEPTH);
+    directory_delete(run_path);
+    return 0;
 }
 
 /* ---- forked children ------------------------------------------------------------------------ */

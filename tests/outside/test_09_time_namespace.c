@@ -3,6 +3,7 @@
  * A process in another time namespace of the same host, whose start /proc tells differently there,
  * is neither taken for dead while it lives, nor waited for when it is gone.
  */
+#include "lib/directory.h"
 #include "lib/test.h"
 
 #include <pawl/pawl.h>
@@ -28,24 +29,21 @@ typedef struct fixture {
     pawl_error *err;
 } fixture;
 
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = *state = calloc(1, sizeof *f);
-    (void)snprintf(f->directory, sizeof f->directory, "timens-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    directory_new(f->directory, ".");
     assert_int_equal(chdir(f->directory), 0);
     f->err = pawl_error_new();
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
-    char command[128];
     pawl_error_free(f->err);
     assert_int_equal(chdir(".."), 0);
-    (void)snprintf(command, sizeof command, "rm -rf %s", f->directory);
-    int removed = system(command);
+    directory_delete(f->directory);
     free(f);
-    return removed;
+    return 0;
 }
 
 static pawl_status open_run(pawl_run **run, pawl_error *err) {
@@ -222,11 +220,12 @@ static void test_a_reader_in_another_time_namespace_keeps_its_checkpoint(void **
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_live_owner_in_another_time_namespace_keeps_the_run,
-                                        setup, teardown),
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(
-            test_a_newcomer_in_another_time_namespace_leaves_a_live_owner_the_run, setup, teardown),
+            test_a_newcomer_in_another_time_namespace_leaves_a_live_owner_the_run, set_up,
+            tear_down),
         cmocka_unit_test_setup_teardown(
-            test_a_reader_in_another_time_namespace_keeps_its_checkpoint, setup, teardown),
+            test_a_reader_in_another_time_namespace_keeps_its_checkpoint, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  * On a disk that is full to the last byte and inode, gc, a removal and then a save go through, also
  * after owners were killed there and others took what they had freed.
  */
+#include "lib/directory.h"
 #include "lib/loop_disk.h"
 #include "lib/test.h"
 
@@ -31,27 +32,23 @@ typedef struct fixture {
     unsigned files; /* how often it was filled */
 } fixture;
 
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = *state = calloc(1, sizeof *f);
-    (void)snprintf(f->directory, sizeof f->directory, "full-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    directory_new(f->directory, ".");
     assert_int_equal(chdir(f->directory), 0);
-    assert_int_equal(chmod(".", 0755), 0);
     (void)snprintf(f->image, sizeof f->image, "%s/pawl-image-%lld",
                    access("/dev/shm", W_OK) == 0 ? "/dev/shm" : ".", (long long)getpid());
     return mkdir(DISK, 0777);
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
-    char command[128];
     int unmounted = f->mounted ? system("umount " DISK) : 0;
     (void)unlink(f->image);
     assert_int_equal(chdir(".."), 0);
-    (void)snprintf(command, sizeof command, "rm -rf %s", f->directory);
-    int removed = system(command);
+    directory_delete(f->directory);
     free(f);
-    return unmounted != 0 ? unmounted : removed;
+    return unmounted;
 }
 
 /* Skips the test where there can be none. */
@@ -300,14 +297,14 @@ static void test_the_command_on_a_full_disk(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_full_ext4, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_ext4_with_plenty_of_room_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_ext4_without_an_inode, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_ext4_that_is_full_for_its_user, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_run_that_has_only_checkpoints, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_full_xfs, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_full_btrfs, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_command_on_a_full_disk, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_full_ext4, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ext4_with_plenty_of_room_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ext4_without_an_inode, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ext4_that_is_full_for_its_user, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_run_that_has_only_checkpoints, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_full_xfs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_full_btrfs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_command_on_a_full_disk, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

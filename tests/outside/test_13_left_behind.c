@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What killed processes left behind is removed by whoever can know that it is nobody's. */
+#include "lib/directory.h"
 #include "lib/test.h"
 
 #include <pawl/pawl.h>
@@ -18,36 +19,27 @@ typedef struct fixture {
     pawl_run *run;
 } fixture;
 
-static void works(fixture *f, pawl_status status) {
-    if (status != PAWL_OK) {
-        fail_msg("%s", pawl_error_text(f->err));
-    }
-}
-
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = *state = calloc(1, sizeof *f);
-    (void)snprintf(f->directory, sizeof f->directory, "left-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    directory_new(f->directory, ".");
     assert_int_equal(chdir(f->directory), 0);
     assert_int_equal(mkdir(RUN, 0777), 0);
     f->err = pawl_error_new();
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
-    char command[128];
     pawl_error_free(f->err);
     assert_int_equal(chdir(".."), 0);
-    (void)snprintf(command, sizeof command, "rm -rf %s", f->directory);
-    int removed = system(command);
+    directory_delete(f->directory);
     free(f);
-    return removed;
+    return 0;
 }
 
 static void open_run(fixture *f) {
     const pawl_run_options options = {.struct_size = sizeof options, .retention = {.keep_last = 1}};
-    works(f, pawl_run_open(RUN, &options, &f->run, f->err));
+    assert_ok(pawl_run_open(RUN, &options, &f->run, f->err), f->err);
 }
 
 static void save(fixture *f, int64_t step) {
@@ -60,10 +52,10 @@ static void save(fixture *f, int64_t step) {
                                 .shape = &shape,
                                 .data = bytes};
     pawl_state *values;
-    works(f, pawl_state_new(&values, f->err));
-    works(f, pawl_state_add_tensor(values, &tensor, f->err));
-    works(f, pawl_save(f->run, values, step, NULL, f->err));
-    works(f, pawl_wait(f->run, 0, NULL, f->err));
+    assert_ok(pawl_state_new(&values, f->err), f->err);
+    assert_ok(pawl_state_add_tensor(values, &tensor, f->err), f->err);
+    assert_ok(pawl_save(f->run, values, step, NULL, f->err), f->err);
+    assert_ok(pawl_wait(f->run, 0, NULL, f->err), f->err);
     pawl_state_free(values);
 }
 
@@ -87,10 +79,10 @@ static void test_probes_of_killed_openers_go(void **state) {
     put(RUN "/.pawl-probe-0123456789abcdef", 0);
     put(RUN "/.pawl-probe-mine", 0);
     open_run(f);
-    works(f, pawl_run_gc(f->run, 0, NULL, NULL, f->err));
+    assert_ok(pawl_run_gc(f->run, 0, NULL, NULL, f->err), f->err);
     assert_false(exists(RUN "/.pawl-probe-0123456789abcdef"));
     assert_true(exists(RUN "/.pawl-probe-mine"));
-    works(f, pawl_run_close(f->run, 0, f->err));
+    assert_ok(pawl_run_close(f->run, 0, f->err), f->err);
 }
 
 static void test_what_a_doctor_left_goes_when_no_doctor_can_still_wait_for_it(void **state) {
@@ -103,12 +95,12 @@ static void test_what_a_doctor_left_goes_when_no_doctor_can_still_wait_for_it(vo
     }
     put(RUN "/.pawl-doctor-ba9876543210", 60);
     open_run(f);
-    works(f, pawl_run_gc(f->run, 0, NULL, NULL, f->err));
+    assert_ok(pawl_run_gc(f->run, 0, NULL, NULL, f->err), f->err);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_false(exists(names[i]));
     }
     assert_true(exists(RUN "/.pawl-doctor-ba9876543210"));
-    works(f, pawl_run_close(f->run, 0, f->err));
+    assert_ok(pawl_run_close(f->run, 0, f->err), f->err);
 }
 
 static void test_the_pin_of_a_save_that_was_killed_keeps_no_later_one(void **state) {
@@ -121,29 +113,29 @@ static void test_the_pin_of_a_save_that_was_killed_keeps_no_later_one(void **sta
     assert_false(exists(RUN "/step-00000002/pinned"));
     save(f, 3);
     assert_false(exists(RUN "/step-00000002/manifest.json"));
-    works(f, pawl_run_close(f->run, 0, f->err));
+    assert_ok(pawl_run_close(f->run, 0, f->err), f->err);
 }
 
 static void test_the_pin_of_a_checkpoint_stays_when_it_is_saved_again(void **state) {
     fixture *f = *state;
     open_run(f);
     save(f, 2);
-    works(f, pawl_run_pin(f->run, 2, 1, f->err));
+    assert_ok(pawl_run_pin(f->run, 2, 1, f->err), f->err);
     save(f, 2);
     save(f, 3);
     assert_true(exists(RUN "/step-00000002/manifest.json"));
-    works(f, pawl_run_close(f->run, 0, f->err));
+    assert_ok(pawl_run_close(f->run, 0, f->err), f->err);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_probes_of_killed_openers_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_probes_of_killed_openers_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
-            test_what_a_doctor_left_goes_when_no_doctor_can_still_wait_for_it, setup, teardown),
+            test_what_a_doctor_left_goes_when_no_doctor_can_still_wait_for_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_pin_of_a_save_that_was_killed_keeps_no_later_one,
-                                        setup, teardown),
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_pin_of_a_checkpoint_stays_when_it_is_saved_again,
-                                        setup, teardown),
+                                        set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers' marks: removing garbage tells each one whose reader is gone, a dry run leaves them where
  * they are, and a command that is ended by a signal takes its own away. */
+#include "lib/directory.h"
 #include "lib/test.h"
 
 #include <pawl/pawl.h>
@@ -50,22 +51,18 @@ static void save_many(fixture *f) {
 static int set_up(void **state) {
     static fixture f;
     memset(&f, 0, sizeof f);
-    snprintf(f.path, sizeof f.path, "/tmp/pawl_marks_XXXXXX");
+    directory_new(f.path, "/tmp");
     f.err = pawl_error_new();
     *state = &f;
-    if (mkdtemp(f.path) == NULL) {
-        return 1;
-    }
     save_many(&f);
     return 0;
 }
 
 static int tear_down(void **state) {
     fixture *f = *state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", f->path);
+    directory_delete(f->path);
     pawl_error_free(f->err);
-    return system(command) == 0 ? 0 : 1;
+    return 0;
 }
 
 static int marks_of(const fixture *f, int step) {

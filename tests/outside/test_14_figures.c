@@ -23,39 +23,24 @@ typedef struct fixture {
     char log[256]; /* the last line that says that a step was saved */
 } fixture;
 
-static void works(fixture *f, pawl_status status) {
-    if (status != PAWL_OK) {
-        fail_msg("%s", pawl_error_text(f->err));
-    }
-}
-
-static double now_s(void) {
-    struct timespec now;
-    assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &now), 0);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = *state = calloc(1, sizeof *f);
-    (void)snprintf(f->directory, sizeof f->directory, "figures-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    directory_new(f->directory, ".");
     assert_int_equal(chdir(f->directory), 0);
     f->err = pawl_error_new();
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
-    char command[128];
-    works(f, pawl_run_close(f->run, 0, f->err));
+    assert_ok(pawl_run_close(f->run, 0, f->err), f->err);
     pawl_state_free(f->values);
     pawl_error_free(f->err);
     free(f->numbers);
     assert_int_equal(chdir(".."), 0);
-    (void)snprintf(command, sizeof command, "rm -rf %s", f->directory);
-    int removed = system(command);
+    directory_delete(f->directory);
     free(f);
-    return removed;
+    return 0;
 }
 
 static void on_event(void *context, const pawl_event *event) {
@@ -79,7 +64,7 @@ static void open_run(fixture *f, pawl_run_options options) {
     options.event = on_event;
     options.event_context = f;
     options.log = (pawl_log){.write = on_log, .context = f, .level = PAWL_LOG_INFO};
-    works(f, pawl_run_open(RUN, &options, &f->run, f->err));
+    assert_ok(pawl_run_open(RUN, &options, &f->run, f->err), f->err);
 }
 
 /* `entries` tensors of so many bytes each. */
@@ -87,7 +72,7 @@ static void fill(fixture *f, int entries, int64_t bytes) {
     const int64_t shape = bytes / (int64_t)sizeof(float);
     f->numbers = calloc((size_t)entries, (size_t)bytes);
     assert_non_null(f->numbers);
-    works(f, pawl_state_new(&f->values, f->err));
+    assert_ok(pawl_state_new(&f->values, f->err), f->err);
     for (int i = 0; i < entries; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "p/%d", i);
@@ -97,7 +82,7 @@ static void fill(fixture *f, int entries, int64_t bytes) {
                                     .ndim = 1,
                                     .shape = &shape,
                                     .data = f->numbers + i * shape};
-        works(f, pawl_state_add_tensor(f->values, &tensor, f->err));
+        assert_ok(pawl_state_add_tensor(f->values, &tensor, f->err), f->err);
     }
 }
 
@@ -129,9 +114,9 @@ static pawl_save_stats read_last(fixture *f) {
     pawl_event event;
     pawl_save_stats last = {.step = -1};
     int more = 1;
-    works(f, pawl_events_open(RUN, &events, f->err));
+    assert_ok(pawl_events_open(RUN, &events, f->err), f->err);
     while (more) {
-        works(f, pawl_events_next(events, &event, &more, f->err));
+        assert_ok(pawl_events_next(events, &event, &more, f->err), f->err);
         if (more && event.kind == PAWL_EVENT_SAVE_ENDED) {
             last = *event.stats;
         }
@@ -149,11 +134,11 @@ static void test_the_call_of_pawl_save_is_part_of_the_whole(void **state) {
     pawl_save_stats s;
     fill(f, MANY, sizeof(float));
     open_run(f, (pawl_run_options){0});
-    double called_s = now_s();
-    works(f, pawl_save(f->run, f->values, 1, NULL, f->err));
-    double returned_s = now_s();
-    works(f, pawl_wait(f->run, 0, &s, f->err));
-    double ended_s = now_s();
+    double called_s = test_now_s();
+    assert_ok(pawl_save(f->run, f->values, 1, NULL, f->err), f->err);
+    double returned_s = test_now_s();
+    assert_ok(pawl_wait(f->run, 0, &s, f->err), f->err);
+    double ended_s = test_now_s();
     assert_adds_up(&s);
     assert_true(s.prepare_s <= returned_s - called_s);
     assert_true(s.total_s + s.tidy_s <= ended_s - called_s);
@@ -166,8 +151,8 @@ static void test_all_who_tell_tell_the_same(void **state) {
     pawl_save_stats s;
     fill(f, MANY, sizeof(float));
     open_run(f, (pawl_run_options){0});
-    works(f, pawl_save(f->run, f->values, 7, NULL, f->err));
-    works(f, pawl_wait(f->run, 0, &s, f->err));
+    assert_ok(pawl_save(f->run, f->values, 7, NULL, f->err), f->err);
+    assert_ok(pawl_wait(f->run, 0, &s, f->err), f->err);
     assert_same(&s, &f->told, 0);
     assert_true(f->ended.seconds == s.total_s);
     pawl_save_stats kept = read_last(f);
@@ -187,11 +172,11 @@ static void test_waiting_for_the_save_before_is_a_part(void **state) {
     pawl_save_stats s;
     fill(f, 1, 4 << 20);
     open_run(f, (pawl_run_options){.bandwidth_bytes_per_s = 16 << 20, .in_flight_bytes = 1 << 20});
-    works(f, pawl_save(f->run, f->values, 1, NULL, f->err));
-    double called_s = now_s();
-    works(f, pawl_save(f->run, f->values, 2, NULL, f->err));
-    works(f, pawl_wait(f->run, 0, &s, f->err));
-    double waited_s = now_s() - called_s;
+    assert_ok(pawl_save(f->run, f->values, 1, NULL, f->err), f->err);
+    double called_s = test_now_s();
+    assert_ok(pawl_save(f->run, f->values, 2, NULL, f->err), f->err);
+    assert_ok(pawl_wait(f->run, 0, &s, f->err), f->err);
+    double waited_s = test_now_s() - called_s;
     assert_adds_up(&s);
     assert_true(s.busy_wait_s > 0 && s.total_s > s.busy_wait_s + s.write_s);
     assert_true(s.total_s <= waited_s);
@@ -204,8 +189,8 @@ static void test_what_follows_the_commit_is_told_apart(void **state) {
     fill(f, 1, 4096);
     open_run(f, (pawl_run_options){.retention = {.keep_last = 1}});
     for (int64_t step = 0; step < 3; step++) {
-        works(f, pawl_save(f->run, f->values, step, NULL, f->err));
-        works(f, pawl_wait(f->run, 0, &s, f->err));
+        assert_ok(pawl_save(f->run, f->values, step, NULL, f->err), f->err);
+        assert_ok(pawl_wait(f->run, 0, &s, f->err), f->err);
         assert_adds_up(&s);
         assert_true(s.tidy_s > 0);
         assert_same(&s, &f->told, 0);
@@ -221,7 +206,7 @@ static void test_a_save_that_does_not_begin_has_a_whole_too(void **state) {
     fill(f, 1, 4096);
     open_run(f, (pawl_run_options){0});
     assert_int_equal(pawl_save(f->run, f->values, 1, &options, f->err), PAWL_EUSAGE);
-    works(f, pawl_wait(f->run, 0, &s, f->err));
+    assert_ok(pawl_wait(f->run, 0, &s, f->err), f->err);
     assert_true(s.prepare_s > 0);
     assert_true(fabs(s.total_s - parts_s(&s)) <= ROUNDING_S);
     assert_same(&s, &f->told, 0);
@@ -232,11 +217,11 @@ static void test_a_wait_that_is_too_short_tells_how_far_it_is(void **state) {
     pawl_save_stats s;
     fill(f, 1, 4 << 20);
     open_run(f, (pawl_run_options){.bandwidth_bytes_per_s = 16 << 20, .in_flight_bytes = 1 << 20});
-    works(f, pawl_save(f->run, f->values, 1, NULL, f->err));
+    assert_ok(pawl_save(f->run, f->values, 1, NULL, f->err), f->err);
     assert_int_equal(pawl_wait(f->run, 0.05, &s, f->err), PAWL_ETIMEOUT);
     assert_true(s.total_s >= 0.05);
     assert_adds_up(&s);
-    works(f, pawl_cancel(f->run, 0, f->err));
+    assert_ok(pawl_cancel(f->run, 0, f->err), f->err);
     assert_int_equal(pawl_wait(f->run, 0, &s, f->err), PAWL_ECANCELED);
     assert_adds_up(&s);
     assert_true(s.tidy_s == 0);
@@ -287,7 +272,7 @@ static void test_each_rank_measures_itself(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
         TEST(test_the_call_of_pawl_save_is_part_of_the_whole),
         TEST(test_all_who_tell_tell_the_same),
         TEST(test_waiting_for_the_save_before_is_a_part),

@@ -56,7 +56,7 @@ class LastSteps(unittest.TestCase):
                     code, out, err = pawl(verb, *[operand] * (2 if verb == "diff" else 1))
                     self.assertEqual((code, out), (2, ""), err)
                     shown = word.replace("\t", "\\x09")
-                    self.assertIn(f"'{shown}' is no step: ", err)
+                    self.assertIn(f"'{shown}' is not a step: ", err)
                     self.assertIn(str(MOST), err)
 
     def test_a_whole_run_is_asked_for_with_any_number(self):

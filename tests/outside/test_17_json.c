@@ -3,6 +3,7 @@
  * Any JSON text of RFC 8259 can be a value, and stays what it is: in the state, in a checkpoint, in
  * an index that was rebuilt, when it is restored and compared, and as the command shows it.
  */
+#include "lib/directory.h"
 #include "lib/random.h"
 #include "lib/test.h"
 
@@ -27,27 +28,19 @@ typedef struct fixture {
     char out[65536]; /* of the command */
 } fixture;
 
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = *state = calloc(1, sizeof *f);
-    strcpy(f->path, "/tmp/pawl-outside-XXXXXX");
+    directory_new(f->path, "/tmp");
     f->err = pawl_error_new();
-    return mkdtemp(f->path) == NULL;
+    return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
-    char command[128];
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", f->path);
-    int removed = system(command);
+    directory_delete(f->path);
     pawl_error_free(f->err);
     free(f);
-    return removed;
-}
-
-static void works(fixture *f, pawl_status status) {
-    if (status != PAWL_OK) {
-        fail_msg("%s", pawl_error_text(f->err));
-    }
+    return 0;
 }
 
 /* Runs the command in the directory of the runs; returns what its shell does. */
@@ -90,9 +83,9 @@ static const value values[] = {
 
 static pawl_state *state_of(fixture *f, const value *all, size_t count) {
     pawl_state *made = NULL;
-    works(f, pawl_state_new(&made, f->err));
+    assert_ok(pawl_state_new(&made, f->err), f->err);
     for (size_t i = 0; i < count; i++) {
-        works(f, pawl_state_set_json(made, all[i].name, all[i].role, all[i].json, f->err));
+        assert_ok(pawl_state_set_json(made, all[i].name, all[i].role, all[i].json, f->err), f->err);
     }
     return made;
 }
@@ -101,16 +94,16 @@ static pawl_run *open_run(fixture *f, const char *name) {
     char path[128];
     pawl_run *run = NULL;
     (void)snprintf(path, sizeof path, "%s/%s", f->path, name);
-    works(f, pawl_run_open(path, NULL, &run, f->err));
+    assert_ok(pawl_run_open(path, NULL, &run, f->err), f->err);
     return run;
 }
 
 static void save(fixture *f, const char *name, const value *all, size_t count) {
     pawl_run *run = open_run(f, name);
     pawl_state *state = state_of(f, all, count);
-    works(f, pawl_save(run, state, 1, NULL, f->err));
-    works(f, pawl_wait(run, 60, NULL, f->err));
-    works(f, pawl_run_close(run, 60, f->err));
+    assert_ok(pawl_save(run, state, 1, NULL, f->err), f->err);
+    assert_ok(pawl_wait(run, 60, NULL, f->err), f->err);
+    assert_ok(pawl_run_close(run, 60, f->err), f->err);
     pawl_state_free(state);
 }
 
@@ -129,14 +122,14 @@ static void assert_restores(fixture *f, const char *name) {
         other[i] = (value){values[i].name, values[i].role, kept ? values[i].json : "0"};
     }
     pawl_state *state = state_of(f, other, ARRAY_LENGTH(other));
-    works(f, pawl_restore(run, state, NULL, NULL, f->err));
+    assert_ok(pawl_restore(run, state, NULL, NULL, f->err), f->err);
     for (size_t i = 0; i < ARRAY_LENGTH(values); i++) {
         const char *json = NULL;
-        works(f, pawl_state_get_string(state, values[i].name, &json, f->err));
+        assert_ok(pawl_state_get_string(state, values[i].name, &json, f->err), f->err);
         assert_string_equal(json, values[i].json);
     }
     pawl_state_free(state);
-    works(f, pawl_run_close(run, 60, f->err));
+    assert_ok(pawl_run_close(run, 60, f->err), f->err);
 }
 
 static void test_any_json_is_saved_and_restored_bit_for_bit(void **state) {
@@ -191,11 +184,11 @@ static char *report_of(fixture *f, const char *json) {
     pawl_report *report = NULL;
     const value now = {"seed", PAWL_ROLE_HYPERPARAMETER, json};
     pawl_state *state = state_of(f, &now, 1);
-    works(f, pawl_restore(run, state, NULL, &report, f->err));
+    assert_ok(pawl_restore(run, state, NULL, &report, f->err), f->err);
     char *text = strdup(pawl_report_text(report));
     pawl_report_free(report);
     pawl_state_free(state);
-    works(f, pawl_run_close(run, 60, f->err));
+    assert_ok(pawl_run_close(run, 60, f->err), f->err);
     return text;
 }
 
@@ -291,7 +284,7 @@ static void test_the_same_texts_are_json_as_for_another_reader(void **state) {
     AUTOFREE char *ours = calloc(TEXTS, 1);
     pawl_state *values_of = NULL;
     int taken = 0;
-    works(f, pawl_state_new(&values_of, f->err));
+    assert_ok(pawl_state_new(&values_of, f->err), f->err);
     (void)snprintf(path, sizeof path, "%s/texts", f->path);
     FILE *to = fopen(path, "w");
     assert_non_null(to);
@@ -339,7 +332,7 @@ static void test_what_is_no_json_is_refused_with_a_reason(void **state) {
         {"\"\xff\"", "expected: text in UTF-8"},
     };
     pawl_state *made = NULL;
-    works(f, pawl_state_new(&made, f->err));
+    assert_ok(pawl_state_new(&made, f->err), f->err);
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
         assert_int_equal(pawl_state_set_json(made, "v", PAWL_ROLE_OTHER, cases[i].json, f->err),
                          PAWL_EUSAGE);
@@ -351,7 +344,7 @@ static void test_what_is_no_json_is_refused_with_a_reason(void **state) {
 }
 
 int main(void) {
-#define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+#define TEST(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_any_json_is_saved_and_restored_bit_for_bit),
         TEST(test_any_json_outlives_its_index),

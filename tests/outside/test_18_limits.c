@@ -3,6 +3,7 @@
  * Whatever a caller hands in above a named maximum is PAWL_ELIMIT, and the text has the maximum;
  * what is at the maximum is taken. One row for each maximum of the headers.
  */
+#include "lib/directory.h"
 #include "lib/test.h"
 
 #include <pawl/pawl.h>
@@ -17,22 +18,20 @@ typedef struct fixture {
     pawl_error *err;
 } fixture;
 
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = *state = calloc(1, sizeof *f);
-    strcpy(f->path, "/tmp/pawl-outside-XXXXXX");
+    directory_new(f->path, "/tmp");
     f->err = pawl_error_new();
-    return mkdtemp(f->path) == NULL || pawl_state_new(&f->state, f->err) != PAWL_OK;
+    return pawl_state_new(&f->state, f->err) != PAWL_OK;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
-    char command[128];
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", f->path);
-    int removed = system(command);
+    directory_delete(f->path);
     pawl_state_free(f->state);
     pawl_error_free(f->err);
     free(f);
-    return removed;
+    return 0;
 }
 
 /* So many of a character; for one call. */
@@ -351,7 +350,7 @@ static void test_what_is_too_little_is_no_limit(void **state) {
 }
 
 int main(void) {
-#define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+#define TEST(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_above_each_maximum_is_a_limit_that_names_it),
         TEST(test_each_maximum_itself_is_taken),

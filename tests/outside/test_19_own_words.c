@@ -3,6 +3,7 @@
  * What a report advises is in the words of the interface, and as data, by which a caller says it in
  * words of its own: every remedy, set by its name and value alone, allows what it was named for.
  */
+#include "lib/directory.h"
 #include "lib/test.h"
 
 #include <pawl/pawl.h>
@@ -22,12 +23,6 @@ typedef struct fixture {
     char log[2000];
 } fixture;
 
-static void works(fixture *f, pawl_status status) {
-    if (status != PAWL_OK) {
-        fail_msg("%s", pawl_error_text(f->err));
-    }
-}
-
 static void keep_log(void *context, pawl_log_level level, const char *text) {
     fixture *f = context;
     (void)level;
@@ -45,19 +40,21 @@ static void add(fixture *f, pawl_state *s, const char *name, pawl_dtype dtype, i
                                 .role = slot_of != NULL ? PAWL_ROLE_SLOT : PAWL_ROLE_MODEL,
                                 .slot_of = slot_of,
                                 .slot = slot_of != NULL ? "m" : NULL};
-    works(f, pawl_state_add_tensor(s, &tensor, f->err));
+    assert_ok(pawl_state_add_tensor(s, &tensor, f->err), f->err);
 }
 
 /* What every state of these tests has, and a hyperparameter of that value. */
 static pawl_state *build(fixture *f, const char *optimizer, double rate) {
     pawl_state *s = NULL;
-    works(f, pawl_state_new(&s, f->err));
+    assert_ok(pawl_state_new(&s, f->err), f->err);
     add(f, s, "kept", PAWL_F32, 3, NULL);
-    works(f, pawl_state_set_string(s, PAWL_OPTIMIZER_CLASS, PAWL_ROLE_HYPERPARAMETER, optimizer,
-                                   f->err));
-    works(f, pawl_state_set_float64(s, "rate", PAWL_ROLE_HYPERPARAMETER, rate, f->err));
-    works(f, pawl_state_set_json(s, "batch", PAWL_ROLE_BATCH_SIGNATURE, rate > 0.5 ? "[2]" : "[1]",
-                                 f->err));
+    assert_ok(
+        pawl_state_set_string(s, PAWL_OPTIMIZER_CLASS, PAWL_ROLE_HYPERPARAMETER, optimizer, f->err),
+        f->err);
+    assert_ok(pawl_state_set_float64(s, "rate", PAWL_ROLE_HYPERPARAMETER, rate, f->err), f->err);
+    assert_ok(pawl_state_set_json(s, "batch", PAWL_ROLE_BATCH_SIGNATURE, rate > 0.5 ? "[2]" : "[1]",
+                                  f->err),
+              f->err);
     return s;
 }
 
@@ -65,30 +62,28 @@ static int set_up(void **state) {
     fixture *f = *state = calloc(1, sizeof *f);
     const pawl_run_options options = {
         .struct_size = sizeof options, .log = {keep_log, f, PAWL_LOG_WARN}, .no_event_file = 1};
-    strcpy(f->path, "/tmp/pawl-words-XXXXXX");
-    assert_non_null(mkdtemp(f->path));
+    directory_new(f->path, "/tmp");
     f->err = pawl_error_new();
-    works(f, pawl_run_open(f->path, &options, &f->run, f->err));
+    assert_ok(pawl_run_open(f->path, &options, &f->run, f->err), f->err);
     pawl_state *s = build(f, "adam", 0.1);
     add(f, s, "gone", PAWL_F32, 5, NULL);
     add(f, s, "half", PAWL_F32, 7, NULL);
     add(f, s, "opt/kept", PAWL_F32, 3, "kept");
     add(f, s, "old/w", PAWL_F32, 9, NULL);
     add(f, s, "old/b", PAWL_F32, 8, NULL);
-    works(f, pawl_save(f->run, s, 1, NULL, f->err));
-    works(f, pawl_wait(f->run, 60, NULL, f->err));
+    assert_ok(pawl_save(f->run, s, 1, NULL, f->err), f->err);
+    assert_ok(pawl_wait(f->run, 60, NULL, f->err), f->err);
     pawl_state_free(s);
     return 0;
 }
 
 static int tear_down(void **state) {
     fixture *f = *state;
-    char command[128];
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", f->path);
-    works(f, pawl_run_close(f->run, 60, f->err));
+    assert_ok(pawl_run_close(f->run, 60, f->err), f->err);
     pawl_error_free(f->err);
+    directory_delete(f->path);
     free(f);
-    return system(command);
+    return 0;
 }
 
 /* Everything differs: an entry less, one more, another dtype, name, optimizer, value. */
@@ -212,7 +207,7 @@ static void test_all_remedies_together_restore(void **state) {
     assert_string_equal(a.rules[0].from, "old");
     assert_string_equal(a.rules[0].to, "new");
     pawl_report *again = restore(f, &a.options, &status);
-    works(f, status);
+    assert_ok(status, f->err);
     assert_int_equal(pawl_report_totals(again).restored, 4); /* kept, half, new/w and new/b */
     pawl_report_free(again);
     pawl_report_free(report);
@@ -246,14 +241,14 @@ static void test_the_log_tells_what_a_report_does_not(void **state) {
     const pawl_restore_options options = {.struct_size = sizeof options,
                                           .unexpected = PAWL_POLICY_ALLOW};
     pawl_report *report = NULL;
-    works(f, pawl_restore(f->run, s, &options, &report, f->err));
+    assert_ok(pawl_restore(f->run, s, &options, &report, f->err), f->err);
     assert_non_null(strstr(f->log, "\"rate\" is 0.1 in the checkpoint and 0.2 in the state"));
     assert_null(strstr(f->log, "options."));
     assert_string_equal(pawl_report_get(report, pawl_report_count(report) - 1)->remedies[0].value,
                         "caller");
     pawl_report_free(report);
-    works(f, pawl_state_set_float64(s, "rate", PAWL_ROLE_HYPERPARAMETER, 0.2, f->err));
-    works(f, pawl_restore(f->run, s, &options, NULL, f->err));
+    assert_ok(pawl_state_set_float64(s, "rate", PAWL_ROLE_HYPERPARAMETER, 0.2, f->err), f->err);
+    assert_ok(pawl_restore(f->run, s, &options, NULL, f->err), f->err);
     assert_non_null(strstr(f->log, "set options.hyperparameter = PAWL_POLICY_CALLER"));
     pawl_state_free(s);
 }

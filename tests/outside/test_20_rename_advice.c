@@ -4,6 +4,7 @@
  * it does not show which is which it warns; two entries that become one are named as they were
  * saved.
  */
+#include "lib/directory.h"
 #include "lib/test.h"
 
 #include <pawl/pawl.h>
@@ -34,12 +35,6 @@ typedef struct fixture {
     pawl_restore_options options;
 } fixture;
 
-static void works(fixture *f, pawl_status status) {
-    if (status != PAWL_OK) {
-        fail_msg("%s", pawl_error_text(f->err));
-    }
-}
-
 static void add(fixture *f, pawl_state *s, const entry *e, float *memory) {
     char name[128];
     (void)snprintf(name, sizeof name, "%s", e->name);
@@ -58,13 +53,13 @@ static void add(fixture *f, pawl_state *s, const entry *e, float *memory) {
                                 .role = variable != NULL ? PAWL_ROLE_SLOT : PAWL_ROLE_MODEL,
                                 .slot_of = variable,
                                 .slot = variable != NULL ? "m" : NULL};
-    works(f, pawl_state_add_tensor(s, &tensor, f->err));
+    assert_ok(pawl_state_add_tensor(s, &tensor, f->err), f->err);
 }
 
 /* Filled with what they are, or with nothing. */
 static pawl_state *build(fixture *f, const entry *entries, int n, int filled) {
     pawl_state *s = NULL;
-    works(f, pawl_state_new(&s, f->err));
+    assert_ok(pawl_state_new(&s, f->err), f->err);
     for (int k = 0; k < n; k++) {
         for (int i = 0; i < 8; i++) {
             f->memory[k][i] = filled ? entries[k].is : 0;
@@ -76,8 +71,8 @@ static pawl_state *build(fixture *f, const entry *entries, int n, int filled) {
 
 static void save(fixture *f, const entry *entries, int n) {
     pawl_state *s = build(f, entries, n, 1);
-    works(f, pawl_save(f->run, s, 1, NULL, f->err));
-    works(f, pawl_wait(f->run, 60, NULL, f->err));
+    assert_ok(pawl_save(f->run, s, 1, NULL, f->err), f->err);
+    assert_ok(pawl_wait(f->run, 60, NULL, f->err), f->err);
     pawl_state_free(s);
 }
 
@@ -121,7 +116,7 @@ static void follow(fixture *f, pawl_severity severity) {
 }
 
 static void assert_restored(fixture *f, const entry *entries, int n) {
-    works(f, restore(f, entries, n));
+    assert_ok(restore(f, entries, n), f->err);
     for (int k = 0; k < n; k++) {
         if (strchr(entries[k].name, '~') == NULL && f->memory[k][0] != entries[k].is) {
             fail_msg("%s got %g of another", entries[k].name, (double)f->memory[k][0]);
@@ -134,26 +129,24 @@ static void assert_restored(fixture *f, const entry *entries, int n) {
 static int set_up(void **state) {
     fixture *f = *state = calloc(1, sizeof *f);
     const pawl_run_options options = {.struct_size = sizeof options, .no_event_file = 1};
-    strcpy(f->path, "/tmp/pawl-rename-XXXXXX");
-    assert_non_null(mkdtemp(f->path));
+    directory_new(f->path, "/tmp");
     f->err = pawl_error_new();
-    works(f, pawl_run_open(f->path, &options, &f->run, f->err));
+    assert_ok(pawl_run_open(f->path, &options, &f->run, f->err), f->err);
     return 0;
 }
 
 static int tear_down(void **state) {
     fixture *f = *state;
-    char command[128];
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", f->path);
-    works(f, pawl_run_close(f->run, 60, f->err));
+    assert_ok(pawl_run_close(f->run, 60, f->err), f->err);
     pawl_report_free(f->report);
     pawl_error_free(f->err);
     for (int i = 0; i < MAX_RULES; i++) {
         free((char *)(uintptr_t)f->rules[i].from);
         free((char *)(uintptr_t)f->rules[i].to);
     }
+    directory_delete(f->path);
     free(f);
-    return system(command);
+    return 0;
 }
 
 /* ---- numbers -------------------------------------------------------------------------------- */

@@ -96,7 +96,7 @@ class Verified(unittest.TestCase):
         self.step.put()
         verified = self.pawl("verify", self.run_path)
         self.assertEqual(verified.returncode, DAMAGED, verified.stdout + verified.stderr)
-        self.assertIn("another in its data file", verified.stdout)
+        self.assertIn("not the one in its data file", verified.stdout)
 
 
 def main():

@@ -215,11 +215,11 @@ static void check_told(const small_run *s, const stray *x) {
 }
 
 static void use_in_time(small_run *s, const stray *x) {
-    double begun_s = small_now_s();
+    double begun_s = test_now_s();
     small_make(s);
     put(s, x);
     use(s, x);
-    assert_true(small_now_s() - begun_s < BOUND_S);
+    assert_true(test_now_s() - begun_s < BOUND_S);
     check_told(s, x);
 }
 
@@ -258,16 +258,16 @@ static void test_27_what_counts_for_nothing_makes_nobody_wait(void **state) {
 /* Until a stray that may be a record on its way was watched for a lease, saves say so; then they go
  * on. Of what counts for nothing they hear nothing. */
 static void save_beside(small_run *s, const stray *x) {
-    double begun_s = small_now_s();
+    double begun_s = test_now_s();
     pawl_status status = PAWL_EIO;
-    for (int64_t step = 3; small_now_s() - begun_s < 0.5; step++) {
+    for (int64_t step = 3; test_now_s() - begun_s < 0.5; step++) {
         status = small_try_save(s, step);
         if (counts_for_nothing(x)) {
             assert_ok(status, s->err);
         }
         small_sleep(0.05);
     }
-    while (status != PAWL_OK && small_now_s() - begun_s < BOUND_S) {
+    while (status != PAWL_OK && test_now_s() - begun_s < BOUND_S) {
         small_sleep(0.2);
         status = small_try_save(s, 1000);
     }

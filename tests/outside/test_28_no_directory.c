@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of steps that belong to a file, a link or a pipe: each verb, and a job that saves, says so
  * about that one and goes on with the others, and touches none of them. */
+#include "lib/directory.h"
 #include "lib/test.h"
 
 #include <pawl/pawl.h>
@@ -63,12 +64,9 @@ static pawl_status save(fixture *f, pawl_run *run, int64_t step) {
 static int set_up(void **state) {
     static fixture f;
     memset(&f, 0, sizeof f);
-    (void)snprintf(f.path, sizeof f.path, "/tmp/pawl_strangers_XXXXXX");
+    directory_new(f.path, "/tmp");
     f.err = pawl_error_new();
     *state = &f;
-    if (mkdtemp(f.path) == NULL) {
-        return 1;
-    }
     pawl_run *run = open_run(&f, 0);
     assert_ok(save(&f, run, 10), f.err);
     assert_ok(save(&f, run, 20), f.err);
@@ -85,10 +83,9 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     fixture *f = *state;
-    char command[128];
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", f->path);
+    directory_delete(f->path);
     pawl_error_free(f->err);
-    return system(command) == 0 ? 0 : 1;
+    return 0;
 }
 
 static void assert_strangers_stay(const fixture *f) {

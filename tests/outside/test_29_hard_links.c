@@ -142,9 +142,9 @@ static void test_29_a_backup_by_links_disturbs_nothing(void **state) {
     small_save(s, 1);
     run_command("cp -al '%s' '%s/backup'", s->path, s->base);
     run_command("cp -a '%s/backup' '%s/as-it-was'", s->base, s->base);
-    double begun_s = small_now_s();
+    double begun_s = test_now_s();
     int64_t step = 2;
-    for (; small_now_s() - begun_s < 2.5; step++) {
+    for (; test_now_s() - begun_s < 2.5; step++) {
         small_save(s, step);
         small_sleep(0.2);
     }

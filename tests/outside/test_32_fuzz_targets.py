@@ -10,24 +10,24 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # A function that takes something apart, by its name; and readers that are called otherwise.
 PARSER = re.compile(r"^(static )?(?:bool|void|int|char|pawl_status) +\*?"
-                    r"(\w*(?:decode|parse)\w*|take_\w+(?=\(cursor)|owner_read|dataset_read|plan_cover|"
+                    r"(\w*(?:decode|parse)\w*|take_\w+(?=\(cursor)|owner_read|data_files_read|plan_cover|"
                     r"wire_take_\w+|plan_layout_gather|json_skip|"
                     r"group_discover|structure_explain|run_rebuild|token_read)\("
                     r"[^)]*\b(?:uint8_t|char|buffer|cursor|decoder|json_t|meet_card|void \*)", re.M)
 FUNCTION = re.compile(r"^(?!static )(?:[a-z_]\w* )+\*?(\w+)\(", re.M)
 # Reached through the functions of another file.
 THROUGH = {
+    "src/checkpoint/checkpoint.c": "src/run/rebuild.c",
+    "src/checkpoint/checksums.c": "src/run/rebuild.c",
+    "src/checkpoint/data_files.c": "src/run/rebuild.c",
     "src/doctor/ranks.c": "src/doctor/sight.c",
     "src/format/block.c": "src/format/table_read.c",
     "src/format/record_metadata.c": "src/format/safetensors.c",
     "src/group/launchers.c": "src/group/discover.c",
-    "src/run/checkpoint.c": "src/run/rebuild.c",
-    "src/run/checksums.c": "src/run/rebuild.c",
-    "src/run/dataset.c": "src/run/rebuild.c",
-    "src/run/merge_entry.c": "src/run/merge.c",
-    "src/run/meet.c": "src/run/heard.c",
-    "src/run/vote_table.c": "src/run/merge.c",
-    "src/run/wire.c": "src/run/meet_card.c",
+    "src/votes/merge_entry.c": "src/votes/merge.c",
+    "src/ranks/meet.c": "src/ranks/notes.c",
+    "src/votes/vote_table.c": "src/votes/merge.c",
+    "src/ranks/wire.c": "src/ranks/meet_bytes.c",
 }
 # Not from a file of a run, nor from another rank.
 ELSEWHERE = {

@@ -7,6 +7,7 @@
 #ifndef PROOFS_PROOF_H
 #define PROOFS_PROOF_H
 
+#include "checkpoint/checkpoint.h"
 #include "run/run.h"
 
 #include <stdatomic.h>

@@ -7,12 +7,12 @@
  *
  * Usage: proof_reshard [--full] [--part N]
  */
+#include "checkpoint/private.h"
 #include "lib/many_ranks.h"
 #include "lib/simulated_platform.h"
 #include "proofs/proof.h"
 #include "proofs/reshard_case.h"
-#include "run/checkpoint.h"
-#include "run/ranks.h"
+#include "run/private.h"
 #include "stores/stores.h"
 
 #include <stdio.h>
@@ -73,18 +73,19 @@ static void job_end(job *j) {
 
 /* ---- saving --------------------------------------------------------------------------------- */
 
-/* The handle that a rank would have, as far as votes need it. */
-static pawl_run handle_of(const job *j, int rank, int world_size) {
-    pawl_run run = {
+/* What a rank would know, as far as votes need it. */
+static job_ranks ranks_of(const job *j, int rank, int world_size) {
+    job_ranks ranks = {
         .store = j->seen, .platform = &j->os.table, .rank = rank, .world_size = world_size};
-    snprintf(run.attempt, sizeof(run.attempt), "%s", owner_attempt(j->run->owner));
-    return run;
+    snprintf(ranks.attempt, sizeof(ranks.attempt), "%s", owner_attempt(j->run->owner));
+    return ranks;
 }
 
 static void vote_of(const job *j, int rank, int world_size, const rank_part *part, votes *v) {
     struct pawl_error err = ERROR_INIT;
     index_layout *entries = NULL;
-    pawl_run run = handle_of(j, rank, world_size);
+    structure_left left = {.bytes = 0};
+    job_ranks ranks = ranks_of(j, rank, world_size);
     proof_must(index_layout_open(part->layout, &entries, &err), &err);
     const index_input input = {.entries = index_layout_source(entries),
                                .files = part->files,
@@ -93,8 +94,10 @@ static void vote_of(const job *j, int rank, int world_size, const rank_part *par
                       .tag = j->tag,
                       .step = STEP,
                       .layout = part->layout,
-                      .input = &input};
-    proof_must(rank == 0 ? vote_keep(&run, &b, &v->own, &err) : vote_cast(&run, &b, &err), &err);
+                      .input = &input,
+                      .left = &left};
+    proof_must(rank == 0 ? vote_keep(&ranks, &b, &v->own, &err) : vote_cast(&ranks, &b, &err),
+               &err);
     index_layout_close(entries);
 }
 
@@ -111,23 +114,28 @@ static void save_rank(job *j, const reshard_case *c, int rank, votes *v, test_ra
 
 /* Rank 0: from all votes to the checkpoint. */
 static pawl_status commit(job *j, int world_size, votes *v, pawl_error *err) {
-    pawl_run run = handle_of(j, 0, world_size);
+    job_ranks ranks = ranks_of(j, 0, world_size);
     merge *m = NULL;
-    TRY(votes_begin(&run, j->tag, v, err));
+    TRY(votes_begin(&ranks, j->tag, v, err));
     for (int rank = 1; rank < world_size; rank++) {
-        TRY(vote_read_head(&run, j->directory, j->tag, rank, &v->memory, &v->heads[rank], err));
+        TRY(vote_read_head(j->seen, j->directory, j->tag, rank, &v->memory, &v->heads[rank], err));
         v->came[rank] = 1;
     }
-    TRY(votes_agree(&run, v, STEP, j->tag, err));
+    TRY(votes_agree(&ranks, v, STEP, j->tag, err));
     CLEANUP(manifest_free)
     manifest made = {.version = FORMAT_VERSION,
                      .step = STEP,
                      .world_size = world_size,
-                     .attempt = run.attempt,
+                     .attempt = ranks.attempt,
                      .framework = "",
                      .writer = "pawl " PAWL_VERSION};
-    TRY(votes_manifest_files(&run, v, &made, err));
-    TRY(merge_open(&run, j->directory, j->tag, v, &m, err));
+    TRY(votes_manifest_files(world_size, v, &made, err));
+    const merge_input in = {.store = j->seen,
+                            .directory = j->directory,
+                            .tag = j->tag,
+                            .votes = v,
+                            .world_size = world_size};
+    TRY(merge_open(&in, &m, err));
     const index_writer index = {.context = m, .write = merge_write};
     pawl_status status = commit_publish(j->run, j->directory, j->tag, &made, &index, err);
     merge_close(m);

@@ -159,11 +159,11 @@ void reshard_case_free(reshard_case *c) {
 
 /* ---- one rank ------------------------------------------------------------------------------- */
 
-static view view_of(const reshard_memory *m, const reshard_case *c) {
-    return (view){.dtype = c->tensors[m->tensor].dtype,
-                  .box = m->part,
-                  .strides = m->dense ? NULL : m->strides,
-                  .data = m->data};
+static strided view_of(const reshard_memory *m, const reshard_case *c) {
+    return (strided){.dtype = c->tensors[m->tensor].dtype,
+                     .box = m->part,
+                     .strides = m->dense ? NULL : m->strides,
+                     .data = m->data};
 }
 
 /* Dense, or with its dimensions in another order. */
@@ -189,8 +189,8 @@ static void add_memory(reshard_rank *rank, const reshard_case *c, size_t tensor,
         return;
     }
     box whole = box_whole(t->ndim, t->shape);
-    view v = view_of(m, c);
-    view_place(&v, &whole, 0, (size_t)t->bytes, t->image);
+    strided v = view_of(m, c);
+    strided_place(&v, &whole, 0, (size_t)t->bytes, t->image);
 }
 
 /* Adds memory [first, held_count) as one tensor. */
@@ -274,10 +274,10 @@ static bool differs(const reshard_memory *m, const reshard_case *c) {
     AUTOFREE uint8_t *found = must(mem_alloc(m->bytes));
     AUTOFREE uint8_t *wanted = must(mem_alloc(m->bytes));
     box whole = box_whole(t->ndim, t->shape);
-    view expected = {.dtype = t->dtype, .box = m->part, .data = wanted};
-    view v = view_of(m, c);
-    view_place(&expected, &whole, 0, (size_t)t->bytes, t->image);
-    view_gather(&v, 0, m->bytes, found);
+    strided expected = {.dtype = t->dtype, .box = m->part, .data = wanted};
+    strided v = view_of(m, c);
+    strided_place(&expected, &whole, 0, (size_t)t->bytes, t->image);
+    strided_gather(&v, 0, m->bytes, found);
     return memcmp(found, wanted, m->bytes) != 0;
 }
 

@@ -15,7 +15,7 @@ VERB = re.compile(r'\.name = "([a-z]+)"')
 
 
 def check(root):
-    table = quality.text_of(root, "cli/options.c") or ""
+    table = quality.text_of(root, "cli/verbs.c") or ""
     options, verbs = set(NAME.findall(table)), set(VERB.findall(table))
     problems = []
     for path in quality.files(root, "src", "include", suffixes=quality.C_SUFFIXES):
@@ -34,7 +34,7 @@ def check(root):
 
 def self_test():
     good = {
-        "cli/options.c": 'x = {\n    {"force", 0},\n};\nv = {.name = "rm"};\n',
+        "cli/verbs.c": 'x = {\n    {"force", 0},\n};\nv = {.name = "rm"};\n',
         "src/run/run.c": "int f(int n) { return --n; } /* a--b */\n"
                          'char *s = "remove it: pawl rm "\n          "--force %s";\n',
     }

@@ -11,8 +11,8 @@
  * Each rank has ENTRIES tensors: its own, with its own names, or a part of each of the tensors that
  * all ranks share. Data files have their size and no bytes. Each verb prints a line of JSON.
  */
-#include "run/ranks.h"
-#include "run/checkpoint.h"
+#include "checkpoint/private.h"
+#include "run/private.h"
 
 #include "store/posix.h"
 
@@ -49,11 +49,12 @@ static double now(const job *j) {
     return (double)j->os->monotonic_ns(j->os->context) / 1e9;
 }
 
-static pawl_run run_of(const job *j, int rank) {
-    pawl_run run = {.store = j->disk, .platform = j->os, .rank = rank, .world_size = j->ranks};
-    snprintf(run.attempt, sizeof run.attempt, "7f3a9c21e04b");
-    atomic_store(&run.newest_step, -1);
-    return run;
+static job_ranks ranks_of(const job *j, int rank) {
+    return (job_ranks){.store = j->disk,
+                       .platform = j->os,
+                       .rank = rank,
+                       .world_size = j->ranks,
+                       .attempt = "7f3a9c21e04b"};
 }
 
 /* ---- make ----------------------------------------------------------------------------------- */
@@ -105,7 +106,8 @@ static void put_own(job *j, const buffer *own) {
 
 /* Returns the seconds that voting took the rank. */
 static double vote_of(job *j, int rank, uint64_t *bytes) {
-    pawl_run run = run_of(j, rank);
+    structure_left left = {.bytes = 0};
+    job_ranks ranks = ranks_of(j, rank);
     pawl_state *state = NULL;
     state_snapshot *snapshot = NULL;
     plan_layout *layout = NULL;
@@ -127,9 +129,13 @@ static double vote_of(job *j, int rank, uint64_t *bytes) {
     must(index_layout_open(layout, &entries, &j->err), j);
     const index_input input = {
         .entries = index_layout_source(entries), .files = files, .file_count = layout->file_count};
-    const ballot b = {
-        .directory = DIRECTORY, .tag = TAG, .step = STEP, .layout = layout, .input = &input};
-    must(rank == 0 ? vote_keep(&run, &b, &own, &j->err) : vote_cast(&run, &b, &j->err), j);
+    const ballot b = {.directory = DIRECTORY,
+                      .tag = TAG,
+                      .step = STEP,
+                      .layout = layout,
+                      .input = &input,
+                      .left = &left};
+    must(rank == 0 ? vote_keep(&ranks, &b, &own, &j->err) : vote_cast(&ranks, &b, &j->err), j);
     double seconds = now(j) - begun;
     if (rank == 0) {
         put_own(j, &own);
@@ -167,9 +173,9 @@ typedef struct phases {
 
 static void collect(job *j, pawl_run *run, votes *v) {
     must(store_read_file(j->disk, "own", (size_t)1 << 32, &v->own, &j->err), j);
-    must(votes_begin(run, TAG, v, &j->err), j);
+    must(votes_begin(run->ranks, TAG, v, &j->err), j);
     for (int r = 1; r < j->ranks; r++) {
-        must(vote_read_head(run, DIRECTORY, TAG, r, &v->memory, &v->heads[r], &j->err), j);
+        must(vote_read_head(run->store, DIRECTORY, TAG, r, &v->memory, &v->heads[r], &j->err), j);
         v->came[r] = 1;
     }
 }
@@ -201,8 +207,10 @@ static void publish(job *j, pawl_run *run, const votes *v, phases *p) {
                   .attempt = "7f3a9c21e04b",
                   .framework = "",
                   .writer = "pawl " PAWL_VERSION};
-    must(votes_manifest_files(run, v, &m, &j->err), j);
-    must(merge_open(run, DIRECTORY, TAG, v, &t.merge, &j->err), j);
+    must(votes_manifest_files(j->ranks, v, &m, &j->err), j);
+    const merge_input in = {
+        .store = j->disk, .directory = DIRECTORY, .tag = TAG, .votes = v, .world_size = j->ranks};
+    must(merge_open(&in, &t.merge, &j->err), j);
     double opened = now(j);
     must(commit_publish(run, DIRECTORY, TAG, &m, &index, &j->err), j);
     merge_close(t.merge);
@@ -254,7 +262,9 @@ static long peak_kib(void) {
 
 static void commit(job *j) {
     phases p = {0};
-    pawl_run run = run_of(j, 0);
+    job_ranks ranks = ranks_of(j, 0);
+    pawl_run run = {.store = j->disk, .platform = j->os, .ranks = &ranks};
+    atomic_store(&run.newest_step, -1);
     const pawl_log quiet = {.write = NULL};
     votes v = {.heads = NULL};
     long before_kib = peak_kib();
@@ -263,7 +273,7 @@ static void commit(job *j) {
     collect(j, &run, &v);
     p.heads_s = now(j) - begun;
     begun = now(j);
-    must(votes_agree(&run, &v, STEP, TAG, &j->err), j);
+    must(votes_agree(&ranks, &v, STEP, TAG, &j->err), j);
     p.agree_s = now(j) - begun;
     publish(j, &run, &v, &p);
     p.peak_kib = peak_kib() - before_kib;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulation/promises.h"
 
+#include "checkpoint/checkpoint.h"
 #include "run/run.h"
 #include "simulation/training.h"
 #include "store/implement.h"

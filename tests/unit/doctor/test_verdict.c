@@ -105,7 +105,7 @@ static void test_s11_without_a_token_only_absence_is_told(void **state) {
         w.of[r].saw = w.of[r].wrote = false;
     }
     w.came[1] = w.came[3] = 0;
-    judge(&w, "S11: nothing was heard of ranks 1 and 3 within 30 s\n"
+    judge(&w, "S11: nothing was heard from ranks 1 and 3 within 30 s\n"
               " -> look whether they were started\n");
 }
 

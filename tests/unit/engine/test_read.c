@@ -157,19 +157,8 @@ static void test_any_range_of_any_file(void **state) {
         uint64_t most = i % 2 == 0 ? FILE_BYTES : 5000;
         uint64_t left = FILE_BYTES - offset;
         uint64_t n = random_below(&random, (left < most ? left : most) + 1);
-        engine_reader_expect(f->reader, random_below(&random, FILE_BYTES * 2));
         assert_range(f, (uint32_t)random_below(&random, FILES), offset, n);
     }
-}
-
-static void test_ascending_small_reads_cost_one_read_of_the_file(void **state) {
-    fixture *f = *state;
-    engine_reader_expect(f->reader, FILE_BYTES);
-    for (uint64_t at = 0; at + 100 <= FILE_BYTES; at += 100) {
-        assert_range(f, 0, at, 100);
-    }
-    assert_int_equal(f->reads, 1);
-    assert_int_equal(f->read_bytes, FILE_BYTES);
 }
 
 static void test_a_small_read_reads_its_block_only(void **state) {
@@ -236,7 +225,6 @@ static void test_damage_beyond_what_was_asked_for_does_not_matter_yet(void **sta
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     flip(f, 0, 4 * FORMAT_BLOCK_BYTES);
-    engine_reader_expect(f->reader, FILE_BYTES);
     assert_range(f, 0, 0, 4 * FORMAT_BLOCK_BYTES);
     assert_fails(read_range(f, 0, 4 * FORMAT_BLOCK_BYTES, 1, &err), PAWL_EDAMAGED, &err);
     assert_range(f, 0, 5 * FORMAT_BLOCK_BYTES, 100);
@@ -432,7 +420,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
         TEST(test_any_range_of_any_file),
-        TEST(test_ascending_small_reads_cost_one_read_of_the_file),
         TEST(test_a_small_read_reads_its_block_only),
         TEST(test_what_take_refuses_ends_the_read),
         TEST(test_r08_a_flipped_byte_is_named_with_file_range_and_checksums),

@@ -2,7 +2,8 @@
 /* Boxes that cover a shape, or not: by hand, and against a count of every element. */
 #include "lib/failing_memory.h"
 #include "lib/random.h"
-#include "unit/plan/fixture.h"
+#include "plan/plan.h"
+#include "unit/match/fixture.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,8 @@
 /* Reads of a restore: which stretches, what is missing, and where the elements end up. */
 #include "lib/failing_memory.h"
 #include "lib/random.h"
-#include "unit/plan/fixture.h"
+#include "plan/plan.h"
+#include "unit/match/fixture.h"
 
 #include <stdio.h>
 

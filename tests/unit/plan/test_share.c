@@ -2,7 +2,8 @@
 /* Replicated tensors shared out among ranks: each byte once, the same bytes, about as many each. */
 #include "lib/failing_memory.h"
 #include "lib/random.h"
-#include "unit/plan/fixture.h"
+#include "plan/plan.h"
+#include "unit/match/fixture.h"
 
 #include <stdio.h>
 
@@ -124,7 +125,7 @@ static void assert_written_once(const job *j, const a_replicated *t) {
         for (size_t i = 0; i < layout->piece_count; i++) {
             const plan_piece *piece = &layout->pieces[i];
             if (is_named(piece, t->name)) {
-                parts[n++] = state_box_view(piece->entry, piece->part).box;
+                parts[n++] = state_box_memory(piece->entry, piece->part).box;
             }
         }
         assert_true(n <= before + 1);
@@ -370,11 +371,11 @@ static void place_pieces(const plan_layout *layout, const char *name, uint8_t *i
         uint8_t *bytes = mem_alloc((size_t)piece->bytes);
         assert_non_null(bytes);
         plan_layout_gather(layout, piece->file, piece->offset, (size_t)piece->bytes, bytes);
-        view whole = {.dtype = piece->entry->dtype,
-                      .box = box_whole(piece->entry->ndim, piece->entry->shape),
-                      .data = image};
-        box part = state_box_view(piece->entry, piece->part).box;
-        view_place(&whole, &part, 0, (size_t)piece->bytes, bytes);
+        strided whole = {.dtype = piece->entry->dtype,
+                         .box = box_whole(piece->entry->ndim, piece->entry->shape),
+                         .data = image};
+        box part = state_box_memory(piece->entry, piece->part).box;
+        strided_place(&whole, &part, 0, (size_t)piece->bytes, bytes);
         mem_free(bytes);
     }
 }

@@ -41,7 +41,7 @@ static void test_s10_a_moving_heartbeat_of_another_host_refuses_the_newcomer(voi
     f->second.on_sleep_context = f;
     assert_fails(take(f, &f->second, 35, &two, &err), PAWL_EBUSY, &err);
     assert_true(f->second.slept_ns < 5 * SECOND_NS);
-    assert_says(err.found, "which moved while it was watched");
+    assert_says(err.found, "which was renewed while it was watched");
     owner_release(f->other);
 }
 
@@ -65,7 +65,7 @@ static void test_s10_a_newcomer_that_may_not_wait_says_how_long_it_watched(void 
     owner *two;
     assert_ok(take(f, &f->first, 35, &one, &err), &err);
     assert_fails(take(f, &f->second, 0, &two, &err), PAWL_EBUSY, &err);
-    assert_says(err.found, "not seen to move in the 0.0 s it was watched");
+    assert_says(err.found, "not renewed in the 0.0 s it was watched");
     owner_release(one);
 }
 
@@ -95,7 +95,7 @@ static void test_s10_an_owner_whose_lease_ran_out_takes_over_from_itself(void **
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     owner *one;
-    owner_view seen;
+    owner_sight seen;
     assert_ok(take(f, &f->first, 35, &one, &err), &err);
     simulated_platform_advance(&f->first, 40 * SECOND_NS);
     assert_false(owner_fresh(one));
@@ -123,7 +123,7 @@ static void test_a_released_run_is_free(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     owner *one;
-    owner_view seen;
+    owner_sight seen;
     assert_ok(take(f, &f->first, 35, &one, &err), &err);
     owner_release(one);
     assert_ok(owner_look(f->disk, &f->second.table, &seen, &err), &err);
@@ -134,7 +134,7 @@ static void test_each_renewal_moves_the_counter(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     owner *one;
-    owner_view seen;
+    owner_sight seen;
     assert_ok(take(f, &f->first, 35, &one, &err), &err);
     for (uint64_t i = 1; i < 4; i++) {
         assert_ok(owner_look(f->disk, &f->second.table, &seen, &err), &err);
@@ -196,7 +196,7 @@ static void test_s10_a_record_of_another_attempt_is_another_owners(void **state)
     struct pawl_error err = ERROR_INIT;
     owner *one;
     store_file *file;
-    owner_view seen;
+    owner_sight seen;
     char at[16];
     assert_ok(take(f, &f->first, 35, &one, &err), &err);
     CLEANUP(buffer_free) buffer text = {0};

@@ -312,7 +312,7 @@ static void test_an_owner_without_room_for_its_record_owns_the_run(void **state)
     assert_fails(take(f, &f->second, 35, &two, &err), PAWL_EBUSY, &err);
     store_fault_set(full, &room);
     assert_ok(owner_renew(one, &err), &err);
-    owner_view seen;
+    owner_sight seen;
     assert_ok(owner_look(f->disk, &f->first.table, &seen, &err), &err);
     assert_true(seen.readable);
     owner_release(one);

@@ -10,7 +10,8 @@
 #include "lib/test.h"
 #include "stores/stores.h"
 
-#include "run/ranks.h"
+#include "checkpoint/checkpoint.h"
+#include "run/private.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -7,7 +7,8 @@
 #include "lib/test.h"
 #include "stores/stores.h"
 
-#include "run/meet.h"
+#include "ranks/meet.h"
+#include "run/private.h"
 #include "store/wrap.h"
 
 #include <stdio.h>

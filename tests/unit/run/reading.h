@@ -9,7 +9,7 @@
 #include "lib/test.h"
 #include "stores/stores.h"
 
-#include "run/checkpoint.h"
+#include "checkpoint/private.h"
 #include "run/private.h"
 
 #include <stdio.h>

@@ -9,6 +9,7 @@
 #include "lib/test.h"
 #include "stores/stores.h"
 
+#include "checkpoint/checkpoint.h"
 #include "run/private.h"
 
 #include <stdio.h>

@@ -221,7 +221,7 @@ static void test_s11_a_rank_that_does_not_restore_is_named(void **state) {
         fixture f;
         begin(&f, 3, connected);
         for (int r = 0; r < 3; r++) {
-            f.job.runs[r]->group_deadline_s = 1;
+            f.job.runs[r]->ranks->timeout_s = 1;
         }
         local_group_run(2, restore_one, &f);
         for (int r = 0; r < 2; r++) {

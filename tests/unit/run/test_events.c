@@ -242,7 +242,7 @@ static void test_r09_events_are_of_a_run(void **state) {
     struct pawl_error err = ERROR_INIT;
     reading_put_file(f, NAME_EVENTS, "\n", 1);
     reading_put_file(f, NAME_EVENTS_OLD, "\n", 1);
-    assert_fails(catalog_explain_nothing(f->disk, NULL, &err), PAWL_ENOTFOUND, &err);
+    assert_fails(catalog_explain_missing(f->disk, NULL, &err), PAWL_ENOTFOUND, &err);
     assert_string_equal(err.found, "a run that has no checkpoint yet");
 }
 

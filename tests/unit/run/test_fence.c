@@ -158,7 +158,7 @@ static void test_a_run_whose_earlier_writer_cannot_be_stopped_is_not_opened(void
     store_fault_set(fault, &plan);
     assert_fails(run_open(fault, NULL, &f->first.table, &run, &err), PAWL_EIO, &err);
     assert_says(err.attempt, "open run: cannot keep an earlier writer from publishing: ");
-    owner_view seen;
+    owner_sight seen;
     assert_ok(owner_look(f->disk, &f->first.table, &seen, &err), &err);
     assert_false(seen.present);
 }

@@ -8,9 +8,9 @@
 static void assert_all_open(joining *j) {
     for (int r = 0; r < j->world_size; r++) {
         assert_ok(j->status[r], &j->err[r]);
-        assert_int_equal(j->runs[r]->rank, r);
-        assert_string_equal(j->runs[r]->attempt, j->runs[0]->attempt);
-        assert_int_equal(strlen(j->runs[r]->attempt), 12);
+        assert_int_equal(j->runs[r]->ranks->rank, r);
+        assert_string_equal(j->runs[r]->ranks->attempt, j->runs[0]->ranks->attempt);
+        assert_int_equal(strlen(j->runs[r]->ranks->attempt), 12);
         assert_true((j->runs[r]->owner != NULL) == (r == 0));
     }
 }

@@ -28,11 +28,11 @@ static void finish(fixture *f) {
 }
 
 /* All that was handed in, in the order of ranks. */
-static pawl_status join_texts(void *context, pawl_run *run, const meet_card *cards, buffer *answer,
-                              pawl_error *err) {
+static pawl_status join_texts(void *context, job_ranks *ranks, const meet_card *cards,
+                              buffer *answer, pawl_error *err) {
     (void)context;
-    TRY(ranks_failed(run, cards, err));
-    for (int r = 0; r < run->world_size; r++) {
+    TRY(ranks_failed(ranks, cards, err));
+    for (int r = 0; r < ranks->world_size; r++) {
         TRY(buffer_append(answer, cards[r].bytes, cards[r].n, err));
     }
     return PAWL_OK;
@@ -46,12 +46,12 @@ static void meet_one(void *context, int r) {
     (void)snprintf(mine, sizeof mine, "<%d>", r);
     const meeting m = {.what = f->what[r],
                        .status = f->comes_with[r],
-                       .story = &story,
+                       .failed = &story,
                        .mine = mine,
                        .mine_bytes = strlen(mine),
                        .judge = join_texts};
     f->job.err[r] = ERROR_INIT;
-    f->job.status[r] = ranks_meet(f->job.runs[r], &m, &f->answer[r], &f->job.err[r]);
+    f->job.status[r] = ranks_meet(f->job.runs[r]->ranks, &m, &f->answer[r], &f->job.err[r]);
 }
 
 static void meet_all(fixture *f) {
@@ -116,7 +116,7 @@ static void test_a_callback_that_fails_is_told_with_its_number(void **state) {
     fixture f;
     begin(&f, 3, true);
     for (int r = 0; r < 3; r++) {
-        f.job.runs[r]->group_deadline_s = 1;
+        f.job.runs[r]->ranks->timeout_s = 1;
         local_group_break(f.job.group, r, r == 0 ? 0 : 7);
     }
     meet_all(&f);
@@ -133,37 +133,32 @@ static void test_a_callback_that_fails_is_told_with_its_number(void **state) {
 
 /* ---- pawl_meet ------------------------------------------------------------------------------ */
 
-static void news_one(void *context, int r) {
+static void exchange_one(void *context, int r) {
     fixture *f = context;
     f->job.err[r] = ERROR_INIT;
     f->job.status[r] = run_meet(f->job.runs[r], f->deadline_s, &f->job.err[r]);
 }
 
-static void news_all(fixture *f) {
-    local_group_run(f->job.world_size, news_one, f);
+static void exchange_all(fixture *f) {
+    local_group_run(f->job.world_size, exchange_one, f);
     for (int r = 0; r < f->job.world_size; r++) {
         assert_ok(f->job.status[r], &f->job.err[r]);
     }
 }
 
-static void test_meeting_brings_votes_to_rank_0_and_outcomes_to_the_others(void **state) {
+static void test_pawl_meet_tells_rank_0_who_has_voted(void **state) {
     (void)state;
     fixture f;
     unsigned char came[3] = {0};
     begin(&f, 3, true);
-    ranks_note_voted(f.job.runs[1], 4);
-    ranks_note_voted(f.job.runs[2], 5);
-    ranks_note_told(f.job.runs[0], 3);
-    news_all(&f);
-    ranks_heard_votes(f.job.runs[0], 5, came);
+    notes_set_voted(f.job.runs[1]->ranks, 4);
+    notes_set_voted(f.job.runs[2]->ranks, 5);
+    exchange_all(&f);
+    notes_get_voted(f.job.runs[0]->ranks, 5, came);
     assert_false(came[0] || came[1]);
     assert_true(came[2]);
-    ranks_heard_votes(f.job.runs[0], 4, came);
+    notes_get_voted(f.job.runs[0]->ranks, 4, came);
     assert_true(came[1]);
-    for (int r = 1; r < 3; r++) {
-        assert_true(ranks_heard_outcome(f.job.runs[r], 3));
-        assert_false(ranks_heard_outcome(f.job.runs[r], 4));
-    }
     finish(&f);
 }
 
@@ -172,7 +167,7 @@ static void test_s11_pawl_meet_names_who_is_late(void **state) {
     fixture f;
     begin(&f, 3, true);
     f.deadline_s = 1;
-    local_group_run(2, news_one, &f);
+    local_group_run(2, exchange_one, &f);
     for (int r = 0; r < 2; r++) {
         assert_status_text(&f.job.err[r], PAWL_EPEER,
                            "pawl_meet: rank 2 did not come in time\n"
@@ -188,7 +183,7 @@ static void test_pawl_meet_does_nothing_without_callbacks(void **state) {
     (void)state;
     fixture f;
     begin(&f, 2, false);
-    local_group_run(1, news_one, &f);
+    local_group_run(1, exchange_one, &f);
     assert_ok(f.job.status[0], &f.job.err[0]);
     finish(&f);
 }
@@ -217,7 +212,7 @@ int main(void) {
         cmocka_unit_test(test_what_fails_on_one_rank_fails_on_all),
         cmocka_unit_test(test_different_calls_are_told_apart),
         cmocka_unit_test(test_a_callback_that_fails_is_told_with_its_number),
-        cmocka_unit_test(test_meeting_brings_votes_to_rank_0_and_outcomes_to_the_others),
+        cmocka_unit_test(test_pawl_meet_tells_rank_0_who_has_voted),
         cmocka_unit_test(test_s11_pawl_meet_names_who_is_late),
         cmocka_unit_test(test_pawl_meet_does_nothing_without_callbacks),
         cmocka_unit_test(test_housekeeping_is_rank_0s),

@@ -228,7 +228,7 @@ static void test_a_handle_that_gets_no_thread_says_so(void **state) {
     f->os.thread_start_fails = true;
     reader_mark_keep(f->mark);
     assert_int_equal(h.count, 1);
-    assert_says(h.text, "nothing advances the mark of a reader while it rests");
+    assert_says(h.text, "nothing advances the mark of a reader while it is idle");
     advance_by(f, 2);
     read_mark(f, &text);
     assert_memory_equal(text.data, "{\"counter\":\"00000000000000000002\"", 32);

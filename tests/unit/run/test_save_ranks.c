@@ -514,7 +514,7 @@ static void test_a_commit_that_nobody_told_of_is_found_in_the_manifest(void **st
     job_wait_ok(j);
     struct pawl_error err = ERROR_INIT;
     char tag[FORMAT_TAG_CHARS];
-    snprintf(tag, sizeof tag, "%.12s-%u", j->ranks[1].run->attempt,
+    snprintf(tag, sizeof tag, "%.12s-%u", j->ranks[1].run->ranks->attempt,
              (unsigned)j->ranks[1].run->flying_number);
     char name[80];
     name_outcome(name, tag);

@@ -59,7 +59,8 @@ static void test_what_failed_saves_left_goes_before_the_next_one(void **state) {
 static bool others_have_voted(job *j) {
     char prefix[80];
     pawl_run *run = j->ranks[1].run;
-    snprintf(prefix, sizeof prefix, "vote-%.12s-%u-", run->attempt, (unsigned)run->flying_number);
+    snprintf(prefix, sizeof prefix, "vote-%.12s-%u-", run->ranks->attempt,
+             (unsigned)run->flying_number);
     return job_count(j, "step-00000020", prefix) == JOB_RANKS - 1;
 }
 

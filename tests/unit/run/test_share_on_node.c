@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks of a node that want the same bytes: how many of them come from the device. */
+#include "checkpoint/private.h"
 #include "lib/random.h"
 #include "lib/test.h"
-#include "run/checkpoint.h"
 #include "run/private.h"
 
 #include <fcntl.h>

@@ -273,7 +273,7 @@ static void test_s08_removing_much_for_long_is_not_hanging(void **state) {
 static void test_an_idle_owner_has_a_heartbeat(void **state) {
     reading *f = *state;
     struct pawl_error err = ERROR_INIT;
-    owner_view seen = {0};
+    owner_sight seen = {0};
     open_on(f, f->fault, platform_system(), (pawl_run_options){.lease_s = 1});
     for (int i = 0; i < 10000 && seen.counter < 3; i++) {
         usleep(1000);

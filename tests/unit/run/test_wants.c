@@ -3,8 +3,8 @@
 #include "unit/run/joining.h"
 
 #include "lib/random.h"
-#include "run/votes.h"
-#include "run/wants.h"
+#include "votes/private.h"
+#include "votes/votes.h"
 
 typedef struct fixture {
     joining job;
@@ -48,7 +48,7 @@ static void compare_one(void *context, int r) {
     fixture *f = context;
     f->job.err[r] = ERROR_INIT;
     f->story[r] = ERROR_INIT;
-    f->job.status[r] = wants_compare(f->job.runs[r], &f->match[r], &f->faults[r], &f->own[r],
+    f->job.status[r] = wants_compare(f->job.runs[r]->ranks, &f->match[r], &f->faults[r], &f->own[r],
                                      &f->story[r], &f->job.err[r]);
 }
 
@@ -243,12 +243,12 @@ static int tell_lie(void *context, void *bytes, size_t n, double deadline_s) {
     (void)deadline_s;
     if (l->broadcasts++ % 2 == 0) {
         bool first = l->broadcasts == 1;
-        const meet_verdict v = {.number = 1,
-                                .status = first ? PAWL_OK : PAWL_EDAMAGED,
-                                .body = first ? l->answer : NULL,
-                                .body_bytes = first ? l->n : 0};
+        const meet_reply v = {.number = 1,
+                              .status = first ? PAWL_OK : PAWL_EDAMAGED,
+                              .body = first ? l->answer : NULL,
+                              .body_bytes = first ? l->n : 0};
         l->told.size = 0;
-        assert_ok(meet_verdict_encode(&v, &l->told, &err), &err);
+        assert_ok(meet_reply_encode(&v, &l->told, &err), &err);
         uint64_t length = UINT64_C(0x5057414c00000000) | l->told.size;
         memcpy(bytes, &length, sizeof length);
     } else {
@@ -265,20 +265,20 @@ static void hear(const uint8_t *answer, size_t n, plan_job_faults *faults, pawl_
     plan_stance stances[10] = {{.want = PLAN_LACKS}};
     const plan_match match = {.stances = stances, .stance_count = 10};
     struct pawl_error err = ERROR_INIT;
-    rank_group group = {.rank = 1, .world_size = 2, .connected = true};
-    group.callbacks = (pawl_group){.struct_size = sizeof group.callbacks,
-                                   .context = &l,
-                                   .gather = take_nothing,
-                                   .broadcast = tell_lie};
-    pawl_run run = {.platform = platform_system(),
-                    .group = &group,
-                    .rank = 1,
-                    .world_size = 2,
-                    .group_deadline_s = 10};
-    assert_ok(ranks_new(&run, &err), &err);
-    pawl_status ignored = wants_compare(&run, &match, faults, own, story, &err);
+    const pawl_group callbacks = {.struct_size = sizeof callbacks,
+                                  .rank = 1,
+                                  .world_size = 2,
+                                  .context = &l,
+                                  .gather = take_nothing,
+                                  .broadcast = tell_lie};
+    rank_group *group;
+    job_ranks *ranks;
+    assert_ok(group_new(&callbacks, &group, &err), &err);
+    assert_ok(ranks_new(group, platform_system(), &ranks, &err), &err);
+    ranks->timeout_s = 10;
+    pawl_status ignored = wants_compare(ranks, &match, faults, own, story, &err);
     (void)ignored;
-    ranks_free(run.ranks);
+    ranks_free(ranks);
     buffer_free(&l.told);
 }
 

@@ -366,7 +366,7 @@ static void test_usual_strides_are_taken(void **context) {
 static void test_dense_strides_are_no_strides(void **context) {
     fixture *f = *context;
     assert_strides_taken(f, "dense", (const int64_t[]){12, 4}, 0);
-    assert_null(state_entry_view(state_find(f->state, "dense"), 0).strides);
+    assert_null(state_entry_memory(state_find(f->state, "dense"), 0).strides);
 }
 
 /* ---- boxes ---------------------------------------------------------------------------------- */
@@ -516,7 +516,7 @@ static void test_boxes_are_copied(void **context) {
     memset(extent, 0, sizeof(extent));
     memset(strides, 0, sizeof(strides));
     const state_entry *e = state_find(f->state, "a");
-    view v = state_entry_view(e, 0);
+    strided v = state_entry_memory(e, 0);
     box wanted = box_of(2, (const int64_t[]){2, 0}, (const int64_t[]){2, 3});
     assert_true(box_equal(&v.box, &wanted));
     assert_int_equal(v.strides[0], 32);
@@ -533,7 +533,7 @@ static void test_scalar_is_taken(void **context) {
     t.ndim = 0;
     t.shape = NULL;
     assert_ok(state_add_tensor(f->state, &t, &f->err), &f->err);
-    view v = state_entry_view(state_find(f->state, "a"), 0);
+    strided v = state_entry_memory(state_find(f->state, "a"), 0);
     assert_int_equal(box_elements(&v.box), 1);
 }
 

@@ -4,10 +4,10 @@
 #ifndef UNIT_STORE_FIXTURES_H
 #define UNIT_STORE_FIXTURES_H
 
+#include "lib/directory.h"
 #include "lib/test.h"
 #include "stores/stores.h"
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,18 +20,8 @@ typedef struct directory {
     char path[64];
 } directory;
 
-static UNUSED int remove_one(const char *path, const struct stat *found, int type,
-                             struct FTW *walk) {
-    (void)found;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
-
 static UNUSED void directory_make_in(directory *d, const char *parent) {
-    (void)snprintf(d->path, sizeof(d->path), "%s/pawl-store-XXXXXX", parent);
-    assert_non_null(mkdtemp(d->path));
-    assert_int_equal(chmod(d->path, 0755), 0);
+    directory_new(d->path, parent);
 }
 
 static UNUSED void directory_make(directory *d) {
@@ -39,7 +29,7 @@ static UNUSED void directory_make(directory *d) {
 }
 
 static UNUSED void directory_remove(directory *d) {
-    assert_int_equal(nftw(d->path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+    directory_delete(d->path);
 }
 
 /* Writes a file without syncing anything. */

@@ -226,42 +226,6 @@ static void test_runs_are_exactly_the_elements_ascending_and_maximal(void **stat
     }
 }
 
-static void test_linear_bounds_are_first_and_one_past_last_element(void **state) {
-    (void)state;
-    test_random r = {35};
-    for (int round = 0; round < ROUNDS; round++) {
-        model m = model_random(&r, 0);
-        box whole = box_whole(m.ndim, m.shape);
-        box inner = random_box(&r, &whole, 0);
-        mark_box(&m, &inner, 1);
-        uint64_t wanted_begin = 0;
-        uint64_t wanted_end = 0;
-        for (int64_t cell = m.cells - 1; cell >= 0; cell--) {
-            if (m.mark[cell] == 1) {
-                wanted_begin = (uint64_t)cell;
-                wanted_end = wanted_end == 0 ? (uint64_t)cell + 1 : wanted_end;
-            }
-        }
-        uint64_t begin = 99;
-        uint64_t end = 99;
-        box_linear_bounds(&inner, &whole, &begin, &end);
-        assert_int_equal(begin, wanted_begin);
-        assert_int_equal(end, wanted_end);
-    }
-}
-
-static void test_linear_bounds_of_huge_boxes_do_not_overflow(void **state) {
-    (void)state;
-    box outer = box_whole(2, (int64_t[]){(int64_t)1 << 31, (int64_t)1 << 31});
-    box last =
-        box_of(2, (int64_t[]){((int64_t)1 << 31) - 1, ((int64_t)1 << 31) - 1}, (int64_t[]){1, 1});
-    uint64_t begin;
-    uint64_t end;
-    box_linear_bounds(&last, &outer, &begin, &end);
-    assert_true(begin == ((uint64_t)1 << 62) - 1);
-    assert_true(end == (uint64_t)1 << 62);
-}
-
 /* ---- single cases --------------------------------------------------------------------------- */
 
 static void test_scalar_is_one_run_of_one(void **state) {
@@ -372,8 +336,6 @@ int main(void) {
         cmocka_unit_test(test_boxes_are_disjoint_when_no_element_is_in_two),
         cmocka_unit_test(test_pieces_of_a_shape_are_disjoint_and_cover_it),
         cmocka_unit_test(test_runs_are_exactly_the_elements_ascending_and_maximal),
-        cmocka_unit_test(test_linear_bounds_are_first_and_one_past_last_element),
-        cmocka_unit_test(test_linear_bounds_of_huge_boxes_do_not_overflow),
         cmocka_unit_test(test_scalar_is_one_run_of_one),
         cmocka_unit_test(test_whole_rows_are_one_run),
         cmocka_unit_test(test_equal_boxes_agree_in_all),

@@ -12,16 +12,16 @@
 
 static const pawl_dtype dtypes[] = {PAWL_U8, PAWL_BF16, PAWL_F32, PAWL_F64};
 
-/* A view into memory of its own, which has gaps, transposed and reversed dimensions. */
-typedef struct strided {
-    view view;
+/* Strided memory with gaps, transposed and reversed dimensions. */
+typedef struct sample {
+    strided strided;
     int64_t strides[PAWL_MAX_NDIM];
     uint8_t *memory;
     size_t bytes; /* of memory */
     size_t item;
-} strided;
+} sample;
 
-static void strided_free(strided *s) {
+static void sample_free(sample *s) {
     mem_free(s->memory);
 }
 
@@ -34,8 +34,8 @@ static void shuffle(test_random *r, int *order, int n) {
 }
 
 /* In a random order, each dimension wider than it need be by chance, some reversed. */
-static strided strided_random(test_random *r, pawl_dtype dtype, const box *b) {
-    strided s = {.item = (size_t)pawl_dtype_bits(dtype) / 8};
+static sample sample_random(test_random *r, pawl_dtype dtype, const box *b) {
+    sample s = {.item = (size_t)pawl_dtype_bits(dtype) / 8};
     int order[MOST_DIMS];
     bool plain = random_below(r, 4) == 0;
     int64_t stride = (int64_t)s.item;
@@ -59,28 +59,28 @@ static strided strided_random(test_random *r, pawl_dtype dtype, const box *b) {
     s.bytes = (size_t)stride + s.item;
     s.memory = mem_alloc(s.bytes);
     random_fill(r, s.memory, s.bytes);
-    s.view = (view){.dtype = dtype, .box = *b, .data = s.memory + first};
+    s.strided = (strided){.dtype = dtype, .box = *b, .data = s.memory + first};
     return s;
 }
 
 /* Strides are set last, because they lie in the struct itself. */
-static void settle(strided *s, test_random *r) {
-    bool implied = view_dense(&(view){.dtype = s->view.dtype,
-                                      .box = s->view.box,
-                                      .strides = s->strides,
-                                      .data = s->view.data}) &&
+static void settle(sample *s, test_random *r) {
+    bool implied = strided_is_dense(&(strided){.dtype = s->strided.dtype,
+                                               .box = s->strided.box,
+                                               .strides = s->strides,
+                                               .data = s->strided.data}) &&
                    random_below(r, 2) == 0;
-    s->view.strides = implied ? NULL : s->strides;
+    s->strided.strides = implied ? NULL : s->strides;
 }
 
-static uint8_t *element_at(const strided *s, uint64_t element) {
+static uint8_t *element_at(const sample *s, uint64_t element) {
     int64_t at = 0;
-    for (int i = s->view.box.ndim - 1; i >= 0; i--) {
-        uint64_t extent = (uint64_t)s->view.box.extent[i];
+    for (int i = s->strided.box.ndim - 1; i >= 0; i--) {
+        uint64_t extent = (uint64_t)s->strided.box.extent[i];
         at += (int64_t)(element % extent) * s->strides[i];
         element /= extent;
     }
-    return s->view.data + at;
+    return s->strided.data + at;
 }
 
 static box random_box(test_random *r, const box *within, int64_t least_extent) {
@@ -102,8 +102,8 @@ static box random_shape(test_random *r, int64_t least_extent) {
 
 /* ---- properties ----------------------------------------------------------------------------- */
 
-static void check_gather(test_random *r, const strided *s) {
-    size_t whole = (size_t)box_elements(&s->view.box) * s->item;
+static void check_gather(test_random *r, const sample *s) {
+    size_t whole = (size_t)box_elements(&s->strided.box) * s->item;
     AUTOFREE uint8_t *wanted = mem_alloc(whole);
     for (uint64_t e = 0; e < whole / s->item; e++) {
         memcpy(wanted + e * s->item, element_at(s, e), s->item);
@@ -112,7 +112,7 @@ static void check_gather(test_random *r, const strided *s) {
         uint64_t from = i == 0 ? 0 : random_below(r, whole + 1);
         size_t n = i == 0 ? whole : random_below(r, whole - from + 1);
         AUTOFREE uint8_t *got = mem_alloc(n); /* exact, so that ASan sees a byte too many */
-        view_gather(&s->view, from, n, got);
+        strided_gather(&s->strided, from, n, got);
         assert_memory_equal(got, wanted + from, n);
     }
 }
@@ -123,14 +123,14 @@ static void test_any_stretch_is_gathered_from_any_strides(void **state) {
     for (int round = 0; round < ROUNDS; round++) {
         box shape = random_shape(&r, 0);
         box b = random_box(&r, &shape, 0);
-        CLEANUP(strided_free) strided s = strided_random(&r, dtypes[round % 4], &b);
+        CLEANUP(sample_free) sample s = sample_random(&r, dtypes[round % 4], &b);
         settle(&s, &r);
         check_gather(&r, &s);
     }
 }
 
-static void check_scatter(test_random *r, strided *s) {
-    size_t whole = (size_t)box_elements(&s->view.box) * s->item;
+static void check_scatter(test_random *r, sample *s) {
+    size_t whole = (size_t)box_elements(&s->strided.box) * s->item;
     uint64_t from = random_below(r, whole + 1);
     size_t n = random_below(r, whole - from + 1);
     AUTOFREE uint8_t *bytes = mem_alloc(n);
@@ -141,7 +141,7 @@ static void check_scatter(test_random *r, strided *s) {
     }
     AUTOFREE uint8_t *wanted = mem_dup(s->memory, s->bytes);
     memcpy(s->memory, before, s->bytes);
-    view_scatter(&s->view, from, n, bytes);
+    strided_place(&s->strided, &s->strided.box, from, n, bytes);
     assert_memory_equal(s->memory, wanted, s->bytes);
 }
 
@@ -151,29 +151,29 @@ static void test_any_stretch_is_scattered_and_nothing_else_is_touched(void **sta
     for (int round = 0; round < ROUNDS; round++) {
         box shape = random_shape(&r, 0);
         box b = random_box(&r, &shape, 0);
-        CLEANUP(strided_free) strided s = strided_random(&r, dtypes[round % 4], &b);
+        CLEANUP(sample_free) sample s = sample_random(&r, dtypes[round % 4], &b);
         settle(&s, &r);
         check_scatter(&r, &s);
     }
 }
 
-/* Where element `element` of `source` is in the view; NULL when it is outside. */
-static uint8_t *place_of(const strided *s, const box *source, uint64_t element) {
+/* Where element `element` of `source` is in the memory; NULL when it is outside. */
+static uint8_t *place_of(const sample *s, const box *source, uint64_t element) {
     int64_t at = 0;
     for (int i = source->ndim - 1; i >= 0; i--) {
         uint64_t extent = (uint64_t)source->extent[i];
         int64_t index = source->offset[i] + (int64_t)(element % extent);
-        int64_t within = index - s->view.box.offset[i];
-        if (within < 0 || within >= s->view.box.extent[i]) {
+        int64_t within = index - s->strided.box.offset[i];
+        if (within < 0 || within >= s->strided.box.extent[i]) {
             return NULL;
         }
         at += within * s->strides[i];
         element /= extent;
     }
-    return s->view.data + at;
+    return s->strided.data + at;
 }
 
-static void check_place(test_random *r, strided *s, const box *source) {
+static void check_place(test_random *r, sample *s, const box *source) {
     uint64_t elements = box_elements(source);
     uint64_t from = random_below(r, elements + 1);
     uint64_t n = random_below(r, 3) == 0 ? elements - from : random_below(r, elements - from + 1);
@@ -188,7 +188,7 @@ static void check_place(test_random *r, strided *s, const box *source) {
     }
     AUTOFREE uint8_t *wanted = mem_dup(s->memory, s->bytes);
     memcpy(s->memory, before, s->bytes);
-    view_place(&s->view, source, from * s->item, n * s->item, bytes);
+    strided_place(&s->strided, source, from * s->item, n * s->item, bytes);
     assert_memory_equal(s->memory, wanted, s->bytes);
 }
 
@@ -199,7 +199,7 @@ static void test_any_stretch_of_any_box_is_placed_where_it_belongs(void **state)
         box shape = random_shape(&r, 1);
         box b = random_box(&r, &shape, 0);
         box source = round % 5 == 0 ? b : random_box(&r, &shape, 0);
-        CLEANUP(strided_free) strided s = strided_random(&r, dtypes[round % 4], &b);
+        CLEANUP(sample_free) sample s = sample_random(&r, dtypes[round % 4], &b);
         settle(&s, &r);
         check_place(&r, &s, &source);
     }
@@ -217,13 +217,13 @@ static void test_resharding_moves_every_byte_once(void **state) {
     }
     for (int64_t column = 0; column < PIECES; column++) {
         uint32_t part[ROWS * COLUMNS / PIECES] = {0};
-        view to = {.dtype = PAWL_U32,
-                   .box = box_of(2, (int64_t[]){0, column * COLUMNS / PIECES},
-                                 (int64_t[]){ROWS, COLUMNS / PIECES}),
-                   .data = (uint8_t *)part};
+        strided to = {.dtype = PAWL_U32,
+                      .box = box_of(2, (int64_t[]){0, column * COLUMNS / PIECES},
+                                    (int64_t[]){ROWS, COLUMNS / PIECES}),
+                      .data = (uint8_t *)part};
         for (uint64_t at = 0; at < sizeof(whole);) {
             size_t n = sizeof(whole) - at < 100 ? sizeof(whole) - at : 100;
-            view_place(&to, &all, at, n, (uint8_t *)whole + at);
+            strided_place(&to, &all, at, n, (uint8_t *)whole + at);
             at += n;
         }
         for (size_t i = 0; i < ARRAY_LENGTH(part); i++) {
@@ -244,11 +244,11 @@ static void test_large_transposed_matrix_is_gathered_over_tiles(void **state) {
     for (size_t i = 0; i < ROWS * COLUMNS; i++) {
         memory[i] = (uint16_t)i;
     }
-    view v = {.dtype = PAWL_U16,
-              .box = box_whole(2, (int64_t[]){ROWS, COLUMNS}),
-              .strides = (int64_t[]){2, 2 * ROWS},
-              .data = (uint8_t *)memory};
-    view_gather(&v, 0, ROWS * COLUMNS * sizeof(uint16_t), (uint8_t *)dense);
+    strided v = {.dtype = PAWL_U16,
+                 .box = box_whole(2, (int64_t[]){ROWS, COLUMNS}),
+                 .strides = (int64_t[]){2, 2 * ROWS},
+                 .data = (uint8_t *)memory};
+    strided_gather(&v, 0, ROWS * COLUMNS * sizeof(uint16_t), (uint8_t *)dense);
     for (size_t row = 0; row < ROWS; row++) {
         for (size_t column = 0; column < COLUMNS; column++) {
             assert_int_equal(dense[row * COLUMNS + column], (uint16_t)(column * ROWS + row));
@@ -260,12 +260,12 @@ static void test_scalar_is_one_element(void **state) {
     (void)state;
     float value = 1.5F;
     float out = 0;
-    view v = {.dtype = PAWL_F32, .data = (uint8_t *)&value};
-    assert_true(view_dense(&v));
-    view_gather(&v, 0, sizeof(out), (uint8_t *)&out);
+    strided v = {.dtype = PAWL_F32, .data = (uint8_t *)&value};
+    assert_true(strided_is_dense(&v));
+    strided_gather(&v, 0, sizeof(out), (uint8_t *)&out);
     assert_true(out == 1.5F);
     out = 2.5F;
-    view_place(&v, &v.box, 0, sizeof(out), (uint8_t *)&out);
+    strided_place(&v, &v.box, 0, sizeof(out), (uint8_t *)&out);
     assert_true(value == 2.5F);
 }
 
@@ -273,38 +273,38 @@ static void test_packed_types_are_copied_as_bytes(void **state) {
     (void)state;
     uint8_t memory[] = {0x12, 0x34, 0x56, 0x78};
     uint8_t out[2];
-    view v = {.dtype = PAWL_F4, .box = box_whole(1, (int64_t[]){8}), .data = memory};
-    assert_true(view_dense(&v));
-    view_gather(&v, 1, 2, out);
+    strided v = {.dtype = PAWL_F4, .box = box_whole(1, (int64_t[]){8}), .data = memory};
+    assert_true(strided_is_dense(&v));
+    strided_gather(&v, 1, 2, out);
     assert_memory_equal(out, "\x34\x56", 2);
-    view_scatter(&v, 3, 1, (const uint8_t *)"\x9a");
-    view_place(&v, &v.box, 0, 1, (const uint8_t *)"\xbc");
+    strided_place(&v, &v.box, 3, 1, (const uint8_t *)"\x9a");
+    strided_place(&v, &v.box, 0, 1, (const uint8_t *)"\xbc");
     assert_memory_equal(memory, "\xbc\x34\x56\x9a", 4);
 }
 
 static void test_nothing_is_copied_without_memory(void **state) {
     (void)state;
-    view v = {.dtype = PAWL_F32, .box = box_whole(2, (int64_t[]){0, 3})};
-    view_gather(&v, 0, 0, NULL);
-    view_scatter(&v, 0, 0, NULL);
-    view_place(&v, &v.box, 0, 0, NULL);
-    assert_true(view_dense(&v));
+    strided v = {.dtype = PAWL_F32, .box = box_whole(2, (int64_t[]){0, 3})};
+    strided_gather(&v, 0, 0, NULL);
+    strided_place(&v, &v.box, 0, 0, NULL);
+    strided_place(&v, &v.box, 0, 0, NULL);
+    assert_true(strided_is_dense(&v));
 }
 
 static void test_dense_is_what_has_row_major_strides_where_they_matter(void **state) {
     (void)state;
-    view v = {.dtype = PAWL_F32, .box = box_whole(3, (int64_t[]){4, 1, 6})};
-    assert_true(view_dense(&v));
+    strided v = {.dtype = PAWL_F32, .box = box_whole(3, (int64_t[]){4, 1, 6})};
+    assert_true(strided_is_dense(&v));
     v.strides = (int64_t[]){24, 24, 4};
-    assert_true(view_dense(&v));
+    assert_true(strided_is_dense(&v));
     v.strides = (int64_t[]){24, -7, 4}; /* of the extent of 1 */
-    assert_true(view_dense(&v));
+    assert_true(strided_is_dense(&v));
     v.strides = (int64_t[]){32, 24, 4};
-    assert_false(view_dense(&v));
+    assert_false(strided_is_dense(&v));
     v.strides = (int64_t[]){24, 24, 8};
-    assert_false(view_dense(&v));
+    assert_false(strided_is_dense(&v));
     v.strides = (int64_t[]){-24, 24, 4};
-    assert_false(view_dense(&v));
+    assert_false(strided_is_dense(&v));
 }
 
 /* ---- empty boxes ---------------------------------------------------------------------------- */
@@ -343,13 +343,11 @@ static void test_empty_boxes_of_any_size_hold_nothing_and_overflow_nowhere(void 
         assert_false(box_intersect(&empty, &one, &shared));
         box_runs runs = box_runs_of(&empty, &other);
         assert_false(box_runs_next(&runs, &begin, &end));
-        box_linear_bounds(&empty, &other, &begin, &end);
-        assert_int_equal(begin, end);
-        view v = {.dtype = PAWL_F64, .box = empty, .data = memory};
-        assert_true(view_dense(&v));
-        view_gather(&v, 0, 0, bytes);
-        view_scatter(&v, 0, 0, bytes);
-        view_place(&v, &one, 0, 8, bytes); /* of another box: none of it is here */
+        strided v = {.dtype = PAWL_F64, .box = empty, .data = memory};
+        assert_true(strided_is_dense(&v));
+        strided_gather(&v, 0, 0, bytes);
+        strided_place(&v, &v.box, 0, 0, bytes);
+        strided_place(&v, &one, 0, 8, bytes); /* of another box: none of it is here */
         assert_int_equal(memory[0], 7);
     }
 }

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * checkpoint: reads committed steps: lists those of a run; opens one; finds, reads, views, verifies
+ * and restores what is in it. The index is also written here. Saving is done in src/run; nothing
+ * here knows a run that is open for writing.
+ *
+ * Further headers for the folders above: step_directory.h (the files of a step), step_scan.h
+ * (listing steps while others save and remove), restore.h (restoring from one of several steps),
+ * index.h (writing an index), data_files.h (reading data files without an index). private.h is for
+ * this folder alone.
+ *
+ * Threads: a checkpoint and whatever was opened from it is used by one thread at a time. Restoring,
+ * and reading a large slice, start threads and join them before they return; a thread of its own
+ * keeps the reader's mark fresh (presence/presence.h).
+ * Ownership: a checkpoint borrows its store unless it is told to own it. Entries and views borrow
+ * the checkpoint, and are freed before it.
+ */
+#ifndef CHECKPOINT_CHECKPOINT_H
+#define CHECKPOINT_CHECKPOINT_H
+
+#include "base/base.h"
+#include "format/manifest.h"
+#include "plan/plan.h"
+#include "state/state.h"
+#include "store/store.h"
+
+#include <pawl/checkpoint.h>
+#include <pawl/event.h>
+#include <pawl/restore.h>
+#include <pawl/view.h>
+
+/* Functions of <pawl/checkpoint.h>, <pawl/view.h> and <pawl/event.h> that cannot fail
+ * (pawl_catalog_free and the like) are defined in this folder. Those that can are declared here,
+ * without their prefix; `err` must not be NULL. */
+
+/* ---- the steps of a run: catalog.c, explain_missing.c --------------------------------------- */
+
+/* `s` is borrowed. An empty catalog is no failure. */
+pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl_catalog **out,
+                         pawl_error *err) PAWL_MUST_CHECK;
+/* Why a catalog has no committed step, and what is there instead (R09): PAWL_EDAMAGED where there
+ * are damaged steps, otherwise PAWL_ENOTFOUND. */
+pawl_status catalog_explain_missing(store *s, const pawl_catalog *catalog, pawl_error *err);
+/* The same after listing the steps again; PAWL_OK when there is a committed one by now. */
+pawl_status checkpoint_explain_missing(store *s, const platform *os, pawl_error *err)
+    PAWL_MUST_CHECK;
+
+/* ---- an open checkpoint: checkpoint.c ------------------------------------------------------- */
+
+/* `s` is borrowed unless `own_store`: then it is the checkpoint's, also when this fails. Until it
+ * is closed a reader's mark, kept fresh by a thread, protects the step from being removed. */
+pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platform *os,
+                            const pawl_log *log, pawl_checkpoint **out, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* The same for use within one call: `s` is borrowed, and no thread keeps the mark fresh, which is
+ * touched by every read. Without `mark` none is made: another process has marked the step. */
+pawl_status checkpoint_open_for_call(store *s, int64_t step, const platform *os,
+                                     const pawl_log *log, bool mark, pawl_checkpoint **out,
+                                     pawl_error *err) PAWL_MUST_CHECK;
+/* The process that opened it. Closing it in another one (after fork) does nothing: the mark is not
+ * that one's. */
+process_id checkpoint_process(const pawl_checkpoint *c);
+process_id entries_process(const pawl_entries *walk);
+process_id view_process(const pawl_view *v);
+
+/* ---- what is in it: find.c, entries.c, slice.c, view.c, restore.c, verify.c ----------------- */
+
+pawl_status checkpoint_find(pawl_checkpoint *c, const char *name, pawl_entry_info *info,
+                            pawl_error *err) PAWL_MUST_CHECK;
+pawl_status entries_open(pawl_checkpoint *c, const char *prefix, pawl_entries **out,
+                         pawl_error *err) PAWL_MUST_CHECK;
+pawl_status entries_next(pawl_entries *walk, pawl_entry_info *info, int *more, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status checkpoint_read(pawl_checkpoint *c, const char *name, const int64_t *offset,
+                            const int64_t *extent, void *to, size_t to_bytes, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status checkpoint_read_rank(pawl_checkpoint *c, const char *name, int rank, void *to,
+                                 size_t capacity, size_t *size, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status checkpoint_view_open(pawl_checkpoint *c, const char *name, uint64_t piece,
+                                 pawl_view **out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status checkpoint_view_bytes(pawl_view *v, uint64_t offset, uint64_t n, const void **bytes,
+                                  pawl_error *err) PAWL_MUST_CHECK;
+/* `report` may be NULL; otherwise *report is set on success and with PAWL_EMISMATCH, else NULL. */
+pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
+                               const pawl_restore_options *options, int rank, int world_size,
+                               pawl_report **report, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status checkpoint_verify(pawl_checkpoint *c, const pawl_verify_options *options,
+                              pawl_verify_result *result, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- is an entry usable: entry_check.c ------------------------------------------------------ */
+
+/* Can this entry, whose record is valid, be restored from the files of this manifest? Otherwise
+ * PAWL_EDAMAGED, or PAWL_ELIMIT (plan_cover). */
+pawl_status entry_check(const manifest *m, const record_entry *entry, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* PAWL_EDAMAGED for a slot whose variable is not in the checkpoint. */
+pawl_status entry_check_slot(const record_entry *entry, bool has_variable, pawl_error *err)
+    PAWL_MUST_CHECK;
+
+/* ---- the events of a run: events_read.c ----------------------------------------------------- */
+
+/* `s` is the reader's when `own_store`, also when this fails. pawl_events_close ends it. */
+pawl_status events_open(store *s, bool own_store, pawl_events **out, pawl_error *err)
+    PAWL_MUST_CHECK;
+process_id events_process(const pawl_events *r);
+pawl_status events_next(pawl_events *r, pawl_event *event, int *more, pawl_error *err)
+    PAWL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Restores a state from a checkpoint: matches its entries with the state's, then reads what fits.
+ *
+ * When damage is found while reading, some tensors already hold bytes of that step. An older
+ * checkpoint may be restored instead only if it writes all of these entries again; otherwise the
+ * state would hold bytes of two steps while the report names one.
+ */
+#include "checkpoint/restore.h"
+#include "checkpoint/private.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+void restore_end_candidate(restoration *r) {
+    candidate *a = &r->now;
+    plan_reads_free(&a->reads);
+    plan_match_free(a->match);
+    state_snapshot_free(a->snapshot);
+    *a = (candidate){0};
+}
+
+void restoration_free(restoration *r) {
+    restore_end_candidate(r);
+    pawl_report_free(r->report);
+    mem_free(r->fallbacks);
+    mem_free(r->touched);
+    plan_job_faults_free(&r->faults);
+    arena_free(&r->memory);
+}
+
+/* ---- matching ---- */
+
+static pawl_status begin_report(candidate *a, pawl_error *err) {
+    restoration *all = a->all;
+    pawl_report_free(all->report);
+    all->report = NULL;
+    TRY(report_new(&all->report, err));
+    report_set_step(all->report, a->checkpoint->step);
+    for (size_t i = 0; i < all->fallback_count; i++) {
+        TRY(report_add_fallback(all->report, all->fallbacks[i].step, all->fallbacks[i].why, err));
+    }
+    return PAWL_OK;
+}
+
+static pawl_status match_entries(candidate *a, pawl_error *err) {
+    restoration *all = a->all;
+    CLEANUP(entries_free_pointer) pawl_entries *walk = NULL;
+    TRY(state_snapshot_take(all->state, a->checkpoint->step, false, &a->snapshot, err));
+    TRY(state_snapshot_check_idle(a->snapshot, err)); /* promise 3 */
+    TRY(entries_open(a->checkpoint, "", &walk, err));
+    const plan_ranks ranks = {.rank = all->rank,
+                              .world_size = all->world_size,
+                              .saved_world_size = a->checkpoint->manifest.world_size,
+                              .job = all->job,
+                              .faults = all->compared ? &all->faults : NULL};
+    return plan_match_make(a->snapshot, entries_source(walk), all->options, &ranks, all->report,
+                           &a->match, err);
+}
+
+static pawl_status refuse_mixed(restoration *all, const char *name, pawl_error *err) {
+    all->mixed = true;
+    error_set(err, PAWL_EDAMAGED,
+              "step %lld is damaged, and an older checkpoint does not restore everything that was "
+              "already read of it",
+              (long long)all->touched_step);
+    error_entry(err, name);
+    error_next(err, "build the state anew before it is used, then restore an older step by its "
+                    "number");
+    error_step(err, all->touched_step);
+    return PAWL_EDAMAGED;
+}
+
+/* Does this candidate write everything that an earlier one may have written? */
+static pawl_status check_touched(candidate *a, pawl_error *err) {
+    restoration *all = a->all;
+    if (all->touched_count == 0) {
+        return PAWL_OK;
+    }
+    AUTOFREE bool *written = mem_calloc(a->snapshot->count, sizeof(*written));
+    if (written == NULL) {
+        return error_nomem(err, a->snapshot->count);
+    }
+    size_t at = 0;
+    for (size_t i = 0; i < a->match->pair_count; i++) {
+        const plan_pair *pair = &a->match->pairs[i];
+        if (!pair->keep_caller &&
+            state_snapshot_find(a->snapshot, pair->wanted->name, &at) != NULL) {
+            written[at] = true;
+        }
+    }
+    for (size_t i = 0; i < all->touched_count; i++) {
+        if (state_snapshot_find(a->snapshot, all->touched[i], &at) == NULL || !written[at]) {
+            return refuse_mixed(all, all->touched[i], err);
+        }
+    }
+    return PAWL_OK;
+}
+
+static pawl_status note_touched(candidate *a, pawl_error *err) {
+    restoration *all = a->all;
+    size_t count = a->match->pair_count;
+    const char **touched = mem_calloc(count, sizeof(*touched));
+    if (touched == NULL) {
+        return error_nomem(err, count * sizeof(*touched));
+    }
+    mem_free(all->touched);
+    all->touched = touched;
+    all->touched_count = 0;
+    all->touched_step = a->checkpoint->step;
+    for (size_t i = 0; i < count; i++) {
+        const plan_pair *pair = &a->match->pairs[i];
+        if (pair->keep_caller) {
+            continue;
+        }
+        const char *name = arena_strdup(&all->memory, pair->wanted->name);
+        if (name == NULL) {
+            return error_nomem(err, strlen(pair->wanted->name) + 1);
+        }
+        touched[all->touched_count++] = name;
+    }
+    return PAWL_OK;
+}
+
+/* ---- reading tensors ---- */
+
+typedef struct placing {
+    const struct candidate *candidate;
+    atomic_uint_fast64_t overflows;
+} placing;
+
+static const plan_read *read_of(const placing *p, size_t i) {
+    return &p->candidate->reads.reads[i];
+}
+
+static engine_stretch stretch(void *context, size_t i) {
+    const plan_read *read = read_of(context, i);
+    return (engine_stretch){
+        .file = read->file, .offset = read->offset, .bytes = read->bytes, .gap = read->gap};
+}
+
+static void place_tensor_bytes(void *context, size_t i, uint64_t offset, const uint8_t *bytes,
+                               size_t n) {
+    placing *p = context;
+    uint64_t overflows = plan_read_place(read_of(p, i), offset, bytes, n);
+    if (overflows > 0) {
+        atomic_fetch_add(&p->overflows, overflows);
+    }
+}
+
+static bool shares(const candidate *a) {
+    return a->all->options != NULL && a->all->options->share_on_node != 0;
+}
+
+/* Where ranks of a node share what they read, each begins at another place, spread by multiples of
+ * the golden ratio: these lie far apart for any consecutive ranks. */
+static size_t first_read(const candidate *a) {
+    double turns = (double)a->all->rank * 0.6180339887498949;
+    double skipped = (turns - (double)(int64_t)turns) * (double)a->reads.bytes;
+    size_t first = 0;
+    for (uint64_t bytes = 0; shares(a) && first < a->reads.count; first++) {
+        bytes += a->reads.reads[first].bytes;
+        if ((double)bytes > skipped) {
+            break;
+        }
+    }
+    return first < a->reads.count ? first : 0;
+}
+
+static pawl_status read_tensors(candidate *a, pawl_error *err) {
+    pawl_checkpoint *c = a->checkpoint;
+    placing p = {.candidate = a};
+    size_t failed = 0;
+    engine_read_job job = {.source = checksums_source(c), /* keeps the mark fresh */
+                           .count = a->reads.count,
+                           .first = first_read(a),
+                           .stretch = stretch,
+                           .take = place_tensor_bytes,
+                           .context = &p};
+    job.source.shared = shares(a);
+    pawl_status status = engine_read_all(&job, &failed, err);
+    report_counts(a->all->report)->cast_overflows += atomic_load(&p.overflows);
+    if (status != PAWL_OK) {
+        const plan_read *read = &a->reads.reads[failed];
+        return checkpoint_piece_failed(c, read->pair->source, read->piece, err);
+    }
+    return PAWL_OK;
+}
+
+/* ---- setting values ---- */
+
+static pawl_status set_state_value(candidate *a, const plan_pair *pair, const void *bytes, size_t n,
+                                   pawl_error *err) {
+    const state_entry *wanted = pair->wanted;
+    return state_set_value(a->all->state, wanted->name, wanted->kind, wanted->role,
+                           wanted->per_rank, bytes, n, err);
+}
+
+static pawl_status restore_value(candidate *a, const plan_pair *pair, uint64_t *bytes,
+                                 pawl_error *err) {
+    const record_entry *source = pair->source;
+    if (source->value != NULL) {
+        *bytes = source->value_bytes;
+        return set_state_value(a, pair, source->value, source->value_bytes, err);
+    }
+    const record_piece *piece =
+        source->per_rank ? record_piece_of_rank(source, a->all->rank) : &source->pieces[0];
+    if (piece == NULL || piece->bytes > (uint64_t)PAWL_MAX_VALUE_BYTES) {
+        error_set(err, PAWL_EDAMAGED, "the checkpoint has no value of rank %d for this entry",
+                  a->all->rank);
+        error_path(err, "%s", a->checkpoint->path);
+        error_entry(err, source->name);
+        return PAWL_EDAMAGED;
+    }
+    size_t n = (size_t)piece->bytes;
+    AUTOFREE void *value = mem_alloc(n);
+    if (value == NULL) {
+        return error_nomem(err, n);
+    }
+    *bytes = n;
+    TRY(checkpoint_piece_bytes(a->checkpoint, source, piece, value, n, err));
+    return set_state_value(a, pair, value, n, err);
+}
+
+static pawl_status restore_values(candidate *a, pawl_error *err) {
+    pawl_report_counts *counts = report_counts(a->all->report);
+    for (size_t i = 0; i < a->match->pair_count; i++) {
+        const plan_pair *pair = &a->match->pairs[i];
+        uint64_t bytes = 0;
+        if (pair->keep_caller) {
+            continue;
+        }
+        counts->restored++;
+        if (pair->wanted->kind != PAWL_KIND_TENSOR) {
+            TRY(restore_value(a, pair, &bytes, err));
+            counts->bytes += bytes;
+        } else if (pair->wanted->dtype != pair->source->dtype) {
+            counts->cast++;
+        }
+    }
+    return PAWL_OK;
+}
+
+/* Bytes of the checkpoint in the wanted boxes; what is read may be more. */
+static uint64_t wanted_bytes(const candidate *a) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < a->match->pair_count; i++) {
+        const plan_pair *pair = &a->match->pairs[i];
+        for (size_t b = 0; b < pair->wanted->box_count && !pair->keep_caller; b++) {
+            const int64_t *extent = state_entry_box(pair->wanted, b)->extent;
+            bytes += shape_bytes(pair->source->dtype, pair->source->ndim, extent);
+        }
+    }
+    return bytes;
+}
+
+static pawl_status read_matched(candidate *a, pawl_error *err) {
+    TRY(plan_reads_make(a->match->pairs, a->match->pair_count, a->all->rank, &a->reads, err));
+    TRY(note_touched(a, err));
+    report_counts(a->all->report)->bytes = wanted_bytes(a);
+    TRY(read_tensors(a, err));
+    return restore_values(a, err);
+}
+
+/* Warnings are logged also for a caller who gets the report (R07, J06), but without advice on what
+ * to change: that is in the report. */
+static void log_warnings(const pawl_checkpoint *c, const pawl_report *report, bool asked) {
+    for (size_t i = 0; i < pawl_report_count(report); i++) {
+        const pawl_report_item *item = pawl_report_get(report, i);
+        if (item->severity == PAWL_SEVERITY_WARNING) {
+            log_write(&c->log, PAWL_LOG_WARN, "restoring step %lld: %s", (long long)c->step,
+                      asked ? item->description : item->text);
+        }
+    }
+}
+
+pawl_status restore_match(restoration *all, pawl_checkpoint *c, pawl_error *err) {
+    candidate *a = &all->now;
+    restore_end_candidate(all);
+    a->all = all;
+    a->checkpoint = c;
+    TRY(begin_report(a, err));
+    TRY(match_entries(a, err));
+    if (a->match->refused) {
+        TRY(report_finish(all->report, err));
+        pawl_status status = plan_match_error(all->report, err);
+        error_path(err, "%s", c->path);
+        return status;
+    }
+    return check_touched(a, err);
+}
+
+pawl_status restore_read(restoration *all, pawl_error *err) {
+    const pawl_checkpoint *c = all->now.checkpoint;
+    pawl_status status = read_matched(&all->now, err);
+    if (status != PAWL_OK) {
+        if (err->path[0] == '\0') {
+            error_path(err, "%s", c->path);
+        }
+        if (status == PAWL_EDAMAGED && err->safe[0] == '\0') {
+            step_say_safe(c->store, c->step, err);
+        }
+        error_step(err, c->step);
+        return status;
+    }
+    log_warnings(c, all->report, all->report_wanted);
+    return report_finish(all->report, err);
+}
+
+pawl_status restore_pass_over(restoration *all, int64_t step, const pawl_error *story,
+                              pawl_error *err) {
+    const char *why = arena_printf(&all->memory, "%s%s%s", story->attempt,
+                                   story->path[0] != '\0' ? ": " : "", story->path);
+    if (why == NULL) {
+        return error_nomem(err, sizeof(story->attempt));
+    }
+    TRY(vec_reserve(&all->fallbacks, &all->fallback_capacity, all->fallback_count + 1,
+                    sizeof(*all->fallbacks), err));
+    all->fallbacks[all->fallback_count++] = (event_fallback){.step = step, .why = why};
+    return PAWL_OK;
+}
+
+void restore_hand_over_report(restoration *all, pawl_status status, pawl_report **report) {
+    if (report != NULL && (status == PAWL_OK || status == PAWL_EMISMATCH)) {
+        *report = all->report;
+        all->report = NULL;
+    }
+}
+
+pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
+                               const pawl_restore_options *options, int rank, int world_size,
+                               pawl_report **report, pawl_error *err) {
+    CLEANUP(restoration_free)
+    restoration all = {.state = state,
+                       .options = options,
+                       .rank = rank,
+                       .world_size = world_size,
+                       .report_wanted = report != NULL};
+    if (report != NULL) {
+        *report = NULL;
+    }
+    pawl_status status = checkpoint_held(c, err);
+    if (status == PAWL_OK) {
+        status = restore_match(&all, c, err);
+    }
+    if (status == PAWL_OK) {
+        status = restore_read(&all, err);
+    }
+    if (status != PAWL_OK) {
+        error_wrap(err, "restoring step %lld", (long long)c->step);
+    }
+    restore_hand_over_report(&all, status, report);
+    return status;
+}

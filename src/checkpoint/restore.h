@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checkpoint/restore: restores a state from one of several checkpoints, which the caller tries in
+ * turn (src/run/restore.c): restore_match, restore_read; when one is damaged, restore_pass_over. */
+#ifndef CHECKPOINT_RESTORE_H
+#define CHECKPOINT_RESTORE_H
+
+#include "checkpoint/checkpoint.h"
+#include "format/event.h"
+
+/* A checkpoint that is being tried. */
+typedef struct candidate {
+    struct restoration *all;
+    pawl_checkpoint *checkpoint;
+    state_snapshot *snapshot;
+    plan_match *match;
+    plan_reads reads;
+} candidate;
+
+typedef struct restoration {
+    pawl_state *state;
+    const pawl_restore_options *options; /* may be NULL */
+    int rank, world_size;
+    pawl_report *report; /* of the latest candidate */
+    bool report_wanted;  /* the caller gets the report: the log need not repeat its advice */
+    event_fallback *fallbacks;
+    size_t fallback_count, fallback_capacity;
+    const char **touched; /* entries that an earlier candidate may have written */
+    size_t touched_count;
+    int64_t touched_step; /* that candidate's */
+    /* `job`: many ranks restore together, and an entry is unexpected only where no rank wants it.
+     * `compared`: they have found out which these are: `faults`. */
+    bool job, compared;
+    plan_job_faults faults;
+    bool mixed;    /* this candidate would leave bytes of a newer one in place */
+    candidate now; /* the one that is being tried */
+    arena memory;
+} restoration;
+
+/* Tries a checkpoint: compares it with the state, and writes nothing to the state. `c` is borrowed
+ * until restore_end_candidate, which is also called here first. */
+pawl_status restore_match(restoration *all, pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;
+/* Reads what matched into the state. */
+pawl_status restore_read(restoration *all, pawl_error *err) PAWL_MUST_CHECK;
+void restore_end_candidate(restoration *r);
+/* The step is damaged: the report of the next candidate will say so. */
+pawl_status restore_pass_over(restoration *all, int64_t step, const pawl_error *story,
+                              pawl_error *err) PAWL_MUST_CHECK;
+/* Sets *report on success and with PAWL_EMISMATCH; `report` may be NULL. */
+void restore_hand_over_report(restoration *all, pawl_status status, pawl_report **report);
+void restoration_free(restoration *r);
+
+#endif

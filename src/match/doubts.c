@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pairs whose names speak for another partner as well. An entry that keeps the beginning of its
+ * name in one candidate and the end of it in another, both of its type, could be either: words that
+ * one part of a model gives up another may take over.
+ */
+#include "match/suggest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One side's entries without a partner, in two orders. */
+typedef struct side {
+    const loose_list *list;
+    const loose_entry **forward, **backward; /* by type, then name; name read from its end */
+} side;
+
+typedef int (*entry_order)(const void *a, const void *b);
+typedef size_t (*sameness)(const char *a, const char *b);
+
+static void side_free(side *s) {
+    mem_free(s->forward);
+    mem_free(s->backward);
+}
+
+static pawl_status side_make(const loose_list *list, side *out, pawl_error *err) {
+    size_t bytes = list->count * sizeof(const loose_entry *);
+    out->list = list;
+    out->forward = mem_calloc(list->count, sizeof(const loose_entry *));
+    out->backward = mem_calloc(list->count, sizeof(const loose_entry *));
+    if (out->forward == NULL || out->backward == NULL) {
+        return error_nomem(err, bytes);
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        out->forward[i] = out->backward[i] = &list->entries[i];
+    }
+    qsort(out->forward, list->count, sizeof(const loose_entry *), suggest_by_type_and_name);
+    qsort(out->backward, list->count, sizeof(const loose_entry *), suggest_by_type_and_ending);
+    return PAWL_OK;
+}
+
+/* Bytes of the components that both names begin with. */
+static size_t same_beginning(const char *a, const char *b) {
+    size_t whole = 0;
+    for (size_t n = 0; a[n] != '\0' && a[n] == b[n]; n++) {
+        whole = a[n] == '/' ? n + 1 : whole;
+    }
+    return whole;
+}
+
+/* Bytes of the components that both names end with. */
+static size_t same_ending(const char *a, const char *b) {
+    size_t n = suggest_common_ending(a, strlen(a), b, strlen(b));
+    span from, to;
+    return suggest_cut(a, b, &n, &from, &to) ? n : 0;
+}
+
+/* Entries that share most with a name stand beside its place in the order. */
+static bool has_closer(const side *s, const loose_entry **sorted, entry_order order, sameness same,
+                       const loose_entry *entry, size_t than) {
+    size_t low = 0;
+    size_t high = s->list->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (order(&sorted[middle], &entry) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (size_t i = low > 0 ? low - 1 : 0; i < s->list->count && i <= low; i++) {
+        if (suggest_compare_types(sorted[i], entry) == 0 &&
+            same(sorted[i]->name, entry->name) > than) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool prefers_another(const side *others, const loose_entry *entry,
+                            const loose_entry *partner) {
+    return has_closer(others, others->forward, suggest_by_type_and_name, same_beginning, entry,
+                      same_beginning(entry->name, partner->name)) ||
+           has_closer(others, others->backward, suggest_by_type_and_ending, same_ending, entry,
+                      same_ending(entry->name, partner->name));
+}
+
+static int by_name(const void *name, const void *entry) {
+    return strcmp(name, ((const loose_entry *)entry)->name);
+}
+
+static const loose_entry *find(const side *s, const char *name) {
+    return bsearch(name, s->list->entries, s->list->count, sizeof(loose_entry), by_name);
+}
+
+/* Entries that have partners by their names are judged by siblings.c. */
+static bool is_doubtful(const side *saved, const side *wanted, const suggest_move *move) {
+    const loose_entry *from = find(saved, move->from);
+    const loose_entry *to = find(wanted, move->to);
+    return move->class != SUGGEST_NONE && from != NULL && to != NULL &&
+           (prefers_another(wanted, from, to) || prefers_another(saved, to, from));
+}
+
+pawl_status suggest_doubt(suggester *s, pawl_error *err) {
+    CLEANUP(side_free) side saved = {.list = NULL};
+    CLEANUP(side_free) side wanted = {.list = NULL};
+    TRY(side_make(&s->m->checkpoint, &saved, err));
+    TRY(side_make(&s->m->state, &wanted, err));
+    for (size_t i = 0; i < s->move_count; i++) {
+        size_t group = s->moves[i].group;
+        if (!s->groups[group].bad && is_doubtful(&saved, &wanted, &s->moves[i])) {
+            suggest_mark_bad(s, group);
+        }
+    }
+    return suggest_settle_moves(s, err);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The faults that ranks find in what they match together. */
+#include "match/match.h"
+
+#include <string.h>
+
+/* Does it go on from the last one? */
+static bool goes_on(const plan_job_faults *faults, const plan_job_fault *fault) {
+    if (faults->count == 0) {
+        return false;
+    }
+    const plan_job_fault *last = &faults->items[faults->count - 1];
+    return last->first + last->count == fault->first && last->error == fault->error &&
+           strcmp(last->lacking, fault->lacking) == 0 && strcmp(last->holding, fault->holding) == 0;
+}
+
+pawl_status plan_job_fault_add(plan_job_faults *faults, const plan_job_fault *fault,
+                               pawl_error *err) {
+    if (goes_on(faults, fault)) {
+        faults->items[faults->count - 1].count += fault->count;
+        return PAWL_OK;
+    }
+    TRY(vec_reserve(&faults->items, &faults->capacity, faults->count + 1, sizeof *faults->items,
+                    err));
+    plan_job_fault *kept = &faults->items[faults->count];
+    *kept = *fault;
+    kept->lacking = arena_strdup(&faults->memory, fault->lacking);
+    kept->holding = arena_strdup(&faults->memory, fault->holding);
+    if (kept->lacking == NULL || kept->holding == NULL) {
+        return error_nomem(err, strlen(fault->lacking) + strlen(fault->holding) + 2);
+    }
+    faults->count++;
+    return PAWL_OK;
+}
+
+void plan_job_faults_free(plan_job_faults *faults) {
+    mem_free(faults->items);
+    arena_free(&faults->memory);
+    *faults = (plan_job_faults){.items = NULL};
+}

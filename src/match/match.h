@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * match: what a checkpoint and a state have in common: every entry of the one against every entry
+ * of the other, each difference in a report with what to do about it, rename rules that would help
+ * among them.
+ *
+ * May include base, tensor, format, state. No I/O, no clock. Threads: no shared state; a report and
+ * a match belong to one thread at a time. Ownership: a match copies what it needs of the
+ * checkpoint's entries, and borrows the snapshot and the options, which must outlive it.
+ */
+#ifndef MATCH_MATCH_H
+#define MATCH_MATCH_H
+
+#include "base/base.h"
+#include "format/format.h"
+#include "state/state.h"
+#include "tensor/tensor.h"
+
+#include <pawl/restore.h>
+
+/* ---- report: report.c (also defines pawl_report_*) ------------------------------------------ */
+
+pawl_status report_new(pawl_report **out, pawl_error *err) PAWL_MUST_CHECK;
+/* Copies the item's texts; writes the sentence (`text`) itself when it is NULL. */
+pawl_status report_add(pawl_report *report, const pawl_report_item *item, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_report_counts *report_counts(pawl_report *report);
+void report_set_step(pawl_report *report, int64_t step);
+/* Why a newer checkpoint was passed over; shown in text and JSON, counted as a fallback. */
+pawl_status report_add_fallback(pawl_report *report, int64_t step, const char *why, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* Renders text and JSON; call once at the end, before pawl_report_text. */
+pawl_status report_finish(pawl_report *report, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- the match of a job: job.c -------------------------------------------------------------- */
+
+/* What an entry of the checkpoint is to a rank of a job. */
+typedef enum plan_want {
+    PLAN_LEAVES = 0, /* left out on request */
+    PLAN_LACKS = 1,  /* not in its state */
+    PLAN_HOLDS = 2,  /* in its state: all of it, or a part */
+    PLAN_SHARES = 3  /* in its state, as what all ranks have alike */
+} plan_want;
+typedef struct plan_stance {
+    plan_want want;
+    int copies;              /* HOLDS: ranks that hold each element, as declared; at least 1 */
+    uint64_t held, elements; /* HOLDS: in its boxes, of all; 1 of 1 where these cannot be told */
+} plan_stance;
+
+/* What is wrong with an entry that some rank lacks; where it is not listed other ranks want it. */
+typedef enum plan_job_error {
+    PLAN_NOBODY = 1,   /* no rank wants it */
+    PLAN_NOT_ALL = 2,  /* some have it as what all ranks have alike */
+    PLAN_NOT_WHOLE = 3 /* those that hold it do not want all of it */
+} plan_job_error;
+typedef struct plan_job_fault {
+    uint64_t first, count; /* of the checkpoint's entries, by their places */
+    plan_job_error error;
+    const char *lacking, *holding; /* "rank 3", "ranks 0 to 2"; NOBODY: "" */
+} plan_job_fault;
+typedef struct plan_job_faults {
+    plan_job_fault *items; /* ascending */
+    size_t count, capacity;
+    arena memory;
+} plan_job_faults;
+/* Copies the texts; joins what goes on from the last one. */
+pawl_status plan_job_fault_add(plan_job_faults *faults, const plan_job_fault *fault,
+                               pawl_error *err) PAWL_MUST_CHECK;
+void plan_job_faults_free(plan_job_faults *faults);
+
+/* Who restores. */
+typedef struct plan_ranks {
+    int rank, world_size, saved_world_size;
+    /* The ranks match as one job: what a rank lacks is unexpected only where `faults` has it. NULL:
+     * they have not compared yet, and nothing that is lacking is reported. */
+    bool job;
+    const plan_job_faults *faults;
+} plan_ranks;
+
+/* ---- match: match.c ------------------------------------------------------------------------- */
+
+/* The checkpoint's entries, ascending by name; *out is NULL at the end and valid until the next. */
+typedef struct entry_source {
+    void *context;
+    pawl_status (*next)(void *context, const record_entry **out, pawl_error *err);
+} entry_source;
+
+/* One entry of the state together with where its bytes are. */
+typedef struct plan_pair {
+    const state_entry *wanted;
+    const record_entry *source;
+    bool keep_caller; /* hyperparameter policy CALLER: matched, but not to be restored */
+} plan_pair;
+
+typedef struct plan_match {
+    plan_pair *pairs; /* to restore */
+    size_t pair_count;
+    bool refused;         /* some difference is an error: nothing may be restored */
+    plan_stance *stances; /* of a job: to each entry of the checkpoint, in its order */
+    size_t stance_count;
+    uint64_t lacking; /* of them */
+    arena memory;     /* of the sources */
+} plan_match;
+
+/*
+ * Matches everything against everything and adds every difference to `report`: R01 to R07, R10,
+ * R13, J06, kinds. Counts kept and ignored. The caller turns `refused` into PAWL_EMISMATCH with
+ * plan_match_error. PAWL_EUSAGE for options that cannot be, and for a state without entries.
+ *
+ * `options` may be NULL. A rename rule with an empty `from` puts `to`/ in front of every name, one
+ * with an empty `to` takes `from`/ away. A changed batch signature that is allowed leaves the
+ * state's. Of each kind of difference some thousands are kept as items; the rest is counted, and
+ * said.
+ */
+pawl_status plan_match_make(const state_snapshot *wanted, entry_source checkpoint,
+                            const pawl_restore_options *options, const plan_ranks *ranks,
+                            pawl_report *report, plan_match **out, pawl_error *err) PAWL_MUST_CHECK;
+void plan_match_free(plan_match *match); /* NULL is fine */
+/* PAWL_EMISMATCH with the number of differences, the first few, and the next step. */
+pawl_status plan_match_error(const pawl_report *report, pawl_error *err);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* matcher: what is carried along while a checkpoint is matched against a state. */
+#ifndef MATCH_MATCHER_H
+#define MATCH_MATCHER_H
+
+#include "match/match.h"
+#include "match/report.h"
+
+/* The unmatched entries that rename suggestions look at, on each side at most. */
+#define MATCHER_MAX_LOOSE 4096
+
+/* An entry that has no partner. */
+typedef struct loose_entry {
+    const char *name; /* as in the checkpoint, or as in the state */
+    const char *slot; /* "" unless a slot: slots of another name never pair */
+    const char *slot_of;
+    pawl_kind kind;
+    pawl_dtype dtype; /* values: 0 */
+    int ndim;
+    const int64_t *shape;
+} loose_entry;
+
+typedef struct loose_list {
+    loose_entry *entries;
+    size_t count, capacity;
+} loose_list;
+
+/* A record that has a partner by its name, and differs from it. */
+typedef struct unfit_entry {
+    loose_entry record;
+    size_t place; /* of the partner */
+    bool other_shape;
+} unfit_entry;
+
+typedef struct matcher {
+    const state_snapshot *wanted;
+    pawl_restore_options options; /* policies resolved: none is DEFAULT */
+    plan_ranks ranks;
+    uint64_t place; /* of the record at hand */
+    size_t fault;   /* the first of ranks.faults that does not lie before it */
+    size_t stance_capacity;
+    pawl_report *report;
+    plan_match *match;
+    size_t pair_capacity;
+    /* Per entry of `wanted`: 0: no partner; n > 0: that of pair n - 1; n < 0: unfit[-n - 1]. */
+    ptrdiff_t *partner;
+    unfit_entry *unfit;
+    size_t unfit_count, unfit_capacity;
+    size_t likely;                /* behind the entry found last: both sides ascend */
+    uint64_t records;             /* of the checkpoint that take part */
+    loose_list checkpoint, state; /* for suggestions */
+    loose_list elsewhere;         /* of a job: what only other ranks have in their states */
+    /* The optimizer's item comes last, when its slots are counted. */
+    const state_entry *optimizer;
+    char optimizer_checkpoint[256];
+    uint64_t slots_unexpected, slots_missing;
+    buffer name, slot_of; /* renamed */
+    arena memory;         /* of the loose entries */
+} matcher;
+
+/* How one pair compares. */
+typedef struct verdict {
+    bool fits;        /* nothing speaks against restoring this one */
+    bool other_shape; /* a tensor of another shape; a slot's is reported by matcher_slots */
+    bool keep_caller; /* the state's value stands */
+} verdict;
+
+/*
+ * Compares a record with the state's entry of its name and reports what differs: compare.c.
+ * `slot_of` is the record's, renamed.
+ */
+pawl_status matcher_compare(matcher *m, const state_entry *wanted, const record_entry *record,
+                            const char *slot_of, verdict *out, pawl_error *err) PAWL_MUST_CHECK;
+
+/* When all records were seen: reports slots that do not fit their variables: slots.c. */
+pawl_status matcher_slots(matcher *m, pawl_error *err) PAWL_MUST_CHECK;
+
+/* Reports rename rules that would pair loose entries: suggest.c. */
+pawl_status matcher_suggest(matcher *m, pawl_error *err) PAWL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report: the inside of a pawl_report, for the files that fill and render it. */
+#ifndef MATCH_REPORT_H
+#define MATCH_REPORT_H
+
+#include "match/match.h"
+#include "match/sentence.h"
+
+/* Of each kind of difference so many items are kept as data; the rest is counted. */
+#define REPORT_MAX_ITEMS   4096u
+#define REPORT_SEVERITIES  (PAWL_SEVERITY_ERROR + 1)
+#define REPORT_DIFFERENCES (PAWL_DIFF_RANKS + 1)
+
+typedef struct report_item {
+    pawl_report_item seen;
+    size_t description; /* so much of the text says what differs; the rest what to do */
+} report_item;
+
+typedef struct report_fallback {
+    int64_t step;
+    const char *why;
+} report_fallback;
+
+struct pawl_report {
+    report_item *items;
+    size_t count, capacity;
+    uint64_t found[REPORT_SEVERITIES]; /* all of them, kept or only counted */
+    uint64_t kept[REPORT_SEVERITIES];
+    uint64_t kept_of_kind[REPORT_DIFFERENCES];
+    report_fallback *fallbacks;
+    size_t fallback_count, fallback_capacity;
+    int64_t step;
+    pawl_report_counts counts;
+    buffer sentence; /* scratch */
+    buffer text, json;
+    arena memory;
+};
+
+/* As report_add, for an item without text, with what the words need besides. */
+pawl_status report_add_facts(pawl_report *report, const pawl_report_item *item,
+                             const sentence_facts *facts, pawl_error *err) PAWL_MUST_CHECK;
+
+#endif

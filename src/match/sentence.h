@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sentence: a difference in words: what differs; and what to do. */
+#ifndef MATCH_SENTENCE_H
+#define MATCH_SENTENCE_H
+
+#include "match/match.h"
+
+/* What a slot of another shape is to its variable. */
+typedef enum slot_variable {
+    SLOT_VARIABLE_UNKNOWN = 0,
+    SLOT_VARIABLE_CHANGED, /* its shape is another as well */
+    SLOT_STALE,            /* the same, and the slot still has the shape that it was saved with */
+    SLOT_VARIABLE_SAME,    /* it is as it was saved */
+    SLOT_HAD_ITS_SHAPE,    /* the same, and the slot was saved with its shape */
+    SLOT_HAS_ITS_SHAPE     /* the same, and the state's slot has its shape */
+} slot_variable;
+
+/* What the words need besides the item; all of it may be zero. */
+typedef struct sentence_facts {
+    const char *slot;          /* SLOT: the slot's name, such as "adam/m" */
+    const char *variable_side; /* SLOT: the state's variable, such as "[64, 12] F32" */
+    slot_variable variable;
+    const char *stands; /* HYPERPARAMETER, OPTIMIZER, BATCH: whose value stands */
+    const char *ranks;  /* RANKS: whose value this rank has, and what is left out */
+    uint64_t slots_unexpected, slots_missing; /* OPTIMIZER: slots on one side only */
+    const plan_job_fault *fault;              /* UNEXPECTED, SLOT: of a job of so many ranks */
+    int world_size;
+    bool or_more;               /* RENAMED: not all entries were looked at */
+    const pawl_rename *renames; /* RENAMED: the rules, and whether dtypes differ as well */
+    size_t rename_count;
+    bool needs_cast;
+} sentence_facts;
+
+/* Appends "description" or "description; advice" to `out`. `*description` is the length of the
+ * first part. The item has its remedies. */
+pawl_status sentence_write(const pawl_report_item *item, const sentence_facts *facts, buffer *out,
+                           size_t *description, pawl_error *err) PAWL_MUST_CHECK;
+
+/* "shape", "dtype", ...; "note", "warning", "error". */
+const char *difference_name(pawl_difference difference);
+const char *severity_name(pawl_severity severity);
+
+#endif

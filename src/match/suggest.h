@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * suggest: what is carried along while rename rules are looked for (R05).
+ *
+ * What is found are moves, pairs of names: an entry of the checkpoint, and the entry of the state
+ * that it is. They come in groups that stand or fall together, each a difference of the report:
+ *
+ *   kin.c       classes of entries that are alike, and the moves
+ *   siblings.c  entries that differ in their numbers alone, numbered anew
+ *   follow.c    slots go where their variables go
+ *   prefixes.c  prefixes that changed
+ *   rules.c     rename rules that make all moves of a group and nothing else
+ *   doubts.c    moves of entries that have more in common with others are none
+ *   suggest.c   asks these in the order of what proves most, and reports
+ *
+ * A suggestion that could be wrong is none. Entries that are alike (of one type, and of one name
+ * without its numbers) could each be the other: they are paired only when all of them move by the
+ * same number, and where some match by their names already, that is a warning and no suggestion.
+ */
+#ifndef MATCH_SUGGEST_H
+#define MATCH_SUGGEST_H
+
+#include "match/matcher.h"
+#include "match/numbers.h"
+#include "match/rename.h"
+
+#define SUGGEST_NONE        SIZE_MAX
+#define SUGGEST_MAX_MEMBERS 65536 /* alike entries that are looked at */
+#define SUGGEST_MAX_GROUPS  64
+#define SUGGEST_MAX         8 /* differences that are reported */
+
+/* Entries that are alike, with some that have no partner: homeless ones. No slots. */
+typedef struct suggest_class {
+    uint64_t hash;
+    const char *mask;
+    const loose_entry *like;
+    size_t saved, wanted; /* homeless, and not paired yet */
+    size_t fitting;       /* that have a partner by their name */
+    size_t elsewhere;     /* that other ranks have, or a given rule moved */
+    bool unresolved;      /* homeless on both sides, and it does not show which is which */
+} suggest_class;
+
+/* One of a class that has homeless ones on both sides. */
+typedef struct suggest_member {
+    size_t class;
+    const char *name;
+    pawl_dtype dtype;
+    bool homeless;
+    numbers numbers;
+} suggest_member;
+
+typedef struct suggest_members {
+    suggest_member *items;
+    size_t count, capacity;
+} suggest_members;
+
+typedef struct suggest_move {
+    const char *from, *to; /* names */
+    size_t group;
+    size_t class; /* NONE: a slot */
+    bool casts;   /* the dtypes differ */
+    bool fitted;  /* it had a partner by its name */
+    bool made;    /* a rule makes it */
+} suggest_move;
+
+typedef struct suggest_group {
+    span head;  /* siblings: their names up to the number that changed */
+    int64_t by; /* siblings: by how much */
+    bool bad;   /* it contradicts itself, or what is around it */
+    bool sure;  /* siblings: some are alike with nothing that matches by its name */
+    bool takes; /* some have partners by their names, which they would lose */
+    size_t count;
+} suggest_group;
+
+/* Lists of names of the checkpoint, ascending. */
+typedef enum suggest_roll {
+    ROLL_PAIRS = 0,
+    ROLL_UNFIT,
+    ROLL_ELSEWHERE,
+    ROLL_LOOSE,
+    ROLL_COUNT
+} suggest_roll;
+
+typedef struct suggest_rule {
+    span from, to;
+    const loose_entry *source, *target; /* the pair that brought it up */
+    size_t count;                       /* votes at first, then the entries it pairs */
+    double likeness;
+    bool dead;
+} suggest_rule;
+
+typedef struct suggester {
+    matcher *m;
+    bool siblings; /* all of them are known */
+    suggest_class *classes;
+    size_t class_count, class_capacity;
+    size_t *source_class, *target_class; /* per loose entry */
+    suggest_members saved, wanted;
+    suggest_move *moves;           /* ascending by `from`, but for those added last */
+    const suggest_move **arrivals; /* ascending by `to` */
+    size_t settled;                /* of the moves, those that are sorted */
+    size_t move_count, move_capacity;
+    suggest_group *groups;
+    size_t group_count, group_capacity;
+    const state_entry **slots; /* of the state, by variable and slot */
+    size_t slot_count;
+    const loose_entry **forward;  /* the state's, by type, then name */
+    const loose_entry **backward; /* by type, then name read from its end */
+    bool *source_used, *target_used;
+    size_t *image; /* per loose entry of the checkpoint: what a rule makes of it, or NONE */
+    suggest_rule *rules;
+    size_t rule_count, rule_capacity;
+    buffer name;
+    arena memory;
+} suggester;
+
+/* ---- kin.c: classes, moves and rolls -------------------------------------------------------- */
+
+/* Order of types: kind, dtype unless it can be cast, shape, slot. */
+int suggest_compare_types(const loose_entry *a, const loose_entry *b);
+/* Was it renamed by a rule that was given? Another rule, behind that one, would do nothing. */
+bool suggest_has_rule(const suggester *s, const unfit_entry *unfit);
+pawl_status suggest_find_classes(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status suggest_add_move(suggester *s, const suggest_move *move, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status suggest_add_group(suggester *s, const suggest_group *group, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* Sorts the moves, and drops those of bad groups. */
+pawl_status suggest_settle_moves(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
+const suggest_move *suggest_moved(const suggester *s, const char *from);
+const suggest_move *suggest_arrives(const suggester *s, const char *to);
+size_t suggest_roll_count(const suggester *s, suggest_roll roll);
+const char *suggest_roll_name(const suggester *s, suggest_roll roll, size_t i);
+/* Order of a name against `from`, or with `below` against `from`/. */
+int suggest_compare_prefix(const char *name, span from, bool below);
+/* The first name of a roll not before `from`, or with `below` not before `from`/. */
+size_t suggest_seek(const suggester *s, suggest_roll roll, span from, bool below);
+/* What stands in the roll at `i` when it is named `from`, or with `below` begins with `from`/. */
+const char *suggest_under(const suggester *s, suggest_roll roll, size_t i, span from, bool below);
+
+/* ---- siblings.c ----------------------------------------------------------------------------- */
+
+pawl_status suggest_siblings(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
+/* The group is none; who its entries are is open. */
+pawl_status suggest_drop_group(suggester *s, size_t group, pawl_error *err) PAWL_MUST_CHECK;
+/* The same; its moves go with the next suggest_settle_moves. */
+void suggest_mark_bad(suggester *s, size_t group);
+/* Drops groups that contradict what is around them. */
+pawl_status suggest_check(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
+/* Those that moved are homeless no more. */
+void suggest_claim(suggester *s);
+/* Warns of siblings whose names match, where others like them lost theirs. */
+pawl_status suggest_warn(suggester *s, size_t *reported, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- follow.c ------------------------------------------------------------------------------- */
+
+/* Slots whose variables moved move with them; with `homeless`, those whose variables stayed move to
+ * where the state has them now. */
+pawl_status suggest_follow(suggester *s, bool homeless, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- prefixes.c ----------------------------------------------------------------------------- */
+
+pawl_status suggest_prefixes(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
+/* For qsort of pointers to loose entries; the second reads names from their ends. */
+int suggest_by_type_and_name(const void *a, const void *b);
+int suggest_by_type_and_ending(const void *a, const void *b);
+
+/* ---- doubts.c ------------------------------------------------------------------------------- */
+
+/* Drops groups in which an entry's name speaks for another partner as well. */
+pawl_status suggest_doubt(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- rules.c -------------------------------------------------------------------------------- */
+
+/* Bytes that both names have in common at their ends. */
+size_t suggest_common_ending(const char *a, size_t a_bytes, const char *b, size_t b_bytes);
+/* The next shorter ending, `*ending` at most, that begins at components of both names; false when
+ * there is none. */
+bool suggest_cut(const char *a, const char *b, size_t *ending, span *from, span *to);
+/* The rules of a group, in memory of the suggester; none when there are no such rules. */
+pawl_status suggest_rules_of(suggester *s, size_t group, pawl_rename **out, size_t *count,
+                             pawl_error *err) PAWL_MUST_CHECK;
+
+#endif

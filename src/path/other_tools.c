@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tells checkpoints of other tools by their file names, for error messages (R09). Opens nothing. */
+#include "path/path.h"
+
+#include <fnmatch.h>
+
+#define NEXT_TORCH                                                                                 \
+    "pawl cannot read it yet: load it with PyTorch, and save the state into a new directory "      \
+    "through pawl"
+#define NEXT_TENSORFLOW                                                                            \
+    "pawl cannot read it yet: load it with TensorFlow or Keras, and save the state into a new "    \
+    "directory through pawl"
+#define NEXT_ORBAX                                                                                 \
+    "pawl cannot read it yet: load it with Orbax, and save the state into a new directory "        \
+    "through pawl"
+#define NEXT_OTHER                                                                                 \
+    "pawl cannot read it yet: load it with the tool that wrote it, and save the state into a new " \
+    "directory through pawl"
+
+typedef struct sign {
+    const char *pattern; /* as in a shell */
+    bool directory;
+    tool_checkpoint says;
+} sign;
+
+/* The first that fits counts; names that only one tool uses come first. */
+static const sign signs[] = {
+    {".metadata", false, {"a PyTorch distributed checkpoint (DCP)", NEXT_TORCH}},
+    {"__*_*.distcp", false, {"a PyTorch distributed checkpoint (DCP)", NEXT_TORCH}},
+    {"latest_checkpointed_iteration.txt", false, {"checkpoints of Megatron-LM", NEXT_TORCH}},
+    {"iter_[0-9][0-9][0-9][0-9][0-9][0-9][0-9]", true, {"checkpoints of Megatron-LM", NEXT_TORCH}},
+    {"global_step[0-9]*", true, {"checkpoints of DeepSpeed", NEXT_TORCH}},
+    {"zero_pp_rank_*", false, {"a checkpoint of DeepSpeed", NEXT_TORCH}},
+    {"checkpoint-[0-9]*", true, {"checkpoints of the Hugging Face Trainer", NEXT_TORCH}},
+    {"checkpoint_[0-9]*", true, {"checkpoints of Hugging Face Accelerate", NEXT_TORCH}},
+    {"commit_success.txt", false, {"a checkpoint of Orbax", NEXT_ORBAX}},
+    {"_CHECKPOINT_METADATA", false, {"a checkpoint of Orbax", NEXT_ORBAX}},
+    {"_METADATA", false, {"a checkpoint of Orbax", NEXT_ORBAX}},
+    {"manifest.ocdbt", false, {"a checkpoint of Orbax", NEXT_ORBAX}},
+    {"*.orbax-checkpoint-tmp*", true, {"unfinished checkpoints of Orbax", NEXT_ORBAX}},
+    {"saved_model.pb", false, {"a TensorFlow SavedModel", NEXT_TENSORFLOW}},
+    {"*.data-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9]",
+     false,
+     {"a TensorFlow checkpoint", NEXT_TENSORFLOW}},
+    {"*.index", false, {"a TensorFlow checkpoint", NEXT_TENSORFLOW}},
+    {"*.keras", false, {"a Keras model", NEXT_TENSORFLOW}},
+    {"*.h5", false, {"an HDF5 file, such as older Keras weights", NEXT_TENSORFLOW}},
+    {"*.hdf5", false, {"an HDF5 file, such as older Keras weights", NEXT_TENSORFLOW}},
+    {"*.safetensors",
+     false,
+     {"safetensors weights, without a manifest of pawl",
+      "these are weights, not a run: load them with safetensors, and save the state into a new "
+      "directory through pawl"}},
+    {"*.ckpt", false, {"a PyTorch Lightning checkpoint", NEXT_TORCH}},
+    {"*.pt", false, {"a PyTorch file", NEXT_TORCH}},
+    {"*.pth", false, {"a PyTorch file", NEXT_TORCH}},
+    {"pytorch_model*.bin", false, {"PyTorch weights", NEXT_TORCH}},
+    {"*.gguf", false, {"GGUF weights", NEXT_OTHER}},
+    {"*.npz", false, {"a NumPy archive", NEXT_OTHER}},
+    {"*.npy", false, {"a NumPy array", NEXT_OTHER}},
+};
+
+/* Patterns such as "*.h5" fit files of many programs. */
+static bool is_unique(const sign *s) {
+    return s->pattern[0] != '*';
+}
+
+const tool_checkpoint *tool_checkpoint_by_unique_name(const char *name) {
+    for (size_t i = 0; i < ARRAY_LENGTH(signs); i++) {
+        if (is_unique(&signs[i]) && !signs[i].directory &&
+            fnmatch(signs[i].pattern, name, 0) == 0) {
+            return &signs[i].says;
+        }
+    }
+    return NULL;
+}
+
+const tool_checkpoint *tool_checkpoint_by_name(const char *name, bool directory) {
+    for (size_t i = 0; i < ARRAY_LENGTH(signs); i++) {
+        if (signs[i].directory == directory && fnmatch(signs[i].pattern, name, 0) == 0) {
+            return &signs[i].says;
+        }
+    }
+    return NULL;
+}

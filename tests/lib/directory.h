@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A directory of a test's own. */
+#ifndef LIB_DIRECTORY_H
+#define LIB_DIRECTORY_H
+
+#include "lib/test.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* A new directory in `parent`, which everybody may enter. */
+static inline void directory_new(char path[64], const char *parent) {
+    (void)snprintf(path, 64, "%s/pawl-test-XXXXXX", parent);
+    assert_non_null(mkdtemp(path));
+    assert_int_equal(chmod(path, 0755), 0);
+}
+
+static inline int directory_remove_one(const char *path, const struct stat *found, int type,
+                                       struct FTW *walk) {
+    (void)found;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+/* With all that is in it. */
+static inline void directory_delete(const char *path) {
+    assert_int_equal(nftw(path, directory_remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+#endif
