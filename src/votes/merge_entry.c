@@ -75,17 +75,6 @@ static pawl_status decode_parts(merge_entry *e, pawl_error *err) {
 
 /* ---- the same on all ranks? ----------------------------------------------------------------- */
 
-static bool texts_equal(const char *a, const char *b) {
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
-static bool alike(const record_entry *a, const record_entry *b) {
-    return a->kind == b->kind && a->role == b->role && a->per_rank == b->per_rank &&
-           a->replicated == b->replicated && a->dtype == b->dtype &&
-           shape_equal(a->ndim, a->shape, b->ndim, b->shape) &&
-           texts_equal(a->slot_of, b->slot_of) && texts_equal(a->slot, b->slot);
-}
-
 /* "replicated tensor [10, 64] F32 (slot adam/m of w)" */
 static const char *describe_part(char out[256], const record_entry *e) {
     char shape[96];
@@ -111,7 +100,7 @@ static const char *describe_part(char out[256], const record_entry *e) {
 
 /* Most were decoded like the first and share its shape; a scalar has none to share. */
 static bool part_is_alike(const record_entry *part, const record_entry *first) {
-    return (first->ndim > 0 && part->shape == first->shape) || alike(first, part);
+    return (first->ndim > 0 && part->shape == first->shape) || record_entry_alike(first, part);
 }
 
 static bool parts_differ(const merge_entry *e, mismatches *faults) {

@@ -5,14 +5,6 @@
 
 #include "votes/votes.h"
 
-/* For CLEANUP. */
-static inline void table_writer_free_pointer(table_writer **w) {
-    table_writer_free(*w);
-}
-static inline void table_cursor_free_pointer(table_cursor **c) {
-    table_cursor_free(*c);
-}
-
 /* ---- vote_table.c: a vote, as it is read ---------------------------------------------------- */
 
 /* Reads of a file that is opened for each of them and closed again: thousands of votes are read at
