@@ -271,13 +271,13 @@ static pawl_status publish(rebuilding *r, pawl_error *err) {
     const index_writer index = index_writer_of(&input);
     pawl_status status = commit_publish(run, r->directory, tag, &r->manifest, &index, err);
     if (status != PAWL_OK) {
-        garbage_remove_attempt(run, r->directory, tag);
+        leftovers_remove_failed(run, r->directory, tag);
         return status;
     }
     commit_point_latest(run, run->newest_step);
     log_write(&run->log, PAWL_LOG_INFO, "rebuilt step %lld: %llu entries in %zu data files",
               (long long)r->step, (unsigned long long)r->manifest.entries, r->data.file_count);
-    return garbage_sweep_step(run, r->directory, false, NULL, NULL, err);
+    return leftovers_remove(run, r->directory, err);
 }
 
 static pawl_status rebuild(rebuilding *r, pawl_error *err) {

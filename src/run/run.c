@@ -162,7 +162,7 @@ pawl_status run_open_owner(pawl_run *run, const run_place *place, const pawl_run
     TRY(run_open_store(run, place, true, err));
     TRY(open_any(run, o, err));
     TRY(reader_watch_new(&run->watch, err));
-    TRY(garbage_new(run, err));
+    TRY(leftovers_new(run, err));
     TRY(become_owner(run, o, err));
     TRY(events_new(run, o, err));
     TRY(find_newest(run, err));
@@ -177,7 +177,7 @@ static void free_parts(pawl_run *run) {
     }
     events_free(run->events);
     reader_watch_free(run->watch);
-    garbage_free(run->garbage);
+    leftovers_free(run->leftovers);
     mem_free(run->framework);
     mem_free(run->retention_metric);
     ranks_free(run->ranks);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run: a run's directory: commit, latest, retention, garbage, and which checkpoint is restored.
+ * run: a run's directory: commit, latest, retention, leftovers, and which checkpoint is restored.
  * src/run/commit.c opens with the invariants that everything here relies on.
  *
  * May include everything below it. Threads: a pawl_run belongs to one thread; the commit runs on
@@ -25,7 +25,7 @@
 #include <pawl/restore.h>
 #include <pawl/run.h>
 
-/* ---- writing: run.c, save.c, commit.c, retention.c, garbage.c, remove.c --------------------- */
+/* ---- writing: run.c, save.c, commit.c, retention.c, leftovers.c, remove.c ------------------ */
 
 /* Where a run's directory is opened: rank 0 may create it; the others look whether they see the
  * same (P04 to P06). The store is the run's. */

@@ -55,7 +55,7 @@ static void remove_stale_pin(const save *s) {
 
 static pawl_status make_ready(save *s, pawl_error *err) {
     if (save_of_many(s->run) && s->run->ranks->rank == 0) {
-        garbage_sweep_before(s->run, s->directory);
+        leftovers_before_save(s->run, s->directory);
     }
     TRY(save_check_room(s, err));
     run_moved(s->run); /* the storage has answered; what comes now has time of its own */
@@ -108,7 +108,7 @@ static void tidy(save *s) {
     engine_committed(s->engine);
     commit_point_latest(s->run, s->step);
     run_moved(s->run);
-    garbage_sweep_after(s->run, s->directory, s->tag, s->reused);
+    leftovers_after_commit(s->run, s->directory, s->tag, s->reused);
     retention_run(s->run, s->step);
 }
 
@@ -159,7 +159,7 @@ static void on_done(void *context, pawl_status status, pawl_error *err) {
     } else {
         save_failed_for_ranks(s, status, err);
         remove_pin(s);
-        garbage_remove_attempt(s->run, s->directory, s->tag);
+        leftovers_remove_failed(s->run, s->directory, s->tag);
         save_tell_untold(s, status, err);
         run_say_safe(s->run, err);
         log_write(&s->run->log, status == PAWL_ECANCELED ? PAWL_LOG_INFO : PAWL_LOG_ERROR, "%s",

@@ -267,7 +267,7 @@ void save_failed_for_ranks(save *s, pawl_status status, const pawl_error *story)
         fail_own_part(s, &whole);
     } else {
         s->untold = tell_end(s, status, &whole, &ignored) != PAWL_OK;
-        garbage_remember(s->run, s->step);
+        leftovers_remember(s->run, s->step);
     }
 }
 
@@ -310,7 +310,7 @@ static void rank_0_did_not_start(pawl_run *run, int64_t step, pawl_status status
         of_rank_0(run, &whole);
     }
     save_tell_ranks(run, run->save_number, step, SAVE_END_FAILED, &whole);
-    garbage_remember(run, step);
+    leftovers_remember(run, step);
 }
 
 static void rank_did_not_start(pawl_run *run, int64_t step, pawl_status status,
