@@ -295,7 +295,7 @@ static pawl_status given_up(pawl_error *err) {
 /* ---- collecting ----------------------------------------------------------------------------- */
 
 static pawl_status look_around_at_times(collecting *c, pawl_error *err) {
-    if (!ranks_late(c->run->ranks, c->next_look_around_ns)) {
+    if (!platform_late(c->run->platform, c->next_look_around_ns)) {
         return PAWL_OK;
     }
     c->next_look_around_ns += c->look_around_ns;
@@ -317,7 +317,7 @@ static pawl_status collect(collecting *c, uint64_t deadline_ns, pawl_error *err)
     ranks_pause pause = {0};
     for (;;) {
         int dead = find_dead(c); /* what it voted before is there to see */
-        bool late = ranks_late(run->ranks, deadline_ns);
+        bool late = platform_late(run->platform, deadline_ns);
         TRY(look(c, err));
         if (c->missing == 0) {
             return PAWL_OK;
@@ -352,6 +352,7 @@ pawl_status collect_votes(pawl_run *run, const char *directory, const char *tag,
                     .missing = run->ranks->world_size - 1,
                     .expected = expected,
                     .look_around_ns = LOOK_AROUND_NS};
-    c.next_look_around_ns = ranks_deadline_ns(run->ranks, 1);
-    return collect(&c, ranks_deadline_ns(run->ranks, ranks_collect_timeout_s(run->ranks)), err);
+    c.next_look_around_ns = platform_deadline_ns(run->platform, 1);
+    return collect(&c, platform_deadline_ns(run->platform, ranks_collect_timeout_s(run->ranks)),
+                   err);
 }

@@ -138,7 +138,7 @@ pawl_status commit_prove_no_manifest(store *s, const char *directory, bool *abse
 }
 
 bool commit_in_doubt(const pawl_run *run) {
-    return run->platform->monotonic_ns(run->platform->context) < run->doubtful_until_ns;
+    return platform_now_ns(run->platform) < run->doubtful_until_ns;
 }
 
 bool commit_never_names(pawl_run *run, const char *directory, const char *tag) {
@@ -187,8 +187,8 @@ static bool is_published(pawl_run *run, const char *directory, const char *tag, 
 static pawl_status may_be_committed(pawl_run *run, int64_t step, pawl_status status,
                                     pawl_error *err) {
     if (run->store->traits.puts) {
-        run->doubtful_until_ns = run->platform->monotonic_ns(run->platform->context) +
-                                 (uint64_t)(run->lease_s / 2 * 1e9);
+        run->doubtful_until_ns =
+            platform_now_ns(run->platform) + (uint64_t)(run->lease_s / 2 * 1e9);
     }
     error_next(err, "step %lld may be committed or not: see with pawl ls %s", (long long)step,
                run->store->root);

@@ -19,9 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_LOOKING_S                                                                             \
-    10.0 /* for what another host wrote to appear: longer than NFS caches names */
-
 static const char what[] = "open run";
 
 typedef struct joining {
@@ -46,19 +43,14 @@ static void describe_place(const joining *j, char *root, char *given, char *cwd)
     }
 }
 
-static double looking_s(const pawl_run *run) {
-    double quarter_s = run->ranks->timeout_s / 4;
-    return quarter_s < MOST_LOOKING_S ? quarter_s : MOST_LOOKING_S;
-}
-
 /* Only rank 0 makes the directory. */
 static pawl_status await_directory(joining *j, double seconds, pawl_error *err) {
     pawl_run *run = j->run;
     char waited[32];
     ranks_pause pause = {0};
-    uint64_t deadline_ns = ranks_deadline_ns(run->ranks, seconds);
+    uint64_t deadline_ns = platform_deadline_ns(run->platform, seconds);
     pawl_status status = run_open_store(run, j->place, false, err);
-    while (status == PAWL_ENOTFOUND && ranks_now_ns(run->ranks) < deadline_ns) {
+    while (status == PAWL_ENOTFOUND && !platform_late(run->platform, deadline_ns)) {
         ranks_sleep(run->ranks, &pause, deadline_ns);
         status = run_open_store(run, j->place, false, err);
     }
@@ -89,7 +81,7 @@ static pawl_status prepare(joining *j, const pawl_run_options *o, pawl_error *er
     }
     if (status != PAWL_OK) {
         struct pawl_error ignored = ERROR_INIT;
-        (void)!await_directory(j, looking_s(run), &ignored);
+        (void)!await_directory(j, ranks_appear_timeout_s(run->ranks), &ignored);
         return status;
     }
     return await_directory(j, run->ranks->timeout_s, err);
@@ -260,13 +252,13 @@ static void look_anew(const pawl_run *run) {
 static pawl_status look(joining *j, pawl_error *err) {
     pawl_run *run = j->run;
     ranks_pause pause = {0};
-    uint64_t deadline_ns = ranks_deadline_ns(run->ranks, looking_s(run));
+    uint64_t deadline_ns = platform_deadline_ns(run->platform, ranks_appear_timeout_s(run->ranks));
     describe_place(j, j->card.root, j->card.given, j->card.cwd);
     pawl_status status = look_once(j, err);
     if (status == PAWL_ENOTFOUND) {
         look_anew(run);
     }
-    while (status == PAWL_ENOTFOUND && ranks_now_ns(run->ranks) < deadline_ns) {
+    while (status == PAWL_ENOTFOUND && !platform_late(run->platform, deadline_ns)) {
         ranks_sleep(run->ranks, &pause, deadline_ns);
         status = look_once(j, err);
     }

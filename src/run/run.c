@@ -68,7 +68,7 @@ static void take_options(pawl_run *run, const pawl_run_options *o) {
     run->asked_step = -1;
     run->checking = o->checking != 0;
     run->stats.step = -1;
-    run->last_save_ns = run->platform->monotonic_ns(run->platform->context);
+    run->last_save_ns = platform_now_ns(run->platform);
     atomic_init(&run->newest_step, -1);
 }
 
@@ -372,15 +372,14 @@ int run_due(const pawl_run *run, int64_t step) {
     if (run->save_every_steps > 0 && step > 0 && step % run->save_every_steps == 0) {
         return 1;
     }
-    uint64_t now_ns = run->platform->monotonic_ns(run->platform->context);
     return run->save_every_s > 0 &&
-           (double)(now_ns - run->last_save_ns) / NANOSECONDS >= run->save_every_s;
+           platform_since_s(run->platform, run->last_save_ns) >= run->save_every_s;
 }
 
 /* What is put for this owner must not take effect under the next one; bounded by half a lease. */
 static void outlast_doubt(const pawl_run *run) {
     const platform *os = run->platform;
-    uint64_t now_ns = os->monotonic_ns(os->context);
+    uint64_t now_ns = platform_now_ns(os);
     if (now_ns < run->doubtful_until_ns) {
         os->sleep_ns(os->context, run->doubtful_until_ns - now_ns);
     }

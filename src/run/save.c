@@ -289,7 +289,7 @@ static save *save_new(pawl_run *run, int64_t step, const pawl_save_options *opti
     s->run = run;
     s->engine = run->engine;
     s->called_ns = called_ns;
-    s->begun_ns = run->platform->monotonic_ns(run->platform->context);
+    s->begun_ns = platform_now_ns(run->platform);
     s->retries_before = store_retry_count(run->store);
     s->step = step;
     s->pin = options->pin != 0;
@@ -305,7 +305,7 @@ static pawl_status try_save(pawl_run *run, pawl_state *state, int64_t step,
                             const pawl_save_options *options, bool *started, pawl_error *err) {
     bool go_on;
     const platform *os = run->platform;
-    uint64_t called_ns = os->monotonic_ns(os->context);
+    uint64_t called_ns = platform_now_ns(os);
     TRY(check_step(run, step, err));
     TRY(meet_previous(run, step, options, &go_on, err));
     if (!go_on) {

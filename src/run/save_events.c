@@ -3,7 +3,7 @@
 #include "run/save.h"
 
 double save_seconds_since(const platform *os, uint64_t ns) {
-    return (double)(os->monotonic_ns(os->context) - ns) / NANOSECONDS;
+    return platform_since_s(os, ns);
 }
 
 pawl_save_stats save_stats_now(const save *s) {
