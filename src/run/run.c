@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run, open for writing: its engine, its owner, and waiting for a save. */
+/* A run that is open for writing: opening, waiting for a save, closing. */
 #include "checkpoint/checkpoint.h"
 #include "path/path.h"
 #include "run/join.h"
@@ -29,7 +29,7 @@ void run_say_safe(const pawl_run *run, pawl_error *err) {
 
 void run_error_path(const pawl_run *run, pawl_error *err, const char *name) {
     if (run->store == NULL) {
-        return; /* it is not open yet */
+        return; /* the run is not open yet */
     }
     error_path(err, "%s%s%s", run->store->root, name[0] != '\0' ? "/" : "", name);
 }
@@ -103,7 +103,7 @@ static pawl_status find_newest(pawl_run *run, pawl_error *err) {
 }
 
 static pawl_status open_engine(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
-    engine_options moving = {
+    engine_options options = {
         .platform = run->platform,
         .budget_bytes = run_budget(o),
         .checking = o->checking != 0,
@@ -113,7 +113,7 @@ static pawl_status open_engine(pawl_run *run, const pawl_run_options *o, pawl_er
         .bandwidth_bytes_per_s = o->bandwidth_bytes_per_s,
         .hang_deadline_s = o->hang_deadline_s != 0 ? o->hang_deadline_s : run->deadline_s,
         .log = &run->log};
-    pawl_status status = engine_new(&moving, &run->engine, err);
+    pawl_status status = engine_new(&options, &run->engine, err);
     if (status != PAWL_OK) {
         error_wrap(err, "open run");
         run_error_path(run, err, "");
@@ -136,17 +136,17 @@ pawl_status run_open_guest(pawl_run *run, const pawl_run_options *o, pawl_error 
     return events_new(run, o, err);
 }
 
-static void tend_owner(void *context) {
+static void tend_run_owner(void *context) {
     owner_tend(context);
 }
 
-/* O5 comes before anything is read of what is committed. */
+/* O5: earlier owners are evicted before it is read what is committed. */
 static pawl_status become_owner(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
     double wait_s = o->takeover_wait_s != 0 ? o->takeover_wait_s : run->lease_s + 5;
     TRY(owner_take(run->store, run->platform, &run->log, run->lease_s, wait_s < 0 ? 0 : wait_s,
                    &run->owner, err));
     snprintf(run->ranks->attempt, sizeof run->ranks->attempt, "%s", owner_attempt(run->owner));
-    run->ranks->tend = tend_owner;
+    run->ranks->tend = tend_run_owner;
     run->ranks->tend_context = run->owner;
     return fence_others(run->store, run->ranks->attempt, &run->log, err);
 }
@@ -170,7 +170,7 @@ pawl_status run_open_owner(pawl_run *run, const run_place *place, const pawl_run
     return owner_start_heartbeat(run->owner, err);
 }
 
-static void free_parts(pawl_run *run) {
+static void free_run(pawl_run *run) {
     struct pawl_error ignored = ERROR_INIT;
     if (run->engine != NULL) {
         (void)engine_free(run->engine, 0, &ignored);
@@ -185,8 +185,8 @@ static void free_parts(pawl_run *run) {
     mem_free(run);
 }
 
-static pawl_status open_parts(pawl_run *run, const run_place *place, const pawl_run_options *o,
-                              pawl_error *err) {
+static pawl_status open_run_parts(pawl_run *run, const run_place *place, const pawl_run_options *o,
+                                  pawl_error *err) {
     rank_group *group;
     TRY(group_new(o->group, &group, err));
     TRY(ranks_new(group, run->platform, &run->ranks, err));
@@ -207,10 +207,10 @@ pawl_status run_open_at(const run_place *place, const pawl_run_options *options,
     run->process = process_self();
     run->platform = os;
     take_options(run, o);
-    pawl_status status = open_parts(run, place, o, err);
+    pawl_status status = open_run_parts(run, place, o, err);
     if (status != PAWL_OK) {
         if (owner_release(run->owner)) {
-            free_parts(run);
+            free_run(run);
         }
         return status;
     }
@@ -218,8 +218,8 @@ pawl_status run_open_at(const run_place *place, const pawl_run_options *options,
     return PAWL_OK;
 }
 
-/* A place that is open already. */
-static pawl_status open_given(void *context, bool create, store **out, pawl_error *err) {
+/* The `open` of a run_place whose store is open already. */
+static pawl_status open_given_store(void *context, bool create, store **out, pawl_error *err) {
     (void)create;
     (void)err;
     store **given = context;
@@ -231,9 +231,9 @@ static pawl_status open_given(void *context, bool create, store **out, pawl_erro
 pawl_status run_open(store *s, const pawl_run_options *options, const platform *os, pawl_run **out,
                      pawl_error *err) {
     store *given = s;
-    const run_place place = {.context = &given, .open = open_given};
+    const run_place place = {.context = &given, .open = open_given_store};
     pawl_status status = run_open_at(&place, options, os, out, err);
-    store_destroy(given); /* nobody came to open it */
+    store_destroy(given); /* NULL, unless opening failed before it was taken */
     return status;
 }
 
@@ -248,7 +248,7 @@ pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_erro
     error_set(err, PAWL_EUSAGE, "%s: called from inside the run's own event callback", call);
     run_error_path(run, err, "");
     error_safe(err, "nothing was done");
-    error_next(err, "let the callback note what it wants, and call the run when it has returned");
+    error_next(err, "let the callback keep what it needs, and call the run after it has returned");
     return PAWL_EUSAGE;
 }
 
@@ -299,9 +299,9 @@ void run_stats_take(pawl_save_stats *to, const engine_stats *from) {
     to->io = from->io;
 }
 
-/* *outcome: how the save went; the return value: whether the wait succeeded. */
-static pawl_status settle(pawl_run *run, double deadline_s, pawl_status *outcome, pawl_error *story,
-                          pawl_error *err) {
+/* *outcome, *story: how the save went. The return value: whether the wait succeeded. */
+static pawl_status await_save(pawl_run *run, double deadline_s, pawl_status *outcome,
+                              pawl_error *story, pawl_error *err) {
     engine_stats stats = {0};
     *outcome = PAWL_OK;
     if (!run->unseen) {
@@ -321,14 +321,14 @@ static pawl_status settle(pawl_run *run, double deadline_s, pawl_status *outcome
 pawl_status run_settle(pawl_run *run, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status outcome;
-    TRY(settle(run, run->deadline_s, &outcome, &story, err));
+    TRY(await_save(run, run->deadline_s, &outcome, &story, err));
     return engine_ready(run->engine, err);
 }
 
 pawl_status run_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status outcome;
-    pawl_status status = settle(run, run_deadline(run, deadline_s), &outcome, &story, err);
+    pawl_status status = await_save(run, run_deadline(run, deadline_s), &outcome, &story, err);
     if (stats != NULL) {
         *stats = run->stats;
     }
@@ -353,7 +353,7 @@ pawl_status run_cancel(pawl_run *run, double deadline_s, pawl_error *err) {
     if (run->unseen) {
         run_give_up(run);
     }
-    return settle(run, run_deadline(run, deadline_s), &outcome, &story, err);
+    return await_save(run, run_deadline(run, deadline_s), &outcome, &story, err);
 }
 
 pawl_status run_meet(pawl_run *run, double deadline_s, pawl_error *err) {
@@ -376,8 +376,9 @@ int run_due(const pawl_run *run, int64_t step) {
            platform_since_s(run->platform, run->last_save_ns) >= run->save_every_s;
 }
 
-/* What is put for this owner must not take effect under the next one; bounded by half a lease. */
-static void outlast_doubt(const pawl_run *run) {
+/* A failed put may still take effect; this owner waits until that is over, so that it does not
+ * happen under the next one. At most half a lease. */
+static void wait_out_doubtful_puts(const pawl_run *run) {
     const platform *os = run->platform;
     uint64_t now_ns = platform_now_ns(os);
     if (now_ns < run->doubtful_until_ns) {
@@ -385,7 +386,7 @@ static void outlast_doubt(const pawl_run *run) {
     }
 }
 
-/* A save that hangs in the storage keeps everything that it may still touch. */
+/* A save that hangs in the storage may still use the run: then nothing of it is freed. */
 pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
     save_give_up_refused(run);
     pawl_status outcome = run_wait(run, deadline_s, NULL, err);
@@ -398,11 +399,11 @@ pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
             if (run->owner != NULL) {
                 owner_give_up(run->owner);
             }
-            if (outcome == PAWL_OK) { /* it was told already that the save hangs */
+            if (outcome == PAWL_OK) { /* an earlier call reported that the save hangs */
                 outcome = freed;
                 *err = story;
                 run_say_safe(run, err);
-            } else { /* nothing can be done with the run any more */
+            } else { /* the run is closed: the advice of run_wait does not hold any more */
                 error_next(err, "%s", story.next);
             }
             error_wrap(err, "close run");
@@ -410,9 +411,9 @@ pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
         }
     }
     ranks_leave(run->ranks);
-    outlast_doubt(run);
+    wait_out_doubtful_puts(run);
     if (owner_release(run->owner)) {
-        free_parts(run);
+        free_run(run);
     }
     return outcome;
 }
