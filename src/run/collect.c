@@ -75,7 +75,7 @@ static pawl_status take_vote(collecting *c, const char *directory, int rank, paw
     vote *head = &c->votes->heads[rank];
     pawl_status status =
         vote_read_head(c->run->store, directory, c->tag, rank, &c->votes->memory, head, &story);
-    run_moved(c->run);
+    run_made_progress(c->run);
     if (status == PAWL_ENOTFOUND) {
         return PAWL_OK;
     }
@@ -101,10 +101,10 @@ static pawl_status note_vote(void *context, const char *name, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status look(collecting *c, pawl_error *err) {
+static pawl_status take_new_votes(collecting *c, pawl_error *err) {
     TRY(store_list(c->run->store, c->directory, note_vote, c, err));
-    run_moved(c->run);
-    notes_get_voted(c->run->ranks, c->run->flying_number, c->expected);
+    run_made_progress(c->run);
+    notes_get_voted(c->run->ranks, c->run->current_number, c->expected);
     for (int r = 1; r < c->run->ranks->world_size; r++) {
         if (c->expected[r] && !c->votes->came[r]) {
             TRY(take_vote(c, c->directory, r, err));
@@ -148,7 +148,7 @@ static void end_call(const collecting *c, const char *directory, int rank, uint6
               "the ranks do not save equally often: rank 0 has gone on without this call of %s",
               rank_text(who, c->run->ranks, rank));
     error_next(&story, "call pawl_save on all ranks for the same steps, and equally often");
-    save_tell_ranks(c->run, number, step, SAVE_END_FAILED, &story);
+    save_publish_outcome(c->run, number, step, SAVE_END_FAILED, &story);
 }
 
 static bool read_durable(collecting *c, const char *directory, int rank, const char *tag, vote *v) {
@@ -164,11 +164,11 @@ static pawl_status judge_other(collecting *c, const char *directory, int rank, c
                                uint64_t number, pawl_error *err) {
     vote v;
     bool here = strcmp(directory, c->directory) == 0;
-    uint64_t ours = c->run->flying_number;
+    uint64_t ours = c->run->current_number;
     if (number > ours) {
         return read_durable(c, directory, rank, tag, &v) ? went_on(c, &v, err) : PAWL_OK;
     }
-    if (number > c->run->flown_number && !outcome_is_there(c->run, tag)) {
+    if (number > c->run->previous_number && !outcome_is_there(c->run, tag)) {
         end_call(c, directory, rank, number);
         return PAWL_OK;
     }
@@ -186,14 +186,14 @@ static pawl_status look_around_in(collecting *c, const char *directory, pawl_err
                     &ignored) != PAWL_OK) {
         return PAWL_OK;
     }
-    run_moved(c->run);
+    run_made_progress(c->run);
     for (size_t i = 0; i < count; i++) {
         char tag[FORMAT_TAG_CHARS];
         int rank;
         if (name_vote_parse(names[i], tag, &rank) && rank > 0 && rank < c->run->ranks->world_size &&
             !c->votes->came[rank] && strncmp(tag, c->run->ranks->attempt, attempt) == 0) {
             uint64_t number = strtoull(tag + attempt + 1, NULL, 10);
-            TRY(number == c->run->flying_number
+            TRY(number == c->run->current_number
                     ? take_vote(c, directory, rank, err)
                     : judge_other(c, directory, rank, tag, number, err));
         }
@@ -224,8 +224,8 @@ static pawl_status look_around(collecting *c, pawl_error *err) {
 /* ---- giving up ------------------------------------------------------------------------------ */
 
 /* "none of rank 3 (host a, pid 7)"; of many ranks, at most three by host and process. */
-static void name_missing(const collecting *c, const unsigned char *missing, char *out,
-                         size_t size) {
+static void name_missing_ranks(const collecting *c, const unsigned char *missing, char *out,
+                               size_t size) {
     char ranks[160];
     char who[320];
     int named = 0;
@@ -256,7 +256,7 @@ static pawl_status too_late(const collecting *c, pawl_error *err) {
     for (int r = 0; r < c->run->ranks->world_size; r++) {
         missing[r] = !c->votes->came[r];
     }
-    name_missing(c, missing, found, sizeof found);
+    name_missing_ranks(c, missing, found, sizeof found);
     error_set(err, PAWL_EPEER, "not all ranks have voted within %s that their part is durable",
               text_seconds(waited, ranks_collect_timeout_s(c->run->ranks)));
     run_error_path(c->run, err, c->directory);
@@ -287,7 +287,7 @@ static int find_dead(const collecting *c) {
     return -1;
 }
 
-static pawl_status given_up(pawl_error *err) {
+static pawl_status was_cancelled(pawl_error *err) {
     return error_set(err, PAWL_ECANCELED,
                      "the save was cancelled while it waited for the votes of other ranks");
 }
@@ -308,17 +308,17 @@ static void note_awaited(const collecting *c) {
     while (c->votes->came[r]) {
         r++;
     }
-    atomic_store(&c->run->awaited_rank, r);
-    atomic_store(&c->run->awaited_ranks, c->missing);
+    atomic_store(&c->run->awaited_first, r);
+    atomic_store(&c->run->awaited_count, c->missing);
 }
 
-static pawl_status collect(collecting *c, uint64_t deadline_ns, pawl_error *err) {
+static pawl_status await_votes(collecting *c, uint64_t deadline_ns, pawl_error *err) {
     pawl_run *run = c->run;
     ranks_pause pause = {0};
     for (;;) {
         int dead = find_dead(c); /* what it voted before is there to see */
         bool late = platform_late(run->platform, deadline_ns);
-        TRY(look(c, err));
+        TRY(take_new_votes(c, err));
         if (c->missing == 0) {
             return PAWL_OK;
         }
@@ -330,8 +330,8 @@ static pawl_status collect(collecting *c, uint64_t deadline_ns, pawl_error *err)
         if (late) {
             return too_late(c, err);
         }
-        if (atomic_load(&run->giving_up)) {
-            return given_up(err);
+        if (atomic_load(&run->stop_waiting)) {
+            return was_cancelled(err);
         }
         ranks_sleep(run->ranks, &pause, deadline_ns);
     }
@@ -353,6 +353,6 @@ pawl_status collect_votes(pawl_run *run, const char *directory, const char *tag,
                     .expected = expected,
                     .look_around_ns = LOOK_AROUND_NS};
     c.next_look_around_ns = platform_deadline_ns(run->platform, 1);
-    return collect(&c, platform_deadline_ns(run->platform, ranks_collect_timeout_s(run->ranks)),
-                   err);
+    return await_votes(&c, platform_deadline_ns(run->platform, ranks_collect_timeout_s(run->ranks)),
+                       err);
 }

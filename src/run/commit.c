@@ -17,7 +17,7 @@
  *     has taken over: its rename fails, and M is what it was (O5).
  * I5. A file that M names is never changed. It is removed only after M is gone or names other
  *     files, and that change is durable.
- * I6. Removal begins with M: from then on the checkpoint is absent, and what is left is garbage.
+ * I6. Removal begins with M: from then on the checkpoint is absent, and what is left are leftovers.
  *     Where operations may take effect late it is noted in D first, and nothing is published beside
  *     a note of a removal that got no answer (remove.c, fence.c).
  * I7. Nothing older is removed before something newer is committed and durable.
@@ -27,13 +27,13 @@
  *     is none. That a name is not seen proves nothing (store/evidence.h). Without proof they stay.
  *
  * Order of one save:                                      what a crash right after it leaves
- *   1 make D; write and sync data files (engine)          garbage in D; the older checkpoints
+ *   1 make D; write and sync data files (engine)          leftovers in D; the older checkpoints
  *   2 write and sync the index                            the same
  *   3 sync D, sync the run's directory (I2)               the same
  *   4 renew the ownership (I4)                            the same
  *   5 write and sync the temporary M                      the same
  *   6 still fresh? (I4) rename M, sync D                  before the sync: the old M or the new
- *   7 `latest`; files of a replaced save; retention       the new checkpoint; garbage
+ *   7 `latest`; files of a replaced save; retention       the new checkpoint; leftovers
  * In 7 the order counts for readers, too (checkpoint/step_scan.h).
  */
 #include "run/private.h"
@@ -79,8 +79,8 @@ static pawl_status sink_write(void *context, const void *data, size_t n, pawl_er
     return PAWL_OK;
 }
 
-static pawl_status write_index(pawl_run *run, const char *path, const index_writer *index,
-                               manifest *m, pawl_error *err) {
+static pawl_status write_index_file(pawl_run *run, const char *path, const index_writer *index,
+                                    manifest *m, pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *file = NULL;
     TRY(store_open(run->store, path, index->large ? STORE_CREATE_BULK : STORE_CREATE, &file, err));
     AUTOFREE uint8_t *memory = mem_aligned(STORE_DIRECT_ALIGNMENT, SINK_BYTES);
@@ -97,8 +97,8 @@ static pawl_status write_index(pawl_run *run, const char *path, const index_writ
 /* ---- does a manifest name a save's files? --------------------------------------------------- */
 
 /* What the manifest says now: PAWL_ENOTFOUND where none is seen, which alone proves nothing. */
-static pawl_status look(pawl_run *run, const char *directory, const char *tag, commit_named *out,
-                        pawl_error *err) {
+static pawl_status look_in_manifest(pawl_run *run, const char *directory, const char *tag,
+                                    commit_named *out, pawl_error *err) {
     CLEANUP(buffer_free) buffer text = {0};
     CLEANUP(manifest_free) manifest m = {0};
     char path[STORE_MAX_PATH];
@@ -115,7 +115,7 @@ static pawl_status look(pawl_run *run, const char *directory, const char *tag, c
 commit_named commit_names(pawl_run *run, const char *directory, const char *tag) {
     struct pawl_error ignored = ERROR_INIT;
     commit_named found;
-    pawl_status status = look(run, directory, tag, &found, &ignored);
+    pawl_status status = look_in_manifest(run, directory, tag, &found, &ignored);
     return status == PAWL_ENOTFOUND && run->store->traits.coherent ? COMMIT_NOT_NAMED : found;
 }
 
@@ -148,7 +148,7 @@ bool commit_never_names(pawl_run *run, const char *directory, const char *tag) {
     if (commit_in_doubt(run) || commit_prevent(run->store, directory, tag, &ignored) != PAWL_OK) {
         return false;
     }
-    pawl_status status = look(run, directory, tag, &found, &ignored);
+    pawl_status status = look_in_manifest(run, directory, tag, &found, &ignored);
     if (status != PAWL_ENOTFOUND) {
         return found == COMMIT_NOT_NAMED;
     }
@@ -230,7 +230,7 @@ pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag
     name_index(index_name, tag);
     m->index_name = index_name;
     snprintf(path, sizeof path, "%s/%s", directory, index_name);
-    pawl_status status = write_index(run, path, index, m, err);
+    pawl_status status = write_index_file(run, path, index, m, err);
     if (status != PAWL_OK && status != PAWL_EMISMATCH) { /* that is found in what ranks saved */
         error_wrap(err, "write index");
     }
@@ -238,7 +238,7 @@ pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag
     TRY(store_sync_dir(run->store, directory, err)); /* I2 */
     TRY(store_sync_dir(run->store, "", err));
     TRY(owner_renew(run->owner, err));       /* I4 */
-    TRY(fence_earlier(run, directory, err)); /* I3 */
+    TRY(evict_earlier(run, directory, err)); /* I3 */
     status = publish_manifest(run, directory, tag, m, err);
     if (status != PAWL_OK) {
         error_wrap(err, "publish manifest");

@@ -73,7 +73,7 @@ static const char *root_leftover_reason(const pawl_run *run, const char *name) {
     size_t n = strlen(run->ranks->attempt);
     bool ours = n > 0 && strncmp(tag, run->ranks->attempt, n) == 0;
     bool past =
-        ours && kind == NAME_ROOT_OUTCOME && strtoull(tag + n + 1, NULL, 10) < run->flying_number;
+        ours && kind == NAME_ROOT_OUTCOME && strtoull(tag + n + 1, NULL, 10) < run->current_number;
     if (strcmp(name, NAME_LATEST ".tmp") == 0) {
         return "a hint that was never published";
     }
@@ -209,7 +209,7 @@ static void remove_counted_votes(pawl_run *run, const char *directory, const cha
         name_vote(name, tag, r);
         snprintf(path, sizeof path, "%s/%s", directory, name);
         if (store_unlink(run->store, path, &ignored) == PAWL_OK) {
-            run_moved(run);
+            run_made_progress(run);
         }
     }
 }

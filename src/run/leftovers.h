@@ -11,7 +11,7 @@ typedef struct leftovers_search {
     pawl_run *run;
     const char *directory; /* "" is the run's own */
     bool dry_run;
-    bool save_under_way; /* that of run->flying_number, which has not ended */
+    bool save_under_way; /* that of run->current_number, which has not ended */
     pawl_gc_fn each;     /* told each leftover; or NULL */
     void *context;
     uint64_t removed, kept; /* out: names. The caller sets `kept` to 1 to keep the directory. */

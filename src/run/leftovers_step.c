@@ -86,7 +86,7 @@ pawl_status leftovers_remove_file(leftovers_search *s, const char *name, const c
     if (status != PAWL_OK && status != PAWL_ENOTFOUND) { /* gone already is as good */
         return status;
     }
-    run_moved(s->run);
+    run_made_progress(s->run);
     return PAWL_OK;
 }
 
@@ -102,13 +102,13 @@ static bool is_unended_save(const leftovers_search *s, const char *tag) {
     const pawl_run *run = s->run;
     size_t n = strlen(run->ranks->attempt);
     return strncmp(tag, run->ranks->attempt, n) == 0 && tag[n] == '-' &&
-           strtoull(tag + n + 1, NULL, 10) + s->save_under_way > run->flying_number;
+           strtoull(tag + n + 1, NULL, 10) + s->save_under_way > run->current_number;
 }
 
 static bool removal_is_over(const leftovers_search *s) {
     char path[STORE_MAX_PATH];
     snprintf(path, sizeof path, "%s/" NAME_REMOVING, s->directory);
-    return owner_is_newer(s->run->owner, path, FENCE_REMOVAL_IS_OVER_S);
+    return owner_is_newer(s->run->owner, path, EVICT_REMOVAL_IS_OVER_S);
 }
 
 /* Why a name in a step's directory is a leftover, as far as `s->manifest` tells; NULL: it is none,

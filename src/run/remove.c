@@ -70,7 +70,7 @@ static pawl_status remove_manifest(pawl_run *run, const char *directory, int64_t
         return refuse_being_read(run, step, err);
     }
     TRY(unlink_manifest(run, directory, step, err));
-    run_moved(run);
+    run_made_progress(run);
     return store_sync_dir(run->store, directory, err);
 }
 

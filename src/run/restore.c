@@ -241,7 +241,7 @@ static void record_restored(pawl_run *run, const restoration *all, pawl_status s
                               .message = status == PAWL_OK ? NULL : message,
                               .done_bytes = restore.counts.bytes,
                               .seconds = platform_since_s(os, begun_ns)};
-    events_tell(run->events, &event, &restore, EVENTS_ALL);
+    events_report(run->events, &event, &restore, EVENTS_ALL);
 }
 
 /* A rank whose state fits has a whole report, also where that of another rank does not fit. */

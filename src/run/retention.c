@@ -101,7 +101,8 @@ static void fill_metric(const char *metrics_json, const char *metric, retention_
 }
 
 /* Committed checkpoints only: what is damaged or unfinished is not retention's to judge. */
-static size_t collect(const pawl_catalog *catalog, const char *metric, retention_step *steps) {
+static size_t list_committed(const pawl_catalog *catalog, const char *metric,
+                             retention_step *steps) {
     size_t count = 0;
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
         const pawl_step_info *info = pawl_catalog_get(catalog, i);
@@ -152,7 +153,7 @@ void retention_run(pawl_run *run, int64_t just_committed) {
     }
     AUTOFREE retention_step *steps = mem_calloc(pawl_catalog_count(catalog), sizeof *steps);
     if (steps != NULL) {
-        size_t count = collect(catalog, run->retention.metric, steps);
+        size_t count = list_committed(catalog, run->retention.metric, steps);
         retention_choose(&run->retention, just_committed, steps, count);
         remove_unkept(run, just_committed, steps, count);
     } else {

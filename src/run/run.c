@@ -8,12 +8,12 @@
 #include <string.h>
 
 #define DEFAULT_LEASE_S      30.0
-#define DEFAULT_DEADLINE_S   600.0
+#define DEFAULT_TIMEOUT_S    600.0
 #define DEFAULT_BUDGET_BYTES ((size_t)256 << 20)
 
-double run_deadline(const pawl_run *run, double deadline_s) {
+static double timeout_of(const pawl_run *run, double deadline_s) {
     if (deadline_s == 0) {
-        return run->deadline_s;
+        return run->timeout_s;
     }
     return deadline_s < 0 ? 0 : deadline_s;
 }
@@ -58,14 +58,14 @@ size_t run_budget(const pawl_run_options *o) {
 static void take_options(pawl_run *run, const pawl_run_options *o) {
     run->log = o->log;
     run->lease_s = o->lease_s != 0 ? o->lease_s : DEFAULT_LEASE_S;
-    run->deadline_s = o->deadline_s != 0 ? o->deadline_s : DEFAULT_DEADLINE_S;
+    run->timeout_s = o->deadline_s != 0 ? o->deadline_s : DEFAULT_TIMEOUT_S;
     run->on_busy = o->on_busy;
     run->save_every_steps = o->save_every_steps;
     run->save_every_s = o->save_every_s;
     run->retention = o->retention;
     run->restored_step = -1;
     run->last_save_step = -1;
-    run->asked_step = -1;
+    run->called_step = -1;
     run->checking = o->checking != 0;
     run->stats.step = -1;
     run->last_save_ns = platform_now_ns(run->platform);
@@ -111,7 +111,7 @@ static pawl_status open_engine(pawl_run *run, const pawl_run_options *o, pawl_er
         .io = o->io,
         .tuning = {.io_priority = o->io_priority, .cpus = o->cpus, .cpu_count = o->cpu_count},
         .bandwidth_bytes_per_s = o->bandwidth_bytes_per_s,
-        .hang_deadline_s = o->hang_deadline_s != 0 ? o->hang_deadline_s : run->deadline_s,
+        .hang_deadline_s = o->hang_deadline_s != 0 ? o->hang_deadline_s : run->timeout_s,
         .log = &run->log};
     pawl_status status = engine_new(&options, &run->engine, err);
     if (status != PAWL_OK) {
@@ -148,7 +148,7 @@ static pawl_status become_owner(pawl_run *run, const pawl_run_options *o, pawl_e
     snprintf(run->ranks->attempt, sizeof run->ranks->attempt, "%s", owner_attempt(run->owner));
     run->ranks->tend = tend_run_owner;
     run->ranks->tend_context = run->owner;
-    return fence_others(run->store, run->ranks->attempt, &run->log, err);
+    return evict_others(run->store, run->ranks->attempt, &run->log, err);
 }
 
 pawl_status run_open_store(pawl_run *run, const run_place *place, bool create, pawl_error *err) {
@@ -191,7 +191,7 @@ static pawl_status open_run_parts(pawl_run *run, const run_place *place, const p
     TRY(group_new(o->group, &group, err));
     TRY(ranks_new(group, run->platform, &run->ranks, err));
     run->ranks->log = run->log;
-    run->ranks->timeout_s = o->group_deadline_s != 0 ? o->group_deadline_s : run->deadline_s;
+    run->ranks->timeout_s = o->group_deadline_s != 0 ? o->group_deadline_s : run->timeout_s;
     return run->ranks->world_size == 1 ? run_open_owner(run, place, o, err)
                                        : join_open(run, place, o, err);
 }
@@ -270,16 +270,16 @@ pawl_status run_heartbeat(pawl_run *run, pawl_error *err) {
 }
 
 pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) {
-    pawl_status status = engine_fence(run->engine, run_deadline(run, deadline_s), err);
+    pawl_status status = engine_fence(run->engine, timeout_of(run, deadline_s), err);
     if (status != PAWL_OK) {
         run_say_safe(run, err);
     }
     return status;
 }
 
-void run_moved(const pawl_run *run) {
-    if (run->moving != NULL) {
-        engine_moved(run->moving);
+void run_made_progress(const pawl_run *run) {
+    if (run->watched != NULL) {
+        engine_moved(run->watched);
     }
 }
 
@@ -304,7 +304,7 @@ static pawl_status await_save(pawl_run *run, double deadline_s, pawl_status *out
                               pawl_error *story, pawl_error *err) {
     engine_stats stats = {0};
     *outcome = PAWL_OK;
-    if (!run->unseen) {
+    if (!run->outcome_unreported) {
         return PAWL_OK;
     }
     pawl_status status = engine_wait(run->engine, deadline_s, outcome, story, &stats, err);
@@ -321,21 +321,21 @@ static pawl_status await_save(pawl_run *run, double deadline_s, pawl_status *out
 pawl_status run_settle(pawl_run *run, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status outcome;
-    TRY(await_save(run, run->deadline_s, &outcome, &story, err));
+    TRY(await_save(run, run->timeout_s, &outcome, &story, err));
     return engine_ready(run->engine, err);
 }
 
 pawl_status run_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status outcome;
-    pawl_status status = await_save(run, run_deadline(run, deadline_s), &outcome, &story, err);
+    pawl_status status = await_save(run, timeout_of(run, deadline_s), &outcome, &story, err);
     if (stats != NULL) {
         *stats = run->stats;
     }
     if (status != PAWL_OK) {
         return status;
     }
-    run->unseen = false;
+    run->outcome_unreported = false;
     if (outcome != PAWL_OK) {
         *err = story;
     }
@@ -343,21 +343,21 @@ pawl_status run_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, p
 }
 
 bool run_give_up(pawl_run *run) {
-    atomic_store(&run->giving_up, true);
+    atomic_store(&run->stop_waiting, true);
     return engine_cancel(run->engine);
 }
 
 pawl_status run_cancel(pawl_run *run, double deadline_s, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status outcome;
-    if (run->unseen) {
+    if (run->outcome_unreported) {
         run_give_up(run);
     }
-    return await_save(run, run_deadline(run, deadline_s), &outcome, &story, err);
+    return await_save(run, timeout_of(run, deadline_s), &outcome, &story, err);
 }
 
 pawl_status run_meet(pawl_run *run, double deadline_s, pawl_error *err) {
-    pawl_status status = notes_exchange(run->ranks, run_deadline(run, deadline_s), err);
+    pawl_status status = notes_exchange(run->ranks, timeout_of(run, deadline_s), err);
     if (status == PAWL_EPEER) {
         run_error_path(run, err, "");
         run_say_safe(run, err);
@@ -388,7 +388,7 @@ static void wait_out_doubtful_puts(const pawl_run *run) {
 
 /* A save that hangs in the storage may still use the run: then nothing of it is freed. */
 pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
-    save_give_up_refused(run);
+    save_give_up_retry(run);
     pawl_status outcome = run_wait(run, deadline_s, NULL, err);
     struct pawl_error story = ERROR_INIT;
     if (engine_ready(run->engine, &story) != PAWL_OK) {

@@ -16,10 +16,10 @@ pawl_save_stats save_stats_now(const save *s) {
     return stats;
 }
 
-void save_tell_begun(const save *s) {
+void save_report_begun(const save *s) {
     const pawl_event event = {
         .kind = PAWL_EVENT_SAVE_BEGUN, .step = s->step, .of_bytes = s->layout->bytes};
-    events_tell(s->run->events, &event, NULL, EVENTS_ALL);
+    events_report(s->run->events, &event, NULL, EVENTS_ALL);
 }
 
 void save_on_progress(void *context, uint64_t written, uint64_t of) {
@@ -29,12 +29,12 @@ void save_on_progress(void *context, uint64_t written, uint64_t of) {
                               .done_bytes = written,
                               .of_bytes = of,
                               .seconds = save_seconds_since(s->run->platform, s->called_ns)};
-    events_tell(s->run->events, &event, NULL, EVENTS_ALL);
+    events_report(s->run->events, &event, NULL, EVENTS_ALL);
 }
 
 /* `written`: of the data files, after a failure. */
-void save_tell_ended(const save *s, pawl_status status, const pawl_error *story,
-                     const pawl_save_stats *stats, uint64_t written, unsigned whom) {
+void save_report_ended(const save *s, pawl_status status, const pawl_error *story,
+                       const pawl_save_stats *stats, uint64_t written, unsigned whom) {
     char message[2048];
     bool failed = status != PAWL_OK;
     if (failed) {
@@ -48,14 +48,14 @@ void save_tell_ended(const save *s, pawl_status status, const pawl_error *story,
                               .of_bytes = stats->bytes,
                               .seconds = stats->total_s,
                               .stats = stats};
-    events_tell(s->run->events, &event, NULL, whom);
+    events_report(s->run->events, &event, NULL, whom);
 }
 
-void save_tell_end_of_engine(const save *s, pawl_status status, const pawl_error *story,
-                             unsigned whom) {
+void save_report_engine_ended(const save *s, pawl_status status, const pawl_error *story,
+                              unsigned whom) {
     pawl_save_stats stats = save_stats_now(s);
     uint64_t written;
     uint64_t of;
     engine_progress(s->engine, &written, &of);
-    save_tell_ended(s, status, story, &stats, written, whom);
+    save_report_ended(s, status, story, &stats, written, whom);
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 /* Gives up what is in flight, and says how far that came. */
-static void give_up(pawl_run *run, const char *whose, double grace_s, pawl_error *err) {
+static void give_up_save(pawl_run *run, const char *whose, double grace_s, pawl_error *err) {
     uint64_t written;
     uint64_t of;
     char written_text[32];
@@ -27,7 +27,7 @@ static pawl_status did_not_fit(pawl_run *run, int64_t step, double grace_s, pawl
     error_set(err, PAWL_ETIMEOUT, "the final save of step %lld did not fit into the grace time",
               (long long)step);
     error_step(err, step);
-    give_up(run, "", grace_s, err);
+    give_up_save(run, "", grace_s, err);
     return PAWL_ETIMEOUT;
 }
 
@@ -40,7 +40,7 @@ static pawl_status not_begun(pawl_run *run, int64_t step, double grace_s, pawl_e
               "grace time",
               (long long)step, (long long)run->stats.step);
     error_step(err, step);
-    give_up(run, whose, grace_s, err);
+    give_up_save(run, whose, grace_s, err);
     if (save_of_many(run)) {
         save_count_call(run, step);
         save_not_started(run, step, PAWL_ETIMEOUT, err);
@@ -55,7 +55,7 @@ pawl_status run_save_final(pawl_run *run, pawl_state *state, int64_t step,
     pawl_save_options patient = *options;
     patient.deadline_s = grace_s;
     struct pawl_error earlier = ERROR_INIT;
-    if (run->unseen && run_wait(run, grace_s, NULL, &earlier) != PAWL_OK) {
+    if (run->outcome_unreported && run_wait(run, grace_s, NULL, &earlier) != PAWL_OK) {
         if (engine_busy(run->engine)) {
             return not_begun(run, step, grace_s, err);
         }

@@ -515,7 +515,7 @@ static void test_a_commit_that_nobody_told_of_is_found_in_the_manifest(void **st
     struct pawl_error err = ERROR_INIT;
     char tag[FORMAT_TAG_CHARS];
     snprintf(tag, sizeof tag, "%.12s-%u", j->ranks[1].run->ranks->attempt,
-             (unsigned)j->ranks[1].run->flying_number);
+             (unsigned)j->ranks[1].run->current_number);
     char name[80];
     name_outcome(name, tag);
     assert_ok(store_unlink(j->disk, name, &err), &err);
@@ -608,7 +608,7 @@ static void test_s04_a_rank_takes_an_outcome_that_is_there_before_it_skips(void 
         job_rank *first = &j->ranks[0];
         assert_ok(run_wait(first->run, 30, NULL, &first->err), &first->err);
         for (int r = 1; r < JOB_RANKS; r++) { /* which have not asked yet */
-            save_look_for_outcome(j->ranks[r].run);
+            save_take_outcome(j->ranks[r].run);
             assert_false(engine_busy(j->ranks[r].run->engine));
         }
     }

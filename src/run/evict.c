@@ -10,7 +10,7 @@
 
 #define LOOK_TRIES 3
 
-typedef struct fence {
+typedef struct eviction {
     store *store;
     const char *attempt; /* whose own may be published; NULL: nobody's */
     const char *directory;
@@ -18,78 +18,78 @@ typedef struct fence {
     char **paths;
     size_t count, capacity;
     bool removing; /* an earlier checkpoint there, whose removal got no answer */
-} fence;
+} eviction;
 
-static void fence_free(fence *f) {
-    mem_free(f->paths);
-    arena_free(&f->memory);
+static void eviction_free(eviction *e) {
+    mem_free(e->paths);
+    arena_free(&e->memory);
 }
 
-static pawl_status keep(fence *f, const char *path, pawl_error *err) {
-    TRY(vec_reserve(&f->paths, &f->capacity, f->count + 1, sizeof *f->paths, err));
-    f->paths[f->count] = arena_strdup(&f->memory, path);
-    if (f->paths[f->count] == NULL) {
+static pawl_status keep_path(eviction *e, const char *path, pawl_error *err) {
+    TRY(vec_reserve(&e->paths, &e->capacity, e->count + 1, sizeof *e->paths, err));
+    e->paths[e->count] = arena_strdup(&e->memory, path);
+    if (e->paths[e->count] == NULL) {
         return error_nomem(err, strlen(path) + 1);
     }
-    f->count++;
+    e->count++;
     return PAWL_OK;
 }
 
 static pawl_status note_unpublished(void *context, const char *name, pawl_error *err) {
-    fence *f = context;
+    eviction *e = context;
     char tag[FORMAT_TAG_CHARS];
     char path[STORE_MAX_PATH];
     name_kind kind = name_classify(name, tag);
-    f->removing = f->removing || kind == NAME_KIND_REMOVING;
+    e->removing = e->removing || kind == NAME_KIND_REMOVING;
     if (kind != NAME_KIND_MANIFEST_TMP ||
-        (f->attempt != NULL && strncmp(tag, f->attempt, strlen(f->attempt)) == 0)) {
+        (e->attempt != NULL && strncmp(tag, e->attempt, strlen(e->attempt)) == 0)) {
         return PAWL_OK;
     }
-    snprintf(path, sizeof path, "%s/%s", f->directory, name);
-    return keep(f, path, err);
+    snprintf(path, sizeof path, "%s/%s", e->directory, name);
+    return keep_path(e, path, err);
 }
 
-static pawl_status remove_all(fence *f, pawl_error *err) {
-    for (size_t i = 0; i < f->count; i++) {
-        TRY(store_unlink_for_certain(f->store, f->paths[i], err));
+static pawl_status remove_all(eviction *e, pawl_error *err) {
+    for (size_t i = 0; i < e->count; i++) {
+        TRY(store_unlink_for_certain(e->store, e->paths[i], err));
     }
     /* Durable, lest a power loss of the storage bring them back while their writer still lives. */
-    return f->count > 0 ? store_sync_dir(f->store, f->directory, err) : PAWL_OK;
+    return e->count > 0 ? store_sync_dir(e->store, e->directory, err) : PAWL_OK;
 }
 
 /* As it is now; a look whose reply was lost is repeated. */
-static pawl_status list_unpublished(fence *f, pawl_error *err) {
+static pawl_status list_unpublished(eviction *e, pawl_error *err) {
     pawl_status looked = PAWL_OK;
     for (int i = 0; i < LOOK_TRIES; i++) {
-        looked = store_look_anew(f->store, f->directory, err);
+        looked = store_look_anew(e->store, e->directory, err);
         if (looked == PAWL_OK || looked == PAWL_ENOTFOUND) {
             break;
         }
     }
-    pawl_status listed = store_list(f->store, f->directory, note_unpublished, f, err);
+    pawl_status listed = store_list(e->store, e->directory, note_unpublished, e, err);
     return looked != PAWL_OK ? looked : listed;
 }
 
 /* A directory that cannot be listed does not keep a job from its work: nothing is known to be in
  * it. */
-static pawl_status fence_step(fence *f, const pawl_log *log, pawl_error *err) {
+static pawl_status evict_from_step(eviction *e, const pawl_log *log, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
-    if (step_check_mount(f->store, f->directory, &story) == PAWL_EBUSY) {
+    if (step_check_mount(e->store, e->directory, &story) == PAWL_EBUSY) {
         return PAWL_OK; /* another run's, perhaps: its writer is none of ours */
     }
-    pawl_status status = list_unpublished(f, err);
+    pawl_status status = list_unpublished(e, err);
     bool nothing = status == PAWL_ENOTFOUND || err->system_errno == ENOTDIR ||
                    err->system_errno == ELOOP; /* no directory, so none to publish in */
     if (status != PAWL_OK && !nothing && status != PAWL_ENOMEM) {
         log_write(
             log, PAWL_LOG_WARN,
             "an earlier writer that still runs might publish in %s, which cannot be listed: %s",
-            f->directory, error_text(err));
+            e->directory, error_text(err));
     }
-    return status == PAWL_ENOMEM ? status : remove_all(f, err);
+    return status == PAWL_ENOMEM ? status : remove_all(e, err);
 }
 
-pawl_status fence_others(store *s, const char *attempt, const pawl_log *log, pawl_error *err) {
+pawl_status evict_others(store *s, const char *attempt, const pawl_log *log, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
     int64_t *steps;
     size_t count;
@@ -97,8 +97,9 @@ pawl_status fence_others(store *s, const char *attempt, const pawl_log *log, paw
     for (size_t i = 0; i < count; i++) {
         char directory[32];
         name_step(directory, steps[i]);
-        CLEANUP(fence_free) fence f = {.store = s, .attempt = attempt, .directory = directory};
-        pawl_status status = fence_step(&f, log, err);
+        CLEANUP(eviction_free)
+        eviction e = {.store = s, .attempt = attempt, .directory = directory};
+        pawl_status status = evict_from_step(&e, log, err);
         if (status != PAWL_OK) {
             error_wrap(err, "open run: cannot keep an earlier writer from publishing");
             return status;
@@ -110,7 +111,7 @@ pawl_status fence_others(store *s, const char *attempt, const pawl_log *log, paw
 static pawl_status check_removal(const pawl_run *run, const char *directory, pawl_error *err) {
     char note[STORE_MAX_PATH];
     snprintf(note, sizeof note, "%s/" NAME_REMOVING, directory);
-    if (owner_is_newer(run->owner, note, FENCE_REMOVAL_IS_OVER_S)) {
+    if (owner_is_newer(run->owner, note, EVICT_REMOVAL_IS_OVER_S)) {
         return store_unlink(run->store, note, err);
     }
     error_set(err, PAWL_EBUSY,
@@ -118,20 +119,20 @@ static pawl_status check_removal(const pawl_run *run, const char *directory, paw
               "whether it is");
     error_path(err, "%s/%s", run->store->root, note);
     error_expected(err, "no such note, or one that is %.0f minutes old",
-                   FENCE_REMOVAL_IS_OVER_S / 60);
+                   EVICT_REMOVAL_IS_OVER_S / 60);
     error_next(err, "save another step, or this one later: the removal might take effect on it");
     return PAWL_EBUSY;
 }
 
-pawl_status fence_earlier(const pawl_run *run, const char *directory, pawl_error *err) {
-    CLEANUP(fence_free) fence f = {.store = run->store, .directory = directory};
-    pawl_status status = store_list(run->store, directory, note_unpublished, &f, err);
+pawl_status evict_earlier(const pawl_run *run, const char *directory, pawl_error *err) {
+    CLEANUP(eviction_free) eviction e = {.store = run->store, .directory = directory};
+    pawl_status status = store_list(run->store, directory, note_unpublished, &e, err);
     if (status == PAWL_OK) {
-        status = remove_all(&f, err);
+        status = remove_all(&e, err);
     }
     if (status != PAWL_OK) {
         error_wrap(err, "an earlier save of this step might still be published over this one");
         return status;
     }
-    return f.removing ? check_removal(run, directory, err) : PAWL_OK;
+    return e.removing ? check_removal(run, directory, err) : PAWL_OK;
 }
