@@ -225,8 +225,8 @@ pawl_status ranks_failed(job_ranks *ranks, const meet_card *cards, pawl_error *e
     return status;
 }
 
-static pawl_status judge_cards(job_ranks *ranks, const meeting *m, meet_table *t, double waited_s,
-                               buffer *answer, pawl_error *err) {
+static pawl_status judge_meeting(job_ranks *ranks, const meeting *m, meet_table *t, double waited_s,
+                                 buffer *answer, pawl_error *err) {
     if (t->refused != PAWL_OK) {
         *err = t->failed;
         return t->refused;
@@ -247,7 +247,7 @@ pawl_status meet_decide(job_ranks *ranks, const meeting *m, meet_table *t, doubl
                     .who = ranks->self,
                     .nonces = t->nonces,
                     .nonce_count = ranks->group->connected ? 0 : t->nonce_count};
-    v.status = judge_cards(ranks, m, t, waited_s, answer, err);
+    v.status = judge_meeting(ranks, m, t, waited_s, answer, err);
     if (v.status == PAWL_OK && answer->size > MEET_MAX_REPLY / 2) {
         v.status = error_set(err, PAWL_ELIMIT, "%s: the answer to all ranks is too large", m->what);
     }

@@ -250,7 +250,7 @@ static void refresh_listing(const pawl_run *run) {
     }
 }
 
-static pawl_status look_for_directory(joining *j, pawl_error *err) {
+static pawl_status look_for_shared_directory(joining *j, pawl_error *err) {
     pawl_run *run = j->run;
     ranks_pause pause = {0};
     uint64_t deadline_ns = platform_deadline_ns(run->platform, ranks_appear_timeout_s(run->ranks));
@@ -274,7 +274,7 @@ static pawl_status meet_second(joining *j, pawl_error *err) {
     CLEANUP(buffer_free) buffer mine = {0};
     CLEANUP(buffer_free) buffer answer = {0};
     struct pawl_error story = ERROR_INIT;
-    pawl_status status = run->ranks->rank == 0 ? PAWL_OK : look_for_directory(j, &story);
+    pawl_status status = run->ranks->rank == 0 ? PAWL_OK : look_for_shared_directory(j, &story);
     TRY(join_card_encode(&j->card, &mine, err));
     const meeting m = {.what = join_what,
                        .status = status,

@@ -280,7 +280,7 @@ static bool prove_unnamed(leftovers_search *s, char **names, size_t count, pawl_
 
 /* ---- one step ------------------------------------------------------------------------------- */
 
-static pawl_status remove_mark(void *context, const char *name, pawl_error *err) {
+static pawl_status remove_stale_mark(void *context, const char *name, pawl_error *err) {
     return leftovers_remove_file(context, name, "the mark of a reader that is gone", err);
 }
 
@@ -293,7 +293,7 @@ static pawl_status check_readers(leftovers_search *s, bool *being_read, pawl_err
         TRY(store_look_anew(run->store, s->directory, err));
     }
     return reader_look_stale(run->store, s->directory, run->platform, run->lease_s, run->watch,
-                             remove_mark, s, being_read, err);
+                             remove_stale_mark, s, being_read, err);
 }
 
 /* Fails with ENOTEMPTY where a reader has left its mark meanwhile. */
