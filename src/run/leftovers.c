@@ -3,7 +3,7 @@
  * Leftovers of a whole run: when they are searched for, and which steps are searched again later.
  * One step's directory: leftovers_step.c.
  */
-#include "run/leftovers.h"
+#include "run/leftovers_step.h"
 #include "run/save.h"
 
 #include <stdio.h>

@@ -14,8 +14,8 @@
  * proven that no manifest names it. What cannot be proven yet, or is being read, is kept, and an
  * open run searches the step again after its next commits.
  */
+#include "run/leftovers_step.h"
 #include "checkpoint/step_directory.h"
-#include "run/leftovers.h"
 #include "run/save.h"
 
 #include "store/evidence.h"

@@ -111,7 +111,7 @@ static pawl_status open_engine(pawl_run *run, const pawl_run_options *o, pawl_er
         .io = o->io,
         .tuning = {.io_priority = o->io_priority, .cpus = o->cpus, .cpu_count = o->cpu_count},
         .bandwidth_bytes_per_s = o->bandwidth_bytes_per_s,
-        .hang_deadline_s = o->hang_deadline_s != 0 ? o->hang_deadline_s : run->timeout_s,
+        .hang_timeout_s = o->hang_deadline_s != 0 ? o->hang_deadline_s : run->timeout_s,
         .log = &run->log};
     pawl_status status = engine_new(&options, &run->engine, err);
     if (status != PAWL_OK) {
@@ -279,7 +279,7 @@ pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) {
 
 void run_made_progress(const pawl_run *run) {
     if (run->watched != NULL) {
-        engine_moved(run->watched);
+        engine_made_progress(run->watched);
     }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run/leftovers: searches one directory of a run for files that nobody needs any more, and removes
- * them. Used by leftovers.c. */
-#ifndef RUN_LEFTOVERS_H
-#define RUN_LEFTOVERS_H
+/* run/leftovers_step: searches one directory of a run for files that nobody needs any more, and
+ * removes them. Used by leftovers.c. */
+#ifndef RUN_LEFTOVERS_STEP_H
+#define RUN_LEFTOVERS_STEP_H
 
 #include "run/private.h"
 
