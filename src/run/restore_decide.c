@@ -47,7 +47,7 @@ static pawl_status request_decode(const meet_card *card, restore_request *out, p
         TRY(cursor_u32le(&c, &out->wants.sum, err));
     }
     return flags > (REQUEST_STEP | REQUEST_NO_FALLBACK | REQUEST_MATCHED) || cursor_left(&c) != 0
-               ? wire_damaged(&c, "bad request", err)
+               ? wire_damaged(&c, "its flags or its size are wrong", err)
                : PAWL_OK;
 }
 
@@ -103,8 +103,8 @@ static pawl_status decide_next_step(joint_restore *j, const pawl_error *story, b
             return none_intact(j, err);
         }
         if (step_scan_confirms_empty(&j->scan)) {
-            TRY(checkpoint_explain_missing(j->run->store, j->run->platform,
-                                           err)); /* PAWL_OK: one has just appeared */
+            /* PAWL_OK: one has just appeared. */
+            TRY(checkpoint_explain_missing(j->run->store, j->run->platform, err));
         }
         TRY(step_scan_retry(&j->scan, err));
         TRY(list_steps(j, err));

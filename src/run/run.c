@@ -11,11 +11,12 @@
 #define DEFAULT_TIMEOUT_S    600.0
 #define DEFAULT_BUDGET_BYTES ((size_t)256 << 20)
 
-static double timeout_of(const pawl_run *run, double deadline_s) {
-    if (deadline_s == 0) {
+/* As the public deadline_s: 0 is the default of the run, negative: do not wait. */
+static double timeout_of(const pawl_run *run, double timeout_s) {
+    if (timeout_s == 0) {
         return run->timeout_s;
     }
-    return deadline_s < 0 ? 0 : deadline_s;
+    return timeout_s < 0 ? 0 : timeout_s;
 }
 
 void run_say_safe(const pawl_run *run, pawl_error *err) {
@@ -269,8 +270,8 @@ pawl_status run_heartbeat(pawl_run *run, pawl_error *err) {
     return run->owner != NULL ? owner_renew(run->owner, err) : PAWL_OK;
 }
 
-pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) {
-    pawl_status status = engine_fence(run->engine, timeout_of(run, deadline_s), err);
+pawl_status run_fence(pawl_run *run, double timeout_s, pawl_error *err) {
+    pawl_status status = engine_fence(run->engine, timeout_of(run, timeout_s), err);
     if (status != PAWL_OK) {
         run_say_safe(run, err);
     }
@@ -300,14 +301,14 @@ void run_stats_take(pawl_save_stats *to, const engine_stats *from) {
 }
 
 /* *outcome, *story: how the save went. The return value: whether the wait succeeded. */
-static pawl_status await_save(pawl_run *run, double deadline_s, pawl_status *outcome,
+static pawl_status await_save(pawl_run *run, double timeout_s, pawl_status *outcome,
                               pawl_error *story, pawl_error *err) {
     engine_stats stats = {0};
     *outcome = PAWL_OK;
     if (!run->outcome_unreported) {
         return PAWL_OK;
     }
-    pawl_status status = engine_wait(run->engine, deadline_s, outcome, story, &stats, err);
+    pawl_status status = engine_wait(run->engine, timeout_s, outcome, story, &stats, err);
     run_stats_take(&run->stats, &stats);
     run->stats.group_wait_s = (double)atomic_load(&run->group_wait_ns) / NANOSECONDS;
     run->stats.retries = store_retry_count(run->store) - run->retries_before;
@@ -325,10 +326,10 @@ pawl_status run_settle(pawl_run *run, pawl_error *err) {
     return engine_ready(run->engine, err);
 }
 
-pawl_status run_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, pawl_error *err) {
+pawl_status run_wait(pawl_run *run, double timeout_s, pawl_save_stats *stats, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status outcome;
-    pawl_status status = await_save(run, timeout_of(run, deadline_s), &outcome, &story, err);
+    pawl_status status = await_save(run, timeout_of(run, timeout_s), &outcome, &story, err);
     if (stats != NULL) {
         *stats = run->stats;
     }
@@ -347,17 +348,17 @@ bool run_give_up(pawl_run *run) {
     return engine_cancel(run->engine);
 }
 
-pawl_status run_cancel(pawl_run *run, double deadline_s, pawl_error *err) {
+pawl_status run_cancel(pawl_run *run, double timeout_s, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status outcome;
     if (run->outcome_unreported) {
         run_give_up(run);
     }
-    return await_save(run, timeout_of(run, deadline_s), &outcome, &story, err);
+    return await_save(run, timeout_of(run, timeout_s), &outcome, &story, err);
 }
 
-pawl_status run_meet(pawl_run *run, double deadline_s, pawl_error *err) {
-    pawl_status status = notes_exchange(run->ranks, timeout_of(run, deadline_s), err);
+pawl_status run_meet(pawl_run *run, double timeout_s, pawl_error *err) {
+    pawl_status status = notes_exchange(run->ranks, timeout_of(run, timeout_s), err);
     if (status == PAWL_EPEER) {
         run_error_path(run, err, "");
         run_say_safe(run, err);
@@ -387,9 +388,9 @@ static void wait_out_doubtful_puts(const pawl_run *run) {
 }
 
 /* A save that hangs in the storage may still use the run: then nothing of it is freed. */
-pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
+pawl_status run_close(pawl_run *run, double timeout_s, pawl_error *err) {
     save_give_up_retry(run);
-    pawl_status outcome = run_wait(run, deadline_s, NULL, err);
+    pawl_status outcome = run_wait(run, timeout_s, NULL, err);
     struct pawl_error story = ERROR_INIT;
     if (engine_ready(run->engine, &story) != PAWL_OK) {
         run_give_up(run);
