@@ -45,8 +45,8 @@ process_id run_process(const pawl_run *run);
 /* PAWL_EUSAGE on a thread that is inside the run's event callback: it would wait for itself. */
 pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_error *err)
     PAWL_MUST_CHECK;
-/* timeout_s, here and below: as the public deadline_s, in which 0 is the run's default and less than
- * 0 does not wait. */
+/* timeout_s, here and below: as the public deadline_s, in which 0 is the run's default and less
+ * than 0 does not wait. */
 pawl_status run_close(pawl_run *run, double timeout_s, pawl_error *err);
 /* Advances the owner's counter, as the heartbeat thread does; for platforms without threads. */
 pawl_status run_heartbeat(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
