@@ -34,6 +34,9 @@
  * level above prepends what it was attempting (error_wrap). Inside the library `err` is never NULL.
  * Text that is too long is cut at a character boundary and ends in "...". Every part is made one
  * line of harmless text (text_shown); only path and entry are kept as they are.
+ *
+ * An error that is kept aside, to be logged or returned later, is called `story` throughout; one
+ * whose text nobody will see, `ignored`.
  */
 struct pawl_error {
     pawl_status status;

@@ -11,7 +11,8 @@
  *     and index, and the name of D.
  * I3. M is only ever replaced atomically, by a rename within D of a file whose bytes are durable,
  *     and whose name no other save uses. A new owner removes such files of other attempts (O5), and
- *     every save those of others in D: a rename that was given up must not be done after its own.
+ *     every save those of others in D: a rename that was given up must not take effect after its
+ *     own.
  * I4. M is published only by the owner of the run, with a renewal less than half a lease old (O4).
  *     A writer that is paused after that look, however long, finds its file gone when another one
  *     has taken over: its rename fails, and M is what it was (O5).
@@ -19,7 +20,7 @@
  *     files, and that change is durable.
  * I6. Removal begins with M: from then on the checkpoint is absent, and what is left are leftovers.
  *     Where operations may take effect late it is noted in D first, and nothing is published beside
- *     a note of a removal that got no answer (remove.c, fence.c).
+ *     a note of a removal that got no answer (remove.c, evict.c).
  * I7. Nothing older is removed before something newer is committed and durable.
  * I8. A tag's files are removed only when it is proven that M does not name them, and never will:
  *     first its temporary file is gone for certain, so that no rename that is on its way can
@@ -44,7 +45,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Gathers what an index is written in: aligned, so that a large one goes past the page cache. */
+/* Buffers an index in aligned blocks, so that a large one can bypass the page cache. */
 typedef struct file_sink {
     store_file *file;
     uint64_t at;
@@ -169,8 +170,8 @@ static pawl_status still_fresh(void *context, pawl_error *err) {
     return PAWL_EBUSY;
 }
 
-/* The reply to the rename was lost where the manifest is there after all; what is left to do is to
- * make its name durable. */
+/* Publishing has failed, but perhaps only the reply was lost. Where the manifest is there its name
+ * is made durable. */
 static bool is_published(pawl_run *run, const char *directory, const char *tag, pawl_error *reply) {
     struct pawl_error ignored = ERROR_INIT;
     if (commit_names(run, directory, tag) != COMMIT_NAMED ||
@@ -208,7 +209,8 @@ static pawl_status publish_manifest(pawl_run *run, const char *directory, const 
     store_publish_end end;
     pawl_status status = store_publish(run->store, path, temporary, text.data, text.size,
                                        still_fresh, run, &end, err);
-    if (status != PAWL_OK && err->system_errno == EISDIR) { /* what a proof has left */
+    if (status != PAWL_OK &&
+        err->system_errno == EISDIR) { /* left by a proof that was interrupted (store/evidence.h) */
         bool absent;
         TRY(commit_prove_no_manifest(run->store, directory, &absent, err));
         *err = (struct pawl_error)ERROR_INIT;
@@ -231,7 +233,7 @@ pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag
     m->index_name = index_name;
     snprintf(path, sizeof path, "%s/%s", directory, index_name);
     pawl_status status = write_index_file(run, path, index, m, err);
-    if (status != PAWL_OK && status != PAWL_EMISMATCH) { /* that is found in what ranks saved */
+    if (status != PAWL_OK && status != PAWL_EMISMATCH) { /* which is in what the ranks saved */
         error_wrap(err, "write index");
     }
     TRY(status);
@@ -268,7 +270,7 @@ void commit_point_latest(pawl_run *run, int64_t step) {
     line[n++] = '\n';
     if (!renew_latest(run, line, n) &&
         store_replace(run->store, NAME_LATEST, line, n, &story) != PAWL_OK) {
-        error_wrap(&story, "step %lld is committed, but the hint could not be written",
+        error_wrap(&story, "step %lld is committed, but the file `latest` could not be written",
                    (long long)step);
         log_write(&run->log, PAWL_LOG_WARN, "%s", error_text(&story));
     }

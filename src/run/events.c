@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells what happens to a run: to the callback of its options, and to events.jsonl.
+ * Reports what happens to a run: to the callback of its options, and in events.jsonl.
  *
  * The file decides nothing, so a failure to write it is a warning and no more, and it is never
  * synced. A line cut by a crash stays; what follows it begins on a line of its own.
  *
- * That a save has begun is written with what is told next of it, within a second, by the engine's
+ * That a save has begun is written together with its next event, within a second, by the engine's
  * thread: the trainer does not wait for the file, and a short save costs one write. Lines come from
  * the trainer's thread before a save begins and after it has ended, and from the engine's in
- * between, so never two at a time. A save that hangs is told to the callback alone, because the
+ * between, so never two at a time. A save that hangs is reported to the callback alone, because the
  * file lies on the storage that hangs.
  */
 #include "run/private.h"
@@ -71,7 +71,7 @@ static pawl_status rename_to_old(const events *e, pawl_error *err) {
     return store_rename(e->store, NAME_EVENTS, NAME_EVENTS_OLD, err);
 }
 
-/* A copy of the run by hard links has this file, too, and keeps it as it is now. */
+/* A copy of the run by hard links shares this file: the copy keeps it, and a new one is begun. */
 static pawl_status leave_linked(events *e, pawl_error *err) {
     char why[512];
     error_line(why, sizeof why, err);
@@ -152,7 +152,7 @@ static pawl_status keep_for_later(events *e, const buffer *line, pawl_error *err
     return buffer_append(&e->later, "\n", 1, err);
 }
 
-/* Whoever has lost the run, or may have, leaves the file to its successor. */
+/* A process that may no longer own the run leaves the file to the new owner. */
 static void write_file(events *e, const buffer *line, bool later) {
     struct pawl_error story = ERROR_INIT;
     pawl_status status = keep_for_later(e, line, &story);
@@ -192,7 +192,7 @@ bool events_calls_us(events *e) {
     return us;
 }
 
-/* ---- telling -------------------------------------------------------------------------------- */
+/* ---- reporting ------------------------------------------------------------------------------ */
 
 void events_report(events *e, const pawl_event *what, const event_restore *restore, unsigned whom) {
     CLEANUP(buffer_free) buffer line = {0};

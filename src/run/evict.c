@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* O5 (owner.c): whoever was the owner before cannot publish any more. */
+/*
+ * Removes the temporary manifests that an earlier owner, or an earlier save, could still rename: it
+ * cannot publish any more (O5 in presence/owner.c, I3 in commit.c).
+ */
 #include "checkpoint/step_directory.h"
 #include "run/private.h"
 #include "store/evidence.h"
@@ -12,12 +15,12 @@
 
 typedef struct eviction {
     store *store;
-    const char *attempt; /* whose own may be published; NULL: nobody's */
+    const char *attempt; /* whose temporary manifests stay; NULL: none */
     const char *directory;
     arena memory;
     char **paths;
     size_t count, capacity;
-    bool removing; /* an earlier checkpoint there, whose removal got no answer */
+    bool removing; /* a removal of an earlier checkpoint there got no answer */
 } eviction;
 
 static void eviction_free(eviction *e) {
@@ -53,11 +56,11 @@ static pawl_status remove_all(eviction *e, pawl_error *err) {
     for (size_t i = 0; i < e->count; i++) {
         TRY(store_unlink_for_certain(e->store, e->paths[i], err));
     }
-    /* Durable, lest a power loss of the storage bring them back while their writer still lives. */
+    /* A power loss of the storage must not bring them back while their writer still lives. */
     return e->count > 0 ? store_sync_dir(e->store, e->directory, err) : PAWL_OK;
 }
 
-/* As it is now; a look whose reply was lost is repeated. */
+/* What is there now; store_look_anew is repeated where its reply was lost. */
 static pawl_status list_unpublished(eviction *e, pawl_error *err) {
     pawl_status looked = PAWL_OK;
     for (int i = 0; i < LOOK_TRIES; i++) {
@@ -70,8 +73,7 @@ static pawl_status list_unpublished(eviction *e, pawl_error *err) {
     return looked != PAWL_OK ? looked : listed;
 }
 
-/* A directory that cannot be listed does not keep a job from its work: nothing is known to be in
- * it. */
+/* That a directory cannot be listed is only a warning: it must not keep the job from its work. */
 static pawl_status evict_from_step(eviction *e, const pawl_log *log, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     if (step_check_mount(e->store, e->directory, &story) == PAWL_EBUSY) {
@@ -115,12 +117,14 @@ static pawl_status check_removal(const pawl_run *run, const char *directory, paw
         return store_unlink(run->store, note, err);
     }
     error_set(err, PAWL_EBUSY,
-              "an earlier checkpoint of this step is being removed, and the storage has not said "
-              "whether it is");
+              "an earlier checkpoint of this step is being removed, and the storage has not "
+              "confirmed that it is gone");
     error_path(err, "%s/%s", run->store->root, note);
-    error_expected(err, "no such note, or one that is %.0f minutes old",
+    error_expected(err, "no such file, or one that is %.0f minutes old",
                    EVICT_REMOVAL_IS_OVER_S / 60);
-    error_next(err, "save another step, or this one later: the removal might take effect on it");
+    error_next(
+        err,
+        "save another step, or this one later: the removal might still remove what is saved now");
     return PAWL_EBUSY;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of a run that cannot be meant are refused, each with what it may be and what it is. */
+/* Refuses invalid options of a run, with what is allowed and what was given. */
 #include "run/private.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #define MAX_IN_FLIGHT_BYTES ((int64_t)1 << 30) /* far more than any storage needs to be busy */
 
 static pawl_status refuse_option(const char *option, pawl_error *err) {
-    error_set(err, PAWL_EUSAGE, "open run: the option %s has a value that it cannot have", option);
+    error_set(err, PAWL_EUSAGE, "open run: the option %s has an invalid value", option);
     error_next(err, "see pawl_run_options in pawl/run.h");
     return PAWL_EUSAGE;
 }
@@ -127,7 +127,7 @@ static pawl_status check_framework(const char *text, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* What no metric can be called chooses nothing. */
+/* A name that no metric can have would choose nothing. */
 static pawl_status check_retention_metric(const char *name, pawl_error *err) {
     const char *fault = NULL;
     size_t n = strnlen(name, PAWL_MAX_NAME_BYTES + 1);
@@ -136,7 +136,7 @@ static pawl_status check_retention_metric(const char *name, pawl_error *err) {
     }
     (void)refuse_option("retention.metric", err);
     err->status = entry_name_refusal(n);
-    error_expected(err, "a name by the rules of entries' names");
+    error_expected(err, "a name that an entry may have");
     error_found(err, "one that %s", fault);
     return err->status;
 }

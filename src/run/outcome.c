@@ -166,8 +166,8 @@ static pawl_status rank_0_is_late(const awaited *a, const pawl_error *trouble, p
         snprintf(err->system, sizeof err->system, "%s", trouble->system);
     }
     error_next(err,
-               "the save may still be committed: see with pawl ls %s; look whether rank 0 runs, "
-               "and whether its storage moves",
+               "the save may still be committed: see with pawl ls %s; check that rank 0 runs, "
+               "and that its storage responds",
                a->run->store->root);
     return status;
 }

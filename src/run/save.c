@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One save: snapshot and layout on the trainer's thread, which asks nothing of the storage; room,
- * directory, index, manifest and what follows on the engine's. The order and its reasons are in
- * commit.c.
+ * One save: snapshot and layout on the trainer's thread, which does no I/O; room, directory, index,
+ * manifest and what follows on the engine's. The order and its reasons are in commit.c.
  */
 #include "run/save.h"
 #include "checkpoint/step_directory.h"
@@ -29,15 +28,16 @@ static void save_free_pointer(save **s) {
 
 /* ---- on the engine's thread ----------------------------------------------------------------- */
 
-/* What this rank does not write it reads all the same, to compare it with other ranks' copies. */
+/* engine_job.released: the engine has read all that it writes. The sums of replicas also read what
+ * this rank does not write, so the snapshot keeps the tensors until they are done, too. */
 static void on_released(void *context) {
     save *s = context;
     replica_sums_wait(s->sums);
     state_snapshot_let_go(s->snapshot);
 }
 
-/* A pin is of a committed checkpoint. One that a save left which was killed, or a removal, would
- * keep the checkpoint of this save for ever. */
+/* Without a manifest in the directory a pin belongs to no checkpoint: a killed save or an
+ * interrupted removal has left it. It would pin the checkpoint of this save for ever. */
 static void remove_stale_pin(const save *s) {
     char path[STORE_MAX_PATH];
     struct pawl_error story = ERROR_INIT;
@@ -58,7 +58,7 @@ static pawl_status make_directory(save *s, pawl_error *err) {
         leftovers_before_save(s->run, s->directory);
     }
     TRY(save_check_room(s, err));
-    run_made_progress(s->run); /* the storage has answered; what comes now has time of its own */
+    run_made_progress(s->run); /* the storage has answered: restart the hang timer */
     pawl_status status = store_make_dir(s->run->store, s->directory, err);
     s->directory_existed = status == PAWL_EBUSY; /* saving a step a second time */
     if (!s->directory_existed) {
@@ -91,7 +91,7 @@ static pawl_status make_pin(save *s, pawl_error *err) {
     return status == PAWL_EBUSY ? PAWL_OK : status;
 }
 
-/* Of a save that was not committed: the checkpoint that it was to replace is not pinned by it. */
+/* The save was not committed: its pin must not stay on the checkpoint that it was to replace. */
 static void remove_pin(const save *s) {
     char path[STORE_MAX_PATH];
     struct pawl_error story = ERROR_INIT;
@@ -103,7 +103,7 @@ static void remove_pin(const save *s) {
     }
 }
 
-/* What follows a commit: nothing of it can fail the save any more. Leftovers wait for it (I7). */
+/* Nothing here can fail the save any more. Leftovers are removed only now (I7). */
 static void tidy_after_commit(save *s) {
     engine_committed(s->engine);
     commit_point_latest(s->run, s->step);
@@ -138,8 +138,8 @@ static pawl_status on_commit(void *context, const engine_file *files, pawl_error
     return status;
 }
 
-/* S08, on a thread of its own: `done` may never come. The events' file lies on the storage that
- * hangs. */
+/* S08. Runs on a thread of its own, for on_done may never be called. Only the callback is called:
+ * the events' file lies on the storage that hangs. */
 static void on_hung(void *context, pawl_error *story) {
     save *s = context;
     run_say_safe(s->run, story);
@@ -212,10 +212,10 @@ static pawl_status start_save(save **owned, pawl_state *state, const pawl_save_o
     return status;
 }
 
-/* The failure of the previous save, unless somebody was told of it. A rank that starts nothing for
- * that fails this save on all the others, and they would start nothing next time, and so on: where
- * one rank only did not begin the previous save, or gave it up, the ranks find together again by
- * going on. */
+/* Returns the failure of the previous save, unless a call has returned it already. Of many ranks
+ * one that only returns it begins no save, which fails this save on all the others; at the next
+ * call these would only return that failure, and so on. So a cancelled save, which one rank alone
+ * may have skipped or given up, is only logged, and the ranks save together again. */
 static pawl_status return_previous_failure(pawl_run *run, const pawl_save_options *options,
                                            pawl_error *err) {
     struct pawl_error story = ERROR_INIT;

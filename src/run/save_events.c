@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of a save while it goes on, and when it ends. */
+/* The events of a save: begun, progress, ended. */
 #include "run/save.h"
 
 double save_seconds_since(const platform *os, uint64_t ns) {
@@ -8,9 +8,9 @@ double save_seconds_since(const platform *os, uint64_t ns) {
 
 pawl_save_stats save_stats_now(const save *s) {
     pawl_save_stats stats = s->begun;
-    engine_stats moved;
-    engine_stats_now(s->engine, &moved);
-    run_stats_take(&stats, &moved);
+    engine_stats part;
+    engine_stats_now(s->engine, &part);
+    run_stats_take(&stats, &part);
     stats.group_wait_s = (double)atomic_load(&s->run->group_wait_ns) / NANOSECONDS;
     stats.retries = store_retry_count(s->run->store) - s->retries_before;
     return stats;
@@ -32,7 +32,6 @@ void save_on_progress(void *context, uint64_t written, uint64_t of) {
     events_report(s->run->events, &event, NULL, EVENTS_ALL);
 }
 
-/* `written`: of the data files, after a failure. */
 void save_report_ended(const save *s, pawl_status status, const pawl_error *story,
                        const pawl_save_stats *stats, uint64_t written, unsigned whom) {
     char message[2048];

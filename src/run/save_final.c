@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* Gives up what is in flight, and says how far that came. */
+/* Cancels the save in flight, and says how far it came. */
 static void give_up_save(pawl_run *run, const char *whose, double grace_s, pawl_error *err) {
     uint64_t written;
     uint64_t of;
@@ -31,7 +31,7 @@ static pawl_status did_not_fit(pawl_run *run, int64_t step, double grace_s, pawl
     return PAWL_ETIMEOUT;
 }
 
-/* The other ranks are told, which have perhaps begun theirs. */
+/* Other ranks may have begun the final save: they learn that this one has not. */
 static pawl_status not_begun(pawl_run *run, int64_t step, double grace_s, pawl_error *err) {
     char whose[48];
     snprintf(whose, sizeof whose, " of step %lld", (long long)run->stats.step);

@@ -105,7 +105,7 @@ static pawl_status check_names_differ(const pawl_save_options *options, pawl_err
     for (size_t i = 1; i < count; i++) {
         if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0) {
             return refuse_metric(sorted[i], (size_t)(sorted[i] - options->metrics),
-                                 "is that of one before it", err);
+                                 "is also that of an earlier one", err);
         }
     }
     return PAWL_OK;
@@ -116,14 +116,14 @@ static pawl_status check_metrics(const pawl_save_options *options, pawl_error *e
         error_set(err, PAWL_ELIMIT, "there are too many metrics");
         error_expected(err, "at most %d (PAWL_MAX_METRICS)", PAWL_MAX_METRICS);
         error_found(err, "%zu", options->metric_count);
-        error_next(err, "hand in those that people or retention choose a checkpoint by; nothing "
+        error_next(err, "give only those by which people or retention choose a checkpoint; nothing "
                         "was written");
         return PAWL_ELIMIT;
     }
     for (size_t i = 0; i < options->metric_count; i++) {
         const pawl_metric *metric = &options->metrics[i];
         const char *fault = "is a null pointer";
-        /* Bounded: a caller's text without an end shall not be run through. */
+        /* Bounded: the caller's text may lack its end. */
         if (metric->name == NULL ||
             !entry_name_valid(metric->name, strnlen(metric->name, PAWL_MAX_NAME_BYTES + 1),
                               &fault)) {
@@ -152,8 +152,9 @@ static pawl_status add_metrics(save *s, const pawl_save_options *options, pawl_e
     return PAWL_OK;
 }
 
-/* What could not be published is refused before anything is written. What is known only when all is
- * written takes at most as many digits as here; only the files of other ranks come on top. */
+/* Refuses a manifest that could not be published, before anything is written: encodes one in which
+ * the numbers that are not known yet have the most digits. Only the files of other ranks are added
+ * later. */
 static pawl_status try_manifest(const save *s, pawl_error *err) {
     char index_name[80];
     CLEANUP(buffer_free) buffer text = {0};

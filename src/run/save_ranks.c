@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One save across ranks: G1 to G5 in ranks.h.
+ * One save across ranks: G1 to G5 in save.h.
  *
- * Every rank brings its save to one end that all can rely on: whoever cannot save its part votes
- * so, and rank 0 tells everybody. Nothing here runs on the trainer's thread but the word of a save
- * that did not begin: a few small operations on the storage.
+ * A save ends alike on all ranks: a rank that cannot save its part votes against the save, and rank
+ * 0 publishes the outcome. All of this is done by the engine's thread, except what a call of
+ * pawl_save needs to count itself, and to say that it began no save: at most a few small operations
+ * on the storage.
  */
 #include "run/save.h"
 
@@ -13,21 +14,20 @@
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-/* A save that was refused only to tell of an earlier failure, and is not asked for again. */
 void save_give_up_retry(pawl_run *run) {
     if (!run->retry_keeps_number) {
         return;
     }
     struct pawl_error story = ERROR_INIT;
     error_set(&story, PAWL_ECANCELED,
-              "pawl_save told of the failure before this save instead of beginning it, and was not "
+              "pawl_save returned an earlier failure instead of beginning this save, and was not "
               "called for the step again");
-    error_next(&story, "after such a failure repeat the call, on all ranks");
+    error_next(&story, "after such a failure call pawl_save again, on all ranks");
     run->retry_keeps_number = false;
     save_not_started(run, run->called_step, story.status, &story);
 }
 
-/* It counts from rank 0's number on. */
+/* Continues numbering from rank 0's number. */
 static void resynchronise_number(pawl_run *run) {
     uint64_t number = outcome_newest(run);
     if (number > 0) {
@@ -58,7 +58,7 @@ void save_tag(char tag[FORMAT_TAG_CHARS], const pawl_run *run, uint64_t number) 
 
 /* ---- stories -------------------------------------------------------------------------------- */
 
-/* Every rank says itself which step it was saving. */
+/* Removes "saving step N: " from the text: each rank adds it itself. */
 static void leave_out_step(pawl_error *story, int64_t step) {
     char prefix[64];
     int n = snprintf(prefix, sizeof prefix, "saving step %lld: ", (long long)step);
@@ -79,7 +79,7 @@ static ballot ballot_of(const save *s, const index_input *input) {
                     .left = &s->run->structure_left};
 }
 
-/* A directory that rank 0 has removed as empty is made again. */
+/* Makes the directory again: rank 0 may have removed it, because it was empty. */
 static pawl_status vote_against(pawl_run *run, const ballot *b, pawl_error *err) {
     pawl_status status = store_make_dir(run->store, b->directory, err);
     if (status != PAWL_OK && status != PAWL_EBUSY) {
@@ -96,13 +96,13 @@ static pawl_status vote_failed(pawl_run *run, const char *directory, const char 
     return vote_against(run, &b, err);
 }
 
-/* Rank 0 then gives up at its deadline. */
+/* Without this vote rank 0 waits until its deadline. */
 static void warn_vote_unpublished(const pawl_run *run, pawl_error *err) {
     log_write(&run->log, PAWL_LOG_WARN, "the other ranks could not be told of the failure: %s",
               error_text(err));
 }
 
-/* The room that its vote against the save needs. */
+/* Makes room for the vote against the save (G4). */
 static void remove_own_part(const save *s) {
     char path[STORE_MAX_PATH];
     struct pawl_error ignored = ERROR_INIT;
@@ -112,7 +112,7 @@ static void remove_own_part(const save *s) {
     }
 }
 
-/* Only what it never voted for can be in no checkpoint. */
+/* Data that this rank has tried to vote for stays: a checkpoint may name it. */
 static void fail_own_part(const save *s, const pawl_error *story) {
     pawl_run *run = s->run;
     struct pawl_error err = ERROR_INIT;
@@ -139,12 +139,12 @@ static pawl_status wait_for_outcome(save *s, pawl_error *err) {
     return status;
 }
 
-/* As soon as others can see the vote the outcome may be there. Rank 0 removes what there is of a
- * save that it gave up: a vote on it may then be impossible. */
+/* Publishing the vote may fail because rank 0 has given the save up and removed the directory: then
+ * the outcome is there. */
 static pawl_status vote_and_wait(save *s, const index_input *input, pawl_error *err) {
     const ballot b = ballot_of(s, input);
     atomic_store(&s->run->awaited_first, 0);
-    atomic_store(&s->run->awaited_count, 1); /* until the next save begins */
+    atomic_store(&s->run->awaited_count, 1); /* stays so until the next save begins */
     s->tried_to_vote = true;
     pawl_status status = vote_cast(s->run->ranks, &b, err);
     run_made_progress(s->run);
@@ -333,14 +333,14 @@ static void rank_did_not_start(pawl_run *run, int64_t step, pawl_status status,
     }
 }
 
-/* Is a save in flight that hangs? The storage is not asked for anything then. */
+/* Does the save in flight hang? Then the storage must not be used. */
 static bool hangs(pawl_run *run) {
     struct pawl_error ignored = ERROR_INIT;
     return !engine_busy(run->engine) && engine_ready(run->engine, &ignored) != PAWL_OK;
 }
 
 void save_not_started(pawl_run *run, int64_t step, pawl_status status, const pawl_error *story) {
-    if (step < 0 || hangs(run)) { /* there is nowhere to tell it */
+    if (step < 0 || hangs(run)) { /* no directory, or no storage, to tell the others in */
         return;
     }
     (run->ranks->rank == 0 ? rank_0_did_not_start : rank_did_not_start)(run, step, status, story);
@@ -360,15 +360,15 @@ void save_name_awaited(const pawl_run *run, pawl_error *err) {
                     "this rank's part is durable; %d %s not voted yet, the first of them is %s",
                     ranks, ranks == 1 ? "rank has" : "ranks have", who);
     }
-    error_next(err, "wait again; whoever does not come is given up after group_deadline_s");
+    error_next(err, "wait again; a rank that stays silent is given up after group_deadline_s");
 }
 
 /* ---- S04: skipping -------------------------------------------------------------------------- */
 
-#define OUTCOME_TAKEN_S 1.0 /* at most, for the engine's thread to see what is there */
+#define OUTCOME_TAKEN_S 1.0 /* at most, for the engine's thread to read an outcome */
 
-/* Ranks learn of an outcome at slightly different times; they are not to disagree about the next
- * save for that. */
+/* Ranks see an outcome at slightly different times: without this some would skip the next save as
+ * busy, and others begin it. */
 void save_take_outcome(pawl_run *run) {
     struct pawl_error ignored = ERROR_INIT;
     struct pawl_error story = ERROR_INIT;

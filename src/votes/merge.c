@@ -51,8 +51,8 @@ static pawl_status voter_failed(const voter *v, pawl_status status, pawl_error *
     return vote_table_failed(&v->table, status, err);
 }
 
-/* Takes the record at the cursor; those of the head and what follows are none, nor sums of replicas
- * that need not be compared. */
+/* Takes the record at the cursor. The voter is at its end at the head, behind which comes nothing
+ * to merge, and at the sums of replicas where these are not compared. */
 static pawl_status take_voter_record(const merge *m, voter *v, pawl_error *err) {
     v->key = NULL;
     if (!table_valid(v->at)) {
@@ -72,7 +72,7 @@ static pawl_status take_voter_record(const merge *m, voter *v, pawl_error *err) 
         return PAWL_OK;
     default:
         v->key = NULL;
-        return voter_failed(v, error_set(err, PAWL_EDAMAGED, "it has a record of no known kind"),
+        return voter_failed(v, error_set(err, PAWL_EDAMAGED, "it has a record of an unknown kind"),
                             err);
     }
 }
@@ -142,7 +142,7 @@ pawl_status merge_open(const merge_input *in, merge **out, pawl_error *err) {
 
 /* ---- checksums ------------------------------------------------------------------------------ */
 
-/* `file`: of the first that differ; the number of files: they go on behind those of the last. */
+/* `file`: the first with wrong checksums; the number of files where there are more than theirs. */
 static pawl_status wrong_checksums(const voter *v, size_t file, pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "its checksums are not those of its data files");
     if (file < v->head->file_count) {
@@ -211,7 +211,7 @@ static void order_voters(merge *m) {
     heap_make(&m->heap);
 }
 
-/* Thousands of votes lie all over memory: each is asked for some voters ahead. */
+/* Thousands of votes are scattered over memory: prefetches a voter some places ahead. */
 static void prefetch_voter(const merge *m, size_t k, size_t n) {
     if (k + VOTERS_AHEAD < n) {
         const voter *v = &m->voters[m->heap.items[m->least[k + VOTERS_AHEAD]]];
@@ -224,7 +224,7 @@ static void prefetch_voter(const merge *m, size_t k, size_t n) {
     }
 }
 
-/* Moves those voters on; then the heap is one again, from the lowest place up. */
+/* Advances the `n` voters at m->least, and restores the heap from the lowest position up. */
 static pawl_status advance_least(merge *m, size_t n, pawl_error *err) {
     for (size_t k = 0; k < n; k++) {
         prefetch_voter(m, k, n);

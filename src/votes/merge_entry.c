@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One name in the votes of several ranks: their records become one, with the pieces of all, in the
- * order of ranks. What does not fit together is a mismatch (S12): named, and the merge goes on, so
- * that a few faults are told at a time.
+ * order of ranks. What does not fit together is a mismatch (S12): it is noted, and the merge goes
+ * on, so that one error names several of them.
  */
 #include "votes/merge.h"
 

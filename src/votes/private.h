@@ -31,7 +31,7 @@ pawl_status vote_table_open(vote_table *t, store *s, const buffer *own, const ch
 void vote_table_close(vote_table *t); /* a zeroed one is fine */
 /* Closes the file until the next read. */
 void vote_table_rest(vote_table *t);
-/* A failure to read the vote, as that of its rank. Returns `status`. */
+/* Adds to `err` whose vote could not be read, and its path. Returns `status`. */
 pawl_status vote_table_failed(const vote_table *t, pawl_status status, pawl_error *err);
 /* The value of the record of exactly that key, valid until the cursor moves; NULL where there is
  * none. */

@@ -49,7 +49,7 @@ pawl_status structure_make(const state_snapshot *snapshot, buffer *out, pawl_err
     return PAWL_OK;
 }
 
-/* Half a text would stay in the way of a whole one. */
+/* Removes a half-written file: nobody could create a whole one of that name. */
 static pawl_status write_structure(job_ranks *ranks, const char *name, const buffer *text,
                                    pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *file = NULL;

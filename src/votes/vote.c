@@ -130,7 +130,8 @@ static pawl_status publish_vote(job_ranks *ranks, const ballot *b, const buffer 
         return status;
     }
     log_write(&ranks->log, PAWL_LOG_WARN,
-              "rank %d waits for how the save ends, because its vote may have been cast: %s",
+              "rank %d waits for the outcome of the save: its vote may be visible, although "
+              "publishing it failed: %s",
               ranks->rank, error_text(err));
     return PAWL_OK;
 }

@@ -108,7 +108,7 @@ typedef struct wants_reader {
 typedef struct wants_judge {
     job_ranks *ranks;
     const plan_match *match;
-    uint64_t place, reported; /* entries judged, and behind the last fault */
+    uint64_t place, reported; /* entries judged; the end of the last fault */
     wants_reader *readers;    /* by rank */
     unsigned char *chosen;
     buffer *answer;
@@ -136,7 +136,7 @@ static pawl_status begin_reading(wants_judge *j, const meet_card *cards, pawl_er
             return other_checkpoint(j, r, entries, err);
         }
         if (first != j->place) {
-            return wire_damaged(c, "it begins at another entry", err);
+            return wire_damaged(c, "it does not begin at the entry that is next", err);
         }
     }
     return PAWL_OK;

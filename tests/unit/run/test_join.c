@@ -119,8 +119,8 @@ static void test_options_that_one_rank_cannot_mean_are_told_to_all(void **state)
         j.budget[1] = 1;
         joining_open(&j);
         assert_all_fail(&j, PAWL_EUSAGE,
-                        "rank 1 (host {h}): open run: the option budget_bytes has a value that it "
-                        "cannot have");
+                        "rank 1 (host {h}): open run: the option budget_bytes has "
+                        "an invalid value");
         assert_same_everywhere(&j);
         joining_end(&j);
     }

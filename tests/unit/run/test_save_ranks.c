@@ -303,8 +303,8 @@ static void test_a_refused_save_that_is_not_repeated_keeps_nobody_waiting(void *
     for (int r = 0; r < JOB_RANKS - 1; r++) {
         job_rank *k = &j->ranks[r];
         assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_ECANCELED, &k->err);
-        assert_says(k->err.attempt, "saving step 20: rank 3 (host a, pid 1003): pawl_save told of "
-                                    "the failure before this save");
+        assert_says(k->err.attempt, "saving step 20: rank 3 (host a, pid 1003): pawl_save returned "
+                                    "an earlier failure instead");
         assert_ok(job_save_rank(k, 30), &k->err);
     }
     job_wait_ok(j);
@@ -319,7 +319,7 @@ static void test_ranks_that_one_refused_save_set_apart_find_together_by_going_on
     for (int r = JOB_RANKS - 1; r >= 0; r--) {
         assert_ok(job_save_rank(&j->ranks[r], 30), &j->ranks[r].err);
     }
-    assert_says(j->ranks[2].log, "saving step 20: rank 3 (host a, pid 1003): pawl_save told of");
+    assert_says(j->ranks[2].log, "saving step 20: rank 3 (host a, pid 1003): pawl_save returned");
     job_wait_ok(j);
     job_check_rows(j, 30);
 }
