@@ -275,7 +275,7 @@ static void could_not_start(save *s, pawl_status status, pawl_error *err) {
     error_wrap(err, "saving step %lld", (long long)s->step);
     error_step(err, s->step);
     run_say_safe(run, err);
-    run->stats.prepare_s = save_seconds_since(run->platform, s->begun_ns);
+    run->stats.prepare_s = platform_since_s(run->platform, s->begun_ns);
     run->stats.total_s = run->stats.busy_wait_s + run->stats.prepare_s;
     save_report_ended(s, status, err, &run->stats, 0, EVENTS_ALL);
 }
