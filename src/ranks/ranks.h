@@ -6,8 +6,8 @@
  * At a meeting every rank hands in a card, rank 0 makes one answer of them, or one failure, and all
  * get it: through the group's callbacks, or through files that are removed again:
  *
- * RUN/meet-<key>-<n>-r<rank>    the card of a rank at the n-th meeting RUN/meet-<key>-<n>-answer
- * rank 0's answer
+ *   RUN/meet-<key>-<n>-r<rank>    the card of a rank at the n-th meeting
+ *   RUN/meet-<key>-<n>-answer     rank 0's answer
  *
  * The key is made of the launch's name at the first meeting, and is the attempt at later ones.
  * Every wait for another rank ends at a deadline, and the error names who is missing (S11).
