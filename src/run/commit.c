@@ -19,8 +19,8 @@
  * I5. A file that M names is never changed. It is removed only after M is gone or names other
  *     files, and that change is durable.
  * I6. Removal begins with M: from then on the checkpoint is absent, and what is left are leftovers.
- *     Where operations may take effect late it is noted in D first, and nothing is published beside
- *     a note of a removal that got no answer (remove.c, evict.c).
+ *     Where operations may take effect late it is announced in D first, and nothing is published
+ *     beside the announcement of a removal that got no answer (remove.c, evict.c).
  * I7. Nothing older is removed before something newer is committed and durable.
  * I8. A tag's files are removed only when it is proven that M does not name them, and never will:
  *     first its temporary file is gone for certain, so that no rename that is on its way can
