@@ -126,7 +126,7 @@ static pawl_status beside_unreadable(owner *o, const owner_names *names, const o
                                      pawl_error *err) {
     if (o->blocked_by != now->generation) {
         o->blocked_by = now->generation;
-        o->blocked_ns = o->platform->monotonic_ns(o->platform->context);
+        o->blocked_ns = platform_now_ns(o->platform);
     }
     if (platform_since_s(o->platform, o->blocked_ns) < o->lease_s) {
         return unproven_error(o, now, err);
@@ -205,7 +205,7 @@ static pawl_status write_counter(owner *o, const owner_names *names, uint64_t be
 
 /* With `renewing` held. */
 static pawl_status renew(owner *o, pawl_error *err) {
-    uint64_t begun_ns = o->platform->monotonic_ns(o->platform->context);
+    uint64_t begun_ns = platform_now_ns(o->platform);
     owner_names names;
     owner_sight now;
     TRY(owner_list(o->store, &names, err));

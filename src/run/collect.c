@@ -297,7 +297,7 @@ static pawl_status was_cancelled(pawl_error *err) {
 /* ---- collecting ----------------------------------------------------------------------------- */
 
 static pawl_status look_elsewhere_at_times(collecting *c, pawl_error *err) {
-    if (!ranks_late(c->run->ranks, c->next_elsewhere_ns)) {
+    if (!platform_late(c->run->platform, c->next_elsewhere_ns)) {
         return PAWL_OK;
     }
     c->next_elsewhere_ns += c->elsewhere_pause_ns;
@@ -319,7 +319,7 @@ static pawl_status await_votes(collecting *c, uint64_t deadline_ns, pawl_error *
     ranks_pause pause = {0};
     for (;;) {
         int dead = find_dead(c); /* asked first: its last vote is seen below */
-        bool late = ranks_late(run->ranks, deadline_ns);
+        bool late = platform_late(run->platform, deadline_ns);
         TRY(take_new_votes(c, err));
         if (c->missing == 0) {
             return PAWL_OK;
@@ -354,6 +354,7 @@ pawl_status collect_votes(pawl_run *run, const char *directory, const char *tag,
                     .missing = run->ranks->world_size - 1,
                     .expected = expected,
                     .elsewhere_pause_ns = ELSEWHERE_PAUSE_NS};
-    c.next_elsewhere_ns = ranks_deadline_ns(run->ranks, 1);
-    return await_votes(&c, ranks_deadline_ns(run->ranks, ranks_collect_timeout_s(run->ranks)), err);
+    c.next_elsewhere_ns = platform_deadline_ns(run->platform, 1);
+    return await_votes(&c, platform_deadline_ns(run->platform, ranks_collect_timeout_s(run->ranks)),
+                       err);
 }

@@ -18,9 +18,9 @@
  *     has taken over: its rename fails, and M is what it was (O5).
  * I5. A file that M names is never changed. It is removed only after M is gone or names other
  *     files, and that change is durable.
- * I6. Removal begins with M: from then on the checkpoint is absent, and what is left is garbage.
- *     Where operations may take effect late it is noted in D first, and nothing is published beside
- *     a note of a removal that got no answer (remove.c, evict.c).
+ * I6. Removal begins with M: from then on the checkpoint is absent, and what is left are leftovers.
+ *     Where operations may take effect late it is announced in D first, and nothing is published
+ *     beside the announcement of a removal that got no answer (remove.c, evict.c).
  * I7. Nothing older is removed before something newer is committed and durable.
  * I8. A tag's files are removed only when it is proven that M does not name them, and never will:
  *     first its temporary file is gone for certain, so that no rename that is on its way can
@@ -28,13 +28,13 @@
  *     is none. That a name is not seen proves nothing (store/evidence.h). Without proof they stay.
  *
  * Order of one save:                                      what a crash right after it leaves
- *   1 make D; write and sync data files (engine)          garbage in D; the older checkpoints
+ *   1 make D; write and sync data files (engine)          leftovers in D; the older checkpoints
  *   2 write and sync the index                            the same
  *   3 sync D, sync the run's directory (I2)               the same
  *   4 renew the ownership (I4)                            the same
  *   5 write and sync the temporary M                      the same
  *   6 still fresh? (I4) rename M, sync D                  before the sync: the old M or the new
- *   7 `latest`; files of a replaced save; retention       the new checkpoint; garbage
+ *   7 `latest`; files of a replaced save; retention       the new checkpoint; leftovers
  * In 7 the order counts for readers, too (checkpoint/step_scan.h).
  */
 #include "run/private.h"
@@ -139,7 +139,7 @@ pawl_status commit_prove_no_manifest(store *s, const char *directory, bool *abse
 }
 
 bool commit_in_doubt(const pawl_run *run) {
-    return run->platform->monotonic_ns(run->platform->context) < run->doubtful_until_ns;
+    return platform_now_ns(run->platform) < run->doubtful_until_ns;
 }
 
 bool commit_never_names(pawl_run *run, const char *directory, const char *tag) {
@@ -188,8 +188,8 @@ static bool is_published(pawl_run *run, const char *directory, const char *tag, 
 static pawl_status may_be_committed(pawl_run *run, int64_t step, pawl_status status,
                                     pawl_error *err) {
     if (run->store->traits.puts) {
-        run->doubtful_until_ns = run->platform->monotonic_ns(run->platform->context) +
-                                 (uint64_t)(run->lease_s / 2 * 1e9);
+        run->doubtful_until_ns =
+            platform_now_ns(run->platform) + (uint64_t)(run->lease_s / 2 * 1e9);
     }
     error_next(err, "step %lld may be committed or not: see with pawl ls %s", (long long)step,
                run->store->root);

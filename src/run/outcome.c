@@ -186,11 +186,11 @@ pawl_status outcome_wait(pawl_run *run, const char *directory, const char *tag, 
     const awaited a = {.run = run, .directory = directory, .tag = tag, .step = step};
     struct pawl_error trouble = ERROR_INIT;
     ranks_pause pause = {0};
-    uint64_t deadline_ns = ranks_deadline_ns(run->ranks, run->ranks->timeout_s);
+    uint64_t deadline_ns = platform_deadline_ns(run->platform, run->ranks->timeout_s);
     for (;;) {
         /* Asked before the look: what rank 0 published before it ended is seen then. */
         bool dead = rank_alive(run->ranks, 0) == PROCESS_DEAD;
-        bool late = ranks_late(run->ranks, deadline_ns);
+        bool late = platform_late(run->platform, deadline_ns);
         bool there;
         struct pawl_error story = ERROR_INIT;
         pawl_status status = read_outcome(&a, &there, &story);

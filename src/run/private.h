@@ -53,12 +53,11 @@ struct pawl_run {
     /* The engine's thread while a save is in flight, else the trainer's. */
     engine *watched;               /* told of progress, for its hang watchdog; NULL: none */
     structure_left structure_left; /* many ranks */
-    bool swept;                    /* leftovers were looked for after this handle's first commit */
     uint64_t doubtful_until_ns;    /* a put that failed may take effect until then */
 
     /* Any thread. */
     _Atomic int64_t newest_step;    /* newest committed; -1: none */
-    struct garbage *garbage;        /* rank 0: what to remove after the next commits */
+    struct leftovers *leftovers;    /* rank 0: steps to search again after the next commits */
     _Atomic uint64_t group_wait_ns; /* the last save waited for other ranks */
     _Atomic bool stop_waiting;      /* rank 0: the save in flight was cancelled */
     /* Not rank 0: its outcome named another step than this rank saved under that number. The next
@@ -177,25 +176,25 @@ void retention_run(pawl_run *run, int64_t just_committed);
  * it is read. */
 pawl_status step_remove(pawl_run *run, int64_t step, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- garbage.c ------------------------------------------------------------------------------ */
+/* ---- leftovers.c ---------------------------------------------------------------------------- */
 
 /* Removes from one step's directory what its manifest does not name. */
-pawl_status garbage_sweep_step(pawl_run *run, const char *directory, bool dry_run, pawl_gc_fn each,
-                               void *context, pawl_error *err) PAWL_MUST_CHECK;
-/* Best effort after a failed save: removes the files of `tag`, unless a manifest names them. */
-void garbage_remove_attempt(pawl_run *run, const char *directory, const char *tag);
-/* After the commit of `tag` in `directory` (I7): leftovers of earlier attempts, once; those of a
- * save that this one replaced; what had to stay before; of many ranks votes and outcomes. */
-void garbage_sweep_after(pawl_run *run, const char *directory, const char *tag, bool replaced);
-/* Rank 0 of many, before it saves into `directory`: what failed saves left, which would else fill
- * the storage while no save commits. */
-void garbage_sweep_before(pawl_run *run, const char *directory);
-/* Trainer's or engine's thread: `step` is to be swept after the next commit, and of many ranks
- * before the next save: its save failed, and other ranks may still be writing for it; or something
- * had to stay there, which is being read, or of which it could not be proven that no manifest names
- * it. */
-pawl_status garbage_new(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
-void garbage_free(struct garbage *g); /* NULL is fine */
-void garbage_remember(pawl_run *run, int64_t step);
+pawl_status leftovers_remove(pawl_run *run, const char *directory, pawl_error *err) PAWL_MUST_CHECK;
+/* After a failed save: removes the files of `tag`, as far as that can be done and unless a manifest
+ * may name them. */
+void leftovers_remove_failed(pawl_run *run, const char *directory, const char *tag);
+/* After the commit of `tag` in `directory` (I7): removes the leftovers of the whole run, once;
+ * those of a save that this one replaced; of remembered steps; of many ranks votes and outcomes. */
+void leftovers_after_commit(pawl_run *run, const char *directory, const char *tag, bool replaced);
+/* Rank 0 of many, before it saves into `directory`: removes what failed saves left, which would
+ * fill the storage if save after save failed. */
+void leftovers_before_save(pawl_run *run, const char *directory);
+pawl_status leftovers_new(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
+void leftovers_free(struct leftovers *l); /* NULL is fine */
+/* Trainer's or engine's thread: `step` is to be searched after the next commit, and of many ranks
+ * before the next save. Either its save failed, and other ranks may still be writing for it, or
+ * files had to be kept there: they are being read, or it could not be proven that no manifest names
+ * them. */
+void leftovers_remember(pawl_run *run, int64_t step);
 
 #endif

@@ -44,7 +44,9 @@ process_id run_process(const pawl_run *run);
 /* PAWL_EUSAGE on a thread that is inside the run's event callback: it would wait for itself. */
 pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_error *err)
     PAWL_MUST_CHECK;
-pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err);
+/* timeout_s, here and below: as the public deadline_s, in which 0 is the run's default and less
+ * than 0 does not wait. */
+pawl_status run_close(pawl_run *run, double timeout_s, pawl_error *err);
 /* Advances the owner's counter, as the heartbeat thread does; for platforms without threads. */
 pawl_status run_heartbeat(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,
@@ -52,12 +54,12 @@ pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,
 pawl_status run_save_final(pawl_run *run, pawl_state *state, int64_t step,
                            const pawl_save_options *options, double grace_s, pawl_error *err)
     PAWL_MUST_CHECK;
-pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
-pawl_status run_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, pawl_error *err)
+pawl_status run_fence(pawl_run *run, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_wait(pawl_run *run, double timeout_s, pawl_save_stats *stats, pawl_error *err)
     PAWL_MUST_CHECK;
-pawl_status run_cancel(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_cancel(pawl_run *run, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;
 /* As pawl_meet. */
-pawl_status run_meet(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_meet(pawl_run *run, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;
 int run_due(const pawl_run *run, int64_t step);
 pawl_status run_pin(pawl_run *run, int64_t step, bool pinned, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status run_remove(pawl_run *run, int64_t step, bool force, pawl_error *err) PAWL_MUST_CHECK;

@@ -55,7 +55,7 @@ static void remove_stale_pin(const save *s) {
 
 static pawl_status make_directory(save *s, pawl_error *err) {
     if (save_of_many(s->run) && s->run->ranks->rank == 0) {
-        garbage_sweep_before(s->run, s->directory);
+        leftovers_before_save(s->run, s->directory);
     }
     TRY(save_check_room(s, err));
     run_made_progress(s->run); /* the storage has answered: restart the hang timer */
@@ -108,7 +108,7 @@ static void tidy_after_commit(save *s) {
     engine_committed(s->engine);
     commit_point_latest(s->run, s->step);
     run_made_progress(s->run);
-    garbage_sweep_after(s->run, s->directory, s->tag, s->directory_existed);
+    leftovers_after_commit(s->run, s->directory, s->tag, s->directory_existed);
     retention_run(s->run, s->step);
 }
 
@@ -159,7 +159,7 @@ static void on_done(void *context, pawl_status status, pawl_error *err) {
     } else {
         save_failed_for_ranks(s, status, err);
         remove_pin(s);
-        garbage_remove_attempt(s->run, s->directory, s->tag);
+        leftovers_remove_failed(s->run, s->directory, s->tag);
         save_publish_outcome_again(s, status, err);
         run_say_safe(s->run, err);
         log_write(&s->run->log, status == PAWL_ECANCELED ? PAWL_LOG_INFO : PAWL_LOG_ERROR, "%s",
@@ -275,7 +275,7 @@ static void could_not_start(save *s, pawl_status status, pawl_error *err) {
     error_wrap(err, "saving step %lld", (long long)s->step);
     error_step(err, s->step);
     run_say_safe(run, err);
-    run->stats.prepare_s = save_seconds_since(run->platform, s->begun_ns);
+    run->stats.prepare_s = platform_since_s(run->platform, s->begun_ns);
     run->stats.total_s = run->stats.busy_wait_s + run->stats.prepare_s;
     save_report_ended(s, status, err, &run->stats, 0, EVENTS_ALL);
 }
@@ -290,7 +290,7 @@ static save *save_new(pawl_run *run, int64_t step, const pawl_save_options *opti
     s->run = run;
     s->engine = run->engine;
     s->called_ns = called_ns;
-    s->begun_ns = run->platform->monotonic_ns(run->platform->context);
+    s->begun_ns = platform_now_ns(run->platform);
     s->retries_before = store_retry_count(run->store);
     s->step = step;
     s->pin = options->pin != 0;
@@ -306,7 +306,7 @@ static pawl_status try_save(pawl_run *run, pawl_state *state, int64_t step,
                             const pawl_save_options *options, bool *started, pawl_error *err) {
     bool go_on;
     const platform *os = run->platform;
-    uint64_t called_ns = os->monotonic_ns(os->context);
+    uint64_t called_ns = platform_now_ns(os);
     TRY(check_step(run, step, err));
     TRY(wait_previous(run, step, options, &go_on, err));
     if (!go_on) {

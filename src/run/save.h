@@ -75,7 +75,6 @@ pawl_status save_check_room(const save *s, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- save_events.c -------------------------------------------------------------------------- */
 
-double save_seconds_since(const platform *os, uint64_t ns);
 /* Any thread. Once the save has ended it is what pawl_wait fills in. */
 pawl_save_stats save_stats_now(const save *s);
 void save_report_begun(const save *s);

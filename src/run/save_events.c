@@ -2,10 +2,6 @@
 /* The events of a save: begun, progress, ended. */
 #include "run/save.h"
 
-double save_seconds_since(const platform *os, uint64_t ns) {
-    return (double)(os->monotonic_ns(os->context) - ns) / NANOSECONDS;
-}
-
 pawl_save_stats save_stats_now(const save *s) {
     pawl_save_stats stats = s->begun;
     engine_stats part;
@@ -28,7 +24,7 @@ void save_on_progress(void *context, uint64_t written, uint64_t of) {
                               .step = s->step,
                               .done_bytes = written,
                               .of_bytes = of,
-                              .seconds = save_seconds_since(s->run->platform, s->called_ns)};
+                              .seconds = platform_since_s(s->run->platform, s->called_ns)};
     events_report(s->run->events, &event, NULL, EVENTS_ALL);
 }
 

@@ -51,7 +51,7 @@ static pawl_status not_begun(pawl_run *run, int64_t step, double grace_s, pawl_e
 pawl_status run_save_final(pawl_run *run, pawl_state *state, int64_t step,
                            const pawl_save_options *options, double grace_s, pawl_error *err) {
     const platform *os = run->platform;
-    uint64_t begun_ns = os->monotonic_ns(os->context);
+    uint64_t begun_ns = platform_now_ns(os);
     pawl_save_options patient = *options;
     patient.deadline_s = grace_s;
     struct pawl_error earlier = ERROR_INIT;
@@ -62,7 +62,7 @@ pawl_status run_save_final(pawl_run *run, pawl_state *state, int64_t step,
         log_write(&run->log, PAWL_LOG_WARN, "before the final save: %s", error_text(&earlier));
     }
     TRY(run_save(run, state, step, &patient, err));
-    double spent_s = (double)(os->monotonic_ns(os->context) - begun_ns) / NANOSECONDS;
+    double spent_s = platform_since_s(os, begun_ns);
     double left_s = grace_s > spent_s ? grace_s - spent_s : -1;
     pawl_status status = run_wait(run, left_s, NULL, err);
     if (status == PAWL_ETIMEOUT && engine_busy(run->engine)) {

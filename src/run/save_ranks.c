@@ -130,9 +130,9 @@ static void fail_own_part(const save *s, const pawl_error *story) {
 static pawl_status wait_for_outcome(save *s, pawl_error *err) {
     pawl_run *run = s->run;
     const platform *os = run->platform;
-    uint64_t begun_ns = os->monotonic_ns(os->context);
+    uint64_t begun_ns = platform_now_ns(os);
     pawl_status status = outcome_wait(run, s->directory, s->tag, s->step, err);
-    atomic_store(&run->group_wait_ns, os->monotonic_ns(os->context) - begun_ns);
+    atomic_store(&run->group_wait_ns, platform_now_ns(os) - begun_ns);
     if (status == PAWL_OK && s->step > atomic_load(&run->newest_step)) {
         atomic_store(&run->newest_step, s->step);
     }
@@ -160,10 +160,10 @@ static pawl_status vote_and_wait(save *s, const index_input *input, pawl_error *
 static pawl_status collect_timed(save *s, votes *v, pawl_error *err) {
     pawl_run *run = s->run;
     const platform *os = run->platform;
-    uint64_t begun_ns = os->monotonic_ns(os->context);
+    uint64_t begun_ns = platform_now_ns(os);
     pawl_status status = collect_votes(run, s->directory, s->tag, s->step, v, err);
     atomic_store(&run->awaited_count, 0);
-    atomic_store(&run->group_wait_ns, os->monotonic_ns(os->context) - begun_ns);
+    atomic_store(&run->group_wait_ns, platform_now_ns(os) - begun_ns);
     return status;
 }
 
@@ -267,7 +267,7 @@ void save_failed_for_ranks(save *s, pawl_status status, const pawl_error *story)
         fail_own_part(s, &whole);
     } else {
         s->outcome_unpublished = publish_end(s, status, &whole, &ignored) != PAWL_OK;
-        garbage_remember(s->run, s->step);
+        leftovers_remember(s->run, s->step);
     }
 }
 
@@ -310,7 +310,7 @@ static void rank_0_did_not_start(pawl_run *run, int64_t step, pawl_status status
         blame_rank_0(run, &whole);
     }
     save_publish_outcome(run, run->save_number, step, SAVE_END_FAILED, &whole);
-    garbage_remember(run, step);
+    leftovers_remember(run, step);
 }
 
 static void rank_did_not_start(pawl_run *run, int64_t step, pawl_status status,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the other rank of two says at meetings, as the input has it: notes and news of pawl_meet,
- * wishes and answers of a restore, cards of a comparison. Each is taken, or refused in words; and
- * the faults of a comparison lie within the entries, each once, ascending.
+ * requests and decisions of a restore, cards of a comparison. Each is taken, or refused in words;
+ * and the faults of a comparison lie within the entries, each once, ascending.
  */
 #include "who.h"
 

@@ -179,7 +179,7 @@ static void test_two_processes_of_one_number_are_told_apart(void **state) {
     j.ranks[2] = 1;
     joining_open(&j);
     assert_all_fail(&j, PAWL_EMISMATCH,
-                    "open run: a process has not the number that the group gives it");
+                    "open run: a process's rank is not the one that the group gives it");
     assert_same_everywhere(&j);
     joining_end(&j);
 }
