@@ -37,7 +37,7 @@ typedef struct load {
 void load_open(load *l, const char *list, uint64_t seed, pawl_error *err);
 void load_close(load *l);
 void load_scramble(load *l);
-/* Has every tensor the bytes that load_open gave it? */
+/* Does every tensor have the bytes that load_open gave it? */
 bool load_same(const load *l);
 /* Seconds to copy each tensor to other memory that is there already: the median of three. */
 double load_memcpy(const load *l);

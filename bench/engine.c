@@ -4,16 +4,16 @@
  * one a line, and answers each with one line of JSON. It uses the library as any trainer does. The
  * workers of bench/peers speak the same language.
  *
- *   state LIST SEED              the tensors of a list (load.h says how it is written), random bits
- *   open RUN BUDGET_MIB IO       owns a run, and selects it; 0: the default budget; IO: auto uring
- *                                threads buffered
- *   select RUN                   which of the open runs the next commands mean
+ *   state LIST SEED              the tensors of a list (load_open in bench.h), with random bits
+ *   open RUN BUDGET_MIB IO       opens a run for writing, and selects it; 0: the default budget;
+ *                                IO: auto, uring, threads or buffered
+ *   select RUN                   which of the open runs the next commands use
  *   save STEP now|late           saves, with the fence at once, or after the save has ended
  *   remove STEP
  *   close
  *   scramble                     zeroes the tensors
  *   restore RUN                  the newest checkpoint into the tensors
- *   same                         do they hold what `state` gave them, bit for bit?
+ *   same                         do they have the bits that `state` gave them?
  *   find RUN NAME                opens the newest checkpoint and finds one entry
  *   memcpy                       the same tensors, copied to other memory
  *   syncs DIRECTORY STEP BYTES   the files and syncs of one save with so many bytes of payload
@@ -93,7 +93,7 @@ static long status_kib(const char *field) {
     return kib;
 }
 
-/* Returns what is resident now; from here on VmHWM counts anew. */
+/* Returns the resident memory, and resets VmHWM, its peak. */
 static long begin_peak(void) {
     FILE *file = fopen("/proc/self/clear_refs", "w");
     if (file != NULL) {
@@ -126,7 +126,7 @@ static pawl_io io_of(const char *name) {
     fail("no I/O is called %s", name);
 }
 
-/* An empty path is a free place. */
+/* An empty path: nothing is open there. */
 static void select_run(world *w, const char *path) {
     for (size_t i = 0; i < MAX_RUNS; i++) {
         if (strcmp(w->runs[i].path, path) == 0) {

@@ -72,7 +72,7 @@ class DeviceRounds:
         self.note("stats", answer)
 
     def _save_elsewhere(self, name, fence, budget_mib, io):
-        """In a run of its own, whose first save of all is left out: its memory is new."""
+        """In a run of its own, without its first save, which also pays for new memory."""
         run = self.directory / name
         if self.step == 1:
             self.worker.ask("open", run, budget_mib, io)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that obey commands, rounds whose order changes, and a page cache that is known to be cold
-or warm."""
+"""Worker processes, rounds in changing order, and a page cache that is known to be cold or warm."""
 
 import ctypes
 import json
@@ -18,7 +17,7 @@ GIB = 1 << 30
 
 
 class Failed(Exception):
-    """A command failed, or took too long; says why in a line."""
+    """A command failed, or took too long; has one line that says why."""
 
 
 class Worker:

@@ -11,7 +11,7 @@
 #define MAX_LINE  4096
 #define COPIES    3
 
-/* The word at a place, so that any word can be made without those before it (splitmix64). */
+/* The i-th random word, computed without those before it (splitmix64). */
 static uint64_t word_at(uint64_t seed, uint64_t i) {
     uint64_t x = seed + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -48,7 +48,7 @@ static void parse_role(line *l, char *role) {
     }
 }
 
-/* Leaves `data` to the caller. */
+/* Does not set `data`. */
 static size_t parse_line(line *l) {
     char *rest = NULL;
     char *name = strtok_r(l->text, " \n", &rest);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a save and a restore cost a job of many ranks that share this machine: the example trainer under
-mpirun, with more ranks than processors. No figure has a floor, for ranks that wait for a processor are
-measured with it; they show that the stall stays small, and what the commit of many adds."""
+mpirun, with more ranks than processors. No figure has a floor, since the times include waiting for a
+processor; they show that the stall stays small, and what committing many ranks adds."""
 
 import argparse
 import os

@@ -39,8 +39,8 @@ class Report:
         self.remarks = []
 
     def figure(self, name, values, floor=None, note="", in_table=True):
-        """`values` of the rounds; nothing when there are none. One that is not in the table is
-        listed there when it is below its floor."""
+        """Adds a figure from the rounds' `values`, if there are any. A figure that is not meant for
+        the table is listed there when it is below its floor."""
         if not values:
             return None
         figure = {"figure": name, "value": short(statistics.median(values)), "unit": "ratio",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What many ranks cost beyond writing their data: each one's vote, the one index, the manifest, opening
-what came of it. The ranks are simulated one after the other; rank 0 is a process of its own, so that
-its memory can be told."""
+"""What many ranks cost beyond writing their data: each one's vote, the merged index, the manifest, and
+opening the result. The ranks are simulated one after the other; rank 0 is a process of its own, so that
+its memory can be measured."""
 
 import json
 import pathlib

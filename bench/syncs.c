@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost of durability alone: what the protocol of one save (src/run/commit.c) must do to files
- * and directories before it may report success, in its order, written as plainly as can be. A sync
- * of a file costs what is in it, so the data file has as many bytes as the save beside it.
- * With none it is what no save of any size can beat.
+ * The cost of durability alone: the file operations that a save needs (src/run/commit.c) before it
+ * may report success, in order, by plain system calls. The time of a sync depends on how much is in
+ * the file, so the data file has as many bytes as the save that it is compared with. Without
+ * payload it is a lower bound for a save of any size.
  *
  *   1 make the step's directory; create the data file, write its header and payload, sync it
  *   2 create the index, write it, sync it

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The clocks of the command. */
 #ifndef CLI_CLOCK_H
 #define CLI_CLOCK_H
 

@@ -29,7 +29,7 @@ static void put_numbers(json *j, const distances *d) {
     json_put_number(j, "max_abs", d->max_abs, EXACT_DIGITS);
     json_put_number(j, "mean_abs", mean_distance(d), EXACT_DIGITS);
     json_put_bool(j, "compared", !d->uncompared);
-    json_end(j);
+    json_close(j);
 }
 
 static void put_side(json *j, const char *key, const pawl_entry_info *info, put_side_fn put) {
@@ -61,7 +61,7 @@ static void report_difference(comparison *c, const char *what, const pawl_entry_
     put_side(j, "b", b, put);
     put_numbers(j, d);
     json_put_text(j, "detail", detail);
-    json_end(j);
+    json_close(j);
 }
 
 /* ---- the sides of a difference as JSON ---- */
@@ -202,14 +202,14 @@ static pawl_status compare_numbers(comparison *c, const pawl_entry_info *a,
 static pawl_status read_rank(comparison *c, pawl_checkpoint *from, const char *name, int rank,
                              char *to, size_t *size) {
     pawl_status status =
-        pawl_checkpoint_read_rank(from, name, rank, to, PAWL_MAX_VALUE_BYTES, size, c->out->err);
+        pawl_checkpoint_read_rank(from, name, rank, to, RANK_BYTES, size, c->out->err);
     return status == PAWL_ENOTFOUND ? PAWL_OK : status;
 }
 
 static pawl_status compare_ranks(comparison *c, const pawl_entry_info *a, const pawl_entry_info *b,
                                  bool *same) {
-    SCOPED(scoped_free) char *bytes_a = must_alloc(PAWL_MAX_VALUE_BYTES);
-    SCOPED(scoped_free) char *bytes_b = must_alloc(PAWL_MAX_VALUE_BYTES);
+    SCOPED(scoped_free) char *bytes_a = must_alloc(RANK_BYTES);
+    SCOPED(scoped_free) char *bytes_b = must_alloc(RANK_BYTES);
     int differing = 0;
     for (int rank = 0; rank < c->world_size; rank++) {
         size_t size_a = SIZE_MAX;

@@ -99,7 +99,7 @@ void entry_json_shape(json *j, const char *key, int ndim, const int64_t *shape) 
     for (int i = 0; i < ndim; i++) {
         json_put_int(j, NULL, shape[i]);
     }
-    json_end(j);
+    json_close(j);
 }
 
 void entry_json_value(json *j, const char *key, const pawl_entry_info *info) {

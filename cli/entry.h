@@ -7,6 +7,8 @@
 
 #include <pawl/checkpoint.h>
 
+enum { RANK_BYTES = PAWL_MAX_VALUE_BYTES }; /* what a rank has of a per-rank entry, at most */
+
 /* What it takes to read a tensor: a copy, since a pawl_entry_info lives until the next call
  * only. */
 typedef struct tensor_ref {

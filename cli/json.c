@@ -23,12 +23,11 @@ static size_t plain_bytes(const char *text, size_t n) {
 /* One character: escaped if a terminal would act on it, U+FFFD for a byte that is not UTF-8.
  * Returns how many bytes of the text it took. */
 static size_t write_character(FILE *file, const char *text, size_t n) {
-    uint32_t character = 0;
-    size_t length = text_character(text, n, &character);
+    size_t length = utf8_character(text, n);
     if (length == 0) {
         fputs("\\uFFFD", file);
-    } else if (text_acts(character)) {
-        fprintf(file, "\\u%04X", (unsigned)character);
+    } else if (utf8_acts(text, length)) {
+        fprintf(file, "\\u%04X", (unsigned)utf8_code(text, length));
     } else {
         (void)fwrite(text, 1, length, file);
     }
@@ -100,7 +99,7 @@ static void begin_value(json *j, const char *key) {
 
 static void begin_container(json *j, const char *key, json_layout layout, char opener,
                             char closer) {
-    assert(j->depth < JSON_MAX_DEPTH);
+    assert(j->depth < JSON_WRITER_DEPTH);
     begin_value(j, key);
     fputc(opener, j->file);
     j->open[j->depth].closer = closer;
@@ -117,7 +116,7 @@ void json_begin_array(json *j, const char *key, json_layout layout) {
     begin_container(j, key, layout, '[', ']');
 }
 
-void json_end(json *j) {
+void json_close(json *j) {
     assert(j->depth > 0);
     j->depth--;
     if (j->open[j->depth].layout == JSON_LINES && j->open[j->depth].filled) {
@@ -129,9 +128,9 @@ void json_end(json *j) {
     }
 }
 
-void json_end_to(json *j, int depth) {
+void json_close_to(json *j, int depth) {
     while (j->depth > depth) {
-        json_end(j);
+        json_close(j);
     }
 }
 

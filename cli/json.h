@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define JSON_MAX_DEPTH 16
+#define JSON_WRITER_DEPTH 16
 
 typedef enum json_layout {
     JSON_INLINE = 0, /* all members on one line */
@@ -26,14 +26,14 @@ typedef struct json {
         char closer;
         json_layout layout;
         bool filled;
-    } open[JSON_MAX_DEPTH];
+    } open[JSON_WRITER_DEPTH];
 } json;
 
 void json_begin_object(json *j, const char *key, json_layout layout);
 void json_begin_array(json *j, const char *key, json_layout layout);
-void json_end(json *j);
+void json_close(json *j);
 /* Closes containers until `depth` are left open. */
-void json_end_to(json *j, int depth);
+void json_close_to(json *j, int depth);
 
 void json_put_text(json *j, const char *key, const char *text); /* NULL: null */
 void json_put_text_n(json *j, const char *key, const char *text, size_t n);

@@ -43,7 +43,7 @@ static bool find_step(const pawl_catalog *catalog, int64_t step, size_t *at) {
 
 /* Passes over saves that did not make what is on disk: those that ended before the step was last
  * saved, and later ones that failed. */
-static void take_save_end(ls_costs *c, const pawl_event *event) {
+static void take_cost(ls_costs *c, const pawl_event *event) {
     size_t at;
     if (event->kind != PAWL_EVENT_SAVE_ENDED || !find_step(c->catalog, event->step, &at)) {
         return;
@@ -72,7 +72,7 @@ ls_costs *ls_costs_read(const char *run, const pawl_catalog *catalog, output *ou
             return NULL;
         }
         if (more) {
-            take_save_end(c, &event);
+            take_cost(c, &event);
         }
     }
     return c;

@@ -30,7 +30,7 @@ static int asked_columns(void) {
     return some ? (int)columns : 0;
 }
 
-static int line_columns(void) {
+static int output_columns(void) {
     int columns = isatty(STDOUT_FILENO) ? terminal_columns(STDOUT_FILENO) : 0;
     if (columns == 0) {
         columns = asked_columns();
@@ -61,7 +61,7 @@ static void write_log(void *context, pawl_log_level level, const char *text) {
 
 void output_begin(output *out, bool as_json, bool no_progress, bool full) {
     *out = (output){.as_json = as_json, .colour = colour_wanted()};
-    out->columns = full ? 0 : line_columns();
+    out->columns = full ? 0 : output_columns();
     out->value_columns = full ? FULL_VALUE : SHORT_VALUE;
     if (out->columns > 2 * SHORT_VALUE) {
         out->value_columns = (size_t)out->columns / 2;
@@ -185,7 +185,7 @@ int output_fail(output *out) {
         return EXIT_FAILED;
     }
     if (out->as_json) {
-        json_end_to(&out->json, 1);
+        json_close_to(&out->json, 1);
         json_put_raw(&out->json, "error", pawl_error_json(out->err));
     } else {
         print_to_stderr(out, "", pawl_error_text(out->err));
@@ -196,12 +196,12 @@ int output_fail(output *out) {
 /* A failure that the command found, not the library. */
 static int fail_with(output *out, pawl_status status, const char *attempt, const char *next) {
     if (out->as_json) {
-        json_end_to(&out->json, 1);
+        json_close_to(&out->json, 1);
         json_begin_object(&out->json, "error", JSON_INLINE);
         json_put_text(&out->json, "status", pawl_status_name(status));
         json_put_text(&out->json, "attempt", attempt);
         json_put_text(&out->json, "next", next);
-        json_end(&out->json);
+        json_close(&out->json);
     } else {
         SCOPED(scoped_free) char *line = text_safe(attempt, strlen(attempt), false);
         SCOPED(scoped_free) char *text = must_printf("%s\n  next:     %s", line, next);
@@ -231,7 +231,7 @@ void output_withhold(output *out) {
 
 int output_end(output *out, int exit_code) {
     progress_hide(&out->progress);
-    json_end_to(&out->json, 0);
+    json_close_to(&out->json, 0);
     pawl_error_free(out->err);
     out->err = NULL;
     errno = 0;

@@ -39,7 +39,7 @@ void progress_update(progress *p, uint64_t done_bytes, uint64_t of_bytes) {
 }
 
 /* One less than the terminal has: a line that wraps cannot be erased. */
-static size_t line_columns(void) {
+static size_t progress_columns(void) {
     int columns = terminal_columns(STDERR_FILENO);
     return columns > 1 ? (size_t)columns - 1 : 79;
 }
@@ -49,7 +49,7 @@ void progress_say(progress *p, const char *text) {
         return;
     }
     char *safe = text_safe(text, strlen(text), false);
-    char *line = text_shorten(safe, line_columns());
+    char *line = text_shorten(safe, progress_columns());
     fprintf(stderr, "\r\033[K%s", line);
     (void)fflush(stderr);
     p->shown = true;

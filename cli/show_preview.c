@@ -129,7 +129,7 @@ static void put_break(const preview *p, int dimension) {
 }
 
 /* The width of a line of `count` values of the last dimension, with all its brackets. */
-static int64_t line_columns(const preview *p, int64_t count) {
+static int64_t columns_of_line(const preview *p, int64_t count) {
     bool gap = count < p->tensor->shape[p->tensor->ndim - 1];
     int64_t brackets = 2 * (int64_t)p->tensor->ndim;
     return brackets + count * (p->width + 1) - 1 + (gap ? (int64_t)sizeof " ..." - 1 : 0);
@@ -143,7 +143,7 @@ static bool choose_values(preview *p) {
     }
     p->first = p->head[t->ndim - 1];
     p->last = p->tail[t->ndim - 1];
-    while (p->out->columns > 0 && line_columns(p, p->first + p->last) > p->out->columns) {
+    while (p->out->columns > 0 && columns_of_line(p, p->first + p->last) > p->out->columns) {
         if (p->last == 0 && p->first > 1) { /* so far all values of the row are printed */
             p->last = p->first / 2;
             p->first -= p->last;

@@ -18,7 +18,7 @@ static void put_rank_json(json *j, int rank, const char *bytes, size_t size) {
     json_put_int(j, "rank", rank);
     json_put_uint(j, "bytes", size);
     json_put_hex(j, "value", bytes, size);
-    json_end(j);
+    json_close(j);
 }
 
 static void put_rank_row(table *t, int rank, const char *bytes, size_t size) {
@@ -33,7 +33,7 @@ static void put_rank_row(table *t, int rank, const char *bytes, size_t size) {
 pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *name) {
     pawl_checkpoint_info about;
     pawl_checkpoint_describe(checkpoint, &about);
-    SCOPED(scoped_free) char *bytes = must_alloc(PAWL_MAX_VALUE_BYTES);
+    SCOPED(scoped_free) char *bytes = must_alloc(RANK_BYTES);
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
     pawl_status status = PAWL_OK;
     if (!out->as_json) {
@@ -47,8 +47,8 @@ pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *nam
             status = PAWL_ECANCELED;
             break;
         }
-        status = pawl_checkpoint_read_rank(checkpoint, name, rank, bytes, PAWL_MAX_VALUE_BYTES,
-                                           &size, out->err);
+        status =
+            pawl_checkpoint_read_rank(checkpoint, name, rank, bytes, RANK_BYTES, &size, out->err);
         if (status == PAWL_OK && out->as_json) {
             put_rank_json(&out->json, rank, bytes, size);
         } else if (status == PAWL_OK) {
@@ -57,7 +57,7 @@ pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *nam
     }
     table_end(t);
     if (out->as_json && status == PAWL_OK) {
-        json_end(&out->json);
+        json_close(&out->json);
     }
     return status;
 }

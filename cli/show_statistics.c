@@ -103,12 +103,12 @@ static void put_ends(json *j, const tensor_ref *t, const ends *e) {
     for (uint64_t i = 0; i < n; i++) {
         put_element(j, t->dtype, e->first + i * e->size);
     }
-    json_end(j);
+    json_close(j);
     json_begin_array(j, "last", JSON_INLINE);
     for (uint64_t i = e->seen - n; i < e->seen; i++) {
         put_element(j, t->dtype, e->last + i % e->room * e->size);
     }
-    json_end(j);
+    json_close(j);
 }
 
 static double mean_of_finite(const statistics *s) {
@@ -157,7 +157,7 @@ static void put_statistics_json(json *j, const tensor_ref *t, const statistics *
         json_put_null(j, "mean");
     }
     put_ends(j, t, e);
-    json_end(j);
+    json_close(j);
 }
 
 static void print_statistics(output *out, const tensor_ref *t, const statistics *s) {

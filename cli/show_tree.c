@@ -73,7 +73,7 @@ static void put_entry_row(const output *out, table *t, const char *before,
 static void put_entry_json(json *j, const pawl_entry_info *info) {
     json_begin_object(j, NULL, JSON_INLINE);
     entry_json(j, info);
-    json_end(j);
+    json_close(j);
 }
 
 static pawl_status walk_entries(output *out, pawl_entries *entries, table *t, uint64_t *shown) {
@@ -117,6 +117,6 @@ pawl_status show_tree(output *out, pawl_checkpoint *checkpoint, const char *pref
     if (out->as_json && *shown == 0 && *prefix == '\0') {
         json_begin_array(&out->json, "entries", JSON_LINES);
     }
-    json_end_to(&out->json, out->as_json ? 1 : 0);
+    json_close_to(&out->json, out->as_json ? 1 : 0);
     return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes, times and counts for people. */
+/* Times, counts and shapes for people, and sizes from them. */
 #include "text.h"
 #include "memory.h"
 
@@ -11,24 +11,6 @@
 #include <time.h>
 
 #define NS_PER_S INT64_C(1000000000)
-
-const char *text_bytes(char out[TEXT_SIZE], uint64_t bytes) {
-    static const char *const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
-    if (bytes < 1000) {
-        snprintf(out, TEXT_SIZE, "%" PRIu64 " B", bytes);
-        return out;
-    }
-    double value = (double)bytes / 1e3;
-    size_t unit = 0;
-    /* 999.5 would be printed as 1000. */
-    while (value >= 999.5 && unit + 1 < sizeof units / sizeof units[0]) {
-        value /= 1e3;
-        unit++;
-    }
-    int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-    snprintf(out, TEXT_SIZE, "%.*f %s", decimals, value, units[unit]);
-    return out;
-}
 
 bool text_parse_int(const char *text, int64_t *value) {
     int64_t sum = 0;
@@ -158,35 +140,11 @@ char *text_shape(int ndim, const int64_t *shape) {
     return out;
 }
 
-/* Levenshtein distance of two short words. */
-static size_t distance(const char *a, const char *b) {
-    size_t row[TEXT_SIZE];
-    size_t length = strlen(b);
-    if (length >= TEXT_SIZE) {
-        return SIZE_MAX;
-    }
-    for (size_t j = 0; j <= length; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 1; a[i - 1] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= length; j++) {
-            size_t above = row[j];
-            size_t best = above < row[j - 1] ? above : row[j - 1];
-            size_t changed = diagonal + (a[i - 1] != b[j - 1]);
-            row[j] = changed < best + 1 ? changed : best + 1;
-            diagonal = above;
-        }
-    }
-    return row[length];
-}
-
 const char *text_nearest(const char *word, const char *const *words) {
     const char *nearest = NULL;
     size_t best = strlen(word) / 2 + 1; /* up to half of the word may be wrong */
     for (; *words != NULL; words++) {
-        size_t d = distance(word, *words);
+        size_t d = text_distance(word, *words);
         if (d < best) {
             best = d;
             nearest = *words;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text for people: sizes, times, counts, shapes; escaping; terminal columns. What is returned as
- * char * is allocated, and freed by the caller.
+ * Text for people, beside what common/text.h has: times, counts, shapes; escaping; terminal
+ * columns. What is returned as char * is allocated, and freed by the caller.
  */
 #ifndef CLI_TEXT_H
 #define CLI_TEXT_H
+
+#include "common/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,8 +15,6 @@
 
 #define TEXT_SIZE 64 /* of the `out` arrays below */
 
-/* "999 B", "1.02 kB", "41.2 GB": decimal units, three digits. Returns out. */
-const char *text_bytes(char out[TEXT_SIZE], uint64_t bytes);
 /* Parses digits up to INT64_MAX; no sign, no blanks. False for anything else. */
 bool text_parse_int(const char *text, int64_t *value);
 /* Parses "1000", "40GB", "1.5 TB" or "512MiB", up to INT64_MAX; exact without a decimal point.
@@ -35,14 +35,8 @@ const char *text_count(char out[TEXT_SIZE], uint64_t n, const char *one, const c
 /* "[64, 10]" */
 char *text_shape(int ndim, const int64_t *shape);
 
-/* Length of the UTF-8 character that `from` begins with (n > 0), and its code point; 0: not
- * UTF-8. */
-size_t text_character(const char *from, size_t n, uint32_t *character);
-/* Does a terminal act on the character (C0, DEL, C1), or does it end a line or change its
- * direction? */
-bool text_acts(uint32_t character);
-/* Escapes characters for which text_acts is true, and bytes that are not UTF-8, as \xNN per byte.
- * `keep_lines`: newlines stay. */
+/* Escapes characters that a terminal acts on (utf8_acts), and bytes that are not UTF-8, as \xNN per
+ * byte. `keep_lines`: newlines stay. */
 char *text_safe(const char *text, size_t n, bool keep_lines);
 
 /* ---- terminal columns; for text that was escaped -------------------------------------------- */

@@ -26,8 +26,8 @@ void text_begin_columns(void) {
 
 /* Bytes of the next character, and the columns that it takes: one for a byte that is not UTF-8. */
 static size_t character(const char *text, size_t *columns) {
-    uint32_t code = 0;
-    size_t length = text_character(text, strnlen(text, 4), &code);
+    size_t length = utf8_character(text, strnlen(text, 4));
+    uint32_t code = length > 0 ? utf8_code(text, length) : 0;
     int width = wide_known ? wcwidth((wchar_t)code) : -1;
     *columns = length <= 1 ? 1 : width >= 0 ? (size_t)width : code >= FIRST_WIDE ? 2 : 1;
     return length > 0 ? length : 1;

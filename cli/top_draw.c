@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `pawl top` prints or draws. */
+#include "common/json.h"
 #include "memory.h"
 #include "text.h"
 #include "top.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -277,22 +277,37 @@ static void draw_failure(const picture *p) {
 
 /* ---- restores ------------------------------------------------------------------------------- */
 
-/* "; 1 newer checkpoint was damaged: step 300: ..." */
-static char *fallbacks_of(const event_copy *k) {
-    json_t *event = json_loads(k->json, 0, NULL);
-    json_t *first = json_array_get(json_object_get(event, "fallbacks"), 0);
-    json_int_t count = json_integer_value(json_object_get(event, "fallback_count"));
-    const char *why = json_string_value(json_object_get(first, "why"));
-    char text[TEXT_SIZE];
-    char *out = NULL;
-    if (count > 0) {
-        out = must_printf(
-            "; %s passed over: step %" PRId64 ": %s",
-            text_count(text, (uint64_t)count, "newer checkpoint", "newer checkpoints"),
-            (int64_t)json_integer_value(json_object_get(first, "step")), why != NULL ? why : "");
+/* "step 300: ..." of the first of a list of {"step": 300, "why": "..."}; "" for anything else. */
+static char *first_fallback(json_span list) {
+    int64_t step = 0;
+    json_span first = {NULL, 0};
+    json_span why = {NULL, 0};
+    bool more = false;
+    json_field fields[] = {{NULL, "step", &step, FIELD_INTEGER, 0},
+                           {NULL, "why", &why, FIELD_STRING, 0}};
+    json_reader r = json_reader_of(list.text, list.n);
+    if (json_enter(&r, '[') != PAWL_OK || json_element(&r, &more) != PAWL_OK || !more ||
+        json_skip(&r, &first) != PAWL_OK || !json_fields(first.text, first.n, fields, 2)) {
+        return must_strdup("");
     }
-    json_decref(event);
-    return out != NULL ? out : must_strdup("");
+    SCOPED(scoped_free) char *text = must_alloc(why.n + 1);
+    text[json_decode(why, text, why.n)] = '\0';
+    return must_printf("step %" PRId64 ": %s", step, text);
+}
+
+/* "; 1 newer checkpoint passed over: step 300: ..." */
+static char *fallbacks_of(const event_copy *k) {
+    uint64_t count = 0;
+    json_span list = {NULL, 0};
+    char text[TEXT_SIZE];
+    json_field fields[] = {{NULL, "fallback_count", &count, FIELD_COUNT, 0},
+                           {NULL, "fallbacks", &list, FIELD_ANY, 0}};
+    if (!json_fields(k->json, strlen(k->json), fields, 2) || count == 0) {
+        return must_strdup("");
+    }
+    SCOPED(scoped_free) char *first = first_fallback(list);
+    return must_printf("; %s passed over: %s",
+                       text_count(text, count, "newer checkpoint", "newer checkpoints"), first);
 }
 
 static void draw_restore(const picture *p, const event_copy *k) {

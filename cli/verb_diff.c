@@ -98,7 +98,7 @@ static void describe_side(comparison *c, const char *key, const char *run, pawl_
     json_put_text(j, "path", about.path);
     json_put_int(j, "unix_time_ns", about.unix_time_ns);
     json_put_int(j, "world_size", about.world_size);
-    json_end(j);
+    json_close(j);
 }
 
 static int report_differences(comparison *c) {
@@ -122,7 +122,7 @@ static int report_differences(comparison *c) {
         return output_fail(c->out);
     }
     if (c->out->as_json) {
-        json_end(&c->out->json);
+        json_close(&c->out->json);
         put_totals(&c->out->json, c);
     } else {
         print_totals(c);

@@ -40,7 +40,7 @@ static void put_finding_json(json *j, const pawl_finding *finding) {
     json_put_text(j, "severity", severity_name(finding));
     json_put_text(j, "text", finding->text);
     json_put_text(j, "next", finding->next);
-    json_end(j);
+    json_close(j);
 }
 
 static void print_finding(const output *out, style s, const char *severity, const char *id,
@@ -86,7 +86,7 @@ static void begin_findings(output *out, const char *run, const doctor_rank *r) {
         json_put_int(&out->json, "world_size", r->group.world_size);
         json_put_text(&out->json, "source", r->found.source);
         json_put_text(&out->json, "text", r->found.text);
-        json_end(&out->json);
+        json_close(&out->json);
     }
     json_begin_array(&out->json, "findings", JSON_LINES);
 }
@@ -94,7 +94,7 @@ static void begin_findings(output *out, const char *run, const doctor_rank *r) {
 static int end_findings(output *out, pawl_severity worst) {
     bool able = worst < PAWL_SEVERITY_ERROR;
     if (out->as_json) {
-        json_end(&out->json);
+        json_close(&out->json);
         json_put_bool(&out->json, "able_to_save", able);
     }
     return able ? EXIT_DONE : EXIT_FAILED;

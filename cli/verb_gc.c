@@ -23,7 +23,7 @@ static void on_leftover(void *context, const char *path, uint64_t bytes, const c
         json_put_text(j, "path", path);
         json_put_uint(j, "bytes", bytes);
         json_put_text(j, "reason", reason);
-        json_end(j);
+        json_close(j);
         return;
     }
     table_cell(r->table, "%s", text_bytes(size, bytes));
@@ -57,7 +57,7 @@ static pawl_status remove_leftovers(const arguments *args, removal *r, pawl_run 
     pawl_status status = pawl_run_gc(run, args->dry_run, on_leftover, r, out->err);
     table_end(r->table);
     if (status == PAWL_OK && out->as_json) {
-        json_end(&out->json);
+        json_close(&out->json);
         json_put_uint(&out->json, "bytes", r->bytes);
     } else if (status == PAWL_OK) {
         print_removed(r, args->dry_run);

@@ -161,7 +161,7 @@ static void put_step_json(json *j, const pawl_step_info *step, bool stats, const
     if (stats) {
         put_json_cost(j, save);
     }
-    json_end(j);
+    json_close(j);
 }
 
 static void print_steps_json(output *out, const pawl_catalog *catalog, bool stats,
@@ -170,7 +170,7 @@ static void print_steps_json(output *out, const pawl_catalog *catalog, bool stat
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
         put_step_json(&out->json, pawl_catalog_get(catalog, i), stats, ls_costs_of(saves, i));
     }
-    json_end(&out->json);
+    json_close(&out->json);
 }
 
 static bool is_damaged(const pawl_catalog *catalog) {

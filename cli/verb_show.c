@@ -148,7 +148,7 @@ static pawl_status show_entry(output *out, pawl_checkpoint *checkpoint, const pa
         print_value(out, info);
     }
     if (out->as_json && status == PAWL_OK) {
-        json_end(&out->json);
+        json_close(&out->json);
     }
     return status;
 }

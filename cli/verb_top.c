@@ -33,7 +33,7 @@ static void put_owner(json *j, const pawl_owner_info *o) {
         json_put_number(j, "lease_s", o->lease_s, 6);
         json_put_number(j, "heartbeat_age_s", o->heartbeat_age_s, 6);
     }
-    json_end(j);
+    json_close(j);
 }
 
 static void put_newest(json *j, const top_state *v) {
@@ -45,7 +45,7 @@ static void put_newest(json *j, const top_state *v) {
     json_put_int(j, "step", v->newest.step);
     json_put_int(j, "unix_time_ns", v->newest.unix_time_ns);
     json_put_uint(j, "bytes", v->newest.bytes);
-    json_end(j);
+    json_close(j);
 }
 
 static void put_saving(json *j, const top_state *v) {
@@ -60,7 +60,7 @@ static void put_events(json *j, const char *key, const top_state *v,
     for (size_t i = 0; get(v, i) != NULL; i++) {
         put_event(j, NULL, get(v, i));
     }
-    json_end(j);
+    json_close(j);
 }
 
 static void put_state(const top_state *v, json *j) {

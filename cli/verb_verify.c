@@ -91,7 +91,7 @@ static void put_problem(json *j, const pawl_problem *problem) {
     json_put_uint(j, "offset", problem->offset);
     json_put_uint(j, "length", problem->length);
     json_put_text(j, "text", problem->text);
-    json_end(j);
+    json_close(j);
 }
 
 static void on_problem(void *context, const pawl_problem *problem) {
@@ -108,7 +108,7 @@ static void on_progress(void *context, uint64_t done_bytes, uint64_t of_bytes) {
     progress_update(&v->out->progress, done_bytes, of_bytes);
 }
 
-static int on_stop(void *context) {
+static int is_stop_wanted(void *context) {
     (void)context;
     return signals_caught();
 }
@@ -152,7 +152,7 @@ static pawl_status verify_opened(output *out, pawl_checkpoint *checkpoint,
         .progress = on_progress,
         .context = &v,
         .max_problems = MOST_PROBLEMS,
-        .stop = on_stop,
+        .stop = is_stop_wanted,
     };
     progress_begin(&out->progress, "verifying");
     if (out->as_json) {
@@ -160,7 +160,7 @@ static pawl_status verify_opened(output *out, pawl_checkpoint *checkpoint,
     }
     pawl_status status = pawl_checkpoint_verify(checkpoint, &options, result, out->err);
     if (out->as_json) {
-        json_end(&out->json);
+        json_close(&out->json);
     }
     free(v.file);
     return status;
@@ -190,7 +190,7 @@ static void report_unopenable(output *out, pawl_verify_result *result) {
     on_problem(&v, &problem);
     free(v.file);
     if (out->as_json) {
-        json_end(&out->json);
+        json_close(&out->json);
     }
 }
 
@@ -224,7 +224,7 @@ static pawl_status verify_step(output *out, const char *run, int64_t step) {
     }
     if (out->as_json) {
         json_put_text(&out->json, "path", checkpoint != NULL ? about.path : NULL);
-        json_end(&out->json);
+        json_close(&out->json);
     }
     return status;
 }

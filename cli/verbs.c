@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VERBS = 16 };
-
 #define COMMON (OPTION_HELP | OPTION_JSON)
 
 const char operand_help[] =
@@ -242,8 +240,8 @@ const verb *verb_find(const char *name) {
 }
 
 int verb_refuse_unknown(const char *name, output *out) {
-    const char *names[MAX_VERBS] = {NULL};
-    for (size_t i = 0; i + 1 < MAX_VERBS && verbs[i].name != NULL; i++) {
+    const char *names[sizeof verbs / sizeof verbs[0]] = {NULL};
+    for (size_t i = 0; verbs[i].name != NULL; i++) {
         names[i] = verbs[i].name;
     }
     const char *near = text_nearest(name, names);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A peer as bench.py drives it: python worker.py PEER, where PEER is a module of this folder. Speaks
-the language of bench_engine: state, save, restore, same.
+"""A peer as bench.py drives it: python worker.py PEER, where PEER is a module of this folder. Takes
+commands of bench_engine: state, save, restore, same.
 
 A peer module has
     prepare()                        what a training job does once; returns a context

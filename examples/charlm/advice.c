@@ -6,7 +6,8 @@
 
 enum { MAX_ADVICE = 16 }; /* options with their values; rename rules are not counted */
 
-/* The report names fields of pawl_restore_options; what is an option here is a table of ours. */
+/* The report names fields of pawl_restore_options; this table has the command-line option for
+ * each. */
 static const struct {
     const char *field, *option;
 } OPTIONS[] = {{"missing", "--missing"},   {"unexpected", "--unexpected"},
@@ -38,7 +39,7 @@ static void print_remedy(FILE *to, const char *before, const pawl_remedy *remedy
     fprintf(to, "%s%s\n", remedy->effect ? " to " : "", remedy->effect ? remedy->effect : "");
 }
 
-/* Rename rules are printed all, as each is another, and a difference needs all of its own. */
+/* All rename rules are printed: each is different, and a difference needs all of its rules. */
 static int print_item(FILE *to, const char *before, const pawl_report_item *item,
                       const pawl_remedy **printed, int *known) {
     int lines = 0;
@@ -69,7 +70,7 @@ int advice_print(FILE *to, const char *before, const pawl_report *report, pawl_s
             continue;
         }
         if (item->difference == PAWL_DIFF_RENAMED && severity == PAWL_SEVERITY_WARNING) {
-            /* what the rules depend on: without it they would be an order */
+            /* the condition under which the rules are right */
             fprintf(to, "%s%s%s\n", before, item->change, item->remedy_count > 0 ? ":" : "");
         }
         count += print_item(to, before, item, printed, &known);

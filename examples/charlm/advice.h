@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* advice: what a report of pawl advises, in the words of this command line. */
+/* advice: pawl's advice in a report, as options of this command line. */
 #ifndef CHARLM_ADVICE_H
 #define CHARLM_ADVICE_H
 
@@ -8,9 +8,9 @@
 #include <pawl/pawl.h>
 
 /*
- * A line for each option that would allow differences of that severity, each option once and every
- * rename rule, between `before` and a newline; returns how many there were. Before the rules of a
- * warning stands what they depend on.
+ * Prints a line, after `before`, for each option that would allow differences of that severity,
+ * each option once, and for every rename rule; returns how many. Before the rules of a warning it
+ * prints the condition under which they are right.
  */
 int advice_print(FILE *to, const char *before, const pawl_report *report, pawl_severity severity);
 

@@ -18,9 +18,9 @@ import time
 import watch
 from watch import Failure
 
-START_DEADLINE_S = 60.0   # from the trainer's start to its first word about a checkpoint
-LIFE_DEADLINE_S = 120.0   # of one trainer that is going to be killed
-TRAIN_DEADLINE_S = 600.0  # of a trainer that may finish
+START_TIMEOUT_S = 60.0  # from the trainer's start until it says from which step it resumes
+LIFE_TIMEOUT_S = 120.0  # for a trainer that is going to be killed
+TRAIN_TIMEOUT_S = 600.0  # for a trainer that may finish
 EXTRA_KILLS = 8           # at most, when too few of the planned ones hit a save
 
 
@@ -70,11 +70,11 @@ class Plan:
         moment = trainer.started + self.dice.uniform(0, self.share_s * (1.0 if aimed else 1.5))
         trainer.wait_until(lambda: time.monotonic() >= moment
                            or trainer.last_step("step", 0) >= cap,
-                           LIFE_DEADLINE_S, f"step {cap}")
+                           LIFE_TIMEOUT_S, f"step {cap}")
         if aimed:
             begun = len(trainer.named("save-begun"))
             trainer.wait_until(lambda: len(trainer.named("save-begun")) > begun,
-                               LIFE_DEADLINE_S, "the beginning of the next save")
+                               LIFE_TIMEOUT_S, "the beginning of the next save")
             # A save that an earlier kill cut short has not told how long it takes.
             took = [float(event[3]) for event in trainer.named("save-committed")] or [self.save_s]
             self.save_s = min(self.save_s, statistics.median(took))
@@ -113,10 +113,10 @@ def train_under_fire(options, plan, run):
         end = max(end, trainer.last_step("step", 0))
         more = kill < plan.kills or (inside < options.inside and kill < plan.kills + EXTRA_KILLS)
         trainer = Trainer(options, run, watch.WITHOUT_END if more else end, options.save_every)
-        trainer.wait_until(lambda: trainer.named("resumed"), START_DEADLINE_S,
+        trainer.wait_until(lambda: trainer.named("resumed"), START_TIMEOUT_S,
                            "it said from which step it resumes")
         print_row(kill, aimed, killed, unfinished, trainer.last_step("resumed"))
-    trainer.wait_for_end(TRAIN_DEADLINE_S)
+    trainer.wait_for_end(TRAIN_TIMEOUT_S)
     if inside < options.inside:
         raise Failure(f"only {inside} of {kill} kills hit a save, {options.inside} are needed: saves "
                       "are too quick here; make them larger with --hidden")
@@ -164,7 +164,7 @@ def train_without_interruption(options, run, steps):
     watch.empty(os.path.dirname(run), (os.path.basename(run),))
     print(f"training {steps} steps without interruption in {run}", flush=True)
     trainer = Trainer(options, run, steps, 0)
-    trainer.wait_for_end(TRAIN_DEADLINE_S)
+    trainer.wait_for_end(TRAIN_TIMEOUT_S)
     return trainer
 
 

@@ -22,8 +22,8 @@ import time
 import watch
 from watch import Failure
 
-LIFE_DEADLINE_S = 120.0   # of a job that is going to be killed, or that ends by itself
-DEATH_DEADLINE_S = 30.0   # from the death of a rank to the end of its job
+LIFE_TIMEOUT_S = 120.0  # for a job that is going to be killed, or that ends by itself
+DEATH_TIMEOUT_S = 30.0  # from the death of a rank to the end of its job
 SHARED_BYTES = 256 << 20
 EXIT_SKIPPED = 77
 RUNS = ("ranks", "copy-on-3", "copy-on-6", "orderly")
@@ -91,10 +91,10 @@ class Job(watch.Process):
         processes = self.processes()
         os.kill(processes[rank], signal.SIGKILL)
         try:
-            code = self.process.wait(DEATH_DEADLINE_S)
+            code = self.process.wait(DEATH_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise Failure(f"the job went on for {DEATH_DEADLINE_S:.0f} s without rank {rank}; "
+            raise Failure(f"the job went on for {DEATH_TIMEOUT_S:.0f} s without rank {rank}; "
                           f"{self.story()}") from None
         wait_until_gone(processes)
         if code == 0:
@@ -135,7 +135,7 @@ def descendants(process):
 
 
 def wait_until_gone(processes):
-    limit = time.monotonic() + DEATH_DEADLINE_S
+    limit = time.monotonic() + DEATH_TIMEOUT_S
     for process in processes:
         while (found := state_and_parent(process)) and found[0] not in "ZX":
             if time.monotonic() > limit:
@@ -166,7 +166,7 @@ def kib(size):
 def show_restore(job, earlier):
     """Which step a job came back to, what each rank took, and that it is what was saved."""
     job.wait_until(lambda: all(each.named("resumed") for each in job.told)
-                   and job.named("restored"), LIFE_DEADLINE_S, "every rank said what it restored")
+                   and job.named("restored"), LIFE_TIMEOUT_S, "every rank said what it restored")
     step = job.last_step("resumed")
     saved, restored = (digests_at(jobs, name, step) for jobs, name in
                        ((earlier, "saving"), ([job], "restored")))
@@ -267,20 +267,20 @@ def names_that_differ(found):
 # ---- the demonstration ----------------------------------------------------------------------------
 
 def wait_for_commits(job, count):
-    job.wait_until(lambda: len(job.named("save-committed")) >= count, LIFE_DEADLINE_S,
+    job.wait_until(lambda: len(job.named("save-committed")) >= count, LIFE_TIMEOUT_S,
                    f"{count} saves of it were committed")
 
 
 def wait_for_next_save(job):
     begun = len(job.named("save-begun"))
-    job.wait_until(lambda: len(job.named("save-begun")) > begun, LIFE_DEADLINE_S,
+    job.wait_until(lambda: len(job.named("save-begun")) > begun, LIFE_TIMEOUT_S,
                    "the beginning of the next save")
 
 
 def finish(options, ranks, run, steps, *more):
     """A job that nobody disturbs."""
     job = Job(options, ranks, run, steps, *more)
-    job.wait_for_end(LIFE_DEADLINE_S)
+    job.wait_for_end(LIFE_TIMEOUT_S)
     return job
 
 
@@ -339,7 +339,7 @@ def change_ranks(options, dice, run, jobs):
     copy = copy_on(options, 6, run)
     end = max(options.steps, job.last_step("step") + options.save_every)
     job, fourth = go_on_with(options, 6, run, end, jobs, 4)
-    job.wait_for_end(LIFE_DEADLINE_S)
+    job.wait_for_end(LIFE_TIMEOUT_S)
     print(f"    trained to the end, step {job.last_step('finished')}", flush=True)
     compare_copy(options, run, copy, fourth, 3, 6)
     return third, fourth, end

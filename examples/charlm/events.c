@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* events: lines for a watching program. */
+/* events: lines for programs that watch the trainer. */
 #include "events.h"
 
 #include <errno.h>

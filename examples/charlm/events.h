@@ -2,8 +2,8 @@
 /*
  * events: a line per thing that happened, for programs that watch the trainer (demo.py does).
  *
- * Every line is "SECONDS EVENT STEP ...", by a monotonic clock, and leaves the process in one write
- * before training goes on, so a process that is killed has told everything up to that instant.
+ * Every line is "SECONDS EVENT STEP ...", by a monotonic clock. It is written in one write before
+ * training goes on, so nothing is missing when the process is killed.
  */
 #ifndef CHARLM_EVENTS_H
 #define CHARLM_EVENTS_H

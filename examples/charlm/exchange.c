@@ -25,7 +25,7 @@ void exchange_open(struct exchange *exchange, const struct ranks *ranks, struct 
     *exchange = (struct exchange){.ranks = ranks, .variables = variables, .count = count};
     const int all = ranks->place.ranks;
     if (all == 1) {
-        return; /* nothing is ever exchanged */
+        return; /* there is nobody to exchange with */
     }
     exchange->sizes = allocate((size_t)all, sizeof *exchange->sizes);
     size_t total = 0;
@@ -54,7 +54,8 @@ static float *elements_of(const struct exchange *exchange, size_t variable, enum
     return what == VALUES ? of->value : of->gradient;
 }
 
-/* Copies a rank's shards of all variables one after the other, and back. Returns what follows. */
+/* Copies a rank's shards of all variables one after the other, or back. Returns the end of the
+ * copy. */
 static float *pack(const struct exchange *exchange, int rank, enum what what, float *piece) {
     for (size_t i = 0; i < exchange->count; i++) {
         struct shard shard = shard_of(&exchange->variables[i], place_of(exchange, rank));
@@ -96,7 +97,7 @@ void exchange_sum_gradients(struct exchange *exchange) {
         piece = pack(exchange, rank, GRADIENTS, piece);
     }
     ranks_exchange(exchange->ranks, exchange->packed, exchange->sizes, exchange->received);
-    float *sum = exchange->packed; /* what was packed is sent */
+    float *sum = exchange->packed; /* its contents were sent, so it can be reused */
     sum_in_order(sum, exchange->received, (size_t)here.ranks,
                  exchange->sizes[here.rank] / sizeof *sum);
     unpack(exchange, here.rank, GRADIENTS, sum);

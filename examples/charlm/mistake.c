@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistake: each one in the place where people make it. */
+/* mistake: makes each mistake where people make it. */
 #include "mistake.h"
 
 #include <math.h>

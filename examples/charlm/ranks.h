@@ -5,7 +5,7 @@
  * Two files implement it: ranks_one.c for a process alone (the program charlm), ranks_mpi.c for the
  * processes that mpirun started (the program charlm-mpi). All calls but ranks_close are collective:
  * every rank makes them, in the same order. They return when it is done, or end the program: a rank
- * that is gone, or has not come after RANKS_DEADLINE_S seconds, ends the training of all of them.
+ * that is gone, or does not come within RANKS_TIMEOUT_S seconds, ends the training of all of them.
  */
 #ifndef CHARLM_RANKS_H
 #define CHARLM_RANKS_H
@@ -14,7 +14,7 @@
 
 #include "shard.h"
 
-enum { RANKS_DEADLINE_S = 120 };
+enum { RANKS_TIMEOUT_S = 120 };
 
 struct ranks {
     struct place place;
@@ -23,8 +23,8 @@ struct ranks {
 };
 
 /*
- * Called first. Only rank 0 speaks for the job from now on: what the others print on stdout is
- * dropped. A rank that exits without ranks_close ends the others, too.
+ * Called first. From now on only what rank 0 prints to stdout is shown. A rank that exits without
+ * ranks_close ends the others, too.
  */
 void ranks_open(struct ranks *ranks);
 /* After success, when all ranks have come to their end. */

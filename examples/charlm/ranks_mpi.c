@@ -2,8 +2,8 @@
 /*
  * ranks: the processes that mpirun started.
  *
- * Every collective call is begun without waiting and then asked again and again whether it is done:
- * so it has a deadline, and a rank that waits leaves its processor to others.
+ * Every collective call is nonblocking and then tested again and again: so it can time out, and a
+ * rank that waits leaves its processor to others.
  */
 #include "ranks.h"
 
@@ -20,17 +20,17 @@
 #include "die.h"
 #include "events.h"
 
-enum { PATIENCE_S = 3 }; /* of a rank that ends early, for the others to come to the same end */
+enum { LEAVE_TIMEOUT_S = 3 }; /* how long a rank that ends early waits for the others to end, too */
 
 struct ranks_job {
     MPI_Comm comm;
-    MPI_Comm leaving; /* of its own: a rank that leaves must not be taken for one that shares */
-    pawl_mpi pawl;    /* how pawl's ranks meet, on a communicator of their own */
+    MPI_Comm leaving; /* its own communicator: leaving is no other collective call */
+    pawl_mpi pawl;    /* pawl's messages, on a communicator of their own */
     pawl_group group;
     int *counts, *offsets;
 };
 
-/* One per process, as MPI itself: exit() knows no argument. */
+/* Static, since functions called by exit() take no argument. */
 static struct ranks_job job = {.comm = MPI_COMM_NULL};
 
 /* ---- waiting -------------------------------------------------------------------------------- */
@@ -54,14 +54,14 @@ static int is_done_within(MPI_Request *request, double deadline_s) {
 }
 
 static void finish(MPI_Request *request) {
-    if (!is_done_within(request, RANKS_DEADLINE_S)) {
-        die(1, "the other ranks did not come within %d s", RANKS_DEADLINE_S);
+    if (!is_done_within(request, RANKS_TIMEOUT_S)) {
+        die(1, "the other ranks did not come within %d s", RANKS_TIMEOUT_S);
     }
 }
 
 /* ---- coming and going ----------------------------------------------------------------------- */
 
-/* Ends MPI when all ranks come to their end; ends all of them when they do not. */
+/* If all ranks end, ends MPI; if not, ends all of them. */
 static void leave(double deadline_s) {
     MPI_Request request;
     MPI_Ibarrier(job.leaving, &request);
@@ -79,7 +79,7 @@ static void leave(double deadline_s) {
 static void leave_early(void) {
     if (job.comm != MPI_COMM_NULL) {
         (void)fflush(NULL);
-        leave(PATIENCE_S);
+        leave(LEAVE_TIMEOUT_S);
     }
 }
 
@@ -106,7 +106,7 @@ void ranks_open(struct ranks *ranks) {
 
 void ranks_close(struct ranks *ranks) {
     (void)fflush(NULL);
-    leave(RANKS_DEADLINE_S);
+    leave(RANKS_TIMEOUT_S);
     ranks->job = NULL;
 }
 

@@ -47,7 +47,8 @@ static pawl_restore_options restore_options(const struct options *options, pawl_
 
 /* ---- what came of it ------------------------------------------------------------------------ */
 
-/* Everything that stands in the way, a line each: the error itself has room for the first few. */
+/* Every difference that prevents the restore, a line each: the error itself has only the first
+ * few. */
 static void print_differences(const pawl_report *report) {
     for (size_t i = 0; i < pawl_report_count(report); i++) {
         const pawl_report_item *item = pawl_report_get(report, i);
@@ -75,7 +76,7 @@ static pawl_status go_on(struct trainer *trainer, pawl_error *err) {
                                     err);
 }
 
-/* Was it saved by another number of ranks? Then random states fit nobody (failure R10). */
+/* Was it saved by another number of ranks? Then there is no random state for each rank (R10). */
 static int ranks_changed(const pawl_report *report) {
     for (size_t i = 0; i < pawl_report_count(report); i++) {
         if (pawl_report_get(report, i)->difference == PAWL_DIFF_RANKS) {
@@ -123,7 +124,7 @@ static pawl_status after_restore(struct trainer *trainer, const char *from,
     return PAWL_OK;
 }
 
-/* The error tells what to do in pawl's words; here is how to say that on our command line. */
+/* The error gives advice in terms of pawl's interface; this prints our command line's options. */
 static void print_mismatch(struct trainer *trainer, const pawl_report *report, pawl_error *err) {
     const char *text = pawl_error_text(err);
     const char *next = strstr(text, "\n  next: ");
@@ -146,7 +147,7 @@ static pawl_status after_failure(struct trainer *trainer, pawl_status status,
 
 /* ---- from where ----------------------------------------------------------------------------- */
 
-/* Rank 0 says which checkpoint is the newest: by the next look there may be a newer one. */
+/* Rank 0 chooses the newest checkpoint for all: a rank that looked later might see a newer one. */
 static pawl_status open_newest(const struct ranks *ranks, const char *run,
                                pawl_checkpoint **checkpoint, pawl_error *err) {
     pawl_checkpoint_info info = {.step = PAWL_NEWEST};

@@ -33,7 +33,8 @@ uint64_t rng_next(struct rng *rng) {
 }
 
 uint64_t rng_below(struct rng *rng, uint64_t bound) {
-    /* Draws from the incomplete last stretch of 64-bit numbers would favour small results. */
+    /* 2^64 is not a multiple of `bound`: without the loop small results would be a little more
+     * likely. */
     uint64_t unfair = (UINT64_MAX % bound + 1) % bound;
     uint64_t drawn;
     do {

@@ -24,9 +24,9 @@ static pawl_tensor tensor_of(const struct variable *variable) {
 }
 
 /*
- * A slot has dtype and shape of its variable; that it says whose it is lets a restore take it for
- * no other slot, and find it where its variable was renamed.
- * Of its rows this rank has some: one box. The boxes of all ranks make up the whole.
+ * A slot has dtype and shape of its variable. Since it names its variable, a restore cannot mistake
+ * it for another slot, and finds it after the variable was renamed. This rank has some of its rows:
+ * one box. The boxes of all ranks make up the whole.
  */
 static pawl_status add_slot(pawl_state *state, const struct variable *variable,
                             const struct shard *shard, const char *slot, float *data,
@@ -71,7 +71,7 @@ static pawl_status add_slots(pawl_state *state, const struct optimizer *optimize
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* The whole numbers of a checkpoint, to set and to take back. */
+/* The integer values of a checkpoint, to save and to restore. */
 enum { STEP, EPOCH, POSITION, SHUFFLE_SEED, NUMBERS };
 
 static const struct {

@@ -8,12 +8,12 @@
  *         sum the gradients of all ranks                 exchange.c
  *         pawl_fence                                     the save in flight lets go of variables
  *         apply_gradients, share the values              changes them
- *         pawl_meet                                      how far is the save on other ranks?
+ *         pawl_meet                                      whose vote on the save is there?
  *         pawl_save, when it is due                      returns at once
  *     save the last step and wait for it                 finish
  *
- * Every rank of a job runs this loop, and they stay in step: each does what the others do, at the
- * same step. Only how long a save takes is each rank's own affair.
+ * Every rank of a job runs this loop, and all do the same at the same step. Only how long a save
+ * takes differs.
  */
 #include "trainer.h"
 
@@ -31,7 +31,7 @@
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
-/* Called by pawl, from its own threads too, with what it has to say while it works. */
+/* pawl's log; called on pawl's own threads, too. */
 static void print_log(void *context, pawl_log_level level, const char *text) {
     (void)context;
     fprintf(stderr, "charlm: %s%s\n", level == PAWL_LOG_WARN ? "warning: " : "", text);
@@ -45,7 +45,7 @@ static pawl_status open_run(struct trainer *trainer, pawl_error *err) {
         .save_every_steps = options->save_every,
         .retention = {.struct_size = sizeof(pawl_retention), .keep_last = options->keep},
         .group = trainer->ranks->group,
-        .group_deadline_s = RANKS_DEADLINE_S,
+        .group_deadline_s = RANKS_TIMEOUT_S,
     };
     if (trainer->ranks->place.rank == 0) {
         run_options.log = (pawl_log){.write = print_log, .level = PAWL_LOG_WARN};
@@ -96,12 +96,12 @@ pawl_status trainer_open(struct trainer *trainer, const struct options *options,
 }
 
 pawl_status trainer_close(struct trainer *trainer, pawl_error *err) {
-    /* First the run: a save in flight reads the variables. */
+    /* Closes the run first: a save in flight reads the variables. */
     pawl_status status = trainer->run ? pawl_run_close(trainer->run, 0, err) : PAWL_OK;
     pawl_preemption_unwatch();
     pawl_state_free(trainer->state);
     pawl_batch_check_free(trainer->batch_check);
-    if (status != PAWL_ETIMEOUT) { /* then the save would still be reading them */
+    if (status != PAWL_ETIMEOUT) { /* after a timeout the save may still read them */
         training_close(&trainer->training);
     }
     exchange_close(&trainer->exchange);
@@ -123,10 +123,10 @@ void trainer_print_error(const struct ranks *ranks, pawl_error *err) {
 }
 
 /*
- * A save that failed costs nothing but itself: the earlier checkpoints stay, training goes on. It
- * has failed on all ranks, and each of them is told which one it was that could not. `logged`: it
- * failed in the background, and rank 0 has the story in pawl's log already; a save that was given
- * up (PAWL_ECANCELED) is no warning there.
+ * A failed save costs nothing but itself: the earlier checkpoints stay, training goes on. It failed
+ * on all ranks, and each of them is told because of which one. `logged`: it failed in the
+ * background, and pawl's log on rank 0 has the error already, unless the save was given up
+ * (PAWL_ECANCELED).
  */
 static void print_failed_save(const struct trainer *trainer, int logged, pawl_error *err) {
     const int rank = trainer->ranks->place.rank;
@@ -153,7 +153,7 @@ void trainer_print_digests(const struct trainer *trainer, const char *what) {
                  digests.weights, digests.slots);
 }
 
-/* What pawl_save and pawl_save_final are told: the values of now, and the loss for people. */
+/* The options of pawl_save and pawl_save_final; also sets the state's values. */
 static pawl_status prepare_save(struct trainer *trainer, pawl_metric *loss,
                                 pawl_save_options *options, pawl_error *err) {
     *loss = (pawl_metric){"loss", trainer->loss};
@@ -196,7 +196,7 @@ static pawl_status see_save(struct trainer *trainer, double deadline_s, pawl_err
     return status;
 }
 
-/* What a failure in the background costs is said, and training goes on. */
+/* Prints the failure of a save in the background; training goes on. */
 static void go_on_from_save(struct trainer *trainer, double deadline_s, pawl_error *err) {
     pawl_status status = PAWL_OK;
     if (trainer->save_in_flight) {
@@ -208,7 +208,7 @@ static void go_on_from_save(struct trainer *trainer, double deadline_s, pawl_err
 }
 
 static void save_if_due(struct trainer *trainer, pawl_error *err) {
-    go_on_from_save(trainer, -1, err); /* only looks */
+    go_on_from_save(trainer, -1, err); /* does not wait */
     if (pawl_due(trainer->run, trainer->training.step) && start_save(trainer, err) != PAWL_OK) {
         print_failed_save(trainer, 0, err);
     }
@@ -251,8 +251,8 @@ static pawl_status apply_gradients(struct trainer *trainer, pawl_error *err) {
 }
 
 /*
- * What all ranks have to know of this step: the loss of the whole batch, and whether any of them
- * was asked to end. A signal comes to each rank at another moment; they stop at the same step.
+ * What all ranks must know: the loss of the whole batch, and whether any of them got a signal to
+ * end. Signals reach ranks at different moments, but all stop at the same step.
  */
 static void tell_each_other(struct trainer *trainer) {
     struct word {
@@ -302,7 +302,7 @@ int trainer_finished(const struct trainer *trainer) {
     return trainer->training.step >= trainer->options->steps;
 }
 
-/* Did all ranks begin to save this step? They have to do the same, also where one could not. */
+/* Did all ranks begin to save this step? If one could not, all go on in the same way. */
 static int all_began_to_save(const struct trainer *trainer, int64_t step) {
     const int ranks = trainer->ranks->place.ranks;
     int64_t *saved = allocate((size_t)ranks, sizeof *saved);

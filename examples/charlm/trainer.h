@@ -27,9 +27,9 @@ struct trainer {
     pawl_run *run;
     pawl_state *state;
     int64_t saved_step; /* of the save that was started last, or of the restore; -1: none */
-    int save_in_flight; /* its outcome was not seen yet */
-    double stall_s;     /* that training stood still for the save in flight */
-    int is_logged;      /* what failed was told already: in pawl's log, or by resume.c */
+    int save_in_flight; /* a save was started whose outcome is not known yet */
+    double stall_s;     /* how long training stood still for the save in flight */
+    int is_logged;      /* the error was printed already: in pawl's log, or by resume.c */
     struct events events;
 };
 
@@ -45,7 +45,7 @@ pawl_status trainer_run(struct trainer *trainer, pawl_error *err) PAWL_MUST_CHEC
  * them. Collective. */
 void trainer_print_digests(const struct trainer *trainer, const char *what);
 
-/* Prints what failed: rank 0 all of it, the others in a line. NULL: there was no memory for it. */
+/* Prints an error: rank 0 all of it, the others one line. NULL: there was no memory for it. */
 void trainer_print_error(const struct ranks *ranks, pawl_error *err);
 
 /* Whether training came to its last step. */

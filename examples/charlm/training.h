@@ -34,7 +34,7 @@ void training_open(struct training *training, const struct training_shape *shape
                    const struct text *text);
 void training_close(struct training *training);
 
-/* Random numbers of a rank that goes on from `step` without those it was saved with. */
+/* Random numbers for a rank that continues from `step` without a saved state of its own. */
 void training_reseed(struct training *training, uint64_t seed, int64_t step, struct place place);
 
 #endif

@@ -16,7 +16,7 @@ import time
 POLL_S = 0.0005
 WITHOUT_END = 10**9       # steps of a trainer that is going to be killed: however slow its storage is, and
                           # however late the one who watches it, it does not come to its end before
-TOOL_DEADLINE_S = 120.0   # of one pawl command
+TOOL_TIMEOUT_S = 120.0  # for one pawl command
 
 
 class Failure(Exception):
@@ -156,10 +156,10 @@ def run_tool(pawl, *words, codes=(0,)):
     """Runs one pawl command that has to end with one of these codes; returns what it printed."""
     command = [pawl, *words]
     try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_DEADLINE_S,
+        result = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S,
                                 check=False)
     except subprocess.TimeoutExpired:
-        raise Failure(f"{' '.join(command)}: not finished after {TOOL_DEADLINE_S:.0f} s") from None
+        raise Failure(f"{' '.join(command)}: not finished after {TOOL_TIMEOUT_S:.0f} s") from None
     if result.returncode not in codes:
         said = (result.stdout + result.stderr).splitlines()
         raise Failure(f"{' '.join(command)}: exit code {result.returncode}\n" + "\n".join(said[:30])

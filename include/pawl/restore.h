@@ -27,7 +27,7 @@ typedef enum pawl_policy {
  * In names of the checkpoint that are `from` or begin with `from`/, `from` is replaced by `to`. An
  * empty `from` matches every name and puts `to`/ in front of it. An empty `to` removes `from`/.
  * Both empty: nothing changes. PAWL_EUSAGE: NULL, a `from` that no name can begin with (such as
- * "a/"), and a rule that makes something of a name that is not a valid name, such as nothing.
+ * "a/"), and a rule whose result is not a valid name, such as an empty one.
  */
 typedef struct pawl_rename {
     const char *from;
@@ -64,7 +64,7 @@ typedef enum pawl_difference {
     PAWL_DIFF_UNEXPECTED = 4,     /* R04 in the checkpoint, not in the state */
     PAWL_DIFF_RENAMED = 5,        /* R05 names changed. NOTE: these rename rules, and no others,
                                      would pair the entries. WARNING: entries that differ only in a
-                                     number in their name were perhaps numbered anew: even names
+                                     number in their name were perhaps renumbered: even names
                                      that match may be of different ones. ERROR: the rules give two
                                      entries one name */
     PAWL_DIFF_OPTIMIZER = 6,      /* R06 another class of optimizer */

@@ -230,11 +230,10 @@ PAWL_API pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats
                                pawl_error *err) PAWL_MUST_CHECK;
 
 /*
- * Collective, and never needed: where the ranks meet anyway, at the end of a training step, each
- * tells rank 0 by one gather, and hears from it by one broadcast, how far the save in flight is.
- * Votes and outcomes are then found without looking for them in the storage again and again. With a
- * group without callbacks, and in one process, it does nothing. PAWL_EPEER names who is missing;
- * the save goes on.
+ * Collective, and never needed. Where the ranks come together anyway, after a training step, a
+ * gather tells rank 0 whose vote on the save in flight is in the storage, so that it reads the
+ * vote even while listings are out of date; a broadcast tells all who did not come (PAWL_EPEER;
+ * the save goes on). In one process, and with a group without callbacks, it does nothing.
  */
 PAWL_API pawl_status pawl_meet(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 

@@ -280,8 +280,8 @@ static pawl_status compare_entry(const pawl_batch_check *c, const pawl_array *a,
                        err);
 }
 
-static pawl_status compare_batch(const pawl_batch_check *c, const pawl_array *batch, size_t count,
-                                 pawl_error *err) {
+static pawl_status compare_with_first(const pawl_batch_check *c, const pawl_array *batch,
+                                      size_t count, pawl_error *err) {
     for (size_t i = 0; i < count || i < c->count; i++) {
         if (i == count) {
             return missing_entry(c, c->entries[i].name, err);
@@ -301,7 +301,7 @@ static pawl_status next_batch(pawl_batch_check *c, const pawl_array *entries, si
     AUTOFREE pawl_array *sorted = NULL;
     TRY(sort_batch(c, entries, count, &sorted, err));
     return c->entries == NULL ? take_first(c, sorted, count, err)
-                              : compare_batch(c, sorted, count, err);
+                              : compare_with_first(c, sorted, count, err);
 }
 
 /* A refused batch counts as well: the numbers are those of the loader. */

@@ -58,8 +58,8 @@ static pawl_status check_and_set(pawl_state *state, const char *name, pawl_role 
     return state_set_value(state, name, v->kind, role, v->per_rank, v->bytes, v->size, err);
 }
 
-static pawl_status set_value(pawl_state *state, const char *name, pawl_role role, const value *v,
-                             pawl_error *err) {
+static pawl_status set_entry_value(pawl_state *state, const char *name, pawl_role role,
+                                   const value *v, pawl_error *err) {
     struct pawl_error story;
     return story_end(check_and_set(state, name, role, v, story_begin(&story)), &story, err);
 }
@@ -68,7 +68,7 @@ pawl_status pawl_state_set_bool(pawl_state *state, const char *name, pawl_role r
                                 pawl_error *err) {
     uint8_t byte = set != 0;
     value v = {.call = "pawl_state_set_bool", .kind = PAWL_KIND_BOOL, .bytes = &byte, .size = 1};
-    return set_value(state, name, role, &v, err);
+    return set_entry_value(state, name, role, &v, err);
 }
 
 pawl_status pawl_state_set_int64(pawl_state *state, const char *name, pawl_role role, int64_t set,
@@ -77,7 +77,7 @@ pawl_status pawl_state_set_int64(pawl_state *state, const char *name, pawl_role 
                .kind = PAWL_KIND_INT64,
                .bytes = &set,
                .size = sizeof(set)};
-    return set_value(state, name, role, &v, err);
+    return set_entry_value(state, name, role, &v, err);
 }
 
 pawl_status pawl_state_set_float64(pawl_state *state, const char *name, pawl_role role, double set,
@@ -86,11 +86,11 @@ pawl_status pawl_state_set_float64(pawl_state *state, const char *name, pawl_rol
                .kind = PAWL_KIND_FLOAT64,
                .bytes = &set,
                .size = sizeof(set)};
-    return set_value(state, name, role, &v, err);
+    return set_entry_value(state, name, role, &v, err);
 }
 
 /* Not 0 for a null pointer, so that it is refused. */
-static size_t text_size(const char *text) {
+static size_t size_of_text(const char *text) {
     return text != NULL ? strlen(text) : SIZE_MAX;
 }
 
@@ -99,8 +99,8 @@ pawl_status pawl_state_set_string(pawl_state *state, const char *name, pawl_role
     value v = {.call = "pawl_state_set_string",
                .kind = PAWL_KIND_STRING,
                .bytes = set,
-               .size = text_size(set)};
-    return set_value(state, name, role, &v, err);
+               .size = size_of_text(set)};
+    return set_entry_value(state, name, role, &v, err);
 }
 
 pawl_status pawl_state_set_json(pawl_state *state, const char *name, pawl_role role,
@@ -108,14 +108,14 @@ pawl_status pawl_state_set_json(pawl_state *state, const char *name, pawl_role r
     value v = {.call = "pawl_state_set_json",
                .kind = PAWL_KIND_JSON,
                .bytes = json,
-               .size = text_size(json)};
-    return set_value(state, name, role, &v, err);
+               .size = size_of_text(json)};
+    return set_entry_value(state, name, role, &v, err);
 }
 
 pawl_status pawl_state_set_bytes(pawl_state *state, const char *name, pawl_role role,
                                  const void *set, size_t size, pawl_error *err) {
     value v = {.call = "pawl_state_set_bytes", .kind = PAWL_KIND_BYTES, .bytes = set, .size = size};
-    return set_value(state, name, role, &v, err);
+    return set_entry_value(state, name, role, &v, err);
 }
 
 pawl_status pawl_state_set_rank_bytes(pawl_state *state, const char *name, pawl_role role,
@@ -125,7 +125,7 @@ pawl_status pawl_state_set_rank_bytes(pawl_state *state, const char *name, pawl_
                .per_rank = true,
                .bytes = set,
                .size = size};
-    return set_value(state, name, role, &v, err);
+    return set_entry_value(state, name, role, &v, err);
 }
 
 /* ---- getting values ---- */

@@ -68,6 +68,14 @@ void *arena_alloc(arena *a, size_t bytes) {
     return memory;
 }
 
+void *arena_take(arena *a, size_t bytes, pawl_error *err) {
+    void *memory = arena_alloc(a, bytes);
+    if (memory == NULL) {
+        (void)error_nomem(err, bytes);
+    }
+    return memory;
+}
+
 char *arena_strdup(arena *a, const char *text) {
     size_t bytes = strlen(text) + 1;
     char *copy = arena_alloc(a, bytes);

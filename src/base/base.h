@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * base: what every layer stands on: errors, memory, buffers, the bounded cursor, checksums, and the
- * platform (clock, randomness, threads, process identity) that is handed in from outside.
+ * platform. The platform (clock, randomness, threads, process identity) is handed in from outside.
  *
- * May include nothing but include/pawl/. Threads: everything here is free of shared state.
+ * May include common and include/pawl/. Threads: everything here is free of shared state.
  * Ownership: whatever a function returns as a non-const pointer is the caller's to free with
  * mem_free, unless its comment says otherwise.
  */
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
 
-#include "base/text.h"
+#include "common/text.h"
+#include "common/try.h"
 
 #include <pawl/error.h>
 #include <pawl/run.h>
@@ -25,18 +26,6 @@
 /* `unused`: some compilers do not count a cleanup as a use. */
 #define CLEANUP(function)   __attribute__((__cleanup__(function), __unused__))
 #define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-
-/*
- * The one idiom for passing a failure up; the only macro in the project that changes control flow.
- * Where the level has something to add, it is written out with error_wrap instead.
- */
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        pawl_status try_status = (call);                                                           \
-        if (try_status != PAWL_OK) {                                                               \
-            return try_status;                                                                     \
-        }                                                                                          \
-    } while (0)
 
 /* ---- error: error.c ------------------------------------------------------------------------- */
 
@@ -112,6 +101,8 @@ typedef struct arena {
     struct arena_block *blocks;
 } arena;
 void *arena_alloc(arena *a, size_t bytes);
+/* The same, and what failed in `err`. */
+void *arena_take(arena *a, size_t bytes, pawl_error *err);
 char *arena_strdup(arena *a, const char *text);
 char *arena_printf(arena *a, const char *format, ...) PRINTF_LIKE(2, 3);
 void arena_free(arena *a);
@@ -142,6 +133,9 @@ pawl_status buffer_json_number(buffer *b, double v, pawl_error *err) PAWL_MUST_C
 pawl_status buffer_u32le(buffer *b, uint32_t v, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status buffer_u64le(buffer *b, uint64_t v, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status buffer_varint(buffer *b, uint64_t v, pawl_error *err) PAWL_MUST_CHECK;
+/* How many, as a varint, and the bytes. */
+pawl_status buffer_varint_bytes(buffer *b, const void *data, size_t n, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* ---- cursor: cursor.c ----------------------------------------------------------------------- */
 
@@ -183,6 +177,12 @@ uint32_t crc32c_unmask(uint32_t masked);
 /* names.c defines pawl_version, pawl_status_name, pawl_role_name and pawl_kind_name. */
 bool role_from_name(const char *name, pawl_role *out);
 bool kind_from_name(const char *name, pawl_kind *out);
+/* The names that entries may have (S15): UTF-8 paths, no empty, "." or ".." component, no leading
+ * '/', no control characters, at most PAWL_MAX_NAME_BYTES. `why` (may be NULL) gets a static
+ * reason. */
+bool entry_name_valid(const char *name, size_t n, const char **why);
+/* What a name of n bytes that is not valid is refused with: PAWL_ELIMIT where it is too long. */
+pawl_status entry_name_refusal(size_t n);
 
 /* ---- bytes in and out, for layers that do not know the store -------------------------------- */
 

@@ -153,6 +153,11 @@ pawl_status buffer_varint(buffer *b, uint64_t v, pawl_error *err) {
     return buffer_append(b, bytes, n, err);
 }
 
+pawl_status buffer_varint_bytes(buffer *b, const void *data, size_t n, pawl_error *err) {
+    TRY(buffer_varint(b, n, err));
+    return buffer_append(b, data, n, err);
+}
+
 static pawl_status memory_read_at(void *context, uint64_t offset, void *to, size_t n,
                                   pawl_error *err) {
     const buffer *bytes = context;

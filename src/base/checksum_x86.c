@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copy and checksum in one pass on x86-64: each word is loaded once, goes into the CRC (SSE 4.2's
+ * Copy and checksum in one pass on x86-64. Each word is loaded once, goes into the CRC (SSE 4.2's
  * instruction) and to memory by a store that does not fetch the line it overwrites. A copy by
  * ordinary stores moves half as much again over the memory bus, which is what limits a fence.
  *

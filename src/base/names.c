@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for statuses, roles and kinds. Those for roles and kinds are part of the file format. */
+/* Words for statuses, roles and kinds, and the names that entries may have. The words for roles and
+ * kinds are part of the file format. */
 #include "base/base.h"
 
 #include <string.h>
@@ -90,4 +91,89 @@ bool kind_from_name(const char *name, pawl_kind *out) {
     }
     *out = (pawl_kind)i;
     return true;
+}
+
+/* ---- names of entries ----------------------------------------------------------------------- */
+
+/* C0, DEL, and C1, which UTF-8 writes as 0xc2 0x80 to 0xc2 0x9f. */
+static bool has_control_character(const char *name, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)name[i];
+        if (c < 0x20 || c == 0x7f) {
+            return true;
+        }
+        if (c == 0xc2 && i + 1 < n && (unsigned char)name[i + 1] <= 0x9f) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What nearly all names are: told without a branch per character. */
+static bool is_printable_ascii(const char *name, size_t n) {
+    unsigned others = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)name[i];
+        others |= (unsigned)(c < 0x20) | (unsigned)(c >= 0x7f);
+    }
+    return others == 0;
+}
+
+static const char *component_fault(const char *component, size_t n) {
+    if (n == 0) {
+        return "has an empty component";
+    }
+    if (n == 1 && component[0] == '.') {
+        return "has a component \".\"";
+    }
+    if (n == 2 && component[0] == '.' && component[1] == '.') {
+        return "has a component \"..\"";
+    }
+    return NULL;
+}
+
+static const char *name_fault(const char *name, size_t n) {
+    if (n == 0) {
+        return "is empty";
+    }
+    if (n > PAWL_MAX_NAME_BYTES) {
+        return "is longer than 1024 bytes";
+    }
+    if (!is_printable_ascii(name, n)) {
+        if (memchr(name, '\0', n) != NULL) {
+            return "has a NUL character";
+        }
+        if (!utf8_valid(name, n)) {
+            return "is not UTF-8";
+        }
+        if (has_control_character(name, n)) {
+            return "has a control character";
+        }
+    }
+    if (name[0] == '/') {
+        return "begins with '/'";
+    }
+    const char *fault = NULL;
+    const char *begin = name;
+    const char *end = name + n;
+    while (begin != NULL && fault == NULL) {
+        const char *slash = memchr(begin, '/', (size_t)(end - begin));
+        fault = component_fault(begin, (size_t)((slash != NULL ? slash : end) - begin));
+        begin = slash != NULL ? slash + 1 : NULL;
+    }
+    return fault;
+}
+
+_Static_assert(PAWL_MAX_NAME_BYTES == 1024, "name_fault says the number in words");
+
+pawl_status entry_name_refusal(size_t n) {
+    return n > PAWL_MAX_NAME_BYTES ? PAWL_ELIMIT : PAWL_EUSAGE;
+}
+
+bool entry_name_valid(const char *name, size_t n, const char **why) {
+    const char *fault = name_fault(name, n);
+    if (fault != NULL && why != NULL) {
+        *why = fault;
+    }
+    return fault == NULL;
 }

@@ -3,7 +3,7 @@
 #include "checkpoint/private.h"
 
 #include "checkpoint/step_scan.h"
-#include "format/presence.h"
+#include "format/presence_record.h"
 #include "store/evidence.h"
 
 #include <stdio.h>

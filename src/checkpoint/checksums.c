@@ -4,15 +4,6 @@
 
 #include <string.h>
 
-/* How many checksums this record of the file must have. */
-static size_t record_length(const pawl_checkpoint *c, uint32_t file, uint64_t record) {
-    uint64_t bytes = c->manifest.files[file].bytes;
-    uint64_t blocks = bytes / FORMAT_BLOCK_BYTES + (bytes % FORMAT_BLOCK_BYTES != 0);
-    uint64_t first = record * FORMAT_BLOCKS_PER_RECORD;
-    uint64_t left = blocks > first ? blocks - first : 0;
-    return left < FORMAT_BLOCKS_PER_RECORD ? (size_t)left : FORMAT_BLOCKS_PER_RECORD;
-}
-
 static pawl_status missing_record(const pawl_checkpoint *c, uint32_t file, uint64_t record,
                                   pawl_error *err) {
     unsigned long long first = record * FORMAT_BLOCKS_PER_RECORD * FORMAT_BLOCK_BYTES;
@@ -21,37 +12,28 @@ static pawl_status missing_record(const pawl_checkpoint *c, uint32_t file, uint6
                      c->manifest.files[file].name, first);
 }
 
-static pawl_status parse_record(pawl_checkpoint *c, const uint8_t *value, size_t value_bytes,
-                                size_t n, pawl_error *err) {
-    cursor at = cursor_of(value, value_bytes, 0, "record of checksums");
-    for (size_t i = 0; i < n; i++) {
-        TRY(cursor_u32le(&at, &c->checksums[i], err));
-    }
-    return PAWL_OK;
-}
-
 static pawl_status find_record(pawl_checkpoint *c, uint32_t file, uint64_t record,
                                pawl_error *err) {
-    uint8_t key[9];
+    uint8_t key[RECORD_CHECKSUMS_KEY];
     const uint8_t *found;
     const uint8_t *value;
     size_t found_bytes;
     size_t value_bytes;
-    size_t n = record_length(c, file, record);
-    record_checksum_key(key, file, record * FORMAT_BLOCKS_PER_RECORD);
+    uint64_t block = record * FORMAT_BLOCKS_PER_RECORD;
+    uint64_t file_bytes = c->manifest.files[file].bytes;
+    record_checksums_key(key, file, block);
     TRY(table_seek(c->checksums_at, key, sizeof(key), err));
     if (!table_valid(c->checksums_at)) {
         return missing_record(c, file, record, err);
     }
     table_item(c->checksums_at, &found, &found_bytes, &value, &value_bytes);
-    if (found_bytes != sizeof(key) || memcmp(found, key, sizeof(key)) != 0 ||
-        value_bytes != n * sizeof(uint32_t)) {
+    if (!record_checksums_whole(file, file_bytes, block, found, found_bytes, value_bytes)) {
         return missing_record(c, file, record, err);
     }
-    TRY(parse_record(c, value, value_bytes, n, err));
+    TRY(record_checksums_decode(value, value_bytes, c->checksums, err));
     c->checksums_file = file;
     c->checksums_record = record;
-    c->checksums_count = n;
+    c->checksums_count = value_bytes / sizeof(uint32_t);
     c->checksums_loaded = true;
     return PAWL_OK;
 }

@@ -132,12 +132,9 @@ static pawl_status add_checksums(table_writer *w, uint32_t file, const engine_fi
     for (size_t block = 0; block < checksums->block_count; block += FORMAT_BLOCKS_PER_RECORD) {
         size_t left = checksums->block_count - block;
         size_t n = left < FORMAT_BLOCKS_PER_RECORD ? left : FORMAT_BLOCKS_PER_RECORD;
-        value.size = 0;
-        for (size_t i = 0; i < n; i++) {
-            TRY(buffer_u32le(&value, checksums->checksums[block + i], err));
-        }
-        uint8_t key[9];
-        record_checksum_key(key, file, block);
+        uint8_t key[RECORD_CHECKSUMS_KEY];
+        record_checksums_key(key, file, block);
+        TRY(record_checksums_encode(checksums->checksums + block, n, &value, err));
         TRY(table_writer_add(w, key, sizeof key, value.data, value.size, err));
     }
     return PAWL_OK;

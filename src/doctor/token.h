@@ -34,7 +34,7 @@ pawl_status token_put_card(store *s, const token *t, int rank, const sight *mine
     PAWL_MUST_CHECK;
 /* False: there is none that answers this token (yet). */
 bool token_take_card(store *s, const token *t, int rank, sight *out);
-/* On rank 0: takes the cards of ranks that have not come yet. Returns how many are missing still. */
+/* On rank 0: takes the cards of ranks that had not come. Returns how many are still missing. */
 int token_take_cards(store *s, const token *t, int world_size, sight *of, unsigned char *came);
 void token_remove_card(store *s, const token *t, int rank);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's thread: moves the data files, commits, and tells how it ended. */
+/* The engine's thread: writes the data files, commits, and reports the outcome. */
 #include "engine/save.h"
 
 #include <assert.h>
 
-/* What the system refuses is said once; the save goes on all the same. */
+/* A refusal of the system is logged once; the save goes on. */
 void engine_tune(engine *e) {
     const platform *p = e->options.platform;
     const thread_tuning *tuning = &e->options.tuning;
@@ -17,40 +17,40 @@ void engine_tune(engine *e) {
     }
 }
 
-static pawl_status prepare(engine *e, pawl_error *err) {
+static pawl_status call_prepare(engine *e, pawl_error *err) {
     if (e->job.prepare == NULL) {
         return PAWL_OK;
     }
-    engine_turns_to(e, ENGINE_PREPARING);
+    engine_now_doing(e, ENGINE_PREPARING);
     pawl_status status = e->job.prepare(e->job.context, err);
-    engine_turns_to(e, ENGINE_MOVING);
+    engine_now_doing(e, ENGINE_WRITING);
     return status;
 }
 
-/* A cancel that comes before this is heard; one that comes later is too late. */
-static pawl_status commit(engine *e, pawl_error *err) {
+/* The last point at which a cancel still stops the save. */
+static pawl_status call_commit(engine *e, pawl_error *err) {
     monitor_enter(&e->monitor);
     engine_release(e);
     pawl_status status = engine_stop_reason(e, err);
     e->committing = status == PAWL_OK;
     if (status == PAWL_OK) {
         e->commit_begun_ns = engine_now(e);
-        engine_does(e, ENGINE_COMMITTING);
+        engine_set_doing(e, ENGINE_COMMITTING);
     }
     monitor_leave(&e->monitor);
     return status == PAWL_OK ? e->job.commit(e->job.context, e->files, err) : status;
 }
 
-/* A save that hung keeps that story, unless it was committed after all. */
-static void conclude(engine *e, pawl_status status, const pawl_error *story) {
+/* A save that hung stays failed for that reason, unless it was committed after all. */
+static void set_outcome(engine *e, pawl_status status, const pawl_error *story) {
     if (!e->hung || status == PAWL_OK) {
         e->outcome = status;
         e->story = *story;
     }
 }
 
-/* `done` frees what the callback `hung` was handed. */
-static void let_go(engine *e, pawl_status status, const pawl_error *story) {
+/* Waits until the callback `hung` has returned: `done` frees what it uses. */
+static void before_done(engine *e, pawl_status status, const pawl_error *story) {
     monitor_enter(&e->monitor);
     e->tidied_ns = engine_now(e);
     if (e->ended_ns == 0 || (status == PAWL_OK && !e->committed)) {
@@ -58,22 +58,22 @@ static void let_go(engine *e, pawl_status status, const pawl_error *story) {
     }
     engine_release(e);
     engine_buffers_reset(e);
-    engine_does(e, ENGINE_ENDING);
+    engine_set_doing(e, ENGINE_ENDING);
     while (e->telling) {
         monitor_wait_until(&e->monitor, UINT64_MAX);
     }
-    conclude(e, status, story);
+    set_outcome(e, status, story);
     monitor_leave(&e->monitor);
 }
 
-/* The last thing the thread does with the engine, unless it was left to free it. */
+/* The thread's last use of the engine; frees it where the trainer's thread has abandoned it. */
 static void finish(engine *e, pawl_status status, const pawl_error *story) {
     monitor_enter(&e->monitor);
-    conclude(e, status, story);
+    set_outcome(e, status, story);
     engine_stats_update(e);
     e->active = false;
     e->hung = false;
-    e->doing = ENGINE_MOVING;
+    e->doing = ENGINE_WRITING;
     while (e->left_watching) {
         monitor_wait_until(&e->monitor, UINT64_MAX);
     }
@@ -88,7 +88,7 @@ static void finish(engine *e, pawl_status status, const pawl_error *story) {
 static pawl_status tell_failure(int64_t step, pawl_status status, pawl_error *story) {
     error_step(story, step);
     error_wrap(story, "saving step %lld", (long long)step);
-    if (status == PAWL_ETIMEOUT) { /* to callers that means a save which goes on */
+    if (status == PAWL_ETIMEOUT) { /* to callers ETIMEOUT means that the save goes on */
         status = PAWL_EIO;
         story->status = status;
     }
@@ -103,17 +103,17 @@ void engine_body(void *argument) {
     engine *e = argument;
     struct pawl_error story = ERROR_INIT;
     engine_tune(e);
-    pawl_status status = prepare(e, &story);
+    pawl_status status = call_prepare(e, &story);
     if (status == PAWL_OK) {
         status = engine_write_files(e, &story);
     }
     if (status == PAWL_OK) {
-        status = commit(e, &story);
+        status = call_commit(e, &story);
     }
     if (status != PAWL_OK) {
         status = tell_failure(e->job.step, status, &story);
     }
-    let_go(e, status, &story);
+    before_done(e, status, &story);
     e->job.done(e->job.context, status, &story);
     finish(e, status, &story);
 }

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The buffers of an engine. Those that a save streams through are one piece of memory, the slab; a
- * fence takes further ones, up to the budget. What was allocated is kept for the next save: the
- * budget is spoken for, and new pages at every fence would cost its time again.
+ * fence takes further ones, up to the budget. All are kept for the next save: the budget allows
+ * them, and allocating new pages would cost every fence time.
  */
 #include "engine/save.h"
 
 #include <assert.h>
 
 #define MIN_BUFFER_BYTES ((size_t)64 << 10)
-#define BUFFERS          8 /* a budget holds at least so many */
+#define BUFFERS          8 /* that a budget holds at least */
 
 size_t engine_buffer_size(const engine_options *options, size_t budget_bytes) {
     if (options->buffer_bytes != 0) {
         return options->buffer_bytes;
     }
-    size_t moving =
+    size_t in_flight =
         options->in_flight_bytes < budget_bytes ? options->in_flight_bytes : budget_bytes;
     size_t bytes = ENGINE_BUFFER_BYTES;
-    while (bytes > MIN_BUFFER_BYTES && bytes * BUFFERS > moving) {
+    while (bytes > MIN_BUFFER_BYTES && bytes * BUFFERS > in_flight) {
         bytes /= 2;
     }
     uint64_t bandwidth = options->bandwidth_bytes_per_s;
@@ -28,7 +28,7 @@ size_t engine_buffer_size(const engine_options *options, size_t budget_bytes) {
     return bytes;
 }
 
-/* A small save's are no larger than it needs. */
+/* The buffer of a small save is no larger than needed. */
 static size_t capacity_for(const engine *e, size_t bytes) {
     size_t page = STORE_DIRECT_ALIGNMENT;
     return e->small ? (bytes + page - 1) / page * page : e->buffer_bytes;
@@ -58,7 +58,7 @@ static engine_buffer *buffer_new(engine *e) {
     return b;
 }
 
-static engine_buffer *pop(engine_buffer **list) {
+static engine_buffer *pop_free(engine_buffer **list) {
     engine_buffer *b = *list;
     if (b != NULL) {
         *list = b->next;
@@ -66,11 +66,11 @@ static engine_buffer *pop(engine_buffer **list) {
     return b;
 }
 
-/* Those in the slab first, for they move fastest. */
+/* Those in the slab first: the queue may have registered it, which makes writes cheaper. */
 static engine_buffer *find_free(engine *e) {
-    engine_buffer *b = pop(&e->free_streaming);
+    engine_buffer *b = pop_free(&e->free_streaming);
     if (b == NULL) {
-        b = pop(&e->free_staging);
+        b = pop_free(&e->free_staging);
     }
     return b == NULL && e->buffer_count < e->buffer_limit ? buffer_new(e) : b;
 }
@@ -103,13 +103,15 @@ void engine_buffer_return(engine *e, engine_buffer *b) {
     monitor_announce(&e->monitor);
 }
 
-/* As the fence of this save would have liked it, had the budget been large enough. */
+/* Buffers with which the fence of this save would not have waited, at most what the budget
+ * allows. */
 static size_t buffers_wanted(const engine *e) {
     uint64_t wanted = e->fenced ? e->stats.budget_wanted_bytes / e->buffer_bytes : 0;
     return wanted < e->buffer_limit ? (size_t)wanted : e->buffer_limit;
 }
 
-/* With the monitor; what it makes is nobody's as long as nothing is left to claim. */
+/* Enters the monitor. The caller may use the buffer after leaving it although the buffer is among
+ * the free ones: nothing takes buffers once all chunks are claimed. */
 static engine_buffer *buffer_ahead(engine *e) {
     CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
     monitor_enter(held);
@@ -118,7 +120,8 @@ static engine_buffer *buffer_ahead(engine *e) {
     }
     engine_buffer *b = buffer_new(e);
     if (b != NULL) {
-        (void)give_memory(e, b, e->buffer_bytes); /* without it the next fence tries again */
+        (void)give_memory(e, b,
+                          e->buffer_bytes); /* a failure is none: the next fence tries again */
         put_free(e, b);
     }
     return b;
@@ -127,7 +130,7 @@ static engine_buffer *buffer_ahead(engine *e) {
 bool engine_buffer_ahead(engine *e) {
     engine_buffer *b = buffer_ahead(e);
     for (size_t at = 0; b != NULL && at < b->capacity; at += STORE_DIRECT_ALIGNMENT) {
-        b->memory[at] = 0; /* its page is made here */
+        b->memory[at] = 0; /* allocates the page */
     }
     return b != NULL;
 }
@@ -151,11 +154,11 @@ void engine_buffers_free(engine *e) {
     mem_free(e->slab);
 }
 
-/* With its first buffers: what a save cannot do without is there before it begins. */
+/* With its buffers: a save that lacks memory fails before it begins. */
 pawl_status engine_slab_make(engine *e, pawl_error *err) {
     size_t bytes = e->stream_limit * e->buffer_bytes;
     if (e->slab == NULL) {
-        free_all(e); /* of small saves: they would be beyond the budget */
+        free_all(e); /* left from small saves: with them the budget would be exceeded */
         e->slab = mem_pages(bytes);
     }
     if (e->slab == NULL) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checking mode: finds a tensor that changes while it is being saved (S01). One checksum per piece
- * and block of the file, so that a difference never accuses a neighbour in the same block.
+ * and block of the file, so that a difference is never blamed on a neighbour in the same block.
  */
 #include "engine/save.h"
 

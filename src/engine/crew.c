@@ -23,12 +23,12 @@ static store_mode mode_of(const crew *c) {
     return c->source->shared ? STORE_READ : STORE_READ_BULK;
 }
 
-/* A first small step finds out where the bytes are. */
+/* The first step is small: it finds out whether the bytes are cached. */
 static crew_member member_of(crew *c, engine_reader *reader) {
     return (crew_member){.crew = c, .reader = reader, .cached = true};
 }
 
-/* Without memory for its window a helper leaves the work to the others. */
+/* Without memory for its window a thread leaves the work to the others. */
 static void thread_main(void *argument) {
     crew *c = argument;
     engine_reader *reader;

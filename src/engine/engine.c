@@ -30,7 +30,7 @@ uint64_t engine_deadline(const engine *e, double seconds) {
     return engine_now(e) + engine_ns(seconds);
 }
 
-static void name_file(const engine *e, pawl_error *err) {
+static void set_error_path(const engine *e, pawl_error *err) {
     const char *root = e->job.store->root;
     if (e->file_name[0] != '\0') {
         error_path(err, "%s/%s/%s", root, e->directory, e->file_name);
@@ -48,16 +48,16 @@ pawl_status engine_timeout(engine *e, double waited_s, const char *what, pawl_er
     error_set(err, PAWL_ETIMEOUT, "%s: %s step %lld %s%s", what, doing, (long long)e->job.step, how,
               waited_s < NO_WAIT_S ? "" : text_seconds(waited, waited_s));
     if (!e->committing) {
-        name_file(e, err);
+        set_error_path(e, err);
         error_range(err, e->written, e->total - e->written);
     }
     error_found(err, "%s of %s written", text_bytes(written, e->written),
                 text_bytes(total, e->total));
     error_step(err, e->job.step);
     error_safe(err, "the save goes on; checkpoints that are committed stay as they are");
-    error_next(err,
-               "wait again, or give the save up with pawl_cancel; if nothing moves, look at the "
-               "storage");
+    error_next(
+        err, "wait again, or give the save up with pawl_cancel; if no more is written, look at the "
+             "storage");
     return PAWL_ETIMEOUT;
 }
 
@@ -101,7 +101,8 @@ static pawl_status make_monitors(engine *e, pawl_error *err) {
     return status;
 }
 
-/* What was asked for by name is tried at once; what is chosen waits until it is needed. */
+/* An I/O method that was asked for by name is tried at once; otherwise it is chosen when the first
+ * queue is needed. */
 static pawl_status make_parts(engine *e, pawl_error *err) {
     TRY(take_cpus(e, err));
     if (e->options.io != PAWL_IO_URING) {
@@ -162,7 +163,7 @@ void engine_destroy(engine *e) {
     mem_free(e);
 }
 
-/* The save has ended: its thread is at its last instructions, or there is none. */
+/* The save has ended: its thread is about to return, or there is none. */
 static void reap(engine *e) {
     const platform *p = e->options.platform;
     if (e->thread != NULL) {
@@ -172,17 +173,17 @@ static void reap(engine *e) {
     job_free(e);
 }
 
-/* Monitor held. Has nobody been told an outcome yet? */
+/* Monitor held. Is the outcome still unknown to the caller? */
 static bool in_flight(const engine *e) {
     return e->active && (!e->hung || e->telling);
 }
 
 /* Monitor held. */
-static pawl_status wait_for_end(engine *e, double deadline_s, const char *what, pawl_error *err) {
+static pawl_status wait_for_end(engine *e, double timeout_s, const char *what, pawl_error *err) {
     uint64_t begun_ns = engine_now(e);
-    uint64_t deadline_ns = engine_deadline(e, deadline_s);
+    uint64_t deadline_ns = engine_deadline(e, timeout_s);
     while (in_flight(e)) {
-        if (!(deadline_s > 0) || !monitor_wait_until(&e->monitor, deadline_ns)) {
+        if (!(timeout_s > 0) || !monitor_wait_until(&e->monitor, deadline_ns)) {
             if (!in_flight(e)) {
                 break;
             }
@@ -192,7 +193,7 @@ static pawl_status wait_for_end(engine *e, double deadline_s, const char *what, 
     return PAWL_OK;
 }
 
-/* Monitor held: `status` is how waiting for it went. */
+/* Monitor held: abandons a save that has not ended; `status` is what waiting for it returned. */
 static pawl_status leave_behind(engine *e, pawl_status status, pawl_error *err) {
     if (status == PAWL_OK) { /* it hangs */
         status = engine_hang_story(e, err);
@@ -208,14 +209,14 @@ static pawl_status leave_behind(engine *e, pawl_status status, pawl_error *err) 
     return status;
 }
 
-pawl_status engine_free(engine *e, double deadline_s, pawl_error *err) {
+pawl_status engine_free(engine *e, double timeout_s, pawl_error *err) {
     if (e == NULL) {
         return PAWL_OK;
     }
     const platform *p = e->options.platform;
     platform_thread *thread = e->thread;
     monitor_enter(&e->monitor);
-    pawl_status status = wait_for_end(e, deadline_s, "closing", err);
+    pawl_status status = wait_for_end(e, timeout_s, "closing", err);
     monitor_leave(&e->monitor);
     engine_watch_end(e);
     monitor_enter(&e->monitor);
@@ -277,7 +278,7 @@ static pawl_status prepare_parts(engine *e, const plan_layout *layout, pawl_erro
     return PAWL_OK;
 }
 
-static pawl_status prepare(engine *e, const plan_layout *layout, pawl_error *err) {
+static pawl_status prepare_save(engine *e, const plan_layout *layout, pawl_error *err) {
     TRY(prepare_checksums(e, layout, err));
     TRY(prepare_parts(e, layout, err));
     e->small = e->options.io == PAWL_IO_AUTO && layout->bytes <= e->buffer_bytes;
@@ -327,13 +328,13 @@ static void reset(engine *e, const engine_job *job) {
     e->stats = (engine_stats){.bytes = e->total, .budget_bytes = e->buffer_limit * e->buffer_bytes};
     engine_buffers_reset(e);
     reset_thread(e);
-    engine_moves(e);
+    engine_mark_progress(e);
     e->active = true;
 }
 
-static pawl_status start(engine *e, const engine_job *job, pawl_error *err) {
+static pawl_status start_save(engine *e, const engine_job *job, pawl_error *err) {
     const platform *p = e->options.platform;
-    TRY(prepare(e, job->layout, err));
+    TRY(prepare_save(e, job->layout, err));
     monitor_enter(&e->monitor);
     reset(e, job);
     monitor_leave(&e->monitor);
@@ -358,7 +359,7 @@ pawl_status engine_ready(engine *e, pawl_error *err) {
               (long long)e->job.step);
     error_path(err, "%s/%s", e->job.store->root, e->directory);
     error_found(err, "no answer from the storage for %s",
-                text_seconds(quiet, engine_seconds(engine_now(e) - e->moved_ns)));
+                text_seconds(quiet, engine_seconds(engine_now(e) - e->progress_ns)));
     error_next(err, "look at the storage (the kernel's log, or the server of a network mount); a "
                     "job that is to end can: pawl_run_close leaves that save behind");
     return PAWL_EIO;
@@ -367,7 +368,7 @@ pawl_status engine_ready(engine *e, pawl_error *err) {
 pawl_status engine_begin(engine *e, const engine_job *job, pawl_error *err) {
     TRY(engine_ready(e, err));
     reap(e);
-    pawl_status status = start(e, job, err);
+    pawl_status status = start_save(e, job, err);
     if (status != PAWL_OK) {
         monitor_enter(&e->monitor);
         e->active = false;
@@ -387,17 +388,17 @@ bool engine_busy(engine *e) {
     return busy;
 }
 
-void engine_moved(engine *e) {
+void engine_made_progress(engine *e) {
     monitor_enter(&e->monitor);
-    engine_moves(e);
+    engine_mark_progress(e);
     monitor_leave(&e->monitor);
 }
 
 void engine_committed(engine *e) {
     monitor_enter(&e->monitor);
-    engine_does(e, ENGINE_TIDYING);
+    engine_set_doing(e, ENGINE_TIDYING);
     e->committed = true;
-    e->ended_ns = engine_now(e); /* whatever was told of one that seemed to hang */
+    e->ended_ns = engine_now(e); /* also of a save that was reported as hung */
     if (!e->hung) {
         e->outcome = PAWL_OK;
         e->story = ERROR_INIT;
@@ -405,10 +406,10 @@ void engine_committed(engine *e) {
     monitor_leave(&e->monitor);
 }
 
-pawl_status engine_wait(engine *e, double deadline_s, pawl_status *outcome, pawl_error *story,
+pawl_status engine_wait(engine *e, double timeout_s, pawl_status *outcome, pawl_error *story,
                         engine_stats *stats, pawl_error *err) {
     monitor_enter(&e->monitor);
-    pawl_status status = wait_for_end(e, deadline_s, "waiting for the save", err);
+    pawl_status status = wait_for_end(e, timeout_s, "waiting for the save", err);
     if (status == PAWL_OK) {
         *outcome = e->outcome;
         *story = e->story;
@@ -436,7 +437,7 @@ bool engine_cancel(engine *e) {
     return in_time;
 }
 
-/* From one moment to another, or to the end where that came first; 0: a moment that never came. */
+/* Seconds from one time to another, at most to the end; a time of 0 was not reached. */
 static double part_s(uint64_t from_ns, uint64_t to_ns, uint64_t end_ns) {
     uint64_t until_ns = to_ns != 0 && to_ns < end_ns ? to_ns : end_ns;
     return from_ns != 0 && from_ns < until_ns ? engine_seconds(until_ns - from_ns) : 0;
@@ -464,7 +465,7 @@ void engine_stats_now(engine *e, engine_stats *out) {
     monitor_leave(&e->monitor);
 }
 
-void engine_progress(engine *e, uint64_t *written, uint64_t *of) {
+void engine_written(engine *e, uint64_t *written, uint64_t *of) {
     monitor_enter(&e->monitor);
     *written = e->written;
     *of = e->total;

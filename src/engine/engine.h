@@ -28,11 +28,11 @@ typedef struct engine_options {
     size_t buffer_bytes;    /* [ENGINE_BUFFER_BYTES, or less for a small budget] */
     size_t in_flight_bytes; /* of writes at a time [ENGINE_IN_FLIGHT_BYTES]; before a fence two
                                buffers more are in use */
-    bool checking;          /* S01: compare what is copied with what was there at engine_begin */
+    bool checking;          /* S01: compare what is copied with the memory at engine_begin */
     pawl_io io;
     thread_tuning tuning;
     uint64_t bandwidth_bytes_per_s; /* [no limit] */
-    double hang_deadline_s;         /* [never] */
+    double hang_timeout_s;          /* [never] */
     const pawl_log *log;
 } engine_options;
 
@@ -51,17 +51,17 @@ typedef struct engine_job {
     store *store;
     const char *directory; /* in the store; exists when `prepare` has returned */
     int64_t step;
-    uint64_t called_ns; /* when the caller was asked for it: what is measured begins there [now] */
+    uint64_t called_ns; /* when the user asked for the save: times are measured from there [now] */
     void *context;
-    /* Before anything is asked of the storage. May be NULL. */
+    /* Called before the engine uses the storage. May be NULL. */
     pawl_status (*prepare)(void *context, pawl_error *err);
     /* Every byte has left the trainer's memory (also after a failure). */
     void (*released)(void *context);
-    /* How far the writing came: at most once a second, for saves that take longer. May be NULL. */
+    /* Bytes written so far: at most once a second, for saves that take longer. May be NULL. */
     void (*progress)(void *context, uint64_t written, uint64_t of);
-    /* The save hangs and counts as failed (hang_deadline_s); `done` still comes, should the storage
-     * ever answer, after `hung` has returned. Not after engine_committed. On a thread of its own;
-     * must do no I/O on the storage. May be NULL. */
+    /* The save hangs and counts as failed (hang_timeout_s). `done` is still called, after `hung`
+     * has returned, should the storage ever complete its requests. Not called after
+     * engine_committed. On a thread of its own; must do no I/O on the storage. May be NULL. */
     void (*hung)(void *context, pawl_error *story);
     /* Every data file is written and synced: make the checkpoint exist. `files` has one item per
      * file of the layout. Not called after a failure or a cancel. Once it was called a cancel is
@@ -84,43 +84,45 @@ typedef struct engine_stats {
 
 pawl_status engine_new(const engine_options *options, engine **out, pawl_error *err)
     PAWL_MUST_CHECK;
-/* Waits for the save in flight until the deadline; on PAWL_ETIMEOUT the save is cancelled and its
- * thread abandoned with all it uses (store, layout, context): `done` still comes. The engine is
- * gone for the caller either way. */
-pawl_status engine_free(engine *e, double deadline_s, pawl_error *err);
+/* Waits for the save in flight; on PAWL_ETIMEOUT the save is cancelled and its thread abandoned
+ * with all it uses (store, layout, context): `done` is still called. The caller must not use the
+ * engine afterwards, whatever is returned. */
+pawl_status engine_free(engine *e, double timeout_s, pawl_error *err);
 /* PAWL_EINTERNAL while a save is in flight: the run waits first. PAWL_EIO while one still hangs. */
 pawl_status engine_begin(engine *e, const engine_job *job, pawl_error *err) PAWL_MUST_CHECK;
 /* What engine_begin would say to a save now. */
 pawl_status engine_ready(engine *e, pawl_error *err) PAWL_MUST_CHECK;
-/* Is a save in flight whose outcome nobody could be told yet? One that hangs is not. */
+/* Is there a save whose outcome is not known yet? One that hangs has failed: its outcome is
+ * known. */
 bool engine_busy(engine *e);
-/* From inside `prepare` or `commit`: a step of it has ended, so it does not hang. */
-void engine_moved(engine *e);
+/* From inside `prepare` or `commit`: tells the hang watchdog that a step of it has ended. */
+void engine_made_progress(engine *e);
 /* From inside `commit`: the checkpoint is durable, and `commit` will return PAWL_OK. What is still
  * to be done may hang: the save has succeeded all the same. */
 void engine_committed(engine *e);
-/* Deadlines: seconds from now, 0 or negative: do not wait. Timeouts name step, file
- * and bytes left. */
-pawl_status engine_fence(engine *e, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
+/* Copies what the save still reads of the trainer's memory, so that it may be changed. Here
+ * and below a timeout of 0 or less means: do not wait. PAWL_ETIMEOUT names step, file and
+ * bytes left. */
+pawl_status engine_fence(engine *e, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;
 /* Waits for the end of the save in flight. `*outcome` and `story` tell how the save went; the
- * return value only whether the wait itself succeeded. Without a save in flight it repeats the last
- * one. */
-pawl_status engine_wait(engine *e, double deadline_s, pawl_status *outcome, pawl_error *story,
+ * return value only whether the wait itself succeeded. Without a save in flight they are those of
+ * the last one. */
+pawl_status engine_wait(engine *e, double timeout_s, pawl_status *outcome, pawl_error *story,
                         engine_stats *stats, pawl_error *err) PAWL_MUST_CHECK;
 /* Asks the save in flight to stop at the next buffer; does not wait. False when it is too late: the
  * commit has begun, or there is no save. */
 bool engine_cancel(engine *e);
 /* Of the save in flight so far, or of the last one. Any thread, the job's callbacks included. */
 void engine_stats_now(engine *e, engine_stats *out);
-/* Bytes written of the save in flight and in all, for messages. */
-void engine_progress(engine *e, uint64_t *written, uint64_t *of);
+/* Bytes of the save in flight: written so far, and in all; for messages. */
+void engine_written(engine *e, uint64_t *written, uint64_t *of);
 
-/* The calling thread, as the options ask of the engine's own: for one that works for a save. */
+/* Applies the CPU and I/O tuning of the options to the calling thread, which works for a save. */
 void engine_tune(engine *e);
 
 /* ---- reading: read.c ------------------------------------------------------------------------ */
 
-/* A checkpoint's data files, as src/checkpoint knows them from manifest and index. */
+/* A checkpoint's data files, as manifest and index describe them. */
 typedef struct engine_source {
     store *store;
     const char *directory;
@@ -128,16 +130,16 @@ typedef struct engine_source {
     void *context;
     const char *(*file_name)(void *context, uint32_t file);
     uint64_t (*file_bytes)(void *context, uint32_t file);
-    /* Stored checksums of blocks [first, first+n) of a file. Called before each read of much: also
-     * to advance a reader's mark. */
+    /* Stored checksums of blocks [first, first+n) of a file. Called before each read of a window,
+     * so that the callback may also refresh a reader's mark. */
     pawl_status (*checksums)(void *context, uint32_t file, uint64_t first, size_t n, uint32_t *out,
                              pawl_error *err);
     uint64_t *reads, *bytes; /* counters to advance */
-    /* Read through the page cache: other processes want the same bytes, so that one read of the
-     * storage does for all. */
+    /* Read through the page cache: other processes of this machine want the same bytes, which are
+     * then read from the storage once. */
     bool shared;
-    /* For what is read by several threads; the callbacks and counters are then used under a lock.
-     * NULL: by the caller's alone. */
+    /* Starts the threads that read; the callbacks and counters are then used under a lock. NULL:
+     * only the caller's thread reads. */
     const platform *platform;
 } engine_source;
 
@@ -169,7 +171,7 @@ typedef struct engine_stretch {
 typedef struct engine_read_job {
     engine_source source;
     size_t count;
-    size_t first; /* begins with that one, and comes round to it: that is the order of the job */
+    size_t first; /* the order of the job: from this one to the last, then from 0 to before it */
     engine_stretch (*stretch)(void *context, size_t i); /* any thread */
     /* Verified bytes of stretch i, cut at block boundaries: from any of several threads, at the
      * same time, each byte once. */
@@ -186,9 +188,9 @@ typedef struct engine_read_job {
 pawl_status engine_read_all(const engine_read_job *job, size_t *failed, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* Checks one whole file, many reads at a time, block by block; `problem` for each damaged run of
- * blocks, and goes on. `problem` comes in the order of the file, `progress` with bytes done; one of
- * the two at a time, on the caller's thread. Both may be NULL; a failure of either ends it. */
+/* Checks one whole file, many reads at a time, block by block. Calls `problem` for each damaged run
+ * of blocks, in the order of the file, and goes on; calls `progress` with the bytes checked. Both
+ * are called on the caller's thread and may be NULL; a failure of either ends the check. */
 pawl_status engine_reader_verify(engine_reader *r, uint32_t file,
                                  pawl_status (*problem)(void *context, uint64_t offset,
                                                         uint64_t length, pawl_error *story),

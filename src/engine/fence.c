@@ -2,8 +2,8 @@
 /* Copy on fence: the trainer's thread helps until nothing of a save is left in its memory. */
 #include "engine/save.h"
 
-/* What a budget would have had to hold for this fence not to wait: whole buffers, one a chunk, and
- * a larger budget may have larger buffers. */
+/* The budget with which this fence would not have waited: a buffer for each chunk that is left.
+ * With a larger budget buffers may be larger, too. */
 static uint64_t budget_wanted(const engine *e) {
     uint64_t left = (e->chunks - e->chunks_written) * e->buffer_bytes;
     size_t buffer_bytes = engine_buffer_size(&e->options, left);
@@ -13,7 +13,7 @@ static uint64_t budget_wanted(const engine *e) {
     return (left / buffer_bytes + e->job.layout->file_count) * buffer_bytes;
 }
 
-static void begin(engine *e) {
+static void begin_fence(engine *e) {
     if (!e->fenced) {
         e->fenced = true;
         e->stats.budget_wanted_bytes = budget_wanted(e);
@@ -23,8 +23,8 @@ static void begin(engine *e) {
 }
 
 /* False when the deadline passed. */
-static bool wait_for_buffer(engine *e, double deadline_s, uint64_t deadline_ns) {
-    if (!(deadline_s > 0)) {
+static bool wait_for_buffer(engine *e, double timeout_s, uint64_t deadline_ns) {
+    if (!(timeout_s > 0)) {
         return false;
     }
     uint64_t before = engine_now(e);
@@ -47,10 +47,10 @@ static bool copy_one(engine *e) {
 }
 
 /* False when the deadline passed first. */
-static bool copy_all(engine *e, double deadline_s, uint64_t deadline_ns) {
+static bool copy_all(engine *e, double timeout_s, uint64_t deadline_ns) {
     while (!e->released) {
-        bool late = deadline_s > 0 && engine_now(e) >= deadline_ns;
-        if (!late && (copy_one(e) || wait_for_buffer(e, deadline_s, deadline_ns))) {
+        bool late = timeout_s > 0 && engine_now(e) >= deadline_ns;
+        if (!late && (copy_one(e) || wait_for_buffer(e, timeout_s, deadline_ns))) {
             continue;
         }
         if (!e->released) {
@@ -60,15 +60,15 @@ static bool copy_all(engine *e, double deadline_s, uint64_t deadline_ns) {
     return true;
 }
 
-pawl_status engine_fence(engine *e, double deadline_s, pawl_error *err) {
+pawl_status engine_fence(engine *e, double timeout_s, pawl_error *err) {
     CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
     monitor_enter(held);
     if (!e->active || e->released) {
         return PAWL_OK;
     }
     uint64_t begun_ns = engine_now(e);
-    begin(e);
-    bool whole = copy_all(e, deadline_s, engine_deadline(e, deadline_s));
+    begin_fence(e);
+    bool whole = copy_all(e, timeout_s, engine_deadline(e, timeout_s));
     e->fencing = false;
     if (!whole) {
         return engine_timeout(e, engine_seconds(engine_now(e) - begun_ns),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes chunks out of the trainer's memory into buffers, and lets that memory go. */
+/* Copies chunks of the trainer's memory into buffers, and releases that memory. */
 #include "engine/save.h"
 
 #include <assert.h>
@@ -107,7 +107,8 @@ static void push_last(engine_buffers *list, engine_buffer *b) {
     list->end = &b->next;
 }
 
-/* What begins a file comes before all that waits, so that older files end before younger ones. */
+/* A file's first chunk goes before all others that are ready, so that older files are completed
+ * before younger ones. */
 static void chunk_filled(engine *e, engine_buffer *b) {
     engine_part *part = &e->parts[b->file];
     if (b->at == 0) {
@@ -122,9 +123,9 @@ static void chunk_filled(engine *e, engine_buffer *b) {
     }
 }
 
-/* ---- letting go ---- */
+/* ---- releasing the memory ---- */
 
-/* The callback runs without the monitor: it may take as long as it likes. */
+/* The callback runs without the monitor, as it may take long. */
 static void release_once(engine *e) {
     if (e->release_begun) {
         return;

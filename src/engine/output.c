@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files that are being written, a few at a time, and the queue that moves their bytes. */
+/* The files that are being written, a few at a time, and the queue that writes their bytes. */
 #include "engine/save.h"
 
 #include <assert.h>
@@ -23,7 +23,7 @@ static store_queue_options queue_options(const engine *e) {
 
 static pawl_status open_line_queue(engine *e, pawl_error *err) {
     platform alone = *e->options.platform;
-    alone.concurrent = false; /* what is submitted is moved then and there */
+    alone.concurrent = false; /* what is submitted is written at once */
     store_queue_options options = queue_options(e);
     options.platform = &alone;
     options.memory = NULL;
@@ -66,12 +66,12 @@ bool engine_output_free(const engine *e, size_t file) {
 static void begin_opening(engine *e, const char *name) {
     monitor_enter(&e->monitor);
     snprintf(e->file_name, sizeof(e->file_name), "%s", name);
-    engine_does(e, ENGINE_OPENING);
+    engine_set_doing(e, ENGINE_OPENING);
     monitor_leave(&e->monitor);
 }
 
-/* Of many ranks the first removes a directory that is empty, as one of a failed save; another may
- * just be about to write there. */
+/* Tries again when the directory is gone: rank 0 removes empty ones, which failed saves leave, and
+ * may do so just before this rank creates its first file. */
 static pawl_status create_file(engine *e, const char *path, store_file **out, pawl_error *err) {
     bool buffered = e->options.io == PAWL_IO_BUFFERED;
     store_mode mode = buffered ? STORE_CREATE_STREAM : STORE_CREATE_BULK;
@@ -85,8 +85,9 @@ static pawl_status create_file(engine *e, const char *path, store_file **out, pa
                                                  : status;
 }
 
-/* The room is asked for at once: a full disk is then known before the first byte. */
-static pawl_status create(engine *e, const plan_file *file, store_file **out, pawl_error *err) {
+/* Reserves room for the whole file, so that a full disk is noticed before the first byte. */
+static pawl_status create_output(engine *e, const plan_file *file, store_file **out,
+                                 pawl_error *err) {
     char path[STORE_MAX_PATH];
     int n = snprintf(path, sizeof(path), "%s/%s", e->job.directory, file->name);
     if (n < 0 || (size_t)n >= sizeof(path)) {
@@ -114,8 +115,8 @@ pawl_status engine_output_open(engine *e, size_t file, pawl_error *err) {
         return PAWL_OK;
     }
     begin_opening(e, plan->name);
-    pawl_status status = create(e, plan, &o->file, err);
-    engine_turns_to(e, ENGINE_MOVING);
+    pawl_status status = create_output(e, plan, &o->file, err);
+    engine_now_doing(e, ENGINE_WRITING);
     o->index = file;
     return status;
 }
@@ -126,7 +127,7 @@ void engine_output_sync(engine *e, size_t file) {
     o->sync.file = o->file;
     o->sync.context = o;
     monitor_enter(&e->monitor);
-    engine_moves(e);
+    engine_mark_progress(e);
     e->under_way++;
     monitor_leave(&e->monitor);
     store_queue_submit(engine_queue(e), &o->sync);

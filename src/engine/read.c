@@ -38,13 +38,13 @@ static const char *file_name(const engine_reader *r, uint32_t file) {
 }
 
 /* The absolute path of a data file, into the error. */
-static void name_file(const engine_reader *r, uint32_t file, pawl_error *err) {
+static void set_file_path(const engine_reader *r, uint32_t file, pawl_error *err) {
     error_path(err, "%s/%s/%s", r->source.store->root, r->source.directory, file_name(r, file));
 }
 
 static pawl_status missing(const engine_reader *r, uint32_t file, pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "a data file of the checkpoint is missing");
-    name_file(r, file, err);
+    set_file_path(r, file, err);
     error_expected(err, "%llu bytes",
                    (unsigned long long)r->source.file_bytes(r->source.context, file));
     error_found(err, "no such file");
@@ -75,7 +75,7 @@ pawl_status engine_reader_wrong_size(const engine_reader *r, uint64_t found_byte
               found_bytes == 0 ? "is empty"
               : less           ? "is truncated"
                                : "is longer than what was written");
-    name_file(r, r->file, err);
+    set_file_path(r, r->file, err);
     error_expected(err, "%llu bytes", (unsigned long long)r->file_bytes);
     error_found(err, "%llu bytes", (unsigned long long)found_bytes);
     error_range(err, less ? found_bytes : r->file_bytes,
@@ -106,7 +106,7 @@ pawl_status engine_reader_check_range(const engine_reader *r, uint32_t file, uin
         return PAWL_OK;
     }
     error_set(err, PAWL_EDAMAGED, "the index points behind the end of a data file");
-    name_file(r, file, err);
+    set_file_path(r, file, err);
     error_range(err, offset, n);
     error_expected(err, "a range within its %llu bytes", (unsigned long long)file_bytes);
     return PAWL_EDAMAGED;
@@ -148,7 +148,7 @@ pawl_status engine_reader_damaged(const engine_reader *r, const damaged_run *run
     error_set(err, PAWL_EDAMAGED,
               "bytes %llu to %llu of a data file are not those that were written",
               (unsigned long long)run->at, (unsigned long long)(run->at + run->bytes - 1));
-    name_file(r, r->file, err);
+    set_file_path(r, r->file, err);
     error_range(err, run->at, run->bytes);
     error_expected(err, "CRC32C %08x, stored in the index", run->stored);
     error_found(err, "CRC32C %08x%s", run->computed,

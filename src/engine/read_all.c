@@ -22,10 +22,10 @@ typedef struct number_list {
 typedef struct reading {
     const engine_read_job *job;
     crew crew;
-    /* The rest is under the crew's monitor. */
+    /* Guarded by the crew's monitor. */
     size_t next, last; /* the stretches [next, last) begin in no window yet */
-    bool round;        /* the stretches in front of the job's first are what is left */
-    number_list open;  /* that reach beyond the last window */
+    bool round;        /* only the stretches before the job's first are left */
+    number_list open;  /* those that reach beyond the last window */
     uint32_t file;     /* of the last window */
     uint64_t at;       /* where it ends */
     size_t windows;
@@ -80,7 +80,7 @@ static void note_failure(reading *r, const window *w, size_t stretch, const pawl
     }
 }
 
-/* What reaches beyond `limit` stays open. Returns how far the others reach. */
+/* Stretches that reach beyond `limit` stay open. Returns where the last of the others ends. */
 static uint64_t carry_over(reading *r, uint64_t limit) {
     uint64_t until = 0;
     size_t kept = 0;
@@ -166,7 +166,7 @@ static bool claim(reading *r, window *w, crew_member *m, bool *more) {
 
 /* ---- a window ---- */
 
-/* The step of a window that is in memory. */
+/* The part of a window that is in memory. */
 typedef struct step {
     const reading *of;
     read_blocks blocks;
@@ -199,7 +199,7 @@ static bool give(step *s, size_t i) {
     return true;
 }
 
-/* Hands on all that the step has. On a failure *failed is whose it is. */
+/* Hands on all that the step has. On a failure *failed is the stretch it belongs to. */
 static pawl_status give_all(step *s, window *w, size_t *failed, pawl_error *err) {
     size_t kept = 0;
     for (size_t k = 0; k < w->open.count; k++) {
@@ -271,7 +271,7 @@ static pawl_status read_window(reading *r, window *w, crew_member *m, size_t *fa
     return PAWL_OK;
 }
 
-static void work(void *task, crew_member *m) {
+static void read_windows(void *task, crew_member *m) {
     reading *r = task;
     window w = {0};
     bool more = false;
@@ -292,7 +292,7 @@ static void work(void *task, crew_member *m) {
 
 /* ---- all of it ---- */
 
-/* Before anything is read: what comes later may rely on it. */
+/* Before anything is read, so that later code may rely on it. */
 static pawl_status check_stretches(const reading *r, const engine_reader *reader, size_t *failed,
                                    pawl_error *err) {
     for (size_t i = 0; i < r->job->count; i++) {
@@ -334,7 +334,7 @@ pawl_status engine_read_all(const engine_read_job *job, size_t *failed, pawl_err
     r->job = job;
     r->next = job->first;
     r->last = job->count;
-    r->crew = (crew){.source = &job->source, .work = work, .task = r};
+    r->crew = (crew){.source = &job->source, .work = read_windows, .task = r};
     pawl_status status = read_all(r, reader, failed, err);
     mem_free(r->open.items);
     return status;

@@ -19,13 +19,14 @@ struct engine_reader {
     uint32_t stored[READER_WINDOW_BLOCKS];
 };
 
-/* Makes `file` the open one; its size is that of the storage, to be compared. */
+/* Makes `file` the open one; *found_bytes is its size on the storage, for the caller to compare. */
 pawl_status engine_reader_open(engine_reader *r, uint32_t file, uint64_t *found_bytes,
                                pawl_error *err) PAWL_MUST_CHECK;
-/* The same, of the size that the manifest says; nothing is done when it is the open one already. */
+/* The same, and checks that its size is that in the manifest. Does nothing when it is open
+ * already. */
 pawl_status engine_reader_need_file(engine_reader *r, uint32_t file, pawl_error *err)
     PAWL_MUST_CHECK;
-/* PAWL_EDAMAGED: the open file has not the size that the manifest says. */
+/* PAWL_EDAMAGED: the open file does not have the size in the manifest. */
 pawl_status engine_reader_wrong_size(const engine_reader *r, uint64_t found_bytes, pawl_error *err);
 void engine_reader_close(engine_reader *r);
 pawl_status engine_reader_need_window(engine_reader *r, pawl_error *err) PAWL_MUST_CHECK;
@@ -46,7 +47,7 @@ typedef struct damaged_run {
     uint64_t at, bytes;
     uint32_t stored, computed; /* of the first */
 } damaged_run;
-/* The first run that begins in the blocks that [from, until) touches; it may end behind them. */
+/* The first run that begins in the blocks that [from, until) touches; it may end after them. */
 damaged_run engine_blocks_damage(const read_blocks *blocks, uint64_t from, uint64_t until);
 /* PAWL_EDAMAGED with file, range and both checksums. */
 pawl_status engine_reader_damaged(const engine_reader *r, const damaged_run *run, pawl_error *err);

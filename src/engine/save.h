@@ -2,13 +2,14 @@
 /*
  * engine/save: the parts of a save in flight, private to the engine.
  *
- * A layout's files are cut into chunks of buffer_bytes, in file order. Whoever has time claims the
- * next chunk and copies it into a buffer: the engine's thread, or the trainer's thread inside
- * engine_fence. A filled buffer is ready; the engine's thread alone hands buffers to the store's
- * queue, takes them back, and syncs and closes a file when all of it has come back.
+ * A layout's files are cut into chunks of buffer_bytes, in file order. The engine's thread claims
+ * the next chunk and copies it into a buffer, and so does the trainer's thread inside engine_fence.
+ * A filled buffer is ready; the engine's thread alone submits buffers to the store's queue, takes
+ * them back when their writes have completed, and syncs and closes a file when all of it is
+ * written.
  *
- * The chunk that begins a file is kept back until all others of that file are filled: only then is
- * the sum known that stands in the file's header.
+ * The first chunk of a file is kept back until all others of that file are filled: the file's
+ * header is in it, and holds a sum of the whole file, which is known only then.
  */
 #ifndef ENGINE_SAVE_H
 #define ENGINE_SAVE_H
@@ -23,7 +24,7 @@
 typedef struct engine_buffer {
     store_io io;
     struct engine_buffer *next;  /* among the ready, or among the free ones */
-    struct engine_buffer *older; /* all of an engine */
+    struct engine_buffer *older; /* links all buffers of an engine */
     uint8_t *memory;
     size_t capacity;
     bool in_slab;
@@ -37,10 +38,10 @@ typedef struct engine_buffers {
     engine_buffer *first, **end; /* `end`: the link behind the last */
 } engine_buffers;
 
-/* How far one file of the layout is. */
+/* What is still to be done for one file of the layout. */
 typedef struct engine_part {
-    engine_buffer *head; /* the chunk that begins it, filled and kept back */
-    uint64_t unfilled;   /* chunks, without the one that begins it */
+    engine_buffer *head; /* its first chunk, filled and kept back */
+    uint64_t unfilled;   /* chunks, without the first */
     uint64_t unwritten;  /* chunks */
     uint32_t edge_crc;   /* for data_sum */
 } engine_part;
@@ -54,21 +55,21 @@ typedef struct engine_output {
 
 typedef struct engine_checks engine_checks;
 
-/* What the engine's thread is asking of the storage by itself, not through the queue. */
+/* What the engine's thread is doing that may hang. */
 typedef enum engine_doing {
-    ENGINE_MOVING, /* nothing */
+    ENGINE_WRITING, /* data files, through the queue: that hangs when requests do not complete */
     ENGINE_PREPARING,
     ENGINE_OPENING,
-    ENGINE_TELLING, /* `progress` */
+    ENGINE_TELLING, /* in the callback `progress` */
     ENGINE_COMMITTING,
-    ENGINE_TIDYING, /* still in `commit`, when the checkpoint is durable already */
-    ENGINE_ENDING   /* `done`: removing what a failed save left */
+    ENGINE_TIDYING, /* in `commit` after engine_committed: the checkpoint is durable already */
+    ENGINE_ENDING   /* in the callback `done`: removing the leftovers of a failed save */
 } engine_doing;
 
-/* Of the watching thread: how long no answer has come that the storage owes. */
+/* Of the watching thread: time with a request outstanding and no completion. */
 typedef struct engine_quiet {
     uint64_t looked_ns;
-    uint64_t moved_ns; /* engine.moved_ns, then */
+    uint64_t progress_ns; /* engine.progress_ns at that time */
     uint64_t ns;
 } engine_quiet;
 
@@ -77,34 +78,34 @@ struct engine {
     pawl_log log;
     int *cpus; /* options.tuning.cpus */
     size_t buffer_bytes;
-    size_t buffer_limit; /* by the budget */
-    size_t stream_limit; /* before a fence */
-    size_t write_limit;  /* under way at a time */
+    size_t buffer_limit; /* buffers that the budget allows */
+    size_t stream_limit; /* buffers in use before a fence */
+    size_t write_limit;  /* writes under way at a time */
     monitor monitor;
 
-    platform_thread *thread; /* the trainer's thread alone looks at it */
+    platform_thread *thread; /* used by the trainer's thread alone */
     uint64_t allowed_ns;     /* bandwidth: no write begins before */
 
     /* Constant while a save is in flight. */
     engine_job job;
     uint64_t total; /* bytes of all files */
-    /* The job's own are gone after `done`, while a wait or a fence may still look. */
+    /* A copy: the job's own may be freed in `done`, while a wait or a fence still needs it. */
     char directory[STORE_MAX_PATH];
     uint64_t chunks; /* of all files */
     uint32_t *checksums;
     engine_file *files;
     engine_checks *checks; /* NULL unless checking */
-    bool small;            /* one buffer's worth: without queue and slab */
+    bool small;            /* it fits into one buffer: no queue with threads, no slab */
 
     /* Of the engine's thread. */
     bool draining; /* after a failure: nothing further begins */
     atomic_bool tuning_told;
     engine_output outputs[ENGINE_OPEN_FILES];
-    store_queue *line_queue; /* for small saves: in line */
+    store_queue *line_queue; /* for small saves: writes on the engine's own thread */
     uint64_t told_ns;
     size_t unsynced; /* files */
 
-    /* Under the monitor, down to the end. */
+    /* Guarded by `monitor`, down to progress_ns. */
     store_queue *queue; /* made by the engine's thread when first needed */
     uint8_t *slab;      /* of the first buffers; the queue may have registered it */
     size_t slab_buffers;
@@ -113,22 +114,23 @@ struct engine {
     bool cancelled; /* stop before the next write */
     bool stopped;   /* nothing more is claimed */
     bool committing;
-    bool committed; /* the checkpoint is durable, whatever comes now */
+    bool committed; /* the checkpoint is durable, whatever fails afterwards */
     bool abandoned; /* the engine's thread frees the engine at its end */
     bool release_begun, released;
     bool fenced;        /* a fence came: the whole budget may be used */
     bool fencing;       /* a fence waits */
-    bool hung;          /* watch.c: it counts as failed */
+    bool hung;          /* the save hangs and counts as failed: watch.c */
     bool telling;       /* `hung` is being called */
-    bool unwatched;     /* nothing more is told of a save that hangs */
-    bool left_watching; /* the watching thread, too, has to end before the engine is freed */
+    bool unwatched;     /* `hung` is not called any more */
+    bool left_watching; /* the watching thread was abandoned: the engine is freed after its end */
     engine_doing doing;
     engine_quiet quiet;
     size_t next_file; /* the next chunk to claim */
     uint64_t next_at;
     size_t filling; /* chunks being copied out of the trainer's memory now */
     engine_buffers ready;
-    engine_buffer *free_streaming, *free_staging, *newest; /* free: in the slab, or not; all */
+    /* Free ones in the slab, free ones outside it, and all. */
+    engine_buffer *free_streaming, *free_staging, *newest;
     size_t buffer_count, buffers_used;
     size_t under_way; /* writes and syncs that have not come back */
     size_t writes_under_way;
@@ -138,17 +140,17 @@ struct engine {
     /* When each part of the save began; 0: not yet. */
     uint64_t called_ns, begun_ns, first_write_ns, written_ns, commit_begun_ns;
     uint64_t ended_ns;  /* its outcome was known */
-    uint64_t tidied_ns; /* and what follows a commit was done */
+    uint64_t tidied_ns; /* the cleanup after it was done */
     uint64_t fence_copy_ns, fence_wait_ns;
     pawl_status outcome; /* of the last save, like the next two */
     struct pawl_error story;
     engine_stats stats;
 
-    uint64_t moved_ns; /* when the storage last answered, or was asked after it had rested */
-    /* Taken before the other monitor, never inside it; for what follows. */
+    uint64_t progress_ns; /* time of the last completion, or of the first request after idle */
+    /* Guards what follows. Never entered while `monitor` is held. */
     monitor alarm;
-    platform_thread *watcher; /* of the trainer's thread */
-    uint64_t watched;         /* saves */
+    platform_thread *watcher; /* used by the trainer's thread alone */
+    uint64_t watched;         /* number of saves begun */
     bool watch_ends;
 };
 
@@ -160,8 +162,8 @@ size_t engine_buffer_size(const engine_options *options, size_t budget_bytes);
 engine_buffer *engine_buffer_take(engine *e, size_t bytes);
 /* Monitor held: it may be used again. */
 void engine_buffer_return(engine *e, engine_buffer *b);
-/* While the storage is waited for, after a fence that wanted more buffers than there are: makes one
- * with its pages, so that the next fence does not pay for them. False when there are enough. */
+/* Called while the storage is waited for: makes one of the buffers that the last fence lacked, and
+ * touches its pages, so that the next fence need not. False when there are enough. */
 bool engine_buffer_ahead(engine *e);
 /* Monitor held, nothing is filling or under way: all are free. */
 void engine_buffers_reset(engine *e);
@@ -177,7 +179,7 @@ bool engine_chunk_left(engine *e);
 bool engine_fill_one(engine *e);
 /* Monitor held. Nothing is claimed any more; returns once the trainer's memory is let go. */
 void engine_release(engine *e);
-/* Monitor held: tells everyone who waits, the engine's thread too. */
+/* Monitor held: wakes everyone who waits, the engine's thread too. */
 void engine_announce(engine *e);
 
 /* ---- output.c: files being written ---------------------------------------------------------- */
@@ -190,16 +192,17 @@ bool engine_output_free(const engine *e, size_t file);
 /* Creates it unless it is open. */
 pawl_status engine_output_open(engine *e, size_t file, pawl_error *err) PAWL_MUST_CHECK;
 engine_output *engine_output_of(engine *e, size_t file);
-/* Hands its sync to the queue; all of its writes have come back. */
+/* Submits its sync to the queue; all of its writes have completed. */
 void engine_output_sync(engine *e, size_t file);
 void engine_output_close(engine *e, engine_output *o);
 void engine_outputs_close(engine *e);
 
 /* ---- write.c: the engine's thread moves the data files -------------------------------------- */
 
-/* On a failure, too, nothing is under way afterwards, and no file is open. */
+/* Writes and syncs all files. Afterwards nothing is under way and no file is open, on a failure
+ * too. */
 pawl_status engine_write_files(engine *e, pawl_error *err) PAWL_MUST_CHECK;
-/* Monitor held: PAWL_OK, or why the save is not to go on. */
+/* Monitor held: PAWL_OK, or why the save must stop. */
 pawl_status engine_stop_reason(const engine *e, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- body.c: the engine's thread, from its first step to its last --------------------------- */
@@ -210,25 +213,25 @@ void engine_body(void *argument);
 
 /* Trainer's thread, after a save began: starts the watching thread, or wakes it. */
 pawl_status engine_watch(engine *e, pawl_error *err) PAWL_MUST_CHECK;
-/* Ends that thread, or leaves it behind while it tells of a save that hangs. */
+/* Ends that thread, or abandons it where it is inside the callback `hung`. */
 void engine_watch_end(engine *e);
-/* Monitor held: something is being asked of the storage, or came back. */
-void engine_moves(engine *e);
-/* Monitor held: the same, and what is being asked by the engine's thread itself. */
-void engine_does(engine *e, engine_doing what);
-/* The same; takes the monitor itself. */
-void engine_turns_to(engine *e, engine_doing what);
-/* Monitor held. */
+/* Monitor held: a request was submitted or completed, so the save does not hang. */
+void engine_mark_progress(engine *e);
+/* Monitor held: the same, and what the engine's thread is doing from now on. */
+void engine_set_doing(engine *e, engine_doing what);
+/* The same; enters the monitor itself. */
+void engine_now_doing(engine *e, engine_doing what);
+/* Monitor held: what hangs, and for how long. Returns PAWL_EIO. */
 pawl_status engine_hang_story(const engine *e, pawl_error *err);
 
 /* ---- engine.c ------------------------------------------------------------------------------- */
 
 uint64_t engine_now(const engine *e);
-/* Saturates: any number of seconds is a deadline. */
+/* The instant that many seconds from now; very many are about a century. */
 uint64_t engine_deadline(const engine *e, double seconds);
 double engine_seconds(uint64_t ns);
 uint64_t engine_ns(double seconds);
-/* Monitor held: PAWL_ETIMEOUT naming what is being written, and how far it came. */
+/* Monitor held: PAWL_ETIMEOUT naming what is being written, and how much of it is. */
 pawl_status engine_timeout(engine *e, double waited_s, const char *what, pawl_error *err);
 /* Monitor held: brings the statistics of the save in flight up to now. */
 void engine_stats_update(engine *e);
@@ -240,7 +243,7 @@ void engine_destroy(engine *e);
 pawl_status engine_checks_new(const plan_layout *layout, engine_checks **out, pawl_error *err)
     PAWL_MUST_CHECK;
 void engine_checks_free(engine_checks *checks); /* NULL is fine */
-/* Compares a filled buffer with what was there. */
+/* Compares a filled buffer with those checksums. */
 pawl_status engine_checks_compare(const engine_checks *checks, const plan_layout *layout,
                                   const engine_buffer *b, pawl_error *err) PAWL_MUST_CHECK;
 /* Monitor held, both: the first difference found is kept for the engine's thread. */

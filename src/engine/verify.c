@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks a whole data file block by block, and goes on after damage. Members of a crew judge
- * windows in any order; the caller's thread tells their verdicts in the order of the file.
+ * Checks a whole data file block by block, and goes on after damage. The threads of a crew verify
+ * windows in any order; the caller's thread reports what they found in the order of the file.
  */
 #include "engine/crew.h"
 
@@ -13,7 +13,7 @@ typedef struct verdict {
     bool given;
     damaged_run runs[MAX_RUNS];
     size_t run_count;
-    pawl_status status; /* beyond the runs: the rest could not be read */
+    pawl_status status; /* not PAWL_OK: what follows the runs could not be read */
     uint64_t unread_at;
     struct pawl_error story;
 } verdict;
@@ -26,7 +26,7 @@ typedef struct verification {
     pawl_status (*progress)(void *context, uint64_t bytes, pawl_error *err);
     void *context;
     crew crew;
-    /* The rest is under the crew's monitor: windows told <= windows claimed <= told + VERDICTS. */
+    /* Guarded by the crew's monitor. windows told <= windows claimed <= told + VERDICTS. */
     uint64_t windows, claimed, told;
     verdict *verdicts; /* VERDICTS, by number of the window */
     bool ended;
@@ -49,7 +49,7 @@ static verdict *verdict_of(const verification *v, uint64_t number) {
 
 /* ---- telling: the caller's thread, alone or with the monitor held ---- */
 
-/* Hands the story on; without anybody to hand it to, it is the failure. */
+/* Calls `problem`; where there is none, the problem is the failure of the whole check. */
 static pawl_status report(const verification *v, uint64_t offset, uint64_t length,
                           pawl_error *story, pawl_error *err) {
     if (v->problem == NULL) {
@@ -70,7 +70,7 @@ static pawl_status report_size(const verification *v, uint64_t found_bytes, pawl
     return report(v, story.offset, story.length, &story, err);
 }
 
-/* Storage that cannot be read is a problem of these bytes, and the rest is still worth a look. */
+/* Bytes that cannot be read are a problem like damaged ones; the check goes on behind them. */
 static pawl_status tell_verdict(const verification *v, verdict *d, uint64_t end, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     for (size_t i = 0; i < d->run_count; i++) {
@@ -87,8 +87,8 @@ static pawl_status tell_verdict(const verification *v, verdict *d, uint64_t end,
     return report(v, d->unread_at, end - d->unread_at, &d->story, err);
 }
 
-/* As far as there are verdicts. */
-static void tell(verification *v) {
+/* Reports windows in the order of the file, up to the first that is not verified yet. */
+static void tell_verdicts(verification *v) {
     while (!v->ended && v->told < v->windows && verdict_of(v, v->told)->given) {
         verdict *d = verdict_of(v, v->told);
         uint64_t end = window_end(v, v->told);
@@ -108,7 +108,8 @@ static void tell(verification *v) {
 
 static void add_run(verdict *d, damaged_run run) {
     damaged_run *last = d->run_count > 0 ? &d->runs[d->run_count - 1] : NULL;
-    if (last != NULL && last->at + last->bytes == run.at) { /* it went on over the end of a step */
+    if (last != NULL &&
+        last->at + last->bytes == run.at) { /* the damage goes on across the end of a step */
         last->bytes += run.bytes;
     } else {
         d->runs[d->run_count++] = run;
@@ -130,7 +131,7 @@ static pawl_status need_file(verification *v, engine_reader *r, pawl_error *err)
     return r->open != NULL ? PAWL_OK : engine_reader_open(r, v->file, &unused, err);
 }
 
-/* A read that failed speaks of its step: of the rest of the window nothing is known either. */
+/* A failed read names its step only; the rest of the window was not read either. */
 static void leave_rest(verdict *d, uint64_t end) {
     if (d->story.has_range && d->story.offset > d->unread_at && d->story.offset < end) {
         d->unread_at = d->story.offset;
@@ -139,7 +140,7 @@ static void leave_rest(verdict *d, uint64_t end) {
 }
 
 /* The stored checksums are in the member's reader. */
-static void judge(verification *v, uint64_t number, crew_member *m, verdict *d) {
+static void judge_window(verification *v, uint64_t number, crew_member *m, verdict *d) {
     uint64_t end = window_end(v, number);
     const uint32_t *stored = m->reader->stored;
     d->status = need_file(v, m->reader, &d->story);
@@ -166,7 +167,7 @@ static bool claimable(const verification *v) {
     return v->claimed < v->windows && v->claimed < v->told + VERDICTS;
 }
 
-/* Monitor held, but while the window is read. */
+/* Monitor held, except while the window is read. */
 static void judge_next(verification *v, crew_member *m) {
     const engine_source *source = &v->reader->source;
     uint64_t number = v->claimed++;
@@ -188,7 +189,7 @@ static void judge_next(verification *v, crew_member *m) {
         crew_call(&v->crew);
     }
     if (d->status == PAWL_OK) {
-        judge(v, number, m, d);
+        judge_window(v, number, m, d);
     }
     monitor_enter(&v->crew.monitor);
     crew_count(m);
@@ -196,13 +197,13 @@ static void judge_next(verification *v, crew_member *m) {
     monitor_announce(&v->crew.monitor);
 }
 
-static void work(void *task, crew_member *m) {
+static void verify_windows(void *task, crew_member *m) {
     verification *v = task;
     bool caller = m->reader == v->reader;
     monitor_enter(&v->crew.monitor);
     for (;;) {
         if (caller) {
-            tell(v);
+            tell_verdicts(v);
         }
         if (v->ended || (caller ? v->told : v->claimed) == v->windows) {
             break;
@@ -229,7 +230,7 @@ static pawl_status verify_blocks(verification *v, uint64_t found_bytes, pawl_err
     }
     v->verdicts = verdicts;
     v->err = err;
-    v->crew = (crew){.source = &v->reader->source, .work = work, .task = v};
+    v->crew = (crew){.source = &v->reader->source, .work = verify_windows, .task = v};
     TRY(crew_run(&v->crew, v->reader, err));
     return v->status;
 }

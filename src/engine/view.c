@@ -61,7 +61,7 @@ static void file_free(viewed_file *f) {
     mem_free(f);
 }
 
-/* What cannot be mapped is read; what fails otherwise, fails. */
+/* A file that cannot be mapped is read instead; other failures are failures. */
 static pawl_status map_file(viewed_file *f, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     if (f->bytes == 0 || f->bytes > SIZE_MAX) {
@@ -135,7 +135,7 @@ static uint64_t block_at(const engine_view *v, uint64_t block) {
     return at < v->file->bytes ? at : v->file->bytes;
 }
 
-static pawl_status make_room(engine_view *v, pawl_error *err) {
+static pawl_status allocate_blocks(engine_view *v, pawl_error *err) {
     if (v->bytes == 0) {
         return PAWL_OK;
     }
@@ -168,7 +168,7 @@ pawl_status engine_view_open(engine_views *all, uint32_t file, uint64_t offset, 
                        .bytes = n,
                        .first_block = offset / FORMAT_BLOCK_BYTES};
     f->users++;
-    pawl_status status = make_room(v, err);
+    pawl_status status = allocate_blocks(v, err);
     if (status != PAWL_OK) {
         engine_view_close(v);
         return status;
@@ -216,7 +216,7 @@ static pawl_status verify_blocks(engine_view *v, uint64_t first, uint64_t end, p
     r->open = v->file->open;
     r->file = v->file->number;
     r->file_bytes = v->file->bytes;
-    r->window_bytes = 0; /* what was read for another view may be another now */
+    r->window_bytes = 0; /* the window may hold an older state of the file */
     pawl_status status =
         engine_reader_read(r, r->file, at, block_at(v, end) - at, take_blocks, v, err);
     r->open = NULL;
@@ -224,7 +224,7 @@ static pawl_status verify_blocks(engine_view *v, uint64_t first, uint64_t end, p
 }
 
 /* Runs of blocks that were not verified yet, each read in one go. */
-static pawl_status verify(engine_view *v, uint64_t first, uint64_t end, pawl_error *err) {
+static pawl_status verify_range(engine_view *v, uint64_t first, uint64_t end, pawl_error *err) {
     while (first < end) {
         uint64_t until = first;
         while (until < end && !is_verified(v, until)) {
@@ -249,8 +249,8 @@ pawl_status engine_view_bytes(engine_view *v, uint64_t at, uint64_t n, const voi
     uint64_t begin = v->offset + at;
     uint64_t end = begin + n;
     if (n > 0) {
-        TRY(verify(v, begin / FORMAT_BLOCK_BYTES,
-                   end / FORMAT_BLOCK_BYTES + (end % FORMAT_BLOCK_BYTES != 0), err));
+        TRY(verify_range(v, begin / FORMAT_BLOCK_BYTES,
+                         end / FORMAT_BLOCK_BYTES + (end % FORMAT_BLOCK_BYTES != 0), err));
     }
     *bytes = v->memory != NULL ? v->memory + (begin - block_at(v, v->first_block))
                                : v->file->map.bytes + begin;

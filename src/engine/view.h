@@ -4,9 +4,9 @@
  * handed out. A file is opened and mapped once for all its views; where it cannot be mapped, a view
  * has memory of its own, into which blocks are read when they are wanted.
  *
- * Blocks are verified by reading them, not by touching the memory that shows them: so a file that
- * was cut off, or storage that fails, is an error here. It is the same open file, so both show the
- * same bytes.
+ * Blocks are verified by reading them, not through the mapping: so a file that was cut off, or
+ * storage that fails, is an error here and not a signal. Both use the same open file, and so show
+ * the same bytes.
  */
 #ifndef ENGINE_VIEW_H
 #define ENGINE_VIEW_H
@@ -22,13 +22,13 @@ pawl_status engine_views_new(const engine_source *source, engine_views **out, pa
 /* NULL is fine. All views are closed before. */
 void engine_views_free(engine_views *all);
 
-/* Of [offset, offset + n) of a file; reads nothing. PAWL_EDAMAGED: the file is missing, of another
- * size than the manifest says, or ends before the range does. */
+/* A view of bytes [offset, offset + n) of a file; reads nothing. PAWL_EDAMAGED: the file is
+ * missing, of another size than the manifest says, or ends before the range does. */
 pawl_status engine_view_open(engine_views *all, uint32_t file, uint64_t offset, uint64_t n,
                              engine_view **out, pawl_error *err) PAWL_MUST_CHECK;
 void engine_view_close(engine_view *v); /* NULL is fine */
-/* Of bytes [at, at + n) of the view, which are within it: *bytes lies as the file's offset does to
- * any alignment up to a block's. Damage as of engine_reader_read; those blocks stay unverified. */
+/* Bytes [at, at + n) of the view, which are within it. *bytes has the alignment of their offset in
+ * the file, up to a block's. Damage as of engine_reader_read; those blocks stay unverified. */
 pawl_status engine_view_bytes(engine_view *v, uint64_t at, uint64_t n, const void **bytes,
                               pawl_error *err) PAWL_MUST_CHECK;
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A storage that hangs (S08): a thread of the engine looks whether anything moves. When the storage
- * owes an answer and has given none for hang_deadline_s, the save counts as failed and the
- * trainer's memory is let go. What hangs in the kernel cannot be called back: the engine's thread,
- * its buffers and its files stay until the storage answers, and until then nothing else is saved.
+ * A storage that hangs (S08). A thread of the engine watches for progress: when requests are
+ * outstanding and none has completed for hang_timeout_s, the save counts as failed and the
+ * trainer's memory is released. A request that hangs in the kernel cannot be cancelled: the
+ * engine's thread, its buffers and its files stay until the storage answers, and until then nothing
+ * else is saved.
  *
- * The thread looks LOOKS times a deadline, and each look accounts for little more than its share of
- * it. So a process that was stopped, or had no processor to run on, is left time to take the
- * answers that came meanwhile.
+ * The thread looks LOOKS times per timeout, and one look adds at most two of these intervals to the
+ * time without progress. So a process that was stopped, or had no processor to run on, is not
+ * failed for that: it has time to take the completions that came meanwhile.
  */
 #include "engine/save.h"
 
@@ -15,18 +16,18 @@
 
 #define LOOKS 8
 
-void engine_moves(engine *e) {
-    e->moved_ns = engine_now(e);
+void engine_mark_progress(engine *e) {
+    e->progress_ns = engine_now(e);
 }
 
-void engine_does(engine *e, engine_doing what) {
-    engine_moves(e);
+void engine_set_doing(engine *e, engine_doing what) {
+    engine_mark_progress(e);
     e->doing = what;
 }
 
-void engine_turns_to(engine *e, engine_doing what) {
+void engine_now_doing(engine *e, engine_doing what) {
     monitor_enter(&e->monitor);
-    engine_does(e, what);
+    engine_set_doing(e, what);
     monitor_leave(&e->monitor);
 }
 
@@ -59,7 +60,7 @@ static const char *what_hangs(const engine *e, const engine_buffer *write) {
         return "removing what the new checkpoint replaces";
     case ENGINE_ENDING:
         return "removing what was written";
-    case ENGINE_MOVING:
+    case ENGINE_WRITING:
         break;
     }
     return write != NULL ? "writing" : "syncing";
@@ -68,7 +69,7 @@ static const char *what_hangs(const engine *e, const engine_buffer *write) {
 static void name_place(const engine *e, const engine_buffer *write, pawl_error *err) {
     const char *file = write != NULL ? e->job.layout->files[write->file].name : e->file_name;
     const char *root = e->job.store->root;
-    if (e->doing != ENGINE_MOVING && e->doing != ENGINE_OPENING) {
+    if (e->doing != ENGINE_WRITING && e->doing != ENGINE_OPENING) {
         error_path(err, "%s/%s", root, e->directory);
         return;
     }
@@ -89,8 +90,8 @@ pawl_status engine_hang_story(const engine *e, pawl_error *err) {
     char quiet[32];
     char written[32];
     char total[32];
-    const engine_buffer *write = e->doing == ENGINE_MOVING ? oldest_write(e) : NULL;
-    uint64_t quiet_ns = engine_now(e) - e->moved_ns;
+    const engine_buffer *write = e->doing == ENGINE_WRITING ? oldest_write(e) : NULL;
+    uint64_t quiet_ns = engine_now(e) - e->progress_ns;
     error_set(err, PAWL_EIO, "saving step %lld: the storage hangs: no answer for %s while %s",
               (long long)e->job.step, text_seconds(quiet, engine_seconds(quiet_ns)),
               what_hangs(e, write));
@@ -106,13 +107,13 @@ pawl_status engine_hang_story(const engine *e, pawl_error *err) {
 
 /* ---- looking ---- */
 
-static bool owes_an_answer(const engine *e) {
-    return e->under_way > 0 || e->doing != ENGINE_MOVING;
+static bool request_outstanding(const engine *e) {
+    return e->under_way > 0 || e->doing != ENGINE_WRITING;
 }
 
-/* Monitor held. How a save ended that hangs in `done`, or after its commit, is known: that is
- * told. */
-static void give_up(engine *e) {
+/* Monitor held. Of a save that hangs in `done`, or after its commit, the outcome is known already
+ * and stays. */
+static void fail_hung_save(engine *e) {
     struct pawl_error story = ERROR_INIT;
     (void)engine_hang_story(e, &story);
     bool known = e->committed || e->doing == ENGINE_ENDING;
@@ -134,37 +135,38 @@ static void give_up(engine *e) {
     engine_announce(e);
 }
 
-/* Monitor held: for how long no answer has come that was owed, as far as it was watched. */
+/* Monitor held: time with a request outstanding and no completion, as far as it was watched. */
 static uint64_t quiet_ns(engine *e, uint64_t step_ns) {
     engine_quiet *q = &e->quiet;
     uint64_t now_ns = engine_now(e);
     uint64_t passed_ns = now_ns - q->looked_ns;
-    bool quiet_since = owes_an_answer(e) && q->moved_ns == e->moved_ns;
+    bool quiet_since = request_outstanding(e) && q->progress_ns == e->progress_ns;
     uint64_t counted_ns = passed_ns < 2 * step_ns ? passed_ns : 2 * step_ns;
-    *q = (engine_quiet){
-        .looked_ns = now_ns, .moved_ns = e->moved_ns, .ns = quiet_since ? q->ns + counted_ns : 0};
+    *q = (engine_quiet){.looked_ns = now_ns,
+                        .progress_ns = e->progress_ns,
+                        .ns = quiet_since ? q->ns + counted_ns : 0};
     return q->ns;
 }
 
 /* When to look again; 0: when the next save begins. */
-static uint64_t look(engine *e) {
+static uint64_t check_for_hang(engine *e) {
     CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
     monitor_enter(held);
     if (!e->active || e->hung || e->unwatched) {
         return 0;
     }
-    uint64_t limit_ns = engine_ns(e->options.hang_deadline_s);
+    uint64_t limit_ns = engine_ns(e->options.hang_timeout_s);
     uint64_t step_ns = limit_ns / LOOKS + 1;
     if (quiet_ns(e, step_ns) < limit_ns) {
         return e->quiet.looked_ns + step_ns;
     }
-    give_up(e);
+    fail_hung_save(e);
     return 0;
 }
 
 /* ---- the thread ---- */
 
-/* False when the engine is going. */
+/* False when the engine is being freed. */
 static bool wait_to_look(engine *e, uint64_t next_ns, uint64_t *seen) {
     CLEANUP(monitor_leave_pointer) monitor *held = &e->alarm;
     monitor_enter(held);
@@ -184,7 +186,7 @@ static void watch_body(void *argument) {
     uint64_t next_ns = 0;
     engine_tune(e);
     while (wait_to_look(e, next_ns, &seen)) {
-        next_ns = look(e);
+        next_ns = check_for_hang(e);
     }
     monitor_enter(&e->monitor);
     e->left_watching = false;
@@ -192,10 +194,10 @@ static void watch_body(void *argument) {
     monitor_leave(&e->monitor);
 }
 
-/* Without threads nobody could be told. */
+/* Without threads there is nobody to watch. */
 pawl_status engine_watch(engine *e, pawl_error *err) {
     const platform *p = e->options.platform;
-    if (!p->concurrent || !(e->options.hang_deadline_s > 0)) {
+    if (!p->concurrent || !(e->options.hang_timeout_s > 0)) {
         return PAWL_OK;
     }
     if (e->watcher == NULL) {
@@ -208,8 +210,8 @@ pawl_status engine_watch(engine *e, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* Monitor not held. False: the watching thread tells of a save that hangs, and whoever it tells may
- * not return; it is left behind with the engine. */
+/* Monitor not held. False: the watching thread is inside the callback `hung`, which may never
+ * return, so the thread is abandoned. */
 static bool stop_watching(engine *e) {
     monitor_enter(&e->monitor);
     e->unwatched = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine's thread moves the data files: takes back what was moved, hands on what is filled,
- * fills what there is room for, and waits when there is nothing else to do.
+ * The engine's thread writes the data files. In turns it takes completed requests off the queue,
+ * submits filled buffers, fills free buffers, and waits when there is nothing else to do.
  */
 #include "engine/save.h"
 
@@ -29,7 +29,7 @@ pawl_status engine_stop_reason(const engine *e, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* ---- what came back ---- */
+/* ---- completed requests ---- */
 
 static pawl_status write_failed(const engine_buffer *b, pawl_error *err) {
     *err = b->io.story;
@@ -39,13 +39,13 @@ static pawl_status write_failed(const engine_buffer *b, pawl_error *err) {
     return b->io.status;
 }
 
-static pawl_status write_came_back(engine *e, engine_buffer *b, pawl_error *err) {
+static pawl_status write_completed(engine *e, engine_buffer *b, pawl_error *err) {
     pawl_status status = b->io.status == PAWL_OK ? PAWL_OK : write_failed(b, err);
     size_t file = b->file;
     monitor_enter(&e->monitor);
     e->under_way--;
     e->writes_under_way--;
-    engine_moves(e);
+    engine_mark_progress(e);
     b->under_way = false;
     uint64_t left = --e->parts[file].unwritten;
     if (status == PAWL_OK) {
@@ -61,7 +61,7 @@ static pawl_status write_came_back(engine *e, engine_buffer *b, pawl_error *err)
     return status;
 }
 
-static pawl_status sync_came_back(engine *e, engine_output *o, pawl_error *err) {
+static pawl_status sync_completed(engine *e, engine_output *o, pawl_error *err) {
     pawl_status status = o->sync.status;
     if (status != PAWL_OK) {
         *err = o->sync.story;
@@ -70,18 +70,18 @@ static pawl_status sync_came_back(engine *e, engine_output *o, pawl_error *err) 
     e->unsynced--;
     monitor_enter(&e->monitor);
     e->under_way--;
-    engine_moves(e);
+    engine_mark_progress(e);
     monitor_leave(&e->monitor);
     return status;
 }
 
-static pawl_status came_back(engine *e, store_io *io, pawl_error *err) {
-    return io->kind == STORE_IO_WRITE ? write_came_back(e, io->context, err)
-                                      : sync_came_back(e, io->context, err);
+static pawl_status request_completed(engine *e, store_io *io, pawl_error *err) {
+    return io->kind == STORE_IO_WRITE ? write_completed(e, io->context, err)
+                                      : sync_completed(e, io->context, err);
 }
 
-/* `*some` when there was anything. */
-static pawl_status take_back(engine *e, bool *some, pawl_error *err) {
+/* *some becomes true when there was a request. */
+static pawl_status take_completed(engine *e, bool *some, pawl_error *err) {
     store_queue *q = engine_queue(e);
     while (e->under_way > 0) {
         store_io *io = store_queue_wait(q, 0);
@@ -89,19 +89,19 @@ static pawl_status take_back(engine *e, bool *some, pawl_error *err) {
             return PAWL_OK;
         }
         *some = true;
-        TRY(came_back(e, io, err));
+        TRY(request_completed(e, io, err));
     }
     return PAWL_OK;
 }
 
-/* ---- what is handed on ---- */
+/* ---- submitting filled buffers ---- */
 
-/* Bandwidth: when the next write may begin. */
-static bool must_rest(const engine *e, uint64_t now_ns) {
+/* Must the next write wait, so that the bandwidth limit is kept? */
+static bool over_bandwidth(const engine *e, uint64_t now_ns) {
     return e->allowed_ns > now_ns;
 }
 
-static void account(engine *e, size_t bytes) {
+static void account_bandwidth(engine *e, size_t bytes) {
     uint64_t limit = e->options.bandwidth_bytes_per_s;
     if (limit > 0) {
         uint64_t now_ns = engine_now(e);
@@ -110,8 +110,8 @@ static void account(engine *e, size_t bytes) {
     }
 }
 
-/* Monitor held. The link to the first that is of a file which can be written to now: another may
- * wait until an older file is whole. It points to NULL when there is none. */
+/* Monitor held. The link to the first buffer whose file is open or can be opened now: others wait
+ * until an older file is closed. The link points to NULL when there is none. */
 static engine_buffer **find_ready(engine *e) {
     engine_buffer **link = &e->ready.first;
     while (*link != NULL && !engine_output_free(e, (*link)->file)) {
@@ -122,7 +122,7 @@ static engine_buffer **find_ready(engine *e) {
 
 /* Monitor held. */
 static engine_buffer *take_ready(engine *e) {
-    if (e->writes_under_way == e->write_limit || must_rest(e, engine_now(e))) {
+    if (e->writes_under_way == e->write_limit || over_bandwidth(e, engine_now(e))) {
         return NULL;
     }
     engine_buffer **link = find_ready(e);
@@ -136,7 +136,7 @@ static engine_buffer *take_ready(engine *e) {
     return b;
 }
 
-/* All else of the file is filled: it may say that it is whole, should all of it be written. */
+/* Of a file's first chunk, when all others are filled: puts the sum of the file into its header. */
 static void put_sum(engine *e, engine_buffer *b) {
     const plan_file *file = &e->job.layout->files[b->file];
     const engine_file *blocks = &e->files[b->file];
@@ -147,7 +147,7 @@ static void put_sum(engine *e, engine_buffer *b) {
     e->checksums[blocks->checksums - e->checksums] = crc32c(0, b->memory, first);
 }
 
-static pawl_status hand_on(engine *e, engine_buffer *b, pawl_error *err) {
+static pawl_status submit(engine *e, engine_buffer *b, pawl_error *err) {
     TRY(engine_output_open(e, b->file, err));
     if (b->at == 0) {
         put_sum(e, b);
@@ -158,9 +158,9 @@ static pawl_status hand_on(engine *e, engine_buffer *b, pawl_error *err) {
     b->io.memory = b->memory;
     b->io.n = b->bytes;
     b->io.context = b;
-    account(e, b->bytes);
+    account_bandwidth(e, b->bytes);
     monitor_enter(&e->monitor);
-    engine_moves(e);
+    engine_mark_progress(e);
     b->under_way = true;
     e->under_way++;
     e->writes_under_way++;
@@ -170,7 +170,7 @@ static pawl_status hand_on(engine *e, engine_buffer *b, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status hand_on_ready(engine *e, bool *some, pawl_error *err) {
+static pawl_status submit_ready(engine *e, bool *some, pawl_error *err) {
     for (;;) {
         monitor_enter(&e->monitor);
         pawl_status status = engine_stop_reason(e, err);
@@ -180,14 +180,14 @@ static pawl_status hand_on_ready(engine *e, bool *some, pawl_error *err) {
             return status;
         }
         *some = true;
-        TRY(hand_on(e, b, err));
+        TRY(submit(e, b, err));
     }
 }
 
-/* ---- what is filled ---- */
+/* ---- filling buffers ---- */
 
-/* The file is made before its first byte is taken: should it not have room, nothing was done. */
-static pawl_status fill(engine *e, bool *some, pawl_error *err) {
+/* The file is created before its first chunk is copied: on a full disk no copy is made in vain. */
+static pawl_status fill_next(engine *e, bool *some, pawl_error *err) {
     monitor_enter(&e->monitor);
     bool left = engine_chunk_left(e);
     size_t file = e->next_file;
@@ -207,7 +207,7 @@ static pawl_status fill(engine *e, bool *some, pawl_error *err) {
 /* ---- waiting ---- */
 
 /* Monitor held. */
-static void rest_until(engine *e, uint64_t until_ns) {
+static void sleep_until(engine *e, uint64_t until_ns) {
     const platform *p = e->options.platform;
     if (p->concurrent) {
         monitor_wait_until(&e->monitor, until_ns);
@@ -216,15 +216,14 @@ static void rest_until(engine *e, uint64_t until_ns) {
     }
 }
 
-/* Nothing is under way: the trainer's thread fills what is needed next, or there is bandwidth to
- * wait for. */
-static pawl_status rest(engine *e, pawl_error *err) {
+/* Nothing is under way: waits for the trainer's thread, which fills a buffer, or for bandwidth. */
+static pawl_status wait_without_requests(engine *e, pawl_error *err) {
     CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
     monitor_enter(held);
     TRY(engine_stop_reason(e, err));
     if (*find_ready(e) != NULL) {
-        if (must_rest(e, engine_now(e))) {
-            rest_until(e, e->allowed_ns);
+        if (over_bandwidth(e, engine_now(e))) {
+            sleep_until(e, e->allowed_ns);
         }
         return PAWL_OK;
     }
@@ -232,7 +231,7 @@ static pawl_status rest(engine *e, pawl_error *err) {
         monitor_wait_until(held, UINT64_MAX);
         return PAWL_OK;
     }
-    /* Without even the buffers to go on with there is no end to wait for. */
+    /* Nobody else fills: without memory for a single buffer the save cannot go on. */
     return engine_fill_one(e) ? PAWL_OK : error_nomem(err, e->buffer_bytes);
 }
 
@@ -240,20 +239,20 @@ static uint64_t wait_deadline(engine *e) {
     monitor_enter(&e->monitor);
     bool limited = e->ready.first != NULL && e->writes_under_way < e->write_limit;
     monitor_leave(&e->monitor);
-    return limited && must_rest(e, engine_now(e)) ? e->allowed_ns : UINT64_MAX;
+    return limited && over_bandwidth(e, engine_now(e)) ? e->allowed_ns : UINT64_MAX;
 }
 
-static pawl_status wait(engine *e, pawl_error *err) {
+static pawl_status wait_for_request(engine *e, pawl_error *err) {
     if (e->under_way == 0) {
-        return rest(e, err);
+        return wait_without_requests(e, err);
     }
     store_io *io = store_queue_wait(engine_queue(e), wait_deadline(e));
-    return io != NULL ? came_back(e, io, err) : PAWL_OK;
+    return io != NULL ? request_completed(e, io, err) : PAWL_OK;
 }
 
-/* ---- turn by turn ---- */
+/* ---- one turn after another ---- */
 
-/* The end of a save that hangs was told: then there is no more to tell. */
+/* A save that hung was reported as failed: no progress is reported after that. */
 static bool progress_is_due(engine *e) {
     CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
     monitor_enter(held);
@@ -262,37 +261,37 @@ static bool progress_is_due(engine *e) {
         return false;
     }
     e->told_ns = now_ns;
-    engine_does(e, ENGINE_TELLING);
+    engine_set_doing(e, ENGINE_TELLING);
     return true;
 }
 
-/* The listener may write to the storage, and wait for it. */
+/* The callback may write to the storage, and so hang as well. */
 static void tell_progress(engine *e) {
     if (progress_is_due(e)) {
         e->job.progress(e->job.context, e->written, e->total);
-        engine_turns_to(e, ENGINE_MOVING);
+        engine_now_doing(e, ENGINE_WRITING);
     }
 }
 
 static pawl_status turn(engine *e, pawl_error *err) {
     bool some = false;
-    TRY(take_back(e, &some, err));
-    TRY(hand_on_ready(e, &some, err));
-    TRY(fill(e, &some, err));
+    TRY(take_completed(e, &some, err));
+    TRY(submit_ready(e, &some, err));
+    TRY(fill_next(e, &some, err));
     if (!some && e->unsynced > 0 && !engine_buffer_ahead(e)) {
-        TRY(wait(e, err));
+        TRY(wait_for_request(e, err));
     }
     tell_progress(e);
     return PAWL_OK;
 }
 
-/* After a failure: the first one is told, whatever comes back now. */
+/* After a failure: waits for the requests under way; further failures are ignored. */
 static void drain(engine *e) {
     struct pawl_error ignored = ERROR_INIT;
     e->draining = true;
     while (e->under_way > 0) {
         store_io *io = store_queue_wait(engine_queue(e), UINT64_MAX);
-        if (io != NULL && came_back(e, io, &ignored) != PAWL_OK) {
+        if (io != NULL && request_completed(e, io, &ignored) != PAWL_OK) {
             continue;
         }
     }
@@ -308,7 +307,7 @@ pawl_status engine_write_files(engine *e, pawl_error *err) {
         drain(e);
         engine_outputs_close(e);
     }
-    if (status == PAWL_ECANCELED) { /* how far it came is known now */
+    if (status == PAWL_ECANCELED) { /* the text says how much was written, which is known now */
         monitor_enter(&e->monitor);
         status = engine_stop_reason(e, err);
         monitor_leave(&e->monitor);

@@ -31,7 +31,7 @@ pawl_status block_handle_decode(cursor *c, block_handle *out, pawl_error *err) {
 }
 
 /* The block is wrong at byte `at` of it. */
-static pawl_status refuse(const block *b, size_t at, pawl_error *err, const char *what) {
+static pawl_status refuse_block(const block *b, size_t at, pawl_error *err, const char *what) {
     uint64_t position = b->offset + at;
     error_set(err, PAWL_EDAMAGED,
               "the %s at byte %" PRIu64 " of the table is wrong at byte %" PRIu64 ": %s", b->what,
@@ -70,7 +70,7 @@ static pawl_status check_trailer(const block *b, pawl_error *err) {
     TRY(cursor_u32le(&c, &stored, err));
     uint32_t computed = crc32c(0, b->data, b->size + 1);
     if (crc32c_unmask(stored) != computed) {
-        pawl_status status = refuse(b, 0, err, "the checksum does not match");
+        pawl_status status = refuse_block(b, 0, err, "the checksum does not match");
         error_expected(err, "CRC32C %08" PRIx32 ", as stored", crc32c_unmask(stored));
         error_found(err, "CRC32C %08" PRIx32, computed);
         return status;
@@ -84,7 +84,7 @@ static pawl_status check_trailer(const block *b, pawl_error *err) {
         return PAWL_EUNSUPPORTED;
     }
     return compression == BLOCK_UNCOMPRESSED ? PAWL_OK
-                                             : refuse(b, b->size, err, "unknown compression");
+                                             : refuse_block(b, b->size, err, "unknown compression");
 }
 
 /* Byte in the block where the i-th restart point's offset stands. */
@@ -100,13 +100,13 @@ static pawl_status restart(const block *b, uint32_t i, uint32_t *out, pawl_error
 
 static pawl_status check_restarts(block *b, pawl_error *err) {
     if (b->size < 8) {
-        return refuse(b, 0, err, "too short for restart points");
+        return refuse_block(b, 0, err, "too short for restart points");
     }
     cursor c = cursor_of(b->data, b->size, b->offset, b->what);
     c.at = b->size - 4;
     TRY(cursor_u32le(&c, &b->restart_count, err));
     if (b->restart_count == 0 || b->restart_count > b->size / 4 - 1) {
-        return refuse(b, b->size - 4, err, "the number of restart points does not fit");
+        return refuse_block(b, b->size - 4, err, "the number of restart points does not fit");
     }
     b->entry_bytes = b->size - 4 - (size_t)b->restart_count * 4;
     uint32_t before = 0;
@@ -114,7 +114,7 @@ static pawl_status check_restarts(block *b, pawl_error *err) {
         uint32_t at = 0;
         TRY(restart(b, i, &at, err));
         if (i == 0 ? at != 0 : at <= before || at >= b->entry_bytes) {
-            return refuse(b, restart_at(b, i), err, "a restart point is out of place");
+            return refuse_block(b, restart_at(b, i), err, "a restart point is out of place");
         }
         before = at;
     }
@@ -165,7 +165,7 @@ static pawl_status read_entry(block_cursor *c, size_t shareable, bool ordered, p
     TRY(cursor_varint32(&c->c, &further, err));
     TRY(cursor_varint32(&c->c, &value_bytes, err));
     if (shared > shareable) {
-        return refuse(c->in, at, err, "a key shares more bytes than there are");
+        return refuse_block(c->in, at, err, "a key shares more bytes than there are");
     }
     if ((uint64_t)shared + further > FORMAT_MAX_KEY) {
         error_set(err, PAWL_ELIMIT, "a key of the %s at byte %" PRIu64 " is too long", c->in->what,
@@ -176,7 +176,7 @@ static pawl_status read_entry(block_cursor *c, size_t shareable, bool ordered, p
     TRY(cursor_bytes(&c->c, further, &suffix, err));
     TRY(cursor_bytes(&c->c, value_bytes, &c->value, err));
     if (ordered && key_compare(suffix, further, c->key.data + shared, c->key.size - shared) <= 0) {
-        return refuse(c->in, at, err, "keys do not ascend");
+        return refuse_block(c->in, at, err, "keys do not ascend");
     }
     c->value_bytes = value_bytes;
     c->key.size = shared;
@@ -205,7 +205,8 @@ static pawl_status pass_restart(block_cursor *c, size_t *shareable, pawl_error *
         return PAWL_OK;
     }
     if (c->c.at > c->restart_at) {
-        return refuse(b, restart_at(b, c->restart), err, "a restart point is within an entry");
+        return refuse_block(b, restart_at(b, c->restart), err,
+                            "a restart point is within an entry");
     }
     *shareable = 0;
     c->restart++;

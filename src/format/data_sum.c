@@ -118,8 +118,8 @@ pawl_status data_sum_finished(const safetensors_header *header, pawl_error *err)
     return not_finished("\"" DATA_SUM_KEY "\": \"" DATA_SUM_UNFINISHED "\"", err);
 }
 
-/* What else stands there is not for people's terminals. */
-static bool is_number(const char *digits) {
+/* What is no sum may be anything, and is not shown. */
+static bool is_sum(const char *digits) {
     return strspn(digits, "0123456789abcdef") == DATA_SUM_DIGITS &&
            strlen(digits) == DATA_SUM_DIGITS;
 }
@@ -139,7 +139,7 @@ pawl_status data_sum_check(const data_sum_reading *r, const safetensors_header *
     error_set(err, PAWL_EDAMAGED,
               "the bytes of the data file are not those that its writer finished it with");
     error_expected(err, "the sum %s, which stands in its header",
-                   is_number(digits) ? digits : "(not a number)");
+                   is_sum(digits) ? digits : "(not a number)");
     error_found(err, "the sum %s", computed);
     return PAWL_EDAMAGED;
 }

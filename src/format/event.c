@@ -7,9 +7,8 @@
  * process.
  */
 #include "format/event.h"
+#include "base/json.h"
 
-#include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -33,18 +32,18 @@ static const char *const kind_names[] = {
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static pawl_status put_key(buffer *out, const char *key, pawl_error *err) {
+static pawl_status put_event_key(buffer *out, const char *key, pawl_error *err) {
     const char *comma = out->size > 0 && out->data[out->size - 1] == '{' ? "" : ",";
     return buffer_printf(out, err, "%s\"%s\":", comma, key);
 }
 
 static pawl_status put_integer(buffer *out, const char *key, int64_t value, pawl_error *err) {
-    TRY(put_key(out, key, err));
+    TRY(put_event_key(out, key, err));
     return buffer_printf(out, err, "%lld", (long long)value);
 }
 
 static pawl_status put_count(buffer *out, const char *key, uint64_t value, pawl_error *err) {
-    TRY(put_key(out, key, err));
+    TRY(put_event_key(out, key, err));
     return buffer_printf(out, err, "%llu", (unsigned long long)value);
 }
 
@@ -52,16 +51,16 @@ static pawl_status put_decimal(buffer *out, const char *key, double value, pawl_
     double bounded = value > 0 ? value : 0; /* also for NaN */
     bounded = bounded < LARGEST_DECIMAL ? bounded : LARGEST_DECIMAL;
     uint64_t micro = (uint64_t)(bounded * MICRO + CUT);
-    TRY(put_key(out, key, err));
+    TRY(put_event_key(out, key, err));
     return buffer_printf(out, err, "%llu.%06llu", (unsigned long long)(micro / MICRO),
                          (unsigned long long)(micro % MICRO));
 }
 
-static pawl_status put_text(buffer *out, const char *key, const char *text, size_t limit,
-                            pawl_error *err) {
+static pawl_status put_cut_text(buffer *out, const char *key, const char *text, size_t limit,
+                                pawl_error *err) {
     size_t n = strlen(text);
     size_t put = 0;
-    TRY(put_key(out, key, err));
+    TRY(put_event_key(out, key, err));
     TRY(buffer_append(out, "\"", 1, err));
     for (size_t at = 0, taken = 0; at < n; at += taken) {
         char escaped[JSON_CHARACTER_BYTES];
@@ -77,7 +76,7 @@ static pawl_status put_text(buffer *out, const char *key, const char *text, size
 }
 
 static pawl_status put_object(buffer *out, const char *key, pawl_error *err) {
-    TRY(put_key(out, key, err));
+    TRY(put_event_key(out, key, err));
     return buffer_append(out, "{", 1, err);
 }
 
@@ -96,13 +95,13 @@ static pawl_status put_time(buffer *out, int64_t unix_time_ns, pawl_error *err) 
         return PAWL_OK;
     }
     (void)snprintf(text, sizeof(text), "%s.%03dZ", whole, (int)(unix_time_ns % SECOND_NS / MICRO));
-    return put_text(out, "time", text, sizeof(text), err);
+    return put_cut_text(out, "time", text, sizeof(text), err);
 }
 
 static pawl_status put_outcome(buffer *out, const pawl_event *event, pawl_error *err) {
     const char *status = pawl_status_name(event->status);
-    TRY(put_text(out, "status", status, MESSAGE_BYTES, err));
-    return event->message != NULL ? put_text(out, "message", event->message, MESSAGE_BYTES, err)
+    TRY(put_cut_text(out, "status", status, MESSAGE_BYTES, err));
+    return event->message != NULL ? put_cut_text(out, "message", event->message, MESSAGE_BYTES, err)
                                   : PAWL_OK;
 }
 
@@ -114,7 +113,7 @@ static pawl_status put_speed(buffer *out, const pawl_event *event, pawl_error *e
 
 static pawl_status put_stats(buffer *out, const pawl_save_stats *s, pawl_error *err) {
     TRY(put_count(out, "files", s->files, err));
-    TRY(put_text(out, "io", s->io != NULL ? s->io : "", WHY_BYTES, err));
+    TRY(put_cut_text(out, "io", s->io != NULL ? s->io : "", WHY_BYTES, err));
     TRY(put_count(out, "retries", s->retries, err));
     TRY(put_object(out, "phases", err));
     TRY(put_decimal(out, "prepare_s", s->prepare_s, err));
@@ -148,19 +147,19 @@ static pawl_status put_restore(buffer *out, const event_restore *restore, pawl_e
     TRY(put_count(out, "cast_overflows", counts->cast_overflows, err));
     TRY(put_end(out, err));
     TRY(put_count(out, "fallback_count", restore->fallback_count, err));
-    TRY(put_key(out, "fallbacks", err));
+    TRY(put_event_key(out, "fallbacks", err));
     TRY(buffer_append(out, "[", 1, err));
     for (size_t i = 0; i < restore->fallback_count && i < SHOWN_FALLBACKS; i++) {
         TRY(buffer_printf(out, err, "%s{", i > 0 ? "," : ""));
         TRY(put_integer(out, "step", restore->fallbacks[i].step, err));
-        TRY(put_text(out, "why", restore->fallbacks[i].why, WHY_BYTES, err));
+        TRY(put_cut_text(out, "why", restore->fallbacks[i].why, WHY_BYTES, err));
         TRY(put_end(out, err));
     }
     return buffer_append(out, "]", 1, err);
 }
 
-static pawl_status put_body(buffer *out, const pawl_event *event, const event_restore *restore,
-                            pawl_error *err) {
+static pawl_status put_event_body(buffer *out, const pawl_event *event,
+                                  const event_restore *restore, pawl_error *err) {
     switch (event->kind) {
     case PAWL_EVENT_SAVE_BEGUN:
         return put_count(out, "of_bytes", event->of_bytes, err);
@@ -188,7 +187,7 @@ static bool is_kind(int kind) {
 }
 
 /* What no reader would take for an event. */
-static bool can_be(const pawl_event *event) {
+static bool can_be_event(const pawl_event *event) {
     const pawl_save_stats none = {0};
     const pawl_save_stats *s = event->stats != NULL ? event->stats : &none;
     const uint64_t counts[] = {event->done_bytes,    event->of_bytes, s->files,
@@ -204,66 +203,31 @@ static bool can_be(const pawl_event *event) {
 
 pawl_status event_encode(const pawl_event *event, const event_restore *restore, buffer *out,
                          pawl_error *err) {
-    if (!can_be(event)) {
+    if (!can_be_event(event)) {
         return error_set(err, PAWL_EINTERNAL, "no event has such numbers: kind %d, step %lld",
                          (int)event->kind, (long long)event->step);
     }
     TRY(buffer_append(out, "{", 1, err));
-    TRY(put_text(out, "event", kind_names[event->kind], WHY_BYTES, err));
+    TRY(put_cut_text(out, "event", kind_names[event->kind], WHY_BYTES, err));
     TRY(put_integer(out, "step", event->step, err));
     TRY(put_integer(out, "unix_time_ns", event->unix_time_ns, err));
     TRY(put_time(out, event->unix_time_ns, err));
-    TRY(put_body(out, event, restore, err));
+    TRY(put_event_body(out, event, restore, err));
     return put_end(out, err);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* A member that is not there leaves its default; one of another type is none of ours: false. */
+/* What stands in a line, as it stands there. */
+typedef struct line_parts {
+    json_span kind, status, message, io;
+    int64_t step, unix_time_ns;
+    uint64_t budget_bytes;
+} line_parts;
 
-static bool get_integer(const json_t *object, const char *key, int64_t least, int64_t *out) {
-    const json_t *value = json_object_get(object, key);
-    if (value == NULL) {
-        return true;
-    }
-    *out = json_integer_value(value);
-    return json_is_integer(value) && *out >= least;
-}
-
-static bool get_count(const json_t *object, const char *key, uint64_t *out) {
-    int64_t value = (int64_t)*out;
-    bool good = get_integer(object, key, 0, &value);
-    *out = (uint64_t)value;
-    return good;
-}
-
-static bool get_seconds(const json_t *object, const char *key, double *out) {
-    const json_t *value = json_object_get(object, key);
-    if (value == NULL) {
-        return true;
-    }
-    *out = json_number_value(value);
-    return json_is_number(value) && isfinite(*out) && *out >= 0;
-}
-
-static bool get_text(const json_t *object, const char *key, const char **out) {
-    const json_t *value = json_object_get(object, key);
-    if (value == NULL) {
-        return true;
-    }
-    *out = json_string_value(value);
-    return *out != NULL;
-}
-
-static bool get_object(const json_t *object, const char *key, const json_t **out) {
-    *out = json_object_get(object, key);
-    return *out == NULL || json_is_object(*out);
-}
-
-static bool get_kind(const json_t *object, pawl_event_kind *out) {
-    const char *name = json_string_value(json_object_get(object, "event"));
-    for (int kind = PAWL_EVENT_SAVE_BEGUN; name != NULL && kind <= PAWL_EVENT_RESTORED; kind++) {
-        if (strcmp(kind_names[kind], name) == 0) {
+static bool kind_of(json_span name, pawl_event_kind *out) {
+    for (int kind = PAWL_EVENT_SAVE_BEGUN; kind <= PAWL_EVENT_RESTORED; kind++) {
+        if (json_is(name, kind_names[kind])) {
             *out = (pawl_event_kind)kind;
             return true;
         }
@@ -271,91 +235,113 @@ static bool get_kind(const json_t *object, pawl_event_kind *out) {
     return false;
 }
 
-static bool get_status(const json_t *object, pawl_status *out) {
-    const char *name = NULL;
-    bool good = get_text(object, "status", &name);
-    if (!good || name == NULL) {
-        return good;
-    }
+static bool status_of(json_span name, pawl_status *out) {
     for (int status = PAWL_OK; status <= STATUS_LAST; status++) {
-        if (strcmp(pawl_status_name((pawl_status)status), name) == 0) {
+        if (json_is(name, pawl_status_name((pawl_status)status))) {
             *out = (pawl_status)status;
             return true;
         }
     }
-    return false;
+    return name.text == NULL; /* not there: PAWL_OK */
 }
 
-static bool get_stats(const json_t *object, const pawl_event *event, pawl_save_stats *s) {
-    const json_t *phases;
-    const json_t *stall;
-    const json_t *budget;
-    uint64_t budget_bytes = 0;
-    *s = (pawl_save_stats){
-        .step = event->step, .bytes = event->of_bytes, .total_s = event->seconds, .io = ""};
-    bool good = get_object(object, "phases", &phases) && get_object(object, "stall", &stall) &&
-                get_object(object, "budget", &budget) && get_text(object, "io", &s->io) &&
-                get_count(object, "files", &s->files) && get_count(object, "retries", &s->retries);
-    good = good && get_seconds(phases, "prepare_s", &s->prepare_s) &&
-           get_seconds(phases, "write_s", &s->write_s) &&
-           get_seconds(phases, "sync_s", &s->sync_s) &&
-           get_seconds(phases, "commit_s", &s->commit_s) &&
-           get_seconds(phases, "group_wait_s", &s->group_wait_s) &&
-           get_seconds(object, "tidy_s", &s->tidy_s);
-    good = good && get_seconds(stall, "busy_wait_s", &s->busy_wait_s) &&
-           get_seconds(stall, "fence_copy_s", &s->fence_copy_s) &&
-           get_seconds(stall, "fence_wait_s", &s->fence_wait_s) &&
-           get_count(stall, "fence_copied_bytes", &s->fence_copied_bytes);
-    good = good && get_count(budget, "bytes", &budget_bytes) &&
-           get_count(budget, "wanted_bytes", &s->budget_wanted_bytes);
-    s->budget_bytes = (size_t)budget_bytes;
-    return good;
+/* A member that is not there leaves its default; one of another type is none of ours. All numbers
+ * with a fraction are seconds. */
+static bool are_good(const json_field *fields, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const double *seconds = fields[i].to;
+        if (fields[i].found == FIELD_OTHER_TYPE ||
+            (fields[i].type == FIELD_NUMBER && fields[i].found == FIELD_FOUND && *seconds < 0)) {
+            return false;
+        }
+    }
+    return true;
 }
 
-static bool get_event(const json_t *object, event_decoded *out) {
+static bool get_event(const char *line, size_t n, event_decoded *out, line_parts *parts) {
     pawl_event *event = &out->event;
-    event->step = INT64_MIN;
-    event->unix_time_ns = -1;
-    if (!get_kind(object, &event->kind) || !get_integer(object, "step", -1, &event->step) ||
-        !get_integer(object, "unix_time_ns", 0, &event->unix_time_ns) || event->step == INT64_MIN ||
-        event->unix_time_ns < 0) {
-        return false;
-    }
-    bool good = get_status(object, &event->status) &&
-                get_text(object, "message", &event->message) &&
-                get_count(object, "done_bytes", &event->done_bytes) &&
-                get_count(object, "of_bytes", &event->of_bytes) &&
-                get_seconds(object, "seconds", &event->seconds);
-    if (good && event->kind == PAWL_EVENT_SAVE_ENDED) {
-        event->stats = &out->stats;
-        good = get_stats(object, event, &out->stats);
-    }
-    return good;
+    pawl_save_stats *s = &out->stats;
+    json_field fields[] = {
+        {NULL, "event", &parts->kind, FIELD_STRING, 0},
+        {NULL, "step", &parts->step, FIELD_INTEGER, 0},
+        {NULL, "unix_time_ns", &parts->unix_time_ns, FIELD_COUNT, 0},
+        {NULL, "status", &parts->status, FIELD_STRING, 0},
+        {NULL, "message", &parts->message, FIELD_STRING, 0},
+        {NULL, "done_bytes", &event->done_bytes, FIELD_COUNT, 0},
+        {NULL, "of_bytes", &event->of_bytes, FIELD_COUNT, 0},
+        {NULL, "seconds", &event->seconds, FIELD_NUMBER, 0},
+        /* Of a save that ended: */
+        {NULL, "files", &s->files, FIELD_COUNT, 0},
+        {NULL, "io", &parts->io, FIELD_STRING, 0},
+        {NULL, "retries", &s->retries, FIELD_COUNT, 0},
+        {NULL, "phases", NULL, FIELD_OBJECT, 0},
+        {"phases", "prepare_s", &s->prepare_s, FIELD_NUMBER, 0},
+        {"phases", "write_s", &s->write_s, FIELD_NUMBER, 0},
+        {"phases", "sync_s", &s->sync_s, FIELD_NUMBER, 0},
+        {"phases", "commit_s", &s->commit_s, FIELD_NUMBER, 0},
+        {"phases", "group_wait_s", &s->group_wait_s, FIELD_NUMBER, 0},
+        {NULL, "tidy_s", &s->tidy_s, FIELD_NUMBER, 0},
+        {NULL, "stall", NULL, FIELD_OBJECT, 0},
+        {"stall", "busy_wait_s", &s->busy_wait_s, FIELD_NUMBER, 0},
+        {"stall", "fence_copy_s", &s->fence_copy_s, FIELD_NUMBER, 0},
+        {"stall", "fence_wait_s", &s->fence_wait_s, FIELD_NUMBER, 0},
+        {"stall", "fence_copied_bytes", &s->fence_copied_bytes, FIELD_COUNT, 0},
+        {NULL, "budget", NULL, FIELD_OBJECT, 0},
+        {"budget", "bytes", &parts->budget_bytes, FIELD_COUNT, 0},
+        {"budget", "wanted_bytes", &s->budget_wanted_bytes, FIELD_COUNT, 0},
+    };
+    const size_t of_any = 8;
+    return json_fields(line, n, fields, ARRAY_LENGTH(fields)) &&
+           kind_of(parts->kind, &event->kind) && status_of(parts->status, &event->status) &&
+           are_good(fields, event->kind == PAWL_EVENT_SAVE_ENDED ? ARRAY_LENGTH(fields) : of_any);
 }
 
-bool event_decode(const void *line, size_t n, event_decoded *out) {
-    *out = (event_decoded){0};
-    /* jansson takes a NUL behind the object for the end of the text. */
-    bool can_be_text = n <= FORMAT_MAX_EVENT_READ && memchr(line, '\0', n) == NULL;
-    json_t *tree = can_be_text ? json_loadb(line, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    if (!json_is_object(tree) || !get_event(tree, out)) {
-        json_decref(tree);
-        return false;
-    }
-    out->line = mem_alloc(n + 1);
+/* The characters of a text of the line, behind those that are there; a text has more bytes in the
+ * line than it has characters and a NUL. */
+static const char *keep_characters(char **to, json_span text) {
+    char *kept = *to;
+    size_t n = json_decode(text, kept, text.n);
+    kept[n] = '\0';
+    *to += n + 1;
+    return kept;
+}
+
+static bool keep_line(const char *line, size_t n, const line_parts *parts, event_decoded *out) {
+    char *texts = NULL;
+    out->line = mem_alloc(2 * n + 1);
     if (out->line == NULL) {
-        json_decref(tree);
         return false;
     }
     memcpy(out->line, line, n);
     out->line[n] = '\0';
-    out->tree = tree;
     out->event.json = out->line;
+    texts = out->line + n + 1;
+    if (parts->message.text != NULL) {
+        out->event.message = keep_characters(&texts, parts->message);
+    }
+    out->stats.io = parts->io.text != NULL ? keep_characters(&texts, parts->io) : "";
+    return true;
+}
+
+bool event_decode(const void *line, size_t n, event_decoded *out) {
+    line_parts parts = {.step = INT64_MIN, .unix_time_ns = -1};
+    pawl_event *event = &out->event;
+    pawl_save_stats *s = &out->stats;
+    *out = (event_decoded){0};
+    if (n > FORMAT_MAX_EVENT_READ || !get_event(line, n, out, &parts) || parts.step < -1 ||
+        parts.unix_time_ns < 0 || !keep_line(line, n, &parts, out)) {
+        return false;
+    }
+    event->step = s->step = parts.step;
+    event->unix_time_ns = parts.unix_time_ns;
+    event->stats = event->kind == PAWL_EVENT_SAVE_ENDED ? s : NULL;
+    s->bytes = event->of_bytes;
+    s->total_s = event->seconds;
+    s->budget_bytes = (size_t)parts.budget_bytes;
     return true;
 }
 
 void event_decoded_free(event_decoded *decoded) {
-    json_decref(decoded->tree);
     mem_free(decoded->line);
     *decoded = (event_decoded){0};
 }

@@ -25,12 +25,11 @@ typedef struct event_restore {
 pawl_status event_encode(const pawl_event *event, const event_restore *restore, buffer *out,
                          pawl_error *err) PAWL_MUST_CHECK;
 
-/* What event_decode understood: `event` points into the rest. */
+/* What event_decode understood: `event` points into the rest. `line`: the line, and its texts. */
 typedef struct event_decoded {
     pawl_event event;
     pawl_save_stats stats;
     char *line;
-    struct json_t *tree;
 } event_decoded;
 /* False for what is no event: `out` needs no freeing then. */
 bool event_decode(const void *line, size_t n, event_decoded *out);

@@ -22,8 +22,8 @@
 #include <pawl/state.h>
 
 #define FORMAT_VERSION           1
-#define FORMAT_DATA_ALIGNMENT    4096u  /* the data section of a data file begins at such */
-#define FORMAT_BLOCK_BYTES       16384u /* one CRC32C per so many bytes of a data file */
+#define FORMAT_DATA_ALIGNMENT    4096u  /* the tensors of a data file begin at a multiple */
+#define FORMAT_BLOCK_BYTES       16384u /* of a data file, with one CRC32C */
 #define FORMAT_BLOCKS_PER_RECORD 1024u  /* checksums per table record: 16 MiB of data */
 #define FORMAT_TABLE_BLOCK       32768u /* target size of a table block */
 #define FORMAT_TAG_CHARS         24     /* "<attempt>-<save number>" and its NUL fit */
@@ -68,6 +68,9 @@ uint64_t safetensors_tensor_cost(const char *name, int ndim);
 pawl_status safetensors_decode(const byte_source *file, safetensors_header *out, pawl_error *err)
     PAWL_MUST_CHECK;
 void safetensors_header_free(safetensors_header *header);
+
+/* The one name of a header that no tensor has. */
+#define SAFETENSORS_METADATA_KEY "__metadata__"
 
 /* ---- table: table_write.c, table_read.c ----------------------------------------------------- */
 
@@ -118,7 +121,7 @@ bool table_valid(const table_cursor *c);
 void table_item(const table_cursor *c, const uint8_t **key, size_t *key_bytes,
                 const uint8_t **value, size_t *value_bytes);
 
-/* ---- records: record.c, record_metadata.c ------------------------------------------------------
+/* ---- records: record.c, record_checksums.c, record_metadata.c ---------------------------------
  * Keys:  'c' u32be(file) u32be(record)  checksums of FORMAT_BLOCKS_PER_RECORD blocks of a data file
  *        'e' name                       one entry with its pieces
  */
@@ -141,7 +144,8 @@ typedef struct record_entry {
     const uint8_t *value; /* values that are not per rank: a copy of the bytes */
     size_t value_bytes;
     record_piece *pieces;
-    size_t piece_count, head_bytes; /* the latter decoded: of the record, before its pieces */
+    size_t piece_count;
+    size_t head_bytes; /* of a decoded record: those before its pieces */
 } record_entry;
 
 pawl_status record_entry_key(buffer *key, const char *name, pawl_error *err) PAWL_MUST_CHECK;
@@ -153,8 +157,19 @@ pawl_kind record_entry_kind(const uint8_t *value, size_t value_bytes); /* 0: no 
 pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint8_t *value,
                                 size_t value_bytes, uint32_t file_count, arena *memory,
                                 record_entry *out, pawl_error *err) PAWL_MUST_CHECK;
-/* Key of the record that holds the checksum of block `block` of file `file`. */
-void record_checksum_key(uint8_t key[9], uint32_t file, uint64_t block);
+
+/* The record that has the checksum of block `block` of a data file, and of its neighbours: the key,
+ * how many checksums it has (0 behind the end of the file), and the value. */
+#define RECORD_CHECKSUMS_KEY 9 /* bytes */
+void record_checksums_key(uint8_t key[RECORD_CHECKSUMS_KEY], uint32_t file, uint64_t block);
+size_t record_checksums_count(uint64_t file_bytes, uint64_t block);
+pawl_status record_checksums_encode(const uint32_t *checksums, size_t count, buffer *value,
+                                    pawl_error *err) PAWL_MUST_CHECK;
+/* Is it that record, with as many checksums as the file calls for? */
+bool record_checksums_whole(uint32_t file, uint64_t file_bytes, uint64_t block, const uint8_t *key,
+                            size_t key_bytes, size_t value_bytes);
+pawl_status record_checksums_decode(const uint8_t *value, size_t value_bytes, uint32_t *checksums,
+                                    pawl_error *err) PAWL_MUST_CHECK;
 
 /* What a data file says of itself in __metadata__, so that an index can be rebuilt. Keys are the
  * names of the entries: a file has at most one piece of each. */
@@ -187,16 +202,17 @@ pawl_status record_metadata_decode(const safetensors_header *header, uint32_t fi
 #define DATA_SUM_DIGITS     8u
 #define DATA_SUM_AT         37u /* of the first digit, in every file that pawl wrote */
 
-/* Where the edge ends, which begins at the header's end: bytes that share a block with the header.
- */
+/* The edge: the bytes from the header's end to the end of the block that the header ends in, or to
+ * the end of the file. Returns where it ends. */
 uint64_t data_sum_edge(uint64_t header_bytes, uint64_t file_bytes);
 /* From the CRC32C of the header, still unfinished, that of the edge, and those of all blocks. */
 uint32_t data_sum(uint32_t header_crc, uint32_t edge_crc, uint64_t header_bytes,
                   const uint32_t *blocks, size_t block_count);
-/* Puts the digits into the first bytes of a file. Block 0 is checksummed after that. */
+/* Puts the digits of the sum into the first bytes of a file, which are checksummed after that. */
 void data_sum_put(uint8_t *file, uint32_t sum);
 
-/* For a reader: begins as {.header_bytes, .file_bytes}, and is shown the whole file in order. */
+/* The sum while a file is read: begins as {.header_bytes, .file_bytes}; data_sum_look gets all
+ * bytes of the file, in order. */
 typedef struct data_sum_reading {
     uint64_t header_bytes, file_bytes;
     uint32_t header_crc, edge_crc;

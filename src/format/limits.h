@@ -12,17 +12,18 @@
 
 /* Data files. */
 #define FORMAT_MAX_SAFETENSORS_HEADER 100000000u        /* bytes, the format's own maximum */
-#define FORMAT_SPLIT_HEADER           16777216u         /* we begin a new data file before this */
+#define FORMAT_SPLIT_HEADER           16777216u         /* a new data file is begun before this */
 #define FORMAT_MAX_TENSOR_BYTES       (UINT64_MAX / 8u) /* in one data file: readers count bits */
 
 /* The manifest. */
 #define FORMAT_MAX_MANIFEST 67108864u                          /* bytes */
 #define FORMAT_MAX_TEXT     ((size_t)PAWL_MAX_FRAMEWORK_BYTES) /* bytes of one of its texts */
 #define FORMAT_MAX_FILES    1000000u                           /* data files of a checkpoint */
-/* Numbers for people, so that whoever shows or chooses by them is done soon. */
+/* They are for people; few enough that showing or choosing by them takes little time. */
 #define FORMAT_MAX_METRICS         ((size_t)PAWL_MAX_METRICS)
 #define FORMAT_MAX_HYPERPARAMETERS 100000u
-/* Bytes of the JSON of one of them, or of the batch signature: of any value, all of it escaped. */
+/* Bytes of the JSON of one of them, or of the batch signature: room for any value, even where every
+ * character of it is escaped. */
 #define FORMAT_MAX_VALUE_JSON 8388608u
 
 /* The index, and votes, which are tables too. */
@@ -50,9 +51,8 @@
 #define OWNER_MAX_LEASE_S    1000000
 #define OWNER_MAX_RECORD     65536u
 
-/* Nested objects and lists: of a header, what the reference parser of safetensors accepts; of
- * anything else, those of a value, in the two of the manifest around it. */
+/* Nested objects and lists of a header: what the reference parser of safetensors accepts. Of
+ * anything else: JSON_MAX_DEPTH (common/json.h). */
 #define FORMAT_MAX_HEADER_DEPTH 127
-#define JSON_MAX_DEPTH          (PAWL_MAX_JSON_DEPTH + 2)
 
 #endif

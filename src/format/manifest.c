@@ -8,7 +8,7 @@
  *   }
  */
 #include "format/manifest.h"
-#include "format/json_read.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,7 +40,8 @@ static pawl_status put_string(buffer *out, const char *what, const char *text, p
 }
 
 /* `  "key": "text",` or null. */
-static pawl_status put_text(buffer *out, const char *key, const char *text, pawl_error *err) {
+static pawl_status put_text_or_null(buffer *out, const char *key, const char *text,
+                                    pawl_error *err) {
     TRY(buffer_printf(out, err, "  \"%s\": ", key));
     if (text == NULL) {
         return buffer_append(out, "null,\n", 6, err);
@@ -73,24 +74,23 @@ static pawl_status put_index(const manifest *m, buffer *out, pawl_error *err) {
 /* JSON that the caller made, without the white space around it; `depth` objects are open. */
 static pawl_status put_json(buffer *out, const char *name, const char *json, int depth,
                             pawl_error *err) {
-    const uint8_t *text = NULL;
-    size_t n = 0;
-    json_reader r = json_reader_of(json, strlen(json), 0, "value");
+    json_span value = {NULL, 0};
+    json_reader r = json_reader_for(json, strlen(json), 0, "value", err);
     r.depth = depth;
-    pawl_status status = json_skip(&r, &text, &n, err);
-    status = status == PAWL_OK ? json_end(&r, err) : status;
+    pawl_status status = json_skip(&r, &value);
+    status = status == PAWL_OK ? json_end(&r) : status;
     if (status != PAWL_OK) {
         error_wrap(err, "%s cannot be written as JSON", name);
         err->status = status == PAWL_ELIMIT ? status : PAWL_EUSAGE;
         return err->status;
     }
-    if (n > FORMAT_MAX_VALUE_JSON) {
+    if (value.n > FORMAT_MAX_VALUE_JSON) {
         error_set(err, PAWL_ELIMIT, "the value of %s is too long", name);
         error_expected(err, "at most %u bytes of JSON", FORMAT_MAX_VALUE_JSON);
-        error_found(err, "%zu bytes", n);
+        error_found(err, "%zu bytes", value.n);
         return PAWL_ELIMIT;
     }
-    return buffer_append(out, text, n, err);
+    return buffer_append(out, value.text, value.n, err);
 }
 
 static pawl_status too_many(const char *what, size_t limit, pawl_error *err) {
@@ -131,9 +131,9 @@ static pawl_status put_body(const manifest *m, buffer *out, pawl_error *err) {
     TRY(buffer_printf(out, err, "  \"step\": %" PRId64 ",\n", m->step));
     TRY(buffer_printf(out, err, "  \"unix_time_ns\": %" PRId64 ",\n", m->unix_time_ns));
     TRY(buffer_printf(out, err, "  \"world_size\": %d,\n", m->world_size));
-    TRY(put_text(out, "attempt", m->attempt, err));
-    TRY(put_text(out, "framework", m->framework, err));
-    TRY(put_text(out, "writer", m->writer, err));
+    TRY(put_text_or_null(out, "attempt", m->attempt, err));
+    TRY(put_text_or_null(out, "framework", m->framework, err));
+    TRY(put_text_or_null(out, "writer", m->writer, err));
     TRY(buffer_printf(out, err, "  \"entries\": %" PRIu64 ",\n", m->entries));
     TRY(put_files(m, out, err));
     TRY(put_index(m, out, err));
@@ -223,21 +223,21 @@ typedef struct version_field {
 
 static pawl_status find_version(json_reader *json, version_field *out, pawl_error *err) {
     CLEANUP(buffer_free) buffer key = {.data = NULL};
-    TRY(json_enter(json, '{', err));
+    TRY(json_enter(json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(json, &key, &more, err));
+        TRY(json_key(json, &key, &more, err));
         if (!more) {
             return PAWL_OK;
         }
         if (strcmp((const char *)key.data, "format_version") == 0) {
             out->begin = (size_t)json_position(json);
-            TRY(json_u64(json, &out->number, err));
-            out->end = json->c.at;
+            TRY(json_u64(json, &out->number));
+            out->end = json->at;
             out->readable = true;
             return PAWL_OK;
         }
-        TRY(json_skip(json, NULL, NULL, err));
+        TRY(json_skip(json, NULL));
     }
 }
 
@@ -300,7 +300,7 @@ typedef struct seal {
 
 static pawl_status read_seal(const uint8_t *text, size_t n, seal *out, pawl_error *err) {
     pawl_error unreadable = ERROR_INIT; /* then the checksum tells more */
-    json_reader json = json_reader_of(text, n, 0, "manifest");
+    json_reader json = json_reader_for(text, n, 0, "manifest", &unreadable);
     *out = (seal){.stored = 0};
     if (find_version(&json, &out->version, &unreadable) == PAWL_ENOMEM) {
         return error_nomem(err, n);
@@ -342,7 +342,7 @@ typedef struct decoder {
     unsigned seen;
 } decoder;
 
-static void decoder_free(decoder *d) {
+static void manifest_decoder_free(decoder *d) {
     buffer_free(&d->key);
     buffer_free(&d->text);
     mem_free(d->files);
@@ -350,7 +350,7 @@ static void decoder_free(decoder *d) {
     mem_free(d->metrics);
 }
 
-static pawl_status refuse(decoder *d, pawl_error *err, const char *what) {
+static pawl_status refuse_manifest(decoder *d, pawl_error *err, const char *what) {
     uint64_t position = json_position(&d->json);
     error_set(err, PAWL_EDAMAGED, "the manifest is wrong before byte %" PRIu64 ": %s", position,
               what);
@@ -369,10 +369,10 @@ static pawl_status keep(decoder *d, const void *text, size_t n, const char **out
     return PAWL_OK;
 }
 
-static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
-    TRY(json_string(&d->json, &d->text, err));
+static pawl_status get_manifest_text(decoder *d, const char **out, pawl_error *err) {
+    TRY(json_text(&d->json, &d->text, err));
     if (d->text.size > FORMAT_MAX_TEXT) {
-        return refuse(d, err, "a text is too long");
+        return refuse_manifest(d, err, "a text is too long");
     }
     return keep(d, d->text.data, d->text.size, out, err);
 }
@@ -380,31 +380,31 @@ static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
 static pawl_status get_text_or_null(decoder *d, const char **out, pawl_error *err) {
     if (json_peek(&d->json) == 'n') {
         *out = NULL;
-        return json_skip(&d->json, NULL, NULL, err);
+        return json_skip(&d->json, NULL);
     }
-    return get_text(d, out, err);
+    return get_manifest_text(d, out, err);
 }
 
 static pawl_status get_int(decoder *d, int *out, pawl_error *err) {
     int64_t number = 0;
-    TRY(json_i64(&d->json, &number, err));
+    TRY(json_i64(&d->json, &number));
     if (number < 0 || number > INT32_MAX) {
-        return refuse(d, err, "a number is out of range");
+        return refuse_manifest(d, err, "a number is out of range");
     }
     *out = (int)number;
     return PAWL_OK;
 }
 
 static pawl_status get_size(decoder *d, uint64_t *out, pawl_error *err) {
-    TRY(json_u64(&d->json, out, err));
-    return *out <= INT64_MAX ? PAWL_OK : refuse(d, err, "a size is too large");
+    TRY(json_u64(&d->json, out));
+    return *out <= INT64_MAX ? PAWL_OK : refuse_manifest(d, err, "a size is too large");
 }
 
 static pawl_status get_crc(decoder *d, uint32_t *out, pawl_error *err) {
-    TRY(json_string(&d->json, &d->text, err));
+    TRY(json_text(&d->json, &d->text, err));
     return d->text.size == CRC_CHARS && parse_hex(d->text.data, out)
                ? PAWL_OK
-               : refuse(d, err, "a checksum is not 8 hexadecimal digits");
+               : refuse_manifest(d, err, "a checksum is not 8 hexadecimal digits");
 }
 
 /* Member by member of an object; `member` reads the value of d->key and says which one it was. */
@@ -412,21 +412,21 @@ static pawl_status each_member(decoder *d, unsigned wanted,
                                pawl_status (*member)(decoder *, void *, unsigned *, pawl_error *),
                                void *context, pawl_error *err) {
     unsigned seen = 0;
-    TRY(json_enter(&d->json, '{', err));
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
         unsigned bit = 0;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             break;
         }
         TRY(member(d, context, &bit, err));
         if ((seen & bit) != 0) {
-            return refuse(d, err, "a member is there twice");
+            return refuse_manifest(d, err, "a member is there twice");
         }
         seen |= bit;
     }
-    return (seen & wanted) == wanted ? PAWL_OK : refuse(d, err, "a member is missing");
+    return (seen & wanted) == wanted ? PAWL_OK : refuse_manifest(d, err, "a member is missing");
 }
 
 static bool key_is(const decoder *d, const char *key) {
@@ -437,7 +437,7 @@ static pawl_status file_member(decoder *d, void *context, unsigned *bit, pawl_er
     manifest_file *file = context;
     if (key_is(d, "name")) {
         *bit = 1;
-        return get_text(d, &file->name, err);
+        return get_manifest_text(d, &file->name, err);
     }
     if (key_is(d, "bytes")) {
         *bit = 2;
@@ -447,14 +447,14 @@ static pawl_status file_member(decoder *d, void *context, unsigned *bit, pawl_er
         *bit = 4;
         return get_int(d, &file->rank, err);
     }
-    return json_skip(&d->json, NULL, NULL, err);
+    return json_skip(&d->json, NULL);
 }
 
 static pawl_status decode_files(decoder *d, pawl_error *err) {
-    TRY(json_enter(&d->json, '[', err));
+    TRY(json_enter(&d->json, '['));
     for (;;) {
         bool more = false;
-        TRY(json_element(&d->json, &more, err));
+        TRY(json_element(&d->json, &more));
         if (!more) {
             return PAWL_OK;
         }
@@ -469,7 +469,7 @@ static pawl_status decode_files(decoder *d, pawl_error *err) {
         TRY(each_member(d, 7, file_member, file, err));
         char tag[FORMAT_TAG_CHARS];
         if (name_classify(file->name, tag) != NAME_KIND_DATA) {
-            return refuse(d, err, "it lists a file that is not named as a data file");
+            return refuse_manifest(d, err, "it lists a file that is not named as a data file");
         }
         d->out->file_count++;
     }
@@ -479,7 +479,7 @@ static pawl_status index_member(decoder *d, void *context, unsigned *bit, pawl_e
     manifest *m = context;
     if (key_is(d, "name")) {
         *bit = 1;
-        return get_text(d, &m->index_name, err);
+        return get_manifest_text(d, &m->index_name, err);
     }
     if (key_is(d, "bytes")) {
         *bit = 2;
@@ -493,7 +493,7 @@ static pawl_status index_member(decoder *d, void *context, unsigned *bit, pawl_e
         *bit = 8;
         return get_crc(d, &m->index.footer_crc32c, err);
     }
-    return json_skip(&d->json, NULL, NULL, err);
+    return json_skip(&d->json, NULL);
 }
 
 static pawl_status decode_index(decoder *d, pawl_error *err) {
@@ -501,19 +501,18 @@ static pawl_status decode_index(decoder *d, pawl_error *err) {
     TRY(each_member(d, 15, index_member, d->out, err));
     return name_classify(d->out->index_name, tag) == NAME_KIND_INDEX
                ? PAWL_OK
-               : refuse(d, err, "it names an index that is not named as one");
+               : refuse_manifest(d, err, "it names an index that is not named as one");
 }
 
 /* JSON of any kind, kept as text. */
 static pawl_status get_json(decoder *d, const char **out, pawl_error *err) {
-    const uint8_t *text;
-    size_t n = 0;
-    TRY(json_skip(&d->json, &text, &n, err));
-    if (n > FORMAT_MAX_VALUE_JSON) {
+    json_span value = {NULL, 0};
+    TRY(json_skip(&d->json, &value));
+    if (value.n > FORMAT_MAX_VALUE_JSON) {
         return error_set(err, PAWL_ELIMIT, "the manifest has a value of more than %u bytes",
                          FORMAT_MAX_VALUE_JSON);
     }
-    return keep(d, text, n, out, err);
+    return keep(d, value.text, value.n, out, err);
 }
 
 /* Values by their names. */
@@ -525,10 +524,10 @@ typedef struct value_list {
 } value_list;
 
 static pawl_status decode_values(decoder *d, const value_list *list, pawl_error *err) {
-    TRY(json_enter(&d->json, '{', err));
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             return PAWL_OK;
         }
@@ -536,7 +535,7 @@ static pawl_status decode_values(decoder *d, const value_list *list, pawl_error 
             return too_many(list->what, list->limit, err);
         }
         if (d->key.size > FORMAT_MAX_TEXT) {
-            return refuse(d, err, "a name is too long");
+            return refuse_manifest(d, err, "a name is too long");
         }
         TRY(vec_reserve(list->values, list->capacity, *list->count + 1, sizeof **list->values,
                         err));
@@ -549,7 +548,7 @@ static pawl_status decode_values(decoder *d, const value_list *list, pawl_error 
 
 static pawl_status decode_signature(decoder *d, pawl_error *err) {
     if (json_peek(&d->json) == 'n') {
-        return json_skip(&d->json, NULL, NULL, err);
+        return json_skip(&d->json, NULL);
     }
     return get_json(d, &d->out->batch_signature, err);
 }
@@ -560,18 +559,19 @@ static pawl_status member_version(decoder *d, pawl_error *err) {
     return get_int(d, &d->out->version, err);
 }
 static pawl_status member_step(decoder *d, pawl_error *err) {
-    TRY(json_i64(&d->json, &d->out->step, err));
-    return d->out->step >= 0 ? PAWL_OK : refuse(d, err, "the step is negative");
+    TRY(json_i64(&d->json, &d->out->step));
+    return d->out->step >= 0 ? PAWL_OK : refuse_manifest(d, err, "the step is negative");
 }
 static pawl_status member_time(decoder *d, pawl_error *err) {
-    return json_i64(&d->json, &d->out->unix_time_ns, err);
+    (void)err;
+    return json_i64(&d->json, &d->out->unix_time_ns);
 }
 static pawl_status member_world_size(decoder *d, pawl_error *err) {
     TRY(get_int(d, &d->out->world_size, err));
-    return d->out->world_size >= 1 ? PAWL_OK : refuse(d, err, "the world size is zero");
+    return d->out->world_size >= 1 ? PAWL_OK : refuse_manifest(d, err, "the world size is zero");
 }
 static pawl_status member_attempt(decoder *d, pawl_error *err) {
-    return get_text(d, &d->out->attempt, err);
+    return get_manifest_text(d, &d->out->attempt, err);
 }
 static pawl_status member_framework(decoder *d, pawl_error *err) {
     return get_text_or_null(d, &d->out->framework, err);
@@ -619,16 +619,16 @@ static pawl_status top_member(decoder *d, void *context, unsigned *bit, pawl_err
             *bit = 1u << i;
             /* Told before the value is read, which may change d->key and append to lists. */
             if ((d->seen & *bit) != 0) {
-                return refuse(d, err, "a member is there twice");
+                return refuse_manifest(d, err, "a member is there twice");
             }
             d->seen |= *bit;
             return members[i].decode(d, err);
         }
     }
-    return json_skip(&d->json, NULL, NULL, err);
+    return json_skip(&d->json, NULL);
 }
 
-static int by_name(const void *a, const void *b) {
+static int by_pointed_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
@@ -650,7 +650,7 @@ static pawl_status check_files(const decoder *d, pawl_error *err) {
         }
     }
     if (count > 1) {
-        qsort(names, count, sizeof *names, by_name);
+        qsort(names, count, sizeof *names, by_pointed_name);
     }
     for (size_t i = 1; i < count; i++) {
         if (strcmp(names[i - 1], names[i]) == 0) {
@@ -681,7 +681,7 @@ static pawl_status keep_arrays(decoder *d, pawl_error *err) {
     return keep_array(d, d->metrics, m->metric_count * sizeof *m->metrics, &m->metrics, err);
 }
 
-static pawl_status decode(const void *text, size_t n, manifest *out, pawl_error *err) {
+static pawl_status decode_manifest(const void *text, size_t n, manifest *out, pawl_error *err) {
     if (n > FORMAT_MAX_MANIFEST) {
         error_set(err, PAWL_ELIMIT, "the manifest is too large");
         error_expected(err, "at most %u bytes", FORMAT_MAX_MANIFEST);
@@ -689,17 +689,17 @@ static pawl_status decode(const void *text, size_t n, manifest *out, pawl_error 
         return PAWL_ELIMIT;
     }
     TRY(check_text(text, n, err));
-    CLEANUP(decoder_free)
-    decoder d = {.json = json_reader_of(text, n, 0, "manifest"), .out = out};
+    CLEANUP(manifest_decoder_free)
+    decoder d = {.json = json_reader_for(text, n, 0, "manifest", err), .out = out};
     TRY(each_member(&d, (1u << ARRAY_LENGTH(members)) - 1, top_member, NULL, err));
-    TRY(json_end(&d.json, err));
+    TRY(json_end(&d.json));
     TRY(check_files(&d, err));
     return keep_arrays(&d, err);
 }
 
 bool manifest_lists(const manifest *m, const char *name) {
-    return m->file_count > 0 &&
-           bsearch(&name, m->file_names, m->file_count, sizeof *m->file_names, by_name) != NULL;
+    return m->file_count > 0 && bsearch(&name, m->file_names, m->file_count, sizeof *m->file_names,
+                                        by_pointed_name) != NULL;
 }
 
 pawl_status manifest_metrics_json(const manifest *m, buffer *out, pawl_error *err) {
@@ -715,7 +715,7 @@ pawl_status manifest_metrics_json(const manifest *m, buffer *out, pawl_error *er
 
 pawl_status manifest_decode(const void *text, size_t n, manifest *out, pawl_error *err) {
     *out = (manifest){.version = 0};
-    pawl_status status = decode(text, n, out, err);
+    pawl_status status = decode_manifest(text, n, out, err);
     if (status != PAWL_OK) {
         manifest_free(out);
     }

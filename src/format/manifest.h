@@ -39,7 +39,7 @@ typedef struct manifest {
  */
 pawl_status manifest_encode(const manifest *m, buffer *out, pawl_error *err) PAWL_MUST_CHECK;
 /* PAWL_EUNSUPPORTED names both versions (R12); PAWL_EDAMAGED otherwise. File names are single path
- * components that data_name or index_name could have made. */
+ * components that name_data or name_index could have made. */
 pawl_status manifest_decode(const void *text, size_t n, manifest *out, pawl_error *err)
     PAWL_MUST_CHECK;
 void manifest_free(manifest *m);

@@ -5,7 +5,7 @@
  *   "pawl-end"  u32le version  u32le end  u64le step  u32le story bytes  story
  *   u32le CRC32C of all before
  *
- * A story is what run/story.c makes of an error; there is one unless the save is committed.
+ * A story is what ranks/failure.c makes of an error; there is one unless the save is committed.
  */
 #ifndef FORMAT_OUTCOME_H
 #define FORMAT_OUTCOME_H
@@ -15,7 +15,7 @@
 #define OUTCOME_VERSION   1
 #define OUTCOME_MAX_BYTES (OUTCOME_MAX_STORY + 32u)
 
-/* Final (G3 in run/save.h). */
+/* How a save ended, for good (G3 in run/save.h). */
 typedef enum save_end {
     SAVE_END_COMMITTED = 1, /* the manifest is durable */
     SAVE_END_FAILED = 2,    /* no manifest names the save's files, ever */

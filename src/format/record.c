@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * record: the records of the index, both ways. The value of an entry's record:
+ * record: the records of entries in the index, both ways. The value:
  *
  *   u8 version | u8 kind | u8 role | u8 flags
  *   slots:   varint n | n bytes: the variable | varint n | n bytes: the slot
@@ -36,19 +36,6 @@ pawl_status record_entry_key(buffer *key, const char *name, pawl_error *err) {
     return buffer_append(key, name, strlen(name), err);
 }
 
-static void put_u32be(uint8_t *out, uint32_t v) {
-    for (int i = 3; i >= 0; i--) {
-        out[i] = (uint8_t)v;
-        v >>= 8;
-    }
-}
-
-void record_checksum_key(uint8_t key[9], uint32_t file, uint64_t block) {
-    key[0] = 'c';
-    put_u32be(key + 1, file);
-    put_u32be(key + 5, (uint32_t)(block / FORMAT_BLOCKS_PER_RECORD));
-}
-
 /* ---- encode --------------------------------------------------------------------------------- */
 
 static pawl_status put_u8(buffer *out, unsigned v, pawl_error *err) {
@@ -56,12 +43,7 @@ static pawl_status put_u8(buffer *out, unsigned v, pawl_error *err) {
     return buffer_append(out, &byte, 1, err);
 }
 
-static pawl_status put_bytes(buffer *out, const void *bytes, size_t n, pawl_error *err) {
-    TRY(buffer_varint(out, n, err));
-    return buffer_append(out, bytes, n, err);
-}
-
-static pawl_status put_numbers(buffer *out, int n, const int64_t *numbers, pawl_error *err) {
+static pawl_status put_varints(buffer *out, int n, const int64_t *numbers, pawl_error *err) {
     for (int i = 0; i < n; i++) {
         TRY(buffer_varint(out, (uint64_t)numbers[i], err));
     }
@@ -81,8 +63,8 @@ static pawl_status encode_piece(const record_entry *entry, const record_piece *p
     if (whole) {
         return PAWL_OK;
     }
-    TRY(put_numbers(out, entry->ndim, piece->box_offset, err));
-    return put_numbers(out, entry->ndim, piece->box_extent, err);
+    TRY(put_varints(out, entry->ndim, piece->box_offset, err));
+    return put_varints(out, entry->ndim, piece->box_extent, err);
 }
 
 static pawl_status encode_head(const record_entry *entry, buffer *out, pawl_error *err) {
@@ -94,15 +76,16 @@ static pawl_status encode_head(const record_entry *entry, buffer *out, pawl_erro
     TRY(put_u8(out, entry->role, err));
     TRY(put_u8(out, flags, err));
     if (entry->role == PAWL_ROLE_SLOT) {
-        TRY(put_bytes(out, entry->slot_of, strlen(entry->slot_of), err));
-        TRY(put_bytes(out, entry->slot, strlen(entry->slot), err));
+        TRY(buffer_varint_bytes(out, entry->slot_of, strlen(entry->slot_of), err));
+        TRY(buffer_varint_bytes(out, entry->slot, strlen(entry->slot), err));
     }
     if (entry->kind == PAWL_KIND_TENSOR) {
         TRY(put_u8(out, entry->dtype, err));
         TRY(put_u8(out, (unsigned)entry->ndim, err));
-        TRY(put_numbers(out, entry->ndim, entry->shape, err));
+        TRY(put_varints(out, entry->ndim, entry->shape, err));
     }
-    return entry->value == NULL ? PAWL_OK : put_bytes(out, entry->value, entry->value_bytes, err);
+    return entry->value == NULL ? PAWL_OK
+                                : buffer_varint_bytes(out, entry->value, entry->value_bytes, err);
 }
 
 pawl_status record_entry_encode(const record_entry *entry, buffer *value, pawl_error *err) {
@@ -136,27 +119,19 @@ typedef struct decoder {
     int64_t *whole_offset, *whole_extent; /* shared by all pieces that are the whole tensor */
 } decoder;
 
-static pawl_status refuse(const decoder *d, pawl_status status, pawl_error *err, const char *what) {
+static pawl_status refuse_record(const decoder *d, pawl_status status, pawl_error *err,
+                                 const char *what) {
     error_set(err, status, "the record of an entry is wrong at byte %zu: %s", d->c.at, what);
     error_entry(err, d->out->name);
     return status;
 }
 
-/* NULL when out of memory; then the error says so. */
-static void *take(decoder *d, size_t bytes, pawl_error *err) {
-    void *memory = arena_alloc(d->memory, bytes);
-    if (memory == NULL) {
-        (void)error_nomem(err, bytes);
-    }
-    return memory;
-}
-
 static pawl_status copy_text(decoder *d, const uint8_t *bytes, size_t n, const char **out,
                              pawl_error *err) {
     if (n > 0 && memchr(bytes, 0, n) != NULL) {
-        return refuse(d, PAWL_EDAMAGED, err, "a name has a NUL");
+        return refuse_record(d, PAWL_EDAMAGED, err, "a name has a NUL");
     }
-    char *text = take(d, n + 1, err);
+    char *text = arena_take(d->memory, n + 1, err);
     if (text == NULL) {
         return PAWL_ENOMEM;
     }
@@ -166,7 +141,7 @@ static pawl_status copy_text(decoder *d, const uint8_t *bytes, size_t n, const c
     return PAWL_OK;
 }
 
-static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
+static pawl_status get_record_text(decoder *d, const char **out, pawl_error *err) {
     uint32_t n = 0;
     const uint8_t *bytes;
     TRY(cursor_varint32(&d->c, &n, err));
@@ -174,8 +149,8 @@ static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
     return copy_text(d, bytes, n, out, err);
 }
 
-static pawl_status get_numbers(decoder *d, int n, int64_t **out, pawl_error *err) {
-    int64_t *numbers = take(d, (size_t)n * sizeof *numbers, err);
+static pawl_status get_varints(decoder *d, int n, int64_t **out, pawl_error *err) {
+    int64_t *numbers = arena_take(d->memory, (size_t)n * sizeof *numbers, err);
     if (numbers == NULL) {
         return PAWL_ENOMEM;
     }
@@ -183,7 +158,7 @@ static pawl_status get_numbers(decoder *d, int n, int64_t **out, pawl_error *err
         uint64_t number = 0;
         TRY(cursor_varint64(&d->c, &number, err));
         if (number > INT64_MAX) {
-            return refuse(d, PAWL_EDAMAGED, err, "a number is too large");
+            return refuse_record(d, PAWL_EDAMAGED, err, "a number is too large");
         }
         numbers[i] = (int64_t)number;
     }
@@ -191,15 +166,16 @@ static pawl_status get_numbers(decoder *d, int n, int64_t **out, pawl_error *err
     return PAWL_OK;
 }
 
-static pawl_status decode_version(decoder *d, pawl_error *err) {
+static pawl_status decode_record_version(decoder *d, pawl_error *err) {
     uint8_t version = 0;
     TRY(cursor_u8(&d->c, &version, err));
     if (version == RECORD_VERSION) {
         return PAWL_OK;
     }
-    pawl_status status = version > RECORD_VERSION
-                             ? refuse(d, PAWL_EUNSUPPORTED, err, "written by a newer version")
-                             : refuse(d, PAWL_EDAMAGED, err, "no such version");
+    pawl_status status =
+        version > RECORD_VERSION
+            ? refuse_record(d, PAWL_EUNSUPPORTED, err, "written by a newer version")
+            : refuse_record(d, PAWL_EDAMAGED, err, "no such version");
     error_expected(err, "version %u of the record", RECORD_VERSION);
     error_found(err, "version %u", version);
     error_next(err, "read it with a newer pawl");
@@ -209,20 +185,20 @@ static pawl_status decode_version(decoder *d, pawl_error *err) {
 static pawl_status decode_head(decoder *d, uint8_t *flags, pawl_error *err) {
     record_entry *out = d->out;
     uint8_t kind = 0, role = 0;
-    TRY(decode_version(d, err));
+    TRY(decode_record_version(d, err));
     TRY(cursor_u8(&d->c, &kind, err));
     TRY(cursor_u8(&d->c, &role, err));
     TRY(cursor_u8(&d->c, flags, err));
     if ((*flags & ~FLAGS_KNOWN) != 0) {
-        return refuse(d, PAWL_EDAMAGED, err, "unknown flags");
+        return refuse_record(d, PAWL_EDAMAGED, err, "unknown flags");
     }
     out->kind = (pawl_kind)kind;
     out->role = (pawl_role)role;
     out->per_rank = (*flags & FLAG_PER_RANK) != 0;
     out->replicated = (*flags & FLAG_REPLICATED) != 0;
     if (out->role == PAWL_ROLE_SLOT) {
-        TRY(get_text(d, &out->slot_of, err));
-        TRY(get_text(d, &out->slot, err));
+        TRY(get_record_text(d, &out->slot_of, err));
+        TRY(get_record_text(d, &out->slot, err));
     }
     return PAWL_OK;
 }
@@ -234,24 +210,24 @@ static pawl_status decode_shape(decoder *d, pawl_error *err) {
     TRY(cursor_u8(&d->c, &dtype, err));
     TRY(cursor_u8(&d->c, &ndim, err));
     if (ndim > PAWL_MAX_NDIM) {
-        return refuse(d, PAWL_ELIMIT, err, "too many dimensions");
+        return refuse_record(d, PAWL_ELIMIT, err, "too many dimensions");
     }
-    TRY(get_numbers(d, ndim, &shape, err));
+    TRY(get_varints(d, ndim, &shape, err));
     out->dtype = (pawl_dtype)dtype;
     out->ndim = ndim;
     out->shape = shape;
     d->whole_extent = shape;
-    d->whole_offset = take(d, (size_t)ndim * sizeof *shape, err);
+    d->whole_offset = arena_take(d->memory, (size_t)ndim * sizeof *shape, err);
     if (d->whole_offset == NULL) {
         return PAWL_ENOMEM;
     }
     memset(d->whole_offset, 0, (size_t)ndim * sizeof *shape);
     /* Checked before any byte count is taken of it. */
     if (!dtype_valid(out->dtype)) {
-        return refuse(d, PAWL_EDAMAGED, err, "unknown dtype");
+        return refuse_record(d, PAWL_EDAMAGED, err, "unknown dtype");
     }
     if (shape_check(out->dtype, ndim, shape, NULL, NULL, err) != PAWL_OK) {
-        return refuse(d, PAWL_EDAMAGED, err, "the shape is too large");
+        return refuse_record(d, PAWL_EDAMAGED, err, "the shape is too large");
     }
     return PAWL_OK;
 }
@@ -261,7 +237,7 @@ static pawl_status decode_value(decoder *d, pawl_error *err) {
     const uint8_t *bytes;
     TRY(cursor_varint32(&d->c, &n, err));
     TRY(cursor_bytes(&d->c, n, &bytes, err));
-    uint8_t *copy = take(d, (size_t)n + 1, err);
+    uint8_t *copy = arena_take(d->memory, (size_t)n + 1, err);
     if (copy == NULL) {
         return PAWL_ENOMEM;
     }
@@ -279,12 +255,12 @@ static pawl_status decode_box(decoder *d, bool whole, record_piece *piece, pawl_
         piece->box_offset = d->whole_offset;
         piece->box_extent = d->whole_extent;
     } else {
-        TRY(get_numbers(d, out->ndim, &piece->box_offset, err));
-        TRY(get_numbers(d, out->ndim, &piece->box_extent, err));
+        TRY(get_varints(d, out->ndim, &piece->box_offset, err));
+        TRY(get_varints(d, out->ndim, &piece->box_extent, err));
     }
     if (shape_check(out->dtype, out->ndim, piece->box_extent, NULL, &piece->bytes, err) !=
         PAWL_OK) {
-        return refuse(d, PAWL_EDAMAGED, err, "a piece is too large");
+        return refuse_record(d, PAWL_EDAMAGED, err, "a piece is too large");
     }
     return PAWL_OK;
 }
@@ -296,7 +272,7 @@ static pawl_status decode_piece(decoder *d, record_piece *piece, pawl_error *err
     TRY(cursor_varint32(&d->c, &rank, err));
     TRY(cursor_varint64(&d->c, &piece->offset, err));
     if (file / 2 > UINT32_MAX || rank > INT32_MAX) {
-        return refuse(d, PAWL_EDAMAGED, err, "the file or rank of a piece is too large");
+        return refuse_record(d, PAWL_EDAMAGED, err, "the file or rank of a piece is too large");
     }
     piece->file = (uint32_t)(file / 2);
     piece->rank = (int32_t)rank;
@@ -305,7 +281,7 @@ static pawl_status decode_piece(decoder *d, record_piece *piece, pawl_error *err
         return decode_box(d, whole, piece, err);
     }
     if (whole) {
-        return refuse(d, PAWL_EDAMAGED, err, "a value has no box");
+        return refuse_record(d, PAWL_EDAMAGED, err, "a value has no box");
     }
     return cursor_varint64(&d->c, &piece->bytes, err);
 }
@@ -315,12 +291,12 @@ static pawl_status decode_pieces(decoder *d, pawl_error *err) {
     uint32_t count = 0;
     TRY(cursor_varint32(&d->c, &count, err));
     if (count > FORMAT_MAX_PIECES) {
-        return refuse(d, PAWL_ELIMIT, err, "too many pieces");
+        return refuse_record(d, PAWL_ELIMIT, err, "too many pieces");
     }
     if (count > cursor_left(&d->c) / MIN_PIECE_BYTES) {
-        return refuse(d, PAWL_EDAMAGED, err, "more pieces than there are bytes for");
+        return refuse_record(d, PAWL_EDAMAGED, err, "more pieces than there are bytes for");
     }
-    out->pieces = take(d, count * sizeof *out->pieces, err);
+    out->pieces = arena_take(d->memory, count * sizeof *out->pieces, err);
     if (out->pieces == NULL) {
         return PAWL_ENOMEM;
     }
@@ -329,7 +305,8 @@ static pawl_status decode_pieces(decoder *d, pawl_error *err) {
     for (uint32_t i = 0; i < count; i++) {
         TRY(decode_piece(d, &out->pieces[i], err));
     }
-    return cursor_left(&d->c) == 0 ? PAWL_OK : refuse(d, PAWL_EDAMAGED, err, "bytes are left over");
+    return cursor_left(&d->c) == 0 ? PAWL_OK
+                                   : refuse_record(d, PAWL_EDAMAGED, err, "bytes are left over");
 }
 
 static pawl_status decode_name(decoder *d, const uint8_t *key, size_t key_bytes, pawl_error *err) {
@@ -365,12 +342,13 @@ pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint
     out->head_bytes = d.c.at;
     TRY(decode_pieces(&d, err));
     if (out->kind != PAWL_KIND_TENSOR && !out->per_rank && out->value == NULL) {
-        return refuse(&d, PAWL_EDAMAGED, err, "a value that is not per rank is not in the index");
+        return refuse_record(&d, PAWL_EDAMAGED, err,
+                             "a value that is not per rank is not in the index");
     }
     return record_check(out, file_count, PAWL_EDAMAGED, err);
 }
 
-/* Of thousands of ranks that hold parts of one tensor all say the same of it. */
+/* Thousands of ranks may hold parts of one tensor, and their records begin alike. */
 pawl_status record_entry_decode_like(const record_entry *first, const uint8_t *first_value,
                                      const uint8_t *key, size_t key_bytes, const uint8_t *value,
                                      size_t value_bytes, uint32_t file_count, arena *memory,
@@ -387,7 +365,7 @@ pawl_status record_entry_decode_like(const record_entry *first, const uint8_t *f
                  .out = out,
                  .whole_extent = (int64_t *)(uintptr_t)first->shape};
     d.c.at = head;
-    d.whole_offset = take(&d, (size_t)first->ndim * sizeof *d.whole_offset, err);
+    d.whole_offset = arena_take(d.memory, (size_t)first->ndim * sizeof *d.whole_offset, err);
     if (d.whole_offset == NULL) {
         return PAWL_ENOMEM;
     }

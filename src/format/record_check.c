@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* record_check: what every description of an entry must fulfil, read or written. */
 #include "format/record_check.h"
-#include "format/json_read.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-#define RESERVED_NAME "__metadata__" /* the header's own key in a data file */
 
 typedef struct check {
     const record_entry *entry;
@@ -15,7 +13,7 @@ typedef struct check {
     pawl_error *err;
 } check;
 
-static pawl_status refuse(const check *k, const char *what) {
+static pawl_status refuse_entry(const check *k, const char *what) {
     error_set(k->err, k->blame, "the description of an entry is wrong: %s", what);
     if (k->entry->name != NULL && utf8_valid(k->entry->name, strlen(k->entry->name))) {
         error_entry(k->err, k->entry->name);
@@ -51,29 +49,30 @@ static pawl_status check_identity(const check *k) {
     const record_entry *entry = k->entry;
     const char *why = NULL;
     if (!entry_name_valid(entry->name, strlen(entry->name), &why)) {
-        return refuse(k, why);
+        return refuse_entry(k, why);
     }
-    if (strcmp(entry->name, RESERVED_NAME) == 0) {
-        return refuse(k, "its name is reserved in data files");
+    if (strcmp(entry->name, SAFETENSORS_METADATA_KEY) == 0) {
+        return refuse_entry(k, "its name is reserved in data files");
     }
     if (entry->kind < PAWL_KIND_TENSOR || entry->kind > PAWL_KIND_JSON) {
-        return refuse(k, "unknown kind");
+        return refuse_entry(k, "unknown kind");
     }
     if ((int)entry->role < PAWL_ROLE_MODEL || entry->role > PAWL_ROLE_OTHER) {
-        return refuse(k, "unknown role");
+        return refuse_entry(k, "unknown role");
     }
     bool is_slot = entry->role == PAWL_ROLE_SLOT;
     if ((entry->slot_of != NULL) != is_slot || (entry->slot != NULL) != is_slot) {
-        return refuse(k, "an optimizer's slot, and nothing else, names its variable and itself");
+        return refuse_entry(k,
+                            "an optimizer's slot, and nothing else, names its variable and itself");
     }
     if (is_slot && !entry_name_valid(entry->slot_of, strlen(entry->slot_of), &why)) {
-        return refuse(k, why);
+        return refuse_entry(k, why);
     }
     if (is_slot && !entry_name_valid(entry->slot, strlen(entry->slot), &why)) {
-        return refuse(k, why);
+        return refuse_entry(k, why);
     }
     if (is_slot && (entry->kind != PAWL_KIND_TENSOR || strcmp(entry->slot_of, entry->name) == 0)) {
-        return refuse(k, "an optimizer's slot is a tensor beside its variable");
+        return refuse_entry(k, "an optimizer's slot is a tensor beside its variable");
     }
     return PAWL_OK;
 }
@@ -81,10 +80,10 @@ static pawl_status check_identity(const check *k) {
 static pawl_status check_tensor(const check *k) {
     const record_entry *entry = k->entry;
     if (!dtype_valid(entry->dtype)) {
-        return refuse(k, "unknown dtype");
+        return refuse_entry(k, "unknown dtype");
     }
     if (entry->per_rank || entry->value != NULL) {
-        return refuse(k, "a tensor is not per rank and has no value");
+        return refuse_entry(k, "a tensor is not per rank and has no value");
     }
     if (shape_check(entry->dtype, entry->ndim, entry->shape, NULL, NULL, k->err) != PAWL_OK) {
         return refuse_inner(k, "its shape");
@@ -105,13 +104,13 @@ static pawl_status check_value_bytes(const check *k) {
     const char *text = (const char *)entry->value;
     size_t n = entry->value_bytes;
     if (!size_fits(entry->kind, n)) {
-        return refuse(k, "the value has a size that does not fit its kind");
+        return refuse_entry(k, "the value has a size that does not fit its kind");
     }
     if (entry->kind == PAWL_KIND_BOOL && entry->value[0] > 1) {
-        return refuse(k, "the value is neither true nor false");
+        return refuse_entry(k, "the value is neither true nor false");
     }
     if (entry->kind == PAWL_KIND_STRING && (!utf8_valid(text, n) || memchr(text, 0, n) != NULL)) {
-        return refuse(k, "the value is not UTF-8 without NUL");
+        return refuse_entry(k, "the value is not UTF-8 without NUL");
     }
     if (entry->kind == PAWL_KIND_JSON && json_check(text, n, "value", k->err) != PAWL_OK) {
         return refuse_inner(k, "the value");
@@ -123,15 +122,15 @@ static pawl_status check_value(const check *k) {
     const record_entry *entry = k->entry;
     if (entry->value != NULL) {
         if (entry->per_rank) {
-            return refuse(k, "what is per rank has no common value");
+            return refuse_entry(k, "what is per rank has no common value");
         }
         TRY(check_value_bytes(k));
     }
     if (entry->per_rank && entry->kind != PAWL_KIND_BYTES) {
-        return refuse(k, "only bytes are per rank");
+        return refuse_entry(k, "only bytes are per rank");
     }
     if (entry->piece_count != 1 && (!entry->per_rank || entry->piece_count == 0)) {
-        return refuse(k, "a value has one piece, or one per rank");
+        return refuse_entry(k, "a value has one piece, or one per rank");
     }
     return PAWL_OK;
 }
@@ -151,7 +150,8 @@ static pawl_status check_box(const check *k, const record_piece *piece) {
         PAWL_OK) {
         return refuse_inner(k, "a piece");
     }
-    return bytes == piece->bytes ? PAWL_OK : refuse(k, "a piece has bytes that do not fit its box");
+    return bytes == piece->bytes ? PAWL_OK
+                                 : refuse_entry(k, "a piece has bytes that do not fit its box");
 }
 
 static pawl_status check_piece(const check *k, size_t i) {
@@ -159,20 +159,20 @@ static pawl_status check_piece(const check *k, size_t i) {
     const record_piece *piece = &entry->pieces[i];
     uint64_t end = 0;
     if (piece->file >= k->file_count) {
-        return refuse(k, "a piece is in a file that there is not");
+        return refuse_entry(k, "a piece is in a file that there is not");
     }
     if (piece->rank < 0 || (entry->per_rank && i > 0 && piece->rank <= piece[-1].rank)) {
-        return refuse(k, "the ranks of its pieces are negative or do not ascend");
+        return refuse_entry(k, "the ranks of its pieces are negative or do not ascend");
     }
     if (add_overflows(piece->offset, piece->bytes, &end) || end > INT64_MAX) {
-        return refuse(k, "a piece ends beyond the largest offset");
+        return refuse_entry(k, "a piece ends beyond the largest offset");
     }
     if (entry->kind == PAWL_KIND_TENSOR) {
         return check_box(k, piece);
     }
     if (!size_fits(entry->kind, piece->bytes) ||
         (entry->value != NULL && piece->bytes != entry->value_bytes)) {
-        return refuse(k, "a piece has a size that does not fit the value");
+        return refuse_entry(k, "a piece has a size that does not fit the value");
     }
     return PAWL_OK;
 }

@@ -10,8 +10,8 @@
  * others (kind, role, slot_of, slot, per_rank, replicated, shape, offset) are left out where they
  * say the usual.
  */
+#include "base/json.h"
 #include "format/format.h"
-#include "format/json_read.h"
 #include "format/record_check.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@
 
 /* ---- encode --------------------------------------------------------------------------------- */
 
-static pawl_status put_numbers(buffer *json, int n, const int64_t *numbers, pawl_error *err) {
+static pawl_status put_list(buffer *json, int n, const int64_t *numbers, pawl_error *err) {
     TRY(buffer_append(json, "[", 1, err));
     for (int i = 0; i < n; i++) {
         TRY(buffer_append(json, ",", i > 0, err));
@@ -40,8 +40,8 @@ static pawl_status put_key(buffer *json, bool *first, const char *key, pawl_erro
     return buffer_append(json, "\":", 2, err);
 }
 
-static pawl_status put_text(buffer *json, bool *first, const char *key, const char *text,
-                            pawl_error *err) {
+static pawl_status put_text_member(buffer *json, bool *first, const char *key, const char *text,
+                                   pawl_error *err) {
     TRY(put_key(json, first, key, err));
     return buffer_json_string(json, text, strlen(text), err);
 }
@@ -59,22 +59,22 @@ static pawl_status encode_members(const record_entry *entry, const record_piece 
                                   buffer *json, pawl_error *err) {
     bool first = true;
     if (entry->kind != PAWL_KIND_TENSOR) {
-        TRY(put_text(json, &first, "kind", pawl_kind_name(entry->kind), err));
+        TRY(put_text_member(json, &first, "kind", pawl_kind_name(entry->kind), err));
     }
     if (entry->role != PAWL_ROLE_MODEL) {
-        TRY(put_text(json, &first, "role", pawl_role_name(entry->role), err));
+        TRY(put_text_member(json, &first, "role", pawl_role_name(entry->role), err));
     }
     if (entry->role == PAWL_ROLE_SLOT) {
-        TRY(put_text(json, &first, "slot_of", entry->slot_of, err));
-        TRY(put_text(json, &first, "slot", entry->slot, err));
+        TRY(put_text_member(json, &first, "slot_of", entry->slot_of, err));
+        TRY(put_text_member(json, &first, "slot", entry->slot, err));
     }
     TRY(put_true(json, &first, "per_rank", entry->per_rank, err));
     TRY(put_true(json, &first, "replicated", entry->replicated, err));
     if (entry->kind == PAWL_KIND_TENSOR && !record_piece_is_whole(entry, piece)) {
         TRY(put_key(json, &first, "shape", err));
-        TRY(put_numbers(json, entry->ndim, entry->shape, err));
+        TRY(put_list(json, entry->ndim, entry->shape, err));
         TRY(put_key(json, &first, "offset", err));
-        TRY(put_numbers(json, entry->ndim, piece->box_offset, err));
+        TRY(put_list(json, entry->ndim, piece->box_offset, err));
     }
     return PAWL_OK;
 }
@@ -126,11 +126,11 @@ pawl_status record_sharding_info_add(const record_entry *entry, const record_pie
     TRY(buffer_json_string(json, entry->name, strlen(entry->name), err));
     TRY(buffer_append(json, member, sizeof member - 1, err));
     if (entry->kind == PAWL_KIND_TENSOR) {
-        TRY(put_numbers(json, entry->ndim, piece->box_offset, err));
+        TRY(put_list(json, entry->ndim, piece->box_offset, err));
     } else {
         bool scalar;
         (void)record_value_dtype(entry->kind, &scalar);
-        TRY(put_numbers(json, scalar ? 0 : 1, &zero, err));
+        TRY(put_list(json, scalar ? 0 : 1, &zero, err));
     }
     return buffer_append(json, "}", 1, err);
 }
@@ -153,14 +153,14 @@ typedef struct decoder {
     int64_t version, step, rank, world_size;
 } decoder;
 
-static void decoder_free(decoder *d) {
+static void metadata_decoder_free(decoder *d) {
     mem_free(d->by_name);
     mem_free(d->described);
     buffer_free(&d->key);
     buffer_free(&d->text);
 }
 
-static pawl_status refuse(const char *name, pawl_error *err, const char *what) {
+static pawl_status refuse_metadata(const char *name, pawl_error *err, const char *what) {
     error_set(err, PAWL_EDAMAGED, "what the data file says of its tensors is wrong: %s", what);
     if (name != NULL) {
         error_entry(err, name);
@@ -168,63 +168,55 @@ static pawl_status refuse(const char *name, pawl_error *err, const char *what) {
     return PAWL_EDAMAGED;
 }
 
-/* NULL when out of memory; then the error says so. */
-static void *take(decoder *d, size_t bytes, pawl_error *err) {
-    void *memory = arena_alloc(d->memory, bytes);
-    if (memory == NULL) {
-        (void)error_nomem(err, bytes);
-    }
-    return memory;
-}
-
 static bool key_is(const decoder *d, const char *key) {
     return strcmp((const char *)d->key.data, key) == 0;
 }
 
-static pawl_status get_text(decoder *d, const char **out, pawl_error *err) {
-    TRY(json_string(&d->json, &d->text, err));
+static pawl_status get_metadata_text(decoder *d, const char **out, pawl_error *err) {
+    TRY(json_text(&d->json, &d->text, err));
     *out = arena_strdup(d->memory, (const char *)d->text.data);
     return *out != NULL ? PAWL_OK : error_nomem(err, d->text.size + 1);
 }
 
 /* Exactly `n` integers that are not negative. */
-static pawl_status get_numbers(decoder *d, int n, int64_t **out, pawl_error *err) {
-    int64_t *numbers = take(d, (size_t)n * sizeof *numbers, err);
+static pawl_status get_list(decoder *d, int n, int64_t **out, pawl_error *err) {
+    int64_t *numbers = arena_take(d->memory, (size_t)n * sizeof *numbers, err);
     if (numbers == NULL) {
         return PAWL_ENOMEM;
     }
     *out = numbers;
-    TRY(json_enter(&d->json, '[', err));
+    TRY(json_enter(&d->json, '['));
     for (int i = 0;; i++) {
         bool more = false;
-        TRY(json_element(&d->json, &more, err));
+        TRY(json_element(&d->json, &more));
         if (more != (i < n)) {
-            return refuse(NULL, err, "a list has another length than the tensor has dimensions");
+            return refuse_metadata(NULL, err,
+                                   "a list has another length than the tensor has dimensions");
         }
         if (!more) {
             return PAWL_OK;
         }
-        TRY(json_i64(&d->json, &numbers[i], err));
+        TRY(json_i64(&d->json, &numbers[i]));
     }
 }
 
 static pawl_status decode_kind(decoder *d, record_entry *entry, pawl_error *err) {
-    TRY(json_string(&d->json, &d->text, err));
+    TRY(json_text(&d->json, &d->text, err));
     return kind_from_name((const char *)d->text.data, &entry->kind)
                ? PAWL_OK
-               : refuse(entry->name, err, "unknown kind");
+               : refuse_metadata(entry->name, err, "unknown kind");
 }
 
 static pawl_status decode_role(decoder *d, record_entry *entry, pawl_error *err) {
-    TRY(json_string(&d->json, &d->text, err));
+    TRY(json_text(&d->json, &d->text, err));
     return role_from_name((const char *)d->text.data, &entry->role)
                ? PAWL_OK
-               : refuse(entry->name, err, "unknown role");
+               : refuse_metadata(entry->name, err, "unknown role");
 }
 
 /* The key was read; the value comes next. */
-static pawl_status decode_member(decoder *d, record_entry *entry, int64_t **shape, int64_t **offset,
-                                 pawl_error *err) {
+static pawl_status decode_entry_member(decoder *d, record_entry *entry, int64_t **shape,
+                                       int64_t **offset, pawl_error *err) {
     if (key_is(d, "kind")) {
         return decode_kind(d, entry, err);
     }
@@ -232,39 +224,40 @@ static pawl_status decode_member(decoder *d, record_entry *entry, int64_t **shap
         return decode_role(d, entry, err);
     }
     if (key_is(d, "slot_of")) {
-        return get_text(d, &entry->slot_of, err);
+        return get_metadata_text(d, &entry->slot_of, err);
     }
     if (key_is(d, "slot")) {
-        return get_text(d, &entry->slot, err);
+        return get_metadata_text(d, &entry->slot, err);
     }
     if (key_is(d, "per_rank")) {
-        return json_bool(&d->json, &entry->per_rank, err);
+        return json_bool(&d->json, &entry->per_rank);
     }
     if (key_is(d, "replicated")) {
-        return json_bool(&d->json, &entry->replicated, err);
+        return json_bool(&d->json, &entry->replicated);
     }
     if (key_is(d, "shape")) {
-        return get_numbers(d, entry->ndim, shape, err);
+        return get_list(d, entry->ndim, shape, err);
     }
     if (key_is(d, "offset")) {
-        return get_numbers(d, entry->ndim, offset, err);
+        return get_list(d, entry->ndim, offset, err);
     }
-    return json_skip(&d->json, NULL, NULL, err);
+    return json_skip(&d->json, NULL);
 }
 
 static pawl_status decode_members(decoder *d, record_entry *entry, pawl_error *err) {
     int64_t *shape = NULL, *offset = NULL;
-    TRY(json_enter(&d->json, '{', err));
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             break;
         }
-        TRY(decode_member(d, entry, &shape, &offset, err));
+        TRY(decode_entry_member(d, entry, &shape, &offset, err));
     }
     if ((shape != NULL) != (offset != NULL)) {
-        return refuse(entry->name, err, "a piece has a shape without an offset, or the reverse");
+        return refuse_metadata(entry->name, err,
+                               "a piece has a shape without an offset, or the reverse");
     }
     if (shape != NULL) {
         entry->shape = shape;
@@ -292,17 +285,17 @@ static size_t find(const decoder *d, const char *name) {
 }
 
 static pawl_status decode_entries(decoder *d, pawl_error *err) {
-    TRY(json_enter(&d->json, '{', err));
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             return PAWL_OK;
         }
         size_t i = find(d, (const char *)d->key.data);
         if (i == d->header->tensor_count || d->described[i]) {
-            return refuse((const char *)d->key.data, err,
-                          "it describes a tensor twice, or one that is not in the file");
+            return refuse_metadata((const char *)d->key.data, err,
+                                   "it describes a tensor twice, or one that is not in the file");
         }
         d->described[i] = true;
         TRY(decode_members(d, &d->entries[i], err));
@@ -311,22 +304,22 @@ static pawl_status decode_entries(decoder *d, pawl_error *err) {
 
 static pawl_status decode_top_member(decoder *d, pawl_error *err) {
     if (key_is(d, "version")) {
-        return json_i64(&d->json, &d->version, err);
+        return json_i64(&d->json, &d->version);
     }
     if (key_is(d, "step")) {
-        return json_i64(&d->json, &d->step, err);
+        return json_i64(&d->json, &d->step);
     }
     if (key_is(d, "rank")) {
-        return json_i64(&d->json, &d->rank, err);
+        return json_i64(&d->json, &d->rank);
     }
     if (key_is(d, "world_size")) {
-        return json_i64(&d->json, &d->world_size, err);
+        return json_i64(&d->json, &d->world_size);
     }
     /* Only the members of a version that is known are understood. */
     if (key_is(d, "entries") && d->version == METADATA_VERSION) {
         return decode_entries(d, err);
     }
-    return json_skip(&d->json, NULL, NULL, err);
+    return json_skip(&d->json, NULL);
 }
 
 static pawl_status check_top(const decoder *d, pawl_error *err) {
@@ -338,33 +331,33 @@ static pawl_status check_top(const decoder *d, pawl_error *err) {
         return PAWL_EUNSUPPORTED;
     }
     if (d->version != METADATA_VERSION) {
-        return refuse(NULL, err, "it does not begin with its version");
+        return refuse_metadata(NULL, err, "it does not begin with its version");
     }
     if (d->step < 0 || d->world_size < 1 || d->world_size > INT32_MAX || d->rank < 0 ||
         d->rank >= d->world_size) {
-        return refuse(NULL, err, "step, rank or world size is missing or out of range");
+        return refuse_metadata(NULL, err, "step, rank or world size is missing or out of range");
     }
     return PAWL_OK;
 }
 
 static pawl_status decode_json(decoder *d, const char *text, pawl_error *err) {
-    d->json = json_reader_of(text, strlen(text), 0, "data file's description of itself");
-    TRY(json_enter(&d->json, '{', err));
+    d->json = json_reader_for(text, strlen(text), 0, "data file's description of itself", err);
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             break;
         }
         TRY(decode_top_member(d, err));
     }
-    TRY(json_end(&d->json, err));
+    TRY(json_end(&d->json));
     return check_top(d, err);
 }
 
 /* ---- from the header to entries ------------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b) {
+static int by_tensor_name(const void *a, const void *b) {
     const safetensors_tensor *const *left = a, *const *right = b;
     return strcmp((*left)->name, (*right)->name);
 }
@@ -373,10 +366,10 @@ static int by_name(const void *a, const void *b) {
 static pawl_status entry_from_tensor(decoder *d, const safetensors_tensor *tensor, uint32_t file,
                                      record_entry *entry, pawl_error *err) {
     size_t numbers = (size_t)tensor->ndim * sizeof(int64_t);
-    record_piece *piece = take(d, sizeof *piece, err);
-    int64_t *offset = take(d, numbers, err);
-    int64_t *extent = take(d, numbers, err);
-    char *name = take(d, strlen(tensor->name) + 1, err);
+    record_piece *piece = arena_take(d->memory, sizeof *piece, err);
+    int64_t *offset = arena_take(d->memory, numbers, err);
+    int64_t *extent = arena_take(d->memory, numbers, err);
+    char *name = arena_take(d->memory, strlen(tensor->name) + 1, err);
     if (piece == NULL || offset == NULL || extent == NULL || name == NULL) {
         return PAWL_ENOMEM;
     }
@@ -406,7 +399,7 @@ static pawl_status start(decoder *d, uint32_t file, pawl_error *err) {
     if (d->by_name == NULL || d->described == NULL) {
         return error_nomem(err, count * sizeof(safetensors_tensor *));
     }
-    d->entries = take(d, count * sizeof *d->entries, err);
+    d->entries = arena_take(d->memory, count * sizeof *d->entries, err);
     if (d->entries == NULL) {
         return PAWL_ENOMEM;
     }
@@ -414,7 +407,7 @@ static pawl_status start(decoder *d, uint32_t file, pawl_error *err) {
         d->by_name[i] = &d->header->tensors[i];
     }
     if (count > 1) {
-        qsort(d->by_name, count, sizeof(safetensors_tensor *), by_name);
+        qsort(d->by_name, count, sizeof(safetensors_tensor *), by_tensor_name);
     }
     for (size_t i = 0; i < count; i++) {
         TRY(entry_from_tensor(d, d->by_name[i], file, &d->entries[i], err));
@@ -427,7 +420,8 @@ static pawl_status check_value_tensor(const record_entry *entry, pawl_error *err
     bool scalar;
     pawl_dtype dtype = record_value_dtype(entry->kind, &scalar);
     if (entry->dtype != dtype || entry->ndim != (scalar ? 0 : 1)) {
-        return refuse(entry->name, err, "a value has a dtype or shape that does not fit its kind");
+        return refuse_metadata(entry->name, err,
+                               "a value has a dtype or shape that does not fit its kind");
     }
     return PAWL_OK;
 }
@@ -464,7 +458,7 @@ pawl_status record_metadata_decode(const safetensors_header *header, uint32_t fi
         error_expected(err, "\"" RECORD_METADATA_KEY "\" in the __metadata__ of its header");
         return status;
     }
-    CLEANUP(decoder_free)
+    CLEANUP(metadata_decoder_free)
     decoder d = {.header = header, .memory = memory, .step = -1, .rank = -1, .world_size = -1};
     TRY(start(&d, file, err));
     TRY(decode_json(&d, text, err));

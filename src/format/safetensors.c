@@ -5,18 +5,17 @@
  *   u64le N | N bytes of JSON | tensors
  *
  * What a decoder must refuse follows the reference implementation
- * (github.com/huggingface/safetensors, src/tensor.rs), in its order; on top of that, duplicate keys
+ * (tensor.rs of github.com/huggingface/safetensors), in its order; on top of that, duplicate keys
  * are refused, and a tensor's entry must be an object.
  */
+#include "base/json.h"
 #include "format/format.h"
-#include "format/json_read.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LENGTH_BYTES 8u
-#define METADATA_KEY "__metadata__"
 #define NAMES_AHEAD  8
 
 /* ---- encode --------------------------------------------------------------------------------- */
@@ -32,7 +31,7 @@ static pawl_status encode_metadata(const safetensors_pair *metadata, size_t coun
     if (count == 0) {
         return PAWL_OK;
     }
-    TRY(buffer_printf(out, err, "\"" METADATA_KEY "\":{"));
+    TRY(buffer_printf(out, err, "\"" SAFETENSORS_METADATA_KEY "\":{"));
     for (size_t i = 0; i < count; i++) {
         const safetensors_pair *pair = &metadata[i];
         TRY(buffer_append(out, ",", i > 0, err));
@@ -43,8 +42,8 @@ static pawl_status encode_metadata(const safetensors_pair *metadata, size_t coun
     return buffer_append(out, "}", 1, err);
 }
 
-/* Behind what is there, in room that was reserved. */
-static void put_text(buffer *out, const char *text, size_t n) {
+/* Appends, in room that was reserved. */
+static void put_header_text(buffer *out, const char *text, size_t n) {
     memcpy(out->data + out->size, text, n);
     out->size += n;
 }
@@ -53,7 +52,7 @@ static void put_number(buffer *out, uint64_t number) {
     out->size += text_decimal((char *)out->data + out->size, number);
 }
 
-/* At once in memory for all of it: this is most of what a header of many small tensors costs. */
+/* One reservation for all of it: this is most of what a header of many small tensors costs. */
 static pawl_status encode_tensor(const safetensors_tensor *tensor, uint64_t begin, buffer *out,
                                  pawl_error *err) {
     static const char dtype[] = ":{\"dtype\":\"", shape[] = "\",\"shape\":[";
@@ -61,18 +60,18 @@ static pawl_status encode_tensor(const safetensors_tensor *tensor, uint64_t begi
     const char *name = pawl_dtype_name(tensor->dtype);
     TRY(buffer_json_string(out, tensor->name, strlen(tensor->name), err));
     TRY(buffer_reserve(out, safetensors_tensor_cost("", tensor->ndim), err));
-    put_text(out, dtype, sizeof dtype - 1);
-    put_text(out, name, strlen(name));
-    put_text(out, shape, sizeof shape - 1);
+    put_header_text(out, dtype, sizeof dtype - 1);
+    put_header_text(out, name, strlen(name));
+    put_header_text(out, shape, sizeof shape - 1);
     for (int d = 0; d < tensor->ndim; d++) {
-        put_text(out, ",", d > 0 ? 1 : 0);
+        put_header_text(out, ",", d > 0 ? 1 : 0);
         put_number(out, (uint64_t)tensor->shape[d]);
     }
-    put_text(out, offsets, sizeof offsets - 1);
+    put_header_text(out, offsets, sizeof offsets - 1);
     put_number(out, begin);
-    put_text(out, ",", 1);
+    put_header_text(out, ",", 1);
     put_number(out, begin + tensor->bytes);
-    put_text(out, "]}", 2);
+    put_header_text(out, "]}", 2);
     out->data[out->size] = 0;
     return PAWL_OK;
 }
@@ -90,10 +89,12 @@ static pawl_status lay_out(safetensors_tensor *tensors, size_t count, uint64_t *
             error_entry(err, tensor->name);
             return status;
         }
-        if (tensor->bytes > FORMAT_MAX_TENSOR_BYTES || strcmp(tensor->name, METADATA_KEY) == 0) {
+        if (tensor->bytes > FORMAT_MAX_TENSOR_BYTES ||
+            strcmp(tensor->name, SAFETENSORS_METADATA_KEY) == 0) {
             error_set(err, PAWL_ELIMIT, "a tensor cannot be described in a data file");
             error_entry(err, tensor->name);
-            error_expected(err, "another name than " METADATA_KEY ", and below 2^61 bytes");
+            error_expected(err,
+                           "another name than " SAFETENSORS_METADATA_KEY ", and below 2^61 bytes");
             error_found(err, "%" PRIu64 " bytes", tensor->bytes);
             return PAWL_ELIMIT;
         }
@@ -173,7 +174,7 @@ typedef struct decoder {
     bool seen_metadata;
 } decoder;
 
-static void decoder_free(decoder *d) {
+static void header_decoder_free(decoder *d) {
     mem_free(d->tensors);
     mem_free(d->metadata);
     buffer_free(&d->key);
@@ -192,7 +193,8 @@ static pawl_status keep_text(decoder *d, const buffer *text, const char **out, p
 }
 
 /* A refusal of one tensor, or of a metadata key. */
-static pawl_status refuse(const char *name, uint64_t position, pawl_error *err, const char *what) {
+static pawl_status refuse_header(const char *name, uint64_t position, pawl_error *err,
+                                 const char *what) {
     error_set(err, PAWL_EDAMAGED, "the header of the data file is wrong at byte %" PRIu64 ": %s",
               position, what);
     error_entry(err, name);
@@ -203,20 +205,20 @@ static pawl_status refuse(const char *name, uint64_t position, pawl_error *err, 
 static pawl_status decode_metadata(decoder *d, pawl_error *err) {
     uint64_t position = json_position(&d->json);
     if (d->seen_metadata) {
-        return refuse(METADATA_KEY, position, err, "the key is there twice");
+        return refuse_header(SAFETENSORS_METADATA_KEY, position, err, "the key is there twice");
     }
     d->seen_metadata = true;
     if (json_peek(&d->json) == 'n') {
-        return json_skip(&d->json, NULL, NULL, err); /* null: as if it were not there */
+        return json_skip(&d->json, NULL); /* null: as if it were not there */
     }
-    TRY(json_enter(&d->json, '{', err));
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             return PAWL_OK;
         }
-        TRY(json_string(&d->json, &d->text, err));
+        TRY(json_text(&d->json, &d->text, err));
         TRY(vec_reserve(&d->metadata, &d->metadata_capacity, d->metadata_count + 1,
                         sizeof *d->metadata, err));
         safetensors_pair *pair = &d->metadata[d->metadata_count];
@@ -228,10 +230,10 @@ static pawl_status decode_metadata(decoder *d, pawl_error *err) {
 
 static pawl_status decode_dtype(decoder *d, safetensors_tensor *tensor, pawl_error *err) {
     uint64_t position = json_position(&d->json);
-    TRY(json_string(&d->json, &d->text, err));
+    TRY(json_text(&d->json, &d->text, err));
     tensor->dtype = pawl_dtype_from_name((const char *)d->text.data);
     if (!dtype_valid(tensor->dtype)) {
-        pawl_status status = refuse(tensor->name, position, err, "unknown dtype");
+        pawl_status status = refuse_header(tensor->name, position, err, "unknown dtype");
         error_expected(err, "a dtype of the safetensors format, such as F32");
         error_found(err, "\"%s\"", (const char *)d->text.data);
         return status;
@@ -240,11 +242,11 @@ static pawl_status decode_dtype(decoder *d, safetensors_tensor *tensor, pawl_err
 }
 
 static pawl_status decode_shape(decoder *d, safetensors_tensor *tensor, pawl_error *err) {
-    TRY(json_enter(&d->json, '[', err));
+    TRY(json_enter(&d->json, '['));
     for (;;) {
         bool more = false;
         uint64_t extent = 0;
-        TRY(json_element(&d->json, &more, err));
+        TRY(json_element(&d->json, &more));
         if (!more) {
             break;
         }
@@ -255,9 +257,9 @@ static pawl_status decode_shape(decoder *d, safetensors_tensor *tensor, pawl_err
             error_entry(err, tensor->name);
             return PAWL_ELIMIT;
         }
-        TRY(json_u64(&d->json, &extent, err));
+        TRY(json_u64(&d->json, &extent));
         if (extent > INT64_MAX) {
-            return refuse(tensor->name, position, err, "the shape overflows");
+            return refuse_header(tensor->name, position, err, "the shape overflows");
         }
         d->shape[tensor->ndim++] = (int64_t)extent;
     }
@@ -276,24 +278,26 @@ static pawl_status decode_offsets(decoder *d, safetensors_tensor *tensor, pawl_e
     uint64_t position = json_position(&d->json);
     uint64_t offsets[2] = {0, 0};
     size_t count = 0;
-    TRY(json_enter(&d->json, '[', err));
+    TRY(json_enter(&d->json, '['));
     for (;;) {
         bool more = false;
-        TRY(json_element(&d->json, &more, err));
+        TRY(json_element(&d->json, &more));
         if (!more) {
             break;
         }
         if (count == 2) {
-            return refuse(tensor->name, position, err, "data_offsets has more than two numbers");
+            return refuse_header(tensor->name, position, err,
+                                 "data_offsets has more than two numbers");
         }
-        TRY(json_u64(&d->json, &offsets[count++], err));
+        TRY(json_u64(&d->json, &offsets[count++]));
     }
     if (count != 2) {
-        return refuse(tensor->name, position, err, "data_offsets has fewer than two numbers");
+        return refuse_header(tensor->name, position, err,
+                             "data_offsets has fewer than two numbers");
     }
     if (offsets[1] < offsets[0]) {
         pawl_status status =
-            refuse(tensor->name, position, err, "data_offsets end before they begin");
+            refuse_header(tensor->name, position, err, "data_offsets end before they begin");
         error_found(err, "[%" PRIu64 ", %" PRIu64 "]", offsets[0], offsets[1]);
         return status;
     }
@@ -320,12 +324,13 @@ static pawl_status decode_member(decoder *d, safetensors_tensor *tensor, unsigne
             continue;
         }
         if ((*seen & 1u << i) != 0) {
-            return refuse(tensor->name, json_position(&d->json), err, "a key is there twice");
+            return refuse_header(tensor->name, json_position(&d->json), err,
+                                 "a key is there twice");
         }
         *seen |= 1u << i;
         return members[i].decode(d, tensor, err);
     }
-    return json_skip(&d->json, NULL, NULL, err);
+    return json_skip(&d->json, NULL);
 }
 
 static pawl_status decode_tensor(decoder *d, pawl_error *err) {
@@ -336,10 +341,10 @@ static pawl_status decode_tensor(decoder *d, pawl_error *err) {
     TRY(keep_text(d, &d->key, &tensor->name, err));
     uint64_t position = json_position(&d->json);
     unsigned seen = 0;
-    TRY(json_enter(&d->json, '{', err));
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             break;
         }
@@ -350,20 +355,21 @@ static pawl_status decode_tensor(decoder *d, pawl_error *err) {
         }
     }
     if (seen != (1u << ARRAY_LENGTH(members)) - 1) {
-        return refuse(tensor->name, position, err, "dtype, shape or data_offsets is missing");
+        return refuse_header(tensor->name, position, err,
+                             "dtype, shape or data_offsets is missing");
     }
     return PAWL_OK;
 }
 
 static pawl_status decode_json(decoder *d, pawl_error *err) {
-    TRY(json_enter(&d->json, '{', err));
+    TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        TRY(json_member(&d->json, &d->key, &more, err));
+        TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
-            return json_end(&d->json, err);
+            return json_end(&d->json);
         }
-        if (strcmp((const char *)d->key.data, METADATA_KEY) == 0) {
+        if (strcmp((const char *)d->key.data, SAFETENSORS_METADATA_KEY) == 0) {
             TRY(decode_metadata(d, err));
         } else {
             TRY(decode_tensor(d, err));
@@ -377,7 +383,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const safetensors_tensor *)a)->name, ((const safetensors_tensor *)b)->name);
 }
 
-static int by_key(const void *a, const void *b) {
+static int by_metadata_key(const void *a, const void *b) {
     return strcmp(((const safetensors_pair *)a)->key, ((const safetensors_pair *)b)->key);
 }
 
@@ -399,15 +405,17 @@ static pawl_status check_duplicates(decoder *d, pawl_error *err) {
     }
     for (size_t i = 1; i < d->tensor_count; i++) {
         if (by_name(&d->tensors[i - 1], &d->tensors[i]) == 0) {
-            return refuse(d->tensors[i].name, LENGTH_BYTES, err, "the tensor is there twice");
+            return refuse_header(d->tensors[i].name, LENGTH_BYTES, err,
+                                 "the tensor is there twice");
         }
     }
     if (d->metadata_count > 1) {
-        qsort(d->metadata, d->metadata_count, sizeof *d->metadata, by_key);
+        qsort(d->metadata, d->metadata_count, sizeof *d->metadata, by_metadata_key);
     }
     for (size_t i = 1; i < d->metadata_count; i++) {
-        if (by_key(&d->metadata[i - 1], &d->metadata[i]) == 0) {
-            return refuse(d->metadata[i].key, LENGTH_BYTES, err, "the metadata key is there twice");
+        if (by_metadata_key(&d->metadata[i - 1], &d->metadata[i]) == 0) {
+            return refuse_header(d->metadata[i].key, LENGTH_BYTES, err,
+                                 "the metadata key is there twice");
         }
     }
     return PAWL_OK;
@@ -419,14 +427,14 @@ static pawl_status wanted_bytes(const safetensors_tensor *tensor, uint64_t posit
     uint64_t bits = 1;
     for (int i = 0; i < tensor->ndim; i++) {
         if (multiply_overflows(bits, (uint64_t)tensor->shape[i], &bits)) {
-            return refuse(tensor->name, position, err, "the shape overflows");
+            return refuse_header(tensor->name, position, err, "the shape overflows");
         }
     }
     if (multiply_overflows(bits, (uint64_t)pawl_dtype_bits(tensor->dtype), &bits)) {
-        return refuse(tensor->name, position, err, "the shape overflows");
+        return refuse_header(tensor->name, position, err, "the shape overflows");
     }
     if (bits % 8 != 0) {
-        return refuse(tensor->name, position, err, "the elements do not fill whole bytes");
+        return refuse_header(tensor->name, position, err, "the elements do not fill whole bytes");
     }
     *bytes = bits / 8;
     return PAWL_OK;
@@ -442,9 +450,9 @@ static pawl_status check_tensors(const decoder *d, uint64_t *end, pawl_error *er
         uint64_t position = data + *end;
         uint64_t bytes = 0;
         if (tensor->offset != *end) {
-            pawl_status status = refuse(tensor->name, position, err,
-                                        tensor->offset > *end ? "there is a hole before the tensor"
-                                                              : "tensors overlap");
+            pawl_status status = refuse_header(
+                tensor->name, position, err,
+                tensor->offset > *end ? "there is a hole before the tensor" : "tensors overlap");
             error_expected(err, "data_offsets that begin at %" PRIu64, *end);
             error_found(err, "%" PRIu64, tensor->offset);
             return status;
@@ -452,8 +460,8 @@ static pawl_status check_tensors(const decoder *d, uint64_t *end, pawl_error *er
         TRY(wanted_bytes(tensor, position, &bytes, err));
         if (bytes != tensor->bytes) {
             char shape[256];
-            pawl_status status =
-                refuse(tensor->name, position, err, "dtype and shape do not fit data_offsets");
+            pawl_status status = refuse_header(tensor->name, position, err,
+                                               "dtype and shape do not fit data_offsets");
             error_expected(err, "%" PRIu64 " bytes for %s %s", bytes,
                            pawl_dtype_name(tensor->dtype),
                            shape_text(shape, sizeof shape, tensor->ndim, tensor->shape));
@@ -538,7 +546,8 @@ static pawl_status keep(decoder *d, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status decode(const byte_source *file, safetensors_header *out, pawl_error *err) {
+static pawl_status decode_header(const byte_source *file, safetensors_header *out,
+                                 pawl_error *err) {
     uint64_t n = 0;
     TRY(read_length(file, &n, err));
     AUTOFREE uint8_t *text = mem_alloc(n);
@@ -548,8 +557,8 @@ static pawl_status decode(const byte_source *file, safetensors_header *out, pawl
     TRY(file->read_at(file->context, LENGTH_BYTES, text, n, err));
     out->data_offset = LENGTH_BYTES + n;
     out->file_bytes = file->size;
-    CLEANUP(decoder_free)
-    decoder d = {.json = json_reader_of(text, n, LENGTH_BYTES, "header of the data file"),
+    CLEANUP(header_decoder_free)
+    decoder d = {.json = json_reader_for(text, n, LENGTH_BYTES, "header of the data file", err),
                  .out = out};
     d.json.max_depth = FORMAT_MAX_HEADER_DEPTH; /* both as the reference parser has it */
     d.json.round = true;
@@ -560,7 +569,7 @@ static pawl_status decode(const byte_source *file, safetensors_header *out, pawl
 
 pawl_status safetensors_decode(const byte_source *file, safetensors_header *out, pawl_error *err) {
     *out = (safetensors_header){.tensors = NULL};
-    pawl_status status = decode(file, out, err);
+    pawl_status status = decode_header(file, out, err);
     if (status != PAWL_OK) {
         safetensors_header_free(out);
     }

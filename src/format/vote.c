@@ -26,11 +26,6 @@
 #define MIN_REPLICA_BYTES 4u  /* a scalar: its checksum */
 #define MIN_COPIES_BYTES  10u /* two numbers, two checksums */
 
-static pawl_status put_bytes(buffer *out, const void *bytes, size_t n, pawl_error *err) {
-    TRY(buffer_varint(out, n, err));
-    return buffer_append(out, bytes, n, err);
-}
-
 pawl_status vote_key(buffer *key, char letter, const char *name, pawl_error *err) {
     key->size = 0;
     TRY(buffer_append(key, &letter, 1, err));
@@ -43,7 +38,7 @@ static void file_name(const vote *v, size_t i, char out[80]) {
     name_data(out, v->tag, v->world_size > 1 ? v->rank : -1, (uint32_t)i, (uint32_t)v->file_count);
 }
 
-static pawl_status check_files(const vote *v, pawl_error *err) {
+static pawl_status check_vote_files(const vote *v, pawl_error *err) {
     if (v->file_count > FORMAT_MAX_FILES) {
         return error_set(err, PAWL_ELIMIT, "a vote has too many data files");
     }
@@ -129,18 +124,18 @@ static pawl_status put_part(const vote *v, buffer *out, pawl_error *err) {
 pawl_status vote_head_encode(const vote *v, buffer *out, pawl_error *err) {
     unsigned flags = (v->skipped ? FLAG_SKIPPED : 0) | (v->failed != NULL ? FLAG_FAILED : 0);
     TRY(check_who(v, err));
-    TRY(check_files(v, err));
+    TRY(check_vote_files(v, err));
     out->size = 0;
     TRY(buffer_varint(out, VOTE_VERSION, err));
     TRY(buffer_varint(out, flags, err));
     TRY(buffer_varint(out, (uint64_t)v->step, err));
     TRY(buffer_varint(out, (uint64_t)v->rank, err));
     TRY(buffer_varint(out, (uint64_t)v->world_size, err));
-    TRY(put_bytes(out, v->tag, strlen(v->tag), err));
-    TRY(put_bytes(out, v->host, strlen(v->host), err));
+    TRY(buffer_varint_bytes(out, v->tag, strlen(v->tag), err));
+    TRY(buffer_varint_bytes(out, v->host, strlen(v->host), err));
     TRY(buffer_varint(out, (uint64_t)v->pid, err));
     if (v->failed != NULL) {
-        return put_bytes(out, v->failed, v->failed_bytes, err);
+        return buffer_varint_bytes(out, v->failed, v->failed_bytes, err);
     }
     return v->skipped ? PAWL_OK : put_part(v, out, err);
 }
@@ -152,23 +147,15 @@ typedef struct decoder {
     arena *memory;
 } decoder;
 
-static pawl_status refuse(const decoder *d, pawl_status status, pawl_error *err, const char *what) {
+static pawl_status refuse_vote(const decoder *d, pawl_status status, pawl_error *err,
+                               const char *what) {
     error_set(err, status, "the %s is wrong at byte %zu: %s", d->c.what, d->c.at, what);
     return status;
 }
 
 static pawl_status get_number(decoder *d, uint64_t most, uint64_t *out, pawl_error *err) {
     TRY(cursor_varint64(&d->c, out, err));
-    return *out <= most ? PAWL_OK : refuse(d, PAWL_EDAMAGED, err, "a number is too large");
-}
-
-/* NULL when out of memory; then the error says so. */
-static void *take(decoder *d, size_t bytes, pawl_error *err) {
-    void *memory = arena_alloc(d->memory, bytes);
-    if (memory == NULL) {
-        (void)error_nomem(err, bytes);
-    }
-    return memory;
+    return *out <= most ? PAWL_OK : refuse_vote(d, PAWL_EDAMAGED, err, "a number is too large");
 }
 
 /* Followed by a NUL that is not counted. */
@@ -178,7 +165,7 @@ static pawl_status get_bytes(decoder *d, uint64_t most, const char **out, size_t
     const uint8_t *from;
     TRY(get_number(d, most, &n, err));
     TRY(cursor_bytes(&d->c, (size_t)n, &from, err));
-    char *copy = take(d, (size_t)n + 1, err);
+    char *copy = arena_take(d->memory, (size_t)n + 1, err);
     if (copy == NULL) {
         return PAWL_ENOMEM;
     }
@@ -190,18 +177,19 @@ static pawl_status get_bytes(decoder *d, uint64_t most, const char **out, size_t
 }
 
 static pawl_status at_end(const decoder *d, pawl_error *err) {
-    return cursor_left(&d->c) == 0 ? PAWL_OK : refuse(d, PAWL_EDAMAGED, err, "bytes are left over");
+    return cursor_left(&d->c) == 0 ? PAWL_OK
+                                   : refuse_vote(d, PAWL_EDAMAGED, err, "bytes are left over");
 }
 
-static pawl_status decode_version(decoder *d, pawl_error *err) {
+static pawl_status decode_vote_version(decoder *d, pawl_error *err) {
     uint64_t version = 0;
     TRY(cursor_varint64(&d->c, &version, err));
     if (version == VOTE_VERSION) {
         return PAWL_OK;
     }
     pawl_status status = version > VOTE_VERSION
-                             ? refuse(d, PAWL_EUNSUPPORTED, err, "written by a newer version")
-                             : refuse(d, PAWL_EDAMAGED, err, "no such version");
+                             ? refuse_vote(d, PAWL_EUNSUPPORTED, err, "written by a newer version")
+                             : refuse_vote(d, PAWL_EDAMAGED, err, "no such version");
     error_expected(err, "version %d of the vote", VOTE_VERSION);
     error_found(err, "version %" PRIu64, version);
     error_next(err, "use the same pawl on all ranks");
@@ -215,15 +203,15 @@ static pawl_status decode_who(decoder *d, vote *out, pawl_error *err) {
     TRY(get_number(d, PAWL_MAX_RANKS - 1, &rank, err));
     TRY(get_number(d, PAWL_MAX_RANKS, &world_size, err));
     if (rank >= world_size) {
-        return refuse(d, PAWL_EDAMAGED, err, "there is no such rank");
+        return refuse_vote(d, PAWL_EDAMAGED, err, "there is no such rank");
     }
     TRY(get_bytes(d, FORMAT_TAG_CHARS, &out->tag, &n, err));
     if (!tag_valid(out->tag, n)) {
-        return refuse(d, PAWL_EDAMAGED, err, "that is no tag of a save");
+        return refuse_vote(d, PAWL_EDAMAGED, err, "that is no tag of a save");
     }
     TRY(get_bytes(d, VOTE_MAX_HOST, &out->host, &n, err));
     if (!host_valid(out->host, n)) {
-        return refuse(d, PAWL_EDAMAGED, err, "that is no name of a host");
+        return refuse_vote(d, PAWL_EDAMAGED, err, "that is no name of a host");
     }
     TRY(get_number(d, INT64_MAX, &pid, err));
     out->step = (int64_t)step;
@@ -233,13 +221,13 @@ static pawl_status decode_who(decoder *d, vote *out, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status decode_files(decoder *d, vote *out, pawl_error *err) {
+static pawl_status decode_vote_files(decoder *d, vote *out, pawl_error *err) {
     uint64_t count = 0;
     TRY(get_number(d, FORMAT_MAX_FILES, &count, err));
     if (count > cursor_left(&d->c)) {
-        return refuse(d, PAWL_EDAMAGED, err, "more files than there are bytes for");
+        return refuse_vote(d, PAWL_EDAMAGED, err, "more files than there are bytes for");
     }
-    out->files = take(d, (size_t)count * sizeof *out->files, err);
+    out->files = arena_take(d->memory, (size_t)count * sizeof *out->files, err);
     if (out->files == NULL) {
         return PAWL_ENOMEM;
     }
@@ -261,9 +249,10 @@ static pawl_status decode_copies(decoder *d, vote *out, pawl_error *err) {
     int before = -1;
     TRY(get_number(d, PAWL_MAX_RANKS + 1, &count, err));
     if (count > cursor_left(&d->c) / MIN_COPIES_BYTES) {
-        return refuse(d, PAWL_EDAMAGED, err, "more kinds of replicas than there are bytes for");
+        return refuse_vote(d, PAWL_EDAMAGED, err,
+                           "more kinds of replicas than there are bytes for");
     }
-    out->copies = take(d, (size_t)count * sizeof *out->copies, err);
+    out->copies = arena_take(d->memory, (size_t)count * sizeof *out->copies, err);
     if (out->copies == NULL) {
         return PAWL_ENOMEM;
     }
@@ -277,7 +266,7 @@ static pawl_status decode_copies(decoder *d, vote *out, pawl_error *err) {
         TRY(cursor_u32le(&d->c, &c->sums_crc32c, err));
         c->replica_count = (int)replica_count;
         if (c->replica_count <= before) {
-            return refuse(d, PAWL_EDAMAGED, err, "kinds of replicas are out of order");
+            return refuse_vote(d, PAWL_EDAMAGED, err, "kinds of replicas are out of order");
         }
         before = c->replica_count;
     }
@@ -285,7 +274,7 @@ static pawl_status decode_copies(decoder *d, vote *out, pawl_error *err) {
 }
 
 static pawl_status decode_part(decoder *d, vote *out, pawl_error *err) {
-    TRY(decode_files(d, out, err));
+    TRY(decode_vote_files(d, out, err));
     TRY(cursor_u32le(&d->c, &out->structure_crc32c, err));
     TRY(get_number(d, INT64_MAX, &out->structure_bytes, err));
     TRY(cursor_u32le(&d->c, &out->values_crc32c, err));
@@ -298,12 +287,12 @@ pawl_status vote_head_decode(const uint8_t *bytes, size_t n, arena *memory, vote
     uint64_t flags = 0;
     *out = (vote){.step = -1};
     if (n > VOTE_MAX_HEAD) {
-        return refuse(&d, PAWL_ELIMIT, err, "it is too long");
+        return refuse_vote(&d, PAWL_ELIMIT, err, "it is too long");
     }
-    TRY(decode_version(&d, err));
+    TRY(decode_vote_version(&d, err));
     TRY(get_number(&d, UINT64_MAX, &flags, err));
     if (flags > FLAG_FAILED) {
-        return refuse(&d, PAWL_EDAMAGED, err, "unknown flags");
+        return refuse_vote(&d, PAWL_EDAMAGED, err, "unknown flags");
     }
     TRY(decode_who(&d, out, err));
     out->skipped = flags == FLAG_SKIPPED;
@@ -358,7 +347,7 @@ pawl_status vote_value_decode(const uint8_t *bytes, size_t n, vote_value *out, p
     TRY(get_number(&d, PAWL_KIND_JSON, &kind, err));
     TRY(get_number(&d, (uint64_t)PAWL_MAX_VALUE_BYTES, &out->bytes, err));
     if (!value_fits(kind, out->bytes)) {
-        return refuse(&d, PAWL_EDAMAGED, err, "no value has that kind and size");
+        return refuse_vote(&d, PAWL_EDAMAGED, err, "no value has that kind and size");
     }
     TRY(cursor_u32le(&d.c, &out->crc32c, err));
     out->kind = (pawl_kind)kind;
@@ -425,7 +414,8 @@ const char *vote_value_text(char out[160], const vote_value *value) {
 
 /* ---- replicas ------------------------------------------------------------------------------- */
 
-static pawl_status put_numbers(buffer *out, int n, const int64_t *numbers, pawl_error *err) {
+static pawl_status put_replica_numbers(buffer *out, int n, const int64_t *numbers,
+                                       pawl_error *err) {
     for (int i = 0; i < n; i++) {
         if (numbers[i] < 0) {
             return error_set(err, PAWL_EINTERNAL, "a replica begins or ends before its tensor");
@@ -445,15 +435,15 @@ pawl_status vote_replicas_encode(const vote_replica *replicas, size_t count, int
     TRY(buffer_varint(out, (uint64_t)ndim, err));
     TRY(buffer_varint(out, count, err));
     for (size_t i = 0; i < count; i++) {
-        TRY(put_numbers(out, ndim, replicas[i].offset, err));
-        TRY(put_numbers(out, ndim, replicas[i].extent, err));
+        TRY(put_replica_numbers(out, ndim, replicas[i].offset, err));
+        TRY(put_replica_numbers(out, ndim, replicas[i].extent, err));
         TRY(buffer_u32le(out, replicas[i].crc32c, err));
     }
     return PAWL_OK;
 }
 
-static pawl_status get_numbers(decoder *d, uint64_t n, int64_t **out, pawl_error *err) {
-    int64_t *numbers = take(d, (size_t)n * sizeof *numbers, err);
+static pawl_status get_replica_numbers(decoder *d, uint64_t n, int64_t **out, pawl_error *err) {
+    int64_t *numbers = arena_take(d->memory, (size_t)n * sizeof *numbers, err);
     if (numbers == NULL) {
         return PAWL_ENOMEM;
     }
@@ -474,15 +464,15 @@ pawl_status vote_replicas_decode(const uint8_t *bytes, size_t n, arena *memory,
     TRY(get_number(&d, PAWL_MAX_NDIM, &dimensions, err));
     TRY(get_number(&d, PAWL_MAX_BOXES, &all, err));
     if (all > cursor_left(&d.c) / MIN_REPLICA_BYTES) {
-        return refuse(&d, PAWL_EDAMAGED, err, "more replicas than there are bytes for");
+        return refuse_vote(&d, PAWL_EDAMAGED, err, "more replicas than there are bytes for");
     }
-    vote_replica *out = take(&d, (size_t)all * sizeof *out, err);
+    vote_replica *out = arena_take(d.memory, (size_t)all * sizeof *out, err);
     if (out == NULL) {
         return PAWL_ENOMEM;
     }
     for (size_t i = 0; i < all; i++) {
-        TRY(get_numbers(&d, dimensions, &out[i].offset, err));
-        TRY(get_numbers(&d, dimensions, &out[i].extent, err));
+        TRY(get_replica_numbers(&d, dimensions, &out[i].offset, err));
+        TRY(get_replica_numbers(&d, dimensions, &out[i].extent, err));
         TRY(cursor_u32le(&d.c, &out[i].crc32c, err));
     }
     *replicas = out;

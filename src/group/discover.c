@@ -17,7 +17,7 @@ static pawl_status disagree(const claim *a, const claim *b, pawl_error *err) {
 }
 
 /* The number of ranks where a launcher gives each its rank alone: from WORLD_SIZE. */
-static pawl_status complete(const char *const *environment, claim *c, pawl_error *err) {
+static pawl_status complete_size(const char *const *environment, claim *c, pawl_error *err) {
     int64_t size = 0;
     bool there = false;
     char text[160];
@@ -38,7 +38,7 @@ static pawl_status complete(const char *const *environment, claim *c, pawl_error
 }
 
 /* The first that knows both numbers, else the first. NULL: nobody says anything. */
-static claim *choose(claim claims[LAUNCHERS]) {
+static claim *choose_claim(claim claims[LAUNCHERS]) {
     claim *first = NULL;
     for (int i = 0; i < LAUNCHERS; i++) {
         claim *c = &claims[i];
@@ -119,7 +119,7 @@ static void tell_all(pawl_group_found *found, const char *const *environment,
 
 /* ---- deciding ---- */
 
-static void fill(pawl_group_found *found, const claim *decided, const claim *local) {
+static void fill_group(pawl_group_found *found, const claim *decided, const claim *local) {
     found->rank = decided->rank;
     found->world_size = decided->size;
     found->local_rank = local->local_rank;
@@ -131,7 +131,7 @@ pawl_status group_discover(const char *const *environment, pawl_group_found *fou
                            pawl_error *err) {
     claim claims[LAUNCHERS];
     TRY(claims_read(environment, claims, err));
-    claim *decided = choose(claims);
+    claim *decided = choose_claim(claims);
     const claim *local = decided;
     *found = (pawl_group_found){
         .struct_size = sizeof *found, .world_size = 1, .local_rank = -1, .source = "none"};
@@ -148,8 +148,8 @@ pawl_status group_discover(const char *const *environment, pawl_group_found *fou
         }
     }
     if (decided != NULL) {
-        TRY(complete(environment, decided, err));
-        fill(found, decided, local);
+        TRY(complete_size(environment, decided, err));
+        fill_group(found, decided, local);
         launch_name(environment, claims, decided, found->launch);
     }
     tell_all(found, environment, claims, decided, local);

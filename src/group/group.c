@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static pawl_status refuse(pawl_status status, const char *member, pawl_error *err) {
+static pawl_status refuse_group(pawl_status status, const char *member, pawl_error *err) {
     error_set(err, status, "the group of ranks cannot be: %s", member);
     error_next(err, "see pawl_group in pawl/group.h");
     return status;
@@ -33,20 +33,21 @@ static bool launch_valid(const char *launch) {
     return true;
 }
 
-static pawl_status check(const pawl_group *given, pawl_error *err) {
+static pawl_status check_group(const pawl_group *given, pawl_error *err) {
     char text[128];
     if (given->world_size < 1 || given->world_size > PAWL_MAX_RANKS) {
         snprintf(text, sizeof text, "world_size is %d, not 1 to %d", given->world_size,
                  PAWL_MAX_RANKS);
-        return refuse(given->world_size > PAWL_MAX_RANKS ? PAWL_ELIMIT : PAWL_EUSAGE, text, err);
+        return refuse_group(given->world_size > PAWL_MAX_RANKS ? PAWL_ELIMIT : PAWL_EUSAGE, text,
+                            err);
     }
     if (given->rank < 0 || given->rank >= given->world_size) {
         snprintf(text, sizeof text, "rank is %d, not 0 to %d", given->rank, given->world_size - 1);
-        return refuse(PAWL_EUSAGE, text, err);
+        return refuse_group(PAWL_EUSAGE, text, err);
     }
     if ((given->gather == NULL) != (given->broadcast == NULL)) {
-        return refuse(PAWL_EUSAGE,
-                      "it has one of the callbacks gather and broadcast; it takes both", err);
+        return refuse_group(PAWL_EUSAGE,
+                            "it has one of the callbacks gather and broadcast; it takes both", err);
     }
     if (given->launch != NULL && given->launch[0] == '\0') {
         return refuse_nameless("launch is empty, so nothing names this start of the job", err);
@@ -56,7 +57,7 @@ static pawl_status check(const pawl_group *given, pawl_error *err) {
                  "launch is not 1 to %d printable ASCII characters without spaces",
                  PAWL_MAX_LAUNCH_BYTES);
         size_t n = strnlen(given->launch, PAWL_MAX_LAUNCH_BYTES + 1);
-        return refuse(n > PAWL_MAX_LAUNCH_BYTES ? PAWL_ELIMIT : PAWL_EUSAGE, text, err);
+        return refuse_group(n > PAWL_MAX_LAUNCH_BYTES ? PAWL_ELIMIT : PAWL_EUSAGE, text, err);
     }
     if (given->world_size > 1 && given->gather == NULL && given->launch == NULL) {
         return refuse_nameless("many ranks need the callbacks, or launch, to find each other", err);
@@ -67,7 +68,7 @@ static pawl_status check(const pawl_group *given, pawl_error *err) {
 pawl_status group_new(const pawl_group *given, rank_group **out, pawl_error *err) {
     const pawl_group alone = {.struct_size = sizeof alone, .world_size = 1};
     const pawl_group *from = given != NULL ? given : &alone;
-    TRY(check(from, err));
+    TRY(check_group(from, err));
     rank_group *g = mem_calloc(1, sizeof *g);
     if (g == NULL) {
         return error_nomem(err, sizeof *g);
@@ -103,24 +104,24 @@ static pawl_status callback_failed(const char *which, int code, pawl_error *err)
     return PAWL_EPEER;
 }
 
-static pawl_status rank_0_silent(double deadline_s, pawl_error *err) {
+static pawl_status rank_0_silent(double timeout_s, pawl_error *err) {
     char seconds[32];
     error_set(err, PAWL_EPEER, "rank 0 did not answer");
-    error_expected(err, "an answer within %s", text_seconds(seconds, deadline_s));
+    error_expected(err, "an answer within %s", text_seconds(seconds, timeout_s));
     return PAWL_EPEER;
 }
 
 pawl_status group_gather(const rank_group *g, const void *mine, size_t n, void *all,
-                         unsigned char *came, double deadline_s, pawl_error *err) {
-    int code = g->callbacks.gather(g->callbacks.context, mine, n, all, came, deadline_s);
+                         unsigned char *came, double timeout_s, pawl_error *err) {
+    int code = g->callbacks.gather(g->callbacks.context, mine, n, all, came, timeout_s);
     return code == 0 ? PAWL_OK : callback_failed("gather", code, err);
 }
 
-pawl_status group_broadcast(const rank_group *g, void *bytes, size_t n, double deadline_s,
+pawl_status group_broadcast(const rank_group *g, void *bytes, size_t n, double timeout_s,
                             pawl_error *err) {
-    int code = g->callbacks.broadcast(g->callbacks.context, bytes, n, deadline_s);
+    int code = g->callbacks.broadcast(g->callbacks.context, bytes, n, timeout_s);
     if (code == PAWL_ETIMEOUT) {
-        return rank_0_silent(deadline_s, err);
+        return rank_0_silent(timeout_s, err);
     }
     return code == 0 ? PAWL_OK : callback_failed("broadcast", code, err);
 }

@@ -28,8 +28,8 @@ void group_free(rank_group *g); /* NULL is fine */
 /* As the callbacks, for a group that is connected. `came` may be incomplete afterwards: the caller
  * decides. PAWL_EPEER where rank 0's bytes did not come, and where a callback failed. */
 pawl_status group_gather(const rank_group *g, const void *mine, size_t n, void *all,
-                         unsigned char *came, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
-pawl_status group_broadcast(const rank_group *g, void *bytes, size_t n, double deadline_s,
+                         unsigned char *came, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status group_broadcast(const rank_group *g, void *bytes, size_t n, double timeout_s,
                             pawl_error *err) PAWL_MUST_CHECK;
 
 /* "rank 3", "ranks 3, 5 to 8 and 12"; the ranks r with chosen[r]. Cut with "..." when long. */

@@ -16,7 +16,7 @@ typedef struct name_writer {
     bool cut;
 } name_writer;
 
-static void put(name_writer *w, char c) {
+static void put_character(name_writer *w, char c) {
     w->sum = crc32c(w->sum, &c, 1);
     if (w->n < PAWL_MAX_LAUNCH_BYTES) {
         w->text[w->n++] = c;
@@ -32,11 +32,11 @@ static void add_value(name_writer *w, const char *value) {
     for (; *value != '\0'; value++) {
         unsigned char c = (unsigned char)*value;
         if (c > ' ' && c <= '~' && c != '%' && c != ':') {
-            put(w, *value);
+            put_character(w, *value);
         } else {
-            put(w, '%');
-            put(w, digits[c >> 4]);
-            put(w, digits[c & 15]);
+            put_character(w, '%');
+            put_character(w, digits[c >> 4]);
+            put_character(w, digits[c & 15]);
         }
     }
 }
@@ -45,11 +45,11 @@ static void add_value(name_writer *w, const char *value) {
 static void add_variables(name_writer *w, const char *const *environment, const char *name,
                           const char *const *variables) {
     for (; *name != '\0'; name++) {
-        put(w, (char)(*name == ' ' ? '-' : *name));
+        put_character(w, (char)(*name == ' ' ? '-' : *name));
     }
     for (; *variables != NULL; variables++) {
         const char *value = environment_get(environment, *variables);
-        put(w, ':');
+        put_character(w, ':');
         add_value(w, value != NULL ? value : "-");
     }
 }
@@ -79,10 +79,10 @@ static bool name_torchrun(name_writer *w, const char *const *environment,
     }
     add_variables(w, environment, "torchrun", decided->by->start);
     if (shared) {
-        put(w, ':');
+        put_character(w, ':');
         add_variables(w, environment, "slurm", claims[BY_SLURM].by->start);
     } else if (environment_get(environment, "SLURM_JOB_ID") != NULL) {
-        put(w, ':');
+        put_character(w, ':');
         add_variables(w, environment, "slurm", job);
     }
     return true;

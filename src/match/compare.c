@@ -30,7 +30,8 @@ static pawl_report_item item_of(const comparing *c, pawl_difference difference,
         .saved_as = strcmp(c->record->name, c->wanted->name) == 0 ? NULL : c->record->name};
 }
 
-static pawl_status add(comparing *c, const pawl_report_item *item, const sentence_facts *facts) {
+static pawl_status add_difference(comparing *c, const pawl_report_item *item,
+                                  const sentence_facts *facts) {
     if (item->severity == PAWL_SEVERITY_ERROR) {
         c->verdict->fits = false;
     }
@@ -58,13 +59,13 @@ static pawl_status compare_shape(comparing *c) {
     }
     c->verdict->other_shape = true;
     if (is_slot(wanted->role)) {
-        c->verdict->fits = false; /* the words wait for its variable */
+        c->verdict->fits = false; /* reported by matcher_slots, when its variable is known */
         return PAWL_OK;
     }
     pawl_report_item item = item_of(c, PAWL_DIFF_SHAPE, PAWL_SEVERITY_ERROR);
     item.dimension =
         side_first_difference(record->ndim, record->shape, wanted->ndim, wanted->shape);
-    return add(c, &item, &(sentence_facts){0});
+    return add_difference(c, &item, &(sentence_facts){0});
 }
 
 static pawl_status compare_dtype(comparing *c) {
@@ -75,10 +76,10 @@ static pawl_status compare_dtype(comparing *c) {
     bool allowed = castable && c->m->options.cast == PAWL_POLICY_ALLOW;
     pawl_report_item item =
         item_of(c, PAWL_DIFF_DTYPE, allowed ? PAWL_SEVERITY_NOTE : PAWL_SEVERITY_ERROR);
-    return add(c, &item, &(sentence_facts){0});
+    return add_difference(c, &item, &(sentence_facts){0});
 }
 
-/* Words are for differences alone: of a million tensors most have none. */
+/* Texts are made for differences only: of a million tensors most have none. */
 static pawl_status compare_tensors(comparing *c) {
     const state_entry *wanted = c->wanted;
     const record_entry *record = c->record;
@@ -88,8 +89,8 @@ static pawl_status compare_tensors(comparing *c) {
         TRY(compare_shape(c));
         TRY(compare_dtype(c));
     }
-    /* What a hyperparameter in memory holds is not known before it is read: no words, but the
-     * policy. */
+    /* The checkpoint's value of a hyperparameter tensor is not read yet: nothing is reported, but
+     * the policy decides. */
     c->verdict->keep_caller = c->wanted->role == PAWL_ROLE_HYPERPARAMETER &&
                               c->m->options.hyperparameter == PAWL_POLICY_CALLER;
     return PAWL_OK;
@@ -108,7 +109,7 @@ static bool has_piece_of(const record_entry *record, int rank) {
 
 /* "rank 1 of 3 takes its own; the values of ranks 3 to 5 are left out" */
 static void ranks_text(char *out, size_t size, const matcher *m, bool keeps) {
-    /* Whose values no rank takes. */
+    /* The ranks whose values no rank takes. */
     int first = m->options.per_rank == PAWL_POLICY_CALLER ? 0 : m->ranks.world_size;
     int last = m->ranks.saved_world_size - 1;
     char left_out[96] = "";
@@ -123,7 +124,7 @@ static void ranks_text(char *out, size_t size, const matcher *m, bool keeps) {
 }
 
 /* R10 */
-static pawl_status compare_ranks(comparing *c) {
+static pawl_status compare_rank_counts(comparing *c) {
     matcher *m = c->m;
     if (m->ranks.saved_world_size == m->ranks.world_size) {
         return PAWL_OK;
@@ -136,18 +137,17 @@ static pawl_status compare_ranks(comparing *c) {
              plural[m->ranks.world_size == 1]);
     if (m->options.per_rank == PAWL_POLICY_ERROR) {
         pawl_report_item item = item_of(c, PAWL_DIFF_RANKS, PAWL_SEVERITY_ERROR);
-        return add(c, &item, &(sentence_facts){0});
+        return add_difference(c, &item, &(sentence_facts){0});
     }
     c->verdict->keep_caller =
         m->options.per_rank == PAWL_POLICY_CALLER || !has_piece_of(c->record, m->ranks.rank);
     ranks_text(ranks, sizeof(ranks), m, c->verdict->keep_caller);
     pawl_report_item item = item_of(c, PAWL_DIFF_RANKS, PAWL_SEVERITY_WARNING);
-    return add(c, &item, &(sentence_facts){.ranks = ranks});
+    return add_difference(c, &item, &(sentence_facts){.ranks = ranks});
 }
 
-/* R06. The words wait for the number of slots that go with it. A caller who keeps its own
- * hyperparameters keeps its own class of optimizer as well; the checkpoint's cannot be taken
- * over. */
+/* R06. Reported at the end, with the number of slots that differ. A caller who keeps its own
+ * hyperparameters keeps its own class of optimizer as well; the checkpoint's cannot be restored. */
 static void note_optimizer(comparing *c) {
     c->m->optimizer = c->wanted;
     memcpy(c->m->optimizer_checkpoint, c->checkpoint, sizeof(c->checkpoint));
@@ -162,29 +162,29 @@ static pawl_status compare_hyperparameter(comparing *c) {
     pawl_policy policy = c->m->options.hyperparameter;
     if (policy == PAWL_POLICY_ERROR) {
         pawl_report_item item = item_of(c, PAWL_DIFF_HYPERPARAMETER, PAWL_SEVERITY_ERROR);
-        return add(c, &item, &(sentence_facts){0});
+        return add_difference(c, &item, &(sentence_facts){0});
     }
     bool caller = policy == PAWL_POLICY_CALLER;
     c->verdict->keep_caller = caller;
     pawl_report_item item = item_of(c, PAWL_DIFF_HYPERPARAMETER, PAWL_SEVERITY_WARNING);
-    return add(c, &item, &(sentence_facts){.stands = caller ? "state" : "checkpoint"});
+    return add_difference(c, &item, &(sentence_facts){.stands = caller ? "state" : "checkpoint"});
 }
 
-/* J06. The state's signature tells what the loader gives from now on, so it is the one to keep. */
+/* J06. The state's signature describes the batches from now on, so it is kept. */
 static pawl_status compare_batch(comparing *c) {
     if (c->m->options.batch == PAWL_POLICY_ERROR) {
         pawl_report_item item = item_of(c, PAWL_DIFF_BATCH, PAWL_SEVERITY_ERROR);
-        return add(c, &item, &(sentence_facts){0});
+        return add_difference(c, &item, &(sentence_facts){0});
     }
     c->verdict->keep_caller = true;
     pawl_report_item item = item_of(c, PAWL_DIFF_BATCH, PAWL_SEVERITY_WARNING);
-    return add(c, &item, &(sentence_facts){.stands = "state"});
+    return add_difference(c, &item, &(sentence_facts){.stands = "state"});
 }
 
-/* Values of other roles (the step, random state, ...) are what a restore is for. */
+/* Values of other roles (the step, random state, ...) are expected to differ: they are restored. */
 static pawl_status compare_values(comparing *c) {
     if (c->wanted->per_rank) {
-        return compare_ranks(c);
+        return compare_rank_counts(c);
     }
     side checkpoint = side_of_record(c->record);
     side state = side_of_state(c->wanted);
@@ -211,7 +211,7 @@ static pawl_status compare_kind(comparing *c, bool *same) {
     }
     write_sides(c, true);
     pawl_report_item item = item_of(c, PAWL_DIFF_KIND, PAWL_SEVERITY_ERROR);
-    return add(c, &item, &(sentence_facts){0});
+    return add_difference(c, &item, &(sentence_facts){0});
 }
 
 static void slot_text(char out[SIDE_BYTES], pawl_role role, const char *slot, const char *slot_of) {
@@ -227,8 +227,7 @@ static void slot_text(char out[SIDE_BYTES], pawl_role role, const char *slot, co
     }
 }
 
-/* The same name, but another slot, or a slot of another variable: its numbers mean something
- * else. */
+/* The same name, but another slot, or a slot of another variable: not the same thing. */
 static pawl_status compare_slot(comparing *c) {
     const state_entry *wanted = c->wanted;
     const record_entry *record = c->record;
@@ -242,7 +241,7 @@ static pawl_status compare_slot(comparing *c) {
     slot_text(c->state, wanted->role, wanted->slot, wanted->slot_of);
     pawl_report_item item = item_of(c, PAWL_DIFF_SLOT, PAWL_SEVERITY_ERROR);
     item.other_name = is_slot(wanted->role) ? wanted->slot_of : c->slot_of;
-    TRY(add(c, &item, &(sentence_facts){.slot = wanted->name}));
+    TRY(add_difference(c, &item, &(sentence_facts){.slot = wanted->name}));
     return PAWL_OK;
 }
 

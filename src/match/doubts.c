@@ -10,20 +10,20 @@
 #include <string.h>
 
 /* One side's entries without a partner, in two orders. */
-typedef struct side {
+typedef struct loose_side {
     const loose_list *list;
     const loose_entry **forward, **backward; /* by type, then name; name read from its end */
-} side;
+} loose_side;
 
 typedef int (*entry_order)(const void *a, const void *b);
 typedef size_t (*sameness)(const char *a, const char *b);
 
-static void side_free(side *s) {
+static void loose_side_free(loose_side *s) {
     mem_free(s->forward);
     mem_free(s->backward);
 }
 
-static pawl_status side_make(const loose_list *list, side *out, pawl_error *err) {
+static pawl_status loose_side_make(const loose_list *list, loose_side *out, pawl_error *err) {
     size_t bytes = list->count * sizeof(const loose_entry *);
     out->list = list;
     out->forward = mem_calloc(list->count, sizeof(const loose_entry *));
@@ -56,8 +56,8 @@ static size_t same_ending(const char *a, const char *b) {
 }
 
 /* Entries that share most with a name stand beside its place in the order. */
-static bool has_closer(const side *s, const loose_entry **sorted, entry_order order, sameness same,
-                       const loose_entry *entry, size_t than) {
+static bool has_closer(const loose_side *s, const loose_entry **sorted, entry_order order,
+                       sameness same, const loose_entry *entry, size_t than) {
     size_t low = 0;
     size_t high = s->list->count;
     while (low < high) {
@@ -77,7 +77,7 @@ static bool has_closer(const side *s, const loose_entry **sorted, entry_order or
     return false;
 }
 
-static bool prefers_another(const side *others, const loose_entry *entry,
+static bool prefers_another(const loose_side *others, const loose_entry *entry,
                             const loose_entry *partner) {
     return has_closer(others, others->forward, suggest_by_type_and_name, same_beginning, entry,
                       same_beginning(entry->name, partner->name)) ||
@@ -85,27 +85,28 @@ static bool prefers_another(const side *others, const loose_entry *entry,
                       same_ending(entry->name, partner->name));
 }
 
-static int by_name(const void *name, const void *entry) {
+static int compare_name(const void *name, const void *entry) {
     return strcmp(name, ((const loose_entry *)entry)->name);
 }
 
-static const loose_entry *find(const side *s, const char *name) {
-    return bsearch(name, s->list->entries, s->list->count, sizeof(loose_entry), by_name);
+static const loose_entry *find_loose(const loose_side *s, const char *name) {
+    return bsearch(name, s->list->entries, s->list->count, sizeof(loose_entry), compare_name);
 }
 
 /* Entries that have partners by their names are judged by siblings.c. */
-static bool is_doubtful(const side *saved, const side *wanted, const suggest_move *move) {
-    const loose_entry *from = find(saved, move->from);
-    const loose_entry *to = find(wanted, move->to);
+static bool is_doubtful(const loose_side *saved, const loose_side *wanted,
+                        const suggest_move *move) {
+    const loose_entry *from = find_loose(saved, move->from);
+    const loose_entry *to = find_loose(wanted, move->to);
     return move->class != SUGGEST_NONE && from != NULL && to != NULL &&
            (prefers_another(wanted, from, to) || prefers_another(saved, to, from));
 }
 
 pawl_status suggest_doubt(suggester *s, pawl_error *err) {
-    CLEANUP(side_free) side saved = {.list = NULL};
-    CLEANUP(side_free) side wanted = {.list = NULL};
-    TRY(side_make(&s->m->checkpoint, &saved, err));
-    TRY(side_make(&s->m->state, &wanted, err));
+    CLEANUP(loose_side_free) loose_side saved = {.list = NULL};
+    CLEANUP(loose_side_free) loose_side wanted = {.list = NULL};
+    TRY(loose_side_make(&s->m->checkpoint, &saved, err));
+    TRY(loose_side_make(&s->m->state, &wanted, err));
     for (size_t i = 0; i < s->move_count; i++) {
         size_t group = s->moves[i].group;
         if (!s->groups[group].bad && is_doubtful(&saved, &wanted, &s->moves[i])) {

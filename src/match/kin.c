@@ -11,7 +11,7 @@ static int compare_numbers(int64_t a, int64_t b) {
     return (a > b) - (a < b);
 }
 
-/* Another option casts: a name is the same name whatever its numbers are kept in. */
+/* Dtypes that can be cast into each other count as one type: another option allows the cast. */
 static int64_t dtype_of(const loose_entry *e) {
     return dtype_castable(e->dtype) ? PAWL_F32 : e->dtype;
 }
@@ -185,7 +185,7 @@ bool suggest_has_rule(const suggester *s, const unfit_entry *unfit) {
     return strcmp(unfit->record.name, s->m->wanted->entries[unfit->place]->name) != 0;
 }
 
-/* An entry of one name on both sides. */
+/* An entry whose name is on both sides. */
 static pawl_status add_fitting(suggester *s, const char *saved, const state_entry *wanted,
                                pawl_error *err) {
     numbers n;
@@ -216,8 +216,8 @@ static pawl_status add_unfit(suggester *s, const unfit_entry *unfit, pawl_error 
     return add_member(s, &s->wanted, &e, true, err);
 }
 
-/* Those of another shape have lost their partners as well, unless a given rule says that they are
- * partners; they count before any is listed. */
+/* Entries of one name and different shapes count as without a partner, too, unless a given rename
+ * rule paired them. All are counted before any is listed. */
 static void count_unfit(suggester *s) {
     numbers n;
     for (size_t i = 0; i < s->m->unfit_count; i++) {

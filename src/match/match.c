@@ -18,7 +18,7 @@ static pawl_status resolve(const char *field, pawl_policy *policy, pawl_policy o
     }
     if (*policy > PAWL_POLICY_CALLER || (accepted & 1u << *policy) == 0) {
         error_set(err, PAWL_EUSAGE,
-                  "cannot restore: options.%s is %d, a policy that it cannot have", field,
+                  "cannot restore: options.%s is %d, which is none of its policies", field,
                   (int)*policy);
         error_next(err, "see pawl_restore_options in pawl/restore.h");
         return PAWL_EUSAGE;
@@ -37,7 +37,8 @@ static pawl_status check_renames(const pawl_restore_options *options, pawl_error
         size_t length = strnlen(rule->from, PAWL_MAX_NAME_BYTES + 1);
         if (length > 0 && !entry_name_valid(rule->from, length, &why)) {
             error_set(err, entry_name_refusal(length),
-                      "cannot restore: options.renames[%zu].from fits no name, for it %s", i, why);
+                      "cannot restore: options.renames[%zu].from can match no name, because it %s",
+                      i, why);
             error_found(err, "\"%.*s\"", (int)length, rule->from);
             error_next(err, "give it whole components from the front of a name, such as "
                             "\"model/dense\"");
@@ -113,7 +114,7 @@ static loose_entry loose_of(const char *name, const char *slot, const char *slot
                          .shape = s->shape};
 }
 
-/* One hyperparameter is as like any other number as the next: no rename shows in that. */
+/* Hyperparameters are numbers, all of one type: nothing shows which was renamed to which. */
 static bool may_be_renamed(pawl_role role) {
     return role != PAWL_ROLE_HYPERPARAMETER;
 }
@@ -122,7 +123,7 @@ static pawl_severity severity_of(pawl_policy policy) {
     return policy == PAWL_POLICY_ALLOW ? PAWL_SEVERITY_NOTE : PAWL_SEVERITY_ERROR;
 }
 
-/* `fault`: of a job; what other ranks have under that name is none that was renamed here. */
+/* `fault`: of a job; an entry that other ranks have under that name was not renamed. */
 static pawl_status add_unexpected(matcher *m, const record_entry *record, const char *name,
                                   const char *slot_of, const plan_job_fault *fault,
                                   pawl_error *err) {
@@ -177,9 +178,9 @@ static pawl_status add_missing(matcher *m, const state_entry *wanted, pawl_error
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
-/* Keeps bytes of a record; what the state's entry has as well is not kept twice. */
-static const void *keep(matcher *m, const void *data, size_t bytes, const void *twin,
-                        size_t twin_bytes) {
+/* Copies bytes of a record, unless the state's entry (`twin`) has the same. */
+static const void *keep_bytes(matcher *m, const void *data, size_t bytes, const void *twin,
+                              size_t twin_bytes) {
     if (data == NULL) {
         return NULL;
     }
@@ -193,9 +194,9 @@ static const void *keep(matcher *m, const void *data, size_t bytes, const void *
     return copy;
 }
 
-static const char *keep_text(matcher *m, const char *text, const char *twin) {
+static const char *keep_string(matcher *m, const char *text, const char *twin) {
     size_t twin_bytes = twin == NULL ? 0 : strlen(twin) + 1;
-    return text == NULL ? NULL : keep(m, text, strlen(text) + 1, twin, twin_bytes);
+    return text == NULL ? NULL : keep_bytes(m, text, strlen(text) + 1, twin, twin_bytes);
 }
 
 static bool keep_piece(matcher *m, record_piece *piece, const record_entry *kept) {
@@ -206,9 +207,9 @@ static bool keep_piece(matcher *m, record_piece *piece, const record_entry *kept
         return true;
     }
     size_t bytes = (size_t)kept->ndim * sizeof(int64_t);
-    const void *offset = keep(m, piece->box_offset, bytes, origin, bytes);
-    const void *extent = keep(m, piece->box_extent, bytes, kept->shape, bytes);
-    /* A piece's numbers are not changed by anybody: those that are shared stay constant. */
+    const void *offset = keep_bytes(m, piece->box_offset, bytes, origin, bytes);
+    const void *extent = keep_bytes(m, piece->box_extent, bytes, kept->shape, bytes);
+    /* Nobody changes a piece's numbers, so they may be shared with the state's entry. */
     piece->box_offset = (int64_t *)(uintptr_t)offset;
     piece->box_extent = (int64_t *)(uintptr_t)extent;
     return offset != NULL && extent != NULL;
@@ -224,13 +225,14 @@ static const record_entry *keep_record(matcher *m, const record_entry *record,
     *kept = *record;
     bool tensor = record->kind == PAWL_KIND_TENSOR;
     size_t shape_size = tensor ? (size_t)record->ndim * sizeof(int64_t) : 0;
-    kept->name = keep_text(m, record->name, wanted->name);
-    kept->slot_of = keep_text(m, record->slot_of, wanted->slot_of);
-    kept->slot = keep_text(m, record->slot, wanted->slot);
-    kept->shape = tensor ? keep(m, record->shape, shape_size, wanted->shape,
-                                (size_t)wanted->ndim * sizeof(int64_t))
+    kept->name = keep_string(m, record->name, wanted->name);
+    kept->slot_of = keep_string(m, record->slot_of, wanted->slot_of);
+    kept->slot = keep_string(m, record->slot, wanted->slot);
+    kept->shape = tensor ? keep_bytes(m, record->shape, shape_size, wanted->shape,
+                                      (size_t)wanted->ndim * sizeof(int64_t))
                          : NULL;
-    kept->value = keep(m, record->value, record->value_bytes, wanted->value, wanted->value_bytes);
+    kept->value =
+        keep_bytes(m, record->value, record->value_bytes, wanted->value, wanted->value_bytes);
     kept->pieces = arena_alloc(&m->match->memory, record->piece_count * sizeof(*kept->pieces));
     if (kept->name == NULL || (record->slot_of != NULL && kept->slot_of == NULL) ||
         (record->slot != NULL && kept->slot == NULL) || (tensor && kept->shape == NULL) ||
@@ -324,7 +326,7 @@ static pawl_status note_stance(matcher *m, plan_stance stance, pawl_error *err) 
     return PAWL_OK;
 }
 
-/* Of what does not fit, and of what has no elements, a rank wants all. */
+/* A rank wants all of an entry that does not fit, and of one without elements. */
 static plan_stance stance_of(const state_entry *wanted, const record_entry *record) {
     plan_stance s = {
         .want = state_entry_is_alike(wanted) ? PLAN_SHARES : PLAN_HOLDS,
@@ -357,7 +359,7 @@ static const plan_job_fault *fault_here(matcher *m) {
 
 /* ---- records -------------------------------------------------------------------------------- */
 
-/* In a job others may want it. */
+/* In a job an entry that this rank lacks may be wanted by others. */
 static pawl_status match_lacking(matcher *m, const record_entry *record, const char *name,
                                  const char *slot_of, pawl_error *err) {
     bool allowed = m->options.unexpected == PAWL_POLICY_ALLOW;
@@ -371,7 +373,7 @@ static pawl_status match_lacking(matcher *m, const record_entry *record, const c
     return add_unexpected(m, record, name, slot_of, fault, err);
 }
 
-/* What is wrong with it in the job is told alike on all ranks. */
+/* In a job all ranks report the same fault. */
 static pawl_status match_wanted(matcher *m, const record_entry *record, const char *name,
                                 const char *slot_of, const state_entry *wanted, pawl_error *err) {
     const plan_job_fault *fault = fault_here(m);
@@ -464,8 +466,8 @@ static bool wants_anything(const matcher *m) {
     return false;
 }
 
-/* R13: a state that was never built would be "restored" without a word. A rank of a job may hold
- * nothing: what it should hold, the job finds lacking. */
+/* R13: refuses a state that was never built, as nothing of it would be restored. A rank of a job
+ * may hold nothing: what it should hold is found when the ranks compare. */
 static pawl_status check_state(const matcher *m, pawl_error *err) {
     if (m->records == 0 || m->ranks.job || wants_anything(m)) {
         return PAWL_OK;
@@ -477,7 +479,7 @@ static pawl_status check_state(const matcher *m, pawl_error *err) {
     return PAWL_EUSAGE;
 }
 
-/* R13: where everything may differ, nothing may be left to restore. */
+/* R13: refuses a match without a pair, which options that allow every difference would let pass. */
 static pawl_status check_pairs(const matcher *m, pawl_error *err) {
     if (m->match->refused || m->match->pair_count > 0 || m->records == 0 ||
         (m->ranks.job && !wants_anything(m))) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * match: what a checkpoint and a state have in common: every entry of the one against every entry
- * of the other, each difference in a report with what to do about it, rename rules that would help
- * among them.
+ * match: compares every entry of a checkpoint with every entry of a state. Each difference goes
+ * into a report with what to do about it, rename rules that would help among them.
  *
  * May include base, tensor, format, state. No I/O, no clock. Threads: no shared state; a report and
  * a match belong to one thread at a time. Ownership: a match copies what it needs of the
@@ -34,27 +33,28 @@ pawl_status report_finish(pawl_report *report, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- the match of a job: job.c -------------------------------------------------------------- */
 
-/* What an entry of the checkpoint is to a rank of a job. */
+/* What a rank of a job wants of an entry of the checkpoint. */
 typedef enum plan_want {
     PLAN_LEAVES = 0, /* left out on request */
     PLAN_LACKS = 1,  /* not in its state */
     PLAN_HOLDS = 2,  /* in its state: all of it, or a part */
-    PLAN_SHARES = 3  /* in its state, as what all ranks have alike */
+    PLAN_SHARES = 3  /* in its state, declared as the same on all ranks */
 } plan_want;
 typedef struct plan_stance {
     plan_want want;
-    int copies;              /* HOLDS: ranks that hold each element, as declared; at least 1 */
-    uint64_t held, elements; /* HOLDS: in its boxes, of all; 1 of 1 where these cannot be told */
+    int copies; /* HOLDS: declared number of ranks that hold each element; at least 1 */
+    /* HOLDS: elements in its boxes, and of the tensor; 1 of 1 where the numbers are not known. */
+    uint64_t held, elements;
 } plan_stance;
 
-/* What is wrong with an entry that some rank lacks; where it is not listed other ranks want it. */
+/* What is wrong with an entry that some rank lacks. Nothing where other ranks want all of it. */
 typedef enum plan_job_error {
     PLAN_NOBODY = 1,   /* no rank wants it */
-    PLAN_NOT_ALL = 2,  /* some have it as what all ranks have alike */
+    PLAN_NOT_ALL = 2,  /* some ranks have it, declared as the same on all ranks */
     PLAN_NOT_WHOLE = 3 /* those that hold it do not want all of it */
 } plan_job_error;
 typedef struct plan_job_fault {
-    uint64_t first, count; /* of the checkpoint's entries, by their places */
+    uint64_t first, count; /* places of the entries in the checkpoint's order */
     plan_job_error error;
     const char *lacking, *holding; /* "rank 3", "ranks 0 to 2"; NOBODY: "" */
 } plan_job_fault;
@@ -63,7 +63,7 @@ typedef struct plan_job_faults {
     size_t count, capacity;
     arena memory;
 } plan_job_faults;
-/* Copies the texts; joins what goes on from the last one. */
+/* Copies the texts. A fault that continues the last one is joined with it. */
 pawl_status plan_job_fault_add(plan_job_faults *faults, const plan_job_fault *fault,
                                pawl_error *err) PAWL_MUST_CHECK;
 void plan_job_faults_free(plan_job_faults *faults);
@@ -71,8 +71,9 @@ void plan_job_faults_free(plan_job_faults *faults);
 /* Who restores. */
 typedef struct plan_ranks {
     int rank, world_size, saved_world_size;
-    /* The ranks match as one job: what a rank lacks is unexpected only where `faults` has it. NULL:
-     * they have not compared yet, and nothing that is lacking is reported. */
+    /* The ranks match as one job: an entry that a rank lacks is unexpected only if it is in
+     * `faults`. NULL: the ranks have not compared yet, and entries that are lacking are not
+     * reported. */
     bool job;
     const plan_job_faults *faults;
 } plan_ranks;
@@ -85,7 +86,7 @@ typedef struct entry_source {
     pawl_status (*next)(void *context, const record_entry **out, pawl_error *err);
 } entry_source;
 
-/* One entry of the state together with where its bytes are. */
+/* One entry of the state, and the checkpoint's entry that has its bytes. */
 typedef struct plan_pair {
     const state_entry *wanted;
     const record_entry *source;
@@ -96,21 +97,21 @@ typedef struct plan_match {
     plan_pair *pairs; /* to restore */
     size_t pair_count;
     bool refused;         /* some difference is an error: nothing may be restored */
-    plan_stance *stances; /* of a job: to each entry of the checkpoint, in its order */
+    plan_stance *stances; /* of a job: one for each entry of the checkpoint, in its order */
     size_t stance_count;
-    uint64_t lacking; /* of them */
-    arena memory;     /* of the sources */
+    uint64_t lacking; /* stances that are LACKS */
+    arena memory;     /* for the sources */
 } plan_match;
 
 /*
- * Matches everything against everything and adds every difference to `report`: R01 to R07, R10,
+ * Matches the two, entry by entry, and adds every difference to `report`: R01 to R07, R10,
  * R13, J06, kinds. Counts kept and ignored. The caller turns `refused` into PAWL_EMISMATCH with
  * plan_match_error. PAWL_EUSAGE for options that cannot be, and for a state without entries.
  *
  * `options` may be NULL. A rename rule with an empty `from` puts `to`/ in front of every name, one
  * with an empty `to` takes `from`/ away. A changed batch signature that is allowed leaves the
- * state's. Of each kind of difference some thousands are kept as items; the rest is counted, and
- * said.
+ * state's. Of each kind of difference some thousands are kept as items; the report says how many
+ * more there are.
  */
 pawl_status plan_match_make(const state_snapshot *wanted, entry_source checkpoint,
                             const pawl_restore_options *options, const plan_ranks *ranks,

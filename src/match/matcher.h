@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matcher: what is carried along while a checkpoint is matched against a state. */
+/* matcher: the working state of one match. */
 #ifndef MATCH_MATCHER_H
 #define MATCH_MATCHER_H
 
 #include "match/match.h"
 #include "match/report.h"
 
-/* The unmatched entries that rename suggestions look at, on each side at most. */
+/* The most unmatched entries of each side that rename suggestions look at. */
 #define MATCHER_MAX_LOOSE 4096
 
 /* An entry that has no partner. */
@@ -37,7 +37,7 @@ typedef struct matcher {
     pawl_restore_options options; /* policies resolved: none is DEFAULT */
     plan_ranks ranks;
     uint64_t place; /* of the record at hand */
-    size_t fault;   /* the first of ranks.faults that does not lie before it */
+    size_t fault;   /* the first of ranks.faults that does not end before it */
     size_t stance_capacity;
     pawl_report *report;
     plan_match *match;
@@ -46,7 +46,7 @@ typedef struct matcher {
     ptrdiff_t *partner;
     unfit_entry *unfit;
     size_t unfit_count, unfit_capacity;
-    size_t likely;                /* behind the entry found last: both sides ascend */
+    size_t likely;                /* place after the entry found last: both sides ascend */
     uint64_t records;             /* of the checkpoint that take part */
     loose_list checkpoint, state; /* for suggestions */
     loose_list elsewhere;         /* of a job: what only other ranks have in their states */
@@ -60,9 +60,9 @@ typedef struct matcher {
 
 /* How one pair compares. */
 typedef struct verdict {
-    bool fits;        /* nothing speaks against restoring this one */
+    bool fits;        /* it can be restored */
     bool other_shape; /* a tensor of another shape; a slot's is reported by matcher_slots */
-    bool keep_caller; /* the state's value stands */
+    bool keep_caller; /* the state's value is kept */
 } verdict;
 
 /*

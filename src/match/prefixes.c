@@ -539,7 +539,7 @@ static bool convinces(const suggest_rule *r) {
     return r->count >= 2 || (r->count == 1 && r->likeness >= MIN_LIKENESS);
 }
 
-static pawl_status take(suggester *s, pawl_error *err) {
+static pawl_status add_rule_moves(suggester *s, pawl_error *err) {
     const matcher *m = s->m;
     size_t group = s->group_count;
     TRY(suggest_add_group(s, &(suggest_group){0}, err));
@@ -592,7 +592,7 @@ static pawl_status choose_rules(suggester *s, pawl_error *err) {
         TRY(is_doubtful(s, best, &doubtful, err));
         best->dead = true;
         if (!doubtful) {
-            TRY(take(s, err));
+            TRY(add_rule_moves(s, err));
             TRY(count_all(s, err));
             taken++;
         }
@@ -601,7 +601,7 @@ static pawl_status choose_rules(suggester *s, pawl_error *err) {
 }
 
 /* Slots and what moved already take no part. */
-static pawl_status start(suggester *s, pawl_error *err) {
+static pawl_status allocate_prefixes(suggester *s, pawl_error *err) {
     const matcher *m = s->m;
     size_t targets = m->state.count;
     s->forward = mem_calloc(targets, sizeof(const loose_entry *));
@@ -626,7 +626,7 @@ static pawl_status start(suggester *s, pawl_error *err) {
 }
 
 pawl_status suggest_prefixes(suggester *s, pawl_error *err) {
-    TRY(start(s, err));
+    TRY(allocate_prefixes(s, err));
     TRY(find_rules(s, err));
     TRY(choose_rules(s, err));
     return suggest_settle_moves(s, err);

@@ -68,7 +68,7 @@ static void find_slot(pawl_report_item *item, const sentence_facts *facts) {
     }
     REMEDIES(item, model_only);
     if (facts->variable == SLOT_STALE) {
-        item->change = "build the optimizer anew for the model";
+        item->change = "rebuild the optimizer for the model";
     } else if (facts->variable >= SLOT_VARIABLE_SAME) {
         item->change = "build the optimizer with the settings that it was saved with";
     }
@@ -91,7 +91,7 @@ static void find_error(pawl_report_item *item, const sentence_facts *facts) {
         REMEDIES(item, unexpected);
         break;
     case PAWL_DIFF_RENAMED:
-        item->change = "mend the rename rules";
+        item->change = "correct the rename rules";
         break;
     case PAWL_DIFF_OPTIMIZER:
         REMEDIES(item, model_only);
@@ -154,7 +154,7 @@ static pawl_status find_renames(pawl_report_item *item, const sentence_facts *fa
         remedies[count - 1].effect = "convert what has another dtype";
     }
     if (item->severity == PAWL_SEVERITY_WARNING) {
-        item->change = count > 0 ? "compare the two models, and if they were numbered anew"
+        item->change = count > 0 ? "compare the two models, and if their entries were renumbered"
                                  : "compare the two models before you allow what is missing or "
                                    "unexpected";
     }

@@ -29,7 +29,7 @@ void pawl_report_free(pawl_report *report) {
 }
 
 /* NULL stays NULL. */
-static pawl_status keep_text(pawl_report *report, const char *text, const char **out,
+static pawl_status copy_text(pawl_report *report, const char *text, const char **out,
                              pawl_error *err) {
     *out = NULL;
     if (text != NULL) {
@@ -42,8 +42,8 @@ static pawl_status keep_text(pawl_report *report, const char *text, const char *
 }
 
 /* The item has its remedies already, which are kept elsewhere. */
-static pawl_status keep_item(pawl_report *report, const pawl_report_item *item, const char *text,
-                             size_t description, pawl_error *err) {
+static pawl_status keep_report_item(pawl_report *report, const pawl_report_item *item,
+                                    const char *text, size_t description, pawl_error *err) {
     TRY(vec_reserve(&report->items, &report->capacity, report->count + 1, sizeof(*report->items),
                     err));
     report_item *kept = &report->items[report->count];
@@ -55,12 +55,12 @@ static pawl_status keep_item(pawl_report *report, const pawl_report_item *item, 
     memcpy(alone, text, description);
     alone[description] = '\0';
     kept->seen.description = alone;
-    TRY(keep_text(report, item->name, &kept->seen.name, err));
-    TRY(keep_text(report, item->other_name, &kept->seen.other_name, err));
-    TRY(keep_text(report, item->checkpoint, &kept->seen.checkpoint, err));
-    TRY(keep_text(report, item->state, &kept->seen.state, err));
-    TRY(keep_text(report, item->saved_as, &kept->seen.saved_as, err));
-    TRY(keep_text(report, text, &kept->seen.text, err));
+    TRY(copy_text(report, item->name, &kept->seen.name, err));
+    TRY(copy_text(report, item->other_name, &kept->seen.other_name, err));
+    TRY(copy_text(report, item->checkpoint, &kept->seen.checkpoint, err));
+    TRY(copy_text(report, item->state, &kept->seen.state, err));
+    TRY(copy_text(report, item->saved_as, &kept->seen.saved_as, err));
+    TRY(copy_text(report, text, &kept->seen.text, err));
     report->count++;
     return PAWL_OK;
 }
@@ -68,14 +68,14 @@ static pawl_status keep_item(pawl_report *report, const pawl_report_item *item, 
 static pawl_status describe_and_keep(pawl_report *report, const pawl_report_item *item,
                                      const sentence_facts *facts, pawl_error *err) {
     if (item->text != NULL) {
-        return keep_item(report, item, item->text, strlen(item->text), err);
+        return keep_report_item(report, item, item->text, strlen(item->text), err);
     }
     pawl_report_item whole = *item;
     size_t description = 0;
     report->sentence.size = 0;
     TRY(remedy_find(&whole, facts, &report->memory, err));
     TRY(sentence_write(&whole, facts, &report->sentence, &description, err));
-    return keep_item(report, &whole, (const char *)report->sentence.data, description, err);
+    return keep_report_item(report, &whole, (const char *)report->sentence.data, description, err);
 }
 
 pawl_status report_add_facts(pawl_report *report, const pawl_report_item *item,
@@ -113,7 +113,7 @@ pawl_status report_add_fallback(pawl_report *report, int64_t step, const char *w
                     sizeof(*report->fallbacks), err));
     report_fallback *fallback = &report->fallbacks[report->fallback_count];
     fallback->step = step;
-    TRY(keep_text(report, why, &fallback->why, err));
+    TRY(copy_text(report, why, &fallback->why, err));
     report->fallback_count++;
     report->counts.fallbacks++;
     return PAWL_OK;

@@ -92,9 +92,11 @@ static pawl_status describe_lacking(const words *w) {
     }
     switch (fault->error) {
     case PLAN_NOT_ALL:
-        return buffer_printf(w->out, w->err,
-                             "in the state of %s, as what all ranks have, and not in that of %s",
-                             fault->holding, fault->lacking);
+        return buffer_printf(
+            w->out, w->err,
+            "in the state of %s, declared as the same on all ranks, but not in that "
+            "of %s",
+            fault->holding, fault->lacking);
     case PLAN_NOT_WHOLE:
         return buffer_printf(w->out, w->err,
                              "only in part in the state of %s, and not in that of %s",
@@ -127,16 +129,16 @@ static pawl_status say_rules(const words *w) {
 static pawl_status describe_numbers(const words *w) {
     if (w->facts->rename_count == 0) {
         return buffer_printf(w->out, w->err,
-                             "numbered anew? \"%s\" is only in the checkpoint and \"%s\" only in "
-                             "the state, and entries that nothing but their numbers tells apart "
-                             "from these match by name: they may be others, too",
+                             "renumbered? \"%s\" is only in the checkpoint and \"%s\" only in the "
+                             "state; entries whose names differ from these in numbers alone match "
+                             "by name, but may have been renumbered, too",
                              w->name, w->other);
     }
-    TRY(buffer_printf(w->out, w->err, "numbered anew? "));
+    TRY(buffer_printf(w->out, w->err, "renumbered? "));
     TRY(say_rules(w));
     return buffer_printf(w->out, w->err,
-                         " would pair %" PRIu64 " entries, and nothing but their numbers tells "
-                         "these apart: those that match by name may be others, too",
+                         " would pair %" PRIu64 " entries; their names differ in numbers alone, so "
+                         "those that match by name may have been renumbered, too",
                          w->item->count);
 }
 
@@ -162,7 +164,7 @@ static pawl_status describe_stands(const words *w) {
     if (w->facts->stands == NULL) {
         return PAWL_OK;
     }
-    return buffer_printf(w->out, w->err, ": the %s's value stands", w->facts->stands);
+    return buffer_printf(w->out, w->err, ": the %s's value is used", w->facts->stands);
 }
 
 static pawl_status describe_optimizer(const words *w) {
@@ -208,10 +210,11 @@ static pawl_status describe_slot(const words *w) {
     }
     const char *variable = w->facts->variable_side;
     if (w->facts->variable == SLOT_STALE) {
-        return buffer_printf(w->out, w->err,
-                             " is %s, as its variable was when it was saved, which is %s now: the "
-                             "slot does not fit it",
-                             w->state, text_or(variable, "another"));
+        return buffer_printf(
+            w->out, w->err,
+            " is %s, as its variable was when it was saved; the variable is %s now, "
+            "so the slot does not fit it",
+            w->state, text_or(variable, "another"));
     }
     TRY(buffer_printf(w->out, w->err, " is %s in the checkpoint and %s in the state", w->checkpoint,
                       w->state));

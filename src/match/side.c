@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values and tensors as text for a report, and values compared. */
 #include "match/side.h"
-#include "format/json_read.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>

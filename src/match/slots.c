@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Slots whose shape does not fit (R06). A slot may have any shape: a factored optimizer keeps a row
- * and a column for a matrix. What it must be is known from the checkpoint alone: the shape that it
- * was saved with, and that of its variable where it was saved with that one.
+ * and a column for a matrix. Which shape it should have follows from the checkpoint alone: the one
+ * that it was saved with, or that of its variable if it was saved with its variable's shape.
  */
 #include "match/matcher.h"
 #include "match/side.h"
 
 #include <string.h>
 
-/* What the records say of the state's entry at that place, when they differ; else NULL. */
+/* The record that differs from the state's entry at that place; NULL: none does. */
 static const unfit_entry *unfit_at(const matcher *m, size_t place) {
     ptrdiff_t partner = m->partner[place];
     return partner < 0 ? &m->unfit[-partner - 1] : NULL;
@@ -34,7 +34,7 @@ static bool shaped_like(int ndim, const int64_t *shape, const state_entry *e) {
     return e != NULL && shape_equal(ndim, shape, e->ndim, e->shape);
 }
 
-/* A report's words about a slot that is `saved`, `checkpoint`, there and `slot` here. */
+/* Reports a slot that was saved as `saved` (text: `checkpoint`) and is `slot` in the state. */
 static pawl_status add_slot(matcher *m, const state_entry *slot, const char *saved,
                             const side *checkpoint, sentence_facts *facts, const state_entry *owner,
                             pawl_error *err) {
@@ -75,8 +75,8 @@ static pawl_status report_other_shape(matcher *m, const unfit_entry *unfit, pawl
     return add_slot(m, slot, saved->name, &checkpoint, &facts, v.wanted, err);
 }
 
-/* The slot is as it was saved, with the shape that its variable had then and has no more: the
- * optimizer was not built anew with the model. */
+/* The slot still has the shape in which it was saved, its variable's at that time, but the variable
+ * has another now: the optimizer was not rebuilt with the model. */
 static pawl_status report_stale(matcher *m, const plan_pair *pair, pawl_error *err) {
     const state_entry *slot = pair->wanted;
     slot_owner v = owner_of(m, slot);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rename suggestions (R05): found in the order of what proves most, and reported. */
+/* Rename suggestions (R05): looked for in the order of the strongest evidence, and reported. */
 #include "match/suggest.h"
 
 #include <stdlib.h>
@@ -7,8 +7,9 @@
 
 /* ---- report --------------------------------------------------------------------------------- */
 
-/* Groups in which entries lose partners by name that fit are no suggestion, unless some of the
- * group are alike with nothing that fits by name: then the names are those of others for sure. */
+/* A group that would take fitting partners by name away from entries is no suggestion, unless some
+ * of its entries have no like among those that fit by name: then it is certain that the entries
+ * were renumbered. */
 static pawl_severity severity_of(const suggest_group *g) {
     return g->takes && !g->sure ? PAWL_SEVERITY_WARNING : PAWL_SEVERITY_NOTE;
 }
@@ -85,7 +86,7 @@ static void suggester_free(suggester *s) {
     arena_free(&s->memory);
 }
 
-static pawl_status start(suggester *s, pawl_error *err) {
+static pawl_status suggester_start(suggester *s, pawl_error *err) {
     const matcher *m = s->m;
     s->siblings = m->checkpoint.count < MATCHER_MAX_LOOSE && m->state.count < MATCHER_MAX_LOOSE &&
                   m->elsewhere.count < MATCHER_MAX_LOOSE && m->unfit_count < MATCHER_MAX_LOOSE;
@@ -107,7 +108,7 @@ pawl_status matcher_suggest(matcher *m, pawl_error *err) {
     CLEANUP(suggester_free)
     suggester s = {.m = m};
     size_t reported = 0;
-    TRY(start(&s, err));
+    TRY(suggester_start(&s, err));
     TRY(suggest_find_classes(&s, err));
     TRY(suggest_siblings(&s, err));
     TRY(suggest_follow(&s, false, err));

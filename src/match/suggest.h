@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * suggest: what is carried along while rename rules are looked for (R05).
+ * suggest: the search for rename rules that would pair entries without a partner (R05).
  *
- * What is found are moves, pairs of names: an entry of the checkpoint, and the entry of the state
- * that it is. They come in groups that stand or fall together, each a difference of the report:
+ * It finds moves. A move is a pair of names: of an entry of the checkpoint, and of the entry of the
+ * state that is the same thing under a new name. Moves come in groups that are reported or dropped
+ * together, each as one difference of the report:
  *
  *   kin.c       classes of entries that are alike, and the moves
- *   siblings.c  entries that differ in their numbers alone, numbered anew
- *   follow.c    slots go where their variables go
+ *   siblings.c  entries whose names differ in numbers alone, renumbered
+ *   follow.c    slots move with their variables
  *   prefixes.c  prefixes that changed
  *   rules.c     rename rules that make all moves of a group and nothing else
- *   doubts.c    moves of entries that have more in common with others are none
- *   suggest.c   asks these in the order of what proves most, and reports
+ *   doubts.c    drops moves of entries whose names speak for another partner
+ *   suggest.c   calls these in the order of the strongest evidence, and reports
  *
- * A suggestion that could be wrong is none. Entries that are alike (of one type, and of one name
- * without its numbers) could each be the other: they are paired only when all of them move by the
- * same number, and where some match by their names already, that is a warning and no suggestion.
+ * A suggestion that could be wrong is not made. Entries that are alike (of one type, and of one
+ * name without its numbers) could be mistaken for each other: they are paired only when all of them
+ * move by the same number, and where some match by their names already, that is a warning and no
+ * suggestion. Homeless entries are those without a partner.
  */
 #ifndef MATCH_SUGGEST_H
 #define MATCH_SUGGEST_H
@@ -29,14 +31,14 @@
 #define SUGGEST_MAX_GROUPS  64
 #define SUGGEST_MAX         8 /* differences that are reported */
 
-/* Entries that are alike, with some that have no partner: homeless ones. No slots. */
+/* Entries that are alike, of which some are homeless. No slots. */
 typedef struct suggest_class {
     uint64_t hash;
     const char *mask;
     const loose_entry *like;
     size_t saved, wanted; /* homeless, and not paired yet */
     size_t fitting;       /* that have a partner by their name */
-    size_t elsewhere;     /* that other ranks have, or a given rule moved */
+    size_t elsewhere;     /* that other ranks have, or a given rename rule moved */
     bool unresolved;      /* homeless on both sides, and it does not show which is which */
 } suggest_class;
 
@@ -67,12 +69,12 @@ typedef struct suggest_group {
     span head;  /* siblings: their names up to the number that changed */
     int64_t by; /* siblings: by how much */
     bool bad;   /* it contradicts itself, or what is around it */
-    bool sure;  /* siblings: some are alike with nothing that matches by its name */
-    bool takes; /* some have partners by their names, which they would lose */
+    bool sure;  /* siblings: some are alike with no entry that matches by its name */
+    bool takes; /* some match by their names, and would lose these partners */
     size_t count;
 } suggest_group;
 
-/* Lists of names of the checkpoint, ascending. */
+/* A roll: a list of names of the checkpoint, ascending. */
 typedef enum suggest_roll {
     ROLL_PAIRS = 0,
     ROLL_UNFIT,
@@ -91,7 +93,7 @@ typedef struct suggest_rule {
 
 typedef struct suggester {
     matcher *m;
-    bool siblings; /* all of them are known */
+    bool siblings; /* no list was cut, so that all siblings are known */
     suggest_class *classes;
     size_t class_count, class_capacity;
     size_t *source_class, *target_class; /* per loose entry */
@@ -118,7 +120,7 @@ typedef struct suggester {
 
 /* Order of types: kind, dtype unless it can be cast, shape, slot. */
 int suggest_compare_types(const loose_entry *a, const loose_entry *b);
-/* Was it renamed by a rule that was given? Another rule, behind that one, would do nothing. */
+/* Was it renamed by a rule that was given? Only the first rule that fits a name is applied. */
 bool suggest_has_rule(const suggester *s, const unfit_entry *unfit);
 pawl_status suggest_find_classes(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status suggest_add_move(suggester *s, const suggest_move *move, pawl_error *err)
@@ -141,15 +143,15 @@ const char *suggest_under(const suggester *s, suggest_roll roll, size_t i, span 
 /* ---- siblings.c ----------------------------------------------------------------------------- */
 
 pawl_status suggest_siblings(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
-/* The group is none; who its entries are is open. */
+/* Drops the group; its entries are unresolved. */
 pawl_status suggest_drop_group(suggester *s, size_t group, pawl_error *err) PAWL_MUST_CHECK;
 /* The same; its moves go with the next suggest_settle_moves. */
 void suggest_mark_bad(suggester *s, size_t group);
 /* Drops groups that contradict what is around them. */
 pawl_status suggest_check(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
-/* Those that moved are homeless no more. */
+/* Entries that moved are not homeless any more. */
 void suggest_claim(suggester *s);
-/* Warns of siblings whose names match, where others like them lost theirs. */
+/* Warns of siblings that match by name, where others like them have no partner. */
 pawl_status suggest_warn(suggester *s, size_t *reported, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- follow.c ------------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * path: opens the directory that a user's path means, and explains it: why it cannot be used (P01
- * to P04, P08), what its filesystem lacks (P07, P09), which other tool's checkpoint it is (R09).
+ * path: opens the directory that a user's path means, and explains why it cannot be used. Explained
+ * are the path itself (P01 to P04, P08), what its filesystem lacks (P07, P09), and which other
+ * tool's checkpoint it is (R09).
  *
  * Threads: nothing here is shared. Ownership: a store that is opened is the caller's.
  */

@@ -23,7 +23,7 @@ static bool refuses_direct_write(int fd) {
     return pwrite(fd, page, STORE_DIRECT_ALIGNMENT, 0) < 0 && is_refusal(errno);
 }
 
-static bool same_file(int one, int other) {
+static bool is_same_inode(int one, int other) {
     struct stat a;
     struct stat b;
     return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
@@ -49,7 +49,7 @@ static int open_probe(int directory, const char *name, int *direct) {
             openat(directory, name, O_WRONLY | O_DIRECT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         int failed = errno;
         (void)unlinkat(directory, name, 0);
-        if (*direct >= 0 && !same_file(plain, *direct)) { /* another file has taken the name */
+        if (*direct >= 0 && !is_same_inode(plain, *direct)) { /* another file has taken the name */
             close(*direct);
             *direct = -1;
             failed = ENOENT;

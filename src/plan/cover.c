@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Do boxes cover a shape, each element once? Where the boxes fall apart along some dimension, each
- * part is looked at by itself: grids, rows, columns and meshes inside meshes come down to single
- * boxes in a few rounds of sorting. What does not fall apart interlocks, or overlaps: there, boxes
- * are compared with those that reach as far along one dimension.
+ * Do boxes cover a shape, each element once? Where the boxes separate into parts along some
+ * dimension, each part is looked at by itself: grids, rows, columns and meshes inside meshes come
+ * down to single boxes in a few rounds of sorting. Boxes that do not separate interlock or overlap:
+ * they are compared with those that reach as far along one dimension.
  */
 #include "plan/plan.h"
 
@@ -13,14 +13,13 @@
 /* Boxes looked at, and pairs compared: enough for millions of boxes in any mesh. */
 #define MAX_WORK ((uint64_t)64 << 20)
 
-/* A box of the set: its numbers lie where the caller has them. A million of these are little beside
- * the record that says so. */
+/* A box of the set. Its numbers stay where the caller has them, so that it takes little memory. */
 typedef struct held {
     const int64_t *offset, *extent;
     size_t number; /* in the set */
 } held;
 
-/* Boxes [first, first + count) of the order, and the region that they have to fill. */
+/* Boxes [first, first + count) of the order, and the region that they must fill. */
 typedef struct task {
     size_t first, count;
     box region;
@@ -134,7 +133,8 @@ static size_t count_parts(const covering *c, const task *t, int dimension) {
     return parts;
 }
 
-/* Where the boxes fall into the most parts; they are sorted along the last dimension afterwards. */
+/* The dimension along which the boxes separate into the most parts; afterwards they are sorted
+ * along the last dimension. */
 static pawl_status choose_dimension(covering *c, const task *t, int *dimension, size_t *parts,
                                     pawl_error *err) {
     *dimension = 0;
@@ -186,7 +186,7 @@ static pawl_status split(covering *c, const task *t, int dimension, pawl_error *
     return PAWL_OK;
 }
 
-/* ---- boxes that do not fall apart ----------------------------------------------------------- */
+/* ---- boxes that do not separate ------------------------------------------------------------- */
 
 /* A sweep along one dimension: compares each box with those that began before and reach into it. */
 static pawl_status find_overlap(covering *c, const task *t, int dimension, pawl_error *err) {
@@ -367,7 +367,7 @@ pawl_status plan_cover(int ndim, const int64_t *shape, const box *boxes, size_t 
 
 /* ---- the pieces of an entry ------------------------------------------------------------------ */
 
-/* Pieces one behind the other along one dimension, as most are: told without sorting. */
+/* Do the pieces follow one another along one dimension, as most do? That needs no sorting. */
 static bool are_a_row(const record_entry *e) {
     int along = -1;
     int64_t end = 0;

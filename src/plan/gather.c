@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a layout's file, without the file. */
+/* The bytes of a layout's file, gathered from memory. */
 #include "plan/plan.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static size_t first_ending_after(const plan_layout *layout, const plan_file *fil
     return low;
 }
 
-/* NULL unless it lies in memory as in the file. */
+/* NULL unless the bytes are in memory as in the file: dense. */
 static const uint8_t *dense_memory(const plan_piece *piece) {
     if (piece->entry->kind != PAWL_KIND_TENSOR) {
         return piece->entry->value;
@@ -50,7 +50,7 @@ static uint64_t smallest(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* Entries lie anywhere in memory: by the time their turn comes they are in the cache. */
+/* Entries are all over memory: they are prefetched this many pieces ahead. */
 #define AHEAD 4
 
 static void gather_from(const plan_layout *layout, size_t file, uint64_t at, size_t n, uint8_t *to,

@@ -32,7 +32,7 @@ static uint64_t escaped_twice_bytes(const char *name) {
     return n + 3 * escaped;
 }
 
-/* Does the header alone say what it is? Then "pawl" is silent about it. */
+/* Does the safetensors header alone describe it? Then "pawl" leaves it out. */
 static bool is_plain(const plan_piece *piece) {
     const state_entry *e = piece->entry;
     return e->kind == PAWL_KIND_TENSOR && e->role == PAWL_ROLE_MODEL && !e->replicated &&
@@ -84,7 +84,7 @@ static void making_free(making *m) {
     buffer_free(&m->sharding);
 }
 
-/* A piece as a record of the index would have it, its entry shown with this one piece. */
+/* A piece as a record of the index: its entry, with this piece alone. */
 typedef struct description {
     record_entry entry;
     record_piece piece;
@@ -99,7 +99,7 @@ static void describe_box(const plan_piece *piece, description *out) {
     }
 }
 
-static void describe(const plan_piece *piece, description *out) {
+static void describe_piece(const plan_piece *piece, description *out) {
     const state_entry *e = piece->entry;
     out->piece = (record_piece){.file = piece->file};
     describe_box(piece, out);
@@ -138,7 +138,7 @@ static pawl_status encode_pieces(making *m, pawl_error *err) {
         }
         m->tensors[i] = tensor_of(piece);
         if (!is_plain(piece)) {
-            describe(piece, &d);
+            describe_piece(piece, &d);
             TRY(record_metadata_add(&d.entry, &d.piece, &m->pawl, err));
             m->sharded = m->sharded || !piece_is_whole(piece);
         }
@@ -150,13 +150,13 @@ static pawl_status encode_sharding(making *m, pawl_error *err) {
     description d;
     TRY(record_sharding_info_begin(&m->sharding, err));
     for (size_t i = 0; i < m->count; i++) {
-        describe(&m->pieces[i], &d);
+        describe_piece(&m->pieces[i], &d);
         TRY(record_sharding_info_add(&d.entry, &d.piece, &m->sharding, err));
     }
     return record_sharding_info_end(&m->sharding, err);
 }
 
-static pawl_status encode(making *m, plan_file *file, pawl_error *err) {
+static pawl_status encode_header(making *m, plan_file *file, pawl_error *err) {
     TRY(encode_pieces(m, err));
     safetensors_pair pairs[METADATA_PAIRS] = {{DATA_SUM_KEY, DATA_SUM_UNFINISHED},
                                               {"format", "pt"},
@@ -186,7 +186,7 @@ pawl_status header_make(const plan_layout *layout, plan_file *file, pawl_error *
     if (m.tensors == NULL) {
         return error_nomem(err, m.count * sizeof(*m.tensors));
     }
-    pawl_status status = encode(&m, file, err);
+    pawl_status status = encode_header(&m, file, err);
     if (status != PAWL_OK) {
         error_wrap(err, "cannot make the header of %s", file->name);
     }

@@ -15,14 +15,14 @@
 #define ALIGNMENTS 4 /* 8, 4, 2 and 1 bytes */
 #define GROUPS     ((size_t)PAWL_MAX_BOXES * ALIGNMENTS)
 
-static bool is_empty(const state_entry *e) {
+static bool is_empty_tensor(const state_entry *e) {
     return shape_elements(e->ndim, e->shape) == 0;
 }
 
 /* Is there a piece for that box? An empty tensor has one, so that it is in some file; other tensors
  * none for boxes that are empty. */
 static bool has_piece(const state_entry *e, size_t i) {
-    if (is_empty(e)) {
+    if (is_empty_tensor(e)) {
         return i == 0;
     }
     return shape_elements(e->ndim, state_entry_box(e, i)->extent) > 0;
@@ -101,7 +101,7 @@ static void place_piece(void *context, const state_entry *e, const state_box *pa
     size_t place = g->counts[layout_group(e, turn)]++;
     plan_piece *piece = &g->layout->pieces[place];
     g->layout->by_name[g->placed++] = place;
-    /* Until the files are cut, `file` keeps the turn. */
+    /* Until files are numbered, `file` holds the turn. */
     *piece = (plan_piece){.entry = e, .part = part, .file = (uint32_t)turn};
 }
 
@@ -148,8 +148,8 @@ static pawl_status begin_file(filling *f, size_t first_piece, uint32_t turn, paw
     return PAWL_OK;
 }
 
-static bool fits(const filling *f, const plan_file *file, const plan_piece *piece, header_cost cost,
-                 bool sharded) {
+static bool fits_file(const filling *f, const plan_file *file, const plan_piece *piece,
+                      header_cost cost, bool sharded) {
     if (piece->file != f->turn) {
         return false;
     }
@@ -167,7 +167,7 @@ static pawl_status cut_files(plan_layout *layout, uint64_t limit, pawl_error *er
         plan_piece *piece = piece_at(layout, i);
         header_cost cost = header_piece_cost(piece);
         bool sharded = !piece_is_whole(piece);
-        if (!fits(&f, &layout->files[layout->file_count - 1], piece, cost, sharded)) {
+        if (!fits_file(&f, &layout->files[layout->file_count - 1], piece, cost, sharded)) {
             TRY(begin_file(&f, i, piece->file, err));
         }
         piece->file = (uint32_t)(layout->file_count - 1);
@@ -201,7 +201,7 @@ static pawl_status make_files(plan_layout *layout, const plan_layout_options *op
     return PAWL_OK;
 }
 
-/* ---- what only the save knows --------------------------------------------------------------- */
+/* ---- checks --------------------------------------------------------------------------------- */
 
 static uint64_t held_elements(const state_entry *e) {
     uint64_t held = 0;
@@ -213,8 +213,8 @@ static uint64_t held_elements(const state_entry *e) {
     return held;
 }
 
-/* Also: where there is one rank only, nobody else holds what this one lacks (S12). */
-static pawl_status check_entries(const plan_layout *layout, pawl_error *err) {
+/* Where there is one rank only, its boxes must cover each tensor (S12). */
+static pawl_status check_layout_entries(const plan_layout *layout, pawl_error *err) {
     for (size_t k = 0; k < layout->snapshot->count; k++) {
         const state_entry *e = entry_at(layout, k);
         TRY(share_check(e, layout->world_size, err));
@@ -238,9 +238,10 @@ static pawl_status check_entries(const plan_layout *layout, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status fill(plan_layout *layout, const plan_layout_options *options, pawl_error *err) {
+static pawl_status make_layout(plan_layout *layout, const plan_layout_options *options,
+                               pawl_error *err) {
     CLEANUP(share_free) share_parts shares = {0};
-    TRY(check_entries(layout, err));
+    TRY(check_layout_entries(layout, err));
     TRY(share_make(layout->snapshot, layout->rank, layout->world_size, &layout->memory, &shares,
                    err));
     TRY(order_pieces(layout, &shares, err));
@@ -257,7 +258,7 @@ pawl_status plan_layout_make(const state_snapshot *snapshot, const plan_layout_o
     layout->step = snapshot->step;
     layout->rank = options->rank;
     layout->world_size = options->world_size;
-    pawl_status status = fill(layout, options, err);
+    pawl_status status = make_layout(layout, options, err);
     if (status != PAWL_OK) {
         plan_layout_free(layout);
         return status;

@@ -6,7 +6,7 @@
 
 #define CHUNK_ELEMENTS 1024 /* converted at a time, on the stack */
 
-/* What of a chunk one call of a cast has to do with. */
+/* The elements that are converted together. */
 typedef struct chunk {
     uint64_t first; /* element of the piece */
     size_t count;
@@ -30,8 +30,7 @@ static bool holds_element(const box *inner, const box *outer, uint64_t linear) {
     return true;
 }
 
-/* A stretch also has elements that are not placed: where something overflowed, only those that are
- * count. */
+/* A stretch also has elements that are not placed: their overflows are not counted. */
 static uint64_t count_overflows(const strided *to, const box *source, pawl_dtype from, chunk c) {
     uint64_t overflows = 0;
     uint64_t scratch = 0;

@@ -19,12 +19,12 @@
 
 /* ---- layout of a save: layout.c ------------------------------------------------------------- */
 
-/* Replicated boxes are shared out among their replicas, whole or in slices, so that each writes
- * about as many bytes. Every replica comes to the same by itself: from what is replicated alone. At
- * most one piece of a box is a rank's. */
+/* Replicated boxes are divided among their replicas, whole or in slices, so that each writes about
+ * as many bytes. Every replica computes the same division by itself, from what all of them know. A
+ * rank writes at most one piece of a box. */
 typedef struct plan_piece {
     const state_entry *entry;
-    const state_box *part;  /* tensors: what of the tensor it is, and where it stands in memory */
+    const state_box *part;  /* tensors: which part of the tensor it is, and where it is in memory */
     uint32_t file;          /* which of the layout's files */
     uint64_t offset, bytes; /* in that file */
 } plan_piece;
@@ -46,7 +46,7 @@ typedef struct plan_layout {
     const state_snapshot *snapshot;
     int64_t step;
     int rank, world_size;
-    arena memory; /* of the parts that are no box of an entry */
+    arena memory; /* for parts that are slices of a box */
 } plan_layout;
 
 typedef struct plan_layout_options {
@@ -58,20 +58,20 @@ typedef struct plan_layout_options {
 
 /* A file holds at most one piece of a tensor; further boxes go to further files. Values that are
  * not per rank are written by rank 0. There is always at least one file; with more than one rank
- * their names carry the rank, and each rank counts its own. PAWL_EUSAGE when there is one rank and
+ * their names carry the rank, and each rank numbers its own. PAWL_EUSAGE when there is one rank and
  * a tensor's boxes do not cover it, and for more replicas than ranks. */
 pawl_status plan_layout_make(const state_snapshot *snapshot, const plan_layout_options *options,
                              plan_layout **out, pawl_error *err) PAWL_MUST_CHECK;
 void plan_layout_free(plan_layout *layout); /* NULL is fine */
 
-/* Where bytes [at, at+n) of a file stand in memory, when they are of one dense piece; else NULL.
+/* Where bytes [at, at+n) of a file are in memory, when they belong to one dense piece; else NULL.
  * `piece` as for plan_layout_gather_on. */
 const uint8_t *plan_layout_dense(const plan_layout *layout, size_t file, uint64_t at, size_t n,
                                  size_t *piece);
 /* Bytes [at, at+n) of a file: header, pieces gathered from memory, zero between. Any thread. */
 void plan_layout_gather(const plan_layout *layout, size_t file, uint64_t at, size_t n, uint8_t *to);
-/* The same for one who goes through a file: `*piece`, 0 at first, is where the next call goes on,
- * which must not ask for bytes before those of this one. */
+/* The same for going through a file in ascending order: `*piece` is 0 at first, and then where the
+ * next call goes on. */
 void plan_layout_gather_on(const plan_layout *layout, size_t file, uint64_t at, size_t n,
                            uint8_t *to, size_t *piece);
 
@@ -84,9 +84,9 @@ typedef struct plan_fault {
     size_t first, second; /* overlap: which two boxes */
     box where;            /* the elements that both have, or a box that nobody has */
 } plan_fault;
-/* Sorts the boxes until they fall apart: near n log n for any grid, and for meshes inside meshes.
- * Empty boxes do not count. PAWL_ELIMIT for boxes that interlock or overlap in too many ways to be
- * sorted out. */
+/* Sorts the boxes along their dimensions until they separate: near n log n for any grid, and for
+ * meshes inside meshes. Empty boxes do not count. PAWL_ELIMIT for boxes that interlock or overlap
+ * in too many ways to be sorted out. */
 pawl_status plan_cover(int ndim, const int64_t *shape, const box *boxes, size_t n, plan_fault *out,
                        pawl_error *err) PAWL_MUST_CHECK;
 /* The same of the pieces of a tensor's entry. */
@@ -113,15 +113,15 @@ typedef struct plan_reads {
     uint64_t bytes;
 } plan_reads;
 
-/* Is what lies between two stretches read along, rather than beginning another read? Always where
- * no whole block lies between them; otherwise `gap` bytes at most. */
+/* Are the bytes between two stretches read too, instead of beginning another read? Always where no
+ * whole block lies between them; otherwise where they are at most `gap`. */
 bool plan_reads_on(uint64_t end, uint64_t begin, uint64_t gap);
-/* That gap, in front of a run of bytes of a tensor: 4 blocks for a small one; for one of more than
- * 1 MiB so little that at most 1.05 times the blocks that it needs are read. */
+/* That gap, before a run of bytes of a tensor: 4 blocks for a small tensor; for one of more than
+ * 1 MiB so few bytes that at most 1.05 times the blocks that it needs are read. */
 uint64_t plan_gap(uint64_t tensor_bytes, uint64_t run_bytes);
 
-/* Stretches are cut where bytes in between are not worth reading, and after PLAN_READ_BYTES. The
- * pieces of the checkpoint are aligned, and cover the tensor, each element once (plan_cover).
+/* Stretches end where the bytes up to the next are not worth reading, and after PLAN_READ_BYTES.
+ * The pieces of the checkpoint are aligned, and cover the tensor, each element once (plan_cover).
  * PAWL_EDAMAGED naming the entry when the value of this rank is not there. Values are not read:
  * they are in the index, those per rank in the piece of the rank. Packed elements come in the boxes
  * they were saved in, else PAWL_EUNSUPPORTED. */

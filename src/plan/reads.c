@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a small tensor: reading these costs less than a new read. */
+/* The gap in a small tensor: reading so many bytes costs less than another read. */
 #define MAX_GAP_BYTES ((uint64_t)4 * FORMAT_BLOCK_BYTES)
 #define SMALL_BYTES   ((uint64_t)1 << 20)
 /* Of a larger one: the part of a run that may be read along with it. Twice, for runs make up a
@@ -99,9 +99,10 @@ static pawl_status add_stretches(planning *p, uint32_t wanted_box, const record_
     return add_read(p, wanted_box, piece, begin, end, err);
 }
 
-/* Half elements cannot be addressed: packed elements are read in boxes as they were written. */
-static pawl_status check_packed(const planning *p, const box *part, const record_piece *piece,
-                                const box *wanted, pawl_error *err) {
+/* Elements of less than a byte cannot be addressed: they are read in the boxes they were saved
+ * in. */
+static pawl_status check_packed_box(const planning *p, const box *part, const record_piece *piece,
+                                    const box *wanted, pawl_error *err) {
     box whole = piece_box(p->pair, piece);
     if (pawl_dtype_bits(p->pair->source->dtype) % 8 == 0 ||
         (box_equal(part, &whole) && box_equal(&whole, wanted))) {
@@ -128,11 +129,11 @@ static pawl_status take_piece(planning *p, uint32_t wanted_box, const box *wante
         return PAWL_OK;
     }
     *elements += box_elements(&part);
-    TRY(check_packed(p, &part, piece, wanted, err));
+    TRY(check_packed_box(p, &part, piece, wanted, err));
     return add_stretches(p, wanted_box, piece, &part, err);
 }
 
-/* Nothing may be told to be restored that was not read. */
+/* What was not read must not count as restored. */
 static pawl_status refuse_hole(const planning *p, const box *wanted, uint64_t elements,
                                pawl_error *err) {
     char text[256];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replicated boxes are shared out among the ranks that hold them. Each of these ranks does it by
- * itself and comes to the same: from names, dtypes, shapes and boxes of what has as many replicas,
- * never from what is the rank's own.
+ * Divides replicated boxes among the ranks that hold them. Each of these ranks does it by itself,
+ * with the same result: it uses only what all of them have alike, the names, dtypes, shapes and
+ * boxes of all entries with the same number of replicas.
  *
- * Large boxes come first (by powers of two, then by name). A box that can be cut goes to the
- * replicas with the least so far, so that these are level afterwards: to as many of them as get
- * SLICE_BYTES each. What is left is whole, each to the replica with the least. At the end no two
- * replicas differ by more than the largest of
+ * Large boxes come first (by powers of two, then by name). A box that can be cut is divided among
+ * the replicas with the fewest bytes so far, so that these have equally many afterwards: among as
+ * many replicas as get SLICE_BYTES each. A box that cannot be cut goes to the replica with the
+ * fewest bytes. At the end no two replicas differ by more than the largest of
  *   - 2 * SLICE_BYTES,
  *   - a box that cannot be cut (of packed elements, or of one row),
  * and one row more of the box with the longest rows.
@@ -19,13 +19,13 @@
 #include <string.h>
 
 #define SLICE_BYTES ((uint64_t)512 << 10) /* a smaller slice is not worth a piece of its own */
-#define ROW_BYTES   ((uint64_t)64 << 10)  /* rows that are short enough for any balance */
-#define EVENNESS    20                    /* or those of which a replica's share has so many */
-#define CLASSES     64                    /* sizes by powers of two */
+#define ROW_BYTES   ((uint64_t)64 << 10)  /* rows this short can be balanced well */
+#define EVENNESS    20                    /* and so can rows of which a share has this many */
+#define CLASSES     64                    /* of sizes, by powers of two */
 
 /* ---- how much each replica has ---- */
 
-/* The replicas of one number of replicas, the least loaded in front. */
+/* All entries with one number of replicas: what each replica has so far, the least in front. */
 typedef struct share_group {
     heap replicas;
     uint64_t *bytes; /* of each */
@@ -154,8 +154,8 @@ static void dense_strides(const state_entry *e, const state_box *held, int64_t *
 }
 
 /* Rows [first, first + count) of a held box. NULL: no memory. */
-static const state_box *slice(const state_entry *e, const state_box *held, int dimension,
-                              int64_t first, int64_t count, arena *memory) {
+static const state_box *slice_box(const state_entry *e, const state_box *held, int dimension,
+                                  int64_t first, int64_t count, arena *memory) {
     size_t n = (size_t)e->ndim;
     state_box *part = arena_alloc(memory, sizeof(*part) + 3 * n * sizeof(int64_t));
     if (part == NULL) {
@@ -200,7 +200,7 @@ static size_t choose_replicas(share_group *g, uint64_t bytes, uint64_t *level) {
     return chosen;
 }
 
-/* Cuts the box so that all who take part have as much; *part: what is this rank's. */
+/* Cuts the box so that its replicas have equally many bytes; *part: what this rank writes. */
 static pawl_status share_cut(sharing *s, share_group *g, const share_item *item, int dimension,
                              const state_box **part, pawl_error *err) {
     uint64_t level = 0;
@@ -215,9 +215,9 @@ static pawl_status share_cut(sharing *s, share_group *g, const share_item *item,
         int64_t end = i + 1 == chosen ? rows : (int64_t)((given + row / 2) / row);
         g->bytes[to] += (uint64_t)(end - first) * row;
         if ((int)to == replica_here(s, item->entry) && end > first) {
-            *part = end - first == rows
-                        ? item->held
-                        : slice(item->entry, item->held, dimension, first, end - first, s->memory);
+            *part = end - first == rows ? item->held
+                                        : slice_box(item->entry, item->held, dimension, first,
+                                                    end - first, s->memory);
             if (*part == NULL) {
                 return error_nomem(err, sizeof(**part));
             }
@@ -289,7 +289,7 @@ static size_t count_boxes(const state_snapshot *snapshot, int world_size) {
     return count;
 }
 
-static void collect(sharing *s, const state_snapshot *snapshot) {
+static void collect_boxes(sharing *s, const state_snapshot *snapshot) {
     size_t n = 0;
     for (size_t k = 0; k < snapshot->count; k++) {
         const state_entry *e = snapshot->entries[k];
@@ -302,7 +302,7 @@ static void collect(sharing *s, const state_snapshot *snapshot) {
 }
 
 /* 0 for the largest. */
-static size_t class_of(uint64_t bytes) {
+static size_t size_class(uint64_t bytes) {
     return bytes == 0 ? CLASSES - 1 : (size_t)__builtin_clzll(bytes);
 }
 
@@ -310,7 +310,7 @@ static size_t class_of(uint64_t bytes) {
 static void order_items(sharing *s) {
     size_t places[CLASSES] = {0};
     for (size_t i = 0; i < s->parts.count; i++) {
-        places[class_of(s->items[i].bytes)]++;
+        places[size_class(s->items[i].bytes)]++;
     }
     size_t first = 0;
     for (size_t c = 0; c < CLASSES; c++) {
@@ -319,11 +319,11 @@ static void order_items(sharing *s) {
         first += count;
     }
     for (size_t i = 0; i < s->parts.count; i++) {
-        s->order[places[class_of(s->items[i].bytes)]++] = i;
+        s->order[places[size_class(s->items[i].bytes)]++] = i;
     }
 }
 
-static pawl_status make_room(sharing *s, pawl_error *err) {
+static pawl_status allocate_items(sharing *s, pawl_error *err) {
     size_t n = s->parts.count;
     s->groups = mem_calloc((size_t)s->world_size + 1, sizeof(share_group *));
     s->items = mem_calloc(n, sizeof(*s->items));
@@ -341,8 +341,8 @@ pawl_status share_make(const state_snapshot *snapshot, int rank, int world_size,
     sharing s = {.rank = rank, .world_size = world_size, .memory = memory};
     s.parts.count = world_size > 1 ? count_boxes(snapshot, world_size) : 0;
     if (s.parts.count > 0) {
-        TRY(make_room(&s, err));
-        collect(&s, snapshot);
+        TRY(allocate_items(&s, err));
+        collect_boxes(&s, snapshot);
         order_items(&s);
         TRY(share_items(&s, err));
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* share: which part of the replicated boxes this rank writes. */
+/* share: which part of each replicated box this rank writes. */
 #ifndef PLAN_SHARE_H
 #define PLAN_SHARE_H
 

@@ -2,7 +2,7 @@
 /* A thread that advances a record, and the counter that it advances. */
 #include "presence/heartbeat.h"
 
-#include "format/presence.h"
+#include "format/presence_record.h"
 
 pawl_status heartbeat_start(heartbeat *h, void (*body)(void *), void *argument, pawl_error *err) {
     const platform *os = h->platform;

@@ -8,8 +8,8 @@
  * width, which the owner overwrites in place; the rest of the record stays. An owner that closes
  * the run sets the counter to 0 and leaves the file to its successor.
  *
- * An attempt is one opening of the run for writing: it draws an id that names it in owners'
- * records, in file names and in events.
+ * An attempt is the random id of one opening of a run for writing. It stands in owners' records, in
+ * file names and in events.
  *
  * O1. A newcomer creates generation g+1 only when the owner of g has given it up, or is a dead
  *     process of this host, or after it has itself watched a whole lease pass without a change of

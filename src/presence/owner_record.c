@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists, reads, writes and removes the records of owners, the files owner-<generation>;
- * format/presence.c encodes their bytes. */
+ * format/presence_record.c encodes their bytes. */
 #include "presence/owner.h"
 
 #include <stdio.h>

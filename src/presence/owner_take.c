@@ -23,10 +23,10 @@
 #define MOST_ROUNDS   16 /* of losing to a newcomer that is gone at the next look */
 #define ROOM_TRIES    6
 #define ROOM_PAUSE_NS 20000000u /* doubled each time: filesystems free room with a delay */
-#define ATTEMPT_BYTES 6
-#define TELL_S        5.0 /* how often the log is told while one waits */
+#define ATTEMPT_BYTES 6         /* random ones, written as hexadecimal digits */
+#define TELL_S        5.0       /* how often the log is told while one waits */
 
-/* ---- what is told --------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------- */
 
 /* "heartbeat 3 s ago"; where the storage keeps no times, the record's counter. */
 static const char *heartbeat_text(char out[48], const owner_sight *v) {
@@ -248,13 +248,13 @@ static bool knows(const owner_names *names, uint64_t generation) {
 }
 
 /* Is there a record of a newcomer that was not there before? */
-static bool has_rival(const owner_names *before, const owner_names *now, uint64_t own) {
-    bool rival = now->highest > own;
+static bool has_newcomer(const owner_names *before, const owner_names *now, uint64_t own) {
+    bool found = now->highest > own;
     for (size_t i = 0; i < now->count; i++) {
         uint64_t generation = now->generations[i];
-        rival = rival || (generation != own && !knows(before, generation));
+        found = found || (generation != own && !knows(before, generation));
     }
-    return rival;
+    return found;
 }
 
 /* Records of earlier owners: one that cannot be removed does no harm. */
@@ -338,8 +338,8 @@ static pawl_status create_and_write(owner *o, const owner_names *before, bool *c
     TRY(create_record(o, o->generation, before, &file, err));
     *created = true;
     TRY(owner_list(o->store, &now, err));
-    return has_rival(before, &now, o->generation) ? beaten(o, err)
-                                                  : write_record(o, file, before, err);
+    return has_newcomer(before, &now, o->generation) ? beaten(o, err)
+                                                     : write_record(o, file, before, err);
 }
 
 static pawl_status create_or_withdraw(owner *o, const owner_names *before, pawl_error *err) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * presence: who writes to a run and who reads it: the owner with its lease and heartbeat, and the
- * marks of readers. The rules of owners, O1 to O5, are at the top of owner.c. An attempt is one
- * opening of a run for writing, named by a random id.
+ * marks of readers. The rules of owners, O1 to O5, are at the top of owner.c. An attempt is the
+ * random id of one opening of a run for writing.
  *
  * Threads: owner_start_heartbeat and reader_mark_keep start one each; any thread may ask an owner.
  * Ownership: the store is the caller's, and must stay for as long as such a thread may use it.
@@ -11,7 +11,7 @@
 #define PRESENCE_PRESENCE_H
 
 #include "base/base.h"
-#include "format/presence.h"
+#include "format/presence_record.h"
 #include "store/store.h"
 
 #include <pawl/run.h>

@@ -60,7 +60,7 @@ static pawl_status judge_mark(mark_look *l, const char *name, pawl_error *err) {
     return l->stale != NULL ? l->stale(l->context, name, err) : PAWL_OK;
 }
 
-static pawl_status judge_all(mark_look *l, pawl_error *err) {
+static pawl_status judge_marks(mark_look *l, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
     char **names;
     size_t count;
@@ -94,7 +94,7 @@ pawl_status reader_look_stale(store *s, const char *directory, const platform *o
                    .stale = stale,
                    .context = context,
                    .now_ns = os->monotonic_ns(os->context)};
-    TRY(judge_all(&l, err));
+    TRY(judge_marks(&l, err));
     *being_read = l.being_read;
     return PAWL_OK;
 }

@@ -3,12 +3,13 @@
  * Which checkpoints stay. Runs after a commit only (I7), so that the last good one is never at
  * risk; the one just committed and the newest stay whatever the rules say.
  */
+#include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "run/private.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NANOSECONDS_PER_HOUR 3600e9
 
@@ -90,14 +91,11 @@ void retention_choose(const pawl_retention *policy, int64_t just_committed, rete
 /* ---- applying it ---------------------------------------------------------------------------- */
 
 static void fill_metric(const char *metrics_json, const char *metric, retention_step *step) {
-    if (metric == NULL) {
-        return;
+    if (metric != NULL) {
+        json_field field = {.key = metric, .type = FIELD_NUMBER, .to = &step->metric};
+        step->has_metric = json_fields(metrics_json, strlen(metrics_json), &field, 1) &&
+                           field.found == FIELD_FOUND;
     }
-    json_t *metrics = json_loads(metrics_json, JSON_DECODE_ANY, NULL);
-    const json_t *value = json_object_get(metrics, metric);
-    step->has_metric = json_is_number(value);
-    step->metric = json_number_value(value);
-    json_decref(metrics);
 }
 
 /* Committed checkpoints only: what is damaged or unfinished is not retention's to judge. */

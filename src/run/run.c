@@ -111,7 +111,7 @@ static pawl_status open_engine(pawl_run *run, const pawl_run_options *o, pawl_er
         .io = o->io,
         .tuning = {.io_priority = o->io_priority, .cpus = o->cpus, .cpu_count = o->cpu_count},
         .bandwidth_bytes_per_s = o->bandwidth_bytes_per_s,
-        .hang_deadline_s = o->hang_deadline_s != 0 ? o->hang_deadline_s : run->deadline_s,
+        .hang_timeout_s = o->hang_deadline_s != 0 ? o->hang_deadline_s : run->deadline_s,
         .log = &run->log};
     pawl_status status = engine_new(&moving, &run->engine, err);
     if (status != PAWL_OK) {
@@ -279,7 +279,7 @@ pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) {
 
 void run_moved(const pawl_run *run) {
     if (run->moving != NULL) {
-        engine_moved(run->moving);
+        engine_made_progress(run->moving);
     }
 }
 

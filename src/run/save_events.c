@@ -56,6 +56,6 @@ void save_tell_end_of_engine(const save *s, pawl_status status, const pawl_error
     pawl_save_stats stats = save_stats_now(s);
     uint64_t written;
     uint64_t of;
-    engine_progress(s->engine, &written, &of);
+    engine_written(s->engine, &written, &of);
     save_tell_ended(s, status, story, &stats, written, whom);
 }

@@ -11,7 +11,7 @@ static void give_up(pawl_run *run, const char *whose, double grace_s, pawl_error
     char written_text[32];
     char of_text[32];
     char grace_text[32];
-    engine_progress(run->engine, &written, &of);
+    engine_written(run->engine, &written, &of);
     bool given_up = run_give_up(run);
     run_error_path(run, err, "");
     error_expected(err, "durable within %s", text_seconds(grace_text, grace_s));

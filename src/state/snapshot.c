@@ -7,7 +7,7 @@
 #include <search.h>
 #include <string.h>
 
-static void collect(const void *node, VISIT which, void *context) {
+static void collect_entries(const void *node, VISIT which, void *context) {
     state_snapshot *snapshot = context;
     if (which == postorder || which == leaf) { /* in ascending order, each entry once */
         const state_entry *e = *(const state_entry *const *)node;
@@ -102,7 +102,7 @@ pawl_status state_snapshot_take(pawl_state *state, int64_t step, bool in_flight,
         mem_free(snapshot);
         return error_nomem(err, state->count * sizeof(const state_entry *));
     }
-    twalk_r(state->root, collect, snapshot);
+    twalk_r(state->root, collect_entries, snapshot);
     pawl_status status = check_slots(state, snapshot, err);
     if (status != PAWL_OK) {
         state_snapshot_free(snapshot);

@@ -62,7 +62,7 @@ static pawl_status insert(pawl_state *state, held_entry *e, pawl_error *err) {
     return PAWL_OK;
 }
 
-static void describe(char *out, size_t size, const state_entry *e) {
+static void describe_kind(char *out, size_t size, const state_entry *e) {
     char shape[128];
     if (e->kind == PAWL_KIND_TENSOR) {
         snprintf(out, size, "a tensor %s %s", shape_text(shape, sizeof(shape), e->ndim, e->shape),
@@ -75,7 +75,7 @@ static void describe(char *out, size_t size, const state_entry *e) {
 
 static pawl_status refuse_repeated(const state_entry *there, pawl_error *err) {
     char text[192];
-    describe(text, sizeof(text), there);
+    describe_kind(text, sizeof(text), there);
     error_set(err, PAWL_EUSAGE,
               "cannot add the tensor: the state has an entry of that name already");
     error_entry(err, there->name);
@@ -100,7 +100,7 @@ pawl_status state_add_tensor(pawl_state *state, const pawl_tensor *tensor, pawl_
 static pawl_status refuse_kind(const state_entry *there, const char *attempt, const char *wanted,
                                pawl_error *err) {
     char text[192];
-    describe(text, sizeof(text), there);
+    describe_kind(text, sizeof(text), there);
     error_set(err, PAWL_EUSAGE, "%s: the entry is of another kind", attempt);
     error_entry(err, there->name);
     error_expected(err, "a value of kind %s", wanted);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* S15 for tensors: everything that one tensor shows by itself is checked before it is taken in. */
+#include "format/format.h"
 #include "state/entry.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 /* Would be mistaken for the header's own key in a safetensors file. */
-#define RESERVED_NAME "__metadata__"
 
 #define DO_NAME                                                                                    \
     "give it a name such as \"model/dense/kernel\": UTF-8, components separated by '/', "          \
@@ -24,7 +24,7 @@ pawl_status entry_name_check(const char *name, const char *what, pawl_error *err
     if (!entry_name_valid(name, n, &why)) {
         error_set(err, entry_name_refusal(n), "cannot add the %s: its name %s", what, why);
         error_next(err, DO_NAME);
-    } else if (strcmp(name, RESERVED_NAME) == 0) {
+    } else if (strcmp(name, SAFETENSORS_METADATA_KEY) == 0) {
         error_set(err, PAWL_EUSAGE, "cannot add the %s: its name is reserved in data files", what);
         error_next(err, "give it another name");
     } else {

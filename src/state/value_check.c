@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* S15 for values: bytes that fit their kind. */
-#include "format/json_read.h"
+#include "base/json.h"
 #include "state/entry.h"
 
 #include <string.h>

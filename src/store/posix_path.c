@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * store/posix_path: from a relative path to a directory's descriptor and a name, one component at a
- * time, never through a symbolic link: whoever can write into a run must not lead us out of it.
+ * time, never through a symbolic link. Who can write into a run must not lead us out of it.
  */
 #include "store/posix.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store/queue_ring: writes by a ring, and by threads what the ring does not do: writes through the
- * page cache, the rest of one that fell short, one that failed (so that the error is the store's),
- * and syncs, which the kernel would give to a thread of its own.
+ * store/queue_ring: writes by a ring, and by threads what the ring does not do. These are writes
+ * through the page cache, the rest of one that fell short, one that failed (so that the error is
+ * the store's), and syncs, which the kernel would give to a thread of its own.
  */
 #include "store/queue_kind.h"
 #include "store/ring.h"

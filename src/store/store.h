@@ -16,9 +16,9 @@
 #define STORE_MAX_PATH 1024
 
 /*
- * What a store guarantees. All stores create files exclusively, and rename a file over another so
- * that readers see one of the two. A crash is a loss of power: a killed process loses nothing that
- * it wrote.
+ * What a store guarantees. In all stores files are created exclusively, and a rename over another
+ * file is atomic for readers. A crash is a loss of power: a killed process loses nothing that it
+ * wrote.
  */
 typedef struct store_traits {
     const char *kind;   /* "posix", "mem", ... */
@@ -103,9 +103,8 @@ typedef struct store_ops {
     pawl_status (*size)(store_file *f, uint64_t *out, pawl_error *err);
     /* Optional. As store_reserve. */
     pawl_status (*reserve)(store_file *f, uint64_t bytes, pawl_error *err);
-    /* Optional. Begins to write the first n bytes of `io` on a ring. What the ring does not take,
-     * or does not write, the caller writes by `write`. PAWL_EUNSUPPORTED: not this file or piece.
-     * */
+    /* Optional. Begins to write the first n bytes of `io` on a ring; what it does not take, or does
+     * not write, the caller writes by `write`. PAWL_EUNSUPPORTED: not this file, or piece. */
     pawl_status (*start)(store_file *f, store_ring *ring, store_io *io, size_t n, pawl_error *err);
     /* Optional. PAWL_EUNSUPPORTED: this file cannot be mapped. */
     pawl_status (*map)(store_file *f, size_t n, store_mapping *out, pawl_error *err);
@@ -159,7 +158,8 @@ void store_destroy(store *s);             /* NULL is fine */
 void store_destroy_pointer(store **s);    /* for CLEANUP */
 /* The error's path becomes the absolute path of `path`. */
 void store_error_path(pawl_error *err, const store *s, const char *path);
-/* Exactly n bytes, or a failure whose range says which were not moved. Past the end: EDAMAGED. */
+/* Exactly n bytes, or a failure whose range says which were not moved. A read past the end is
+ * PAWL_EDAMAGED. */
 pawl_status store_read(store_file *f, uint64_t at, void *to, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_write(store_file *f, uint64_t at, const void *from, size_t n, pawl_error *err)

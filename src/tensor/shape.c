@@ -24,8 +24,8 @@ static packing packing_of(pawl_dtype dtype) {
     return (packing){1, (uint64_t)bits / 8};
 }
 
-static pawl_status refuse(pawl_error *err, pawl_status status, int ndim, const int64_t *shape,
-                          const char *why) {
+static pawl_status refuse_shape(pawl_error *err, pawl_status status, int ndim, const int64_t *shape,
+                                const char *why) {
     char text[256];
     error_set(err, status, "the shape cannot be used: %s", why);
     error_found(err, "%s", shape_text(text, sizeof(text), ndim, shape));
@@ -45,13 +45,13 @@ static pawl_status check_extents(int ndim, const int64_t *shape, pawl_error *err
     }
     for (int i = 0; i < ndim; i++) {
         if (shape[i] < 0) {
-            return refuse(err, PAWL_EUSAGE, ndim, shape, "an extent is negative");
+            return refuse_shape(err, PAWL_EUSAGE, ndim, shape, "an extent is negative");
         }
     }
     return PAWL_OK;
 }
 
-static bool is_empty(int ndim, const int64_t *shape) {
+static bool has_empty_extent(int ndim, const int64_t *shape) {
     for (int i = 0; i < ndim; i++) {
         if (shape[i] == 0) {
             return true;
@@ -85,13 +85,14 @@ pawl_status shape_check(pawl_dtype dtype, int ndim, const int64_t *shape, uint64
     uint64_t count, whole;
     if (!count_elements(ndim, shape, &count) ||
         multiply_overflows(count / pack.elements, pack.bytes, &whole) || whole > MOST_COUNT) {
-        return refuse(err, PAWL_ELIMIT, ndim, shape,
-                      is_empty(ndim, shape) ? "its extents before the 0 multiply to more than "
-                                              "2^62, which a data file cannot say"
-                                            : "it holds more than 2^62 elements or bytes");
+        return refuse_shape(err, PAWL_ELIMIT, ndim, shape,
+                            has_empty_extent(ndim, shape)
+                                ? "its extents before the 0 multiply to more than "
+                                  "2^62, which a data file cannot say"
+                                : "it holds more than 2^62 elements or bytes");
     }
     if (count % pack.elements != 0) {
-        refuse(err, PAWL_EUSAGE, ndim, shape, "its elements do not fill whole bytes");
+        refuse_shape(err, PAWL_EUSAGE, ndim, shape, "its elements do not fill whole bytes");
         error_expected(err, "a multiple of %" PRIu64 " elements of %s", pack.elements,
                        pawl_dtype_name(dtype));
         return PAWL_EUSAGE;

@@ -41,7 +41,7 @@ void merge_close(merge *m) {
 
 static void show_progress(const merge *m) {
     if (m->watched != NULL) {
-        engine_moved(m->watched);
+        engine_made_progress(m->watched);
     }
 }
 
@@ -158,17 +158,14 @@ static pawl_status wrong_checksums(const voter *v, size_t file, pawl_error *err)
 static pawl_status put_checksums_of(const merge *m, voter *v, size_t file, table_writer *w,
                                     pawl_error *err) {
     uint64_t bytes = v->head->files[file].bytes;
-    uint64_t blocks = bytes / FORMAT_BLOCK_BYTES + (bytes % FORMAT_BLOCK_BYTES != 0);
-    for (uint64_t block = 0; block < blocks; block += FORMAT_BLOCKS_PER_RECORD) {
-        uint64_t left = blocks - block;
-        uint64_t n = left < FORMAT_BLOCKS_PER_RECORD ? left : FORMAT_BLOCKS_PER_RECORD;
-        uint8_t key[9];
-        record_checksum_key(key, (uint32_t)file, block);
-        if (v->key == NULL || v->key_bytes != sizeof key || memcmp(v->key, key, sizeof key) != 0 ||
-            v->value_bytes != n * 4) {
+    for (uint64_t block = 0; record_checksums_count(bytes, block) > 0;
+         block += FORMAT_BLOCKS_PER_RECORD) {
+        uint8_t key[RECORD_CHECKSUMS_KEY];
+        if (v->key == NULL || !record_checksums_whole((uint32_t)file, bytes, block, v->key,
+                                                      v->key_bytes, v->value_bytes)) {
             return wrong_checksums(v, file, err);
         }
-        record_checksum_key(key, v->first_file + (uint32_t)file, block);
+        record_checksums_key(key, v->first_file + (uint32_t)file, block);
         TRY(table_writer_add(w, key, sizeof key, v->value, v->value_bytes, err));
         TRY(advance(m, v, err));
     }

@@ -78,7 +78,7 @@ static void test_all_rules_of_a_warning_are_said(void **state) {
     advise(path, text, sizeof text);
     snprintf(command, sizeof command, "rm -rf '%s'", path);
     assert_int_equal(system(command), 0);
-    const char *first = "> compare the two models, and if they were numbered anew:\n"
+    const char *first = "> compare the two models, and if their entries were renumbered:\n"
                         "> pass --rename dense_";
     assert_memory_equal(text, first, strlen(first));
     assert_non_null(strstr(text, "> pass --rename dense_1=dense_2\n"));

@@ -166,7 +166,7 @@ charlm: the checkpoint was saved at data position 160, the loader stands at 96
 charlm: warning: restoring step 3: the batches changed: "data/batch_signature" is \
 {"inputs":{"dtype":"U8","shape":[16,4]},"targets":{"dtype":"U8","shape":[16]}} in the checkpoint and \
 {"inputs":{"dtype":"U8","shape":[8,4]},"targets":{"dtype":"U8","shape":[8]}} in the state: \
-the state's value stands
+the state's value is used
 """)
 
 
@@ -277,7 +277,7 @@ class OtherTraining(TrainerTest):
         result = self.train("--steps", 6, "--learning-rate", 0.1)
         self.assert_trained(result, """\
 charlm: warning: restoring step 3: "optimizer/learning_rate" is 0.001 in the checkpoint and 0.1 in the state: \
-the checkpoint's value stands
+the checkpoint's value is used
 charlm: pass --hyperparameter=caller to keep the state's
 """)
         self.assertEqual(result.weights(), self.train("--steps", 6, run="straight").weights())
@@ -288,7 +288,7 @@ charlm: pass --hyperparameter=caller to keep the state's
         result = self.train("--steps", 6, "--learning-rate", 0.1, "--hyperparameter=caller")
         self.assert_trained(result, """\
 charlm: warning: restoring step 3: "optimizer/learning_rate" is 0.001 in the checkpoint and 0.1 in the state: \
-the state's value stands
+the state's value is used
 """)
         self.assertNotEqual(result.weights(), self.train("--steps", 6, run="straight").weights())
 
@@ -342,7 +342,7 @@ class Saving(TrainerTest):
 saving step {0}: the checkpoint's largest file is larger than files may be
   path:     HOME/run/step-{0:08d}
   expected: files of up to SIZE
-  found:    a limit of 4.1 kB (ulimit -f, or that of FILESYSTEM)
+  found:    a limit of 4.10 kB (ulimit -f, or that of FILESYSTEM)
   safe:     this run has no checkpoint yet
   next:     raise the limit (ulimit -f unlimited), or save to another filesystem
 """

@@ -136,7 +136,7 @@ static void test_r08_a_flipped_bit_is_passed_over(void **state) {
                 "  next:     restore step 1000 instead, once it verifies\n");
     assert_text(
         pawl_report_text(f->t.report),
-        "step 1000: restored 8 entries (347 bytes), kept 0, left out 0\n"
+        "step 1000: restored 8 entries (347 B), kept 0, left out 0\n"
         "passed over step 2000: reading bytes 0 to 127 of the 128 of dense/kernel[0:4, 0:8]: bytes "
         "0 to 4442 of a data file are not those that were written: {d}/run/step-00002000/{f}");
     assert_tells(trainer_restore(&f->t, &newest), PAWL_EDAMAGED, f->t.err,

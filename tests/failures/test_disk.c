@@ -68,7 +68,7 @@ static void too_small(void *context) {
                  "  expected: 25.2 MB free\n"
                  "  found:    16.7 MB free on the filesystem at {d}/disk (tmpfs)\n"
                  "  safe:     step 1000 is committed and can be restored\n"
-                 "  next:     free 8.5 MB, or keep fewer checkpoints");
+                 "  next:     free 8.50 MB, or keep fewer checkpoints");
     assert_false(file_exists("disk/run/step-00002000"));
     trainer_free(&t);
 }
@@ -114,7 +114,7 @@ static void file_limit(void *context) {
         "saving step 2000: the checkpoint's largest file is larger than files may be\n"
         "  path:     {d}/disk/run/step-00002000\n"
         "  expected: files of up to 25.2 MB\n"
-        "  found:    a limit of 1.0 MB (ulimit -f, or that of {w} at {p})\n"
+        "  found:    a limit of 1.05 MB (ulimit -f, or that of {w} at {p})\n"
         "  safe:     step 1000 is committed and can be restored\n"
         "  next:     raise the limit (ulimit -f unlimited), or save to another filesystem");
     trainer_free(&t);
@@ -149,15 +149,14 @@ static void filled_meanwhile(void *context) {
     open_on_disk(&t, "size=40m");
     disk_reserves(EOPNOTSUPP);
     fill_during_save(&t);
-    assert_tells(
-        pawl_wait(t.run, 0, NULL, t.err), PAWL_ENOSPACE, t.err,
-        "saving step 2000: writing bytes {n} to {n}: cannot write\n"
-        "  path:     {d}/disk/run/step-00002000/{f}\n"
-        "  range:    bytes {n} to {n}\n"
-        "  found:    0 bytes and {n} more files free on the filesystem at {d}/disk (tmpfs)\n"
-        "  system:   No space left on device (ENOSPC, errno 28)\n"
-        "  safe:     step 1000 is committed and can be restored\n"
-        "  next:     free space there, or choose another directory");
+    assert_tells(pawl_wait(t.run, 0, NULL, t.err), PAWL_ENOSPACE, t.err,
+                 "saving step 2000: writing bytes {n} to {n}: cannot write\n"
+                 "  path:     {d}/disk/run/step-00002000/{f}\n"
+                 "  range:    bytes {n} to {n}\n"
+                 "  found:    0 B and {n} more files free on the filesystem at {d}/disk (tmpfs)\n"
+                 "  system:   No space left on device (ENOSPC, errno 28)\n"
+                 "  safe:     step 1000 is committed and can be restored\n"
+                 "  next:     free space there, or choose another directory");
     assert_false(file_exists("disk/run/step-00002000"));
     assert_step(&t, 1000);
     assert_int_equal(unlink("disk/other"), 0);
@@ -226,7 +225,7 @@ static void limited_meanwhile(void *context) {
                  "saving step 2000: writing bytes {n} to {n}: cannot write\n"
                  "  path:     {d}/disk/run/step-00002000/{f}\n"
                  "  range:    bytes {n} to {n}\n"
-                 "  found:    a file-size limit of this process (RLIMIT_FSIZE) of 1.0 MB\n"
+                 "  found:    a file-size limit of this process (RLIMIT_FSIZE) of 1.05 MB\n"
                  "  system:   File too large (EFBIG, errno 27)\n"
                  "  safe:     step 1000 is committed and can be restored\n"
                  "  next:     raise the limit (ulimit -f unlimited)");

@@ -114,7 +114,7 @@ static void meet_frozen_disk(void *context) {
                  "saving step 2000: the storage hangs: no answer for {n} {w} while writing\n"
                  "  path:     {d}/disk/run/step-00002000/{f}\n"
                  "  range:    bytes {n} to {n}\n"
-                 "  found:    {b} of 8.4 MB written\n"
+                 "  found:    {b} of 8.39 MB written\n"
                  "  safe:     step 1000 is committed and can be restored\n"
                  "  next:     look at the storage (the kernel's log, or the server of a network "
                  "mount); nothing is saved until it answers");

@@ -247,7 +247,7 @@ static void under_a_limit(void *context) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     assert_int_equal(ask_doctor(f, f->path, 41200000), PAWL_SEVERITY_ERROR);
     assert_text(f->said.text,
-                "error S06: a checkpoint needs 41.2 MB, but a file may have at most 1.0 "
+                "error S06: a checkpoint needs 41.2 MB, but a file may have at most 1.05 "
                 "MB (ulimit -f, or the limit of {w})\n"
                 "  next: raise the limit: ulimit -f unlimited\n"
                 "note ok: files can be created, synced and removed in {d}\n"
@@ -266,13 +266,12 @@ static void full(void *context) {
     }
     file_write("disk/other", zeros, sizeof(zeros));
     assert_int_equal(ask_doctor(f, "disk/run", 0), PAWL_SEVERITY_ERROR);
-    assert_text(f->said.text,
-                "note P04: the relative path disk/run stands for {d}/disk/run\n"
-                "  next: give the absolute path when jobs start elsewhere\n"
-                "error P03: the filesystem at {d}/disk (tmpfs) has 0 bytes free, less "
-                "than the smallest checkpoint takes\n"
-                "  next: free some space there, or save elsewhere\n"
-                "note ok: no other process writes to this run\n");
+    assert_text(f->said.text, "note P04: the relative path disk/run stands for {d}/disk/run\n"
+                              "  next: give the absolute path when jobs start elsewhere\n"
+                              "error P03: the filesystem at {d}/disk (tmpfs) has 0 B free, less "
+                              "than the smallest checkpoint takes\n"
+                              "  next: free some space there, or save elsewhere\n"
+                              "note ok: no other process writes to this run\n");
 }
 
 static void test_p03_a_full_disk(void **state) {

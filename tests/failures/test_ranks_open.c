@@ -317,11 +317,11 @@ static void test_r10_ranks_that_were_not_saved_keep_their_own_on_request(void **
         (rank_of_test){.path = f->run, .deadline_s = 30, .become = name_host, .body = restore_own},
         -1, &f->result);
     assert_text(f->result.said[0], "restoring step 1: " OF_ONE_RANK ": rank 0 of 3 takes its own\n"
-                                   "step 1: restored 8 entries ({n} bytes), kept 0, left out 0\n"
+                                   "step 1: restored 8 entries ({n} B), kept 0, left out 0\n"
                                    "warning: " OF_ONE_RANK ": rank 0 of 3 takes its own");
     assert_text(f->result.said[1],
                 "restoring step 1: " OF_ONE_RANK ": rank 1 of 3 keeps the state's value\n"
-                "step 1: restored 7 entries ({n} bytes), kept 1, left out 0\n"
+                "step 1: restored 7 entries ({n} B), kept 1, left out 0\n"
                 "warning: " OF_ONE_RANK ": rank 1 of 3 keeps the state's value");
 }
 

@@ -105,7 +105,7 @@ static void test_r02_a_cast_on_request_is_told(void **state) {
     trainer_add_slot(&f->t, "optimizer/dense/kernel/m", "dense/kernel", 2, kernel_shape, f->t.slot);
     assert_works(trainer_restore(&f->t, &cast), f->t.err);
     assert_text(pawl_report_text(f->t.report),
-                "step 1000: restored 8 entries (347 bytes), kept 0, left out 0, converted 1\n"
+                "step 1000: restored 8 entries (347 B), kept 0, left out 0, converted 1\n"
                 "note: \"dense/kernel\" is [4, 8] F32 in the checkpoint and [4, 8] BF16 in the "
                 "state: it is converted");
 }
@@ -126,7 +126,7 @@ static void test_r03_a_new_layer(void **state) {
                 "options.missing = PAWL_POLICY_ALLOW to keep the state's value");
     assert_works(trainer_restore(&f->t, &keep), f->t.err);
     assert_text(pawl_report_text(f->t.report),
-                "step 1000: restored 8 entries (347 bytes), kept 1, left out 0\n"
+                "step 1000: restored 8 entries (347 B), kept 1, left out 0\n"
                 "note: \"head/kernel\", [4, 8] F32 in the state, is not in the checkpoint: the "
                 "state's value is kept");
     assert_untouched(f);
@@ -157,7 +157,7 @@ static void test_r04_a_layer_that_is_gone(void **state) {
                  "PAWL_POLICY_ALLOW to leave it out");
     assert_works(trainer_restore(&f->t, &leave), f->t.err);
     assert_text(pawl_report_text(f->t.report),
-                "step 1000: restored 6 entries (211 bytes), kept 0, left out 2\n"
+                "step 1000: restored 6 entries (211 B), kept 0, left out 2\n"
                 "note: the optimizer slot \"adam/m\" of \"dense/kernel\", [4, 8] F32 in the "
                 "checkpoint, is not in the state: it is left out\n"
                 "note: \"random\", bytes for each rank in the checkpoint, is not in the state: it "
@@ -235,7 +235,7 @@ static void test_r06_another_optimizer(void **state) {
         "the model alone");
     assert_works(trainer_restore(&f->t, &model), f->t.err);
     assert_text(pawl_report_text(f->t.report),
-                "step 1000: restored 1 entry (128 bytes), kept 6, left out 7");
+                "step 1000: restored 1 entry (128 B), kept 6, left out 7");
 }
 
 static void test_r06_a_slot_that_does_not_fit_its_variable(void **state) {
@@ -265,11 +265,11 @@ static void test_r06_a_slot_that_its_variable_has_outgrown(void **state) {
         trainer_restore(&f->t, NULL), PAWL_EMISMATCH, f->t.err,
         "restoring: checkpoint step 1000 and the state differ in 2 places: \"dense/kernel\" is [4, "
         "8] F32 in the checkpoint and [4, 10] F32 in the state: dimension 1 differs; the optimizer "
-        "slot \"adam/m\" of \"dense/kernel\" is [4, 8] F32, as its variable was when it was saved, "
-        "which is [4, 10] F32 now: the slot does not fit it\n"
+        "slot \"adam/m\" of \"dense/kernel\" is [4, 8] F32, as its variable was when it was saved; "
+        "the variable is [4, 10] F32 now, so the slot does not fit it\n"
         "  path:     {d}/run/step-00001000\n"
         "  safe:     nothing was restored: the state is as it was\n"
-        "  next:     build the optimizer anew for the model, or set options.model_only = 1 to "
+        "  next:     rebuild the optimizer for the model, or set options.model_only = 1 to "
         "restore the model alone; build the model with the checkpoint's shape, or take the entry "
         "out of the state and set options.unexpected = PAWL_POLICY_ALLOW to leave it out");
     assert_untouched(f);
@@ -283,7 +283,7 @@ static void test_r07_a_changed_learning_rate_warns(void **state) {
     assert_works(pawl_restore(f->t.run, f->t.state, NULL, NULL, f->t.err), f->t.err);
     assert_text(f->t.log,
                 "warning: restoring step 1000: \"optimizer/learning_rate\" is 0.001 in the "
-                "checkpoint and 0.1 in the state: the checkpoint's value stands; set "
+                "checkpoint and 0.1 in the state: the checkpoint's value is used; set "
                 "options.hyperparameter = PAWL_POLICY_CALLER to keep the state's\n");
     assert_works(pawl_state_get_float64(f->t.state, "optimizer/learning_rate", &rate, f->t.err),
                  f->t.err);
@@ -299,9 +299,9 @@ static void test_r07_the_callers_learning_rate_on_request(void **state) {
     trainer_set(&f->t, 0);
     assert_works(trainer_restore(&f->t, &mine), f->t.err);
     assert_text(pawl_report_text(f->t.report),
-                "step 1000: restored 7 entries (339 bytes), kept 1, left out 0\n"
+                "step 1000: restored 7 entries (339 B), kept 1, left out 0\n"
                 "warning: \"optimizer/learning_rate\" is 0.001 in the checkpoint and 0.1 in the "
-                "state: the state's value stands");
+                "state: the state's value is used");
     assert_works(pawl_state_get_float64(f->t.state, "optimizer/learning_rate", &rate, f->t.err),
                  f->t.err);
     assert_true(rate == 0.1);
@@ -327,7 +327,7 @@ static void test_r13_the_report_counts_what_was_restored(void **state) {
     fixture *f = *state;
     assert_works(trainer_restore(&f->t, NULL), f->t.err);
     assert_text(pawl_report_text(f->t.report),
-                "step 1000: restored 8 entries (347 bytes), kept 0, left out 0");
+                "step 1000: restored 8 entries (347 B), kept 0, left out 0");
 }
 
 static void test_r13_a_state_that_was_never_built(void **state) {
@@ -355,7 +355,7 @@ static void test_j06_other_batches_warn(void **state) {
         f->t.log,
         "warning: restoring step 1000: the batches changed: \"batch\" is [{\"name\": \"images\", "
         "\"dtype\": \"F32\", \"shape\": [64, 28]}] in the checkpoint and [{\"name\": \"images\", "
-        "\"dtype\": \"F32\", \"shape\": [32, 28]}] in the state: the state's value stands\n");
+        "\"dtype\": \"F32\", \"shape\": [32, 28]}] in the state: the state's value is used\n");
 }
 
 static void test_j06_other_batches_are_an_error_on_request(void **state) {

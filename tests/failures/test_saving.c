@@ -159,10 +159,10 @@ static void test_s04_a_save_waits_for_the_last_one_up_to_the_deadline(void **sta
                  "waiting for the save: the data files of step 2000 took longer than {n} {w}\n"
                  "  path:     {d}/run/step-00002000/{f}\n"
                  "  range:    bytes 0 to 16781658\n"
-                 "  found:    0 bytes of 16.8 MB written\n"
+                 "  found:    0 B of 16.8 MB written\n"
                  "  safe:     step 1000 is committed and can be restored\n"
-                 "  next:     wait again, or give the save up with pawl_cancel; if nothing moves, "
-                 "look at the storage");
+                 "  next:     wait again, or give the save up with pawl_cancel; if no more is "
+                 "written, look at the storage");
 }
 
 static void test_s04_a_save_says_how_long_it_waited_for_the_last_one(void **state) {
@@ -200,10 +200,10 @@ static void test_s05_a_small_budget_makes_the_fence_wait_and_says_what_would_not
                  "longer than {n} {w}\n"
                  "  path:     {d}/run/step-00002000/{f}\n"
                  "  range:    bytes 0 to 16781658\n"
-                 "  found:    0 bytes of 16.8 MB written\n"
+                 "  found:    0 B of 16.8 MB written\n"
                  "  safe:     step 1000 is committed and can be restored\n"
-                 "  next:     wait again, or give the save up with pawl_cancel; if nothing moves, "
-                 "look at the storage");
+                 "  next:     wait again, or give the save up with pawl_cancel; if no more is "
+                 "written, look at the storage");
     disk_heals();
     assert_works(pawl_fence(f->t.run, 0, f->t.err), f->t.err);
     assert_works(pawl_wait(f->t.run, 0, &stats, f->t.err), f->t.err);
@@ -230,10 +230,10 @@ static void test_s08_a_disk_that_hangs_is_an_error_at_the_deadline(void **state)
                  "waiting for the save: the data files of step 2000 took longer than {n} {w}\n"
                  "  path:     {d}/run/step-00002000/{f}\n"
                  "  range:    bytes 0 to 16781658\n"
-                 "  found:    0 bytes of 16.8 MB written\n"
+                 "  found:    0 B of 16.8 MB written\n"
                  "  safe:     step 1000 is committed and can be restored\n"
-                 "  next:     wait again, or give the save up with pawl_cancel; if nothing moves, "
-                 "look at the storage");
+                 "  next:     wait again, or give the save up with pawl_cancel; if no more is "
+                 "written, look at the storage");
     disk_heals();
     assert_works(pawl_wait(f->t.run, 0, NULL, f->t.err), f->t.err);
 }
@@ -250,7 +250,7 @@ static void close_in_vain(void *context) {
                  "{n} {w}\n"
                  "  path:     {d}/run/step-00002000/{f}\n"
                  "  range:    bytes 0 to 16781658\n"
-                 "  found:    0 bytes of 16.8 MB written\n"
+                 "  found:    0 B of 16.8 MB written\n"
                  "  safe:     step 1000 is committed and can be restored\n"
                  "  next:     look at the storage (the kernel's log, or the server of a network "
                  "mount)");
@@ -270,7 +270,7 @@ static void test_s08_a_disk_that_hangs_fails_the_save_and_later_ones(void **stat
                  "saving step 2000: the storage hangs: no answer for {n} {w} while writing\n"
                  "  path:     {d}/run/step-00002000/{f}\n"
                  "  range:    bytes {n} to {n}\n"
-                 "  found:    0 bytes of 16.8 MB written\n"
+                 "  found:    0 B of 16.8 MB written\n"
                  "  safe:     step 1000 is committed and can be restored\n"
                  "  next:     look at the storage (the kernel's log, or the server of a network "
                  "mount); nothing is saved until it answers");
@@ -294,7 +294,7 @@ static void test_s08_a_disk_that_hangs_fails_the_save_and_later_ones(void **stat
                 "error: saving step 2000: the storage hangs: no answer for {n} {w} while writing\n"
                 "  path:     {d}/run/step-00002000/{f}\n"
                 "  range:    bytes {n} to {n}\n"
-                "  found:    0 bytes of 16.8 MB written\n"
+                "  found:    0 B of 16.8 MB written\n"
                 "  safe:     step 1000 is committed and can be restored\n"
                 "  next:     look at the storage (the kernel's log, or the server of a network "
                 "mount); nothing is saved until it answers\n"
@@ -318,7 +318,7 @@ static void close_while_it_hangs(void *context) {
                  "writing\n"
                  "  path:     {d}/run/step-00002000/{f}\n"
                  "  range:    bytes {n} to {n}\n"
-                 "  found:    0 bytes of 16.8 MB written\n"
+                 "  found:    0 B of 16.8 MB written\n"
                  "  safe:     step 1000 is committed and can be restored\n"
                  "  next:     look at the storage (the kernel's log, or the server of a network "
                  "mount)");
@@ -376,7 +376,7 @@ static void test_s13_a_final_save_that_does_not_fit_says_so(void **state) {
                  "the final save of step 2000 did not fit into the grace time\n"
                  "  path:     {d}/run\n"
                  "  expected: durable within 0.1 s\n"
-                 "  found:    0 bytes of 16.8 MB written; the save was given up\n"
+                 "  found:    0 B of 16.8 MB written; the save was given up\n"
                  "  safe:     step 1000 is committed and can be restored\n"
                  "  next:     ask the scheduler for more grace time, or save more often");
     disk_heals();

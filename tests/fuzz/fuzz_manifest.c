@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "format/json_read.h"
+#include "base/json.h"
 #include "format/manifest.h"
 
 static void check_names(const manifest *m) {
@@ -33,8 +33,8 @@ static void check_metrics(const manifest *m) {
     CLEANUP(buffer_free) buffer text = {.data = NULL};
     pawl_error err = ERROR_INIT;
     FUZZ_CHECK(manifest_metrics_json(m, &text, &err) == PAWL_OK);
-    json_reader r = json_reader_of(text.data, text.size, 0, "metrics");
-    FUZZ_CHECK(json_skip(&r, NULL, NULL, &err) == PAWL_OK && json_end(&r, &err) == PAWL_OK);
+    json_reader r = json_reader_for(text.data, text.size, 0, "metrics", &err);
+    FUZZ_CHECK(json_skip(&r, NULL) == PAWL_OK && json_end(&r) == PAWL_OK);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

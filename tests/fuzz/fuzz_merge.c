@@ -102,7 +102,7 @@ static void put_checksums(const made *m, int rank, table_writer *w) {
         uint32_t sums[4] = {(uint32_t)rank, (uint32_t)file, 7, 8};
         uint64_t blocks = (sizes[file] + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES;
         uint8_t key[9];
-        record_checksum_key(key, (uint32_t)file, 0);
+        record_checksums_key(key, (uint32_t)file, 0);
         if (blocks > 0) {
             put(w, key, sizeof key, sums, (size_t)blocks * 4);
         }

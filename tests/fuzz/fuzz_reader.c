@@ -5,7 +5,7 @@
  */
 #include "who.h"
 
-#include "format/presence.h"
+#include "format/presence_record.h"
 #include "presence/presence.h"
 
 #define MARK WHO_STEP "/reader-0123456789ab"

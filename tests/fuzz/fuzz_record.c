@@ -55,6 +55,19 @@ static void decode_like(const record_entry *entry, const buffer *key, const buff
     FUZZ_CHECK(memcmp(again.data, checked.data, checked.size) == 0);
 }
 
+/* Any whole number of checksums is a record of them. */
+static void check_checksums(const buffer *bytes) {
+    CLEANUP(buffer_free) buffer again = {.data = NULL};
+    pawl_error err = ERROR_INIT;
+    uint32_t checksums[16];
+    size_t count = bytes->size / sizeof(uint32_t);
+    count = count < ARRAY_LENGTH(checksums) ? count : ARRAY_LENGTH(checksums);
+    size_t n = count * sizeof(uint32_t);
+    FUZZ_CHECK(record_checksums_decode(bytes->data, n, checksums, &err) == PAWL_OK);
+    FUZZ_CHECK(record_checksums_encode(checksums, count, &again, &err) == PAWL_OK);
+    FUZZ_CHECK(again.size == n && (n == 0 || memcmp(again.data, bytes->data, n) == 0));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1) {
         return 0;
@@ -65,6 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CLEANUP(buffer_free) buffer value = fuzz_copy(data + 1 + name_bytes, size - 1 - name_bytes);
     pawl_error err = ERROR_INIT;
     record_entry entry;
+    check_checksums(&value);
     fuzz_append(&key, "e", 1);
     fuzz_append(&key, data + 1, name_bytes);
     pawl_status status = record_entry_decode(key.data, key.size, value.data, value.size, FILES,

@@ -366,12 +366,12 @@ static void test_what_all_ranks_share_is_wanted_by_all(void **state) {
     save(j, 2, PLAN(two_stages));
     restore(j, 2, &(const plan){.parts = two_stages, .count = 3, .step_on = 2});
     assert_job_fails(j, PAWL_EMISMATCH,
-                     "\"step\", 2 in the checkpoint, is in the state of rank 1, as what all ranks "
-                     "have, and not in that of rank 0");
+                     "\"step\", 2 in the checkpoint, is in the state of rank 1, declared as"
+                     " the same on all ranks, but not in that of rank 0");
     restore(j, 2, PLAN(now));
     assert_job_fails(j, PAWL_EMISMATCH,
-                     "\"norm\", [8, 32] F32 in the checkpoint, is in the state of rank 1, as what "
-                     "all ranks have, and not in that of rank 0");
+                     "\"norm\", [8, 32] F32 in the checkpoint, is in the state of rank 1, declared "
+                     "as the same on all ranks, but not in that of rank 0");
 }
 
 /* A rank that has forgotten its part is not made up for by those that have theirs. */

@@ -164,9 +164,10 @@ static void test_siblings_that_are_alike_are_a_warning(void **state) {
     assert_non_null(warning);
     assert_string_equal(
         warning->text,
-        "numbered anew? \"dense\" -> \"dense_1\", \"dense_1\" -> \"dense_2\" would pair 2 entries, "
-        "and nothing but their numbers tells these apart: those that match by name may be others, "
-        "too; compare the two models, and if they were numbered anew, add {\"dense\", "
+        "renumbered? \"dense\" -> \"dense_1\", \"dense_1\" -> \"dense_2\" would pair 2 entries; "
+        "their names differ in numbers alone, so those that match by name may have been "
+        "renumbered, "
+        "too; compare the two models, and if their entries were renumbered, add {\"dense\", "
         "\"dense_1\"}, {\"dense_1\", \"dense_2\"} to options.renames, all of them");
     follow(f, PAWL_SEVERITY_WARNING);
     assert_restored(f, ENTRIES(wanted));
@@ -373,7 +374,8 @@ static void test_empty_names_in_rules(void **state) {
     assert_int_equal(restore(f, ENTRIES(same)), PAWL_EUSAGE);
     f->options.renames = &rules[4];
     assert_int_equal(restore(f, ENTRIES(same)), PAWL_EUSAGE);
-    assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "options.renames[0].from fits no name");
+    assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT),
+                "options.renames[0].from can match no name");
     f->options.renames = NULL;
     f->options.rename_count = 0;
 }

@@ -202,7 +202,7 @@ static void test_a_slot_that_was_not_built_anew_is_named(void **state) {
     run_with(j, 1, &other, restore_body);
     assert_job_fails(j, PAWL_EMISMATCH,
                      "the optimizer slot \"" MOMENTUM "\" of \"model/w\" is [8, 6] F32, as its "
-                     "variable was when it was saved, which is [8, 7] F32 now");
+                     "variable was when it was saved; the variable is [8, 7] F32 now");
 }
 
 int main(void) {

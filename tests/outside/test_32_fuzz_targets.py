@@ -13,7 +13,7 @@ PARSER = re.compile(r"^(static )?(?:bool|void|int|char|pawl_status) +\*?"
                     r"(\w*(?:decode|parse)\w*|take_\w+(?=\(cursor)|owner_read|data_files_read|plan_cover|"
                     r"wire_take_\w+|plan_layout_gather|json_skip|"
                     r"group_discover|structure_explain|run_rebuild|token_read)\("
-                    r"[^)]*\b(?:uint8_t|char|buffer|cursor|decoder|json_t|meet_card|void \*)", re.M)
+                    r"[^)]*\b(?:uint8_t|char|buffer|cursor|decoder|json_reader|meet_card|void \*)", re.M)
 FUNCTION = re.compile(r"^(?!static )(?:[a-z_]\w* )+\*?(\w+)\(", re.M)
 # Reached through the functions of another file.
 THROUGH = {

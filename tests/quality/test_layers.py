@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every include line names a folder that src/LAYERS lets it name; the users of the library include
-nothing of it but <pawl/...>; the public headers include themselves and the C library alone."""
+"""Every include line names a folder that src/LAYERS lets it name, and every folder in a row is
+included by the layer; the users of the library include nothing of it but <pawl/...>, and the command
+src/common; the public headers include themselves and the C library alone."""
 
 import re
 
@@ -47,6 +48,8 @@ def check_layer(where, layer, quoted, target, layers):
 
 
 def check_user(root, where, path, quoted, target):
+    if path.parts[0] == "cli" and target.startswith("common/"):
+        return
     if quoted and not (root / path.parent / target).is_file():
         yield f'{where}: "{target}" is neither <pawl/...> nor in the same folder'
 
@@ -74,9 +77,20 @@ def check_include(root, path, where, quoted, target, layers):
         yield from check_public(root, where, quoted, target)
 
 
+def check_unused(root, layers):
+    """A row lists no folder that its layer does not include."""
+    for layer, below in layers.items():
+        used = set()
+        for path in quality.files(root, f"src/{layer}", suffixes=quality.C_SUFFIXES):
+            text = quality.strip_c(quality.text_of(root, path) or "", keep_strings=True)
+            used |= {match.group(2).partition("/")[0] for match in INCLUDE.finditer(text)}
+        for other in sorted(below - used):
+            yield f"src/LAYERS: {layer} does not include {other}"
+
+
 def check(root):
     layers = read_layers(root)
-    problems = list(check_list(root, layers))
+    problems = list(check_list(root, layers)) + list(check_unused(root, layers))
     folders = ("src", "tests", "include") + USERS
     for path in quality.files(root, *folders, suffixes=quality.C_SUFFIXES):
         text = quality.strip_c(quality.text_of(root, path) or "", keep_strings=True)
@@ -89,12 +103,13 @@ def check(root):
 
 def self_test():
     good = {
-        "src/LAYERS": "# a list\nbase:\nstore: base\nrun: base store\n",
+        "src/LAYERS": "# a list\nbase:\nstore: base\nrun: store\n",
         "src/base/base.h": "#include <stdint.h>\n#include <pawl/error.h>\n",
         "src/store/posix.c": '#include "base/base.h"\n#include "store/store.h"\n',
+        "src/run/run.c": '#include "store/store.h"\n',
         "include/pawl/error.h": "#include <stdint.h>\n",
         "cli/cli.h": "\n",
-        "cli/ls.c": '#include "cli.h"\n#include <pawl/error.h>\n/* #include "run/run.h" */\n',
+        "cli/ls.c": '#include "cli.h"\n#include "common/text.h"\n#include <pawl/error.h>\n/* #include "run/run.h" */\n',
     }
     quality.prove(check, good, [
         ({"src/base/error.c": '#include "store/store.h"\n'}, "base may not include"),
@@ -102,8 +117,11 @@ def self_test():
         ({"src/store/queue.c": '#include "stores/mem.h"\n'}, "not written from src/"),
         ({"src/store/queue.c": '#  include "../base/base.h"\n'}, "climbs out"),
         ({"src/extra/extra.c": "\n"}, "not in src/LAYERS"),
-        ({"src/LAYERS": "base: store\nstore: base\nrun: base store\n"}, "does not come before"),
+        ({"src/LAYERS": "base: store\nstore: base\nrun: store\n",
+          "src/base/error.c": '#include "store/store.h"\n'}, "does not come before"),
+        ({"src/LAYERS": "base:\nstore: base\nrun: base store\n"}, "run does not include base"),
         ({"cli/show.c": '#include "base/base.h"\n'}, "neither <pawl/...>"),
+        ({"examples/main.c": '#include "common/text.h"\n'}, "neither <pawl/...>"),
         ({"include/pawl/run.h": "#include <pthread.h>\n"}, "does not belong"),
         ({"include/pawl/run.h": "#include <pawl/gone.h>\n"}, "is not in include/"),
         ({"include/pawl/run.h": '#include "pawl/error.h"\n'}, "not in angle brackets"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """No function is longer than 70 lines, no file longer than 800, no header that a folder shows to
-others longer than 300, and no line of C wider than 100 columns."""
+others longer than 300, no folder of src/ larger than 6,000 lines, and no line of C wider than 100
+columns."""
 
 import ast
 import re
@@ -10,6 +11,7 @@ import quality
 MAX_FUNCTION_LINES = 70
 MAX_FILE_LINES = 800
 MAX_DOOR_LINES = 300
+MAX_FOLDER_LINES = 6000
 MAX_COLUMNS = 100
 CODE_SUFFIXES = {".c", ".h", ".py", ".sh", ".cmake", ".in"}
 CODE_NAMES = {"CMakeLists.txt", "Makefile", "setup", "run", "lint", "format"}
@@ -99,8 +101,16 @@ def check_file(path, text):
                    f"at most {MAX_FUNCTION_LINES}")
 
 
+def check_folders(root):
+    for folder in sorted((root / "src").iterdir()):
+        lines = sum(len((root / path).read_text(encoding="utf-8").splitlines())
+                    for path in quality.files(root, folder, suffixes=quality.C_SUFFIXES))
+        if lines > MAX_FOLDER_LINES:
+            yield f"src/{folder.name}: {lines} lines, at most {MAX_FOLDER_LINES}"
+
+
 def check(root):
-    problems = []
+    problems = list(check_folders(root))
     for path in quality.files(root):
         if path.suffix in CODE_SUFFIXES or path.name in CODE_NAMES:
             text = quality.text_of(root, path)
@@ -131,6 +141,7 @@ def self_test():
         ({"src/base/b.c": "\n" * (MAX_FILE_LINES + 1)}, "801 lines"),
         ({"src/base/base.h": "\n" * (MAX_DOOR_LINES + 1)}, "at most 300"),
         ({"include/pawl/b.h": "\n" * (MAX_DOOR_LINES + 1)}, "at most 300"),
+        ({f"src/large/{i}.c": "\n" * 800 for i in range(8)}, "6400 lines, at most 6000"),
         ({"cli/b.c": "int a;" + " " * MAX_COLUMNS + "\n"}, "columns"),
         ({"tests/c.py": "def g():\n" + "    pass\n" * MAX_FUNCTION_LINES}, "g has 71 lines"),
     ])

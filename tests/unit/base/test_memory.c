@@ -126,7 +126,7 @@ static void test_failed_growth_says_how_much(void **state) {
     size_t capacity = 0;
     failing_memory_set(1);
     assert_fails(vec_reserve(&items, &capacity, 2048, 1, &err), PAWL_ENOMEM, &err);
-    assert_status_text(&err, PAWL_ENOMEM, "out of memory: 2.0 kB could not be allocated");
+    assert_status_text(&err, PAWL_ENOMEM, "out of memory: 2.05 kB could not be allocated");
 }
 
 static void test_arena_gives_aligned_memory_of_any_size_that_stays(void **state) {

@@ -161,7 +161,7 @@ static void test_threads_are_tuned_and_a_refusal_is_logged_once(void **state) {
     f->os = &os;
     saving_engine_with(f, (engine_options){.tuning = {.cpus = cpus, .cpu_count = 2},
                                            .log = &log,
-                                           .hang_deadline_s = 100});
+                                           .hang_timeout_s = 100});
     cpus[1] = 0;
     atomic_store(&tuned, 0);
     for (int i = 0; i < 2; i++) {

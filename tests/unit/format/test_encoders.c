@@ -3,6 +3,7 @@
  * The property of every encoder of a checkpoint's own files: whatever it takes is read back equal,
  * and whatever its decoder would refuse it refuses.
  */
+#include "base/json.h"
 #include "format/manifest.h"
 #include "format/record_check.h"
 #include "unit/format/wild.h"

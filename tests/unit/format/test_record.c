@@ -66,7 +66,7 @@ static void test_keys_are_golden(void **state) {
     assert_int_equal(key.size, 4);
     assert_memory_equal(key.data, "ea/b", 4);
     uint8_t checksum_key[9];
-    record_checksum_key(checksum_key, 0x01020304, 0x1234u * FORMAT_BLOCKS_PER_RECORD + 1023);
+    record_checksums_key(checksum_key, 0x01020304, 0x1234u * FORMAT_BLOCKS_PER_RECORD + 1023);
     static const uint8_t golden[] = {'c', 1, 2, 3, 4, 0, 0, 0x12, 0x34};
     assert_memory_equal(checksum_key, golden, sizeof golden);
 }

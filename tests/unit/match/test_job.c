@@ -93,10 +93,11 @@ static void test_r04_what_no_rank_wants(void **context) {
 static void test_r04_what_not_all_ranks_have(void **context) {
     fixture *f = *context;
     match_with_fault(f, 0, PLAN_NOT_ALL, "rank 2", "ranks 0 and 1");
-    assert_only_item(f, PAWL_DIFF_UNEXPECTED, PAWL_SEVERITY_ERROR, "a", "[8] F32", "(absent)",
-                     "\"a\", [8] F32 in the checkpoint, is in the state of ranks 0 and 1, as what "
-                     "all ranks have, and not in that of rank 2; add it on rank 2, or set "
-                     "options.unexpected = PAWL_POLICY_ALLOW to leave it out there");
+    assert_only_item(
+        f, PAWL_DIFF_UNEXPECTED, PAWL_SEVERITY_ERROR, "a", "[8] F32", "(absent)",
+        "\"a\", [8] F32 in the checkpoint, is in the state of ranks 0 and 1, declared "
+        "as the same on all ranks, but not in that of rank 2; add it on rank 2, or set "
+        "options.unexpected = PAWL_POLICY_ALLOW to leave it out there");
 }
 
 static void test_r04_what_is_held_in_part(void **context) {
@@ -132,9 +133,9 @@ static void test_r05_siblings_on_other_ranks_count(void **context) {
     assert_int_equal(item(f, last)->remedy_count, 0);
     assert_string_equal(
         item(f, last)->text,
-        "numbered anew? \"dense/w\" is only in the checkpoint and \"dense_2/w\" only "
-        "in the state, and entries that nothing but their numbers tells apart from "
-        "these match by name: they may be others, too; compare the two models before "
+        "renumbered? \"dense/w\" is only in the checkpoint and \"dense_2/w\" only in the state; "
+        "entries whose names differ from these in numbers alone match by name, but may have been "
+        "renumbered, too; compare the two models before "
         "you allow what is missing or unexpected");
 }
 

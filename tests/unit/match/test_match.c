@@ -222,7 +222,7 @@ static void test_r07_checkpoint_stands_by_default(void **context) {
     assert_only_item(
         f, PAWL_DIFF_HYPERPARAMETER, WARNING, "lr", "0.001", "0.1",
         "\"lr\" is 0.001 in the checkpoint and 0.1 in the state: the checkpoint's value "
-        "stands; set options.hyperparameter = PAWL_POLICY_CALLER to keep the state's");
+        "is used; set options.hyperparameter = PAWL_POLICY_CALLER to keep the state's");
     assert_pairs(f, 1, 0, 0);
     assert_false(f->match->pairs[0].keep_caller);
 }
@@ -232,7 +232,7 @@ static void test_r07_caller_stands_on_request(void **context) {
     other_learning_rate(f, PAWL_POLICY_CALLER);
     assert_only_item(f, PAWL_DIFF_HYPERPARAMETER, WARNING, "lr", "0.001", "0.1",
                      "\"lr\" is 0.001 in the checkpoint and 0.1 in the state: the state's value "
-                     "stands");
+                     "is used");
     assert_pairs(f, 1, 1, 0);
     assert_true(f->match->pairs[0].keep_caller);
 }
@@ -293,7 +293,7 @@ static void test_r07_value_that_is_not_in_the_index(void **context) {
     assert_only_item(
         f, PAWL_DIFF_HYPERPARAMETER, WARNING, "lr", "float64", "0.1",
         "\"lr\" is float64 in the checkpoint and 0.1 in the state: the checkpoint's "
-        "value stands; set options.hyperparameter = PAWL_POLICY_CALLER to keep the state's");
+        "value is used; set options.hyperparameter = PAWL_POLICY_CALLER to keep the state's");
     assert_null(f->match->pairs[0].source->value);
 }
 
@@ -346,8 +346,8 @@ static void test_value_of_each_rank_against_common_value(void **context) {
     saved_value(f, "x", PAWL_KIND_BYTES, PAWL_ROLE_RNG, "abc", 3);
     state_rank_bytes(f, "x");
     match(f);
-    assert_only_item(f, PAWL_DIFF_KIND, ERROR, "x", "3 bytes", "bytes for each rank",
-                     "\"x\" is of another kind: 3 bytes in the checkpoint, bytes for each rank "
+    assert_only_item(f, PAWL_DIFF_KIND, ERROR, "x", "3 B", "bytes for each rank",
+                     "\"x\" is of another kind: 3 B in the checkpoint, bytes for each rank "
                      "in the state" KIND_ADVICE);
 }
 
@@ -364,7 +364,7 @@ static void test_j06_other_batches_warn(void **context) {
     match(f);
     assert_only_item(f, PAWL_DIFF_BATCH, WARNING, "batch", "{\"x\":[64]}", "{\"x\":[32]}",
                      "the batches changed: \"batch\" is {\"x\":[64]} in the checkpoint and "
-                     "{\"x\":[32]} in the state: the state's value stands");
+                     "{\"x\":[32]} in the state: the state's value is used");
     assert_true(f->match->pairs[0].keep_caller);
 }
 
@@ -468,7 +468,7 @@ static void test_r10_no_other_policy_is_taken(void **context) {
     f->options.per_rank = PAWL_POLICY_CHECKPOINT;
     assert_int_equal(try_match(f), PAWL_EUSAGE);
     assert_string_equal(f->err.attempt,
-                        "cannot restore: options.per_rank is 3, a policy that it cannot have");
+                        "cannot restore: options.per_rank is 3, which is none of its policies");
 }
 
 /* ---- R13 ------------------------------------------------------------------------------------ */
@@ -523,7 +523,7 @@ static void test_policy_of_another_option_is_refused(void **context) {
     f->options.missing = PAWL_POLICY_CALLER;
     assert_int_equal(try_match(f), PAWL_EUSAGE);
     assert_status_text(&f->err, PAWL_EUSAGE,
-                       "cannot restore: options.missing is 4, a policy that it cannot have\n"
+                       "cannot restore: options.missing is 4, which is none of its policies\n"
                        "  next:     see pawl_restore_options in pawl/restore.h");
 }
 

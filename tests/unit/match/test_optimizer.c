@@ -108,10 +108,11 @@ static void test_r06_slot_of_a_variable_that_has_another_shape(void **context) {
     match(f);
     assert_int_equal(pawl_report_count(f->report), 2);
     assert_int_equal(item(f, 0)->difference, PAWL_DIFF_SHAPE);
-    assert_string_equal(item(f, 1)->text,
-                        "the optimizer slot \"m\" of \"w\" is [64, 10] F32, as its variable was "
-                        "when it was saved, which is [64, 12] F32 now: the slot does not fit it; "
-                        "build the optimizer anew for the model, or " MODEL_ONLY);
+    assert_string_equal(
+        item(f, 1)->text,
+        "the optimizer slot \"m\" of \"w\" is [64, 10] F32, as its variable was "
+        "when it was saved; the variable is [64, 12] F32 now, so the slot does not fit it; "
+        "rebuild the optimizer for the model, or " MODEL_ONLY);
 }
 
 /* Both kinds of difference tell what a slot is called in the checkpoint. */
@@ -234,7 +235,7 @@ static void test_r06_optimizer_of_the_caller(void **context) {
     match(f);
     assert_only_item(f, PAWL_DIFF_OPTIMIZER, WARNING, "optimizer/class", "\"AdamW\"", "\"SGD\"",
                      "the optimizer changed from \"AdamW\" in the checkpoint to \"SGD\" in the "
-                     "state: the state's value stands");
+                     "state: the state's value is used");
     assert_pairs(f, 2, 1, 0);
 }
 

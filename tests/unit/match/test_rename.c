@@ -76,7 +76,7 @@ static void test_r05_two_entries_on_one_name_are_an_error(void **context) {
     assert_int_equal(item(f, 0)->severity, PAWL_SEVERITY_ERROR);
     assert_string_equal(item(f, 0)->text,
                         "\"a/k\" and \"b/k\" of the checkpoint both become \"c/k\" by the rename "
-                        "rules; mend the rename rules");
+                        "rules; correct the rename rules");
     assert_true(f->match->refused);
 }
 

@@ -33,7 +33,7 @@ static void test_text_of_a_refused_match(void **context) {
         "build the model with the checkpoint's shape, or take the entry out of the state and set "
         "options.unexpected = PAWL_POLICY_ALLOW to leave it out\n"
         "warning: \"lr\" is 0.001 in the checkpoint and 0.1 in the state: the checkpoint's value "
-        "stands; set options.hyperparameter = PAWL_POLICY_CALLER to keep the state's");
+        "is used; set options.hyperparameter = PAWL_POLICY_CALLER to keep the state's");
     assert_int_equal(pawl_report_totals(f->report).fallbacks, 1);
     assert_int_equal(pawl_report_step(f->report), 1000);
 }
@@ -61,9 +61,10 @@ static void test_r13_text_counts_what_was_restored(void **context) {
     *report_counts(f->report) = (pawl_report_counts){
         .restored = 24, .kept = 2, .ignored = 1, .cast = 3, .cast_overflows = 1, .bytes = 1234567};
     finish(f);
-    assert_string_equal(pawl_report_text(f->report),
-                        "step 1000: restored 24 entries (1.2 MB), kept 2, left out 1, converted 3, "
-                        "of which 1 value was too large for the new dtype and became infinite");
+    assert_string_equal(
+        pawl_report_text(f->report),
+        "step 1000: restored 24 entries (1.23 MB), kept 2, left out 1, converted 3, "
+        "of which 1 value was too large for the new dtype and became infinite");
 }
 
 static void test_text_of_no_checkpoint(void **context) {
@@ -81,7 +82,7 @@ static void test_finishing_twice_says_it_once(void **context) {
     finish(f);
     finish(f);
     assert_string_equal(pawl_report_text(f->report),
-                        "step 1000: restored 0 entries (0 bytes), kept 0, left out 0");
+                        "step 1000: restored 0 entries (0 B), kept 0, left out 0");
 }
 
 static void test_given_text_is_kept(void **context) {

@@ -185,7 +185,7 @@ static void test_r07_the_callers_hyperparameter_stands_when_asked(void **state) 
     memcpy(&found, entry->value, sizeof(found));
     assert_true(found == rate);
     assert_says(f->log, "restoring step 300: \"optimizer/rate\" is ");
-    assert_says(f->log, "the state's value stands");
+    assert_says(f->log, "the state's value is used");
 }
 
 /* ---- damage and fallback (R08) ---- */

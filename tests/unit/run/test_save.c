@@ -145,7 +145,7 @@ static void test_s06_a_file_size_limit(void **state) {
         state,
         (store_space){.free_bytes = UINT64_MAX, .free_inodes = UINT64_MAX, .max_file_bytes = 1000},
         PAWL_ENOSPACE, "saving step 20: the checkpoint's largest file is larger than files may be",
-        "a limit of 1.0 kB (ulimit -f, or that of ext4 at /mnt/ckpt)");
+        "a limit of 1.00 kB (ulimit -f, or that of ext4 at /mnt/ckpt)");
 }
 
 static void test_p03_a_read_only_mount(void **state) {

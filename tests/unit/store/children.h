@@ -8,9 +8,11 @@
 
 #include "fixtures.h"
 
+#include <grp.h>
 #include <sys/wait.h>
 
 #define CHILD_SKIPPED 77
+#define NOBODY        65534
 
 #define child_must(condition) child_check((condition), #condition, __FILE__, __LINE__)
 
@@ -32,6 +34,14 @@ static UNUSED void child_must_equal(const char *got, const char *wanted) {
 static UNUSED void child_skip(const char *reason) {
     (void)fprintf(stderr, "skipped: %s\n", reason);
     _exit(CHILD_SKIPPED);
+}
+
+/* Becomes another user, of these groups and its own. */
+static UNUSED void child_become_nobody(const gid_t *groups, size_t count) {
+    if (geteuid() != 0) {
+        child_skip("becoming another user needs root");
+    }
+    child_must(setgroups(count, groups) == 0 && setgid(NOBODY) == 0 && setuid(NOBODY) == 0);
 }
 
 static UNUSED void run_child(void (*body)(void *context), void *context) {

@@ -291,7 +291,7 @@ static void write_past_limit(void *context) {
     (void)snprintf(text, sizeof(text),
                    "cannot write\n  path:     %s/a\n"
                    "  range:    bytes 1000 to 1499\n"
-                   "  found:    a file-size limit of this process (RLIMIT_FSIZE) of 1.0 kB\n"
+                   "  found:    a file-size limit of this process (RLIMIT_FSIZE) of 1.00 kB\n"
                    "  system:   File too large (EFBIG, errno 27)\n"
                    "  next:     raise the limit (ulimit -f unlimited)",
                    f->dir.path);

@@ -6,11 +6,8 @@
 #include "children.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <sched.h>
 #include <sys/mount.h>
-
-#define NOBODY 65534
 
 /* With a blank in its name: mount tables write that as \040. */
 #define MOUNT_NAME "small disk"
@@ -197,20 +194,13 @@ static void test_p03_a_read_only_mount_is_named(void **state) {
     run_child(write_read_only, *state);
 }
 
-static void become_nobody(void) {
-    if (geteuid() != 0) {
-        child_skip("becoming another user needs root");
-    }
-    child_must(setgroups(0, NULL) == 0 && setgid(NOBODY) == 0 && setuid(NOBODY) == 0);
-}
-
 static void create_without_permission(void *context) {
     const fixture *f = context;
     pawl_error err = ERROR_INIT;
     store *s = NULL;
     store_file *file = NULL;
     char text[1024];
-    become_nobody();
+    child_become_nobody(NULL, 0);
     child_must(store_posix(f->dir.path, &s, &err) == PAWL_OK);
     child_must(store_open(s, "a", STORE_CREATE, &file, &err) == PAWL_EPERMISSION);
     (void)snprintf(text, sizeof(text),
@@ -242,7 +232,7 @@ static void read_without_permission(void *context) {
     child_must(publish(s, "secret", "text", 4, &err) == PAWL_OK);
     store_destroy(s);
     child_must(chdir(f->dir.path) == 0 && chmod("secret", 0600) == 0);
-    become_nobody();
+    child_become_nobody(NULL, 0);
     child_must(store_posix(f->dir.path, &s, &err) == PAWL_OK);
     child_must(store_open(s, "secret", STORE_READ, &file, &err) == PAWL_EPERMISSION);
     child_must_equal(err.found, "a directory with owner 0, group 0, mode 0755; "
@@ -259,7 +249,7 @@ static void open_closed_root(void *context) {
     const fixture *f = context;
     pawl_error err = ERROR_INIT;
     store *s = NULL;
-    become_nobody();
+    child_become_nobody(NULL, 0);
     child_must(store_posix(f->dir.path, &s, &err) == PAWL_EPERMISSION);
     child_must(says(error_text(&err), "  expected: access for user 65534, group 65534\n"));
     child_must(says(error_text(&err), f->dir.path));

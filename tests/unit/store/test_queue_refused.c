@@ -9,7 +9,6 @@
 #include "store/queue.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -18,7 +17,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#define NOBODY       65534
 #define PIECE_BYTES  ((size_t)1 << 20)
 #define PIECES       24
 #define DEPTH        4
@@ -238,7 +236,7 @@ static void lock_little(void *context) {
     }
     child_must(chown(f->dir.path, NOBODY, NOBODY) == 0);
     child_must(setrlimit(RLIMIT_MEMLOCK, &small) == 0);
-    child_must(setgroups(0, NULL) == 0 && setgid(NOBODY) == 0 && setuid(NOBODY) == 0);
+    child_become_nobody(NULL, 0);
     child_must(prctl(PR_SET_DUMPABLE, 1) == 0); /* or its own /proc would be root's */
     child_must(new_queue(f, PAWL_IO_URING, &q, &err) == PAWL_OK);
     child_must(registered_buffers() == 0);
@@ -262,7 +260,7 @@ static void lock_nothing(void *context) {
     }
     child_must(chown(f->dir.path, NOBODY, NOBODY) == 0);
     child_must(setrlimit(RLIMIT_MEMLOCK, &none) == 0);
-    child_must(setgroups(0, NULL) == 0 && setgid(NOBODY) == 0 && setuid(NOBODY) == 0);
+    child_become_nobody(NULL, 0);
     /* Kernels differ in whether the ring itself counts as locked memory. */
     pawl_status status = new_queue(f, PAWL_IO_URING, &q, &err);
     if (status == PAWL_OK) {

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base/text: UTF-8, cut and harmless text, numbers for people, checked sums, likeness and validity
- * of names. Part of base.h. */
-#ifndef BASE_TEXT_H
-#define BASE_TEXT_H
+/*
+ * common: what the library and the command both need and neither exports. Each links a copy of its
+ * own, with hidden symbols. Nothing here knows struct pawl_error.
+ *
+ * common/text: UTF-8, text made harmless, numbers for people, checked sums, likeness of names.
+ */
+#ifndef COMMON_TEXT_H
+#define COMMON_TEXT_H
 
-#include <pawl/error.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +16,8 @@
 bool utf8_valid(const char *text, size_t n);
 /* Bytes of the character that begins `text`, 1 to 4; 0 when it is not UTF-8 or is cut by n. */
 size_t utf8_character(const char *text, size_t n);
+/* The number of the character of `length` bytes that begins `text`. */
+uint32_t utf8_code(const char *text, size_t length);
 /* Does a terminal act on the character of `length` bytes that begins `text`, or does it end a line
  * or reorder one? C0, DEL, C1, the separators U+2028 and U+2029, the marks and overrides of
  * direction. */
@@ -32,8 +37,9 @@ size_t text_shown_character(char out[SHOWN_CHARACTER_BYTES], const char *text, s
 size_t json_character(char out[JSON_CHARACTER_BYTES], const char *text, size_t n, size_t *taken);
 /* vsnprintf, then text_cut where it did not fit. */
 void text_format(char *out, size_t size, const char *format, va_list arguments);
-/* "41.2 GB", decimal units as df -H; "704 bytes" below 1000. */
-const char *text_bytes(char out[32], uint64_t bytes);
+/* "999 B", "1.02 kB", "41.2 GB": decimal units, three digits. Returns out. */
+#define TEXT_BYTES_SIZE 32
+const char *text_bytes(char out[TEXT_BYTES_SIZE], uint64_t bytes);
 /* "3 min 20 s", "0.8 s". */
 const char *text_seconds(char out[32], double seconds);
 bool add_overflows(uint64_t a, uint64_t b, uint64_t *sum);
@@ -48,12 +54,8 @@ const char *text_double(char out[DOUBLE_CHARS], double v);
 /* Likeness of two names, 0 to 1 (for near misses and renames); bounded: names over 256 bytes are
  * compared by their first 256. */
 double text_likeness(const char *a, const char *b);
-
-/* The names that entries may have (S15): UTF-8 paths, no empty, "." or ".." component, no leading
- * '/', no control characters, at most PAWL_MAX_NAME_BYTES. `why` (may be NULL) gets a static
- * reason. */
-bool entry_name_valid(const char *name, size_t n, const char **why);
-/* What a name of n bytes that is not valid is refused with: PAWL_ELIMIT where it is too long. */
-pawl_status entry_name_refusal(size_t n);
+/* How many bytes must be changed, put in or taken out to make one of the other (Levenshtein), of
+ * the first 256 bytes of both. */
+size_t text_distance(const char *a, const char *b);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of JSON that round to a double are exactly those for which strtod has one. */
-#include "format/json_read.h"
+/* Numbers of JSON are the doubles that strtod has, whatever the locale and the length. */
+#include "common/json.h"
+#include "lib/locale.h"
 #include "lib/random.h"
 #include "lib/test.h"
 
@@ -10,8 +11,10 @@
 #include <string.h>
 
 static bool agrees(const char *text, bool *rounds) {
-    *rounds = json_number_rounds(text, strlen(text));
-    return *rounds == (bool)isfinite(strtod(text, NULL));
+    double value = 0;
+    double wanted = strtod(text, NULL);
+    *rounds = json_number((json_span){text, strlen(text)}, &value);
+    return *rounds == (bool)isfinite(wanted) && (!*rounds || value == wanted);
 }
 
 static void test_numbers_around_the_edges(void **state) {
@@ -68,10 +71,35 @@ static void test_digits_near_the_largest_double(void **state) {
     assert_in_range(rounding, 2000, 19000);
 }
 
+/* 2^-1074, the smallest double, and half of it: what lies above the half rounds to the double. */
+static void test_a_digit_far_behind_decides(void **state) {
+    (void)state;
+    char half[1200];
+    double value = 1;
+    size_t n = (size_t)snprintf(half, sizeof half, "%.1075f", 0x1p-1074);
+    assert_true(json_number((json_span){half, n}, &value) && value == 0x1p-1074);
+    n = (size_t)snprintf(half, sizeof half, "%.1080Lf", 0x1p-1075L);
+    assert_true(json_number((json_span){half, n}, &value) && value == 0);
+    half[n - 1] = '1';
+    assert_true(json_number((json_span){half, n}, &value) && value == 0x1p-1074);
+}
+
+static void test_the_locale_has_no_say(void **state) {
+    (void)state;
+    double value = 0;
+    if (!locale_begin(LOCALE_COMMA)) {
+        skip();
+    }
+    assert_true(json_number((json_span){"1.5", 3}, &value) && value == 1.5);
+    locale_end();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_around_the_edges),
         cmocka_unit_test(test_digits_near_the_largest_double),
+        cmocka_unit_test(test_a_digit_far_behind_decides),
+        cmocka_unit_test(test_the_locale_has_no_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of owners and readers: what is encoded comes back, and nothing else is taken. */
-#include "format/presence.h"
+#include "format/presence_record.h"
 #include "lib/test.h"
 
 #include <stdio.h>

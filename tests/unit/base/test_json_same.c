@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json_same: texts that say the same are equal however they are written, and no others. */
-#include "format/json_read.h"
+#include "base/json.h"
 #include "lib/failing_memory.h"
 #include "lib/random.h"
 #include "lib/test.h"

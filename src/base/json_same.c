@@ -3,7 +3,7 @@
  * Do two JSON texts say the same? Both become trees: texts decoded, numbers as their digits and
  * their power of ten, members in the order of their keys. No number becomes one of the machine.
  */
-#include "format/json_read.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -123,14 +123,14 @@ static pawl_status value(reading *r, node *out, pawl_error *err);
 /* `items` grows on the way; what is kept of it lies in the reading's memory. */
 static pawl_status items(reading *r, node *out, node **grown, pawl_error *err) {
     size_t capacity = 0;
-    TRY(json_enter(&r->json, (char)out->kind, err));
+    TRY(json_enter(&r->json, (char)out->kind));
     for (;;) {
         bool more = false;
         node item = {.number = out->count};
         if (out->kind == '[') {
-            TRY(json_element(&r->json, &more, err));
+            TRY(json_element(&r->json, &more));
         } else {
-            TRY(json_member(&r->json, &r->text, &more, err));
+            TRY(json_key(&r->json, &r->text, &more, err));
         }
         if (!more) {
             return PAWL_OK;
@@ -163,25 +163,26 @@ static pawl_status container(reading *r, node *out, pawl_error *err) {
 
 /* As deep as the reader allows. */
 static pawl_status value(reading *r, node *out, pawl_error *err) {
-    const uint8_t *text;
-    size_t n;
+    json_span text = {NULL, 0};
     out->kind = json_peek(&r->json);
     if (out->kind == '{' || out->kind == '[') {
         return container(r, out, err);
     }
     if (out->kind == '"') {
-        TRY(json_string(&r->json, &r->text, err));
+        TRY(json_text(&r->json, &r->text, err));
         return keep_text(r, &out->text, &out->n, err);
     }
-    TRY(json_skip(&r->json, &text, &n, err));
-    return out->kind == '-' || is_digit(out->kind) ? number(r, text, n, out, err) : PAWL_OK;
+    TRY(json_skip(&r->json, &text));
+    return out->kind == '-' || is_digit(out->kind)
+               ? number(r, (const uint8_t *)text.text, text.n, out, err)
+               : PAWL_OK;
 }
 
 static pawl_status read_tree(reading *r, const void *text, size_t n, node *out, pawl_error *err) {
-    r->json = json_reader_of(text, n, 0, "value");
+    r->json = json_reader_for(text, n, 0, "value", err);
     r->json.nul = true;
     TRY(value(r, out, err));
-    return json_end(&r->json, err);
+    return json_end(&r->json);
 }
 
 static void reading_free(reading *r) {

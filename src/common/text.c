@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UTF-8, cut text, numbers for people, checked sums, likeness and validity of names. */
-#include "base/base.h"
+/* UTF-8, text made harmless, numbers for people, checked sums, and how much two names differ. */
+#include "common/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -73,23 +73,22 @@ bool utf8_valid(const char *text, size_t n) {
     return true;
 }
 
-/* The number of a character of two or three bytes. */
-static unsigned code_of(const unsigned char *text, size_t length) {
-    return length == 2 ? (text[0] & 0x1fU) << 6 | (text[1] & 0x3fU)
-                       : (text[0] & 0x0fU) << 12 | (text[1] & 0x3fU) << 6 | (text[2] & 0x3fU);
+uint32_t utf8_code(const char *text, size_t length) {
+    unsigned char first = (unsigned char)text[0];
+    uint32_t code = length == 1 ? first : first & (0x7fU >> length);
+    for (size_t i = 1; i < length; i++) {
+        code = code << 6 | ((unsigned char)text[i] & 0x3fU);
+    }
+    return code;
 }
 
 bool utf8_acts(const char *text, size_t length) {
-    const unsigned char *bytes = (const unsigned char *)text;
-    if (length == 1) {
-        return bytes[0] < 0x20 || bytes[0] == 0x7f;
-    }
-    if (length != 2 && length != 3) {
+    if (length > 3) {
         return false;
     }
-    unsigned c = code_of(bytes, length);
-    return c <= 0x9f || c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
-           (c >= 0x2066 && c <= 0x2069);
+    uint32_t c = utf8_code(text, length);
+    return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0x061c || c == 0x200e || c == 0x200f ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
 size_t text_shown_character(char out[SHOWN_CHARACTER_BYTES], const char *text, size_t n,
@@ -158,7 +157,7 @@ size_t json_character(char out[JSON_CHARACTER_BYTES], const char *text, size_t n
     }
     if (utf8_acts(text, length)) {
         return (size_t)snprintf(out, JSON_CHARACTER_BYTES, "\\u%04x",
-                                length == 1 ? c : code_of((const unsigned char *)text, length));
+                                (unsigned)utf8_code(text, length));
     }
     memcpy(out, text, length);
     return length;
@@ -201,23 +200,32 @@ const char *text_double(char out[DOUBLE_CHARS], double v) {
     return out;
 }
 
-const char *text_bytes(char out[32], uint64_t bytes) {
-    static const char *const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+static uint64_t round_to(uint64_t bytes, uint64_t step) {
+    return bytes / step + (bytes % step >= step - step / 2);
+}
+
+/* In integers: the locale of the process has no say in the point. */
+const char *text_bytes(char out[TEXT_BYTES_SIZE], uint64_t bytes) {
+    static const char prefixes[] = "kMGTPE";
     if (bytes < 1000) {
-        snprintf(out, 32, "%u byte%s", (unsigned)bytes, bytes == 1 ? "" : "s");
+        snprintf(out, TEXT_BYTES_SIZE, "%u B", (unsigned)bytes);
         return out;
     }
-    uint64_t unit = 1000;
     size_t i = 0;
-    /* 999.95 of a unit would be shown as 1000.0 of it. */
-    while (i + 1 < ARRAY_LENGTH(units) && bytes >= unit * 1000 - unit / 20) {
+    uint64_t unit = 1000;
+    for (; round_to(bytes, unit) >= 1000; i++) { /* 999.5 would be shown as 1000 */
         unit *= 1000;
-        i++;
     }
-    uint64_t rest = bytes % unit;
-    uint64_t tenths = bytes / unit * 10 + (rest + unit / 20) / (unit / 10);
-    snprintf(out, 32, "%llu.%u %s", (unsigned long long)(tenths / 10), (unsigned)(tenths % 10),
-             units[i]);
+    unsigned hundredths = (unsigned)round_to(bytes, unit / 100);
+    unsigned tenths = (unsigned)round_to(bytes, unit / 10);
+    if (hundredths < 1000) {
+        snprintf(out, TEXT_BYTES_SIZE, "%u.%02u %cB", hundredths / 100, hundredths % 100,
+                 prefixes[i]);
+    } else if (tenths < 1000) {
+        snprintf(out, TEXT_BYTES_SIZE, "%u.%u %cB", tenths / 10, tenths % 10, prefixes[i]);
+    } else {
+        snprintf(out, TEXT_BYTES_SIZE, "%u %cB", (unsigned)round_to(bytes, unit), prefixes[i]);
+    }
     return out;
 }
 
@@ -280,6 +288,10 @@ static size_t edit_distance(const char *a, size_t a_bytes, const char *b, size_t
     return row[b_bytes];
 }
 
+size_t text_distance(const char *a, const char *b) {
+    return edit_distance(a, strnlen(a, LIKENESS_BYTES), b, strnlen(b, LIKENESS_BYTES));
+}
+
 double text_likeness(const char *a, const char *b) {
     size_t a_bytes = strnlen(a, LIKENESS_BYTES);
     size_t b_bytes = strnlen(b, LIKENESS_BYTES);
@@ -288,87 +300,4 @@ double text_likeness(const char *a, const char *b) {
         return 1.0;
     }
     return 1.0 - (double)edit_distance(a, a_bytes, b, b_bytes) / (double)longer;
-}
-
-/* C0, DEL, and C1, which UTF-8 writes as 0xc2 0x80 to 0xc2 0x9f. */
-static bool has_control_character(const char *name, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)name[i];
-        if (c < 0x20 || c == 0x7f) {
-            return true;
-        }
-        if (c == 0xc2 && i + 1 < n && (unsigned char)name[i + 1] <= 0x9f) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* What nearly all names are: told without a branch per character. */
-static bool is_printable_ascii(const char *name, size_t n) {
-    unsigned others = 0;
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)name[i];
-        others |= (unsigned)(c < 0x20) | (unsigned)(c >= 0x7f);
-    }
-    return others == 0;
-}
-
-static const char *component_fault(const char *component, size_t n) {
-    if (n == 0) {
-        return "has an empty component";
-    }
-    if (n == 1 && component[0] == '.') {
-        return "has a component \".\"";
-    }
-    if (n == 2 && component[0] == '.' && component[1] == '.') {
-        return "has a component \"..\"";
-    }
-    return NULL;
-}
-
-static const char *name_fault(const char *name, size_t n) {
-    if (n == 0) {
-        return "is empty";
-    }
-    if (n > PAWL_MAX_NAME_BYTES) {
-        return "is longer than 1024 bytes";
-    }
-    if (!is_printable_ascii(name, n)) {
-        if (memchr(name, '\0', n) != NULL) {
-            return "has a NUL character";
-        }
-        if (!utf8_valid(name, n)) {
-            return "is not UTF-8";
-        }
-        if (has_control_character(name, n)) {
-            return "has a control character";
-        }
-    }
-    if (name[0] == '/') {
-        return "begins with '/'";
-    }
-    const char *fault = NULL;
-    const char *begin = name;
-    const char *end = name + n;
-    while (begin != NULL && fault == NULL) {
-        const char *slash = memchr(begin, '/', (size_t)(end - begin));
-        fault = component_fault(begin, (size_t)((slash != NULL ? slash : end) - begin));
-        begin = slash != NULL ? slash + 1 : NULL;
-    }
-    return fault;
-}
-
-_Static_assert(PAWL_MAX_NAME_BYTES == 1024, "name_fault says the number in words");
-
-pawl_status entry_name_refusal(size_t n) {
-    return n > PAWL_MAX_NAME_BYTES ? PAWL_ELIMIT : PAWL_EUSAGE;
-}
-
-bool entry_name_valid(const char *name, size_t n, const char **why) {
-    const char *fault = name_fault(name, n);
-    if (fault != NULL && why != NULL) {
-        *why = fault;
-    }
-    return fault == NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* format/presence: the records by which a process says that it is there: owner-<generation> in a
- * run, reader-<id> in a step's directory. docs/format.md describes the bytes. */
-#ifndef FORMAT_PRESENCE_H
-#define FORMAT_PRESENCE_H
+/* format/presence_record: the records by which a process says that it is there: owner-<generation>
+ * in a run, reader-<id> in a step's directory. docs/format.md describes the bytes. */
+#ifndef FORMAT_PRESENCE_RECORD_H
+#define FORMAT_PRESENCE_RECORD_H
 
 #include "base/base.h"
 #include "format/limits.h"

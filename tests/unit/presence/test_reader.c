@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers' marks: who is believed to be reading, and for how long (S14). */
-#include "unit/run/reading.h"
+#include "lib/simulated_platform.h"
+#include "lib/test.h"
+
+#include "format/format.h"
+#include "presence/presence.h"
+#include "stores/stores.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #define DIRECTORY "step-00000100"
 #define LEASE_S   30.0
