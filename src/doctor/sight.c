@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one rank sees, as bytes:
+ * What one rank sees of a path, as bytes:
  *
  *   u8 version, u8 flags (1 whole, 2 saw, 4 wrote), u64le pid, then each text: varint bytes, UTF-8
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The token and the cards. Nothing depends on them once they are read, so nothing is synced. */
+/* The small files by which ranks find out whether they see the same directory. Nothing depends on
+ * them once they are read, so nothing is synced. */
 #include "doctor/token.h"
 #include "format/format.h"
 #include "path/path.h"
