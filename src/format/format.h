@@ -269,6 +269,7 @@ name_kind name_classify(const char *name, char tag[FORMAT_TAG_CHARS]);
 void name_outcome(char out[80], const char *tag);
 void name_structure(char out[80], const char *attempt, uint32_t crc32c, uint64_t bytes);
 void name_meet(char out[80], const char *key, uint64_t number, int rank); /* negative: the answer */
+void name_doctor(char out[80], const char *digits, int rank);             /* negative: no card */
 typedef enum name_root_kind {
     NAME_ROOT_FOREIGN,
     NAME_ROOT_OUTCOME,

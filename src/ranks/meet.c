@@ -231,7 +231,7 @@ static pawl_status judge_meeting(job_ranks *ranks, const meeting *m, meet_table 
         *err = t->failed;
         return t->refused;
     }
-    if (t->count == ranks->world_size && m->judge != NULL) {
+    if (m->judge != NULL && (t->count == ranks->world_size || m->judge_missing)) {
         return m->judge(m->context, ranks, t->cards, answer, err);
     }
     TRY(ranks_failed(ranks, t->cards, err));

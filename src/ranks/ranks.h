@@ -40,13 +40,14 @@ typedef struct job_ranks {
     void (*tend)(void *context);
     void *tend_context;
 
-    /* The rest is used by src/ranks alone, and stays zero in a process without others. */
+    /* The rest stays zero in a process without others; all but the first two is used by src/ranks
+     * alone. */
     process_identity self;
+    char key[16];          /* of the files of the next meeting */
     process_identity *who; /* of all ranks on rank 0, of rank 0 on the others */
     unsigned char *known;  /* whose identity is in `who` */
     int room;              /* length of `who` and `known` */
     uint8_t nonce[RANKS_NONCE_BYTES];
-    char key[16]; /* of the files of the next meeting */
     uint64_t met; /* meetings begun, and calls of notes_exchange */
     char kept_key[16];
     uint64_t kept; /* rank 0: the meeting whose files are there still; 0: none */
@@ -110,6 +111,7 @@ typedef struct meeting {
      */
     pawl_status (*judge)(void *context, job_ranks *ranks, const meet_card *cards, buffer *answer,
                          pawl_error *err);
+    bool judge_missing; /* it judges also where ranks did not come */
     void *context;
 } meeting;
 

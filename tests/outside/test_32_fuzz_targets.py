@@ -20,7 +20,6 @@ THROUGH = {
     "src/checkpoint/checkpoint.c": "src/run/rebuild.c",
     "src/checkpoint/checksums.c": "src/run/rebuild.c",
     "src/checkpoint/data_files.c": "src/run/rebuild.c",
-    "src/doctor/ranks.c": "src/doctor/sight.c",
     "src/format/block.c": "src/format/table_read.c",
     "src/format/record_metadata.c": "src/format/safetensors.c",
     "src/group/launchers.c": "src/group/discover.c",
