@@ -138,7 +138,7 @@ static void collect_by_files(joint_examination *j) {
     j->came[0] = 1;
     while (token_take_cards(j->s, &j->token, world_size, j->of, j->came) > 0 && !late) {
         ranks_sleep(j->ranks, &pause, j->deadline_ns);
-        late = ranks_late(j->ranks, j->deadline_ns); /* then one more look */
+        late = platform_late(j->ranks->platform, j->deadline_ns); /* then one more look */
     }
 }
 
@@ -200,10 +200,10 @@ static void tell_rank_0_heard(joint_examination *j) {
 static store *find_token(joint_examination *j, double timeout_s) {
     store *found = NULL;
     ranks_pause pause = {0};
-    uint64_t deadline_ns = ranks_deadline_ns(j->ranks, timeout_s);
+    uint64_t deadline_ns = platform_deadline_ns(j->ranks->platform, timeout_s);
     bool late = j->x->place[0] != '/';
     while (!late && !token_find(j->x->place, &j->token, &found)) {
-        late = ranks_late(j->ranks, deadline_ns);
+        late = platform_late(j->ranks->platform, deadline_ns);
         ranks_sleep(j->ranks, &pause, deadline_ns);
     }
     return found;
@@ -225,7 +225,7 @@ static bool hold_out_card(joint_examination *j, store *beside, pawl_error *err) 
             break;
         }
         ranks_sleep(j->ranks, &pause, j->deadline_ns);
-        late = ranks_late(j->ranks, j->deadline_ns);
+        late = platform_late(j->ranks->platform, j->deadline_ns);
         there = token_read(beside, &j->token);
     }
     token_remove_card(beside, &answered, j->ranks->rank);
@@ -289,7 +289,8 @@ void doctor_examine_same_directory(examination *x, store *s, bool whole) {
     struct pawl_error story = ERROR_INIT;
     job_ranks *ranks = x->ranks;
     joint_examination j = {.x = x, .ranks = ranks, .s = s};
-    j.deadline_ns = ranks_deadline_ns(ranks, x->deadline_s * (ranks->rank == 0 ? 1 : 2));
+    j.deadline_ns =
+        platform_deadline_ns(ranks->platform, x->deadline_s * (ranks->rank == 0 ? 1 : 2));
     ranks->timeout_s = meeting_timeout_s(x);
     fill_sight(&j, whole);
     pawl_status status = PAWL_OK;

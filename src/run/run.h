@@ -26,8 +26,7 @@
 #include <pawl/run.h>
 
 /* How to open the run's directory: rank 0 may create it; the others check that they see the same
- * one (P04 to P06). The run owns the store. A `deadline_s` below is a timeout, as in pawl/run.h: 0
- * stands for the run's default, a negative one does not wait. */
+ * one (P04 to P06). The run owns the store. */
 typedef struct run_place {
     void *context;
     pawl_status (*open)(void *context, bool create, store **out, pawl_error *err);
