@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removes the temporary manifests that an earlier owner, or an earlier save, could still publish (O5
- * in presence/owner.c, I3 in commit.c).
+ * Removes the temporary manifests that an earlier owner, or an earlier save, could still publish
+ * (O5 in presence/owner.c, I3 in commit.c).
  */
 #include "checkpoint/step_directory.h"
 #include "run/private.h"
