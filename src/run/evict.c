@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removes the temporary manifests that an earlier owner, or an earlier save, could still publish
- * (O5 in presence/owner.c, I3 in commit.c).
+ * Removes the temporary manifests that an earlier owner or an earlier save could still publish by
+ * renaming them (O5 in presence/owner.c, I3 in commit.c).
  */
 #include "checkpoint/step_directory.h"
 #include "run/private.h"
@@ -111,15 +111,15 @@ pawl_status evict_others(store *s, const char *attempt, const pawl_log *log, paw
 }
 
 static pawl_status check_removal(const pawl_run *run, const char *directory, pawl_error *err) {
-    char note[STORE_MAX_PATH];
-    snprintf(note, sizeof note, "%s/" NAME_REMOVING, directory);
-    if (owner_is_newer(run->owner, note, EVICT_REMOVAL_IS_OVER_S)) {
-        return store_unlink(run->store, note, err);
+    char announcement[STORE_MAX_PATH];
+    snprintf(announcement, sizeof announcement, "%s/" NAME_REMOVING, directory);
+    if (owner_is_newer(run->owner, announcement, EVICT_REMOVAL_IS_OVER_S)) {
+        return store_unlink(run->store, announcement, err);
     }
     error_set(err, PAWL_EBUSY,
               "an earlier checkpoint of this step is being removed, and the storage has not "
               "confirmed that it is gone");
-    error_path(err, "%s/%s", run->store->root, note);
+    error_path(err, "%s/%s", run->store->root, announcement);
     error_expected(err, "no such file, or one that is %.0f minutes old",
                    EVICT_REMOVAL_IS_OVER_S / 60);
     error_next(

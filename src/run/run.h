@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run: a run's directory: commit, latest, retention, leftovers, and which checkpoint is restored.
+ * run: a run's directory: commit, latest, retention, garbage, and which checkpoint is restored.
  * src/run/commit.c opens with the invariants that everything here relies on.
  *
  * May include everything below it. Threads: a pawl_run belongs to one thread; the commit runs on
@@ -25,9 +25,10 @@
 #include <pawl/restore.h>
 #include <pawl/run.h>
 
-/* How to open the run's directory: rank 0 may create it; the others check that they see the same
- * one (P04 to P06). The run owns the store. A `deadline_s` below is a timeout, as in pawl/run.h: 0
- * stands for the run's default, a negative one does not wait. */
+/* ---- writing: run.c, save.c, commit.c, retention.c, garbage.c, remove.c --------------------- */
+
+/* Where a run's directory is opened: rank 0 may create it; the others look whether they see the
+ * same (P04 to P06). The store is the run's. */
 typedef struct run_place {
     void *context;
     pawl_status (*open)(void *context, bool create, store **out, pawl_error *err);
