@@ -18,7 +18,7 @@ pawl_status run_open_guest(pawl_run *run, const pawl_run_options *o, pawl_error 
 pawl_status join_open(pawl_run *run, const run_place *place, const pawl_run_options *o,
                       pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- what the ranks tell each other of the directory: join_card.c --------------------------- */
+/* ---- what the ranks tell each other of the directory: join_bytes.c --------------------------- */
 
 #define JOIN_TEXT_CHARS 600u
 

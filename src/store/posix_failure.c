@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/posix_failure: what the system knows about a failure beyond its errno. */
+/* store/posix_failure: explains a failure beyond its errno: who may not (EACCES), what is read-only
+ * (EROFS) or full (ENOSPC). */
 #include "store/posix.h"
 
 #include "store/implement.h"
