@@ -412,11 +412,12 @@ static void assert_pair_is(fixture *f, bool keep_caller) {
 static void test_r10_other_number_of_ranks(void **context) {
     fixture *f = *context;
     match_ranks(f, PAWL_POLICY_DEFAULT, 4, 0, 1);
-    assert_only_item(f, PAWL_DIFF_RANKS, ERROR, "rng", "4 ranks", "1 rank",
-                     "each rank has its own \"rng\": the checkpoint is of 4 ranks, the state of 1 "
-                     "rank; restore with as many ranks, or set options.per_rank = "
-                     "PAWL_POLICY_ALLOW to take a rank's own where it was saved, or set "
-                     "options.per_rank = PAWL_POLICY_CALLER to keep the state's on all ranks");
+    assert_only_item(
+        f, PAWL_DIFF_RANKS, ERROR, "rng", "4 ranks", "1 rank",
+        "each rank has its own \"rng\": the checkpoint is of 4 ranks, the state of 1 "
+        "rank; restore with as many ranks as saved it, or set options.per_rank = "
+        "PAWL_POLICY_ALLOW to restore each rank's own value where it was saved, or set "
+        "options.per_rank = PAWL_POLICY_CALLER to keep the state's values on all ranks");
 }
 
 static void test_r10_as_many_ranks_take_their_own_whatever_the_policy(void **context) {
