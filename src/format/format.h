@@ -112,7 +112,7 @@ void table_close(table *t);
 typedef struct table_cursor table_cursor;
 pawl_status table_cursor_new(table *t, table_cursor **out, pawl_error *err) PAWL_MUST_CHECK;
 void table_cursor_free(table_cursor *c);
-/* At the first key that is not less than `key`. */
+/* Moves to the first key that is not less than `key`. */
 pawl_status table_seek(table_cursor *c, const void *key, size_t key_bytes, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status table_next(table_cursor *c, pawl_error *err) PAWL_MUST_CHECK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * format/limits: how much of anything there may be, for who writes and for who reads. What an
+ * format/limits: the maximum of everything in a file, the same for writers and readers. What an
  * encoder takes its decoder takes too, so both ask here and nowhere else; beyond a maximum both say
  * PAWL_ELIMIT. docs/format.md has the same table, and a test that compares them.
  */

@@ -209,7 +209,8 @@ static pawl_status check_against_index(const table_cursor *c, pawl_error *err) {
         return PAWL_OK;
     }
     error_set(err, PAWL_EDAMAGED,
-              "the data block at byte %" PRIu64 " of the table has a key that its index denies",
+              "the data block at byte %" PRIu64
+              " of the table has a key beyond the last that its index gives",
               c->data.offset);
     error_range(err, c->data.offset, c->data.size + BLOCK_TRAILER_BYTES);
     return PAWL_EDAMAGED;

@@ -185,7 +185,7 @@ static pawl_status compare_batch(comparing *c) {
 }
 
 /* Values of other roles (the step, random state, ...) are expected to differ: they are restored. */
-static pawl_status compare_values(comparing *c) {
+static pawl_status compare_pair_values(comparing *c) {
     if (c->wanted->per_rank) {
         return compare_rank_counts(c);
     }
@@ -264,5 +264,5 @@ pawl_status matcher_compare(matcher *m, const state_entry *wanted, const record_
         return PAWL_OK;
     }
     TRY(compare_slot(&c));
-    return wanted->kind == PAWL_KIND_TENSOR ? compare_tensors(&c) : compare_values(&c);
+    return wanted->kind == PAWL_KIND_TENSOR ? compare_tensors(&c) : compare_pair_values(&c);
 }

@@ -6,7 +6,7 @@
 #define MAX_DIGITS  9    /* longer runs of digits are text */
 #define PLACEHOLDER '\1' /* where digits stood inside a component */
 
-static bool is_digit(char c) {
+static bool is_number_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
@@ -25,7 +25,7 @@ static void append_number(numbers *out, const char *name, size_t begin, size_t e
 /* Where the number at the component's end begins, with its '_'; `end` when there is none. */
 static size_t suffix_of(const char *name, size_t begin, size_t end) {
     size_t at = end;
-    while (at > begin && is_digit(name[at - 1])) {
+    while (at > begin && is_number_digit(name[at - 1])) {
         at--;
     }
     bool is_number = at < end && end - at <= MAX_DIGITS && at > begin + 1 && name[at - 1] == '_';
@@ -38,7 +38,7 @@ static size_t mask_component(const char *name, size_t begin, size_t end, char *m
     size_t length = 0;
     for (size_t i = begin; i < end;) {
         size_t stop = i;
-        while (stop < end && is_digit(name[stop])) {
+        while (stop < end && is_number_digit(name[stop])) {
             stop++;
         }
         if (stop > i && stop - i <= MAX_DIGITS && out->count < NUMBERS_MAX) {
@@ -117,5 +117,6 @@ bool numbers_in_unit(const char *name, const char *of, const numbers *n, int i) 
     if (strncmp(name, of, length) != 0) {
         return false;
     }
-    return n->given[i] ? !is_digit(name[length]) : name[length] == '\0' || name[length] == '/';
+    return n->given[i] ? !is_number_digit(name[length])
+                       : name[length] == '\0' || name[length] == '/';
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/posix_failure: what the system knows about a failure beyond its errno. */
+/* store/posix_failure: adds to a failure what the system knows of it beyond its errno. */
 #include "store/posix.h"
 
 #include "store/implement.h"
