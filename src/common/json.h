@@ -94,7 +94,7 @@ typedef enum field_type {
 typedef enum field_found { FIELD_ABSENT, FIELD_FOUND, FIELD_OTHER_TYPE } field_found;
 
 typedef struct json_field {
-    const char *object; /* the field that is the object it stands in; NULL: the outermost */
+    const char *object; /* the key of the object that it is a member of; NULL: the outermost */
     const char *key;
     void *to; /* left alone unless it is found */
     field_type type;

@@ -198,7 +198,7 @@ pawl_status record_metadata_decode(const safetensors_header *header, uint32_t fi
 
 /* ---- sum of a data file: data_sum.c -----------------------------------------------------------
  * The first pair of a data file's __metadata__ is a sum of all its bytes, so that a crash cannot
- * leave a file that looks whole and is not. DATA_SUM_UNFINISHED stands there until all else is
+ * leave a file that looks whole and is not. DATA_SUM_UNFINISHED is there until all else is
  * written.
  */
 #define DATA_SUM_KEY        "pawl_sum"

@@ -214,7 +214,7 @@ static bool parse_tail(const uint8_t *text, size_t n, uint32_t *stored) {
            memcmp(digits + CRC_CHARS, TAIL_AFTER, sizeof TAIL_AFTER - 1) == 0;
 }
 
-/* Where the format version stands and what it says, as far as that can be read. */
+/* The format version: where it is and what it says, as far as that can be read. */
 typedef struct version_field {
     bool readable;
     uint64_t number;

@@ -152,7 +152,7 @@ static pawl_status get_record_head(const record_members *m, uint64_t *counter,
                                                                  : damaged_record("no host", err);
 }
 
-static bool is_attempt_id(const char *text) {
+static bool is_attempt_text(const char *text) {
     return strlen(text) == ATTEMPT_CHARS && strspn(text, HEXADECIMAL) == ATTEMPT_CHARS;
 }
 
@@ -162,7 +162,7 @@ pawl_status owner_record_decode(const void *bytes, size_t n, owner_record *out, 
     TRY(get_members(bytes, n, &m, err));
     TRY(get_record_head(&m, &out->counter, &out->who, err));
     if (!copy_characters(m.attempt, out->attempt, sizeof out->attempt) ||
-        !is_attempt_id(out->attempt)) {
+        !is_attempt_text(out->attempt)) {
         return damaged_record("no attempt of 12 hexadecimal digits", err);
     }
     if (!(m.lease_s >= OWNER_MIN_LEASE_S && m.lease_s <= OWNER_MAX_LEASE_S)) {

@@ -30,8 +30,9 @@ typedef struct reader_record {
     process_identity who;
 } reader_record;
 
-/* Decoders: PAWL_EDAMAGED with the reason for what the encoders would not have written. Only host
- * and pid must be there; what else a record does not say of its process stays empty. */
+/* Decoders: PAWL_EDAMAGED with the reason for what the encoders would not have written. Of the
+ * process only host and pid must be there; what else a record does not say of it stays empty, and
+ * nobody judges it by that. */
 pawl_status owner_record_encode(const owner_record *r, buffer *out, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status owner_record_decode(const void *bytes, size_t n, owner_record *out, pawl_error *err)

@@ -193,7 +193,7 @@ void table_cursor_free_pointer(table_cursor **c) {
     table_cursor_free(*c);
 }
 
-/* Loads the block that the index cursor stands at, unless it is the one that is loaded. */
+/* Loads the block that the index cursor is at, unless it is loaded already. */
 static pawl_status load_data(table_cursor *c, pawl_error *err) {
     block_handle handle;
     TRY(entry_handle(&c->index, &handle, err));

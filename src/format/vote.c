@@ -274,7 +274,7 @@ static pawl_status decode_copies(decoder *d, vote *out, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status decode_part(decoder *d, vote *out, pawl_error *err) {
+static pawl_status decode_durable_part(decoder *d, vote *out, pawl_error *err) {
     TRY(decode_vote_files(d, out, err));
     TRY(cursor_u32le(&d->c, &out->structure_crc32c, err));
     TRY(get_number(d, INT64_MAX, &out->structure_bytes, err));
@@ -300,7 +300,7 @@ pawl_status vote_head_decode(const uint8_t *bytes, size_t n, arena *memory, vote
     if (flags == FLAG_FAILED) {
         TRY(get_bytes(&d, VOTE_MAX_STORY, &out->failed, &out->failed_bytes, err));
     } else if (!out->skipped) {
-        TRY(decode_part(&d, out, err));
+        TRY(decode_durable_part(&d, out, err));
     }
     return at_end(&d, err);
 }

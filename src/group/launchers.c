@@ -21,8 +21,8 @@ static const launcher table[LAUNCHERS] = {
                   .local_rank = {"SLURM_LOCALID"},
                   .start = {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
                   .depth = 1},
-    /* The key for the transports is drawn anew by each mpirun of Open MPI 4, whose namespace is a
-     * short hash; that of Open MPI 5 has host and pid. */
+    /* Each mpirun of Open MPI 4 draws a new key for the transports; its namespace is only a short
+     * hash. The namespace of Open MPI 5 has host and pid. */
     [BY_OPEN_MPI] = {.name = "Open MPI",
                      .rank = {"OMPI_COMM_WORLD_RANK"},
                      .size = {"OMPI_COMM_WORLD_SIZE"},

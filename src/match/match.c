@@ -18,7 +18,7 @@ static pawl_status resolve(const char *field, pawl_policy *policy, pawl_policy o
     }
     if (*policy > PAWL_POLICY_CALLER || (accepted & 1u << *policy) == 0) {
         error_set(err, PAWL_EUSAGE,
-                  "cannot restore: options.%s is %d, which is none of its policies", field,
+                  "cannot restore: options.%s is %d, which is not a policy that it takes", field,
                   (int)*policy);
         error_next(err, "see pawl_restore_options in pawl/restore.h");
         return PAWL_EUSAGE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A refused match as an error: how many differences, the first few, and what to do. */
+/* Makes a refused match an error: how many differences, the first few, and what to do. */
 #include "match/report.h"
 
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Do boxes cover a shape, each element once? Where the boxes separate into parts along some
- * dimension, each part is looked at by itself: grids, rows, columns and meshes inside meshes come
- * down to single boxes in a few rounds of sorting. Boxes that do not separate interlock or overlap:
- * they are compared with those that reach as far along one dimension.
+ * Checks whether boxes cover a shape, each element once. Where the boxes separate into parts along
+ * some dimension, each part is looked at by itself: grids, rows, columns and meshes inside meshes
+ * come down to single boxes in a few rounds of sorting. Boxes that do not separate interlock or
+ * overlap: they are compared with those that reach as far along one dimension.
  */
 #include "plan/plan.h"
 
@@ -261,9 +261,8 @@ static pawl_status take_out(covering *c, const box *taken, pawl_error *err) {
             continue;
         }
         TRY(add_rest(c, open, &part, err));
-        c->open[i] =
-            c->open
-                [--left]; /* replaced by the last one not looked at; the new ones are behind that */
+        /* The last one that was not looked at takes its place; the new ones are behind that. */
+        c->open[i] = c->open[--left];
         c->open[left] = c->open[--c->open_count];
     }
     return PAWL_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a layout's file, gathered from memory. */
+/* Gathers the bytes of a layout's file from memory. */
 #include "plan/plan.h"
 
 #include <string.h>

@@ -91,7 +91,7 @@ static pawl_status check_replica(const pawl_tensor *tensor, pawl_error *err) {
     if (tensor->replicated == 0) {
         error_set(err, PAWL_EUSAGE, "replica or replica_count is set, but it is not replicated");
     } else {
-        error_set(err, PAWL_EUSAGE, "its replica is not a number from 0 to below replica_count");
+        error_set(err, PAWL_EUSAGE, "its replica is not 0 to replica_count - 1");
     }
     error_found(err, "replica %d of %d", tensor->replica, count);
     error_next(err, "set replicated to 1, replica_count to how many ranks hold these boxes and "

@@ -101,7 +101,7 @@ void strided_gather(const strided *memory, uint64_t from, size_t n, uint8_t *to)
 void strided_place(const strided *memory, const box *source, uint64_t from, size_t n,
                    const uint8_t *bytes);
 
-/* ---- cast: cast.c (also defines pawl_cast) -------------------------------------------------- */
+/* ---- cast: cast.c (also defines pawl_cast), widen.c (pawl_to_double) ------------------------ */
 
 /* As pawl_cast, for types already known to be castable. Returns the number of overflows. */
 uint64_t cast_elements(pawl_dtype to_dtype, void *to, pawl_dtype from_dtype, const void *from,

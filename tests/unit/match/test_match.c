@@ -468,8 +468,9 @@ static void test_r10_no_other_policy_is_taken(void **context) {
     state_rank_bytes(f, "rng");
     f->options.per_rank = PAWL_POLICY_CHECKPOINT;
     assert_int_equal(try_match(f), PAWL_EUSAGE);
-    assert_string_equal(f->err.attempt,
-                        "cannot restore: options.per_rank is 3, which is none of its policies");
+    assert_string_equal(
+        f->err.attempt,
+        "cannot restore: options.per_rank is 3, which is not a policy that it takes");
 }
 
 /* ---- R13 ------------------------------------------------------------------------------------ */
@@ -524,7 +525,7 @@ static void test_policy_of_another_option_is_refused(void **context) {
     f->options.missing = PAWL_POLICY_CALLER;
     assert_int_equal(try_match(f), PAWL_EUSAGE);
     assert_status_text(&f->err, PAWL_EUSAGE,
-                       "cannot restore: options.missing is 4, which is none of its policies\n"
+                       "cannot restore: options.missing is 4, which is not a policy that it takes\n"
                        "  next:     see pawl_restore_options in pawl/restore.h");
 }
 
