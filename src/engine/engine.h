@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine: moves the bytes of saves and restores. Writing: a layout's files through a pool of
+ * engine: moves bytes between memory and data files. Writing: a layout's files through a pool of
  * buffers with a budget, copied and checksummed in one pass by one background thread, many writes
  * at a time, with copy on fence. Reading: stretches of data files, many at a time, verified block
  * by block before anything is placed.
