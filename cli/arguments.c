@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line of one verb. */
+/* Parses the command line of one verb. */
 #include "memory.h"
 #include "text.h"
 #include "verbs.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cli: the pawl command. One file per verb (verb_*.c, with helpers that begin with the verb's
- * name); its operands and options are in the table of verbs.c, which parsing, --help, the man page
- * and the completion all read.
+ * cli: what the files of the pawl command share. One file per verb (verb_*.c, with helpers that
+ * begin with the verb's name); its operands and options are in the table of verbs.c, which parsing,
+ * --help, the man page and the completion all read.
  *
  * The command uses only include/pawl/, and one thread. Text from a checkpoint is printed only after
  * text_safe has escaped what a terminal would act on. Memory does not grow with the size of a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of arguments that every call makes: null pointers, handles of other processes, and structs
- * of other versions. */
+/* Checks the arguments of every call: null pointers, handles of other processes, and structs of
+ * other versions. */
 #include "api/api.h"
 #include "checkpoint/checkpoint.h"
 #include "run/run.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The batch check (J01, J02): the first batch is the signature; every later one is held against it.
+ * The batch check (J01, J02): every later batch is compared with the first one, the signature.
  *
  * Compiled training steps have static shapes, so one smaller batch at the end of an epoch, or one
  * entry that changes its type, costs a compilation or the job. Here it is named before it reaches
@@ -249,7 +249,7 @@ static pawl_status take_first(pawl_batch_check *c, const pawl_array *batch, size
 
 /* ---- a later batch ---- */
 
-/* J01: all but the first dimension is as it was, and that one is smaller. */
+/* J01: only the first dimension differs, and it is smaller. */
 static bool is_remainder(const pawl_array *a, const batch_entry *first) {
     for (int i = 1; i < a->ndim; i++) {
         if (a->shape[i] != first->shape[i]) {

@@ -9,7 +9,7 @@
 
 /* ---- elements that are not finite ---- */
 
-/* What tells NaN and infinity in the bits of one element, little-endian. */
+/* How NaN and infinity look in the bits of an element, little-endian. */
 typedef struct float_bits {
     int bytes;
     uint64_t exponent; /* all of these set: infinity, or NaN when a mantissa bit is set too */
@@ -89,7 +89,7 @@ static pawl_status check_finite(const pawl_array *gradient, pawl_error *err) {
     float_bits f;
     uint64_t parts = gradient->dtype == PAWL_C64 ? 2 : 1;
     if (gradient->data == NULL || !float_bits_of(gradient->dtype, &f)) {
-        return PAWL_OK; /* without data it has no elements: check_pair has seen to that */
+        return PAWL_OK; /* it has no elements: check_pair refuses other arrays without data */
     }
     uint64_t elements = shape_elements(gradient->ndim, gradient->shape);
     census c = count_special(gradient->data, elements * parts, &f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl_catalog_open, pawl_checkpoint_*, pawl_entries_*; what cannot fail is exported by
+/* pawl_catalog_open, pawl_checkpoint_*, pawl_entries_*; those that cannot fail are in
  * src/checkpoint. */
 #include "checkpoint/checkpoint.h"
 #include "api/api.h"

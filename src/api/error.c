@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl_error_*: the caller's error, and how a call's own error becomes it. */
+/* pawl_error_*, and how the error of a failed call reaches the caller's. */
 #include "api/api.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups as callers hand them in, and pawl_group_discover. */
+/* Takes the group out of a caller's options; pawl_group_discover. */
 #include "group/group.h"
 #include "api/api.h"
 

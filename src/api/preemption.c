@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The preemption helper (S13): handlers that set a flag and pass the signal on to whoever had it
- * before.
+ * The preemption helper (S13): signal handlers that set a flag and then call the earlier handler.
  *
- * Signal handlers belong to the whole process, so this is the one place of the library with state
- * of its own. The handler does nothing but store a number and call the earlier handler: the trainer
+ * Signal handlers belong to the whole process, so this is the one place of the library with global
+ * state. The handler does nothing but store a number and call the earlier handler: the trainer
  * decides when to look, and saves from its own thread.
  */
 #include "api/api.h"
@@ -78,7 +77,7 @@ static void unwatch_one(int number) {
     }
 }
 
-/* After a failure the handlers are those of before. */
+/* After a failure the handlers are as they were before. */
 static pawl_status watch_signals(const int *signals, size_t count, pawl_error *err) {
     bool fresh[NSIG] = {false};
     TRY(need_items(signals, count, "pawl_preemption_watch", "signals", err));

@@ -19,7 +19,8 @@ typedef struct opening {
     bool must_exist;
 } opening;
 
-/* A directory that must exist is looked for first, so that it is never made by mistake. */
+/* A directory that must exist is opened without `create` first, so that it is never made by
+ * mistake. */
 static pawl_status open_storage(void *context, bool create, store **out, pawl_error *err) {
     const opening *o = context;
     if (create && o->must_exist) {

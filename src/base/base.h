@@ -57,7 +57,7 @@ struct pawl_error {
 
 #define ERROR_INIT ((struct pawl_error){.step = -1})
 
-/* Starts anew: clears every part, sets status and attempt. Returns `status`. */
+/* Clears every part, then sets status and attempt. Returns `status`. */
 pawl_status error_set(pawl_error *err, pawl_status status, const char *format, ...)
     PRINTF_LIKE(3, 4);
 /* The same from an errno: the category follows from it (ENOSPC, EDQUOT, EFBIG: ENOSPACE; EACCES,
@@ -219,7 +219,7 @@ typedef struct process_identity {
     char host[256];
     char boot_id[64];        /* of the kernel's boot: a pid of an earlier boot is dead */
     char pid_namespace[64];  /* pids of another namespace cannot be judged */
-    char time_namespace[64]; /* start_ticks are told differently in another one */
+    char time_namespace[64]; /* another one shows other start_ticks */
     int64_t pid;
     uint64_t start_ticks; /* of the process: a reused pid is another process */
 } process_identity;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For processors that have no checksum_x86.c: copying and checksumming stay two passes. */
+/* In the place of checksum_x86.c on other processors: copying and checksumming stay two passes. */
 #if !defined(__x86_64__)
 #include "base/checksum.h"
 

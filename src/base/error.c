@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The story of a failure: filled at the leaf, wrapped on the way up; error_text.c renders it. */
+/* Fills an error where a failure is found, and adds to it on the way up; error_text.c renders
+ * it. */
 #include "base/base.h"
 
 #include <errno.h>

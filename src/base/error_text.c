@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Escapes may make a part grow this far, then it is cut. All parts at their longest, with what
- * stands around them, fit `rendered`. */
+/* Escapes may make a part grow this far, then it is cut. All parts at their longest, with the words
+ * around them, fit `rendered`. */
 #define ESCAPE_ROOM ((size_t)64)
 
 typedef struct writer {

@@ -54,7 +54,7 @@ uint64_t json_position(json_reader *r) {
     return r->base + r->at;
 }
 
-static pawl_status decode(json_span string, buffer *out, pawl_error *err) {
+static pawl_status decode_into(json_span string, buffer *out, pawl_error *err) {
     out->size = 0;
     TRY(buffer_reserve(out, string.n, err));
     out->size = json_decode(string, (char *)out->data, string.n);
@@ -65,13 +65,13 @@ static pawl_status decode(json_span string, buffer *out, pawl_error *err) {
 pawl_status json_key(json_reader *r, buffer *key, bool *more, pawl_error *err) {
     json_span string = {NULL, 0};
     TRY(json_member(r, &string, more));
-    return *more ? decode(string, key, err) : PAWL_OK;
+    return *more ? decode_into(string, key, err) : PAWL_OK;
 }
 
 pawl_status json_text(json_reader *r, buffer *out, pawl_error *err) {
     json_span string = {NULL, 0};
     TRY(json_string(r, &string));
-    return decode(string, out, err);
+    return decode_into(string, out, err);
 }
 
 pawl_status json_check(const void *text, size_t n, const char *what, pawl_error *err) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Do two JSON texts say the same? Both become trees: texts decoded, numbers as their digits and
- * their power of ten, members in the order of their keys. No number becomes one of the machine.
+ * their power of ten, members in the order of their keys. No number is converted to binary.
  */
 #include "base/json.h"
 
@@ -30,14 +30,15 @@ typedef struct reading {
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-static bool is_digit(uint8_t byte) {
+static bool is_digit_byte(uint8_t byte) {
     return byte >= '0' && byte <= '9';
 }
 
-/* The number after 'e' at text[at]. False: it is so large that only its text tells it. */
-static bool exponent(const uint8_t *text, size_t n, size_t at, int64_t *out) {
+/* The number after 'e' at text[at]. False: too large for 64 bits; such numbers are compared as
+ * text. */
+static bool read_exponent(const uint8_t *text, size_t n, size_t at, int64_t *out) {
     bool negative = at < n && text[at] == '-';
-    at += at < n && !is_digit(text[at]);
+    at += at < n && !is_digit_byte(text[at]);
     while (at < n && text[at] == '0') {
         at++;
     }
@@ -51,20 +52,22 @@ static bool exponent(const uint8_t *text, size_t n, size_t at, int64_t *out) {
     return true;
 }
 
-/* Digits without zeros around them, and the power of ten; what has no power keeps its text. */
-static pawl_status number(reading *r, const uint8_t *text, size_t n, node *out, pawl_error *err) {
+/* Digits without leading and trailing zeros, and the power of ten; a number whose exponent is too
+ * large keeps its text. */
+static pawl_status read_digits(reading *r, const uint8_t *text, size_t n, node *out,
+                               pawl_error *err) {
     int64_t power = 0;
     size_t count = 0;
     bool fraction = false;
     size_t i = text[0] == '-';
-    uint8_t *digits = arena_alloc(&r->memory, n);
+    uint8_t *digits = arena_take(&r->memory, n, err);
     if (digits == NULL) {
-        return error_nomem(err, n);
+        return PAWL_ENOMEM;
     }
     out->kind = '0';
     out->negative = i > 0;
     out->text = digits;
-    for (; i < n && (is_digit(text[i]) || text[i] == '.'); i++) {
+    for (; i < n && (is_digit_byte(text[i]) || text[i] == '.'); i++) {
         if (text[i] == '.') {
             fraction = true;
         } else {
@@ -78,7 +81,7 @@ static pawl_status number(reading *r, const uint8_t *text, size_t n, node *out, 
         out->negative = false;
         return PAWL_OK;
     }
-    if (i < n && !exponent(text, n, i + 1, &out->power)) {
+    if (i < n && !read_exponent(text, n, i + 1, &out->power)) {
         out->text = text;
         out->n = (uint32_t)n;
         return PAWL_OK;
@@ -105,10 +108,10 @@ static int by_key(const void *a, const void *b) {
 }
 
 /* What was decoded last, in the reading's memory. */
-static pawl_status keep_text(reading *r, const uint8_t **text, uint32_t *n, pawl_error *err) {
-    uint8_t *copy = arena_alloc(&r->memory, r->text.size + 1);
+static pawl_status keep_decoded(reading *r, const uint8_t **text, uint32_t *n, pawl_error *err) {
+    uint8_t *copy = arena_take(&r->memory, r->text.size + 1, err);
     if (copy == NULL) {
-        return error_nomem(err, r->text.size + 1);
+        return PAWL_ENOMEM;
     }
     if (r->text.size > 0) {
         memcpy(copy, r->text.data, r->text.size);
@@ -118,10 +121,10 @@ static pawl_status keep_text(reading *r, const uint8_t **text, uint32_t *n, pawl
     return PAWL_OK;
 }
 
-static pawl_status value(reading *r, node *out, pawl_error *err);
+static pawl_status read_any(reading *r, node *out, pawl_error *err);
 
 /* `items` grows on the way; what is kept of it lies in the reading's memory. */
-static pawl_status items(reading *r, node *out, node **grown, pawl_error *err) {
+static pawl_status read_all_items(reading *r, node *out, node **grown, pawl_error *err) {
     size_t capacity = 0;
     TRY(json_enter(&r->json, (char)out->kind));
     for (;;) {
@@ -136,9 +139,9 @@ static pawl_status items(reading *r, node *out, node **grown, pawl_error *err) {
             return PAWL_OK;
         }
         if (out->kind == '{') {
-            TRY(keep_text(r, &item.key, &item.key_n, err));
+            TRY(keep_decoded(r, &item.key, &item.key_n, err));
         }
-        TRY(value(r, &item, err));
+        TRY(read_any(r, &item, err));
         TRY(vec_reserve(grown, &capacity, out->count + 1, sizeof **grown, err));
         (*grown)[out->count++] = item;
     }
@@ -146,13 +149,13 @@ static pawl_status items(reading *r, node *out, node **grown, pawl_error *err) {
 
 static pawl_status container(reading *r, node *out, pawl_error *err) {
     AUTOFREE node *grown = NULL;
-    TRY(items(r, out, &grown, err));
+    TRY(read_all_items(r, out, &grown, err));
     if (out->count == 0) {
         return PAWL_OK;
     }
-    out->items = arena_alloc(&r->memory, out->count * sizeof *grown);
+    out->items = arena_take(&r->memory, out->count * sizeof *grown, err);
     if (out->items == NULL) {
-        return error_nomem(err, out->count * sizeof *grown);
+        return PAWL_ENOMEM;
     }
     memcpy(out->items, grown, out->count * sizeof *grown);
     if (out->kind == '{') {
@@ -162,7 +165,7 @@ static pawl_status container(reading *r, node *out, pawl_error *err) {
 }
 
 /* As deep as the reader allows. */
-static pawl_status value(reading *r, node *out, pawl_error *err) {
+static pawl_status read_any(reading *r, node *out, pawl_error *err) {
     json_span text = {NULL, 0};
     out->kind = json_peek(&r->json);
     if (out->kind == '{' || out->kind == '[') {
@@ -170,18 +173,18 @@ static pawl_status value(reading *r, node *out, pawl_error *err) {
     }
     if (out->kind == '"') {
         TRY(json_text(&r->json, &r->text, err));
-        return keep_text(r, &out->text, &out->n, err);
+        return keep_decoded(r, &out->text, &out->n, err);
     }
     TRY(json_skip(&r->json, &text));
-    return out->kind == '-' || is_digit(out->kind)
-               ? number(r, (const uint8_t *)text.text, text.n, out, err)
+    return out->kind == '-' || is_digit_byte(out->kind)
+               ? read_digits(r, (const uint8_t *)text.text, text.n, out, err)
                : PAWL_OK;
 }
 
 static pawl_status read_tree(reading *r, const void *text, size_t n, node *out, pawl_error *err) {
     r->json = json_reader_for(text, n, 0, "value", err);
     r->json.nul = true;
-    TRY(value(r, out, err));
+    TRY(read_any(r, out, err));
     return json_end(&r->json);
 }
 
@@ -192,18 +195,18 @@ static void reading_free(reading *r) {
 
 /* ---- comparing ------------------------------------------------------------------------------ */
 
-static bool same_bytes(const uint8_t *a, size_t a_bytes, const uint8_t *b, size_t b_bytes) {
+static bool equal_bytes(const uint8_t *a, size_t a_bytes, const uint8_t *b, size_t b_bytes) {
     return a_bytes == b_bytes && (a_bytes == 0 || memcmp(a, b, a_bytes) == 0);
 }
 
-static bool same(const node *a, const node *b) {
+static bool same_nodes(const node *a, const node *b) {
     if (a->kind != b->kind || a->negative != b->negative || a->power != b->power ||
-        a->count != b->count || !same_bytes(a->text, a->n, b->text, b->n) ||
-        !same_bytes(a->key, a->key_n, b->key, b->key_n)) {
+        a->count != b->count || !equal_bytes(a->text, a->n, b->text, b->n) ||
+        !equal_bytes(a->key, a->key_n, b->key, b->key_n)) {
         return false;
     }
     for (size_t i = 0; i < a->count; i++) {
-        if (!same(&a->items[i], &b->items[i])) {
+        if (!same_nodes(&a->items[i], &b->items[i])) {
             return false;
         }
     }
@@ -218,5 +221,5 @@ bool json_same(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
     node y = {.kind = 0};
     return a_bytes <= (size_t)PAWL_MAX_VALUE_BYTES && b_bytes <= (size_t)PAWL_MAX_VALUE_BYTES &&
            read_tree(&left, a, a_bytes, &x, &ignored) == PAWL_OK &&
-           read_tree(&right, b, b_bytes, &y, &ignored) == PAWL_OK && same(&x, &y);
+           read_tree(&right, b, b_bytes, &y, &ignored) == PAWL_OK && same_nodes(&x, &y);
 }

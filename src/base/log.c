@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines to the caller's log. */
+/* Writes lines to the caller's log. */
 #include "base/base.h"
 
 #include <stdio.h>

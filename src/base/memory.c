@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one door to malloc, and arrays that grow. */
+/* The only calls of malloc, and arrays that grow. */
 #include "base/base.h"
 
 #include <assert.h>

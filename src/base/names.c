@@ -109,7 +109,7 @@ static bool has_control_character(const char *name, size_t n) {
     return false;
 }
 
-/* What nearly all names are: told without a branch per character. */
+/* Nearly all names are, and this takes no branch per character. */
 static bool is_printable_ascii(const char *name, size_t n) {
     unsigned others = 0;
     for (size_t i = 0; i < n; i++) {

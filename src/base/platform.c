@@ -150,7 +150,7 @@ static pawl_status system_thread_start(void *context, void (*body)(void *), void
         mem_free(handle);
         mem_free(start);
         error_sys(err, failed, "cannot start a thread");
-        err->status = PAWL_ENOMEM; /* EAGAIN here speaks of threads, not of storage */
+        err->status = PAWL_ENOMEM; /* EAGAIN here means too many threads, not storage */
         error_next(err, "raise the limit on threads (ulimit -u, or the container's pids limit)");
         return err->status;
     }

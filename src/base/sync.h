@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base/sync: a mutex with one condition, whose waits have monotonic deadlines; which thread one
- * is. */
+/* base/sync: a mutex with one condition, whose waits have monotonic deadlines; the calling thread's
+ * id. */
 #ifndef BASE_SYNC_H
 #define BASE_SYNC_H
 

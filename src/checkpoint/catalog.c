@@ -202,9 +202,9 @@ static pawl_status survey_once(survey *v, bool *committed, pawl_error *err) {
     catalog->count = 0;
     TRY(step_scan_list(&v->scan, err));
     size_t count = v->scan.count;
-    catalog->steps = arena_alloc(&catalog->memory, count * sizeof(*catalog->steps));
+    catalog->steps = arena_take(&catalog->memory, count * sizeof(*catalog->steps), err);
     if (catalog->steps == NULL) {
-        return error_nomem(err, count * sizeof(*catalog->steps));
+        return PAWL_ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
         pawl_step_info *info = &catalog->steps[catalog->count];

@@ -101,9 +101,9 @@ static pawl_status read_value(data_file_reading *r, record_entry *entry, pawl_er
         error_entry(err, entry->name);
         return PAWL_EDAMAGED;
     }
-    uint8_t *value = arena_alloc(&r->data->memory, n + 1);
+    uint8_t *value = arena_take(&r->data->memory, n + 1, err);
     if (value == NULL) {
-        return error_nomem(err, n + 1);
+        return PAWL_ENOMEM;
     }
     TRY(store_read(r->file, entry->pieces[0].offset, value, n, err));
     entry->value = value;
@@ -227,9 +227,9 @@ static pawl_status check_value_pieces(const record_entry *entry, pawl_error *err
 static pawl_status merge_pieces(data_files *d, size_t first, size_t count, pawl_error *err) {
     record_entry *whole = &d->entries[first];
     if (count > 1) {
-        record_piece *pieces = arena_alloc(&d->memory, count * sizeof(*pieces));
+        record_piece *pieces = arena_take(&d->memory, count * sizeof(*pieces), err);
         if (pieces == NULL) {
-            return error_nomem(err, count * sizeof(*pieces));
+            return PAWL_ENOMEM;
         }
         for (size_t i = 0; i < count; i++) {
             if (!record_entry_alike(whole, &whole[i])) {

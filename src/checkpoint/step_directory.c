@@ -18,9 +18,9 @@ pawl_status step_list(store *s, const char *directory, arena *memory, step_listi
     size_t count = 0;
     *out = (step_listing){0};
     TRY(store_names(s, directory, FORMAT_MAX_NAMES, memory, &out->names, &count, err));
-    out->stats = arena_alloc(memory, count * sizeof(*out->stats));
+    out->stats = arena_take(memory, count * sizeof(*out->stats), err);
     if (out->stats == NULL) {
-        return error_nomem(err, count * sizeof(*out->stats));
+        return PAWL_ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
         snprintf(path, sizeof(path), "%s/%s", directory, out->names[i]);
@@ -47,9 +47,9 @@ pawl_status step_numbers(store *s, arena *memory, int64_t **steps, size_t *count
     size_t name_count;
     *count = 0;
     TRY(store_names(s, "", FORMAT_MAX_NAMES, memory, &names, &name_count, err));
-    *steps = arena_alloc(memory, name_count * sizeof(**steps));
+    *steps = arena_take(memory, name_count * sizeof(**steps), err);
     if (*steps == NULL) {
-        return error_nomem(err, name_count * sizeof(**steps));
+        return PAWL_ENOMEM;
     }
     for (size_t i = 0; i < name_count; i++) {
         *count += name_step_parse(names[i], &(*steps)[*count]);

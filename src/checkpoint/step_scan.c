@@ -57,9 +57,9 @@ static pawl_status add_hinted(arena *memory, const char *hint, int64_t **steps, 
     if (!name_step_parse(hint, &step) || has_step(*steps, *count, step)) {
         return PAWL_OK;
     }
-    int64_t *more = arena_alloc(memory, (*count + 1) * sizeof *more);
+    int64_t *more = arena_take(memory, (*count + 1) * sizeof *more, err);
     if (more == NULL) {
-        return error_nomem(err, (*count + 1) * sizeof *more);
+        return PAWL_ENOMEM;
     }
     size_t below = 0;
     while (below < *count && (*steps)[below] < step) {

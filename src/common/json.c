@@ -38,7 +38,7 @@ static pawl_status refuse_found(const json_reader *r, pawl_status status, const 
 }
 
 /* The text at r->at is not `expected`. */
-static pawl_status refuse(const json_reader *r, const char *expected) {
+static pawl_status refuse_json(const json_reader *r, const char *expected) {
     return refuse_found(r, PAWL_EDAMAGED, expected, NULL);
 }
 
@@ -54,7 +54,7 @@ static pawl_status hex4(json_reader *r, uint32_t *out) {
         } else if (lower >= 'a' && lower <= 'f') {
             *out = *out << 4 | (uint32_t)(lower - 'a' + 10);
         } else {
-            return refuse(r, "four hexadecimal digits after \\u");
+            return refuse_json(r, "four hexadecimal digits after \\u");
         }
         r->at++;
     }
@@ -65,20 +65,20 @@ static pawl_status hex4(json_reader *r, uint32_t *out) {
 static pawl_status unicode_escape(json_reader *r, bool kept, uint32_t *point) {
     TRY(hex4(r, point));
     if (*point == 0 && kept && !r->nul) {
-        return refuse(r, "text without the character U+0000");
+        return refuse_json(r, "text without the character U+0000");
     }
     if (*point >= 0xdc00 && *point <= 0xdfff) {
-        return refuse(r, "a high surrogate before a low one");
+        return refuse_json(r, "a high surrogate before a low one");
     }
     if (*point >= 0xd800 && *point <= 0xdbff) {
         uint32_t low = 0;
         if (r->n - r->at < 2 || memcmp(r->text + r->at, "\\u", 2) != 0) {
-            return refuse(r, "a low surrogate after a high one");
+            return refuse_json(r, "a low surrogate after a high one");
         }
         r->at += 2;
         TRY(hex4(r, &low));
         if (low < 0xdc00 || low > 0xdfff) {
-            return refuse(r, "a low surrogate after a high one");
+            return refuse_json(r, "a low surrogate after a high one");
         }
         *point = 0x10000 + ((*point - 0xd800) << 10) + (low - 0xdc00);
     }
@@ -92,7 +92,7 @@ static pawl_status escape(json_reader *r, bool kept, uint32_t *point) {
     uint8_t byte = byte_here(r);
     const char *letter = byte != 0 ? strchr(letters, byte) : NULL;
     if (letter == NULL && byte != 'u') {
-        return refuse(r, "one of \" \\ / b f n r t u after a backslash");
+        return refuse_json(r, "one of \" \\ / b f n r t u after a backslash");
     }
     r->at++;
     if (letter == NULL) {
@@ -111,7 +111,7 @@ static pawl_status plain_stretch(json_reader *r) {
         n++;
     }
     if (!utf8_valid(text, n)) {
-        return refuse(r, "text in UTF-8");
+        return refuse_json(r, "text in UTF-8");
     }
     r->at += n;
     return PAWL_OK;
@@ -121,14 +121,14 @@ static pawl_status plain_stretch(json_reader *r) {
 static pawl_status string_or_skip(json_reader *r, json_span *out) {
     uint32_t ignored;
     if (json_peek(r) != '"') {
-        return refuse(r, "a string");
+        return refuse_json(r, "a string");
     }
     size_t begin = ++r->at;
     for (;;) {
         TRY(plain_stretch(r));
         uint8_t byte = byte_here(r);
         if (r->at >= r->n || byte < 0x20) {
-            return refuse(r, "the end of a string, '\"'");
+            return refuse_json(r, "the end of a string, '\"'");
         }
         r->at++;
         if (byte == '"') {
@@ -161,8 +161,8 @@ static size_t utf8_encode(uint32_t point, char out[4]) {
     return n;
 }
 
-/* Takes the next characters off a string that was checked: all before an escape as they stand, or
- * that of an escape, in `character`. */
+/* Takes the next characters off a string that was checked: all before an escape as they are
+ * written, or that of an escape, in `character`. */
 static json_span next_characters(json_span *rest, char character[4]) {
     json_span out = {rest->text, rest->n};
     if (*rest->text == '\\') {
@@ -211,7 +211,7 @@ bool json_is(json_span string, const char *text) {
 
 pawl_status json_enter(json_reader *r, char open) {
     if (json_peek(r) != (uint8_t)open) {
-        return refuse(r, open == '{' ? "an object, '{'" : "an array, '['");
+        return refuse_json(r, open == '{' ? "an object, '{'" : "an array, '['");
     }
     if (r->depth >= r->max_depth) {
         return refuse_found(r, PAWL_ELIMIT, NULL, NULL);
@@ -235,7 +235,7 @@ static pawl_status next_item(json_reader *r, bool *more) {
     }
     if (!r->first) {
         if (byte != ',') {
-            return refuse(r, close == '}' ? "',' or '}'" : "',' or ']'");
+            return refuse_json(r, close == '}' ? "',' or '}'" : "',' or ']'");
         }
         r->at++;
     }
@@ -250,7 +250,7 @@ pawl_status json_member(json_reader *r, json_span *key, bool *more) {
     }
     TRY(string_or_skip(r, key));
     if (json_peek(r) != ':') {
-        return refuse(r, "':' after a key");
+        return refuse_json(r, "':' after a key");
     }
     r->at++;
     return PAWL_OK;
@@ -264,7 +264,7 @@ pawl_status json_element(json_reader *r, bool *more) {
 
 static pawl_status digits(json_reader *r) {
     if (!is_digit(byte_here(r))) {
-        return refuse(r, "a digit");
+        return refuse_json(r, "a digit");
     }
     while (is_digit(byte_here(r))) {
         r->at++;
@@ -298,7 +298,7 @@ static pawl_status skip_number(json_reader *r) {
     TRY(number_grammar(r));
     if (r->round && !json_number((json_span){r->text + begin, r->at - begin}, &rounded)) {
         r->at = begin;
-        return refuse(r, "a number that fits 64 bits of floating point");
+        return refuse_json(r, "a number that fits 64 bits of floating point");
     }
     return PAWL_OK;
 }
@@ -309,20 +309,20 @@ static pawl_status magnitude(json_reader *r, uint64_t limit, uint64_t *out) {
     bool zero_first = byte_here(r) == '0';
     uint64_t value = 0;
     if (!is_digit(byte_here(r))) {
-        return refuse(r, "an integer that is not negative");
+        return refuse_json(r, "an integer that is not negative");
     }
     for (; is_digit(byte_here(r)); r->at++) {
         uint64_t digit = (uint64_t)(byte_here(r) - '0');
         if (value > (limit - digit) / 10) {
             r->at = begin;
-            return refuse(r, "an integer of at most 64 bits");
+            return refuse_json(r, "an integer of at most 64 bits");
         }
         value = value * 10 + digit;
     }
     uint8_t byte = byte_here(r);
     if (byte == '.' || byte == 'e' || byte == 'E' || (zero_first && r->at - begin > 1)) {
         r->at = begin;
-        return refuse(r, "an integer without fraction, exponent or leading zero");
+        return refuse_json(r, "an integer without fraction, exponent or leading zero");
     }
     *out = value;
     return PAWL_OK;
@@ -358,7 +358,7 @@ static bool skip_word(json_reader *r, const char *word) {
 pawl_status json_bool(json_reader *r, bool *out) {
     (void)json_peek(r);
     *out = skip_word(r, "true");
-    return *out || skip_word(r, "false") ? PAWL_OK : refuse(r, "true or false");
+    return *out || skip_word(r, "false") ? PAWL_OK : refuse_json(r, "true or false");
 }
 
 /* The number after 'e', cut off far beyond what matters. */
@@ -383,7 +383,7 @@ static double to_double(const char *text) {
     return value;
 }
 
-/* How a number rounds is decided by so many digits, and by whether there is any behind them. */
+/* This many digits decide how a number rounds, with whether any follow that are not 0. */
 #define DECIDING_DIGITS 768
 
 bool json_number(json_span number, double *out) {
@@ -433,7 +433,7 @@ static pawl_status skip_scalar(json_reader *r) {
     if (skip_word(r, "true") || skip_word(r, "false") || skip_word(r, "null")) {
         return PAWL_OK;
     }
-    return refuse(r, "a JSON value");
+    return refuse_json(r, "a JSON value");
 }
 
 /* One step: enters a container or passes a scalar. */
@@ -466,5 +466,5 @@ pawl_status json_skip(json_reader *r, json_span *out) {
 
 pawl_status json_end(json_reader *r) {
     (void)json_peek(r);
-    return r->at == r->n ? PAWL_OK : refuse(r, "nothing more");
+    return r->at == r->n ? PAWL_OK : refuse_json(r, "nothing more");
 }

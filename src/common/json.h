@@ -28,7 +28,7 @@ typedef struct json_span {
 
 typedef struct json_reader json_reader;
 
-/* Told of a refusal, where r->at is; returns the status that the reading function returns then.
+/* Called for a refusal, at r->at; returns the status that the reading function then returns.
  * `found`: NULL for whatever byte is there. */
 typedef pawl_status json_refused(const json_reader *r, pawl_status status, const char *expected,
                                  const char *found);
@@ -41,7 +41,7 @@ struct json_reader {
     bool round; /* a number that is passed over must round to a double */
     int depth, max_depth;
     uint8_t open[JSON_MAX_DEPTH]; /* '{' or '[' per level */
-    json_refused *refused;        /* NULL: nobody is told */
+    json_refused *refused;        /* NULL: not called */
     void *told;                   /* for `refused`, as are these: */
     uint64_t base;                /* position of the text in its file */
     const char *what;             /* "manifest", "header of the data file", ... */
@@ -58,7 +58,7 @@ pawl_status json_enter(json_reader *r, char open) PAWL_MUST_CHECK;
 /* In an object: the key of the next member (its value comes next), or leaves: *more is false. `key`
  * may be NULL. */
 pawl_status json_member(json_reader *r, json_span *key, bool *more) PAWL_MUST_CHECK;
-/* In an array: stands before the next value, or leaves: *more is false. */
+/* In an array: moves to the next value, or leaves: *more is false. */
 pawl_status json_element(json_reader *r, bool *more) PAWL_MUST_CHECK;
 
 pawl_status json_string(json_reader *r, json_span *out) PAWL_MUST_CHECK;
@@ -94,7 +94,7 @@ typedef enum field_type {
 typedef enum field_found { FIELD_ABSENT, FIELD_FOUND, FIELD_OTHER_TYPE } field_found;
 
 typedef struct json_field {
-    const char *object; /* the field that is the object it stands in; NULL: the outermost */
+    const char *object; /* the key of the object that it is a member of; NULL: the outermost */
     const char *key;
     void *to; /* left alone unless it is found */
     field_type type;

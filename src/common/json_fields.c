@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The members of an object that the caller lists, wherever they stand. */
+/* Reads those members of a JSON object that the caller lists, in any order. */
 #include "common/json.h"
 
 #include <string.h>
@@ -76,7 +76,7 @@ static json_field *field_of(json_field *fields, size_t count, const char *object
     return NULL;
 }
 
-/* As deep as fields that are objects stand in each other. */
+/* Recursive, as deep as fields that are objects are nested. */
 static bool read_object(json_reader *r, const char *object, json_field *fields, size_t count) {
     json_span key;
     bool more = true;

@@ -126,7 +126,7 @@ void text_cut(char *text, size_t size) {
         return;
     }
     size_t end = size - 4;
-    /* Bytes that are no UTF-8 at all must not send us back to the beginning. */
+    /* At most three bytes: text that is not UTF-8 could lead back to its beginning. */
     for (int back = 0; back < 3 && end > 0 && is_continuation(text[end]); back++) {
         end--;
     }
@@ -176,8 +176,8 @@ size_t text_decimal(char out[DECIMAL_DIGITS], uint64_t v) {
     return n;
 }
 
-/* Between the digits before it and the digits or the 'e' behind it, in as many bytes as the locale
- * gives it. */
+/* Puts '.' in the place of the locale's decimal point, which may have several bytes: all between
+ * the digits before it and the digits or the 'e' after it. */
 static void put_point(char *number) {
     char *point = number + strspn(number, "-0123456789");
     size_t bytes = strcspn(point, "0123456789e");

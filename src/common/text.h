@@ -24,10 +24,11 @@ uint32_t utf8_code(const char *text, size_t length);
 bool utf8_acts(const char *text, size_t length);
 /* Makes text that filled its array of `size` bytes end in "...", cut at a character boundary. */
 void text_cut(char *text, size_t size);
-/* Text from anywhere as a part of one line: of characters that act, and of what is no UTF-8, each
- * byte becomes "\xNN". Cut as text_cut has it; returns `out`, which may not be `text`. */
+/* Makes text from anywhere harmless, and one line: each byte of a character that acts on a
+ * terminal, and each that is not UTF-8, becomes "\xNN". Cut as by text_cut; returns `out`, which
+ * may not be `text`. */
 const char *text_shown(char *out, size_t size, const char *text);
-/* The same of one character (n > 0). Returns the bytes put out and sets those taken in. */
+/* The same for one character (n > 0). Returns the bytes written, and sets how many were read. */
 #define SHOWN_CHARACTER_BYTES 5
 size_t text_shown_character(char out[SHOWN_CHARACTER_BYTES], const char *text, size_t n,
                             size_t *taken);

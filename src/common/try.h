@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* common/try: the one idiom for passing a failure up. */
+/* common/try: the macro TRY, which passes a failure up to the caller. */
 #ifndef COMMON_TRY_H
 #define COMMON_TRY_H
 

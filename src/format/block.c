@@ -12,7 +12,7 @@ int key_compare(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
     return order != 0 ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
-/* In its shortest form: a footer's padding must not pass for the end of a number. */
+/* Only in its shortest form: else padding of a footer could be read as the end of a number. */
 static pawl_status decode_number(cursor *c, uint64_t *out, pawl_error *err) {
     size_t begin = c->at;
     TRY(cursor_varint64(c, out, err));
@@ -87,7 +87,7 @@ static pawl_status check_trailer(const block *b, pawl_error *err) {
                                              : refuse_block(b, b->size, err, "unknown compression");
 }
 
-/* Byte in the block where the i-th restart point's offset stands. */
+/* Byte in the block at which the i-th restart point's offset is. */
 static size_t restart_at(const block *b, uint32_t i) {
     return b->entry_bytes + (size_t)i * 4;
 }
@@ -157,7 +157,8 @@ void block_free(block *b) {
 
 /* Reads the entry at the cursor, which may share `shareable` bytes with the key before it; its key
  * must follow that key if `ordered`. */
-static pawl_status read_entry(block_cursor *c, size_t shareable, bool ordered, pawl_error *err) {
+static pawl_status read_block_entry(block_cursor *c, size_t shareable, bool ordered,
+                                    pawl_error *err) {
     size_t at = c->c.at;
     uint32_t shared = 0, further = 0, value_bytes = 0;
     const uint8_t *suffix;
@@ -185,8 +186,8 @@ static pawl_status read_entry(block_cursor *c, size_t shareable, bool ordered, p
     return PAWL_OK;
 }
 
-/* Stands before the entry of a restart point, which shares nothing. */
-static pawl_status stand_before(block_cursor *c, const block *b, uint32_t number, pawl_error *err) {
+/* Moves the cursor before the entry of a restart point, which shares nothing. */
+static pawl_status move_before(block_cursor *c, const block *b, uint32_t number, pawl_error *err) {
     c->in = b;
     c->c = cursor_of(b->data, b->entry_bytes, b->offset, b->what);
     c->key.size = 0;
@@ -197,7 +198,8 @@ static pawl_status stand_before(block_cursor *c, const block *b, uint32_t number
     return PAWL_OK;
 }
 
-/* A search begins at restart points: a walk must come by every one of them. */
+/* Every restart point must be where an entry begins, or a search would find what a walk does
+ * not. */
 static pawl_status pass_restart(block_cursor *c, size_t *shareable, pawl_error *err) {
     const block *b = c->in;
     *shareable = c->key.size;
@@ -214,7 +216,7 @@ static pawl_status pass_restart(block_cursor *c, size_t *shareable, pawl_error *
 }
 
 pawl_status block_first(block_cursor *c, const block *b, pawl_error *err) {
-    TRY(stand_before(c, b, 0, err));
+    TRY(move_before(c, b, 0, err));
     return block_next(c, err);
 }
 
@@ -223,7 +225,7 @@ pawl_status block_next(block_cursor *c, pawl_error *err) {
     size_t shareable = 0;
     c->valid = false;
     TRY(pass_restart(c, &shareable, err));
-    return cursor_left(&c->c) == 0 ? PAWL_OK : read_entry(c, shareable, ordered, err);
+    return cursor_left(&c->c) == 0 ? PAWL_OK : read_block_entry(c, shareable, ordered, err);
 }
 
 /* The last restart point whose key is less than `key`, or the first one. */
@@ -232,8 +234,8 @@ static pawl_status search_restarts(block_cursor *c, const block *b, const void *
     uint32_t low = 0, high = b->restart_count; /* the key at `low` is less, or low is 0 */
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        TRY(stand_before(c, b, middle, err));
-        TRY(read_entry(c, 0, false, err));
+        TRY(move_before(c, b, middle, err));
+        TRY(read_block_entry(c, 0, false, err));
         if (key_compare(c->key.data, c->key.size, key, key_bytes) < 0) {
             low = middle;
         } else {
@@ -248,7 +250,7 @@ pawl_status block_seek(block_cursor *c, const block *b, const void *key, size_t 
                        pawl_error *err) {
     uint32_t found = 0;
     TRY(search_restarts(c, b, key, key_bytes, &found, err));
-    TRY(stand_before(c, b, found, err));
+    TRY(move_before(c, b, found, err));
     TRY(block_next(c, err));
     while (c->valid && key_compare(c->key.data, c->key.size, key, key_bytes) < 0) {
         TRY(block_next(c, err));

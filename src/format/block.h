@@ -30,7 +30,7 @@ pawl_status block_handle_decode(cursor *c, block_handle *out, pawl_error *err) P
 
 typedef struct block {
     uint8_t *data; /* with the trailer */
-    size_t size;   /* of data that matters; its memory may be larger and is used again */
+    size_t size;   /* of the block in `data`, whose memory may be larger and is used again */
     size_t capacity;
     uint64_t offset; /* in the file */
     size_t entry_bytes;
@@ -43,7 +43,7 @@ pawl_status block_load(const byte_source *source, block_handle handle, uint64_t 
                        const char *what, block *out, pawl_error *err) PAWL_MUST_CHECK;
 void block_free(block *b);
 
-/* Stands at one entry, or at the end. The block must outlive it and stay as it is. */
+/* Is at one entry, or at the end. The block must outlive it and not change. */
 typedef struct block_cursor {
     const block *in;
     cursor c; /* behind the entry */
@@ -56,7 +56,7 @@ typedef struct block_cursor {
 
 pawl_status block_first(block_cursor *c, const block *b, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status block_next(block_cursor *c, pawl_error *err) PAWL_MUST_CHECK;
-/* At the first key that is not less than `key`. */
+/* Moves to the first key that is not less than `key`. */
 pawl_status block_seek(block_cursor *c, const block *b, const void *key, size_t key_bytes,
                        pawl_error *err) PAWL_MUST_CHECK;
 void block_cursor_free(block_cursor *c);

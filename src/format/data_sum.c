@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sum of a data file: how a file whose writer got to its end is told from one of full size with
- * holes in it.
+ * The sum of a data file, by which a file that was written to its end is told from one of full size
+ * with holes in it.
  *
  *   u64le N | {"__metadata__":{"pawl_sum":"xxxxxxxx",...
  *                                          ^ byte 37, 8 digits
@@ -30,7 +30,7 @@ uint64_t data_sum_edge(uint64_t header_bytes, uint64_t file_bytes) {
 
 /* ---- encode --------------------------------------------------------------------------------- */
 
-static uint32_t add_number(uint32_t crc, uint32_t number) {
+static uint32_t sum_number(uint32_t crc, uint32_t number) {
     uint8_t bytes[4];
     for (int i = 0; i < 4; i++) {
         bytes[i] = (uint8_t)(number >> 8 * i);
@@ -40,9 +40,9 @@ static uint32_t add_number(uint32_t crc, uint32_t number) {
 
 uint32_t data_sum(uint32_t header_crc, uint32_t edge_crc, uint64_t header_bytes,
                   const uint32_t *blocks, size_t block_count) {
-    uint32_t sum = add_number(add_number(0, header_crc), edge_crc);
+    uint32_t sum = sum_number(sum_number(0, header_crc), edge_crc);
     for (uint64_t i = header_blocks(header_bytes); i < block_count; i++) {
-        sum = add_number(sum, blocks[i]);
+        sum = sum_number(sum, blocks[i]);
     }
     return sum;
 }
@@ -55,7 +55,7 @@ void data_sum_put(uint8_t *file, uint32_t sum) {
 
 /* ---- check ---------------------------------------------------------------------------------- */
 
-/* The file's first bytes, as they were before the digits came. */
+/* The CRC32C of the file's first bytes, with dashes in the place of the digits. */
 static uint32_t start_crc(const uint8_t *bytes) {
     uint8_t start[SUM_END];
     memcpy(start, bytes, sizeof(start));
@@ -118,7 +118,7 @@ pawl_status data_sum_finished(const safetensors_header *header, pawl_error *err)
     return not_finished("\"" DATA_SUM_KEY "\": \"" DATA_SUM_UNFINISHED "\"", err);
 }
 
-/* What is no sum may be anything, and is not shown. */
+/* Anything else may hold any bytes, and is not shown. */
 static bool is_sum(const char *digits) {
     return strspn(digits, "0123456789abcdef") == DATA_SUM_DIGITS &&
            strlen(digits) == DATA_SUM_DIGITS;

@@ -19,8 +19,9 @@
 #define WHY_BYTES       320u
 #define SHOWN_FALLBACKS 4u
 #define LARGEST_DECIMAL 9e9
-/* Of a microsecond. Decimals are cut, not rounded: the parts of a time then add up to no more than
- * it in the file, too. A whole number of nanoseconds is not so near to the next microsecond. */
+/* In microseconds, added before decimals are cut off. They are not rounded, so that the parts of a
+ * time add up to no more than the time in the file, too. No whole number of nanoseconds is so near
+ * to the next microsecond. */
 #define CUT 5e-4
 
 static const char *const kind_names[] = {
@@ -179,14 +180,14 @@ static pawl_status put_event_body(buffer *out, const pawl_event *event,
         TRY(put_speed(out, event, err));
         return restore != NULL ? put_restore(out, restore, err) : PAWL_OK;
     }
-    return PAWL_OK; /* event_encode has looked */
+    return PAWL_OK; /* event_encode has checked the kind */
 }
 
 static bool is_kind(int kind) {
     return kind >= PAWL_EVENT_SAVE_BEGUN && kind <= PAWL_EVENT_RESTORED;
 }
 
-/* What no reader would take for an event. */
+/* Would a reader accept it? */
 static bool can_be_event(const pawl_event *event) {
     const pawl_save_stats none = {0};
     const pawl_save_stats *s = event->stats != NULL ? event->stats : &none;
@@ -218,7 +219,7 @@ pawl_status event_encode(const pawl_event *event, const event_restore *restore, 
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* What stands in a line, as it stands there. */
+/* Members of a line, as they are written there. */
 typedef struct line_parts {
     json_span kind, status, message, io;
     int64_t step, unix_time_ns;
@@ -245,7 +246,7 @@ static bool status_of(json_span name, pawl_status *out) {
     return name.text == NULL; /* not there: PAWL_OK */
 }
 
-/* A member that is not there leaves its default; one of another type is none of ours. All numbers
+/* A missing member keeps its default; a line with one of another type is not an event. All numbers
  * with a fraction are seconds. */
 static bool are_good(const json_field *fields, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -296,8 +297,8 @@ static bool get_event(const char *line, size_t n, event_decoded *out, line_parts
            are_good(fields, event->kind == PAWL_EVENT_SAVE_ENDED ? ARRAY_LENGTH(fields) : of_any);
 }
 
-/* The characters of a text of the line, behind those that are there; a text has more bytes in the
- * line than it has characters and a NUL. */
+/* Appends the characters of a text of the line at *to, and a NUL. There is room: in the line the
+ * text has as many bytes, and quotes. */
 static const char *keep_characters(char **to, json_span text) {
     char *kept = *to;
     size_t n = json_decode(text, kept, text.n);

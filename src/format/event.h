@@ -21,7 +21,7 @@ typedef struct event_restore {
     size_t fallback_count;
 } event_restore;
 
-/* Appends the line, without its end. `event->json` is not looked at; `restore` may be NULL. */
+/* Appends the line, without its end. `event->json` is not used; `restore` may be NULL. */
 pawl_status event_encode(const pawl_event *event, const event_restore *restore, buffer *out,
                          pawl_error *err) PAWL_MUST_CHECK;
 

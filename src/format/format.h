@@ -114,7 +114,7 @@ typedef struct table_cursor table_cursor;
 pawl_status table_cursor_new(table *t, table_cursor **out, pawl_error *err) PAWL_MUST_CHECK;
 void table_cursor_free(table_cursor *c);
 void table_cursor_free_pointer(table_cursor **c); /* for CLEANUP */
-/* At the first key that is not less than `key`. */
+/* Moves to the first key that is not less than `key`. */
 pawl_status table_seek(table_cursor *c, const void *key, size_t key_bytes, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status table_next(table_cursor *c, pawl_error *err) PAWL_MUST_CHECK;
@@ -198,7 +198,7 @@ pawl_status record_metadata_decode(const safetensors_header *header, uint32_t fi
 
 /* ---- sum of a data file: data_sum.c -----------------------------------------------------------
  * The first pair of a data file's __metadata__ is a sum of all its bytes, so that a crash cannot
- * leave a file that looks whole and is not. DATA_SUM_UNFINISHED stands there until all else is
+ * leave a file that looks whole and is not. DATA_SUM_UNFINISHED is there until all else is
  * written.
  */
 #define DATA_SUM_KEY        "pawl_sum"

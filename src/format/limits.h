@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * format/limits: how much of anything there may be, for who writes and for who reads. What an
- * encoder takes its decoder takes too, so both ask here and nowhere else; beyond a maximum both say
- * PAWL_ELIMIT. docs/format.md has the same table, and a test that compares them.
+ * format/limits: the maximum of everything that has a size or a number, the same for writers and
+ * readers. What an encoder takes its decoder takes too, so both ask here and nowhere else; beyond a
+ * maximum both say PAWL_ELIMIT. docs/format.md has the same table, and a test that compares them.
  */
 #ifndef FORMAT_LIMITS_H
 #define FORMAT_LIMITS_H

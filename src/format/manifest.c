@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * manifest: the commit record, both ways. JSON for people, written in one fixed order; its last
- * line but one is the checksum of every byte before that line:
+ * manifest: encodes and decodes the commit record of a checkpoint. JSON for people, written in one
+ * fixed order; its last line but one is the checksum of every byte before that line:
  *
  *   ...
  *     "crc32c": "xxxxxxxx"
@@ -23,7 +23,7 @@
 
 /* ---- encode --------------------------------------------------------------------------------- */
 
-/* A text as a JSON string, if it can be read back. */
+/* A text as a JSON string, if it is not too long to be read back. */
 static pawl_status put_string(buffer *out, const char *what, const char *text, pawl_error *err) {
     size_t n = strlen(text);
     if (n > FORMAT_MAX_TEXT) {
@@ -99,12 +99,12 @@ static pawl_status too_many(const char *what, size_t limit, pawl_error *err) {
     return PAWL_ELIMIT;
 }
 
-/* In the object of the manifest, and in that of their own. */
+/* How many objects are open around a value: the manifest, and for most that of the list. */
 #define VALUE_DEPTH     2
 #define SIGNATURE_DEPTH 1
 
-static pawl_status put_values(buffer *out, const char *key, const manifest_value *values,
-                              size_t count, size_t limit, pawl_error *err) {
+static pawl_status put_value_list(buffer *out, const char *key, const manifest_value *values,
+                                  size_t count, size_t limit, pawl_error *err) {
     if (count > limit) {
         TRY(too_many(key, limit, err));
     }
@@ -137,9 +137,9 @@ static pawl_status put_body(const manifest *m, buffer *out, pawl_error *err) {
     TRY(buffer_printf(out, err, "  \"entries\": %" PRIu64 ",\n", m->entries));
     TRY(put_files(m, out, err));
     TRY(put_index(m, out, err));
-    TRY(put_values(out, "hyperparameters", m->hyperparameters, m->hyperparameter_count,
-                   FORMAT_MAX_HYPERPARAMETERS, err));
-    TRY(put_values(out, "metrics", m->metrics, m->metric_count, FORMAT_MAX_METRICS, err));
+    TRY(put_value_list(out, "hyperparameters", m->hyperparameters, m->hyperparameter_count,
+                       FORMAT_MAX_HYPERPARAMETERS, err));
+    TRY(put_value_list(out, "metrics", m->metrics, m->metric_count, FORMAT_MAX_METRICS, err));
     return put_signature(m, out, err);
 }
 
@@ -153,7 +153,7 @@ static pawl_status too_large(size_t bytes, size_t files, pawl_error *err) {
 }
 
 static pawl_status put_all(const manifest *m, buffer *out, pawl_error *err) {
-    if (m->file_count <= FORMAT_MAX_FILES) { /* or it would be large for nothing */
+    if (m->file_count <= FORMAT_MAX_FILES) { /* else it is refused below, whatever is in it */
         TRY(put_body(m, out, err));
         uint32_t crc = crc32c(0, out->data, out->size);
         TRY(buffer_printf(out, err, TAIL_BEFORE "%08" PRIx32 TAIL_AFTER, crc));
@@ -163,8 +163,8 @@ static pawl_status put_all(const manifest *m, buffer *out, pawl_error *err) {
                : PAWL_OK;
 }
 
-/* The last line of defence: what no reader would take for a manifest does not become one. */
-static pawl_status prove(const buffer *text, pawl_error *err) {
+/* Decodes what was encoded: a manifest that no reader would accept must not be written. */
+static pawl_status check_readable(const buffer *text, pawl_error *err) {
     manifest back;
     pawl_status status = manifest_decode(text->data, text->size, &back, err);
     if (status == PAWL_OK) {
@@ -179,7 +179,7 @@ static pawl_status prove(const buffer *text, pawl_error *err) {
 pawl_status manifest_encode(const manifest *m, buffer *out, pawl_error *err) {
     out->size = 0;
     pawl_status status = put_all(m, out, err);
-    status = status == PAWL_OK ? prove(out, err) : status;
+    status = status == PAWL_OK ? check_readable(out, err) : status;
     if (status != PAWL_OK) {
         error_wrap(err, "cannot write the manifest");
     }
@@ -214,7 +214,7 @@ static bool parse_tail(const uint8_t *text, size_t n, uint32_t *stored) {
            memcmp(digits + CRC_CHARS, TAIL_AFTER, sizeof TAIL_AFTER - 1) == 0;
 }
 
-/* Where the format version stands and what it says, as far as that can be read. */
+/* The format version: where it is and what it says, as far as that can be read. */
 typedef struct version_field {
     bool readable;
     uint64_t number;
@@ -299,7 +299,7 @@ typedef struct seal {
 } seal;
 
 static pawl_status read_seal(const uint8_t *text, size_t n, seal *out, pawl_error *err) {
-    pawl_error unreadable = ERROR_INIT; /* then the checksum tells more */
+    pawl_error unreadable = ERROR_INIT; /* not passed on: the checksum says more */
     json_reader json = json_reader_for(text, n, 0, "manifest", &unreadable);
     *out = (seal){.stored = 0};
     if (find_version(&json, &out->version, &unreadable) == PAWL_ENOMEM) {
@@ -311,7 +311,7 @@ static pawl_status read_seal(const uint8_t *text, size_t n, seal *out, pawl_erro
     return PAWL_OK;
 }
 
-static pawl_status check_text(const uint8_t *text, size_t n, pawl_error *err) {
+static pawl_status check_seal(const uint8_t *text, size_t n, pawl_error *err) {
     seal s;
     TRY(read_seal(text, n, &s, err));
     bool intact = s.has_tail && s.computed == s.stored;
@@ -358,10 +358,11 @@ static pawl_status refuse_manifest(decoder *d, pawl_error *err, const char *what
     return PAWL_EDAMAGED;
 }
 
-static pawl_status keep(decoder *d, const void *text, size_t n, const char **out, pawl_error *err) {
-    char *copy = arena_alloc(&d->out->memory, n + 1);
+static pawl_status keep_member_text(decoder *d, const void *text, size_t n, const char **out,
+                                    pawl_error *err) {
+    char *copy = arena_take(&d->out->memory, n + 1, err);
     if (copy == NULL) {
-        return error_nomem(err, n + 1);
+        return PAWL_ENOMEM;
     }
     memcpy(copy, text, n);
     copy[n] = '\0';
@@ -374,7 +375,7 @@ static pawl_status get_manifest_text(decoder *d, const char **out, pawl_error *e
     if (d->text.size > FORMAT_MAX_TEXT) {
         return refuse_manifest(d, err, "a text is too long");
     }
-    return keep(d, d->text.data, d->text.size, out, err);
+    return keep_member_text(d, d->text.data, d->text.size, out, err);
 }
 
 static pawl_status get_text_or_null(decoder *d, const char **out, pawl_error *err) {
@@ -429,21 +430,21 @@ static pawl_status each_member(decoder *d, unsigned wanted,
     return (seen & wanted) == wanted ? PAWL_OK : refuse_manifest(d, err, "a member is missing");
 }
 
-static bool key_is(const decoder *d, const char *key) {
+static bool member_is(const decoder *d, const char *key) {
     return strcmp((const char *)d->key.data, key) == 0;
 }
 
 static pawl_status file_member(decoder *d, void *context, unsigned *bit, pawl_error *err) {
     manifest_file *file = context;
-    if (key_is(d, "name")) {
+    if (member_is(d, "name")) {
         *bit = 1;
         return get_manifest_text(d, &file->name, err);
     }
-    if (key_is(d, "bytes")) {
+    if (member_is(d, "bytes")) {
         *bit = 2;
         return get_size(d, &file->bytes, err);
     }
-    if (key_is(d, "rank")) {
+    if (member_is(d, "rank")) {
         *bit = 4;
         return get_int(d, &file->rank, err);
     }
@@ -477,19 +478,19 @@ static pawl_status decode_files(decoder *d, pawl_error *err) {
 
 static pawl_status index_member(decoder *d, void *context, unsigned *bit, pawl_error *err) {
     manifest *m = context;
-    if (key_is(d, "name")) {
+    if (member_is(d, "name")) {
         *bit = 1;
         return get_manifest_text(d, &m->index_name, err);
     }
-    if (key_is(d, "bytes")) {
+    if (member_is(d, "bytes")) {
         *bit = 2;
         return get_size(d, &m->index.bytes, err);
     }
-    if (key_is(d, "crc32c")) {
+    if (member_is(d, "crc32c")) {
         *bit = 4;
         return get_crc(d, &m->index.crc32c, err);
     }
-    if (key_is(d, "footer_crc32c")) {
+    if (member_is(d, "footer_crc32c")) {
         *bit = 8;
         return get_crc(d, &m->index.footer_crc32c, err);
     }
@@ -512,7 +513,7 @@ static pawl_status get_json(decoder *d, const char **out, pawl_error *err) {
         return error_set(err, PAWL_ELIMIT, "the manifest has a value of more than %u bytes",
                          FORMAT_MAX_VALUE_JSON);
     }
-    return keep(d, value.text, value.n, out, err);
+    return keep_member_text(d, value.text, value.n, out, err);
 }
 
 /* Values by their names. */
@@ -540,7 +541,7 @@ static pawl_status decode_values(decoder *d, const value_list *list, pawl_error 
         TRY(vec_reserve(list->values, list->capacity, *list->count + 1, sizeof **list->values,
                         err));
         manifest_value *value = &(*list->values)[*list->count];
-        TRY(keep(d, d->key.data, d->key.size, &value->name, err));
+        TRY(keep_member_text(d, d->key.data, d->key.size, &value->name, err));
         TRY(get_json(d, &value->json, err));
         ++*list->count;
     }
@@ -615,9 +616,9 @@ static const struct member {
 static pawl_status top_member(decoder *d, void *context, unsigned *bit, pawl_error *err) {
     (void)context;
     for (unsigned i = 0; i < ARRAY_LENGTH(members); i++) {
-        if (key_is(d, members[i].key)) {
+        if (member_is(d, members[i].key)) {
             *bit = 1u << i;
-            /* Told before the value is read, which may change d->key and append to lists. */
+            /* Refused before the value is read, which may change d->key and append to lists. */
             if ((d->seen & *bit) != 0) {
                 return refuse_manifest(d, err, "a member is there twice");
             }
@@ -632,18 +633,19 @@ static int by_pointed_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Every file once, of a rank that there is. Leaves their names in order. */
+/* Is every file listed once, and of an existing rank? Leaves their names in order. */
 static pawl_status check_files(const decoder *d, pawl_error *err) {
     size_t count = d->out->file_count;
-    const char **names = arena_alloc(&d->out->memory, count * sizeof *names);
+    const char **names = arena_take(&d->out->memory, count * sizeof *names, err);
     if (names == NULL) {
-        return error_nomem(err, count * sizeof *names);
+        return PAWL_ENOMEM;
     }
     d->out->file_names = names;
     for (size_t i = 0; i < count; i++) {
         names[i] = d->files[i].name;
         if (d->files[i].rank >= d->out->world_size) {
-            error_set(err, PAWL_EDAMAGED, "the manifest lists a file of a rank that there is not");
+            error_set(err, PAWL_EDAMAGED,
+                      "the manifest lists a file of a rank that does not exist");
             error_expected(err, "a rank below %d", d->out->world_size);
             error_found(err, "%s of rank %d", d->files[i].name, d->files[i].rank);
             return PAWL_EDAMAGED;
@@ -662,9 +664,9 @@ static pawl_status check_files(const decoder *d, pawl_error *err) {
 
 static pawl_status keep_array(decoder *d, const void *items, size_t bytes, void *out_pointer,
                               pawl_error *err) {
-    void *copy = arena_alloc(&d->out->memory, bytes);
+    void *copy = arena_take(&d->out->memory, bytes, err);
     if (copy == NULL) {
-        return error_nomem(err, bytes);
+        return PAWL_ENOMEM;
     }
     if (bytes > 0) {
         memcpy(copy, items, bytes);
@@ -688,7 +690,7 @@ static pawl_status decode_manifest(const void *text, size_t n, manifest *out, pa
         error_found(err, "%zu bytes", n);
         return PAWL_ELIMIT;
     }
-    TRY(check_text(text, n, err));
+    TRY(check_seal(text, n, err));
     CLEANUP(manifest_decoder_free)
     decoder d = {.json = json_reader_for(text, n, 0, "manifest", err), .out = out};
     TRY(each_member(&d, (1u << ARRAY_LENGTH(members)) - 1, top_member, NULL, err));

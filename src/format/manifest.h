@@ -34,9 +34,9 @@ typedef struct manifest {
     arena memory;
 } manifest;
 
-/* JSON text that ends with its own checksum: `"crc32c": "xxxxxxxx"\n}\n`. What it makes has been
- * decoded once. PAWL_EUSAGE for a text or value that cannot be in it, PAWL_ELIMIT beyond a maximum.
- */
+/* JSON text that ends with its own checksum: `"crc32c": "xxxxxxxx"\n}\n`. The result has been
+ * decoded once, as a check. PAWL_EUSAGE for a text or value that cannot be in it, PAWL_ELIMIT
+ * beyond a maximum. */
 pawl_status manifest_encode(const manifest *m, buffer *out, pawl_error *err) PAWL_MUST_CHECK;
 /* PAWL_EUNSUPPORTED names both versions (R12); PAWL_EDAMAGED otherwise. File names are single path
  * components that name_data or name_index could have made. */

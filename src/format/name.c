@@ -24,12 +24,12 @@
 #define PROBE_CHARS      16
 #define TEMPORARY_SUFFIX ".tmp" /* of what is published by a rename */
 
-static bool is_digit(char c) {
+static bool is_decimal_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
 static bool is_hex(char c) {
-    return is_digit(c) || (c >= 'a' && c <= 'f');
+    return is_decimal_digit(c) || (c >= 'a' && c <= 'f');
 }
 
 /* Passes `prefix`; false when the text does not begin with it. */
@@ -46,7 +46,7 @@ static bool pass(const char **text, const char *prefix) {
 static bool pass_number(const char **text, size_t least, uint64_t limit, uint64_t *out) {
     const char *at = *text;
     uint64_t value = 0;
-    for (; is_digit(*at); at++) {
+    for (; is_decimal_digit(*at); at++) {
         uint64_t digit = (uint64_t)(*at - '0');
         if (value > (limit - digit) / 10) {
             return false;
@@ -109,7 +109,7 @@ static bool pass_hex(const char **text, size_t n) {
     return true;
 }
 
-/* "-r00003"; what is no rank is not passed. */
+/* "-r00003"; false where that is not what follows. */
 static bool pass_rank(const char **text, int *rank) {
     const char *at = *text;
     uint64_t value = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a save of many ranks ended, as a file. */
+/* Encodes and decodes the file that says how a save of many ranks ended. */
 #include "format/outcome.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ pawl_status outcome_encode(const save_outcome *o, buffer *out, pawl_error *err) 
                          o->story_bytes, OUTCOME_MAX_STORY);
     }
     if (!can_be_outcome((uint32_t)o->end, (uint64_t)o->step, o->story_bytes)) {
-        return error_set(err, PAWL_EINTERNAL, "no save ends like that");
+        return error_set(err, PAWL_EINTERNAL, "the fields of an outcome contradict each other");
     }
     size_t begin = out->size;
     TRY(buffer_append(out, MAGIC, MAGIC_BYTES, err));
@@ -45,7 +45,7 @@ static pawl_status get_outcome_head(cursor *c, uint32_t *end, uint64_t *step, ui
     TRY(cursor_u64le(c, step, err));
     TRY(cursor_u32le(c, story_bytes, err));
     if (memcmp(magic, MAGIC, MAGIC_BYTES) != 0) {
-        return damaged_outcome("it does not begin as one", err);
+        return damaged_outcome("it does not begin as outcomes do", err);
     }
     if (version != OUTCOME_VERSION) {
         error_set(err, PAWL_EUNSUPPORTED, "the outcome of a save is of another version of pawl");
@@ -74,7 +74,7 @@ pawl_status outcome_decode(const uint8_t *bytes, size_t n, save_outcome *out, pa
         return damaged_outcome("its bytes are not those that were written", err);
     }
     if (!can_be_outcome(end, step, story_bytes)) {
-        return damaged_outcome("no save ends like that", err);
+        return damaged_outcome("its fields contradict each other", err);
     }
     out->end = (save_end)end;
     out->step = (int64_t)step;

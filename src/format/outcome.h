@@ -18,7 +18,7 @@
 /* How a save ended, for good (G3 in run/save.h). */
 typedef enum save_end {
     SAVE_END_COMMITTED = 1, /* the manifest is durable */
-    SAVE_END_FAILED = 2,    /* no manifest names the save's files, ever */
+    SAVE_END_FAILED = 2,    /* no manifest names the save's files, now or later */
     SAVE_END_UNKNOWN = 3    /* a manifest may name them, and may be gone after a power loss */
 } save_end;
 

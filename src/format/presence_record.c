@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The records of owners and readers, both ways, and the names of owners' records.
+ * Encodes and decodes the records of owners and readers, and the names of owners' records.
  *
  * They have no checksum: the counter changes in place, and a record is believed only as far as its
- * process can be seen to live, or to advance it. So a decoder takes nothing that an encoder would
- * not have made; what is no record is then judged as one that is on its way (owner.c, reader.c).
+ * process can be seen to live, or to advance it. So a decoder accepts nothing that an encoder would
+ * not have made. What it refuses is treated as a record that is still being written (owner.c,
+ * reader.c).
  */
 #include "format/presence_record.h"
 #include "base/json.h"
@@ -82,12 +83,12 @@ pawl_status reader_record_encode(const reader_record *r, buffer *out, pawl_error
 /* ---- decoding ------------------------------------------------------------------------------- */
 
 static pawl_status damaged_record(const char *why, pawl_error *err) {
-    error_set(err, PAWL_EDAMAGED, "no process leaves such a record");
+    error_set(err, PAWL_EDAMAGED, "the record of an owner or reader is damaged");
     error_found(err, "%s", why);
     return PAWL_EDAMAGED;
 }
 
-/* The members that a record may have; what is not there, or of another type, is 0. */
+/* The members that a record may have; one that is missing or of another type is 0. */
 typedef struct record_members {
     json_span counter, host, boot_id, pid_namespace, time_namespace, attempt;
     int64_t pid, start_ticks, generation;
@@ -110,13 +111,13 @@ static pawl_status get_members(const void *bytes, size_t n, record_members *out,
     };
     *out = (record_members){.pid = 0};
     if (n > OWNER_MAX_RECORD || !json_fields(bytes, n, fields, ARRAY_LENGTH(fields))) {
-        return damaged_record("no object of JSON", err);
+        return damaged_record("no JSON object", err);
     }
     out->has_generation = fields[0].found != FIELD_ABSENT;
     return PAWL_OK;
 }
 
-/* False, and "", for what is no text, or would have to be cut. */
+/* False, and "", where there is no text, and where it does not fit. */
 static bool copy_characters(json_span text, char *to, size_t size) {
     size_t n = text.text != NULL ? json_decode(text, to, size) : size;
     to[n < size ? n : 0] = '\0';
@@ -131,7 +132,7 @@ static bool get_counter(json_span text, uint64_t *out) {
     }
     *out = strtoull(digits, NULL, 10);
     presence_counter(same, *out);
-    return strcmp(digits, same) == 0; /* so many digits, and no more than fit */
+    return strcmp(digits, same) == 0; /* 20 digits, of a number that fits */
 }
 
 static pawl_status get_record_head(const record_members *m, uint64_t *counter,
@@ -151,7 +152,7 @@ static pawl_status get_record_head(const record_members *m, uint64_t *counter,
                                                                  : damaged_record("no host", err);
 }
 
-static bool is_attempt(const char *text) {
+static bool is_attempt_text(const char *text) {
     return strlen(text) == ATTEMPT_CHARS && strspn(text, HEXADECIMAL) == ATTEMPT_CHARS;
 }
 
@@ -161,7 +162,7 @@ pawl_status owner_record_decode(const void *bytes, size_t n, owner_record *out, 
     TRY(get_members(bytes, n, &m, err));
     TRY(get_record_head(&m, &out->counter, &out->who, err));
     if (!copy_characters(m.attempt, out->attempt, sizeof out->attempt) ||
-        !is_attempt(out->attempt)) {
+        !is_attempt_text(out->attempt)) {
         return damaged_record("no attempt of 12 hexadecimal digits", err);
     }
     if (!(m.lease_s >= OWNER_MIN_LEASE_S && m.lease_s <= OWNER_MAX_LEASE_S)) {

@@ -11,8 +11,9 @@
 #define PRESENCE_COUNTER_AT     12 /* of its first digit, after {"counter":" */
 #define PRESENCE_COUNTER_DIGITS 20
 #define OWNER_GIVEN_UP          0u /* the counter of a record whose owner is done */
-/* A reader advances its mark so often, also when it rests; one that cannot be judged by pid counts
- * until it was seen unchanged for a lease of the judge, and for so long. */
+/* How often a reader advances its mark, also while it does nothing. A mark that cannot be judged
+ * by its pid counts until it was seen unchanged for the lease of who judges, and for
+ * READER_STILL_S. */
 #define READER_ADVANCE_S 5.0
 #define READER_STILL_S   30.0
 
@@ -29,8 +30,9 @@ typedef struct reader_record {
     process_identity who;
 } reader_record;
 
-/* Decoders: PAWL_EDAMAGED with the reason for what nobody here would have written. What a record
- * does not say about the process, host and pid apart, stays empty: nobody can judge it by that. */
+/* Decoders: PAWL_EDAMAGED with the reason for what the encoders would not have written. Of the
+ * process only host and pid must be there; what else a record does not say of it stays empty, and
+ * nobody judges it by that. */
 pawl_status owner_record_encode(const owner_record *r, buffer *out, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status owner_record_decode(const void *bytes, size_t n, owner_record *out, pawl_error *err)
@@ -39,15 +41,15 @@ pawl_status reader_record_encode(const reader_record *r, buffer *out, pawl_error
     PAWL_MUST_CHECK;
 pawl_status reader_record_decode(const void *bytes, size_t n, reader_record *out, pawl_error *err)
     PAWL_MUST_CHECK;
-/* What stands at PRESENCE_COUNTER_AT, and a NUL. */
+/* The digits at PRESENCE_COUNTER_AT, and a NUL. */
 void presence_counter(char out[PRESENCE_COUNTER_DIGITS + 1], uint64_t counter);
-/* Of the very same process. */
+/* Are they the same process? */
 bool presence_same(const process_identity *a, const process_identity *b);
 
 void name_owner(char out[32], uint64_t generation);
 typedef enum name_owner_kind {
     NAME_OWNER,       /* exactly what name_owner makes of a generation up to the last one */
-    NAME_OWNER_STRAY, /* "owner-" and digits that it does not make: nobody's record */
+    NAME_OWNER_STRAY, /* "owner-" and other digits: no owner's record */
     NAME_OWNER_NOT
 } name_owner_kind;
 name_owner_kind name_owner_parse(const char *name, uint64_t *generation);

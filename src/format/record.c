@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * record: the records of entries in the index, both ways. The value:
+ * record: encodes and decodes the records of entries in the index. The value:
  *
  *   u8 version | u8 kind | u8 role | u8 flags
  *   slots:   varint n | n bytes: the variable | varint n | n bytes: the slot
@@ -136,8 +136,8 @@ static pawl_status refuse_record(const decoder *d, pawl_status status, pawl_erro
     return status;
 }
 
-static pawl_status copy_text(decoder *d, const uint8_t *bytes, size_t n, const char **out,
-                             pawl_error *err) {
+static pawl_status decode_text(decoder *d, const uint8_t *bytes, size_t n, const char **out,
+                               pawl_error *err) {
     if (n > 0 && memchr(bytes, 0, n) != NULL) {
         return refuse_record(d, PAWL_EDAMAGED, err, "a name has a NUL");
     }
@@ -156,7 +156,7 @@ static pawl_status get_record_text(decoder *d, const char **out, pawl_error *err
     const uint8_t *bytes;
     TRY(cursor_varint32(&d->c, &n, err));
     TRY(cursor_bytes(&d->c, n, &bytes, err));
-    return copy_text(d, bytes, n, out, err);
+    return decode_text(d, bytes, n, out, err);
 }
 
 static pawl_status get_varints(decoder *d, int n, int64_t **out, pawl_error *err) {
@@ -213,7 +213,7 @@ static pawl_status decode_head(decoder *d, uint8_t *flags, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status decode_shape(decoder *d, pawl_error *err) {
+static pawl_status decode_record_shape(decoder *d, pawl_error *err) {
     record_entry *out = d->out;
     uint8_t dtype = 0, ndim = 0;
     int64_t *shape = NULL;
@@ -327,7 +327,7 @@ static pawl_status decode_name(decoder *d, const uint8_t *key, size_t key_bytes,
     if (!entry_name_valid((const char *)key + 1, key_bytes - 1, &why)) {
         return error_set(err, PAWL_EDAMAGED, "an entry of the index has a bad name: %s", why);
     }
-    return copy_text(d, key + 1, key_bytes - 1, &d->out->name, err);
+    return decode_text(d, key + 1, key_bytes - 1, &d->out->name, err);
 }
 
 pawl_kind record_entry_kind(const uint8_t *value, size_t value_bytes) {
@@ -344,7 +344,7 @@ pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint
     TRY(decode_name(&d, key, key_bytes, err));
     TRY(decode_head(&d, &flags, err));
     if (out->kind == PAWL_KIND_TENSOR) {
-        TRY(decode_shape(&d, err));
+        TRY(decode_record_shape(&d, err));
     }
     if ((flags & FLAG_VALUE) != 0) {
         TRY(decode_value(&d, err));

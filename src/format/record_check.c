@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record_check: what every description of an entry must fulfil, read or written. */
+/* record_check: checks the description of an entry, read or to be written. */
 #include "format/record_check.h"
 #include "base/json.h"
 
@@ -21,7 +21,7 @@ static pawl_status refuse_entry(const check *k, const char *what) {
     return k->blame;
 }
 
-/* A refusal by a lower layer, which knows expected and found, as one of ours. */
+/* Adds this layer's words to a refusal by a lower one, which has set expected and found. */
 static pawl_status refuse_inner(const check *k, const char *what) {
     error_wrap(k->err, "the description of an entry is wrong: %s", what);
     error_entry(k->err, k->entry->name);
@@ -77,7 +77,7 @@ static pawl_status check_identity(const check *k) {
     return PAWL_OK;
 }
 
-static pawl_status check_tensor(const check *k) {
+static pawl_status check_tensor_entry(const check *k) {
     const record_entry *entry = k->entry;
     if (!dtype_valid(entry->dtype)) {
         return refuse_entry(k, "unknown dtype");
@@ -118,7 +118,7 @@ static pawl_status check_value_bytes(const check *k) {
     return PAWL_OK;
 }
 
-static pawl_status check_value(const check *k) {
+static pawl_status check_value_entry(const check *k) {
     const record_entry *entry = k->entry;
     if (entry->value != NULL) {
         if (entry->per_rank) {
@@ -137,7 +137,7 @@ static pawl_status check_value(const check *k) {
 
 /* ---- its pieces ----------------------------------------------------------------------------- */
 
-static pawl_status check_box(const check *k, const record_piece *piece) {
+static pawl_status check_piece_box(const check *k, const record_piece *piece) {
     const record_entry *entry = k->entry;
     uint64_t bytes = 0;
     if (!box_inside(entry->ndim, piece->box_offset, piece->box_extent, entry->shape)) {
@@ -159,7 +159,7 @@ static pawl_status check_piece(const check *k, size_t i) {
     const record_piece *piece = &entry->pieces[i];
     uint64_t end = 0;
     if (piece->file >= k->file_count) {
-        return refuse_entry(k, "a piece is in a file that there is not");
+        return refuse_entry(k, "a piece is in a file that does not exist");
     }
     if (piece->rank < 0 || (entry->per_rank && i > 0 && piece->rank <= piece[-1].rank)) {
         return refuse_entry(k, "the ranks of its pieces are negative or do not ascend");
@@ -168,7 +168,7 @@ static pawl_status check_piece(const check *k, size_t i) {
         return refuse_entry(k, "a piece ends beyond the largest offset");
     }
     if (entry->kind == PAWL_KIND_TENSOR) {
-        return check_box(k, piece);
+        return check_piece_box(k, piece);
     }
     if (!size_fits(entry->kind, piece->bytes) ||
         (entry->value != NULL && piece->bytes != entry->value_bytes)) {
@@ -195,9 +195,9 @@ pawl_status record_check(const record_entry *entry, uint32_t file_count, pawl_st
     check k = {.entry = entry, .file_count = file_count, .blame = blame, .err = err};
     TRY(check_identity(&k));
     if (entry->kind == PAWL_KIND_TENSOR) {
-        TRY(check_tensor(&k));
+        TRY(check_tensor_entry(&k));
     } else {
-        TRY(check_value(&k));
+        TRY(check_value_entry(&k));
     }
     return check_pieces(&k);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record_check: what every description of an entry must fulfil, read or written. */
+/* record_check: checks the description of an entry, read or to be written. */
 #ifndef FORMAT_RECORD_CHECK_H
 #define FORMAT_RECORD_CHECK_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The records of the index that hold the checksums of a data file's blocks, both ways. The key is
- * 'c' u32be(file) u32be(record), the value a u32le for each of up to FORMAT_BLOCKS_PER_RECORD
- * blocks.
+ * Encodes and decodes the records of the index that hold the checksums of a data file's blocks. The
+ * key is 'c' u32be(file) u32be(record), the value a u32le for each of up to
+ * FORMAT_BLOCKS_PER_RECORD blocks.
  */
 #include "format/format.h"
 

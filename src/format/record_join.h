@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record_join: short cuts for whoever joins millions of records (votes/merge_entry.c). */
+/* record_join: short cuts for joining millions of records (votes/merge_entry.c). */
 #ifndef FORMAT_RECORD_JOIN_H
 #define FORMAT_RECORD_JOIN_H
 

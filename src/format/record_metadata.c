@@ -168,7 +168,7 @@ static pawl_status refuse_metadata(const char *name, pawl_error *err, const char
     return PAWL_EDAMAGED;
 }
 
-static bool key_is(const decoder *d, const char *key) {
+static bool next_key_is(const decoder *d, const char *key) {
     return strcmp((const char *)d->key.data, key) == 0;
 }
 
@@ -217,28 +217,28 @@ static pawl_status decode_role(decoder *d, record_entry *entry, pawl_error *err)
 /* The key was read; the value comes next. */
 static pawl_status decode_entry_member(decoder *d, record_entry *entry, int64_t **shape,
                                        int64_t **offset, pawl_error *err) {
-    if (key_is(d, "kind")) {
+    if (next_key_is(d, "kind")) {
         return decode_kind(d, entry, err);
     }
-    if (key_is(d, "role")) {
+    if (next_key_is(d, "role")) {
         return decode_role(d, entry, err);
     }
-    if (key_is(d, "slot_of")) {
+    if (next_key_is(d, "slot_of")) {
         return get_metadata_text(d, &entry->slot_of, err);
     }
-    if (key_is(d, "slot")) {
+    if (next_key_is(d, "slot")) {
         return get_metadata_text(d, &entry->slot, err);
     }
-    if (key_is(d, "per_rank")) {
+    if (next_key_is(d, "per_rank")) {
         return json_bool(&d->json, &entry->per_rank);
     }
-    if (key_is(d, "replicated")) {
+    if (next_key_is(d, "replicated")) {
         return json_bool(&d->json, &entry->replicated);
     }
-    if (key_is(d, "shape")) {
+    if (next_key_is(d, "shape")) {
         return get_list(d, entry->ndim, shape, err);
     }
-    if (key_is(d, "offset")) {
+    if (next_key_is(d, "offset")) {
         return get_list(d, entry->ndim, offset, err);
     }
     return json_skip(&d->json, NULL);
@@ -267,7 +267,7 @@ static pawl_status decode_members(decoder *d, record_entry *entry, pawl_error *e
 }
 
 /* The place of the tensor of that name; tensor_count when there is none. */
-static size_t find(const decoder *d, const char *name) {
+static size_t find_tensor(const decoder *d, const char *name) {
     size_t low = 0, high = d->header->tensor_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -292,7 +292,7 @@ static pawl_status decode_entries(decoder *d, pawl_error *err) {
         if (!more) {
             return PAWL_OK;
         }
-        size_t i = find(d, (const char *)d->key.data);
+        size_t i = find_tensor(d, (const char *)d->key.data);
         if (i == d->header->tensor_count || d->described[i]) {
             return refuse_metadata((const char *)d->key.data, err,
                                    "it describes a tensor twice, or one that is not in the file");
@@ -303,20 +303,20 @@ static pawl_status decode_entries(decoder *d, pawl_error *err) {
 }
 
 static pawl_status decode_top_member(decoder *d, pawl_error *err) {
-    if (key_is(d, "version")) {
+    if (next_key_is(d, "version")) {
         return json_i64(&d->json, &d->version);
     }
-    if (key_is(d, "step")) {
+    if (next_key_is(d, "step")) {
         return json_i64(&d->json, &d->step);
     }
-    if (key_is(d, "rank")) {
+    if (next_key_is(d, "rank")) {
         return json_i64(&d->json, &d->rank);
     }
-    if (key_is(d, "world_size")) {
+    if (next_key_is(d, "world_size")) {
         return json_i64(&d->json, &d->world_size);
     }
     /* Only the members of a version that is known are understood. */
-    if (key_is(d, "entries") && d->version == METADATA_VERSION) {
+    if (next_key_is(d, "entries") && d->version == METADATA_VERSION) {
         return decode_entries(d, err);
     }
     return json_skip(&d->json, NULL);
@@ -340,7 +340,7 @@ static pawl_status check_top(const decoder *d, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status decode_json(decoder *d, const char *text, pawl_error *err) {
+static pawl_status decode_description(decoder *d, const char *text, pawl_error *err) {
     d->json = json_reader_for(text, strlen(text), 0, "data file's description of itself", err);
     TRY(json_enter(&d->json, '{'));
     for (;;) {
@@ -392,7 +392,7 @@ static pawl_status entry_from_tensor(decoder *d, const safetensors_tensor *tenso
     return PAWL_OK;
 }
 
-static pawl_status start(decoder *d, uint32_t file, pawl_error *err) {
+static pawl_status start_decoder(decoder *d, uint32_t file, pawl_error *err) {
     size_t count = d->header->tensor_count;
     d->by_name = mem_calloc(count, sizeof(safetensors_tensor *));
     d->described = mem_calloc(count, sizeof *d->described);
@@ -460,8 +460,8 @@ pawl_status record_metadata_decode(const safetensors_header *header, uint32_t fi
     }
     CLEANUP(metadata_decoder_free)
     decoder d = {.header = header, .memory = memory, .step = -1, .rank = -1, .world_size = -1};
-    TRY(start(&d, file, err));
-    TRY(decode_json(&d, text, err));
+    TRY(start_decoder(&d, file, err));
+    TRY(decode_description(&d, text, err));
     for (size_t i = 0; i < header->tensor_count; i++) {
         TRY(finish_entry(&d, &d.entries[i], file, err));
     }

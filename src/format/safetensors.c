@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * safetensors: the header of a data file, both ways.
+ * safetensors: encodes and decodes the header of a data file.
  *
  *   u64le N | N bytes of JSON | tensors
  *
@@ -181,10 +181,11 @@ static void header_decoder_free(decoder *d) {
     buffer_free(&d->text);
 }
 
-static pawl_status keep_text(decoder *d, const buffer *text, const char **out, pawl_error *err) {
-    char *copy = arena_alloc(&d->out->memory, text->size + 1);
+static pawl_status keep_header_text(decoder *d, const buffer *text, const char **out,
+                                    pawl_error *err) {
+    char *copy = arena_take(&d->out->memory, text->size + 1, err);
     if (copy == NULL) {
-        return error_nomem(err, text->size + 1);
+        return PAWL_ENOMEM;
     }
     memcpy(copy, text->data, text->size);
     copy[text->size] = '\0';
@@ -222,8 +223,8 @@ static pawl_status decode_metadata(decoder *d, pawl_error *err) {
         TRY(vec_reserve(&d->metadata, &d->metadata_capacity, d->metadata_count + 1,
                         sizeof *d->metadata, err));
         safetensors_pair *pair = &d->metadata[d->metadata_count];
-        TRY(keep_text(d, &d->key, &pair->key, err));
-        TRY(keep_text(d, &d->text, &pair->value, err));
+        TRY(keep_header_text(d, &d->key, &pair->key, err));
+        TRY(keep_header_text(d, &d->text, &pair->value, err));
         d->metadata_count++;
     }
 }
@@ -264,9 +265,9 @@ static pawl_status decode_shape(decoder *d, safetensors_tensor *tensor, pawl_err
         d->shape[tensor->ndim++] = (int64_t)extent;
     }
     size_t bytes = (size_t)tensor->ndim * sizeof d->shape[0];
-    int64_t *shape = arena_alloc(&d->out->memory, bytes);
+    int64_t *shape = arena_take(&d->out->memory, bytes, err);
     if (shape == NULL) {
-        return error_nomem(err, bytes);
+        return PAWL_ENOMEM;
     }
     memcpy(shape, d->shape, bytes);
     tensor->shape = shape;
@@ -338,7 +339,7 @@ static pawl_status decode_tensor(decoder *d, pawl_error *err) {
                     err));
     safetensors_tensor *tensor = &d->tensors[d->tensor_count++];
     *tensor = (safetensors_tensor){.name = NULL};
-    TRY(keep_text(d, &d->key, &tensor->name, err));
+    TRY(keep_header_text(d, &d->key, &tensor->name, err));
     uint64_t position = json_position(&d->json);
     unsigned seen = 0;
     TRY(json_enter(&d->json, '{'));
@@ -361,7 +362,7 @@ static pawl_status decode_tensor(decoder *d, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status decode_json(decoder *d, pawl_error *err) {
+static pawl_status decode_header_json(decoder *d, pawl_error *err) {
     TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
@@ -379,7 +380,7 @@ static pawl_status decode_json(decoder *d, pawl_error *err) {
 
 /* ---- decode: what the numbers must fulfil --------------------------------------------------- */
 
-static int by_name(const void *a, const void *b) {
+static int by_header_name(const void *a, const void *b) {
     return strcmp(((const safetensors_tensor *)a)->name, ((const safetensors_tensor *)b)->name);
 }
 
@@ -396,15 +397,15 @@ static int by_offset(const void *a, const void *b) {
     if (left->bytes != right->bytes) {
         return left->bytes < right->bytes ? -1 : 1;
     }
-    return by_name(a, b);
+    return by_header_name(a, b);
 }
 
 static pawl_status check_duplicates(decoder *d, pawl_error *err) {
     if (d->tensor_count > 1) {
-        qsort(d->tensors, d->tensor_count, sizeof *d->tensors, by_name);
+        qsort(d->tensors, d->tensor_count, sizeof *d->tensors, by_header_name);
     }
     for (size_t i = 1; i < d->tensor_count; i++) {
-        if (by_name(&d->tensors[i - 1], &d->tensors[i]) == 0) {
+        if (by_header_name(&d->tensors[i - 1], &d->tensors[i]) == 0) {
             return refuse_header(d->tensors[i].name, LENGTH_BYTES, err,
                                  "the tensor is there twice");
         }
@@ -422,8 +423,8 @@ static pawl_status check_duplicates(decoder *d, pawl_error *err) {
 }
 
 /* Bytes that dtype and shape ask for. */
-static pawl_status wanted_bytes(const safetensors_tensor *tensor, uint64_t position,
-                                uint64_t *bytes, pawl_error *err) {
+static pawl_status bytes_of_shape(const safetensors_tensor *tensor, uint64_t position,
+                                  uint64_t *bytes, pawl_error *err) {
     uint64_t bits = 1;
     for (int i = 0; i < tensor->ndim; i++) {
         if (multiply_overflows(bits, (uint64_t)tensor->shape[i], &bits)) {
@@ -457,7 +458,7 @@ static pawl_status check_tensors(const decoder *d, uint64_t *end, pawl_error *er
             error_found(err, "%" PRIu64, tensor->offset);
             return status;
         }
-        TRY(wanted_bytes(tensor, position, &bytes, err));
+        TRY(bytes_of_shape(tensor, position, &bytes, err));
         if (bytes != tensor->bytes) {
             char shape[256];
             pawl_status status = refuse_header(tensor->name, position, err,
@@ -524,8 +525,8 @@ static pawl_status read_length(const byte_source *file, uint64_t *n, pawl_error 
     return PAWL_OK;
 }
 
-/* Hands what was decoded over to the header's arena. */
-static pawl_status keep(decoder *d, pawl_error *err) {
+/* Moves what was decoded into the header's arena. */
+static pawl_status move_to_header(decoder *d, pawl_error *err) {
     safetensors_header *out = d->out;
     size_t tensor_bytes = d->tensor_count * sizeof *d->tensors;
     size_t metadata_bytes = d->metadata_count * sizeof *d->metadata;
@@ -562,9 +563,9 @@ static pawl_status decode_header(const byte_source *file, safetensors_header *ou
                  .out = out};
     d.json.max_depth = FORMAT_MAX_HEADER_DEPTH; /* both as the reference parser has it */
     d.json.round = true;
-    TRY(decode_json(&d, err));
+    TRY(decode_header_json(&d, err));
     TRY(check_layout(&d, err));
-    return keep(&d, err);
+    return move_to_header(&d, err);
 }
 
 pawl_status safetensors_decode(const byte_source *file, safetensors_header *out, pawl_error *err) {

@@ -193,7 +193,7 @@ void table_cursor_free_pointer(table_cursor **c) {
     table_cursor_free(*c);
 }
 
-/* Loads the block that the index cursor stands at, unless it is the one that is loaded. */
+/* Loads the block that the index cursor is at, unless it is loaded already. */
 static pawl_status load_data(table_cursor *c, pawl_error *err) {
     block_handle handle;
     TRY(entry_handle(&c->index, &handle, err));
@@ -213,7 +213,8 @@ static pawl_status check_against_index(const table_cursor *c, pawl_error *err) {
         return PAWL_OK;
     }
     error_set(err, PAWL_EDAMAGED,
-              "the data block at byte %" PRIu64 " of the table has a key that its index denies",
+              "the data block at byte %" PRIu64
+              " of the table has a key beyond the last that its index gives",
               c->data.offset);
     error_range(err, c->data.offset, c->data.size + BLOCK_TRAILER_BYTES);
     return PAWL_EDAMAGED;

@@ -157,7 +157,7 @@ static pawl_status check_order(const buffer *last, const void *key, size_t key_b
     return error_set(err, PAWL_EINTERNAL, "keys were added to the table in descending order");
 }
 
-static pawl_status check_sizes(size_t key_bytes, size_t value_bytes, pawl_error *err) {
+static pawl_status check_record_sizes(size_t key_bytes, size_t value_bytes, pawl_error *err) {
     if (key_bytes > FORMAT_MAX_KEY || value_bytes > FORMAT_MAX_TABLE_BLOCK / 2) {
         error_set(err, PAWL_ELIMIT, "a record is too large for the table");
         error_expected(err, "a key of at most %u bytes and a value of at most %u", FORMAT_MAX_KEY,
@@ -171,7 +171,7 @@ static pawl_status check_sizes(size_t key_bytes, size_t value_bytes, pawl_error 
 pawl_status table_writer_add(table_writer *w, const void *key, size_t key_bytes, const void *value,
                              size_t value_bytes, pawl_error *err) {
     TRY(check_order(w->any_key ? &w->data.last_key : NULL, key, key_bytes, err));
-    TRY(check_sizes(key_bytes, value_bytes, err));
+    TRY(check_record_sizes(key_bytes, value_bytes, err));
     TRY(builder_add(&w->data, key, key_bytes, value, value_bytes, err));
     w->any_key = true;
     return w->data.entries.size >= FORMAT_TABLE_BLOCK ? end_data_block(w, err) : PAWL_OK;
@@ -249,7 +249,7 @@ static pawl_status part_end_block(table_part *p, pawl_error *err) {
 pawl_status table_part_add(table_part *p, const void *key, size_t key_bytes, const void *value,
                            size_t value_bytes, pawl_error *err) {
     TRY(check_order(p->any_key ? &p->data.last_key : NULL, key, key_bytes, err));
-    TRY(check_sizes(key_bytes, value_bytes, err));
+    TRY(check_record_sizes(key_bytes, value_bytes, err));
     if (!p->any_key) {
         TRY(buffer_append(&p->first_key, key, key_bytes, err));
         p->any_key = true;

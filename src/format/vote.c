@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vote: the records that only a vote has, both ways. All numbers but checksums are varints.
+ * vote: encodes and decodes the records that only a vote has. All numbers but checksums are
+ * varints.
  *
  * The head, 'v':
  *
@@ -34,7 +35,7 @@ pawl_status vote_key(buffer *key, char letter, const char *name, pawl_error *err
 
 /* ---- the head: encode ----------------------------------------------------------------------- */
 
-static void file_name(const vote *v, size_t i, char out[80]) {
+static void vote_file_name(const vote *v, size_t i, char out[80]) {
     name_data(out, v->tag, v->world_size > 1 ? v->rank : -1, (uint32_t)i, (uint32_t)v->file_count);
 }
 
@@ -44,7 +45,7 @@ static pawl_status check_vote_files(const vote *v, pawl_error *err) {
     }
     for (size_t i = 0; i < v->file_count; i++) {
         char name[80];
-        file_name(v, i, name);
+        vote_file_name(v, i, name);
         if (strcmp(name, v->files[i].name) != 0) {
             return error_set(err, PAWL_EINTERNAL, "a data file is called %s instead of %s",
                              v->files[i].name, name);
@@ -58,7 +59,7 @@ static pawl_status check_vote_files(const vote *v, pawl_error *err) {
                : error_set(err, PAWL_EINTERNAL, "a structure has more than 2^63 - 1 bytes");
 }
 
-/* A tag is what can stand in a name. */
+/* A tag is what can be part of a file's name. */
 static bool tag_valid(const char *tag, size_t n) {
     char name[80];
     char found[FORMAT_TAG_CHARS];
@@ -78,7 +79,7 @@ static bool host_valid(const char *host, size_t n) {
     return utf8_valid(host, n);
 }
 
-/* What no decoder would believe. */
+/* Refuses what no decoder would accept. */
 static pawl_status check_who(const vote *v, pawl_error *err) {
     if (v->step < 0 || v->pid < 0 || v->rank < 0 || v->rank >= v->world_size ||
         v->world_size > PAWL_MAX_RANKS) {
@@ -234,7 +235,7 @@ static pawl_status decode_vote_files(decoder *d, vote *out, pawl_error *err) {
     out->file_count = (size_t)count;
     for (size_t i = 0; i < out->file_count; i++) {
         char name[80];
-        file_name(out, i, name);
+        vote_file_name(out, i, name);
         out->files[i] = (vote_file){.name = arena_strdup(d->memory, name)};
         if (out->files[i].name == NULL) {
             return error_nomem(err, sizeof name);
@@ -273,7 +274,7 @@ static pawl_status decode_copies(decoder *d, vote *out, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status decode_part(decoder *d, vote *out, pawl_error *err) {
+static pawl_status decode_durable_part(decoder *d, vote *out, pawl_error *err) {
     TRY(decode_vote_files(d, out, err));
     TRY(cursor_u32le(&d->c, &out->structure_crc32c, err));
     TRY(get_number(d, INT64_MAX, &out->structure_bytes, err));
@@ -299,7 +300,7 @@ pawl_status vote_head_decode(const uint8_t *bytes, size_t n, arena *memory, vote
     if (flags == FLAG_FAILED) {
         TRY(get_bytes(&d, VOTE_MAX_STORY, &out->failed, &out->failed_bytes, err));
     } else if (!out->skipped) {
-        TRY(decode_part(&d, out, err));
+        TRY(decode_durable_part(&d, out, err));
     }
     return at_end(&d, err);
 }

@@ -42,7 +42,7 @@ typedef struct vote {
     const char *host;
     int64_t pid;
     bool skipped;       /* the rank was still busy with the save before (S04) */
-    const char *failed; /* NULL: its part is durable. Otherwise a story (story_encode's bytes) */
+    const char *failed; /* NULL: its part is durable. Otherwise a story (failure_encode's bytes) */
     size_t failed_bytes;
     /* Only of a part that is durable: */
     vote_file *files;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rank of how many this process is, out of what all launchers say. */
+/* Decides which rank of how many this process is, from what all launchers say in its
+ * environment. */
 #include "group/launchers.h"
 
 #include <stdio.h>
@@ -37,7 +38,7 @@ static pawl_status complete_size(const char *const *environment, claim *c, pawl_
     return PAWL_OK;
 }
 
-/* The first that knows both numbers, else the first. NULL: nobody says anything. */
+/* The first claim that has rank and size, else the first; NULL: there is none. */
 static claim *choose_claim(claim claims[LAUNCHERS]) {
     claim *first = NULL;
     for (int i = 0; i < LAUNCHERS; i++) {
@@ -54,12 +55,12 @@ static claim *choose_claim(claim claims[LAUNCHERS]) {
 
 /* ---- what was decided ---- */
 
-typedef struct story {
+typedef struct explanation {
     char *text;
     size_t size, n;
-} story;
+} explanation;
 
-PRINTF_LIKE(2, 3) static void tell(story *s, const char *format, ...) {
+PRINTF_LIKE(2, 3) static void tell(explanation *s, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     if (s->n + 1 < s->size) {
@@ -69,7 +70,7 @@ PRINTF_LIKE(2, 3) static void tell(story *s, const char *format, ...) {
     va_end(arguments);
 }
 
-static void tell_local(story *s, const claim *c) {
+static void tell_local(explanation *s, const claim *c) {
     if (c->local_rank_from != NULL && c->local_size_from != NULL) {
         tell(s, "; on its node %d of %d (%s=%d, %s=%d)", c->local_rank, c->local_size,
              c->local_rank_from, c->local_rank, c->local_size_from, c->local_size);
@@ -78,12 +79,12 @@ static void tell_local(story *s, const claim *c) {
     }
 }
 
-static void tell_others(story *s, const claim claims[LAUNCHERS], const claim *decided) {
+static void tell_others(explanation *s, const claim claims[LAUNCHERS], const claim *decided) {
     for (int i = 0; i < LAUNCHERS; i++) {
         const claim *c = &claims[i];
         char text[160];
         if (c->made && c != decided && c->of_launchers) {
-            tell(s, "; %s counts what it started, which started the ranks: %s", c->name,
+            tell(s, "; %s started the launchers that started the ranks, this one as %s", c->name,
                  claim_text(text, c));
         } else if (c->made && c != decided) {
             tell(s, "; %s says the same: %s", c->name, claim_text(text, c));
@@ -91,16 +92,17 @@ static void tell_others(story *s, const claim claims[LAUNCHERS], const claim *de
     }
 }
 
-static void tell_slurm_shell(story *s, const char *const *environment,
+static void tell_slurm_shell(explanation *s, const char *const *environment,
                              const claim claims[LAUNCHERS]) {
     if (!claims[BY_SLURM].made && environment_get(environment, "SLURM_JOB_ID") != NULL) {
-        tell(s, "; Slurm's variables are its job's, for none of its steps launched this process");
+        tell(s,
+             "; Slurm's variables describe its job only: none of its steps launched this process");
     }
 }
 
 static void tell_all(pawl_group_found *found, const char *const *environment,
                      const claim claims[LAUNCHERS], const claim *decided, const claim *local) {
-    story s = {.text = found->text, .size = sizeof found->text};
+    explanation s = {.text = found->text, .size = sizeof found->text};
     char text[160];
     if (decided == NULL) {
         tell(&s, "one process: the environment does not say that it is a rank of a job");

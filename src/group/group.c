@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ranks of a job, as their caller describes them. */
+/* Checks and keeps what a caller says of the ranks of its job, and calls its callbacks. */
 #include "group/group.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static pawl_status refuse_group(pawl_status status, const char *member, pawl_error *err) {
-    error_set(err, status, "the group of ranks cannot be: %s", member);
+    error_set(err, status, "the group of ranks is invalid: %s", member);
     error_next(err, "see pawl_group in pawl/group.h");
     return status;
 }
 
-/* As pawl_group_discover says it where the environment does not tell. */
+/* The group needs a launch name, or callbacks. */
 static pawl_status refuse_nameless(const char *how, pawl_error *err) {
-    error_set(err, PAWL_EUSAGE, "the group of ranks cannot be: %s", how);
+    error_set(err, PAWL_EUSAGE, "the group of ranks is invalid: %s", how);
     error_next(err, "set launch to a text that is the same on all ranks and another one at each "
                     "start of the job, such as the scheduler's job number with its restart count; "
                     "or give the callbacks, and no launch");
@@ -47,7 +47,8 @@ static pawl_status check_group(const pawl_group *given, pawl_error *err) {
     }
     if ((given->gather == NULL) != (given->broadcast == NULL)) {
         return refuse_group(PAWL_EUSAGE,
-                            "it has one of the callbacks gather and broadcast; it takes both", err);
+                            "it has only one of the callbacks gather and broadcast; it needs both",
+                            err);
     }
     if (given->launch != NULL && given->launch[0] == '\0') {
         return refuse_nameless("launch is empty, so nothing names this start of the job", err);
@@ -134,7 +135,8 @@ static int next_chosen(const unsigned char *chosen, int r, int world_size) {
     return r;
 }
 
-/* The last one of those that follow `r` without a gap, where there are three or more. */
+/* The last of the chosen ranks that follow `r` without a gap, if these are three or more with `r`;
+ * else `r`. */
 static int end_of_run(const unsigned char *chosen, int r, int world_size) {
     int last = r;
     while (last + 1 < world_size && chosen[last + 1]) {

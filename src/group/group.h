@@ -20,13 +20,14 @@ typedef struct rank_group {
     pawl_group callbacks;
 } rank_group;
 
-/* `given` NULL: one process alone. PAWL_EUSAGE naming the member that cannot be meant; also for
- * many ranks with neither callbacks nor launch. */
+/* `given` NULL: one process alone. PAWL_EUSAGE naming an invalid member, and for many ranks with
+ * neither callbacks nor launch. */
 pawl_status group_new(const pawl_group *given, rank_group **out, pawl_error *err) PAWL_MUST_CHECK;
 void group_free(rank_group *g); /* NULL is fine */
 
-/* As the callbacks, for a group that is connected. `came` may be incomplete afterwards: the caller
- * decides. PAWL_EPEER where rank 0's bytes did not come, and where a callback failed. */
+/* As the callbacks, for a group that is connected. Some ranks may be missing in `came` afterwards:
+ * the caller decides what follows. PAWL_EPEER where rank 0's bytes did not come, and where a
+ * callback failed. */
 pawl_status group_gather(const rank_group *g, const void *mine, size_t n, void *all,
                          unsigned char *came, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status group_broadcast(const rank_group *g, void *bytes, size_t n, double timeout_s,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A name for this start of a job: the same on all its ranks, another one when the job is started
- * again. Made of what the launcher says, so only where that says enough: a name that two starts
- * share is worse than none.
+ * Names this start of a job: the same on all its ranks, another one when the job is started again.
+ * Made of what the launcher says, so only where that says enough: a name that two starts share is
+ * worse than none.
  */
 #include "group/launchers.h"
 
@@ -27,7 +27,7 @@ static void put_character(name_writer *w, char c) {
 }
 
 /* Printable characters but '%' and ':' as they are, all others as "%C6". */
-static void add_value(name_writer *w, const char *value) {
+static void add_variable_value(name_writer *w, const char *value) {
     static const char digits[] = "0123456789ABCDEF";
     for (; *value != '\0'; value++) {
         unsigned char c = (unsigned char)*value;
@@ -50,7 +50,7 @@ static void add_variables(name_writer *w, const char *const *environment, const 
     for (; *variables != NULL; variables++) {
         const char *value = environment_get(environment, *variables);
         put_character(w, ':');
-        add_value(w, value != NULL ? value : "-");
+        add_variable_value(w, value != NULL ? value : "-");
     }
 }
 

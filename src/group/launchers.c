@@ -21,8 +21,8 @@ static const launcher table[LAUNCHERS] = {
                   .local_rank = {"SLURM_LOCALID"},
                   .start = {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
                   .depth = 1},
-    /* The key for the transports is drawn anew by each mpirun of Open MPI 4, whose namespace is a
-     * short hash; that of Open MPI 5 has host and pid. */
+    /* Each mpirun of Open MPI 4 draws a new key for the transports; its namespace is only a short
+     * hash. The namespace of Open MPI 5 has host and pid. */
     [BY_OPEN_MPI] = {.name = "Open MPI",
                      .rank = {"OMPI_COMM_WORLD_RANK"},
                      .size = {"OMPI_COMM_WORLD_SIZE"},
@@ -91,7 +91,7 @@ static bool parse(const char *value, int64_t *out) {
     return digits > 0 && value[digits] == '\0';
 }
 
-/* The value in quotes, of which nothing can harm a terminal. */
+/* The value in quotes, made harmless for a terminal. */
 static const char *quoted(char out[64], const char *value) {
     size_t n = 0;
     out[n++] = '\'';
@@ -150,7 +150,7 @@ static pawl_status within(const char *rank_from, int rank, const char *size_from
     if (rank_from == NULL || size_from == NULL || rank < size) {
         return PAWL_OK;
     }
-    error_set(err, PAWL_EUSAGE, "the environment names a rank that there is not");
+    error_set(err, PAWL_EUSAGE, "the environment names a rank that does not exist");
     error_expected(err, "%s below %s", rank_from, size_from);
     error_found(err, "%s=%d, %s=%d", rank_from, rank, size_from, size);
     next_unset(rank_from, err);
@@ -178,8 +178,8 @@ static pawl_status in_slurm_step(const char *const *environment, bool *in, pawl_
     return PAWL_OK;
 }
 
-/* Is the launcher's rank set, and meant as one? RANK and WORLD_SIZE are also anybody's names: they
- * count as a pair alone. */
+/* Does the launcher make a claim? Other programs may use RANK and WORLD_SIZE, too: these count only
+ * together. */
 static pawl_status is_made(const char *const *environment, const claim *c, bool *made,
                            pawl_error *err) {
     *made = false;
@@ -211,7 +211,7 @@ const char *claim_text(char out[160], const claim *c) {
 
 /* ---- launchers that start launchers ---- */
 
-/* A number that only helps to explain; 0 where it is not said. */
+/* A number that only helps to explain others; 0 where it is not set. */
 static int hint(const char *const *environment, const char *name) {
     int64_t value = 0;
     const char *text = environment_get(environment, name);
@@ -260,7 +260,7 @@ static bool explains(const char *const *environment, const claim *inner, const c
                                     : explained_by_helpers(environment, inner, outer);
 }
 
-/* Launchers of MPI are asked before torchrun, for they stand nearer to what started them. */
+/* Launchers of MPI are asked before torchrun, for they are nearer to what started them. */
 static void find_explanation(const char *const *environment, claim claims[LAUNCHERS],
                              claim *outer) {
     for (int i = LAUNCHERS - 1; i >= 0 && outer->made && !outer->of_launchers; i--) {
@@ -282,7 +282,7 @@ pawl_status claims_read(const char *const *environment, claim claims[LAUNCHERS],
         }
     }
     if (environment_get(environment, "TORCHELASTIC_RUN_ID") == NULL) {
-        claims[BY_TORCHRUN].name = "RANK and WORLD_SIZE"; /* set by who knows whom */
+        claims[BY_TORCHRUN].name = "RANK and WORLD_SIZE"; /* by an unknown launcher */
     }
     for (int i = 0; i < LAUNCHERS; i++) {
         find_explanation(environment, claims, &claims[i]);

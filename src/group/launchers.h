@@ -3,8 +3,8 @@
  * group/launchers: what each of the launchers that start the ranks of a job tells them through
  * their environment. Private to the group layer.
  *
- * The environment is anybody's: a value is a number within its range, or refused, or only copied
- * character by character. A variable that is empty counts as not set.
+ * The environment may hold anything: a value is used as a number within its range, refused, or
+ * copied character by character. A variable that is empty counts as not set.
  */
 #ifndef GROUP_LAUNCHERS_H
 #define GROUP_LAUNCHERS_H
@@ -20,7 +20,7 @@ typedef struct launcher {
     const char *local_rank[LAUNCHER_NAMES], *local_size[LAUNCHER_NAMES];
     /* Each that is set helps to name one start of a job. */
     const char *start[5]; /* ends with NULL */
-    /* A launcher may be started by another one of a smaller number, one process per node. */
+    /* A launcher may be started by one of a smaller depth, one process per node. */
     int depth;
 } launcher;
 
@@ -44,9 +44,9 @@ typedef struct claim {
     const launcher *by;
     const char *name;
     bool made;
-    /* Its numbers are of launchers that it started, which started the ranks in turn. */
+    /* Its numbers are those of other launchers, which it started and which started the ranks. */
     bool of_launchers;
-    launcher_id explained_by; /* then */
+    launcher_id explained_by; /* that other launcher */
     int rank, size;           /* size 0: not said */
     int local_rank, local_size;
     const char *rank_from, *size_from, *local_rank_from, *local_size_from; /* variables */
@@ -63,9 +63,9 @@ pawl_status environment_number(const char *const *environment, const char *name,
 /* All claims, and which of them are of launchers. */
 pawl_status claims_read(const char *const *environment, claim claims[LAUNCHERS], pawl_error *err)
     PAWL_MUST_CHECK;
-/* How many of it torchrun says that there are; 0: it does not say. */
+/* How many agents torchrun says it has; 0: it does not say. */
 int torchrun_agents(const char *const *environment, const claim *c);
-/* Do they mean the same rank of the same number? */
+/* Do they mean the same rank of the same job size? */
 bool claims_agree(const claim *a, const claim *b);
 /* "rank 3 of 8 (RANK=3, WORLD_SIZE=8)" */
 const char *claim_text(char out[160], const claim *c);

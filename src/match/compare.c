@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One entry of the checkpoint against the state's entry of that name. */
+/* Compares one entry of the checkpoint with the state's entry of the same name. */
 #include "match/matcher.h"
 #include "match/side.h"
 
@@ -45,7 +45,7 @@ static void write_sides(comparing *c, bool with_kind) {
     side_text(c->state, &state, with_kind);
 }
 
-static bool is_slot(pawl_role role) {
+static bool is_slot_role(pawl_role role) {
     return role == PAWL_ROLE_SLOT;
 }
 
@@ -58,7 +58,7 @@ static pawl_status compare_shape(comparing *c) {
         return PAWL_OK;
     }
     c->verdict->other_shape = true;
-    if (is_slot(wanted->role)) {
+    if (is_slot_role(wanted->role)) {
         c->verdict->fits = false; /* reported by matcher_slots, when its variable is known */
         return PAWL_OK;
     }
@@ -79,7 +79,8 @@ static pawl_status compare_dtype(comparing *c) {
     return add_difference(c, &item, &(sentence_facts){0});
 }
 
-/* Texts are made for differences only: of a million tensors most have none. */
+/* The texts are written only where something differs: most of a million tensors have no
+ * difference. */
 static pawl_status compare_tensors(comparing *c) {
     const state_entry *wanted = c->wanted;
     const record_entry *record = c->record;
@@ -89,8 +90,8 @@ static pawl_status compare_tensors(comparing *c) {
         TRY(compare_shape(c));
         TRY(compare_dtype(c));
     }
-    /* The checkpoint's value of a hyperparameter tensor is not read yet: nothing is reported, but
-     * the policy decides. */
+    /* The checkpoint's value of a hyperparameter tensor has not been read yet, so no difference can
+     * be reported; the policy decides. */
     c->verdict->keep_caller = c->wanted->role == PAWL_ROLE_HYPERPARAMETER &&
                               c->m->options.hyperparameter == PAWL_POLICY_CALLER;
     return PAWL_OK;
@@ -109,7 +110,7 @@ static bool has_piece_of(const record_entry *record, int rank) {
 
 /* "rank 1 of 3 takes its own; the values of ranks 3 to 5 are left out" */
 static void ranks_text(char *out, size_t size, const matcher *m, bool keeps) {
-    /* The ranks whose values no rank takes. */
+    /* Saved ranks from here on have no rank that takes their values. */
     int first = m->options.per_rank == PAWL_POLICY_CALLER ? 0 : m->ranks.world_size;
     int last = m->ranks.saved_world_size - 1;
     char left_out[96] = "";
@@ -123,7 +124,7 @@ static void ranks_text(char *out, size_t size, const matcher *m, bool keeps) {
              keeps ? "keeps the state's value" : "takes its own", left_out);
 }
 
-/* R10 */
+/* R10: another number of ranks. */
 static pawl_status compare_rank_counts(comparing *c) {
     matcher *m = c->m;
     if (m->ranks.saved_world_size == m->ranks.world_size) {
@@ -146,8 +147,9 @@ static pawl_status compare_rank_counts(comparing *c) {
     return add_difference(c, &item, &(sentence_facts){.ranks = ranks});
 }
 
-/* R06. Reported at the end, with the number of slots that differ. A caller who keeps its own
- * hyperparameters keeps its own class of optimizer as well; the checkpoint's cannot be restored. */
+/* R06: another class of optimizer. Reported at the end, with the number of slots that differ. A
+ * caller who keeps its own hyperparameters keeps its own class, too; the checkpoint's cannot be
+ * restored. */
 static void note_optimizer(comparing *c) {
     c->m->optimizer = c->wanted;
     memcpy(c->m->optimizer_checkpoint, c->checkpoint, sizeof(c->checkpoint));
@@ -167,10 +169,11 @@ static pawl_status compare_hyperparameter(comparing *c) {
     bool caller = policy == PAWL_POLICY_CALLER;
     c->verdict->keep_caller = caller;
     pawl_report_item item = item_of(c, PAWL_DIFF_HYPERPARAMETER, PAWL_SEVERITY_WARNING);
-    return add_difference(c, &item, &(sentence_facts){.stands = caller ? "state" : "checkpoint"});
+    return add_difference(c, &item,
+                          &(sentence_facts){.used_side = caller ? "state" : "checkpoint"});
 }
 
-/* J06. The state's signature describes the batches from now on, so it is kept. */
+/* J06: other batches. The state's signature describes those that follow, so it is kept. */
 static pawl_status compare_batch(comparing *c) {
     if (c->m->options.batch == PAWL_POLICY_ERROR) {
         pawl_report_item item = item_of(c, PAWL_DIFF_BATCH, PAWL_SEVERITY_ERROR);
@@ -178,11 +181,11 @@ static pawl_status compare_batch(comparing *c) {
     }
     c->verdict->keep_caller = true;
     pawl_report_item item = item_of(c, PAWL_DIFF_BATCH, PAWL_SEVERITY_WARNING);
-    return add_difference(c, &item, &(sentence_facts){.stands = "state"});
+    return add_difference(c, &item, &(sentence_facts){.used_side = "state"});
 }
 
 /* Values of other roles (the step, random state, ...) are expected to differ: they are restored. */
-static pawl_status compare_values(comparing *c) {
+static pawl_status compare_pair_values(comparing *c) {
     if (c->wanted->per_rank) {
         return compare_rank_counts(c);
     }
@@ -216,7 +219,7 @@ static pawl_status compare_kind(comparing *c, bool *same) {
 
 static void slot_text(char out[SIDE_BYTES], pawl_role role, const char *slot, const char *slot_of) {
     char text[2 * PAWL_MAX_NAME_BYTES + 32];
-    if (!is_slot(role)) {
+    if (!is_slot_role(role)) {
         snprintf(out, SIDE_BYTES, "no slot");
         return;
     }
@@ -231,8 +234,8 @@ static void slot_text(char out[SIDE_BYTES], pawl_role role, const char *slot, co
 static pawl_status compare_slot(comparing *c) {
     const state_entry *wanted = c->wanted;
     const record_entry *record = c->record;
-    bool both = is_slot(wanted->role) && is_slot(record->role);
-    bool neither = !is_slot(wanted->role) && !is_slot(record->role);
+    bool both = is_slot_role(wanted->role) && is_slot_role(record->role);
+    bool neither = !is_slot_role(wanted->role) && !is_slot_role(record->role);
     if (neither || (both && strcmp(wanted->slot, record->slot) == 0 &&
                     strcmp(wanted->slot_of, c->slot_of) == 0)) {
         return PAWL_OK;
@@ -240,7 +243,7 @@ static pawl_status compare_slot(comparing *c) {
     slot_text(c->checkpoint, record->role, record->slot, c->slot_of);
     slot_text(c->state, wanted->role, wanted->slot, wanted->slot_of);
     pawl_report_item item = item_of(c, PAWL_DIFF_SLOT, PAWL_SEVERITY_ERROR);
-    item.other_name = is_slot(wanted->role) ? wanted->slot_of : c->slot_of;
+    item.other_name = is_slot_role(wanted->role) ? wanted->slot_of : c->slot_of;
     TRY(add_difference(c, &item, &(sentence_facts){.slot = wanted->name}));
     return PAWL_OK;
 }
@@ -248,7 +251,7 @@ static pawl_status compare_slot(comparing *c) {
 pawl_status matcher_compare(matcher *m, const state_entry *wanted, const record_entry *record,
                             const char *slot_of, verdict *out, pawl_error *err) {
     *out = (verdict){.fits = true};
-    comparing c; /* without clearing its texts */
+    comparing c; /* not cleared: its texts are large */
     c.m = m;
     c.wanted = wanted;
     c.record = record;
@@ -261,5 +264,5 @@ pawl_status matcher_compare(matcher *m, const state_entry *wanted, const record_
         return PAWL_OK;
     }
     TRY(compare_slot(&c));
-    return wanted->kind == PAWL_KIND_TENSOR ? compare_tensors(&c) : compare_values(&c);
+    return wanted->kind == PAWL_KIND_TENSOR ? compare_tensors(&c) : compare_pair_values(&c);
 }

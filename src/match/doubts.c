@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pairs whose names speak for another partner as well. An entry that keeps the beginning of its
- * name in one candidate and the end of it in another, both of its type, could be either: words that
- * one part of a model gives up another may take over.
+ * Drops moves that names leave in doubt: an entry shares more of its name with another candidate
+ * than with its partner. It may share the beginning with one and the end with another, both of its
+ * type, and could be either: one part of a model may take over words that another gave up.
  */
 #include "match/suggest.h"
 
@@ -55,7 +55,7 @@ static size_t same_ending(const char *a, const char *b) {
     return suggest_cut(a, b, &n, &from, &to) ? n : 0;
 }
 
-/* Entries that share most with a name stand beside its place in the order. */
+/* In a sorted list, the names that share most with a name are next to its place. */
 static bool has_closer(const loose_side *s, const loose_entry **sorted, entry_order order,
                        sameness same, const loose_entry *entry, size_t than) {
     size_t low = 0;
@@ -85,17 +85,17 @@ static bool prefers_another(const loose_side *others, const loose_entry *entry,
                       same_ending(entry->name, partner->name));
 }
 
-static int compare_name(const void *name, const void *entry) {
+static int compare_loose_name(const void *name, const void *entry) {
     return strcmp(name, ((const loose_entry *)entry)->name);
 }
 
 static const loose_entry *find_loose(const loose_side *s, const char *name) {
-    return bsearch(name, s->list->entries, s->list->count, sizeof(loose_entry), compare_name);
+    return bsearch(name, s->list->entries, s->list->count, sizeof(loose_entry), compare_loose_name);
 }
 
-/* Entries that have partners by their names are judged by siblings.c. */
-static bool is_doubtful(const loose_side *saved, const loose_side *wanted,
-                        const suggest_move *move) {
+/* Only moves between entries without partners: siblings.c judges those that match by name. */
+static bool is_doubtful_move(const loose_side *saved, const loose_side *wanted,
+                             const suggest_move *move) {
     const loose_entry *from = find_loose(saved, move->from);
     const loose_entry *to = find_loose(wanted, move->to);
     return move->class != SUGGEST_NONE && from != NULL && to != NULL &&
@@ -109,7 +109,7 @@ pawl_status suggest_doubt(suggester *s, pawl_error *err) {
     TRY(loose_side_make(&s->m->state, &wanted, err));
     for (size_t i = 0; i < s->move_count; i++) {
         size_t group = s->moves[i].group;
-        if (!s->groups[group].bad && is_doubtful(&saved, &wanted, &s->moves[i])) {
+        if (!s->groups[group].bad && is_doubtful_move(&saved, &wanted, &s->moves[i])) {
             suggest_mark_bad(s, group);
         }
     }

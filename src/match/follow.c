@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots go where their variables go: a slot is known by its variable and its own name. */
+/* Moves slots with their variables: a slot is identified by its variable and its own name. */
 #include "match/side.h"
 #include "match/suggest.h"
 
@@ -33,7 +33,7 @@ static pawl_status list_slots(suggester *s, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* The state's only slot of that name of that variable. */
+/* The state's slot of that variable and name; NULL where there is none, or more than one. */
 static const state_entry *find_slot(const suggester *s, const char *variable, const char *slot) {
     const state_entry key = {.slot_of = variable, .slot = slot};
     const state_entry *wanted = &key;
@@ -57,8 +57,8 @@ static bool same_type(const loose_entry *saved, const state_entry *wanted) {
     return wanted->kind == PAWL_KIND_TENSOR && suggest_compare_types(saved, &other) == 0;
 }
 
-static pawl_status add_slot(suggester *s, const loose_entry *saved, const char *variable,
-                            size_t group, bool fitted, pawl_error *err) {
+static pawl_status add_slot_move(suggester *s, const loose_entry *saved, const char *variable,
+                                 size_t group, bool fitted, pawl_error *err) {
     const state_entry *wanted = find_slot(s, variable, saved->slot);
     if (wanted == NULL || !same_type(saved, wanted) || strcmp(saved->name, wanted->name) == 0) {
         return PAWL_OK;
@@ -72,24 +72,25 @@ static pawl_status add_slot(suggester *s, const loose_entry *saved, const char *
     return suggest_add_move(s, &move, err);
 }
 
-/* A slot that has lost its partner. */
+/* Moves a slot without a partner if its variable moved. */
 static pawl_status follow(suggester *s, const loose_entry *saved, pawl_error *err) {
     const suggest_move *variable = suggest_moved(s, saved->slot_of);
     if (saved->slot[0] == '\0' || variable == NULL || suggest_moved(s, saved->name) != NULL) {
         return PAWL_OK;
     }
     const char *to = variable->to;
-    return add_slot(s, saved, to, variable->group, false, err);
+    return add_slot_move(s, saved, to, variable->group, false, err);
 }
 
-/* A slot whose partner by name is another one's, now that its variable moved. */
+/* Moves a slot that matches by name: its variable moved, so the partner is a slot of another
+ * one. */
 static pawl_status follow_pair(suggester *s, const plan_pair *pair, pawl_error *err) {
     const record_entry *record = pair->source;
     const suggest_move *variable =
         record->role == PAWL_ROLE_SLOT ? suggest_moved(s, record->slot_of) : NULL;
     if (variable == NULL || suggest_moved(s, record->name) != NULL ||
         strcmp(record->name, pair->wanted->name) != 0) {
-        return PAWL_OK; /* nor one that a given rule renamed: another would do nothing */
+        return PAWL_OK; /* nor if a given rule renamed it: no second rule is applied */
     }
     const loose_entry saved = {.name = record->name,
                                .slot = record->slot,
@@ -98,10 +99,10 @@ static pawl_status follow_pair(suggester *s, const plan_pair *pair, pawl_error *
                                .dtype = record->dtype,
                                .ndim = record->ndim,
                                .shape = record->shape};
-    return add_slot(s, &saved, variable->to, variable->group, true, err);
+    return add_slot_move(s, &saved, variable->to, variable->group, true, err);
 }
 
-/* Of a variable that stayed: only the slot was renamed. */
+/* Moves a slot that was renamed while its variable stayed. */
 static pawl_status follow_home(suggester *s, const loose_entry *saved, size_t *group,
                                pawl_error *err) {
     size_t place = 0;
@@ -122,17 +123,17 @@ static pawl_status follow_home(suggester *s, const loose_entry *saved, size_t *g
         *group = s->group_count;
         TRY(suggest_add_group(s, &(suggest_group){0}, err));
     }
-    return add_slot(s, saved, saved->slot_of, *group, false, err);
+    return add_slot_move(s, saved, saved->slot_of, *group, false, err);
 }
 
-pawl_status suggest_follow(suggester *s, bool homeless, pawl_error *err) {
+pawl_status suggest_follow(suggester *s, bool renamed, pawl_error *err) {
     const matcher *m = s->m;
     size_t group = SUGGEST_NONE;
     TRY(list_slots(s, err));
     for (size_t i = 0; i < m->checkpoint.count; i++) {
         TRY(follow(s, &m->checkpoint.entries[i], err));
     }
-    for (size_t i = 0; homeless && i < m->checkpoint.count; i++) {
+    for (size_t i = 0; renamed && i < m->checkpoint.count; i++) {
         TRY(follow_home(s, &m->checkpoint.entries[i], &group, err));
     }
     for (size_t i = 0; i < m->unfit_count; i++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The faults that ranks find in what they match together. */
+/* Lists what is wrong where the ranks of a job match a checkpoint together. */
 #include "match/match.h"
 
 #include <string.h>
 
-/* Does it go on from the last one? */
-static bool goes_on(const plan_job_faults *faults, const plan_job_fault *fault) {
+/* Is it the last fault again, of the entries right after it? */
+static bool continues_last(const plan_job_faults *faults, const plan_job_fault *fault) {
     if (faults->count == 0) {
         return false;
     }
@@ -16,7 +16,7 @@ static bool goes_on(const plan_job_faults *faults, const plan_job_fault *fault) 
 
 pawl_status plan_job_fault_add(plan_job_faults *faults, const plan_job_fault *fault,
                                pawl_error *err) {
-    if (goes_on(faults, fault)) {
+    if (continues_last(faults, fault)) {
         faults->items[faults->count - 1].count += fault->count;
         return PAWL_OK;
     }

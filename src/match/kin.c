@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Classes of entries that are alike, and the moves that were found. */
+/* Sorts entries into classes of alike ones, and keeps the moves that were found. */
 #include "match/suggest.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
-static int compare_numbers(int64_t a, int64_t b) {
+static int compare_integers(int64_t a, int64_t b) {
     return (a > b) - (a < b);
 }
 
@@ -17,11 +17,11 @@ static int64_t dtype_of(const loose_entry *e) {
 }
 
 int suggest_compare_types(const loose_entry *a, const loose_entry *b) {
-    int order = compare_numbers(a->kind, b->kind);
-    order = order != 0 ? order : compare_numbers(dtype_of(a), dtype_of(b));
-    order = order != 0 ? order : compare_numbers(a->ndim, b->ndim);
+    int order = compare_integers(a->kind, b->kind);
+    order = order != 0 ? order : compare_integers(dtype_of(a), dtype_of(b));
+    order = order != 0 ? order : compare_integers(a->ndim, b->ndim);
     for (int d = 0; d < a->ndim && order == 0; d++) {
-        order = compare_numbers(a->shape[d], b->shape[d]);
+        order = compare_integers(a->shape[d], b->shape[d]);
     }
     return order != 0 ? order : strcmp(a->slot, b->slot);
 }
@@ -54,14 +54,14 @@ static int by_class(const void *a, const void *b) {
     return order != 0 ? order : suggest_compare_types(left->like, right->like);
 }
 
-static bool is_slot(const loose_entry *e) {
+static bool is_slot_entry(const loose_entry *e) {
     return e->slot[0] != '\0';
 }
 
 static pawl_status add_class(suggester *s, const loose_entry *e, pawl_error *err) {
     char mask[PAWL_MAX_NAME_BYTES + 1];
     numbers n;
-    if (is_slot(e)) {
+    if (is_slot_entry(e)) {
         return PAWL_OK;
     }
     numbers_read(e->name, mask, &n);
@@ -77,7 +77,7 @@ static pawl_status add_class(suggester *s, const loose_entry *e, pawl_error *err
 
 static size_t find_class(const suggester *s, const loose_entry *e, numbers *n) {
     char mask[PAWL_MAX_NAME_BYTES + 1];
-    if (is_slot(e) || s->class_count == 0) {
+    if (is_slot_entry(e) || s->class_count == 0) {
         return SUGGEST_NONE;
     }
     numbers_read(e->name, mask, n);
@@ -98,9 +98,9 @@ static loose_entry loose_of_state(const state_entry *e) {
                          .shape = e->shape};
 }
 
-/* The state's side of a record of another shape. */
-static const loose_entry *unfit_wanted(suggester *s, const unfit_entry *unfit) {
-    loose_entry *e = arena_alloc(&s->memory, sizeof(*e));
+/* The state's entry for a record of another shape; NULL: no memory. */
+static const loose_entry *unfit_wanted(suggester *s, const unfit_entry *unfit, pawl_error *err) {
+    loose_entry *e = arena_take(&s->memory, sizeof(*e), err);
     if (e != NULL) {
         *e = loose_of_state(s->m->wanted->entries[unfit->place]);
     }
@@ -117,9 +117,9 @@ static pawl_status add_classes(suggester *s, pawl_error *err) {
     }
     for (size_t i = 0; s->siblings && i < m->unfit_count; i++) {
         if (m->unfit[i].other_shape) {
-            const loose_entry *wanted = unfit_wanted(s, &m->unfit[i]);
+            const loose_entry *wanted = unfit_wanted(s, &m->unfit[i], err);
             if (wanted == NULL) {
-                return error_nomem(err, sizeof(*wanted));
+                return PAWL_ENOMEM;
             }
             TRY(add_class(s, &m->unfit[i].record, err));
             TRY(add_class(s, wanted, err));
@@ -185,7 +185,7 @@ bool suggest_has_rule(const suggester *s, const unfit_entry *unfit) {
     return strcmp(unfit->record.name, s->m->wanted->entries[unfit->place]->name) != 0;
 }
 
-/* An entry whose name is on both sides. */
+/* Counts an entry that has a partner, by its name or by a given rename rule. */
 static pawl_status add_fitting(suggester *s, const char *saved, const state_entry *wanted,
                                pawl_error *err) {
     numbers n;
@@ -203,7 +203,7 @@ static pawl_status add_fitting(suggester *s, const char *saved, const state_entr
     return add_member(s, &s->wanted, &e, false, err);
 }
 
-static pawl_status add_unfit(suggester *s, const unfit_entry *unfit, pawl_error *err) {
+static pawl_status add_unfit_members(suggester *s, const unfit_entry *unfit, pawl_error *err) {
     const state_entry *wanted = s->m->wanted->entries[unfit->place];
     if (!unfit->other_shape) {
         return add_fitting(s, unfit->record.name, wanted, err);
@@ -217,7 +217,7 @@ static pawl_status add_unfit(suggester *s, const unfit_entry *unfit, pawl_error 
 }
 
 /* Entries of one name and different shapes count as without a partner, too, unless a given rename
- * rule paired them. All are counted before any is listed. */
+ * rule paired them. Called before members are listed, which depends on these counts. */
 static void count_unfit(suggester *s) {
     numbers n;
     for (size_t i = 0; i < s->m->unfit_count; i++) {
@@ -247,7 +247,7 @@ pawl_status suggest_find_classes(suggester *s, pawl_error *err) {
         TRY(add_fitting(s, pair->source->name, pair->wanted, err));
     }
     for (size_t i = 0; i < m->unfit_count; i++) {
-        TRY(add_unfit(s, &m->unfit[i], err));
+        TRY(add_unfit_members(s, &m->unfit[i], err));
     }
     for (size_t i = 0; i < m->checkpoint.count; i++) {
         TRY(add_member(s, &s->saved, &m->checkpoint.entries[i], true, err));

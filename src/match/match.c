@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The match of a checkpoint against a state: every entry of either side is looked at, and every
- * difference reported, before anybody reads a byte of a tensor.
+ * Matches a checkpoint with a state: looks at every entry of both sides and reports every
+ * difference, before a byte of any tensor is read.
  */
 #include "match/matcher.h"
 #include "match/rename.h"
@@ -18,7 +18,7 @@ static pawl_status resolve(const char *field, pawl_policy *policy, pawl_policy o
     }
     if (*policy > PAWL_POLICY_CALLER || (accepted & 1u << *policy) == 0) {
         error_set(err, PAWL_EUSAGE,
-                  "cannot restore: options.%s is %d, which is none of its policies", field,
+                  "cannot restore: options.%s is %d, which is not a policy that it takes", field,
                   (int)*policy);
         error_next(err, "see pawl_restore_options in pawl/restore.h");
         return PAWL_EUSAGE;
@@ -114,16 +114,17 @@ static loose_entry loose_of(const char *name, const char *slot, const char *slot
                          .shape = s->shape};
 }
 
-/* Hyperparameters are numbers, all of one type: nothing shows which was renamed to which. */
+/* Hyperparameters are scalars of one type: nothing shows which was renamed to which. */
 static bool may_be_renamed(pawl_role role) {
     return role != PAWL_ROLE_HYPERPARAMETER;
 }
 
-static pawl_severity severity_of(pawl_policy policy) {
+static pawl_severity severity_by_policy(pawl_policy policy) {
     return policy == PAWL_POLICY_ALLOW ? PAWL_SEVERITY_NOTE : PAWL_SEVERITY_ERROR;
 }
 
-/* `fault`: of a job; an entry that other ranks have under that name was not renamed. */
+/* `fault`: what the ranks of a job found wrong with it, or NULL. What other ranks have under this
+ * name was not renamed. */
 static pawl_status add_unexpected(matcher *m, const record_entry *record, const char *name,
                                   const char *slot_of, const plan_job_fault *fault,
                                   pawl_error *err) {
@@ -131,7 +132,7 @@ static pawl_status add_unexpected(matcher *m, const record_entry *record, const 
     bool slot = record->role == PAWL_ROLE_SLOT;
     side s = side_of_record(record);
     pawl_report_item item = {.difference = slot ? PAWL_DIFF_SLOT : PAWL_DIFF_UNEXPECTED,
-                             .severity = severity_of(m->options.unexpected),
+                             .severity = severity_by_policy(m->options.unexpected),
                              .name = name,
                              .other_name = slot ? slot_of : NULL,
                              .checkpoint = side_text(text, &s, false),
@@ -147,7 +148,7 @@ static pawl_status add_unexpected(matcher *m, const record_entry *record, const 
     TRY(report_add_facts(m->report, &item, &facts, err));
     if (name != record->name || !may_be_renamed(record->role) ||
         (fault != NULL && fault->error != PLAN_NOBODY)) {
-        return PAWL_OK; /* a rule was given for it already: no other is suggested */
+        return PAWL_OK; /* no rename rule is suggested for it */
     }
     loose_entry loose = loose_of(name, record->slot, record->slot_of, &s);
     return add_loose(m, &m->checkpoint, &loose, err);
@@ -158,7 +159,7 @@ static pawl_status add_missing(matcher *m, const state_entry *wanted, pawl_error
     bool slot = wanted->role == PAWL_ROLE_SLOT;
     side s = side_of_state(wanted);
     pawl_report_item item = {.difference = slot ? PAWL_DIFF_SLOT : PAWL_DIFF_MISSING,
-                             .severity = severity_of(m->options.missing),
+                             .severity = severity_by_policy(m->options.missing),
                              .name = wanted->name,
                              .other_name = slot ? wanted->slot_of : NULL,
                              .state = side_text(text, &s, false),
@@ -178,7 +179,7 @@ static pawl_status add_missing(matcher *m, const state_entry *wanted, pawl_error
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
-/* Copies bytes of a record, unless the state's entry (`twin`) has the same. */
+/* Copies bytes of a record, unless the state's entry has the same ones (`twin`), which then do. */
 static const void *keep_bytes(matcher *m, const void *data, size_t bytes, const void *twin,
                               size_t twin_bytes) {
     if (data == NULL) {
@@ -267,8 +268,8 @@ static pawl_status add_pair(matcher *m, const record_entry *record, size_t posit
     return PAWL_OK;
 }
 
-static pawl_status add_unfit(matcher *m, const record_entry *record, size_t position,
-                             bool other_shape, pawl_error *err) {
+static pawl_status keep_unfit(matcher *m, const record_entry *record, size_t position,
+                              bool other_shape, pawl_error *err) {
     side s = side_of_record(record);
     loose_entry seen = loose_of(record->name, record->slot, record->slot_of, &s);
     TRY(vec_reserve(&m->unfit, &m->unfit_capacity, m->unfit_count + 1, sizeof(*m->unfit), err));
@@ -281,11 +282,11 @@ static pawl_status add_unfit(matcher *m, const record_entry *record, size_t posi
     return PAWL_OK;
 }
 
-/* What the partner of the state's entry at that place is called in the checkpoint. */
-static const char *partner_name(const matcher *m, size_t position) {
-    ptrdiff_t partner = m->partner[position];
-    return partner > 0 ? m->match->pairs[partner - 1].source->name
-                       : m->unfit[-partner - 1].record.name;
+const char *matcher_partner_name(const matcher *m, size_t place) {
+    ptrdiff_t partner = m->partner[place];
+    return partner == 0  ? NULL
+           : partner > 0 ? m->match->pairs[partner - 1].source->name
+                         : m->unfit[-partner - 1].record.name;
 }
 
 static pawl_status add_collision(matcher *m, const record_entry *record, const char *name,
@@ -296,7 +297,7 @@ static pawl_status add_collision(matcher *m, const record_entry *record, const c
                              .other_name = name,
                              .dimension = -1,
                              .count = 1,
-                             .saved_as = partner_name(m, position)};
+                             .saved_as = matcher_partner_name(m, position)};
     return report_add(m->report, &item, err);
 }
 
@@ -326,7 +327,7 @@ static pawl_status note_stance(matcher *m, plan_stance stance, pawl_error *err) 
     return PAWL_OK;
 }
 
-/* A rank wants all of an entry that does not fit, and of one without elements. */
+/* Where shapes differ, and where there are no elements, the rank counts as wanting all of it. */
 static plan_stance stance_of(const state_entry *wanted, const record_entry *record) {
     plan_stance s = {
         .want = state_entry_is_alike(wanted) ? PLAN_SHARES : PLAN_HOLDS,
@@ -346,7 +347,7 @@ static plan_stance stance_of(const state_entry *wanted, const record_entry *reco
     return s;
 }
 
-/* What the ranks found wrong with the record at hand; NULL: nothing. */
+/* What the ranks found wrong with the current record; NULL: nothing. */
 static const plan_job_fault *fault_here(matcher *m) {
     const plan_job_faults *f = m->ranks.faults;
     while (f != NULL && m->fault < f->count &&
@@ -359,7 +360,7 @@ static const plan_job_fault *fault_here(matcher *m) {
 
 /* ---- records -------------------------------------------------------------------------------- */
 
-/* In a job an entry that this rank lacks may be wanted by others. */
+/* A record that this rank's state lacks. In a job others may want it. */
 static pawl_status match_lacking(matcher *m, const record_entry *record, const char *name,
                                  const char *slot_of, pawl_error *err) {
     bool allowed = m->options.unexpected == PAWL_POLICY_ALLOW;
@@ -373,7 +374,7 @@ static pawl_status match_lacking(matcher *m, const record_entry *record, const c
     return add_unexpected(m, record, name, slot_of, fault, err);
 }
 
-/* In a job all ranks report the same fault. */
+/* A record that this rank's state has. What the ranks of a job found wrong, all of them report. */
 static pawl_status match_wanted(matcher *m, const record_entry *record, const char *name,
                                 const char *slot_of, const state_entry *wanted, pawl_error *err) {
     const plan_job_fault *fault = fault_here(m);
@@ -408,7 +409,7 @@ static pawl_status match_record(matcher *m, const record_entry *record, pawl_err
     verdict v;
     TRY(matcher_compare(m, wanted, record, slot_of, &v, err));
     return v.fits ? add_pair(m, record, position, v.keep_caller, err)
-                  : add_unfit(m, record, position, v.other_shape, err);
+                  : keep_unfit(m, record, position, v.other_shape, err);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -451,7 +452,7 @@ static pawl_status add_optimizer(matcher *m, pawl_error *err) {
                              .state = side_text(text, &s, false),
                              .dimension = -1,
                              .count = 1};
-    sentence_facts facts = {.stands = caller ? "state" : NULL,
+    sentence_facts facts = {.used_side = caller ? "state" : NULL,
                             .slots_unexpected = m->slots_unexpected,
                             .slots_missing = m->slots_missing};
     return report_add_facts(m->report, &item, &facts, err);
@@ -466,8 +467,8 @@ static bool wants_anything(const matcher *m) {
     return false;
 }
 
-/* R13: refuses a state that was never built, as nothing of it would be restored. A rank of a job
- * may hold nothing: what it should hold is found when the ranks compare. */
+/* R13: refuses a state without entries, into which nothing would be restored. One rank of a job may
+ * hold nothing: what is missing then is found when the ranks compare. */
 static pawl_status check_state(const matcher *m, pawl_error *err) {
     if (m->records == 0 || m->ranks.job || wants_anything(m)) {
         return PAWL_OK;
@@ -479,7 +480,7 @@ static pawl_status check_state(const matcher *m, pawl_error *err) {
     return PAWL_EUSAGE;
 }
 
-/* R13: refuses a match without a pair, which options that allow every difference would let pass. */
+/* R13: refuses a match without a pair, also where the options allow every difference. */
 static pawl_status check_pairs(const matcher *m, pawl_error *err) {
     if (m->match->refused || m->match->pair_count > 0 || m->records == 0 ||
         (m->ranks.job && !wants_anything(m))) {

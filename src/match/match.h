@@ -47,7 +47,8 @@ typedef struct plan_stance {
     uint64_t held, elements;
 } plan_stance;
 
-/* What is wrong with an entry that some rank lacks. Nothing where other ranks want all of it. */
+/* What is wrong with an entry that some rank lacks. Nothing is wrong if other ranks want all of
+ * it. */
 typedef enum plan_job_error {
     PLAN_NOBODY = 1,   /* no rank wants it */
     PLAN_NOT_ALL = 2,  /* some ranks have it, declared as the same on all ranks */
@@ -72,7 +73,7 @@ void plan_job_faults_free(plan_job_faults *faults);
 typedef struct plan_ranks {
     int rank, world_size, saved_world_size;
     /* The ranks match as one job: an entry that a rank lacks is unexpected only if it is in
-     * `faults`. NULL: the ranks have not compared yet, and entries that are lacking are not
+     * `faults`. NULL: the ranks have not compared yet, and entries that a rank lacks are not
      * reported. */
     bool job;
     const plan_job_faults *faults;
@@ -100,18 +101,18 @@ typedef struct plan_match {
     plan_stance *stances; /* of a job: one for each entry of the checkpoint, in its order */
     size_t stance_count;
     uint64_t lacking; /* stances that are LACKS */
-    arena memory;     /* for the sources */
+    arena memory;     /* of the sources */
 } plan_match;
 
 /*
- * Matches the two, entry by entry, and adds every difference to `report`: R01 to R07, R10,
- * R13, J06, kinds. Counts kept and ignored. The caller turns `refused` into PAWL_EMISMATCH with
- * plan_match_error. PAWL_EUSAGE for options that cannot be, and for a state without entries.
+ * Matches the two, entry by entry, and adds every difference to `report`: R01 to R07, R10, R13,
+ * J06, kinds. Counts the entries kept and ignored. The caller turns `refused` into PAWL_EMISMATCH
+ * with plan_match_error. PAWL_EUSAGE for invalid options, and for a state without entries.
  *
  * `options` may be NULL. A rename rule with an empty `from` puts `to`/ in front of every name, one
- * with an empty `to` takes `from`/ away. A changed batch signature that is allowed leaves the
- * state's. Of each kind of difference some thousands are kept as items; the report says how many
- * more there are.
+ * with an empty `to` takes `from`/ away. Where a changed batch signature is allowed, the state
+ * keeps its own. Some thousands of each kind of difference are kept as items; the report says how
+ * many more there are.
  */
 pawl_status plan_match_make(const state_snapshot *wanted, entry_source checkpoint,
                             const pawl_restore_options *options, const plan_ranks *ranks,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A refused match as an error: how many differences, the first few, and what to do. */
+/* Makes a refused match an error: how many differences, the first few, and what to do. */
 #include "match/report.h"
 
 #include <inttypes.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 
 #define SHOWN_DIFFERENCES 3
-#define SHOWN_BYTES       260 /* of each, so that all fit the attempt */
+#define SHOWN_BYTES       260 /* of each, so that all fit err->attempt */
 
-static bool is_error(const report_item *item) {
+static bool is_kept_error(const report_item *item) {
     return item->seen.severity == PAWL_SEVERITY_ERROR;
 }
 
@@ -51,7 +51,7 @@ static void add_differences(line *l, const pawl_report *report) {
         for (size_t i = 0; i < report->count && shown < SHOWN_DIFFERENCES; i++) {
             const report_item *item = &report->items[i];
             bool optimizer = item->seen.difference == PAWL_DIFF_OPTIMIZER;
-            if (is_error(item) && optimizer == (first == 1)) {
+            if (is_kept_error(item) && optimizer == (first == 1)) {
                 add_description(l, item, &shown);
             }
         }
@@ -77,14 +77,15 @@ static void add_advice(line *l, const char *advice) {
     line_add(l, advice, strlen(advice), PAWL_MAX_NAME_BYTES - 1);
 }
 
-/* The first item of that kind which has an advice; NULL when there is none. */
+/* The advice of the first error of that kind, or the first suggested rename; NULL when there is
+ * none. */
 static const char *first_advice(const pawl_report *report, pawl_difference difference) {
     for (size_t i = 0; i < report->count; i++) {
         const report_item *item = &report->items[i];
         if (item->seen.difference != difference) {
             continue;
         }
-        if (is_error(item)) {
+        if (is_kept_error(item)) {
             return advice_of(item);
         }
         if (difference == PAWL_DIFF_RENAMED) {
@@ -94,7 +95,7 @@ static const char *first_advice(const pawl_report *report, pawl_difference diffe
     return NULL;
 }
 
-/* Each kind of difference advises once, in the order in which they would be tried. */
+/* One advice for each kind of difference, in the order in which one would try them. */
 static void add_advices(line *l, const pawl_report *report) {
     static const pawl_difference order[] = {
         PAWL_DIFF_OPTIMIZER,  PAWL_DIFF_RENAMED,        PAWL_DIFF_SLOT,  PAWL_DIFF_SHAPE,

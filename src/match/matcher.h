@@ -25,10 +25,10 @@ typedef struct loose_list {
     size_t count, capacity;
 } loose_list;
 
-/* A record that has a partner by its name, and differs from it. */
+/* A record that does not fit the state's entry of its name. */
 typedef struct unfit_entry {
     loose_entry record;
-    size_t place; /* of the partner */
+    size_t place; /* of that entry in the state */
     bool other_shape;
 } unfit_entry;
 
@@ -36,7 +36,7 @@ typedef struct matcher {
     const state_snapshot *wanted;
     pawl_restore_options options; /* policies resolved: none is DEFAULT */
     plan_ranks ranks;
-    uint64_t place; /* of the record at hand */
+    uint64_t place; /* of the current record */
     size_t fault;   /* the first of ranks.faults that does not end before it */
     size_t stance_capacity;
     pawl_report *report;
@@ -50,7 +50,7 @@ typedef struct matcher {
     uint64_t records;             /* of the checkpoint that take part */
     loose_list checkpoint, state; /* for suggestions */
     loose_list elsewhere;         /* of a job: what only other ranks have in their states */
-    /* The optimizer's item comes last, when its slots are counted. */
+    /* A changed optimizer is reported last, when its slots have been counted. */
     const state_entry *optimizer;
     char optimizer_checkpoint[256];
     uint64_t slots_unexpected, slots_missing;
@@ -64,6 +64,9 @@ typedef struct verdict {
     bool other_shape; /* a tensor of another shape; a slot's is reported by matcher_slots */
     bool keep_caller; /* the state's value is kept */
 } verdict;
+
+/* The checkpoint's name of the partner of the state's entry at that place; NULL: it has none. */
+const char *matcher_partner_name(const matcher *m, size_t place);
 
 /*
  * Compares a record with the state's entry of its name and reports what differs: compare.c.

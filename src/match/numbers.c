@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-#define MAX_DIGITS  9    /* more are no number that anybody counts by */
+#define MAX_DIGITS  9    /* longer runs of digits are text */
 #define PLACEHOLDER '\1' /* where digits stood inside a component */
 
-static bool is_digit(char c) {
+static bool is_number_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-static void add_number(numbers *out, const char *name, size_t begin, size_t end, size_t digits) {
+static void append_number(numbers *out, const char *name, size_t begin, size_t end, size_t digits) {
     uint32_t value = 0;
     for (size_t i = digits; i < end; i++) {
         value = value * 10 + (uint32_t)(name[i] - '0');
@@ -22,26 +22,27 @@ static void add_number(numbers *out, const char *name, size_t begin, size_t end,
     out->count++;
 }
 
-/* Where the '_' of the number stands that the component ends in; its end when there is none. */
+/* Where the number at the component's end begins, with its '_'; `end` when there is none. */
 static size_t suffix_of(const char *name, size_t begin, size_t end) {
     size_t at = end;
-    while (at > begin && is_digit(name[at - 1])) {
+    while (at > begin && is_number_digit(name[at - 1])) {
         at--;
     }
     bool is_number = at < end && end - at <= MAX_DIGITS && at > begin + 1 && name[at - 1] == '_';
     return is_number ? at - 1 : end;
 }
 
-/* One component up to its suffix: digits give way to a placeholder. Returns what was written. */
+/* Writes one component up to its suffix, a placeholder for each number. Returns the bytes
+ * written. */
 static size_t mask_component(const char *name, size_t begin, size_t end, char *mask, numbers *out) {
     size_t length = 0;
     for (size_t i = begin; i < end;) {
         size_t stop = i;
-        while (stop < end && is_digit(name[stop])) {
+        while (stop < end && is_number_digit(name[stop])) {
             stop++;
         }
         if (stop > i && stop - i <= MAX_DIGITS && out->count < NUMBERS_MAX) {
-            add_number(out, name, i, stop, i);
+            append_number(out, name, i, stop, i);
             mask[length++] = PLACEHOLDER;
             i = stop;
             continue;
@@ -62,7 +63,7 @@ void numbers_read(const char *name, char mask[PAWL_MAX_NAME_BYTES + 1], numbers 
         size_t suffix = suffix_of(name, begin, end);
         length += mask_component(name, begin, suffix, mask + length, out);
         if (out->count < NUMBERS_MAX) {
-            add_number(out, name, suffix, end, suffix < end ? suffix + 1 : end);
+            append_number(out, name, suffix, end, suffix < end ? suffix + 1 : end);
         } else {
             memcpy(mask + length, name + suffix, end - suffix);
             length += end - suffix;
@@ -116,5 +117,6 @@ bool numbers_in_unit(const char *name, const char *of, const numbers *n, int i) 
     if (strncmp(name, of, length) != 0) {
         return false;
     }
-    return n->given[i] ? !is_digit(name[length]) : name[length] == '\0' || name[length] == '/';
+    return n->given[i] ? !is_number_digit(name[length])
+                       : name[length] == '\0' || name[length] == '/';
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prefixes that changed. Two entries without a partner, of one shape, whose names end in the same
- * components, suggest that what stands before them was renamed. Each entry of the checkpoint looks
- * at a few entries of the state whose names are near in either direction, so the work stays
- * bounded; the rules that come up most often are then counted exactly. One that pairs as many
- * entries as another which contradicts it is none, and so is one that leaves over what is like
- * those that it pairs.
+ * Finds rename rules for prefixes that changed. Two entries without a partner, of one shape, whose
+ * names end in the same components, suggest that the part before these was renamed. Each entry of
+ * the checkpoint is compared with only a few entries of the state, its neighbours in the order of
+ * names and in that of names read backwards, so the work stays bounded; the rules found most often
+ * are then counted exactly. A rule is dropped if another one contradicts it and pairs as many
+ * entries, and if it leaves over entries like those that it pairs.
  */
 #include "match/suggest.h"
 
@@ -16,7 +16,7 @@
 #define NEIGHBOURS     8   /* on each side, in each order */
 #define MAX_RIVALS     64  /* of one entry that are counted exactly */
 #define MAX_COMPONENTS 16  /* of a common ending that are tried */
-#define MIN_LIKENESS   0.5 /* of two whole names, where nothing else speaks for a rule */
+#define MIN_LIKENESS   0.5 /* of the two names, for a rule that pairs one entry only */
 
 /* ---- orders --------------------------------------------------------------------------------- */
 
@@ -95,7 +95,7 @@ static double rough_likeness(const char *a, const char *b) {
     return (double)(same < longer ? same : longer) / (double)longer;
 }
 
-/* Would the rule take one away from its partner? */
+/* Would the rule also rename an entry that has a partner? */
 static bool breaks_pair(const suggester *s, span from) {
     for (int roll = ROLL_PAIRS; roll <= ROLL_ELSEWHERE; roll++) {
         for (int below = 0; below < 2; below++) {
@@ -121,7 +121,7 @@ static pawl_status add_rule(suggester *s, span from, span to, const loose_entry 
     return PAWL_OK;
 }
 
-/* The rule with the longest common ending that breaks no pair; the whole name at last. */
+/* The rule with the longest common ending that breaks no pair; the whole name is tried last. */
 static bool rule_of(const suggester *s, const loose_entry *source, const loose_entry *target,
                     span *from, span *to) {
     const char *a = source->name;
@@ -168,7 +168,7 @@ static pawl_status consider_near(suggester *s, const loose_entry **sorted, point
     return PAWL_OK;
 }
 
-/* Equal rules become one, with their number; the most frequent ones stay. */
+/* Joins equal rules and counts them; keeps the best MAX_RULES. */
 static void gather_rules(suggester *s) {
     size_t distinct = 0;
     if (s->rule_count > 1) {
@@ -205,7 +205,7 @@ static pawl_status find_rules(suggester *s, pawl_error *err) {
 
 /* ---- what a rule pairs ---------------------------------------------------------------------- */
 
-/* The state's loose entry of that name, or their number when there is none. */
+/* The place of the state's loose entry of that name, or their count when there is none. */
 static size_t find_target(const suggester *s, const char *name) {
     const loose_list *list = &s->m->state;
     size_t low = 0;
@@ -225,7 +225,7 @@ static size_t find_target(const suggester *s, const char *name) {
     return list->count;
 }
 
-/* What the rule makes of the source: the unused target that it pairs it with, or NONE. */
+/* The source's image: the unused target that the rule pairs it with, or NONE. */
 static pawl_status image_of(suggester *s, span from, span to, size_t source, size_t *out,
                             pawl_error *err) {
     const loose_entry *e = &s->m->checkpoint.entries[source];
@@ -234,7 +234,7 @@ static pawl_status image_of(suggester *s, span from, span to, size_t source, siz
         return PAWL_OK;
     }
     pawl_status status = rename_by(from, to, e->name, &s->name, err);
-    if (rename_made_none(status)) {
+    if (rename_is_invalid(status)) {
         return PAWL_OK; /* then it pairs nothing */
     }
     TRY(status);
@@ -246,7 +246,7 @@ static pawl_status image_of(suggester *s, span from, span to, size_t source, siz
     return PAWL_OK;
 }
 
-/* Sources between [*begin, *end) are all that `from` can fit: those of a name that it begins. */
+/* [*begin, *end) are all sources whose names begin with `from`: it fits no others. */
 static void sources_of(const suggester *s, span from, size_t *begin, size_t *end) {
     *begin = suggest_seek(s, ROLL_LOOSE, from, false);
     *end = *begin;
@@ -279,7 +279,7 @@ static pawl_status find_image(suggester *s, const suggest_rule *r, pawl_error *e
 
 /* ---- doubts --------------------------------------------------------------------------------- */
 
-/* Does the rule pair one of the image's sources or targets with another? */
+/* Does the rule pair a source or a target of s->image with another partner? */
 static pawl_status disagrees(suggester *s, const suggest_rule *r, const bool *targets, bool *out,
                              pawl_error *err) {
     size_t i = 0;
@@ -294,7 +294,7 @@ static pawl_status disagrees(suggester *s, const suggest_rule *r, const bool *ta
     return PAWL_OK;
 }
 
-/* Another rule that pairs as many, and one of them otherwise. */
+/* Does another rule pair as many entries, and one of them with another partner? */
 static pawl_status has_equal(suggester *s, const suggest_rule *r, bool *out, pawl_error *err) {
     AUTOFREE bool *targets = mem_calloc(s->m->state.count, sizeof(bool));
     *out = false;
@@ -315,8 +315,8 @@ static pawl_status has_equal(suggester *s, const suggest_rule *r, bool *out, paw
     return PAWL_OK;
 }
 
-/* Is one source paired with one target as well as the rule pairs? `budget`: of those that may be
- * looked at. */
+/* Does the rule that pairs `source` with `target` pair `enough` entries? `budget`: how many rules
+ * may still be counted; when it is used up, the answer is yes. */
 static pawl_status is_rival(suggester *s, const loose_entry *source, const loose_entry *target,
                             size_t enough, int *budget, bool *out, pawl_error *err) {
     span from;
@@ -337,8 +337,8 @@ static pawl_status is_rival(suggester *s, const loose_entry *source, const loose
     return PAWL_OK;
 }
 
-/* Entries of the same name and another shape have lost their partners as well: is one of them like
- * the source, or like the target? */
+/* Entries whose namesake has another shape have no partner either: could one of them go with the
+ * source, or with the target? */
 static bool has_unfit_rival(const matcher *m, const loose_entry *source,
                             const loose_entry *target) {
     for (size_t i = 0; i < m->unfit_count; i++) {
@@ -357,8 +357,8 @@ static bool has_unfit_rival(const matcher *m, const loose_entry *source,
     return false;
 }
 
-/* The same asked of one pair, and of all that its source or its target might go with instead: rules
- * that never came up are found here. */
+/* Takes one pair of the rule: could its source or its target go with another entry, by a rule that
+ * pairs as many? That finds rules which the neighbours did not show. */
 static pawl_status has_rival(suggester *s, const suggest_rule *r, bool *out, pawl_error *err) {
     const matcher *m = s->m;
     int budget = MAX_RIVALS;
@@ -387,7 +387,7 @@ static pawl_status has_rival(suggester *s, const suggest_rule *r, bool *out, paw
     return PAWL_OK;
 }
 
-/* Others of the class have partners by their names: an entry could be one of these as well. */
+/* Do others of the class match by name? Then an entry could be one of these, too. */
 static bool has_fitting(const suggest_class *c) {
     return c->fitting > 0 || c->elsewhere > 0;
 }
@@ -401,8 +401,8 @@ static bool has_numbers_behind(const numbers *n, size_t at) {
     return false;
 }
 
-/* Do both names have the same numbers? With `fixed` they stand where both names are the same, so
- * that they are numbers of the same thing. */
+/* Do both names have the same numbers? With `fixed`: are all numbers in the beginning that both
+ * names share, so that they number the same thing? */
 static bool keeps_numbers(const char *from, const char *to, bool fixed) {
     char mask[PAWL_MAX_NAME_BYTES + 1];
     numbers a;
@@ -426,8 +426,8 @@ static bool tells_apart(const suggester *s, size_t source, size_t target) {
                                               s->m->state.entries[target].name, fixed);
 }
 
-/* Entries alike that the rule leaves over, or gives other numbers: which is which does not show.
- * `left`: of each class, homeless ones on either side. */
+/* Does the rule leave over entries that are like those it pairs, or change their numbers? Then it
+ * is not clear which is which. left_saved, left_wanted: room for a count of each class. */
 static bool leaves_siblings(suggester *s, size_t *left_saved, size_t *left_wanted) {
     const matcher *m = s->m;
     bool leaves = false;
@@ -453,8 +453,8 @@ static bool leaves_siblings(suggester *s, size_t *left_saved, size_t *left_wante
     return leaves;
 }
 
-/* A prefix that was renamed took all along, but for what went, or all that is there came with it,
- * but for what is new. A rule that leaves over some of both crosses two others. */
+/* If a prefix was renamed, all under the old one moved, or all under the new one came from it. If
+ * entries are left over under both, the rule mixes up two other ones. */
 static bool crosses(const suggester *s, const suggest_rule *r) {
     const matcher *m = s->m;
     size_t sources = 0;
@@ -482,7 +482,8 @@ static int common_components(const char *a, const char *b) {
     return components;
 }
 
-/* Is there one without a partner whose name ends more like the source's, or the target's? */
+/* Is there an entry without a partner whose name shares more components at its end with the source,
+ * or with the target, than these two share? */
 static bool has_better(const suggester *s, size_t source, size_t target) {
     const suggest_class *from = &s->classes[s->source_class[source]];
     const suggest_class *to = &s->classes[s->target_class[target]];
@@ -501,8 +502,8 @@ static bool has_better(const suggester *s, size_t source, size_t target) {
     return false;
 }
 
-/* Asked of each class once. */
-static bool has_better_ones(const suggester *s) {
+/* Asks has_better for one entry of each class. */
+static bool any_has_better(const suggester *s) {
     size_t last = SUGGEST_NONE;
     int looked = 0;
     for (size_t i = 0; i < s->m->checkpoint.count && looked < MAX_RIVALS; i++) {
@@ -517,13 +518,14 @@ static bool has_better_ones(const suggester *s) {
     return false;
 }
 
-static pawl_status is_doubtful(suggester *s, const suggest_rule *r, bool *out, pawl_error *err) {
+static pawl_status is_doubtful_rule(suggester *s, const suggest_rule *r, bool *out,
+                                    pawl_error *err) {
     AUTOFREE size_t *left = mem_calloc(2 * s->class_count, sizeof(*left));
     if (left == NULL) {
         return error_nomem(err, 2 * s->class_count * sizeof(*left));
     }
     TRY(find_image(s, r, err));
-    *out = crosses(s, r) || leaves_siblings(s, left, left + s->class_count) || has_better_ones(s);
+    *out = crosses(s, r) || leaves_siblings(s, left, left + s->class_count) || any_has_better(s);
     if (!*out) {
         TRY(has_equal(s, r, out, err));
     }
@@ -582,14 +584,14 @@ static suggest_rule *best_of(const suggester *s) {
     return best;
 }
 
-/* Takes the best rule, then the best of those that the rest leaves, and so on. */
+/* Takes the best rule, then the best one for what is left, and so on. */
 static pawl_status choose_rules(suggester *s, pawl_error *err) {
     suggest_rule *best = NULL;
     size_t taken = 0;
     TRY(count_all(s, err));
     while (taken < SUGGEST_MAX && (best = best_of(s)) != NULL) {
         bool doubtful = false;
-        TRY(is_doubtful(s, best, &doubtful, err));
+        TRY(is_doubtful_rule(s, best, &doubtful, err));
         best->dead = true;
         if (!doubtful) {
             TRY(add_rule_moves(s, err));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every difference has its remedies here, and nowhere else. */
+/* The remedies of every kind of difference: what a user may change or allow. */
 #include "match/remedy.h"
 
 #include <string.h>
@@ -33,8 +33,8 @@ static const pawl_remedy keep_hyperparameter[] = {
     OPTION_CALLER("hyperparameter", .effect = "keep the state's")};
 static const pawl_remedy batch[] = {OPTION_ALLOW("batch", .effect = "go on with other batches")};
 static const pawl_remedy per_rank[] = {
-    OPTION_ALLOW("per_rank", .effect = "take a rank's own where it was saved"),
-    OPTION_CALLER("per_rank", .effect = "keep the state's on all ranks")};
+    OPTION_ALLOW("per_rank", .effect = "restore each rank's own value where it was saved"),
+    OPTION_CALLER("per_rank", .effect = "keep the state's values on all ranks")};
 
 #define REMEDIES(item, list)                                                                       \
     do {                                                                                           \
@@ -42,13 +42,13 @@ static const pawl_remedy per_rank[] = {
         (item)->remedy_count = ARRAY_LENGTH(list);                                                 \
     } while (0)
 
-/* Of "[64, 10] F32". */
+/* `side`: as side_text writes it, such as "[64, 10] F32". */
 static bool side_castable(const char *side) {
     const char *space = side == NULL ? NULL : strrchr(side, ' ');
     return space != NULL && dtype_castable(pawl_dtype_from_name(space + 1));
 }
 
-static void find_dtype(pawl_report_item *item) {
+static void find_dtype_remedy(pawl_report_item *item) {
     if (side_castable(item->checkpoint) && side_castable(item->state)) {
         REMEDIES(item, cast);
     } else {
@@ -57,7 +57,7 @@ static void find_dtype(pawl_report_item *item) {
     }
 }
 
-static void find_slot(pawl_report_item *item, const sentence_facts *facts) {
+static void find_slot_remedy(pawl_report_item *item, const sentence_facts *facts) {
     if (item->checkpoint == NULL) {
         REMEDIES(item, slot_missing);
         return;
@@ -74,15 +74,15 @@ static void find_slot(pawl_report_item *item, const sentence_facts *facts) {
     }
 }
 
-/* Of an error. */
-static void find_error(pawl_report_item *item, const sentence_facts *facts) {
+/* Of a difference that is an error. */
+static void find_error_remedy(pawl_report_item *item, const sentence_facts *facts) {
     switch (item->difference) {
     case PAWL_DIFF_SHAPE:
         item->change = "build the model with the checkpoint's shape";
         REMEDIES(item, taken_out);
         break;
     case PAWL_DIFF_DTYPE:
-        find_dtype(item);
+        find_dtype_remedy(item);
         break;
     case PAWL_DIFF_MISSING:
         REMEDIES(item, missing);
@@ -97,7 +97,7 @@ static void find_error(pawl_report_item *item, const sentence_facts *facts) {
         REMEDIES(item, model_only);
         break;
     case PAWL_DIFF_SLOT:
-        find_slot(item, facts);
+        find_slot_remedy(item, facts);
         break;
     case PAWL_DIFF_HYPERPARAMETER:
         REMEDIES(item, hyperparameter);
@@ -111,35 +111,30 @@ static void find_error(pawl_report_item *item, const sentence_facts *facts) {
         REMEDIES(item, batch);
         break;
     case PAWL_DIFF_RANKS:
-        item->change = "restore with as many ranks";
+        item->change = "restore with as many ranks as saved it";
         REMEDIES(item, per_rank);
         break;
     }
 }
 
-/* In a job: some ranks have it, and others lack it. */
-static pawl_status find_lacking(pawl_report_item *item, const plan_job_fault *fault, arena *memory,
-                                pawl_error *err) {
-    static const char begin[] = "add it on ";
-    size_t bytes = sizeof(begin) + strlen(fault->lacking);
-    char *change = arena_alloc(memory, bytes);
-    if (change == NULL) {
-        return error_nomem(err, bytes);
+/* Some ranks of a job have it, and others lack it. */
+static pawl_status find_lacking_remedy(pawl_report_item *item, const plan_job_fault *fault,
+                                       arena *memory, pawl_error *err) {
+    item->change = arena_printf(memory, "add it on %s", fault->lacking);
+    if (item->change == NULL) {
+        return error_nomem(err, strlen(fault->lacking));
     }
-    memcpy(change, begin, sizeof(begin) - 1);
-    memcpy(change + sizeof(begin) - 1, fault->lacking, strlen(fault->lacking) + 1);
-    item->change = change;
     REMEDIES(item, unexpected_there);
     return PAWL_OK;
 }
 
 /* Of names that changed: the rules, and what else is needed. */
-static pawl_status find_renames(pawl_report_item *item, const sentence_facts *facts, arena *memory,
-                                pawl_error *err) {
+static pawl_status find_rename_remedies(pawl_report_item *item, const sentence_facts *facts,
+                                        arena *memory, pawl_error *err) {
     size_t count = facts->rename_count + (facts->needs_cast ? 1 : 0);
-    pawl_remedy *remedies = arena_alloc(memory, count * sizeof(*remedies));
+    pawl_remedy *remedies = arena_take(memory, count * sizeof(*remedies), err);
     if (remedies == NULL) {
-        return error_nomem(err, count * sizeof(*remedies));
+        return PAWL_ENOMEM;
     }
     for (size_t i = 0; i < facts->rename_count; i++) {
         remedies[i] = (pawl_remedy){.option = "renames",
@@ -170,15 +165,15 @@ pawl_status remedy_find(pawl_report_item *item, const sentence_facts *facts, are
     item->remedies = NULL;
     item->remedy_count = 0;
     if (facts->fault != NULL && facts->fault->error != PLAN_NOBODY) {
-        return find_lacking(item, facts->fault, memory, err);
+        return find_lacking_remedy(item, facts->fault, memory, err);
     }
     if (item->difference == PAWL_DIFF_RENAMED && !is_error) {
-        return find_renames(item, facts, memory, err);
+        return find_rename_remedies(item, facts, memory, err);
     }
     if (is_error) {
-        find_error(item, facts);
-    } else if (item->difference == PAWL_DIFF_HYPERPARAMETER && facts->stands != NULL &&
-               strcmp(facts->stands, "checkpoint") == 0) {
+        find_error_remedy(item, facts);
+    } else if (item->difference == PAWL_DIFF_HYPERPARAMETER && facts->used_side != NULL &&
+               strcmp(facts->used_side, "checkpoint") == 0) {
         REMEDIES(item, keep_hyperparameter);
     }
     return PAWL_OK;

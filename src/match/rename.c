@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rename rules (R05): by whole components from the front. */
+/* Applies rename rules (R05) to names: they replace whole components at the front. */
 #include "match/rename.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ pawl_status rename_by(span from, span to, const char *name, buffer *out, pawl_er
     return PAWL_OK;
 }
 
-bool rename_made_none(pawl_status status) {
+bool rename_is_invalid(pawl_status status) {
     return status == PAWL_EUSAGE || status == PAWL_ELIMIT;
 }
 

@@ -17,13 +17,13 @@ typedef struct span {
 
 span span_of(const char *text);
 bool rename_fits(span from, const char *name);
-/* The name by a rule that fits it. When what comes out is no name: PAWL_EUSAGE, or PAWL_ELIMIT
- * where it is too long. */
+/* Renames by a rule that fits the name. PAWL_EUSAGE if the result is not a valid name, PAWL_ELIMIT
+ * if it is too long. */
 pawl_status rename_by(span from, span to, const char *name, buffer *out, pawl_error *err)
     PAWL_MUST_CHECK;
-/* Is that what rename_by returns when what comes out is no name? */
-bool rename_made_none(pawl_status status);
-/* The name by the first rule that fits: in `out`, or `name` itself when none does. */
+/* Does that status of rename_by mean that the result is not a valid name? */
+bool rename_is_invalid(pawl_status status);
+/* Renames by the first rule that fits: *renamed is in `out`, or is `name` itself when none fits. */
 pawl_status rename_apply(const pawl_restore_options *options, const char *name, buffer *out,
                          const char **renamed, pawl_error *err) PAWL_MUST_CHECK;
 

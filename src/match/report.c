@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The differences between a checkpoint and a state, as data. report_render.c makes text of them. */
+/* Collects the differences between a checkpoint and a state as data; report_render.c makes text of
+ * them. */
 #include "match/report.h"
 #include "match/remedy.h"
 
@@ -29,8 +30,8 @@ void pawl_report_free(pawl_report *report) {
 }
 
 /* NULL stays NULL. */
-static pawl_status copy_text(pawl_report *report, const char *text, const char **out,
-                             pawl_error *err) {
+static pawl_status keep_report_text(pawl_report *report, const char *text, const char **out,
+                                    pawl_error *err) {
     *out = NULL;
     if (text != NULL) {
         *out = arena_strdup(&report->memory, text);
@@ -41,26 +42,26 @@ static pawl_status copy_text(pawl_report *report, const char *text, const char *
     return PAWL_OK;
 }
 
-/* The item has its remedies already, which are kept elsewhere. */
+/* The item's remedies need no copy. */
 static pawl_status keep_report_item(pawl_report *report, const pawl_report_item *item,
                                     const char *text, size_t description, pawl_error *err) {
     TRY(vec_reserve(&report->items, &report->capacity, report->count + 1, sizeof(*report->items),
                     err));
     report_item *kept = &report->items[report->count];
     *kept = (report_item){.seen = *item, .description = description};
-    char *alone = arena_alloc(&report->memory, description + 1);
+    char *alone = arena_take(&report->memory, description + 1, err);
     if (alone == NULL) {
-        return error_nomem(err, description + 1);
+        return PAWL_ENOMEM;
     }
     memcpy(alone, text, description);
     alone[description] = '\0';
     kept->seen.description = alone;
-    TRY(copy_text(report, item->name, &kept->seen.name, err));
-    TRY(copy_text(report, item->other_name, &kept->seen.other_name, err));
-    TRY(copy_text(report, item->checkpoint, &kept->seen.checkpoint, err));
-    TRY(copy_text(report, item->state, &kept->seen.state, err));
-    TRY(copy_text(report, item->saved_as, &kept->seen.saved_as, err));
-    TRY(copy_text(report, text, &kept->seen.text, err));
+    TRY(keep_report_text(report, item->name, &kept->seen.name, err));
+    TRY(keep_report_text(report, item->other_name, &kept->seen.other_name, err));
+    TRY(keep_report_text(report, item->checkpoint, &kept->seen.checkpoint, err));
+    TRY(keep_report_text(report, item->state, &kept->seen.state, err));
+    TRY(keep_report_text(report, item->saved_as, &kept->seen.saved_as, err));
+    TRY(keep_report_text(report, text, &kept->seen.text, err));
     report->count++;
     return PAWL_OK;
 }
@@ -113,7 +114,7 @@ pawl_status report_add_fallback(pawl_report *report, int64_t step, const char *w
                     sizeof(*report->fallbacks), err));
     report_fallback *fallback = &report->fallbacks[report->fallback_count];
     fallback->step = step;
-    TRY(copy_text(report, why, &fallback->why, err));
+    TRY(keep_report_text(report, why, &fallback->why, err));
     report->fallback_count++;
     report->counts.fallbacks++;
     return PAWL_OK;

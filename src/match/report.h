@@ -6,14 +6,14 @@
 #include "match/match.h"
 #include "match/sentence.h"
 
-/* Of each kind of difference so many items are kept as data; the rest is counted. */
+/* The most items of one kind of difference that are kept as data; further ones are only counted. */
 #define REPORT_MAX_ITEMS   4096u
 #define REPORT_SEVERITIES  (PAWL_SEVERITY_ERROR + 1)
 #define REPORT_DIFFERENCES (PAWL_DIFF_RANKS + 1)
 
 typedef struct report_item {
     pawl_report_item seen;
-    size_t description; /* so much of the text says what differs; the rest what to do */
+    size_t description; /* bytes of the text that say what differs; the rest says what to do */
 } report_item;
 
 typedef struct report_fallback {
@@ -36,7 +36,7 @@ struct pawl_report {
     arena memory;
 };
 
-/* As report_add, for an item without text, with what the words need besides. */
+/* As report_add, for an item without text. `facts`: what its sentence needs besides the item. */
 pawl_status report_add_facts(pawl_report *report, const pawl_report_item *item,
                              const sentence_facts *facts, pawl_error *err) PAWL_MUST_CHECK;
 

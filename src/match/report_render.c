@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A report as lines for people and as one JSON object for programs. */
+/* Renders a report: lines for people, one JSON object for programs. */
 #include "match/report.h"
 
 #include <inttypes.h>
@@ -81,7 +81,7 @@ static void count_unlisted(const pawl_report *report, uint64_t *unlisted, bool *
     }
 }
 
-static pawl_status write_text(const pawl_report *report, buffer *out, pawl_error *err) {
+static pawl_status write_report_text(const pawl_report *report, buffer *out, pawl_error *err) {
     TRY(write_first_line(report, out, err));
     for (size_t i = 0; i < report->fallback_count; i++) {
         const report_fallback *fallback = &report->fallbacks[i];
@@ -174,7 +174,7 @@ static pawl_status write_json_totals(const pawl_report *report, buffer *out, paw
     return write_json_numbers(out, "unlisted", unlisted, err);
 }
 
-static pawl_status write_json(const pawl_report *report, buffer *out, pawl_error *err) {
+static pawl_status write_report_json(const pawl_report *report, buffer *out, pawl_error *err) {
     TRY(write_json_totals(report, out, err));
     TRY(buffer_printf(out, err, ",\"passed_over\":["));
     for (size_t i = 0; i < report->fallback_count; i++) {
@@ -194,6 +194,6 @@ static pawl_status write_json(const pawl_report *report, buffer *out, pawl_error
 pawl_status report_finish(pawl_report *report, pawl_error *err) {
     report->text.size = 0;
     report->json.size = 0;
-    TRY(write_text(report, &report->text, err));
-    return write_json(report, &report->json, err);
+    TRY(write_report_text(report, &report->text, err));
+    return write_report_json(report, &report->json, err);
 }

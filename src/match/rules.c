@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rename rules that make the moves of a group: as few as go, and nothing else moves. */
+/* Finds rename rules that make all moves of a group, few of them, and rename nothing else. */
 #include "match/suggest.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ size_t suggest_common_ending(const char *a, size_t a_bytes, const char *b, size_
     return n;
 }
 
-/* Does the name without its last `ending` bytes end before a '/', or is nothing left of it? */
+/* Do the last `ending` bytes of the name begin at a component? */
 static bool cuts_component(const char *name, size_t bytes, size_t ending) {
     return ending == bytes || name[bytes - ending - 1] == '/';
 }
@@ -37,13 +37,14 @@ bool suggest_cut(const char *a, const char *b, size_t *ending, span *from, span 
     return false;
 }
 
-/* Does the rule do right by that name of the checkpoint? */
-static pawl_status does_right(suggester *s, suggest_roll roll, const char *name, span from, span to,
-                              size_t group, bool *right, pawl_error *err) {
+/* Does the rule rename that name of the checkpoint as a move of the group does? Or else, of an
+ * entry without a partner, to a name that the state does not have? */
+static pawl_status is_right_for(suggester *s, suggest_roll roll, const char *name, span from,
+                                span to, size_t group, bool *right, pawl_error *err) {
     const suggest_move *move = suggest_moved(s, name);
     pawl_status status = rename_by(from, to, name, &s->name, err);
     *right = false;
-    if (rename_made_none(status)) {
+    if (rename_is_invalid(status)) {
         return PAWL_OK;
     }
     TRY(status);
@@ -65,14 +66,14 @@ static pawl_status is_right(suggester *s, span from, span to, size_t group, bool
             const char *name = NULL;
             while (*right &&
                    (name = suggest_under(s, (suggest_roll)roll, i++, from, below == 1)) != NULL) {
-                TRY(does_right(s, (suggest_roll)roll, name, from, to, group, right, err));
+                TRY(is_right_for(s, (suggest_roll)roll, name, from, to, group, right, err));
             }
         }
     }
     return PAWL_OK;
 }
 
-/* The rule of the shortest prefix that is right; the whole name at last. */
+/* The right rule with the shortest prefix; the whole name is tried last. */
 static pawl_status find_rule(suggester *s, const suggest_move *move, span *from, span *to,
                              bool *found, pawl_error *err) {
     size_t ending =
@@ -91,8 +92,8 @@ static pawl_status find_rule(suggester *s, const suggest_move *move, span *from,
     return is_right(s, *from, *to, move->group, found, err);
 }
 
-static char *keep_span(suggester *s, span of) {
-    char *text = arena_alloc(&s->memory, of.length + 1);
+static char *keep_span(suggester *s, span of, pawl_error *err) {
+    char *text = arena_take(&s->memory, of.length + 1, err);
     if (text != NULL) {
         memcpy(text, of.text, of.length);
         text[of.length] = '\0';
@@ -100,7 +101,7 @@ static char *keep_span(suggester *s, span of) {
     return text;
 }
 
-/* All moves that a right rule fits are made by it. */
+/* Marks the moves that a right rule makes: all that it fits. */
 static void mark_made(suggester *s, span from, bool below) {
     size_t low = 0;
     size_t high = from.length == 0 ? 0 : s->move_count;
@@ -136,9 +137,9 @@ pawl_status suggest_rules_of(suggester *s, size_t group, pawl_rename **out, size
             return PAWL_OK;
         }
         TRY(vec_reserve(&rules, &capacity, *count + 1, sizeof(*rules), err));
-        rules[*count] = (pawl_rename){.from = keep_span(s, from), .to = keep_span(s, to)};
+        rules[*count] = (pawl_rename){.from = keep_span(s, from, err), .to = keep_span(s, to, err)};
         if (rules[*count].from == NULL || rules[*count].to == NULL) {
-            return error_nomem(err, from.length + to.length);
+            return PAWL_ENOMEM;
         }
         mark_made(s, from, false);
         mark_made(s, from, true);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every difference has its words here, and nowhere else. */
+/* Writes the sentence about a difference: what differs, and what to do. No other file words a
+ * difference. */
 #include "match/sentence.h"
 
 #include <inttypes.h>
@@ -82,7 +83,7 @@ static pawl_status describe_missing(const words *w) {
                          w->name, w->state, is_error(w->item) ? "" : ": the state's value is kept");
 }
 
-/* Behind what is in the checkpoint: whose state lacks it. */
+/* Written after the entry's name: what the checkpoint has, and whose state lacks it. */
 static pawl_status describe_lacking(const words *w) {
     const plan_job_fault *fault = w->facts->fault;
     TRY(buffer_printf(w->out, w->err, ", %s in the checkpoint, is ", w->checkpoint));
@@ -159,12 +160,12 @@ static pawl_status describe_renamed(const words *w) {
     return say_rules(w);
 }
 
-/* A changed value, and whose stands where that is decided. */
-static pawl_status describe_stands(const words *w) {
-    if (w->facts->stands == NULL) {
+/* Whose value is used, where that is decided. */
+static pawl_status describe_used_side(const words *w) {
+    if (w->facts->used_side == NULL) {
         return PAWL_OK;
     }
-    return buffer_printf(w->out, w->err, ": the %s's value is used", w->facts->stands);
+    return buffer_printf(w->out, w->err, ": the %s's value is used", w->facts->used_side);
 }
 
 static pawl_status describe_optimizer(const words *w) {
@@ -179,16 +180,16 @@ static pawl_status describe_optimizer(const words *w) {
                           " in the state only)",
                           unexpected, unexpected == 1 ? "" : "s", missing));
     }
-    return describe_stands(w);
+    return describe_used_side(w);
 }
 
-/* Behind both sides of a slot. */
+/* Written after both sides of a slot. */
 static pawl_status describe_variable(const words *w, const char *variable) {
     static const char *const endings[] = {
         [SLOT_VARIABLE_CHANGED] = "",
         [SLOT_VARIABLE_SAME] = " in both",
         [SLOT_HAD_ITS_SHAPE] = " in both: the slot was saved with its variable's shape",
-        [SLOT_HAS_ITS_SHAPE] = " in both: the slot was saved with a shape of its own",
+        [SLOT_HAS_ITS_SHAPE] = " in both: the slot was saved with another shape than its variable",
     };
     return buffer_printf(w->out, w->err, ", where its variable is %s%s", variable,
                          endings[w->facts->variable]);
@@ -223,10 +224,10 @@ static pawl_status describe_slot(const words *w) {
 
 static pawl_status describe_hyperparameter(const words *w) {
     TRY(both_sides(w));
-    return describe_stands(w);
+    return describe_used_side(w);
 }
 
-static pawl_status describe_kind(const words *w) {
+static pawl_status describe_kinds(const words *w) {
     return buffer_printf(w->out, w->err,
                          "\"%s\" is of another kind: %s in the checkpoint, %s in the state",
                          w->name, w->checkpoint, w->state);
@@ -235,7 +236,7 @@ static pawl_status describe_kind(const words *w) {
 static pawl_status describe_batch(const words *w) {
     TRY(buffer_printf(w->out, w->err, "the batches changed: "));
     TRY(both_sides(w));
-    return describe_stands(w);
+    return describe_used_side(w);
 }
 
 static pawl_status describe_ranks(const words *w) {
@@ -252,7 +253,7 @@ static const describer describers[] = {
     [PAWL_DIFF_MISSING] = describe_missing, [PAWL_DIFF_UNEXPECTED] = describe_unexpected,
     [PAWL_DIFF_RENAMED] = describe_renamed, [PAWL_DIFF_OPTIMIZER] = describe_optimizer,
     [PAWL_DIFF_SLOT] = describe_slot,       [PAWL_DIFF_HYPERPARAMETER] = describe_hyperparameter,
-    [PAWL_DIFF_KIND] = describe_kind,       [PAWL_DIFF_BATCH] = describe_batch,
+    [PAWL_DIFF_KIND] = describe_kinds,      [PAWL_DIFF_BATCH] = describe_batch,
     [PAWL_DIFF_RANKS] = describe_ranks,
 };
 
@@ -273,7 +274,7 @@ static const char *policy_word(pawl_policy policy) {
     }
 }
 
-/* The one form in which an option of the interface is named. */
+/* Options are named in this form everywhere. */
 static pawl_status say_option(const words *w, const pawl_remedy *remedy) {
     bool policy = remedy->policy != PAWL_POLICY_DEFAULT;
     return buffer_printf(w->out, w->err, "%s%sset options.%s = %s to %s",

@@ -5,25 +5,25 @@
 
 #include "match/match.h"
 
-/* What a slot of another shape is to its variable. */
+/* How a slot of another shape relates to its variable. */
 typedef enum slot_variable {
     SLOT_VARIABLE_UNKNOWN = 0,
-    SLOT_VARIABLE_CHANGED, /* its shape is another as well */
-    SLOT_STALE,            /* the same, and the slot still has the shape that it was saved with */
-    SLOT_VARIABLE_SAME,    /* it is as it was saved */
-    SLOT_HAD_ITS_SHAPE,    /* the same, and the slot was saved with its shape */
-    SLOT_HAS_ITS_SHAPE     /* the same, and the state's slot has its shape */
+    SLOT_VARIABLE_CHANGED, /* the shape of the variable differs, too */
+    SLOT_STALE,            /* another shape, while the slot has the one that it was saved with */
+    SLOT_VARIABLE_SAME,    /* the shape of the variable is as it was saved */
+    SLOT_HAD_ITS_SHAPE,    /* as saved, and the slot was saved with the same shape */
+    SLOT_HAS_ITS_SHAPE     /* as saved, and the state's slot has the same shape */
 } slot_variable;
 
-/* What the words need besides the item; all of it may be zero. */
+/* What the sentence needs besides the item; all of it may be zero. */
 typedef struct sentence_facts {
     const char *slot;          /* SLOT: the slot's name, such as "adam/m" */
     const char *variable_side; /* SLOT: the state's variable, such as "[64, 12] F32" */
     slot_variable variable;
-    const char *stands; /* HYPERPARAMETER, OPTIMIZER, BATCH: whose value stands */
-    const char *ranks;  /* RANKS: whose value this rank has, and what is left out */
+    const char *used_side; /* HYPERPARAMETER, OPTIMIZER, BATCH: whose value is used */
+    const char *ranks;     /* RANKS: whose value this rank has, and what is left out */
     uint64_t slots_unexpected, slots_missing; /* OPTIMIZER: slots on one side only */
-    const plan_job_fault *fault;              /* UNEXPECTED, SLOT: of a job of so many ranks */
+    const plan_job_fault *fault;              /* UNEXPECTED, SLOT: of a job of world_size ranks */
     int world_size;
     bool or_more;               /* RENAMED: not all entries were looked at */
     const pawl_rename *renames; /* RENAMED: the rules, and whether dtypes differ as well */

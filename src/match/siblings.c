@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Siblings: entries that differ in their numbers alone. A trainer that builds its model a second
- * time in one process, or with a layer more in front, numbers them anew; which of them is which
- * then shows in what they share a number with, or in that all of them moved by the same number.
+ * Finds siblings that were renumbered: entries whose names differ in numbers alone. A trainer that
+ * builds its model a second time in one process, or with one more layer in front, gives them other
+ * numbers. Which is which then shows in the entries that share a number with them, or in all of
+ * them having moved by the same number.
  */
 #include "match/suggest.h"
 
@@ -39,7 +40,7 @@ static bool same_distance(const suggest_member *a, const suggest_member *b,
     return true;
 }
 
-/* Each has a number of its own, and all moved by the same. */
+/* Are all numbers distinct, and did all move by the same? */
 static bool moved_together(const suggest_member *saved, const suggest_member *wanted, size_t n) {
     for (size_t i = 0; i < n; i++) {
         bool distinct = i == 0 || (numbers_compare(&saved[i - 1].numbers, &saved[i].numbers) < 0 &&
@@ -96,7 +97,7 @@ static pawl_status add_moves(suggester *s, const suggest_member *saved,
     return PAWL_OK;
 }
 
-static size_t run_of(const suggest_members *members, size_t from) {
+static size_t end_of_class(const suggest_members *members, size_t from) {
     size_t end = from;
     while (end < members->count && members->items[end].class == members->items[from].class) {
         end++;
@@ -104,7 +105,7 @@ static size_t run_of(const suggest_members *members, size_t from) {
     return end;
 }
 
-/* A sibling whose class shows nothing may be of the group: then it shows nothing either. */
+/* Marks groups bad that a sibling of an unresolved class may belong to: they prove nothing then. */
 static void doubt_groups(suggester *s) {
     for (size_t i = 0; i < s->saved.count; i++) {
         const suggest_member *member = &s->saved.items[i];
@@ -128,8 +129,8 @@ pawl_status suggest_siblings(suggester *s, pawl_error *err) {
     qsort(s->wanted.items, s->wanted.count, sizeof(*s->wanted.items), by_class_and_numbers);
     size_t k = 0;
     for (size_t i = 0; i < s->saved.count && k < s->wanted.count;) {
-        size_t saved_end = run_of(&s->saved, i);
-        size_t wanted_end = run_of(&s->wanted, k);
+        size_t saved_end = end_of_class(&s->saved, i);
+        size_t wanted_end = end_of_class(&s->wanted, k);
         suggest_class *c = &s->classes[s->saved.items[i].class];
         if (c->elsewhere == 0 && saved_end - i == wanted_end - k &&
             moved_together(&s->saved.items[i], &s->wanted.items[k], saved_end - i)) {
@@ -146,33 +147,25 @@ pawl_status suggest_siblings(suggester *s, pawl_error *err) {
 
 /* ---- contradictions ------------------------------------------------------------------------- */
 
-/* What the state's entry at that place has for a partner by its name; NULL: none. */
-static const char *partner_name(const matcher *m, size_t place) {
-    ptrdiff_t partner = m->partner[place];
-    return partner == 0  ? NULL
-           : partner > 0 ? m->match->pairs[partner - 1].source->name
-                         : m->unfit[-partner - 1].record.name;
-}
-
-/* Does the one that has the name now keep it? */
+/* Is the move's new name taken: by an entry that has a partner and keeps it? */
 static bool is_occupied(const suggester *s, const suggest_move *move) {
     size_t place = 0;
     if (state_snapshot_find(s->m->wanted, move->to, &place) == NULL) {
         return true;
     }
-    const char *partner = partner_name(s->m, place);
+    const char *partner = matcher_partner_name(s->m, place);
     return partner != NULL && suggest_moved(s, partner) == NULL;
 }
 
-/* What is named alike up to a number. All moves of it find the same around them, and moves are in
- * the order of their names: each unit is looked at once. */
+/* A unit: all entries whose names are the same up to one number. What is checked of a move is the
+ * same for all moves of a unit, and these follow each other, so each unit is checked once. */
 typedef struct checked_unit {
     const char *name;
     size_t length;
     bool given;
 } checked_unit;
 
-/* All that stands below a number that changed goes along. */
+/* Does some entry of the move's unit stay? All of a unit must move together. */
 static bool leaves_behind(const suggester *s, const suggest_move *move, const numbers *n, int at) {
     span unit = {.text = move->from, .length = n->end[at]};
     for (int roll = ROLL_PAIRS; roll <= ROLL_ELSEWHERE; roll++) {
@@ -190,7 +183,8 @@ static bool leaves_behind(const suggester *s, const suggest_move *move, const nu
     return false;
 }
 
-/* And nothing but what comes along has a partner where it goes. */
+/* Does some entry of the unit that it moves to keep a partner by name? The two units must not
+ * mix. */
 static bool meets_others(const suggester *s, const suggest_move *move, const numbers *n, int at) {
     const state_snapshot *wanted = s->m->wanted;
     size_t low = 0;
@@ -216,7 +210,7 @@ static bool meets_others(const suggester *s, const suggest_move *move, const num
     return false;
 }
 
-/* Is it the unit that was found to be well just now? */
+/* Is it the unit that was checked last? */
 static bool is_checked(const checked_unit *unit, const char *name, const numbers *n, int at) {
     return unit->name != NULL && unit->length == n->end[at] && unit->given == n->given[at] &&
            memcmp(unit->name, name, unit->length) == 0;
@@ -239,7 +233,7 @@ static bool contradicts(const suggester *s, const suggest_move *move, checked_un
     numbers_read(move->to, to_mask, &to);
     int at = numbers_first_difference(&from, &to);
     if (at < 0 || strcmp(from_mask, to_mask) != 0) {
-        return false; /* a slot with a name of its own */
+        return false; /* a slot whose name changed in more than numbers */
     }
     if (!is_checked(left, move->from, &from, at)) {
         if (leaves_behind(s, move, &from, at)) {
@@ -301,7 +295,7 @@ void suggest_claim(suggester *s) {
 
 /* ---- a warning ------------------------------------------------------------------------------ */
 
-/* The first of a class that has no partner, and was given none. */
+/* The first of a class that has no partner and no move. */
 static const suggest_member *first_homeless(const suggester *s, const suggest_members *of,
                                             size_t class) {
     size_t low = 0;

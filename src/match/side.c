@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values and tensors as text for a report, and values compared. */
+/* Writes values and tensors as text for a report, and compares values. */
 #include "match/side.h"
 #include "base/json.h"
 
@@ -42,7 +42,7 @@ static double load_f64le(const uint8_t *bytes) {
     return v;
 }
 
-/* As much of the text as fits, as it may stand in a line; `quote` is put around it unless NUL. */
+/* As much of the text as fits, made one harmless line; in quotes if `quoted`. */
 static void line_text(char *out, size_t size, const char *text, size_t n, bool quoted) {
     size_t room = size - 6; /* a quote, "...", a quote and the NUL */
     size_t length = 0;

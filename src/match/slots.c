@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots whose shape does not fit (R06). A slot may have any shape: a factored optimizer keeps a row
- * and a column for a matrix. Which shape it should have follows from the checkpoint alone: the one
- * that it was saved with, or that of its variable if it was saved with its variable's shape.
+ * Reports slots whose shape does not fit (R06). A slot may have any shape: a factored optimizer
+ * keeps a row and a column for a matrix. Which shape it should have follows from the checkpoint
+ * alone: the one that it was saved with, or that of its variable if it was saved with its
+ * variable's shape.
  */
 #include "match/matcher.h"
 #include "match/side.h"
@@ -35,9 +36,9 @@ static bool shaped_like(int ndim, const int64_t *shape, const state_entry *e) {
 }
 
 /* Reports a slot that was saved as `saved` (text: `checkpoint`) and is `slot` in the state. */
-static pawl_status add_slot(matcher *m, const state_entry *slot, const char *saved,
-                            const side *checkpoint, sentence_facts *facts, const state_entry *owner,
-                            pawl_error *err) {
+static pawl_status report_slot(matcher *m, const state_entry *slot, const char *saved,
+                               const side *checkpoint, sentence_facts *facts,
+                               const state_entry *owner, pawl_error *err) {
     char texts[3][SIDE_BYTES];
     side state = side_of_state(slot);
     pawl_report_item item = {.difference = PAWL_DIFF_SLOT,
@@ -72,11 +73,11 @@ static pawl_status report_other_shape(matcher *m, const unfit_entry *unfit, pawl
         bool has = shaped_like(slot->ndim, slot->shape, v.wanted);
         facts.variable = had ? SLOT_HAD_ITS_SHAPE : has ? SLOT_HAS_ITS_SHAPE : SLOT_VARIABLE_SAME;
     }
-    return add_slot(m, slot, saved->name, &checkpoint, &facts, v.wanted, err);
+    return report_slot(m, slot, saved->name, &checkpoint, &facts, v.wanted, err);
 }
 
-/* The slot still has the shape in which it was saved, its variable's at that time, but the variable
- * has another now: the optimizer was not rebuilt with the model. */
+/* Reports a slot that has the shape it was saved with, its variable's at that time, while the
+ * variable has another one now: the optimizer was not rebuilt with the model. */
 static pawl_status report_stale(matcher *m, const plan_pair *pair, pawl_error *err) {
     const state_entry *slot = pair->wanted;
     slot_owner v = owner_of(m, slot);
@@ -86,7 +87,7 @@ static pawl_status report_stale(matcher *m, const plan_pair *pair, pawl_error *e
     }
     side checkpoint = side_of_record(pair->source);
     sentence_facts facts = {.variable = SLOT_STALE};
-    return add_slot(m, slot, pair->source->name, &checkpoint, &facts, v.wanted, err);
+    return report_slot(m, slot, pair->source->name, &checkpoint, &facts, v.wanted, err);
 }
 
 pawl_status matcher_slots(matcher *m, pawl_error *err) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rename suggestions (R05): looked for in the order of the strongest evidence, and reported. */
+/* Looks for rename suggestions (R05), the strongest evidence first, and reports them. */
 #include "match/suggest.h"
 
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 
 /* ---- report --------------------------------------------------------------------------------- */
 
-/* A group that would take fitting partners by name away from entries is no suggestion, unless some
- * of its entries have no like among those that fit by name: then it is certain that the entries
+/* A group that would take partners away from entries that match by name is only a warning, unless
+ * some of its entries are of a class in which nothing matches by name: then it is certain that they
  * were renumbered. */
-static pawl_severity severity_of(const suggest_group *g) {
+static pawl_severity severity_of_group(const suggest_group *g) {
     return g->takes && !g->sure ? PAWL_SEVERITY_WARNING : PAWL_SEVERITY_NOTE;
 }
 
@@ -28,7 +28,7 @@ static pawl_status report_group(suggester *s, size_t group, size_t *reported, pa
         return suggest_drop_group(s, group, err);
     }
     pawl_report_item item = {.difference = PAWL_DIFF_RENAMED,
-                             .severity = severity_of(&s->groups[group]),
+                             .severity = severity_of_group(&s->groups[group]),
                              .name = rules[0].from,
                              .other_name = rules[0].to,
                              .dimension = -1,

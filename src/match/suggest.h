@@ -11,13 +11,13 @@
  *   follow.c    slots move with their variables
  *   prefixes.c  prefixes that changed
  *   rules.c     rename rules that make all moves of a group and nothing else
- *   doubts.c    drops moves of entries whose names speak for another partner
+ *   doubts.c    drops moves of entries whose names are closer to another candidate
  *   suggest.c   calls these in the order of the strongest evidence, and reports
  *
  * A suggestion that could be wrong is not made. Entries that are alike (of one type, and of one
  * name without its numbers) could be mistaken for each other: they are paired only when all of them
  * move by the same number, and where some match by their names already, that is a warning and no
- * suggestion. Homeless entries are those without a partner.
+ * suggestion. Homeless entries have no partner, or a namesake of another shape only.
  */
 #ifndef MATCH_SUGGEST_H
 #define MATCH_SUGGEST_H
@@ -39,10 +39,10 @@ typedef struct suggest_class {
     size_t saved, wanted; /* homeless, and not paired yet */
     size_t fitting;       /* that have a partner by their name */
     size_t elsewhere;     /* that other ranks have, or a given rename rule moved */
-    bool unresolved;      /* homeless on both sides, and it does not show which is which */
+    bool unresolved;      /* homeless on both sides, and it is not clear which is which */
 } suggest_class;
 
-/* One of a class that has homeless ones on both sides. */
+/* An entry of a class that has homeless ones on both sides. */
 typedef struct suggest_member {
     size_t class;
     const char *name;
@@ -68,8 +68,8 @@ typedef struct suggest_move {
 typedef struct suggest_group {
     span head;  /* siblings: their names up to the number that changed */
     int64_t by; /* siblings: by how much */
-    bool bad;   /* it contradicts itself, or what is around it */
-    bool sure;  /* siblings: some are alike with no entry that matches by its name */
+    bool bad;   /* it contradicts itself, or other entries */
+    bool sure;  /* siblings: some are of a class in which no entry matches by its name */
     bool takes; /* some match by their names, and would lose these partners */
     size_t count;
 } suggest_group;
@@ -86,7 +86,7 @@ typedef enum suggest_roll {
 typedef struct suggest_rule {
     span from, to;
     const loose_entry *source, *target; /* the pair that brought it up */
-    size_t count;                       /* votes at first, then the entries it pairs */
+    size_t count; /* at first how often it was found, then the entries it pairs */
     double likeness;
     bool dead;
 } suggest_rule;
@@ -120,7 +120,7 @@ typedef struct suggester {
 
 /* Order of types: kind, dtype unless it can be cast, shape, slot. */
 int suggest_compare_types(const loose_entry *a, const loose_entry *b);
-/* Was it renamed by a rule that was given? Only the first rule that fits a name is applied. */
+/* Was it renamed by a given rule? Then no other applies: only the first rule that fits does. */
 bool suggest_has_rule(const suggester *s, const unfit_entry *unfit);
 pawl_status suggest_find_classes(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status suggest_add_move(suggester *s, const suggest_move *move, pawl_error *err)
@@ -137,17 +137,17 @@ const char *suggest_roll_name(const suggester *s, suggest_roll roll, size_t i);
 int suggest_compare_prefix(const char *name, span from, bool below);
 /* The first name of a roll not before `from`, or with `below` not before `from`/. */
 size_t suggest_seek(const suggester *s, suggest_roll roll, span from, bool below);
-/* What stands in the roll at `i` when it is named `from`, or with `below` begins with `from`/. */
+/* The name at `i` in the roll if it is `from`, or with `below` begins with `from`/; else NULL. */
 const char *suggest_under(const suggester *s, suggest_roll roll, size_t i, span from, bool below);
 
 /* ---- siblings.c ----------------------------------------------------------------------------- */
 
 pawl_status suggest_siblings(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
-/* Drops the group; its entries are unresolved. */
+/* Drops the group, and marks its classes unresolved. */
 pawl_status suggest_drop_group(suggester *s, size_t group, pawl_error *err) PAWL_MUST_CHECK;
-/* The same; its moves go with the next suggest_settle_moves. */
+/* The same, but its moves are dropped by the next suggest_settle_moves. */
 void suggest_mark_bad(suggester *s, size_t group);
-/* Drops groups that contradict what is around them. */
+/* Drops groups that contradict other entries. */
 pawl_status suggest_check(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
 /* Entries that moved are not homeless any more. */
 void suggest_claim(suggester *s);
@@ -156,9 +156,9 @@ pawl_status suggest_warn(suggester *s, size_t *reported, pawl_error *err) PAWL_M
 
 /* ---- follow.c ------------------------------------------------------------------------------- */
 
-/* Slots whose variables moved move with them; with `homeless`, those whose variables stayed move to
- * where the state has them now. */
-pawl_status suggest_follow(suggester *s, bool homeless, pawl_error *err) PAWL_MUST_CHECK;
+/* Moves slots with their variables; with `renamed` also slots that were renamed while their
+ * variables stayed. */
+pawl_status suggest_follow(suggester *s, bool renamed, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- prefixes.c ----------------------------------------------------------------------------- */
 
@@ -169,17 +169,17 @@ int suggest_by_type_and_ending(const void *a, const void *b);
 
 /* ---- doubts.c ------------------------------------------------------------------------------- */
 
-/* Drops groups in which an entry's name speaks for another partner as well. */
+/* Drops groups in which an entry's name is closer to another candidate than to its partner. */
 pawl_status suggest_doubt(suggester *s, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- rules.c -------------------------------------------------------------------------------- */
 
 /* Bytes that both names have in common at their ends. */
 size_t suggest_common_ending(const char *a, size_t a_bytes, const char *b, size_t b_bytes);
-/* The next shorter ending, `*ending` at most, that begins at components of both names; false when
- * there is none. */
+/* The longest ending of both names, `*ending` bytes at most, that begins at a component of each;
+ * from, to: what is before it. False when there is none. */
 bool suggest_cut(const char *a, const char *b, size_t *ending, span *from, span *to);
-/* The rules of a group, in memory of the suggester; none when there are no such rules. */
+/* The rules of a group, their texts in the suggester's memory; *count is 0 when no rules do. */
 pawl_status suggest_rules_of(suggester *s, size_t group, pawl_rename **out, size_t *count,
                              pawl_error *err) PAWL_MUST_CHECK;
 

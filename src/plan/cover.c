@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Do boxes cover a shape, each element once? Where the boxes separate into parts along some
- * dimension, each part is looked at by itself: grids, rows, columns and meshes inside meshes come
- * down to single boxes in a few rounds of sorting. Boxes that do not separate interlock or overlap:
- * they are compared with those that reach as far along one dimension.
+ * Checks whether boxes cover a shape, each element once. Where the boxes separate into parts along
+ * some dimension, each part is looked at by itself: grids, rows, columns and meshes inside meshes
+ * come down to single boxes in a few rounds of sorting. Boxes that do not separate interlock or
+ * overlap: they are compared with those that reach as far along one dimension.
  */
 #include "plan/plan.h"
 
@@ -47,7 +47,7 @@ static bool is_fault(const covering *c) {
     return c->fault->overlap || c->fault->hole;
 }
 
-static int64_t end_of(const box *b, int dimension) {
+static int64_t box_end_along(const box *b, int dimension) {
     return b->offset[dimension] + b->extent[dimension];
 }
 
@@ -112,8 +112,7 @@ static void sort_along(const covering *c, const task *t, int dimension) {
     }
 }
 
-/* The end of the part that begins with box `i`, of boxes that ascend; *until: how far it reaches.
- */
+/* The end of the part that begins with box `i`, of ascending boxes; *until: how far it reaches. */
 static size_t part_end(const covering *c, const task *t, int dimension, size_t i, int64_t *until) {
     const held *boxes = c->order + t->first;
     *until = held_end(&boxes[i], dimension);
@@ -182,7 +181,7 @@ static pawl_status split(covering *c, const task *t, int dimension, pawl_error *
         at = until;
         i = end;
     }
-    (void)gap(c, &t->region, dimension, at, end_of(&t->region, dimension));
+    (void)gap(c, &t->region, dimension, at, box_end_along(&t->region, dimension));
     return PAWL_OK;
 }
 
@@ -239,8 +238,8 @@ static pawl_status add_rest(covering *c, box whole, const box *part, pawl_error 
         if (side.extent[d] > 0) {
             TRY(add_open(c, &side, err));
         }
-        side.offset[d] = end_of(part, d);
-        side.extent[d] = end_of(&whole, d) - side.offset[d];
+        side.offset[d] = box_end_along(part, d);
+        side.extent[d] = box_end_along(&whole, d) - side.offset[d];
         if (side.extent[d] > 0) {
             TRY(add_open(c, &side, err));
         }
@@ -262,8 +261,8 @@ static pawl_status take_out(covering *c, const box *taken, pawl_error *err) {
             continue;
         }
         TRY(add_rest(c, open, &part, err));
-        c->open[i] =
-            c->open[--left]; /* the last that is not looked at yet, and behind it the new */
+        /* The last one that was not looked at takes its place; the new ones are behind that. */
+        c->open[i] = c->open[--left];
         c->open[left] = c->open[--c->open_count];
     }
     return PAWL_OK;
@@ -325,7 +324,7 @@ static pawl_status cover_task(covering *c, const task *t, pawl_error *err) {
         sort_along(c, t, d);
         (void)part_end(c, t, d, 0, &until);
         if (gap(c, &t->region, d, t->region.offset[d], c->order[t->first].offset[d]) ||
-            gap(c, &t->region, d, until, end_of(&t->region, d))) {
+            gap(c, &t->region, d, until, box_end_along(&t->region, d))) {
             return PAWL_OK;
         }
     }

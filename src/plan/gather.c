@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a layout's file, gathered from memory. */
+/* Gathers the bytes of a layout's file from memory. */
 #include "plan/plan.h"
 
 #include <string.h>
@@ -78,7 +78,7 @@ static void gather_from(const plan_layout *layout, size_t file, uint64_t at, siz
             done = stop;
         }
         if (piece_end(piece) > end) {
-            break; /* the rest of it comes next */
+            break; /* the rest of it is in the next stretch */
         }
     }
     *first = i;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The header of one data file. Its metadata: the place for the sum of the file, "format" as every
- * writer sets it, "pawl" from which an index can be rebuilt, and, where a piece is only a part of
- * its tensor, the two keys by which PyTorch's distributed checkpoints find the part's place.
+ * Makes the header of one data file. Its metadata: the place for the sum of the file, "format" as
+ * every writer sets it, "pawl" from which an index can be rebuilt, and, where a piece is only a
+ * part of its tensor, the two keys by which PyTorch's distributed checkpoints find the part's
+ * place.
  */
 #include "plan/header.h"
 

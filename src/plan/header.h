@@ -5,8 +5,8 @@
 
 #include "plan/plan.h"
 
-/* At most so many bytes of header that one piece adds: always, and in addition when some piece
- * of its file is not its whole tensor. */
+/* The most bytes that one piece adds to a header: always, and in addition where some piece of its
+ * file is not a whole tensor. */
 typedef struct header_cost {
     uint64_t always, sharding;
 } header_cost;

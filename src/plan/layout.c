@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which piece of the state goes into which file of a save. The first boxes of all tensors, with the
- * values, fill the first files, the second boxes the next, and so on: a safetensors file has one
- * tensor of a name. Within a file dtypes of larger alignment come first, then names ascend: so
- * every tensor is aligned, and the same state always gives the same files.
+ * Decides which piece of the state goes into which file of a save. The first boxes of all tensors,
+ * with the values, fill the first files, the second boxes the next, and so on: a safetensors file
+ * has one tensor of a name. Within a file dtypes of larger alignment come first, then names ascend:
+ * so every tensor is aligned, and the same state always gives the same files.
  */
 #include "plan/header.h"
 #include "plan/share.h"
@@ -43,7 +43,7 @@ static const state_entry *entry_at(const plan_layout *layout, size_t k) {
     return layout->snapshot->entries[k];
 }
 
-static plan_piece *piece_at(const plan_layout *layout, size_t i) {
+static plan_piece *layout_piece_at(const plan_layout *layout, size_t i) {
     if (i + STATE_ENTRIES_AHEAD < layout->piece_count) {
         state_entry_expect(layout->pieces[i + STATE_ENTRIES_AHEAD].entry);
     }
@@ -164,7 +164,7 @@ static pawl_status cut_files(plan_layout *layout, uint64_t limit, pawl_error *er
     filling f = {.layout = layout, .limit = limit};
     TRY(begin_file(&f, 0, 0, err));
     for (size_t i = 0; i < layout->piece_count; i++) {
-        plan_piece *piece = piece_at(layout, i);
+        plan_piece *piece = layout_piece_at(layout, i);
         header_cost cost = header_piece_cost(piece);
         bool sharded = !piece_is_whole(piece);
         if (!fits_file(&f, &layout->files[layout->file_count - 1], piece, cost, sharded)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes that were read, put where they belong, and converted on the way where the dtypes differ. */
+/* Puts bytes that were read where they belong, converting them where the dtypes differ. */
 #include "plan/plan.h"
 
 #include <string.h>

@@ -116,8 +116,8 @@ typedef struct plan_reads {
 /* Are the bytes between two stretches read too, instead of beginning another read? Always where no
  * whole block lies between them; otherwise where they are at most `gap`. */
 bool plan_reads_on(uint64_t end, uint64_t begin, uint64_t gap);
-/* That gap, before a run of bytes of a tensor: 4 blocks for a small tensor; for one of more than
- * 1 MiB so few bytes that at most 1.05 times the blocks that it needs are read. */
+/* That gap between runs of a tensor: 4 blocks for a small tensor; for one of more than 1 MiB few
+ * enough bytes that at most 1.05 times the blocks needed are read. */
 uint64_t plan_gap(uint64_t tensor_bytes, uint64_t run_bytes);
 
 /* Stretches end where the bytes up to the next are not worth reading, and after PLAN_READ_BYTES.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which stretches of which files fill the state's tensors: of each wanted box, what every piece of
- * the checkpoint has of it. The pieces make up the tensor, each element once: whoever took the
- * entry out of the index has made sure of that (run/entry_check).
+ * Decides which stretches of which files fill the state's tensors: for each wanted box, what every
+ * piece of the checkpoint has of it. The pieces make up the tensor, each element once: that was
+ * checked when the entry was read from the index (checkpoint/entry_check.c).
  */
 #include "plan/plan.h"
 
@@ -13,8 +13,8 @@
 /* The gap in a small tensor: reading so many bytes costs less than another read. */
 #define MAX_GAP_BYTES ((uint64_t)4 * FORMAT_BLOCK_BYTES)
 #define SMALL_BYTES   ((uint64_t)1 << 20)
-/* Of a larger one: the part of a run that may be read along with it. Twice, for runs make up a
- * stretch, and stretches what is read at a time; so 1/32 in all. */
+/* In a larger one: 1/64 of the run. It is allowed twice, between runs that become a stretch and
+ * between stretches that are read together, so 1/32 in all. */
 #define MAX_GAP_PART 64
 typedef struct planning {
     plan_reads *out;

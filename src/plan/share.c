@@ -145,7 +145,7 @@ static bool dense_along(const state_box *held, int dimension) {
     return held->strides == NULL;
 }
 
-static void dense_strides(const state_entry *e, const state_box *held, int64_t *strides) {
+static void dense_box_strides(const state_entry *e, const state_box *held, int64_t *strides) {
     int64_t stride = pawl_dtype_bits(e->dtype) / 8;
     for (int d = e->ndim - 1; d >= 0; d--) {
         strides[d] = stride;
@@ -171,7 +171,7 @@ static const state_box *slice_box(const state_entry *e, const state_box *held, i
     if (held->strides != NULL) {
         memcpy(strides, held->strides, n * sizeof(*strides));
     } else {
-        dense_strides(e, held, strides);
+        dense_box_strides(e, held, strides);
     }
     *part = (state_box){.data = held->data + first * strides[dimension],
                         .offset = offset,
@@ -182,8 +182,8 @@ static const state_box *slice_box(const state_entry *e, const state_box *held, i
 
 /* ---- sharing out ---- */
 
-/* Takes out of the heap the replicas that share a box: they stand behind it then, in the reverse of
- * the order they were taken in. *level: the bytes each of them has after the box is cut. */
+/* Takes out of the heap the replicas that share a box: they are behind it then, the last one taken
+ * first. *level: the bytes each of them has after the box is cut. */
 static size_t choose_replicas(share_group *g, uint64_t bytes, uint64_t *level) {
     uint64_t sum = bytes;
     size_t chosen = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One writer at a time, without clocks or locks.
+ * The owner of a run: one writer at a time, without clocks or locks.
  *
  * The owner of a run is the writer of the file owner-<generation> with the highest generation. The
  * file is created exclusively and never renamed, so of two newcomers exactly one succeeds, on any

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Retention: which checkpoints stay (the last n, every n steps or hours, the best, pinned ones), and
- * removing the others. Runs after a commit only (I7), so
- * that the last good one is never at risk; the one just committed and the newest stay whatever the
- * rules say.
+ * Retention: which checkpoints stay (the last n, every n steps or hours, the best, pinned ones),
+ * and removing the others. Runs after a commit only (I7), so that the last good one is never at
+ * risk; the one just committed and the newest stay whatever the rules say.
  */
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"

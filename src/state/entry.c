@@ -37,7 +37,7 @@ static size_t tensor_box_count(const pawl_tensor *tensor) {
     return tensor->nboxes == 0 ? 1 : tensor->nboxes;
 }
 
-/* Room for everything, should no stride be dense. */
+/* Enough for all of it, even if every box has strides. */
 static size_t tensor_entry_bytes(const pawl_tensor *tensor) {
     size_t boxes = tensor_box_count(tensor);
     size_t numbers = (size_t)tensor->ndim * (1 + 3 * boxes);

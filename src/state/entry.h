@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * entry: what stands behind a state_entry: counters and, for tensors, the memory of each box.
+ * entry: the inside of a state_entry: its counters and, for tensors, the memory of each box.
  *
  * An entry is one allocation, with its boxes, numbers, texts and value behind it, so a million of
  * them stay affordable. It is constant but for its counters, which any thread may change.
@@ -28,7 +28,7 @@ held_entry *entry_of_value(const char *name, pawl_kind kind, pawl_role role, boo
 held_entry *entry_hold(const state_entry *e);
 void entry_let_go(const state_entry *e);
 
-/* S15, what one entry shows by itself: PAWL_EUSAGE naming the entry. tensor_check.c,
+/* S15, what can be checked of one entry alone: PAWL_EUSAGE naming it. tensor_check.c,
  * value_check.c. */
 pawl_status tensor_check(const pawl_tensor *tensor, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status value_check(const char *name, pawl_kind kind, pawl_role role, const void *bytes,
@@ -40,7 +40,7 @@ pawl_status entry_name_check(const char *name, const char *what, pawl_error *err
  * checked. */
 pawl_status strides_check(pawl_dtype dtype, int ndim, const int64_t *extent, const int64_t *strides,
                           const void *data, pawl_error *err) PAWL_MUST_CHECK;
-/* Are they what row-major, dense memory has? */
+/* Are they those of row-major, dense memory? */
 bool strides_are_dense(pawl_dtype dtype, int ndim, const int64_t *extent, const int64_t *strides);
 
 #endif

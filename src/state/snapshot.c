@@ -22,7 +22,8 @@ static pawl_status refuse_slot(const state_entry *slot, pawl_error *err, const c
     return PAWL_EUSAGE;
 }
 
-static pawl_status check_slot(const pawl_state *state, const state_entry *slot, pawl_error *err) {
+static pawl_status check_variable_of_slot(const pawl_state *state, const state_entry *slot,
+                                          pawl_error *err) {
     const state_entry *variable = state_find(state, slot->slot_of);
     if (variable == NULL) {
         pawl_status status = refuse_slot(slot, err, "the state has no entry of that name");
@@ -35,14 +36,14 @@ static pawl_status check_slot(const pawl_state *state, const state_entry *slot, 
         error_next(err, "mend slot_of");
         return status;
     }
-    return PAWL_OK; /* its shape is the optimizer's affair: some keep a row, or a number */
+    return PAWL_OK; /* a slot may have any shape: some optimizers keep a row, or a number */
 }
 
 static pawl_status check_slots(const pawl_state *state, const state_snapshot *snapshot,
                                pawl_error *err) {
     for (size_t i = 0; i < snapshot->count; i++) {
         if (snapshot->entries[i]->role == PAWL_ROLE_SLOT) {
-            TRY(check_slot(state, snapshot->entries[i], err));
+            TRY(check_variable_of_slot(state, snapshot->entries[i], err));
         }
     }
     return PAWL_OK;

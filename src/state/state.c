@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Bytewise by name. */
-static int compare_entries(const void *a, const void *b) {
+static int compare_entry_names(const void *a, const void *b) {
     return strcmp(((const state_entry *)a)->name, ((const state_entry *)b)->name);
 }
 
@@ -29,11 +29,11 @@ void state_free(pawl_state *state) {
     }
 }
 
-/* Where the tree keeps the entry of that name: what is stored there may be exchanged for an
- * entry of the same name. */
+/* Where the tree keeps the entry of that name. It may be replaced there by another entry of that
+ * name. */
 static const state_entry **find_node(const pawl_state *state, const char *name) {
     state_entry key = {.name = name};
-    return tfind(&key, &state->root, compare_entries);
+    return tfind(&key, &state->root, compare_entry_names);
 }
 
 const state_entry *state_find(const pawl_state *state, const char *name) {
@@ -45,7 +45,7 @@ size_t state_count(const pawl_state *state) {
     return state->count;
 }
 
-/* Takes the reference over, also when it fails. */
+/* Takes over the caller's reference, also when it fails. */
 static pawl_status insert(pawl_state *state, held_entry *e, pawl_error *err) {
     if (state->count >= STATE_MAX_ENTRIES) {
         error_set(err, PAWL_ELIMIT, "cannot add the entry: the state has %zu entries already",
@@ -54,7 +54,7 @@ static pawl_status insert(pawl_state *state, held_entry *e, pawl_error *err) {
         entry_let_go(&e->seen);
         return PAWL_ELIMIT;
     }
-    if (tsearch(e, &state->root, compare_entries) == NULL) {
+    if (tsearch(e, &state->root, compare_entry_names) == NULL) {
         entry_let_go(&e->seen);
         return error_nomem(err, 4 * sizeof(void *));
     }
@@ -62,7 +62,7 @@ static pawl_status insert(pawl_state *state, held_entry *e, pawl_error *err) {
     return PAWL_OK;
 }
 
-static void describe_kind(char *out, size_t size, const state_entry *e) {
+static void describe_entry(char *out, size_t size, const state_entry *e) {
     char shape[128];
     if (e->kind == PAWL_KIND_TENSOR) {
         snprintf(out, size, "a tensor %s %s", shape_text(shape, sizeof(shape), e->ndim, e->shape),
@@ -75,7 +75,7 @@ static void describe_kind(char *out, size_t size, const state_entry *e) {
 
 static pawl_status refuse_repeated(const state_entry *there, pawl_error *err) {
     char text[192];
-    describe_kind(text, sizeof(text), there);
+    describe_entry(text, sizeof(text), there);
     error_set(err, PAWL_EUSAGE,
               "cannot add the tensor: the state has an entry of that name already");
     error_entry(err, there->name);
@@ -100,7 +100,7 @@ pawl_status state_add_tensor(pawl_state *state, const pawl_tensor *tensor, pawl_
 static pawl_status refuse_kind(const state_entry *there, const char *attempt, const char *wanted,
                                pawl_error *err) {
     char text[192];
-    describe_kind(text, sizeof(text), there);
+    describe_entry(text, sizeof(text), there);
     error_set(err, PAWL_EUSAGE, "%s: the entry is of another kind", attempt);
     error_entry(err, there->name);
     error_expected(err, "a value of kind %s", wanted);
@@ -169,7 +169,7 @@ pawl_status state_remove(pawl_state *state, const char *name, pawl_error *err) {
     if (atomic_load_explicit(&e->flights, memory_order_acquire) > 0) {
         return refuse_in_flight(e, err);
     }
-    tdelete(found, &state->root, compare_entries);
+    tdelete(found, &state->root, compare_entry_names);
     state->count--;
     entry_let_go(found);
     return PAWL_OK;

@@ -2,9 +2,8 @@
 /*
  * state: the named entries that are saved and restored, their roles, and every check of S15.
  *
- * May include base and tensor. Defines the pawl_state_* calls of pawl/state.h but for the
- * NULL-error convenience, which is the api layer's: here every function is called state_* and needs
- * an error.
+ * May include base, tensor and format. Does the work of pawl/state.h: a call pawl_state_x is
+ * state_x here, and its error may not be NULL (src/api allows that).
  *
  * Threads: a state belongs to one thread; a snapshot may be used, let go and freed by any one
  * thread at a time, also after the state is gone. Ownership: a state shares its entries with its
@@ -44,14 +43,13 @@ typedef struct state_entry {
     size_t value_bytes;
 } state_entry;
 
-/* Must all ranks of a job have it alike? A tensor that only some ranks hold is not like that on the
- * others. */
+/* Must it be the same on all ranks of a job? Not if it is a tensor that only some ranks hold. */
 static inline bool state_entry_is_alike(const state_entry *e) {
     return e->kind != PAWL_KIND_TENSOR || (e->replicated && e->replica_count == 0);
 }
 
-/* Entries lie all over memory: what walks over many of them in the order of their names asks for
- * each some entries ahead, instead of waiting for it. */
+/* Entries are scattered over memory: loops over many of them in the order of their names prefetch
+ * each this many entries ahead. */
 #define STATE_ENTRIES_AHEAD 8
 static inline void state_entry_expect(const state_entry *entry) {
     for (int line = 0; line < 5; line++) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* S15 for strides: a box's memory stays inside the address space, and no two elements share a
+/* Checks strides (S15): a box's memory stays inside the address space, and no two elements share a
  * byte. */
 #include "state/entry.h"
 
 #include <inttypes.h>
 
 bool strides_are_dense(pawl_dtype dtype, int ndim, const int64_t *extent, const int64_t *strides) {
-    uint64_t dense = (uint64_t)pawl_dtype_bits(dtype) / 8; /* of an empty box it may wrap */
+    uint64_t dense = (uint64_t)pawl_dtype_bits(dtype) / 8; /* for an empty box it may overflow */
     for (int d = ndim - 1; d >= 0; d--) {
         if (extent[d] != 1 && (uint64_t)strides[d] != dense) {
             return false;
@@ -16,7 +16,7 @@ bool strides_are_dense(pawl_dtype dtype, int ndim, const int64_t *extent, const 
     return true;
 }
 
-/* Bytes before and after the first element's own first byte that the elements reach. */
+/* How many bytes the elements reach before and after the first byte of the first one. */
 static bool memory_reach(int ndim, const int64_t *extent, const int64_t *strides, uint64_t *before,
                          uint64_t *after) {
     for (int d = 0; d < ndim; d++) {
@@ -83,8 +83,8 @@ static void find_shared_memory(int64_t element_bytes, int ndim, const int64_t *e
     }
 }
 
-static pawl_status check_memory(uint64_t element_bytes, uint64_t before, uint64_t after,
-                                const void *data, pawl_error *err) {
+static pawl_status check_reach(uint64_t element_bytes, uint64_t before, uint64_t after,
+                               const void *data, pawl_error *err) {
     if (add_overflows(after, element_bytes - 1, &after) ||
         !fits_address_space(data, before, after)) {
         error_set(err, PAWL_EUSAGE, "its memory would pass the end of the address space");
@@ -105,7 +105,7 @@ static pawl_status refuse_strides(int ndim, const int64_t *strides, pawl_error *
 
 static pawl_status check_dense_memory(pawl_dtype dtype, int ndim, const int64_t *extent,
                                       const void *data, pawl_error *err) {
-    return check_memory(1, 0, shape_bytes(dtype, ndim, extent) - 1, data, err);
+    return check_reach(1, 0, shape_bytes(dtype, ndim, extent) - 1, data, err);
 }
 
 pawl_status strides_check(pawl_dtype dtype, int ndim, const int64_t *extent, const int64_t *strides,
@@ -124,7 +124,7 @@ pawl_status strides_check(pawl_dtype dtype, int ndim, const int64_t *extent, con
     if (!memory_reach(ndim, extent, strides, &before, &after)) {
         return refuse_strides(ndim, strides, err, "its strides overflow");
     }
-    TRY(check_memory((uint64_t)bits / 8, before, after, data, err));
+    TRY(check_reach((uint64_t)bits / 8, before, after, data, err));
     int shared = -1;
     find_shared_memory(bits / 8, ndim, extent, strides, &shared);
     if (shared >= 0) {

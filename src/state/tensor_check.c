@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* S15 for tensors: everything that one tensor shows by itself is checked before it is taken in. */
+/* Checks a tensor before it becomes an entry (S15): all that shows in this tensor alone. */
 #include "format/format.h"
 #include "state/entry.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-/* Would be mistaken for the header's own key in a safetensors file. */
 
 #define DO_NAME                                                                                    \
     "give it a name such as \"model/dense/kernel\": UTF-8, components separated by '/', "          \
@@ -19,7 +17,7 @@ pawl_status entry_name_check(const char *name, const char *what, pawl_error *err
         error_next(err, DO_NAME);
         return PAWL_EUSAGE;
     }
-    /* Bounded: a caller's text without an end shall not be run through. */
+    /* Bounded: a caller's text may have no end. */
     size_t n = strnlen(name, PAWL_MAX_NAME_BYTES + 1);
     if (!entry_name_valid(name, n, &why)) {
         error_set(err, entry_name_refusal(n), "cannot add the %s: its name %s", what, why);
@@ -46,7 +44,7 @@ static pawl_status check_slot_name(const char *field, const char *text, pawl_err
     return PAWL_OK;
 }
 
-static pawl_status check_slot(const pawl_tensor *tensor, pawl_error *err) {
+static pawl_status check_slot_names(const pawl_tensor *tensor, pawl_error *err) {
     if (tensor->role != PAWL_ROLE_SLOT) {
         if (tensor->slot_of != NULL || tensor->slot != NULL) {
             error_set(err, PAWL_EUSAGE, "slot_of or slot is set, but its role is %s",
@@ -93,7 +91,7 @@ static pawl_status check_replica(const pawl_tensor *tensor, pawl_error *err) {
     if (tensor->replicated == 0) {
         error_set(err, PAWL_EUSAGE, "replica or replica_count is set, but it is not replicated");
     } else {
-        error_set(err, PAWL_EUSAGE, "it has no replica of that number");
+        error_set(err, PAWL_EUSAGE, "its replica is not 0 to replica_count - 1");
     }
     error_found(err, "replica %d of %d", tensor->replica, count);
     error_next(err, "set replicated to 1, replica_count to how many ranks hold these boxes and "
@@ -109,9 +107,9 @@ static pawl_status check_shape(const pawl_tensor *tensor, pawl_error *err) {
     return shape_check(tensor->dtype, tensor->ndim, tensor->shape, NULL, NULL, err);
 }
 
-/* Pointer and strides of memory that holds `extent`. */
-static pawl_status check_memory(const pawl_tensor *tensor, const int64_t *extent,
-                                const int64_t *strides, const void *data, pawl_error *err) {
+/* Checks pointer and strides of the memory of a box of that extent. */
+static pawl_status check_tensor_memory(const pawl_tensor *tensor, const int64_t *extent,
+                                       const int64_t *strides, const void *data, pawl_error *err) {
     uint64_t bytes = 0;
     TRY(shape_check(tensor->dtype, tensor->ndim, extent, NULL, &bytes, err));
     if (bytes == 0) {
@@ -125,14 +123,15 @@ static pawl_status check_memory(const pawl_tensor *tensor, const int64_t *extent
     return strides_check(tensor->dtype, tensor->ndim, extent, strides, data, err);
 }
 
-static pawl_status check_box(const pawl_tensor *tensor, size_t i, box *out, pawl_error *err) {
+static pawl_status check_tensor_box(const pawl_tensor *tensor, size_t i, box *out,
+                                    pawl_error *err) {
     const pawl_box *from = &tensor->boxes[i];
     if (tensor->ndim > 0 && (from->offset == NULL || from->extent == NULL)) {
         return error_set(err, PAWL_EUSAGE, "its offset or extent is NULL");
     }
     *out = box_of(tensor->ndim, from->offset, from->extent);
     TRY(box_check(out, tensor->ndim, tensor->shape, err));
-    return check_memory(tensor, from->extent, from->strides, from->data, err);
+    return check_tensor_memory(tensor, from->extent, from->strides, from->data, err);
 }
 
 static pawl_status check_boxes_together(const pawl_tensor *tensor, const box *boxes,
@@ -147,7 +146,7 @@ static pawl_status check_boxes_together(const pawl_tensor *tensor, const box *bo
                     box_text(second_text, sizeof(second_text), &boxes[second]));
         return PAWL_EUSAGE;
     }
-    /* With a number of its own a replica may be of a part that only some ranks hold. */
+    /* With replica_count it may be a part of the tensor that only some ranks hold. */
     if (tensor->replicated != 0 && tensor->replica_count == 0 &&
         !boxes_cover(boxes, tensor->nboxes, tensor->ndim, tensor->shape)) {
         error_set(err, PAWL_EUSAGE, "it is declared replicated, but its boxes do not cover it");
@@ -172,7 +171,7 @@ static pawl_status check_boxes(const pawl_tensor *tensor, pawl_error *err) {
         return error_nomem(err, tensor->nboxes * sizeof(*boxes));
     }
     for (size_t i = 0; i < tensor->nboxes; i++) {
-        pawl_status status = check_box(tensor, i, &boxes[i], err);
+        pawl_status status = check_tensor_box(tensor, i, &boxes[i], err);
         if (status != PAWL_OK) {
             error_wrap(err, "box %zu", i);
             return status;
@@ -181,15 +180,15 @@ static pawl_status check_boxes(const pawl_tensor *tensor, pawl_error *err) {
     return check_boxes_together(tensor, boxes, err);
 }
 
-static pawl_status check_all(const pawl_tensor *tensor, pawl_error *err) {
+static pawl_status check_whole_tensor(const pawl_tensor *tensor, pawl_error *err) {
     TRY(check_type(tensor, err));
-    TRY(check_slot(tensor, err));
+    TRY(check_slot_names(tensor, err));
     TRY(check_replica(tensor, err));
     TRY(check_shape(tensor, err));
     if (tensor->nboxes > 0) {
         return check_boxes(tensor, err);
     }
-    return check_memory(tensor, tensor->shape, tensor->strides, tensor->data, err);
+    return check_tensor_memory(tensor, tensor->shape, tensor->strides, tensor->data, err);
 }
 
 pawl_status tensor_check(const pawl_tensor *tensor, pawl_error *err) {
@@ -200,7 +199,7 @@ pawl_status tensor_check(const pawl_tensor *tensor, pawl_error *err) {
         return PAWL_EUSAGE;
     }
     TRY(entry_name_check(tensor->name, "tensor", err));
-    pawl_status status = check_all(tensor, err);
+    pawl_status status = check_whole_tensor(tensor, err);
     if (status != PAWL_OK) {
         error_wrap(err, "cannot add the tensor");
         error_entry(err, tensor->name);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* S15 for values: bytes that fit their kind. */
+/* Checks values (S15): their bytes fit their kind. */
 #include "base/json.h"
 #include "state/entry.h"
 
 #include <string.h>
 
-/* The file's reader refuses what is no JSON as damaged; here it is a caller's. */
+/* The reader reports bad JSON as a damaged file; here it is the caller's text. */
 static pawl_status check_json(const char *json, size_t n, pawl_error *err) {
     pawl_status status = json_check(json, n, "value", err);
     if (status == PAWL_EDAMAGED) {
@@ -16,7 +16,7 @@ static pawl_status check_json(const char *json, size_t n, pawl_error *err) {
     return status;
 }
 
-static pawl_status check_text(const char *text, size_t n, pawl_error *err) {
+static pawl_status check_string(const char *text, size_t n, pawl_error *err) {
     if (n > 0 && memchr(text, '\0', n) != NULL) {
         return error_set(err, PAWL_EUSAGE, "it is a string with a NUL character");
     }
@@ -48,7 +48,7 @@ static pawl_status check_kind(pawl_kind kind, const void *bytes, size_t n, pawl_
     case PAWL_KIND_FLOAT64:
         return check_size(kind, 8, n, err);
     case PAWL_KIND_STRING:
-        return check_text(bytes, n, err);
+        return check_string(bytes, n, err);
     case PAWL_KIND_BYTES:
         return PAWL_OK;
     case PAWL_KIND_JSON:
@@ -73,7 +73,7 @@ static pawl_status check_role(pawl_role role, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status check_bytes(const void *bytes, size_t n, pawl_error *err) {
+static pawl_status check_kind_bytes(const void *bytes, size_t n, pawl_error *err) {
     if (bytes == NULL && n > 0) {
         return error_set(err, PAWL_EUSAGE, "it is NULL, but has %zu bytes", n);
     }
@@ -86,17 +86,17 @@ static pawl_status check_bytes(const void *bytes, size_t n, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status check_all(pawl_kind kind, pawl_role role, const void *bytes, size_t n,
-                             pawl_error *err) {
+static pawl_status check_whole_value(pawl_kind kind, pawl_role role, const void *bytes, size_t n,
+                                     pawl_error *err) {
     TRY(check_role(role, err));
-    TRY(check_bytes(bytes, n, err));
+    TRY(check_kind_bytes(bytes, n, err));
     return check_kind(kind, bytes == NULL ? "" : bytes, n, err);
 }
 
 pawl_status value_check(const char *name, pawl_kind kind, pawl_role role, const void *bytes,
                         size_t n, pawl_error *err) {
     TRY(entry_name_check(name, "value", err));
-    pawl_status status = check_all(kind, role, bytes, n, err);
+    pawl_status status = check_whole_value(kind, role, bytes, n, err);
     if (status != PAWL_OK) {
         error_wrap(err, "cannot set the value");
         error_entry(err, name);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/mount_table: a mount is found by its id (statx), else by its device. */
+/* store/mount_table: finds the mount of a file in /proc/self/mountinfo, by its id (statx), else by
+ * its device. */
 #include "store/mount_table.h"
 
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store/posix: a directory of a filesystem: its names. Files are posix_file.c.
+ * store/posix: the posix store, a directory of a filesystem: all that concerns names. Its files are
+ * in posix_file.c.
  *
  * The modes of what is created are up to the process's umask. A call that was interrupted before
  * anything happened (EINTR) is repeated here; other repetitions are up to `retry`.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store/posix_cached: whether a range of a file is in the page cache, without touching it. By
+ * store/posix_cached: tells whether a range of a file is in the page cache, without reading it. By
  * cachestat(2) where there is one (Linux 6.5), else by mincore(2). Both answer only those who own
  * the file or may write to it.
  */

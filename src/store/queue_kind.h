@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/queue_kind: a way of doing what is submitted: in line, by threads, by a ring. */
+/* store/queue_kind: what each kind of queue implements: in line, by threads, by a ring. */
 #ifndef STORE_QUEUE_KIND_H
 #define STORE_QUEUE_KIND_H
 

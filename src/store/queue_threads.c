@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/queue_threads: everything is moved by threads. */
+/* store/queue_threads: the kind of queue that does everything by threads. */
 #include "store/queue_kind.h"
 #include "store/workers.h"
 

@@ -39,9 +39,9 @@ static int by_bytes(const void *a, const void *b) {
 
 static pawl_status hand_over(const collected *c, char ***names, size_t *count, pawl_error *err) {
     size_t bytes = (c->count + 1) * sizeof(char *);
-    char **sorted = arena_alloc(c->memory, bytes);
+    char **sorted = arena_take(c->memory, bytes, err);
     if (sorted == NULL) {
-        return error_nomem(err, bytes);
+        return PAWL_ENOMEM;
     }
     if (c->count > 0) {
         memcpy(sorted, c->names, c->count * sizeof(char *));

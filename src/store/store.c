@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/store: what callers use: checks paths, and loops where a primitive may be short. */
+/* store/store: the calls that users of a store make: they check paths, and go on after short reads
+ * and writes. */
 #include "store/store.h"
 
 #include "store/implement.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store: where bytes are kept. One table of primitive operations, implemented by `posix` and
- * wrapped by `retry`. Tests have more stores: tests/stores/stores.h.
+ * store: the storage that bytes are written to and read from. One table of primitive operations,
+ * implemented by `posix` and wrapped by `retry`. Tests have more stores: tests/stores/stores.h.
  *
  * May include base only. Paths are relative to the store's root, '/'-separated, without leading
  * '/', "." or ".."; "" is the root. Threads: a store may be used by any number of threads at once;

@@ -125,7 +125,7 @@ const char *box_text(char *out, size_t size, const box *b) {
     size_t at = 0;
     text[at++] = '[';
     for (int i = 0; i < b->ndim && i < PAWL_MAX_NDIM; i++) {
-        /* Also for boxes that box_check refuses: their end may lie beyond int64_t. */
+        /* A box that box_check refuses may end beyond int64_t. */
         int64_t end;
         if (__builtin_add_overflow(b->offset[i], b->extent[i], &end)) {
             end = b->extent[i] < 0 ? INT64_MIN : INT64_MAX;
@@ -147,7 +147,7 @@ box_runs box_runs_of(const box *inner, const box *outer) {
         r.left = 0;
         return r;
     }
-    /* The last dimension always runs on; an earlier one only over dimensions that are whole. */
+    /* A run goes on into an earlier dimension only where all later ones are whole. */
     bool whole = true;
     for (int i = inner->ndim - 1; i >= 0; i--) {
         if (whole) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Casts among F64, F32, F16 and BF16 in integer arithmetic: neither the rounding mode nor the
- * flush-to-zero mode that a trainer may have set changes a bit. Each source is rounded once,
- * straight into its target.
+ * Casts among F64, F32, F16 and BF16, in integer arithmetic: a trainer may have set a rounding or
+ * flush-to-zero mode, and it must not change the result. Each source is rounded once, straight into
+ * its target.
  */
 #include "tensor/tensor.h"
 
@@ -11,7 +11,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are stored little-endian");
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define BLOCK         64 /* elements that are looked at together */
+#define BLOCK         64 /* elements that are cast together */
 
 /* An IEEE 754 binary format: sign, exponent, mantissa. */
 typedef struct float_format {
@@ -48,7 +48,7 @@ ALWAYS_INLINE void store(uint8_t *to, size_t i, float_format t, uint64_t bits) {
 
 /* ---- any value ------------------------------------------------------------------------------ */
 
-/* To nearest, ties to even; `drop` bits go, at least one. */
+/* Drops the lowest `drop` bits, at least one, rounding to nearest, ties to even. */
 static uint64_t round_off(uint64_t value, int drop) {
     if (drop > 63) {
         return 0;
@@ -59,7 +59,7 @@ static uint64_t round_off(uint64_t value, int drop) {
     return kept + (rest > half || (rest == half && (kept & 1) != 0) ? 1 : 0);
 }
 
-/* A finite value other than 0, without its sign. One too large comes out as infinity or more. */
+/* A finite value other than 0, without its sign. One that is too large becomes infinity or more. */
 static uint64_t convert_finite(uint64_t magnitude, float_format f, float_format t) {
     int exponent = (int)(magnitude >> f.mantissa_bits);
     uint64_t significand = magnitude & (((uint64_t)1 << f.mantissa_bits) - 1);
@@ -73,7 +73,8 @@ static uint64_t convert_finite(uint64_t magnitude, float_format f, float_format 
     int target = exponent - f.bias + t.bias;
     int drop = f.mantissa_bits - t.mantissa_bits + (target < 1 ? 1 - target : 0);
     uint64_t rounded = drop > 0 ? round_off(significand, drop) : significand << -drop;
-    /* The significand brings the lowest exponent of its own, and a carry raises it by itself. */
+    /* The significand's leading bit adds 1 to the exponent field, and so does a carry out of
+     * rounding. */
     return target < 1 ? rounded : rounded + ((uint64_t)(target - 1) << t.mantissa_bits);
 }
 
@@ -101,8 +102,9 @@ static uint64_t convert(uint64_t bits, float_format f, float_format t, uint64_t 
 /* ---- a block of plain values ---------------------------------------------------------------- */
 
 /*
- * Plain is zero, and whatever is a normal number on both sides: there a cast is a rounding shift
- * and a change of bias, without a branch. `lowest` to below `end`, as magnitudes of the source.
+ * Plain values are zero, and what is a normal number in both formats: casting them is a rounding
+ * shift and a change of bias, without a branch. Besides zero they are the magnitudes of the source
+ * from `lowest` to below `end`.
  */
 typedef struct plain_range {
     uint64_t lowest, end;
@@ -208,7 +210,7 @@ ALWAYS_INLINE bool plain_block_64(uint8_t *to, const uint8_t *from, float_format
     return true;
 }
 
-/* Inlined into one function per pair, so that all of the formats is constant there. */
+/* Inlined into one function per pair, so that the formats are constants there. */
 ALWAYS_INLINE uint64_t cast_all(uint8_t *to, const uint8_t *from, size_t count, float_format f,
                                 float_format t) {
     uint64_t overflows = 0;
@@ -273,7 +275,7 @@ uint64_t cast_elements(pawl_dtype to_dtype, void *to, pawl_dtype from_dtype, con
 
 static const char *shown_name(pawl_dtype dtype) {
     const char *name = pawl_dtype_name(dtype);
-    return name != NULL ? name : "a number that is no dtype";
+    return name != NULL ? name : "an unknown dtype";
 }
 
 pawl_status pawl_cast(pawl_dtype to_dtype, void *to, pawl_dtype from_dtype, const void *from,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies between dense and strided memory. A stretch of the dense row-major form is cut into boxes
- * (a few: as many as it begins and ends within dimensions), and each box is one strided copy.
+ * (at most two for each dimension), and each box is one strided copy.
  */
 #include "tensor/tensor.h"
 
@@ -18,8 +18,8 @@ static size_t element_bytes(pawl_dtype dtype) {
     return (size_t)pawl_dtype_bits(dtype) / 8;
 }
 
-/* Of an empty box they may wrap, and lead to no element. */
-static void dense_strides(int ndim, const int64_t *extent, size_t item, int64_t *strides) {
+/* They may overflow for an empty box, which has no element that they lead to. */
+static void row_major_strides(int ndim, const int64_t *extent, size_t item, int64_t *strides) {
     uint64_t stride = item;
     for (int i = ndim - 1; i >= 0; i--) {
         strides[i] = (int64_t)stride;
@@ -29,7 +29,7 @@ static void dense_strides(int ndim, const int64_t *extent, size_t item, int64_t 
 
 static void byte_strides(const strided *memory, size_t item, int64_t *strides) {
     if (memory->strides == NULL) {
-        dense_strides(memory->box.ndim, memory->box.extent, item, strides);
+        row_major_strides(memory->box.ndim, memory->box.extent, item, strides);
         return;
     }
     memcpy(strides, memory->strides, (size_t)memory->box.ndim * sizeof(*strides));
@@ -41,7 +41,7 @@ bool strided_is_dense(const strided *memory) {
         return true;
     }
     int64_t strides[PAWL_MAX_NDIM] = {0};
-    dense_strides(memory->box.ndim, memory->box.extent, item, strides);
+    row_major_strides(memory->box.ndim, memory->box.extent, item, strides);
     for (int i = 0; i < memory->box.ndim; i++) {
         if (memory->box.extent[i] > 1 && memory->strides[i] != strides[i]) {
             return false;
@@ -92,8 +92,8 @@ static void copy_row(uint8_t *to, int64_t to_stride, const uint8_t *from, int64_
     }
 }
 
-/* Leaves out extents of 1, joins dimensions that are one on both sides, takes the run out of the
- * last. */
+/* Leaves out extents of 1, joins dimensions that are contiguous on both sides, and makes the last
+ * one the run where it is. */
 static copying copying_of(int ndim, const int64_t *extent, const int64_t *to_stride,
                           const int64_t *from_stride, size_t item) {
     copying c = {.run = item};
@@ -223,7 +223,7 @@ static void gather_elements(const strided *memory, const int64_t *strides, stret
         box b = leading_box(&memory->box, s.from, s.n);
         uint64_t count = box_elements(&b);
         int64_t dense[PAWL_MAX_NDIM] = {0};
-        dense_strides(b.ndim, b.extent, item, dense);
+        row_major_strides(b.ndim, b.extent, item, dense);
         copy_strided(b.ndim, b.extent, to, dense,
                      memory->data + place_in(&b, strides, &memory->box), strides, item);
         to += count * item;
@@ -239,7 +239,7 @@ static void scatter_elements(const strided *memory, const int64_t *strides, stre
         box b = leading_box(&memory->box, s.from, s.n);
         uint64_t count = box_elements(&b);
         int64_t dense[PAWL_MAX_NDIM] = {0};
-        dense_strides(b.ndim, b.extent, item, dense);
+        row_major_strides(b.ndim, b.extent, item, dense);
         copy_strided(b.ndim, b.extent, memory->data + place_in(&b, strides, &memory->box), strides,
                      bytes, dense, item);
         bytes += count * item;
@@ -248,7 +248,7 @@ static void scatter_elements(const strided *memory, const int64_t *strides, stre
     }
 }
 
-/* The bytes of the element in which a stretch begins amid it, or with which it ends early. */
+/* Bytes of the first element of a stretch where it has only a part of it; else 0. */
 static size_t partial_bytes(uint64_t from, size_t n, size_t item) {
     size_t within = (size_t)(from % item);
     size_t rest = item - within;
@@ -309,7 +309,7 @@ static void scatter(const strided *memory, uint64_t from, size_t n, const uint8_
     }
 }
 
-/* The elements of `b`, of which `bytes` is the dense form, that are in the memory. */
+/* Places those elements of `b` that are in the memory; `bytes` is the dense form of `b`. */
 static void place_box(const strided *memory, const int64_t *strides, const box *b,
                       const uint8_t *bytes) {
     size_t item = element_bytes(memory->dtype);
@@ -318,7 +318,7 @@ static void place_box(const strided *memory, const int64_t *strides, const box *
         return;
     }
     int64_t dense[PAWL_MAX_NDIM] = {0};
-    dense_strides(b->ndim, b->extent, item, dense);
+    row_major_strides(b->ndim, b->extent, item, dense);
     copy_strided(b->ndim, shared.extent, memory->data + place_in(&shared, strides, &memory->box),
                  strides, bytes + place_in(&shared, dense, b), dense, item);
 }

@@ -35,7 +35,7 @@ static const dtype_facts dtypes[] = {
 };
 
 bool dtype_valid(pawl_dtype dtype) {
-    /* As a long, because a number from outside may be any number, whatever its type says. */
+    /* As a long: a caller or a file may hand in any number. */
     long number = (long)dtype;
     return number > 0 && number < (long)ARRAY_LENGTH(dtypes);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shapes: what is one, how much it holds, how it reads. */
+/* Checks shapes, counts their elements and bytes, and writes them as text. */
 #include "tensor/tensor.h"
 
 #include <inttypes.h>
@@ -60,8 +60,8 @@ static bool has_empty_extent(int ndim, const int64_t *shape) {
     return false;
 }
 
-/* In the order in which a reader of safetensors multiplies: from an extent of 0 on it is 0, however
- * large the others are. False when it passes MOST_COUNT before. */
+/* Multiplies in the order in which a reader of safetensors does: after an extent of 0 the count
+ * stays 0, however large later ones are. False when it passes MOST_COUNT before that. */
 static bool count_elements(int ndim, const int64_t *shape, uint64_t *count) {
     *count = 1;
     for (int i = 0; i < ndim; i++) {
@@ -75,7 +75,7 @@ static bool count_elements(int ndim, const int64_t *shape, uint64_t *count) {
 pawl_status shape_check(pawl_dtype dtype, int ndim, const int64_t *shape, uint64_t *elements,
                         uint64_t *bytes, pawl_error *err) {
     if (!dtype_valid(dtype)) {
-        error_set(err, PAWL_EUSAGE, "the dtype is none that pawl knows");
+        error_set(err, PAWL_EUSAGE, "the dtype is unknown");
         error_expected(err, "a pawl_dtype, 1 (BOOL) to %d (U64)", (int)PAWL_U64);
         error_found(err, "%d", (int)dtype);
         return PAWL_EUSAGE;
@@ -106,7 +106,8 @@ pawl_status shape_check(pawl_dtype dtype, int ndim, const int64_t *shape, uint64
     return PAWL_OK;
 }
 
-/* Of a shape that was checked: what wraps on the way to an extent of 0 ends at 0. */
+/* For shapes that were checked, and for empty boxes: an overflow before an extent of 0 still gives
+ * 0. */
 uint64_t shape_elements(int ndim, const int64_t *shape) {
     uint64_t count = 1;
     for (int i = 0; i < ndim; i++) {

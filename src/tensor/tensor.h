@@ -21,7 +21,7 @@ bool dtype_valid(pawl_dtype dtype);
 /* Bytes an element must be aligned to: 1, 2, 4 or 8 (sub-byte types: 1). C64 is 8. */
 size_t dtype_alignment(pawl_dtype dtype);
 bool dtype_castable(pawl_dtype dtype);     /* one of F64, F32, F16, BF16 */
-pawl_dtype dtype_of_value(pawl_kind kind); /* in which a value's bytes are kept */
+pawl_dtype dtype_of_value(pawl_kind kind); /* as which a value's bytes are kept */
 
 /* ---- shape: shape.c ------------------------------------------------------------------------- */
 
@@ -50,7 +50,7 @@ box box_of(int ndim, const int64_t *offset, const int64_t *extent);
 pawl_status box_check(const box *b, int ndim, const int64_t *shape, pawl_error *err)
     PAWL_MUST_CHECK;
 uint64_t box_elements(const box *b);
-/* The same of a box whose numbers stand apart, without a story. */
+/* The same for a box given as two arrays, without an error. */
 bool box_inside(int ndim, const int64_t *offset, const int64_t *extent, const int64_t *shape);
 bool box_equal(const box *a, const box *b);
 bool box_contains(const box *outer, const box *inner); /* an empty box is in every box */
@@ -101,8 +101,7 @@ void strided_gather(const strided *memory, uint64_t from, size_t n, uint8_t *to)
 void strided_place(const strided *memory, const box *source, uint64_t from, size_t n,
                    const uint8_t *bytes);
 
-/* ---- cast: cast.c (also defines pawl_cast), widen.c (pawl_to_double)
- * -------------------------------  */
+/* ---- cast: cast.c (also defines pawl_cast), widen.c (pawl_to_double) ------------------------ */
 
 /* As pawl_cast, for types already known to be castable. Returns the number of overflows. */
 uint64_t cast_elements(pawl_dtype to_dtype, void *to, pawl_dtype from_dtype, const void *from,

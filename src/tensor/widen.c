@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl_to_double: every real type of whole bytes, for looking at numbers. */
+/* pawl_to_double: converts every real type of whole bytes, so that numbers can be shown and
+ * compared. */
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 /* An 8-bit float that has no infinities, or counts its NaNs in another way than IEEE 754. */
 typedef struct small_float {
     int mantissa_bits, bias;
-    uint8_t nan; /* this number, or its magnitude where `signed_nan` */
+    uint8_t nan; /* the bits of NaN; those without the sign where `signed_nan` */
     bool signed_nan;
 } small_float;
 
@@ -31,7 +32,7 @@ static double widen_small(uint8_t bits, const small_float *f) {
     return sign * ldexp(step + mantissa, (int)exponent - f->bias - f->mantissa_bits);
 }
 
-/* The upper half of an F16. */
+/* It is the upper half of an F16. */
 static double widen_e5m2(uint8_t bits) {
     uint16_t half = (uint16_t)(bits << 8);
     double value;

@@ -302,9 +302,9 @@ static void test_r10_another_number_of_ranks_is_refused_on_all(void **state) {
                    "restoring: checkpoint step 1 and the state differ in 1 place: " OF_ONE_RANK "\n"
                    "  path:     {d}/disk/run/step-00000001\n"
                    "  safe:     nothing was restored: the state is as it was\n"
-                   "  next:     restore with as many ranks, or set options.per_rank = "
-                   "PAWL_POLICY_ALLOW to take a rank's own where it was saved, or set "
-                   "options.per_rank = PAWL_POLICY_CALLER to keep the state's on all ranks");
+                   "  next:     restore with as many ranks as saved it, or set options.per_rank = "
+                   "PAWL_POLICY_ALLOW to restore each rank's own value where it was saved, or set "
+                   "options.per_rank = PAWL_POLICY_CALLER to keep the state's values on all ranks");
 }
 
 static int restore_own(const rank_of_test *t, const pawl_group *group) {

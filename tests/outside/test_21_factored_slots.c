@@ -185,7 +185,7 @@ static void test_a_slot_of_another_shape_is_named(void **state) {
     assert_job_fails(j, PAWL_EMISMATCH,
                      "the optimizer slot \"adafactor/row\" of \"model/w\" is [8] F32 in the "
                      "checkpoint and [8, 6] F32 in the state, where its variable is [8, 6] F32 in "
-                     "both: the slot was saved with a shape of its own");
+                     "both: the slot was saved with another shape than its variable");
     assert_job_fails(j, PAWL_EMISMATCH,
                      "build the optimizer with the settings that it was saved with");
 }

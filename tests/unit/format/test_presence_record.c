@@ -73,8 +73,8 @@ static void test_what_no_owner_writes_is_refused(void **state) {
     static const struct {
         const char *text, *why;
     } refused[] = {
-        {"", "no object"},
-        {"[]", "no object"},
+        {"", "no JSON object"},
+        {"[]", "no JSON object"},
         {"{\"counter\":\"1\",\"host\":\"h\",\"pid\":1" TAIL, "counter"},
         {"{\"counter\":1,\"host\":\"h\",\"pid\":1" TAIL, "counter"},
         {"{\"counter\":\"99999999999999999999\",\"host\":\"h\",\"pid\":1" TAIL, "counter"},

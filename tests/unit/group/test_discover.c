@@ -321,15 +321,15 @@ static void test_the_text_says_what_was_decided_and_why(void **state) {
     assert_string_equal(
         found.text,
         "rank 5 of 8 (RANK=5, WORLD_SIZE=8), as torchrun says; on its node 1 of 4 (LOCAL_RANK=1, "
-        "LOCAL_WORLD_SIZE=4); Slurm counts what it started, which started the ranks: rank 1 of 2 "
-        "(SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2); Kubernetes says the same: rank 5 "
+        "LOCAL_WORLD_SIZE=4); Slurm started the launchers that started the ranks, this one as "
+        "rank 1 of 2 (SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2); Kubernetes says the same: rank 5 "
         "(JOB_COMPLETION_INDEX=5); this start of the job is "
         "torchrun:a:-:n1:29500:slurm:4711:2:-");
     assert_ok(group_discover(shell, &found, &err), &err);
     assert_string_equal(found.text,
                         "one process: the environment does not say that it is a rank of a job; "
-                        "Slurm's variables are its job's, for none of its steps launched this "
-                        "process");
+                        "Slurm's variables describe its job only: none of its steps launched "
+                        "this process");
 }
 
 static void test_long_values_are_cut_and_stay_apart(void **state) {

@@ -71,7 +71,7 @@ static void refused_with(const pawl_group *given, pawl_status status, const char
                          const char *next) {
     rank_group *g = NULL;
     char text[512];
-    snprintf(text, sizeof text, "the group of ranks cannot be: %s\n  next:     %s", why, next);
+    snprintf(text, sizeof text, "the group of ranks is invalid: %s\n  next:     %s", why, next);
     assert_int_equal(group_new(given, &g, &err), status);
     assert_status_text(&err, status, text);
     assert_null(g);
@@ -116,10 +116,10 @@ static void test_what_cannot_be_a_group_is_refused(void **state) {
     refused(&g, "rank is 2, not 0 to 1");
     g = two_ranks();
     g.gather = gather_with;
-    refused(&g, "it has one of the callbacks gather and broadcast; it takes both");
+    refused(&g, "it has only one of the callbacks gather and broadcast; it needs both");
     g = two_ranks();
     g.broadcast = answer_with;
-    refused(&g, "it has one of the callbacks gather and broadcast; it takes both");
+    refused(&g, "it has only one of the callbacks gather and broadcast; it needs both");
 }
 
 static void test_a_launch_is_printable_and_not_too_long(void **state) {

@@ -393,7 +393,7 @@ static void saved_ranks(fixture *f, const char *name, int ranks) {
     }
 }
 
-static void match_ranks(fixture *f, pawl_policy policy, int saved, int rank, int world_size) {
+static void match_on_ranks(fixture *f, pawl_policy policy, int saved, int rank, int world_size) {
     saved_ranks(f, "rng", saved);
     state_rank_bytes(f, "rng");
     f->options.per_rank = policy;
@@ -411,24 +411,25 @@ static void assert_pair_is(fixture *f, bool keep_caller) {
 
 static void test_r10_other_number_of_ranks(void **context) {
     fixture *f = *context;
-    match_ranks(f, PAWL_POLICY_DEFAULT, 4, 0, 1);
-    assert_only_item(f, PAWL_DIFF_RANKS, ERROR, "rng", "4 ranks", "1 rank",
-                     "each rank has its own \"rng\": the checkpoint is of 4 ranks, the state of 1 "
-                     "rank; restore with as many ranks, or set options.per_rank = "
-                     "PAWL_POLICY_ALLOW to take a rank's own where it was saved, or set "
-                     "options.per_rank = PAWL_POLICY_CALLER to keep the state's on all ranks");
+    match_on_ranks(f, PAWL_POLICY_DEFAULT, 4, 0, 1);
+    assert_only_item(
+        f, PAWL_DIFF_RANKS, ERROR, "rng", "4 ranks", "1 rank",
+        "each rank has its own \"rng\": the checkpoint is of 4 ranks, the state of 1 "
+        "rank; restore with as many ranks as saved it, or set options.per_rank = "
+        "PAWL_POLICY_ALLOW to restore each rank's own value where it was saved, or set "
+        "options.per_rank = PAWL_POLICY_CALLER to keep the state's values on all ranks");
 }
 
 static void test_r10_as_many_ranks_take_their_own_whatever_the_policy(void **context) {
     fixture *f = *context;
-    match_ranks(f, PAWL_POLICY_CALLER, 4, 3, 4);
+    match_on_ranks(f, PAWL_POLICY_CALLER, 4, 3, 4);
     assert_int_equal(pawl_report_count(f->report), 0);
     assert_pair_is(f, false);
 }
 
 static void test_r10_a_rank_of_fewer_takes_its_own(void **context) {
     fixture *f = *context;
-    match_ranks(f, PAWL_POLICY_ALLOW, 6, 1, 3);
+    match_on_ranks(f, PAWL_POLICY_ALLOW, 6, 1, 3);
     assert_only_item(f, PAWL_DIFF_RANKS, PAWL_SEVERITY_WARNING, "rng", "6 ranks", "3 ranks",
                      "each rank has its own \"rng\": the checkpoint is of 6 ranks, the state of 3 "
                      "ranks: rank 1 of 3 takes its own; the values of ranks 3 to 5 are left out");
@@ -437,7 +438,7 @@ static void test_r10_a_rank_of_fewer_takes_its_own(void **context) {
 
 static void test_r10_one_value_that_nobody_takes_is_named(void **context) {
     fixture *f = *context;
-    match_ranks(f, PAWL_POLICY_ALLOW, 4, 2, 3);
+    match_on_ranks(f, PAWL_POLICY_ALLOW, 4, 2, 3);
     assert_only_item(f, PAWL_DIFF_RANKS, PAWL_SEVERITY_WARNING, "rng", "4 ranks", "3 ranks",
                      "each rank has its own \"rng\": the checkpoint is of 4 ranks, the state of 3 "
                      "ranks: rank 2 of 3 takes its own; the value of rank 3 is left out");
@@ -445,7 +446,7 @@ static void test_r10_one_value_that_nobody_takes_is_named(void **context) {
 
 static void test_r10_a_rank_of_more_keeps_what_it_has(void **context) {
     fixture *f = *context;
-    match_ranks(f, PAWL_POLICY_ALLOW, 3, 5, 6);
+    match_on_ranks(f, PAWL_POLICY_ALLOW, 3, 5, 6);
     assert_only_item(f, PAWL_DIFF_RANKS, PAWL_SEVERITY_WARNING, "rng", "3 ranks", "6 ranks",
                      "each rank has its own \"rng\": the checkpoint is of 3 ranks, the state of 6 "
                      "ranks: rank 5 of 6 keeps the state's value");
@@ -454,7 +455,7 @@ static void test_r10_a_rank_of_more_keeps_what_it_has(void **context) {
 
 static void test_r10_all_ranks_keep_the_callers(void **context) {
     fixture *f = *context;
-    match_ranks(f, PAWL_POLICY_CALLER, 3, 1, 2);
+    match_on_ranks(f, PAWL_POLICY_CALLER, 3, 1, 2);
     assert_only_item(f, PAWL_DIFF_RANKS, PAWL_SEVERITY_WARNING, "rng", "3 ranks", "2 ranks",
                      "each rank has its own \"rng\": the checkpoint is of 3 ranks, the state of 2 "
                      "ranks: rank 1 of 2 keeps the state's value; the values of ranks 0 to 2 are "
@@ -467,8 +468,9 @@ static void test_r10_no_other_policy_is_taken(void **context) {
     state_rank_bytes(f, "rng");
     f->options.per_rank = PAWL_POLICY_CHECKPOINT;
     assert_int_equal(try_match(f), PAWL_EUSAGE);
-    assert_string_equal(f->err.attempt,
-                        "cannot restore: options.per_rank is 3, which is none of its policies");
+    assert_string_equal(
+        f->err.attempt,
+        "cannot restore: options.per_rank is 3, which is not a policy that it takes");
 }
 
 /* ---- R13 ------------------------------------------------------------------------------------ */
@@ -523,7 +525,7 @@ static void test_policy_of_another_option_is_refused(void **context) {
     f->options.missing = PAWL_POLICY_CALLER;
     assert_int_equal(try_match(f), PAWL_EUSAGE);
     assert_status_text(&f->err, PAWL_EUSAGE,
-                       "cannot restore: options.missing is 4, which is none of its policies\n"
+                       "cannot restore: options.missing is 4, which is not a policy that it takes\n"
                        "  next:     see pawl_restore_options in pawl/restore.h");
 }
 

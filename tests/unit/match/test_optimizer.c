@@ -63,10 +63,11 @@ static void test_r06_slot_does_not_fit_its_variable(void **context) {
     state_slot(f, "opt/m", "dense/kernel", "adam/m", SHAPE(64, 10));
     saved_slot(f, "opt/m", "dense/kernel", "adam/m", SHAPE(64, 12));
     match(f);
-    assert_only_item(f, PAWL_DIFF_SLOT, ERROR, "opt/m", "[64, 12] F32", "[64, 10] F32",
-                     "the optimizer slot \"adam/m\" of \"dense/kernel\" is [64, 12] F32 in the "
-                     "checkpoint and [64, 10] F32 in the state, where its variable is [64, 10] "
-                     "F32 in both: the slot was saved with a shape of its own" ASSEMBLE);
+    assert_only_item(
+        f, PAWL_DIFF_SLOT, ERROR, "opt/m", "[64, 12] F32", "[64, 10] F32",
+        "the optimizer slot \"adam/m\" of \"dense/kernel\" is [64, 12] F32 in the "
+        "checkpoint and [64, 10] F32 in the state, where its variable is [64, 10] "
+        "F32 in both: the slot was saved with another shape than its variable" ASSEMBLE);
     assert_int_equal(item(f, 0)->dimension, 1);
 }
 

@@ -467,7 +467,7 @@ static void test_s15_replica_that_is_none_is_refused(void **context) {
         t.replica = cases[i][0];
         t.replica_count = cases[i][1];
         snprintf(text, sizeof(text),
-                 "cannot add the tensor: it has no replica of that number\n" REPLICA_NEXT,
+                 "cannot add the tensor: its replica is not 0 to replica_count - 1\n" REPLICA_NEXT,
                  cases[i][0], cases[i][1]);
         assert_refused(*context, &t, text);
     }

@@ -219,7 +219,7 @@ static void test_s15_elements_that_do_not_fill_bytes_are_refused(void **state) {
 static void test_s15_number_that_is_no_dtype_is_refused(void **state) {
     (void)state;
     assert_refused((pawl_dtype)0, 1, (int64_t[]){1},
-                   "the dtype is none that pawl knows\n"
+                   "the dtype is unknown\n"
                    "  expected: a pawl_dtype, 1 (BOOL) to 22 (U64)\n  found:    0");
 }
 
