@@ -146,7 +146,7 @@ typedef struct part {
     void (*body)(small_run *s, const stray *x);
 } part;
 
-static void run_part(void **state) {
+static void test_a_stray_does_no_harm(void **state) {
     const part *p = *state;
     void *own = NULL;
     assert_int_equal(small_set_up(&own), 0);
@@ -160,7 +160,7 @@ static pid_t start_part(const stray *x, void (*body)(small_run *s, const stray *
     assert_true(child >= 0);
     if (child == 0) {
         const struct CMUnitTest tests[] = {
-            {.name = x->what, .test_func = run_part, .initial_state = &p}};
+            {.name = x->what, .test_func = test_a_stray_does_no_harm, .initial_state = &p}};
         _exit(cmocka_run_group_tests_name(x->what, tests, NULL, NULL));
     }
     return child;
