@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of reading by many threads share: files in memory, their checksums, a store that
- * says what was cached, a platform that counts the threads it starts. */
+/* What the tests of reading share: files in memory, their checksums, a store that says what was
+ * cached, a platform that counts the threads it starts. */
 #ifndef ENGINE_FILES_H
 #define ENGINE_FILES_H
 
@@ -98,7 +98,7 @@ static inline void files_make(files *f, uint32_t file, uint64_t size, test_rando
     f->sizes[file] = size;
     mem_free(f->bytes[file]);
     mem_free(f->sums[file]);
-    f->bytes[file] = mem_alloc(size);
+    f->bytes[file] = mem_calloc(1, size + 1); /* one more, for a file that grew */
     f->sums[file] = mem_calloc(blocks, sizeof(uint32_t));
     for (uint64_t at = 0; at < size; at += 8) {
         uint64_t word = random_next(random);
