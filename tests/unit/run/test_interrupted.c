@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stays when a save, a removal or the removal of leftovers is met half-way: by a failure, by a reader, by the
- * loss of power (S07, S09, S14; I5 to I8 of commit.c). */
+/* What stays when a save, a removal, or the removal of leftovers is interrupted: by a failure, by a
+ * reader, by the loss of power (S07, S09, S14; I5 to I8 of commit.c). */
 #include "lib/training.h"
 
 #include <errno.h>
