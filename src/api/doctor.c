@@ -6,8 +6,8 @@
 
 #define DEFAULT_GROUP_DEADLINE_S 30.0
 
-static void free_group(rank_group **g) {
-    group_free(*g);
+static void free_ranks(job_ranks **ranks) {
+    ranks_free(*ranks);
 }
 
 static pawl_status examine_path(const char *path, const pawl_doctor_options *options,
@@ -16,7 +16,8 @@ static pawl_status examine_path(const char *path, const pawl_doctor_options *opt
     pawl_doctor_options known;
     pawl_severity unwanted;
     pawl_group given;
-    CLEANUP(free_group) rank_group *group = NULL;
+    rank_group *group = NULL;
+    CLEANUP(free_ranks) job_ranks *ranks = NULL;
     TRY(need(path, "pawl_doctor", "run_path", err));
     TRY(take_options(&known, sizeof(known), options, "pawl_doctor", "pawl_doctor_options", err));
     if (!(known.group_deadline_s >= 0 && known.group_deadline_s <= 1e6)) {
@@ -26,13 +27,13 @@ static pawl_status examine_path(const char *path, const pawl_doctor_options *opt
     }
     TRY(take_group(&known.group, &given, "pawl_doctor", err));
     TRY(group_new(known.group, &group, err));
+    TRY(ranks_new(group, platform_system(), &ranks, err));
     const doctor_asked asked = {.path = path,
                                 .need_bytes = known.need_bytes,
-                                .group = group,
+                                .ranks = ranks,
                                 .group_deadline_s = known.group_deadline_s > 0
                                                         ? known.group_deadline_s
-                                                        : DEFAULT_GROUP_DEADLINE_S,
-                                .platform = platform_system()};
+                                                        : DEFAULT_GROUP_DEADLINE_S};
     return doctor_examine(&asked, each, context, worst != NULL ? worst : &unwanted, err);
 }
 

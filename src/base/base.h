@@ -34,6 +34,9 @@
  * level above prepends what it was attempting (error_wrap). Inside the library `err` is never NULL.
  * Text that is too long is cut at a character boundary and ends in "...". Every part is made one
  * line of harmless text (text_shown); only path and entry are kept as they are.
+ *
+ * An error that is kept aside, to be logged or returned later, is called `story` throughout; one
+ * whose text nobody will see, `ignored`.
  */
 struct pawl_error {
     pawl_status status;
@@ -265,9 +268,11 @@ const platform *platform_system(void);
 
 /* Of any platform. */
 #define NANOSECONDS 1e9
+uint64_t platform_now_ns(const platform *os); /* monotonic */
 double platform_since_s(const platform *os, uint64_t begun_ns);
 /* The instant that is `seconds` from now: now for 0 and less, at most a century ahead. */
 uint64_t platform_deadline_ns(const platform *os, double seconds);
+bool platform_late(const platform *os, uint64_t deadline_ns);
 /* At most 16 random bytes as hexadecimal digits, two for each, and a NUL. */
 pawl_status platform_random_hex(const platform *os, char *out, size_t bytes, pawl_error *err)
     PAWL_MUST_CHECK;

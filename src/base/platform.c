@@ -69,13 +69,21 @@ static pawl_status system_random_bytes(void *context, void *to, size_t n, pawl_e
 
 /* ---- the same of any platform --------------------------------------------------------------- */
 
+uint64_t platform_now_ns(const platform *os) {
+    return os->monotonic_ns(os->context);
+}
+
 double platform_since_s(const platform *os, uint64_t begun_ns) {
-    return (double)(os->monotonic_ns(os->context) - begun_ns) / NANOSECONDS;
+    return (double)(platform_now_ns(os) - begun_ns) / NANOSECONDS;
+}
+
+bool platform_late(const platform *os, uint64_t deadline_ns) {
+    return platform_now_ns(os) >= deadline_ns;
 }
 
 uint64_t platform_deadline_ns(const platform *os, double seconds) {
     const double most_s = 3e9; /* about a century, far from where nanoseconds overflow */
-    uint64_t now_ns = os->monotonic_ns(os->context);
+    uint64_t now_ns = platform_now_ns(os);
     if (!(seconds > 0)) {
         return now_ns;
     }

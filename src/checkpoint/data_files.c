@@ -204,20 +204,6 @@ static int compare_entries(const void *a, const void *b) {
     return (l->file > r->file) - (l->file < r->file);
 }
 
-static bool same_text(const char *a, const char *b) {
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
-static bool same_entry(const record_entry *a, const record_entry *b) {
-    bool same = a->kind == b->kind && a->role == b->role && a->per_rank == b->per_rank &&
-                a->replicated == b->replicated && same_text(a->slot_of, b->slot_of) &&
-                same_text(a->slot, b->slot);
-    if (!same || a->kind != PAWL_KIND_TENSOR) {
-        return same;
-    }
-    return a->dtype == b->dtype && shape_equal(a->ndim, a->shape, b->ndim, b->shape);
-}
-
 static pawl_status bad_entry(const record_entry *entry, const char *what, pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "%s", what);
     error_entry(err, entry->name);
@@ -246,7 +232,7 @@ static pawl_status merge_pieces(data_files *d, size_t first, size_t count, pawl_
             return error_nomem(err, count * sizeof(*pieces));
         }
         for (size_t i = 0; i < count; i++) {
-            if (!same_entry(whole, &whole[i])) {
+            if (!record_entry_alike(whole, &whole[i])) {
                 return bad_entry(whole, "data files describe an entry differently", err);
             }
             pieces[i] = whole[i].pieces[0];

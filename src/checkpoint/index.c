@@ -175,10 +175,6 @@ pawl_status index_part_make(entry_source entries, index_part *out, pawl_error *e
     return table_part_finish(out->part, err);
 }
 
-static void table_writer_free_pointer(table_writer **w) {
-    table_writer_free(*w);
-}
-
 pawl_status index_write_records(const index_input *input, table_writer *w, uint64_t *entry_count,
                                 pawl_error *err) {
     for (size_t file = 0; file < input->file_count; file++) {

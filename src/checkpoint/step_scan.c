@@ -15,7 +15,7 @@
 #define MIN_RETRIES     4u
 
 step_scan step_scan_of(store *s, const platform *os) {
-    return (step_scan){.store = s, .platform = os, .begun_ns = os->monotonic_ns(os->context)};
+    return (step_scan){.store = s, .platform = os, .begun_ns = platform_now_ns(os)};
 }
 
 void step_scan_free(step_scan *scan) {
@@ -121,7 +121,7 @@ bool step_scan_confirms_empty(step_scan *scan) {
 
 pawl_status step_scan_retry(step_scan *scan, pawl_error *err) {
     const platform *os = scan->platform;
-    uint64_t scanned_ns = os->monotonic_ns(os->context) - scan->begun_ns;
+    uint64_t scanned_ns = platform_now_ns(os) - scan->begun_ns;
     scan->retries++;
     if (scan->retries < MIN_RETRIES ||
         (scan->retries < MAX_RETRIES && scanned_ns < MAX_SCANNING_NS)) {

@@ -226,10 +226,6 @@ static pawl_status check_item(verification *v, const table_cursor *at, arena *me
     return check_value_copy(v, &entry, err);
 }
 
-static void table_cursor_free_pointer(table_cursor **at) {
-    table_cursor_free(*at);
-}
-
 static pawl_status walk_index(verification *v, pawl_error *err) {
     CLEANUP(table_cursor_free_pointer) table_cursor *at = NULL;
     TRY(table_cursor_new(v->checkpoint->index, &at, err));

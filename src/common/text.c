@@ -301,3 +301,7 @@ double text_likeness(const char *a, const char *b) {
     }
     return 1.0 - (double)edit_distance(a, a_bytes, b, b_bytes) / (double)longer;
 }
+
+bool text_equal(const char *a, const char *b) {
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}

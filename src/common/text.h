@@ -51,6 +51,8 @@ size_t text_decimal(char out[DECIMAL_DIGITS], uint64_t v);
  * not finite as printf has it. */
 #define DOUBLE_CHARS 48
 const char *text_double(char out[DOUBLE_CHARS], double v);
+/* Are they the same text, or both NULL? */
+bool text_equal(const char *a, const char *b);
 /* Likeness of two names, 0 to 1 (for near misses and renames); bounded: names over 256 bytes are
  * compared by their first 256. */
 double text_likeness(const char *a, const char *b);

@@ -64,27 +64,24 @@ static void examine_all(examination *x) {
     if (s != NULL && whole) {
         doctor_examine_owner(x, s);
     }
-    if (x->group->world_size > 1) {
-        doctor_examine_ranks(x, s, whole);
+    if (x->ranks->world_size > 1) {
+        doctor_examine_same_directory(x, s, whole);
     }
     store_destroy(s);
 }
 
 pawl_status doctor_examine(const doctor_asked *asked, doctor_each each, void *context,
                            pawl_severity *worst, pawl_error *err) {
-    if (asked->path == NULL) {
-        return error_set(err, PAWL_EUSAGE, "examine path: the path is a null pointer");
-    }
     AUTOFREE examination *x = mem_calloc(1, sizeof(*x));
     if (x == NULL) {
         return error_nomem(err, sizeof(*x));
     }
     x->path = asked->path;
     x->need_bytes = asked->need_bytes;
-    x->os = asked->platform;
+    x->os = asked->ranks->platform;
     x->each = each;
     x->context = context;
-    x->group = asked->group;
+    x->ranks = asked->ranks;
     x->deadline_s = asked->group_deadline_s;
     x->worst = PAWL_SEVERITY_NOTE;
     examine_all(x);

@@ -11,7 +11,7 @@
 #ifndef DOCTOR_DOCTOR_H
 #define DOCTOR_DOCTOR_H
 
-#include "group/group.h"
+#include "ranks/ranks.h"
 #include "store/store.h"
 
 #include <pawl/checkpoint.h>
@@ -20,10 +20,9 @@ typedef void (*doctor_each)(void *context, const pawl_finding *finding);
 
 typedef struct doctor_asked {
     const char *path;
-    uint64_t need_bytes;     /* 0: the size of the newest checkpoint */
-    const rank_group *group; /* of many ranks: the call is collective */
+    uint64_t need_bytes; /* 0: the size of the newest checkpoint */
+    job_ranks *ranks;    /* many: the call is collective */
     double group_deadline_s;
-    const platform *platform;
 } doctor_asked;
 
 /* `*worst`: the most severe finding; set on success alone. On a rank other than 0 the last finding

@@ -11,8 +11,8 @@ typedef struct examination {
     const platform *os;
     doctor_each each;
     void *context;
-    const rank_group *group; /* world_size 1: one process alone */
-    double deadline_s;       /* how long other ranks are waited for */
+    job_ranks *ranks;  /* world_size 1: one process alone */
+    double deadline_s; /* a duration: how long other ranks are waited for */
     pawl_severity worst;
     char place[4096]; /* the absolute path, which may not exist yet; "": it could not be resolved */
     char first_error_id[8], first_error[384]; /* "": none so far */
@@ -46,9 +46,9 @@ void doctor_examine_writing(examination *x, store *s);
 
 void doctor_examine_owner(examination *x, store *s);
 
-/* ---- ranks.c ---- */
+/* ---- same_directory.c ---- */
 
 /* Of many ranks, collective: `s` is what doctor_resolve opened, or NULL. */
-void doctor_examine_ranks(examination *x, store *s, bool whole);
+void doctor_examine_same_directory(examination *x, store *s, bool whole);
 
 #endif

@@ -30,19 +30,18 @@ static void tell_of_ranks(judging *j, const char *id, pawl_severity severity, co
     j->tell(j->context, id, severity, next, text);
 }
 
-static const sight *rank_0(const judging *j) {
+static const sight *sight_of_rank_0(const judging *j) {
     return &j->all->of[0];
 }
 
 /* ---- choosing ranks ------------------------------------------------------------------------- */
 
-/* Chooses the ranks other than 0 that reported and for which `is_it` holds. False: there are none.
- * */
+/* Chooses the ranks other than 0 that came and for which `is_it` holds. False: there are none. */
 static bool choose_ranks(judging *j, bool (*is_it)(const sight *zero, const sight *s)) {
     j->first = -1;
     for (int r = 0; r < j->all->world_size; r++) {
         const sight *s = &j->all->of[r];
-        j->chosen[r] = r > 0 && j->all->came[r] && is_it(rank_0(j), s);
+        j->chosen[r] = r > 0 && j->all->came[r] && is_it(sight_of_rank_0(j), s);
         j->first = j->first < 0 && j->chosen[r] ? r : j->first;
     }
     return j->first >= 0;
@@ -74,7 +73,7 @@ static bool has_trouble(const sight *zero, const sight *s) {
 }
 
 /* "ranks 2 and 3 (host b)"; where they run on several hosts "ranks 2 and 3 (hosts b, c, ...)". */
-static const char *who(const judging *j, char out[512]) {
+static const char *ranks_on_hosts(const judging *j, char out[512]) {
     char ranks[200];
     char hosts[224] = "";
     const char *last = "";
@@ -99,7 +98,7 @@ static const char *who(const judging *j, char out[512]) {
 static void judge_missing(judging *j) {
     char ranks[200];
     char waited[32];
-    const sight *zero = rank_0(j);
+    const sight *zero = sight_of_rank_0(j);
     int missing = 0;
     for (int r = 0; r < j->all->world_size; r++) {
         j->chosen[r] = !j->all->came[r];
@@ -126,12 +125,12 @@ static void judge_missing(judging *j) {
 
 static void judge_places(judging *j) {
     char ranks[512];
-    const sight *zero = rank_0(j);
+    const sight *zero = sight_of_rank_0(j);
     if (!choose_ranks(j, works_elsewhere)) {
         return;
     }
     const sight *other = &j->all->of[j->first];
-    who(j, ranks);
+    ranks_on_hosts(j, ranks);
     if (strcmp(other->given, zero->given) != 0) {
         tell_of_ranks(j, "P04", PAWL_SEVERITY_WARNING, "give all ranks the same path",
                       "%s got another path: %s; rank 0 (host %s) got %s", ranks, other->given,
@@ -165,14 +164,14 @@ static const char *how_to_share(const sight *there, char out[640]) {
 static void judge_existence(judging *j) {
     char ranks[512];
     char next[640];
-    const sight *zero = rank_0(j);
+    const sight *zero = sight_of_rank_0(j);
     if (choose_ranks(j, lacks_the_place)) {
         const sight *other = &j->all->of[j->first];
         tell_of_ranks(
             j, "P05", PAWL_SEVERITY_ERROR, how_to_share(zero, next),
             "%s is there on rank 0 (host %s; %s mounted at %s), but not on %s, where it would be "
             "on %s (mounted at %s)",
-            zero->place, zero->host, zero->filesystem, zero->point, who(j, ranks),
+            zero->place, zero->host, zero->filesystem, zero->point, ranks_on_hosts(j, ranks),
             other->filesystem, other->point);
     }
     if (choose_ranks(j, has_the_place_alone)) {
@@ -181,7 +180,7 @@ static void judge_existence(judging *j) {
             j, "P05", PAWL_SEVERITY_ERROR, how_to_share(other, next),
             "%s is there on %s, on %s (mounted at %s), but not on rank 0 (host %s), where it "
             "would be on %s (mounted at %s)",
-            other->place, who(j, ranks), other->filesystem, other->point, zero->host,
+            other->place, ranks_on_hosts(j, ranks), other->filesystem, other->point, zero->host,
             zero->filesystem, zero->point);
     }
 }
@@ -189,26 +188,27 @@ static void judge_existence(judging *j) {
 static void judge_identity(judging *j) {
     char ranks[512];
     char next[640];
-    const sight *zero = rank_0(j);
+    const sight *zero = sight_of_rank_0(j);
     if (choose_ranks(j, sees_another)) {
         const sight *other = &j->all->of[j->first];
         tell_of_ranks(
             j, "P06", PAWL_SEVERITY_ERROR, how_to_share(zero, next),
             "%s cannot see what rank 0 (host %s) wrote to %s: there it is on %s (mounted at %s), "
             "on rank 0 on %s (mounted at %s)",
-            who(j, ranks), zero->host, zero->nearest, other->filesystem, other->point,
+            ranks_on_hosts(j, ranks), zero->host, zero->nearest, other->filesystem, other->point,
             zero->filesystem, zero->point);
     }
 }
 
 static void judge_writing(judging *j) {
     char ranks[512];
-    const sight *zero = rank_0(j);
+    const sight *zero = sight_of_rank_0(j);
     if (choose_ranks(j, cannot_write)) {
         tell_of_ranks(
             j, "P02", PAWL_SEVERITY_ERROR,
             "let all ranks run as the same user, and mount the storage for writing on all hosts",
-            "%s can see %s, but cannot create files there", who(j, ranks), zero->nearest);
+            "%s can see %s, but cannot create files there", ranks_on_hosts(j, ranks),
+            zero->nearest);
     }
 }
 
@@ -224,7 +224,7 @@ static void judge_troubles(judging *j) {
     for (int r = 0; r < j->all->world_size; r++) {
         j->chosen[r] = j->chosen[r] && strcmp(j->all->of[r].trouble_id, id) == 0;
     }
-    who(j, ranks);
+    ranks_on_hosts(j, ranks);
     tell_of_ranks(j, id, PAWL_SEVERITY_ERROR, NULL, "on %s: %s", ranks, first->trouble);
 }
 
@@ -241,7 +241,7 @@ static int count_hosts(const sights *all) {
 }
 
 static void judge_success(judging *j) {
-    const sight *zero = rank_0(j);
+    const sight *zero = sight_of_rank_0(j);
     int hosts = count_hosts(j->all);
     for (int r = 0; r < j->all->world_size; r++) {
         if (!j->all->of[r].saw || !j->all->of[r].wrote) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one rank sees, as bytes:
+ * What one rank sees of a path, as bytes:
  *
  *   u8 version, u8 flags (1 whole, 2 saw, 4 wrote), u64le pid, then each text: varint bytes, UTF-8
  */
@@ -25,6 +25,8 @@ typedef struct sight_text {
 static const sight_text texts[] = {TEXT(host),       TEXT(given),      TEXT(here),  TEXT(place),
                                    TEXT(nearest),    TEXT(filesystem), TEXT(point), TEXT(source),
                                    TEXT(trouble_id), TEXT(trouble)};
+/* The first byte of a length takes the place of the NUL; there may be a second one. */
+_Static_assert(sizeof(sight) + ARRAY_LENGTH(texts) + 2 <= SIGHT_BYTES, "the longest sight fits");
 
 pawl_status sight_encode(const sight *s, buffer *out, pawl_error *err) {
     const uint8_t head[] = {SIGHT_VERSION,

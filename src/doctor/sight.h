@@ -5,7 +5,7 @@
 
 #include "doctor/doctor.h"
 
-#define SIGHT_BYTES 2560u /* encoded, at most */
+#define SIGHT_BYTES MEET_MAX_MINE /* encoded, at most */
 
 typedef struct sight {
     char host[128];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Can files be made there (P02, P03)? */
 #include "doctor/examination.h"
+#include "format/format.h"
 #include "path/path.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 static pawl_status write_probe(store *s, const char *name, pawl_error *err) {
     static const char text[] = "written by pawl doctor; safe to remove\n";
@@ -18,11 +18,11 @@ void doctor_examine_writing(examination *x, store *s) {
     struct pawl_error story = ERROR_INIT;
     struct pawl_error ignored = ERROR_INIT;
     char digits[17];
-    char name[48];
+    char name[80];
     if (platform_random_hex(x->os, digits, 8, &story) != PAWL_OK) {
         return;
     }
-    snprintf(name, sizeof name, ".pawl-doctor-%s", digits);
+    name_doctor(name, digits, -1);
     pawl_status status = write_probe(s, name, &story);
     bool made = status == PAWL_OK || store_unlink(s, name, &ignored) == PAWL_OK;
     if (status == PAWL_OK) {

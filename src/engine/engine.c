@@ -11,7 +11,7 @@
 /* ---- time ---- */
 
 uint64_t engine_now(const engine *e) {
-    return e->options.platform->monotonic_ns(e->options.platform->context);
+    return platform_now_ns(e->options.platform);
 }
 
 uint64_t engine_ns(double seconds) {

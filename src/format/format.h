@@ -88,6 +88,7 @@ typedef struct table_summary {
 pawl_status table_writer_finish(table_writer *w, table_summary *out, pawl_error *err)
     PAWL_MUST_CHECK;
 void table_writer_free(table_writer *w);
+void table_writer_free_pointer(table_writer **w); /* for CLEANUP */
 
 /* Records of a table that are encoded ahead, in memory, while those before them are not yet known:
  * keys strictly ascending, and all after those that the writer has when it takes the part. */
@@ -112,6 +113,7 @@ void table_close(table *t);
 typedef struct table_cursor table_cursor;
 pawl_status table_cursor_new(table *t, table_cursor **out, pawl_error *err) PAWL_MUST_CHECK;
 void table_cursor_free(table_cursor *c);
+void table_cursor_free_pointer(table_cursor **c); /* for CLEANUP */
 /* At the first key that is not less than `key`. */
 pawl_status table_seek(table_cursor *c, const void *key, size_t key_bytes, pawl_error *err)
     PAWL_MUST_CHECK;
@@ -148,6 +150,8 @@ typedef struct record_entry {
     size_t head_bytes; /* of a decoded record: those before its pieces */
 } record_entry;
 
+/* Are they the same but for name, value and pieces? */
+bool record_entry_alike(const record_entry *a, const record_entry *b);
 pawl_status record_entry_key(buffer *key, const char *name, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status record_entry_encode(const record_entry *entry, buffer *value, pawl_error *err)
     PAWL_MUST_CHECK;
@@ -265,6 +269,7 @@ name_kind name_classify(const char *name, char tag[FORMAT_TAG_CHARS]);
 void name_outcome(char out[80], const char *tag);
 void name_structure(char out[80], const char *attempt, uint32_t crc32c, uint64_t bytes);
 void name_meet(char out[80], const char *key, uint64_t number, int rank); /* negative: the answer */
+void name_doctor(char out[80], const char *digits, int rank);             /* negative: no card */
 typedef enum name_root_kind {
     NAME_ROOT_FOREIGN,
     NAME_ROOT_OUTCOME,

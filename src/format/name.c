@@ -243,6 +243,14 @@ void name_meet(char out[80], const char *key, uint64_t number, int rank) {
                    rank < 0 ? "-answer" : rank_part(part, rank));
 }
 
+void name_doctor(char out[80], const char *digits, int rank) {
+    char part[16] = "";
+    if (rank >= 0) {
+        (void)snprintf(part, sizeof part, "-r%d", rank); /* not padded, unlike everywhere else */
+    }
+    (void)snprintf(out, 80, DOCTOR_PREFIX "%s%s", digits, part);
+}
+
 static bool pass_key(const char **text, char tag[FORMAT_TAG_CHARS]) {
     memcpy(tag, *text, strnlen(*text, ATTEMPT_CHARS));
     tag[ATTEMPT_CHARS] = '\0';

@@ -28,6 +28,16 @@
 #define FLAGS_KNOWN     7u
 #define MIN_PIECE_BYTES 3u
 
+bool record_entry_alike(const record_entry *a, const record_entry *b) {
+    bool alike = a->kind == b->kind && a->role == b->role && a->per_rank == b->per_rank &&
+                 a->replicated == b->replicated && text_equal(a->slot_of, b->slot_of) &&
+                 text_equal(a->slot, b->slot);
+    if (!alike || a->kind != PAWL_KIND_TENSOR) {
+        return alike;
+    }
+    return a->dtype == b->dtype && shape_equal(a->ndim, a->shape, b->ndim, b->shape);
+}
+
 /* ---- keys ----------------------------------------------------------------------------------- */
 
 pawl_status record_entry_key(buffer *key, const char *name, pawl_error *err) {

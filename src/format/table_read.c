@@ -189,6 +189,10 @@ void table_cursor_free(table_cursor *c) {
     }
 }
 
+void table_cursor_free_pointer(table_cursor **c) {
+    table_cursor_free(*c);
+}
+
 /* Loads the block that the index cursor stands at, unless it is the one that is loaded. */
 static pawl_status load_data(table_cursor *c, pawl_error *err) {
     block_handle handle;

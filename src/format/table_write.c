@@ -118,6 +118,10 @@ void table_writer_free(table_writer *w) {
     }
 }
 
+void table_writer_free_pointer(table_writer **w) {
+    table_writer_free(*w);
+}
+
 static pawl_status emit(table_writer *w, const buffer *bytes, pawl_error *err) {
     TRY(w->sink.write(w->sink.context, bytes->data, bytes->size, err));
     w->crc = crc32c(w->crc, bytes->data, bytes->size);

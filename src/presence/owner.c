@@ -23,7 +23,7 @@
  *     merely cannot find or read a record, only this renewal failed: storage may show it late.
  * O4. Nothing is published or removed unless the last renewal began less than half a lease ago.
  * O5. Before an owner looks at what is committed it evicts all other attempts: it removes their
- *     temporary manifests (run/fence.c). So a writer that was paused after its last check of O4,
+ *     temporary manifests (run/evict.c). So a writer that was paused after its last check of O4,
  *     just before the rename that publishes, finds nothing to rename when it wakes up, however late
  *     that is. Storage that puts instead of renaming has O4 alone.
  */
@@ -126,7 +126,7 @@ static pawl_status beside_unreadable(owner *o, const owner_names *names, const o
                                      pawl_error *err) {
     if (o->blocked_by != now->generation) {
         o->blocked_by = now->generation;
-        o->blocked_ns = o->platform->monotonic_ns(o->platform->context);
+        o->blocked_ns = platform_now_ns(o->platform);
     }
     if (platform_since_s(o->platform, o->blocked_ns) < o->lease_s) {
         return unproven_error(o, now, err);
@@ -205,7 +205,7 @@ static pawl_status write_counter(owner *o, const owner_names *names, uint64_t be
 
 /* With `renewing` held. */
 static pawl_status renew(owner *o, pawl_error *err) {
-    uint64_t begun_ns = o->platform->monotonic_ns(o->platform->context);
+    uint64_t begun_ns = platform_now_ns(o->platform);
     owner_names names;
     owner_sight now;
     TRY(owner_list(o->store, &names, err));

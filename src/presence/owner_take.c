@@ -140,7 +140,7 @@ static who_text who_of(const owner_sight *v) {
 /* The first message is a warning, since the wait may last for a whole lease. */
 static void tell_waiting(taking *t, double watched_s, double most_s) {
     const owner *o = t->owner;
-    uint64_t now_ns = o->platform->monotonic_ns(o->platform->context);
+    uint64_t now_ns = platform_now_ns(o->platform);
     who_text who = who_of(&t->seen);
     char most[32];
     char so_far[32];
@@ -227,7 +227,7 @@ static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pa
 
 static pawl_status watch_owner(taking *t, pawl_error *err) {
     const platform *p = t->owner->platform;
-    uint64_t begun_ns = p->monotonic_ns(p->context);
+    uint64_t begun_ns = platform_now_ns(p);
     const char *end = NULL;
     TRY(look_again(t, err));
     owner_sight first = t->seen;
@@ -376,7 +376,7 @@ static void set_generation(owner *o, uint64_t generation, uint64_t counter) {
 }
 
 pawl_status owner_win(owner *o, uint64_t generation, const owner_names *before, pawl_error *err) {
-    uint64_t begun_ns = o->platform->monotonic_ns(o->platform->context);
+    uint64_t begun_ns = platform_now_ns(o->platform);
     uint64_t own = o->generation;
     uint64_t counter = o->counter;
     bool unwritten = o->unwritten;
@@ -452,7 +452,7 @@ static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
     const platform *os = o->platform;
     TRY(os->identity(os->context, &o->self, err));
     TRY(platform_random_hex(os, o->attempt, ATTEMPT_BYTES, err));
-    taking t = {.owner = o, .wait_s = wait_s, .begun_ns = os->monotonic_ns(os->context)};
+    taking t = {.owner = o, .wait_s = wait_s, .begun_ns = platform_now_ns(os)};
     TRY(take_over(&t, err));
     if (t.seen.present && t.seen.readable) {
         char host[sizeof t.seen.who.host];

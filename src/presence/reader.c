@@ -93,7 +93,7 @@ pawl_status reader_look_stale(store *s, const char *directory, const platform *o
                    .watch = watch,
                    .stale = stale,
                    .context = context,
-                   .now_ns = os->monotonic_ns(os->context)};
+                   .now_ns = platform_now_ns(os)};
     TRY(judge_marks(&l, err));
     *being_read = l.being_read;
     return PAWL_OK;

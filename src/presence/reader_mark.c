@@ -76,7 +76,7 @@ static pawl_status make_mark(reader_mark *mark, pawl_error *err) {
     mark->record.counter = 1;
     TRY(os->identity(os->context, &mark->record.who, err));
     TRY(draw_path(mark, err));
-    mark->touched_ns = os->monotonic_ns(os->context);
+    mark->touched_ns = platform_now_ns(os);
     return create_mark(mark, err);
 }
 
@@ -141,7 +141,7 @@ static pawl_status advance_mark(reader_mark *mark, pawl_error *err) {
 
 static void advance_and_say(reader_mark *mark) {
     struct pawl_error story = ERROR_INIT;
-    mark->touched_ns = mark->platform->monotonic_ns(mark->platform->context);
+    mark->touched_ns = platform_now_ns(mark->platform);
     bool failed = advance_mark(mark, &story) != PAWL_OK;
     if (atomic_load(&mark->beat.abandoned)) {
         return; /* the handle was closed, and its log may be gone */
@@ -161,7 +161,7 @@ void reader_mark_touch(reader_mark *mark) {
     if (mark == NULL || mark->beat.thread != NULL) {
         return;
     }
-    uint64_t now_ns = mark->platform->monotonic_ns(mark->platform->context);
+    uint64_t now_ns = platform_now_ns(mark->platform);
     if (now_ns - mark->touched_ns >= READER_TOUCH_NS) {
         advance_and_say(mark);
     }

@@ -52,7 +52,7 @@ pawl_status failure_encode(const pawl_error *failed, size_t limit, buffer *out, 
     }
     size_t most = longest_text(failed, limit - FAILURE_OVERHEAD);
     const uint8_t head[] = {FAILURE_VERSION, (uint8_t)failed->status};
-    /* A number that no failure has is left out: the rest is worth telling. */
+    /* An errno out of range is left out: the rest of the failure is worth sending. */
     uint32_t system_errno = (uint32_t)failed->system_errno;
     uint64_t step = failed->step < 0 ? UINT64_MAX : (uint64_t)failed->step;
     TRY(buffer_append(out, head, sizeof head, err));

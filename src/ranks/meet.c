@@ -11,7 +11,6 @@
 #include <string.h>
 
 #define LENGTH_MAGIC UINT64_C(0x5057414c00000000) /* above the length */
-#define LEAST_WAIT_S 1.0                          /* for what must be on its way already */
 
 /* ---- the table of rank 0 -------------------------------------------------------------------- */
 
@@ -72,11 +71,11 @@ static pawl_status other_world(job_ranks *ranks, const meeting *m, const meet_en
 }
 
 static pawl_status other_rank(const meeting *m, int rank, const meet_envelope *s, pawl_error *err) {
-    error_set(err, PAWL_EMISMATCH, "%s: a process has not the number that the group gives it",
+    error_set(err, PAWL_EMISMATCH, "%s: a process's rank is not the one that the group gives it",
               m->what);
     error_expected(err, "rank %d", rank);
     error_found(err, "rank %d on host %s, pid %lld", s->rank, s->who.host, (long long)s->who.pid);
-    error_next(err, "give each process a number of its own, the same in pawl_group and to the "
+    error_next(err, "give each process a rank of its own, the same in pawl_group and in the "
                     "callbacks");
     return PAWL_EMISMATCH;
 }
@@ -108,7 +107,7 @@ static pawl_status copy_into(meet_table *t, const uint8_t **bytes, size_t n, paw
     return PAWL_OK;
 }
 
-/* Also of a rank beyond the world size: the reply must refuse it, too. */
+/* Also of a rank beyond the world size: the reply is for it, too, and refuses it. */
 static pawl_status keep_nonce(meet_table *t, int rank, const uint8_t *nonce, pawl_error *err) {
     size_t count = (size_t)rank + 1;
     TRY(vec_reserve(&t->nonces, &t->nonce_room, count, RANKS_NONCE_BYTES, err));
@@ -182,8 +181,8 @@ static pawl_status not_all_came(job_ranks *ranks, const meeting *m, const meet_t
                 dead ? "; " : "", dead ? rank_text(first, ranks, rank) : "",
                 dead ? " is gone" : "");
     error_next(err,
-               "see in its output what %s did last; where it waits too, its directory is not "
-               "the one of rank 0, or it was started with another launch",
+               "see in the output of %s what it did last; if it waits as well, its directory is "
+               "not that of rank 0, or it was started with another launch",
                rank_text(first, ranks, rank));
     return PAWL_EPEER;
 }
@@ -226,13 +225,13 @@ pawl_status ranks_failed(job_ranks *ranks, const meet_card *cards, pawl_error *e
     return status;
 }
 
-static pawl_status judge_cards(job_ranks *ranks, const meeting *m, meet_table *t, double waited_s,
-                               buffer *answer, pawl_error *err) {
+static pawl_status judge_meeting(job_ranks *ranks, const meeting *m, meet_table *t, double waited_s,
+                                 buffer *answer, pawl_error *err) {
     if (t->refused != PAWL_OK) {
         *err = t->failed;
         return t->refused;
     }
-    if (t->count == ranks->world_size && m->judge != NULL) {
+    if (m->judge != NULL && (t->count == ranks->world_size || m->judge_missing)) {
         return m->judge(m->context, ranks, t->cards, answer, err);
     }
     TRY(ranks_failed(ranks, t->cards, err));
@@ -248,7 +247,7 @@ pawl_status meet_decide(job_ranks *ranks, const meeting *m, meet_table *t, doubl
                     .who = ranks->self,
                     .nonces = t->nonces,
                     .nonce_count = ranks->group->connected ? 0 : t->nonce_count};
-    v.status = judge_cards(ranks, m, t, waited_s, answer, err);
+    v.status = judge_meeting(ranks, m, t, waited_s, answer, err);
     if (v.status == PAWL_OK && answer->size > MEET_MAX_REPLY / 2) {
         v.status = error_set(err, PAWL_ELIMIT, "%s: the answer to all ranks is too large", m->what);
     }
@@ -257,7 +256,7 @@ pawl_status meet_decide(job_ranks *ranks, const meeting *m, meet_table *t, doubl
         v.body_bytes = answer->size;
     } else {
         if (failure_encode(err, (size_t)MEET_CARD_BYTES * 4, &failure, &ignored) != PAWL_OK) {
-            return v.status; /* no memory even for that: the others hear nothing */
+            return v.status; /* no memory even for that: the others get no reply */
         }
         v.body = failure.data;
         v.body_bytes = failure.size;
@@ -270,7 +269,7 @@ pawl_status meet_decide(job_ranks *ranks, const meeting *m, meet_table *t, doubl
     return v.status;
 }
 
-/* ---- the others hear ------------------------------------------------------------------------ */
+/* ---- the other ranks ------------------------------------------------------------------------ */
 
 pawl_status meet_open_reply(job_ranks *ranks, const uint8_t *bytes, size_t n, buffer *answer,
                             pawl_error *err) {
@@ -288,7 +287,7 @@ pawl_status meet_open_reply(job_ranks *ranks, const uint8_t *bytes, size_t n, bu
     return v.status;
 }
 
-/* S11 on a rank that heard nothing. */
+/* S11 on a rank that got no answer. */
 pawl_status meet_unanswered(job_ranks *ranks, const char *what, double waited_s, const char *why,
                             pawl_error *err) {
     char zero[320];
@@ -301,23 +300,15 @@ pawl_status meet_unanswered(job_ranks *ranks, const char *what, double waited_s,
     }
     error_expected(err, "its answer to rank %d", ranks->rank);
     error_found(err, "none within %s: %s", text_seconds(waited, waited_s), why);
-    error_next(err, "see in its output what rank 0 did last; where it waits for this rank, this "
-                    "directory is not the one of rank 0, or it was started with another launch");
+    error_next(err, "see in the output of rank 0 what it did last; if it waits for this rank, this "
+                    "directory is not that of rank 0, or it was started with another launch");
     return PAWL_EPEER;
 }
 
 /* ---- through the group's callbacks ---------------------------------------------------------- */
 
-static double left_s(const job_ranks *ranks, uint64_t begun_ns) {
-    double left = ranks->timeout_s - ranks_seconds_since(ranks, begun_ns);
-    return left > LEAST_WAIT_S ? left : LEAST_WAIT_S;
-}
-
-static void free_table(meet_table *t) {
-    meet_table_free(t);
-}
-
-static pawl_status gather_all(job_ranks *ranks, const meeting *m, meet_table *t, pawl_error *err) {
+static pawl_status gather_cards(job_ranks *ranks, const meeting *m, meet_table *t,
+                                pawl_error *err) {
     CLEANUP(buffer_free) buffer own = {0};
     size_t world_size = (size_t)ranks->world_size;
     AUTOFREE uint8_t *all = mem_calloc(world_size, MEET_CARD_BYTES);
@@ -337,31 +328,31 @@ static pawl_status gather_all(job_ranks *ranks, const meeting *m, meet_table *t,
     return PAWL_OK;
 }
 
-static pawl_status broadcast_all(job_ranks *ranks, const buffer *reply, pawl_error *err) {
-    double deadline_s = ranks->timeout_s - ranks_collect_timeout_s(ranks);
+static pawl_status broadcast_reply(job_ranks *ranks, const buffer *reply, pawl_error *err) {
+    double timeout_s = ranks->timeout_s - ranks_collect_timeout_s(ranks);
     uint64_t length = LENGTH_MAGIC | reply->size;
-    TRY(group_broadcast(ranks->group, &length, sizeof length, deadline_s, err));
-    return group_broadcast(ranks->group, reply->data, reply->size, deadline_s, err);
+    TRY(group_broadcast(ranks->group, &length, sizeof length, timeout_s, err));
+    return group_broadcast(ranks->group, reply->data, reply->size, timeout_s, err);
 }
 
 static pawl_status lead_by_callbacks(job_ranks *ranks, const meeting *m, buffer *answer,
                                      pawl_error *err) {
-    uint64_t begun_ns = ranks_now_ns(ranks);
-    CLEANUP(free_table) meet_table t = {0};
+    uint64_t begun_ns = platform_now_ns(ranks->platform);
+    CLEANUP(meet_table_free) meet_table t = {0};
     CLEANUP(buffer_free) buffer reply = {0};
     struct pawl_error unheard = ERROR_INIT;
     TRY(meet_table_init(ranks, m, &t, err));
     struct pawl_error story = ERROR_INIT;
-    pawl_status gathered = gather_all(ranks, m, &t, &story);
+    pawl_status gathered = gather_cards(ranks, m, &t, &story);
     if (gathered != PAWL_OK) {
         meet_table_refuse(&t, gathered, &story);
     }
     pawl_status status =
-        meet_decide(ranks, m, &t, ranks_seconds_since(ranks, begun_ns), answer, &reply, err);
+        meet_decide(ranks, m, &t, platform_since_s(ranks->platform, begun_ns), answer, &reply, err);
     if (reply.size == 0) {
         return status;
     }
-    pawl_status heard = broadcast_all(ranks, &reply, &unheard);
+    pawl_status heard = broadcast_reply(ranks, &reply, &unheard);
     if (heard != PAWL_OK && status == PAWL_OK) {
         *err = unheard;
         error_wrap(err, "%s", m->what);
@@ -372,23 +363,25 @@ static pawl_status lead_by_callbacks(job_ranks *ranks, const meeting *m, buffer 
 
 static pawl_status listen_for(job_ranks *ranks, uint64_t begun_ns, buffer *reply, pawl_error *err) {
     uint64_t length = 0;
-    TRY(group_broadcast(ranks->group, &length, sizeof length, left_s(ranks, begun_ns), err));
+    TRY(group_broadcast(ranks->group, &length, sizeof length,
+                        ranks_left_s(ranks, ranks->timeout_s, begun_ns), err));
     uint64_t n = length ^ LENGTH_MAGIC;
     if (n == 0 || n > MEET_MAX_REPLY) {
-        return error_set(err, PAWL_EDAMAGED, "rank 0 announced an answer that cannot be");
+        return error_set(err, PAWL_EDAMAGED, "rank 0 announced an answer of an impossible size");
     }
     TRY(buffer_reserve(reply, (size_t)n, err));
-    TRY(group_broadcast(ranks->group, reply->data, (size_t)n, left_s(ranks, begun_ns), err));
+    TRY(group_broadcast(ranks->group, reply->data, (size_t)n,
+                        ranks_left_s(ranks, ranks->timeout_s, begun_ns), err));
     reply->size = (size_t)n;
     reply->data[n] = 0;
     return PAWL_OK;
 }
 
-/* Who is missing says more than what the callback returned; that is told, too. */
+/* The message begins with who is missing, and ends with what the callback returned. */
 static pawl_status unheard(job_ranks *ranks, const meeting *m, uint64_t begun_ns,
                            pawl_status status, pawl_error *err) {
     char why[300] = "the group's callback broadcast brought no answer";
-    double waited_s = ranks_seconds_since(ranks, begun_ns);
+    double waited_s = platform_since_s(ranks->platform, begun_ns);
     if (status != PAWL_EPEER) {
         error_wrap(err, "%s", m->what);
         return status;
@@ -401,7 +394,7 @@ static pawl_status unheard(job_ranks *ranks, const meeting *m, uint64_t begun_ns
 
 static pawl_status follow_by_callbacks(job_ranks *ranks, const meeting *m, buffer *answer,
                                        pawl_error *err) {
-    uint64_t begun_ns = ranks_now_ns(ranks);
+    uint64_t begun_ns = platform_now_ns(ranks->platform);
     CLEANUP(buffer_free) buffer own = {0};
     CLEANUP(buffer_free) buffer reply = {0};
     struct pawl_error not_taken = ERROR_INIT;
@@ -419,7 +412,7 @@ static pawl_status follow_by_callbacks(job_ranks *ranks, const meeting *m, buffe
     return unheard(ranks, m, begun_ns, status, err);
 }
 
-/* ---- any way -------------------------------------------------------------------------------- */
+/* ---- a meeting ------------------------------------------------------------------------------ */
 
 static pawl_status meet_alone(job_ranks *ranks, const meeting *m, buffer *answer, pawl_error *err) {
     CLEANUP(buffer_free) buffer failure = {0};

@@ -12,6 +12,9 @@
 /* Remembers who a rank is, where it is not known yet. */
 void ranks_learn(job_ranks *ranks, int rank, const process_identity *who);
 
+/* What is left of a timeout; at least a second, for what must be on its way already. */
+double ranks_left_s(const job_ranks *ranks, double timeout_s, uint64_t begun_ns);
+
 /* ---- what travels: meet_bytes.c ------------------------------------------------------------- */
 
 /* A card as it travels: with who hands it in, and for which meeting. */
@@ -66,13 +69,14 @@ pawl_status meet_table_take(job_ranks *ranks, const meeting *m, meet_table *t, i
                             const uint8_t *bytes, size_t n, pawl_error *err) PAWL_MUST_CHECK;
 /* The first refusal stays. */
 void meet_table_refuse(meet_table *t, pawl_status status, const pawl_error *failed);
-/* Judges: `reply` is the answer or the failure of all, as bytes for the others. */
+/* Rank 0 judges the cards: `answer` for itself, `reply` is the answer or the failure of all, as
+ * bytes for the others. */
 pawl_status meet_decide(job_ranks *ranks, const meeting *m, meet_table *t, double waited_s,
                         buffer *answer, buffer *reply, pawl_error *err) PAWL_MUST_CHECK;
 /* The others: takes the answer or the failure out of rank 0's reply. */
 pawl_status meet_open_reply(job_ranks *ranks, const uint8_t *bytes, size_t n, buffer *answer,
                             pawl_error *err) PAWL_MUST_CHECK;
-/* S11 on a rank that heard nothing. `why`: what it has instead. */
+/* S11 on a rank that got no answer. `why`: what it got instead. */
 pawl_status meet_unanswered(job_ranks *ranks, const char *what, double waited_s, const char *why,
                             pawl_error *err);
 

@@ -40,7 +40,7 @@ static pawl_status unseal(const uint8_t *bytes, size_t n, uint32_t magic, const 
     return found == magic ? PAWL_OK : wire_damaged(c, "wrong magic number", err);
 }
 
-static pawl_status put_bytes(buffer *out, const void *bytes, size_t n, pawl_error *err) {
+static pawl_status put_counted_bytes(buffer *out, const void *bytes, size_t n, pawl_error *err) {
     TRY(buffer_varint(out, n, err));
     return n > 0 ? buffer_append(out, bytes, n, err) : PAWL_OK;
 }
@@ -61,8 +61,8 @@ static pawl_status read_status(cursor *c, pawl_status *status, pawl_error *err) 
 
 /* ---- cards ---------------------------------------------------------------------------------- */
 
-static pawl_status put_head(const job_ranks *ranks, const meeting *m, buffer *out,
-                            pawl_error *err) {
+static pawl_status put_card_head(const job_ranks *ranks, const meeting *m, buffer *out,
+                                 pawl_error *err) {
     TRY(buffer_u32le(out, CARD_MAGIC, err));
     TRY(buffer_u64le(out, ranks->met, err));
     TRY(wire_put_text(out, m->what, MEET_WHAT_CHARS - 1, err));
@@ -86,10 +86,10 @@ pawl_status meet_envelope_make(job_ranks *ranks, const meeting *m, buffer *out, 
     if (m->status != PAWL_OK) {
         TRY(failure_encode(m->failed, MEET_MAX_FAILURE, &failure, err));
     }
-    TRY(put_head(ranks, m, out, err));
+    TRY(put_card_head(ranks, m, out, err));
     TRY(buffer_append(out, &(const uint8_t){(uint8_t)m->status}, 1, err));
-    TRY(put_bytes(out, m->mine, m->mine_bytes, err));
-    TRY(put_bytes(out, failure.data, failure.size, err));
+    TRY(put_counted_bytes(out, m->mine, m->mine_bytes, err));
+    TRY(put_counted_bytes(out, failure.data, failure.size, err));
     TRY(buffer_append(out, zeros, MEET_CARD_BYTES - CRC_BYTES - out->size, err));
     return seal(out, err);
 }
@@ -138,8 +138,8 @@ pawl_status meet_reply_encode(const meet_reply *r, buffer *out, pawl_error *err)
     TRY(buffer_u64le(out, r->number, err));
     TRY(wire_put_identity(out, &r->who, err));
     TRY(buffer_append(out, &(const uint8_t){(uint8_t)r->status}, 1, err));
-    TRY(put_bytes(out, r->body, r->body_bytes, err));
-    TRY(put_bytes(out, r->nonces, r->nonce_count * RANKS_NONCE_BYTES, err));
+    TRY(put_counted_bytes(out, r->body, r->body_bytes, err));
+    TRY(put_counted_bytes(out, r->nonces, r->nonce_count * RANKS_NONCE_BYTES, err));
     return seal(out, err);
 }
 

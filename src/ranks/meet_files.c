@@ -25,7 +25,7 @@
 #define BY_NAME_MOST     64  /* at most so many */
 #define OTHERS_TIMEOUT_S 1.0 /* for the others to come, once one is known to be dead */
 
-static void file_name(const job_ranks *ranks, int rank, char out[80]) {
+static void meet_file_name(const job_ranks *ranks, int rank, char out[80]) {
     name_meet(out, ranks->key, ranks->met, rank);
 }
 
@@ -43,7 +43,7 @@ typedef struct collecting {
 static pawl_status take_card(collecting *c, int rank, pawl_error *err) {
     char name[80];
     CLEANUP(buffer_free) buffer bytes = {0};
-    file_name(c->ranks, rank, name);
+    meet_file_name(c->ranks, rank, name);
     pawl_status status = store_read_file(c->ranks->store, name, MEET_CARD_BYTES, &bytes, err);
     if (status == PAWL_OK) {
         status = meet_table_take(c->ranks, c->m, c->table, rank, bytes.data, bytes.size, err);
@@ -93,13 +93,13 @@ static int missing_dead(const collecting *c, bool *all) {
 }
 
 /* Also after a refusal all cards are waited for: the reply must have the nonces of all. */
-static bool complete(const collecting *c) {
+static bool all_cards_came(const collecting *c) {
     return c->table->count == c->ranks->world_size;
 }
 
 static pawl_status look_for_cards(collecting *c, pawl_error *err) {
     TRY(store_list(c->ranks->store, "", take_listed_card, c, err));
-    if (!complete(c) && c->looks++ % BY_NAME_PERIOD == BY_NAME_PERIOD - 1) {
+    if (!all_cards_came(c) && c->looks++ % BY_NAME_PERIOD == BY_NAME_PERIOD - 1) {
         TRY(look_by_name(c, err));
     }
     return PAWL_OK;
@@ -107,18 +107,19 @@ static pawl_status look_for_cards(collecting *c, pawl_error *err) {
 
 /* Liveness is checked before the look: a dead rank may have left a card. Once a rank is known to be
  * dead the others get OTHERS_TIMEOUT_S, so that a slower one is not called missing, too. */
-static pawl_status collect_cards(collecting *c, pawl_error *err) {
+static pawl_status wait_for_cards(collecting *c, pawl_error *err) {
     ranks_pause pause = {0};
-    uint64_t deadline_ns = ranks_deadline_ns(c->ranks, ranks_collect_timeout_s(c->ranks));
+    uint64_t deadline_ns =
+        platform_deadline_ns(c->ranks->platform, ranks_collect_timeout_s(c->ranks));
     for (;;) {
         bool all_dead = false;
         int dead = missing_dead(c, &all_dead);
         TRY(look_for_cards(c, err));
-        if (complete(c) || all_dead || ranks_now_ns(c->ranks) >= deadline_ns) {
+        if (all_cards_came(c) || all_dead || platform_late(c->ranks->platform, deadline_ns)) {
             return PAWL_OK;
         }
         if (dead != 0 && !c->table->came[dead]) {
-            uint64_t soon_ns = ranks_deadline_ns(c->ranks, OTHERS_TIMEOUT_S);
+            uint64_t soon_ns = platform_deadline_ns(c->ranks->platform, OTHERS_TIMEOUT_S);
             deadline_ns = soon_ns < deadline_ns ? soon_ns : deadline_ns;
         }
         ranks_sleep(c->ranks, &pause, deadline_ns);
@@ -149,32 +150,28 @@ static void keep_files(job_ranks *ranks) {
     ranks->kept = ranks->met;
 }
 
-static void free_table(meet_table *t) {
-    meet_table_free(t);
-}
-
 static pawl_status lead_by_files(job_ranks *ranks, const meeting *m, buffer *answer,
                                  pawl_error *err) {
-    uint64_t begun_ns = ranks_now_ns(ranks);
-    CLEANUP(free_table) meet_table t = {0};
+    uint64_t begun_ns = platform_now_ns(ranks->platform);
+    CLEANUP(meet_table_free) meet_table t = {0};
     CLEANUP(buffer_free) buffer reply = {0};
     struct pawl_error unpublished = ERROR_INIT;
     char name[80];
     collecting c = {.ranks = ranks, .m = m, .table = &t};
     TRY(meet_table_init(ranks, m, &t, err));
-    file_name(ranks, 0, c.prefix);
+    meet_file_name(ranks, 0, c.prefix);
     c.prefix[strlen(c.prefix) - 5] = '\0'; /* the digits of rank 0 */
     struct pawl_error story = ERROR_INIT;
-    pawl_status collected = collect_cards(&c, &story);
+    pawl_status collected = wait_for_cards(&c, &story);
     if (collected != PAWL_OK) {
         meet_table_refuse(&t, collected, &story);
     }
     pawl_status status =
-        meet_decide(ranks, m, &t, ranks_seconds_since(ranks, begun_ns), answer, &reply, err);
+        meet_decide(ranks, m, &t, platform_since_s(ranks->platform, begun_ns), answer, &reply, err);
     if (reply.size == 0) {
         return status;
     }
-    file_name(ranks, -1, name);
+    meet_file_name(ranks, -1, name);
     pawl_status heard = store_replace(ranks->store, name, reply.data, reply.size, &unpublished);
     if (heard != PAWL_OK && status == PAWL_OK) {
         *err = unpublished;
@@ -198,7 +195,8 @@ typedef struct asking {
     unsigned looks;
 } asking;
 
-/* PAWL_ENOTFOUND: rank 0 removed it half written, as an old one; check_own_card repeats it. */
+/* PAWL_ENOTFOUND: rank 0 took the half-written file for an old one and removed it; check_own_card
+ * writes it again. */
 static pawl_status hand_in(asking *a, pawl_error *err) {
     pawl_status status = store_replace(a->ranks->store, a->name, a->card.data, a->card.size, err);
     if (status == PAWL_ENOTFOUND) {
@@ -211,21 +209,22 @@ static pawl_status hand_in(asking *a, pawl_error *err) {
     return status;
 }
 
-static pawl_status two_of_a_number(asking *a, const meet_envelope *other, pawl_error *err) {
+static pawl_status refuse_second_process(asking *a, const meet_envelope *other, pawl_error *err) {
     char self[320];
     error_set(err, PAWL_EMISMATCH, "%s: two processes are rank %d", a->m->what, a->ranks->rank);
     store_error_path(err, a->ranks->store, "");
     error_expected(err, "one, this one: %s", rank_text(self, a->ranks, a->ranks->rank));
     error_found(err, "another: host %s, pid %lld", other->who.host, (long long)other->who.pid);
-    error_next(err, "give each process a number of its own, and each start of the job another "
+    error_next(err, "give each process a rank of its own, and each start of the job another "
                     "launch");
     return PAWL_EMISMATCH;
 }
 
-/* A card that says so takes the place of the other one: both processes and rank 0 learn of it. */
-static pawl_status give_up_number(asking *a, const meet_envelope *other, pawl_error *err) {
+/* Hands in a card with this failure over the other process's card: so that process and rank 0 learn
+ * of it, too. */
+static pawl_status give_up_rank(asking *a, const meet_envelope *other, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
-    pawl_status status = two_of_a_number(a, other, err);
+    pawl_status status = refuse_second_process(a, other, err);
     meeting failed = *a->m;
     failed.status = status;
     failed.failed = err;
@@ -251,11 +250,11 @@ static pawl_status check_own_card(asking *a, pawl_error *err) {
         memcmp(envelope.nonce, a->ranks->nonce, RANKS_NONCE_BYTES) == 0) {
         return PAWL_OK;
     }
-    return give_up_number(a, &envelope, err);
+    return give_up_rank(a, &envelope, err);
 }
 
-/* It answers this very card; or it is a failure that was told before the card was there, under this
- * attempt, which no earlier job had. */
+/* It answers this very card; or it is a failure from before the card was there, under this attempt,
+ * which no earlier job had. */
 static bool is_for_this_rank(const job_ranks *ranks, const meet_reply *r) {
     size_t rank = (size_t)ranks->rank;
     if (r->number != ranks->met) {
@@ -270,12 +269,12 @@ static bool is_for_this_rank(const job_ranks *ranks, const meet_reply *r) {
 static pawl_status look_for_reply(asking *a, buffer *reply, pawl_error *err) {
     char name[80];
     meet_reply v;
-    file_name(a->ranks, -1, name);
+    meet_file_name(a->ranks, -1, name);
     reply->size = 0;
     TRY(store_read_file(a->ranks->store, name, MEET_MAX_REPLY, reply, err));
     if (meet_reply_decode(reply->data, reply->size, &v, err) != PAWL_OK ||
         !is_for_this_rank(a->ranks, &v)) {
-        return error_set(err, PAWL_ENOTFOUND, "there is an answer to others only");
+        return error_set(err, PAWL_ENOTFOUND, "the answer there is not to this rank's card");
     }
     return PAWL_OK;
 }
@@ -301,21 +300,21 @@ static pawl_status ignore_name(void *context, const char *name, pawl_error *err)
     return PAWL_OK;
 }
 
-/* Not finding the answer is no failure; whatever else fails here is tried again. */
+/* Failures to look are not reported: it is looked again until the deadline. */
 static pawl_status await_reply(asking *a, buffer *answer, pawl_error *err) {
     CLEANUP(buffer_free) buffer reply = {0};
     ranks_pause pause = {0};
     job_ranks *ranks = a->ranks;
-    uint64_t begun_ns = ranks_now_ns(ranks);
-    uint64_t deadline_ns = ranks_deadline_ns(ranks, ranks->timeout_s);
+    uint64_t begun_ns = platform_now_ns(ranks->platform);
+    uint64_t deadline_ns = platform_deadline_ns(ranks->platform, ranks->timeout_s);
     for (;;) {
         struct pawl_error story = ERROR_INIT;
         bool dead = rank_alive(ranks, 0) == PROCESS_DEAD;
         if (look_for_reply(a, &reply, &story) == PAWL_OK) {
             return meet_open_reply(ranks, reply.data, reply.size, answer, err);
         }
-        if (dead || ranks_now_ns(ranks) >= deadline_ns) {
-            return unanswered(a, ranks_seconds_since(ranks, begun_ns), err);
+        if (dead || platform_late(ranks->platform, deadline_ns)) {
+            return unanswered(a, platform_since_s(ranks->platform, begun_ns), err);
         }
         if (a->looks++ % OWN_CARD_PERIOD == OWN_CARD_PERIOD - 1) {
             TRY(check_own_card(a, err));
@@ -330,7 +329,7 @@ static pawl_status await_reply(asking *a, buffer *answer, pawl_error *err) {
 static pawl_status follow_by_files(job_ranks *ranks, const meeting *m, buffer *answer,
                                    pawl_error *err) {
     asking a = {.ranks = ranks, .m = m};
-    file_name(ranks, ranks->rank, a.name);
+    meet_file_name(ranks, ranks->rank, a.name);
     pawl_status status = meet_envelope_make(ranks, m, &a.card, err);
     if (status == PAWL_OK) {
         status = hand_in(&a, err);
@@ -354,60 +353,44 @@ pawl_status meet_by_files(job_ranks *ranks, const meeting *m, buffer *answer, pa
                             : follow_by_files(ranks, m, answer, err);
 }
 
-typedef struct leftovers {
-    const char *key; /* of a launch: its meetings alone */
-    const char *attempt;
-    arena memory;
-    char **names;
-    size_t count, capacity;
-} leftovers;
-
-static bool is_leftover(const leftovers *l, const char *name) {
-    char tag[FORMAT_TAG_CHARS];
-    name_root_kind kind = name_root_classify(name, tag);
-    if (l->key != NULL) {
-        return kind == NAME_ROOT_MEET && strcmp(tag, l->key) == 0;
-    }
-    return kind != NAME_ROOT_FOREIGN && kind != NAME_ROOT_DOCTOR &&
-           strncmp(tag, l->attempt, strlen(l->attempt)) != 0;
-}
-
-static pawl_status collect_leftover(void *context, const char *name, pawl_error *err) {
-    leftovers *l = context;
-    if (!is_leftover(l, name)) {
-        return PAWL_OK;
-    }
-    TRY(vec_reserve(&l->names, &l->capacity, l->count + 1, sizeof *l->names, err));
-    l->names[l->count] = arena_strdup(&l->memory, name);
-    if (l->names[l->count] == NULL) {
-        return error_nomem(err, strlen(name) + 1);
-    }
-    l->count++;
-    return PAWL_OK;
-}
-
-static void remove_leftovers(job_ranks *ranks, leftovers *l) {
+/* Removes what `unwanted` says of the run's directory. */
+static void remove_where(job_ranks *ranks,
+                         bool (*unwanted)(const job_ranks *, name_root_kind, const char *tag)) {
+    CLEANUP(arena_free) arena memory = {0};
     struct pawl_error story = ERROR_INIT;
-    if (store_list(ranks->store, "", collect_leftover, l, &story) != PAWL_OK) {
+    char **names;
+    size_t count;
+    if (store_names(ranks->store, "", FORMAT_MAX_NAMES, &memory, &names, &count, &story) !=
+        PAWL_OK) {
         log_write(&ranks->log, PAWL_LOG_WARN, "%s", error_text(&story));
+        return;
     }
-    for (size_t i = 0; i < l->count; i++) {
-        remove_quietly(ranks, l->names[i]);
+    for (size_t i = 0; i < count; i++) {
+        char tag[FORMAT_TAG_CHARS];
+        name_root_kind kind = name_root_classify(names[i], tag);
+        if (unwanted(ranks, kind, tag)) {
+            remove_quietly(ranks, names[i]);
+        }
     }
-    mem_free(l->names);
-    arena_free(&l->memory);
+}
+
+static bool is_of_same_launch(const job_ranks *ranks, name_root_kind kind, const char *tag) {
+    return kind == NAME_ROOT_MEET && strcmp(tag, ranks->key) == 0;
 }
 
 void ranks_clear(job_ranks *ranks) {
     if (!ranks->group->connected && ranks->store != NULL) {
-        leftovers l = {.key = ranks->key};
-        remove_leftovers(ranks, &l);
+        remove_where(ranks, is_of_same_launch);
     }
 }
 
+static bool is_of_other_attempt(const job_ranks *ranks, name_root_kind kind, const char *tag) {
+    return kind != NAME_ROOT_FOREIGN && kind != NAME_ROOT_DOCTOR &&
+           strncmp(tag, ranks->attempt, strlen(ranks->attempt)) != 0;
+}
+
 void ranks_remove_earlier(job_ranks *ranks) {
-    leftovers l = {.attempt = ranks->attempt};
-    remove_leftovers(ranks, &l);
+    remove_where(ranks, is_of_other_attempt);
 }
 
 void ranks_leave(job_ranks *ranks) {

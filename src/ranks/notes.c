@@ -14,7 +14,6 @@
 #define ZERO_NOTE_MAGIC 0x32575250u /* "PRW2" */
 #define NOTE_BYTES      256u
 #define MISSING_CHARS   200u
-#define LEAST_WAIT_S    1.0
 
 /* ---- which votes are published -------------------------------------------------------------- */
 
@@ -115,7 +114,8 @@ static void read_notes(job_ranks *ranks, const uint8_t *all, unsigned char *came
 }
 
 /* Turns `came` into who is missing. */
-static void name_missing(const job_ranks *ranks, unsigned char *came, char out[MISSING_CHARS]) {
+static void name_absent_ranks(const job_ranks *ranks, unsigned char *came,
+                              char out[MISSING_CHARS]) {
     bool any = false;
     for (int rank = 0; rank < ranks->world_size; rank++) {
         came[rank] = rank > 0 && !came[rank];
@@ -140,7 +140,7 @@ static pawl_status exchange_on_rank_0(job_ranks *ranks, const uint8_t *own, doub
         group_gather(ranks->group, own, NOTE_BYTES, all, came, timeout_s * 3 / 4, err);
     read_notes(ranks, all, came);
     note n = {.call = ranks->met};
-    name_missing(ranks, came, n.missing);
+    name_absent_ranks(ranks, came, n.missing);
     TRY(note_encode(&n, ZERO_NOTE_MAGIC, bytes, err));
     struct pawl_error failed = ERROR_INIT;
     pawl_status sent = group_broadcast(ranks->group, bytes, NOTE_BYTES, timeout_s / 4, &failed);
@@ -160,12 +160,11 @@ static pawl_status exchange_on_others(job_ranks *ranks, const uint8_t *own, doub
     uint8_t bytes[NOTE_BYTES] = {0};
     char who[320];
     note n = {0};
-    uint64_t begun_ns = ranks_now_ns(ranks);
+    uint64_t begun_ns = platform_now_ns(ranks->platform);
     pawl_status handed =
         group_gather(ranks->group, own, NOTE_BYTES, NULL, NULL, timeout_s, &ignored);
-    double left_s = timeout_s - ranks_seconds_since(ranks, begun_ns);
     pawl_status heard = group_broadcast(ranks->group, bytes, NOTE_BYTES,
-                                        left_s > LEAST_WAIT_S ? left_s : LEAST_WAIT_S, &ignored);
+                                        ranks_left_s(ranks, timeout_s, begun_ns), &ignored);
     if (heard != PAWL_OK || handed != PAWL_OK) {
         return not_in_time(rank_text(who, ranks, heard != PAWL_OK ? 0 : ranks->rank), err);
     }

@@ -7,6 +7,8 @@
 
 #define FIRST_PAUSE_NS UINT64_C(1000000)
 #define LAST_PAUSE_NS  UINT64_C(100000000)
+#define MOST_APPEAR_S  10.0 /* longer than NFS caches names */
+#define LEAST_WAIT_S   1.0
 
 /* ---- beginning and end ---------------------------------------------------------------------- */
 
@@ -18,7 +20,7 @@ static void launch_key(const char *launch, char key[16]) {
     (void)snprintf(key, 16, "%08x%04x", first, second & 0xffffu);
 }
 
-static pawl_status fill(job_ranks *r, pawl_error *err) {
+static pawl_status learn_self(job_ranks *r, pawl_error *err) {
     r->room = r->rank == 0 ? r->world_size : 1;
     r->who = mem_calloc((size_t)r->room, sizeof *r->who);
     r->known = mem_calloc((size_t)r->room, 1);
@@ -55,7 +57,7 @@ pawl_status ranks_new(rank_group *group, const platform *os, job_ranks **out, pa
         return status;
     }
     if (r->world_size > 1) {
-        status = fill(r, err);
+        status = learn_self(r, err);
     }
     if (status != PAWL_OK) {
         ranks_free(r);
@@ -125,25 +127,18 @@ double ranks_collect_timeout_s(const job_ranks *ranks) {
     return ranks->timeout_s * 3 / 4;
 }
 
-uint64_t ranks_now_ns(const job_ranks *ranks) {
-    return ranks->platform->monotonic_ns(ranks->platform->context);
+double ranks_appear_timeout_s(const job_ranks *ranks) {
+    double quarter_s = ranks->timeout_s / 4;
+    return quarter_s < MOST_APPEAR_S ? quarter_s : MOST_APPEAR_S;
 }
 
-double ranks_seconds_since(const job_ranks *ranks, uint64_t begun_ns) {
-    return (double)(ranks_now_ns(ranks) - begun_ns) / NANOSECONDS;
-}
-
-uint64_t ranks_deadline_ns(const job_ranks *ranks, double seconds) {
-    const double most_s = 3e9; /* about a century */
-    return ranks_now_ns(ranks) + (uint64_t)((seconds < most_s ? seconds : most_s) * NANOSECONDS);
-}
-
-bool ranks_late(const job_ranks *ranks, uint64_t deadline_ns) {
-    return ranks_now_ns(ranks) >= deadline_ns;
+double ranks_left_s(const job_ranks *ranks, double timeout_s, uint64_t begun_ns) {
+    double left_s = timeout_s - platform_since_s(ranks->platform, begun_ns);
+    return left_s > LEAST_WAIT_S ? left_s : LEAST_WAIT_S;
 }
 
 void ranks_sleep(job_ranks *ranks, ranks_pause *pause, uint64_t deadline_ns) {
-    uint64_t now_ns = ranks_now_ns(ranks);
+    uint64_t now_ns = platform_now_ns(ranks->platform);
     if (pause->next_ns == 0) {
         pause->next_ns = FIRST_PAUSE_NS;
     }

@@ -9,8 +9,8 @@
  *   RUN/meet-<key>-<n>-r<rank>    the card of a rank at the n-th meeting
  *   RUN/meet-<key>-<n>-answer     rank 0's answer
  *
- * The key is that of the launch, from the second meeting on the attempt. Every wait for another
- * rank ends at a deadline, and the error names who is missing (S11).
+ * The key is made of the launch's name at the first meeting, and is the attempt at later ones.
+ * Every wait for another rank ends at a deadline, and the error names who is missing (S11).
  *
  * May include base, store, group, format. Threads: meetings are called on the thread that opened
  * the run; what says otherwise may be called on any. Ownership: a job_ranks owns its group and
@@ -40,13 +40,14 @@ typedef struct job_ranks {
     void (*tend)(void *context);
     void *tend_context;
 
-    /* The rest is used by src/ranks alone, and stays zero in a process without others. */
+    /* The rest stays zero in a process without others; all but the first two is used by src/ranks
+     * alone. */
     process_identity self;
+    char key[16];          /* of the files of the next meeting */
     process_identity *who; /* of all ranks on rank 0, of rank 0 on the others */
     unsigned char *known;  /* whose identity is in `who` */
-    int room;              /* members of these two */
+    int room;              /* length of `who` and `known` */
     uint8_t nonce[RANKS_NONCE_BYTES];
-    char key[16]; /* of the files of the next meeting */
     uint64_t met; /* meetings begun, and calls of notes_exchange */
     char kept_key[16];
     uint64_t kept; /* rank 0: the meeting whose files are there still; 0: none */
@@ -70,14 +71,12 @@ liveness rank_alive(const job_ranks *ranks, int rank);
 
 /* ---- waiting: ranks.c. Any thread. ---------------------------------------------------------- */
 
-uint64_t ranks_now_ns(const job_ranks *ranks);
-double ranks_seconds_since(const job_ranks *ranks, uint64_t begun_ns);
-/* The instant so many seconds from now; saturates. */
-uint64_t ranks_deadline_ns(const job_ranks *ranks, double seconds);
-bool ranks_late(const job_ranks *ranks, uint64_t deadline_ns);
 /* Rank 0 waits for others for three quarters of timeout_s, so that they hear who was missing before
  * their own time is over. */
 double ranks_collect_timeout_s(const job_ranks *ranks);
+/* How long a rank looks for what rank 0 has made in the storage: on another host it may take a
+ * while to appear. */
+double ranks_appear_timeout_s(const job_ranks *ranks);
 
 typedef struct ranks_pause {
     uint64_t next_ns; /* 0 at first */
@@ -112,11 +111,12 @@ typedef struct meeting {
      */
     pawl_status (*judge)(void *context, job_ranks *ranks, const meet_card *cards, buffer *answer,
                          pawl_error *err);
+    bool judge_missing; /* it judges also where ranks did not come */
     void *context;
 } meeting;
 
 /* Collective. `answer` is the same on all ranks. A failure is the same on all ranks, too, except
- * for a rank that did not hear it in time. In one process the judge is simply called. */
+ * for a rank that did not get it in time. In one process the judge is simply called. */
 pawl_status ranks_meet(job_ranks *ranks, const meeting *m, buffer *answer, pawl_error *err)
     PAWL_MUST_CHECK;
 /* For judges. PAWL_OK where no rank came with a failure; else the first one's, and how many more
@@ -125,11 +125,11 @@ pawl_status ranks_failed(job_ranks *ranks, const meet_card *cards, pawl_error *e
 /* The failure that one rank came with, as that of everybody. Returns its status. */
 pawl_status ranks_failure(job_ranks *ranks, const meet_card *cards, int rank, pawl_error *err);
 
-/* Rank 0, before the first meeting: removes what earlier jobs of this launch left where its files
- * will be. Failures to remove are logged, here and below. */
+/* Rank 0, before the first meeting: removes the files that earlier jobs of this launch left under
+ * the names of the next ones. Failures are logged, here and below. */
 void ranks_clear(job_ranks *ranks);
-/* Rank 0, the owner, once all ranks have come together in its attempt, so that nobody is left in an
- * earlier one: removes what those left in the run's directory. */
+/* Rank 0, the owner, once all ranks have met in its attempt, so that none is in an earlier one any
+ * more: removes what earlier attempts left in the run's directory. */
 void ranks_remove_earlier(job_ranks *ranks);
 /* Rank 0: removes the files of the last meeting, but for its answer, which may still be read. */
 void ranks_leave(job_ranks *ranks);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 0 collects the votes of a save (S11, S12). It looks for their names in one listing of the
- * step's directory, with growing pauses, and reads the head of each as it comes. The first vote
- * that tells of a failure ends the save for all: there is nothing to wait for any more.
+ * Rank 0 collects the votes of a save (S11, S12). It lists the step's directory, with growing
+ * pauses, and reads the head of each vote that is new. The first vote against the save ends it for
+ * all: the other votes are not waited for.
  */
 #include "run/save.h"
 
@@ -10,16 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_AROUND_NS UINT64_C(1000000000) /* then twice that, and so on */
+#define ELSEWHERE_PAUSE_NS UINT64_C(1000000000) /* the first; each is twice the one before */
 
 typedef struct collecting {
     pawl_run *run;
     const char *directory, *tag;
     int64_t step;
     votes *votes;
-    int missing;             /* ranks */
-    unsigned char *expected; /* by rank: its vote has a name already */
-    uint64_t begun_ns, look_around_ns, next_look_around_ns;
+    int missing;             /* ranks whose votes have not come */
+    unsigned char *expected; /* by rank: its vote has been listed, or its note says that it voted */
+    uint64_t elsewhere_pause_ns, next_elsewhere_ns; /* of looking for votes elsewhere */
 } collecting;
 
 /* ---- what a vote says ----------------------------------------------------------------------- */
@@ -69,13 +69,13 @@ static pawl_status check_vote(const collecting *c, const vote *v, pawl_error *er
 
 /* ---- looking for votes ---------------------------------------------------------------------- */
 
-/* PAWL_OK also when it is not there after all: a listing may be ahead of what can be opened. */
+/* PAWL_OK also when it cannot be opened yet: a listing may show a name earlier. */
 static pawl_status take_vote(collecting *c, const char *directory, int rank, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     vote *head = &c->votes->heads[rank];
     pawl_status status =
         vote_read_head(c->run->store, directory, c->tag, rank, &c->votes->memory, head, &story);
-    run_moved(c->run);
+    run_made_progress(c->run);
     if (status == PAWL_ENOTFOUND) {
         return PAWL_OK;
     }
@@ -101,10 +101,10 @@ static pawl_status note_vote(void *context, const char *name, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status look(collecting *c, pawl_error *err) {
+static pawl_status take_new_votes(collecting *c, pawl_error *err) {
     TRY(store_list(c->run->store, c->directory, note_vote, c, err));
-    run_moved(c->run);
-    notes_get_voted(c->run->ranks, c->run->flying_number, c->expected);
+    run_made_progress(c->run);
+    notes_get_voted(c->run->ranks, c->run->current_number, c->expected);
     for (int r = 1; r < c->run->ranks->world_size; r++) {
         if (c->expected[r] && !c->votes->came[r]) {
             TRY(take_vote(c, c->directory, r, err));
@@ -136,7 +136,8 @@ static pawl_status fell_behind(const collecting *c, const vote *v, pawl_error *e
     return not_as_often(c, v, "has called pawl_save less often than rank 0", err);
 }
 
-/* A call of pawl_save that rank 0 did not make: it would never end, nor is it committed (G3). */
+/* The rank saves under a number that rank 0 has passed over: publishes that this save has failed,
+ * or the rank would wait for its outcome until the deadline. */
 static void end_call(const collecting *c, const char *directory, int rank, uint64_t number) {
     char who[320];
     int64_t step;
@@ -148,7 +149,7 @@ static void end_call(const collecting *c, const char *directory, int rank, uint6
               "the ranks do not save equally often: rank 0 has gone on without this call of %s",
               rank_text(who, c->run->ranks, rank));
     error_next(&story, "call pawl_save on all ranks for the same steps, and equally often");
-    save_tell_ranks(c->run, number, step, SAVE_END_FAILED, &story);
+    save_publish_outcome(c->run, number, step, SAVE_END_FAILED, &story);
 }
 
 static bool read_durable(collecting *c, const char *directory, int rank, const char *tag, vote *v) {
@@ -158,17 +159,18 @@ static bool read_durable(collecting *c, const char *directory, int rank, const c
            !v->skipped && v->failed == NULL;
 }
 
-/* A vote of a rank that is missing, on another save than is being collected. A rank that skips a
- * later one may still come to this one. */
+/* A rank whose vote is missing has voted on another save. A later save proves that the rank has
+ * gone on only if the rank has written its part of it: one that skips a later save may still be
+ * writing this one. */
 static pawl_status judge_other(collecting *c, const char *directory, int rank, const char *tag,
                                uint64_t number, pawl_error *err) {
     vote v;
     bool here = strcmp(directory, c->directory) == 0;
-    uint64_t ours = c->run->flying_number;
+    uint64_t ours = c->run->current_number;
     if (number > ours) {
         return read_durable(c, directory, rank, tag, &v) ? went_on(c, &v, err) : PAWL_OK;
     }
-    if (number > c->run->flown_number && !outcome_is_there(c->run, tag)) {
+    if (number > c->run->previous_number && !outcome_is_there(c->run, tag)) {
         end_call(c, directory, rank, number);
         return PAWL_OK;
     }
@@ -176,7 +178,7 @@ static pawl_status judge_other(collecting *c, const char *directory, int rank, c
     return behind && read_durable(c, directory, rank, tag, &v) ? fell_behind(c, &v, err) : PAWL_OK;
 }
 
-static pawl_status look_around_in(collecting *c, const char *directory, pawl_error *err) {
+static pawl_status look_in_directory(collecting *c, const char *directory, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
     struct pawl_error ignored = ERROR_INIT;
     char **names;
@@ -186,14 +188,14 @@ static pawl_status look_around_in(collecting *c, const char *directory, pawl_err
                     &ignored) != PAWL_OK) {
         return PAWL_OK;
     }
-    run_moved(c->run);
+    run_made_progress(c->run);
     for (size_t i = 0; i < count; i++) {
         char tag[FORMAT_TAG_CHARS];
         int rank;
         if (name_vote_parse(names[i], tag, &rank) && rank > 0 && rank < c->run->ranks->world_size &&
             !c->votes->came[rank] && strncmp(tag, c->run->ranks->attempt, attempt) == 0) {
             uint64_t number = strtoull(tag + attempt + 1, NULL, 10);
-            TRY(number == c->run->flying_number
+            TRY(number == c->run->current_number
                     ? take_vote(c, directory, rank, err)
                     : judge_other(c, directory, rank, tag, number, err));
         }
@@ -202,8 +204,8 @@ static pawl_status look_around_in(collecting *c, const char *directory, pawl_err
 }
 
 /* S12: a rank that saves another step votes in that step's directory; one that calls pawl_save more
- * or less often, on another save. */
-static pawl_status look_around(collecting *c, pawl_error *err) {
+ * or less often votes on a save of another number. */
+static pawl_status look_elsewhere(collecting *c, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
     struct pawl_error ignored = ERROR_INIT;
     char **names;
@@ -215,7 +217,7 @@ static pawl_status look_around(collecting *c, pawl_error *err) {
     for (size_t i = 0; i < count; i++) {
         int64_t step;
         if (name_step_parse(names[i], &step)) {
-            TRY(look_around_in(c, names[i], err));
+            TRY(look_in_directory(c, names[i], err));
         }
     }
     return PAWL_OK;
@@ -224,8 +226,8 @@ static pawl_status look_around(collecting *c, pawl_error *err) {
 /* ---- giving up ------------------------------------------------------------------------------ */
 
 /* "none of rank 3 (host a, pid 7)"; of many ranks, at most three by host and process. */
-static void name_missing(const collecting *c, const unsigned char *missing, char *out,
-                         size_t size) {
+static void name_missing_ranks(const collecting *c, const unsigned char *missing, char *out,
+                               size_t size) {
     char ranks[160];
     char who[320];
     int named = 0;
@@ -256,13 +258,13 @@ static pawl_status too_late(const collecting *c, pawl_error *err) {
     for (int r = 0; r < c->run->ranks->world_size; r++) {
         missing[r] = !c->votes->came[r];
     }
-    name_missing(c, missing, found, sizeof found);
+    name_missing_ranks(c, missing, found, sizeof found);
     error_set(err, PAWL_EPEER, "not all ranks have voted within %s that their part is durable",
               text_seconds(waited, ranks_collect_timeout_s(c->run->ranks)));
     run_error_path(c->run, err, c->directory);
     error_expected(err, "votes of %d ranks", c->run->ranks->world_size);
     error_found(err, "%s", found);
-    error_next(err, "look whether those processes run, and whether their storage moves; where they "
+    error_next(err, "check that those processes run, and that their storage responds; where they "
                     "are only slow, give group_deadline_s a larger value");
     return PAWL_EPEER;
 }
@@ -287,20 +289,20 @@ static int find_dead(const collecting *c) {
     return -1;
 }
 
-static pawl_status given_up(pawl_error *err) {
+static pawl_status was_cancelled(pawl_error *err) {
     return error_set(err, PAWL_ECANCELED,
                      "the save was cancelled while it waited for the votes of other ranks");
 }
 
 /* ---- collecting ----------------------------------------------------------------------------- */
 
-static pawl_status look_around_at_times(collecting *c, pawl_error *err) {
-    if (!ranks_late(c->run->ranks, c->next_look_around_ns)) {
+static pawl_status look_elsewhere_at_times(collecting *c, pawl_error *err) {
+    if (!platform_late(c->run->platform, c->next_elsewhere_ns)) {
         return PAWL_OK;
     }
-    c->next_look_around_ns += c->look_around_ns;
-    c->look_around_ns *= 2;
-    return look_around(c, err);
+    c->next_elsewhere_ns += c->elsewhere_pause_ns;
+    c->elsewhere_pause_ns *= 2;
+    return look_elsewhere(c, err);
 }
 
 static void note_awaited(const collecting *c) {
@@ -308,30 +310,30 @@ static void note_awaited(const collecting *c) {
     while (c->votes->came[r]) {
         r++;
     }
-    atomic_store(&c->run->awaited_rank, r);
-    atomic_store(&c->run->awaited_ranks, c->missing);
+    atomic_store(&c->run->awaited_first, r);
+    atomic_store(&c->run->awaited_count, c->missing);
 }
 
-static pawl_status collect(collecting *c, uint64_t deadline_ns, pawl_error *err) {
+static pawl_status await_votes(collecting *c, uint64_t deadline_ns, pawl_error *err) {
     pawl_run *run = c->run;
     ranks_pause pause = {0};
     for (;;) {
-        int dead = find_dead(c); /* what it voted before is there to see */
-        bool late = ranks_late(run->ranks, deadline_ns);
-        TRY(look(c, err));
+        int dead = find_dead(c); /* asked first: its last vote is seen below */
+        bool late = platform_late(run->platform, deadline_ns);
+        TRY(take_new_votes(c, err));
         if (c->missing == 0) {
             return PAWL_OK;
         }
         note_awaited(c);
-        TRY(look_around_at_times(c, err));
+        TRY(look_elsewhere_at_times(c, err));
         if (dead >= 0 && !c->votes->came[dead]) {
             return is_dead(c, dead, err);
         }
         if (late) {
             return too_late(c, err);
         }
-        if (atomic_load(&run->giving_up)) {
-            return given_up(err);
+        if (atomic_load(&run->stop_waiting)) {
+            return was_cancelled(err);
         }
         ranks_sleep(run->ranks, &pause, deadline_ns);
     }
@@ -351,7 +353,8 @@ pawl_status collect_votes(pawl_run *run, const char *directory, const char *tag,
                     .votes = v,
                     .missing = run->ranks->world_size - 1,
                     .expected = expected,
-                    .look_around_ns = LOOK_AROUND_NS};
-    c.next_look_around_ns = ranks_deadline_ns(run->ranks, 1);
-    return collect(&c, ranks_deadline_ns(run->ranks, ranks_collect_timeout_s(run->ranks)), err);
+                    .elsewhere_pause_ns = ELSEWHERE_PAUSE_NS};
+    c.next_elsewhere_ns = platform_deadline_ns(run->platform, 1);
+    return await_votes(&c, platform_deadline_ns(run->platform, ranks_collect_timeout_s(run->ranks)),
+                       err);
 }

@@ -11,15 +11,16 @@
  *     and index, and the name of D.
  * I3. M is only ever replaced atomically, by a rename within D of a file whose bytes are durable,
  *     and whose name no other save uses. A new owner removes such files of other attempts (O5), and
- *     every save those of others in D: a rename that was given up must not be done after its own.
+ *     every save those of others in D: a rename that was given up must not take effect after its
+ *     own.
  * I4. M is published only by the owner of the run, with a renewal less than half a lease old (O4).
  *     A writer that is paused after that look, however long, finds its file gone when another one
  *     has taken over: its rename fails, and M is what it was (O5).
  * I5. A file that M names is never changed. It is removed only after M is gone or names other
  *     files, and that change is durable.
- * I6. Removal begins with M: from then on the checkpoint is absent, and what is left is garbage.
- *     Where operations may take effect late it is noted in D first, and nothing is published beside
- *     a note of a removal that got no answer (remove.c, fence.c).
+ * I6. Removal begins with M: from then on the checkpoint is absent, and what is left are leftovers.
+ *     Where operations may take effect late it is announced in D first, and nothing is published
+ *     beside the announcement of a removal that got no answer (remove.c, evict.c).
  * I7. Nothing older is removed before something newer is committed and durable.
  * I8. A tag's files are removed only when it is proven that M does not name them, and never will:
  *     first its temporary file is gone for certain, so that no rename that is on its way can
@@ -27,13 +28,13 @@
  *     is none. That a name is not seen proves nothing (store/evidence.h). Without proof they stay.
  *
  * Order of one save:                                      what a crash right after it leaves
- *   1 make D; write and sync data files (engine)          garbage in D; the older checkpoints
+ *   1 make D; write and sync data files (engine)          leftovers in D; the older checkpoints
  *   2 write and sync the index                            the same
  *   3 sync D, sync the run's directory (I2)               the same
  *   4 renew the ownership (I4)                            the same
  *   5 write and sync the temporary M                      the same
  *   6 still fresh? (I4) rename M, sync D                  before the sync: the old M or the new
- *   7 `latest`; files of a replaced save; retention       the new checkpoint; garbage
+ *   7 `latest`; files of a replaced save; retention       the new checkpoint; leftovers
  * In 7 the order counts for readers, too (checkpoint/step_scan.h).
  */
 #include "run/private.h"
@@ -44,7 +45,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Gathers what an index is written in: aligned, so that a large one goes past the page cache. */
+/* Buffers an index in aligned blocks, so that a large one can bypass the page cache. */
 typedef struct file_sink {
     store_file *file;
     uint64_t at;
@@ -79,8 +80,8 @@ static pawl_status sink_write(void *context, const void *data, size_t n, pawl_er
     return PAWL_OK;
 }
 
-static pawl_status write_index(pawl_run *run, const char *path, const index_writer *index,
-                               manifest *m, pawl_error *err) {
+static pawl_status write_index_file(pawl_run *run, const char *path, const index_writer *index,
+                                    manifest *m, pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *file = NULL;
     TRY(store_open(run->store, path, index->large ? STORE_CREATE_BULK : STORE_CREATE, &file, err));
     AUTOFREE uint8_t *memory = mem_aligned(STORE_DIRECT_ALIGNMENT, SINK_BYTES);
@@ -97,8 +98,8 @@ static pawl_status write_index(pawl_run *run, const char *path, const index_writ
 /* ---- does a manifest name a save's files? --------------------------------------------------- */
 
 /* What the manifest says now: PAWL_ENOTFOUND where none is seen, which alone proves nothing. */
-static pawl_status look(pawl_run *run, const char *directory, const char *tag, commit_named *out,
-                        pawl_error *err) {
+static pawl_status look_in_manifest(pawl_run *run, const char *directory, const char *tag,
+                                    commit_named *out, pawl_error *err) {
     CLEANUP(buffer_free) buffer text = {0};
     CLEANUP(manifest_free) manifest m = {0};
     char path[STORE_MAX_PATH];
@@ -115,7 +116,7 @@ static pawl_status look(pawl_run *run, const char *directory, const char *tag, c
 commit_named commit_names(pawl_run *run, const char *directory, const char *tag) {
     struct pawl_error ignored = ERROR_INIT;
     commit_named found;
-    pawl_status status = look(run, directory, tag, &found, &ignored);
+    pawl_status status = look_in_manifest(run, directory, tag, &found, &ignored);
     return status == PAWL_ENOTFOUND && run->store->traits.coherent ? COMMIT_NOT_NAMED : found;
 }
 
@@ -138,7 +139,7 @@ pawl_status commit_prove_no_manifest(store *s, const char *directory, bool *abse
 }
 
 bool commit_in_doubt(const pawl_run *run) {
-    return run->platform->monotonic_ns(run->platform->context) < run->doubtful_until_ns;
+    return platform_now_ns(run->platform) < run->doubtful_until_ns;
 }
 
 bool commit_never_names(pawl_run *run, const char *directory, const char *tag) {
@@ -148,7 +149,7 @@ bool commit_never_names(pawl_run *run, const char *directory, const char *tag) {
     if (commit_in_doubt(run) || commit_prevent(run->store, directory, tag, &ignored) != PAWL_OK) {
         return false;
     }
-    pawl_status status = look(run, directory, tag, &found, &ignored);
+    pawl_status status = look_in_manifest(run, directory, tag, &found, &ignored);
     if (status != PAWL_ENOTFOUND) {
         return found == COMMIT_NOT_NAMED;
     }
@@ -169,8 +170,8 @@ static pawl_status still_fresh(void *context, pawl_error *err) {
     return PAWL_EBUSY;
 }
 
-/* The reply to the rename was lost where the manifest is there after all; what is left to do is to
- * make its name durable. */
+/* Publishing has failed, but perhaps only the reply was lost. Where the manifest is there its name
+ * is made durable. */
 static bool is_published(pawl_run *run, const char *directory, const char *tag, pawl_error *reply) {
     struct pawl_error ignored = ERROR_INIT;
     if (commit_names(run, directory, tag) != COMMIT_NAMED ||
@@ -187,8 +188,8 @@ static bool is_published(pawl_run *run, const char *directory, const char *tag, 
 static pawl_status may_be_committed(pawl_run *run, int64_t step, pawl_status status,
                                     pawl_error *err) {
     if (run->store->traits.puts) {
-        run->doubtful_until_ns = run->platform->monotonic_ns(run->platform->context) +
-                                 (uint64_t)(run->lease_s / 2 * 1e9);
+        run->doubtful_until_ns =
+            platform_now_ns(run->platform) + (uint64_t)(run->lease_s / 2 * 1e9);
     }
     error_next(err, "step %lld may be committed or not: see with pawl ls %s", (long long)step,
                run->store->root);
@@ -208,7 +209,8 @@ static pawl_status publish_manifest(pawl_run *run, const char *directory, const 
     store_publish_end end;
     pawl_status status = store_publish(run->store, path, temporary, text.data, text.size,
                                        still_fresh, run, &end, err);
-    if (status != PAWL_OK && err->system_errno == EISDIR) { /* what a proof has left */
+    if (status != PAWL_OK &&
+        err->system_errno == EISDIR) { /* left by a proof that was interrupted (store/evidence.h) */
         bool absent;
         TRY(commit_prove_no_manifest(run->store, directory, &absent, err));
         *err = (struct pawl_error)ERROR_INIT;
@@ -230,15 +232,15 @@ pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag
     name_index(index_name, tag);
     m->index_name = index_name;
     snprintf(path, sizeof path, "%s/%s", directory, index_name);
-    pawl_status status = write_index(run, path, index, m, err);
-    if (status != PAWL_OK && status != PAWL_EMISMATCH) { /* that is found in what ranks saved */
+    pawl_status status = write_index_file(run, path, index, m, err);
+    if (status != PAWL_OK && status != PAWL_EMISMATCH) { /* which is in what the ranks saved */
         error_wrap(err, "write index");
     }
     TRY(status);
     TRY(store_sync_dir(run->store, directory, err)); /* I2 */
     TRY(store_sync_dir(run->store, "", err));
     TRY(owner_renew(run->owner, err));       /* I4 */
-    TRY(fence_earlier(run, directory, err)); /* I3 */
+    TRY(evict_earlier(run, directory, err)); /* I3 */
     status = publish_manifest(run, directory, tag, m, err);
     if (status != PAWL_OK) {
         error_wrap(err, "publish manifest");
@@ -268,7 +270,7 @@ void commit_point_latest(pawl_run *run, int64_t step) {
     line[n++] = '\n';
     if (!renew_latest(run, line, n) &&
         store_replace(run->store, NAME_LATEST, line, n, &story) != PAWL_OK) {
-        error_wrap(&story, "step %lld is committed, but the hint could not be written",
+        error_wrap(&story, "step %lld is committed, but the file `latest` could not be written",
                    (long long)step);
         log_write(&run->log, PAWL_LOG_WARN, "%s", error_text(&story));
     }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells what happens to a run: to the callback of its options, and to events.jsonl.
+ * Reports what happens to a run: to the callback of its options, and in events.jsonl.
  *
  * The file decides nothing, so a failure to write it is a warning and no more, and it is never
  * synced. A line cut by a crash stays; what follows it begins on a line of its own.
  *
- * That a save has begun is written with what is told next of it, within a second, by the engine's
+ * That a save has begun is written together with its next event, within a second, by the engine's
  * thread: the trainer does not wait for the file, and a short save costs one write. Lines come from
  * the trainer's thread before a save begins and after it has ended, and from the engine's in
- * between, so never two at a time. A save that hangs is told to the callback alone, because the
+ * between, so never two at a time. A save that hangs is reported to the callback alone, because the
  * file lies on the storage that hangs.
  */
 #include "run/private.h"
@@ -67,22 +67,22 @@ void events_free(events *e) {
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-static pawl_status put_aside(const events *e, pawl_error *err) {
+static pawl_status rename_to_old(const events *e, pawl_error *err) {
     return store_rename(e->store, NAME_EVENTS, NAME_EVENTS_OLD, err);
 }
 
-/* A copy of the run by hard links has this file, too, and keeps it as it is now. */
+/* A copy of the run by hard links shares this file: the copy keeps it, and a new one is begun. */
 static pawl_status leave_linked(events *e, pawl_error *err) {
     char why[512];
     error_line(why, sizeof why, err);
-    TRY(put_aside(e, err));
+    TRY(rename_to_old(e, err));
     e->whole_lines = true;
     log_write(e->log, PAWL_LOG_WARN, "events go on in a new %s, the last ones are in %s: %s",
               NAME_EVENTS, NAME_EVENTS_OLD, why);
     return PAWL_OK;
 }
 
-static pawl_status open_file(events *e, store_file **file, uint64_t *size, pawl_error *err) {
+static pawl_status open_events_file(events *e, store_file **file, uint64_t *size, pawl_error *err) {
     pawl_status status = store_open(e->store, NAME_EVENTS, STORE_UPDATE, file, err);
     if (status == PAWL_OK) {
         return store_size(*file, size, err);
@@ -99,14 +99,14 @@ static pawl_status open_file(events *e, store_file **file, uint64_t *size, pawl_
 /* Opens the file, with room in it for `bytes` more. */
 static pawl_status open_for(events *e, size_t bytes, store_file **file, uint64_t *size,
                             pawl_error *err) {
-    TRY(open_file(e, file, size, err));
+    TRY(open_events_file(e, file, size, err));
     if (*size + bytes <= PAWL_EVENTS_MAX_BYTES) {
         return PAWL_OK;
     }
     store_close(*file);
     *file = NULL;
-    TRY(put_aside(e, err));
-    return open_file(e, file, size, err);
+    TRY(rename_to_old(e, err));
+    return open_events_file(e, file, size, err);
 }
 
 static pawl_status ends_a_line(store_file *file, uint64_t size, bool *out, pawl_error *err) {
@@ -119,7 +119,7 @@ static pawl_status ends_a_line(store_file *file, uint64_t size, bool *out, pawl_
 }
 
 /* `lines` begin with "\n", which is left out where it is not needed. */
-static pawl_status append(events *e, const buffer *lines, pawl_error *err) {
+static pawl_status append_lines(events *e, const buffer *lines, pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *file = NULL;
     uint64_t size;
     TRY(open_for(e, lines->size, &file, &size, err));
@@ -133,7 +133,7 @@ static pawl_status append(events *e, const buffer *lines, pawl_error *err) {
     return PAWL_OK;
 }
 
-static void note(events *e, pawl_status status, pawl_error *story) {
+static void report_failing(events *e, pawl_status status, pawl_error *story) {
     if (status != PAWL_OK && !e->failing) {
         log_write(e->log, PAWL_LOG_WARN,
                   "events of the run are lost until they can be written again: %s",
@@ -152,7 +152,7 @@ static pawl_status keep_for_later(events *e, const buffer *line, pawl_error *err
     return buffer_append(&e->later, "\n", 1, err);
 }
 
-/* Whoever has lost the run, or may have, leaves the file to its successor. */
+/* A process that may no longer own the run leaves the file to the new owner. */
 static void write_file(events *e, const buffer *line, bool later) {
     struct pawl_error story = ERROR_INIT;
     pawl_status status = keep_for_later(e, line, &story);
@@ -160,14 +160,14 @@ static void write_file(events *e, const buffer *line, bool later) {
         return;
     }
     if (owner_fresh(e->owner)) {
-        note(e, status == PAWL_OK ? append(e, &e->later, &story) : status, &story);
+        report_failing(e, status == PAWL_OK ? append_lines(e, &e->later, &story) : status, &story);
     }
     e->later.size = 0;
 }
 
 /* ---- the callback --------------------------------------------------------------------------- */
 
-static void call(events *e, const pawl_event *event) {
+static void call_back(events *e, const pawl_event *event) {
     monitor_enter(&e->turn);
     while (e->calling) {
         monitor_wait_until(&e->turn, UINT64_MAX);
@@ -192,9 +192,9 @@ bool events_calls_us(events *e) {
     return us;
 }
 
-/* ---- telling -------------------------------------------------------------------------------- */
+/* ---- reporting ------------------------------------------------------------------------------ */
 
-void events_tell(events *e, const pawl_event *what, const event_restore *restore, unsigned whom) {
+void events_report(events *e, const pawl_event *what, const event_restore *restore, unsigned whom) {
     CLEANUP(buffer_free) buffer line = {0};
     struct pawl_error story = ERROR_INIT;
     if (e == NULL) {
@@ -204,7 +204,7 @@ void events_tell(events *e, const pawl_event *what, const event_restore *restore
     event.unix_time_ns = e->platform->unix_time_ns(e->platform->context);
     pawl_status status = event_encode(&event, restore, &line, &story);
     if (status != PAWL_OK) {
-        note(e, status, &story);
+        report_failing(e, status, &story);
         return;
     }
     if (e->to_file && (whom & EVENTS_FILE) != 0) {
@@ -212,6 +212,6 @@ void events_tell(events *e, const pawl_event *what, const event_restore *restore
     }
     if (e->call != NULL && (whom & EVENTS_CALL) != 0) {
         event.json = (const char *)line.data;
-        call(e, &event);
+        call_back(e, &event);
     }
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks open a run together.
+ * Ranks open a run together, and find out whether all of them see the same directory.
  *
  *   1 rank 0 opens or makes the directory and becomes the owner; the others prepare
  *   2 first meeting: who they are; the answer tells the attempt and the owner's record
- *   3 the others open the directory as they see it, look for that record in it (P05, P06), and find
- *     out whether they can write
- *   4 second meeting: what they saw; one verdict for all
+ *   3 the others open the directory, look for that record in it (P05, P06), and check that they can
+ *     write there
+ *   4 second meeting: what they saw; one answer for all
  *
  * Without callbacks the others open the directory before the first meeting, and wait until it is
  * there. Whatever fails on one rank it brings to the next meeting, so that it fails on all.
@@ -19,10 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_LOOKING_S                                                                             \
-    10.0 /* for what another host wrote to appear: longer than NFS caches names */
-
-static const char what[] = "open run";
+static const char join_what[] = "open run";
 
 typedef struct joining {
     pawl_run *run;
@@ -32,7 +29,7 @@ typedef struct joining {
     buffer answer_bytes;
 } joining;
 
-/* ---- first: who they are -------------------------------------------------------------------- */
+/* ---- the first meeting: who they are -------------------------------------------------------- */
 
 /* The working directory matters only where the path is relative. */
 static void describe_place(const joining *j, char *root, char *given, char *cwd) {
@@ -46,19 +43,14 @@ static void describe_place(const joining *j, char *root, char *given, char *cwd)
     }
 }
 
-static double looking_s(const pawl_run *run) {
-    double quarter_s = run->ranks->timeout_s / 4;
-    return quarter_s < MOST_LOOKING_S ? quarter_s : MOST_LOOKING_S;
-}
-
 /* Only rank 0 makes the directory. */
-static pawl_status await_directory(joining *j, double seconds, pawl_error *err) {
+static pawl_status wait_for_directory(joining *j, double timeout_s, pawl_error *err) {
     pawl_run *run = j->run;
     char waited[32];
     ranks_pause pause = {0};
-    uint64_t deadline_ns = ranks_deadline_ns(run->ranks, seconds);
+    uint64_t deadline_ns = platform_deadline_ns(run->platform, timeout_s);
     pawl_status status = run_open_store(run, j->place, false, err);
-    while (status == PAWL_ENOTFOUND && ranks_now_ns(run->ranks) < deadline_ns) {
+    while (status == PAWL_ENOTFOUND && !platform_late(run->platform, deadline_ns)) {
         ranks_sleep(run->ranks, &pause, deadline_ns);
         status = run_open_store(run, j->place, false, err);
     }
@@ -68,7 +60,7 @@ static pawl_status await_directory(joining *j, double seconds, pawl_error *err) 
     describe_place(j, j->card.root, j->card.given, j->card.cwd);
     error_wrap(err, "open run: rank %d on host %s waited %s for rank 0 to make the directory",
                run->ranks->rank, rank_host(run->ranks, run->ranks->rank),
-               text_seconds(waited, seconds));
+               text_seconds(waited, timeout_s));
     error_next(err,
                "see whether rank 0 runs, and whether its directory is on storage that this host "
                "shares%s%.200s%s",
@@ -77,8 +69,9 @@ static pawl_status await_directory(joining *j, double seconds, pawl_error *err) 
     return PAWL_ENOTFOUND;
 }
 
-/* Without callbacks a failure is told in the directory, too. */
-static pawl_status prepare(joining *j, const pawl_run_options *o, pawl_error *err) {
+/* Without callbacks a rank reaches the others only through the directory, so it needs that also to
+ * tell them of its failure. */
+static pawl_status prepare_to_meet(joining *j, const pawl_run_options *o, pawl_error *err) {
     pawl_run *run = j->run;
     if (run->ranks->rank == 0) {
         return run_open_owner(run, j->place, o, err);
@@ -89,10 +82,10 @@ static pawl_status prepare(joining *j, const pawl_run_options *o, pawl_error *er
     }
     if (status != PAWL_OK) {
         struct pawl_error ignored = ERROR_INIT;
-        (void)!await_directory(j, looking_s(run), &ignored);
+        (void)!wait_for_directory(j, ranks_appear_timeout_s(run->ranks), &ignored);
         return status;
     }
-    return await_directory(j, run->ranks->timeout_s, err);
+    return wait_for_directory(j, run->ranks->timeout_s, err);
 }
 
 static void fill_answer(joining *j) {
@@ -105,7 +98,7 @@ static void fill_answer(joining *j) {
     describe_place(j, a->root, a->given, a->cwd);
 }
 
-static pawl_status take_answer(joining *j, pawl_error *err) {
+static pawl_status take_join_answer(joining *j, pawl_error *err) {
     pawl_run *run = j->run;
     TRY(join_answer_decode(j->answer_bytes.data, j->answer_bytes.size, &j->answer, err));
     (void)snprintf(run->ranks->attempt, sizeof run->ranks->attempt, "%s", j->answer.attempt);
@@ -118,7 +111,7 @@ static pawl_status meet_first(joining *j, pawl_status status, const pawl_error *
                               pawl_error *err) {
     pawl_run *run = j->run;
     const char *launch = run->ranks->group->launch != NULL ? run->ranks->group->launch : "";
-    const meeting m = {.what = what,
+    const meeting m = {.what = join_what,
                        .status = status,
                        .failed = story,
                        .mine = launch,
@@ -133,15 +126,15 @@ static pawl_status meet_first(joining *j, pawl_status status, const pawl_error *
     }
     TRY(ranks_meet(run->ranks, &m, &j->answer_bytes, err));
     if (run->ranks->rank != 0) {
-        TRY(take_answer(j, err));
+        TRY(take_join_answer(j, err));
     }
     ranks_joined(run->ranks);
     return PAWL_OK;
 }
 
-/* ---- then: what they see -------------------------------------------------------------------- */
+/* ---- the second meeting: what they see ------------------------------------------------------ */
 
-/* ", which is on ext4, mounted at /" */
+/* "; it is on ext4, mounted at /", or "" */
 static void say_filesystem(const joining *j, char *out, size_t size) {
     store_space space = {0};
     struct pawl_error ignored = ERROR_INIT;
@@ -175,8 +168,8 @@ static void say_next(const joining *j, pawl_error *err) {
                zero->root);
 }
 
-/* P05: *err is what opening it has told. */
-static void absent(joining *j, pawl_error *err) {
+/* P05. *err is the error of opening it. */
+static void fail_absent_directory(joining *j, pawl_error *err) {
     char filesystem[320];
     j->card.sight = JOIN_ABSENT;
     say_filesystem(j, filesystem, sizeof filesystem);
@@ -188,7 +181,7 @@ static void absent(joining *j, pawl_error *err) {
 }
 
 /* P06. */
-static pawl_status other_directory(joining *j, const owner_sight *seen, pawl_error *err) {
+static pawl_status fail_other_directory(joining *j, const owner_sight *seen, pawl_error *err) {
     char filesystem[320];
     j->card.sight = JOIN_OTHER;
     say_filesystem(j, filesystem, sizeof filesystem);
@@ -208,7 +201,7 @@ static pawl_status other_directory(joining *j, const owner_sight *seen, pawl_err
     return PAWL_ENOTFOUND;
 }
 
-static pawl_status try_to_write(const joining *j, pawl_error *err) {
+static pawl_status check_write_access(const joining *j, pawl_error *err) {
     char name[80];
     CLEANUP(store_close_pointer) store_file *file = NULL;
     pawl_run *run = j->run;
@@ -226,14 +219,14 @@ static pawl_status try_to_write(const joining *j, pawl_error *err) {
     return status;
 }
 
-/* PAWL_ENOTFOUND: it may yet appear. */
-static pawl_status look_once(joining *j, pawl_error *err) {
+/* PAWL_ENOTFOUND: the directory or the record is not there, and may yet appear. */
+static pawl_status check_directory(joining *j, pawl_error *err) {
     pawl_run *run = j->run;
     owner_sight seen;
     if (run->store == NULL) {
         pawl_status status = run_open_store(run, j->place, false, err);
         if (status == PAWL_ENOTFOUND) {
-            absent(j, err);
+            fail_absent_directory(j, err);
         }
         if (status != PAWL_OK) {
             return status;
@@ -242,33 +235,33 @@ static pawl_status look_once(joining *j, pawl_error *err) {
     describe_place(j, j->card.root, j->card.given, j->card.cwd);
     TRY(owner_look(run->store, run->platform, &seen, err));
     if (!seen.present || strcmp(seen.attempt, j->answer.attempt) != 0) {
-        return other_directory(j, &seen, err);
+        return fail_other_directory(j, &seen, err);
     }
     j->card.sight = JOIN_SEES;
-    return try_to_write(j, err);
+    return check_write_access(j, err);
 }
 
-/* Listings may be those of a minute ago, longer than it is looked here; not after a change of one's
- * own. */
-static void look_anew(const pawl_run *run) {
+/* This host may show the directory as it was a minute ago, which is longer than this rank looks for
+ * the record; after a change of its own it sees it as it is (evidence.h). */
+static void refresh_listing(const pawl_run *run) {
     struct pawl_error story = ERROR_INIT;
     if (run->store != NULL && store_look_anew(run->store, "", &story) != PAWL_OK) {
         log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
     }
 }
 
-static pawl_status look(joining *j, pawl_error *err) {
+static pawl_status look_for_shared_directory(joining *j, pawl_error *err) {
     pawl_run *run = j->run;
     ranks_pause pause = {0};
-    uint64_t deadline_ns = ranks_deadline_ns(run->ranks, looking_s(run));
+    uint64_t deadline_ns = platform_deadline_ns(run->platform, ranks_appear_timeout_s(run->ranks));
     describe_place(j, j->card.root, j->card.given, j->card.cwd);
-    pawl_status status = look_once(j, err);
+    pawl_status status = check_directory(j, err);
     if (status == PAWL_ENOTFOUND) {
-        look_anew(run);
+        refresh_listing(run);
     }
-    while (status == PAWL_ENOTFOUND && ranks_now_ns(run->ranks) < deadline_ns) {
+    while (status == PAWL_ENOTFOUND && !platform_late(run->platform, deadline_ns)) {
         ranks_sleep(run->ranks, &pause, deadline_ns);
-        status = look_once(j, err);
+        status = check_directory(j, err);
     }
     if (status != PAWL_OK && status != PAWL_ENOTFOUND) {
         j->card.sight = JOIN_FAILED;
@@ -281,9 +274,9 @@ static pawl_status meet_second(joining *j, pawl_error *err) {
     CLEANUP(buffer_free) buffer mine = {0};
     CLEANUP(buffer_free) buffer answer = {0};
     struct pawl_error story = ERROR_INIT;
-    pawl_status status = run->ranks->rank == 0 ? PAWL_OK : look(j, &story);
+    pawl_status status = run->ranks->rank == 0 ? PAWL_OK : look_for_shared_directory(j, &story);
     TRY(join_card_encode(&j->card, &mine, err));
-    const meeting m = {.what = what,
+    const meeting m = {.what = join_what,
                        .status = status,
                        .failed = &story,
                        .mine = mine.data,
@@ -293,7 +286,7 @@ static pawl_status meet_second(joining *j, pawl_error *err) {
     return ranks_meet(run->ranks, &m, &answer, err);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- both ----------------------------------------------------------------------------------- */
 
 pawl_status join_open(pawl_run *run, const run_place *place, const pawl_run_options *o,
                       pawl_error *err) {
@@ -304,7 +297,7 @@ pawl_status join_open(pawl_run *run, const run_place *place, const pawl_run_opti
     }
     j->run = run;
     j->place = place;
-    pawl_status status = meet_first(j, prepare(j, o, &story), &story, err);
+    pawl_status status = meet_first(j, prepare_to_meet(j, o, &story), &story, err);
     if (status == PAWL_OK) {
         status = meet_second(j, err);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run/join: opening a run, of run.c, and opening it together, of join.c. */
+/* run/join: what opening a run (run.c) and opening it on many ranks together (join.c) share. */
 #ifndef RUN_JOIN_H
 #define RUN_JOIN_H
 
@@ -11,10 +11,10 @@ pawl_status run_open_store(pawl_run *run, const run_place *place, bool create, p
 /* One process alone, or rank 0: opens or makes the directory, becomes the owner. */
 pawl_status run_open_owner(pawl_run *run, const run_place *place, const pawl_run_options *o,
                            pawl_error *err) PAWL_MUST_CHECK;
-/* Any other rank: all that it needs but the directory. */
+/* Any other rank: everything but the directory. */
 pawl_status run_open_guest(pawl_run *run, const pawl_run_options *o, pawl_error *err)
     PAWL_MUST_CHECK;
-/* Many ranks: as these two, and all agree that they see one directory. */
+/* Many ranks: each opens the run as above, and it is made sure that all see the same directory. */
 pawl_status join_open(pawl_run *run, const run_place *place, const pawl_run_options *o,
                       pawl_error *err) PAWL_MUST_CHECK;
 
@@ -22,7 +22,8 @@ pawl_status join_open(pawl_run *run, const run_place *place, const pawl_run_opti
 
 #define JOIN_TEXT_CHARS 600u
 
-/* The answer to the first meeting. */
+/* The answer of the first meeting: what rank 0 says of the run. Of a path: the absolute one, the
+ * one that the user gave, and the working directory where that one is relative, else "". */
 typedef struct join_answer {
     char attempt[16];
     uint64_t generation; /* of the owner's record */
@@ -38,10 +39,10 @@ typedef enum join_sight {
     JOIN_SEES = 0,   /* what rank 0 wrote */
     JOIN_ABSENT = 1, /* P05: there is no such directory */
     JOIN_OTHER = 2,  /* P06: there is one, but not that of rank 0 */
-    JOIN_FAILED = 3  /* anything else */
+    JOIN_FAILED = 3  /* it could not find out, or cannot write there */
 } join_sight;
 
-/* What a rank hands in at the second meeting. */
+/* What a rank hands in at the second meeting; paths as above. */
 typedef struct join_card {
     join_sight sight;
     char root[JOIN_TEXT_CHARS], given[JOIN_TEXT_CHARS], cwd[JOIN_TEXT_CHARS];
@@ -52,10 +53,11 @@ pawl_status join_card_decode(const uint8_t *bytes, size_t n, join_card *out, paw
 
 /* ---- rank 0 judges: join_judge.c ------------------------------------------------------------ */
 
-/* Judges of the two meetings. The context of the first is the join_answer that all get. */
+/* Judge of the first meeting: all ranks are of one job. The context is the join_answer that all
+ * get. */
 pawl_status join_judge_ranks(void *context, job_ranks *ranks, const meet_card *cards,
                              buffer *answer, pawl_error *err) PAWL_MUST_CHECK;
-/* The context is the join_answer, too. */
+/* Judge of the second meeting: all see one directory. The same context. */
 pawl_status join_judge_sights(void *context, job_ranks *ranks, const meet_card *cards,
                               buffer *answer, pawl_error *err) PAWL_MUST_CHECK;
 

@@ -8,7 +8,7 @@
 
 #define ATTEMPT_CHARS 12
 
-static pawl_status end(const cursor *c, pawl_error *err) {
+static pawl_status check_end(const cursor *c, pawl_error *err) {
     return cursor_left(c) == 0 ? PAWL_OK : wire_damaged(c, "more follows its end", err);
 }
 
@@ -35,7 +35,7 @@ pawl_status join_answer_encode(const join_answer *a, buffer *out, pawl_error *er
     return put_place(out, a->root, a->given, a->cwd, err);
 }
 
-static bool is_attempt(const char *text) {
+static bool is_attempt_id(const char *text) {
     return strlen(text) == ATTEMPT_CHARS && strspn(text, "0123456789abcdef") == ATTEMPT_CHARS;
 }
 
@@ -48,10 +48,10 @@ pawl_status join_answer_decode(const uint8_t *bytes, size_t n, join_answer *out,
     TRY(cursor_u64le(&c, &step, err));
     TRY(cursor_u64le(&c, &lease, err));
     TRY(take_place(&c, out->root, out->given, out->cwd, err));
-    TRY(end(&c, err));
+    TRY(check_end(&c, err));
     memcpy(&out->lease_s, &lease, sizeof out->lease_s);
     out->newest_step = step > INT64_MAX ? -1 : (int64_t)step;
-    if (!is_attempt(out->attempt) || !(out->lease_s > 0 && out->lease_s <= OWNER_MAX_LEASE_S)) {
+    if (!is_attempt_id(out->attempt) || !(out->lease_s > 0 && out->lease_s <= OWNER_MAX_LEASE_S)) {
         return wire_damaged(&c, "its attempt or lease is invalid", err);
     }
     return PAWL_OK;
@@ -67,9 +67,9 @@ pawl_status join_card_decode(const uint8_t *bytes, size_t n, join_card *out, paw
     uint8_t seen = 0;
     TRY(cursor_u8(&c, &seen, err));
     if (seen > JOIN_FAILED) {
-        return wire_damaged(&c, "unknown sight of the directory", err);
+        return wire_damaged(&c, "unknown code for what it sees", err);
     }
     out->sight = (join_sight)seen;
     TRY(take_place(&c, out->root, out->given, out->cwd, err));
-    return end(&c, err);
+    return check_end(&c, err);
 }

@@ -7,7 +7,7 @@
 
 #define SHOWN_HOSTS 3
 
-/* ---- who they are --------------------------------------------------------------------------- */
+/* ---- are they of one job? -------------------------------------------------------------------- */
 
 static pawl_status other_launch(job_ranks *ranks, int rank, const char *launch, pawl_error *err) {
     char zero[320];
@@ -20,7 +20,8 @@ static pawl_status other_launch(job_ranks *ranks, int rank, const char *launch, 
     return PAWL_EMISMATCH;
 }
 
-/* Where both say what they belong to. The cards end with a NUL. */
+/* A rank that names no launch is not compared. In the first meeting a card is the launch, and a NUL
+ * follows it. */
 static pawl_status check_launches(job_ranks *ranks, const meet_card *cards, pawl_error *err) {
     for (int r = 1; r < ranks->world_size && ranks->group->launch != NULL; r++) {
         const char *launch = (const char *)cards[r].bytes;
@@ -38,13 +39,13 @@ pawl_status join_judge_ranks(void *context, job_ranks *ranks, const meet_card *c
     return join_answer_encode(context, answer, err);
 }
 
-/* ---- what they see -------------------------------------------------------------------------- */
+/* ---- do they see one directory? -------------------------------------------------------------- */
 
 typedef struct sights {
     job_ranks *ranks;
-    join_card first; /* of those who do not see it */
-    int rank;        /* its; -1: all see it */
-    unsigned char *same;
+    join_card first;     /* of the ranks that do not see what rank 0 wrote */
+    int rank;            /* whose card `first` is; -1: all see it */
+    unsigned char *same; /* the ranks that see the same as `first` */
 } sights;
 
 static pawl_status read_sights(sights *v, const meet_card *cards, pawl_error *err) {
@@ -90,7 +91,7 @@ static const char *hosts_text(const sights *v, char *out, size_t size) {
     return out;
 }
 
-/* P05, P06. The first of them tells what it found. */
+/* P05, P06: the failure of the first such rank, with the names of all. */
 static pawl_status not_shared(const sights *v, const meet_card *cards, pawl_error *err) {
     char which[200];
     char hosts[320];
@@ -107,8 +108,9 @@ static pawl_status not_shared(const sights *v, const meet_card *cards, pawl_erro
     return card->status;
 }
 
-/* P04: a relative path may stand for different directories; here it does not. */
-static void warn_of_places(const sights *v, const join_answer *zero, const meet_card *cards) {
+/* P04: the ranks have different working directories, so the relative path might have named
+ * different directories. It did not. */
+static void warn_of_other_cwd(const sights *v, const join_answer *zero, const meet_card *cards) {
     job_ranks *ranks = v->ranks;
     struct pawl_error ignored = ERROR_INIT;
     char text[320];
@@ -148,6 +150,6 @@ pawl_status join_judge_sights(void *context, job_ranks *ranks, const meet_card *
         return not_shared(&v, cards, err);
     }
     TRY(ranks_failed(ranks, cards, err));
-    warn_of_places(&v, context, cards);
+    warn_of_other_cwd(&v, context, cards);
     return PAWL_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of a run that cannot be meant are refused, each with what it may be and what it is. */
+/* Refuses invalid options of a run, with what is allowed and what was given. */
 #include "run/private.h"
 
 #include <math.h>
@@ -8,8 +8,8 @@
 #define MIN_IN_FLIGHT_BYTES ((int64_t)1 << 20)
 #define MAX_IN_FLIGHT_BYTES ((int64_t)1 << 30) /* far more than any storage needs to be busy */
 
-static pawl_status refuse(const char *option, pawl_error *err) {
-    error_set(err, PAWL_EUSAGE, "open run: the option %s has a value that it cannot have", option);
+static pawl_status refuse_option(const char *option, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "open run: the option %s has an invalid value", option);
     error_next(err, "see pawl_run_options in pawl/run.h");
     return PAWL_EUSAGE;
 }
@@ -20,7 +20,7 @@ static pawl_status check_number(const char *option, double value, double least, 
     if (value >= least && value <= most) {
         return PAWL_OK;
     }
-    (void)refuse(option, err);
+    (void)refuse_option(option, err);
     if (isinf(least)) {
         error_expected(err, "a number");
     } else if (isinf(most)) {
@@ -38,7 +38,7 @@ static pawl_status check_whole(const char *option, int64_t value, int64_t least,
     if (value >= least && value <= most) {
         return PAWL_OK;
     }
-    (void)refuse(option, err);
+    (void)refuse_option(option, err);
     error_expected(err, "%s", expected);
     error_found(err, "%lld", (long long)value);
     return PAWL_EUSAGE;
@@ -63,7 +63,7 @@ static int64_t whole(size_t bytes) {
     return bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX;
 }
 
-static pawl_status check_memory(const pawl_run_options *o, pawl_error *err) {
+static pawl_status check_memory_options(const pawl_run_options *o, pawl_error *err) {
     int64_t budget_bytes = whole(run_budget(o));
     int64_t most = budget_bytes < MAX_IN_FLIGHT_BYTES ? budget_bytes : MAX_IN_FLIGHT_BYTES;
     TRY(check_whole("budget_bytes", budget_bytes, ENGINE_MIN_BUDGET, INT64_MAX,
@@ -91,7 +91,7 @@ static pawl_status check_choices(const pawl_run_options *o, pawl_error *err) {
 
 static pawl_status check_processors(const pawl_run_options *o, pawl_error *err) {
     if (o->cpus == NULL && o->cpu_count != 0) {
-        (void)refuse("cpus", err);
+        (void)refuse_option("cpus", err);
         error_expected(err, "cpu_count (%zu) numbers of processors", o->cpu_count);
         error_found(err, "a null pointer");
         return PAWL_EUSAGE;
@@ -108,7 +108,7 @@ static pawl_status check_framework(const char *text, pawl_error *err) {
     }
     size_t n = strnlen(text, PAWL_MAX_FRAMEWORK_BYTES + 1);
     if (n > PAWL_MAX_FRAMEWORK_BYTES) {
-        (void)refuse("framework", err);
+        (void)refuse_option("framework", err);
         err->status = PAWL_ELIMIT;
         error_expected(err, "at most %d bytes (PAWL_MAX_FRAMEWORK_BYTES)",
                        PAWL_MAX_FRAMEWORK_BYTES);
@@ -118,7 +118,7 @@ static pawl_status check_framework(const char *text, pawl_error *err) {
     for (size_t at = 0, length; at < n; at += length) {
         length = utf8_character(text + at, n - at);
         if (length == 0) {
-            (void)refuse("framework", err);
+            (void)refuse_option("framework", err);
             error_expected(err, "text in UTF-8");
             error_found(err, "the byte 0x%02x at byte %zu of it", (unsigned char)text[at], at);
             return PAWL_EUSAGE;
@@ -127,16 +127,16 @@ static pawl_status check_framework(const char *text, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* What no metric can be called chooses nothing. */
+/* A name that no metric can have would choose nothing. */
 static pawl_status check_retention_metric(const char *name, pawl_error *err) {
     const char *fault = NULL;
     size_t n = strnlen(name, PAWL_MAX_NAME_BYTES + 1);
     if (entry_name_valid(name, n, &fault)) {
         return PAWL_OK;
     }
-    (void)refuse("retention.metric", err);
+    (void)refuse_option("retention.metric", err);
     err->status = entry_name_refusal(n);
-    error_expected(err, "a name by the rules of entries' names");
+    error_expected(err, "a name that an entry may have");
     error_found(err, "one that %s", fault);
     return err->status;
 }
@@ -147,7 +147,7 @@ static pawl_status check_retention(const pawl_retention *r, pawl_error *err) {
     TRY(check_number("retention.keep_every_hours", r->keep_every_hours, 0, INFINITY, err));
     TRY(check_count("retention.keep_best", r->keep_best, err));
     if (r->keep_best > 0 && (r->metric == NULL || r->metric[0] == '\0')) {
-        (void)refuse("retention.metric", err);
+        (void)refuse_option("retention.metric", err);
         error_expected(err, "the name of a metric, by which keep_best chooses");
         error_found(err, "%s", r->metric == NULL ? "a null pointer" : "an empty name");
         return PAWL_EUSAGE;
@@ -158,7 +158,7 @@ static pawl_status check_retention(const pawl_retention *r, pawl_error *err) {
 pawl_status run_options_check(const pawl_run_options *o, pawl_error *err) {
     TRY(check_times(o, err));
     TRY(check_count("save_every_steps", o->save_every_steps, err));
-    TRY(check_memory(o, err));
+    TRY(check_memory_options(o, err));
     TRY(check_choices(o, err));
     TRY(check_processors(o, err));
     TRY(check_framework(o->framework, err));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a save ended, from rank 0 to the others: a file in the run's directory (G3). What it tells of
- * is durable; it is not itself, for after a power loss nobody waits for it.
+ * How a save ended, from rank 0 to the others: a file in the run's directory (G3). The file itself
+ * is not synced: after a power loss nobody waits for it.
  */
 #include "run/save.h"
 
@@ -9,23 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pawl_status encode(save_end end, int64_t step, const pawl_error *story, buffer *out,
-                          pawl_error *err) {
-    CLEANUP(buffer_free) buffer told = {0};
+static pawl_status encode_end(save_end end, int64_t step, const pawl_error *story, buffer *out,
+                              pawl_error *err) {
+    CLEANUP(buffer_free) buffer text = {0};
     if (end != SAVE_END_COMMITTED) {
-        TRY(failure_encode(story, OUTCOME_MAX_STORY, &told, err));
+        TRY(failure_encode(story, OUTCOME_MAX_STORY, &text, err));
     }
     return outcome_encode(
-        &(save_outcome){.end = end, .step = step, .story = told.data, .story_bytes = told.size},
+        &(save_outcome){.end = end, .step = step, .story = text.data, .story_bytes = text.size},
         out, err);
 }
 
-pawl_status outcome_tell(pawl_run *run, const char *tag, save_end end, int64_t step,
-                         const pawl_error *story, pawl_error *err) {
+pawl_status outcome_publish(pawl_run *run, const char *tag, save_end end, int64_t step,
+                            const pawl_error *story, pawl_error *err) {
     CLEANUP(buffer_free) buffer bytes = {0};
     char name[80];
     name_outcome(name, tag);
-    TRY(encode(end, step, story, &bytes, err));
+    TRY(encode_end(end, step, story, &bytes, err));
     return store_replace(run->store, name, bytes.data, bytes.size, err);
 }
 
@@ -44,10 +44,11 @@ static void outcome_path(const awaited *a, pawl_error *err) {
     run_error_path(a->run, err, name);
 }
 
-/* This rank has called pawl_save more or less often than rank 0. */
+/* This rank has called pawl_save more or less often than rank 0: the numbers of their saves do not
+ * agree. */
 static pawl_status of_another_step(const awaited *a, const save_outcome *o, pawl_error *err) {
     char who[320];
-    atomic_store(&a->run->astray, true);
+    atomic_store(&a->run->resynchronise, true);
     error_set(err, PAWL_EMISMATCH, "the ranks do not save the same step: %s saves another one",
               rank_text(who, a->run->ranks, 0));
     outcome_path(a, err);
@@ -58,7 +59,7 @@ static pawl_status of_another_step(const awaited *a, const save_outcome *o, pawl
     return PAWL_EMISMATCH;
 }
 
-static pawl_status told(const awaited *a, const save_outcome *o, pawl_error *err) {
+static pawl_status judge_outcome(const awaited *a, const save_outcome *o, pawl_error *err) {
     if (o->step != a->step) {
         return of_another_step(a, o, err);
     }
@@ -73,8 +74,8 @@ static pawl_status told(const awaited *a, const save_outcome *o, pawl_error *err
     return err->status;
 }
 
-/* *there is false where it is not told yet, as far as can be seen. */
-static pawl_status look(const awaited *a, bool *there, pawl_error *err) {
+/* Returns how the save ended. *there is false: the outcome is not seen yet. */
+static pawl_status read_outcome(const awaited *a, bool *there, pawl_error *err) {
     CLEANUP(buffer_free) buffer bytes = {0};
     char name[80];
     save_outcome o;
@@ -84,13 +85,13 @@ static pawl_status look(const awaited *a, bool *there, pawl_error *err) {
     if (status != PAWL_OK && status != PAWL_ENOTFOUND) {
         return status;
     }
-    run_moved(a->run);
+    run_made_progress(a->run);
     if (status == PAWL_ENOTFOUND) {
         return PAWL_OK;
     }
     TRY(outcome_decode(bytes.data, bytes.size, &o, err));
     *there = true;
-    return told(a, &o, err);
+    return judge_outcome(a, &o, err);
 }
 
 bool outcome_is_there(pawl_run *run, const char *tag) {
@@ -125,8 +126,8 @@ uint64_t outcome_newest(pawl_run *run) {
     return store_list(run->store, "", note_outcome, &n, &ignored) == PAWL_OK ? n.number : 0;
 }
 
-/* Nothing was told. The manifest may tell: where it names this save's files, and that is made
- * durable here, the save is committed. */
+/* There is no outcome, but where the manifest names this save's files the save is committed, once
+ * that is made durable here. */
 static bool is_committed(const awaited *a) {
     struct pawl_error ignored = ERROR_INIT;
     return commit_names(a->run, a->directory, a->tag) == COMMIT_NAMED &&
@@ -136,7 +137,7 @@ static bool is_committed(const awaited *a) {
 static pawl_status rank_0_is_dead(const awaited *a, pawl_error *err) {
     char who[320];
     bool certain = commit_names(a->run, a->directory, a->tag) == COMMIT_NOT_NAMED &&
-                   a->run->store->traits.coherent; /* a rename may still be on its way */
+                   a->run->store->traits.coherent; /* else a rename may not be visible yet */
     error_set(err, PAWL_EPEER, "%s has ended without telling how the save went",
               rank_text(who, a->run->ranks, 0));
     outcome_path(a, err);
@@ -150,7 +151,7 @@ static pawl_status rank_0_is_dead(const awaited *a, pawl_error *err) {
     return PAWL_EPEER;
 }
 
-/* Where this rank could not look at the end, its storage is to blame and not rank 0. */
+/* `trouble`: why the last look for the outcome failed; the storage may be to blame, not rank 0. */
 static pawl_status rank_0_is_late(const awaited *a, const pawl_error *trouble, pawl_error *err) {
     char who[320];
     char waited[32];
@@ -165,34 +166,34 @@ static pawl_status rank_0_is_late(const awaited *a, const pawl_error *trouble, p
         snprintf(err->system, sizeof err->system, "%s", trouble->system);
     }
     error_next(err,
-               "the save may still be committed: see with pawl ls %s; look whether rank 0 runs, "
-               "and whether its storage moves",
+               "the save may still be committed: see with pawl ls %s; check that rank 0 runs, "
+               "and that its storage responds",
                a->run->store->root);
     return status;
 }
 
-static pawl_status not_told(const awaited *a, bool dead, const pawl_error *trouble,
-                            pawl_error *err) {
+static pawl_status without_outcome(const awaited *a, bool dead, const pawl_error *trouble,
+                                   pawl_error *err) {
     if (is_committed(a)) {
         return PAWL_OK;
     }
     return dead ? rank_0_is_dead(a, err) : rank_0_is_late(a, trouble, err);
 }
 
-/* A storage that fails may work again before the deadline. */
+/* A failure of the storage does not end the wait: it may work again before the deadline. */
 pawl_status outcome_wait(pawl_run *run, const char *directory, const char *tag, int64_t step,
                          pawl_error *err) {
     const awaited a = {.run = run, .directory = directory, .tag = tag, .step = step};
     struct pawl_error trouble = ERROR_INIT;
     ranks_pause pause = {0};
-    uint64_t deadline_ns = ranks_deadline_ns(run->ranks, run->ranks->timeout_s);
+    uint64_t deadline_ns = platform_deadline_ns(run->platform, run->ranks->timeout_s);
     for (;;) {
-        bool dead =
-            rank_alive(run->ranks, 0) == PROCESS_DEAD; /* what it told before is there to see */
-        bool late = ranks_late(run->ranks, deadline_ns);
+        /* Asked before the look: what rank 0 published before it ended is seen then. */
+        bool dead = rank_alive(run->ranks, 0) == PROCESS_DEAD;
+        bool late = platform_late(run->platform, deadline_ns);
         bool there;
         struct pawl_error story = ERROR_INIT;
-        pawl_status status = look(&a, &there, &story);
+        pawl_status status = read_outcome(&a, &there, &story);
         if (there) {
             *err = status != PAWL_OK ? story : *err;
             return status;
@@ -202,7 +203,7 @@ pawl_status outcome_wait(pawl_run *run, const char *directory, const char *tag, 
             trouble = story;
         }
         if (dead || late) {
-            return not_told(&a, dead, &trouble, err);
+            return without_outcome(&a, dead, &trouble, err);
         }
         ranks_sleep(run->ranks, &pause, deadline_ns);
     }

@@ -13,11 +13,12 @@
 typedef struct events events;
 
 struct pawl_run {
+    /* Set while the run is opened; any thread may read them. */
     process_id process; /* that opened it */
     store *store;
     const platform *platform;
     pawl_log log;
-    double deadline_s;
+    double timeout_s; /* the option deadline_s: of calls that are given 0 */
     double lease_s;
     char *framework; /* NULL: not given */
     pawl_on_busy on_busy;
@@ -25,56 +26,65 @@ struct pawl_run {
     double save_every_s;
     pawl_retention retention;
     char *retention_metric; /* retention.metric points here */
+    bool checking;          /* options.checking */
     job_ranks *ranks;       /* also of a process alone */
-    structure_left structure_left;
     engine *engine;
-    engine *moving; /* the one whose save is being prepared or committed, or tidies up after that */
     owner *owner;   /* rank 0's; NULL on the others */
-    events *events; /* NULL: nobody wants to know */
+    events *events; /* NULL: neither a file nor a callback */
     reader_watch *watch;
-    int64_t restored_step;       /* -1: nothing was restored */
-    _Atomic int64_t newest_step; /* newest committed; -1: none. Set by the engine's thread too. */
-    uint64_t save_number;        /* saves begun by this handle: part of file names */
-    uint64_t flying_number;      /* of the save begun last */
-    uint64_t flown_number;       /* of the one begun before it */
-    bool unseen;                 /* nobody was told the outcome of the last save yet */
-    bool swept;                  /* leftovers were looked for after this handle's first commit */
-    bool checking;               /* options.checking */
-    /* Of many ranks, down to `garbage`. */
-    bool refused;           /* the last call of pawl_save told of an earlier failure, no more */
-    _Atomic bool giving_up; /* rank 0: the save in flight is to wait for nobody any more */
-    _Atomic bool astray;    /* not rank 0: it was told of another step than it saves */
-    /* The save in flight only waits for so many ranks, the first of them: rank 0 for votes, the
-     * others, from their vote on, for rank 0 to tell how it went. 0: for none. */
-    _Atomic int awaited_ranks, awaited_rank;
-    _Atomic uint64_t group_wait_ns; /* the last save waited for other ranks */
-    int64_t asked_step;             /* of the last call of pawl_save; -1: none */
-    struct garbage *garbage;        /* rank 0: what to remove after the next commits */
-    uint64_t doubtful_until_ns;     /* a put that failed may take effect until then */
+
+    /* The trainer's thread only. */
+    uint64_t save_number;    /* of the last call of pawl_save: part of file names */
+    bool outcome_unreported; /* no call has returned the outcome of the last save yet */
     pawl_save_stats stats;
     uint64_t retries_before; /* store_retry_count as the last save began */
     int64_t last_save_step;  /* for pawl_due; -1: none */
     uint64_t last_save_ns;
+    int64_t called_step; /* many ranks: of the last call of pawl_save; -1: none */
+    /* Many ranks: the last call of pawl_save only returned the failure of the save before. When it
+     * is repeated, the repeated call has the same number. */
+    bool retry_keeps_number;
+
+    /* The trainer's thread sets them while no save is in flight; the engine's thread reads them. */
+    int64_t restored_step;    /* -1: nothing was restored */
+    uint64_t current_number;  /* of the save begun last */
+    uint64_t previous_number; /* of the one begun before it */
+
+    /* The engine's thread while a save is in flight, else the trainer's. */
+    engine *watched;               /* told of progress, for its hang watchdog; NULL: none */
+    structure_left structure_left; /* many ranks */
+    uint64_t doubtful_until_ns;    /* a put that failed may take effect until then */
+
+    /* Any thread. */
+    _Atomic int64_t newest_step;    /* newest committed; -1: none */
+    struct leftovers *leftovers;    /* rank 0: steps to search again after the next commits */
+    _Atomic uint64_t group_wait_ns; /* the last save waited for other ranks */
+    _Atomic bool stop_waiting;      /* rank 0: the save in flight was cancelled */
+    /* Not rank 0: its outcome named another step than this rank saved under that number. The next
+     * call of pawl_save continues from rank 0's number. */
+    _Atomic bool resynchronise;
+    /* How many ranks the save in flight waits for, and the lowest of them: rank 0 waits for votes;
+     * the others, from their vote on, for rank 0's outcome. 0: it waits for no rank. */
+    _Atomic int awaited_count, awaited_first;
 };
 
 /* ---- run.c ---------------------------------------------------------------------------------- */
 
-/* Waits for the save in flight, by the run's default deadline; its outcome stays unseen. */
+/* Waits for the save in flight, at most the run's default timeout. Its outcome is still to be
+ * reported. */
 pawl_status run_settle(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
-/* Seconds that a caller's deadline stands for: 0 is the run's default, negative is 0. */
-double run_deadline(const pawl_run *run, double deadline_s);
 /* Fills the error's `safe` part with the newest committed step. */
 void run_say_safe(const pawl_run *run, pawl_error *err);
 /* The absolute path of a name in the run's directory, for messages. */
 void run_error_path(const pawl_run *run, pawl_error *err, const char *name);
 
-/* Asks the save in flight to stop, rank 0 also while it waits for votes. False when it may still be
+/* Cancels the save in flight, on rank 0 also while it waits for votes. False: it may still be
  * committed. */
 bool run_give_up(pawl_run *run);
 /* Bytes of the options' staging budget, the default where they have none. */
 size_t run_budget(const pawl_run_options *o);
-/* Something was removed: a save that does much of it does not hang. */
-void run_moved(const pawl_run *run);
+/* Tells the hang watchdog that the save in flight makes progress. */
+void run_made_progress(const pawl_run *run);
 /* The engine's part of a save's statistics. */
 void run_stats_take(pawl_save_stats *to, const engine_stats *from);
 
@@ -93,17 +103,19 @@ enum { EVENTS_FILE = 1, EVENTS_CALL = 2, EVENTS_ALL = 3 };
 /* Sets run->events, after its owner. */
 pawl_status events_new(pawl_run *run, const pawl_run_options *o, pawl_error *err) PAWL_MUST_CHECK;
 void events_free(events *e); /* NULL is fine */
-/* Gives the event its time and tells it. `restore`: of PAWL_EVENT_RESTORED, or NULL. */
-void events_tell(events *e, const pawl_event *what, const event_restore *restore, unsigned whom);
+/* Gives the event its time and reports it to `whom` (EVENTS_...). `restore`: of
+ * PAWL_EVENT_RESTORED, or NULL. `e` may be NULL. */
+void events_report(events *e, const pawl_event *what, const event_restore *restore, unsigned whom);
 /* Is the calling thread inside the callback? */
 bool events_calls_us(events *e);
 
 /* ---- save_ranks.c --------------------------------------------------------------------------- */
 
-/* Of many ranks: a deadline has passed while the save in flight waited for others; names them. */
+/* Many ranks: a wait for the save in flight has timed out. Adds to `err` who is awaited. */
 void save_name_awaited(const pawl_run *run, pawl_error *err);
-/* Of many ranks: the other ones need not wait for a call that is not going to be repeated. */
-void save_give_up_refused(pawl_run *run);
+/* Many ranks: where a repeated call is expected (retry_keeps_number) but will not come, tells the
+ * other ranks, which would wait for it. */
+void save_give_up_retry(pawl_run *run);
 
 /* ---- commit.c ------------------------------------------------------------------------------- */
 
@@ -114,30 +126,32 @@ pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag
 /* Does the manifest name this tag's files, as far as one look can tell? */
 typedef enum commit_named { COMMIT_NOT_NAMED, COMMIT_NAMED, COMMIT_UNKNOWN } commit_named;
 commit_named commit_names(pawl_run *run, const char *directory, const char *tag);
-/* I8, of the owner. True: no manifest names this tag's files, nor ever will. */
+/* I8; only the owner may ask. True: it is proven that no manifest names this tag's files, nor ever
+ * will. */
 bool commit_never_names(pawl_run *run, const char *directory, const char *tag);
-/* Can anything be proven now? Not while a put of ours may still take effect. */
+/* A put of this process that failed may still take effect: nothing can be proven now. */
 bool commit_in_doubt(const pawl_run *run);
-/* Its parts. After PAWL_OK nothing can publish the tag's manifest any more, unless it is published.
- * */
+/* The two parts of commit_never_names. After PAWL_OK of the first the tag's manifest is either
+ * published already or never will be. */
 pawl_status commit_prevent(store *s, const char *directory, const char *tag, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status commit_prove_no_manifest(store *s, const char *directory, bool *absent, pawl_error *err)
     PAWL_MUST_CHECK;
-/* Writes `latest`: a hint that nothing believes (step_scan.h), so it is not synced, and a failure
- * only logged. */
+/* Writes `latest`, a hint that every reader checks (step_scan.h): it is not synced, and a failure
+ * is only logged. */
 void commit_point_latest(pawl_run *run, int64_t step);
 
-/* ---- fence.c -------------------------------------------------------------------------------- */
+/* ---- evict.c -------------------------------------------------------------------------------- */
 
-/* O5: of a new owner, before it looks at what is committed. */
-pawl_status fence_others(store *s, const char *attempt, const pawl_log *log, pawl_error *err)
+/* O5: a new owner calls it before it looks at what is committed. Removes what earlier owners might
+ * still publish; `attempt` is the new owner's. */
+pawl_status evict_others(store *s, const char *attempt, const pawl_log *log, pawl_error *err)
     PAWL_MUST_CHECK;
 
-#define FENCE_REMOVAL_IS_OVER_S 600.0 /* no operation takes effect later than that */
-/* I3: before a save is published in a directory in which it has just made files, so that it is
- * listed as it is: no earlier save can be published there any more. */
-pawl_status fence_earlier(const pawl_run *run, const char *directory, pawl_error *err)
+#define EVICT_REMOVAL_IS_OVER_S 600.0 /* no operation takes effect later than that */
+/* I3: called just before a save is published. No earlier save can be published in `directory`
+ * afterwards. The save has just made files there, so the listing is not an old one. */
+pawl_status evict_earlier(const pawl_run *run, const char *directory, pawl_error *err)
     PAWL_MUST_CHECK;
 
 /* ---- retention.c ---------------------------------------------------------------------------- */
@@ -162,25 +176,25 @@ void retention_run(pawl_run *run, int64_t just_committed);
  * it is read. */
 pawl_status step_remove(pawl_run *run, int64_t step, pawl_error *err) PAWL_MUST_CHECK;
 
-/* ---- garbage.c ------------------------------------------------------------------------------ */
+/* ---- leftovers.c ---------------------------------------------------------------------------- */
 
 /* Removes from one step's directory what its manifest does not name. */
-pawl_status garbage_sweep_step(pawl_run *run, const char *directory, bool dry_run, pawl_gc_fn each,
-                               void *context, pawl_error *err) PAWL_MUST_CHECK;
-/* Best effort after a failed save: removes the files of `tag`, unless a manifest names them. */
-void garbage_remove_attempt(pawl_run *run, const char *directory, const char *tag);
-/* After the commit of `tag` in `directory` (I7): leftovers of earlier attempts, once; those of a
- * save that this one replaced; what had to stay before; of many ranks votes and outcomes. */
-void garbage_sweep_after(pawl_run *run, const char *directory, const char *tag, bool replaced);
-/* Rank 0 of many, before it saves into `directory`: what failed saves left, which would else fill
- * the storage while no save commits. */
-void garbage_sweep_before(pawl_run *run, const char *directory);
-/* Trainer's or engine's thread: `step` is to be swept after the next commit, and of many ranks
- * before the next save: its save failed, and other ranks may still be writing for it; or something
- * had to stay there, which is being read, or of which it could not be proven that no manifest names
- * it. */
-pawl_status garbage_new(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
-void garbage_free(struct garbage *g); /* NULL is fine */
-void garbage_remember(pawl_run *run, int64_t step);
+pawl_status leftovers_remove(pawl_run *run, const char *directory, pawl_error *err) PAWL_MUST_CHECK;
+/* After a failed save: removes the files of `tag`, as far as that can be done and unless a manifest
+ * may name them. */
+void leftovers_remove_failed(pawl_run *run, const char *directory, const char *tag);
+/* After the commit of `tag` in `directory` (I7): removes the leftovers of the whole run, once;
+ * those of a save that this one replaced; of remembered steps; of many ranks votes and outcomes. */
+void leftovers_after_commit(pawl_run *run, const char *directory, const char *tag, bool replaced);
+/* Rank 0 of many, before it saves into `directory`: removes what failed saves left, which would
+ * fill the storage if save after save failed. */
+void leftovers_before_save(pawl_run *run, const char *directory);
+pawl_status leftovers_new(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
+void leftovers_free(struct leftovers *l); /* NULL is fine */
+/* Trainer's or engine's thread: `step` is to be searched after the next commit, and of many ranks
+ * before the next save. Either its save failed, and other ranks may still be writing for it, or
+ * files had to be kept there: they are being read, or it could not be proven that no manifest names
+ * them. */
+void leftovers_remember(pawl_run *run, int64_t step);
 
 #endif

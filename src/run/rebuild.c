@@ -39,14 +39,15 @@ static void rebuilding_free(rebuilding *r) {
 typedef struct file_set {
     char tag[FORMAT_TAG_CHARS];
     size_t first, count; /* in the list of names */
-    uint32_t of;         /* of the rank looked at last */
-    int rank;            /* the same; -1: the names carry none */
-    bool complete;       /* as far as names show; a set that is not misses files of `rank` */
+    uint32_t of;         /* how many files the rank looked at last has, by its names */
+    int rank;            /* that rank; -1: the names have no rank */
+    bool complete;       /* by the names; false: files of `rank` are missing */
 } file_set;
 
-/* Does that file come next? */
-static bool follows(const file_set *set, uint32_t expected, int rank, uint32_t number,
-                    uint32_t of) {
+/* Is that file the one that must come next: `expected` of the same rank, or the first of the next?
+ */
+static bool is_next_file(const file_set *set, uint32_t expected, int rank, uint32_t number,
+                         uint32_t of) {
     bool next_rank = expected == set->of && set->rank >= 0;
     return next_rank ? rank == set->rank + 1 && number == 0
                      : rank == set->rank && number == expected && of == set->of;
@@ -69,21 +70,22 @@ static file_set next_set(char **names, size_t count, size_t first) {
             set.rank = rank < 0 ? -1 : 0;
             set.of = of;
         }
-        if (set.complete && follows(&set, expected, rank, number, of)) {
+        if (set.complete && is_next_file(&set, expected, rank, number, of)) {
             set.rank = rank;
             set.of = of;
             expected = number + 1;
         } else if (set.complete) {
             set.complete = false;
-            set.rank += set.rank >= 0 && expected == set.of; /* all of this one are there */
+            set.rank += set.rank >= 0 &&
+                        expected == set.of; /* this rank is complete: the next one misses files */
         }
     }
     set.complete = set.complete && expected == set.of;
     return set;
 }
 
-/* As a file says of itself; 0: it cannot be read. */
-static int world_size_of(const rebuilding *r, const char *name) {
+/* How many ranks the save had, from the file's own header; 0: it cannot be read. */
+static int file_world_size(const rebuilding *r, const char *name) {
     CLEANUP(arena_free) arena memory = {0};
     CLEANUP(safetensors_header_free) safetensors_header header = {0};
     CLEANUP(store_close_pointer) store_file *file = NULL;
@@ -106,10 +108,10 @@ static int world_size_of(const rebuilding *r, const char *name) {
     return world_size;
 }
 
-/* Names do not show that files of the last ranks are missing. What cannot be read is told when it
- * is read. */
-static void check_ranks(const rebuilding *r, char **names, file_set *set) {
-    int world_size = set->complete ? world_size_of(r, names[set->first]) : 0;
+/* Are files of the last ranks missing? Names do not show that. A header that cannot be read is
+ * reported later, when the whole file is read. */
+static void check_all_ranks(const rebuilding *r, char **names, file_set *set) {
+    int world_size = set->complete ? file_world_size(r, names[set->first]) : 0;
     int ranks = set->rank < 0 ? 1 : set->rank + 1;
     if (world_size > 0 && ranks != world_size) {
         set->complete = false;
@@ -117,8 +119,8 @@ static void check_ranks(const rebuilding *r, char **names, file_set *set) {
     }
 }
 
-/* An empty directory is what an interrupted save left: there is no checkpoint to be damaged. */
-static pawl_status no_set(const rebuilding *r, const file_set *some, pawl_error *err) {
+/* Without data files and manifest there is no checkpoint, so none is damaged. */
+static pawl_status fail_no_set(const rebuilding *r, const file_set *some, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
     bool present = true;
     bool nothing = some->count == 0 &&
@@ -142,8 +144,8 @@ static pawl_status no_set(const rebuilding *r, const file_set *some, pawl_error 
     return err->status;
 }
 
-static pawl_status two_sets(const rebuilding *r, const file_set *a, const file_set *b,
-                            pawl_error *err) {
+static pawl_status fail_two_sets(const rebuilding *r, const file_set *a, const file_set *b,
+                                 pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "step %lld has data files of more than one save",
               (long long)r->step);
     error_path(err, "%s/%s", r->run->store->root, r->directory);
@@ -164,16 +166,16 @@ static pawl_status choose_set(const rebuilding *r, char **names, size_t count, f
         }
         file_set set = next_set(names, count, i);
         i += set.count;
-        check_ranks(r, names, &set);
+        check_all_ranks(r, names, &set);
         if (!set.complete) {
             partial = set;
         } else if (out->count > 0) {
-            return two_sets(r, out, &set, err);
+            return fail_two_sets(r, out, &set, err);
         } else {
             *out = set;
         }
     }
-    return out->count > 0 ? PAWL_OK : no_set(r, &partial, err);
+    return out->count > 0 ? PAWL_OK : fail_no_set(r, &partial, err);
 }
 
 static pawl_status take_names(rebuilding *r, char **names, const file_set *set, pawl_error *err) {
@@ -208,7 +210,7 @@ static pawl_status find_files(rebuilding *r, pawl_error *err) {
 }
 
 /* A manifest that can be read says which files belong together, and when and with which metrics
- * they were saved; otherwise the names of the files must do. */
+ * they were saved; otherwise the names of the files say which belong together. */
 static pawl_status choose_files(rebuilding *r, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status status = step_read_manifest(r->run->store, r->step, &r->text, &r->manifest, &story);
@@ -238,20 +240,20 @@ static void fill_manifest(rebuilding *r) {
     }
 }
 
-static int by_name(const void *name, const void *entry) {
+static int entry_by_name(const void *name, const void *entry) {
     return strcmp(name, ((const record_entry *)entry)->name);
 }
 
 static bool has_variable(const rebuilding *r, const record_entry *slot) {
-    const record_entry *variable =
-        slot->role == PAWL_ROLE_SLOT
-            ? bsearch(slot->slot_of, r->data.entries, r->data.entry_count, sizeof(*slot), by_name)
-            : NULL;
+    const record_entry *variable = slot->role == PAWL_ROLE_SLOT
+                                       ? bsearch(slot->slot_of, r->data.entries,
+                                                 r->data.entry_count, sizeof(*slot), entry_by_name)
+                                       : NULL;
     return variable != NULL && variable->kind == PAWL_KIND_TENSOR;
 }
 
-/* As a verification of the new index will. */
-static pawl_status check_entries(const rebuilding *r, pawl_error *err) {
+/* The same checks that a verification of the new index makes. */
+static pawl_status check_rebuilt_entries(const rebuilding *r, pawl_error *err) {
     for (size_t i = 0; i < r->data.entry_count; i++) {
         const record_entry *entry = &r->data.entries[i];
         TRY(entry_check(&r->manifest, entry, err));
@@ -260,7 +262,7 @@ static pawl_status check_entries(const rebuilding *r, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status publish(rebuilding *r, pawl_error *err) {
+static pawl_status publish_rebuilt(rebuilding *r, pawl_error *err) {
     pawl_run *run = r->run;
     char tag[FORMAT_TAG_CHARS];
     snprintf(tag, sizeof(tag), "%s-%llu", owner_attempt(run->owner),
@@ -271,13 +273,13 @@ static pawl_status publish(rebuilding *r, pawl_error *err) {
     const index_writer index = index_writer_of(&input);
     pawl_status status = commit_publish(run, r->directory, tag, &r->manifest, &index, err);
     if (status != PAWL_OK) {
-        garbage_remove_attempt(run, r->directory, tag);
+        leftovers_remove_failed(run, r->directory, tag);
         return status;
     }
     commit_point_latest(run, run->newest_step);
     log_write(&run->log, PAWL_LOG_INFO, "rebuilt step %lld: %llu entries in %zu data files",
               (long long)r->step, (unsigned long long)r->manifest.entries, r->data.file_count);
-    return garbage_sweep_step(run, r->directory, false, NULL, NULL, err);
+    return leftovers_remove(run, r->directory, err);
 }
 
 static pawl_status rebuild(rebuilding *r, pawl_error *err) {
@@ -294,8 +296,8 @@ static pawl_status rebuild(rebuilding *r, pawl_error *err) {
     TRY(data_files_read(&r->data, r->run->store, r->directory, r->step, &r->manifest,
                         r->force ? &r->run->log : NULL, err));
     fill_manifest(r);
-    TRY(check_entries(r, err));
-    return publish(r, err);
+    TRY(check_rebuilt_entries(r, err));
+    return publish_rebuilt(r, err);
 }
 
 /* ---- is there an index that proves the data damaged? ---------------------------------------- */
@@ -305,8 +307,8 @@ static void count_data_problem(void *context, const pawl_problem *problem) {
     *problems += strncmp(problem->file, "data-", strlen("data-")) == 0;
 }
 
-/* Damage that the present index proves would be taken for what was written, for good
- * (promise 2). */
+/* A new index would declare these bytes right: damage that the present index still proves could
+ * never be found again. */
 static pawl_status refuse_proven_damage(pawl_run *run, int64_t step, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
     pawl_checkpoint *checkpoint = NULL;

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static pawl_status reading_error(pawl_run *run, int64_t step, pawl_error *err) {
+static pawl_status refuse_being_read(pawl_run *run, int64_t step, pawl_error *err) {
     error_set(err, PAWL_EBUSY, "step %lld is being read", (long long)step);
     error_path(err, "%s", run->store->root);
     error_step(err, step);
@@ -18,19 +18,20 @@ static pawl_status reading_error(pawl_run *run, int64_t step, pawl_error *err) {
     return PAWL_EBUSY;
 }
 
-/* Where an operation may take effect long after it failed, the removal is noted first, and the note
- * goes only when the storage has answered: what is saved beside a note might be removed (I5). A
- * disk that is full has no room for it, and its removals free some. */
-static bool note_removal(pawl_run *run, const char *note) {
+/* Where an operation may take effect long after it failed, a file announces the removal first, and
+ * goes when the storage has answered: until then a save of this step might be removed instead (I5).
+ * Without it the removal goes on all the same: a full disk has no room for the file, and removals
+ * free some. */
+static bool announce_removal(pawl_run *run, const char *path) {
     struct pawl_error ignored = ERROR_INIT;
     CLEANUP(store_close_pointer) store_file *file = NULL;
     return !run->store->traits.coherent &&
-           store_open(run->store, note, STORE_CREATE, &file, &ignored) == PAWL_OK;
+           store_open(run->store, path, STORE_CREATE, &file, &ignored) == PAWL_OK;
 }
 
-static void forget_removal(pawl_run *run, const char *note) {
+static void withdraw_removal(pawl_run *run, const char *path) {
     struct pawl_error ignored = ERROR_INIT;
-    if (store_unlink(run->store, note, &ignored) != PAWL_OK) {
+    if (store_unlink(run->store, path, &ignored) != PAWL_OK) {
         log_write(&run->log, PAWL_LOG_DEBUG, "%s", error_text(&ignored));
     }
 }
@@ -38,11 +39,11 @@ static void forget_removal(pawl_run *run, const char *note) {
 static pawl_status unlink_manifest(pawl_run *run, const char *directory, int64_t step,
                                    pawl_error *err) {
     char path[STORE_MAX_PATH];
-    char note[STORE_MAX_PATH];
+    char announcement[STORE_MAX_PATH];
     snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
-    snprintf(note, sizeof note, "%s/" NAME_REMOVING, directory);
-    bool noted = note_removal(run, note);
-    /* O4. Retention comes here for each of many steps, and a renewal lists the run's directory. */
+    snprintf(announcement, sizeof announcement, "%s/" NAME_REMOVING, directory);
+    bool announced = announce_removal(run, announcement);
+    /* O4. Only if need be: a renewal lists the run's directory, and retention removes many. */
     pawl_status status = owner_fresh(run->owner) ? PAWL_OK : owner_renew(run->owner, err);
     if (status == PAWL_OK) {
         status = store_unlink_for_certain(run->store, path, err); /* I6 */
@@ -53,8 +54,8 @@ static pawl_status unlink_manifest(pawl_run *run, const char *directory, int64_t
             return status;
         }
     }
-    if (noted) {
-        forget_removal(run, note);
+    if (announced) {
+        withdraw_removal(run, announcement);
     }
     return status;
 }
@@ -66,10 +67,10 @@ static pawl_status remove_manifest(pawl_run *run, const char *directory, int64_t
     TRY(reader_look(run->store, directory, run->platform, run->lease_s, run->watch, &being_read,
                     err));
     if (being_read) {
-        return reading_error(run, step, err);
+        return refuse_being_read(run, step, err);
     }
     TRY(unlink_manifest(run, directory, step, err));
-    run_moved(run);
+    run_made_progress(run);
     return store_sync_dir(run->store, directory, err);
 }
 
@@ -77,10 +78,10 @@ pawl_status step_remove(pawl_run *run, int64_t step, pawl_error *err) {
     char directory[32];
     name_step(directory, step);
     pawl_status status = remove_manifest(run, directory, step, err);
-    /* A reader that came between finds its files: the sweep leaves a directory that is being read,
-     * and comes back to it. */
+    /* A reader that has come meanwhile keeps its files: a directory that is being read is left as
+     * it is, and searched again later. */
     if (status == PAWL_OK) {
-        status = garbage_sweep_step(run, directory, false, NULL, NULL, err);
+        status = leftovers_remove(run, directory, err);
     }
     if (status != PAWL_OK) {
         error_wrap(err, "remove step %lld", (long long)step);
@@ -95,9 +96,9 @@ static pawl_status explain_absent(pawl_run *run, int64_t step, pawl_error *err) 
     return PAWL_ENOTFOUND;
 }
 
-/* Counts the committed checkpoints; says whether `step` has a manifest at all. */
-static pawl_status look_for(pawl_run *run, int64_t step, size_t *others, bool *present,
-                            pawl_error *err) {
+/* *others: committed checkpoints but this one. *present: does `step` have a manifest at all? */
+static pawl_status count_others(pawl_run *run, int64_t step, size_t *others, bool *present,
+                                pawl_error *err) {
     pawl_catalog *catalog;
     TRY(catalog_open(run->store, run->platform, &run->log, &catalog, err));
     *others = 0;
@@ -119,7 +120,7 @@ pawl_status run_remove(pawl_run *run, int64_t step, bool force, pawl_error *err)
     bool present;
     TRY(run_refuse_guest(run, "pawl_run_remove", err));
     TRY(run_settle(run, err));
-    TRY(look_for(run, step, &others, &present, err));
+    TRY(count_others(run, step, &others, &present, err));
     if (!present) {
         return explain_absent(run, step, err);
     }
@@ -144,7 +145,7 @@ pawl_status run_pin(pawl_run *run, int64_t step, bool pinned, pawl_error *err) {
     char path[STORE_MAX_PATH];
     TRY(run_refuse_guest(run, "pawl_run_pin", err));
     TRY(run_settle(run, err));
-    TRY(look_for(run, step, &others, &present, err));
+    TRY(count_others(run, step, &others, &present, err));
     if (!present) {
         return explain_absent(run, step, err);
     }

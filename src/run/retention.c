@@ -18,8 +18,9 @@ static bool has_rules(const pawl_retention *policy) {
            policy->keep_best > 0;
 }
 
-/* Walking from the oldest, the first of each stretch of so many hours stays. A clock that was wrong
- * for a while must not make every later one look too early. */
+/* Walking from the oldest, the first of each stretch of so many hours stays. The distance is
+ * absolute for the sake of a clock that ran ahead for a while: all later checkpoints would seem too
+ * early. */
 static void keep_by_hours(double hours, retention_step *steps, size_t count) {
     double last = -INFINITY;
     for (size_t i = 0; i < count; i++) {
@@ -62,7 +63,7 @@ static int largest_first(const void *a, const void *b) {
     return by_metric(&left, &right);
 }
 
-/* Sorted by how good they are, and back: a comparison of each with each would be felt. */
+/* Sorts by the metric, and back by step: comparing all pairs would take too long. */
 static void keep_best(const pawl_retention *policy, retention_step *steps, size_t count) {
     qsort(steps, count, sizeof *steps, policy->metric_max ? largest_first : smallest_first);
     for (size_t i = 0; i < count && i < (uint64_t)policy->keep_best; i++) {
@@ -98,8 +99,9 @@ static void fill_metric(const char *metrics_json, const char *metric, retention_
     }
 }
 
-/* Committed checkpoints only: what is damaged or unfinished is not retention's to judge. */
-static size_t collect(const pawl_catalog *catalog, const char *metric, retention_step *steps) {
+/* Committed checkpoints only: retention neither counts nor removes damaged or unfinished ones. */
+static size_t list_committed(const pawl_catalog *catalog, const char *metric,
+                             retention_step *steps) {
     size_t count = 0;
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
         const pawl_step_info *info = pawl_catalog_get(catalog, i);
@@ -113,7 +115,7 @@ static size_t collect(const pawl_catalog *catalog, const char *metric, retention
     return count;
 }
 
-/* What the run continued from is all that there is of its line until something newer is. */
+/* The step that the run continued from stays until the run has committed a newer one. */
 static bool is_origin(const pawl_run *run, int64_t step, int64_t just_committed) {
     return step == run->restored_step && just_committed <= step;
 }
@@ -150,7 +152,7 @@ void retention_run(pawl_run *run, int64_t just_committed) {
     }
     AUTOFREE retention_step *steps = mem_calloc(pawl_catalog_count(catalog), sizeof *steps);
     if (steps != NULL) {
-        size_t count = collect(catalog, run->retention.metric, steps);
+        size_t count = list_committed(catalog, run->retention.metric, steps);
         retention_choose(&run->retention, just_committed, steps, count);
         remove_unkept(run, just_committed, steps, count);
     } else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run, open for writing: its engine, its owner, and waiting for a save. */
+/* A run that is open for writing: opening, waiting for a save, closing. */
 #include "checkpoint/checkpoint.h"
 #include "path/path.h"
 #include "run/join.h"
@@ -8,14 +8,15 @@
 #include <string.h>
 
 #define DEFAULT_LEASE_S      30.0
-#define DEFAULT_DEADLINE_S   600.0
+#define DEFAULT_TIMEOUT_S    600.0
 #define DEFAULT_BUDGET_BYTES ((size_t)256 << 20)
 
-double run_deadline(const pawl_run *run, double deadline_s) {
-    if (deadline_s == 0) {
-        return run->deadline_s;
+/* As the public deadline_s: 0 is the default of the run, negative: do not wait. */
+static double timeout_of(const pawl_run *run, double timeout_s) {
+    if (timeout_s == 0) {
+        return run->timeout_s;
     }
-    return deadline_s < 0 ? 0 : deadline_s;
+    return timeout_s < 0 ? 0 : timeout_s;
 }
 
 void run_say_safe(const pawl_run *run, pawl_error *err) {
@@ -29,7 +30,7 @@ void run_say_safe(const pawl_run *run, pawl_error *err) {
 
 void run_error_path(const pawl_run *run, pawl_error *err, const char *name) {
     if (run->store == NULL) {
-        return; /* it is not open yet */
+        return; /* the run is not open yet */
     }
     error_path(err, "%s%s%s", run->store->root, name[0] != '\0' ? "/" : "", name);
 }
@@ -58,17 +59,17 @@ size_t run_budget(const pawl_run_options *o) {
 static void take_options(pawl_run *run, const pawl_run_options *o) {
     run->log = o->log;
     run->lease_s = o->lease_s != 0 ? o->lease_s : DEFAULT_LEASE_S;
-    run->deadline_s = o->deadline_s != 0 ? o->deadline_s : DEFAULT_DEADLINE_S;
+    run->timeout_s = o->deadline_s != 0 ? o->deadline_s : DEFAULT_TIMEOUT_S;
     run->on_busy = o->on_busy;
     run->save_every_steps = o->save_every_steps;
     run->save_every_s = o->save_every_s;
     run->retention = o->retention;
     run->restored_step = -1;
     run->last_save_step = -1;
-    run->asked_step = -1;
+    run->called_step = -1;
     run->checking = o->checking != 0;
     run->stats.step = -1;
-    run->last_save_ns = run->platform->monotonic_ns(run->platform->context);
+    run->last_save_ns = platform_now_ns(run->platform);
     atomic_init(&run->newest_step, -1);
 }
 
@@ -103,7 +104,7 @@ static pawl_status find_newest(pawl_run *run, pawl_error *err) {
 }
 
 static pawl_status open_engine(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
-    engine_options moving = {
+    engine_options options = {
         .platform = run->platform,
         .budget_bytes = run_budget(o),
         .checking = o->checking != 0,
@@ -111,9 +112,9 @@ static pawl_status open_engine(pawl_run *run, const pawl_run_options *o, pawl_er
         .io = o->io,
         .tuning = {.io_priority = o->io_priority, .cpus = o->cpus, .cpu_count = o->cpu_count},
         .bandwidth_bytes_per_s = o->bandwidth_bytes_per_s,
-        .hang_timeout_s = o->hang_deadline_s != 0 ? o->hang_deadline_s : run->deadline_s,
+        .hang_timeout_s = o->hang_deadline_s != 0 ? o->hang_deadline_s : run->timeout_s,
         .log = &run->log};
-    pawl_status status = engine_new(&moving, &run->engine, err);
+    pawl_status status = engine_new(&options, &run->engine, err);
     if (status != PAWL_OK) {
         error_wrap(err, "open run");
         run_error_path(run, err, "");
@@ -136,19 +137,19 @@ pawl_status run_open_guest(pawl_run *run, const pawl_run_options *o, pawl_error 
     return events_new(run, o, err);
 }
 
-static void tend_owner(void *context) {
+static void tend_run_owner(void *context) {
     owner_tend(context);
 }
 
-/* O5 comes before anything is read of what is committed. */
+/* O5: earlier owners are evicted before it is read what is committed. */
 static pawl_status become_owner(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
     double wait_s = o->takeover_wait_s != 0 ? o->takeover_wait_s : run->lease_s + 5;
     TRY(owner_take(run->store, run->platform, &run->log, run->lease_s, wait_s < 0 ? 0 : wait_s,
                    &run->owner, err));
     snprintf(run->ranks->attempt, sizeof run->ranks->attempt, "%s", owner_attempt(run->owner));
-    run->ranks->tend = tend_owner;
+    run->ranks->tend = tend_run_owner;
     run->ranks->tend_context = run->owner;
-    return fence_others(run->store, run->ranks->attempt, &run->log, err);
+    return evict_others(run->store, run->ranks->attempt, &run->log, err);
 }
 
 pawl_status run_open_store(pawl_run *run, const run_place *place, bool create, pawl_error *err) {
@@ -162,7 +163,7 @@ pawl_status run_open_owner(pawl_run *run, const run_place *place, const pawl_run
     TRY(run_open_store(run, place, true, err));
     TRY(open_any(run, o, err));
     TRY(reader_watch_new(&run->watch, err));
-    TRY(garbage_new(run, err));
+    TRY(leftovers_new(run, err));
     TRY(become_owner(run, o, err));
     TRY(events_new(run, o, err));
     TRY(find_newest(run, err));
@@ -170,14 +171,14 @@ pawl_status run_open_owner(pawl_run *run, const run_place *place, const pawl_run
     return owner_start_heartbeat(run->owner, err);
 }
 
-static void free_parts(pawl_run *run) {
+static void free_run(pawl_run *run) {
     struct pawl_error ignored = ERROR_INIT;
     if (run->engine != NULL) {
         (void)engine_free(run->engine, 0, &ignored);
     }
     events_free(run->events);
     reader_watch_free(run->watch);
-    garbage_free(run->garbage);
+    leftovers_free(run->leftovers);
     mem_free(run->framework);
     mem_free(run->retention_metric);
     ranks_free(run->ranks);
@@ -185,13 +186,13 @@ static void free_parts(pawl_run *run) {
     mem_free(run);
 }
 
-static pawl_status open_parts(pawl_run *run, const run_place *place, const pawl_run_options *o,
-                              pawl_error *err) {
+static pawl_status open_run_parts(pawl_run *run, const run_place *place, const pawl_run_options *o,
+                                  pawl_error *err) {
     rank_group *group;
     TRY(group_new(o->group, &group, err));
     TRY(ranks_new(group, run->platform, &run->ranks, err));
     run->ranks->log = run->log;
-    run->ranks->timeout_s = o->group_deadline_s != 0 ? o->group_deadline_s : run->deadline_s;
+    run->ranks->timeout_s = o->group_deadline_s != 0 ? o->group_deadline_s : run->timeout_s;
     return run->ranks->world_size == 1 ? run_open_owner(run, place, o, err)
                                        : join_open(run, place, o, err);
 }
@@ -207,10 +208,10 @@ pawl_status run_open_at(const run_place *place, const pawl_run_options *options,
     run->process = process_self();
     run->platform = os;
     take_options(run, o);
-    pawl_status status = open_parts(run, place, o, err);
+    pawl_status status = open_run_parts(run, place, o, err);
     if (status != PAWL_OK) {
         if (owner_release(run->owner)) {
-            free_parts(run);
+            free_run(run);
         }
         return status;
     }
@@ -218,8 +219,8 @@ pawl_status run_open_at(const run_place *place, const pawl_run_options *options,
     return PAWL_OK;
 }
 
-/* A place that is open already. */
-static pawl_status open_given(void *context, bool create, store **out, pawl_error *err) {
+/* The `open` of a run_place whose store is open already. */
+static pawl_status open_given_store(void *context, bool create, store **out, pawl_error *err) {
     (void)create;
     (void)err;
     store **given = context;
@@ -231,9 +232,9 @@ static pawl_status open_given(void *context, bool create, store **out, pawl_erro
 pawl_status run_open(store *s, const pawl_run_options *options, const platform *os, pawl_run **out,
                      pawl_error *err) {
     store *given = s;
-    const run_place place = {.context = &given, .open = open_given};
+    const run_place place = {.context = &given, .open = open_given_store};
     pawl_status status = run_open_at(&place, options, os, out, err);
-    store_destroy(given); /* nobody came to open it */
+    store_destroy(given); /* NULL, unless opening failed before it was taken */
     return status;
 }
 
@@ -248,7 +249,7 @@ pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_erro
     error_set(err, PAWL_EUSAGE, "%s: called from inside the run's own event callback", call);
     run_error_path(run, err, "");
     error_safe(err, "nothing was done");
-    error_next(err, "let the callback note what it wants, and call the run when it has returned");
+    error_next(err, "let the callback keep what it needs, and call the run after it has returned");
     return PAWL_EUSAGE;
 }
 
@@ -269,17 +270,17 @@ pawl_status run_heartbeat(pawl_run *run, pawl_error *err) {
     return run->owner != NULL ? owner_renew(run->owner, err) : PAWL_OK;
 }
 
-pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) {
-    pawl_status status = engine_fence(run->engine, run_deadline(run, deadline_s), err);
+pawl_status run_fence(pawl_run *run, double timeout_s, pawl_error *err) {
+    pawl_status status = engine_fence(run->engine, timeout_of(run, timeout_s), err);
     if (status != PAWL_OK) {
         run_say_safe(run, err);
     }
     return status;
 }
 
-void run_moved(const pawl_run *run) {
-    if (run->moving != NULL) {
-        engine_made_progress(run->moving);
+void run_made_progress(const pawl_run *run) {
+    if (run->watched != NULL) {
+        engine_made_progress(run->watched);
     }
 }
 
@@ -299,15 +300,15 @@ void run_stats_take(pawl_save_stats *to, const engine_stats *from) {
     to->io = from->io;
 }
 
-/* *outcome: how the save went; the return value: whether the wait succeeded. */
-static pawl_status settle(pawl_run *run, double deadline_s, pawl_status *outcome, pawl_error *story,
-                          pawl_error *err) {
+/* *outcome, *story: how the save went. The return value: whether the wait succeeded. */
+static pawl_status await_save(pawl_run *run, double timeout_s, pawl_status *outcome,
+                              pawl_error *story, pawl_error *err) {
     engine_stats stats = {0};
     *outcome = PAWL_OK;
-    if (!run->unseen) {
+    if (!run->outcome_unreported) {
         return PAWL_OK;
     }
-    pawl_status status = engine_wait(run->engine, deadline_s, outcome, story, &stats, err);
+    pawl_status status = engine_wait(run->engine, timeout_s, outcome, story, &stats, err);
     run_stats_take(&run->stats, &stats);
     run->stats.group_wait_s = (double)atomic_load(&run->group_wait_ns) / NANOSECONDS;
     run->stats.retries = store_retry_count(run->store) - run->retries_before;
@@ -321,21 +322,21 @@ static pawl_status settle(pawl_run *run, double deadline_s, pawl_status *outcome
 pawl_status run_settle(pawl_run *run, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status outcome;
-    TRY(settle(run, run->deadline_s, &outcome, &story, err));
+    TRY(await_save(run, run->timeout_s, &outcome, &story, err));
     return engine_ready(run->engine, err);
 }
 
-pawl_status run_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, pawl_error *err) {
+pawl_status run_wait(pawl_run *run, double timeout_s, pawl_save_stats *stats, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status outcome;
-    pawl_status status = settle(run, run_deadline(run, deadline_s), &outcome, &story, err);
+    pawl_status status = await_save(run, timeout_of(run, timeout_s), &outcome, &story, err);
     if (stats != NULL) {
         *stats = run->stats;
     }
     if (status != PAWL_OK) {
         return status;
     }
-    run->unseen = false;
+    run->outcome_unreported = false;
     if (outcome != PAWL_OK) {
         *err = story;
     }
@@ -343,21 +344,21 @@ pawl_status run_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, p
 }
 
 bool run_give_up(pawl_run *run) {
-    atomic_store(&run->giving_up, true);
+    atomic_store(&run->stop_waiting, true);
     return engine_cancel(run->engine);
 }
 
-pawl_status run_cancel(pawl_run *run, double deadline_s, pawl_error *err) {
+pawl_status run_cancel(pawl_run *run, double timeout_s, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status outcome;
-    if (run->unseen) {
+    if (run->outcome_unreported) {
         run_give_up(run);
     }
-    return settle(run, run_deadline(run, deadline_s), &outcome, &story, err);
+    return await_save(run, timeout_of(run, timeout_s), &outcome, &story, err);
 }
 
-pawl_status run_meet(pawl_run *run, double deadline_s, pawl_error *err) {
-    pawl_status status = notes_exchange(run->ranks, run_deadline(run, deadline_s), err);
+pawl_status run_meet(pawl_run *run, double timeout_s, pawl_error *err) {
+    pawl_status status = notes_exchange(run->ranks, timeout_of(run, timeout_s), err);
     if (status == PAWL_EPEER) {
         run_error_path(run, err, "");
         run_say_safe(run, err);
@@ -372,24 +373,24 @@ int run_due(const pawl_run *run, int64_t step) {
     if (run->save_every_steps > 0 && step > 0 && step % run->save_every_steps == 0) {
         return 1;
     }
-    uint64_t now_ns = run->platform->monotonic_ns(run->platform->context);
     return run->save_every_s > 0 &&
-           (double)(now_ns - run->last_save_ns) / NANOSECONDS >= run->save_every_s;
+           platform_since_s(run->platform, run->last_save_ns) >= run->save_every_s;
 }
 
-/* What is put for this owner must not take effect under the next one; bounded by half a lease. */
-static void outlast_doubt(const pawl_run *run) {
+/* A failed put may still take effect; this owner waits until that is over, so that it does not
+ * happen under the next one. At most half a lease. */
+static void wait_out_doubtful_puts(const pawl_run *run) {
     const platform *os = run->platform;
-    uint64_t now_ns = os->monotonic_ns(os->context);
+    uint64_t now_ns = platform_now_ns(os);
     if (now_ns < run->doubtful_until_ns) {
         os->sleep_ns(os->context, run->doubtful_until_ns - now_ns);
     }
 }
 
-/* A save that hangs in the storage keeps everything that it may still touch. */
-pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
-    save_give_up_refused(run);
-    pawl_status outcome = run_wait(run, deadline_s, NULL, err);
+/* A save that hangs in the storage may still use the run: then nothing of it is freed. */
+pawl_status run_close(pawl_run *run, double timeout_s, pawl_error *err) {
+    save_give_up_retry(run);
+    pawl_status outcome = run_wait(run, timeout_s, NULL, err);
     struct pawl_error story = ERROR_INIT;
     if (engine_ready(run->engine, &story) != PAWL_OK) {
         run_give_up(run);
@@ -399,11 +400,11 @@ pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
             if (run->owner != NULL) {
                 owner_give_up(run->owner);
             }
-            if (outcome == PAWL_OK) { /* it was told already that the save hangs */
+            if (outcome == PAWL_OK) { /* an earlier call reported that the save hangs */
                 outcome = freed;
                 *err = story;
                 run_say_safe(run, err);
-            } else { /* nothing can be done with the run any more */
+            } else { /* the run is closed: the advice of run_wait does not hold any more */
                 error_next(err, "%s", story.next);
             }
             error_wrap(err, "close run");
@@ -411,9 +412,9 @@ pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err) {
         }
     }
     ranks_leave(run->ranks);
-    outlast_doubt(run);
+    wait_out_doubtful_puts(run);
     if (owner_release(run->owner)) {
-        free_parts(run);
+        free_run(run);
     }
     return outcome;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run: a run's directory: commit, latest, retention, garbage, and which checkpoint is restored.
+ * run: a run's directory: commit, latest, retention, leftovers, and which checkpoint is restored.
  * src/run/commit.c opens with the invariants that everything here relies on.
  *
  * May include everything below it. Threads: a pawl_run belongs to one thread; the commit runs on
@@ -25,10 +25,8 @@
 #include <pawl/restore.h>
 #include <pawl/run.h>
 
-/* ---- writing: run.c, save.c, commit.c, retention.c, garbage.c, remove.c --------------------- */
-
-/* Where a run's directory is opened: rank 0 may create it; the others look whether they see the
- * same (P04 to P06). The store is the run's. */
+/* How to open the run's directory: rank 0 may create it; the others check that they see the same
+ * one (P04 to P06). The run owns the store. */
 typedef struct run_place {
     void *context;
     pawl_status (*open)(void *context, bool create, store **out, pawl_error *err);
@@ -45,7 +43,9 @@ process_id run_process(const pawl_run *run);
 /* PAWL_EUSAGE on a thread that is inside the run's event callback: it would wait for itself. */
 pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_error *err)
     PAWL_MUST_CHECK;
-pawl_status run_close(pawl_run *run, double deadline_s, pawl_error *err);
+/* timeout_s, here and below: as the public deadline_s, in which 0 is the run's default and less
+ * than 0 does not wait. */
+pawl_status run_close(pawl_run *run, double timeout_s, pawl_error *err);
 /* Advances the owner's counter, as the heartbeat thread does; for platforms without threads. */
 pawl_status run_heartbeat(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,
@@ -53,12 +53,12 @@ pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,
 pawl_status run_save_final(pawl_run *run, pawl_state *state, int64_t step,
                            const pawl_save_options *options, double grace_s, pawl_error *err)
     PAWL_MUST_CHECK;
-pawl_status run_fence(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
-pawl_status run_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, pawl_error *err)
+pawl_status run_fence(pawl_run *run, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_wait(pawl_run *run, double timeout_s, pawl_save_stats *stats, pawl_error *err)
     PAWL_MUST_CHECK;
-pawl_status run_cancel(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_cancel(pawl_run *run, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;
 /* As pawl_meet. */
-pawl_status run_meet(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status run_meet(pawl_run *run, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;
 int run_due(const pawl_run *run, int64_t step);
 pawl_status run_pin(pawl_run *run, int64_t step, bool pinned, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status run_remove(pawl_run *run, int64_t step, bool force, pawl_error *err) PAWL_MUST_CHECK;

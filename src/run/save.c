@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One save: snapshot and layout on the trainer's thread, which asks nothing of the storage; room,
- * directory, index, manifest and what follows on the engine's. The order and its reasons are in
- * commit.c.
+ * One save: snapshot and layout on the trainer's thread, which does no I/O; room, directory, index,
+ * manifest and what follows on the engine's. The order and its reasons are in commit.c.
  */
 #include "run/save.h"
 #include "checkpoint/step_directory.h"
@@ -29,15 +28,16 @@ static void save_free_pointer(save **s) {
 
 /* ---- on the engine's thread ----------------------------------------------------------------- */
 
-/* What this rank does not write it reads all the same, to compare it with other ranks' copies. */
+/* engine_job.released: the engine has read all that it writes. The sums of replicas also read what
+ * this rank does not write, so the snapshot keeps the tensors until they are done, too. */
 static void on_released(void *context) {
     save *s = context;
     replica_sums_wait(s->sums);
     state_snapshot_let_go(s->snapshot);
 }
 
-/* A pin is of a committed checkpoint. One that a save left which was killed, or a removal, would
- * keep the checkpoint of this save for ever. */
+/* Without a manifest in the directory a pin belongs to no checkpoint: a killed save or an
+ * interrupted removal has left it. It would pin the checkpoint of this save for ever. */
 static void remove_stale_pin(const save *s) {
     char path[STORE_MAX_PATH];
     struct pawl_error story = ERROR_INIT;
@@ -53,15 +53,15 @@ static void remove_stale_pin(const save *s) {
     }
 }
 
-static pawl_status make_ready(save *s, pawl_error *err) {
+static pawl_status make_directory(save *s, pawl_error *err) {
     if (save_of_many(s->run) && s->run->ranks->rank == 0) {
-        garbage_sweep_before(s->run, s->directory);
+        leftovers_before_save(s->run, s->directory);
     }
     TRY(save_check_room(s, err));
-    run_moved(s->run); /* the storage has answered; what comes now has time of its own */
+    run_made_progress(s->run); /* the storage has answered: restart the hang timer */
     pawl_status status = store_make_dir(s->run->store, s->directory, err);
-    s->reused = status == PAWL_EBUSY; /* saving a step a second time */
-    if (!s->reused) {
+    s->directory_existed = status == PAWL_EBUSY; /* saving a step a second time */
+    if (!s->directory_existed) {
         return status;
     }
     TRY(step_check_directory(s->run->store, s->directory, err));
@@ -73,9 +73,9 @@ static pawl_status make_ready(save *s, pawl_error *err) {
 
 static pawl_status on_prepare(void *context, pawl_error *err) {
     save *s = context;
-    s->run->moving = s->engine;
-    pawl_status status = make_ready(s, err);
-    s->run->moving = NULL;
+    s->run->watched = s->engine;
+    pawl_status status = make_directory(s, err);
+    s->run->watched = NULL;
     return status;
 }
 
@@ -91,7 +91,7 @@ static pawl_status make_pin(save *s, pawl_error *err) {
     return status == PAWL_EBUSY ? PAWL_OK : status;
 }
 
-/* Of a save that was not committed: the checkpoint that it was to replace is not pinned by it. */
+/* The save was not committed: its pin must not stay on the checkpoint that it was to replace. */
 static void remove_pin(const save *s) {
     char path[STORE_MAX_PATH];
     struct pawl_error story = ERROR_INIT;
@@ -103,49 +103,49 @@ static void remove_pin(const save *s) {
     }
 }
 
-/* What follows a commit: nothing of it can fail the save any more. Leftovers wait for it (I7). */
-static void tidy(save *s) {
+/* Nothing here can fail the save any more. Leftovers are removed only now (I7). */
+static void tidy_after_commit(save *s) {
     engine_committed(s->engine);
     commit_point_latest(s->run, s->step);
-    run_moved(s->run);
-    garbage_sweep_after(s->run, s->directory, s->tag, s->reused);
+    run_made_progress(s->run);
+    leftovers_after_commit(s->run, s->directory, s->tag, s->directory_existed);
     retention_run(s->run, s->step);
 }
 
-static pawl_status publish(save *s, const index_input *input, pawl_error *err) {
+static pawl_status publish_alone(save *s, const index_input *input, pawl_error *err) {
     const index_writer index = index_writer_of(input);
     return commit_publish(s->run, s->directory, s->tag, &s->manifest, &index, err);
 }
 
-static pawl_status commit(save *s, const engine_file *files, pawl_error *err) {
+static pawl_status commit_save(save *s, const engine_file *files, pawl_error *err) {
     index_input input = {.files = files, .file_count = s->layout->file_count};
     TRY(make_pin(s, err));
-    run_moved(s->run);
+    run_made_progress(s->run);
     TRY(index_ahead_wait(s->index, &input, err));
-    run_moved(s->run);
-    return save_of_many(s->run) ? save_with_ranks(s, &input, err) : publish(s, &input, err);
+    run_made_progress(s->run);
+    return save_of_many(s->run) ? save_with_ranks(s, &input, err) : publish_alone(s, &input, err);
 }
 
 static pawl_status on_commit(void *context, const engine_file *files, pawl_error *err) {
     save *s = context;
-    s->run->moving = s->engine;
-    pawl_status status = commit(s, files, err);
+    s->run->watched = s->engine;
+    pawl_status status = commit_save(s, files, err);
     if (status == PAWL_OK && s->run->ranks->rank == 0) {
-        tidy(s);
-        save_tell_untold(s, status, NULL);
+        tidy_after_commit(s);
+        save_publish_outcome_again(s, status, NULL);
     }
-    s->run->moving = NULL;
+    s->run->watched = NULL;
     return status;
 }
 
-/* S08, on a thread of its own: `done` may never come. The events' file lies on the storage that
- * hangs. */
+/* S08. Runs on a thread of its own, for on_done may never be called. Only the callback is called:
+ * the events' file lies on the storage that hangs. */
 static void on_hung(void *context, pawl_error *story) {
     save *s = context;
     run_say_safe(s->run, story);
     log_write(&s->run->log, PAWL_LOG_ERROR, "%s", error_text(story));
-    s->told_hung = true;
-    save_tell_end_of_engine(s, story->status, story, EVENTS_CALL);
+    s->hang_reported = true;
+    save_report_engine_ended(s, story->status, story, EVENTS_CALL);
 }
 
 static void on_done(void *context, pawl_status status, pawl_error *err) {
@@ -159,20 +159,20 @@ static void on_done(void *context, pawl_status status, pawl_error *err) {
     } else {
         save_failed_for_ranks(s, status, err);
         remove_pin(s);
-        garbage_remove_attempt(s->run, s->directory, s->tag);
-        save_tell_untold(s, status, err);
+        leftovers_remove_failed(s->run, s->directory, s->tag);
+        save_publish_outcome_again(s, status, err);
         run_say_safe(s->run, err);
         log_write(&s->run->log, status == PAWL_ECANCELED ? PAWL_LOG_INFO : PAWL_LOG_ERROR, "%s",
                   error_text(err));
     }
-    save_tell_end_of_engine(s, status, err, s->told_hung ? EVENTS_FILE : EVENTS_ALL);
+    save_report_engine_ended(s, status, err, s->hang_reported ? EVENTS_FILE : EVENTS_ALL);
     save_free(s);
 }
 
 /* ---- on the trainer's thread ---------------------------------------------------------------- */
 
-static pawl_status prepare(save *s, pawl_state *state, const pawl_save_options *options,
-                           pawl_error *err) {
+static pawl_status prepare_save(save *s, pawl_state *state, const pawl_save_options *options,
+                                pawl_error *err) {
     TRY(state_snapshot_take(state, s->step, true, &s->snapshot, err));
     plan_layout_options layout = {
         .tag = s->tag, .rank = s->run->ranks->rank, .world_size = s->run->ranks->world_size};
@@ -185,14 +185,14 @@ static pawl_status prepare(save *s, pawl_state *state, const pawl_save_options *
     return index_ahead_start(s->layout, s->run->engine, s->run->platform, &s->index, err);
 }
 
-static pawl_status start(save **owned, pawl_state *state, const pawl_save_options *options,
-                         pawl_error *err) {
+static pawl_status start_save(save **owned, pawl_state *state, const pawl_save_options *options,
+                              pawl_error *err) {
     save *s = *owned;
-    TRY(prepare(s, state, options, err));
+    TRY(prepare_save(s, state, options, err));
     s->run->stats.files = s->layout->file_count;
     s->run->stats.bytes = s->layout->bytes;
     s->begun = s->run->stats;
-    save_tell_begun(s);
+    save_report_begun(s);
     engine_job job = {.layout = s->layout,
                       .store = s->run->store,
                       .directory = s->directory,
@@ -212,32 +212,33 @@ static pawl_status start(save **owned, pawl_state *state, const pawl_save_option
     return status;
 }
 
-/* The failure of the previous save, unless somebody was told of it. A rank that starts nothing for
- * that fails this save on all the others, and they would start nothing next time, and so on: where
- * one rank only did not begin the previous save, or gave it up, the ranks find together again by
- * going on. */
-static pawl_status hear_previous(pawl_run *run, const pawl_save_options *options, pawl_error *err) {
+/* Returns the failure of the previous save, unless a call has returned it already. Of many ranks
+ * one that only returns it begins no save, which fails this save on all the others; at the next
+ * call these would only return that failure, and so on. So a cancelled save, which one rank alone
+ * may have skipped or given up, is only logged, and the ranks save together again. */
+static pawl_status return_previous_failure(pawl_run *run, const pawl_save_options *options,
+                                           pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
-    if (!run->unseen) {
+    if (!run->outcome_unreported) {
         return PAWL_OK;
     }
     pawl_status earlier = run_wait(run, options->deadline_s, NULL, &story);
-    if (earlier == PAWL_ECANCELED && save_of_many(run) && !run->unseen) {
+    if (earlier == PAWL_ECANCELED && save_of_many(run) && !run->outcome_unreported) {
         log_write(&run->log, PAWL_LOG_WARN, "%s", error_text(&story));
         return PAWL_OK;
     }
-    run->refused = earlier != PAWL_OK && !run->unseen;
+    run->retry_keeps_number = earlier != PAWL_OK && !run->outcome_unreported;
     *err = earlier != PAWL_OK ? story : *err;
     return earlier;
 }
 
 /* S04: what to do while the previous save runs; *go_on is false when this one is skipped. */
-static pawl_status meet_previous(pawl_run *run, int64_t step, const pawl_save_options *options,
+static pawl_status wait_previous(pawl_run *run, int64_t step, const pawl_save_options *options,
                                  bool *go_on, pawl_error *err) {
     *go_on = true;
     run->stats.skipped = 0;
     if (run->on_busy != PAWL_ON_BUSY_WAIT) {
-        save_look_for_outcome(run);
+        save_take_outcome(run);
     }
     if (engine_busy(run->engine) && run->on_busy == PAWL_ON_BUSY_SKIP) {
         run->stats.skipped = 1;
@@ -252,7 +253,7 @@ static pawl_status meet_previous(pawl_run *run, int64_t step, const pawl_save_op
         error_next(err, "call pawl_wait first, save less often, or choose PAWL_ON_BUSY_WAIT");
         return PAWL_EBUSY;
     }
-    TRY(hear_previous(run, options, err));
+    TRY(return_previous_failure(run, options, err));
     pawl_status status = engine_ready(run->engine, err);
     if (status != PAWL_OK) {
         run_say_safe(run, err);
@@ -274,9 +275,9 @@ static void could_not_start(save *s, pawl_status status, pawl_error *err) {
     error_wrap(err, "saving step %lld", (long long)s->step);
     error_step(err, s->step);
     run_say_safe(run, err);
-    run->stats.prepare_s = save_seconds_since(run->platform, s->begun_ns);
+    run->stats.prepare_s = platform_since_s(run->platform, s->begun_ns);
     run->stats.total_s = run->stats.busy_wait_s + run->stats.prepare_s;
-    save_tell_ended(s, status, err, &run->stats, 0, EVENTS_ALL);
+    save_report_ended(s, status, err, &run->stats, 0, EVENTS_ALL);
 }
 
 /* NULL when out of memory. */
@@ -289,15 +290,15 @@ static save *save_new(pawl_run *run, int64_t step, const pawl_save_options *opti
     s->run = run;
     s->engine = run->engine;
     s->called_ns = called_ns;
-    s->begun_ns = run->platform->monotonic_ns(run->platform->context);
+    s->begun_ns = platform_now_ns(run->platform);
     s->retries_before = store_retry_count(run->store);
     s->step = step;
     s->pin = options->pin != 0;
     name_step(s->directory, step);
     run->save_number += save_of_many(run) ? 0 : 1;
     save_tag(s->tag, run, run->save_number);
-    run->flown_number = run->flying_number;
-    run->flying_number = run->save_number;
+    run->previous_number = run->current_number;
+    run->current_number = run->save_number;
     return s;
 }
 
@@ -305,9 +306,9 @@ static pawl_status try_save(pawl_run *run, pawl_state *state, int64_t step,
                             const pawl_save_options *options, bool *started, pawl_error *err) {
     bool go_on;
     const platform *os = run->platform;
-    uint64_t called_ns = os->monotonic_ns(os->context);
+    uint64_t called_ns = platform_now_ns(os);
     TRY(check_step(run, step, err));
-    TRY(meet_previous(run, step, options, &go_on, err));
+    TRY(wait_previous(run, step, options, &go_on, err));
     if (!go_on) {
         return PAWL_OK;
     }
@@ -319,14 +320,14 @@ static pawl_status try_save(pawl_run *run, pawl_state *state, int64_t step,
     run->stats = (pawl_save_stats){.step = step, .busy_wait_s = waited_s};
     run->retries_before = s->retries_before;
     atomic_store(&run->group_wait_ns, 0);
-    atomic_store(&run->giving_up, false);
-    atomic_store(&run->awaited_ranks, 0);
-    pawl_status status = start(&s, state, options, err);
+    atomic_store(&run->stop_waiting, false);
+    atomic_store(&run->awaited_count, 0);
+    pawl_status status = start_save(&s, state, options, err);
     if (status != PAWL_OK) {
         could_not_start(s, status, err);
         return status;
     }
-    run->unseen = true;
+    run->outcome_unreported = true;
     run->last_save_step = step;
     run->last_save_ns = called_ns;
     *started = true;
@@ -340,7 +341,7 @@ pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,
         save_count_call(run, step);
     }
     pawl_status status = try_save(run, state, step, options, &started, err);
-    if (save_of_many(run) && !started && !run->refused) {
+    if (save_of_many(run) && !started && !run->retry_keeps_number) {
         bool busy = status == PAWL_EBUSY && run->on_busy == PAWL_ON_BUSY_ERROR;
         save_not_started(run, step, busy ? PAWL_OK : status, err);
     }

@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of a save while it goes on, and when it ends. */
+/* The events of a save: begun, progress, ended. */
 #include "run/save.h"
-
-double save_seconds_since(const platform *os, uint64_t ns) {
-    return (double)(os->monotonic_ns(os->context) - ns) / NANOSECONDS;
-}
 
 pawl_save_stats save_stats_now(const save *s) {
     pawl_save_stats stats = s->begun;
-    engine_stats moved;
-    engine_stats_now(s->engine, &moved);
-    run_stats_take(&stats, &moved);
+    engine_stats part;
+    engine_stats_now(s->engine, &part);
+    run_stats_take(&stats, &part);
     stats.group_wait_s = (double)atomic_load(&s->run->group_wait_ns) / NANOSECONDS;
     stats.retries = store_retry_count(s->run->store) - s->retries_before;
     return stats;
 }
 
-void save_tell_begun(const save *s) {
+void save_report_begun(const save *s) {
     const pawl_event event = {
         .kind = PAWL_EVENT_SAVE_BEGUN, .step = s->step, .of_bytes = s->layout->bytes};
-    events_tell(s->run->events, &event, NULL, EVENTS_ALL);
+    events_report(s->run->events, &event, NULL, EVENTS_ALL);
 }
 
 void save_on_progress(void *context, uint64_t written, uint64_t of) {
@@ -28,13 +24,12 @@ void save_on_progress(void *context, uint64_t written, uint64_t of) {
                               .step = s->step,
                               .done_bytes = written,
                               .of_bytes = of,
-                              .seconds = save_seconds_since(s->run->platform, s->called_ns)};
-    events_tell(s->run->events, &event, NULL, EVENTS_ALL);
+                              .seconds = platform_since_s(s->run->platform, s->called_ns)};
+    events_report(s->run->events, &event, NULL, EVENTS_ALL);
 }
 
-/* `written`: of the data files, after a failure. */
-void save_tell_ended(const save *s, pawl_status status, const pawl_error *story,
-                     const pawl_save_stats *stats, uint64_t written, unsigned whom) {
+void save_report_ended(const save *s, pawl_status status, const pawl_error *story,
+                       const pawl_save_stats *stats, uint64_t written, unsigned whom) {
     char message[2048];
     bool failed = status != PAWL_OK;
     if (failed) {
@@ -48,14 +43,14 @@ void save_tell_ended(const save *s, pawl_status status, const pawl_error *story,
                               .of_bytes = stats->bytes,
                               .seconds = stats->total_s,
                               .stats = stats};
-    events_tell(s->run->events, &event, NULL, whom);
+    events_report(s->run->events, &event, NULL, whom);
 }
 
-void save_tell_end_of_engine(const save *s, pawl_status status, const pawl_error *story,
-                             unsigned whom) {
+void save_report_engine_ended(const save *s, pawl_status status, const pawl_error *story,
+                              unsigned whom) {
     pawl_save_stats stats = save_stats_now(s);
     uint64_t written;
     uint64_t of;
     engine_written(s->engine, &written, &of);
-    save_tell_ended(s, status, story, &stats, written, whom);
+    save_report_ended(s, status, story, &stats, written, whom);
 }

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-/* Gives up what is in flight, and says how far that came. */
-static void give_up(pawl_run *run, const char *whose, double grace_s, pawl_error *err) {
+/* Cancels the save in flight, and says how far it came. */
+static void give_up_save(pawl_run *run, const char *whose, double grace_s, pawl_error *err) {
     uint64_t written;
     uint64_t of;
     char written_text[32];
@@ -27,11 +27,11 @@ static pawl_status did_not_fit(pawl_run *run, int64_t step, double grace_s, pawl
     error_set(err, PAWL_ETIMEOUT, "the final save of step %lld did not fit into the grace time",
               (long long)step);
     error_step(err, step);
-    give_up(run, "", grace_s, err);
+    give_up_save(run, "", grace_s, err);
     return PAWL_ETIMEOUT;
 }
 
-/* The other ranks are told, which have perhaps begun theirs. */
+/* Other ranks may have begun the final save: they learn that this one has not. */
 static pawl_status not_begun(pawl_run *run, int64_t step, double grace_s, pawl_error *err) {
     char whose[48];
     snprintf(whose, sizeof whose, " of step %lld", (long long)run->stats.step);
@@ -40,7 +40,7 @@ static pawl_status not_begun(pawl_run *run, int64_t step, double grace_s, pawl_e
               "grace time",
               (long long)step, (long long)run->stats.step);
     error_step(err, step);
-    give_up(run, whose, grace_s, err);
+    give_up_save(run, whose, grace_s, err);
     if (save_of_many(run)) {
         save_count_call(run, step);
         save_not_started(run, step, PAWL_ETIMEOUT, err);
@@ -51,18 +51,18 @@ static pawl_status not_begun(pawl_run *run, int64_t step, double grace_s, pawl_e
 pawl_status run_save_final(pawl_run *run, pawl_state *state, int64_t step,
                            const pawl_save_options *options, double grace_s, pawl_error *err) {
     const platform *os = run->platform;
-    uint64_t begun_ns = os->monotonic_ns(os->context);
+    uint64_t begun_ns = platform_now_ns(os);
     pawl_save_options patient = *options;
     patient.deadline_s = grace_s;
     struct pawl_error earlier = ERROR_INIT;
-    if (run->unseen && run_wait(run, grace_s, NULL, &earlier) != PAWL_OK) {
+    if (run->outcome_unreported && run_wait(run, grace_s, NULL, &earlier) != PAWL_OK) {
         if (engine_busy(run->engine)) {
             return not_begun(run, step, grace_s, err);
         }
         log_write(&run->log, PAWL_LOG_WARN, "before the final save: %s", error_text(&earlier));
     }
     TRY(run_save(run, state, step, &patient, err));
-    double spent_s = (double)(os->monotonic_ns(os->context) - begun_ns) / NANOSECONDS;
+    double spent_s = platform_since_s(os, begun_ns);
     double left_s = grace_s > spent_s ? grace_s - spent_s : -1;
     pawl_status status = run_wait(run, left_s, NULL, err);
     if (status == PAWL_ETIMEOUT && engine_busy(run->engine)) {

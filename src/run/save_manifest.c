@@ -28,7 +28,8 @@ static pawl_status value_json(const state_entry *entry, buffer *out, pawl_error 
     return buffer_printf(out, err, "null");
 }
 
-static pawl_status keep_text(manifest *m, const char *text, const char **out, pawl_error *err) {
+static pawl_status keep_manifest_text(manifest *m, const char *text, const char **out,
+                                      pawl_error *err) {
     *out = arena_strdup(&m->memory, text);
     return *out != NULL ? PAWL_OK : error_nomem(err, strlen(text) + 1);
 }
@@ -60,14 +61,14 @@ static pawl_status add_hyperparameters(save *s, pawl_error *err) {
     for (size_t i = 0; i < s->snapshot->count; i++) {
         const state_entry *entry = s->snapshot->entries[i];
         if (entry->role == PAWL_ROLE_BATCH_SIGNATURE && entry->kind == PAWL_KIND_JSON) {
-            TRY(keep_text(m, (const char *)entry->value, &m->batch_signature, err));
+            TRY(keep_manifest_text(m, (const char *)entry->value, &m->batch_signature, err));
         }
         if (is_hyperparameter(entry)) {
             manifest_value *value = &m->hyperparameters[m->hyperparameter_count++];
             text.size = 0;
             TRY(value_json(entry, &text, err));
-            TRY(keep_text(m, entry->name, &value->name, err));
-            TRY(keep_text(m, (const char *)text.data, &value->json, err));
+            TRY(keep_manifest_text(m, entry->name, &value->name, err));
+            TRY(keep_manifest_text(m, (const char *)text.data, &value->json, err));
         }
     }
     return PAWL_OK;
@@ -83,7 +84,7 @@ static pawl_status refuse_metric(const pawl_metric *metric, size_t i, const char
     return err->status;
 }
 
-static int by_name(const void *a, const void *b) {
+static int by_metric_name(const void *a, const void *b) {
     const pawl_metric *const *left = a, *const *right = b;
     int order = strcmp((*left)->name, (*right)->name);
     return order != 0 ? order : (*left > *right) - (*left < *right);
@@ -99,12 +100,12 @@ static pawl_status check_names_differ(const pawl_save_options *options, pawl_err
         sorted[i] = &options->metrics[i];
     }
     if (count > 1) {
-        qsort(sorted, count, sizeof(const pawl_metric *), by_name);
+        qsort(sorted, count, sizeof(const pawl_metric *), by_metric_name);
     }
     for (size_t i = 1; i < count; i++) {
         if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0) {
             return refuse_metric(sorted[i], (size_t)(sorted[i] - options->metrics),
-                                 "is that of one before it", err);
+                                 "is also that of an earlier one", err);
         }
     }
     return PAWL_OK;
@@ -115,14 +116,14 @@ static pawl_status check_metrics(const pawl_save_options *options, pawl_error *e
         error_set(err, PAWL_ELIMIT, "there are too many metrics");
         error_expected(err, "at most %d (PAWL_MAX_METRICS)", PAWL_MAX_METRICS);
         error_found(err, "%zu", options->metric_count);
-        error_next(err, "hand in those that people or retention choose a checkpoint by; nothing "
+        error_next(err, "give only those by which people or retention choose a checkpoint; nothing "
                         "was written");
         return PAWL_ELIMIT;
     }
     for (size_t i = 0; i < options->metric_count; i++) {
         const pawl_metric *metric = &options->metrics[i];
         const char *fault = "is a null pointer";
-        /* Bounded: a caller's text without an end shall not be run through. */
+        /* Bounded: the caller's text may lack its end. */
         if (metric->name == NULL ||
             !entry_name_valid(metric->name, strnlen(metric->name, PAWL_MAX_NAME_BYTES + 1),
                               &fault)) {
@@ -145,14 +146,15 @@ static pawl_status add_metrics(save *s, const pawl_save_options *options, pawl_e
         manifest_value *value = &m->metrics[m->metric_count++];
         text.size = 0;
         TRY(buffer_json_number(&text, metric->value, err));
-        TRY(keep_text(m, metric->name, &value->name, err));
-        TRY(keep_text(m, (const char *)text.data, &value->json, err));
+        TRY(keep_manifest_text(m, metric->name, &value->name, err));
+        TRY(keep_manifest_text(m, (const char *)text.data, &value->json, err));
     }
     return PAWL_OK;
 }
 
-/* What could not be published is refused before anything is written. What is known only when all is
- * written takes at most as many digits as here; only the files of other ranks come on top. */
+/* Refuses a manifest that could not be published, before anything is written: encodes one in which
+ * the numbers that are not known yet have the most digits. Only the files of other ranks are added
+ * later. */
 static pawl_status try_manifest(const save *s, pawl_error *err) {
     char index_name[80];
     CLEANUP(buffer_free) buffer text = {0};

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One save across ranks: G1 to G5 in ranks.h.
+ * One save across ranks: G1 to G5 in save.h.
  *
- * Every rank brings its save to one end that all can rely on: whoever cannot save its part votes
- * so, and rank 0 tells everybody. Nothing here runs on the trainer's thread but the word of a save
- * that did not begin: a few small operations on the storage.
+ * A save ends alike on all ranks: a rank that cannot save its part votes against the save, and rank
+ * 0 publishes the outcome. All of this is done by the engine's thread, except what a call of
+ * pawl_save needs to count itself, and to say that it began no save: at most a few small operations
+ * on the storage.
  */
 #include "run/save.h"
 
@@ -13,43 +14,42 @@
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-/* A save that was refused only to tell of an earlier failure, and is not asked for again. */
-void save_give_up_refused(pawl_run *run) {
-    if (!run->refused) {
+void save_give_up_retry(pawl_run *run) {
+    if (!run->retry_keeps_number) {
         return;
     }
     struct pawl_error story = ERROR_INIT;
     error_set(&story, PAWL_ECANCELED,
-              "pawl_save told of the failure before this save instead of beginning it, and was not "
+              "pawl_save returned an earlier failure instead of beginning this save, and was not "
               "called for the step again");
-    error_next(&story, "after such a failure repeat the call, on all ranks");
-    run->refused = false;
-    save_not_started(run, run->asked_step, story.status, &story);
+    error_next(&story, "after such a failure call pawl_save again, on all ranks");
+    run->retry_keeps_number = false;
+    save_not_started(run, run->called_step, story.status, &story);
 }
 
-/* It counts from rank 0's number on. */
-static void find_back(pawl_run *run) {
+/* Continues numbering from rank 0's number. */
+static void resynchronise_number(pawl_run *run) {
     uint64_t number = outcome_newest(run);
     if (number > 0) {
         run->save_number = number;
-        run->asked_step = -1;
-        run->refused = false;
+        run->called_step = -1;
+        run->retry_keeps_number = false;
     }
 }
 
 void save_count_call(pawl_run *run, int64_t step) {
-    if (atomic_exchange(&run->astray, false)) {
-        find_back(run);
+    if (atomic_exchange(&run->resynchronise, false)) {
+        resynchronise_number(run);
     }
-    bool again = step == run->asked_step && run->save_number % SAVE_CALLS != SAVE_CALLS - 1;
-    if (again && run->refused) {
-        run->refused = false;
+    bool again = step == run->called_step && run->save_number % SAVE_CALLS != SAVE_CALLS - 1;
+    if (again && run->retry_keeps_number) {
+        run->retry_keeps_number = false;
         return;
     }
-    save_give_up_refused(run);
+    save_give_up_retry(run);
     run->save_number =
         again ? run->save_number + 1 : (run->save_number / SAVE_CALLS + 1) * SAVE_CALLS;
-    run->asked_step = step;
+    run->called_step = step;
 }
 
 void save_tag(char tag[FORMAT_TAG_CHARS], const pawl_run *run, uint64_t number) {
@@ -58,7 +58,7 @@ void save_tag(char tag[FORMAT_TAG_CHARS], const pawl_run *run, uint64_t number) 
 
 /* ---- stories -------------------------------------------------------------------------------- */
 
-/* Every rank says itself which step it was saving. */
+/* Removes "saving step N: " from the text: each rank adds it itself. */
 static void leave_out_step(pawl_error *story, int64_t step) {
     char prefix[64];
     int n = snprintf(prefix, sizeof prefix, "saving step %lld: ", (long long)step);
@@ -79,7 +79,7 @@ static ballot ballot_of(const save *s, const index_input *input) {
                     .left = &s->run->structure_left};
 }
 
-/* A directory that rank 0 has removed as empty is made again. */
+/* Makes the directory again: rank 0 may have removed it, because it was empty. */
 static pawl_status vote_against(pawl_run *run, const ballot *b, pawl_error *err) {
     pawl_status status = store_make_dir(run->store, b->directory, err);
     if (status != PAWL_OK && status != PAWL_EBUSY) {
@@ -96,13 +96,13 @@ static pawl_status vote_failed(pawl_run *run, const char *directory, const char 
     return vote_against(run, &b, err);
 }
 
-/* Rank 0 then gives up at its deadline. */
-static void warn_unvoted(const pawl_run *run, pawl_error *err) {
+/* Without this vote rank 0 waits until its deadline. */
+static void warn_vote_unpublished(const pawl_run *run, pawl_error *err) {
     log_write(&run->log, PAWL_LOG_WARN, "the other ranks could not be told of the failure: %s",
               error_text(err));
 }
 
-/* The room that its vote against the save needs. */
+/* Makes room for the vote against the save (G4). */
 static void remove_own_part(const save *s) {
     char path[STORE_MAX_PATH];
     struct pawl_error ignored = ERROR_INIT;
@@ -112,7 +112,7 @@ static void remove_own_part(const save *s) {
     }
 }
 
-/* Only what it never voted for can be in no checkpoint. */
+/* Data that this rank has tried to vote for stays: a checkpoint may name it. */
 static void fail_own_part(const save *s, const pawl_error *story) {
     pawl_run *run = s->run;
     struct pawl_error err = ERROR_INIT;
@@ -123,33 +123,33 @@ static void fail_own_part(const save *s, const pawl_error *story) {
         status = vote_failed(run, s->directory, s->tag, s->step, story, &err);
     }
     if (status != PAWL_OK) {
-        warn_unvoted(run, &err);
+        warn_vote_unpublished(run, &err);
     }
 }
 
 static pawl_status wait_for_outcome(save *s, pawl_error *err) {
     pawl_run *run = s->run;
     const platform *os = run->platform;
-    uint64_t begun_ns = os->monotonic_ns(os->context);
+    uint64_t begun_ns = platform_now_ns(os);
     pawl_status status = outcome_wait(run, s->directory, s->tag, s->step, err);
-    atomic_store(&run->group_wait_ns, os->monotonic_ns(os->context) - begun_ns);
+    atomic_store(&run->group_wait_ns, platform_now_ns(os) - begun_ns);
     if (status == PAWL_OK && s->step > atomic_load(&run->newest_step)) {
         atomic_store(&run->newest_step, s->step);
     }
     return status;
 }
 
-/* As soon as others can see the vote the outcome may be there. Rank 0 removes what there is of a
- * save that it gave up: a vote on it may then be impossible. */
+/* Publishing the vote may fail because rank 0 has given the save up and removed the directory: then
+ * the outcome is there. */
 static pawl_status vote_and_wait(save *s, const index_input *input, pawl_error *err) {
     const ballot b = ballot_of(s, input);
-    atomic_store(&s->run->awaited_rank, 0);
-    atomic_store(&s->run->awaited_ranks, 1); /* until the next save begins */
+    atomic_store(&s->run->awaited_first, 0);
+    atomic_store(&s->run->awaited_count, 1); /* stays so until the next save begins */
     s->tried_to_vote = true;
     pawl_status status = vote_cast(s->run->ranks, &b, err);
-    run_moved(s->run);
+    run_made_progress(s->run);
     if (status == PAWL_OK) {
-        notes_set_voted(s->run->ranks, s->run->flying_number);
+        notes_set_voted(s->run->ranks, s->run->current_number);
     }
     s->voted = status == PAWL_OK || outcome_is_there(s->run, s->tag);
     return s->voted ? wait_for_outcome(s, err) : status;
@@ -157,13 +157,13 @@ static pawl_status vote_and_wait(save *s, const index_input *input, pawl_error *
 
 /* ---- rank 0 --------------------------------------------------------------------------------- */
 
-static pawl_status collect(save *s, votes *v, pawl_error *err) {
+static pawl_status collect_timed(save *s, votes *v, pawl_error *err) {
     pawl_run *run = s->run;
     const platform *os = run->platform;
-    uint64_t begun_ns = os->monotonic_ns(os->context);
+    uint64_t begun_ns = platform_now_ns(os);
     pawl_status status = collect_votes(run, s->directory, s->tag, s->step, v, err);
-    atomic_store(&run->awaited_ranks, 0);
-    atomic_store(&run->group_wait_ns, os->monotonic_ns(os->context) - begun_ns);
+    atomic_store(&run->awaited_count, 0);
+    atomic_store(&run->group_wait_ns, platform_now_ns(os) - begun_ns);
     return status;
 }
 
@@ -179,56 +179,56 @@ static pawl_status publish_all(save *s, const votes *v, pawl_error *err) {
                             .votes = v,
                             .world_size = s->run->ranks->world_size,
                             .checking = s->run->checking,
-                            .watched = s->run->moving};
+                            .watched = s->run->watched};
     TRY(merge_open(&in, &m, err));
     TRY(votes_manifest_files(s->run->ranks->world_size, v, &s->manifest, err));
-    run_moved(s->run);
+    run_made_progress(s->run);
     const index_writer index = {.context = m, .write = merge_write, .large = true};
     return commit_publish(s->run, s->directory, s->tag, &s->manifest, &index, err);
 }
 
-static pawl_status tell_ranks(pawl_run *run, uint64_t number, int64_t step, save_end end,
-                              const pawl_error *story, pawl_error *err) {
+static pawl_status publish_outcome(pawl_run *run, uint64_t number, int64_t step, save_end end,
+                                   const pawl_error *story, pawl_error *err) {
     char tag[FORMAT_TAG_CHARS];
     save_tag(tag, run, number);
-    TRY(outcome_tell(run, tag, end, step, story, err));
+    TRY(outcome_publish(run, tag, end, step, story, err));
     return PAWL_OK;
 }
 
-static void warn_untold(const pawl_run *run, pawl_error *err) {
+static void warn_outcome_unpublished(const pawl_run *run, pawl_error *err) {
     log_write(&run->log, PAWL_LOG_WARN, "the other ranks could not be told how the save ended: %s",
               error_text(err));
 }
 
-void save_tell_ranks(pawl_run *run, uint64_t number, int64_t step, save_end end,
-                     const pawl_error *story) {
+void save_publish_outcome(pawl_run *run, uint64_t number, int64_t step, save_end end,
+                          const pawl_error *story) {
     struct pawl_error err = ERROR_INIT;
-    if (tell_ranks(run, number, step, end, story, &err) != PAWL_OK) {
-        warn_untold(run, &err);
+    if (publish_outcome(run, number, step, end, story, &err) != PAWL_OK) {
+        warn_outcome_unpublished(run, &err);
     }
 }
 
-static void of_rank_0(const pawl_run *run, pawl_error *story) {
+static void blame_rank_0(const pawl_run *run, pawl_error *story) {
     char who[320];
     error_wrap(story, "%s", rank_text(who, run->ranks, 0));
 }
 
 /* G3, I8. `story`: unless it is committed. */
-static pawl_status tell_end(const save *s, pawl_status status, const pawl_error *story,
-                            pawl_error *err) {
+static pawl_status publish_end(const save *s, pawl_status status, const pawl_error *story,
+                               pawl_error *err) {
     pawl_run *run = s->run;
     struct pawl_error for_all = ERROR_INIT;
     if (status == PAWL_OK) {
-        return tell_ranks(run, run->flying_number, s->step, SAVE_END_COMMITTED, NULL, err);
+        return publish_outcome(run, run->current_number, s->step, SAVE_END_COMMITTED, NULL, err);
     }
     for_all = *story;
     leave_out_step(&for_all, s->step);
-    if (!s->of_all) {
-        of_rank_0(run, &for_all);
+    if (!s->names_ranks) {
+        blame_rank_0(run, &for_all);
     }
     bool doubt = !commit_never_names(run, s->directory, s->tag);
-    return tell_ranks(run, run->flying_number, s->step, doubt ? SAVE_END_UNKNOWN : SAVE_END_FAILED,
-                      &for_all, err);
+    return publish_outcome(run, run->current_number, s->step,
+                           doubt ? SAVE_END_UNKNOWN : SAVE_END_FAILED, &for_all, err);
 }
 
 static pawl_status collect_and_publish(save *s, const index_input *input, pawl_error *err) {
@@ -236,15 +236,15 @@ static pawl_status collect_and_publish(save *s, const index_input *input, pawl_e
     CLEANUP(votes_free) votes v = {0};
     const ballot b = ballot_of(s, input);
     TRY(vote_keep(run->ranks, &b, &v.own, err));
-    s->of_all = true;
-    TRY(collect(s, &v, err));
+    s->names_ranks = true;
+    TRY(collect_timed(s, &v, err));
     TRY(votes_agree(run->ranks, &v, s->step, s->tag, err));
-    s->of_all = false;
+    s->names_ranks = false;
     pawl_status status = publish_all(s, &v, err);
-    s->of_all = status == PAWL_EMISMATCH;
+    s->names_ranks = status == PAWL_EMISMATCH;
     if (status == PAWL_OK) {
         struct pawl_error ignored = ERROR_INIT;
-        s->untold = tell_end(s, status, NULL, &ignored) != PAWL_OK;
+        s->outcome_unpublished = publish_end(s, status, NULL, &ignored) != PAWL_OK;
     }
     return status;
 }
@@ -266,25 +266,25 @@ void save_failed_for_ranks(save *s, pawl_status status, const pawl_error *story)
     if (s->run->ranks->rank != 0) {
         fail_own_part(s, &whole);
     } else {
-        s->untold = tell_end(s, status, &whole, &ignored) != PAWL_OK;
-        garbage_remember(s->run, s->step);
+        s->outcome_unpublished = publish_end(s, status, &whole, &ignored) != PAWL_OK;
+        leftovers_remember(s->run, s->step);
     }
 }
 
-void save_tell_untold(save *s, pawl_status status, const pawl_error *story) {
+void save_publish_outcome_again(save *s, pawl_status status, const pawl_error *story) {
     struct pawl_error whole = ERROR_INIT;
     struct pawl_error err = ERROR_INIT;
-    if (!s->untold) {
+    if (!s->outcome_unpublished) {
         return;
     }
     if (status != PAWL_OK) {
         whole = *story;
         whole.status = status;
     }
-    if (tell_end(s, status, &whole, &err) != PAWL_OK) {
-        warn_untold(s->run, &err);
+    if (publish_end(s, status, &whole, &err) != PAWL_OK) {
+        warn_outcome_unpublished(s->run, &err);
     }
-    s->untold = false;
+    s->outcome_unpublished = false;
 }
 
 void save_skipped_story(const pawl_run *run, int rank, pawl_error *story) {
@@ -307,10 +307,10 @@ static void rank_0_did_not_start(pawl_run *run, int64_t step, pawl_status status
     }
     leave_out_step(&whole, step);
     if (!skipped) {
-        of_rank_0(run, &whole);
+        blame_rank_0(run, &whole);
     }
-    save_tell_ranks(run, run->save_number, step, SAVE_END_FAILED, &whole);
-    garbage_remember(run, step);
+    save_publish_outcome(run, run->save_number, step, SAVE_END_FAILED, &whole);
+    leftovers_remember(run, step);
 }
 
 static void rank_did_not_start(pawl_run *run, int64_t step, pawl_status status,
@@ -322,7 +322,7 @@ static void rank_did_not_start(pawl_run *run, int64_t step, pawl_status status,
     save_tag(tag, run, run->save_number);
     if (status != PAWL_OK) {
         if (vote_failed(run, directory, tag, step, story, &err) != PAWL_OK) {
-            warn_unvoted(run, &err);
+            warn_vote_unpublished(run, &err);
         }
         return;
     }
@@ -333,14 +333,14 @@ static void rank_did_not_start(pawl_run *run, int64_t step, pawl_status status,
     }
 }
 
-/* Is a save in flight that hangs? The storage is not asked for anything then. */
+/* Does the save in flight hang? Then the storage must not be used. */
 static bool hangs(pawl_run *run) {
     struct pawl_error ignored = ERROR_INIT;
     return !engine_busy(run->engine) && engine_ready(run->engine, &ignored) != PAWL_OK;
 }
 
 void save_not_started(pawl_run *run, int64_t step, pawl_status status, const pawl_error *story) {
-    if (step < 0 || hangs(run)) { /* there is nowhere to tell it */
+    if (step < 0 || hangs(run)) { /* no directory, or no storage, to tell the others in */
         return;
     }
     (run->ranks->rank == 0 ? rank_0_did_not_start : rank_did_not_start)(run, step, status, story);
@@ -348,11 +348,11 @@ void save_not_started(pawl_run *run, int64_t step, pawl_status status, const paw
 
 void save_name_awaited(const pawl_run *run, pawl_error *err) {
     char who[320];
-    int ranks = atomic_load(&run->awaited_ranks);
+    int ranks = atomic_load(&run->awaited_count);
     if (ranks == 0) {
         return;
     }
-    rank_text(who, run->ranks, atomic_load(&run->awaited_rank));
+    rank_text(who, run->ranks, atomic_load(&run->awaited_first));
     if (run->ranks->rank != 0) {
         error_found(err, "this rank's part is durable; %s has not told yet how the save went", who);
     } else {
@@ -360,23 +360,23 @@ void save_name_awaited(const pawl_run *run, pawl_error *err) {
                     "this rank's part is durable; %d %s not voted yet, the first of them is %s",
                     ranks, ranks == 1 ? "rank has" : "ranks have", who);
     }
-    error_next(err, "wait again; whoever does not come is given up after group_deadline_s");
+    error_next(err, "wait again; a rank that stays silent is given up after group_deadline_s");
 }
 
 /* ---- S04: skipping -------------------------------------------------------------------------- */
 
-#define OUTCOME_TAKEN_S 1.0 /* at most, for the engine's thread to see what is there */
+#define OUTCOME_TAKEN_S 1.0 /* at most, for the engine's thread to read an outcome */
 
-/* Ranks learn of an outcome at slightly different times; they are not to disagree about the next
- * save for that. */
-void save_look_for_outcome(pawl_run *run) {
+/* Ranks see an outcome at slightly different times: without this some would skip the next save as
+ * busy, and others begin it. */
+void save_take_outcome(pawl_run *run) {
     struct pawl_error ignored = ERROR_INIT;
     struct pawl_error story = ERROR_INIT;
     engine_stats stats;
     pawl_status outcome;
     char tag[FORMAT_TAG_CHARS];
-    save_tag(tag, run, run->flying_number);
-    if (run->ranks->rank != 0 && atomic_load(&run->awaited_ranks) > 0 && engine_busy(run->engine) &&
+    save_tag(tag, run, run->current_number);
+    if (run->ranks->rank != 0 && atomic_load(&run->awaited_count) > 0 && engine_busy(run->engine) &&
         outcome_is_there(run, tag)) {
         (void)!engine_wait(run->engine, OUTCOME_TAKEN_S, &outcome, &story, &stats, &ignored);
     }

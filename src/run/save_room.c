@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is there room for a save (S06)? Asked before the first byte is written. Each rank asks for its
- * own part: how many others write to the same filesystem is known to none of them.
+ * Is there room for a save (S06)? Checked before the first byte is written, by each rank for its
+ * own part: no rank knows how many others write to the same filesystem.
  */
 #include "checkpoint/checkpoint.h"
 #include "run/save.h"
 
-/* The index, the manifest, directories: generous, for a check that is there to be early. */
+/* The index, the manifest, directories: an upper estimate. */
 static uint64_t overhead_bytes(const save *s) {
     return 65536 + s->layout->piece_count * 160 + s->layout->bytes / 2048;
 }

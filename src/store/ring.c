@@ -111,7 +111,7 @@ static void clear_event(const store_ring *r) {
 
 /* False when the deadline has passed. */
 static bool time_left(const store_ring *r, uint64_t deadline_ns, struct timespec *left) {
-    uint64_t now = r->os->monotonic_ns(r->os->context);
+    uint64_t now = platform_now_ns(r->os);
     uint64_t ns = deadline_ns > now ? deadline_ns - now : 0;
     *left = (struct timespec){.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
     return ns > 0;
@@ -146,7 +146,7 @@ static int probe_ring(store_ring *r) {
     if (submitted != 1) {
         return submitted < 0 ? -submitted : EAGAIN;
     }
-    uint64_t deadline_ns = r->os->monotonic_ns(r->os->context) + PROBE_NS;
+    uint64_t deadline_ns = platform_now_ns(r->os) + PROBE_NS;
     while (io_uring_peek_cqe(&r->uring, &cqe) != 0) {
         if (!store_ring_wait(r, deadline_ns)) {
             return ETIMEDOUT;

@@ -30,7 +30,7 @@ static int compare_holdings(const void *a, const void *b) {
     return x->rank - y->rank;
 }
 
-static bool same(const holding *a, const holding *b) {
+static bool same_holding(const holding *a, const holding *b) {
     return a->first == b->first && a->second == b->second;
 }
 
@@ -40,7 +40,7 @@ static const holding *most_frequent(const holding *held, int n) {
     const holding *best = held;
     for (int i = 0; i < n;) {
         int end = i + 1;
-        while (end < n && same(&held[end], &held[i])) {
+        while (end < n && same_holding(&held[end], &held[i])) {
             end++;
         }
         if (end - i > most || (end - i == most && held[i].rank < best->rank)) {
@@ -55,7 +55,7 @@ static const holding *most_frequent(const holding *held, int n) {
 static const holding *lowest_other(const holding *held, int n, const holding *than) {
     const holding *lowest = NULL;
     for (int i = 0; i < n; i++) {
-        if (!same(&held[i], than) && (lowest == NULL || held[i].rank < lowest->rank)) {
+        if (!same_holding(&held[i], than) && (lowest == NULL || held[i].rank < lowest->rank)) {
             lowest = &held[i];
         }
     }
@@ -66,7 +66,7 @@ static void name_side(const holding *held, int n, const holding *like, unsigned 
                       char text[160]) {
     memset(chosen, 0, (size_t)n);
     for (int i = 0; i < n; i++) {
-        chosen[held[i].rank] = same(&held[i], like);
+        chosen[held[i].rank] = same_holding(&held[i], like);
     }
     group_ranks_text(text, 160, chosen, n);
 }
@@ -75,7 +75,7 @@ static void name_side(const holding *held, int n, const holding *like, unsigned 
 static pawl_status find_sides(holding *held, int n, vote_sides *out, bool *differ,
                               pawl_error *err) {
     qsort(held, (size_t)n, sizeof *held, compare_holdings);
-    *differ = !same(&held[0], &held[n - 1]);
+    *differ = !same_holding(&held[0], &held[n - 1]);
     if (!*differ) {
         return PAWL_OK;
     }
@@ -165,8 +165,8 @@ static pawl_status walk_next(value_walk *w, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status add_value(const value_walk *many, const value_walk *few, const vote_sides *sides,
-                             mismatches *m, pawl_error *err) {
+static pawl_status add_value_mismatch(const value_walk *many, const value_walk *few,
+                                      const vote_sides *sides, mismatches *m, pawl_error *err) {
     vote_value a, b;
     char a_text[160];
     char b_text[160];
@@ -190,8 +190,8 @@ static pawl_status add_value(const value_walk *many, const value_walk *few, cons
 }
 
 /* Structures agree, so the names are the same. */
-static pawl_status compare_values(value_walk *many, value_walk *few, const vote_sides *sides,
-                                  mismatches *m, pawl_error *err) {
+static pawl_status compare_shared_values(value_walk *many, value_walk *few, const vote_sides *sides,
+                                         mismatches *m, pawl_error *err) {
     while (many->key != NULL && few->key != NULL) {
         if (many->key_bytes != few->key_bytes ||
             memcmp(many->key, few->key, many->key_bytes) != 0) {
@@ -200,7 +200,7 @@ static pawl_status compare_values(value_walk *many, value_walk *few, const vote_
         }
         if (many->record_bytes != few->record_bytes ||
             memcmp(many->record, few->record, many->record_bytes) != 0) {
-            TRY(add_value(many, few, sides, m, err));
+            TRY(add_value_mismatch(many, few, sides, m, err));
         }
         TRY(walk_next(many, err));
         TRY(walk_next(few, err));
@@ -214,7 +214,7 @@ static pawl_status other_values(const agreeing *a, const vote_sides *sides, pawl
     mismatches m = {.count = 0};
     TRY(walk_begin(&many, a, sides->many, err));
     TRY(walk_begin(&few, a, sides->few, err));
-    TRY(compare_values(&many, &few, sides, &m, err));
+    TRY(compare_shared_values(&many, &few, sides, &m, err));
     TRY(mismatches_end(&m, "the ranks do not have the same values",
                        "one value on all ranks for what is not per rank", err));
     return error_set(err, PAWL_EDAMAGED,
@@ -254,7 +254,7 @@ static const struct {
                  {structure_of, other_structure},
                  {values_of, other_values}};
 
-static pawl_status agree(const agreeing *a, pawl_error *err) {
+static pawl_status compare_heads(const agreeing *a, pawl_error *err) {
     vote_sides sides;
     bool differ;
     int n = a->ranks->world_size;
@@ -290,7 +290,7 @@ pawl_status votes_agree(job_ranks *ranks, const votes *v, int64_t step, const ch
         return error_nomem(err, (size_t)ranks->world_size * sizeof *held);
     }
     const agreeing a = {.ranks = ranks, .v = v, .directory = directory, .held = held};
-    pawl_status status = agree(&a, err);
+    pawl_status status = compare_heads(&a, err);
     if (status != PAWL_OK) {
         error_step(err, step);
     }

@@ -51,9 +51,9 @@ static pawl_status voter_failed(const voter *v, pawl_status status, pawl_error *
     return vote_table_failed(&v->table, status, err);
 }
 
-/* Takes the record at the cursor; those of the head and what follows are none, nor sums of replicas
- * that need not be compared. */
-static pawl_status take_record(const merge *m, voter *v, pawl_error *err) {
+/* Takes the record at the cursor. The voter is at its end at the head, behind which comes nothing
+ * to merge, and at the sums of replicas where these are not compared. */
+static pawl_status take_voter_record(const merge *m, voter *v, pawl_error *err) {
     v->key = NULL;
     if (!table_valid(v->at)) {
         return PAWL_OK;
@@ -72,14 +72,14 @@ static pawl_status take_record(const merge *m, voter *v, pawl_error *err) {
         return PAWL_OK;
     default:
         v->key = NULL;
-        return voter_failed(v, error_set(err, PAWL_EDAMAGED, "it has a record of no known kind"),
+        return voter_failed(v, error_set(err, PAWL_EDAMAGED, "it has a record of an unknown kind"),
                             err);
     }
 }
 
-static pawl_status advance(const merge *m, voter *v, pawl_error *err) {
+static pawl_status advance_voter(const merge *m, voter *v, pawl_error *err) {
     pawl_status status = table_next(v->at, err);
-    return status == PAWL_OK ? take_record(m, v, err) : voter_failed(v, status, err);
+    return status == PAWL_OK ? take_voter_record(m, v, err) : voter_failed(v, status, err);
 }
 
 static pawl_status open_voter(merge *m, voter *v, int rank, pawl_error *err) {
@@ -89,10 +89,10 @@ static pawl_status open_voter(merge *m, voter *v, int rank, pawl_error *err) {
     v->head = head;
     pawl_status status = table_seek(v->at, "c", 1, err);
     vote_table_rest(&v->table);
-    return status == PAWL_OK ? take_record(m, v, err) : voter_failed(v, status, err);
+    return status == PAWL_OK ? take_voter_record(m, v, err) : voter_failed(v, status, err);
 }
 
-static pawl_status open_all(merge *m, pawl_error *err) {
+static pawl_status open_voters(merge *m, pawl_error *err) {
     uint64_t files = 0;
     bool differ = false;
     TRY(replica_sums_differ(m->votes, m->count, &differ, err));
@@ -130,7 +130,7 @@ pawl_status merge_open(const merge_input *in, merge **out, pawl_error *err) {
     m->ranks = mem_calloc(m->count, sizeof *m->ranks);
     pawl_status status =
         m->voters != NULL && m->heap.items != NULL && m->least != NULL && m->ranks != NULL
-            ? open_all(m, err)
+            ? open_voters(m, err)
             : error_nomem(err, m->count * sizeof *m->voters);
     if (status != PAWL_OK) {
         merge_close(m);
@@ -142,7 +142,7 @@ pawl_status merge_open(const merge_input *in, merge **out, pawl_error *err) {
 
 /* ---- checksums ------------------------------------------------------------------------------ */
 
-/* `file`: of the first that differ; the number of files: they go on behind those of the last. */
+/* `file`: the first with wrong checksums; the number of files where there are more than theirs. */
 static pawl_status wrong_checksums(const voter *v, size_t file, pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "its checksums are not those of its data files");
     if (file < v->head->file_count) {
@@ -167,7 +167,7 @@ static pawl_status put_checksums_of(const merge *m, voter *v, size_t file, table
         }
         record_checksums_key(key, v->first_file + (uint32_t)file, block);
         TRY(table_writer_add(w, key, sizeof key, v->value, v->value_bytes, err));
-        TRY(advance(m, v, err));
+        TRY(advance_voter(m, v, err));
     }
     return PAWL_OK;
 }
@@ -211,24 +211,24 @@ static void order_voters(merge *m) {
     heap_make(&m->heap);
 }
 
-/* Thousands of votes lie all over memory: each is asked for some voters ahead. */
-static void expect(const merge *m, size_t k, size_t n) {
+/* Thousands of votes are scattered over memory: prefetches a voter some places ahead. */
+static void prefetch_voter(const merge *m, size_t k, size_t n) {
     if (k + VOTERS_AHEAD < n) {
         const voter *v = &m->voters[m->heap.items[m->least[k + VOTERS_AHEAD]]];
-        const char *moving = (const char *)v->at;
-        __builtin_prefetch(moving);
-        __builtin_prefetch(moving + 64);
-        __builtin_prefetch(moving + 128);
+        const char *cursor_bytes = (const char *)v->at;
+        __builtin_prefetch(cursor_bytes);
+        __builtin_prefetch(cursor_bytes + 64);
+        __builtin_prefetch(cursor_bytes + 128);
         __builtin_prefetch(v->key);
         __builtin_prefetch(v->value + v->value_bytes);
     }
 }
 
-/* Moves those voters on; then the heap is one again, from the lowest place up. */
+/* Advances the `n` voters at m->least, and restores the heap from the lowest position up. */
 static pawl_status advance_least(merge *m, size_t n, pawl_error *err) {
     for (size_t k = 0; k < n; k++) {
-        expect(m, k, n);
-        TRY(advance(m, &m->voters[m->heap.items[m->least[k]]], err));
+        prefetch_voter(m, k, n);
+        TRY(advance_voter(m, &m->voters[m->heap.items[m->least[k]]], err));
     }
     for (size_t k = n; k-- > 0;) {
         heap_sink(&m->heap, m->least[k]);
@@ -238,7 +238,7 @@ static pawl_status advance_least(merge *m, size_t n, pawl_error *err) {
 
 /* ---- entries and replicas ------------------------------------------------------------------- */
 
-static int compare_ranks(const void *a, const void *b) {
+static int compare_rank_numbers(const void *a, const void *b) {
     const uint32_t *x = a;
     const uint32_t *y = b;
     return (*x > *y) - (*x < *y);
@@ -251,7 +251,7 @@ static pawl_status take_voters(merge *m, size_t n, pawl_error *err) {
     for (size_t k = 0; k < n; k++) {
         m->ranks[k] = m->heap.items[m->least[k]];
     }
-    qsort(m->ranks, n, sizeof *m->ranks, compare_ranks);
+    qsort(m->ranks, n, sizeof *m->ranks, compare_rank_numbers);
     for (size_t k = 0; k < n; k++) {
         e->voters[k] = &m->voters[m->ranks[k]];
     }

@@ -6,7 +6,7 @@
 #include "base/heap.h"
 #include "votes/private.h"
 
-#define VOTERS_AHEAD 8 /* that are asked for before they are looked at */
+#define VOTERS_AHEAD 8 /* how far ahead voters are prefetched */
 
 /* A vote that is being merged, at one of its records. */
 typedef struct voter {
@@ -48,10 +48,10 @@ struct merge {
     voter *voters; /* by rank */
     size_t count;
     heap heap;       /* ranks, by their voters' keys */
-    uint32_t *least; /* places in the heap */
-    uint32_t *ranks; /* of the voters there */
-    bool checking;   /* compare the sums of all replicas, */
-    bool compares;   /* or at least of those whose heads do not say that they are equal */
+    uint32_t *least; /* positions in the heap of the voters with the smallest key */
+    uint32_t *ranks; /* of those voters */
+    bool checking;   /* compare the sums of all replicas */
+    bool compares;   /* the sums are compared: in checking mode, and where the heads differ */
     merge_entry entry;
     mismatches faults;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One name in the votes of several ranks: their records become one, with the pieces of all, in the
- * order of ranks. What does not fit together is a mismatch (S12): named, and the merge goes on, so
- * that a few faults are told at a time.
+ * order of ranks. What does not fit together is a mismatch (S12): it is noted, and the merge goes
+ * on, so that one error names several of them.
  */
 #include "votes/merge.h"
 
@@ -42,7 +42,7 @@ static pawl_status take_pieces(const voter *v, const record_entry *e, pawl_error
     return PAWL_OK;
 }
 
-static pawl_status decode(merge_entry *e, size_t i, pawl_error *err) {
+static pawl_status decode_part(merge_entry *e, size_t i, pawl_error *err) {
     const voter *v = e->voters[i];
     record_entry *out = &e->parts[i];
     uint32_t files = (uint32_t)v->head->file_count;
@@ -54,7 +54,7 @@ static pawl_status decode(merge_entry *e, size_t i, pawl_error *err) {
     return status == PAWL_OK ? take_pieces(v, out, err) : status;
 }
 
-static pawl_status decode_all(merge_entry *e, pawl_error *err) {
+static pawl_status decode_parts(merge_entry *e, pawl_error *err) {
     if (e->used >= ARENA_ENTRIES) {
         arena_free(&e->memory);
         e->used = 0;
@@ -65,7 +65,7 @@ static pawl_status decode_all(merge_entry *e, pawl_error *err) {
         if (i + VOTERS_AHEAD < e->voter_count) {
             __builtin_prefetch(e->voters[i + VOTERS_AHEAD]->value);
         }
-        pawl_status status = decode(e, i, err);
+        pawl_status status = decode_part(e, i, err);
         if (status != PAWL_OK) {
             return vote_table_failed(&e->voters[i]->table, status, err);
         }
@@ -75,19 +75,8 @@ static pawl_status decode_all(merge_entry *e, pawl_error *err) {
 
 /* ---- the same on all ranks? ----------------------------------------------------------------- */
 
-static bool texts_equal(const char *a, const char *b) {
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
-static bool alike(const record_entry *a, const record_entry *b) {
-    return a->kind == b->kind && a->role == b->role && a->per_rank == b->per_rank &&
-           a->replicated == b->replicated && a->dtype == b->dtype &&
-           shape_equal(a->ndim, a->shape, b->ndim, b->shape) &&
-           texts_equal(a->slot_of, b->slot_of) && texts_equal(a->slot, b->slot);
-}
-
 /* "replicated tensor [10, 64] F32 (slot adam/m of w)" */
-static const char *describe(char out[256], const record_entry *e) {
+static const char *describe_part(char out[256], const record_entry *e) {
     char shape[96];
     size_t at;
     if (e->kind == PAWL_KIND_TENSOR) {
@@ -110,18 +99,18 @@ static const char *describe(char out[256], const record_entry *e) {
 }
 
 /* Most were decoded like the first and share its shape; a scalar has none to share. */
-static bool is_like(const record_entry *part, const record_entry *first) {
-    return (first->ndim > 0 && part->shape == first->shape) || alike(first, part);
+static bool part_is_alike(const record_entry *part, const record_entry *first) {
+    return (first->ndim > 0 && part->shape == first->shape) || record_entry_alike(first, part);
 }
 
-static bool differ(const merge_entry *e, mismatches *faults) {
+static bool parts_differ(const merge_entry *e, mismatches *faults) {
     char first[256];
     char other[256];
     for (size_t i = 1; i < e->voter_count; i++) {
-        if (!is_like(&e->parts[i], &e->parts[0])) {
+        if (!part_is_alike(&e->parts[i], &e->parts[0])) {
             mismatches_add(faults, e->parts[0].name, "make it alike on all ranks",
-                           "%s on rank %d; %s on rank %d", describe(first, &e->parts[0]),
-                           e->voters[0]->head->rank, describe(other, &e->parts[i]),
+                           "%s on rank %d; %s on rank %d", describe_part(first, &e->parts[0]),
+                           e->voters[0]->head->rank, describe_part(other, &e->parts[i]),
                            e->voters[i]->head->rank);
             return true;
         }
@@ -131,7 +120,7 @@ static bool differ(const merge_entry *e, mismatches *faults) {
 
 /* ---- join ----------------------------------------------------------------------------------- */
 
-static pawl_status join(merge_entry *e, record_entry *out, pawl_error *err) {
+static pawl_status join_parts(merge_entry *e, record_entry *out, pawl_error *err) {
     size_t count = 0;
     for (size_t i = 0; i < e->voter_count; i++) {
         count += e->parts[i].piece_count;
@@ -162,7 +151,7 @@ static const char *what_to_do(const record_entry *e, bool overlap) {
                    : "let the ranks hold all of the shape that they declare";
 }
 
-static void say_fault(const record_entry *e, const plan_fault *fault, mismatches *faults) {
+static void add_cover_fault(const record_entry *e, const plan_fault *fault, mismatches *faults) {
     char where[160];
     box_text(where, sizeof where, &fault->where);
     if (!fault->overlap) {
@@ -189,13 +178,13 @@ static pawl_status check_cover(const record_entry *e, bool *whole, mismatches *f
     TRY(plan_cover_entry(e, &fault, err));
     *whole = !fault.overlap && !fault.hole;
     if (!*whole) {
-        say_fault(e, &fault, faults);
+        add_cover_fault(e, &fault, faults);
     }
     return PAWL_OK;
 }
 
 /* A value is of one rank, or of each rank that has its own. */
-static bool check_value(const merge_entry *e, mismatches *faults) {
+static bool check_value_parts(const merge_entry *e, mismatches *faults) {
     const record_entry *first = &e->parts[0];
     if (first->per_rank || e->voter_count == 1) {
         return true;
@@ -209,15 +198,15 @@ static bool check_value(const merge_entry *e, mismatches *faults) {
 pawl_status merge_put_entry(merge_entry *e, table_writer *w, mismatches *faults, pawl_error *err) {
     record_entry joined;
     bool whole = true;
-    TRY(decode_all(e, err));
-    if (differ(e, faults)) {
+    TRY(decode_parts(e, err));
+    if (parts_differ(e, faults)) {
         return PAWL_OK;
     }
-    TRY(join(e, &joined, err));
+    TRY(join_parts(e, &joined, err));
     if (joined.kind == PAWL_KIND_TENSOR) {
         TRY(check_cover(&joined, &whole, faults, err));
     } else {
-        whole = check_value(e, faults);
+        whole = check_value_parts(e, faults);
     }
     if (!whole) {
         return PAWL_OK;
@@ -237,7 +226,7 @@ typedef struct held_replica {
     int rank;
 } held_replica;
 
-static int compare_numbers(int n, const int64_t *a, const int64_t *b) {
+static int compare_int64s(int n, const int64_t *a, const int64_t *b) {
     for (int d = 0; d < n; d++) {
         if (a[d] != b[d]) {
             return a[d] < b[d] ? -1 : 1;
@@ -250,8 +239,8 @@ static int compare_boxes(const held_replica *a, const held_replica *b) {
     if (a->ndim != b->ndim) {
         return a->ndim - b->ndim;
     }
-    int order = compare_numbers(a->ndim, a->offset, b->offset);
-    return order != 0 ? order : compare_numbers(a->ndim, a->extent, b->extent);
+    int order = compare_int64s(a->ndim, a->offset, b->offset);
+    return order != 0 ? order : compare_int64s(a->ndim, a->extent, b->extent);
 }
 
 static int compare_replicas(const void *a, const void *b) {

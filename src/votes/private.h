@@ -5,14 +5,6 @@
 
 #include "votes/votes.h"
 
-/* For CLEANUP. */
-static inline void table_writer_free_pointer(table_writer **w) {
-    table_writer_free(*w);
-}
-static inline void table_cursor_free_pointer(table_cursor **c) {
-    table_cursor_free(*c);
-}
-
 /* ---- vote_table.c: a vote, as it is read ---------------------------------------------------- */
 
 /* Reads of a file that is opened for each of them and closed again: thousands of votes are read at
@@ -31,7 +23,7 @@ pawl_status vote_table_open(vote_table *t, store *s, const buffer *own, const ch
 void vote_table_close(vote_table *t); /* a zeroed one is fine */
 /* Closes the file until the next read. */
 void vote_table_rest(vote_table *t);
-/* A failure to read the vote, as that of its rank. Returns `status`. */
+/* Adds to `err` whose vote could not be read, and its path. Returns `status`. */
 pawl_status vote_table_failed(const vote_table *t, pawl_status status, pawl_error *err);
 /* The value of the record of exactly that key, valid until the cursor moves; NULL where there is
  * none. */

@@ -105,7 +105,7 @@ static pawl_status note_small(replica_sums *s, const state_entry *e, const uint3
     return PAWL_OK;
 }
 
-static pawl_status read_entry(replica_sums *s, const state_entry *e, pawl_error *err) {
+static pawl_status read_replica(replica_sums *s, const state_entry *e, pawl_error *err) {
     uint64_t bytes = held_bytes(e);
     if (!s->all && bytes > REPLICA_SMALL_BYTES) {
         return PAWL_OK;
@@ -121,13 +121,13 @@ static pawl_status read_entry(replica_sums *s, const state_entry *e, pawl_error 
     return bytes > REPLICA_SMALL_BYTES ? PAWL_OK : note_small(s, e, sums, bytes, err);
 }
 
-static pawl_status read_all(replica_sums *s, pawl_error *err) {
+static pawl_status read_replicas(replica_sums *s, pawl_error *err) {
     for (size_t i = 0; i < s->snapshot->count; i++) {
         if (i + STATE_ENTRIES_AHEAD < s->snapshot->count) {
             state_entry_expect(s->snapshot->entries[i + STATE_ENTRIES_AHEAD]);
         }
         if (is_replicated(s->snapshot->entries[i])) {
-            TRY(read_entry(s, s->snapshot->entries[i], err));
+            TRY(read_replica(s, s->snapshot->entries[i], err));
         }
     }
     return PAWL_OK;
@@ -138,7 +138,7 @@ static void read_on_thread(void *argument) {
     if (s->tuned != NULL) {
         engine_tune(s->tuned);
     }
-    s->status = read_all(s, &s->story);
+    s->status = read_replicas(s, &s->story);
 }
 
 /* More than the trainer's thread should wait for? */
@@ -168,7 +168,7 @@ pawl_status replica_sums_start(const state_snapshot *snapshot, bool all, engine 
     s->story = ERROR_INIT;
     *out = s; /* its owner frees it, also after a failure */
     return is_much(s) ? os->thread_start(os->context, read_on_thread, s, &s->thread, err)
-                      : read_all(s, err);
+                      : read_replicas(s, err);
 }
 
 void replica_sums_wait(replica_sums *sums) {
@@ -233,15 +233,15 @@ pawl_status replica_sums_head(const replica_sums *sums, vote *head, arena *memor
 
 /* ---- on rank 0 ------------------------------------------------------------------------------ */
 
-static int compare_numbers(uint64_t a, uint64_t b) {
+static int compare_uint64s(uint64_t a, uint64_t b) {
     return (a > b) - (a < b);
 }
 
 /* By what is held; 0: the same replicas. */
 static int compare_held(const vote_copies *a, const vote_copies *b) {
-    int order = compare_numbers((uint64_t)a->replica_count, (uint64_t)b->replica_count);
-    order = order != 0 ? order : compare_numbers(a->bytes, b->bytes);
-    return order != 0 ? order : compare_numbers(a->held_crc32c, b->held_crc32c);
+    int order = compare_uint64s((uint64_t)a->replica_count, (uint64_t)b->replica_count);
+    order = order != 0 ? order : compare_uint64s(a->bytes, b->bytes);
+    return order != 0 ? order : compare_uint64s(a->held_crc32c, b->held_crc32c);
 }
 
 static int compare_copies(const void *a, const void *b) {

@@ -49,9 +49,9 @@ pawl_status structure_make(const state_snapshot *snapshot, buffer *out, pawl_err
     return PAWL_OK;
 }
 
-/* Half a text would stay in the way of a whole one. */
-static pawl_status write_text(job_ranks *ranks, const char *name, const buffer *text,
-                              pawl_error *err) {
+/* Removes a half-written file: nobody could create a whole one of that name. */
+static pawl_status write_structure(job_ranks *ranks, const char *name, const buffer *text,
+                                   pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *file = NULL;
     struct pawl_error ignored = ERROR_INIT;
     TRY(store_open(ranks->store, name, STORE_CREATE, &file, err));
@@ -70,7 +70,7 @@ void structure_leave(job_ranks *ranks, const buffer *text, uint32_t crc, structu
         return;
     }
     name_structure(name, ranks->attempt, crc, text->size);
-    pawl_status status = write_text(ranks, name, text, &story);
+    pawl_status status = write_structure(ranks, name, text, &story);
     if (status != PAWL_OK && status != PAWL_EBUSY) { /* another rank was faster */
         log_write(&ranks->log, PAWL_LOG_DEBUG, "%s", error_text(&story));
         return;

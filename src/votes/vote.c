@@ -18,8 +18,8 @@ static bool is_shared_value(const state_entry *e) {
 }
 
 /* The records of the shared values: their sum, and into `w` unless it is NULL. */
-static pawl_status put_values(const state_snapshot *snapshot, table_writer *w, uint32_t *sum,
-                              pawl_error *err) {
+static pawl_status put_shared_values(const state_snapshot *snapshot, table_writer *w, uint32_t *sum,
+                                     pawl_error *err) {
     CLEANUP(buffer_free) buffer key = {0};
     CLEANUP(buffer_free) buffer value = {0};
     *sum = 0;
@@ -60,14 +60,15 @@ static pawl_status put_sums(job_ranks *ranks, const ballot *b, vote *head, pawl_
     head->structure_crc32c = crc32c(0, text.data, text.size);
     head->structure_bytes = text.size;
     structure_leave(ranks, &text, head->structure_crc32c, b->left);
-    return put_values(layout->snapshot, NULL, &head->values_crc32c, err);
+    return put_shared_values(layout->snapshot, NULL, &head->values_crc32c, err);
 }
 
 static bool is_durable(const ballot *b) {
     return !b->skipped && b->failed == NULL;
 }
 
-static pawl_status put_head(job_ranks *ranks, const ballot *b, table_writer *w, pawl_error *err) {
+static pawl_status put_vote_head(job_ranks *ranks, const ballot *b, table_writer *w,
+                                 pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
     CLEANUP(buffer_free) buffer failed = {0};
     CLEANUP(buffer_free) buffer record = {0};
@@ -106,16 +107,16 @@ pawl_status vote_keep(job_ranks *ranks, const ballot *b, buffer *out, pawl_error
     if (is_durable(b) && b->sums != NULL) {
         TRY(replica_sums_write(b->sums, w, err));
     }
-    TRY(put_head(ranks, b, w, err));
+    TRY(put_vote_head(ranks, b, w, err));
     if (is_durable(b)) {
-        TRY(put_values(b->layout->snapshot, w, &sum, err));
+        TRY(put_shared_values(b->layout->snapshot, w, &sum, err));
     }
     return table_writer_finish(w, &ignored, err);
 }
 
 /* A vote that may be there counts as cast: rank 0 may commit with it. */
-static pawl_status publish(job_ranks *ranks, const ballot *b, const buffer *bytes,
-                           pawl_error *err) {
+static pawl_status publish_vote(job_ranks *ranks, const ballot *b, const buffer *bytes,
+                                pawl_error *err) {
     char name[80];
     char path[STORE_MAX_PATH];
     if (is_durable(b)) {
@@ -129,7 +130,8 @@ static pawl_status publish(job_ranks *ranks, const ballot *b, const buffer *byte
         return status;
     }
     log_write(&ranks->log, PAWL_LOG_WARN,
-              "rank %d waits for how the save ends, because its vote may have been cast: %s",
+              "rank %d waits for the outcome of the save: its vote may be visible, although "
+              "publishing it failed: %s",
               ranks->rank, error_text(err));
     return PAWL_OK;
 }
@@ -138,7 +140,7 @@ pawl_status vote_cast(job_ranks *ranks, const ballot *b, pawl_error *err) {
     CLEANUP(buffer_free) buffer bytes = {0};
     pawl_status status = vote_keep(ranks, b, &bytes, err);
     if (status == PAWL_OK) {
-        status = publish(ranks, b, &bytes, err);
+        status = publish_vote(ranks, b, &bytes, err);
     }
     if (status != PAWL_OK) {
         error_wrap(err, "vote of rank %d", ranks->rank);
@@ -155,7 +157,7 @@ static pawl_status another_ones(const vote *head, const char *tag, int rank, paw
     return PAWL_EDAMAGED;
 }
 
-static pawl_status read_head(const vote_table *t, arena *memory, vote *out, pawl_error *err) {
+static pawl_status find_head(const vote_table *t, arena *memory, vote *out, pawl_error *err) {
     CLEANUP(table_cursor_free_pointer) table_cursor *at = NULL;
     const uint8_t *value;
     size_t n;
@@ -175,7 +177,7 @@ static pawl_status open_and_read(store *s, const buffer *own, const char *direct
                                  pawl_error *err) {
     CLEANUP(vote_table_close) vote_table t;
     TRY(vote_table_open(&t, s, own, directory, tag, rank, err));
-    pawl_status status = read_head(&t, memory, out, err);
+    pawl_status status = find_head(&t, memory, out, err);
     return status == PAWL_OK ? PAWL_OK : vote_table_failed(&t, status, err);
 }
 

@@ -11,18 +11,19 @@ static void vote_path(const vote_table *t, char out[STORE_MAX_PATH]) {
     snprintf(out, STORE_MAX_PATH, "%s/%s", t->directory, name);
 }
 
-static pawl_status open_file(vote_table *t, pawl_error *err) {
+static pawl_status open_vote_file(vote_table *t, pawl_error *err) {
     char path[STORE_MAX_PATH];
     vote_path(t, path);
     return store_open(t->store, path, STORE_READ, &t->kept, err);
 }
 
-static pawl_status read_at(void *context, uint64_t offset, void *to, size_t n, pawl_error *err) {
+static pawl_status read_vote_at(void *context, uint64_t offset, void *to, size_t n,
+                                pawl_error *err) {
     vote_table *t = context;
     if (t->kept != NULL) {
         return store_read(t->kept, offset, to, n, err);
     }
-    TRY(open_file(t, err));
+    TRY(open_vote_file(t, err));
     pawl_status status = store_read(t->kept, offset, to, n, err);
     vote_table_rest(t);
     return status;
@@ -30,9 +31,9 @@ static pawl_status read_at(void *context, uint64_t offset, void *to, size_t n, p
 
 static pawl_status source_of_file(vote_table *t, byte_source *out, pawl_error *err) {
     uint64_t size;
-    TRY(open_file(t, err));
+    TRY(open_vote_file(t, err));
     TRY(store_size(t->kept, &size, err));
-    *out = (byte_source){.context = t, .size = size, .read_at = read_at};
+    *out = (byte_source){.context = t, .size = size, .read_at = read_vote_at};
     return PAWL_OK;
 }
 

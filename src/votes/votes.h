@@ -48,15 +48,14 @@ void replica_sums_free(replica_sums *sums); /* waits; NULL is fine */
 
 /* ---- one vote: vote.c ----------------------------------------------------------------------- */
 
-/* What this rank says of a save. `input` and `sums` (may be NULL) are left out of a vote that tells
- * of a failure. */
+/* What this rank says of a save. A vote against the save uses neither `input` nor `sums`. */
 typedef struct ballot {
     const char *directory, *tag;
     int64_t step;
-    const plan_layout *layout; /* NULL: it came to none */
+    const plan_layout *layout; /* NULL: the save failed before there was one */
     const index_input *input;  /* its entries and checksums */
-    const replica_sums *sums;
-    structure_left *left; /* may be NULL where there is no layout */
+    const replica_sums *sums;  /* may be NULL */
+    structure_left *left;      /* may be NULL where there is no layout */
     bool skipped;
     const pawl_error *failed; /* NULL: its part is durable */
 } ballot;
@@ -71,10 +70,10 @@ pawl_status vote_read_head(store *s, const char *directory, const char *tag, int
 
 /* ---- all votes of a save: vote.c, agree.c --------------------------------------------------- */
 
-/* By rank. Begins zeroed, but for `own`. */
+/* Begins zeroed, but for `own`. */
 typedef struct votes {
     buffer own;          /* rank 0's */
-    vote *heads;         /* those that came */
+    vote *heads;         /* by rank, set where the vote has come */
     unsigned char *came; /* by rank */
     arena memory;
 } votes;
@@ -86,7 +85,7 @@ void votes_free(votes *v);
 pawl_status votes_manifest_files(int world_size, const votes *v, manifest *m, pawl_error *err)
     PAWL_MUST_CHECK;
 /* S12, J04: same step, tag, world size, structure, shared values. All votes are there, and none
- * tells of a failure. */
+ * is against the save. */
 pawl_status votes_agree(job_ranks *ranks, const votes *v, int64_t step, const char *tag,
                         pawl_error *err) PAWL_MUST_CHECK;
 
@@ -111,8 +110,8 @@ pawl_status merge_write(void *context, byte_sink sink, table_summary *summary,
 
 /* ---- at a restore: wants.c ------------------------------------------------------------------ */
 
-/* What a rank says at the meeting where all have matched: where it is alike on all ranks nothing
- * more needs to be sent. */
+/* A summary of what a rank lacks, handed in at the meeting after all have matched: where it is the
+ * same on all ranks, wants_nobody replaces wants_compare. */
 typedef struct wants_head {
     uint64_t entries, lacking;
     uint32_t sum; /* of which are lacking */
@@ -120,12 +119,13 @@ typedef struct wants_head {
 pawl_status wants_head_make(const plan_match *match, wants_head *out, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* All ranks lack the same entries: nobody wants them. */
+/* Where all ranks lack the same entries: the faults, without a meeting. */
 pawl_status wants_nobody(const plan_match *match, plan_job_faults *out, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* Collective: compares what each entry is to each rank; the faults are the same on all. A failure
- * of this rank alone is `*own` with `failed`, which the others have yet to hear. */
+/* Collective: compares what each rank wants of each entry; the faults come out the same on all
+ * ranks. A failure of this rank alone is returned as `*own` and `failed`: the caller takes it to
+ * the next meeting, for the others do not know it yet. */
 pawl_status wants_compare(job_ranks *ranks, const plan_match *match, plan_job_faults *out,
                           pawl_status *own, pawl_error *failed, pawl_error *err) PAWL_MUST_CHECK;
 

@@ -34,7 +34,7 @@ typedef struct wants_run {
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-static wants_run run_of(const plan_stance *s) {
+static wants_run want_run_of(const plan_stance *s) {
     wants_run r = {.count = 1, .want = s->want};
     if (s->want == PLAN_HOLDS) {
         r.copies = (uint64_t)s->copies;
@@ -44,16 +44,16 @@ static wants_run run_of(const plan_stance *s) {
     return r;
 }
 
-static bool alike(const wants_run *a, const wants_run *b) {
+static bool same_want(const wants_run *a, const wants_run *b) {
     bool single = a->want == PLAN_HOLDS && a->part == 0;
     return !single && a->want == b->want && a->copies == b->copies && a->part == b->part;
 }
 
-static wants_run run_from(const plan_match *match, uint64_t first) {
-    wants_run r = run_of(&match->stances[first]);
+static wants_run want_run_from(const plan_match *match, uint64_t first) {
+    wants_run r = want_run_of(&match->stances[first]);
     for (uint64_t i = first + 1; i < match->stance_count; i++) {
-        wants_run next = run_of(&match->stances[i]);
-        if (!alike(&r, &next)) {
+        wants_run next = want_run_of(&match->stances[i]);
+        if (!same_want(&r, &next)) {
             break;
         }
         r.count++;
@@ -90,7 +90,7 @@ static pawl_status put_card(const plan_match *match, uint64_t first, buffer *out
     TRY(buffer_u64le(out, match->stance_count, err));
     TRY(buffer_u64le(out, first, err));
     while (first < match->stance_count && out->size + MOST_RUN_BYTES <= CARD_BYTES) {
-        const wants_run r = run_from(match, first);
+        const wants_run r = want_run_from(match, first);
         TRY(put_run(&r, out, err));
         first += r.count;
     }
@@ -108,8 +108,8 @@ typedef struct wants_reader {
 typedef struct wants_judge {
     job_ranks *ranks;
     const plan_match *match;
-    uint64_t place, told;  /* entries judged, and behind the last fault */
-    wants_reader *readers; /* by rank */
+    uint64_t place, reported; /* entries judged; the end of the last fault */
+    wants_reader *readers;    /* by rank */
     unsigned char *chosen;
     buffer *answer;
 } wants_judge;
@@ -136,7 +136,7 @@ static pawl_status begin_reading(wants_judge *j, const meet_card *cards, pawl_er
             return other_checkpoint(j, r, entries, err);
         }
         if (first != j->place) {
-            return wire_damaged(c, "it begins at another entry", err);
+            return wire_damaged(c, "it does not begin at the entry that is next", err);
         }
     }
     return PAWL_OK;
@@ -172,12 +172,12 @@ static pawl_status put_fault(wants_judge *j, uint64_t entries, plan_job_error er
         ranks_that(j, true, lacking);
         ranks_that(j, false, holding);
     }
-    TRY(buffer_varint(j->answer, j->place - j->told, err));
+    TRY(buffer_varint(j->answer, j->place - j->reported, err));
     TRY(buffer_varint(j->answer, entries, err));
     TRY(buffer_append(j->answer, &(const uint8_t){(uint8_t)error}, 1, err));
     TRY(wire_put_text(j->answer, lacking, RANKS_TEXT - 1, err));
     TRY(wire_put_text(j->answer, holding, RANKS_TEXT - 1, err));
-    j->told = j->place + entries;
+    j->reported = j->place + entries;
     return PAWL_OK;
 }
 
@@ -216,7 +216,7 @@ static pawl_status judge_stretch(wants_judge *j, uint64_t entries, pawl_error *e
     return wanted_whole(j) ? PAWL_OK : put_fault(j, entries, PLAN_NOT_WHOLE, err);
 }
 
-static pawl_status judge_all(wants_judge *j, const meet_card *cards, pawl_error *err) {
+static pawl_status judge_cards(wants_judge *j, const meet_card *cards, pawl_error *err) {
     uint64_t entries = 0;
     TRY(begin_reading(j, cards, err));
     TRY(buffer_u64le(j->answer, 0, err)); /* the end, once it is known */
@@ -242,13 +242,13 @@ typedef struct wants_walk {
     plan_job_faults *out;
 } wants_walk;
 
-static pawl_status judge(void *context, job_ranks *ranks, const meet_card *cards, buffer *answer,
-                         pawl_error *err) {
+static pawl_status judge_wants(void *context, job_ranks *ranks, const meet_card *cards,
+                               buffer *answer, pawl_error *err) {
     const wants_walk *walk = context;
     wants_judge j = {.ranks = ranks,
                      .match = walk->match,
                      .place = walk->place,
-                     .told = walk->place,
+                     .reported = walk->place,
                      .answer = answer};
     TRY(ranks_failed(ranks, cards, err));
     size_t n = (size_t)ranks->world_size;
@@ -259,7 +259,7 @@ static pawl_status judge(void *context, job_ranks *ranks, const meet_card *cards
     }
     j.readers = readers;
     j.chosen = chosen;
-    return judge_all(&j, cards, err);
+    return judge_cards(&j, cards, err);
 }
 
 /* ---- every rank ----------------------------------------------------------------------------- */
@@ -290,7 +290,7 @@ static pawl_status take_fault(cursor *c, uint64_t *at, uint64_t end, plan_job_fa
     return plan_job_fault_add(out, &fault, err);
 }
 
-static pawl_status take_answer(wants_walk *walk, const buffer *answer, pawl_error *err) {
+static pawl_status take_wants_answer(wants_walk *walk, const buffer *answer, pawl_error *err) {
     cursor c = cursor_of(answer->data, answer->size, 0, "answer of rank 0");
     uint64_t at = walk->place;
     uint64_t end = 0;
@@ -318,10 +318,10 @@ pawl_status wants_compare(job_ranks *ranks, const plan_match *match, plan_job_fa
                            .failed = failed,
                            .mine = mine.data,
                            .mine_bytes = *own == PAWL_OK ? mine.size : 0,
-                           .judge = judge,
+                           .judge = judge_wants,
                            .context = &walk};
         TRY(ranks_meet(ranks, &m, &answer, err));
-        *own = take_answer(&walk, &answer, failed);
+        *own = take_wants_answer(&walk, &answer, failed);
     }
     return PAWL_OK;
 }

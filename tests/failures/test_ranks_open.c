@@ -133,22 +133,24 @@ static void test_p06_another_directory_without_callbacks(void **state) {
         (rank_of_test){.path = f->run, .deadline_s = 2, .become = own_run_on_b, .body = open_run},
         -1, &f->result);
     for (int r = 0; r < 2; r++) {
-        assert_text(f->result.said[r],
-                    "open run: rank 2 did not come\n"
-                    "  path:     {d}/disk/run\n"
-                    "  expected: all 3 ranks\n"
-                    "  found:    2 within {n} s\n"
-                    "  next:     see in its output what rank 2 did last; where it waits too, its "
-                    "directory is not the one of rank 0, or it was started with another launch");
+        assert_text(
+            f->result.said[r],
+            "open run: rank 2 did not come\n"
+            "  path:     {d}/disk/run\n"
+            "  expected: all 3 ranks\n"
+            "  found:    2 within {n} s\n"
+            "  next:     see in the output of rank 2 what it did last; if it waits as well, its "
+            "directory is not that of rank 0, or it was started with another launch");
     }
-    assert_text(f->result.said[2],
-                "open run: rank 0 did not answer\n"
-                "  path:     {d}/disk/run\n"
-                "  expected: its answer to rank 2\n"
-                "  found:    none within {n} s: no answer in this directory, which is on tmpfs, "
-                "mounted at {d}/disk\n"
-                "  next:     see in its output what rank 0 did last; where it waits for this rank, "
-                "this directory is not the one of rank 0, or it was started with another launch");
+    assert_text(
+        f->result.said[2],
+        "open run: rank 0 did not answer\n"
+        "  path:     {d}/disk/run\n"
+        "  expected: its answer to rank 2\n"
+        "  found:    none within {n} s: no answer in this directory, which is on tmpfs, "
+        "mounted at {d}/disk\n"
+        "  next:     see in the output of rank 0 what it did last; if it waits for this rank, "
+        "this directory is not that of rank 0, or it was started with another launch");
 }
 
 /* ---- P04 ------------------------------------------------------------------------------------ */
@@ -219,8 +221,9 @@ static void test_p02_a_rank_that_may_not_write_is_told_to_all(void **state) {
     "  path:     {d}/disk/run\n"                                                                   \
     "  expected: all 3 ranks\n"                                                                    \
     "  found:    2 within {n} s\n"                                                                 \
-    "  next:     see in its output what rank 1 did last; where it waits too, its directory is "    \
-    "not the one of rank 0, or it was started with another launch"
+    "  next:     see in the output of rank 1 what it did last; if it waits as well, its "          \
+    "directory "                                                                                   \
+    "is not that of rank 0, or it was started with another launch"
 
 static void test_s11_a_rank_that_was_not_started(void **state) {
     fixture *f = *state;
@@ -256,8 +259,8 @@ static void test_s11_rank_0_that_dies(void **state) {
                        "  expected: its answer to rank %d\n"
                        "  found:    none within {n} s: no answer in this directory, which is on "
                        "{w}, mounted at {p}\n"
-                       "  next:     see in its output what rank 0 did last; where it waits for "
-                       "this rank, this directory is not the one of rank 0, or it was started "
+                       "  next:     see in the output of rank 0 what it did last; if it waits for "
+                       "this rank, this directory is not that of rank 0, or it was started "
                        "with another launch",
                        r);
         assert_text(f->result.said[r], wanted);

@@ -177,8 +177,8 @@ static void hear_of_missing_rank_3(member *m) {
                      "  expected: votes of 4 ranks\n"
                      "  found:    none of rank 3 (host {w}, pid {n})\n"
                      "  safe:     step 1000 is committed and can be restored\n"
-                     "  next:     look whether those processes run, and whether their storage "
-                     "moves; where they are only slow, give group_deadline_s a larger value");
+                     "  next:     check that those processes run, and that their storage "
+                     "responds; where they are only slow, give group_deadline_s a larger value");
     }
     come(m);
     wait_for_stage(m, 1);
@@ -432,13 +432,13 @@ static void train_beside_slow_rank_3(member *m) {
                        "  found:    this rank's part is durable; 1 rank has not voted yet, the "
                        "first of them is rank 3 (host {w}, pid {n})\n"
                        "  safe:     step 1000 is committed and can be restored\n"
-                       "  next:     wait again; whoever does not come is given up after "
+                       "  next:     wait again; a rank that stays silent is given up after "
                        "group_deadline_s"
                      : "waiting for the save: the commit of step 2000 took longer than {n} {w}\n"
                        "  found:    this rank's part is durable; rank 0 (host {w}, pid {n}) has "
                        "not told yet how the save went\n"
                        "  safe:     step 1000 is committed and can be restored\n"
-                       "  next:     wait again; whoever does not come is given up after "
+                       "  next:     wait again; a rank that stays silent is given up after "
                        "group_deadline_s");
     come(m);
     assert_works(pawl_wait(m->t.run, 60, &stats, m->t.err), m->t.err);

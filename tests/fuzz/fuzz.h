@@ -75,8 +75,4 @@ static inline void fuzz_check_refusal(const pawl_error *err, pawl_status status)
     FUZZ_CHECK(status == PAWL_EDAMAGED || status == PAWL_ELIMIT || status == PAWL_EUNSUPPORTED);
 }
 
-static inline bool fuzz_texts_equal(const char *a, const char *b) {
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
 #endif

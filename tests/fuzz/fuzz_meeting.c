@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the other rank of two says at meetings, as the input has it: notes and news of pawl_meet,
- * wishes and answers of a restore, cards of a comparison. Each is taken, or refused in words; and
- * the faults of a comparison lie within the entries, each once, ascending.
+ * requests and decisions of a restore, cards of a comparison. Each is taken, or refused in words;
+ * and the faults of a comparison lie within the entries, each once, ascending.
  */
 #include "who.h"
 
@@ -213,7 +213,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     rank_group *group;
     simulated_platform_init(&os, 1);
     pawl_run run = {
-        .platform = &os.table, .engine = idle_engine(&os), .deadline_s = 10, .newest_step = -1};
+        .platform = &os.table, .engine = idle_engine(&os), .timeout_s = 10, .newest_step = -1};
     o.notes = what % 3 == 0;
     o.parts = what % 3 == 1 ? PARTS - ROUNDS : 0;
     FUZZ_CHECK(group_new(&callbacks, &group, &err) == PAWL_OK);

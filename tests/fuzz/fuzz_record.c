@@ -13,7 +13,7 @@ static void check_same(const record_entry *a, const record_entry *b) {
     FUZZ_CHECK(strcmp(a->name, b->name) == 0);
     FUZZ_CHECK(a->kind == b->kind && a->role == b->role);
     FUZZ_CHECK(a->per_rank == b->per_rank && a->replicated == b->replicated);
-    FUZZ_CHECK(fuzz_texts_equal(a->slot_of, b->slot_of) && fuzz_texts_equal(a->slot, b->slot));
+    FUZZ_CHECK(text_equal(a->slot_of, b->slot_of) && text_equal(a->slot, b->slot));
     FUZZ_CHECK(a->dtype == b->dtype && shape_equal(a->ndim, a->shape, b->ndim, b->shape));
     FUZZ_CHECK((a->value == NULL) == (b->value == NULL) && a->value_bytes == b->value_bytes);
     FUZZ_CHECK(a->value_bytes == 0 || memcmp(a->value, b->value, a->value_bytes) == 0);

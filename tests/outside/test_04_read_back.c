@@ -207,7 +207,8 @@ static void test_names_of_metrics_are_refused_or_read_back(void **state) {
     }
     const pawl_metric twice[] = {{"b", 1}, {"a", 1}, {"b", 2}};
     assert_fails(save_with(f, 1, twice, 3), PAWL_EUSAGE, f->err);
-    assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "metric 2 is that of one before it");
+    assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT),
+                "metric 2 is also that of an earlier one");
     pawl_metric metrics[ARRAY_LENGTH(good)];
     for (size_t i = 0; i < ARRAY_LENGTH(good); i++) {
         metrics[i] = (pawl_metric){good[i], 1};

@@ -52,9 +52,9 @@ static void test_28_gc_tells_of_each_and_goes_on(void **state) {
     assert_ok(pawl_run_close(run, 0, f->err), f->err);
     assert_int_equal(removed, 1);
     assert_int_equal(access(directory_path(f->path, "step-00000200"), F_OK), -1);
-    assert_says(f->log, "step-00000005 is no step");
-    assert_says(f->log, "step-00000015 is no step");
-    assert_says(f->log, "step-00000099 is no step");
+    assert_says(f->log, "step-00000005 has the name of a step");
+    assert_says(f->log, "step-00000015 has the name of a step");
+    assert_says(f->log, "step-00000099 has the name of a step");
     assert_strangers_stay(f);
 }
 
@@ -127,7 +127,7 @@ static void test_28_a_job_goes_on(void **state) {
     small_run *f = *state;
     pawl_run *run = small_open_keeping(f, 1);
     assert_fails(small_save_to(f, run, 99), PAWL_EDAMAGED, f->err);
-    assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "step-00000099 is no step");
+    assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "step-00000099 has the name of a step");
     assert_ok(small_save_to(f, run, 100), f->err);
     assert_ok(pawl_run_close(run, 0, f->err), f->err);
     assert_int_equal(access(directory_path(f->path, "step-00000010"), F_OK), -1);
@@ -143,7 +143,7 @@ static void test_28_housekeeping_refuses_them(void **state) {
     pawl_run *run = small_open_keeping(f, 0);
     assert_fails(pawl_run_remove(run, 5, 1, f->err), PAWL_ENOTFOUND, f->err);
     assert_fails(pawl_run_rebuild(run, 5, 0, f->err), PAWL_EDAMAGED, f->err);
-    assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "step-00000005 is no step");
+    assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "step-00000005 has the name of a step");
     assert_ok(pawl_run_remove(run, 10, 0, f->err), f->err);
     assert_ok(pawl_run_close(run, 0, f->err), f->err);
     assert_strangers_stay(f);

@@ -20,7 +20,6 @@ THROUGH = {
     "src/checkpoint/checkpoint.c": "src/run/rebuild.c",
     "src/checkpoint/checksums.c": "src/run/rebuild.c",
     "src/checkpoint/data_files.c": "src/run/rebuild.c",
-    "src/doctor/ranks.c": "src/doctor/sight.c",
     "src/format/block.c": "src/format/table_read.c",
     "src/format/record_metadata.c": "src/format/safetensors.c",
     "src/group/launchers.c": "src/group/discover.c",
@@ -28,6 +27,7 @@ THROUGH = {
     "src/ranks/meet.c": "src/ranks/notes.c",
     "src/votes/vote_table.c": "src/votes/merge.c",
     "src/ranks/wire.c": "src/ranks/meet_bytes.c",
+    "src/run/restore_decide.c": "src/run/restore.c",
 }
 # Not from a file of a run, nor from another rank.
 ELSEWHERE = {

@@ -12,10 +12,10 @@
 #define ROUNDING_S 1e-9
 
 /* The names that the linker's --wrap asks for. */
-void __real_events_tell(events *e, const pawl_event *what, const event_restore *restore,
-                        unsigned whom);
-void __wrap_events_tell(events *e, const pawl_event *what, const event_restore *restore,
-                        unsigned whom);
+void __real_events_report(events *e, const pawl_event *what, const event_restore *restore,
+                          unsigned whom);
+void __wrap_events_report(events *e, const pawl_event *what, const event_restore *restore,
+                          unsigned whom);
 
 /* On whatever thread: an assertion of cmocka's would not find its way from the engine's. */
 static void must(bool so, const char *what, const pawl_event *e) {
@@ -47,10 +47,10 @@ static void check(const pawl_event *e) {
     must(e->status != PAWL_OK || e->done_bytes == s->bytes, "not all bytes were saved", e);
 }
 
-void __wrap_events_tell(events *e, const pawl_event *what, const event_restore *restore,
-                        unsigned whom) {
+void __wrap_events_report(events *e, const pawl_event *what, const event_restore *restore,
+                          unsigned whom) {
     if (what->stats != NULL) {
         check(what);
     }
-    __real_events_tell(e, what, restore, whom);
+    __real_events_report(e, what, restore, whom);
 }

@@ -169,7 +169,7 @@ static void test_the_name_of_a_metric_is_a_name_and_stands_once(void **state) {
         const char *fault;
     } cases[] = {
         {{{"loss", 1}, {"loss", 2}},
-         "saving step 1: the name of metric 1 is that of one before it"},
+         "saving step 1: the name of metric 1 is also that of an earlier one"},
         {{{"loss", 1}, {"", 2}}, "saving step 1: the name of metric 1 is empty"},
         {{{NULL, 1}, {"loss", 2}}, "saving step 1: the name of metric 0 is a null pointer"},
     };

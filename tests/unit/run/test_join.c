@@ -119,8 +119,8 @@ static void test_options_that_one_rank_cannot_mean_are_told_to_all(void **state)
         j.budget[1] = 1;
         joining_open(&j);
         assert_all_fail(&j, PAWL_EUSAGE,
-                        "rank 1 (host {h}): open run: the option budget_bytes has a value that it "
-                        "cannot have");
+                        "rank 1 (host {h}): open run: the option budget_bytes has "
+                        "an invalid value");
         assert_same_everywhere(&j);
         joining_end(&j);
     }
@@ -179,7 +179,7 @@ static void test_two_processes_of_one_number_are_told_apart(void **state) {
     j.ranks[2] = 1;
     joining_open(&j);
     assert_all_fail(&j, PAWL_EMISMATCH,
-                    "open run: a process has not the number that the group gives it");
+                    "open run: a process's rank is not the one that the group gives it");
     assert_same_everywhere(&j);
     joining_end(&j);
 }

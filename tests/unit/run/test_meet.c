@@ -8,6 +8,7 @@ typedef struct fixture {
     pawl_status comes_with[MOST_RANKS];
     buffer answer[MOST_RANKS];
     double deadline_s;
+    bool judge_missing;
 } fixture;
 
 static void begin(fixture *f, int world_size, bool connected) {
@@ -27,13 +28,14 @@ static void finish(fixture *f) {
     joining_end(&f->job);
 }
 
-/* All that was handed in, in the order of ranks. */
+/* All that was handed in, in the order of ranks; "-" for one that did not come. */
 static pawl_status join_texts(void *context, job_ranks *ranks, const meet_card *cards,
                               buffer *answer, pawl_error *err) {
     (void)context;
     TRY(ranks_failed(ranks, cards, err));
     for (int r = 0; r < ranks->world_size; r++) {
-        TRY(buffer_append(answer, cards[r].bytes, cards[r].n, err));
+        const meet_card *c = &cards[r];
+        TRY(buffer_append(answer, c->came ? (const void *)c->bytes : "-", c->came ? c->n : 1, err));
     }
     return PAWL_OK;
 }
@@ -42,6 +44,9 @@ static void meet_one(void *context, int r) {
     fixture *f = context;
     struct pawl_error story = ERROR_INIT;
     char mine[16];
+    if (f->what[r] == NULL) {
+        return;
+    }
     error_set(&story, PAWL_EIO, "the disk of rank %d is gone", r);
     (void)snprintf(mine, sizeof mine, "<%d>", r);
     const meeting m = {.what = f->what[r],
@@ -49,7 +54,8 @@ static void meet_one(void *context, int r) {
                        .failed = &story,
                        .mine = mine,
                        .mine_bytes = strlen(mine),
-                       .judge = join_texts};
+                       .judge = join_texts,
+                       .judge_missing = f->judge_missing};
     f->job.err[r] = ERROR_INIT;
     f->job.status[r] = ranks_meet(f->job.runs[r]->ranks, &m, &f->answer[r], &f->job.err[r]);
 }
@@ -129,6 +135,24 @@ static void test_a_callback_that_fails_is_told_with_its_number(void **state) {
     assert_fails(f.job.status[0], PAWL_EPEER, &f.job.err[0]);
     assert_string_equal(f.job.err[0].attempt, "the group's callback gather failed");
     finish(&f);
+}
+
+static void test_a_judge_may_ask_for_those_that_came(void **state) {
+    (void)state;
+    for (int connected = 0; connected < 2; connected++) {
+        fixture f;
+        begin(&f, 3, connected);
+        f.judge_missing = true;
+        f.job.runs[0]->ranks->timeout_s = f.job.runs[2]->ranks->timeout_s = 1;
+        f.what[1] = NULL; /* it stays away */
+        meet_all(&f);
+        for (int r = 0; r < 3; r += 2) {
+            assert_ok(f.job.status[r], &f.job.err[r]);
+            assert_int_equal(f.answer[r].size, 7);
+            assert_memory_equal(f.answer[r].data, "<0>-<2>", 7);
+        }
+        finish(&f);
+    }
 }
 
 /* ---- pawl_meet ------------------------------------------------------------------------------ */
@@ -212,6 +236,7 @@ int main(void) {
         cmocka_unit_test(test_what_fails_on_one_rank_fails_on_all),
         cmocka_unit_test(test_different_calls_are_told_apart),
         cmocka_unit_test(test_a_callback_that_fails_is_told_with_its_number),
+        cmocka_unit_test(test_a_judge_may_ask_for_those_that_came),
         cmocka_unit_test(test_pawl_meet_tells_rank_0_who_has_voted),
         cmocka_unit_test(test_s11_pawl_meet_names_who_is_late),
         cmocka_unit_test(test_pawl_meet_does_nothing_without_callbacks),

@@ -303,8 +303,8 @@ static void test_a_refused_save_that_is_not_repeated_keeps_nobody_waiting(void *
     for (int r = 0; r < JOB_RANKS - 1; r++) {
         job_rank *k = &j->ranks[r];
         assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_ECANCELED, &k->err);
-        assert_says(k->err.attempt, "saving step 20: rank 3 (host a, pid 1003): pawl_save told of "
-                                    "the failure before this save");
+        assert_says(k->err.attempt, "saving step 20: rank 3 (host a, pid 1003): pawl_save returned "
+                                    "an earlier failure instead");
         assert_ok(job_save_rank(k, 30), &k->err);
     }
     job_wait_ok(j);
@@ -319,7 +319,7 @@ static void test_ranks_that_one_refused_save_set_apart_find_together_by_going_on
     for (int r = JOB_RANKS - 1; r >= 0; r--) {
         assert_ok(job_save_rank(&j->ranks[r], 30), &j->ranks[r].err);
     }
-    assert_says(j->ranks[2].log, "saving step 20: rank 3 (host a, pid 1003): pawl_save told of");
+    assert_says(j->ranks[2].log, "saving step 20: rank 3 (host a, pid 1003): pawl_save returned");
     job_wait_ok(j);
     job_check_rows(j, 30);
 }
@@ -515,7 +515,7 @@ static void test_a_commit_that_nobody_told_of_is_found_in_the_manifest(void **st
     struct pawl_error err = ERROR_INIT;
     char tag[FORMAT_TAG_CHARS];
     snprintf(tag, sizeof tag, "%.12s-%u", j->ranks[1].run->ranks->attempt,
-             (unsigned)j->ranks[1].run->flying_number);
+             (unsigned)j->ranks[1].run->current_number);
     char name[80];
     name_outcome(name, tag);
     assert_ok(store_unlink(j->disk, name, &err), &err);
@@ -608,7 +608,7 @@ static void test_s04_a_rank_takes_an_outcome_that_is_there_before_it_skips(void 
         job_rank *first = &j->ranks[0];
         assert_ok(run_wait(first->run, 30, NULL, &first->err), &first->err);
         for (int r = 1; r < JOB_RANKS; r++) { /* which have not asked yet */
-            save_look_for_outcome(j->ranks[r].run);
+            save_take_outcome(j->ranks[r].run);
             assert_false(engine_busy(j->ranks[r].run->engine));
         }
     }

@@ -192,7 +192,7 @@ static void test_r14_lies_are_refused(void **state) {
          .words = "its checksums are not those of its data"},
         {.letter = "e", .at = 12, .byte = 9, .words = "a piece lies outside the tensor"},
         {.letter = "v", .leave_out = true, .words = "it has no head"},
-        {.letter = "e", .key = "d", .key_bytes = 1, .words = "it has a record of no known kind"},
+        {.letter = "e", .key = "d", .key_bytes = 1, .words = "it has a record of an unknown kind"},
         {.letter = "e", .at = 0, .byte = 9, .words = "record of an entry is wrong"},
         {.letter = "e", .key = "e../w", .key_bytes = 5, .words = "an entry of the index has a bad"},
         {.letter = "r", .at = 0, .byte = 60, .words = "record of replicas in a vote is wrong"},

@@ -138,7 +138,7 @@ static void test_only_the_manifests_of_other_attempts_are_removed(void **state) 
     put_file(f, "step-00000001/index-aaaaaaaaaaaa-1");
     put_file(f, "other/manifest.json.aaaaaaaaaaaa-1.tmp");
     put_file(f, "step-00000002");
-    assert_ok(fence_others(f->disk, "bbbbbbbbbbbb", &silent, &err), &err);
+    assert_ok(evict_others(f->disk, "bbbbbbbbbbbb", &silent, &err), &err);
     assert_false(exists(f, "step-00000001/manifest.json.aaaaaaaaaaaa-1.tmp"));
     assert_true(exists(f, "step-00000001/manifest.json.bbbbbbbbbbbb-1.tmp"));
     assert_true(exists(f, "step-00000001/manifest.json.tmp"));

@@ -60,7 +60,7 @@ static bool others_have_voted(job *j) {
     char prefix[80];
     pawl_run *run = j->ranks[1].run;
     snprintf(prefix, sizeof prefix, "vote-%.12s-%u-", run->ranks->attempt,
-             (unsigned)run->flying_number);
+             (unsigned)run->current_number);
     return job_count(j, "step-00000020", prefix) == JOB_RANKS - 1;
 }
 
