@@ -8,6 +8,7 @@
 
 #include "lib/random.h"
 #include "lib/simulated_platform.h"
+#include "lib/stored.h"
 #include "lib/test.h"
 #include "stores/stores.h"
 
@@ -212,9 +213,7 @@ static inline pawl_status training_open(training *f, int64_t step, pawl_error *e
 /* ---- what is there -------------------------------------------------------------------------- */
 
 static inline bool training_exists(training *f, const char *path) {
-    struct pawl_error err = ERROR_INIT;
-    store_stat found;
-    return store_stat_path(f->disk, path, &found, &err) == PAWL_OK;
+    return is_there(f->disk, path);
 }
 
 static inline bool training_committed(training *f, int64_t step) {
@@ -250,27 +249,18 @@ static inline void training_take_file(training *f, const char *path, buffer *out
     assert_ok(store_read_file(f->disk, path, 1u << 30, out, &err), &err);
 }
 
-static inline void training_put_file(training *f, const char *path, const void *bytes, size_t n) {
-    struct pawl_error err = ERROR_INIT;
-    store_file *file;
-    (void)!store_unlink(f->disk, path, &err);
-    assert_ok(store_open(f->disk, path, STORE_CREATE, &file, &err), &err);
-    assert_ok(store_write(file, 0, bytes, n, &err), &err);
-    store_close(file);
-}
-
 static inline void training_flip(training *f, const char *path, size_t at) {
     CLEANUP(buffer_free) buffer bytes = {0};
     training_take_file(f, path, &bytes);
     assert_true(at < bytes.size);
     bytes.data[at] ^= 0x10;
-    training_put_file(f, path, bytes.data, bytes.size);
+    put_anew(f->disk, path, bytes.data, bytes.size);
 }
 
 static inline void training_truncate(training *f, const char *path, size_t size) {
     CLEANUP(buffer_free) buffer bytes = {0};
     training_take_file(f, path, &bytes);
-    training_put_file(f, path, bytes.data, size);
+    put_anew(f->disk, path, bytes.data, size);
 }
 
 /* Where the bytes of an entry's first piece begin in the step's data file. */

@@ -15,7 +15,7 @@ static void make_dir(training *f, const char *path) {
 }
 
 static void put(training *f, const char *path) {
-    training_put_file(f, path, "x", 1);
+    put_anew(f->disk, path, "x", 1);
 }
 
 /* ---- listing ---- */
@@ -95,7 +95,7 @@ static void test_a_copied_directory_is_damaged(void **state) {
     CLEANUP(buffer_free) buffer text = {0};
     training_take_file(f, "step-00000300/manifest.json", &text);
     make_dir(f, "step-00000400");
-    training_put_file(f, "step-00000400/manifest.json", text.data, text.size);
+    put_anew(f->disk, "step-00000400/manifest.json", text.data, text.size);
     pawl_catalog *catalog = list(f);
     const pawl_step_info *info = pawl_catalog_get(catalog, 3);
     assert_int_equal(info->status, PAWL_STEP_DAMAGED);

@@ -164,7 +164,7 @@ static void test_r08_swapped_data_files_are_found(void **state) {
     training_path(f, 200, NAME_KIND_DATA, a);
     training_path(f, 300, NAME_KIND_DATA, b);
     training_take_file(f, a, &bytes);
-    training_put_file(f, b, bytes.data, bytes.size);
+    put_anew(f->disk, b, bytes.data, bytes.size);
     assert_ok(training_open(f, 300, &err), &err); /* same size: only the bytes tell */
     assert_fails(checkpoint_read(f->checkpoint, "model/dense/kernel", NULL, NULL, kernel,
                                  sizeof(kernel), &err),

@@ -215,7 +215,7 @@ static void test_r08_no_flipped_byte_and_no_truncation_goes_unseen(void **state)
                 struct pawl_error err = ERROR_INIT;
                 pawl_verify_result result;
                 bytes.data[at] ^= 0x01;
-                training_put_file(f, path, bytes.data, truncate != 0 ? at : bytes.size);
+                put_anew(f->disk, path, bytes.data, truncate != 0 ? at : bytes.size);
                 bytes.data[at] ^= 0x01;
                 pawl_status status = training_open(f, 300, &err);
                 if (status == PAWL_OK) {
@@ -228,7 +228,7 @@ static void test_r08_no_flipped_byte_and_no_truncation_goes_unseen(void **state)
                 assert_says(err.path, path);
             }
         }
-        training_put_file(f, path, bytes.data, bytes.size);
+        put_anew(f->disk, path, bytes.data, bytes.size);
     }
 }
 

@@ -260,7 +260,7 @@ static void test_r08_a_file_that_is_gone_or_cut_is_found_at_opening(void **state
     open_newest(f);
     training_path(f, 300, NAME_KIND_DATA, path);
     training_take_file(f, path, &bytes);
-    training_put_file(f, path, bytes.data, bytes.size - 1);
+    put_anew(f->disk, path, bytes.data, bytes.size - 1);
     assert_fails(checkpoint_view_open(f->checkpoint, KERNEL, 0, &v, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "reading " KERNEL ": a data file of the checkpoint is truncated");
     assert_ok(store_unlink(f->disk, path, &err), &err);

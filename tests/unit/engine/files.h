@@ -5,6 +5,7 @@
 #define ENGINE_FILES_H
 
 #include "lib/random.h"
+#include "lib/stored.h"
 #include "lib/test.h"
 
 #include "engine/engine.h"
@@ -84,13 +85,8 @@ static inline pawl_status say_cached(store_wrapper *w, store_call *call, pawl_er
 
 static inline void files_write(files *f, uint32_t file, uint64_t size) {
     char path[64];
-    struct pawl_error err = ERROR_INIT;
-    store_file *out;
     snprintf(path, sizeof(path), "step/%s", file_names[file]);
-    (void)!store_unlink(f->disk, path, &err);
-    assert_ok(store_open(f->disk, path, STORE_CREATE, &out, &err), &err);
-    assert_ok(store_write(out, 0, f->bytes[file], size, &err), &err);
-    store_close(out);
+    put_anew(f->disk, path, f->bytes[file], size);
 }
 
 static inline void files_make(files *f, uint32_t file, uint64_t size, test_random *random) {

@@ -51,12 +51,6 @@ static bool engine_hangs(training *f) {
     return engine_ready(f->run->engine, &ignored) != PAWL_OK;
 }
 
-static bool exists(training *f, const char *path) {
-    struct pawl_error ignored = ERROR_INIT;
-    store_stat found;
-    return store_stat_path(f->disk, path, &found, &ignored) == PAWL_OK;
-}
-
 static void assert_kept(training *f, const char *names) {
     char got[512] = "";
     pawl_events *kept;
@@ -120,7 +114,7 @@ static void test_no_file_when_none_is_wanted(void **state) {
     told t = {.count = 0};
     open_run(f, (pawl_run_options){.no_event_file = 1, .event = take_event, .event_context = &t});
     assert_ok(save(f, 100, &err), &err);
-    assert_false(exists(f, NAME_EVENTS));
+    assert_false(training_exists(f, NAME_EVENTS));
     assert_int_equal(t.count, 2);
 }
 
@@ -129,7 +123,7 @@ static void test_s09_a_torn_line_is_left_alone(void **state) {
     static const char torn[] = "{\"event\":\"save_beg";
     training *f = *state;
     CLEANUP(buffer_free) buffer bytes = {0};
-    training_put_file(f, NAME_EVENTS, torn, strlen(torn));
+    put_anew(f->disk, NAME_EVENTS, torn, strlen(torn));
     training_open_run(f);
     training_save(f, 100);
     training_save(f, 200);
@@ -145,15 +139,15 @@ static void test_a_full_file_makes_room_for_the_next(void **state) {
     char *full = mem_alloc(PAWL_EVENTS_MAX_BYTES);
     memset(full, '\n', PAWL_EVENTS_MAX_BYTES);
     full[0] = '#';
-    training_put_file(f, NAME_EVENTS, full, PAWL_EVENTS_MAX_BYTES - 2000);
+    put_anew(f->disk, NAME_EVENTS, full, PAWL_EVENTS_MAX_BYTES - 2000);
     mem_free(full);
     training_open_run(f);
     training_save(f, 100);
-    assert_false(exists(f, NAME_EVENTS_OLD));
+    assert_false(training_exists(f, NAME_EVENTS_OLD));
     for (int64_t step = 200; step < 600; step += 100) {
         training_save(f, step);
     }
-    assert_true(exists(f, NAME_EVENTS_OLD));
+    assert_true(training_exists(f, NAME_EVENTS_OLD));
     training_take_file(f, NAME_EVENTS_OLD, &bytes);
     assert_true(bytes.data[0] == '#' && bytes.size <= PAWL_EVENTS_MAX_BYTES);
     assert_kept(f, "1:100:ok 3:100:ok 1:200:ok 3:200:ok 1:300:ok 3:300:ok 1:400:ok 3:400:ok "
@@ -205,7 +199,7 @@ static void test_something_else_of_that_name_is_left_alone(void **state) {
     training_open_run(f);
     training_save(f, 100);
     assert_says(f->log, "events of the run are lost");
-    assert_true(exists(f, NAME_EVENTS));
+    assert_true(training_exists(f, NAME_EVENTS));
 }
 
 /* S10: whoever lost the run leaves its file to the other writer. */
@@ -218,7 +212,7 @@ static void test_s10_a_lost_run_is_not_written_to(void **state) {
     static const char record[] =
         "{\"counter\":\"00000000000000000001\",\"host\":\"node9\",\"pid\":9,"
         "\"attempt\":\"ba9876543210\",\"lease_s\":30}";
-    training_put_file(f, "owner-00000002", record, sizeof(record) - 1);
+    put_anew(f->disk, "owner-00000002", record, sizeof(record) - 1);
     assert_fails(run_heartbeat(f->run, &err), PAWL_EBUSY, &err);
     assert_fails(save(f, 200, &err), PAWL_EBUSY, &err);
     assert_kept(f, "1:100:ok 3:100:ok");
@@ -229,19 +223,19 @@ static void test_s10_a_lost_run_is_not_written_to(void **state) {
 static void test_gc_leaves_events(void **state) {
     training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    training_put_file(f, NAME_EVENTS_OLD, "\n", 1);
+    put_anew(f->disk, NAME_EVENTS_OLD, "\n", 1);
     training_open_run(f);
     training_save(f, 100);
     assert_ok(run_gc(f->run, false, NULL, NULL, &err), &err);
-    assert_true(exists(f, NAME_EVENTS) && exists(f, NAME_EVENTS_OLD));
+    assert_true(training_exists(f, NAME_EVENTS) && training_exists(f, NAME_EVENTS_OLD));
 }
 
 /* R09: a run that only has events is an empty run, and no other tool's directory. */
 static void test_r09_events_are_of_a_run(void **state) {
     training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    training_put_file(f, NAME_EVENTS, "\n", 1);
-    training_put_file(f, NAME_EVENTS_OLD, "\n", 1);
+    put_anew(f->disk, NAME_EVENTS, "\n", 1);
+    put_anew(f->disk, NAME_EVENTS_OLD, "\n", 1);
     assert_fails(catalog_explain_missing(f->disk, NULL, &err), PAWL_ENOTFOUND, &err);
     assert_string_equal(err.found, "a run that has no checkpoint yet");
 }

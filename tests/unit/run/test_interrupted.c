@@ -27,12 +27,6 @@ static void fail_at(training *f, store_op op, uint64_t nth, int system_errno) {
     store_fault_set(f->fault, &plan);
 }
 
-static bool exists(store *s, const char *path) {
-    struct pawl_error ignored = ERROR_INIT;
-    store_stat found;
-    return store_stat_path(s, path, &found, &ignored) == PAWL_OK;
-}
-
 static pawl_status verify(store *s, int64_t step, const platform *os, pawl_error *err) {
     pawl_checkpoint *c;
     pawl_verify_result result;
@@ -65,14 +59,14 @@ static void test_a_failed_replacement_does_not_pin(void **state) {
     training_save(f, 10);
     fail_at(f, STORE_OP_RENAME, 1, EIO);
     assert_fails(save_as(f, 10, true, &err), PAWL_EIO, &err);
-    assert_false(exists(f->disk, "step-00000010/pinned"));
+    assert_false(is_there(f->disk, "step-00000010/pinned"));
     fail_at(f, STORE_OP_RENAME, 1, EIO);
     assert_fails(save_as(f, 20, true, &err), PAWL_EIO, &err);
-    assert_false(exists(f->disk, "step-00000020"));
+    assert_false(is_there(f->disk, "step-00000020"));
     assert_ok(save_as(f, 20, true, &err), &err);
     fail_at(f, STORE_OP_RENAME, 1, EIO);
     assert_fails(save_as(f, 20, true, &err), PAWL_EIO, &err);
-    assert_true(exists(f->disk, "step-00000020/pinned"));
+    assert_true(is_there(f->disk, "step-00000020/pinned"));
 }
 
 static void test_the_hint_never_names_a_step_that_was_not_committed(void **state) {
@@ -106,7 +100,7 @@ static void test_a_save_that_cannot_begin_leaves_no_directory(void **state) {
     f->os.thread_start_fails = true;
     assert_true(save_as(f, 10, false, &err) != PAWL_OK);
     f->os.thread_start_fails = false;
-    assert_false(exists(f->disk, "step-00000010"));
+    assert_false(is_there(f->disk, "step-00000010"));
 }
 
 static void test_retention_judges_no_damaged_step(void **state) {
@@ -118,8 +112,8 @@ static void test_retention_judges_no_damaged_step(void **state) {
     training_truncate(f, path, 100);
     training_save(f, 20);
     training_save(f, 30);
-    assert_true(exists(f->disk, "step-00000010/manifest.json"));
-    assert_false(exists(f->disk, "step-00000020"));
+    assert_true(is_there(f->disk, "step-00000010/manifest.json"));
+    assert_false(is_there(f->disk, "step-00000020"));
 }
 
 /* ---- readers -------------------------------------------------------------------------------- */
@@ -148,7 +142,7 @@ static void test_s14_a_reader_that_comes_while_a_step_is_removed_finds_its_files
     store_fault_set(f->fault, &plan);
     assert_ok(run_remove(f->run, 10, false, &err), &err);
     assert_non_null(f->checkpoint);
-    assert_false(exists(f->disk, "step-00000010/manifest.json"));
+    assert_false(is_there(f->disk, "step-00000010/manifest.json"));
     assert_ok(checkpoint_read(f->checkpoint, "model/dense/kernel", NULL, NULL, kernel,
                               sizeof kernel, &err),
               &err);
@@ -156,7 +150,7 @@ static void test_s14_a_reader_that_comes_while_a_step_is_removed_finds_its_files
     pawl_checkpoint_close(f->checkpoint);
     f->checkpoint = NULL;
     assert_ok(run_gc(f->run, false, NULL, NULL, &err), &err);
-    assert_false(exists(f->disk, "step-00000010"));
+    assert_false(is_there(f->disk, "step-00000010"));
 }
 
 static void look_for_the_mark(void *context, const store_trace_event *event) {
@@ -341,7 +335,7 @@ static void test_s09_a_sweep_makes_the_manifest_durable_before_it_removes(void *
 static bool pinned_after_power_loss(const store *crash) {
     store *world = world_of(crash, 0);
     assert_non_null(world);
-    bool pinned = exists(world, "step-00000010/pinned");
+    bool pinned = is_there(world, "step-00000010/pinned");
     store_destroy(world);
     return pinned;
 }

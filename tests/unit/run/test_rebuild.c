@@ -89,7 +89,7 @@ static void test_several_files_are_put_together(void **state) {
                                 .boxes = boxes};
     assert_ok(state_add_tensor(f->state, &tensor, &err), &err);
     training_save(f, 400);
-    training_put_file(f, "step-00000400/manifest.json", "", 0);
+    put_anew(f->disk, "step-00000400/manifest.json", "", 0);
     assert_ok(run_rebuild(f->run, 400, false, &err), &err);
     assert_ok(training_open(f, 400, &err), &err);
     assert_ok(checkpoint_read(f->checkpoint, "sharded", NULL, NULL, whole, sizeof(whole), &err),
@@ -116,8 +116,8 @@ static void test_two_complete_sets_are_not_chosen_between(void **state) {
     CLEANUP(buffer_free) buffer bytes = {0};
     training_path(f, 200, NAME_KIND_DATA, from);
     training_take_file(f, from, &bytes);
-    training_put_file(f, "step-00000200/data-0123456789ab-9-00000-of-00001.safetensors", bytes.data,
-                      bytes.size);
+    put_anew(f->disk, "step-00000200/data-0123456789ab-9-00000-of-00001.safetensors", bytes.data,
+             bytes.size);
     assert_ok(store_unlink(f->disk, "step-00000200/manifest.json", &err), &err);
     assert_fails(run_rebuild(f->run, 200, false, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.attempt,
@@ -134,7 +134,7 @@ static void test_data_of_another_step_is_refused(void **state) {
     training_path(f, 100, NAME_KIND_DATA, from);
     training_path(f, 200, NAME_KIND_DATA, to);
     training_take_file(f, from, &bytes);
-    training_put_file(f, to, bytes.data, bytes.size);
+    put_anew(f->disk, to, bytes.data, bytes.size);
     assert_fails(run_rebuild(f->run, 200, true, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "rebuilding step 200: reading a data file: the data files do not "
                              "belong together: ");
@@ -171,7 +171,7 @@ static void leave_only_data(training *f, size_t at, const void *bytes, size_t n)
     training_path(f, 200, NAME_KIND_DATA, path);
     training_take_file(f, path, &data);
     memcpy(data.data + at, bytes, n);
-    training_put_file(f, path, data.data, data.size);
+    put_anew(f->disk, path, data.data, data.size);
 }
 
 static void test_s09_zeros_where_writes_did_not_arrive_are_refused(void **state) {

@@ -372,7 +372,7 @@ static void test_r12_a_newer_format_is_not_fallen_back_from(void **state) {
     snprintf(tail, 28, "  \"crc32c\": \"%08x\"\n}",
              crc32c(0, text.data, (size_t)(tail - (char *)text.data)));
     text.data[text.size - 1] = '\n';
-    training_put_file(f, path, text.data, text.size);
+    put_anew(f->disk, path, text.data, text.size);
     assert_fails(run_restore(f->run, f->state, NULL, NULL, &err), PAWL_EUNSUPPORTED, &err);
     assert_string_equal(err.path, "/mem/step-00000300/manifest.json");
 }

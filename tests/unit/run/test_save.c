@@ -4,14 +4,6 @@
 
 #include <errno.h>
 
-static void write_file(training *f, const char *path, const char *text) {
-    struct pawl_error err = ERROR_INIT;
-    store_file *file;
-    assert_ok(store_open(f->disk, path, STORE_CREATE, &file, &err), &err);
-    assert_ok(store_write(file, 0, text, strlen(text), &err), &err);
-    store_close(file);
-}
-
 /* ---- S03, S07: the write fails in the background -------------------------------------------- */
 
 static void fail_writes(training *f, int system_errno) {
@@ -289,11 +281,11 @@ static void test_gc_removes_leftovers_and_nothing_of_others(void **state) {
     training_open_with(f, &f->os.table, (pawl_run_options){0});
     training_save(f, 10);
     assert_ok(store_make_dir(f->disk, "step-00000020", &err), &err);
-    write_file(f, "step-00000020/data-0123456789ab-1-00000-of-00001.safetensors", "left over");
-    write_file(f, "step-00000020/notes.txt", "someone's notes");
+    put_text(f->disk, "step-00000020/data-0123456789ab-1-00000-of-00001.safetensors", "left over");
+    put_text(f->disk, "step-00000020/notes.txt", "someone's notes");
     assert_ok(store_make_dir(f->disk, "step-00000030", &err), &err);
-    write_file(f, "step-00000030/index-0123456789ab-2", "left over");
-    write_file(f, "step-00000010/index-0123456789ab-3", "left over");
+    put_text(f->disk, "step-00000030/index-0123456789ab-2", "left over");
+    put_text(f->disk, "step-00000010/index-0123456789ab-3", "left over");
     assert_ok(run_gc(f->run, false, NULL, NULL, &err), &err);
     assert_false(
         training_exists(f, "step-00000020/data-0123456789ab-1-00000-of-00001.safetensors"));
@@ -308,8 +300,8 @@ static void test_gc_leaves_a_step_whose_manifest_cannot_be_read(void **state) {
     struct pawl_error err = ERROR_INIT;
     training_open_with(f, &f->os.table, (pawl_run_options){0});
     assert_ok(store_make_dir(f->disk, "step-00000020", &err), &err);
-    write_file(f, "step-00000020/index-0123456789ab-1", "perhaps precious");
-    write_file(f, "step-00000020/manifest.json", "{}");
+    put_text(f->disk, "step-00000020/index-0123456789ab-1", "perhaps precious");
+    put_text(f->disk, "step-00000020/manifest.json", "{}");
     assert_ok(run_gc(f->run, false, NULL, NULL, &err), &err);
     assert_true(training_exists(f, "step-00000020/index-0123456789ab-1"));
 }
@@ -327,7 +319,7 @@ static void test_a_dry_run_of_gc_tells_and_removes_nothing(void **state) {
     int count = 0;
     training_open_with(f, &f->os.table, (pawl_run_options){0});
     assert_ok(store_make_dir(f->disk, "step-00000020", &err), &err);
-    write_file(f, "step-00000020/index-0123456789ab-1", "left over");
+    put_text(f->disk, "step-00000020/index-0123456789ab-1", "left over");
     assert_ok(run_gc(f->run, true, count_garbage, &count, &err), &err);
     assert_int_equal(count, 1);
     assert_true(training_exists(f, "step-00000020/index-0123456789ab-1"));
@@ -367,9 +359,9 @@ static void succeed(void *context, uint64_t ns) {
     (void)ns;
     training *f = context;
     struct pawl_error err = ERROR_INIT;
-    write_file(f, "owner-00000002", SUCCESSOR_RECORD);
+    put_text(f->disk, "owner-00000002", SUCCESSOR_RECORD);
     (void)!store_make_dir(f->disk, "step-00000020", &err);
-    write_file(f, SUCCESSOR_FILE, "not yet committed");
+    put_text(f->disk, SUCCESSOR_FILE, "not yet committed");
     f->os.on_sleep = NULL;
 }
 
@@ -379,7 +371,7 @@ static void test_s10_a_sweep_that_was_paused_leaves_its_successors_files(void **
     training_open_with(f, &f->os.table, (pawl_run_options){.lease_s = 30});
     training_save(f, 10);
     assert_ok(store_make_dir(f->disk, "step-00000020", &err), &err);
-    write_file(f, "step-00000020/index-0123456789ab-2", "left over");
+    put_text(f->disk, "step-00000020/index-0123456789ab-2", "left over");
     f->os.on_sleep = succeed;
     f->os.on_sleep_context = f;
     pause_at(f, STORE_OP_SYNC_DIR, 1, 60); /* of step 20 */
@@ -394,7 +386,7 @@ static void test_s10_a_succeeded_owner_neither_pins_nor_removes(void **state) {
     training_open_with(f, &f->os.table, (pawl_run_options){0});
     training_save(f, 10);
     training_save(f, 20);
-    write_file(f, "owner-00000002", SUCCESSOR_RECORD);
+    put_text(f->disk, "owner-00000002", SUCCESSOR_RECORD);
     assert_fails(run_pin(f->run, 10, true, &err), PAWL_EBUSY, &err);
     assert_false(training_exists(f, "step-00000010/pinned"));
     assert_fails(run_remove(f->run, 10, false, &err), PAWL_EBUSY, &err);

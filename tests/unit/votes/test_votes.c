@@ -37,12 +37,6 @@ static void fill(voting *f) {
     }
 }
 
-static bool is_there(voting *f, const char *path) {
-    struct pawl_error err = ERROR_INIT;
-    store_stat stat;
-    return store_stat_path(f->disk, path, &stat, &err) == PAWL_OK;
-}
-
 /* The head says who voted, for which files, and what all ranks must have alike. */
 static void test_a_vote_comes_back(void **state) {
     voting *f = *state;
@@ -77,9 +71,9 @@ static void test_votes_and_structure_are_files(void **state) {
     fill(f);
     voting_vote_all(f);
     voting_collect(f);
-    assert_false(is_there(f, "step-00000100/vote-" VOTING_TAG "-r00000"));
-    assert_true(is_there(f, "step-00000100/vote-" VOTING_TAG "-r00003"));
-    assert_false(is_there(f, "step-00000100/vote-" VOTING_TAG "-r00003.tmp"));
+    assert_false(is_there(f->disk, "step-00000100/vote-" VOTING_TAG "-r00000"));
+    assert_true(is_there(f->disk, "step-00000100/vote-" VOTING_TAG "-r00003"));
+    assert_false(is_there(f->disk, "step-00000100/vote-" VOTING_TAG "-r00003.tmp"));
     name_structure(name, "7f3a9c21e04b", f->votes.heads[0].structure_crc32c,
                    f->votes.heads[0].structure_bytes);
     assert_ok(store_read_file(f->disk, name, 4096, &text, &err), &err);
