@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What killed processes left behind is removed by whoever can know that it is nobody's. */
+/* What killed processes left behind is removed once it is certain that nobody needs it. */
 #include "outside/small_run.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is done for each of many steps does not grow with how many there are. Counted, not timed:
- * operations on the storage, and how often it had to list a directory of that many names.
+ * The work for one step does not grow with the number of steps in the run. It is counted, not timed:
+ * operations on the storage, and listings of the run's directory.
  */
 #include "lib/training.h"
 

@@ -3,6 +3,7 @@
 #include "unit/votes/voting.h"
 
 #include "format/vote.h"
+#include "lib/directory.h"
 #include "lib/failing_memory.h"
 
 #include <malloc.h>
@@ -302,9 +303,9 @@ static void test_many_votes_need_few_open_files(void **state) {
     static voting f;
     struct rlimit usual;
     struct pawl_error err = ERROR_INIT;
-    char root[] = "/tmp/pawl-votes-XXXXXX";
+    char root[64];
     CLEANUP(buffer_free) buffer index = {0};
-    assert_non_null(mkdtemp(root));
+    directory_new(root, "/tmp");
     voting_begin(&f, 64);
     store_destroy(f.disk);
     assert_ok(store_posix(root, &f.disk, &err), &err);
@@ -321,9 +322,7 @@ static void test_many_votes_need_few_open_files(void **state) {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
     assert_ok(status, &err);
     voting_end(&f);
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", root);
-    assert_int_equal(system(command), 0);
+    directory_delete(root);
 }
 
 int main(void) {
