@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine: moves the bytes. Writing: a layout's files through a pool of buffers with a budget,
- * copied and checksummed in one pass by one background thread, many writes at a time, with copy on
- * fence. Reading: stretches of data files, many at a time, verified block by block before anything
- * is placed.
+ * engine: moves bytes between memory and data files. Writing: a layout's files through a pool of
+ * buffers with a budget, copied and checksummed in one pass by one background thread, many writes
+ * at a time, with copy on fence. Reading: stretches of data files, many at a time, verified block
+ * by block before anything is placed.
  *
  * May include base, tensor, store, plan. Threads: an engine is used by one thread (the trainer's);
  * its background threads are its own. On a platform without threads engine_begin does everything

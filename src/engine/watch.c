@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A storage that hangs (S08). A thread of the engine watches for progress: when requests are
- * outstanding and none has completed for hang_timeout_s, the save counts as failed and the
- * trainer's memory is released. A request that hangs in the kernel cannot be cancelled: the
- * engine's thread, its buffers and its files stay until the storage answers, and until then nothing
- * else is saved.
+ * The hang watchdog: notices a storage that hangs (S08). A thread of the engine watches for
+ * progress: when requests are outstanding and none has completed for hang_timeout_s, the save
+ * counts as failed and the trainer's memory is released. A request that hangs in the kernel cannot
+ * be cancelled: the engine's thread, its buffers and its files stay until the storage answers, and
+ * until then nothing else is saved.
  *
  * The thread looks LOOKS times per timeout, and one look adds at most two of these intervals to the
  * time without progress. So a process that was stopped, or had no processor to run on, is not

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which checkpoints stay. Runs after a commit only (I7), so that the last good one is never at
- * risk; the one just committed and the newest stay whatever the rules say.
+ * Retention: which checkpoints stay, and removing the others. Runs after a commit only (I7), so
+ * that the last good one is never at risk; the one just committed and the newest stay whatever the
+ * rules say.
  */
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The final save (S13). */
+/*
+ * The final save of a process that is about to be ended (S13): within the grace time, or given up.
+ */
 #include "run/save.h"
 
 #include <stdio.h>

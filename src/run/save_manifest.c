@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a save's manifest says before anything is written. */
+/* Fills a save's manifest, hyperparameters included, before anything is written. */
 #include "run/save.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One save across ranks: G1 to G5 in save.h.
+ * One save across ranks: each votes when its part is durable, rank 0 commits, all get the outcome.
+ * The invariants are G1 to G5 in save.h.
  *
  * A save ends alike on all ranks: a rank that cannot save its part votes against the save, and rank
  * 0 publishes the outcome. All of this is done by the engine's thread, except what a call of

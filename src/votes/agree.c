@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Do all votes speak of the same save (S12, J04)? The heads carry checksums of what must be alike;
- * where these differ, the structures that the ranks left and the votes' own records say in what.
+ * Checks that all votes are of the same save (S12, J04). The heads carry checksums of what must be
+ * alike; where these differ, the structures that the ranks left and the votes' own records say in
+ * what.
  */
 #include "votes/private.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A checkpoint against the states of all ranks. Ranks that hold different tensors each lack what
- * the others hold: an entry is unexpected where no rank wants it; where some have it as what all
- * ranks must have alike, and one has not; and where those that hold it want less than all of it.
+ * What all ranks together want of a checkpoint that is restored. Ranks that hold different tensors
+ * each lack what the others hold: an entry is unexpected where no rank wants it; where some have it
+ * as what all ranks must have alike, and one has not; and where those that hold it want less than
+ * all of it.
  *
  * The ranks go through the entries in the order of the index, by meetings. Each hands in runs of
  * entries that are alike to it, from one place on, as many as fit a card; rank 0 judges as far as
