@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process in another time namespace of the same host: /proc shows another start time for it there.
- * It is neither taken for dead while it lives, nor waited for when it is gone.
+ * A process in another time namespace of the same host, where /proc shows another start time for
+ * it. It is neither taken for dead while it lives, nor waited for when it is gone.
  */
 #include "outside/small_run.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers' marks: gc removes those whose reader is gone and names each, a dry run leaves them, and a
- * command that is ended by a signal removes its own. */
+/* Readers' marks: gc removes those whose reader is gone and names each, a dry run leaves them, and
+ * a command that is ended by a signal removes its own. */
 #include "lib/directory.h"
 #include "lib/test.h"
 

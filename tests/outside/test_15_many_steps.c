@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The work for one step does not grow with the number of steps in the run. It is counted, not timed:
- * operations on the storage, and listings of the run's directory.
+ * The work for one step does not grow with the number of steps in the run. It is counted, not
+ * timed: operations on the storage, and listings of the run's directory.
  */
 #include "lib/training.h"
 

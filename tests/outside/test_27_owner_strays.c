@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files and names that look like an owner's record and are none: whatever they are, a run is
- * listed, opened, saved to, cleared of leftovers and removed from within a bounded time, and nothing
- * is lost. */
+ * listed, opened, saved to, cleared of leftovers and removed from within a bounded time, and
+ * nothing is lost. */
 #include "outside/small_run.h"
 
 #include <errno.h>

@@ -122,7 +122,7 @@ static void test_28_readers_pass_them_over(void **state) {
     assert_says(pawl_error_get(f->err, PAWL_ERROR_FOUND), "a link, pipe or device of that name");
 }
 
-/* A job cannot save that step, says why, saves and removes the others, and what lies behind them. */
+/* A job cannot save that step and says why; it saves and removes the others, and the leftover. */
 static void test_28_a_job_goes_on(void **state) {
     small_run *f = *state;
     pawl_run *run = small_open_keeping(f, 1);

@@ -431,7 +431,7 @@ static void test_every_allocation_may_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define HELD(test)   cmocka_unit_test_setup_teardown(test, training_set_up_steps, training_tear_down)
+#define HELD(t)      cmocka_unit_test_setup_teardown(t, training_set_up_steps, training_tear_down)
 #define MAPPED(test) cmocka_unit_test_setup_teardown(test, set_up_mapped, tear_down_mapped)
 #define BOTH(test)   HELD(test), MAPPED(test)
         BOTH(test_a_view_is_what_was_saved),
