@@ -287,7 +287,7 @@ static void test_json_of_a_caller_stays_as_it_is(void **state) {
     free(text);
 }
 
-static void test_durations(void **state) {
+static void test_durations_have_three_digits(void **state) {
     static const struct {
         double seconds;
         const char *text;
@@ -306,7 +306,7 @@ static void test_durations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_durations),
+        cmocka_unit_test(test_durations_have_three_digits),
         cmocka_unit_test(test_slices_of_every_small_shape_cover_it_in_order),
         cmocka_unit_test(test_slices_of_a_huge_shape_do_not_overflow),
         cmocka_unit_test(test_sizes_are_read_in_decimal_and_binary_units),

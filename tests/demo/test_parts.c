@@ -46,15 +46,15 @@ static int open_with(void **state, const char *optimizer) {
     return 0;
 }
 
-static int open_adamw(void **state) {
+static int set_up_adamw(void **state) {
     return open_with(state, "adamw");
 }
 
-static int open_sgd(void **state) {
+static int set_up_sgd(void **state) {
     return open_with(state, "sgd");
 }
 
-static int close_fixture(void **state) {
+static int tear_down(void **state) {
     struct fixture *fixture = *state;
     training_close(&fixture->training);
     text_free(&fixture->text);
@@ -267,23 +267,23 @@ static void test_seek_stays_inside_the_text(void **state) {
     assert_int_equal(batcher->position, 0);
 }
 
-#define WITH(open, test) cmocka_unit_test_setup_teardown(test, open, close_fixture)
+#define WITH(set_up, test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(open_adamw, test_gradients_that_fit_are_applied),
-        WITH(open_adamw, test_j05_nan_is_refused),
-        WITH(open_adamw, test_j05_infinity_is_refused),
-        WITH(open_adamw, test_j05_other_shape_is_refused),
-        WITH(open_adamw, test_j05_other_dtype_is_refused),
-        WITH(open_adamw, test_j05_missing_gradient_is_refused),
-        WITH(open_adamw, test_j05_other_count_is_refused),
-        WITH(open_adamw, test_gradients_are_the_slope_of_the_loss),
-        WITH(open_adamw, test_training_lowers_the_loss),
-        WITH(open_sgd, test_training_lowers_the_loss),
-        WITH(open_adamw, test_seek_continues_the_sequence),
-        WITH(open_adamw, test_epoch_shows_no_sample_twice),
-        WITH(open_adamw, test_seek_stays_inside_the_text),
+        WITH(set_up_adamw, test_gradients_that_fit_are_applied),
+        WITH(set_up_adamw, test_j05_nan_is_refused),
+        WITH(set_up_adamw, test_j05_infinity_is_refused),
+        WITH(set_up_adamw, test_j05_other_shape_is_refused),
+        WITH(set_up_adamw, test_j05_other_dtype_is_refused),
+        WITH(set_up_adamw, test_j05_missing_gradient_is_refused),
+        WITH(set_up_adamw, test_j05_other_count_is_refused),
+        WITH(set_up_adamw, test_gradients_are_the_slope_of_the_loss),
+        WITH(set_up_adamw, test_training_lowers_the_loss),
+        WITH(set_up_sgd, test_training_lowers_the_loss),
+        WITH(set_up_adamw, test_seek_continues_the_sequence),
+        WITH(set_up_adamw, test_epoch_shows_no_sample_twice),
+        WITH(set_up_adamw, test_seek_stays_inside_the_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ static void begin(place *p, const lag_options *options) {
     assert_true(p->seen >= 0 && p->behind >= 0);
 }
 
-static int end(void **state) {
+static int tear_down(void **state) {
     place *p = *state;
     close(p->seen);
     close(p->behind);
@@ -210,14 +210,14 @@ static void test_a_mount_with_open_files_stops(void **state) {
     int fd = openat(p->seen, "a", O_RDONLY | O_CLOEXEC);
     char path[1100];
     snprintf(path, sizeof path, "%s", lag_path(p->fs));
-    end(state);
+    tear_down(state);
     assert_int_equal(access(path, F_OK), -1);
     close(fd);
 }
 
 int main(void) {
     static place p = {.seen = -1, .behind = -1};
-#define TEST(f) cmocka_unit_test_prestate_setup_teardown(f, NULL, end, &p)
+#define TEST(f) cmocka_unit_test_prestate_setup_teardown(f, NULL, tear_down, &p)
     const struct CMUnitTest tests[] = {
         TEST(test_shows_what_is_behind),     TEST(test_names_that_do_not_exist_are_kept),
         TEST(test_the_kth_answers_an_error), TEST(test_a_name_is_not_seen),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* A new directory in `parent`, which everybody may enter. */
 static inline void directory_new(char path[64], const char *parent) {
@@ -28,6 +29,26 @@ static inline int directory_remove_one(const char *path, const struct stat *foun
 /* With all that is in it. */
 static inline void directory_delete(const char *path) {
     assert_int_equal(nftw(path, directory_remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+/* In the working directory, and entered. */
+static inline void directory_enter_new(char path[64]) {
+    directory_new(path, ".");
+    assert_int_equal(chdir(path), 0);
+}
+
+static inline void directory_leave(const char *path) {
+    assert_int_equal(chdir(".."), 0);
+    directory_delete(path);
+}
+
+/* A path in it, good until the next but one. */
+static inline const char *directory_path(const char *directory, const char *name) {
+    static char paths[2][256];
+    static int turn;
+    turn = !turn;
+    (void)snprintf(paths[turn], sizeof paths[turn], "%s/%s", directory, name);
+    return paths[turn];
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locales whose decimal point is none. A program that has no business with numbers' looks may be
- * loaded into one that called setlocale(LC_ALL, ""), so what is for machines must not change.
+ * Locales that write "0,5" for 0.5. The library may be loaded into a program that called
+ * setlocale(LC_ALL, ""), and what it writes for machines must not change by that.
  */
 #ifndef LIB_LOCALE_H
 #define LIB_LOCALE_H

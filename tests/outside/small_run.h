@@ -86,6 +86,20 @@ static inline void small_save(small_run *s, int64_t step) {
     assert_ok(small_try_save(s, step), s->err);
 }
 
+/* Keeps all steps, or the last so many. Whoever asked closes it. */
+static inline pawl_run *small_open_keeping(small_run *s, int64_t keep_last) {
+    pawl_run *run = NULL;
+    pawl_run_options options = small_options(s);
+    options.retention.keep_last = keep_last;
+    assert_ok(pawl_run_open(s->path, &options, &run, s->err), s->err);
+    return run;
+}
+
+static inline pawl_status small_save_to(small_run *s, pawl_run *run, int64_t step) {
+    pawl_status status = pawl_save(run, s->state, step, NULL, s->err);
+    return status == PAWL_OK ? pawl_wait(run, 0, NULL, s->err) : status;
+}
+
 static inline void small_close(small_run *s) {
     assert_ok(pawl_run_close(s->run, 0, s->err), s->err);
     s->run = NULL;
@@ -122,6 +136,26 @@ static inline void small_write(const char *path, const void *data, size_t n) {
     assert_true(fd >= 0);
     assert_int_equal(write(fd, data, n), n);
     close(fd);
+}
+
+/* One tensor of so many bytes, waited for: where no fixture is at hand, as in a child. */
+static inline pawl_status small_save_bytes(pawl_run *run, int64_t step, int64_t bytes,
+                                           pawl_error *err) {
+    void *memory = calloc(1, (size_t)bytes);
+    const pawl_tensor tensor = {.struct_size = sizeof tensor,
+                                .name = "w",
+                                .dtype = PAWL_U8,
+                                .ndim = 1,
+                                .shape = &bytes,
+                                .data = memory};
+    pawl_state *values = NULL;
+    pawl_status status = pawl_state_new(&values, err);
+    status = status == PAWL_OK ? pawl_state_add_tensor(values, &tensor, err) : status;
+    status = status == PAWL_OK ? pawl_save(run, values, step, NULL, err) : status;
+    status = status == PAWL_OK ? pawl_wait(run, 0, NULL, err) : status;
+    pawl_state_free(values);
+    free(memory);
+    return status;
 }
 
 /* As text; "" where it cannot be read. Returns `out`. */

@@ -2,7 +2,7 @@
 /*
  * A manifest is not seen: once, or by any look, with or without a listing that shows it, or because
  * the kernel remembers that there was none. That is no proof that the step was never committed, so
- * nobody removes its data: not the sweep of a new owner, not `pawl gc`, not retention.
+ * nobody removes its data: not a new owner, not `pawl gc`, not retention.
  */
 #include "lag/lag.h"
 #include "lag/trainer.h"
@@ -74,7 +74,7 @@ static void new_owner(lag_fs *fs, hidden h, int step_hidden, int64_t keep_last) 
     }
 }
 
-static void test_the_sweep_of_a_new_owner(void **state) {
+static void test_a_new_owner_removes_no_checkpoint(void **state) {
     lag_fs *fs = *state = lag_start(NULL);
     for (int k = 0; k < MOST_LOOKS; k++) {
         new_owner(fs, (hidden){.k = k, .count = 1, .listed = true}, 2, 0);
@@ -82,20 +82,20 @@ static void test_the_sweep_of_a_new_owner(void **state) {
     }
 }
 
-static void test_the_sweep_when_listings_miss_it_too(void **state) {
+static void test_a_new_owner_whose_listings_miss_it_too(void **state) {
     lag_fs *fs = *state = lag_start(NULL);
     for (int k = 0; k < MOST_LOOKS; k++) {
         new_owner(fs, (hidden){.k = k, .count = 3}, 2, 0);
     }
 }
 
-static void test_the_sweep_when_no_look_shows_it(void **state) {
+static void test_a_new_owner_who_never_sees_it(void **state) {
     lag_fs *fs = *state = lag_start(NULL);
     new_owner(fs, (hidden){.k = -1, .listed = true}, 2, 0);
     new_owner(fs, (hidden){.k = -1}, 2, 0);
 }
 
-static void test_retention(void **state) {
+static void test_retention_keeps_what_it_must(void **state) {
     lag_fs *fs = *state = lag_start(NULL);
     for (int k = -1; k < MOST_LOOKS; k++) {
         new_owner(fs, (hidden){.k = k, .count = 3, .listed = k % 2 == 0}, 3, 2);
@@ -121,7 +121,7 @@ static void collect(lag_fs *fs, hidden h) {
     trainer_expects(p.truth, 7, 7, "pawl gc: %s", p.story);
 }
 
-static void test_gc(void **state) {
+static void test_gc_keeps_what_it_must(void **state) {
     lag_fs *fs = *state = lag_start(NULL);
     for (int k = -1; k < GC_LOOKS; k++) {
         collect(fs, (hidden){.k = k, .count = 1, .listed = true});
@@ -175,11 +175,11 @@ static void test_gc_of_another_host_that_looked_too_early(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_the_sweep_of_a_new_owner, lag_tear_down),
-        cmocka_unit_test_teardown(test_the_sweep_when_listings_miss_it_too, lag_tear_down),
-        cmocka_unit_test_teardown(test_the_sweep_when_no_look_shows_it, lag_tear_down),
-        cmocka_unit_test_teardown(test_retention, lag_tear_down),
-        cmocka_unit_test_teardown(test_gc, lag_tear_down),
+        cmocka_unit_test_teardown(test_a_new_owner_removes_no_checkpoint, lag_tear_down),
+        cmocka_unit_test_teardown(test_a_new_owner_whose_listings_miss_it_too, lag_tear_down),
+        cmocka_unit_test_teardown(test_a_new_owner_who_never_sees_it, lag_tear_down),
+        cmocka_unit_test_teardown(test_retention_keeps_what_it_must, lag_tear_down),
+        cmocka_unit_test_teardown(test_gc_keeps_what_it_must, lag_tear_down),
         cmocka_unit_test_teardown(test_gc_when_listings_miss_it_too, lag_tear_down),
         cmocka_unit_test_teardown(test_another_host_looked_too_early, lag_tear_down),
         cmocka_unit_test_teardown(test_gc_of_another_host_that_looked_too_early, lag_tear_down),

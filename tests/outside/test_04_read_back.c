@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A text that can be written and not read: whatever a save takes is restored, equal, and whatever
- * cannot be is refused before anything is written.
+ * Nothing is written that cannot be read: what a save accepts is restored equal, and what could not
+ * be restored is refused before anything is written.
  */
 #include "unit/store/fixtures.h"
 

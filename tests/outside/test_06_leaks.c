@@ -39,8 +39,7 @@ static int set_up(void **state) {
                                 .shape = &shape,
                                 .data = f->bytes};
     const pawl_run_options options = {.struct_size = sizeof options, .retention = {.keep_last = 1}};
-    directory_new(f->directory, ".");
-    assert_int_equal(chdir(f->directory), 0);
+    directory_enter_new(f->directory);
     f->err = pawl_error_new();
     assert_ok(pawl_state_new(&f->state, f->err), f->err);
     assert_ok(pawl_state_add_tensor(f->state, &tensor, f->err), f->err);
@@ -53,8 +52,7 @@ static int tear_down(void **state) {
     (void)pawl_run_close(f->run, 0, f->err);
     pawl_state_free(f->state);
     pawl_error_free(f->err);
-    assert_int_equal(chdir(".."), 0);
-    directory_delete(f->directory);
+    directory_leave(f->directory);
     free(f);
     return 0;
 }

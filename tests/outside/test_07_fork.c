@@ -431,14 +431,14 @@ static uint64_t sum_of_files(void) {
     return tree_sum;
 }
 
-static int make_directory(void **state) {
+static int set_up(void **state) {
     (void)state;
     directory_new(run_path, "/tmp");
     err = pawl_error_new();
     return err == NULL;
 }
 
-static int remove_directory(void **state) {
+static int tear_down(void **state) {
     (void)state;
     pawl_error_free(err);
     directory_delete(run_path);
@@ -770,15 +770,15 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_on_a_handle_is_tried),
         cmocka_unit_test_setup_teardown(test_a_process_that_ends_with_all_open_does_not_crash,
-                                        make_directory, remove_directory),
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_child_is_refused_and_leaves_every_file_as_it_is,
-                                        make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_a_child_is_refused_while_its_parent_saves,
-                                        make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_a_child_reads_what_a_view_handed_out, make_directory,
-                                        remove_directory),
-        cmocka_unit_test_setup_teardown(test_a_child_opens_runs_and_checkpoints_of_its_own,
-                                        make_directory, remove_directory),
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_child_is_refused_while_its_parent_saves, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_child_reads_what_a_view_handed_out, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_child_opens_runs_and_checkpoints_of_its_own, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

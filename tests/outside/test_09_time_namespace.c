@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process in another time namespace of the same host, whose start /proc tells differently there,
- * is neither taken for dead while it lives, nor waited for when it is gone.
+ * A process in another time namespace of the same host, where /proc shows another start time for
+ * it. It is neither taken for dead while it lives, nor waited for when it is gone.
  */
-#include "lib/directory.h"
-#include "lib/test.h"
-
-#include <pawl/pawl.h>
+#include "outside/small_run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +28,7 @@ typedef struct fixture {
 
 static int set_up(void **state) {
     fixture *f = *state = calloc(1, sizeof *f);
-    directory_new(f->directory, ".");
-    assert_int_equal(chdir(f->directory), 0);
+    directory_enter_new(f->directory);
     f->err = pawl_error_new();
     return 0;
 }
@@ -40,8 +36,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     fixture *f = *state;
     pawl_error_free(f->err);
-    assert_int_equal(chdir(".."), 0);
-    directory_delete(f->directory);
+    directory_leave(f->directory);
     free(f);
     return 0;
 }
@@ -53,21 +48,7 @@ static pawl_status open_run(pawl_run **run, pawl_error *err) {
 }
 
 static pawl_status save(pawl_run *run, int64_t step, pawl_error *err) {
-    static const uint8_t bytes[4096];
-    const int64_t shape = sizeof bytes;
-    const pawl_tensor tensor = {.struct_size = sizeof tensor,
-                                .name = "w",
-                                .dtype = PAWL_U8,
-                                .ndim = 1,
-                                .shape = &shape,
-                                .data = (void *)(uintptr_t)bytes};
-    pawl_state *values = NULL;
-    pawl_status status = pawl_state_new(&values, err);
-    status = status == PAWL_OK ? pawl_state_add_tensor(values, &tensor, err) : status;
-    status = status == PAWL_OK ? pawl_save(run, values, step, NULL, err) : status;
-    status = status == PAWL_OK ? pawl_wait(run, 0, NULL, err) : status;
-    pawl_state_free(values);
-    return status;
+    return small_save_bytes(run, step, 4096, err);
 }
 
 /* The children of the calling process begin in another time namespace. 0, or the errno of a system

@@ -3,11 +3,8 @@
  * On a disk that is full to the last byte and inode, gc, a removal and then a save go through, also
  * after owners were killed there and others took what they had freed.
  */
-#include "lib/directory.h"
 #include "lib/loop_disk.h"
-#include "lib/test.h"
-
-#include <pawl/pawl.h>
+#include "outside/small_run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,8 +31,7 @@ typedef struct fixture {
 
 static int set_up(void **state) {
     fixture *f = *state = calloc(1, sizeof *f);
-    directory_new(f->directory, ".");
-    assert_int_equal(chdir(f->directory), 0);
+    directory_enter_new(f->directory);
     (void)snprintf(f->image, sizeof f->image, "%s/pawl-image-%lld",
                    access("/dev/shm", W_OK) == 0 ? "/dev/shm" : ".", (long long)getpid());
     return mkdir(DISK, 0777);
@@ -45,8 +41,7 @@ static int tear_down(void **state) {
     fixture *f = *state;
     int unmounted = f->mounted ? system("umount " DISK) : 0;
     (void)unlink(f->image);
-    assert_int_equal(chdir(".."), 0);
-    directory_delete(f->directory);
+    directory_leave(f->directory);
     free(f);
     return unmounted;
 }
@@ -75,21 +70,7 @@ static pawl_status open_run(pawl_run **run, pawl_error *err) {
 }
 
 static pawl_status save_to(pawl_run *run, int64_t step, pawl_error *err) {
-    static uint8_t bytes[BYTES];
-    const int64_t shape = BYTES;
-    const pawl_tensor tensor = {.struct_size = sizeof tensor,
-                                .name = "w",
-                                .dtype = PAWL_U8,
-                                .ndim = 1,
-                                .shape = &shape,
-                                .data = bytes};
-    pawl_state *values = NULL;
-    pawl_status status = pawl_state_new(&values, err);
-    status = status == PAWL_OK ? pawl_state_add_tensor(values, &tensor, err) : status;
-    status = status == PAWL_OK ? pawl_save(run, values, step, NULL, err) : status;
-    status = status == PAWL_OK ? pawl_wait(run, 0, NULL, err) : status;
-    pawl_state_free(values);
-    return status;
+    return small_save_bytes(run, step, BYTES, err);
 }
 
 static pawl_status save_three(pawl_run *run, pawl_error *err) {

@@ -24,13 +24,13 @@
 static char run_path[64];
 static float weights[FLOATS];
 
-static int make_directory(void **state) {
+static int set_up(void **state) {
     (void)state;
     directory_new(run_path, "/tmp");
     return 0;
 }
 
-static int remove_directory(void **state) {
+static int tear_down(void **state) {
     (void)state;
     directory_delete(run_path);
     return 0;
@@ -186,15 +186,13 @@ static void test_an_empty_launch_names_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_one_start_opens_a_run_again_and_again, make_directory,
-                                        remove_directory),
-        cmocka_unit_test_setup_teardown(test_ranks_as_fast_as_they_can_do_so_too, make_directory,
-                                        remove_directory),
+        cmocka_unit_test_setup_teardown(test_one_start_opens_a_run_again_and_again, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_ranks_as_fast_as_they_can_do_so_too, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(
-            test_a_rank_that_was_killed_before_it_closed_makes_no_difference, make_directory,
-            remove_directory),
-        cmocka_unit_test_setup_teardown(test_an_empty_launch_names_nothing, make_directory,
-                                        remove_directory),
+            test_a_rank_that_was_killed_before_it_closed_makes_no_difference, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_empty_launch_names_nothing, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

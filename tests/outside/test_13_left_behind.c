@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What killed processes left behind is removed by whoever can know that it is nobody's. */
-#include "lib/directory.h"
-#include "lib/test.h"
-
-#include <pawl/pawl.h>
+/* What killed processes left behind is removed once it is certain that nobody needs it. */
+#include "outside/small_run.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,8 +18,7 @@ typedef struct fixture {
 
 static int set_up(void **state) {
     fixture *f = *state = calloc(1, sizeof *f);
-    directory_new(f->directory, ".");
-    assert_int_equal(chdir(f->directory), 0);
+    directory_enter_new(f->directory);
     assert_int_equal(mkdir(RUN, 0777), 0);
     f->err = pawl_error_new();
     return 0;
@@ -31,8 +27,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     fixture *f = *state;
     pawl_error_free(f->err);
-    assert_int_equal(chdir(".."), 0);
-    directory_delete(f->directory);
+    directory_leave(f->directory);
     free(f);
     return 0;
 }
@@ -43,20 +38,7 @@ static void open_run(fixture *f) {
 }
 
 static void save(fixture *f, int64_t step) {
-    static uint8_t bytes[4096];
-    const int64_t shape = sizeof bytes;
-    const pawl_tensor tensor = {.struct_size = sizeof tensor,
-                                .name = "w",
-                                .dtype = PAWL_U8,
-                                .ndim = 1,
-                                .shape = &shape,
-                                .data = bytes};
-    pawl_state *values;
-    assert_ok(pawl_state_new(&values, f->err), f->err);
-    assert_ok(pawl_state_add_tensor(values, &tensor, f->err), f->err);
-    assert_ok(pawl_save(f->run, values, step, NULL, f->err), f->err);
-    assert_ok(pawl_wait(f->run, 0, NULL, f->err), f->err);
-    pawl_state_free(values);
+    assert_ok(small_save_bytes(f->run, step, 4096, f->err), f->err);
 }
 
 static void put(const char *path, time_t age_s) {

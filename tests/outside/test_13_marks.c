@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers' marks: removing garbage tells each one whose reader is gone, a dry run leaves them where
- * they are, and a command that is ended by a signal takes its own away. */
+/* Readers' marks: gc removes those whose reader is gone and names each, a dry run leaves them, and
+ * a command that is ended by a signal removes its own. */
 #include "lib/directory.h"
 #include "lib/test.h"
 
@@ -22,7 +22,7 @@
 typedef struct fixture {
     char path[64];
     pawl_error *err;
-    char told[256]; /* the mark that a sweep told last */
+    char told[256]; /* the mark that gc named last */
     int marks_told;
 } fixture;
 

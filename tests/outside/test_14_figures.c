@@ -25,8 +25,7 @@ typedef struct fixture {
 
 static int set_up(void **state) {
     fixture *f = *state = calloc(1, sizeof *f);
-    directory_new(f->directory, ".");
-    assert_int_equal(chdir(f->directory), 0);
+    directory_enter_new(f->directory);
     f->err = pawl_error_new();
     return 0;
 }
@@ -37,8 +36,7 @@ static int tear_down(void **state) {
     pawl_state_free(f->values);
     pawl_error_free(f->err);
     free(f->numbers);
-    assert_int_equal(chdir(".."), 0);
-    directory_delete(f->directory);
+    directory_leave(f->directory);
     free(f);
     return 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is done for each of many steps does not grow with how many there are. Counted, not timed:
- * operations on the storage, and how often it had to list a directory of that many names.
+ * The work for one step does not grow with the number of steps in the run. It is counted, not
+ * timed: operations on the storage, and listings of the run's directory.
  */
-#include "unit/run/saver.h"
+#include "lib/training.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,18 +32,18 @@ static void count(void *context, const store_trace_event *event) {
                       ends_with(event->path, "/" NAME_MANIFEST);
 }
 
-static void open_again(fixture *f, pawl_run_options options) {
+static void open_again(training *f, pawl_run_options options) {
     struct pawl_error err = ERROR_INIT;
     if (f->run != NULL) {
         assert_ok(run_close(f->run, 5, &err), &err);
     }
     f->after = count;
-    open_run(f, &f->os.table, options);
+    training_open_with(f, &f->os.table, options);
 }
 
-static void save_steps(fixture *f, int64_t from, int64_t n) {
+static void save_steps(training *f, int64_t from, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
-        save_and_wait(f, from + i);
+        training_save(f, from + i);
     }
 }
 
@@ -58,19 +58,19 @@ static void must_be_linear(const work *few, const work *many) {
 
 /* ---- retention ------------------------------------------------------------------------------ */
 
-static work remove_by_retention(fixture *f, int64_t first, int64_t n) {
+static work remove_by_retention(training *f, int64_t first, int64_t n) {
     open_again(f, (pawl_run_options){0});
     save_steps(f, first, n);
     open_again(f, (pawl_run_options){.retention = {.keep_last = 1}});
     done = (work){0};
-    save_and_wait(f, first + n);
-    assert_false(committed(f, first + n - 1));
-    assert_true(committed(f, first + n));
+    training_save(f, first + n);
+    assert_false(training_committed(f, first + n - 1));
+    assert_true(training_committed(f, first + n));
     return done;
 }
 
 static void test_retention_of_many_steps_at_once(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     work few = remove_by_retention(f, 0, FEW);
     work many = remove_by_retention(f, 1000, MANY);
     must_be_linear(&few, &many);
@@ -79,7 +79,7 @@ static void test_retention_of_many_steps_at_once(void **state) {
 /* ---- leftovers ------------------------------------------------------------------------------ */
 
 /* As killed saves leave them. */
-static void leave_unfinished(fixture *f, int64_t first, int64_t n) {
+static void leave_unfinished(training *f, int64_t first, int64_t n) {
     struct pawl_error err = ERROR_INIT;
     for (int64_t i = 0; i < n; i++) {
         char path[80];
@@ -91,19 +91,19 @@ static void leave_unfinished(fixture *f, int64_t first, int64_t n) {
     }
 }
 
-static work remove_as_garbage(fixture *f, int64_t first, int64_t n) {
+static work remove_as_garbage(training *f, int64_t first, int64_t n) {
     struct pawl_error err = ERROR_INIT;
     char path[80];
     leave_unfinished(f, first, n);
     done = (work){0};
     assert_ok(run_gc(f->run, false, NULL, NULL, &err), &err);
     name_step(path, first + n - 1);
-    assert_false(exists(f, path));
+    assert_false(training_exists(f, path));
     return done;
 }
 
 static void test_gc_of_many_steps(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     open_again(f, (pawl_run_options){0});
     work few = remove_as_garbage(f, 0, FEW);
     work many = remove_as_garbage(f, 1000, MANY);
@@ -113,7 +113,7 @@ static void test_gc_of_many_steps(void **state) {
 /* ---- what an error says --------------------------------------------------------------------- */
 
 /* Of a step that is not there the error names another that is: the next one, and no more looks. */
-static work ask_for_another(fixture *f, int64_t step) {
+static work ask_for_another(training *f, int64_t step) {
     struct pawl_error err = ERROR_INIT;
     const pawl_restore_options options = {.struct_size = sizeof options, .step = &step};
     done = (work){0};
@@ -123,7 +123,7 @@ static work ask_for_another(fixture *f, int64_t step) {
 }
 
 static void test_the_step_that_is_safe_is_found_at_once(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     open_again(f, (pawl_run_options){0});
     save_steps(f, 0, FEW);
     work few = ask_for_another(f, 5000);
@@ -167,7 +167,7 @@ static void test_the_best_of_many_are_found_without_comparing_each_with_each(voi
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, training_set_up_small, training_tear_down)
         TEST(test_retention_of_many_steps_at_once),
         TEST(test_gc_of_many_steps),
         TEST(test_the_step_that_is_safe_is_found_at_once),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a report advises is in the words of the interface, and as data, by which a caller says it in
- * words of its own: every remedy, set by its name and value alone, allows what it was named for.
+ * A report advises in the words of the interface, and also as data, from which a caller makes words
+ * of its own: setting a remedy's option to its value allows the difference that it was given for.
  */
 #include "lib/directory.h"
 #include "lib/test.h"

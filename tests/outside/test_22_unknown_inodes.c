@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A filesystem without a fixed number of inodes, such as btrfs, reports none at all: on a full one
- * nothing is said of files, and the room for them is not taken for none.
+ * no message speaks of inodes, and unknown is not taken for none left.
  */
 #include "lib/test.h"
 

@@ -38,14 +38,6 @@ typedef struct fixture {
     pawl_error *err;
 } fixture;
 
-static const char *in(const fixture *f, const char *name) {
-    static char paths[2][256];
-    static int turn;
-    turn = !turn;
-    (void)snprintf(paths[turn], sizeof paths[turn], "%s/%s", f->path, name);
-    return paths[turn];
-}
-
 /* In memory: the disk's time is no matter here. */
 static int set_up(void **state) {
     static fixture f;
@@ -162,7 +154,7 @@ static pawl_status read_manifest(const fixture *f, buffer *text, pawl_error *err
 }
 
 static void write_manifest(const fixture *f, const buffer *text) {
-    FILE *file = fopen(in(f, "step-00000010/manifest.json"), "w");
+    FILE *file = fopen(directory_path(f->path, "step-00000010/manifest.json"), "w");
     assert_non_null(file);
     assert_int_equal(fwrite(text->data, 1, text->size, file), text->size);
     assert_int_equal(fclose(file), 0);
@@ -217,7 +209,7 @@ static void name_files(const fixture *f, int count) {
             arena_printf(&m.memory, "data-aaaaaaaaaaaa-3-r%05d-00000-of-00001.safetensors", i);
         char path[160];
         (void)snprintf(path, sizeof path, "step-00000010/%s", name);
-        FILE *file = fopen(in(f, path), "w");
+        FILE *file = fopen(directory_path(f->path, path), "w");
         assert_non_null(file);
         assert_int_equal(fclose(file), 0);
         m.files[i] = (manifest_file){.name = name, .rank = i};
@@ -334,7 +326,7 @@ static int events_of(fixture *f, uint64_t bytes) {
     pawl_events *events;
     pawl_event event;
     int more = 1, count = -1;
-    FILE *file = fopen(in(f, NAME_EVENTS), "w");
+    FILE *file = fopen(directory_path(f->path, NAME_EVENTS), "w");
     assert_non_null(file);
     assert_int_equal(ftruncate(fileno(file), (off_t)bytes), 0);
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
@@ -367,12 +359,12 @@ static void test_26_events_that_are_no_file(void **state) {
     static const mode_t kinds[] = {S_IFIFO, S_IFDIR, S_IFSOCK};
     for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
         if (kinds[i] == S_IFDIR) {
-            assert_int_equal(mkdir(in(f, NAME_EVENTS), 0777), 0);
+            assert_int_equal(mkdir(directory_path(f->path, NAME_EVENTS), 0777), 0);
         } else {
-            assert_int_equal(mknod(in(f, NAME_EVENTS), kinds[i] | 0666, 0), 0);
+            assert_int_equal(mknod(directory_path(f->path, NAME_EVENTS), kinds[i] | 0666, 0), 0);
         }
         assert_true(pawl_events_open(f->path, &events, f->err) != PAWL_OK);
-        assert_int_equal(remove(in(f, NAME_EVENTS)), 0);
+        assert_int_equal(remove(directory_path(f->path, NAME_EVENTS)), 0);
     }
 }
 

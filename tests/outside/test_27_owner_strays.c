@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files and names that look like an owner's record and are none: whatever they are, a run is
- * listed, opened, saved to, swept and removed from within a bounded time, and nothing is lost. */
+ * listed, opened, saved to, cleared of leftovers and removed from within a bounded time, and
+ * nothing is lost. */
 #include "outside/small_run.h"
 
 #include <errno.h>
@@ -146,7 +147,7 @@ typedef struct part {
     void (*body)(small_run *s, const stray *x);
 } part;
 
-static void run_part(void **state) {
+static void test_a_stray_does_no_harm(void **state) {
     const part *p = *state;
     void *own = NULL;
     assert_int_equal(small_set_up(&own), 0);
@@ -160,7 +161,7 @@ static pid_t start_part(const stray *x, void (*body)(small_run *s, const stray *
     assert_true(child >= 0);
     if (child == 0) {
         const struct CMUnitTest tests[] = {
-            {.name = x->what, .test_func = run_part, .initial_state = &p}};
+            {.name = x->what, .test_func = test_a_stray_does_no_harm, .initial_state = &p}};
         _exit(cmocka_run_group_tests_name(x->what, tests, NULL, NULL));
     }
     return child;

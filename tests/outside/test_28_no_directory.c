@@ -1,102 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of steps that belong to a file, a link or a pipe: each verb, and a job that saves, says so
  * about that one and goes on with the others, and touches none of them. */
-#include "lib/directory.h"
-#include "lib/test.h"
-
-#include <pawl/pawl.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "outside/small_run.h"
 
 #define LEFTOVER "step-00000200/index-aaaaaaaaaaaa-9"
 
-typedef struct fixture {
-    char path[64];
-    pawl_error *err;
-    char said[4096]; /* by the log */
-} fixture;
-
-static void listen(void *context, pawl_log_level level, const char *text) {
-    fixture *f = context;
-    if (level >= PAWL_LOG_WARN) {
-        size_t n = strlen(f->said);
-        (void)snprintf(f->said + n, sizeof f->said - n, "%s\n", text);
-    }
-}
-
-static const char *in(const fixture *f, const char *name) {
-    static char path[256];
-    (void)snprintf(path, sizeof path, "%s/%s", f->path, name);
-    return path;
-}
-
-static void put(const fixture *f, const char *name) {
-    FILE *file = fopen(in(f, name), "w");
-    assert_non_null(file);
-    assert_int_equal(fputs("mine", file) < 0, 0);
-    assert_int_equal(fclose(file), 0);
-}
-
-static pawl_run *open_run(fixture *f, int64_t keep_last) {
-    pawl_run *run;
-    const pawl_run_options options = {.struct_size = sizeof options,
-                                      .log = {.write = listen, .context = f},
-                                      .retention = {.keep_last = keep_last}};
-    assert_ok(pawl_run_open(f->path, &options, &run, f->err), f->err);
-    return run;
-}
-
-static pawl_status save(fixture *f, pawl_run *run, int64_t step) {
-    pawl_state *state;
-    assert_ok(pawl_state_new(&state, f->err), f->err);
-    assert_ok(pawl_state_set_int64(state, "i", PAWL_ROLE_OTHER, step, f->err), f->err);
-    pawl_status status = pawl_save(run, state, step, NULL, f->err);
-    status = status == PAWL_OK ? pawl_wait(run, 0, NULL, f->err) : status;
-    pawl_state_free(state);
-    return status;
+static void put(const small_run *s, const char *name) {
+    small_write(directory_path(s->path, name), "mine", 4);
 }
 
 /* Steps 10 and 20; a file, a link and a pipe in the place of others; and a leftover behind them. */
 static int set_up(void **state) {
-    static fixture f;
-    memset(&f, 0, sizeof f);
-    directory_new(f.path, "/tmp");
-    f.err = pawl_error_new();
-    *state = &f;
-    pawl_run *run = open_run(&f, 0);
-    assert_ok(save(&f, run, 10), f.err);
-    assert_ok(save(&f, run, 20), f.err);
-    assert_ok(pawl_run_close(run, 0, f.err), f.err);
-    put(&f, "step-00000005");
-    assert_int_equal(mkdir(in(&f, "elsewhere"), 0777), 0);
-    put(&f, "elsewhere/index-aaaaaaaaaaaa-9");
-    assert_int_equal(symlink("elsewhere", in(&f, "step-00000015")), 0);
-    assert_int_equal(mkfifo(in(&f, "step-00000099"), 0666), 0);
-    assert_int_equal(mkdir(in(&f, "step-00000200"), 0777), 0);
-    put(&f, LEFTOVER);
+    (void)small_set_up(state);
+    small_run *f = *state;
+    pawl_run *run = small_open_keeping(f, 0);
+    assert_ok(small_save_to(f, run, 10), f->err);
+    assert_ok(small_save_to(f, run, 20), f->err);
+    assert_ok(pawl_run_close(run, 0, f->err), f->err);
+    put(f, "step-00000005");
+    assert_int_equal(mkdir(directory_path(f->path, "elsewhere"), 0777), 0);
+    put(f, "elsewhere/index-aaaaaaaaaaaa-9");
+    assert_int_equal(symlink("elsewhere", directory_path(f->path, "step-00000015")), 0);
+    assert_int_equal(mkfifo(directory_path(f->path, "step-00000099"), 0666), 0);
+    assert_int_equal(mkdir(directory_path(f->path, "step-00000200"), 0777), 0);
+    put(f, LEFTOVER);
     return 0;
 }
 
-static int tear_down(void **state) {
-    fixture *f = *state;
-    directory_delete(f->path);
-    pawl_error_free(f->err);
-    return 0;
-}
-
-static void assert_strangers_stay(const fixture *f) {
+static void assert_strangers_stay(const small_run *f) {
     struct stat found;
-    assert_int_equal(lstat(in(f, "step-00000005"), &found), 0);
+    assert_int_equal(lstat(directory_path(f->path, "step-00000005"), &found), 0);
     assert_true(S_ISREG(found.st_mode) && found.st_size == 4);
-    assert_int_equal(lstat(in(f, "step-00000015"), &found), 0);
+    assert_int_equal(lstat(directory_path(f->path, "step-00000015"), &found), 0);
     assert_true(S_ISLNK(found.st_mode));
-    assert_int_equal(lstat(in(f, "step-00000099"), &found), 0);
+    assert_int_equal(lstat(directory_path(f->path, "step-00000099"), &found), 0);
     assert_true(S_ISFIFO(found.st_mode));
-    assert_int_equal(access(in(f, "elsewhere/index-aaaaaaaaaaaa-9"), F_OK), 0);
+    assert_int_equal(access(directory_path(f->path, "elsewhere/index-aaaaaaaaaaaa-9"), F_OK), 0);
 }
 
 static void count(void *context, const char *path, uint64_t bytes, const char *reason) {
@@ -106,38 +45,41 @@ static void count(void *context, const char *path, uint64_t bytes, const char *r
 
 /* gc names each of them, and removes what lies behind them. */
 static void test_28_gc_tells_of_each_and_goes_on(void **state) {
-    fixture *f = *state;
+    small_run *f = *state;
     int removed = 0;
-    pawl_run *run = open_run(f, 0);
+    pawl_run *run = small_open_keeping(f, 0);
     assert_ok(pawl_run_gc(run, 0, count, &removed, f->err), f->err);
     assert_ok(pawl_run_close(run, 0, f->err), f->err);
     assert_int_equal(removed, 1);
-    assert_int_equal(access(in(f, "step-00000200"), F_OK), -1);
-    assert_says(f->said, "step-00000005 has the name of a step");
-    assert_says(f->said, "step-00000015 has the name of a step");
-    assert_says(f->said, "step-00000099 has the name of a step");
+    assert_int_equal(access(directory_path(f->path, "step-00000200"), F_OK), -1);
+    assert_says(f->log, "step-00000005 has the name of a step");
+    assert_says(f->log, "step-00000015 has the name of a step");
+    assert_says(f->log, "step-00000099 has the name of a step");
     assert_strangers_stay(f);
 }
 
 /* A directory in the place of a file is left, and does not keep the rest of its step. */
 static void test_28_a_directory_named_as_a_file_stays(void **state) {
-    fixture *f = *state;
+    small_run *f = *state;
     int removed = 0;
     assert_int_equal(
-        mkdir(in(f, "step-00000200/data-aaaaaaaaaaaa-9-00000-of-00001.safetensors"), 0777), 0);
+        mkdir(
+            directory_path(f->path, "step-00000200/data-aaaaaaaaaaaa-9-00000-of-00001.safetensors"),
+            0777),
+        0);
     put(f, "step-00000200/data-aaaaaaaaaaaa-9-00000-of-00001.safetensors/x");
-    pawl_run *run = open_run(f, 0);
+    pawl_run *run = small_open_keeping(f, 0);
     assert_ok(pawl_run_gc(run, 0, count, &removed, f->err), f->err);
     assert_ok(pawl_run_close(run, 0, f->err), f->err);
     assert_int_equal(removed, 1);
-    assert_int_equal(access(in(f, LEFTOVER), F_OK), -1);
-    assert_says(f->said, "of-00001.safetensors is left alone");
+    assert_int_equal(access(directory_path(f->path, LEFTOVER), F_OK), -1);
+    assert_says(f->log, "of-00001.safetensors is left alone");
     put(f, "step-00000200/data-aaaaaaaaaaaa-9-00000-of-00001.safetensors/x");
 }
 
 /* A list has them, as what they are, beside the checkpoints. */
 static void test_28_a_list_shows_them(void **state) {
-    fixture *f = *state;
+    small_run *f = *state;
     static const struct {
         int64_t step;
         pawl_step_status status;
@@ -164,10 +106,10 @@ static void test_28_a_list_shows_them(void **state) {
 
 /* The newest is found though `latest` names one of them, and one that is asked for is none. */
 static void test_28_readers_pass_them_over(void **state) {
-    fixture *f = *state;
+    small_run *f = *state;
     pawl_checkpoint *checkpoint;
     pawl_checkpoint_info about;
-    FILE *latest = fopen(in(f, "latest"), "w");
+    FILE *latest = fopen(directory_path(f->path, "latest"), "w");
     assert_non_null(latest);
     assert_true(fputs("step-00000099\n", latest) >= 0);
     assert_int_equal(fclose(latest), 0);
@@ -180,25 +122,25 @@ static void test_28_readers_pass_them_over(void **state) {
     assert_says(pawl_error_get(f->err, PAWL_ERROR_FOUND), "a link, pipe or device of that name");
 }
 
-/* A job cannot save that step, says why, saves and removes the others, and sweeps behind them. */
+/* A job cannot save that step and says why; it saves and removes the others, and the leftover. */
 static void test_28_a_job_goes_on(void **state) {
-    fixture *f = *state;
-    pawl_run *run = open_run(f, 1);
-    assert_fails(save(f, run, 99), PAWL_EDAMAGED, f->err);
+    small_run *f = *state;
+    pawl_run *run = small_open_keeping(f, 1);
+    assert_fails(small_save_to(f, run, 99), PAWL_EDAMAGED, f->err);
     assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "step-00000099 has the name of a step");
-    assert_ok(save(f, run, 100), f->err);
+    assert_ok(small_save_to(f, run, 100), f->err);
     assert_ok(pawl_run_close(run, 0, f->err), f->err);
-    assert_int_equal(access(in(f, "step-00000010"), F_OK), -1);
-    assert_int_equal(access(in(f, "step-00000020"), F_OK), -1);
-    assert_int_equal(access(in(f, "step-00000200"), F_OK), -1);
-    assert_int_equal(access(in(f, "step-00000100/manifest.json"), F_OK), 0);
+    assert_int_equal(access(directory_path(f->path, "step-00000010"), F_OK), -1);
+    assert_int_equal(access(directory_path(f->path, "step-00000020"), F_OK), -1);
+    assert_int_equal(access(directory_path(f->path, "step-00000200"), F_OK), -1);
+    assert_int_equal(access(directory_path(f->path, "step-00000100/manifest.json"), F_OK), 0);
     assert_strangers_stay(f);
 }
 
 /* Removing and rebuilding say that there is no such step. */
 static void test_28_housekeeping_refuses_them(void **state) {
-    fixture *f = *state;
-    pawl_run *run = open_run(f, 0);
+    small_run *f = *state;
+    pawl_run *run = small_open_keeping(f, 0);
     assert_fails(pawl_run_remove(run, 5, 1, f->err), PAWL_ENOTFOUND, f->err);
     assert_fails(pawl_run_rebuild(run, 5, 0, f->err), PAWL_EDAMAGED, f->err);
     assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "step-00000005 has the name of a step");
@@ -207,7 +149,7 @@ static void test_28_housekeeping_refuses_them(void **state) {
     assert_strangers_stay(f);
 }
 
-#define STRANGERS_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define STRANGERS_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, small_tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

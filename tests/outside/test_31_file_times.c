@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Times of files that 64 bits of nanoseconds do not reach, before 1678 and after 2262, are unknown:
  * nothing is told of them, and nothing is removed by them. */
-#include "lib/directory.h"
-#include "lib/test.h"
-
-#include <pawl/pawl.h>
+#include "outside/small_run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,12 +19,6 @@ typedef struct fixture {
 /* The last one, counted in 64 bits of nanoseconds, was in 2001. */
 static const int64_t far_off[] = {INT64_C(1) << 61, INT64_C(10000000000), INT64_C(-10000000000),
                                   -(INT64_C(1) << 61), INT64_C(19446744073)};
-
-static const char *in(const fixture *f, const char *name) {
-    static char path[256];
-    (void)snprintf(path, sizeof path, "%s/%s", f->path, name);
-    return path;
-}
 
 /* In memory, where such times can be kept. */
 static int set_up(void **state) {
@@ -49,16 +40,13 @@ static int tear_down(void **state) {
 static bool set_time(const fixture *f, const char *name, int64_t seconds) {
     struct stat found;
     const struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
-    assert_int_equal(utimensat(AT_FDCWD, in(f, name), times, 0), 0);
-    assert_int_equal(stat(in(f, name), &found), 0);
+    assert_int_equal(utimensat(AT_FDCWD, directory_path(f->path, name), times, 0), 0);
+    assert_int_equal(stat(directory_path(f->path, name), &found), 0);
     return found.st_mtim.tv_sec == seconds;
 }
 
 static void put(const fixture *f, const char *name, const char *text) {
-    FILE *file = fopen(in(f, name), "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
+    small_write(directory_path(f->path, name), text, strlen(text));
 }
 
 /* How long ago an owner of another host wrote is unknown, not centuries ago nor this moment. */
@@ -94,7 +82,7 @@ static void test_31_nothing_is_old_beyond_all_clocks(void **state) {
             skip();
         }
         assert_ok(pawl_run_gc(run, 0, NULL, NULL, f->err), f->err);
-        assert_int_equal(access(in(f, name), F_OK), 0);
+        assert_int_equal(access(directory_path(f->path, name), F_OK), 0);
     }
     assert_ok(pawl_run_close(run, 0, f->err), f->err);
 }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is mounted inside a run is read, and not removed by gc, rm, retention, or the next owner.
  * The mounts are real ones, in a mount namespace of this program's own. */
-#include "lib/directory.h"
-#include "lib/test.h"
-
-#include <pawl/pawl.h>
+#include "outside/small_run.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -20,158 +17,115 @@
 #define UNSEEN   "index-aaaaaaaaaaaa-9" /* what gc removes where no manifest names it */
 #define TMP      "manifest.json.aaaaaaaaaaaa-9.tmp"
 
-typedef struct fixture {
-    char path[64];
-    char run[80];
-    pawl_error *err;
-    char said[4096];
-} fixture;
-
-static void listen(void *context, pawl_log_level level, const char *text) {
-    fixture *f = context;
-    (void)level;
-    size_t n = strlen(f->said);
-    (void)snprintf(f->said + n, sizeof f->said - n, "%s\n", text);
+static void put(const small_run *s, const char *name) {
+    small_write(directory_path(s->base, name), "", 0);
 }
 
-static const char *in(const fixture *f, const char *name) {
-    static char paths[2][256];
-    static int turn;
-    turn = !turn;
-    (void)snprintf(paths[turn], sizeof paths[turn], "%s/%s", f->path, name);
-    return paths[turn];
-}
-
-static pawl_run *open_run(fixture *f, int64_t keep_last) {
-    pawl_run *run;
-    const pawl_run_options options = {.struct_size = sizeof options,
-                                      .log = {.write = listen, .context = f},
-                                      .retention = {.keep_last = keep_last}};
-    assert_ok(pawl_run_open(f->run, &options, &run, f->err), f->err);
-    return run;
-}
-
-static void save(fixture *f, pawl_run *run, int64_t step) {
-    pawl_state *state;
-    assert_ok(pawl_state_new(&state, f->err), f->err);
-    assert_ok(pawl_state_set_int64(state, "i", PAWL_ROLE_OTHER, step, f->err), f->err);
-    assert_ok(pawl_save(run, state, step, NULL, f->err), f->err);
-    assert_ok(pawl_wait(run, 0, NULL, f->err), f->err);
-    pawl_state_free(state);
-}
-
-static void put(const fixture *f, const char *name) {
-    FILE *file = fopen(in(f, name), "w");
-    assert_non_null(file);
-    assert_int_equal(fclose(file), 0);
+static void save(small_run *s, pawl_run *run, int64_t step) {
+    assert_ok(small_save_to(s, run, step), s->err);
 }
 
 /* Steps 10 and 20; beside the run a directory "other" with what gc would remove. */
 static int set_up(void **state) {
-    static fixture f;
-    memset(&f, 0, sizeof f);
-    directory_new(f.path, "/tmp");
-    f.err = pawl_error_new();
-    *state = &f;
-    (void)snprintf(f.run, sizeof f.run, "%s/run", f.path);
-    pawl_run *run = open_run(&f, 0);
-    save(&f, run, 10);
-    save(&f, run, 20);
-    assert_ok(pawl_run_close(run, 0, f.err), f.err);
-    assert_int_equal(mkdir(in(&f, "other"), 0777), 0);
-    put(&f, "other/" UNSEEN);
-    put(&f, "other/" TMP);
+    (void)small_set_up(state);
+    small_run *f = *state;
+    pawl_run *run = small_open_keeping(f, 0);
+    save(f, run, 10);
+    save(f, run, 20);
+    assert_ok(pawl_run_close(run, 0, f->err), f->err);
+    assert_int_equal(mkdir(directory_path(f->base, "other"), 0777), 0);
+    put(f, "other/" UNSEEN);
+    put(f, "other/" TMP);
     return 0;
 }
 
 static int tear_down(void **state) {
-    fixture *f = *state;
-    (void)umount2(in(f, STEP "/" MANIFEST), MNT_DETACH);
-    (void)umount2(in(f, STEP), MNT_DETACH);
-    directory_delete(f->path);
-    pawl_error_free(f->err);
-    return 0;
+    small_run *f = *state;
+    (void)umount2(directory_path(f->base, STEP "/" MANIFEST), MNT_DETACH);
+    (void)umount2(directory_path(f->base, STEP), MNT_DETACH);
+    return small_tear_down(state);
 }
 
-static void bind(const fixture *f, const char *what, const char *where) {
-    if (mount(in(f, what), in(f, where), NULL, MS_BIND, NULL) != 0) {
+static void bind(const small_run *f, const char *what, const char *where) {
+    if (mount(directory_path(f->base, what), directory_path(f->base, where), NULL, MS_BIND, NULL) !=
+        0) {
         fail_msg("cannot mount: %s", strerror(errno));
     }
 }
 
-static void assert_other_stays(const fixture *f) {
-    assert_int_equal(access(in(f, "other/" UNSEEN), F_OK), 0);
-    assert_int_equal(access(in(f, "other/" TMP), F_OK), 0);
+static void assert_other_stays(const small_run *f) {
+    assert_int_equal(access(directory_path(f->base, "other/" UNSEEN), F_OK), 0);
+    assert_int_equal(access(directory_path(f->base, "other/" TMP), F_OK), 0);
 }
 
 /* gc names a step's directory that something is mounted on, and leaves what is there. */
 static void test_31_gc_does_not_cross_a_mount(void **state) {
-    fixture *f = *state;
+    small_run *f = *state;
     bind(f, "other", STEP);
-    pawl_run *run = open_run(f, 0);
+    pawl_run *run = small_open_keeping(f, 0);
     assert_ok(pawl_run_gc(run, 0, NULL, NULL, f->err), f->err);
     assert_ok(pawl_run_close(run, 0, f->err), f->err);
-    assert_says(f->said, "something is mounted on step-00000010");
+    assert_says(f->log, "something is mounted on step-00000010");
     assert_other_stays(f);
 }
 
 /* A job that takes the run over, saves, and removes what it does not keep leaves it, too. */
 static void test_31_a_job_does_not_cross_a_mount(void **state) {
-    fixture *f = *state;
+    small_run *f = *state;
     bind(f, "other", STEP);
-    pawl_run *run = open_run(f, 1);
+    pawl_run *run = small_open_keeping(f, 1);
     save(f, run, 30);
     assert_ok(pawl_run_close(run, 0, f->err), f->err);
-    assert_int_equal(access(in(f, "run/step-00000020"), F_OK), -1);
+    assert_int_equal(access(directory_path(f->base, "run/step-00000020"), F_OK), -1);
     assert_other_stays(f);
 }
 
 /* A checkpoint that is mounted is listed and read; rm says why it does not remove it. */
 static void test_31_rm_leaves_a_mounted_checkpoint_whole(void **state) {
-    fixture *f = *state;
+    small_run *f = *state;
     pawl_checkpoint *checkpoint;
     pawl_verify_result result;
     const pawl_verify_options verify = {.struct_size = sizeof verify};
-    assert_int_equal(rename(in(f, STEP), in(f, "saved")), 0);
-    assert_int_equal(mkdir(in(f, STEP), 0777), 0);
+    assert_int_equal(rename(directory_path(f->base, STEP), directory_path(f->base, "saved")), 0);
+    assert_int_equal(mkdir(directory_path(f->base, STEP), 0777), 0);
     bind(f, "saved", STEP);
-    pawl_run *run = open_run(f, 1);
+    pawl_run *run = small_open_keeping(f, 1);
     assert_fails(pawl_run_remove(run, 10, 1, f->err), PAWL_EBUSY, f->err);
     assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT),
                 "something is mounted on step-00000010");
     save(f, run, 30); /* retention leaves it as well */
     assert_ok(pawl_run_close(run, 0, f->err), f->err);
-    assert_ok(pawl_checkpoint_open(f->run, 10, NULL, &checkpoint, f->err), f->err);
+    assert_ok(pawl_checkpoint_open(f->path, 10, NULL, &checkpoint, f->err), f->err);
     assert_ok(pawl_checkpoint_verify(checkpoint, &verify, &result, f->err), f->err);
     pawl_checkpoint_close(checkpoint);
 }
 
 /* What is mounted on a single file keeps the whole step: the rest goes with it, or not at all. */
 static void test_31_rm_leaves_a_step_with_a_mounted_file(void **state) {
-    fixture *f = *state;
+    small_run *f = *state;
     pawl_checkpoint *checkpoint;
     bind(f, STEP "/" MANIFEST, STEP "/" MANIFEST);
-    pawl_run *run = open_run(f, 0);
+    pawl_run *run = small_open_keeping(f, 0);
     assert_fails(pawl_run_remove(run, 10, 1, f->err), PAWL_EBUSY, f->err);
     assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT),
                 "mounted on step-00000010/manifest.json");
     assert_ok(pawl_run_remove(run, 20, 1, f->err), f->err);
     assert_ok(pawl_run_close(run, 0, f->err), f->err);
-    assert_ok(pawl_checkpoint_open(f->run, 10, NULL, &checkpoint, f->err), f->err);
+    assert_ok(pawl_checkpoint_open(f->path, 10, NULL, &checkpoint, f->err), f->err);
     pawl_checkpoint_close(checkpoint);
 }
 
 /* A run that is itself what is mounted is like any other. */
 static void test_31_a_run_may_be_a_mount(void **state) {
-    fixture *f = *state;
+    small_run *f = *state;
     put(f, STEP "/" UNSEEN);
     bind(f, "run", "run");
-    pawl_run *run = open_run(f, 0);
+    pawl_run *run = small_open_keeping(f, 0);
     assert_ok(pawl_run_gc(run, 0, NULL, NULL, f->err), f->err);
     assert_ok(pawl_run_remove(run, 20, 0, f->err), f->err);
     assert_ok(pawl_run_close(run, 0, f->err), f->err);
-    assert_int_equal(access(in(f, STEP "/" UNSEEN), F_OK), -1);
-    assert_int_equal(umount(in(f, "run")), 0);
+    assert_int_equal(access(directory_path(f->base, STEP "/" UNSEEN), F_OK), -1);
+    assert_int_equal(umount(directory_path(f->base, "run")), 0);
 }
 
 #define MOUNTS_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

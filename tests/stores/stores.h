@@ -15,7 +15,9 @@
 
 /* mem: everything in memory; deterministic. */
 pawl_status store_mem(store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* The same with the traits of an object store: it puts files and refuses to rename them. */
+/* The same with the traits of an object store: it puts files and refuses to rename them. It is none
+ * in another respect: files are still changed in place (STORE_UPDATE), as owners, readers and the
+ * event file need. */
 pawl_status store_mem_objects(store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 #define STORE_OP_ANY STORE_OP_COUNT /* in a fault or a count: operations of every kind */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every save that a test makes, on whatever storage and on every rank, tells how it ended. The
- * linker hands that to us first: do its figures add up as pawl/run.h says?
+ * Every save ends with an event that has its figures. The linker sends the events of a test program
+ * here first (--wrap), so that each save of each test is checked: do its figures add up as
+ * pawl/run.h says?
  */
 #include "run/private.h"
 

@@ -105,7 +105,7 @@ static void test_j05_a_missing_gradient(void **state) {
                         "the gradient of `dense/kernel` is missing: it is a null pointer");
 }
 
-static void test_j05_nan(void **state) {
+static void test_j05_nan_is_refused(void **state) {
     (void)state;
     struct pawl_error err = ERROR_INIT;
     float bad[6] = {1, 2, 3, 4, NAN, NAN};
@@ -117,7 +117,7 @@ static void test_j05_nan(void **state) {
     assert_string_equal(err.found, "2 NaN, 0 infinite");
 }
 
-static void test_j05_infinity(void **state) {
+static void test_j05_infinity_is_refused(void **state) {
     (void)state;
     struct pawl_error err = ERROR_INIT;
     float bad[6] = {1, -INFINITY, 3, 4, NAN, 6};
@@ -219,8 +219,8 @@ int main(void) {
         cmocka_unit_test(test_j05_another_shape),
         cmocka_unit_test(test_j05_another_dtype),
         cmocka_unit_test(test_j05_a_missing_gradient),
-        cmocka_unit_test(test_j05_nan),
-        cmocka_unit_test(test_j05_infinity),
+        cmocka_unit_test(test_j05_nan_is_refused),
+        cmocka_unit_test(test_j05_infinity_is_refused),
         cmocka_unit_test(test_j05_every_float_dtype),
         cmocka_unit_test(test_bad_arrays_are_the_callers_fault),
         cmocka_unit_test(test_j06_the_data_position),

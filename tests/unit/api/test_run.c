@@ -128,7 +128,7 @@ static void test_a_reader_needs_no_run(void **state) {
     pawl_checkpoint_close(checkpoint);
 }
 
-static void test_housekeeping(void **state) {
+static void test_a_run_is_kept_in_order(void **state) {
     fixture *f = *state;
     open_run(f);
     save(f, 1);
@@ -276,7 +276,7 @@ static void count_finding(void *context, const pawl_finding *finding) {
     (*count)++;
 }
 
-static void test_the_doctor(void **state) {
+static void test_the_doctor_finds_things(void **state) {
     fixture *f = *state;
     size_t count = 0;
     pawl_severity worst = PAWL_SEVERITY_ERROR;
@@ -356,7 +356,7 @@ int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
         TEST(test_a_trainer_saves_and_restores),
         TEST(test_a_reader_needs_no_run),
-        TEST(test_housekeeping),
+        TEST(test_a_run_is_kept_in_order),
         TEST(test_the_final_save),
         TEST(test_a_grace_time_is_a_number),
         TEST(test_the_name_of_a_metric_is_a_name_and_stands_once),
@@ -364,7 +364,7 @@ int main(void) {
         TEST(test_p01_a_run_that_must_exist_is_not_made),
         TEST(test_r09_nothing_is_there),
         TEST(test_r09_the_directory_of_one_step),
-        TEST(test_the_doctor),
+        TEST(test_the_doctor_finds_things),
         TEST(test_null_pointers_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

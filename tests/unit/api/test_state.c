@@ -64,7 +64,7 @@ static void test_another_kind_is_refused(void **state) {
     assert_fails(pawl_state_get_string(s, "none", &text, &err), PAWL_ENOTFOUND, &err);
 }
 
-static void test_removing(void **state) {
+static void test_what_is_removed_is_gone(void **state) {
     pawl_state *s = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(pawl_state_set_int64(s, "step", PAWL_ROLE_STEP, 1, &err), &err);
@@ -158,7 +158,7 @@ int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
         TEST(test_values_come_back),
         TEST(test_another_kind_is_refused),
-        TEST(test_removing),
+        TEST(test_what_is_removed_is_gone),
         TEST(test_null_pointers_are_named),
         TEST(test_a_struct_without_its_size_is_refused),
         TEST(test_a_newer_struct_is_taken_while_the_new_is_zero),

@@ -189,7 +189,7 @@ static void test_arena_survives_every_failing_allocation(void **state) {
     assert_in_range(failing_memory_each(fill_arena, NULL), 2, 60);
 }
 
-static int stop_failing(void **state) {
+static int tear_down(void **state) {
     (void)state;
     failing_memory_set(0);
     return 0;
@@ -203,11 +203,11 @@ int main(void) {
         cmocka_unit_test(test_aligned_memory_is_aligned),
         cmocka_unit_test(test_copies_are_equal_and_apart),
         cmocka_unit_test(test_live_allocations_are_counted),
-        cmocka_unit_test_teardown(test_only_the_nth_allocation_fails, stop_failing),
+        cmocka_unit_test_teardown(test_only_the_nth_allocation_fails, tear_down),
         cmocka_unit_test(test_array_grows_and_keeps_what_it_holds),
         cmocka_unit_test(test_array_beyond_all_memory_is_refused_and_kept),
         cmocka_unit_test(test_array_survives_every_failing_allocation),
-        cmocka_unit_test_teardown(test_failed_growth_says_how_much, stop_failing),
+        cmocka_unit_test_teardown(test_failed_growth_says_how_much, tear_down),
         cmocka_unit_test(test_arena_gives_aligned_memory_of_any_size_that_stays),
         cmocka_unit_test(test_arena_holds_text),
         cmocka_unit_test(test_arena_refuses_more_than_can_be_addressed),

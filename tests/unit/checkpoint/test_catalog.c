@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of a run's checkpoints, and what is said where there is none (R09). */
-#include "unit/run/reading.h"
+#include "lib/training.h"
 
-static pawl_catalog *list(reading *f) {
+static pawl_catalog *list(training *f) {
     struct pawl_error err = ERROR_INIT;
     pawl_catalog *catalog = NULL;
     assert_ok(catalog_open(f->disk, &f->os.table, NULL, &catalog, &err), &err);
     return catalog;
 }
 
-static void make_dir(reading *f, const char *path) {
+static void make_dir(training *f, const char *path) {
     struct pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(f->disk, path, &err), &err);
 }
 
-static void put(reading *f, const char *path) {
-    reading_put_file(f, path, "x", 1);
+static void put(training *f, const char *path) {
+    put_anew(f->disk, path, "x", 1);
 }
 
 /* ---- listing ---- */
 
 static void test_steps_ascend_with_what_their_manifests_say(void **state) {
-    reading *f = *state;
+    training *f = *state;
     pawl_catalog *catalog = list(f);
     assert_int_equal(pawl_catalog_count(catalog), 3);
     for (size_t i = 0; i < 3; i++) {
@@ -42,7 +42,7 @@ static void test_steps_ascend_with_what_their_manifests_say(void **state) {
 }
 
 static void test_no_data_file_is_opened(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_catalog *catalog = NULL;
     store_fault_set(f->fault, &(store_fault){0});
@@ -52,7 +52,7 @@ static void test_no_data_file_is_opened(void **state) {
 }
 
 static void test_a_step_without_manifest_is_unfinished(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(store_unlink(f->disk, "step-00000200/manifest.json", &err), &err);
     pawl_catalog *catalog = list(f);
@@ -64,10 +64,10 @@ static void test_a_step_without_manifest_is_unfinished(void **state) {
 }
 
 static void test_r08_a_step_with_a_missing_file_is_damaged(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char path[256];
-    reading_path(f, 200, NAME_KIND_DATA, path);
+    training_path(f, 200, NAME_KIND_DATA, path);
     assert_ok(store_unlink(f->disk, path, &err), &err);
     pawl_catalog *catalog = list(f);
     const pawl_step_info *info = pawl_catalog_get(catalog, 1);
@@ -80,8 +80,8 @@ static void test_r08_a_step_with_a_missing_file_is_damaged(void **state) {
 }
 
 static void test_r08_a_damaged_manifest_is_told(void **state) {
-    reading *f = *state;
-    reading_flip(f, "step-00000300/manifest.json", 30);
+    training *f = *state;
+    training_flip(f, "step-00000300/manifest.json", 30);
     pawl_catalog *catalog = list(f);
     const pawl_step_info *info = pawl_catalog_get(catalog, 2);
     assert_int_equal(info->status, PAWL_STEP_DAMAGED);
@@ -91,11 +91,11 @@ static void test_r08_a_damaged_manifest_is_told(void **state) {
 }
 
 static void test_a_copied_directory_is_damaged(void **state) {
-    reading *f = *state;
+    training *f = *state;
     CLEANUP(buffer_free) buffer text = {0};
-    reading_take_file(f, "step-00000300/manifest.json", &text);
+    training_take_file(f, "step-00000300/manifest.json", &text);
     make_dir(f, "step-00000400");
-    reading_put_file(f, "step-00000400/manifest.json", text.data, text.size);
+    put_anew(f->disk, "step-00000400/manifest.json", text.data, text.size);
     pawl_catalog *catalog = list(f);
     const pawl_step_info *info = pawl_catalog_get(catalog, 3);
     assert_int_equal(info->status, PAWL_STEP_DAMAGED);
@@ -105,7 +105,7 @@ static void test_a_copied_directory_is_damaged(void **state) {
 }
 
 static void test_a_pin_is_seen(void **state) {
-    reading *f = *state;
+    training *f = *state;
     put(f, "step-00000100/pinned");
     pawl_catalog *catalog = list(f);
     assert_true(pawl_catalog_get(catalog, 0)->pinned);
@@ -114,9 +114,9 @@ static void test_a_pin_is_seen(void **state) {
 }
 
 static void test_a_reader_is_seen(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    assert_ok(reading_open(f, 200, &err), &err);
+    assert_ok(training_open(f, 200, &err), &err);
     pawl_catalog *catalog = list(f);
     assert_false(pawl_catalog_get(catalog, 0)->being_read);
     assert_true(pawl_catalog_get(catalog, 1)->being_read);
@@ -124,7 +124,7 @@ static void test_a_reader_is_seen(void **state) {
 }
 
 static void test_other_names_are_no_steps(void **state) {
-    reading *f = *state;
+    training *f = *state;
     make_dir(f, "step-1");
     make_dir(f, "step-000000200");
     make_dir(f, "other");
@@ -141,7 +141,7 @@ static void test_other_names_are_no_steps(void **state) {
 
 /* ---- nothing there (R09) ---- */
 
-static pawl_status explain(reading *f, pawl_error *err) {
+static pawl_status explain(training *f, pawl_error *err) {
     pawl_catalog *catalog = list(f);
     pawl_status status = catalog_explain_missing(f->disk, catalog, err);
     pawl_catalog_free(catalog);
@@ -149,7 +149,7 @@ static pawl_status explain(reading *f, pawl_error *err) {
 }
 
 static void test_r09_an_empty_directory(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_fails(explain(f, &err), PAWL_ENOTFOUND, &err);
     assert_string_equal(err.attempt, "there is no checkpoint here");
@@ -160,17 +160,17 @@ static void test_r09_an_empty_directory(void **state) {
 }
 
 static void test_r09_a_run_without_checkpoints(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    reading_open_run(f);
+    training_open_run(f);
     assert_fails(explain(f, &err), PAWL_ENOTFOUND, &err);
     assert_string_equal(err.found, "a run that has no checkpoint yet");
 }
 
 static void test_r09_a_run_of_many_ranks_without_checkpoints(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    reading_open_run(f);
+    training_open_run(f);
     for (int rank = 1; rank < 300; rank++) {
         char name[80];
         name_meet(name, "0123456789ab", 2, rank);
@@ -183,7 +183,7 @@ static void test_r09_a_run_of_many_ranks_without_checkpoints(void **state) {
 }
 
 static void test_r09_only_unfinished_saves(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     make_dir(f, "step-00000100");
     make_dir(f, "step-00000200");
@@ -195,7 +195,7 @@ static void test_r09_only_unfinished_saves(void **state) {
 }
 
 static void test_r09_the_directory_of_one_step(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     put(f, "manifest.json");
     put(f, "index-0123456789ab-1");
@@ -205,7 +205,7 @@ static void test_r09_the_directory_of_one_step(void **state) {
 }
 
 static void test_r09_the_parent_of_runs(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     make_dir(f, "first");
     make_dir(f, "first/step-00000100");
@@ -218,7 +218,7 @@ static void test_r09_the_parent_of_runs(void **state) {
 }
 
 static void test_r09_other_files(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     put(f, "a.txt");
     put(f, "b.txt");
@@ -232,7 +232,7 @@ static void test_r09_other_files(void **state) {
 
 /* Each tool by the names that it makes. */
 static void test_r09_other_tools_checkpoints_are_recognised(void **state) {
-    reading *f = *state;
+    training *f = *state;
     static const struct {
         const char *name;
         bool directory;
@@ -278,8 +278,8 @@ static void test_r09_other_tools_checkpoints_are_recognised(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define STEPS(test) cmocka_unit_test_setup_teardown(test, reading_set_up_steps, reading_tear_down)
-#define EMPTY(test) cmocka_unit_test_setup_teardown(test, reading_set_up, reading_tear_down)
+#define STEPS(test) cmocka_unit_test_setup_teardown(test, training_set_up_steps, training_tear_down)
+#define EMPTY(test) cmocka_unit_test_setup_teardown(test, training_set_up, training_tear_down)
         STEPS(test_steps_ascend_with_what_their_manifests_say),
         STEPS(test_no_data_file_is_opened),
         STEPS(test_a_step_without_manifest_is_unfinished),

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening a checkpoint, finding and walking entries, reading tensors, slices and ranks' values. */
-#include "unit/run/reading.h"
+#include "lib/training.h"
 
 #include "lib/failing_memory.h"
 
 /* ---- opening ---- */
 
 static void test_the_newest_is_opened(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_checkpoint_info info;
-    assert_ok(reading_open(f, PAWL_NEWEST, &err), &err);
+    assert_ok(training_open(f, PAWL_NEWEST, &err), &err);
     pawl_checkpoint_describe(f->checkpoint, &info);
     assert_int_equal(info.step, 300);
     assert_int_equal(info.format_version, FORMAT_VERSION);
@@ -27,23 +27,23 @@ static void test_the_newest_is_opened(void **state) {
 }
 
 static void test_a_step_by_number(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    assert_ok(reading_open(f, 100, &err), &err);
+    assert_ok(training_open(f, 100, &err), &err);
     assert_int_equal(f->checkpoint->step, 100);
 }
 
 static void test_the_newest_skips_what_is_not_committed(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(store_unlink(f->disk, "step-00000300/manifest.json", &err), &err);
-    assert_ok(reading_open(f, PAWL_NEWEST, &err), &err);
+    assert_ok(training_open(f, PAWL_NEWEST, &err), &err);
     assert_int_equal(f->checkpoint->step, 200);
 }
 
 /* Removes step 300 as soon as its manifest was read, manifest first, as a writer does. */
 static void remove_under_the_reader(void *context, const store_trace_event *event) {
-    reading *f = context;
+    training *f = context;
     struct pawl_error ignored = ERROR_INIT;
     char path[256];
     bool present;
@@ -54,13 +54,13 @@ static void remove_under_the_reader(void *context, const store_trace_event *even
     if (!present) {
         return;
     }
-    reading_path(f, 300, NAME_KIND_DATA, path);
+    training_path(f, 300, NAME_KIND_DATA, path);
     assert_ok(store_unlink(f->disk, "step-00000300/manifest.json", &ignored), &ignored);
     assert_ok(store_unlink(f->disk, path, &ignored), &ignored);
 }
 
 static void test_s14_a_step_removed_while_it_is_opened_is_not_called_damaged(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     store *traced;
     pawl_checkpoint *c;
@@ -75,10 +75,10 @@ static void test_s14_a_step_removed_while_it_is_opened_is_not_called_damaged(voi
 }
 
 static void test_r08_the_newest_that_is_damaged_is_not_passed_over(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    reading_flip(f, "step-00000300/manifest.json", 40);
-    assert_fails(reading_open(f, PAWL_NEWEST, &err), PAWL_EDAMAGED, &err);
+    training_flip(f, "step-00000300/manifest.json", 40);
+    assert_fails(training_open(f, PAWL_NEWEST, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "opening a checkpoint: ");
     assert_string_equal(err.path, "/mem/step-00000300/manifest.json");
     assert_string_equal(err.safe, "step 200 is committed; check it with: pawl verify /mem@200");
@@ -87,9 +87,9 @@ static void test_r08_the_newest_that_is_damaged_is_not_passed_over(void **state)
 }
 
 static void test_a_step_that_is_not_there(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    assert_fails(reading_open(f, 150, &err), PAWL_ENOTFOUND, &err);
+    assert_fails(training_open(f, 150, &err), PAWL_ENOTFOUND, &err);
     assert_string_equal(err.attempt, "opening a checkpoint: there is no checkpoint of step 150");
     assert_string_equal(err.path, "/mem/step-00000150");
     assert_string_equal(err.found, "no such directory");
@@ -98,33 +98,33 @@ static void test_a_step_that_is_not_there(void **state) {
 }
 
 static void test_a_step_that_is_unfinished(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(f->disk, "step-00000400", &err), &err);
-    assert_fails(reading_open(f, 400, &err), PAWL_ENOTFOUND, &err);
+    assert_fails(training_open(f, 400, &err), PAWL_ENOTFOUND, &err);
     assert_string_equal(err.found, "an unfinished save: it has no manifest");
 }
 
 static void test_a_negative_step_is_none(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    assert_fails(reading_open(f, -5, &err), PAWL_EUSAGE, &err);
+    assert_fails(training_open(f, -5, &err), PAWL_EUSAGE, &err);
 }
 
 static void test_r09_nothing_to_open(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    assert_fails(reading_open(f, PAWL_NEWEST, &err), PAWL_ENOTFOUND, &err);
+    assert_fails(training_open(f, PAWL_NEWEST, &err), PAWL_ENOTFOUND, &err);
     assert_string_equal(err.attempt, "opening a checkpoint: there is no checkpoint here");
 }
 
 static void test_r08_a_missing_data_file_is_found_at_opening(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char path[256];
-    reading_path(f, 300, NAME_KIND_DATA, path);
+    training_path(f, 300, NAME_KIND_DATA, path);
     assert_ok(store_unlink(f->disk, path, &err), &err);
-    assert_fails(reading_open(f, 300, &err), PAWL_EDAMAGED, &err);
+    assert_fails(training_open(f, 300, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.attempt,
                         "opening a checkpoint: a data file of the checkpoint is missing");
     assert_says(err.path, path);
@@ -134,38 +134,38 @@ static void test_r08_a_missing_data_file_is_found_at_opening(void **state) {
 }
 
 static void test_r08_a_truncated_data_file_is_found_at_opening(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char path[256];
-    reading_path(f, 300, NAME_KIND_DATA, path);
-    reading_truncate(f, path, 4097);
-    assert_fails(reading_open(f, 300, &err), PAWL_EDAMAGED, &err);
+    training_path(f, 300, NAME_KIND_DATA, path);
+    training_truncate(f, path, 4097);
+    assert_fails(training_open(f, 300, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "a data file of the checkpoint is truncated");
     assert_string_equal(err.found, "4097 bytes");
 }
 
 static void test_r08_an_empty_index_is_found_at_opening(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char path[256];
-    reading_path(f, 300, NAME_KIND_INDEX, path);
-    reading_truncate(f, path, 0);
-    assert_fails(reading_open(f, 300, &err), PAWL_EDAMAGED, &err);
+    training_path(f, 300, NAME_KIND_INDEX, path);
+    training_truncate(f, path, 0);
+    assert_fails(training_open(f, 300, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "the index of the checkpoint is empty");
 }
 
 static void test_r08_swapped_data_files_are_found(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char a[256];
     char b[256];
-    float kernel[READING_ROWS][READING_COLUMNS];
+    float kernel[TRAINING_ROWS][TRAINING_COLUMNS];
     CLEANUP(buffer_free) buffer bytes = {0};
-    reading_path(f, 200, NAME_KIND_DATA, a);
-    reading_path(f, 300, NAME_KIND_DATA, b);
-    reading_take_file(f, a, &bytes);
-    reading_put_file(f, b, bytes.data, bytes.size);
-    assert_ok(reading_open(f, 300, &err), &err); /* same size: only the bytes tell */
+    training_path(f, 200, NAME_KIND_DATA, a);
+    training_path(f, 300, NAME_KIND_DATA, b);
+    training_take_file(f, a, &bytes);
+    put_anew(f->disk, b, bytes.data, bytes.size);
+    assert_ok(training_open(f, 300, &err), &err); /* same size: only the bytes tell */
     assert_fails(checkpoint_read(f->checkpoint, "model/dense/kernel", NULL, NULL, kernel,
                                  sizeof(kernel), &err),
                  PAWL_EDAMAGED, &err);
@@ -173,22 +173,22 @@ static void test_r08_swapped_data_files_are_found(void **state) {
 
 /* A directory in place of a file, or anything else that is not a regular file. */
 static void test_r14_only_regular_files_are_read(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char path[256];
-    reading_path(f, 300, NAME_KIND_DATA, path);
+    training_path(f, 300, NAME_KIND_DATA, path);
     assert_ok(store_unlink(f->disk, path, &err), &err);
     assert_ok(store_make_dir(f->disk, path, &err), &err);
-    assert_fails(reading_open(f, 300, &err), PAWL_EDAMAGED, &err);
+    assert_fails(training_open(f, 300, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "is not a regular file");
     assert_string_equal(err.found, "a directory");
 }
 
 static pawl_status open_with_failing_memory(void *context, pawl_error *err) {
-    reading *f = context;
+    training *f = context;
     pawl_checkpoint *c = NULL;
     pawl_entry_info info;
-    float bias[READING_COLUMNS];
+    float bias[TRAINING_COLUMNS];
     TRY(checkpoint_open(f->disk, false, 300, &f->os.table, NULL, &c, err));
     pawl_status status = checkpoint_find(c, "step", &info, err);
     if (status == PAWL_OK) {
@@ -200,7 +200,7 @@ static pawl_status open_with_failing_memory(void *context, pawl_error *err) {
 
 /* The mark of the reader is no part of it: without memory for it the reading goes on. */
 static void test_every_allocation_may_fail(void **state) {
-    reading *f = *state;
+    training *f = *state;
     f->os.identity_fails = true;
     assert_true(failing_memory_each(open_with_failing_memory, f) > 20);
 }
@@ -208,10 +208,10 @@ static void test_every_allocation_may_fail(void **state) {
 /* ---- finding ---- */
 
 static void test_a_tensor_is_found(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_entry_info info;
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_ok(checkpoint_find(f->checkpoint, "model/dense/kernel", &info, &err), &err);
     assert_string_equal(info.name, "model/dense/kernel");
     assert_int_equal(info.kind, PAWL_KIND_TENSOR);
@@ -219,18 +219,18 @@ static void test_a_tensor_is_found(void **state) {
     assert_null(info.slot_of);
     assert_int_equal(info.dtype, PAWL_F32);
     assert_int_equal(info.ndim, 2);
-    assert_int_equal(info.shape[0], READING_ROWS);
-    assert_int_equal(info.shape[1], READING_COLUMNS);
+    assert_int_equal(info.shape[0], TRAINING_ROWS);
+    assert_int_equal(info.shape[1], TRAINING_COLUMNS);
     assert_int_equal(info.bytes, sizeof(f->kernel));
     assert_int_equal(info.pieces, 1);
     assert_null(info.value);
 }
 
 static void test_a_slot_names_its_variable(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_entry_info info;
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_ok(checkpoint_find(f->checkpoint, "optimizer/m", &info, &err), &err);
     assert_int_equal(info.role, PAWL_ROLE_SLOT);
     assert_string_equal(info.slot_of, "model/dense/kernel");
@@ -238,10 +238,10 @@ static void test_a_slot_names_its_variable(void **state) {
 }
 
 static void test_values_are_found_with_their_bytes(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_entry_info info;
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_ok(checkpoint_find(f->checkpoint, "step", &info, &err), &err);
     assert_int_equal(info.kind, PAWL_KIND_INT64);
     assert_int_equal(info.bytes, 8);
@@ -254,10 +254,10 @@ static void test_values_are_found_with_their_bytes(void **state) {
 }
 
 static void test_a_value_of_each_rank_has_no_common_value(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_entry_info info;
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_ok(checkpoint_find(f->checkpoint, "rng", &info, &err), &err);
     assert_true(info.per_rank);
     assert_null(info.value);
@@ -266,10 +266,10 @@ static void test_a_value_of_each_rank_has_no_common_value(void **state) {
 }
 
 static void test_a_name_that_is_not_there_has_a_near_miss(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_entry_info info;
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_fails(checkpoint_find(f->checkpoint, "model/dense/kernl", &info, &err), PAWL_ENOTFOUND,
                  &err);
     assert_string_equal(err.attempt, "the checkpoint has no entry of this name");
@@ -280,10 +280,10 @@ static void test_a_name_that_is_not_there_has_a_near_miss(void **state) {
 }
 
 static void test_a_name_unlike_any_other_gets_the_list(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_entry_info info;
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_fails(checkpoint_find(f->checkpoint, "zzzzzzzzzzzzzzzz", &info, &err), PAWL_ENOTFOUND,
                  &err);
     assert_string_equal(err.next, "see its entries with: pawl show /mem@300");
@@ -291,7 +291,7 @@ static void test_a_name_unlike_any_other_gets_the_list(void **state) {
 
 /* ---- walking ---- */
 
-static size_t walk(reading *f, const char *prefix, char *names, size_t size) {
+static size_t walk(training *f, const char *prefix, char *names, size_t size) {
     struct pawl_error err = ERROR_INIT;
     pawl_entries *entries;
     pawl_entry_info info;
@@ -313,20 +313,20 @@ static size_t walk(reading *f, const char *prefix, char *names, size_t size) {
 }
 
 static void test_all_entries_in_order(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char names[512];
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_int_equal(walk(f, "", names, sizeof(names)), 9);
     assert_string_equal(names, "data/position model/dense/bias model/dense/kernel optimizer/class "
                                "optimizer/m optimizer/rate rng shuffled step ");
 }
 
 static void test_entries_of_a_prefix(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char names[512];
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_int_equal(walk(f, "optimizer/", names, sizeof(names)), 3);
     assert_string_equal(names, "optimizer/class optimizer/m optimizer/rate ");
     assert_int_equal(walk(f, "step", names, sizeof(names)), 1);
@@ -337,18 +337,18 @@ static void test_entries_of_a_prefix(void **state) {
 /* ---- reading ---- */
 
 static void test_a_whole_tensor(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    float kernel[READING_ROWS][READING_COLUMNS];
-    assert_ok(reading_open(f, 200, &err), &err);
+    float kernel[TRAINING_ROWS][TRAINING_COLUMNS];
+    assert_ok(training_open(f, 200, &err), &err);
     assert_ok(checkpoint_read(f->checkpoint, "model/dense/kernel", NULL, NULL, kernel,
                               sizeof(kernel), &err),
               &err);
-    reading_fill(f, 200);
+    training_fill(f, 200);
     assert_memory_equal(kernel, f->kernel, sizeof(kernel));
 }
 
-static void assert_slice(reading *f, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+static void assert_slice(training *f, int64_t row, int64_t rows, int64_t column, int64_t columns) {
     struct pawl_error err = ERROR_INIT;
     const int64_t offset[] = {row, column};
     const int64_t extent[] = {rows, columns};
@@ -364,30 +364,30 @@ static void assert_slice(reading *f, int64_t row, int64_t rows, int64_t column, 
 }
 
 static void test_any_slice(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     test_random random = {.state = 3};
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     for (int i = 0; i < 200; i++) {
-        int64_t row = random_between(&random, 0, READING_ROWS);
-        int64_t column = random_between(&random, 0, READING_COLUMNS);
-        assert_slice(f, row, random_between(&random, 0, READING_ROWS - row), column,
-                     random_between(&random, 0, READING_COLUMNS - column));
+        int64_t row = random_between(&random, 0, TRAINING_ROWS);
+        int64_t column = random_between(&random, 0, TRAINING_COLUMNS);
+        assert_slice(f, row, random_between(&random, 0, TRAINING_ROWS - row), column,
+                     random_between(&random, 0, TRAINING_COLUMNS - column));
     }
 }
 
 static void test_a_slice_reads_its_blocks_only(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     pawl_read_stats before = pawl_checkpoint_reads(f->checkpoint);
-    assert_slice(f, 3, 1, 0, READING_COLUMNS);
+    assert_slice(f, 3, 1, 0, TRAINING_COLUMNS);
     uint64_t first = pawl_checkpoint_reads(f->checkpoint).bytes - before.bytes;
     assert_true(first < 3 * FORMAT_BLOCK_BYTES);
 }
 
 static void test_tensors_in_boxes_are_put_together(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const int64_t shape[] = {4, 6};
     const int64_t offsets[][2] = {{0, 0}, {0, 4}, {3, 0}};
@@ -412,8 +412,8 @@ static void test_tensors_in_boxes_are_put_together(void **state) {
                                 .nboxes = 3,
                                 .boxes = boxes};
     assert_ok(state_add_tensor(f->state, &tensor, &err), &err);
-    reading_save(f, 400);
-    assert_ok(reading_open(f, 400, &err), &err);
+    training_save(f, 400);
+    assert_ok(training_open(f, 400, &err), &err);
     assert_int_equal(f->checkpoint->manifest.file_count, 3);
     assert_ok(checkpoint_read(f->checkpoint, "sharded", NULL, NULL, whole, sizeof(whole), &err),
               &err);
@@ -425,7 +425,7 @@ static void test_tensors_in_boxes_are_put_together(void **state) {
 }
 
 static void test_packed_tensors_are_read_whole(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const int64_t shape[] = {4, 8};
     const int64_t offset[] = {1, 0};
@@ -440,8 +440,8 @@ static void test_packed_tensors_are_read_whole(void **state) {
                                 .shape = shape,
                                 .data = packed};
     assert_ok(state_add_tensor(f->state, &tensor, &err), &err);
-    reading_save(f, 400);
-    assert_ok(reading_open(f, 400, &err), &err);
+    training_save(f, 400);
+    assert_ok(training_open(f, 400, &err), &err);
     assert_ok(checkpoint_read(f->checkpoint, "packed", NULL, NULL, found, sizeof(found), &err),
               &err);
     assert_memory_equal(found, packed, sizeof(found));
@@ -452,14 +452,14 @@ static void test_packed_tensors_are_read_whole(void **state) {
 }
 
 static void test_bad_slices_are_refused(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const int64_t zero[] = {0, 0};
-    const int64_t beyond[] = {READING_ROWS + 1, 1};
+    const int64_t beyond[] = {TRAINING_ROWS + 1, 1};
     const int64_t negative[] = {-1, 0};
     const int64_t one[] = {1, 1};
     float to[4];
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     pawl_checkpoint *c = f->checkpoint;
     assert_fails(checkpoint_read(c, "optimizer/m", zero, beyond, to, sizeof(to), &err), PAWL_EUSAGE,
                  &err);
@@ -474,10 +474,10 @@ static void test_bad_slices_are_refused(void **state) {
 }
 
 static void test_a_value_has_no_slices(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     int64_t step;
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_fails(checkpoint_read(f->checkpoint, "step", NULL, NULL, &step, 8, &err), PAWL_EUSAGE,
                  &err);
     assert_string_equal(err.found, "a value of kind int64");
@@ -485,12 +485,12 @@ static void test_a_value_has_no_slices(void **state) {
 }
 
 static void test_a_ranks_bytes(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     uint8_t bytes[64];
     size_t size = 0;
     const state_entry *rng;
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_ok(checkpoint_read_rank(f->checkpoint, "rng", 0, bytes, sizeof(bytes), &size, &err),
               &err);
     assert_int_equal(size, 24);
@@ -501,11 +501,11 @@ static void test_a_ranks_bytes(void **state) {
 }
 
 static void test_a_rank_that_was_not_there(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     uint8_t bytes[64];
     size_t size;
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_fails(checkpoint_read_rank(f->checkpoint, "rng", 1, bytes, 64, &size, &err),
                  PAWL_ENOTFOUND, &err);
     assert_string_equal(err.attempt, "rank 1 has no bytes in this entry");
@@ -515,15 +515,15 @@ static void test_a_rank_that_was_not_there(void **state) {
 }
 
 static void test_r08_damage_names_file_entry_and_bytes_of_the_tensor(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char path[256];
     char text[256];
-    float kernel[READING_ROWS][READING_COLUMNS];
-    uint64_t offset = reading_offset_of(f, 300, "model/dense/kernel");
-    reading_path(f, 300, NAME_KIND_DATA, path);
-    reading_flip(f, path, offset + 20000);
-    assert_ok(reading_open(f, 300, &err), &err);
+    float kernel[TRAINING_ROWS][TRAINING_COLUMNS];
+    uint64_t offset = training_offset_of(f, 300, "model/dense/kernel");
+    training_path(f, 300, NAME_KIND_DATA, path);
+    training_flip(f, path, offset + 20000);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_fails(checkpoint_read(f->checkpoint, "model/dense/kernel", NULL, NULL, kernel,
                                  sizeof(kernel), &err),
                  PAWL_EDAMAGED, &err);
@@ -544,13 +544,13 @@ static void test_r08_damage_names_file_entry_and_bytes_of_the_tensor(void **stat
 }
 
 static void test_r08_a_damaged_index_names_itself(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_entry_info info;
     char path[256];
-    reading_path(f, 300, NAME_KIND_INDEX, path);
-    reading_flip(f, path, 100);
-    assert_ok(reading_open(f, 300, &err), &err);
+    training_path(f, 300, NAME_KIND_INDEX, path);
+    training_flip(f, path, 100);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_fails(checkpoint_find(f->checkpoint, "step", &info, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "the index of the checkpoint is damaged: ");
     assert_says(err.path, path);
@@ -559,8 +559,8 @@ static void test_r08_a_damaged_index_names_itself(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define STEPS(test) cmocka_unit_test_setup_teardown(test, reading_set_up_steps, reading_tear_down)
-#define EMPTY(test) cmocka_unit_test_setup_teardown(test, reading_set_up, reading_tear_down)
+#define STEPS(test) cmocka_unit_test_setup_teardown(test, training_set_up_steps, training_tear_down)
+#define EMPTY(test) cmocka_unit_test_setup_teardown(test, training_set_up, training_tear_down)
         STEPS(test_the_newest_is_opened),
         STEPS(test_a_step_by_number),
         STEPS(test_the_newest_skips_what_is_not_committed),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading events.jsonl while it grows and is rotated, and whatever it holds. */
-#include "unit/run/reading.h"
+#include "lib/training.h"
 
 #define LINE(step) "{\"event\":\"save_begun\",\"step\":" #step ",\"unix_time_ns\":" #step "}"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verifying a checkpoint: every byte counts, every problem is told, with the entries
  * it hits (R08). */
-#include "unit/run/reading.h"
+#include "lib/training.h"
 
 #include "lib/failing_memory.h"
 
@@ -36,7 +36,7 @@ static void take_progress(void *context, uint64_t done, uint64_t of) {
     t->of_bytes = of;
 }
 
-static pawl_status verify(reading *f, uint64_t most, told *t, pawl_verify_result *result,
+static pawl_status verify(training *f, uint64_t most, told *t, pawl_verify_result *result,
                           pawl_error *err) {
     const pawl_verify_options options = {.struct_size = sizeof(options),
                                          .problem = take_problem,
@@ -48,11 +48,11 @@ static pawl_status verify(reading *f, uint64_t most, told *t, pawl_verify_result
 }
 
 static void test_a_whole_checkpoint_verifies(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     static told t;
     pawl_verify_result result;
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_ok(verify(f, 0, &t, &result, &err), &err);
     assert_int_equal(result.files, 3);
     assert_int_equal(result.entries, 9);
@@ -64,15 +64,15 @@ static void test_a_whole_checkpoint_verifies(void **state) {
 }
 
 static void test_damage_is_told_with_the_entry_and_its_bytes(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     static told t;
     pawl_verify_result result;
     char path[256];
-    reading_path(f, 300, NAME_KIND_DATA, path);
-    uint64_t offset = reading_offset_of(f, 300, "optimizer/m");
-    reading_flip(f, path, offset + 17000);
-    assert_ok(reading_open(f, 300, &err), &err);
+    training_path(f, 300, NAME_KIND_DATA, path);
+    uint64_t offset = training_offset_of(f, 300, "optimizer/m");
+    training_flip(f, path, offset + 17000);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_fails(verify(f, 0, &t, &result, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(t.count, 1);
     assert_string_equal(t.file[0], path + strlen("step-00000300/"));
@@ -91,7 +91,7 @@ static void test_damage_is_told_with_the_entry_and_its_bytes(void **state) {
 }
 
 static void test_damage_between_entries_hits_none(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     static told t;
     pawl_verify_result result;
@@ -109,12 +109,12 @@ static void test_damage_between_entries_hits_none(void **state) {
     for (int i = 0; i < 300; i++) { /* a header of more than a block, so that one is header alone */
         char name[64];
         snprintf(name, sizeof(name), "value/of/a/long/name/to/fill/the/header/%d", i);
-        reading_set(f, name, PAWL_KIND_BOOL, PAWL_ROLE_OTHER, false, "\1", 1);
+        training_set(f, name, PAWL_KIND_BOOL, PAWL_ROLE_OTHER, false, "\1", 1);
     }
-    reading_save(f, 400);
-    reading_path(f, 400, NAME_KIND_DATA, path);
-    reading_flip(f, path, 5000);
-    assert_ok(reading_open(f, 400, &err), &err);
+    training_save(f, 400);
+    training_path(f, 400, NAME_KIND_DATA, path);
+    training_flip(f, path, 5000);
+    assert_ok(training_open(f, 400, &err), &err);
     assert_fails(verify(f, 0, &t, &result, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(t.count, 1);
     assert_string_equal(t.entry[0], "");
@@ -123,15 +123,15 @@ static void test_damage_between_entries_hits_none(void **state) {
 }
 
 static void test_several_entries_in_one_block_are_all_named(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     static told t;
     pawl_verify_result result;
     char path[256];
     char all[1024] = "";
-    reading_path(f, 300, NAME_KIND_DATA, path);
-    reading_flip(f, path, reading_offset_of(f, 300, "step"));
-    assert_ok(reading_open(f, 300, &err), &err);
+    training_path(f, 300, NAME_KIND_DATA, path);
+    training_flip(f, path, training_offset_of(f, 300, "step"));
+    assert_ok(training_open(f, 300, &err), &err);
     assert_fails(verify(f, 0, &t, &result, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(t.count, result.problems);
     for (size_t i = 0; i < t.count; i++) {
@@ -143,27 +143,27 @@ static void test_several_entries_in_one_block_are_all_named(void **state) {
 }
 
 static void test_verifying_goes_on_after_damage(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     static told t;
     pawl_verify_result result;
     char data[256];
-    reading_path(f, 300, NAME_KIND_DATA, data);
-    reading_flip(f, data, reading_offset_of(f, 300, "model/dense/kernel") + 20000);
-    assert_ok(reading_open(f, 300, &err), &err);
-    reading_truncate(f, data, 70000);
+    training_path(f, 300, NAME_KIND_DATA, data);
+    training_flip(f, data, training_offset_of(f, 300, "model/dense/kernel") + 20000);
+    assert_ok(training_open(f, 300, &err), &err);
+    training_truncate(f, data, 70000);
     assert_fails(verify(f, 0, &t, &result, &err), PAWL_EDAMAGED, &err);
     assert_true(t.count >= 2);
 }
 
 static void test_a_data_file_that_vanished_hits_all_its_entries(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     static told t;
     pawl_verify_result result;
     char data[256];
-    reading_path(f, 300, NAME_KIND_DATA, data);
-    assert_ok(reading_open(f, 300, &err), &err);
+    training_path(f, 300, NAME_KIND_DATA, data);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_ok(store_unlink(f->disk, data, &err), &err);
     assert_fails(verify(f, 0, &t, &result, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(t.count, 9);
@@ -171,14 +171,14 @@ static void test_a_data_file_that_vanished_hits_all_its_entries(void **state) {
 }
 
 static void test_a_damaged_index_is_told(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     static told t;
     pawl_verify_result result;
     char path[256];
-    reading_path(f, 300, NAME_KIND_INDEX, path);
-    reading_flip(f, path, 60);
-    assert_ok(reading_open(f, 300, &err), &err);
+    training_path(f, 300, NAME_KIND_INDEX, path);
+    training_flip(f, path, 60);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_fails(verify(f, 0, &t, &result, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(t.count, 1);
     assert_string_equal(t.file[0], path + strlen("step-00000300/"));
@@ -186,13 +186,13 @@ static void test_a_damaged_index_is_told(void **state) {
 }
 
 static void test_enough_is_enough(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     static told t;
     pawl_verify_result result;
     char data[256];
-    reading_path(f, 300, NAME_KIND_DATA, data);
-    assert_ok(reading_open(f, 300, &err), &err);
+    training_path(f, 300, NAME_KIND_DATA, data);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_ok(store_unlink(f->disk, data, &err), &err);
     assert_fails(verify(f, 3, &t, &result, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(t.count, 3);
@@ -201,23 +201,23 @@ static void test_enough_is_enough(void **state) {
 
 /* Every byte of every file of a small checkpoint, and every length of every file. */
 static void test_r08_no_flipped_byte_and_no_truncation_goes_unseen(void **state) {
-    reading *f = *state;
+    training *f = *state;
     static told t;
     static const name_kind kinds[] = {NAME_KIND_MANIFEST, NAME_KIND_INDEX, NAME_KIND_DATA};
     for (size_t k = 0; k < ARRAY_LENGTH(kinds); k++) {
         char path[256];
         CLEANUP(buffer_free) buffer bytes = {0};
-        reading_path(f, 300, kinds[k], path);
-        reading_take_file(f, path, &bytes);
+        training_path(f, 300, kinds[k], path);
+        training_take_file(f, path, &bytes);
         size_t step = bytes.size / 400 + 1; /* a sample here; the proofs try all */
         for (size_t at = 0; at < bytes.size; at += step) {
             for (int truncate = 0; truncate < 2; truncate++) {
                 struct pawl_error err = ERROR_INIT;
                 pawl_verify_result result;
                 bytes.data[at] ^= 0x01;
-                reading_put_file(f, path, bytes.data, truncate != 0 ? at : bytes.size);
+                put_anew(f->disk, path, bytes.data, truncate != 0 ? at : bytes.size);
                 bytes.data[at] ^= 0x01;
-                pawl_status status = reading_open(f, 300, &err);
+                pawl_status status = training_open(f, 300, &err);
                 if (status == PAWL_OK) {
                     status = verify(f, 0, &t, &result, &err);
                 }
@@ -228,20 +228,20 @@ static void test_r08_no_flipped_byte_and_no_truncation_goes_unseen(void **state)
                 assert_says(err.path, path);
             }
         }
-        reading_put_file(f, path, bytes.data, bytes.size);
+        put_anew(f->disk, path, bytes.data, bytes.size);
     }
 }
 
 static pawl_status verify_with_failing_memory(void *context, pawl_error *err) {
-    reading *f = context;
+    training *f = context;
     pawl_verify_result result;
     return checkpoint_verify(f->checkpoint, NULL, &result, err);
 }
 
 static void test_every_allocation_may_fail(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     assert_ok(verify_with_failing_memory(f, &err), &err);
     assert_true(failing_memory_each(verify_with_failing_memory, f) > 5);
 }
@@ -252,13 +252,13 @@ static int stop_at_once(void *context) {
 }
 
 static void test_a_verification_can_be_stopped(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     int asked = 0;
     pawl_verify_result result;
     const pawl_verify_options options = {
         .struct_size = sizeof options, .stop = stop_at_once, .context = &asked};
-    assert_ok(reading_open(f, 200, &err), &err);
+    assert_ok(training_open(f, 200, &err), &err);
     assert_fails(checkpoint_verify(f->checkpoint, &options, &result, &err), PAWL_ECANCELED, &err);
     assert_string_equal(err.attempt, "the verification was stopped by its caller");
     assert_int_equal(asked, 1);
@@ -267,7 +267,7 @@ static void test_a_verification_can_be_stopped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define STEPS(test) cmocka_unit_test_setup_teardown(test, reading_set_up_steps, reading_tear_down)
+#define STEPS(test) cmocka_unit_test_setup_teardown(test, training_set_up_steps, training_tear_down)
         STEPS(test_a_whole_checkpoint_verifies),
         STEPS(test_damage_is_told_with_the_entry_and_its_bytes),
         STEPS(test_damage_between_entries_hits_none),

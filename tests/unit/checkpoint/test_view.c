@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views: pieces of tensors as memory, on storage that maps files and on storage that does not. */
 #include "lib/failing_memory.h"
-#include "unit/run/reading.h"
+#include "lib/training.h"
 #include "unit/store/fixtures.h"
 
 #include <errno.h>
@@ -15,33 +15,33 @@ static directory place;
 /* Steps 100, 200 and 300 of a run in a real directory. */
 static int set_up_mapped(void **state) {
     struct pawl_error err = ERROR_INIT;
-    (void)reading_set_up(state);
-    reading *f = *state;
+    (void)training_set_up(state);
+    training *f = *state;
     store_destroy(f->fault);
     store_destroy(f->disk);
     directory_make(&place);
     assert_ok(store_posix(place.path, &f->disk, &err), &err);
     assert_ok(store_fault_wrap(f->disk, &f->os.table, &f->fault, &err), &err);
-    reading_open_run(f);
-    reading_save(f, 100);
-    reading_save(f, 200);
-    reading_save(f, 300);
+    training_open_run(f);
+    training_save(f, 100);
+    training_save(f, 200);
+    training_save(f, 300);
     return 0;
 }
 
 static int tear_down_mapped(void **state) {
-    (void)reading_tear_down(state);
+    (void)training_tear_down(state);
     directory_remove(&place);
     return 0;
 }
 
 /* Step 300 is the newest: the fixture's memory still holds what was saved. */
-static void open_newest(reading *f) {
+static void open_newest(training *f) {
     struct pawl_error err = ERROR_INIT;
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
 }
 
-static pawl_view *view_of(reading *f, const char *name, uint64_t piece) {
+static pawl_view *view_of(training *f, const char *name, uint64_t piece) {
     struct pawl_error err = ERROR_INIT;
     pawl_view *v = NULL;
     assert_ok(checkpoint_view_open(f->checkpoint, name, piece, &v, &err), &err);
@@ -64,12 +64,12 @@ static void assert_no_bytes(pawl_view *v, uint64_t offset, uint64_t n, pawl_stat
 }
 
 /* Changes a byte of the step's first data file where it stands. */
-static void flip_in_place(reading *f, uint64_t at) {
+static void flip_in_place(training *f, uint64_t at) {
     struct pawl_error err = ERROR_INIT;
     char path[256];
     uint8_t byte;
     store_file *file;
-    reading_path(f, 300, NAME_KIND_DATA, path);
+    training_path(f, 300, NAME_KIND_DATA, path);
     assert_ok(store_open(f->disk, path, STORE_UPDATE, &file, &err), &err);
     assert_ok(store_read(file, at, &byte, 1, &err), &err);
     byte ^= 0x10;
@@ -80,7 +80,7 @@ static void flip_in_place(reading *f, uint64_t at) {
 /* ---- bytes ---- */
 
 static void test_a_view_is_what_was_saved(void **state) {
-    reading *f = *state;
+    training *f = *state;
     const struct {
         const char *name;
         const void *bytes;
@@ -95,7 +95,7 @@ static void test_a_view_is_what_was_saved(void **state) {
         pawl_view_describe(v, &info);
         assert_int_equal(info.dtype, PAWL_F32);
         assert_int_equal(info.bytes, tensors[i].n);
-        assert_int_equal(info.shape[info.ndim - 1], READING_COLUMNS);
+        assert_int_equal(info.shape[info.ndim - 1], TRAINING_COLUMNS);
         assert_int_equal(info.extent[0], info.shape[0]);
         assert_int_equal(info.offset[0], 0);
         assert_memory_equal(bytes_of(v, 0, tensors[i].n), tensors[i].bytes, tensors[i].n);
@@ -104,7 +104,7 @@ static void test_a_view_is_what_was_saved(void **state) {
 }
 
 static void test_addresses_stay_and_are_aligned(void **state) {
-    reading *f = *state;
+    training *f = *state;
     open_newest(f);
     pawl_view *v = view_of(f, SLOT, 0);
     const uint8_t *all = bytes_of(v, 0, 0);
@@ -119,9 +119,9 @@ static void test_addresses_stay_and_are_aligned(void **state) {
 }
 
 static void test_only_what_is_wanted_is_read_and_only_once(void **state) {
-    reading *f = *state;
+    training *f = *state;
     open_newest(f);
-    (void)reading_offset_of(f, 300, KERNEL);
+    (void)training_offset_of(f, 300, KERNEL);
     pawl_view *v = view_of(f, KERNEL, 0);
     uint64_t before = pawl_checkpoint_reads(f->checkpoint).bytes;
     (void)bytes_of(v, 100, 0);
@@ -139,7 +139,7 @@ static void test_only_what_is_wanted_is_read_and_only_once(void **state) {
 }
 
 static void test_many_views_at_once(void **state) {
-    reading *f = *state;
+    training *f = *state;
     static pawl_view *views[3000];
     static const char *const names[] = {KERNEL, BIAS, SLOT};
     const void *const wanted[] = {f->kernel, f->bias, f->slot};
@@ -157,7 +157,7 @@ static void test_many_views_at_once(void **state) {
 }
 
 static void test_each_piece_has_a_view(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const int64_t shape[] = {4, 4};
     const int64_t offsets[][2] = {{0, 0}, {1, 0}};
@@ -175,8 +175,8 @@ static void test_each_piece_has_a_view(void **state) {
                                 .nboxes = 2,
                                 .boxes = boxes};
     assert_ok(state_add_tensor(f->state, &tensor, &err), &err);
-    reading_save(f, 400);
-    assert_ok(reading_open(f, 400, &err), &err);
+    training_save(f, 400);
+    assert_ok(training_open(f, 400, &err), &err);
     pawl_view *views[2] = {view_of(f, "sharded", 0), view_of(f, "sharded", 1)};
     for (size_t i = 0; i < 2; i++) {
         pawl_view_info info;
@@ -191,7 +191,7 @@ static void test_each_piece_has_a_view(void **state) {
 }
 
 static void test_an_empty_tensor_has_a_view_of_nothing(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const int64_t shape[] = {0, 4};
     pawl_view_info info;
@@ -201,8 +201,8 @@ static void test_an_empty_tensor_has_a_view_of_nothing(void **state) {
                                 .ndim = 2,
                                 .shape = shape};
     assert_ok(state_add_tensor(f->state, &tensor, &err), &err);
-    reading_save(f, 400);
-    assert_ok(reading_open(f, 400, &err), &err);
+    training_save(f, 400);
+    assert_ok(training_open(f, 400, &err), &err);
     pawl_view *v = view_of(f, "none", 0);
     pawl_view_describe(v, &info);
     assert_int_equal(info.bytes, 0);
@@ -214,10 +214,10 @@ static void test_an_empty_tensor_has_a_view_of_nothing(void **state) {
 /* ---- damage ---- */
 
 static void test_r08_damage_is_found_where_it_is_touched(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     open_newest(f);
-    uint64_t offset = reading_offset_of(f, 300, SLOT);
+    uint64_t offset = training_offset_of(f, 300, SLOT);
     uint64_t damaged = offset + sizeof(f->slot) - 4;
     pawl_view *v = view_of(f, SLOT, 0);
     flip_in_place(f, damaged);
@@ -238,12 +238,12 @@ static void test_r08_damage_is_found_where_it_is_touched(void **state) {
 }
 
 static void test_r08_each_view_verifies_for_itself(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     open_newest(f);
     pawl_view *first = view_of(f, BIAS, 0);
     assert_memory_equal(bytes_of(first, 0, sizeof(f->bias)), f->bias, sizeof(f->bias));
-    flip_in_place(f, reading_offset_of(f, 300, BIAS) + 9);
+    flip_in_place(f, training_offset_of(f, 300, BIAS) + 9);
     pawl_view *second = view_of(f, BIAS, 0);
     assert_no_bytes(second, 0, 4, PAWL_EDAMAGED, &err);
     (void)bytes_of(first, 0, sizeof(f->bias));
@@ -252,15 +252,15 @@ static void test_r08_each_view_verifies_for_itself(void **state) {
 }
 
 static void test_r08_a_file_that_is_gone_or_cut_is_found_at_opening(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char path[256];
     pawl_view *v = NULL;
     CLEANUP(buffer_free) buffer bytes = {0};
     open_newest(f);
-    reading_path(f, 300, NAME_KIND_DATA, path);
-    reading_take_file(f, path, &bytes);
-    reading_put_file(f, path, bytes.data, bytes.size - 1);
+    training_path(f, 300, NAME_KIND_DATA, path);
+    training_take_file(f, path, &bytes);
+    put_anew(f->disk, path, bytes.data, bytes.size - 1);
     assert_fails(checkpoint_view_open(f->checkpoint, KERNEL, 0, &v, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "reading " KERNEL ": a data file of the checkpoint is truncated");
     assert_ok(store_unlink(f->disk, path, &err), &err);
@@ -270,14 +270,14 @@ static void test_r08_a_file_that_is_gone_or_cut_is_found_at_opening(void **state
 }
 
 static void test_r08_a_file_that_is_cut_under_a_view_is_an_error(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char path[256];
     char absolute[512];
     open_newest(f);
-    uint64_t offset = reading_offset_of(f, 300, KERNEL);
+    uint64_t offset = training_offset_of(f, 300, KERNEL);
     pawl_view *v = view_of(f, KERNEL, 0);
-    reading_path(f, 300, NAME_KIND_DATA, path);
+    training_path(f, 300, NAME_KIND_DATA, path);
     snprintf(absolute, sizeof(absolute), "%s/%s", place.path, path);
     assert_int_equal(truncate(absolute, (off_t)offset + 100), 0);
     assert_no_bytes(v, 0, sizeof(f->kernel), PAWL_EDAMAGED, &err);
@@ -287,18 +287,18 @@ static void test_r08_a_file_that_is_cut_under_a_view_is_an_error(void **state) {
 
 /* Another file of the name is not what is mapped: what is verified must be what is seen. */
 static void test_a_view_keeps_to_the_file_it_was_opened_on(void **state) {
-    reading *f = *state;
+    training *f = *state;
     char path[256];
     open_newest(f);
     pawl_view *v = view_of(f, KERNEL, 0);
-    reading_path(f, 300, NAME_KIND_DATA, path);
-    reading_flip(f, path, (size_t)reading_offset_of(f, 300, KERNEL)); /* in a new file */
+    training_path(f, 300, NAME_KIND_DATA, path);
+    training_flip(f, path, (size_t)training_offset_of(f, 300, KERNEL)); /* in a new file */
     assert_memory_equal(bytes_of(v, 0, sizeof(f->kernel)), f->kernel, sizeof(f->kernel));
     pawl_view_close(v);
 }
 
 static void test_storage_that_fails_is_an_error_and_asked_again(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     open_newest(f);
     pawl_view *v = view_of(f, KERNEL, 0);
@@ -312,7 +312,7 @@ static void test_storage_that_fails_is_an_error_and_asked_again(void **state) {
 /* ---- what cannot be viewed ---- */
 
 static void test_what_is_no_tensor_or_no_piece_is_refused(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_view *v = NULL;
     open_newest(f);
@@ -333,7 +333,7 @@ static void test_what_is_no_tensor_or_no_piece_is_refused(void **state) {
 }
 
 static void test_bytes_outside_of_the_piece_are_refused(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     open_newest(f);
     pawl_view *v = view_of(f, BIAS, 0);
@@ -370,7 +370,7 @@ static pawl_status next_lie(void *context, const record_entry **out, pawl_error 
     return PAWL_OK;
 }
 
-static void publish_lie(reading *f, const char *tag, uint64_t offset) {
+static void publish_lie(training *f, const char *tag, uint64_t offset) {
     struct pawl_error err = ERROR_INIT;
     uint32_t sums[64] = {0};
     const engine_file file = {.checksums = sums, .block_count = 64};
@@ -387,7 +387,7 @@ static void publish_lie(reading *f, const char *tag, uint64_t offset) {
 }
 
 static void test_r14_an_index_that_points_elsewhere_is_damaged(void **state) {
-    reading *f = *state;
+    training *f = *state;
     static const uint64_t offsets[] = {4097, 1u << 20, UINT64_C(1) << 62};
     static const char *const tags[] = {"0123456789ab-7", "0123456789ab-8", "0123456789ab-9"};
     for (size_t i = 0; i < ARRAY_LENGTH(offsets); i++) {
@@ -401,7 +401,7 @@ static void test_r14_an_index_that_points_elsewhere_is_damaged(void **state) {
                     i == 0 ? "is not aligned to its elements" : "lies behind the end of its file");
         assert_null(v);
         if (i + 1 < ARRAY_LENGTH(offsets)) {
-            reading_save(f, 300);
+            training_save(f, 300);
         }
     }
 }
@@ -409,7 +409,7 @@ static void test_r14_an_index_that_points_elsewhere_is_damaged(void **state) {
 /* ---- memory ---- */
 
 static pawl_status view_with_failing_memory(void *context, pawl_error *err) {
-    reading *f = context;
+    training *f = context;
     pawl_checkpoint *c = NULL;
     pawl_view *v = NULL;
     const void *bytes;
@@ -424,14 +424,14 @@ static pawl_status view_with_failing_memory(void *context, pawl_error *err) {
 }
 
 static void test_every_allocation_may_fail(void **state) {
-    reading *f = *state;
+    training *f = *state;
     f->os.identity_fails = true;
     assert_true(failing_memory_each(view_with_failing_memory, f) > 20);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define HELD(test)   cmocka_unit_test_setup_teardown(test, reading_set_up_steps, reading_tear_down)
+#define HELD(t)      cmocka_unit_test_setup_teardown(t, training_set_up_steps, training_tear_down)
 #define MAPPED(test) cmocka_unit_test_setup_teardown(test, set_up_mapped, tear_down_mapped)
 #define BOTH(test)   HELD(test), MAPPED(test)
         BOTH(test_a_view_is_what_was_saved),

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of reading by many threads share: files in memory, their checksums, a store that
- * says what was cached, a platform that counts the threads it starts. */
+/* What the tests of reading share: files in memory, their checksums, a store that says what was
+ * cached, a platform that counts the threads it starts. */
 #ifndef ENGINE_FILES_H
 #define ENGINE_FILES_H
 
 #include "lib/random.h"
+#include "lib/stored.h"
 #include "lib/test.h"
 
 #include "engine/engine.h"
@@ -84,13 +85,8 @@ static inline pawl_status say_cached(store_wrapper *w, store_call *call, pawl_er
 
 static inline void files_write(files *f, uint32_t file, uint64_t size) {
     char path[64];
-    struct pawl_error err = ERROR_INIT;
-    store_file *out;
     snprintf(path, sizeof(path), "step/%s", file_names[file]);
-    (void)!store_unlink(f->disk, path, &err);
-    assert_ok(store_open(f->disk, path, STORE_CREATE, &out, &err), &err);
-    assert_ok(store_write(out, 0, f->bytes[file], size, &err), &err);
-    store_close(out);
+    put_anew(f->disk, path, f->bytes[file], size);
 }
 
 static inline void files_make(files *f, uint32_t file, uint64_t size, test_random *random) {
@@ -98,7 +94,7 @@ static inline void files_make(files *f, uint32_t file, uint64_t size, test_rando
     f->sizes[file] = size;
     mem_free(f->bytes[file]);
     mem_free(f->sums[file]);
-    f->bytes[file] = mem_alloc(size);
+    f->bytes[file] = mem_calloc(1, size + 1); /* one more, for a file that grew */
     f->sums[file] = mem_calloc(blocks, sizeof(uint32_t));
     for (uint64_t at = 0; at < size; at += 8) {
         uint64_t word = random_next(random);

@@ -3,6 +3,7 @@
  * and cancels at any moment. */
 #include "unit/engine/saving.h"
 
+#include "lib/directory.h"
 #include "lib/failing_memory.h"
 
 #include <errno.h>
@@ -125,7 +126,7 @@ static void test_any_state_by_threads(void **state) {
 
 /* ---- on a real filesystem ------------------------------------------------------------------- */
 
-static char directory[] = "/tmp/pawl-pipeline-XXXXXX";
+static char directory[64];
 
 static int set_up_disk(void **state) {
     struct pawl_error err = ERROR_INIT;
@@ -133,8 +134,7 @@ static int set_up_disk(void **state) {
     saving *f = *state;
     store_destroy(f->fault);
     store_destroy(f->disk);
-    memcpy(directory + sizeof(directory) - 7, "XXXXXX", 6);
-    assert_non_null(mkdtemp(directory));
+    directory_new(directory, "/tmp");
     assert_ok(store_posix(directory, &f->disk, &err), &err);
     assert_ok(store_fault_wrap(f->disk, f->os, &f->fault, &err), &err);
     assert_ok(store_make_dir(f->disk, "step-00000007", &err), &err);
@@ -146,8 +146,8 @@ static int tear_down_disk(void **state) {
     struct pawl_error err = ERROR_INIT;
     assert_ok(engine_free(f->engine, 60, &err), &err);
     f->engine = NULL;
-    assert_ok(store_remove_dir(f->disk, "step-00000007", &err), &err);
-    assert_int_equal(rmdir(directory), 0);
+    assert_ok(store_remove_dir(f->disk, "step-00000007", &err), &err); /* nothing is left in it */
+    directory_delete(directory);
     return saving_tear_down(state);
 }
 

@@ -1,25 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verified reading of data files: what is handed on, what damage says, how much is read. */
-#include "lib/failing_memory.h"
-#include "lib/random.h"
-#include "lib/test.h"
-#include "stores/stores.h"
+#include "unit/engine/files.h"
 
-#include "engine/engine.h"
+#include "lib/failing_memory.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
-#define FILES      2
 #define FILE_BYTES ((uint64_t)40 * FORMAT_BLOCK_BYTES + 123)
 
 typedef struct fixture {
-    store *disk, *fault;
-    uint8_t *bytes[FILES];
-    uint32_t *sums[FILES];
-    bool sums_fail;
-    uint64_t reads, read_bytes;
+    files disk;
     engine_reader *reader;
     buffer taken;
     uint64_t next; /* where the next stretch must begin */
@@ -28,71 +18,23 @@ typedef struct fixture {
     uint64_t progress;
 } fixture;
 
-static const char *const names[FILES] = {"first", "second"};
-
-static const char *get_name(void *context, uint32_t file) {
-    (void)context;
-    return names[file];
-}
-
-static uint64_t get_bytes(void *context, uint32_t file) {
-    (void)context;
-    (void)file;
-    return FILE_BYTES;
-}
-
-static pawl_status get_sums(void *context, uint32_t file, uint64_t first, size_t n, uint32_t *out,
-                            pawl_error *err) {
-    fixture *f = context;
-    if (f->sums_fail) {
-        return error_set(err, PAWL_EDAMAGED, "no checksums");
-    }
-    memcpy(out, f->sums[file] + first, n * sizeof(*out));
-    return PAWL_OK;
-}
-
-static void write_file(fixture *f, uint32_t file, uint64_t size) {
-    char path[64];
-    struct pawl_error err = ERROR_INIT;
-    store_file *out;
-    snprintf(path, sizeof(path), "step/%s", names[file]);
-    (void)!store_unlink(f->disk, path, &err);
-    assert_ok(store_open(f->disk, path, STORE_CREATE, &out, &err), &err);
-    assert_ok(store_write(out, 0, f->bytes[file], size, &err), &err);
-    store_close(out);
+static engine_source source_of(fixture *f) {
+    engine_source source = files_source(&f->disk);
+    source.platform = NULL; /* no threads */
+    return source;
 }
 
 static int set_up(void **state) {
     static fixture f;
     struct pawl_error err = ERROR_INIT;
+    test_random random = {.state = 1};
     memset(&f, 0, sizeof(f));
     f.problem_limit = SIZE_MAX;
-    assert_ok(store_mem(&f.disk, &err), &err);
-    assert_ok(store_fault_wrap(f.disk, platform_system(), &f.fault, &err), &err);
-    assert_ok(store_make_dir(f.disk, "step", &err), &err);
+    files_set_up(&f.disk);
     for (uint32_t i = 0; i < FILES; i++) {
-        test_random random = {.state = i + 1};
-        uint64_t blocks = FILE_BYTES / FORMAT_BLOCK_BYTES + 1;
-        f.bytes[i] = mem_alloc(FILE_BYTES + 100);
-        f.sums[i] = mem_calloc(blocks, sizeof(uint32_t));
-        random_fill(&random, f.bytes[i], FILE_BYTES + 100);
-        for (uint64_t b = 0; b < blocks; b++) {
-            uint64_t at = b * FORMAT_BLOCK_BYTES;
-            uint64_t n =
-                FILE_BYTES - at < FORMAT_BLOCK_BYTES ? FILE_BYTES - at : FORMAT_BLOCK_BYTES;
-            f.sums[i][b] = crc32c(0, f.bytes[i] + at, n);
-        }
-        write_file(&f, i, FILE_BYTES);
+        files_make(&f.disk, i, FILE_BYTES, &random);
     }
-    engine_source source = {.store = f.fault,
-                            .directory = "step",
-                            .file_count = FILES,
-                            .context = &f,
-                            .file_name = get_name,
-                            .file_bytes = get_bytes,
-                            .checksums = get_sums,
-                            .reads = &f.reads,
-                            .bytes = &f.read_bytes};
+    const engine_source source = source_of(&f);
     assert_ok(engine_reader_new(&source, &f.reader, &err), &err);
     *state = &f;
     return 0;
@@ -102,12 +44,7 @@ static int tear_down(void **state) {
     fixture *f = *state;
     engine_reader_free(f->reader);
     buffer_free(&f->taken);
-    store_destroy(f->fault);
-    store_destroy(f->disk);
-    for (size_t i = 0; i < FILES; i++) {
-        mem_free(f->bytes[i]);
-        mem_free(f->sums[i]);
-    }
+    files_tear_down(&f->disk);
     return 0;
 }
 
@@ -132,19 +69,8 @@ static void assert_range(fixture *f, uint32_t file, uint64_t offset, uint64_t n)
     assert_ok(read_range(f, file, offset, n, &err), &err);
     assert_int_equal(f->taken.size, n);
     if (n > 0) {
-        assert_memory_equal(f->taken.data, f->bytes[file] + offset, n);
+        assert_memory_equal(f->taken.data, f->disk.bytes[file] + offset, n);
     }
-}
-
-static void flip(fixture *f, uint32_t file, uint64_t at) {
-    char path[64];
-    struct pawl_error err = ERROR_INIT;
-    store_file *out;
-    uint8_t byte = f->bytes[file][at] ^ 0x40;
-    snprintf(path, sizeof(path), "step/%s", names[file]);
-    assert_ok(store_open(f->disk, path, STORE_UPDATE, &out, &err), &err);
-    assert_ok(store_write(out, at, &byte, 1, &err), &err);
-    store_close(out);
 }
 
 /* ---- what is handed on ---- */
@@ -164,7 +90,7 @@ static void test_any_range_of_any_file(void **state) {
 static void test_a_small_read_reads_its_block_only(void **state) {
     fixture *f = *state;
     assert_range(f, 0, 5 * FORMAT_BLOCK_BYTES + 7, 10);
-    assert_int_equal(f->read_bytes, FORMAT_BLOCK_BYTES);
+    assert_int_equal(f->disk.read_bytes, FORMAT_BLOCK_BYTES);
 }
 
 static void test_what_take_refuses_ends_the_read(void **state) {
@@ -186,18 +112,18 @@ static void test_r08_a_flipped_byte_is_named_with_file_range_and_checksums(void 
     struct pawl_error err = ERROR_INIT;
     char text[128];
     uint64_t at = 3 * FORMAT_BLOCK_BYTES + 17;
-    flip(f, 1, at);
+    files_flip(&f->disk, 1, at);
     assert_fails(read_range(f, 1, at, 1, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.attempt,
                         "bytes 49152 to 65535 of a data file are not those that were written");
     assert_says(err.path, "/step/second");
     assert_int_equal(err.offset, 3 * FORMAT_BLOCK_BYTES);
     assert_int_equal(err.length, FORMAT_BLOCK_BYTES);
-    snprintf(text, sizeof(text), "CRC32C %08x, stored in the index", f->sums[1][3]);
+    snprintf(text, sizeof(text), "CRC32C %08x, stored in the index", f->disk.sums[1][3]);
     assert_string_equal(err.expected, text);
-    f->bytes[1][at] ^= 0x40;
+    f->disk.bytes[1][at] ^= 0x40;
     snprintf(text, sizeof(text), "CRC32C %08x",
-             crc32c(0, f->bytes[1] + 3 * FORMAT_BLOCK_BYTES, FORMAT_BLOCK_BYTES));
+             crc32c(0, f->disk.bytes[1] + 3 * FORMAT_BLOCK_BYTES, FORMAT_BLOCK_BYTES));
     assert_string_equal(err.found, text);
     assert_int_equal(f->taken.size, 0);
 }
@@ -205,8 +131,8 @@ static void test_r08_a_flipped_byte_is_named_with_file_range_and_checksums(void 
 static void test_r08_neighbouring_blocks_are_one_range(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    flip(f, 0, 3 * FORMAT_BLOCK_BYTES);
-    flip(f, 0, 5 * FORMAT_BLOCK_BYTES - 1);
+    files_flip(&f->disk, 0, 3 * FORMAT_BLOCK_BYTES);
+    files_flip(&f->disk, 0, 5 * FORMAT_BLOCK_BYTES - 1);
     assert_fails(read_range(f, 0, 0, FILE_BYTES, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(err.offset, 3 * FORMAT_BLOCK_BYTES);
     assert_int_equal(err.length, 2 * FORMAT_BLOCK_BYTES);
@@ -216,7 +142,7 @@ static void test_r08_neighbouring_blocks_are_one_range(void **state) {
 static void test_damage_in_the_last_short_block_is_found(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    flip(f, 0, FILE_BYTES - 1);
+    files_flip(&f->disk, 0, FILE_BYTES - 1);
     assert_fails(read_range(f, 0, FILE_BYTES - 2, 1, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(err.length, 123);
 }
@@ -224,7 +150,7 @@ static void test_damage_in_the_last_short_block_is_found(void **state) {
 static void test_damage_beyond_what_was_asked_for_does_not_matter_yet(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    flip(f, 0, 4 * FORMAT_BLOCK_BYTES);
+    files_flip(&f->disk, 0, 4 * FORMAT_BLOCK_BYTES);
     assert_range(f, 0, 0, 4 * FORMAT_BLOCK_BYTES);
     assert_fails(read_range(f, 0, 4 * FORMAT_BLOCK_BYTES, 1, &err), PAWL_EDAMAGED, &err);
     assert_range(f, 0, 5 * FORMAT_BLOCK_BYTES, 100);
@@ -233,7 +159,7 @@ static void test_damage_beyond_what_was_asked_for_does_not_matter_yet(void **sta
 static void test_damage_is_found_again(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    flip(f, 0, 0);
+    files_flip(&f->disk, 0, 0);
     assert_fails(read_range(f, 0, 0, 1, &err), PAWL_EDAMAGED, &err);
     assert_fails(read_range(f, 0, 0, 1, &err), PAWL_EDAMAGED, &err);
 }
@@ -241,7 +167,7 @@ static void test_damage_is_found_again(void **state) {
 static void test_r08_a_truncated_file_says_both_sizes(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    write_file(f, 0, FILE_BYTES - 1);
+    files_write(&f->disk, 0, FILE_BYTES - 1);
     assert_fails(read_range(f, 0, 0, 1, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.attempt, "a data file of the checkpoint is truncated");
     assert_says(err.path, "/step/first");
@@ -252,7 +178,7 @@ static void test_r08_a_truncated_file_says_both_sizes(void **state) {
 static void test_r08_an_empty_file_is_called_empty(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    write_file(f, 0, 0);
+    files_write(&f->disk, 0, 0);
     assert_fails(read_range(f, 0, 0, 1, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.attempt, "a data file of the checkpoint is empty");
 }
@@ -260,7 +186,7 @@ static void test_r08_an_empty_file_is_called_empty(void **state) {
 static void test_a_file_that_grew_is_damage(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    write_file(f, 0, FILE_BYTES + 1);
+    files_write(&f->disk, 0, FILE_BYTES + 1);
     assert_fails(read_range(f, 0, 0, 1, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.attempt,
                         "a data file of the checkpoint is longer than what was written");
@@ -271,7 +197,7 @@ static void test_a_file_that_grew_is_damage(void **state) {
 static void test_r08_a_missing_file_is_named(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    assert_ok(store_unlink(f->disk, "step/first", &err), &err);
+    assert_ok(store_unlink(f->disk.disk, "step/first", &err), &err);
     assert_fails(read_range(f, 0, 0, 1, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.attempt, "a data file of the checkpoint is missing");
     assert_says(err.path, "/step/first");
@@ -289,23 +215,16 @@ static void test_a_range_behind_the_end_is_damage(void **state) {
 static void test_a_read_that_fails_is_the_storage(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    store_fault_set(f->fault, &(store_fault){.op = STORE_OP_READ, .nth = 1, .system_errno = EIO});
+    store_fault_set(f->disk.fault,
+                    &(store_fault){.op = STORE_OP_READ, .nth = 1, .system_errno = EIO});
     assert_fails(read_range(f, 0, 0, 1, &err), PAWL_EIO, &err);
     assert_range(f, 0, 0, 1);
 }
 
 static pawl_status read_with_failing_memory(void *context, pawl_error *err) {
     fixture *f = context;
-    uint64_t unused[2];
-    engine_source source = {.store = f->disk,
-                            .directory = "step",
-                            .file_count = FILES,
-                            .context = f,
-                            .file_name = get_name,
-                            .file_bytes = get_bytes,
-                            .checksums = get_sums,
-                            .reads = &unused[0],
-                            .bytes = &unused[1]};
+    engine_source source = source_of(f);
+    source.store = f->disk.disk;
     engine_reader *reader = NULL;
     TRY(engine_reader_new(&source, &reader, err));
     f->next = 0;
@@ -358,10 +277,10 @@ static void test_a_whole_file_verifies(void **state) {
 static void test_verifying_goes_on_after_damage(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    flip(f, 0, 1);
-    flip(f, 0, 10 * FORMAT_BLOCK_BYTES);
-    flip(f, 0, 11 * FORMAT_BLOCK_BYTES);
-    flip(f, 0, FILE_BYTES - 1);
+    files_flip(&f->disk, 0, 1);
+    files_flip(&f->disk, 0, 10 * FORMAT_BLOCK_BYTES);
+    files_flip(&f->disk, 0, 11 * FORMAT_BLOCK_BYTES);
+    files_flip(&f->disk, 0, FILE_BYTES - 1);
     assert_ok(verify(f, &err), &err);
     assert_int_equal(f->problem_count, 3);
     assert_int_equal(f->problems[1].offset, 10 * FORMAT_BLOCK_BYTES);
@@ -372,8 +291,8 @@ static void test_verifying_goes_on_after_damage(void **state) {
 static void test_verifying_a_truncated_file_tells_the_rest(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    write_file(f, 0, 20 * FORMAT_BLOCK_BYTES + 5);
-    flip(f, 0, 7);
+    files_write(&f->disk, 0, 20 * FORMAT_BLOCK_BYTES + 5);
+    files_flip(&f->disk, 0, 7);
     assert_ok(verify(f, &err), &err);
     assert_int_equal(f->problem_count, 2);
     assert_int_equal(f->problems[0].offset, 20 * FORMAT_BLOCK_BYTES + 5);
@@ -384,7 +303,7 @@ static void test_verifying_a_truncated_file_tells_the_rest(void **state) {
 static void test_verifying_a_missing_file_is_one_problem(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    assert_ok(store_unlink(f->disk, "step/first", &err), &err);
+    assert_ok(store_unlink(f->disk.disk, "step/first", &err), &err);
     assert_ok(verify(f, &err), &err);
     assert_int_equal(f->problem_count, 1);
     assert_string_equal(f->problems[0].attempt, "a data file of the checkpoint is missing");
@@ -393,7 +312,8 @@ static void test_verifying_a_missing_file_is_one_problem(void **state) {
 static void test_verifying_goes_on_where_the_storage_fails(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    store_fault_set(f->fault, &(store_fault){.op = STORE_OP_READ, .nth = 1, .system_errno = EIO});
+    store_fault_set(f->disk.fault,
+                    &(store_fault){.op = STORE_OP_READ, .nth = 1, .system_errno = EIO});
     assert_ok(verify(f, &err), &err);
     assert_int_equal(f->problem_count, 1);
     assert_int_equal(f->problems[0].status, PAWL_EIO);
@@ -403,8 +323,8 @@ static void test_enough_problems_end_the_verification(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     f->problem_limit = 1;
-    flip(f, 0, 1);
-    flip(f, 0, 10 * FORMAT_BLOCK_BYTES);
+    files_flip(&f->disk, 0, 1);
+    files_flip(&f->disk, 0, 10 * FORMAT_BLOCK_BYTES);
     assert_fails(verify(f, &err), PAWL_ELIMIT, &err);
     assert_int_equal(f->problem_count, 1);
 }
@@ -412,7 +332,7 @@ static void test_enough_problems_end_the_verification(void **state) {
 static void test_without_anybody_to_tell_the_first_problem_is_the_failure(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    flip(f, 0, 1);
+    files_flip(&f->disk, 0, 1);
     assert_fails(engine_reader_verify(f->reader, 0, NULL, NULL, NULL, &err), PAWL_EDAMAGED, &err);
 }
 

@@ -41,7 +41,7 @@ static void test_callbacks_come_in_order_each_once(void **state) {
     assert_string_equal(f->calls, "released commit done ");
 }
 
-static void test_several_files(void **state) {
+static void test_a_state_goes_into_several_files(void **state) {
     saving *f = *state;
     struct pawl_error story = ERROR_INIT;
     saving_lay_out(f, 1);
@@ -113,7 +113,7 @@ static void test_buffers_are_kept_for_the_next_save(void **state) {
     assert_int_equal(failing_memory_live(), live);
 }
 
-static void test_statistics(void **state) {
+static void test_statistics_tell_bytes_budget_and_time(void **state) {
     saving *f = *state;
     struct pawl_error err = ERROR_INIT;
     engine_stats stats;
@@ -326,8 +326,8 @@ int main(void) {
         THREADS(test_files_are_what_the_layout_gathers),
         SIMULATED(test_callbacks_come_in_order_each_once),
         THREADS(test_callbacks_come_in_order_each_once),
-        SIMULATED(test_several_files),
-        THREADS(test_several_files),
+        SIMULATED(test_a_state_goes_into_several_files),
+        THREADS(test_a_state_goes_into_several_files),
         SIMULATED(test_two_buffers_are_enough),
         THREADS(test_two_buffers_are_enough),
         SIMULATED(test_an_empty_state_has_a_file),
@@ -335,7 +335,7 @@ int main(void) {
         SIMULATED(test_many_saves_on_one_engine),
         THREADS(test_many_saves_on_one_engine),
         SIMULATED(test_buffers_are_kept_for_the_next_save),
-        SIMULATED(test_statistics),
+        SIMULATED(test_statistics_tell_bytes_budget_and_time),
         SIMULATED(test_waiting_again_repeats_the_outcome),
         SIMULATED(test_a_wait_without_a_save_is_good),
         SIMULATED(test_buffers_are_whole_blocks),

@@ -128,7 +128,7 @@ static void assert_same_manifest(const manifest *a, const manifest *b) {
     assert_same_values(a->metrics, b->metrics, a->metric_count);
 }
 
-static void test_manifests(void **state) {
+static void test_manifests_come_back_as_written(void **state) {
     (void)state;
     wild w = {.random = {41}};
     int taken = 0;
@@ -595,7 +595,7 @@ static void assert_rows(const buffer *file, const table_summary *summary, const 
     table_close(t);
 }
 
-static void test_tables(void **state) {
+static void test_tables_come_back_as_written(void **state) {
     (void)state;
     wild w = {.random = {44}};
     for (int round = 0; round < 100; round++) {
@@ -614,12 +614,12 @@ static void test_tables(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_manifests),
+        cmocka_unit_test(test_manifests_come_back_as_written),
         cmocka_unit_test(test_manifests_up_to_their_largest),
         cmocka_unit_test(test_values_of_a_manifest_up_to_their_largest),
         cmocka_unit_test(test_headers_of_data_files),
         cmocka_unit_test(test_records_and_descriptions),
-        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_tables_come_back_as_written),
     };
     return cmocka_run_group_tests_name("what encoders take is read back", tests, NULL, NULL);
 }

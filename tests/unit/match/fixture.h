@@ -30,7 +30,7 @@ typedef struct fixture {
     pawl_error err;
 } fixture;
 
-static inline int fixture_up(void **context) {
+static inline int set_up(void **context) {
     static fixture f;
     f = (fixture){.world_size = 1, .saved_world_size = 1, .err = ERROR_INIT};
     f.options.struct_size = sizeof(f.options);
@@ -47,7 +47,7 @@ static inline void fixture_forget_match(fixture *f) {
     f->snapshot = NULL;
 }
 
-static inline int fixture_down(void **context) {
+static inline int tear_down(void **context) {
     fixture *f = *context;
     fixture_forget_match(f);
     state_free(f->state);
@@ -56,7 +56,7 @@ static inline int fixture_down(void **context) {
     return 0;
 }
 
-#define WITH_BOTH(test) cmocka_unit_test_setup_teardown(test, fixture_up, fixture_down)
+#define WITH_BOTH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 /* ---- the state ------------------------------------------------------------------------------ */
 

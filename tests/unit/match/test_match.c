@@ -150,7 +150,7 @@ static void one_extra_in_the_state(fixture *f) {
     saved_tensor(f, "a", PAWL_F32, SHAPE(3));
 }
 
-static void test_r03_missing(void **context) {
+static void test_r03_missing_in_the_checkpoint(void **context) {
     fixture *f = *context;
     one_extra_in_the_state(f);
     match(f);
@@ -176,7 +176,7 @@ static void one_extra_in_the_checkpoint(fixture *f) {
     saved_tensor(f, "b", PAWL_F32, SHAPE(2));
 }
 
-static void test_r04_unexpected(void **context) {
+static void test_r04_unexpected_in_the_checkpoint(void **context) {
     fixture *f = *context;
     one_extra_in_the_checkpoint(f);
     match(f);
@@ -577,9 +577,9 @@ int main(void) {
         WITH_BOTH(test_r02_other_dtype),
         WITH_BOTH(test_r02_cast_on_request),
         WITH_BOTH(test_r02_dtypes_that_are_not_converted),
-        WITH_BOTH(test_r03_missing),
+        WITH_BOTH(test_r03_missing_in_the_checkpoint),
         WITH_BOTH(test_r03_missing_on_request),
-        WITH_BOTH(test_r04_unexpected),
+        WITH_BOTH(test_r04_unexpected_in_the_checkpoint),
         WITH_BOTH(test_r04_unexpected_on_request),
         WITH_BOTH(test_r03_r04_values_show_what_they_are),
         WITH_BOTH(test_r07_checkpoint_stands_by_default),

@@ -482,9 +482,9 @@ static double match_seconds(fixture *f) {
     return least;
 }
 
-static void anew(void **context) {
-    fixture_down(context);
-    assert_int_equal(fixture_up(context), 0);
+static int set_up_again(void **context) {
+    tear_down(context);
+    return set_up(context);
 }
 
 /* Layers with so many entries each, each of a shape of its own; they were numbered anew, and are
@@ -511,7 +511,7 @@ static double seconds_of_layers(void **context, int fitting, int kinds) {
     saved_tensor(f, "moved/w", PAWL_F32, SHAPE(4));
     state_tensor(f, "moved_1/w", PAWL_F32, SHAPE(4));
     double seconds = match_seconds(f);
-    anew(context);
+    assert_int_equal(set_up_again(context), 0);
     return seconds;
 }
 
@@ -536,7 +536,7 @@ static double seconds_of_layer(void **context, int entries) {
         state_tensor(f, name, PAWL_F32, SHAPE(3));
     }
     double seconds = match_seconds(f);
-    anew(context);
+    assert_int_equal(set_up_again(context), 0);
     return seconds;
 }
 

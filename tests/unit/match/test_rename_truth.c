@@ -312,8 +312,8 @@ static void test_r05_no_suggestion_exchanges_entries(void **context) {
     tally t = {0};
     for (uint64_t seed = 0; seed < MODELS; seed++) {
         try_model(context, seed, &t);
-        fixture_down(context);
-        fixture_up(context);
+        tear_down(context);
+        set_up(context);
     }
     print_message("%d models: %d with suggestions, %d with warnings, %d wrong by name alone\n",
                   MODELS, t.suggested, t.warned, t.wrong_by_name);

@@ -19,7 +19,7 @@ typedef struct single {
     pawl_error err;
 } single;
 
-static int single_up(void **context) {
+static int set_up_single(void **context) {
     static single s;
     memset(&s, 0, sizeof(s));
     s.err = ERROR_INIT;
@@ -27,7 +27,7 @@ static int single_up(void **context) {
     return state_new(&s.state, &s.err) == PAWL_OK ? 0 : -1;
 }
 
-static int single_down(void **context) {
+static int tear_down_single(void **context) {
     single *s = *context;
     plan_reads_free(&s->reads);
     state_free(s->state);
@@ -568,7 +568,7 @@ static void test_reads_without_memory_leak_nothing(void **context) {
     assert_true(failing_memory_each(make, s) >= 1);
 }
 
-#define WITH_ONE(test) cmocka_unit_test_setup_teardown(test, single_up, single_down)
+#define WITH_ONE(test) cmocka_unit_test_setup_teardown(test, set_up_single, tear_down_single)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

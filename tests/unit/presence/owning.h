@@ -4,6 +4,7 @@
 #define UNIT_PRESENCE_OWNING_H
 
 #include "lib/simulated_platform.h"
+#include "lib/stored.h"
 #include "lib/test.h"
 #include "stores/stores.h"
 
@@ -54,12 +55,6 @@ static inline void renew_other(void *context, uint64_t ns) {
     struct pawl_error err = ERROR_INIT;
     simulated_platform_advance(&f->first, ns);
     assert_ok(owner_renew(f->other, &err), &err);
-}
-
-static inline bool record_exists(fixture *f, const char *name) {
-    struct pawl_error ignored = ERROR_INIT;
-    store_stat found;
-    return store_stat_path(f->disk, name, &found, &ignored) == PAWL_OK;
 }
 
 #endif

@@ -209,7 +209,7 @@ static void test_s10_a_record_of_another_attempt_is_another_owners(void **state)
     store_close(file);
     assert_fails(owner_renew(one, &err), PAWL_EBUSY, &err);
     owner_release(one);
-    assert_true(record_exists(f, "owner-00000001"));
+    assert_true(is_there(f->disk, "owner-00000001"));
 }
 
 /* A renewal is as old as its beginning: whoever watched did so meanwhile. */
@@ -259,7 +259,7 @@ static void test_a_record_that_cannot_be_written_is_removed(void **state) {
     assert_ok(store_fault_wrap(f->disk, &f->first.table, &failing, &err), &err);
     store_fault_set(failing, &plan);
     assert_fails(owner_take(failing, &f->first.table, &silent, 30, 35, &one, &err), PAWL_EIO, &err);
-    assert_false(record_exists(f, "owner-00000001"));
+    assert_false(is_there(f->disk, "owner-00000001"));
     store_destroy(failing);
 }
 
@@ -271,12 +271,12 @@ static void test_a_successor_removes_the_records_before_its_own(void **state) {
     assert_ok(take(f, &f->first, 35, &one, &err), &err);
     f->second.others = PROCESS_DEAD;
     assert_ok(take(f, &f->second, 35, &two, &err), &err);
-    assert_false(record_exists(f, "owner-00000001"));
-    assert_true(record_exists(f, "owner-00000002"));
+    assert_false(is_there(f->disk, "owner-00000001"));
+    assert_true(is_there(f->disk, "owner-00000002"));
     owner_release(one);
-    assert_true(record_exists(f, "owner-00000002"));
+    assert_true(is_there(f->disk, "owner-00000002"));
     owner_release(two);
-    assert_true(record_exists(f, "owner-00000002"));
+    assert_true(is_there(f->disk, "owner-00000002"));
 }
 
 static void write_record(fixture *f, const char *lease) {

@@ -7,6 +7,7 @@
 #ifndef RUN_JOB_H
 #define RUN_JOB_H
 
+#include "lib/stored.h"
 #include "lib/test.h"
 #include "stores/stores.h"
 
@@ -225,33 +226,11 @@ static inline void job_save_ok(job *j, int64_t step) {
 
 /* ---- looking -------------------------------------------------------------------------------- */
 
-static inline bool job_exists(job *j, const char *path) {
-    struct pawl_error err = ERROR_INIT;
-    store_stat found;
-    return store_stat_path(j->disk, path, &found, &err) == PAWL_OK;
-}
-
 static inline bool job_committed(job *j, int64_t step) {
     char path[64];
     name_step(path, step);
     strcat(path, "/" NAME_MANIFEST);
-    return job_exists(j, path);
-}
-
-/* How many names in a directory begin so. */
-static inline size_t job_count(job *j, const char *directory, const char *prefix) {
-    struct pawl_error err = ERROR_INIT;
-    CLEANUP(arena_free) arena memory = {0};
-    char **names;
-    size_t count;
-    size_t found = 0;
-    if (store_names(j->disk, directory, 1000, &memory, &names, &count, &err) != PAWL_OK) {
-        return 0;
-    }
-    for (size_t i = 0; i < count; i++) {
-        found += strncmp(names[i], prefix, strlen(prefix)) == 0;
-    }
-    return found;
+    return is_there(j->disk, path);
 }
 
 static inline void job_fail(job *j, int rank, store_fault plan) {

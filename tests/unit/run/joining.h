@@ -4,6 +4,7 @@
 #define RUN_JOINING_H
 
 #include "lib/local_group.h"
+#include "lib/stored.h"
 #include "lib/test.h"
 #include "stores/stores.h"
 
@@ -189,19 +190,6 @@ static inline void assert_same_everywhere(joining *j) {
             assert_string_equal(text, first);
         }
     }
-}
-
-static inline size_t names_beginning(joining *j, const char *prefix) {
-    struct pawl_error err = ERROR_INIT;
-    CLEANUP(arena_free) arena memory = {0};
-    char **names;
-    size_t count;
-    size_t found = 0;
-    assert_ok(store_names(j->disk, "", 1000, &memory, &names, &count, &err), &err);
-    for (size_t i = 0; i < count; i++) {
-        found += strncmp(names[i], prefix, strlen(prefix)) == 0;
-    }
-    return found;
 }
 
 #endif

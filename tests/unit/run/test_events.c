@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run tells of its saves and restores: to events.jsonl and to the callback. */
-#include "unit/run/reading.h"
+#include "lib/training.h"
 
 #include "run/private.h"
 
@@ -27,37 +27,31 @@ static void take_event(void *context, const pawl_event *event) {
     t->count++;
 }
 
-static void open_run_on(reading *f, const platform *os, pawl_run_options options) {
+static void open_run_on(training *f, const platform *os, pawl_run_options options) {
     struct pawl_error err = ERROR_INIT;
     store *seen;
     options.struct_size = sizeof options;
-    options.log = (pawl_log){.write = reading_take_log, .context = f, .level = PAWL_LOG_WARN};
+    options.log = (pawl_log){.write = training_take_log, .context = f, .level = PAWL_LOG_WARN};
     assert_ok(store_trace_wrap(f->fault, os, NULL, NULL, &seen, &err), &err);
     assert_ok(run_open(seen, &options, os, &f->run, &err), &err);
 }
 
-static void open_run(reading *f, pawl_run_options options) {
+static void open_run(training *f, pawl_run_options options) {
     open_run_on(f, &f->os.table, options);
 }
 
-static pawl_status save(reading *f, int64_t step, pawl_error *err) {
+static pawl_status save(training *f, int64_t step, pawl_error *err) {
     const pawl_save_options options = {.struct_size = sizeof options};
     TRY(run_save(f->run, f->state, step, &options, err));
     return run_wait(f->run, 0, NULL, err);
 }
 
-static bool engine_hangs(reading *f) {
+static bool engine_hangs(training *f) {
     struct pawl_error ignored = ERROR_INIT;
     return engine_ready(f->run->engine, &ignored) != PAWL_OK;
 }
 
-static bool exists(reading *f, const char *path) {
-    struct pawl_error ignored = ERROR_INIT;
-    store_stat found;
-    return store_stat_path(f->disk, path, &found, &ignored) == PAWL_OK;
-}
-
-static void assert_kept(reading *f, const char *names) {
+static void assert_kept(training *f, const char *names) {
     char got[512] = "";
     pawl_events *kept;
     struct pawl_error err = ERROR_INIT;
@@ -77,7 +71,7 @@ static void assert_kept(reading *f, const char *names) {
     assert_string_equal(got, names);
 }
 
-static void fail_at(reading *f, store_op op, uint64_t nth, int system_errno) {
+static void fail_at(training *f, store_op op, uint64_t nth, int system_errno) {
     const store_fault plan = {.op = op, .nth = nth, .system_errno = system_errno};
     store_fault_set(f->fault, &plan);
 }
@@ -85,10 +79,10 @@ static void fail_at(reading *f, store_op op, uint64_t nth, int system_errno) {
 /* ---- the file ------------------------------------------------------------------------------- */
 
 static void test_a_save_and_a_restore_are_kept(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    reading_open_run(f);
-    reading_save(f, 100);
+    training_open_run(f);
+    training_save(f, 100);
     assert_ok(run_restore(f->run, f->state, NULL, NULL, &err), &err);
     assert_kept(f, "1:100:ok 3:100:ok 4:100:ok");
     assert_string_equal(f->log, "");
@@ -96,18 +90,18 @@ static void test_a_save_and_a_restore_are_kept(void **state) {
 
 /* Two lines, one write, and never a sync of it. */
 static void test_a_short_save_costs_one_write_more(void **state) {
-    reading *f = *state;
+    training *f = *state;
     static const store_op ops[] = {STORE_OP_WRITE, STORE_OP_SYNC, STORE_OP_SYNC_DIR};
     uint64_t counts[2][ARRAY_LENGTH(ops)];
     for (int with = 0; with < 2; with++) {
         open_run(f, (pawl_run_options){.no_event_file = !with});
-        reading_save(f, 100 + with); /* creates the file */
+        training_save(f, 100 + with); /* creates the file */
         store_fault_set(f->fault, &(store_fault){0});
-        reading_save(f, 200 + with);
+        training_save(f, 200 + with);
         for (size_t i = 0; i < ARRAY_LENGTH(ops); i++) {
             counts[with][i] = store_fault_count(f->fault, ops[i]);
         }
-        reading_close_run(f);
+        training_close_run(f);
     }
     assert_int_equal(counts[1][0], counts[0][0] + 1);
     assert_int_equal(counts[1][1], counts[0][1]);
@@ -115,46 +109,46 @@ static void test_a_short_save_costs_one_write_more(void **state) {
 }
 
 static void test_no_file_when_none_is_wanted(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     told t = {.count = 0};
     open_run(f, (pawl_run_options){.no_event_file = 1, .event = take_event, .event_context = &t});
     assert_ok(save(f, 100, &err), &err);
-    assert_false(exists(f, NAME_EVENTS));
+    assert_false(training_exists(f, NAME_EVENTS));
     assert_int_equal(t.count, 2);
 }
 
 /* S07, S09: a line that a crash has cut stays, and takes nothing else with it. */
 static void test_s09_a_torn_line_is_left_alone(void **state) {
     static const char torn[] = "{\"event\":\"save_beg";
-    reading *f = *state;
+    training *f = *state;
     CLEANUP(buffer_free) buffer bytes = {0};
-    reading_put_file(f, NAME_EVENTS, torn, strlen(torn));
-    reading_open_run(f);
-    reading_save(f, 100);
-    reading_save(f, 200);
+    put_anew(f->disk, NAME_EVENTS, torn, strlen(torn));
+    training_open_run(f);
+    training_save(f, 100);
+    training_save(f, 200);
     assert_kept(f, "1:100:ok 3:100:ok 1:200:ok 3:200:ok");
-    reading_take_file(f, NAME_EVENTS, &bytes);
+    training_take_file(f, NAME_EVENTS, &bytes);
     assert_memory_equal(bytes.data, "{\"event\":\"save_beg\n{\"event\":\"save_begun\"", 38);
     assert_null(strstr((const char *)bytes.data, "\n\n"));
 }
 
 static void test_a_full_file_makes_room_for_the_next(void **state) {
-    reading *f = *state;
+    training *f = *state;
     CLEANUP(buffer_free) buffer bytes = {0};
     char *full = mem_alloc(PAWL_EVENTS_MAX_BYTES);
     memset(full, '\n', PAWL_EVENTS_MAX_BYTES);
     full[0] = '#';
-    reading_put_file(f, NAME_EVENTS, full, PAWL_EVENTS_MAX_BYTES - 2000);
+    put_anew(f->disk, NAME_EVENTS, full, PAWL_EVENTS_MAX_BYTES - 2000);
     mem_free(full);
-    reading_open_run(f);
-    reading_save(f, 100);
-    assert_false(exists(f, NAME_EVENTS_OLD));
+    training_open_run(f);
+    training_save(f, 100);
+    assert_false(training_exists(f, NAME_EVENTS_OLD));
     for (int64_t step = 200; step < 600; step += 100) {
-        reading_save(f, step);
+        training_save(f, step);
     }
-    assert_true(exists(f, NAME_EVENTS_OLD));
-    reading_take_file(f, NAME_EVENTS_OLD, &bytes);
+    assert_true(training_exists(f, NAME_EVENTS_OLD));
+    training_take_file(f, NAME_EVENTS_OLD, &bytes);
     assert_true(bytes.data[0] == '#' && bytes.size <= PAWL_EVENTS_MAX_BYTES);
     assert_kept(f, "1:100:ok 3:100:ok 1:200:ok 3:200:ok 1:300:ok 3:300:ok 1:400:ok 3:400:ok "
                    "1:500:ok 3:500:ok");
@@ -162,55 +156,55 @@ static void test_a_full_file_makes_room_for_the_next(void **state) {
 
 /* S07: events that cannot be written cost the save nothing, and are told once. */
 static void test_s07_a_full_disk_loses_events_but_no_save(void **state) {
-    reading *f = *state;
-    reading_open_run(f);
-    reading_save(f, 100);
+    training *f = *state;
+    training_open_run(f);
+    training_save(f, 100);
     store_fault_set(f->fault, &(store_fault){0});
-    reading_save(f, 200);
+    training_save(f, 200);
     uint64_t writes = store_fault_count(f->fault, STORE_OP_WRITE); /* the last is of the events */
     fail_at(f, STORE_OP_WRITE, writes, ENOSPC);
-    reading_save(f, 300);
+    training_save(f, 300);
     assert_true(store_fault_fired(f->fault));
     assert_says(f->log, "events of the run are lost until they can be written again");
     assert_says(f->log, "ENOSPC");
     fail_at(f, STORE_OP_WRITE, writes, ENOSPC);
     f->log[0] = '\0';
-    reading_save(f, 400);
+    training_save(f, 400);
     assert_string_equal(f->log, "");
     store_fault_set(f->fault, &(store_fault){0});
-    reading_save(f, 500);
+    training_save(f, 500);
     assert_kept(f, "1:100:ok 3:100:ok 1:200:ok 3:200:ok 1:500:ok 3:500:ok");
 }
 
 /* A write that fails half-way leaves a torn line of our own. */
 static void test_s07_half_a_line_is_left_alone(void **state) {
-    reading *f = *state;
-    reading_open_run(f);
-    reading_save(f, 100);
+    training *f = *state;
+    training_open_run(f);
+    training_save(f, 100);
     store_fault_set(f->fault, &(store_fault){0});
-    reading_save(f, 200);
+    training_save(f, 200);
     uint64_t writes = store_fault_count(f->fault, STORE_OP_WRITE);
     store_fault plan = {.op = STORE_OP_WRITE, .nth = writes, .shorten = true};
     store_fault_set(f->fault, &plan);
-    reading_save(f, 300);
+    training_save(f, 300);
     assert_true(store_fault_fired(f->fault));
-    reading_save(f, 400);
+    training_save(f, 400);
     assert_kept(f, "1:100:ok 3:100:ok 1:200:ok 3:200:ok 1:300:ok 3:300:ok 1:400:ok 3:400:ok");
 }
 
 static void test_something_else_of_that_name_is_left_alone(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(f->disk, NAME_EVENTS, &err), &err);
-    reading_open_run(f);
-    reading_save(f, 100);
+    training_open_run(f);
+    training_save(f, 100);
     assert_says(f->log, "events of the run are lost");
-    assert_true(exists(f, NAME_EVENTS));
+    assert_true(training_exists(f, NAME_EVENTS));
 }
 
 /* S10: whoever lost the run leaves its file to the other writer. */
 static void test_s10_a_lost_run_is_not_written_to(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     told t = {.count = 0};
     open_run(f, (pawl_run_options){.event = take_event, .event_context = &t});
@@ -218,7 +212,7 @@ static void test_s10_a_lost_run_is_not_written_to(void **state) {
     static const char record[] =
         "{\"counter\":\"00000000000000000001\",\"host\":\"node9\",\"pid\":9,"
         "\"attempt\":\"ba9876543210\",\"lease_s\":30}";
-    reading_put_file(f, "owner-00000002", record, sizeof(record) - 1);
+    put_anew(f->disk, "owner-00000002", record, sizeof(record) - 1);
     assert_fails(run_heartbeat(f->run, &err), PAWL_EBUSY, &err);
     assert_fails(save(f, 200, &err), PAWL_EBUSY, &err);
     assert_kept(f, "1:100:ok 3:100:ok");
@@ -227,21 +221,21 @@ static void test_s10_a_lost_run_is_not_written_to(void **state) {
 }
 
 static void test_gc_leaves_events(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    reading_put_file(f, NAME_EVENTS_OLD, "\n", 1);
-    reading_open_run(f);
-    reading_save(f, 100);
+    put_anew(f->disk, NAME_EVENTS_OLD, "\n", 1);
+    training_open_run(f);
+    training_save(f, 100);
     assert_ok(run_gc(f->run, false, NULL, NULL, &err), &err);
-    assert_true(exists(f, NAME_EVENTS) && exists(f, NAME_EVENTS_OLD));
+    assert_true(training_exists(f, NAME_EVENTS) && training_exists(f, NAME_EVENTS_OLD));
 }
 
 /* R09: a run that only has events is an empty run, and no other tool's directory. */
 static void test_r09_events_are_of_a_run(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    reading_put_file(f, NAME_EVENTS, "\n", 1);
-    reading_put_file(f, NAME_EVENTS_OLD, "\n", 1);
+    put_anew(f->disk, NAME_EVENTS, "\n", 1);
+    put_anew(f->disk, NAME_EVENTS_OLD, "\n", 1);
     assert_fails(catalog_explain_missing(f->disk, NULL, &err), PAWL_ENOTFOUND, &err);
     assert_string_equal(err.found, "a run that has no checkpoint yet");
 }
@@ -249,7 +243,7 @@ static void test_r09_events_are_of_a_run(void **state) {
 /* ---- the callback --------------------------------------------------------------------------- */
 
 static void test_the_callback_hears_what_the_file_keeps(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     CLEANUP(buffer_free) buffer bytes = {0};
     char lines[4096];
@@ -269,13 +263,13 @@ static void test_the_callback_hears_what_the_file_keeps(void **state) {
     assert_non_null(ended->stats);
     assert_null(t.events[0].stats);
     snprintf(lines, sizeof lines, "%s\n%s\n%s\n", t.lines[0], t.lines[1], t.lines[2]);
-    reading_take_file(f, NAME_EVENTS, &bytes);
+    training_take_file(f, NAME_EVENTS, &bytes);
     assert_string_equal((const char *)bytes.data, lines);
 }
 
 /* S03: one end per save, with the reason in one line. */
 static void test_s03_a_failed_save_is_told(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     told t = {.count = 0};
     open_run(f, (pawl_run_options){.event = take_event, .event_context = &t});
@@ -290,7 +284,7 @@ static void test_s03_a_failed_save_is_told(void **state) {
 }
 
 static void test_a_save_that_cannot_begin_is_told(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     told t = {.count = 0};
     open_run(f, (pawl_run_options){.event = take_event, .event_context = &t});
@@ -305,7 +299,7 @@ static void test_a_save_that_cannot_begin_is_told(void **state) {
 
 /* S08: the callback hears of it while the storage hangs, the file once it answers; each once. */
 static void test_s08_a_save_that_hangs_is_told_without_the_storage(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     told t = {.count = 0};
     store_destroy(f->fault); /* one with threads can hang */
@@ -331,15 +325,15 @@ static void test_s08_a_save_that_hangs_is_told_without_the_storage(void **state)
 
 /* R08: a restore tells which checkpoints it passed over, and why. */
 static void test_r08_a_restore_tells_what_it_passed_over(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char path[256];
     told t = {.count = 0};
     open_run(f, (pawl_run_options){.event = take_event, .event_context = &t});
     assert_ok(save(f, 100, &err), &err);
     assert_ok(save(f, 200, &err), &err);
-    reading_path(f, 200, NAME_KIND_INDEX, path);
-    reading_flip(f, path, 5);
+    training_path(f, 200, NAME_KIND_INDEX, path);
+    training_flip(f, path, 5);
     assert_ok(run_restore(f->run, f->state, NULL, NULL, &err), &err);
     assert_int_equal(t.count, 5);
     assert_int_equal(t.events[4].step, 100);
@@ -347,7 +341,7 @@ static void test_r08_a_restore_tells_what_it_passed_over(void **state) {
 }
 
 static void test_r09_a_restore_of_nothing_is_told(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     told t = {.count = 0};
     open_run(f, (pawl_run_options){.event = take_event, .event_context = &t});
@@ -359,7 +353,7 @@ static void test_r09_a_restore_of_nothing_is_told(void **state) {
 }
 
 static void test_statistics_are_those_of_the_wait(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const pawl_save_options options = {.struct_size = sizeof options};
     pawl_save_stats stats;
@@ -379,7 +373,7 @@ static void test_statistics_are_those_of_the_wait(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, reading_set_up, reading_tear_down)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, training_set_up, training_tear_down)
         TEST(test_a_save_and_a_restore_are_kept),
         TEST(test_a_short_save_costs_one_write_more),
         TEST(test_no_file_when_none_is_wanted),

@@ -2,6 +2,7 @@
 /* O5: a writer that is paused one rename away from publishing cannot do it any more when another
  * process has taken the run over. */
 #include "lib/simulated_platform.h"
+#include "lib/stored.h"
 #include "lib/test.h"
 #include "stores/stores.h"
 
@@ -113,37 +114,24 @@ static void test_s10_a_paused_writer_publishes_nothing_after_it_was_succeeded(vo
     state_free(trained);
 }
 
-static void put_file(fixture *f, const char *path) {
-    struct pawl_error err = ERROR_INIT;
-    store_file *file;
-    assert_ok(store_open(f->disk, path, STORE_CREATE, &file, &err), &err);
-    store_close(file);
-}
-
-static bool exists(fixture *f, const char *path) {
-    struct pawl_error err = ERROR_INIT;
-    store_stat found;
-    return store_stat_path(f->disk, path, &found, &err) == PAWL_OK;
-}
-
 static void test_only_the_manifests_of_other_attempts_are_removed(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     const pawl_log silent = {0};
     assert_ok(store_make_dir(f->disk, "step-00000001", &err), &err);
     assert_ok(store_make_dir(f->disk, "other", &err), &err);
-    put_file(f, "step-00000001/manifest.json.aaaaaaaaaaaa-1.tmp");
-    put_file(f, "step-00000001/manifest.json.bbbbbbbbbbbb-1.tmp");
-    put_file(f, "step-00000001/manifest.json.tmp");
-    put_file(f, "step-00000001/index-aaaaaaaaaaaa-1");
-    put_file(f, "other/manifest.json.aaaaaaaaaaaa-1.tmp");
-    put_file(f, "step-00000002");
+    put_text(f->disk, "step-00000001/manifest.json.aaaaaaaaaaaa-1.tmp", "");
+    put_text(f->disk, "step-00000001/manifest.json.bbbbbbbbbbbb-1.tmp", "");
+    put_text(f->disk, "step-00000001/manifest.json.tmp", "");
+    put_text(f->disk, "step-00000001/index-aaaaaaaaaaaa-1", "");
+    put_text(f->disk, "other/manifest.json.aaaaaaaaaaaa-1.tmp", "");
+    put_text(f->disk, "step-00000002", "");
     assert_ok(evict_others(f->disk, "bbbbbbbbbbbb", &silent, &err), &err);
-    assert_false(exists(f, "step-00000001/manifest.json.aaaaaaaaaaaa-1.tmp"));
-    assert_true(exists(f, "step-00000001/manifest.json.bbbbbbbbbbbb-1.tmp"));
-    assert_true(exists(f, "step-00000001/manifest.json.tmp"));
-    assert_true(exists(f, "step-00000001/index-aaaaaaaaaaaa-1"));
-    assert_true(exists(f, "other/manifest.json.aaaaaaaaaaaa-1.tmp"));
+    assert_false(is_there(f->disk, "step-00000001/manifest.json.aaaaaaaaaaaa-1.tmp"));
+    assert_true(is_there(f->disk, "step-00000001/manifest.json.bbbbbbbbbbbb-1.tmp"));
+    assert_true(is_there(f->disk, "step-00000001/manifest.json.tmp"));
+    assert_true(is_there(f->disk, "step-00000001/index-aaaaaaaaaaaa-1"));
+    assert_true(is_there(f->disk, "other/manifest.json.aaaaaaaaaaaa-1.tmp"));
 }
 
 static void test_a_run_whose_earlier_writer_cannot_be_stopped_is_not_opened(void **state) {
@@ -153,7 +141,7 @@ static void test_a_run_whose_earlier_writer_cannot_be_stopped_is_not_opened(void
     store *fault;
     const store_fault plan = {.op = STORE_OP_UNLINK, .nth = 1, .system_errno = 5};
     assert_ok(store_make_dir(f->disk, "step-00000001", &err), &err);
-    put_file(f, "step-00000001/manifest.json.aaaaaaaaaaaa-1.tmp");
+    put_text(f->disk, "step-00000001/manifest.json.aaaaaaaaaaaa-1.tmp", "");
     assert_ok(store_fault_wrap(f->disk, &f->first.table, &fault, &err), &err);
     store_fault_set(fault, &plan);
     assert_fails(run_open(fault, NULL, &f->first.table, &run, &err), PAWL_EIO, &err);

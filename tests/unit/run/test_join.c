@@ -21,7 +21,7 @@ static void test_ranks_open_a_run_by_their_callbacks(void **state) {
     joining_init(&j, 4, true);
     joining_open(&j);
     assert_all_open(&j);
-    assert_int_equal(names_beginning(&j, "meet-"), 0);
+    assert_int_equal(count_names(j.disk, "", "meet-"), 0);
     joining_end(&j);
 }
 
@@ -32,7 +32,7 @@ static void test_ranks_open_a_run_through_files(void **state) {
     joining_open(&j);
     assert_all_open(&j);
     joining_close(&j);
-    assert_int_equal(names_beginning(&j, "meet-"),
+    assert_int_equal(count_names(j.disk, "", "meet-"),
                      1); /* the last answer: someone may look for it */
     joining_end(&j);
 }
@@ -193,7 +193,7 @@ static void test_files_of_an_earlier_start_do_not_confuse(void **state) {
     j.stays_away[1] = true;
     joining_open(&j);
     assert_int_equal(j.status[2], PAWL_EPEER);
-    assert_true(names_beginning(&j, "meet-") >= 2);
+    assert_true(count_names(j.disk, "", "meet-") >= 2);
     j.stays_away[1] = false;
     j.options.group_deadline_s = 20;
     joining_open(&j);
@@ -226,7 +226,7 @@ static void test_one_start_opens_a_run_any_number_of_times(void **state) {
         for (int r = 0; r < 4; r++) {
             assert_ok(j.status[r], &j.err[r]);
         }
-        assert_true(names_beginning(&j, "meet-") <= 4); /* of the last opening only */
+        assert_true(count_names(j.disk, "", "meet-") <= 4); /* of the last opening only */
         joining_end(&j);
     }
 }

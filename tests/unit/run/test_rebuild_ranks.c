@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A new index from the data files of many ranks. */
 #include "lib/many_ranks.h"
-#include "unit/run/reading.h"
+#include "lib/training.h"
 
 #define RANKS   3
 #define ROWS    90
@@ -54,7 +54,7 @@ static pawl_state *state_of_rank(int rank) {
 }
 
 /* The data files of step 500, of so many ranks of which `world_size` were to come. */
-static void write_ranks(reading *f, const char *tag, int ranks, int world_size) {
+static void write_ranks(training *f, const char *tag, int ranks, int world_size) {
     struct pawl_error err = ERROR_INIT;
     const engine_options options = {.platform = &f->os.table, .budget_bytes = ENGINE_MIN_BUDGET};
     engine *e;
@@ -80,19 +80,19 @@ static void fill(void) {
 }
 
 static int set_up(void **state) {
-    (void)reading_set_up(state);
+    (void)training_set_up(state);
     fill();
-    reading_open_run(*state);
+    training_open_run(*state);
     return 0;
 }
 
-static void assert_all_is_there(reading *f) {
+static void assert_all_is_there(training *f) {
     struct pawl_error err = ERROR_INIT;
     int32_t sharded[ROWS * 4];
     char text[32];
     AUTOFREE uint8_t *replicated = mem_alloc(sizeof(whole));
     assert_non_null(replicated);
-    assert_ok(reading_open(f, 500, &err), &err);
+    assert_ok(training_open(f, 500, &err), &err);
     assert_ok(
         checkpoint_read(f->checkpoint, "replicated", NULL, NULL, replicated, sizeof(whole), &err),
         &err);
@@ -117,7 +117,7 @@ static void assert_all_is_there(reading *f) {
 }
 
 static void test_files_of_many_ranks_are_put_together(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     write_ranks(f, TAG, RANKS, RANKS);
     assert_ok(run_rebuild(f->run, 500, false, &err), &err);
@@ -126,7 +126,7 @@ static void test_files_of_many_ranks_are_put_together(void **state) {
 
 /* What a save that was interrupted left behind is not taken for a set. */
 static void test_files_of_the_first_ranks_alone_are_no_set(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     write_ranks(f, "0123456789ab-2", RANKS - 1, RANKS);
     assert_fails(run_rebuild(f->run, 500, false, &err), PAWL_EDAMAGED, &err);
@@ -140,7 +140,7 @@ static void test_files_of_the_first_ranks_alone_are_no_set(void **state) {
 }
 
 static void test_a_rank_in_the_middle_is_missed(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char path[128];
     char name[80];
@@ -153,7 +153,7 @@ static void test_a_rank_in_the_middle_is_missed(void **state) {
 }
 
 static void test_a_file_under_the_name_of_another_rank_is_refused(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char from[128];
     char to[128];
@@ -164,8 +164,8 @@ static void test_a_file_under_the_name_of_another_rank_is_refused(void **state) 
     snprintf(from, sizeof(from), "step-00000500/%s", name);
     name_data(name, TAG, 2, 0, 1);
     snprintf(to, sizeof(to), "step-00000500/%s", name);
-    reading_take_file(f, from, &bytes);
-    reading_put_file(f, to, bytes.data, bytes.size);
+    training_take_file(f, from, &bytes);
+    put_anew(f->disk, to, bytes.data, bytes.size);
     assert_fails(run_rebuild(f->run, 500, true, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.expected, "rank 2");
     assert_string_equal(err.found, "rank 1");
@@ -173,7 +173,7 @@ static void test_a_file_under_the_name_of_another_rank_is_refused(void **state) 
 
 /* Each with the right number of files, but two of them with the same rows. */
 static void test_ranks_that_overlap_are_refused(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const engine_options options = {.platform = &f->os.table, .budget_bytes = ENGINE_MIN_BUDGET};
     engine *e;
@@ -208,7 +208,7 @@ static void test_ranks_that_overlap_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define RUN(test) cmocka_unit_test_setup_teardown(test, set_up, reading_tear_down)
+#define RUN(test) cmocka_unit_test_setup_teardown(test, set_up, training_tear_down)
         RUN(test_files_of_many_ranks_are_put_together),
         RUN(test_files_of_the_first_ranks_alone_are_no_set),
         RUN(test_a_rank_in_the_middle_is_missed),

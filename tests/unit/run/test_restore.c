@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Restoring: bit for bit, from the newest checkpoint that is whole, or not at all. */
-#include "unit/run/reading.h"
+#include "lib/training.h"
 
 #include <errno.h>
 
@@ -9,12 +9,12 @@
 static const pawl_restore_options plain = {.struct_size = sizeof(plain)};
 
 /* The state holds what was saved at `step`, tensors and values. */
-static void assert_restored(reading *f, int64_t step) {
+static void assert_restored(training *f, int64_t step) {
     struct pawl_error err = ERROR_INIT;
-    AUTOFREE reading *wanted = mem_alloc(sizeof(*wanted));
+    AUTOFREE training *wanted = mem_alloc(sizeof(*wanted));
     *wanted = *f;
-    reading_make_state(wanted);
-    reading_fill(wanted, step);
+    training_make_state(wanted);
+    training_fill(wanted, step);
     assert_memory_equal(f->kernel, wanted->kernel, sizeof(f->kernel));
     assert_memory_equal(f->bias, wanted->bias, sizeof(f->bias));
     assert_memory_equal(f->slot, wanted->slot, sizeof(f->slot));
@@ -39,21 +39,21 @@ static void assert_restored(reading *f, int64_t step) {
 }
 
 /* Nothing of the state is as any step left it. */
-static void spoil(reading *f) {
-    reading_fill(f, 7);
+static void spoil(training *f) {
+    training_fill(f, 7);
     memset(f->kernel, 0x11, sizeof(f->kernel));
 }
 
-static void flip_kernel(reading *f, int64_t step) {
+static void flip_kernel(training *f, int64_t step) {
     char path[256];
-    reading_path(f, step, NAME_KIND_DATA, path);
-    reading_flip(f, path, reading_offset_of(f, step, "model/dense/kernel") + 20000);
+    training_path(f, step, NAME_KIND_DATA, path);
+    training_flip(f, path, training_offset_of(f, step, "model/dense/kernel") + 20000);
 }
 
 /* ---- what is restored ---- */
 
 static void test_the_newest_is_restored_bit_for_bit(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_report *report;
     spoil(f);
@@ -73,7 +73,7 @@ static void test_the_newest_is_restored_bit_for_bit(void **state) {
 }
 
 static void test_a_step_by_number(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const int64_t step = 100;
     pawl_restore_options options = plain;
@@ -85,11 +85,11 @@ static void test_a_step_by_number(void **state) {
 }
 
 static void test_without_a_run(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_report *report;
     spoil(f);
-    assert_ok(reading_open(f, 200, &err), &err);
+    assert_ok(training_open(f, 200, &err), &err);
     assert_ok(checkpoint_restore(f->checkpoint, f->state, &plain, 0, 1, &report, &err), &err);
     assert_restored(f, 200);
     assert_int_equal(pawl_report_step(report), 200);
@@ -97,9 +97,9 @@ static void test_without_a_run(void **state) {
 }
 
 static void test_close_tensors_are_one_read_of_the_file(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    assert_ok(reading_open(f, 300, &err), &err);
+    assert_ok(training_open(f, 300, &err), &err);
     store_fault_set(f->fault, &(store_fault){0});
     uint64_t before = pawl_checkpoint_reads(f->checkpoint).reads;
     assert_ok(checkpoint_restore(f->checkpoint, f->state, &plain, 0, 1, NULL, &err), &err);
@@ -109,10 +109,10 @@ static void test_close_tensors_are_one_read_of_the_file(void **state) {
 }
 
 static void test_a_cast_is_counted(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    const int64_t shape[] = {READING_COLUMNS};
-    double bias[READING_COLUMNS];
+    const int64_t shape[] = {TRAINING_COLUMNS};
+    double bias[TRAINING_COLUMNS];
     pawl_report *report;
     pawl_restore_options options = plain;
     options.cast = PAWL_POLICY_ALLOW;
@@ -127,8 +127,8 @@ static void test_a_cast_is_counted(void **state) {
     assert_ok(run_restore(f->run, f->state, &options, &report, &err), &err);
     assert_int_equal(pawl_report_totals(report).cast, 1);
     pawl_report_free(report);
-    reading_fill(f, 300);
-    for (size_t i = 0; i < READING_COLUMNS; i++) {
+    training_fill(f, 300);
+    for (size_t i = 0; i < TRAINING_COLUMNS; i++) {
         assert_true(bias[i] == (double)f->bias[i]);
     }
 }
@@ -136,12 +136,12 @@ static void test_a_cast_is_counted(void **state) {
 /* ---- mismatch ---- */
 
 static void test_a_mismatch_leaves_the_state_untouched(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const uint8_t extra = 1;
     pawl_report *report = NULL;
-    AUTOFREE reading *before = mem_alloc(sizeof(*before));
-    reading_set(f, "added", PAWL_KIND_BOOL, PAWL_ROLE_OTHER, false, &extra, 1);
+    AUTOFREE training *before = mem_alloc(sizeof(*before));
+    training_set(f, "added", PAWL_KIND_BOOL, PAWL_ROLE_OTHER, false, &extra, 1);
     spoil(f);
     *before = *f;
     assert_fails(run_restore(f->run, f->state, NULL, &report, &err), PAWL_EMISMATCH, &err);
@@ -158,13 +158,13 @@ static void test_a_mismatch_leaves_the_state_untouched(void **state) {
 }
 
 static void test_missing_entries_are_kept_when_allowed(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const uint8_t extra = 1;
     pawl_report *report;
     pawl_restore_options options = plain;
     options.missing = PAWL_POLICY_ALLOW;
-    reading_set(f, "added", PAWL_KIND_BOOL, PAWL_ROLE_OTHER, false, &extra, 1);
+    training_set(f, "added", PAWL_KIND_BOOL, PAWL_ROLE_OTHER, false, &extra, 1);
     assert_ok(run_restore(f->run, f->state, &options, &report, &err), &err);
     assert_int_equal(pawl_report_totals(report).kept, 1);
     assert_int_equal(pawl_report_totals(report).restored, 9);
@@ -172,14 +172,14 @@ static void test_missing_entries_are_kept_when_allowed(void **state) {
 }
 
 static void test_r07_the_callers_hyperparameter_stands_when_asked(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const double rate = 0.1;
     const state_entry *entry;
     double found;
     pawl_restore_options options = plain;
     options.hyperparameter = PAWL_POLICY_CALLER;
-    reading_set(f, "optimizer/rate", PAWL_KIND_FLOAT64, PAWL_ROLE_HYPERPARAMETER, false, &rate, 8);
+    training_set(f, "optimizer/rate", PAWL_KIND_FLOAT64, PAWL_ROLE_HYPERPARAMETER, false, &rate, 8);
     assert_ok(run_restore(f->run, f->state, &options, NULL, &err), &err);
     assert_ok(state_get_value(f->state, "optimizer/rate", PAWL_KIND_FLOAT64, &entry, &err), &err);
     memcpy(&found, entry->value, sizeof(found));
@@ -191,7 +191,7 @@ static void test_r07_the_callers_hyperparameter_stands_when_asked(void **state) 
 /* ---- damage and fallback (R08) ---- */
 
 static void test_r08_a_damaged_newest_falls_back_loudly(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_report *report;
     flip_kernel(f, 300);
@@ -209,13 +209,13 @@ static void test_r08_a_damaged_newest_falls_back_loudly(void **state) {
 }
 
 static void test_r08_two_damaged_ones_fall_back_twice(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_report *report;
     char path[256];
     flip_kernel(f, 300);
-    reading_path(f, 200, NAME_KIND_INDEX, path);
-    reading_truncate(f, path, 10);
+    training_path(f, 200, NAME_KIND_INDEX, path);
+    training_truncate(f, path, 10);
     assert_ok(run_restore(f->run, f->state, NULL, &report, &err), &err);
     assert_restored(f, 100);
     assert_int_equal(pawl_report_totals(report).fallbacks, 2);
@@ -223,7 +223,7 @@ static void test_r08_two_damaged_ones_fall_back_twice(void **state) {
 }
 
 static void test_r08_without_fallback_damage_is_the_failure(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_report *report = NULL;
     pawl_restore_options options = plain;
@@ -238,7 +238,7 @@ static void test_r08_without_fallback_damage_is_the_failure(void **state) {
 }
 
 static void test_r08_a_step_by_number_never_falls_back(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const int64_t step = 300;
     pawl_restore_options options = plain;
@@ -249,7 +249,7 @@ static void test_r08_a_step_by_number_never_falls_back(void **state) {
 }
 
 static void test_r08_when_all_are_damaged_the_newest_tells(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     flip_kernel(f, 100);
     flip_kernel(f, 200);
@@ -261,7 +261,7 @@ static void test_r08_when_all_are_damaged_the_newest_tells(void **state) {
 }
 
 static void test_r08_damage_never_reaches_the_tensor(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_restore_options options = plain;
     options.no_fallback = 1;
@@ -276,7 +276,7 @@ static void test_r08_damage_never_reaches_the_tensor(void **state) {
 
 /* With `missing` allowed, an older step could leave bytes of the newer one in an entry it lacks. */
 static void test_a_fallback_never_mixes_two_steps(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const int64_t shape[] = {4};
     double added[4] = {1, 2, 3, 4};
@@ -289,7 +289,7 @@ static void test_a_fallback_never_mixes_two_steps(void **state) {
                                 .shape = shape,
                                 .data = added};
     assert_ok(state_add_tensor(f->state, &tensor, &err), &err);
-    reading_save(f, 400);
+    training_save(f, 400);
     flip_kernel(f, 400);
     assert_fails(run_restore(f->run, f->state, &options, NULL, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "restoring: step 400 is damaged, and an older checkpoint does not "
@@ -299,11 +299,11 @@ static void test_a_fallback_never_mixes_two_steps(void **state) {
 }
 
 static void test_an_older_step_that_does_not_fit_is_no_way_out(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const uint8_t extra = 1;
-    reading_set(f, "added", PAWL_KIND_BOOL, PAWL_ROLE_OTHER, false, &extra, 1);
-    reading_save(f, 400);
+    training_set(f, "added", PAWL_KIND_BOOL, PAWL_ROLE_OTHER, false, &extra, 1);
+    training_save(f, 400);
     flip_kernel(f, 400);
     assert_fails(run_restore(f->run, f->state, NULL, NULL, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "restoring: step 400 is damaged, its bytes are in part in the tensors "
@@ -312,7 +312,7 @@ static void test_an_older_step_that_does_not_fit_is_no_way_out(void **state) {
 }
 
 static void test_storage_that_fails_is_no_damage(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     store_fault_set(
         f->fault,
@@ -322,7 +322,7 @@ static void test_storage_that_fails_is_no_damage(void **state) {
 }
 
 /* Marks whose removal failed would make each next restore longer. */
-static void remove_marks(reading *f) {
+static void remove_marks(training *f) {
     CLEANUP(arena_free) arena memory = {0};
     struct pawl_error err = ERROR_INIT;
     char path[64];
@@ -339,7 +339,7 @@ static void remove_marks(reading *f) {
 
 /* An operation that fails may end the restore; it may not make an older step the newest. */
 static void test_storage_that_fails_never_means_an_older_step(void **state) {
-    reading *f = *state;
+    training *f = *state;
     bool fired = true;
     for (uint64_t nth = 1; fired; nth++) {
         struct pawl_error err = ERROR_INIT;
@@ -360,11 +360,11 @@ static void test_storage_that_fails_never_means_an_older_step(void **state) {
 }
 
 static void test_r12_a_newer_format_is_not_fallen_back_from(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     CLEANUP(buffer_free) buffer text = {0};
     const char *path = "step-00000300/manifest.json";
-    reading_take_file(f, path, &text);
+    training_take_file(f, path, &text);
     char *version = strstr((char *)text.data, "\"format_version\": 1");
     char *tail = strstr((char *)text.data, "  \"crc32c\": \"");
     assert_true(version != NULL && tail != NULL);
@@ -372,7 +372,7 @@ static void test_r12_a_newer_format_is_not_fallen_back_from(void **state) {
     snprintf(tail, 28, "  \"crc32c\": \"%08x\"\n}",
              crc32c(0, text.data, (size_t)(tail - (char *)text.data)));
     text.data[text.size - 1] = '\n';
-    reading_put_file(f, path, text.data, text.size);
+    put_anew(f->disk, path, text.data, text.size);
     assert_fails(run_restore(f->run, f->state, NULL, NULL, &err), PAWL_EUNSUPPORTED, &err);
     assert_string_equal(err.path, "/mem/step-00000300/manifest.json");
 }
@@ -380,16 +380,16 @@ static void test_r12_a_newer_format_is_not_fallen_back_from(void **state) {
 /* ---- nothing there (R09) ---- */
 
 static void test_r09_an_empty_run(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    reading_open_run(f);
+    training_open_run(f);
     assert_fails(run_restore(f->run, f->state, NULL, NULL, &err), PAWL_ENOTFOUND, &err);
     assert_string_equal(err.attempt, "restoring: there is no checkpoint here");
     assert_string_equal(err.found, "a run that has no checkpoint yet");
 }
 
 static void test_r09_a_step_that_is_not_there(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const int64_t step = 150;
     pawl_restore_options options = plain;
@@ -400,7 +400,7 @@ static void test_r09_a_step_that_is_not_there(void **state) {
 }
 
 static pawl_status restore_with_failing_memory(void *context, pawl_error *err) {
-    reading *f = context;
+    training *f = context;
     pawl_report *report = NULL;
     pawl_status status = run_restore(f->run, f->state, NULL, &report, err);
     pawl_report_free(report);
@@ -408,11 +408,11 @@ static pawl_status restore_with_failing_memory(void *context, pawl_error *err) {
 }
 
 static void test_every_allocation_may_fail(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    reading_close_run(f);
+    training_close_run(f);
     f->no_event_file = 1; /* neither events */
-    reading_open_run(f);
+    training_open_run(f);
     f->os.identity_fails = true; /* nor a reader's mark, which would do without memory */
     assert_ok(restore_with_failing_memory(f, &err), &err);
     assert_true(failing_memory_each(restore_with_failing_memory, f) > 50);
@@ -421,8 +421,8 @@ static void test_every_allocation_may_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define STEPS(test) cmocka_unit_test_setup_teardown(test, reading_set_up_steps, reading_tear_down)
-#define EMPTY(test) cmocka_unit_test_setup_teardown(test, reading_set_up, reading_tear_down)
+#define STEPS(test) cmocka_unit_test_setup_teardown(test, training_set_up_steps, training_tear_down)
+#define EMPTY(test) cmocka_unit_test_setup_teardown(test, training_set_up, training_tear_down)
         STEPS(test_the_newest_is_restored_bit_for_bit),
         STEPS(test_a_step_by_number),
         STEPS(test_without_a_run),

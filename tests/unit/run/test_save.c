@@ -1,37 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Saving into a run, and what it says when it fails: S03, S06, S07, S10, S14, P03, pins, gc. */
-#include "saver.h"
+#include "lib/training.h"
 
 #include <errno.h>
 
-static void write_file(fixture *f, const char *path, const char *text) {
-    struct pawl_error err = ERROR_INIT;
-    store_file *file;
-    assert_ok(store_open(f->disk, path, STORE_CREATE, &file, &err), &err);
-    assert_ok(store_write(file, 0, text, strlen(text), &err), &err);
-    store_close(file);
-}
-
 /* ---- S03, S07: the write fails in the background -------------------------------------------- */
 
-static void fail_writes(fixture *f, int system_errno) {
+static void fail_writes(training *f, int system_errno) {
     const store_fault plan = {
         .op = STORE_OP_WRITE, .nth = 1, .system_errno = system_errno, .forever = true};
     store_fault_set(f->fault, &plan);
 }
 
-static void heal(fixture *f) {
+static void heal(training *f) {
     const store_fault none = {0};
     store_fault_set(f->fault, &none);
 }
 
 static void test_s03_a_failed_write_is_told_at_the_wait_and_in_the_log(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, &f->os.table, (pawl_run_options){0});
-    save_and_wait(f, 10);
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
+    training_save(f, 10);
     fail_writes(f, EIO);
-    assert_ok(save(f, 20, &err), &err);
+    assert_ok(training_begin(f, 20, &err), &err);
     assert_fails(run_wait(f->run, 0, NULL, &err), PAWL_EIO, &err);
     assert_says(err.attempt, "saving step 20");
     assert_says(err.path, "step-00000020/data-");
@@ -41,48 +33,48 @@ static void test_s03_a_failed_write_is_told_at_the_wait_and_in_the_log(void **st
     assert_true(err.has_range);
     assert_says(f->log, "saving step 20");
     heal(f);
-    save_and_wait(f, 20);
+    training_save(f, 20);
 }
 
 static void test_s03_a_failure_nobody_waited_for_is_told_by_the_next_save_once(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, &f->os.table, (pawl_run_options){0});
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
     fail_writes(f, EIO);
-    assert_ok(save(f, 20, &err), &err);
+    assert_ok(training_begin(f, 20, &err), &err);
     heal(f);
-    assert_fails(save(f, 30, &err), PAWL_EIO, &err);
+    assert_fails(training_begin(f, 30, &err), PAWL_EIO, &err);
     assert_says(err.attempt, "saving step 20");
     assert_says(err.safe, "this run has no checkpoint yet");
-    assert_false(exists(f, "step-00000030"));
-    save_and_wait(f, 30);
+    assert_false(training_exists(f, "step-00000030"));
+    training_save(f, 30);
 }
 
 static void test_s03_close_tells_a_failure_nobody_has_seen(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, &f->os.table, (pawl_run_options){0});
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
     fail_writes(f, EIO);
-    assert_ok(save(f, 20, &err), &err);
+    assert_ok(training_begin(f, 20, &err), &err);
     heal(f);
     assert_fails(run_close(f->run, 0, &err), PAWL_EIO, &err);
     f->run = NULL;
 }
 
 static void test_s07_a_disk_that_fills_up_costs_the_attempt_only(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, &f->os.table, (pawl_run_options){0});
-    save_and_wait(f, 10);
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
+    training_save(f, 10);
     fail_writes(f, ENOSPC);
-    assert_ok(save(f, 20, &err), &err);
+    assert_ok(training_begin(f, 20, &err), &err);
     assert_fails(run_wait(f->run, 0, NULL, &err), PAWL_ENOSPACE, &err);
     assert_says(err.system, "ENOSPC");
-    assert_false(exists(f, "step-00000020"));
-    assert_true(committed(f, 10));
+    assert_false(training_exists(f, "step-00000020"));
+    assert_true(training_committed(f, 10));
     heal(f);
-    save_and_wait(f, 20);
-    assert_true(committed(f, 20));
+    training_save(f, 20);
+    assert_true(training_committed(f, 20));
 }
 
 /* ---- S06: no room, found before the first byte ---------------------------------------------- */
@@ -97,7 +89,7 @@ static pawl_status tell_room(store *s, store_space *out, pawl_error *err) {
 }
 
 /* The next saves find `room` on the disk. */
-static void set_room(fixture *f, store_ops *ops, store_space space) {
+static void set_room(training *f, store_ops *ops, store_space space) {
     room = space;
     snprintf(room.filesystem, sizeof room.filesystem, "ext4");
     snprintf(room.mount_point, sizeof room.mount_point, "/mnt/ckpt");
@@ -109,19 +101,19 @@ static void set_room(fixture *f, store_ops *ops, store_space space) {
 
 static void assert_no_room(void **state, store_space space, pawl_status status, const char *attempt,
                            const char *found) {
-    fixture *f = *state;
+    training *f = *state;
     static store_ops ops;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, &f->os.table, (pawl_run_options){0});
-    save_and_wait(f, 10);
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
+    training_save(f, 10);
     set_room(f, &ops, space);
-    assert_ok(save(f, 20, &err), &err);
+    assert_ok(training_begin(f, 20, &err), &err);
     assert_fails(run_wait(f->run, 0, NULL, &err), status, &err);
     assert_string_equal(err.attempt, attempt);
     assert_string_equal(err.found, found);
     assert_string_equal(err.safe, "step 10 is committed and can be restored");
     assert_true(err.next[0] != '\0');
-    assert_false(exists(f, "step-00000020"));
+    assert_false(training_exists(f, "step-00000020"));
 }
 
 static void test_s06_too_few_bytes(void **state) {
@@ -165,79 +157,79 @@ static pawl_run_options keep_one(void) {
 }
 
 static void test_s14_a_checkpoint_that_is_being_read_stays_until_it_is_closed(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const pawl_log silent = {0};
     simulated_platform reader;
     pawl_checkpoint *checkpoint;
-    open_run(f, &f->os.table, keep_one());
-    save_and_wait(f, 10);
+    training_open_with(f, &f->os.table, keep_one());
+    training_save(f, 10);
     simulated_platform_init(&reader, 2);
     f->os.others = PROCESS_ALIVE;
     assert_ok(checkpoint_open(f->disk, false, 10, &reader.table, &silent, &checkpoint, &err), &err);
-    save_and_wait(f, 20);
-    assert_true(committed(f, 10));
+    training_save(f, 20);
+    assert_true(training_committed(f, 10));
     float values[4][8];
     assert_ok(checkpoint_read(checkpoint, "model/kernel", NULL, NULL, values, sizeof values, &err),
               &err);
     pawl_checkpoint_close(checkpoint);
-    save_and_wait(f, 30);
-    assert_false(exists(f, "step-00000010"));
-    assert_false(exists(f, "step-00000020"));
+    training_save(f, 30);
+    assert_false(training_exists(f, "step-00000010"));
+    assert_false(training_exists(f, "step-00000020"));
 }
 
 static void test_s14_a_pinned_checkpoint_stays(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, &f->os.table, keep_one());
-    save_and_wait(f, 10);
+    training_open_with(f, &f->os.table, keep_one());
+    training_save(f, 10);
     assert_ok(run_pin(f->run, 10, true, &err), &err);
-    save_and_wait(f, 20);
-    assert_true(committed(f, 10));
+    training_save(f, 20);
+    assert_true(training_committed(f, 10));
     assert_ok(run_pin(f->run, 10, false, &err), &err);
-    save_and_wait(f, 30);
-    assert_false(committed(f, 10));
+    training_save(f, 30);
+    assert_false(training_committed(f, 10));
 }
 
 static void test_s14_a_failed_save_removes_nothing_older(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, &f->os.table, keep_one());
-    save_and_wait(f, 10);
+    training_open_with(f, &f->os.table, keep_one());
+    training_save(f, 10);
     fail_writes(f, EIO);
-    assert_ok(save(f, 20, &err), &err);
+    assert_ok(training_begin(f, 20, &err), &err);
     assert_fails(run_wait(f->run, 0, NULL, &err), PAWL_EIO, &err);
     heal(f);
-    assert_true(committed(f, 10));
+    assert_true(training_committed(f, 10));
 }
 
 static void test_the_last_good_checkpoint_is_removed_by_force_only(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, &f->os.table, (pawl_run_options){0});
-    save_and_wait(f, 10);
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
+    training_save(f, 10);
     assert_fails(run_remove(f->run, 10, false, &err), PAWL_EBUSY, &err);
     assert_string_equal(err.attempt, "step 10 is the last good checkpoint of this run");
     assert_ok(run_remove(f->run, 10, true, &err), &err);
-    assert_false(exists(f, "step-00000010"));
+    assert_false(training_exists(f, "step-00000010"));
     assert_fails(run_remove(f->run, 10, true, &err), PAWL_ENOTFOUND, &err);
 }
 
 /* Each sync waits for the disk: data, index, manifest; their directory before and after the
  * manifest is there, and the run's. The first save also looks for what others left behind. */
 static void test_a_save_syncs_what_it_promises_and_no_more(void **state) {
-    fixture *f = *state;
-    open_run(f, &f->os.table, (pawl_run_options){0});
-    save_and_wait(f, 10);
+    training *f = *state;
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
+    training_save(f, 10);
     heal(f); /* counts from here on */
-    save_and_wait(f, 20);
+    training_save(f, 20);
     assert_int_equal(store_fault_count(f->fault, STORE_OP_SYNC), 3);
     assert_int_equal(store_fault_count(f->fault, STORE_OP_SYNC_DIR), 3);
 }
 
 #define MANY 20000
 
-static void add_many(fixture *f) {
+static void add_many(training *f) {
     static const int64_t one[] = {1};
     static float values[MANY];
     struct pawl_error err = ERROR_INIT;
@@ -257,7 +249,7 @@ static void add_many(fixture *f) {
 /* The entries of an index that is encoded while the data is written: all of them, in order, with
  * the checksums that the data has. */
 static void test_many_entries_are_all_in_the_index(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_checkpoint *checkpoint;
     pawl_verify_result result;
@@ -265,9 +257,9 @@ static void test_many_entries_are_all_in_the_index(void **state) {
     pawl_entry_info info;
     char before[64] = "";
     int count = 0, more = 1;
-    open_run(f, platform_system(), (pawl_run_options){0});
+    training_open_with(f, platform_system(), (pawl_run_options){0});
     add_many(f);
-    save_and_wait(f, 10);
+    training_save(f, 10);
     assert_ok(checkpoint_open(f->disk, false, 10, platform_system(), NULL, &checkpoint, &err),
               &err);
     assert_ok(checkpoint_verify(checkpoint, NULL, &result, &err), &err);
@@ -284,33 +276,34 @@ static void test_many_entries_are_all_in_the_index(void **state) {
 }
 
 static void test_gc_removes_leftovers_and_nothing_of_others(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, &f->os.table, (pawl_run_options){0});
-    save_and_wait(f, 10);
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
+    training_save(f, 10);
     assert_ok(store_make_dir(f->disk, "step-00000020", &err), &err);
-    write_file(f, "step-00000020/data-0123456789ab-1-00000-of-00001.safetensors", "left over");
-    write_file(f, "step-00000020/notes.txt", "someone's notes");
+    put_text(f->disk, "step-00000020/data-0123456789ab-1-00000-of-00001.safetensors", "left over");
+    put_text(f->disk, "step-00000020/notes.txt", "someone's notes");
     assert_ok(store_make_dir(f->disk, "step-00000030", &err), &err);
-    write_file(f, "step-00000030/index-0123456789ab-2", "left over");
-    write_file(f, "step-00000010/index-0123456789ab-3", "left over");
+    put_text(f->disk, "step-00000030/index-0123456789ab-2", "left over");
+    put_text(f->disk, "step-00000010/index-0123456789ab-3", "left over");
     assert_ok(run_gc(f->run, false, NULL, NULL, &err), &err);
-    assert_false(exists(f, "step-00000020/data-0123456789ab-1-00000-of-00001.safetensors"));
-    assert_true(exists(f, "step-00000020/notes.txt"));
-    assert_false(exists(f, "step-00000030"));
-    assert_false(exists(f, "step-00000010/index-0123456789ab-3"));
-    assert_true(committed(f, 10));
+    assert_false(
+        training_exists(f, "step-00000020/data-0123456789ab-1-00000-of-00001.safetensors"));
+    assert_true(training_exists(f, "step-00000020/notes.txt"));
+    assert_false(training_exists(f, "step-00000030"));
+    assert_false(training_exists(f, "step-00000010/index-0123456789ab-3"));
+    assert_true(training_committed(f, 10));
 }
 
 static void test_gc_leaves_a_step_whose_manifest_cannot_be_read(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, &f->os.table, (pawl_run_options){0});
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
     assert_ok(store_make_dir(f->disk, "step-00000020", &err), &err);
-    write_file(f, "step-00000020/index-0123456789ab-1", "perhaps precious");
-    write_file(f, "step-00000020/manifest.json", "{}");
+    put_text(f->disk, "step-00000020/index-0123456789ab-1", "perhaps precious");
+    put_text(f->disk, "step-00000020/manifest.json", "{}");
     assert_ok(run_gc(f->run, false, NULL, NULL, &err), &err);
-    assert_true(exists(f, "step-00000020/index-0123456789ab-1"));
+    assert_true(training_exists(f, "step-00000020/index-0123456789ab-1"));
 }
 
 static void count_garbage(void *context, const char *path, uint64_t bytes, const char *reason) {
@@ -321,38 +314,39 @@ static void count_garbage(void *context, const char *path, uint64_t bytes, const
 }
 
 static void test_a_dry_run_of_gc_tells_and_removes_nothing(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     int count = 0;
-    open_run(f, &f->os.table, (pawl_run_options){0});
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
     assert_ok(store_make_dir(f->disk, "step-00000020", &err), &err);
-    write_file(f, "step-00000020/index-0123456789ab-1", "left over");
+    put_text(f->disk, "step-00000020/index-0123456789ab-1", "left over");
     assert_ok(run_gc(f->run, true, count_garbage, &count, &err), &err);
     assert_int_equal(count, 1);
-    assert_true(exists(f, "step-00000020/index-0123456789ab-1"));
+    assert_true(training_exists(f, "step-00000020/index-0123456789ab-1"));
 }
 
 /* ---- S10: a writer that was paused --------------------------------------------------------- */
 
-static void pause_at(fixture *f, store_op op, uint64_t nth, uint64_t seconds) {
+static void pause_at(training *f, store_op op, uint64_t nth, uint64_t seconds) {
     const store_fault plan = {.op = op, .nth = nth, .delay_ns = seconds * UINT64_C(1000000000)};
     store_fault_set(f->fault, &plan);
 }
 
 static void test_s10_a_manifest_that_is_late_is_not_published(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, &f->os.table, (pawl_run_options){.lease_s = 30});
-    save_and_wait(f, 10);
+    training_open_with(f, &f->os.table, (pawl_run_options){.lease_s = 30});
+    training_save(f, 10);
     pause_at(f, STORE_OP_SYNC, 3, 20); /* data, index, manifest */
-    assert_ok(save(f, 20, &err), &err);
+    assert_ok(training_begin(f, 20, &err), &err);
     assert_true(store_fault_fired(f->fault));
     assert_fails(run_wait(f->run, 0, NULL, &err), PAWL_EBUSY, &err);
     assert_says(err.attempt, "the ownership of the run could not be renewed in time");
-    assert_false(committed(f, 20));
-    assert_true(exists(f, "step-00000020")); /* someone else may be about to save into it */
+    assert_false(training_committed(f, 20));
+    assert_true(
+        training_exists(f, "step-00000020")); /* someone else may be about to save into it */
     heal(f);
-    save_and_wait(f, 20);
+    training_save(f, 20);
 }
 
 #define SUCCESSOR_RECORD                                                                           \
@@ -363,45 +357,45 @@ static void test_s10_a_manifest_that_is_late_is_not_published(void **state) {
 /* Another host takes the run over and begins to save, while this process is paused. */
 static void succeed(void *context, uint64_t ns) {
     (void)ns;
-    fixture *f = context;
+    training *f = context;
     struct pawl_error err = ERROR_INIT;
-    write_file(f, "owner-00000002", SUCCESSOR_RECORD);
+    put_text(f->disk, "owner-00000002", SUCCESSOR_RECORD);
     (void)!store_make_dir(f->disk, "step-00000020", &err);
-    write_file(f, SUCCESSOR_FILE, "not yet committed");
+    put_text(f->disk, SUCCESSOR_FILE, "not yet committed");
     f->os.on_sleep = NULL;
 }
 
 static void test_s10_a_sweep_that_was_paused_leaves_its_successors_files(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, &f->os.table, (pawl_run_options){.lease_s = 30});
-    save_and_wait(f, 10);
+    training_open_with(f, &f->os.table, (pawl_run_options){.lease_s = 30});
+    training_save(f, 10);
     assert_ok(store_make_dir(f->disk, "step-00000020", &err), &err);
-    write_file(f, "step-00000020/index-0123456789ab-2", "left over");
+    put_text(f->disk, "step-00000020/index-0123456789ab-2", "left over");
     f->os.on_sleep = succeed;
     f->os.on_sleep_context = f;
     pause_at(f, STORE_OP_SYNC_DIR, 1, 60); /* of step 20 */
     assert_fails(run_gc(f->run, false, NULL, NULL, &err), PAWL_EBUSY, &err);
-    assert_true(exists(f, SUCCESSOR_FILE));
-    assert_true(exists(f, "step-00000020/index-0123456789ab-2"));
+    assert_true(training_exists(f, SUCCESSOR_FILE));
+    assert_true(training_exists(f, "step-00000020/index-0123456789ab-2"));
 }
 
 static void test_s10_a_succeeded_owner_neither_pins_nor_removes(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, &f->os.table, (pawl_run_options){0});
-    save_and_wait(f, 10);
-    save_and_wait(f, 20);
-    write_file(f, "owner-00000002", SUCCESSOR_RECORD);
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
+    training_save(f, 10);
+    training_save(f, 20);
+    put_text(f->disk, "owner-00000002", SUCCESSOR_RECORD);
     assert_fails(run_pin(f->run, 10, true, &err), PAWL_EBUSY, &err);
-    assert_false(exists(f, "step-00000010/pinned"));
+    assert_false(training_exists(f, "step-00000010/pinned"));
     assert_fails(run_remove(f->run, 10, false, &err), PAWL_EBUSY, &err);
     assert_fails(run_gc(f->run, false, NULL, NULL, &err), PAWL_EBUSY, &err);
-    assert_true(committed(f, 10));
+    assert_true(training_committed(f, 10));
 }
 
 static void test_a_lease_beyond_all_measure_is_refused(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     store *seen;
     const pawl_run_options options = {.struct_size = sizeof options, .lease_s = 1e300};
@@ -415,33 +409,33 @@ static void test_a_lease_beyond_all_measure_is_refused(void **state) {
 /* ---- restoring beside a save ---------------------------------------------------------------- */
 
 static void test_the_checkpoint_continued_from_stays_until_a_newer_one_is(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const int64_t ten = 10;
     const pawl_restore_options from_ten = {.struct_size = sizeof from_ten, .step = &ten};
-    open_run(f, &f->os.table, keep_one());
-    save_and_wait(f, 10);
+    training_open_with(f, &f->os.table, keep_one());
+    training_save(f, 10);
     assert_ok(run_pin(f->run, 10, true, &err), &err);
-    save_and_wait(f, 20);
+    training_save(f, 20);
     assert_ok(run_pin(f->run, 10, false, &err), &err);
     assert_ok(run_restore(f->run, f->state, &from_ten, NULL, &err), &err);
-    save_and_wait(f, 5);
-    assert_true(committed(f, 10));
-    save_and_wait(f, 30);
-    assert_false(exists(f, "step-00000010"));
+    training_save(f, 5);
+    assert_true(training_committed(f, 10));
+    training_save(f, 30);
+    assert_false(training_exists(f, "step-00000010"));
 }
 
 /* ---- replacing ------------------------------------------------------------------------------ */
 
 static void test_saving_a_step_again_replaces_it_and_its_files(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     arena memory = {0};
     char **names;
     size_t count;
-    open_run(f, &f->os.table, (pawl_run_options){0});
-    save_and_wait(f, 10);
-    save_and_wait(f, 10);
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
+    training_save(f, 10);
+    training_save(f, 10);
     assert_ok(store_names(f->disk, "step-00000010", 100, &memory, &names, &count, &err), &err);
     assert_int_equal(count, 3); /* data, index, manifest */
     arena_free(&memory);
@@ -450,28 +444,30 @@ static void test_saving_a_step_again_replaces_it_and_its_files(void **state) {
 /* ---- when is a save due? -------------------------------------------------------------------- */
 
 static void test_a_save_is_due_by_steps_once_a_step(void **state) {
-    fixture *f = *state;
-    open_run(f, &f->os.table, (pawl_run_options){.save_every_steps = 10});
+    training *f = *state;
+    training_open_with(f, &f->os.table, (pawl_run_options){.save_every_steps = 10});
     assert_false(run_due(f->run, 0));
     assert_false(run_due(f->run, 9));
     assert_true(run_due(f->run, 10));
-    save_and_wait(f, 10);
+    training_save(f, 10);
     assert_false(run_due(f->run, 10));
     assert_true(run_due(f->run, 20));
 }
 
 static void test_a_save_is_due_by_seconds_since_the_last(void **state) {
-    fixture *f = *state;
-    open_run(f, &f->os.table, (pawl_run_options){.save_every_s = 60});
+    training *f = *state;
+    training_open_with(f, &f->os.table, (pawl_run_options){.save_every_s = 60});
     assert_false(run_due(f->run, 1));
     simulated_platform_advance(&f->os, UINT64_C(61000000000));
     assert_true(run_due(f->run, 2));
-    save_and_wait(f, 2);
+    training_save(f, 2);
     assert_false(run_due(f->run, 3));
 }
 
-#define TEST(function)         cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-#define TEST_THREADS(function) cmocka_unit_test_setup_teardown(function, set_up_threads, tear_down)
+#define TEST(function)                                                                             \
+    cmocka_unit_test_setup_teardown(function, training_set_up_small, training_tear_down)
+#define TEST_THREADS(function)                                                                     \
+    cmocka_unit_test_setup_teardown(function, training_set_up_threads, training_tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

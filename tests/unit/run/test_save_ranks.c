@@ -32,9 +32,9 @@ static void test_votes_go_with_the_commit_and_outcomes_with_the_next(void **stat
         job_save_ok(j, step);
     }
     job_close(j);
-    assert_int_equal(job_count(j, "step-00000010", "vote-"), 0);
-    assert_int_equal(job_count(j, "step-00000040", "vote-"), 0);
-    assert_int_equal(job_count(j, "", "outcome-"), 1);
+    assert_int_equal(count_names(j->disk, "step-00000010", "vote-"), 0);
+    assert_int_equal(count_names(j->disk, "step-00000040", "vote-"), 0);
+    assert_int_equal(count_names(j->disk, "", "outcome-"), 1);
 }
 
 static void test_every_rank_says_how_long_it_waited_for_others(void **state) {
@@ -54,12 +54,12 @@ static void test_a_step_saved_again_is_replaced(void **state) {
     job *j = *state;
     job_open(j, (pawl_run_options){0});
     job_save_ok(j, 10);
-    size_t files = job_count(j, "step-00000010", "data-");
+    size_t files = count_names(j->disk, "step-00000010", "data-");
     job_save_ok(j, 10);
     job_close(j);
     job_check_rows(j, 10);
-    assert_int_equal(job_count(j, "step-00000010", "data-"), files);
-    assert_int_equal(job_count(j, "step-00000010", "index-"), 1);
+    assert_int_equal(count_names(j->disk, "step-00000010", "data-"), files);
+    assert_int_equal(count_names(j->disk, "step-00000010", "index-"), 1);
 }
 
 static void test_retention_is_of_whole_checkpoints(void **state) {
@@ -68,7 +68,7 @@ static void test_retention_is_of_whole_checkpoints(void **state) {
     job_save_ok(j, 10);
     job_save_ok(j, 20);
     job_close(j);
-    assert_false(job_exists(j, "step-00000010"));
+    assert_false(is_there(j->disk, "step-00000010"));
     job_check_rows(j, 20);
 }
 
@@ -95,7 +95,7 @@ static void test_s07_a_full_disk_of_one_rank_fails_the_save_on_all(void **state)
     job_fail(j, 2, (store_fault){0});
     job_save_ok(j, 30);
     job_close(j);
-    assert_false(job_exists(j, "step-00000020"));
+    assert_false(is_there(j->disk, "step-00000020"));
     job_check_rows(j, 30);
 }
 
@@ -189,7 +189,7 @@ static void test_a_rank_that_has_no_directory_is_named_by_the_others(void **stat
     job_fail(j, 3, (store_fault){0});
     job_save_ok(j, 20);
     job_close(j);
-    assert_false(job_exists(j, "step-00000010"));
+    assert_false(is_there(j->disk, "step-00000010"));
 }
 
 /* A state that pawl_save refuses: a slot of a variable that is not there. */
@@ -230,7 +230,7 @@ static void test_a_rank_that_could_not_start_is_named_by_the_others(void **state
     remove_misfit(&j->ranks[3]);
     job_save_ok(j, 20);
     job_close(j);
-    assert_false(job_exists(j, "step-00000010"));
+    assert_false(is_there(j->disk, "step-00000010"));
 }
 
 static void test_rank_0_that_could_not_start_tells_the_others(void **state) {
@@ -249,7 +249,7 @@ static void test_rank_0_that_could_not_start_tells_the_others(void **state) {
     remove_misfit(&j->ranks[0]);
     job_save_ok(j, 20);
     job_close(j);
-    assert_false(job_exists(j, "step-00000010"));
+    assert_false(is_there(j->disk, "step-00000010"));
 }
 
 /* Each rank is told of the failed save by its next pawl_save, which is then repeated. */
@@ -442,7 +442,7 @@ static void test_a_rank_that_voted_and_died_does_not_fail_the_save(void **state)
     job *j = *state;
     job_open(j, (pawl_run_options){.group_deadline_s = 600});
     assert_ok(job_save_rank(&j->ranks[3], 10), &j->ranks[3].err);
-    while (job_count(j, "step-00000010", "vote-") == 0) {
+    while (count_names(j->disk, "step-00000010", "vote-") == 0) {
         (void)usleep(1000);
     }
     atomic_store(&j->dead[3], true);
@@ -491,7 +491,7 @@ static void test_a_rank_that_cannot_look_for_the_outcome_blames_its_storage(void
     for (int r = 1; r < JOB_RANKS; r++) {
         assert_ok(job_save_rank(&j->ranks[r], 10), &j->ranks[r].err);
     }
-    while (job_count(j, "step-00000010", "vote-") < JOB_RANKS - 1) {
+    while (count_names(j->disk, "step-00000010", "vote-") < JOB_RANKS - 1) {
         (void)usleep(1000);
     }
     job_fail(j, 1,
@@ -540,7 +540,7 @@ static void test_a_vote_that_comes_after_the_outcome_hears_it(void **state) {
     assert_says(late->err.attempt, "saving step 20: not all ranks have voted");
     job_save_ok(j, 30);
     job_close(j);
-    assert_false(job_exists(j, "step-00000020"));
+    assert_false(is_there(j->disk, "step-00000020"));
     job_check_rows(j, 30);
 }
 
@@ -570,7 +570,7 @@ static void test_s04_a_rank_that_skips_is_named_by_the_others(void **state) {
     assert_fails(run_wait(k->run, 30, NULL, &k->err), PAWL_EPEER, &k->err);
     job_save_ok(j, 30);
     job_close(j);
-    assert_false(job_exists(j, "step-00000020"));
+    assert_false(is_there(j->disk, "step-00000020"));
 }
 
 static void test_s04_a_rank_that_is_busy_costs_the_others_one_save(void **state) {

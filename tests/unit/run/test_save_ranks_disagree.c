@@ -59,8 +59,8 @@ static void test_s12_a_rank_that_saves_another_step_is_named(void **state) {
     }
     job_save_ok(j, 20);
     job_close(j);
-    assert_false(job_exists(j, "step-00000010"));
-    assert_false(job_exists(j, "step-00000011"));
+    assert_false(is_there(j->disk, "step-00000010"));
+    assert_false(is_there(j->disk, "step-00000011"));
 }
 
 static void test_s12_ranks_that_hold_one_box_twice_are_named(void **state) {

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 static bool three_votes(job *j) {
-    return job_count(j, "step-00000020", "vote-") == 3;
+    return count_names(j->disk, "step-00000020", "vote-") == 3;
 }
 
 static void test_what_ranks_ahead_have_written_is_spared(void **state) {
@@ -37,7 +37,7 @@ static void leave_data_of_step_20(job *j) {
     assert_fails(run_wait(first->run, 30, NULL, &first->err), PAWL_ENOSPACE, &first->err);
     job_release(j, 3);
     job_wait(j);
-    assert_true(job_count(j, "step-00000020", "data-") > 0);
+    assert_true(count_names(j->disk, "step-00000020", "data-") > 0);
 }
 
 static void test_what_failed_saves_left_goes_before_the_next_one(void **state) {
@@ -49,7 +49,7 @@ static void test_what_failed_saves_left_goes_before_the_next_one(void **state) {
     job_wait(j);
     job_rank *failed = &j->ranks[2];
     assert_fails(failed->status, PAWL_ENOSPACE, &failed->err);
-    assert_false(job_exists(j, "step-00000020"));
+    assert_false(is_there(j->disk, "step-00000020"));
     job_fail(j, 2, (store_fault){0});
     job_save_ok(j, 40);
     job_check_rows(j, 40);
@@ -61,7 +61,7 @@ static bool others_have_voted(job *j) {
     pawl_run *run = j->ranks[1].run;
     snprintf(prefix, sizeof prefix, "vote-%.12s-%u-", run->ranks->attempt,
              (unsigned)run->current_number);
-    return job_count(j, "step-00000020", prefix) == JOB_RANKS - 1;
+    return count_names(j->disk, "step-00000020", prefix) == JOB_RANKS - 1;
 }
 
 /* The same step, which other ranks may already be saving again. */
@@ -76,7 +76,7 @@ static void test_what_a_failed_save_left_goes_and_the_directory_stays(void **sta
     job_release(j, 0);
     job_wait_ok(j);
     job_check_rows(j, 20);
-    assert_int_equal(job_count(j, "step-00000020", "data-"), JOB_RANKS);
+    assert_int_equal(count_names(j->disk, "step-00000020", "data-"), JOB_RANKS);
 }
 
 static void note_reason(void *context, const char *path, uint64_t bytes, const char *reason) {
@@ -110,8 +110,8 @@ static void test_gc_shows_what_ranks_of_another_job_left(void **state) {
     assert_says((const char *)list.data, "RUN: of a meeting of ranks that is over\n");
     assert_says((const char *)list.data, "step-00000010/vote-0123456789ab-16-r00002: a vote on a "
                                          "save that has ended\n");
-    assert_true(job_exists(j, "outcome-mine"));
-    assert_true(job_exists(j, "step-00000010/my-notes"));
+    assert_true(is_there(j->disk, "outcome-mine"));
+    assert_true(is_there(j->disk, "step-00000010/my-notes"));
     job_save_ok(j, 20);
 }
 

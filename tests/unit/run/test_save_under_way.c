@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* While a save is under way, on real threads and a store that hangs: S02, S04, S08, S13. */
-#include "saver.h"
+#include "lib/training.h"
 
 #include <unistd.h>
 
-static void hang_writes(fixture *f) {
+static void hang_writes(training *f) {
     const store_fault plan = {.op = STORE_OP_WRITE, .nth = 1, .hang = true};
     store_fault_set(f->fault, &plan);
 }
 
 /* The engine's thread has met the fault: from now on a release frees it. */
-static void wait_until_hung(fixture *f) {
+static void wait_until_hung(training *f) {
     for (int i = 0; i < 5000 && !store_fault_fired(f->fault); i++) {
         usleep(1000);
     }
     assert_true(store_fault_fired(f->fault));
 }
 
-static void open_hanging(fixture *f, pawl_run_options options) {
-    open_run(f, platform_system(), options);
-    save_and_wait(f, 10);
+static void open_hanging(training *f, pawl_run_options options) {
+    training_open_with(f, platform_system(), options);
+    training_save(f, 10);
     hang_writes(f);
 }
 
 static void test_s02_an_entry_in_flight_cannot_be_removed(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const store_fault plan = {.op = STORE_OP_OPEN, .nth = 1, .hang = true};
-    open_run(f, platform_system(), (pawl_run_options){0});
-    save_and_wait(f, 10);
+    training_open_with(f, platform_system(), (pawl_run_options){0});
+    training_save(f, 10);
     store_fault_set(f->fault, &plan); /* before a byte is copied */
-    assert_ok(save(f, 20, &err), &err);
+    assert_ok(training_begin(f, 20, &err), &err);
     wait_until_hung(f);
     assert_fails(state_remove(f->state, "model/kernel", &err), PAWL_EBUSY, &err);
     assert_string_equal(err.entry, "model/kernel");
@@ -40,16 +40,16 @@ static void test_s02_an_entry_in_flight_cannot_be_removed(void **state) {
     assert_ok(state_remove(f->state, "model/kernel", &err), &err);
     store_fault_release(f->fault);
     assert_ok(run_wait(f->run, 5, NULL, &err), &err);
-    assert_true(committed(f, 20)); /* the save is of the state as it was handed over */
+    assert_true(training_committed(f, 20)); /* the save is of the state as it was handed over */
 }
 
 static void test_s04_error_while_the_previous_save_runs(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     open_hanging(f, (pawl_run_options){.on_busy = PAWL_ON_BUSY_ERROR});
-    assert_ok(save(f, 20, &err), &err);
+    assert_ok(training_begin(f, 20, &err), &err);
     wait_until_hung(f);
-    assert_fails(save(f, 30, &err), PAWL_EBUSY, &err);
+    assert_fails(training_begin(f, 30, &err), PAWL_EBUSY, &err);
     assert_string_equal(err.attempt, "saving step 30: the save of step 20 is still being written");
     assert_string_equal(err.safe, "step 10 is committed and can be restored");
     store_fault_release(f->fault);
@@ -57,43 +57,43 @@ static void test_s04_error_while_the_previous_save_runs(void **state) {
 }
 
 static void test_s04_skip_while_the_previous_save_runs(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_save_stats stats;
     open_hanging(f, (pawl_run_options){.on_busy = PAWL_ON_BUSY_SKIP});
-    assert_ok(save(f, 20, &err), &err);
+    assert_ok(training_begin(f, 20, &err), &err);
     wait_until_hung(f);
-    assert_ok(save(f, 30, &err), &err);
+    assert_ok(training_begin(f, 30, &err), &err);
     store_fault_release(f->fault);
     assert_ok(run_wait(f->run, 5, &stats, &err), &err);
     assert_int_equal(stats.skipped, 1);
     assert_int_equal(stats.step, 20);
-    assert_true(committed(f, 20));
-    assert_false(committed(f, 30));
+    assert_true(training_committed(f, 20));
+    assert_false(training_committed(f, 30));
 }
 
 static void test_s04_wait_for_the_previous_save_up_to_the_deadline(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const pawl_save_options hasty = {.struct_size = sizeof hasty, .deadline_s = 0.05};
     open_hanging(f, (pawl_run_options){0});
-    assert_ok(save(f, 20, &err), &err);
+    assert_ok(training_begin(f, 20, &err), &err);
     wait_until_hung(f);
     assert_fails(run_save(f->run, f->state, 30, &hasty, &err), PAWL_ETIMEOUT, &err);
     assert_says(err.attempt, "step 20");
     store_fault_release(f->fault);
-    assert_ok(save(f, 30, &err), &err);
+    assert_ok(training_begin(f, 30, &err), &err);
     pawl_save_stats stats;
     assert_ok(run_wait(f->run, 5, &stats, &err), &err);
-    assert_true(committed(f, 20));
-    assert_true(committed(f, 30));
+    assert_true(training_committed(f, 20));
+    assert_true(training_committed(f, 30));
 }
 
 static void test_s08_a_storage_that_hangs_is_an_error_at_the_deadline(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     open_hanging(f, (pawl_run_options){0});
-    assert_ok(save(f, 20, &err), &err);
+    assert_ok(training_begin(f, 20, &err), &err);
     wait_until_hung(f);
     assert_fails(run_wait(f->run, 0.05, NULL, &err), PAWL_ETIMEOUT, &err);
     assert_says(error_text(&err), "step 20");
@@ -105,13 +105,13 @@ static void test_s08_a_storage_that_hangs_is_an_error_at_the_deadline(void **sta
 
 /* The trainer's thread asks nothing of the storage, so that does not hold it up. */
 static void test_s08_a_storage_that_hangs_stalls_no_training(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const store_fault plan = {.op = STORE_OP_SPACE, .nth = 1, .hang = true};
-    open_run(f, platform_system(), (pawl_run_options){.hang_deadline_s = 0.1});
-    save_and_wait(f, 10);
+    training_open_with(f, platform_system(), (pawl_run_options){.hang_deadline_s = 0.1});
+    training_save(f, 10);
     store_fault_set(f->fault, &plan);
-    assert_ok(save(f, 20, &err), &err);
+    assert_ok(training_begin(f, 20, &err), &err);
     assert_ok(run_fence(f->run, 5, &err), &err);
     wait_until_hung(f);
     assert_int_equal(store_fault_count(f->fault, STORE_OP_ANY), 1); /* the one that hangs */
@@ -120,12 +120,12 @@ static void test_s08_a_storage_that_hangs_stalls_no_training(void **state) {
     assert_says(err.attempt, " while preparing its directory");
     assert_says(err.path, "/step-00000020");
     store_fault_release(f->fault);
-    for (int i = 0; i < 5000 && save(f, 30, &err) != PAWL_OK; i++) {
+    for (int i = 0; i < 5000 && training_begin(f, 30, &err) != PAWL_OK; i++) {
         usleep(1000); /* it is refused until the storage has answered */
     }
     assert_ok(run_wait(f->run, 5, NULL, &err), &err);
-    assert_true(committed(f, 30));
-    assert_false(exists(f, "step-00000020"));
+    assert_true(training_committed(f, 30));
+    assert_false(training_exists(f, "step-00000020"));
 }
 
 static void be_slow(void *context, const store_trace_event *event) {
@@ -137,25 +137,25 @@ static void be_slow(void *context, const store_trace_event *event) {
 
 /* Each answer takes less than the deadline, both of them take more. */
 static void test_a_save_that_is_slowly_prepared_does_not_hang(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     f->after = be_slow;
-    open_run(f, platform_system(), (pawl_run_options){.hang_deadline_s = 0.6});
-    assert_ok(save(f, 20, &err), &err);
+    training_open_with(f, platform_system(), (pawl_run_options){.hang_deadline_s = 0.6});
+    assert_ok(training_begin(f, 20, &err), &err);
     assert_ok(run_wait(f->run, 30, NULL, &err), &err);
 }
 
 static void test_s13_a_final_save_that_fits_is_durable(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const pawl_save_options options = {.struct_size = sizeof options};
-    open_run(f, platform_system(), (pawl_run_options){0});
+    training_open_with(f, platform_system(), (pawl_run_options){0});
     assert_ok(run_save_final(f->run, f->state, 20, &options, 5, &err), &err);
-    assert_true(committed(f, 20));
+    assert_true(training_committed(f, 20));
 }
 
 static void test_s13_a_final_save_that_does_not_fit_says_so(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const pawl_save_options options = {.struct_size = sizeof options};
     open_hanging(f, (pawl_run_options){0});
@@ -165,11 +165,11 @@ static void test_s13_a_final_save_that_does_not_fit_says_so(void **state) {
     assert_string_equal(err.safe, "step 10 is committed and can be restored");
     store_fault_release(f->fault);
     assert_fails(run_wait(f->run, 5, NULL, &err), PAWL_ECANCELED, &err);
-    assert_false(exists(f, "step-00000020"));
+    assert_false(training_exists(f, "step-00000020"));
 }
 
 static void test_s13_a_final_save_that_never_began_says_what_took_its_time(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const pawl_save_options options = {.struct_size = sizeof options};
     open_hanging(f, (pawl_run_options){0});
@@ -180,36 +180,36 @@ static void test_s13_a_final_save_that_never_began_says_what_took_its_time(void 
     assert_says(err.found, "of step 20 written; the save was given up");
     store_fault_release(f->fault);
     assert_fails(run_wait(f->run, 5, NULL, &err), PAWL_ECANCELED, &err);
-    assert_false(exists(f, "step-00000030"));
+    assert_false(training_exists(f, "step-00000030"));
 }
 
 /* Promise 6: a commit that hangs was not given up, and may yet succeed. */
 static void test_s13_a_final_save_whose_commit_hangs_is_not_called_given_up(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const pawl_save_options options = {.struct_size = sizeof options};
     const store_fault plan = {.op = STORE_OP_RENAME, .nth = 1, .hang = true};
-    open_run(f, platform_system(), (pawl_run_options){0});
-    save_and_wait(f, 10);
+    training_open_with(f, platform_system(), (pawl_run_options){0});
+    training_save(f, 10);
     store_fault_set(f->fault, &plan);
     assert_fails(run_save_final(f->run, f->state, 20, &options, 1, &err), PAWL_ETIMEOUT, &err);
     assert_true(store_fault_fired(f->fault));
     assert_says(err.found, "written; the commit is under way and may still succeed");
     store_fault_release(f->fault);
     assert_ok(run_wait(f->run, 5, NULL, &err), &err);
-    assert_true(committed(f, 20));
+    assert_true(training_committed(f, 20));
 }
 
 static void test_tensors_that_a_save_reads_are_not_restored_into(void **state) {
-    fixture *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const store_fault plan = {.op = STORE_OP_OPEN, .nth = 1, .hang = true};
     const pawl_restore_options options = {.struct_size = sizeof options};
     pawl_checkpoint *checkpoint;
-    open_run(f, platform_system(), (pawl_run_options){0});
-    save_and_wait(f, 10);
+    training_open_with(f, platform_system(), (pawl_run_options){0});
+    training_save(f, 10);
     store_fault_set(f->fault, &plan); /* before a byte is copied */
-    assert_ok(save(f, 20, &err), &err);
+    assert_ok(training_begin(f, 20, &err), &err);
     wait_until_hung(f);
     assert_ok(checkpoint_open(f->disk, false, 10, platform_system(), NULL, &checkpoint, &err),
               &err);
@@ -225,7 +225,8 @@ static void test_tensors_that_a_save_reads_are_not_restored_into(void **state) {
     assert_ok(run_wait(f->run, 5, NULL, &err), &err);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_threads, tear_down)
+#define TEST(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, training_set_up_threads, training_tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

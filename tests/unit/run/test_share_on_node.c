@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks of a node that want the same bytes: how many of them come from the device. */
 #include "checkpoint/private.h"
+#include "lib/directory.h"
 #include "lib/random.h"
 #include "lib/test.h"
 #include "run/private.h"
@@ -57,9 +58,9 @@ static int set_up(void **state) {
     static node n;
     struct pawl_error err = ERROR_INIT;
     test_random r = {.state = 1};
-    n = (node){.path = "/tmp/pawl-share-XXXXXX", .bytes = mem_alloc(BYTES)};
+    n = (node){.bytes = mem_alloc(BYTES)};
     assert_non_null(n.bytes);
-    assert_non_null(mkdtemp(n.path));
+    directory_new(n.path, "/tmp");
     for (size_t at = 0; at < BYTES; at += sizeof(uint64_t)) {
         uint64_t word = random_next(&r);
         memcpy(n.bytes + at, &word, sizeof(word));
@@ -70,18 +71,12 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int remove_one(const char *path, const struct stat *found, int type, struct FTW *walk) {
-    (void)found;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
-
 static int tear_down(void **state) {
     node *n = *state;
     store_destroy(n->disk);
     mem_free(n->bytes);
-    return nftw(n->path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    directory_delete(n->path);
+    return 0;
 }
 
 /* ---- what comes from the device ------------------------------------------------------------- */

@@ -13,14 +13,14 @@ typedef struct fixture {
     pawl_error err;
 } fixture;
 
-static inline int fixture_up(void **context) {
+static inline int set_up(void **context) {
     static fixture f;
     f.err = ERROR_INIT;
     *context = &f;
     return state_new(&f.state, &f.err) == PAWL_OK ? 0 : -1;
 }
 
-static inline int fixture_down(void **context) {
+static inline int tear_down(void **context) {
     fixture *f = *context;
     state_free(f->state);
     return 0;

@@ -290,7 +290,7 @@ static void test_snapshot_without_memory_holds_nothing(void **context) {
     assert_ok(state_remove(f->state, "a", &f->err), &f->err);
 }
 
-#define WITH_STATE(test) cmocka_unit_test_setup_teardown(test, fixture_up, fixture_down)
+#define WITH_STATE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -557,7 +557,7 @@ static void test_every_role_is_taken(void **context) {
     }
 }
 
-#define WITH_STATE(test) cmocka_unit_test_setup_teardown(test, fixture_up, fixture_down)
+#define WITH_STATE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

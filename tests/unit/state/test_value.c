@@ -275,7 +275,7 @@ static void test_getting_another_kind_fails(void **context) {
     assert_null(e);
 }
 
-#define WITH_STATE(test) cmocka_unit_test_setup_teardown(test, fixture_up, fixture_down)
+#define WITH_STATE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -698,7 +698,7 @@ static void test_threads_share_a_store(void **state) {
 
 /* ---- the suite ------------------------------------------------------------------------------ */
 
-#define CONFORMANCE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define CONFORMANCE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 /* What every store does. */
 #define CONFORMANCE_TESTS                                                                          \
     CONFORMANCE(test_creation_is_exclusive),                                                       \

@@ -5,6 +5,7 @@
 #define UNIT_STORE_FIXTURES_H
 
 #include "lib/directory.h"
+#include "lib/stored.h"
 #include "lib/test.h"
 #include "stores/stores.h"
 
@@ -32,19 +33,6 @@ static UNUSED void directory_remove(directory *d) {
     directory_delete(d->path);
 }
 
-/* Writes a file without syncing anything. */
-static UNUSED void put_file(store *s, const char *path, const void *bytes, size_t n) {
-    pawl_error err = ERROR_INIT;
-    store_file *f = NULL;
-    assert_ok(store_open(s, path, STORE_CREATE, &f, &err), &err);
-    assert_ok(store_write(f, 0, bytes, n, &err), &err);
-    store_close(f);
-}
-
-static UNUSED void put_text(store *s, const char *path, const char *text) {
-    put_file(s, path, text, strlen(text));
-}
-
 static UNUSED void assert_bytes(store *s, const char *path, const void *bytes, size_t n) {
     pawl_error err = ERROR_INIT;
     buffer got = {0};
@@ -56,14 +44,6 @@ static UNUSED void assert_bytes(store *s, const char *path, const void *bytes, s
 
 static UNUSED void assert_text(store *s, const char *path, const char *text) {
     assert_bytes(s, path, text, strlen(text));
-}
-
-static UNUSED bool is_there(store *s, const char *path) {
-    pawl_error err = ERROR_INIT;
-    store_stat found;
-    pawl_status status = store_stat_path(s, path, &found, &err);
-    assert_true(status == PAWL_OK || status == PAWL_ENOTFOUND);
-    return status == PAWL_OK;
 }
 
 /* store_publish by the name that store_replace uses, and with nobody to ask. */

@@ -91,7 +91,7 @@ static pawl_status make_retry(fixture *f, pawl_error *err) {
     return store_retry_wrap(inner, platform_system(), 3, 1000, &f->subject.s, err);
 }
 
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = mem_calloc(1, sizeof(*f));
     pawl_error err = ERROR_INIT;
     (void)snprintf(f->subject.absolute, sizeof(f->subject.absolute), "/mem");
@@ -100,7 +100,7 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
     store_destroy(f->subject.s);
     store_destroy(f->inner);

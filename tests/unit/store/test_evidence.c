@@ -38,7 +38,7 @@ typedef struct fixture {
     forgetful *memory;
 } fixture;
 
-static int setup(void **state) {
+static int set_up(void **state) {
     struct pawl_error err = ERROR_INIT;
     fixture *f = calloc(1, sizeof *f);
     assert_ok(store_mem(&f->truth, &err), &err);
@@ -52,7 +52,7 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
     store_destroy(f->seen);
     store_destroy(f->truth);
@@ -205,24 +205,24 @@ static void test_a_refused_removal_keeps_its_cause(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_file_that_is_not_seen_is_not_absent, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_a_proof_leaves_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_a_killed_proof_left_counts_as_nothing, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_a_full_directory_is_not_absent, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_file_that_is_not_seen_is_not_absent, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_proof_leaves_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_a_killed_proof_left_counts_as_nothing, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_full_directory_is_not_absent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_is_proven_below_a_directory_that_is_not_seen,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_refusal_proves_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_file_that_is_not_seen_is_removed_for_certain, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_nothing_is_removed_for_certain, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_new_look_finds_a_directory_that_is_not_seen, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_a_new_look_makes_no_directory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_one_look_does_where_looks_are_the_truth, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_a_refused_removal_keeps_its_cause, setup, teardown),
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_refusal_proves_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_that_is_not_seen_is_removed_for_certain, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_nothing_is_removed_for_certain, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_new_look_finds_a_directory_that_is_not_seen, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_new_look_makes_no_directory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_one_look_does_where_looks_are_the_truth, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_refused_removal_keeps_its_cause, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

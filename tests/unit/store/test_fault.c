@@ -25,7 +25,7 @@ static void clear_stage(fixture *f) {
     store_destroy(f->mem);
 }
 
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = mem_calloc(1, sizeof(*f));
     simulated_platform_init(&f->os, 1);
     set_stage(f, &f->os.table);
@@ -33,7 +33,7 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     clear_stage(*state);
     mem_free(*state);
     return 0;
@@ -179,7 +179,7 @@ static void test_traits_are_the_inner_stores(void **state) {
     assert_memory_equal(&f->s->traits, &f->mem->traits, sizeof(store_traits));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

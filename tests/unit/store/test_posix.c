@@ -14,7 +14,7 @@ typedef struct fixture {
     store *s;
 } fixture;
 
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = mem_calloc(1, sizeof(*f));
     pawl_error err = ERROR_INIT;
     directory_make(&f->dir);
@@ -24,7 +24,7 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
     store_destroy(f->s);
     directory_remove(&f->dir);
@@ -323,7 +323,7 @@ static void test_p09_directories_that_cannot_be_synced_are_tolerated(void **stat
     store_destroy(s);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -35,14 +35,14 @@ static void make_in(fixture *f, const char *parent) {
 }
 
 /* In the working directory, whose filesystem is that of the build. */
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = mem_calloc(1, sizeof(*f));
     make_in(f, ".");
     *state = f;
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
     store_destroy(f->s);
     directory_remove(&f->dir);
@@ -383,7 +383,7 @@ static void test_s06_room_that_is_not_there_is_told_at_once(void **state) {
     run_child(reserve_too_much, *state);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -83,7 +83,7 @@ typedef struct fixture {
     store_file *f;
 } fixture;
 
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = mem_calloc(1, sizeof(*f));
     pawl_error err = ERROR_INIT;
     memset(&calls, 0, sizeof(calls));
@@ -95,7 +95,7 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
     memset(&calls, 0, sizeof(calls));
     store_close(f->f);
@@ -250,7 +250,7 @@ static void test_r14_a_file_that_takes_the_name_is_not_written(void **state) {
     assert_text(f->s, "bulk", "0123456789");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

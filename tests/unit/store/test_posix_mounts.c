@@ -17,7 +17,7 @@ typedef struct fixture {
     char mount[128];
 } fixture;
 
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = mem_calloc(1, sizeof(*f));
     directory_make(&f->dir);
     (void)snprintf(f->mount, sizeof(f->mount), "%s/%s", f->dir.path, MOUNT_NAME);
@@ -26,7 +26,7 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
     directory_remove(&f->dir);
     mem_free(f);
@@ -262,7 +262,7 @@ static void test_p02_a_refused_root_is_told(void **state) {
     run_child(open_closed_root, *state);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

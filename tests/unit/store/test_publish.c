@@ -11,7 +11,7 @@ typedef struct fixture {
     store *mem, *s; /* `s`: with faults */
 } fixture;
 
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = mem_calloc(1, sizeof(*f));
     pawl_error err = ERROR_INIT;
     simulated_platform_init(&f->os, 1);
@@ -22,7 +22,7 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
     store_destroy(f->s);
     store_destroy(f->mem);
@@ -176,7 +176,7 @@ static void test_replacing_syncs_nothing(void **state) {
     assert_int_equal(store_fault_count(f->s, STORE_OP_SYNC_DIR), 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

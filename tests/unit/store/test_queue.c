@@ -71,14 +71,14 @@ static void set_stage(fixture *f) {
     assert_ok(store_open(f->s, "f", STORE_CREATE_BULK, &f->file, &err), &err);
 }
 
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = mem_calloc(1, sizeof(*f));
     set_stage(f);
     *state = f;
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
     store_queue_free(f->queue);
     store_close(f->file);
@@ -91,8 +91,8 @@ static int teardown(void **state) {
 }
 
 /* With a queue of the current kind. */
-static int setup_queue(void **state) {
-    setup(state);
+static int set_up_queue(void **state) {
+    set_up(state);
     open_queue(*state, current->io);
     assert_string_equal(store_queue_kind(((fixture *)*state)->queue), current->name);
     return 0;
@@ -527,8 +527,8 @@ static void test_a_ring_is_to_be_had(void **state) {
     open_queue(*state, PAWL_IO_URING);
 }
 
-#define TEST(name)  cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define QUEUE(name) cmocka_unit_test_setup_teardown(name, setup_queue, teardown)
+#define TEST(name)  cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define QUEUE(name) cmocka_unit_test_setup_teardown(name, set_up_queue, tear_down)
 
 int main(void) {
     static const kind kinds[] = {{PAWL_IO_THREADS, "threads"}, {PAWL_IO_URING, "io_uring"}};

@@ -27,7 +27,7 @@ typedef struct fixture {
     uint8_t *memory; /* MEMORY_BYTES */
 } fixture;
 
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = mem_calloc(1, sizeof(*f));
     directory_make_in(&f->dir, ".");
     f->memory = mem_aligned(STORE_DIRECT_ALIGNMENT, MEMORY_BYTES);
@@ -37,7 +37,7 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
     directory_remove(&f->dir);
     mem_free(f->memory);
@@ -337,7 +337,7 @@ static void test_s07_a_full_disk_is_told_by_a_ring(void **state) {
     run_child(fill_by_ring, *state);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest with_rings[] = {

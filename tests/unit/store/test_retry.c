@@ -15,7 +15,7 @@ typedef struct fixture {
     operation_stage stage;
 } fixture;
 
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = mem_calloc(1, sizeof(*f));
     pawl_error err = ERROR_INIT;
     simulated_platform_init(&f->os, 1);
@@ -28,7 +28,7 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
     operation_stage_clear(&f->stage);
     store_destroy(f->s); /* and `fault` with it */
@@ -54,10 +54,10 @@ static void test_s08_what_passes_is_tried_again_but_never_a_sync(void **state) {
     for (store_op op = STORE_OP_OPEN; op < STORE_OP_ANY; op++) {
         pawl_status status;
         void *fresh = NULL;
-        setup(&fresh);
+        set_up(&fresh);
         assert_int_equal(tries_after(fresh, op, EAGAIN, &status), is_sync(op) ? 1 : 2);
         assert_int_equal(status == PAWL_OK, !is_sync(op));
-        teardown(&fresh);
+        tear_down(&fresh);
     }
     (void)state;
 }
@@ -172,7 +172,7 @@ static void test_repetitions_are_told_through_other_wrappers(void **state) {
     store_destroy(around);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

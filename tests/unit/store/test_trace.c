@@ -26,7 +26,7 @@ static void note(void *context, const store_trace_event *event) {
     f->seconds = event->seconds;
 }
 
-static int setup(void **state) {
+static int set_up(void **state) {
     fixture *f = mem_calloc(1, sizeof(*f));
     pawl_error err = ERROR_INIT;
     simulated_platform_init(&f->os, 1);
@@ -37,7 +37,7 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     fixture *f = *state;
     store_destroy(f->s);
     store_destroy(f->fault);
@@ -118,7 +118,7 @@ static void test_without_a_callback_it_passes_on(void **state) {
     assert_text(f->mem, "a", "text");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -15,7 +15,7 @@ typedef struct job {
     pawl_dtype bias_dtype;
 } job;
 
-static int up(void **state) {
+static int set_up(void **state) {
     static job j;
     j = (job){.bias_dtype = PAWL_F32};
     voting_begin(&j.f, RANKS);
@@ -31,7 +31,7 @@ static int up(void **state) {
     return 0;
 }
 
-static int down(void **state) {
+static int tear_down(void **state) {
     job *j = *state;
     voting_end(&j->f);
     return 0;
@@ -660,28 +660,29 @@ static void test_equal_replicas_pass_the_check(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_merged_votes_are_a_checkpoint, up, down),
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+        TEST(test_merged_votes_are_a_checkpoint),
         cmocka_unit_test(test_any_division_comes_back),
         cmocka_unit_test(test_any_ranks_hold_any_entries),
-        cmocka_unit_test_setup_teardown(test_s12_two_ranks_hold_one_part, up, down),
-        cmocka_unit_test_setup_teardown(test_s12_no_rank_holds_a_part, up, down),
-        cmocka_unit_test_setup_teardown(test_s12_no_rank_holds_the_end, up, down),
-        cmocka_unit_test_setup_teardown(test_s12_a_hole_as_large_as_an_overlap, up, down),
-        cmocka_unit_test_setup_teardown(test_s12_several_faults_are_told_at_a_time, up, down),
-        cmocka_unit_test_setup_teardown(test_s12_other_global_shape, up, down),
-        cmocka_unit_test_setup_teardown(test_s12_replicated_on_one_rank_only, up, down),
-        cmocka_unit_test_setup_teardown(test_s12_a_replica_that_is_not_there, up, down),
-        cmocka_unit_test_setup_teardown(test_s12_other_value, up, down),
-        cmocka_unit_test_setup_teardown(test_s12_other_long_value, up, down),
-        cmocka_unit_test_setup_teardown(test_s12_other_step, up, down),
-        cmocka_unit_test_setup_teardown(test_s12_other_world_size, up, down),
-        cmocka_unit_test_setup_teardown(test_j04_missing_on_a_rank, up, down),
-        cmocka_unit_test_setup_teardown(test_j04_on_one_rank_alone, up, down),
-        cmocka_unit_test_setup_teardown(test_j04_not_replicated_where_declared, up, down),
-        cmocka_unit_test_setup_teardown(test_j04_other_shapes, up, down),
-        cmocka_unit_test_setup_teardown(test_j04_without_the_structures, up, down),
-        cmocka_unit_test_setup_teardown(test_j04_replicas_that_differ, up, down),
-        cmocka_unit_test_setup_teardown(test_equal_replicas_pass_the_check, up, down),
+        TEST(test_s12_two_ranks_hold_one_part),
+        TEST(test_s12_no_rank_holds_a_part),
+        TEST(test_s12_no_rank_holds_the_end),
+        TEST(test_s12_a_hole_as_large_as_an_overlap),
+        TEST(test_s12_several_faults_are_told_at_a_time),
+        TEST(test_s12_other_global_shape),
+        TEST(test_s12_replicated_on_one_rank_only),
+        TEST(test_s12_a_replica_that_is_not_there),
+        TEST(test_s12_other_value),
+        TEST(test_s12_other_long_value),
+        TEST(test_s12_other_step),
+        TEST(test_s12_other_world_size),
+        TEST(test_j04_missing_on_a_rank),
+        TEST(test_j04_on_one_rank_alone),
+        TEST(test_j04_not_replicated_where_declared),
+        TEST(test_j04_other_shapes),
+        TEST(test_j04_without_the_structures),
+        TEST(test_j04_replicas_that_differ),
+        TEST(test_equal_replicas_pass_the_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "unit/votes/voting.h"
 
 #include "format/vote.h"
+#include "lib/directory.h"
 #include "lib/failing_memory.h"
 
 #include <malloc.h>
@@ -29,7 +30,7 @@ static void fill(voting *f) {
     }
 }
 
-static int up(void **state) {
+static int set_up(void **state) {
     static voting f;
     voting_begin(&f, RANKS);
     f.checking = true;
@@ -39,7 +40,7 @@ static int up(void **state) {
     return 0;
 }
 
-static int down(void **state) {
+static int tear_down(void **state) {
     voting_end(*state);
     return 0;
 }
@@ -302,9 +303,9 @@ static void test_many_votes_need_few_open_files(void **state) {
     static voting f;
     struct rlimit usual;
     struct pawl_error err = ERROR_INIT;
-    char root[] = "/tmp/pawl-votes-XXXXXX";
+    char root[64];
     CLEANUP(buffer_free) buffer index = {0};
-    assert_non_null(mkdtemp(root));
+    directory_new(root, "/tmp");
     voting_begin(&f, 64);
     store_destroy(f.disk);
     assert_ok(store_posix(root, &f.disk, &err), &err);
@@ -321,21 +322,19 @@ static void test_many_votes_need_few_open_files(void **state) {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
     assert_ok(status, &err);
     voting_end(&f);
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", root);
-    assert_int_equal(system(command), 0);
+    directory_delete(root);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_r14_any_flipped_byte_is_noticed, up, down),
-        cmocka_unit_test_setup_teardown(test_r14_any_cut_is_noticed, up, down),
-        cmocka_unit_test_setup_teardown(test_r14_lies_are_refused, up, down),
-        cmocka_unit_test_setup_teardown(test_r14_a_piece_of_another_rank_is_refused, up, down),
-        cmocka_unit_test_setup_teardown(test_r14_a_value_of_two_ranks_is_refused, up, down),
-        cmocka_unit_test_setup_teardown(test_r14_a_value_that_is_another_thing_is_refused, up,
-                                        down),
-        cmocka_unit_test_setup_teardown(test_failing_memory_is_told, up, down),
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+        TEST(test_r14_any_flipped_byte_is_noticed),
+        TEST(test_r14_any_cut_is_noticed),
+        TEST(test_r14_lies_are_refused),
+        TEST(test_r14_a_piece_of_another_rank_is_refused),
+        TEST(test_r14_a_value_of_two_ranks_is_refused),
+        TEST(test_r14_a_value_that_is_another_thing_is_refused),
+        TEST(test_failing_memory_is_told),
         cmocka_unit_test(test_many_ranks_take_little_memory),
         cmocka_unit_test(test_many_votes_need_few_open_files),
     };

@@ -6,14 +6,14 @@
 #include "lib/failing_memory.h"
 #include "votes/private.h"
 
-static int up(void **state) {
+static int set_up(void **state) {
     static voting f;
     voting_begin(&f, 4);
     *state = &f;
     return 0;
 }
 
-static int down(void **state) {
+static int tear_down(void **state) {
     voting_end(*state);
     return 0;
 }
@@ -35,12 +35,6 @@ static void fill(voting *f) {
         voting_value(f, r, "rng", PAWL_KIND_BYTES, true, rng, sizeof rng);
         voting_value(f, r, "step", PAWL_KIND_INT64, false, &step, sizeof step);
     }
-}
-
-static bool is_there(voting *f, const char *path) {
-    struct pawl_error err = ERROR_INIT;
-    store_stat stat;
-    return store_stat_path(f->disk, path, &stat, &err) == PAWL_OK;
 }
 
 /* The head says who voted, for which files, and what all ranks must have alike. */
@@ -77,9 +71,9 @@ static void test_votes_and_structure_are_files(void **state) {
     fill(f);
     voting_vote_all(f);
     voting_collect(f);
-    assert_false(is_there(f, "step-00000100/vote-" VOTING_TAG "-r00000"));
-    assert_true(is_there(f, "step-00000100/vote-" VOTING_TAG "-r00003"));
-    assert_false(is_there(f, "step-00000100/vote-" VOTING_TAG "-r00003.tmp"));
+    assert_false(is_there(f->disk, "step-00000100/vote-" VOTING_TAG "-r00000"));
+    assert_true(is_there(f->disk, "step-00000100/vote-" VOTING_TAG "-r00003"));
+    assert_false(is_there(f->disk, "step-00000100/vote-" VOTING_TAG "-r00003.tmp"));
     name_structure(name, "7f3a9c21e04b", f->votes.heads[0].structure_crc32c,
                    f->votes.heads[0].structure_bytes);
     assert_ok(store_read_file(f->disk, name, 4096, &text, &err), &err);
@@ -211,15 +205,15 @@ static void test_failing_memory_is_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_vote_comes_back, up, down),
-        cmocka_unit_test_setup_teardown(test_votes_and_structure_are_files, up, down),
-        cmocka_unit_test_setup_teardown(test_a_rank_votes_that_it_failed_or_skipped, up, down),
-        cmocka_unit_test_setup_teardown(test_a_vote_that_is_not_there, up, down),
-        cmocka_unit_test_setup_teardown(test_r14_a_vote_of_another_rank_is_refused, up, down),
-        cmocka_unit_test_setup_teardown(test_the_vote_comes_after_the_directory_is_synced, up,
-                                        down),
-        cmocka_unit_test_setup_teardown(test_the_structure_is_left_once, up, down),
-        cmocka_unit_test_setup_teardown(test_failing_memory_is_told, up, down),
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+        TEST(test_a_vote_comes_back),
+        TEST(test_votes_and_structure_are_files),
+        TEST(test_a_rank_votes_that_it_failed_or_skipped),
+        TEST(test_a_vote_that_is_not_there),
+        TEST(test_r14_a_vote_of_another_rank_is_refused),
+        TEST(test_the_vote_comes_after_the_directory_is_synced),
+        TEST(test_the_structure_is_left_once),
+        TEST(test_failing_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

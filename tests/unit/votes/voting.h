@@ -9,6 +9,7 @@
 
 #include "lib/random.h"
 #include "lib/simulated_platform.h"
+#include "lib/stored.h"
 #include "lib/test.h"
 #include "stores/stores.h"
 

@@ -44,14 +44,6 @@ static pawl_status list_late(late_store *l, store_call *call, pawl_error *err) {
     return spend(l, &l->unlisted) ? status : PAWL_EINTERNAL;
 }
 
-static void put_text(store *s, const char *name, const char *text) {
-    struct pawl_error err = ERROR_INIT;
-    store_file *file;
-    assert_ok(store_open(s, name, STORE_CREATE, &file, &err), &err);
-    assert_ok(store_write(file, 0, text, strlen(text), &err), &err);
-    store_close(file);
-}
-
 static pawl_status around_late(store_wrapper *w, store_call *call, pawl_error *err) {
     late_store *l = (late_store *)w;
     bool opens = call->op == STORE_OP_OPEN && !store_mode_creates(call->mode);
@@ -122,13 +114,13 @@ static void test_s10_a_newcomer_that_finds_itself_beside_an_owner_withdraws(void
     owner *two;
     put_text(f->disk, "owner-00000004", "");
     assert_ok(take(f, &f->first, 35, &f->other, &err), &err);
-    assert_true(record_exists(f, "owner-00000005"));
+    assert_true(is_there(f->disk, "owner-00000005"));
     make_late(&late, f->disk);
     late.unlisted = "owner-00000005";
     f->second.on_sleep = renew_other;
     f->second.on_sleep_context = f;
     assert_fails(take_late(&late, &f->second, 35, &two, &err), PAWL_EBUSY, &err);
-    assert_false(record_exists(f, "owner-00000001"));
+    assert_false(is_there(f->disk, "owner-00000001"));
     assert_ok(owner_renew(f->other, &err), &err);
     owner_release(f->other);
     store_destroy(&late.base.base);
@@ -145,8 +137,8 @@ static void test_s10_a_newcomer_that_finds_a_newer_one_beside_it_withdraws(void 
     late.after = "owner-00000006";
     late.appears = "owner-00000001";
     assert_fails(take_late(&late, &f->second, 30.5, &two, &err), PAWL_EBUSY, &err);
-    assert_false(record_exists(f, "owner-00000006"));
-    assert_true(record_exists(f, "owner-00000001"));
+    assert_false(is_there(f->disk, "owner-00000006"));
+    assert_true(is_there(f->disk, "owner-00000001"));
     store_destroy(&late.base.base);
 }
 
@@ -197,7 +189,7 @@ static void test_s10_an_owner_whose_record_is_gone_takes_over_from_itself_in_tim
     assert_false(owner_fresh(one));
     simulated_platform_advance(&f->first, 20 * SECOND_NS);
     assert_ok(owner_renew(one, &err), &err);
-    assert_true(record_exists(f, "owner-00000002"));
+    assert_true(is_there(f->disk, "owner-00000002"));
     owner_release(one);
 }
 
@@ -212,8 +204,8 @@ static void test_s10_a_creation_whose_reply_is_lost_costs_a_lease(void **state) 
     late.lost_op = STORE_OP_OPEN;
     assert_ok(take_late(&late, &f->first, 35, &one, &err), &err);
     assert_true(f->first.slept_ns >= 30 * SECOND_NS);
-    assert_false(record_exists(f, "owner-00000001"));
-    assert_true(record_exists(f, "owner-00000002"));
+    assert_false(is_there(f->disk, "owner-00000001"));
+    assert_true(is_there(f->disk, "owner-00000002"));
     owner_release(one);
     store_destroy(&late.base.base);
 }
@@ -229,11 +221,11 @@ static void test_s10_a_creation_whose_reply_is_lost_does_not_lose_the_run(void *
     late.lost_reply = "owner-00000002";
     late.lost_op = STORE_OP_OPEN;
     assert_fails(owner_renew(one, &err), PAWL_EIO, &err);
-    assert_true(record_exists(f, "owner-00000002"));
+    assert_true(is_there(f->disk, "owner-00000002"));
     assert_fails(owner_renew(one, &err), PAWL_EIO, &err);
     simulated_platform_advance(&f->first, 31 * SECOND_NS);
     assert_ok(owner_renew(one, &err), &err);
-    assert_true(record_exists(f, "owner-00000003"));
+    assert_true(is_there(f->disk, "owner-00000003"));
     owner_release(one);
     store_destroy(&late.base.base);
 }
@@ -305,7 +297,7 @@ static void test_an_owner_without_room_for_its_record_owns_the_run(void **state)
     assert_true(owner_fresh(one));
     simulated_platform_advance(&f->first, 10 * SECOND_NS);
     assert_ok(owner_renew(one, &err), &err);
-    assert_true(record_exists(f, "owner-00000002"));
+    assert_true(is_there(f->disk, "owner-00000002"));
     f->other = one;
     f->second.on_sleep = renew_other;
     f->second.on_sleep_context = f;
@@ -336,8 +328,8 @@ test_a_newcomer_without_room_for_a_file_removes_the_record_before_its_own(void *
     store_fault_set(full, &no_inode);
     assert_ok(owner_take(full, &f->first.table, &silent, 30, 0, &two, &err), &err);
     assert_true(store_fault_fired(full));
-    assert_false(record_exists(f, "owner-00000001"));
-    assert_true(record_exists(f, "owner-00000002"));
+    assert_false(is_there(f->disk, "owner-00000001"));
+    assert_true(is_there(f->disk, "owner-00000002"));
     owner_release(two);
     store_destroy(full);
 }

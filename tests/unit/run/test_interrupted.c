@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stays when a save, a removal or a sweep is met half-way: by a failure, by a reader, by the
- * loss of power (S07, S09, S14; I5 to I8 of commit.c). */
-#include "unit/run/reading.h"
+/* What stays when a save, a removal, or the removal of leftovers is interrupted: by a failure, by a
+ * reader, by the loss of power (S07, S09, S14; I5 to I8 of commit.c). */
+#include "lib/training.h"
 
 #include <errno.h>
 #include <unistd.h>
 
 /* ---- helpers -------------------------------------------------------------------------------- */
 
-static void open_on(reading *f, store *s, const platform *os, pawl_run_options options) {
+static void open_on(training *f, store *s, const platform *os, pawl_run_options options) {
     struct pawl_error err = ERROR_INIT;
     store *seen;
     options.struct_size = sizeof options;
@@ -16,25 +16,15 @@ static void open_on(reading *f, store *s, const platform *os, pawl_run_options o
     assert_ok(run_open(seen, &options, os, &f->run, &err), &err);
 }
 
-static void open_run(reading *f, pawl_run_options options) {
-    open_on(f, f->fault, &f->os.table, options);
-}
-
-static pawl_status save_as(reading *f, int64_t step, bool pin, pawl_error *err) {
+static pawl_status save_as(training *f, int64_t step, bool pin, pawl_error *err) {
     const pawl_save_options options = {.struct_size = sizeof options, .pin = pin};
     TRY(run_save(f->run, f->state, step, &options, err));
     return run_wait(f->run, 0, NULL, err);
 }
 
-static void fail_at(reading *f, store_op op, uint64_t nth, int system_errno) {
+static void fail_at(training *f, store_op op, uint64_t nth, int system_errno) {
     const store_fault plan = {.op = op, .nth = nth, .system_errno = system_errno};
     store_fault_set(f->fault, &plan);
-}
-
-static bool exists(store *s, const char *path) {
-    struct pawl_error ignored = ERROR_INIT;
-    store_stat found;
-    return store_stat_path(s, path, &found, &ignored) == PAWL_OK;
 }
 
 static pawl_status verify(store *s, int64_t step, const platform *os, pawl_error *err) {
@@ -53,84 +43,84 @@ static const pawl_run_options keep_one = {
 /* ---- failures ------------------------------------------------------------------------------- */
 
 static void test_s07_a_step_whose_replacement_fails_stays_whole(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, (pawl_run_options){0});
-    reading_save(f, 10);
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
+    training_save(f, 10);
     fail_at(f, STORE_OP_WRITE, 2, ENOSPC);
     assert_fails(save_as(f, 10, false, &err), PAWL_ENOSPACE, &err);
     assert_ok(verify(f->disk, 10, &f->os.table, &err), &err);
 }
 
 static void test_a_failed_replacement_does_not_pin(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, (pawl_run_options){0});
-    reading_save(f, 10);
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
+    training_save(f, 10);
     fail_at(f, STORE_OP_RENAME, 1, EIO);
     assert_fails(save_as(f, 10, true, &err), PAWL_EIO, &err);
-    assert_false(exists(f->disk, "step-00000010/pinned"));
+    assert_false(is_there(f->disk, "step-00000010/pinned"));
     fail_at(f, STORE_OP_RENAME, 1, EIO);
     assert_fails(save_as(f, 20, true, &err), PAWL_EIO, &err);
-    assert_false(exists(f->disk, "step-00000020"));
+    assert_false(is_there(f->disk, "step-00000020"));
     assert_ok(save_as(f, 20, true, &err), &err);
     fail_at(f, STORE_OP_RENAME, 1, EIO);
     assert_fails(save_as(f, 20, true, &err), PAWL_EIO, &err);
-    assert_true(exists(f->disk, "step-00000020/pinned"));
+    assert_true(is_there(f->disk, "step-00000020/pinned"));
 }
 
 static void test_the_hint_never_names_a_step_that_was_not_committed(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     CLEANUP(buffer_free) buffer hint = {0};
-    open_run(f, (pawl_run_options){0});
-    reading_save(f, 10);
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
+    training_save(f, 10);
     fail_at(f, STORE_OP_SYNC, 3, EIO); /* data, index, manifest */
     assert_fails(save_as(f, 20, false, &err), PAWL_EIO, &err);
-    reading_take_file(f, "latest", &hint);
+    training_take_file(f, "latest", &hint);
     assert_int_equal(hint.size, strlen("step-00000010\n"));
     assert_memory_equal(hint.data, "step-00000010\n", hint.size);
 }
 
 static void test_saving_an_older_step_does_not_make_it_the_safe_one(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, (pawl_run_options){0});
-    reading_save(f, 20);
-    reading_save(f, 10);
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
+    training_save(f, 20);
+    training_save(f, 10);
     fail_at(f, STORE_OP_WRITE, 1, EIO);
     assert_fails(save_as(f, 30, false, &err), PAWL_EIO, &err);
     assert_string_equal(err.safe, "step 20 is committed and can be restored");
 }
 
 static void test_a_save_that_cannot_begin_leaves_no_directory(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    open_run(f, (pawl_run_options){0});
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
     f->os.thread_start_fails = true;
     assert_true(save_as(f, 10, false, &err) != PAWL_OK);
     f->os.thread_start_fails = false;
-    assert_false(exists(f->disk, "step-00000010"));
+    assert_false(is_there(f->disk, "step-00000010"));
 }
 
 static void test_retention_judges_no_damaged_step(void **state) {
-    reading *f = *state;
+    training *f = *state;
     char path[256];
-    open_run(f, keep_one);
-    reading_save(f, 10);
-    reading_path(f, 10, NAME_KIND_DATA, path);
-    reading_truncate(f, path, 100);
-    reading_save(f, 20);
-    reading_save(f, 30);
-    assert_true(exists(f->disk, "step-00000010/manifest.json"));
-    assert_false(exists(f->disk, "step-00000020"));
+    training_open_with(f, &f->os.table, keep_one);
+    training_save(f, 10);
+    training_path(f, 10, NAME_KIND_DATA, path);
+    training_truncate(f, path, 100);
+    training_save(f, 20);
+    training_save(f, 30);
+    assert_true(is_there(f->disk, "step-00000010/manifest.json"));
+    assert_false(is_there(f->disk, "step-00000020"));
 }
 
 /* ---- readers -------------------------------------------------------------------------------- */
 
 static void read_before_the_manifest_goes(void *context, uint64_t ns) {
     (void)ns;
-    reading *f = context;
+    training *f = context;
     struct pawl_error err = ERROR_INIT;
     f->os.on_sleep = NULL;
     assert_ok(checkpoint_open(f->disk, false, 10, &f->os.table, NULL, &f->checkpoint, &err), &err);
@@ -138,21 +128,21 @@ static void read_before_the_manifest_goes(void *context, uint64_t ns) {
 
 /* The remover has looked for readers already when this one comes. */
 static void test_s14_a_reader_that_comes_while_a_step_is_removed_finds_its_files(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const store_fault plan = {.op = STORE_OP_UNLINK, .nth = 1, .delay_ns = 1};
-    static float kernel[READING_ROWS][READING_COLUMNS];
-    static float kernel_of_10[READING_ROWS][READING_COLUMNS];
-    open_run(f, (pawl_run_options){0});
-    reading_save(f, 10);
+    static float kernel[TRAINING_ROWS][TRAINING_COLUMNS];
+    static float kernel_of_10[TRAINING_ROWS][TRAINING_COLUMNS];
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
+    training_save(f, 10);
     memcpy(kernel_of_10, f->kernel, sizeof kernel_of_10);
-    reading_save(f, 20);
+    training_save(f, 20);
     f->os.on_sleep = read_before_the_manifest_goes;
     f->os.on_sleep_context = f;
     store_fault_set(f->fault, &plan);
     assert_ok(run_remove(f->run, 10, false, &err), &err);
     assert_non_null(f->checkpoint);
-    assert_false(exists(f->disk, "step-00000010/manifest.json"));
+    assert_false(is_there(f->disk, "step-00000010/manifest.json"));
     assert_ok(checkpoint_read(f->checkpoint, "model/dense/kernel", NULL, NULL, kernel,
                               sizeof kernel, &err),
               &err);
@@ -160,11 +150,11 @@ static void test_s14_a_reader_that_comes_while_a_step_is_removed_finds_its_files
     pawl_checkpoint_close(f->checkpoint);
     f->checkpoint = NULL;
     assert_ok(run_gc(f->run, false, NULL, NULL, &err), &err);
-    assert_false(exists(f->disk, "step-00000010"));
+    assert_false(is_there(f->disk, "step-00000010"));
 }
 
 static void look_for_the_mark(void *context, const store_trace_event *event) {
-    reading *f = context;
+    training *f = context;
     struct pawl_error err = ERROR_INIT;
     bool marked = false;
     if (event->op == STORE_OP_READ && strcmp(event->path, "step-00000010/manifest.json") == 0) {
@@ -175,12 +165,12 @@ static void look_for_the_mark(void *context, const store_trace_event *event) {
 }
 
 static void test_s14_a_reader_marks_a_step_before_it_reads_the_manifest(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     store *traced;
     pawl_checkpoint *c;
-    open_run(f, (pawl_run_options){0});
-    reading_save(f, 10);
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
+    training_save(f, 10);
     assert_ok(store_trace_wrap(f->disk, &f->os.table, look_for_the_mark, f, &traced, &err), &err);
     assert_ok(checkpoint_open(traced, false, 10, &f->os.table, NULL, &c, &err), &err);
     pawl_checkpoint_close(c);
@@ -201,7 +191,7 @@ static void note_manifest(void *context, const store_trace_event *event) {
 }
 
 static void test_s10_no_two_attempts_publish_by_the_same_temporary_name(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     renamed first = {""};
     renamed second = {""};
@@ -212,7 +202,7 @@ static void test_s10_no_two_attempts_publish_by_the_same_temporary_name(void **s
                   &err);
         open_on(f, traced, &f->os.table, (pawl_run_options){0});
         assert_ok(save_as(f, 10, false, &err), &err);
-        reading_close_run(f);
+        training_close_run(f);
         store_destroy(traced);
     }
     assert_true(first.from[0] != '\0' && second.from[0] != '\0');
@@ -222,7 +212,7 @@ static void test_s10_no_two_attempts_publish_by_the_same_temporary_name(void **s
 /* ---- a save under way (real threads) -------------------------------------------------------- */
 
 static void test_gc_and_removal_wait_for_the_save_in_flight(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char path[256];
     const store_fault plan = {.op = STORE_OP_WRITE, .nth = 1, .hang = true};
@@ -239,7 +229,7 @@ static void test_gc_and_removal_wait_for_the_save_in_flight(void **state) {
     assert_fails(run_gc(f->run, false, NULL, NULL, &err), PAWL_ETIMEOUT, &err);
     assert_fails(run_remove(f->run, 10, true, &err), PAWL_ETIMEOUT, &err);
     assert_fails(run_pin(f->run, 10, true, &err), PAWL_ETIMEOUT, &err);
-    reading_path(f, 10, NAME_KIND_DATA, path);
+    training_path(f, 10, NAME_KIND_DATA, path);
     store_fault_release(hanging);
     assert_ok(run_wait(f->run, 10, NULL, &err), &err);
     assert_ok(verify(f->disk, 10, platform_system(), &err), &err);
@@ -249,17 +239,17 @@ static void test_gc_and_removal_wait_for_the_save_in_flight(void **state) {
 }
 
 static void test_s08_removing_much_for_long_is_not_hanging(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     const store_fault slow = {
         .op = STORE_OP_UNLINK, .nth = 1, .forever = true, .delay_ns = 100000000};
     pawl_run_options options = keep_one;
     options.hang_deadline_s = 0.5;
-    open_run(f, (pawl_run_options){0});
+    training_open_with(f, &f->os.table, (pawl_run_options){0});
     for (int64_t step = 1; step <= 4; step++) {
         assert_ok(save_as(f, step, false, &err), &err);
     }
-    reading_close_run(f);
+    training_close_run(f);
     store_destroy(f->fault); /* one that sleeps */
     assert_ok(store_fault_wrap(f->disk, platform_system(), &f->fault, &err), &err);
     open_on(f, f->fault, platform_system(), options);
@@ -271,7 +261,7 @@ static void test_s08_removing_much_for_long_is_not_hanging(void **state) {
 }
 
 static void test_an_idle_owner_has_a_heartbeat(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     owner_sight seen = {0};
     open_on(f, f->fault, platform_system(), (pawl_run_options){.lease_s = 1});
@@ -305,7 +295,7 @@ static const store_traits any_order = {
 
 /* A replacement was renamed into place, but that is not durable yet: the sweep of the files it
  * replaced must make it so first, or the old manifest comes back without its files (I5). */
-static bool sweep_with_limit(reading *f, uint64_t limit) {
+static bool sweep_with_limit(training *f, uint64_t limit) {
     struct pawl_error err = ERROR_INIT;
     store *crash;
     store *fault;
@@ -334,7 +324,7 @@ static bool sweep_with_limit(reading *f, uint64_t limit) {
 }
 
 static void test_s09_a_sweep_makes_the_manifest_durable_before_it_removes(void **state) {
-    reading *f = *state;
+    training *f = *state;
     uint64_t limit = 0;
     while (!sweep_with_limit(f, limit)) {
         limit++;
@@ -345,13 +335,13 @@ static void test_s09_a_sweep_makes_the_manifest_durable_before_it_removes(void *
 static bool pinned_after_power_loss(const store *crash) {
     store *world = world_of(crash, 0);
     assert_non_null(world);
-    bool pinned = exists(world, "step-00000010/pinned");
+    bool pinned = is_there(world, "step-00000010/pinned");
     store_destroy(world);
     return pinned;
 }
 
 static void test_s09_a_pin_is_durable(void **state) {
-    reading *f = *state;
+    training *f = *state;
     struct pawl_error err = ERROR_INIT;
     store *crash;
     assert_ok(store_crash(&any_order, &crash, &err), &err);
@@ -367,7 +357,8 @@ static void test_s09_a_pin_is_durable(void **state) {
     store_destroy(crash);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, reading_set_up, reading_tear_down)
+#define TEST(function)                                                                             \
+    cmocka_unit_test_setup_teardown(function, training_set_up, training_tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

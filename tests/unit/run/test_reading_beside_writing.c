@@ -4,7 +4,7 @@
  * single operation of a look, and a reader before every single operation of what a writer does. The
  * run has a committed step at every instant, so every look must find one, whole.
  */
-#include "unit/run/reading.h"
+#include "lib/training.h"
 
 #include "store/wrap.h"
 
@@ -594,7 +594,7 @@ static void test_verifying_what_was_removed_or_saved_again_says_so(void **state)
 static void test_what_is_damaged_is_found_beside_a_removal_too(void **state) {
     (void)state;
     static world x;
-    reading files = {0};
+    training files = {0};
     char path[256];
     struct pawl_error err = ERROR_INIT;
     pawl_checkpoint *c = NULL;
@@ -602,12 +602,12 @@ static void test_what_is_damaged_is_found_beside_a_removal_too(void **state) {
     world_make(&x, 1);
     files.disk = x.disk;
     assert_ok(open_as_reader(&x, PAWL_NEWEST, &c, &err), &err);
-    reading_flip(&files, "step-00000010/manifest.json", 40);
+    training_flip(&files, "step-00000010/manifest.json", 40);
     assert_fails(checkpoint_verify(c, NULL, &result, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(result.problems, 1);
     assert_ok(store_unlink(x.disk, "step-00000010/manifest.json", &err), &err);
-    reading_path(&files, FIRST, NAME_KIND_DATA, path);
-    reading_flip(&files, path, 9000);
+    training_path(&files, FIRST, NAME_KIND_DATA, path);
+    training_flip(&files, path, 9000);
     assert_fails(checkpoint_verify(c, NULL, &result, &err), PAWL_EDAMAGED, &err);
     pawl_checkpoint_close(c);
     world_free(&x);
@@ -617,14 +617,14 @@ static void test_what_is_damaged_is_found_beside_a_removal_too(void **state) {
 static void test_what_stays_damaged_is_damaged(void **state) {
     (void)state;
     static world x;
-    reading files = {0};
+    training files = {0};
     char path[256];
     struct pawl_error err = ERROR_INIT;
     pawl_checkpoint *c = NULL;
     pawl_catalog *catalog = NULL;
     world_make(&x, 1);
     files.disk = x.disk;
-    reading_path(&files, FIRST, NAME_KIND_DATA, path);
+    training_path(&files, FIRST, NAME_KIND_DATA, path);
     assert_ok(store_unlink(x.disk, path, &err), &err);
     assert_fails(open_as_reader(&x, PAWL_NEWEST, &c, &err), PAWL_EDAMAGED, &err);
     assert_ok(catalog_open(x.disk, &x.reader.table, NULL, &catalog, &err), &err);

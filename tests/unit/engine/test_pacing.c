@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Being a good neighbour: bandwidth, sizes of buffers, tuned threads, progress. */
+/* What a save takes from the trainer and the storage: buffers, writes at a time, bandwidth, threads
+ * that are tuned; and the progress that it tells. */
 #include "unit/engine/saving.h"
 
 #define MIB ((size_t)1 << 20)
@@ -24,14 +25,53 @@ static void test_buffers_fit_the_budget(void **state) {
     assert_int_equal(size_for(256 * MIB, 32 * MIB, 1), MIB / 16);
 }
 
-static void test_limits_follow_from_budget_and_bytes_in_flight(void **state) {
+static size_t buffers_used(saving *f) {
+    monitor_enter(&f->engine->monitor);
+    size_t used = f->engine->buffers_used;
+    monitor_leave(&f->engine->monitor);
+    return used;
+}
+
+static void assert_in_use(saving *f, size_t writes, size_t buffers) {
+    for (int i = 0; i < 20000 && (store_fault_count(f->fault, STORE_OP_WRITE) < writes ||
+                                  buffers_used(f) < buffers);
+         i++) {
+        f->os->sleep_ns(f->os->context, 1000000);
+    }
+    f->os->sleep_ns(f->os->context, 20000000); /* no more follows */
+    assert_int_equal(store_fault_count(f->fault, STORE_OP_WRITE), writes);
+    assert_int_equal(buffers_used(f), buffers);
+}
+
+/* While every write hangs: as many bytes as engine.h says are being written, two buffers more are
+ * filled, and a fence copies the rest. */
+static void test_a_save_uses_what_the_defaults_say_and_no_more(void **state) {
     saving *f = *state;
     struct pawl_error err = ERROR_INIT;
-    const engine_options options = {.platform = f->os, .budget_bytes = 256 * MIB};
+    engine_stats stats;
+    const engine_options options = {
+        .platform = f->os, .budget_bytes = 256 * MIB, .io = PAWL_IO_THREADS};
+    const int64_t shape = (int64_t)(2 * ENGINE_IN_FLIGHT_BYTES);
+    AUTOFREE uint8_t *large = mem_calloc(1, (size_t)shape);
+    const pawl_tensor tensor = {.struct_size = sizeof tensor,
+                                .name = "model/large",
+                                .dtype = PAWL_U8,
+                                .ndim = 1,
+                                .shape = &shape,
+                                .data = large};
+    assert_ok(state_add_tensor(f->state, &tensor, &err), &err);
+    saving_lay_out(f, 0);
     assert_ok(engine_new(&options, &f->engine, &err), &err);
-    assert_int_equal(f->engine->buffer_limit, 64);
-    assert_int_equal(f->engine->write_limit, 8);
-    assert_int_equal(f->engine->stream_limit, 10);
+    saving_plan_fault(f,
+                      (store_fault){.op = STORE_OP_WRITE, .nth = 1, .forever = true, .hang = true});
+    assert_ok(saving_begin(f, &err), &err);
+    size_t writes = ENGINE_IN_FLIGHT_BYTES / ENGINE_BUFFER_BYTES;
+    assert_in_use(f, writes, writes + 2);
+    assert_ok(engine_fence(f->engine, 30, &err), &err);
+    assert_in_use(f, writes, f->layout->bytes / ENGINE_BUFFER_BYTES + 1);
+    saving_plan_fault(f, (store_fault){0});
+    store_fault_release(f->fault);
+    assert_ok(saving_wait(f, &err, &stats), &err);
 }
 
 static void test_a_small_save_takes_no_more_memory_than_it_has_bytes(void **state) {
@@ -182,7 +222,7 @@ int main(void) {
 #define SIMULATED(test) cmocka_unit_test_setup_teardown(test, saving_set_up, saving_tear_down)
 #define THREADS(t)      cmocka_unit_test_setup_teardown(t, saving_set_up_threads, saving_tear_down)
         cmocka_unit_test(test_buffers_fit_the_budget),
-        SIMULATED(test_limits_follow_from_budget_and_bytes_in_flight),
+        THREADS(test_a_save_uses_what_the_defaults_say_and_no_more),
         THREADS(test_a_small_save_takes_no_more_memory_than_it_has_bytes),
         SIMULATED(test_writes_are_paced),
         THREADS(test_a_cancel_does_not_wait_for_bandwidth),

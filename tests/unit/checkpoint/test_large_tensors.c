@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors of many megabytes: restored, cast, cut and verified by several threads. */
-#include "unit/run/reading.h"
+#include "lib/training.h"
 
 #define ROWS    1200
 #define COLUMNS 1111 /* 10 MB: no row ends where a block does */

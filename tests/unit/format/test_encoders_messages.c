@@ -181,7 +181,7 @@ static void test_replicas_in_votes(void **state) {
 
 /* ---- outcomes ------------------------------------------------------------------------------- */
 
-static void test_outcomes(void **state) {
+static void test_outcomes_come_back_as_written(void **state) {
     (void)state;
     static const uint8_t story[OUTCOME_MAX_STORY + 1];
     wild w = {.random = {54}};
@@ -236,7 +236,7 @@ static void assert_same_event(const pawl_event *a, const pawl_event *b) {
 }
 
 /* Messages come back up to 1000 bytes here; what is longer, or no UTF-8, is only shown. */
-static void test_events(void **state) {
+static void test_events_come_back_as_written(void **state) {
     (void)state;
     wild w = {.random = {55}};
     for (int round = 0; round < 20000; round++) {
@@ -276,7 +276,7 @@ static void test_events(void **state) {
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static void test_names(void **state) {
+static void test_names_come_back_as_written(void **state) {
     (void)state;
     static const char *const tags[] = {TAG, "000000000000-0", "ffffffffffff-4294967295"};
     static const int ranks[] = {-1, 0, 99999, 12345, PAWL_MAX_RANKS - 1};
@@ -321,9 +321,9 @@ int main(void) {
         cmocka_unit_test(test_heads_of_votes),
         cmocka_unit_test(test_values_in_votes),
         cmocka_unit_test(test_replicas_in_votes),
-        cmocka_unit_test(test_outcomes),
-        cmocka_unit_test(test_events),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_outcomes_come_back_as_written),
+        cmocka_unit_test(test_events_come_back_as_written),
+        cmocka_unit_test(test_names_come_back_as_written),
     };
     return cmocka_run_group_tests_name("what is told is read back", tests, NULL, NULL);
 }
