@@ -16,7 +16,7 @@
 void restore_end_candidate(restoration *r) {
     candidate *a = &r->now;
     plan_reads_free(&a->reads);
-    plan_match_free(a->match);
+    match_free(a->match);
     state_snapshot_free(a->snapshot);
     *a = (candidate){0};
 }
@@ -26,7 +26,7 @@ void restoration_free(restoration *r) {
     pawl_report_free(r->report);
     mem_free(r->fallbacks);
     mem_free(r->touched);
-    plan_job_faults_free(&r->faults);
+    match_job_faults_free(&r->faults);
     arena_free(&r->memory);
 }
 
@@ -50,13 +50,13 @@ static pawl_status match_entries(candidate *a, pawl_error *err) {
     TRY(state_snapshot_take(all->state, a->checkpoint->step, false, &a->snapshot, err));
     TRY(state_snapshot_check_idle(a->snapshot, err)); /* promise 3 */
     TRY(entries_open(a->checkpoint, "", &walk, err));
-    const plan_ranks ranks = {.rank = all->rank,
-                              .world_size = all->world_size,
-                              .saved_world_size = a->checkpoint->manifest.world_size,
-                              .job = all->job,
-                              .faults = all->compared ? &all->faults : NULL};
-    return plan_match_make(a->snapshot, entries_source(walk), all->options, &ranks, all->report,
-                           &a->match, err);
+    const match_ranks ranks = {.rank = all->rank,
+                               .world_size = all->world_size,
+                               .saved_world_size = a->checkpoint->manifest.world_size,
+                               .job = all->job,
+                               .faults = all->compared ? &all->faults : NULL};
+    return match_make(a->snapshot, entries_source(walk), all->options, &ranks, all->report,
+                      &a->match, err);
 }
 
 static pawl_status refuse_mixed(restoration *all, const char *name, pawl_error *err) {
@@ -84,7 +84,7 @@ static pawl_status check_touched(candidate *a, pawl_error *err) {
     }
     size_t at = 0;
     for (size_t i = 0; i < a->match->pair_count; i++) {
-        const plan_pair *pair = &a->match->pairs[i];
+        const match_pair *pair = &a->match->pairs[i];
         if (!pair->keep_caller &&
             state_snapshot_find(a->snapshot, pair->wanted->name, &at) != NULL) {
             written[at] = true;
@@ -110,7 +110,7 @@ static pawl_status note_touched(candidate *a, pawl_error *err) {
     all->touched_count = 0;
     all->touched_step = a->checkpoint->step;
     for (size_t i = 0; i < count; i++) {
-        const plan_pair *pair = &a->match->pairs[i];
+        const match_pair *pair = &a->match->pairs[i];
         if (pair->keep_caller) {
             continue;
         }
@@ -190,14 +190,14 @@ static pawl_status read_tensors(candidate *a, pawl_error *err) {
 
 /* ---- setting values ---- */
 
-static pawl_status set_state_value(candidate *a, const plan_pair *pair, const void *bytes, size_t n,
-                                   pawl_error *err) {
+static pawl_status set_state_value(candidate *a, const match_pair *pair, const void *bytes,
+                                   size_t n, pawl_error *err) {
     const state_entry *wanted = pair->wanted;
     return state_set_value(a->all->state, wanted->name, wanted->kind, wanted->role,
                            wanted->per_rank, bytes, n, err);
 }
 
-static pawl_status restore_value(candidate *a, const plan_pair *pair, uint64_t *bytes,
+static pawl_status restore_value(candidate *a, const match_pair *pair, uint64_t *bytes,
                                  pawl_error *err) {
     const record_entry *source = pair->source;
     if (source->value != NULL) {
@@ -226,7 +226,7 @@ static pawl_status restore_value(candidate *a, const plan_pair *pair, uint64_t *
 static pawl_status restore_values(candidate *a, pawl_error *err) {
     pawl_report_counts *counts = report_counts(a->all->report);
     for (size_t i = 0; i < a->match->pair_count; i++) {
-        const plan_pair *pair = &a->match->pairs[i];
+        const match_pair *pair = &a->match->pairs[i];
         uint64_t bytes = 0;
         if (pair->keep_caller) {
             continue;
@@ -246,7 +246,7 @@ static pawl_status restore_values(candidate *a, pawl_error *err) {
 static uint64_t wanted_bytes(const candidate *a) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < a->match->pair_count; i++) {
-        const plan_pair *pair = &a->match->pairs[i];
+        const match_pair *pair = &a->match->pairs[i];
         for (size_t b = 0; b < pair->wanted->box_count && !pair->keep_caller; b++) {
             const int64_t *extent = state_entry_box(pair->wanted, b)->extent;
             bytes += shape_bytes(pair->source->dtype, pair->source->ndim, extent);
@@ -284,7 +284,7 @@ pawl_status restore_match(restoration *all, pawl_checkpoint *c, pawl_error *err)
     TRY(match_entries(a, err));
     if (a->match->refused) {
         TRY(report_finish(all->report, err));
-        pawl_status status = plan_match_error(all->report, err);
+        pawl_status status = match_error(all->report, err);
         error_path(err, "%s", c->path);
         return status;
     }

@@ -12,7 +12,7 @@ typedef struct candidate {
     struct restoration *all;
     pawl_checkpoint *checkpoint;
     state_snapshot *snapshot;
-    plan_match *match;
+    match_result *match;
     plan_reads reads;
 } candidate;
 
@@ -30,7 +30,7 @@ typedef struct restoration {
     /* `job`: many ranks restore together, and an entry is unexpected only where no rank wants it.
      * `compared`: they have found out which these are: `faults`. */
     bool job, compared;
-    plan_job_faults faults;
+    match_job_faults faults;
     bool mixed;    /* this candidate would leave bytes of a newer one in place */
     candidate now; /* the one that is being tried */
     arena memory;

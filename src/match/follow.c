@@ -84,7 +84,7 @@ static pawl_status follow(suggester *s, const loose_entry *saved, pawl_error *er
 
 /* Moves a slot that matches by name: its variable moved, so the partner is a slot of another
  * one. */
-static pawl_status follow_pair(suggester *s, const plan_pair *pair, pawl_error *err) {
+static pawl_status follow_pair(suggester *s, const match_pair *pair, pawl_error *err) {
     const record_entry *record = pair->source;
     const suggest_move *variable =
         record->role == PAWL_ROLE_SLOT ? suggest_moved(s, record->slot_of) : NULL;

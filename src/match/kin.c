@@ -243,7 +243,7 @@ pawl_status suggest_find_classes(suggester *s, pawl_error *err) {
     count_homeless(s);
     count_unfit(s);
     for (size_t i = 0; i < m->match->pair_count; i++) {
-        const plan_pair *pair = &m->match->pairs[i];
+        const match_pair *pair = &m->match->pairs[i];
         TRY(add_fitting(s, pair->source->name, pair->wanted, err));
     }
     for (size_t i = 0; i < m->unfit_count; i++) {

@@ -126,7 +126,7 @@ static pawl_severity severity_by_policy(pawl_policy policy) {
 /* `fault`: what the ranks of a job found wrong with it, or NULL. What other ranks have under this
  * name was not renamed. */
 static pawl_status add_unexpected(matcher *m, const record_entry *record, const char *name,
-                                  const char *slot_of, const plan_job_fault *fault,
+                                  const char *slot_of, const match_job_fault *fault,
                                   pawl_error *err) {
     char text[SIDE_BYTES];
     bool slot = record->role == PAWL_ROLE_SLOT;
@@ -147,7 +147,7 @@ static pawl_status add_unexpected(matcher *m, const record_entry *record, const 
         .slot = record->slot, .fault = fault, .world_size = m->ranks.world_size};
     TRY(report_add_facts(m->report, &item, &facts, err));
     if (name != record->name || !may_be_renamed(record->role) ||
-        (fault != NULL && fault->error != PLAN_NOBODY)) {
+        (fault != NULL && fault->error != MATCH_NOBODY)) {
         return PAWL_OK; /* no rename rule is suggested for it */
     }
     loose_entry loose = loose_of(name, record->slot, record->slot_of, &s);
@@ -251,7 +251,7 @@ static const record_entry *keep_record(matcher *m, const record_entry *record,
 
 static pawl_status add_pair(matcher *m, const record_entry *record, size_t position,
                             bool keep_caller, pawl_error *err) {
-    plan_match *match = m->match;
+    match_result *match = m->match;
     const state_entry *wanted = m->wanted->entries[position];
     TRY(vec_reserve(&match->pairs, &m->pair_capacity, match->pair_count + 1, sizeof(*match->pairs),
                     err));
@@ -260,7 +260,7 @@ static pawl_status add_pair(matcher *m, const record_entry *record, size_t posit
         return error_nomem(err, sizeof(*kept) + record->piece_count * sizeof(*kept->pieces));
     }
     match->pairs[match->pair_count++] =
-        (plan_pair){.wanted = wanted, .source = kept, .keep_caller = keep_caller};
+        (match_pair){.wanted = wanted, .source = kept, .keep_caller = keep_caller};
     m->partner[position] = (ptrdiff_t)match->pair_count;
     if (keep_caller) {
         report_counts(m->report)->kept++;
@@ -315,22 +315,22 @@ static const state_entry *find_wanted(matcher *m, const char *name, size_t *posi
 
 /* ---- as a rank of a job --------------------------------------------------------------------- */
 
-static pawl_status note_stance(matcher *m, plan_stance stance, pawl_error *err) {
-    plan_match *match = m->match;
+static pawl_status note_stance(matcher *m, match_stance stance, pawl_error *err) {
+    match_result *match = m->match;
     if (!m->ranks.job) {
         return PAWL_OK;
     }
     TRY(vec_reserve(&match->stances, &m->stance_capacity, match->stance_count + 1,
                     sizeof *match->stances, err));
     match->stances[match->stance_count++] = stance;
-    match->lacking += stance.want == PLAN_LACKS;
+    match->lacking += stance.want == MATCH_LACKS;
     return PAWL_OK;
 }
 
 /* Where shapes differ, and where there are no elements, the rank counts as wanting all of it. */
-static plan_stance stance_of(const state_entry *wanted, const record_entry *record) {
-    plan_stance s = {
-        .want = state_entry_is_alike(wanted) ? PLAN_SHARES : PLAN_HOLDS,
+static match_stance stance_of(const state_entry *wanted, const record_entry *record) {
+    match_stance s = {
+        .want = state_entry_is_alike(wanted) ? MATCH_SHARES : MATCH_HOLDS,
         .copies = wanted->replicated && wanted->replica_count > 0 ? wanted->replica_count : 1,
         .held = 1,
         .elements = 1};
@@ -348,8 +348,8 @@ static plan_stance stance_of(const state_entry *wanted, const record_entry *reco
 }
 
 /* What the ranks found wrong with the current record; NULL: nothing. */
-static const plan_job_fault *fault_here(matcher *m) {
-    const plan_job_faults *f = m->ranks.faults;
+static const match_job_fault *fault_here(matcher *m) {
+    const match_job_faults *f = m->ranks.faults;
     while (f != NULL && m->fault < f->count &&
            f->items[m->fault].first + f->items[m->fault].count <= m->place) {
         m->fault++;
@@ -364,8 +364,8 @@ static const plan_job_fault *fault_here(matcher *m) {
 static pawl_status match_lacking(matcher *m, const record_entry *record, const char *name,
                                  const char *slot_of, pawl_error *err) {
     bool allowed = m->options.unexpected == PAWL_POLICY_ALLOW;
-    const plan_job_fault *fault = allowed ? NULL : fault_here(m);
-    TRY(note_stance(m, (plan_stance){.want = allowed ? PLAN_LEAVES : PLAN_LACKS}, err));
+    const match_job_fault *fault = allowed ? NULL : fault_here(m);
+    TRY(note_stance(m, (match_stance){.want = allowed ? MATCH_LEAVES : MATCH_LACKS}, err));
     if (m->ranks.job && !allowed && fault == NULL) {
         side s = side_of_record(record);
         loose_entry other = loose_of(record->name, record->slot, record->slot_of, &s);
@@ -377,7 +377,7 @@ static pawl_status match_lacking(matcher *m, const record_entry *record, const c
 /* A record that this rank's state has. What the ranks of a job found wrong, all of them report. */
 static pawl_status match_wanted(matcher *m, const record_entry *record, const char *name,
                                 const char *slot_of, const state_entry *wanted, pawl_error *err) {
-    const plan_job_fault *fault = fault_here(m);
+    const match_job_fault *fault = fault_here(m);
     TRY(note_stance(m, stance_of(wanted, record), err));
     if (fault == NULL || m->options.unexpected == PAWL_POLICY_ALLOW) {
         return PAWL_OK;
@@ -388,7 +388,7 @@ static pawl_status match_wanted(matcher *m, const record_entry *record, const ch
 static pawl_status match_record(matcher *m, const record_entry *record, pawl_error *err) {
     if (!takes_part(m, record->role)) {
         report_counts(m->report)->ignored++;
-        return note_stance(m, (plan_stance){.want = PLAN_LEAVES}, err);
+        return note_stance(m, (match_stance){.want = MATCH_LEAVES}, err);
     }
     const char *name = NULL;
     const char *slot_of = NULL;
@@ -520,12 +520,12 @@ static void matcher_free(matcher *m) {
     buffer_free(&m->name);
     buffer_free(&m->slot_of);
     arena_free(&m->memory);
-    plan_match_free(m->match);
+    match_free(m->match);
 }
 
-pawl_status plan_match_make(const state_snapshot *wanted, entry_source checkpoint,
-                            const pawl_restore_options *options, const plan_ranks *ranks,
-                            pawl_report *report, plan_match **out, pawl_error *err) {
+pawl_status match_make(const state_snapshot *wanted, entry_source checkpoint,
+                       const pawl_restore_options *options, const match_ranks *ranks,
+                       pawl_report *report, match_result **out, pawl_error *err) {
     CLEANUP(matcher_free) matcher m = {.wanted = wanted, .ranks = *ranks, .report = report};
     TRY(resolve_options(&m, options, err));
     m.match = mem_calloc(1, sizeof(*m.match));
@@ -538,7 +538,7 @@ pawl_status plan_match_make(const state_snapshot *wanted, entry_source checkpoin
     return PAWL_OK;
 }
 
-void plan_match_free(plan_match *match) {
+void match_free(match_result *match) {
     if (match != NULL) {
         mem_free(match->pairs);
         mem_free(match->stances);

@@ -34,50 +34,50 @@ pawl_status report_finish(pawl_report *report, pawl_error *err) PAWL_MUST_CHECK;
 /* ---- the match of a job: job.c -------------------------------------------------------------- */
 
 /* What a rank of a job wants of an entry of the checkpoint. */
-typedef enum plan_want {
-    PLAN_LEAVES = 0, /* left out on request */
-    PLAN_LACKS = 1,  /* not in its state */
-    PLAN_HOLDS = 2,  /* in its state: all of it, or a part */
-    PLAN_SHARES = 3  /* in its state, declared as the same on all ranks */
-} plan_want;
-typedef struct plan_stance {
-    plan_want want;
+typedef enum match_want {
+    MATCH_LEAVES = 0, /* left out on request */
+    MATCH_LACKS = 1,  /* not in its state */
+    MATCH_HOLDS = 2,  /* in its state: all of it, or a part */
+    MATCH_SHARES = 3  /* in its state, declared as the same on all ranks */
+} match_want;
+typedef struct match_stance {
+    match_want want;
     int copies; /* HOLDS: declared number of ranks that hold each element; at least 1 */
     /* HOLDS: elements in its boxes, and of the tensor; 1 of 1 where the numbers are not known. */
     uint64_t held, elements;
-} plan_stance;
+} match_stance;
 
 /* What is wrong with an entry that some rank lacks. Nothing is wrong if other ranks want all of
  * it. */
-typedef enum plan_job_error {
-    PLAN_NOBODY = 1,   /* no rank wants it */
-    PLAN_NOT_ALL = 2,  /* some ranks have it, declared as the same on all ranks */
-    PLAN_NOT_WHOLE = 3 /* those that hold it do not want all of it */
-} plan_job_error;
-typedef struct plan_job_fault {
+typedef enum match_job_error {
+    MATCH_NOBODY = 1,   /* no rank wants it */
+    MATCH_NOT_ALL = 2,  /* some ranks have it, declared as the same on all ranks */
+    MATCH_NOT_WHOLE = 3 /* those that hold it do not want all of it */
+} match_job_error;
+typedef struct match_job_fault {
     uint64_t first, count; /* places of the entries in the checkpoint's order */
-    plan_job_error error;
+    match_job_error error;
     const char *lacking, *holding; /* "rank 3", "ranks 0 to 2"; NOBODY: "" */
-} plan_job_fault;
-typedef struct plan_job_faults {
-    plan_job_fault *items; /* ascending */
+} match_job_fault;
+typedef struct match_job_faults {
+    match_job_fault *items; /* ascending */
     size_t count, capacity;
     arena memory;
-} plan_job_faults;
+} match_job_faults;
 /* Copies the texts. A fault that continues the last one is joined with it. */
-pawl_status plan_job_fault_add(plan_job_faults *faults, const plan_job_fault *fault,
-                               pawl_error *err) PAWL_MUST_CHECK;
-void plan_job_faults_free(plan_job_faults *faults);
+pawl_status match_job_fault_add(match_job_faults *faults, const match_job_fault *fault,
+                                pawl_error *err) PAWL_MUST_CHECK;
+void match_job_faults_free(match_job_faults *faults);
 
 /* Who restores. */
-typedef struct plan_ranks {
+typedef struct match_ranks {
     int rank, world_size, saved_world_size;
     /* The ranks match as one job: an entry that a rank lacks is unexpected only if it is in
      * `faults`. NULL: the ranks have not compared yet, and entries that a rank lacks are not
      * reported. */
     bool job;
-    const plan_job_faults *faults;
-} plan_ranks;
+    const match_job_faults *faults;
+} match_ranks;
 
 /* ---- match: match.c ------------------------------------------------------------------------- */
 
@@ -88,37 +88,37 @@ typedef struct entry_source {
 } entry_source;
 
 /* One entry of the state, and the checkpoint's entry that has its bytes. */
-typedef struct plan_pair {
+typedef struct match_pair {
     const state_entry *wanted;
     const record_entry *source;
     bool keep_caller; /* hyperparameter policy CALLER: matched, but not to be restored */
-} plan_pair;
+} match_pair;
 
-typedef struct plan_match {
-    plan_pair *pairs; /* to restore */
+typedef struct match_result {
+    match_pair *pairs; /* to restore */
     size_t pair_count;
-    bool refused;         /* some difference is an error: nothing may be restored */
-    plan_stance *stances; /* of a job: one for each entry of the checkpoint, in its order */
+    bool refused;          /* some difference is an error: nothing may be restored */
+    match_stance *stances; /* of a job: one for each entry of the checkpoint, in its order */
     size_t stance_count;
     uint64_t lacking; /* stances that are LACKS */
     arena memory;     /* of the sources */
-} plan_match;
+} match_result;
 
 /*
  * Matches the two, entry by entry, and adds every difference to `report`: R01 to R07, R10, R13,
  * J06, kinds. Counts the entries kept and ignored. The caller turns `refused` into PAWL_EMISMATCH
- * with plan_match_error. PAWL_EUSAGE for invalid options, and for a state without entries.
+ * with match_error. PAWL_EUSAGE for invalid options, and for a state without entries.
  *
  * `options` may be NULL. A rename rule with an empty `from` puts `to`/ in front of every name, one
  * with an empty `to` takes `from`/ away. Where a changed batch signature is allowed, the state
  * keeps its own. Some thousands of each kind of difference are kept as items; the report says how
  * many more there are.
  */
-pawl_status plan_match_make(const state_snapshot *wanted, entry_source checkpoint,
-                            const pawl_restore_options *options, const plan_ranks *ranks,
-                            pawl_report *report, plan_match **out, pawl_error *err) PAWL_MUST_CHECK;
-void plan_match_free(plan_match *match); /* NULL is fine */
+pawl_status match_make(const state_snapshot *wanted, entry_source checkpoint,
+                       const pawl_restore_options *options, const match_ranks *ranks,
+                       pawl_report *report, match_result **out, pawl_error *err) PAWL_MUST_CHECK;
+void match_free(match_result *match); /* NULL is fine */
 /* PAWL_EMISMATCH with the number of differences, the first few, and the next step. */
-pawl_status plan_match_error(const pawl_report *report, pawl_error *err);
+pawl_status match_error(const pawl_report *report, pawl_error *err);
 
 #endif

@@ -113,7 +113,7 @@ static void add_advices(line *l, const pawl_report *report) {
     }
 }
 
-pawl_status plan_match_error(const pawl_report *report, pawl_error *err) {
+pawl_status match_error(const pawl_report *report, pawl_error *err) {
     char differences[sizeof(err->attempt)] = "";
     char advices[sizeof(err->next)] = "";
     line found = {.text = differences, .size = sizeof(differences)};

@@ -35,12 +35,12 @@ typedef struct unfit_entry {
 typedef struct matcher {
     const state_snapshot *wanted;
     pawl_restore_options options; /* policies resolved: none is DEFAULT */
-    plan_ranks ranks;
+    match_ranks ranks;
     uint64_t place; /* of the current record */
     size_t fault;   /* the first of ranks.faults that does not end before it */
     size_t stance_capacity;
     pawl_report *report;
-    plan_match *match;
+    match_result *match;
     size_t pair_capacity;
     /* Per entry of `wanted`: 0: no partner; n > 0: that of pair n - 1; n < 0: unfit[-n - 1]. */
     ptrdiff_t *partner;

@@ -118,7 +118,7 @@ static void find_error_remedy(pawl_report_item *item, const sentence_facts *fact
 }
 
 /* Some ranks of a job have it, and others lack it. */
-static pawl_status find_lacking_remedy(pawl_report_item *item, const plan_job_fault *fault,
+static pawl_status find_lacking_remedy(pawl_report_item *item, const match_job_fault *fault,
                                        arena *memory, pawl_error *err) {
     item->change = arena_printf(memory, "add it on %s", fault->lacking);
     if (item->change == NULL) {
@@ -164,7 +164,7 @@ pawl_status remedy_find(pawl_report_item *item, const sentence_facts *facts, are
     item->change = NULL;
     item->remedies = NULL;
     item->remedy_count = 0;
-    if (facts->fault != NULL && facts->fault->error != PLAN_NOBODY) {
+    if (facts->fault != NULL && facts->fault->error != MATCH_NOBODY) {
         return find_lacking_remedy(item, facts->fault, memory, err);
     }
     if (item->difference == PAWL_DIFF_RENAMED && !is_error) {

@@ -85,24 +85,24 @@ static pawl_status describe_missing(const words *w) {
 
 /* Written after the entry's name: what the checkpoint has, and whose state lacks it. */
 static pawl_status describe_lacking(const words *w) {
-    const plan_job_fault *fault = w->facts->fault;
+    const match_job_fault *fault = w->facts->fault;
     TRY(buffer_printf(w->out, w->err, ", %s in the checkpoint, is ", w->checkpoint));
     if (fault == NULL) {
         return buffer_printf(w->out, w->err, "not in the state%s",
                              is_error(w->item) ? "" : ": it is left out");
     }
     switch (fault->error) {
-    case PLAN_NOT_ALL:
+    case MATCH_NOT_ALL:
         return buffer_printf(
             w->out, w->err,
             "in the state of %s, declared as the same on all ranks, but not in that "
             "of %s",
             fault->holding, fault->lacking);
-    case PLAN_NOT_WHOLE:
+    case MATCH_NOT_WHOLE:
         return buffer_printf(w->out, w->err,
                              "only in part in the state of %s, and not in that of %s",
                              fault->holding, fault->lacking);
-    case PLAN_NOBODY:
+    case MATCH_NOBODY:
     default:
         return buffer_printf(w->out, w->err, "not in the state of any of the %d ranks",
                              w->facts->world_size);

@@ -23,7 +23,7 @@ typedef struct sentence_facts {
     const char *used_side; /* HYPERPARAMETER, OPTIMIZER, BATCH: whose value is used */
     const char *ranks;     /* RANKS: whose value this rank has, and what is left out */
     uint64_t slots_unexpected, slots_missing; /* OPTIMIZER: slots on one side only */
-    const plan_job_fault *fault;              /* UNEXPECTED, SLOT: of a job of world_size ranks */
+    const match_job_fault *fault;             /* UNEXPECTED, SLOT: of a job of world_size ranks */
     int world_size;
     bool or_more;               /* RENAMED: not all entries were looked at */
     const pawl_rename *renames; /* RENAMED: the rules, and whether dtypes differ as well */

@@ -78,7 +78,7 @@ static pawl_status report_other_shape(matcher *m, const unfit_entry *unfit, pawl
 
 /* Reports a slot that has the shape it was saved with, its variable's at that time, while the
  * variable has another one now: the optimizer was not rebuilt with the model. */
-static pawl_status report_stale(matcher *m, const plan_pair *pair, pawl_error *err) {
+static pawl_status report_stale(matcher *m, const match_pair *pair, pawl_error *err) {
     const state_entry *slot = pair->wanted;
     slot_owner v = owner_of(m, slot);
     if (v.unlike == NULL ||
@@ -101,7 +101,7 @@ pawl_status matcher_slots(matcher *m, pawl_error *err) {
         variables = variables || (unfit->other_shape && !slot);
     }
     for (size_t i = 0; variables && i < m->match->pair_count; i++) {
-        const plan_pair *pair = &m->match->pairs[i];
+        const match_pair *pair = &m->match->pairs[i];
         if (pair->wanted->role == PAWL_ROLE_SLOT && pair->wanted->kind == PAWL_KIND_TENSOR) {
             TRY(report_stale(m, pair, err));
         }

@@ -101,7 +101,7 @@ typedef struct plan_read {
     uint32_t box;           /* of the wanted tensor */
     uint64_t offset, bytes; /* in the file; whole elements */
     uint64_t gap;           /* for plan_reads_on */
-    const plan_pair *pair;
+    const match_pair *pair;
     const record_piece *piece;
     /* Where the piece lies in memory byte for byte as in the file; NULL: element by element. */
     uint8_t *straight;
@@ -126,7 +126,7 @@ uint64_t plan_gap(uint64_t tensor_bytes, uint64_t run_bytes);
  * they are in the index, those per rank in the piece of the rank. Packed elements come in the boxes
  * they were saved in, else PAWL_EUNSUPPORTED. */
 #define PLAN_READ_BYTES ((uint64_t)16 << 20)
-pawl_status plan_reads_make(const plan_pair *pairs, size_t pair_count, int rank, plan_reads *out,
+pawl_status plan_reads_make(const match_pair *pairs, size_t pair_count, int rank, plan_reads *out,
                             pawl_error *err) PAWL_MUST_CHECK;
 void plan_reads_free(plan_reads *reads);
 /* Places bytes [offset, offset+n) of the file (inside the read's stretch, whole elements) into the

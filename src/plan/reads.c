@@ -19,11 +19,11 @@
 typedef struct planning {
     plan_reads *out;
     size_t capacity;
-    const plan_pair *pair;
+    const match_pair *pair;
     uint64_t tensor_bytes; /* of the pair's */
 } planning;
 
-static box piece_box(const plan_pair *pair, const record_piece *piece) {
+static box piece_box(const match_pair *pair, const record_piece *piece) {
     return box_of(pair->source->ndim, piece->box_offset, piece->box_extent);
 }
 
@@ -168,7 +168,7 @@ static pawl_status plan_box(planning *p, uint32_t wanted_box, pawl_error *err) {
 /* ---- one entry, and all of them ------------------------------------------------------------- */
 
 /* The value that this rank saved must be there; the run reads it. */
-static pawl_status check_rank_piece(const plan_pair *pair, int rank, pawl_error *err) {
+static pawl_status check_rank_piece(const match_pair *pair, int rank, pawl_error *err) {
     for (size_t i = 0; i < pair->source->piece_count; i++) {
         if (pair->source->pieces[i].rank == rank) {
             return PAWL_OK;
@@ -219,7 +219,7 @@ static bool ascending(const plan_reads *reads) {
     return true;
 }
 
-pawl_status plan_reads_make(const plan_pair *pairs, size_t pair_count, int rank, plan_reads *out,
+pawl_status plan_reads_make(const match_pair *pairs, size_t pair_count, int rank, plan_reads *out,
                             pawl_error *err) {
     plan_reads made = {0};
     planning p = {.out = &made};

@@ -151,7 +151,7 @@ static pawl_status open_candidate(joint_restore *j, pawl_error *err) {
 static pawl_status try_match(joint_restore *j, wants_head *wants, pawl_error *err) {
     struct pawl_error failure = ERROR_INIT;
     restore_end_candidate(&j->all);
-    plan_job_faults_free(&j->all.faults);
+    match_job_faults_free(&j->all.faults);
     j->all.compared = false;
     *wants = (wants_head){.entries = 0};
     TRY(open_candidate(j, err));

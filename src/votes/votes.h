@@ -116,17 +116,17 @@ typedef struct wants_head {
     uint64_t entries, lacking;
     uint32_t sum; /* of which are lacking */
 } wants_head;
-pawl_status wants_head_make(const plan_match *match, wants_head *out, pawl_error *err)
+pawl_status wants_head_make(const match_result *match, wants_head *out, pawl_error *err)
     PAWL_MUST_CHECK;
 
 /* Where all ranks lack the same entries: the faults, without a meeting. */
-pawl_status wants_nobody(const plan_match *match, plan_job_faults *out, pawl_error *err)
+pawl_status wants_nobody(const match_result *match, match_job_faults *out, pawl_error *err)
     PAWL_MUST_CHECK;
 
 /* Collective: compares what each rank wants of each entry; the faults come out the same on all
  * ranks. A failure of this rank alone is returned as `*own` and `failed`: the caller takes it to
  * the next meeting, for the others do not know it yet. */
-pawl_status wants_compare(job_ranks *ranks, const plan_match *match, plan_job_faults *out,
+pawl_status wants_compare(job_ranks *ranks, const match_result *match, match_job_faults *out,
                           pawl_status *own, pawl_error *failed, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

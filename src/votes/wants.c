@@ -29,15 +29,15 @@
 /* Entries that are alike to a rank. */
 typedef struct wants_run {
     uint64_t count;
-    plan_want want;
+    match_want want;
     uint64_t copies, part, held; /* HOLDS: 1/part of all elements; part 0: `held` of them */
 } wants_run;
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-static wants_run want_run_of(const plan_stance *s) {
+static wants_run want_run_of(const match_stance *s) {
     wants_run r = {.count = 1, .want = s->want};
-    if (s->want == PLAN_HOLDS) {
+    if (s->want == MATCH_HOLDS) {
         r.copies = (uint64_t)s->copies;
         r.part = s->held > 0 && s->elements % s->held == 0 ? s->elements / s->held : 0;
         r.held = r.part == 0 ? s->held : 0;
@@ -46,11 +46,11 @@ static wants_run want_run_of(const plan_stance *s) {
 }
 
 static bool same_want(const wants_run *a, const wants_run *b) {
-    bool single = a->want == PLAN_HOLDS && a->part == 0;
+    bool single = a->want == MATCH_HOLDS && a->part == 0;
     return !single && a->want == b->want && a->copies == b->copies && a->part == b->part;
 }
 
-static wants_run want_run_from(const plan_match *match, uint64_t first) {
+static wants_run want_run_from(const match_result *match, uint64_t first) {
     wants_run r = want_run_of(&match->stances[first]);
     for (uint64_t i = first + 1; i < match->stance_count; i++) {
         wants_run next = want_run_of(&match->stances[i]);
@@ -64,7 +64,7 @@ static wants_run want_run_from(const plan_match *match, uint64_t first) {
 
 static pawl_status put_run(const wants_run *r, buffer *out, pawl_error *err) {
     TRY(buffer_varint(out, r->count << 2 | (uint64_t)r->want, err));
-    if (r->want != PLAN_HOLDS) {
+    if (r->want != MATCH_HOLDS) {
         return PAWL_OK;
     }
     TRY(buffer_varint(out, r->copies, err));
@@ -75,18 +75,20 @@ static pawl_status put_run(const wants_run *r, buffer *out, pawl_error *err) {
 static pawl_status take_run(cursor *c, wants_run *out, pawl_error *err) {
     uint64_t head = 0;
     TRY(cursor_varint64(c, &head, err));
-    *out = (wants_run){.count = head >> 2, .want = (plan_want)(head & 3)};
-    if (out->want == PLAN_HOLDS) {
+    *out = (wants_run){.count = head >> 2, .want = (match_want)(head & 3)};
+    if (out->want == MATCH_HOLDS) {
         TRY(cursor_varint64(c, &out->copies, err));
         TRY(cursor_varint64(c, &out->part, err));
         TRY(out->part == 0 ? cursor_varint64(c, &out->held, err) : PAWL_OK);
     }
-    bool whole = out->want != PLAN_HOLDS || (out->copies > 0 && (out->part > 0 || out->count == 1));
+    bool whole =
+        out->want != MATCH_HOLDS || (out->copies > 0 && (out->part > 0 || out->count == 1));
     return out->count > 0 && whole ? PAWL_OK
                                    : wire_damaged(c, "a run of entries is out of range", err);
 }
 
-static pawl_status put_card(const plan_match *match, uint64_t first, buffer *out, pawl_error *err) {
+static pawl_status put_card(const match_result *match, uint64_t first, buffer *out,
+                            pawl_error *err) {
     out->size = 0;
     TRY(buffer_u64le(out, match->stance_count, err));
     TRY(buffer_u64le(out, first, err));
@@ -108,7 +110,7 @@ typedef struct wants_reader {
 
 typedef struct wants_judge {
     job_ranks *ranks;
-    const plan_match *match;
+    const match_result *match;
     uint64_t place, reported; /* entries judged; the end of the last fault */
     wants_reader *readers;    /* by rank */
     unsigned char *chosen;
@@ -159,17 +161,17 @@ static pawl_status next_stretch(wants_judge *j, uint64_t *out, pawl_error *err) 
 
 static const char *ranks_that(const wants_judge *j, bool lack, char out[RANKS_TEXT]) {
     for (int r = 0; r < j->ranks->world_size; r++) {
-        plan_want want = j->readers[r].run.want;
-        j->chosen[r] = lack ? want == PLAN_LACKS : want == PLAN_HOLDS || want == PLAN_SHARES;
+        match_want want = j->readers[r].run.want;
+        j->chosen[r] = lack ? want == MATCH_LACKS : want == MATCH_HOLDS || want == MATCH_SHARES;
     }
     return group_ranks_text(out, RANKS_TEXT, j->chosen, j->ranks->world_size);
 }
 
-static pawl_status put_fault(wants_judge *j, uint64_t entries, plan_job_error error,
+static pawl_status put_fault(wants_judge *j, uint64_t entries, match_job_error error,
                              pawl_error *err) {
     char lacking[RANKS_TEXT] = "";
     char holding[RANKS_TEXT] = "";
-    if (error != PLAN_NOBODY) {
+    if (error != MATCH_NOBODY) {
         ranks_that(j, true, lacking);
         ranks_that(j, false, holding);
     }
@@ -191,7 +193,7 @@ static bool wanted_whole(const wants_judge *j) {
     uint64_t all;
     for (int r = 0; r < j->ranks->world_size; r++) {
         const wants_run *run = &j->readers[r].run;
-        if (run->want == PLAN_HOLDS) {
+        if (run->want == MATCH_HOLDS) {
             uint64_t part = run->part > 0 ? elements / run->part : run->held;
             copies = run->copies > copies ? run->copies : copies;
             held = add_overflows(held, part, &held) ? UINT64_MAX : held;
@@ -201,20 +203,20 @@ static bool wanted_whole(const wants_judge *j) {
 }
 
 static pawl_status judge_stretch(wants_judge *j, uint64_t entries, pawl_error *err) {
-    int count[PLAN_SHARES + 1] = {0};
+    int count[MATCH_SHARES + 1] = {0};
     for (int r = 0; r < j->ranks->world_size; r++) {
         count[j->readers[r].run.want]++;
     }
-    if (count[PLAN_LACKS] == 0) {
+    if (count[MATCH_LACKS] == 0) {
         return PAWL_OK;
     }
-    if (count[PLAN_SHARES] > 0) {
-        return put_fault(j, entries, PLAN_NOT_ALL, err);
+    if (count[MATCH_SHARES] > 0) {
+        return put_fault(j, entries, MATCH_NOT_ALL, err);
     }
-    if (count[PLAN_HOLDS] == 0) {
-        return put_fault(j, entries, PLAN_NOBODY, err);
+    if (count[MATCH_HOLDS] == 0) {
+        return put_fault(j, entries, MATCH_NOBODY, err);
     }
-    return wanted_whole(j) ? PAWL_OK : put_fault(j, entries, PLAN_NOT_WHOLE, err);
+    return wanted_whole(j) ? PAWL_OK : put_fault(j, entries, MATCH_NOT_WHOLE, err);
 }
 
 static pawl_status judge_cards(wants_judge *j, const meet_card *cards, pawl_error *err) {
@@ -238,9 +240,9 @@ static pawl_status judge_cards(wants_judge *j, const meet_card *cards, pawl_erro
 
 /* One comparison, on any rank. */
 typedef struct wants_walk {
-    const plan_match *match;
+    const match_result *match;
     uint64_t place;
-    plan_job_faults *out;
+    match_job_faults *out;
 } wants_walk;
 
 static pawl_status judge_wants(void *context, job_ranks *ranks, const meet_card *cards,
@@ -266,19 +268,19 @@ static pawl_status judge_wants(void *context, job_ranks *ranks, const meet_card 
 /* ---- every rank ----------------------------------------------------------------------------- */
 
 /* The next fault from *at on; all of them end before `end`. */
-static pawl_status take_fault(cursor *c, uint64_t *at, uint64_t end, plan_job_faults *out,
+static pawl_status take_fault(cursor *c, uint64_t *at, uint64_t end, match_job_faults *out,
                               pawl_error *err) {
     char lacking[RANKS_TEXT];
     char holding[RANKS_TEXT];
     uint64_t distance = 0;
     uint8_t error = 0;
-    plan_job_fault fault = {.lacking = lacking, .holding = holding};
+    match_job_fault fault = {.lacking = lacking, .holding = holding};
     TRY(cursor_varint64(c, &distance, err));
     TRY(cursor_varint64(c, &fault.count, err));
     TRY(cursor_u8(c, &error, err));
     TRY(wire_take_text(c, lacking, sizeof lacking, err));
     TRY(wire_take_text(c, holding, sizeof holding, err));
-    if (error < PLAN_NOBODY || error > PLAN_NOT_WHOLE) {
+    if (error < MATCH_NOBODY || error > MATCH_NOT_WHOLE) {
         return wire_damaged(c, "unknown kind of fault", err);
     }
     uint64_t left = end - *at;
@@ -286,9 +288,9 @@ static pawl_status take_fault(cursor *c, uint64_t *at, uint64_t end, plan_job_fa
         return wire_damaged(c, "a fault lies beyond its end", err);
     }
     fault.first = *at + distance;
-    fault.error = (plan_job_error)error;
+    fault.error = (match_job_error)error;
     *at = fault.first + fault.count;
-    return plan_job_fault_add(out, &fault, err);
+    return match_job_fault_add(out, &fault, err);
 }
 
 static pawl_status take_wants_answer(wants_walk *walk, const buffer *answer, pawl_error *err) {
@@ -306,7 +308,7 @@ static pawl_status take_wants_answer(wants_walk *walk, const buffer *answer, paw
     return PAWL_OK;
 }
 
-pawl_status wants_compare(job_ranks *ranks, const plan_match *match, plan_job_faults *out,
+pawl_status wants_compare(job_ranks *ranks, const match_result *match, match_job_faults *out,
                           pawl_status *own, pawl_error *failed, pawl_error *err) {
     CLEANUP(buffer_free) buffer mine = {0};
     CLEANUP(buffer_free) buffer answer = {0};
@@ -330,20 +332,20 @@ pawl_status wants_compare(job_ranks *ranks, const plan_match *match, plan_job_fa
 /* ---- without a comparison ------------------------------------------------------------------- */
 
 /* The next run of entries that this rank lacks, from *first on; false: there is none. */
-static bool next_lacking(const plan_match *match, uint64_t *first, uint64_t *count) {
+static bool next_lacking(const match_result *match, uint64_t *first, uint64_t *count) {
     uint64_t i = *first;
-    while (i < match->stance_count && match->stances[i].want != PLAN_LACKS) {
+    while (i < match->stance_count && match->stances[i].want != MATCH_LACKS) {
         i++;
     }
     *first = i;
-    while (i < match->stance_count && match->stances[i].want == PLAN_LACKS) {
+    while (i < match->stance_count && match->stances[i].want == MATCH_LACKS) {
         i++;
     }
     *count = i - *first;
     return *count > 0;
 }
 
-pawl_status wants_head_make(const plan_match *match, wants_head *out, pawl_error *err) {
+pawl_status wants_head_make(const match_result *match, wants_head *out, pawl_error *err) {
     CLEANUP(buffer_free) buffer runs = {0};
     uint64_t first = 0;
     uint64_t count = 0;
@@ -357,10 +359,10 @@ pawl_status wants_head_make(const plan_match *match, wants_head *out, pawl_error
     return PAWL_OK;
 }
 
-pawl_status wants_nobody(const plan_match *match, plan_job_faults *out, pawl_error *err) {
-    plan_job_fault fault = {.error = PLAN_NOBODY, .lacking = "", .holding = ""};
+pawl_status wants_nobody(const match_result *match, match_job_faults *out, pawl_error *err) {
+    match_job_fault fault = {.error = MATCH_NOBODY, .lacking = "", .holding = ""};
     for (; next_lacking(match, &fault.first, &fault.count); fault.first += fault.count) {
-        TRY(plan_job_fault_add(out, &fault, err));
+        TRY(match_job_fault_add(out, &fault, err));
     }
     return PAWL_OK;
 }

@@ -150,10 +150,10 @@ static pawl_status restore(pawl_run *run, pawl_error *err) {
     return status;
 }
 
-static void check_faults(const plan_job_faults *faults) {
+static void check_faults(const match_job_faults *faults) {
     uint64_t end = 0;
     for (size_t i = 0; i < faults->count; i++) {
-        const plan_job_fault *f = &faults->items[i];
+        const match_job_fault *f = &faults->items[i];
         FUZZ_CHECK(f->count > 0 && f->first >= end && f->first < ENTRIES);
         FUZZ_CHECK(f->count <= ENTRIES - f->first);
         end = f->first + f->count;
@@ -161,18 +161,18 @@ static void check_faults(const plan_job_faults *faults) {
 }
 
 static pawl_status compare(pawl_run *run, pawl_error *err) {
-    plan_stance stances[ENTRIES];
-    const plan_match match = {.stances = stances, .stance_count = ENTRIES};
+    match_stance stances[ENTRIES];
+    const match_result match = {.stances = stances, .stance_count = ENTRIES};
     pawl_error story = ERROR_INIT;
-    plan_job_faults faults = {.items = NULL};
+    match_job_faults faults = {.items = NULL};
     pawl_status own = PAWL_OK;
     for (unsigned i = 0; i < ENTRIES; i++) {
-        stances[i] = (plan_stance){
-            .want = (plan_want)(i / 7 % 4), .copies = 1, .held = 3, .elements = 6 + i % 2};
+        stances[i] = (match_stance){
+            .want = (match_want)(i / 7 % 4), .copies = 1, .held = 3, .elements = 6 + i % 2};
     }
     pawl_status status = wants_compare(run->ranks, &match, &faults, &own, &story, err);
     check_faults(&faults);
-    plan_job_faults_free(&faults);
+    match_job_faults_free(&faults);
     return status == PAWL_OK ? own : status;
 }
 

@@ -63,13 +63,13 @@ static int broadcast(void *context, void *bytes, size_t n, double deadline_s) {
     return 0;
 }
 
-static void check_faults(const plan_job_faults *faults) {
+static void check_faults(const match_job_faults *faults) {
     uint64_t end = 0;
     for (size_t i = 0; i < faults->count; i++) {
-        const plan_job_fault *f = &faults->items[i];
+        const match_job_fault *f = &faults->items[i];
         FUZZ_CHECK(f->count > 0 && f->first >= end && f->first < ENTRIES);
         FUZZ_CHECK(f->count <= ENTRIES - f->first);
-        FUZZ_CHECK(f->error >= PLAN_NOBODY && f->error <= PLAN_NOT_WHOLE);
+        FUZZ_CHECK(f->error >= MATCH_NOBODY && f->error <= MATCH_NOT_WHOLE);
         FUZZ_CHECK(utf8_valid(f->lacking, strlen(f->lacking)));
         FUZZ_CHECK(utf8_valid(f->holding, strlen(f->holding)));
         end = f->first + f->count;
@@ -77,10 +77,10 @@ static void check_faults(const plan_job_faults *faults) {
 }
 
 static void compare(job_ranks *ranks, pawl_error *err) {
-    static plan_stance stances[ENTRIES];
-    const plan_match match = {.stances = stances, .stance_count = ENTRIES};
+    static match_stance stances[ENTRIES];
+    const match_result match = {.stances = stances, .stance_count = ENTRIES};
     pawl_error story = ERROR_INIT;
-    plan_job_faults faults = {.items = NULL};
+    match_job_faults faults = {.items = NULL};
     pawl_status own = PAWL_OK;
     pawl_status status = wants_compare(ranks, &match, &faults, &own, &story, err);
     FUZZ_CHECK(status == PAWL_OK || err->status == status);
@@ -89,7 +89,7 @@ static void compare(job_ranks *ranks, pawl_error *err) {
         fuzz_check_refusal(&story, own);
     }
     check_faults(&faults);
-    plan_job_faults_free(&faults);
+    match_job_faults_free(&faults);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

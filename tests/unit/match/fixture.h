@@ -23,10 +23,10 @@ typedef struct fixture {
     pawl_restore_options options;
     int rank, world_size, saved_world_size;
     bool job;
-    const plan_job_faults *faults;
+    const match_job_faults *faults;
     state_snapshot *snapshot;
     pawl_report *report;
-    plan_match *match;
+    match_result *match;
     pawl_error err;
 } fixture;
 
@@ -39,7 +39,7 @@ static inline int set_up(void **context) {
 }
 
 static inline void fixture_forget_match(fixture *f) {
-    plan_match_free(f->match);
+    match_free(f->match);
     pawl_report_free(f->report);
     state_snapshot_free(f->snapshot);
     f->match = NULL;
@@ -188,7 +188,7 @@ static inline pawl_status fixture_next(void *context, const record_entry **out, 
     return PAWL_OK;
 }
 
-static const plan_ranks alone = {.world_size = 1, .saved_world_size = 1};
+static const match_ranks alone = {.world_size = 1, .saved_world_size = 1};
 
 static inline pawl_status try_match(fixture *f) {
     fixture_forget_match(f);
@@ -200,12 +200,12 @@ static inline pawl_status try_match(fixture *f) {
     assert_ok(report_new(&f->report, &f->err), &f->err);
     report_set_step(f->report, 1000);
     entry_source source = {.context = f, .next = fixture_next};
-    const plan_ranks ranks = {.rank = f->rank,
-                              .world_size = f->world_size,
-                              .saved_world_size = f->saved_world_size,
-                              .job = f->job,
-                              .faults = f->faults};
-    return plan_match_make(f->snapshot, source, &f->options, &ranks, f->report, &f->match, &f->err);
+    const match_ranks ranks = {.rank = f->rank,
+                               .world_size = f->world_size,
+                               .saved_world_size = f->saved_world_size,
+                               .job = f->job,
+                               .faults = f->faults};
+    return match_make(f->snapshot, source, &f->options, &ranks, f->report, &f->match, &f->err);
 }
 
 static inline void match(fixture *f) {

@@ -46,10 +46,10 @@ static void test_r04_a_rank_of_a_job_notes_what_it_lacks(void **context) {
     assert_int_equal(f->match->pair_count, 2);
     assert_int_equal(f->match->lacking, 1);
     assert_int_equal(f->match->stance_count, 3);
-    const plan_stance *s = f->match->stances;
-    assert_int_equal(s[0].want, PLAN_SHARES);
-    assert_int_equal(s[1].want, PLAN_LACKS);
-    assert_int_equal(s[2].want, PLAN_HOLDS);
+    const match_stance *s = f->match->stances;
+    assert_int_equal(s[0].want, MATCH_SHARES);
+    assert_int_equal(s[1].want, MATCH_LACKS);
+    assert_int_equal(s[2].want, MATCH_HOLDS);
     assert_int_equal(s[2].copies, 3);
     assert_int_equal(s[2].held, 4);
     assert_int_equal(s[2].elements, 8);
@@ -62,28 +62,28 @@ static void test_r04_a_rank_of_a_job_leaves_out_on_request(void **context) {
     f->options.unexpected = PAWL_POLICY_ALLOW;
     match(f);
     assert_int_equal(f->match->lacking, 0);
-    assert_int_equal(f->match->stances[1].want, PLAN_LEAVES);
+    assert_int_equal(f->match->stances[1].want, MATCH_LEAVES);
     assert_only_item(f, PAWL_DIFF_UNEXPECTED, PAWL_SEVERITY_NOTE, "b", "[8] F32", "(absent)",
                      "\"b\", [8] F32 in the checkpoint, is not in the state: it is left out");
 }
 
-static void match_with_fault(fixture *f, uint64_t place, plan_job_error error, const char *lacking,
+static void match_with_fault(fixture *f, uint64_t place, match_job_error error, const char *lacking,
                              const char *holding) {
     struct pawl_error err = ERROR_INIT;
-    plan_job_faults faults = {.items = NULL};
-    const plan_job_fault fault = {
+    match_job_faults faults = {.items = NULL};
+    const match_job_fault fault = {
         .first = place, .count = 1, .error = error, .lacking = lacking, .holding = holding};
     three_stages(f);
-    assert_ok(plan_job_fault_add(&faults, &fault, &err), &err);
+    assert_ok(match_job_fault_add(&faults, &fault, &err), &err);
     f->faults = &faults;
     match(f);
-    plan_job_faults_free(&faults);
+    match_job_faults_free(&faults);
     f->faults = NULL;
 }
 
 static void test_r04_what_no_rank_wants(void **context) {
     fixture *f = *context;
-    match_with_fault(f, 1, PLAN_NOBODY, "", "");
+    match_with_fault(f, 1, MATCH_NOBODY, "", "");
     assert_only_item(f, PAWL_DIFF_UNEXPECTED, PAWL_SEVERITY_ERROR, "b", "[8] F32", "(absent)",
                      "\"b\", [8] F32 in the checkpoint, is not in the state of any of the 3 ranks; "
                      "set options.unexpected = PAWL_POLICY_ALLOW to leave it out");
@@ -92,7 +92,7 @@ static void test_r04_what_no_rank_wants(void **context) {
 /* Also on a rank that has it. */
 static void test_r04_what_not_all_ranks_have(void **context) {
     fixture *f = *context;
-    match_with_fault(f, 0, PLAN_NOT_ALL, "rank 2", "ranks 0 and 1");
+    match_with_fault(f, 0, MATCH_NOT_ALL, "rank 2", "ranks 0 and 1");
     assert_only_item(
         f, PAWL_DIFF_UNEXPECTED, PAWL_SEVERITY_ERROR, "a", "[8] F32", "(absent)",
         "\"a\", [8] F32 in the checkpoint, is in the state of ranks 0 and 1, declared "
@@ -102,7 +102,7 @@ static void test_r04_what_not_all_ranks_have(void **context) {
 
 static void test_r04_what_is_held_in_part(void **context) {
     fixture *f = *context;
-    match_with_fault(f, 2, PLAN_NOT_WHOLE, "rank 0", "ranks 1 and 2");
+    match_with_fault(f, 2, MATCH_NOT_WHOLE, "rank 0", "ranks 1 and 2");
     assert_only_item(f, PAWL_DIFF_UNEXPECTED, PAWL_SEVERITY_ERROR, "c", "[8] F32", "(absent)",
                      "\"c\", [8] F32 in the checkpoint, is only in part in the state of ranks 1 "
                      "and 2, and not in that of rank 0; add it on rank 0, or set "
@@ -113,19 +113,19 @@ static void test_r04_what_is_held_in_part(void **context) {
 static void test_r05_siblings_on_other_ranks_count(void **context) {
     fixture *f = *context;
     struct pawl_error err = ERROR_INIT;
-    plan_job_faults faults = {.items = NULL};
-    const plan_job_fault fault = {
-        .first = 0, .count = 1, .error = PLAN_NOBODY, .lacking = "", .holding = ""};
+    match_job_faults faults = {.items = NULL};
+    const match_job_fault fault = {
+        .first = 0, .count = 1, .error = MATCH_NOBODY, .lacking = "", .holding = ""};
     f->job = true;
     f->world_size = 2;
     f->rank = 1;
     saved_tensor(f, "dense/w", PAWL_F32, SHAPE(3));
     saved_tensor(f, "dense_1/w", PAWL_F32, SHAPE(3)); /* rank 0 has it */
     state_tensor(f, "dense_2/w", PAWL_F32, SHAPE(3));
-    assert_ok(plan_job_fault_add(&faults, &fault, &err), &err);
+    assert_ok(match_job_fault_add(&faults, &fault, &err), &err);
     f->faults = &faults;
     match(f);
-    plan_job_faults_free(&faults);
+    match_job_faults_free(&faults);
     f->faults = NULL;
     size_t last = pawl_report_count(f->report) - 1;
     assert_int_equal(item(f, last)->difference, PAWL_DIFF_RENAMED);

@@ -540,11 +540,11 @@ static void test_no_options_are_the_defaults(void **context) {
     fixture *f = *context;
     one_extra_in_the_state(f);
     match(f);
-    plan_match_free(f->match);
+    match_free(f->match);
     f->match = NULL;
     f->next = 0;
     entry_source source = {.context = f, .next = fixture_next};
-    assert_ok(plan_match_make(f->snapshot, source, NULL, &alone, f->report, &f->match, &f->err),
+    assert_ok(match_make(f->snapshot, source, NULL, &alone, f->report, &f->match, &f->err),
               &f->err);
     assert_true(f->match->refused);
 }
@@ -558,10 +558,10 @@ static pawl_status broken_next(void *context, const record_entry **out, pawl_err
 
 static void test_source_that_fails_is_passed_up(void **context) {
     fixture *f = *context;
-    plan_match *made = NULL;
+    match_result *made = NULL;
     entry_source source = {.next = broken_next};
     match(f);
-    assert_fails(plan_match_make(f->snapshot, source, NULL, &alone, f->report, &made, &f->err),
+    assert_fails(match_make(f->snapshot, source, NULL, &alone, f->report, &made, &f->err),
                  PAWL_EDAMAGED, &f->err);
     assert_null(made);
 }

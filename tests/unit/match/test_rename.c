@@ -450,15 +450,15 @@ static void test_r05_no_suggestion_for_a_pair_of_slots_by_a_rule(void **context)
 
 static pawl_status match_once(void *context, pawl_error *err) {
     fixture *f = context;
-    plan_match *made = NULL;
+    match_result *made = NULL;
     pawl_report *report = NULL;
     entry_source source = {.context = f, .next = fixture_next};
     f->next = 0;
     pawl_status status = report_new(&report, err);
     if (status == PAWL_OK) {
-        status = plan_match_make(f->snapshot, source, &f->options, &alone, report, &made, err);
+        status = match_make(f->snapshot, source, &f->options, &alone, report, &made, err);
     }
-    plan_match_free(made);
+    match_free(made);
     pawl_report_free(report);
     return status;
 }

@@ -247,7 +247,7 @@ static void dump(const fixture *f, const world *w, uint64_t seed) {
 static int count_wrong(const fixture *f, const world *w, bool renamed, uint64_t seed) {
     int wrong = 0;
     for (size_t i = 0; i < f->match->pair_count; i++) {
-        const plan_pair *pair = &f->match->pairs[i];
+        const match_pair *pair = &f->match->pairs[i];
         bool by_rule = strcmp(pair->source->name, pair->wanted->name) != 0;
         int is = what_is(&w->saved, pair->source->name);
         if (by_rule == renamed && is != what_is(&w->wanted, pair->wanted->name)) {

@@ -194,7 +194,7 @@ static void test_further_items_are_counted(void **context) {
     assert_memory_equal(text, "step 1000: nothing was restored: 4146 errors, 1 warning\n", 56);
     assert_string_equal(strrchr(text, '\n'),
                         "\nand more that are counted, but not listed: 50 errors");
-    assert_int_equal(plan_match_error(f->report, &f->err), PAWL_EMISMATCH);
+    assert_int_equal(match_error(f->report, &f->err), PAWL_EMISMATCH);
     assert_says(f->err.attempt, "differ in 4146 places");
     assert_says(f->err.attempt, "; and 4143 more");
 }
@@ -205,7 +205,7 @@ static void test_r01_error_of_one_difference(void **context) {
     fixture *f = *context;
     two_differences(f);
     match(f);
-    assert_int_equal(plan_match_error(f->report, &f->err), PAWL_EMISMATCH);
+    assert_int_equal(match_error(f->report, &f->err), PAWL_EMISMATCH);
     assert_status_text(
         &f->err, PAWL_EMISMATCH,
         "checkpoint step 1000 and the state differ in 1 place: \"a\" is [3] F32 in "
@@ -222,7 +222,7 @@ static void test_error_without_a_step(void **context) {
     state_tensor(f, "a", PAWL_F16, SHAPE(4));
     match(f);
     report_set_step(f->report, -1);
-    assert_int_equal(plan_match_error(f->report, &f->err), PAWL_EMISMATCH);
+    assert_int_equal(match_error(f->report, &f->err), PAWL_EMISMATCH);
     assert_status_text(
         &f->err, PAWL_EMISMATCH,
         "the checkpoint and the state differ in 2 places: \"a\" is [3] F32 in the checkpoint and "
@@ -244,7 +244,7 @@ static void test_r05_error_suggests_the_rename_first(void **context) {
     state_tensor(f, "dense_1/kernel", PAWL_F32, SHAPE(3));
     state_tensor(f, "dense_1/bias", PAWL_F32, SHAPE(2));
     match(f);
-    assert_int_equal(plan_match_error(f->report, &f->err), PAWL_EMISMATCH);
+    assert_int_equal(match_error(f->report, &f->err), PAWL_EMISMATCH);
     assert_status_text(
         &f->err, PAWL_EMISMATCH,
         "checkpoint step 1000 and the state differ in 4 places: \"dense/bias\", [2] F32 in the "
@@ -266,7 +266,7 @@ static void test_r06_error_names_the_optimizer_first(void **context) {
     saved_value(f, PAWL_OPTIMIZER_CLASS, PAWL_KIND_STRING, PAWL_ROLE_HYPERPARAMETER, "AdamW", 5);
     state_value(f, PAWL_OPTIMIZER_CLASS, PAWL_KIND_STRING, PAWL_ROLE_HYPERPARAMETER, "SGD", 3);
     match(f);
-    assert_int_equal(plan_match_error(f->report, &f->err), PAWL_EMISMATCH);
+    assert_int_equal(match_error(f->report, &f->err), PAWL_EMISMATCH);
     assert_status_text(
         &f->err, PAWL_EMISMATCH,
         "checkpoint step 1000 and the state differ in 3 places: the optimizer changed from "
@@ -290,7 +290,7 @@ static void test_error_of_long_names_is_cut(void **context) {
         state_tensor(f, name, PAWL_F32, SHAPE(3));
     }
     match(f);
-    assert_int_equal(plan_match_error(f->report, &f->err), PAWL_EMISMATCH);
+    assert_int_equal(match_error(f->report, &f->err), PAWL_EMISMATCH);
     assert_says(f->err.attempt, "\"ann");
     assert_says(f->err.attempt, "...; \"bnn");
     assert_says(f->err.attempt, "...; \"cnn");
@@ -320,12 +320,12 @@ static void fill_for_memory(fixture *f) {
 static pawl_status match_and_render(void *context, pawl_error *err) {
     fixture *f = context;
     pawl_report *report = NULL;
-    plan_match *made = NULL;
+    match_result *made = NULL;
     f->next = 0;
     pawl_status status = report_new(&report, err);
     if (status == PAWL_OK) {
         entry_source source = {.context = f, .next = fixture_next};
-        status = plan_match_make(f->snapshot, source, &f->options, &alone, report, &made, err);
+        status = match_make(f->snapshot, source, &f->options, &alone, report, &made, err);
         assert_true((status == PAWL_OK) == (made != NULL));
     }
     if (status == PAWL_OK) {
@@ -334,7 +334,7 @@ static pawl_status match_and_render(void *context, pawl_error *err) {
     if (status == PAWL_OK) {
         status = report_finish(report, err);
     }
-    plan_match_free(made);
+    match_free(made);
     pawl_report_free(report);
     return status;
 }

@@ -14,7 +14,7 @@ typedef struct single {
     record_entry record;
     record_piece pieces[64];
     int64_t numbers[64][2][4];
-    plan_pair pair;
+    match_pair pair;
     plan_reads reads;
     pawl_error err;
 } single;
@@ -46,7 +46,7 @@ static void want(single *s, pawl_tensor t, pawl_dtype saved) {
                                .ndim = t.ndim,
                                .shape = s->wanted->shape,
                                .pieces = s->pieces};
-    s->pair = (plan_pair){.wanted = s->wanted, .source = &s->record};
+    s->pair = (match_pair){.wanted = s->wanted, .source = &s->record};
 }
 
 static void want_whole(single *s, pawl_dtype wanted, pawl_dtype saved, int ndim,
@@ -239,7 +239,7 @@ static void test_r10_value_of_a_rank_that_is_not_there(void **context) {
                            .per_rank = true,
                            .pieces = pieces,
                            .piece_count = 2};
-    s->pair = (plan_pair){.wanted = state_find(s->state, "rng"), .source = &record};
+    s->pair = (match_pair){.wanted = state_find(s->state, "rng"), .source = &record};
     assert_ok(plan_reads_make(&s->pair, 1, 2, &s->reads, &s->err), &s->err);
     assert_int_equal(s->reads.count, 0);
     assert_int_equal(plan_reads_make(&s->pair, 1, 1, &s->reads, &s->err), PAWL_EDAMAGED);

@@ -8,8 +8,8 @@
 
 typedef struct fixture {
     joining job;
-    plan_match match[MOST_RANKS];
-    plan_job_faults faults[MOST_RANKS];
+    match_result match[MOST_RANKS];
+    match_job_faults faults[MOST_RANKS];
     pawl_status own[MOST_RANKS];
     struct pawl_error story[MOST_RANKS];
 } fixture;
@@ -25,9 +25,9 @@ static void begin(fixture *f, int world_size, bool connected) {
 
 static void forget(fixture *f) {
     for (int r = 0; r < f->job.world_size; r++) {
-        plan_job_faults_free(&f->faults[r]);
+        match_job_faults_free(&f->faults[r]);
         mem_free(f->match[r].stances);
-        f->match[r] = (plan_match){.stances = NULL};
+        f->match[r] = (match_result){.stances = NULL};
     }
 }
 
@@ -39,7 +39,7 @@ static void finish(fixture *f) {
 static void make_room(fixture *f, size_t entries) {
     forget(f);
     for (int r = 0; r < f->job.world_size; r++) {
-        f->match[r].stances = mem_calloc(entries, sizeof(plan_stance));
+        f->match[r].stances = mem_calloc(entries, sizeof(match_stance));
         f->match[r].stance_count = entries;
     }
 }
@@ -64,10 +64,10 @@ static int wrong_with(const fixture *f, size_t i) {
     uint64_t parts = 0;
     int copies = 1;
     for (int r = 0; r < f->job.world_size; r++) {
-        const plan_stance *s = &f->match[r].stances[i];
-        lacking = lacking || s->want == PLAN_LACKS;
-        shared = shared || s->want == PLAN_SHARES;
-        if (s->want == PLAN_HOLDS) {
+        const match_stance *s = &f->match[r].stances[i];
+        lacking = lacking || s->want == MATCH_LACKS;
+        shared = shared || s->want == MATCH_SHARES;
+        if (s->want == MATCH_HOLDS) {
             held = true;
             parts += s->held;
             copies = s->copies > copies ? s->copies : copies;
@@ -77,13 +77,13 @@ static int wrong_with(const fixture *f, size_t i) {
         return 0;
     }
     if (shared) {
-        return PLAN_NOT_ALL;
+        return MATCH_NOT_ALL;
     }
     bool whole = parts >= f->match[0].stances[i].elements * (uint64_t)copies;
-    return !held ? PLAN_NOBODY : whole ? 0 : PLAN_NOT_WHOLE;
+    return !held ? MATCH_NOBODY : whole ? 0 : MATCH_NOT_WHOLE;
 }
 
-static int found_in(const plan_job_faults *faults, size_t i) {
+static int found_in(const match_job_faults *faults, size_t i) {
     for (size_t k = 0; k < faults->count; k++) {
         if (i >= faults->items[k].first && i - faults->items[k].first < faults->items[k].count) {
             return (int)faults->items[k].error;
@@ -107,21 +107,22 @@ static void make_any(fixture *f, test_random *random, size_t entries) {
     make_room(f, entries);
     int64_t longest = random_between(random, 1, 200);
     for (int r = 0; r < f->job.world_size; r++) {
-        plan_stance s = {.want = PLAN_LEAVES};
+        match_stance s = {.want = MATCH_LEAVES};
         int64_t left = 0;
         int64_t part = 1;
         for (size_t i = 0; i < entries; i++) {
             if (left-- == 0) {
                 left = random_between(random, 0, longest);
-                s.want = (plan_want)random_between(
-                    random, PLAN_LEAVES, random_below(random, 4) == 0 ? PLAN_SHARES : PLAN_HOLDS);
+                s.want = (match_want)random_between(random, MATCH_LEAVES,
+                                                    random_below(random, 4) == 0 ? MATCH_SHARES
+                                                                                 : MATCH_HOLDS);
                 s.copies = (int)random_between(random, 1, 2);
                 part = random_between(random, 1, 4);
             }
             s.elements = 60 + 60 * (uint64_t)(i % 7);
             s.held = part < 4 ? s.elements / (uint64_t)part : s.elements - 13;
             f->match[r].stances[i] = s;
-            f->match[r].lacking += s.want == PLAN_LACKS;
+            f->match[r].lacking += s.want == MATCH_LACKS;
         }
     }
 }
@@ -154,18 +155,18 @@ static void test_faults_name_the_ranks(void **state) {
     begin(&f, 3, true);
     make_room(&f, 5);
     for (size_t i = 1; i < 4; i++) {
-        f.match[0].stances[i] = (plan_stance){.want = PLAN_SHARES};
-        f.match[1].stances[i] = (plan_stance){.want = PLAN_LACKS};
-        f.match[2].stances[i] = (plan_stance){.want = PLAN_SHARES};
+        f.match[0].stances[i] = (match_stance){.want = MATCH_SHARES};
+        f.match[1].stances[i] = (match_stance){.want = MATCH_LACKS};
+        f.match[2].stances[i] = (match_stance){.want = MATCH_SHARES};
     }
     compare(&f);
     for (int r = 0; r < 3; r++) {
         assert_ok(f.job.status[r], &f.job.err[r]);
         assert_int_equal(f.faults[r].count, 1);
-        const plan_job_fault *fault = &f.faults[r].items[0];
+        const match_job_fault *fault = &f.faults[r].items[0];
         assert_int_equal(fault->first, 1);
         assert_int_equal(fault->count, 3);
-        assert_int_equal(fault->error, PLAN_NOT_ALL);
+        assert_int_equal(fault->error, MATCH_NOT_ALL);
         assert_string_equal(fault->lacking, "rank 1");
         assert_string_equal(fault->holding, "ranks 0 and 2");
     }
@@ -196,10 +197,10 @@ static void test_ranks_with_other_entries_are_refused(void **state) {
 static void test_what_is_lacking_has_a_sum(void **state) {
     (void)state;
     struct pawl_error err = ERROR_INIT;
-    plan_stance stances[6] = {
-        [1] = {.want = PLAN_LACKS}, [2] = {.want = PLAN_LACKS}, [5] = {.want = PLAN_LACKS}};
-    const plan_match match = {.stances = stances, .stance_count = 6, .lacking = 3};
-    plan_job_faults faults = {.items = NULL};
+    match_stance stances[6] = {
+        [1] = {.want = MATCH_LACKS}, [2] = {.want = MATCH_LACKS}, [5] = {.want = MATCH_LACKS}};
+    const match_result match = {.stances = stances, .stance_count = 6, .lacking = 3};
+    match_job_faults faults = {.items = NULL};
     wants_head one, other;
     assert_ok(wants_head_make(&match, &one, &err), &err);
     assert_ok(wants_nobody(&match, &faults, &err), &err);
@@ -208,12 +209,12 @@ static void test_what_is_lacking_has_a_sum(void **state) {
     assert_int_equal(faults.items[0].count, 2);
     assert_int_equal(faults.items[1].first, 5);
     assert_int_equal(faults.items[1].count, 1);
-    stances[2].want = PLAN_LEAVES;
-    stances[3].want = PLAN_LACKS;
+    stances[2].want = MATCH_LEAVES;
+    stances[3].want = MATCH_LACKS;
     assert_ok(wants_head_make(&match, &other, &err), &err);
     assert_int_equal(one.lacking, other.lacking);
     assert_int_not_equal(one.sum, other.sum);
-    plan_job_faults_free(&faults);
+    match_job_faults_free(&faults);
 }
 
 /* ---- answers that no rank 0 gives ----------------------------------------------------------- */
@@ -259,11 +260,11 @@ static int tell_lie(void *context, void *bytes, size_t n, double deadline_s) {
 }
 
 /* What rank 1 of two makes of the answer, of 10 entries; *own is its own failure. */
-static void hear(const uint8_t *answer, size_t n, plan_job_faults *faults, pawl_status *own,
+static void hear(const uint8_t *answer, size_t n, match_job_faults *faults, pawl_status *own,
                  struct pawl_error *story) {
     liar l = {.answer = answer, .n = n};
-    plan_stance stances[10] = {{.want = PLAN_LACKS}};
-    const plan_match match = {.stances = stances, .stance_count = 10};
+    match_stance stances[10] = {{.want = MATCH_LACKS}};
+    const match_result match = {.stances = stances, .stance_count = 10};
     struct pawl_error err = ERROR_INIT;
     const pawl_group callbacks = {.struct_size = sizeof callbacks,
                                   .rank = 1,
@@ -291,31 +292,31 @@ static void test_r14_faults_beyond_the_end_of_an_answer_are_refused(void **state
         size_t n;
         uint8_t bytes[40];
     } lies[] = {
-        {13, {END, 9, 2, PLAN_NOBODY, 0, 0}},                          /* entries 9 and 10 of 10 */
-        {13, {END, 11, 1, PLAN_NOBODY, 0, 0}},                         /* entry 11 */
-        {13, {END, 0, 0, PLAN_NOBODY, 0, 0}},                          /* none at all */
-        {22, {END, 1, HUGE, PLAN_NOBODY, 0, 0}},                       /* ends before it begins */
-        {22, {END, HUGE, 2, PLAN_NOBODY, 0, 0}},                       /* begins before the first */
-        {18, {END, 0, 9, PLAN_NOBODY, 0, 0, 1, 1, PLAN_NOBODY, 0, 0}}, /* behind another */
+        {13, {END, 9, 2, MATCH_NOBODY, 0, 0}},    /* entries 9 and 10 of 10 */
+        {13, {END, 11, 1, MATCH_NOBODY, 0, 0}},   /* entry 11 */
+        {13, {END, 0, 0, MATCH_NOBODY, 0, 0}},    /* none at all */
+        {22, {END, 1, HUGE, MATCH_NOBODY, 0, 0}}, /* ends before it begins */
+        {22, {END, HUGE, 2, MATCH_NOBODY, 0, 0}}, /* begins before the first */
+        {18, {END, 0, 9, MATCH_NOBODY, 0, 0, 1, 1, MATCH_NOBODY, 0, 0}}, /* behind another */
     };
     for (size_t i = 0; i < ARRAY_LENGTH(lies); i++) {
-        plan_job_faults faults = {.items = NULL};
+        match_job_faults faults = {.items = NULL};
         struct pawl_error story = ERROR_INIT;
         pawl_status own = PAWL_OK;
         hear(lies[i].bytes, lies[i].n, &faults, &own, &story);
         assert_says(story.attempt, "the answer of rank 0 is damaged: a fault lies beyond its end");
         assert_int_equal(own, PAWL_EDAMAGED);
-        plan_job_faults_free(&faults);
+        match_job_faults_free(&faults);
     }
-    plan_job_faults faults = {.items = NULL};
+    match_job_faults faults = {.items = NULL};
     struct pawl_error story = ERROR_INIT;
     pawl_status own = PAWL_OK;
-    static const uint8_t honest[] = {END, 8, 2, PLAN_NOBODY, 0, 0};
+    static const uint8_t honest[] = {END, 8, 2, MATCH_NOBODY, 0, 0};
     hear(honest, sizeof honest, &faults, &own, &story);
     assert_ok(own, &story);
     assert_int_equal(faults.count, 1);
     assert_int_equal(faults.items[0].first + faults.items[0].count, 10);
-    plan_job_faults_free(&faults);
+    match_job_faults_free(&faults);
 }
 
 /* ---- the sums of replicas ------------------------------------------------------------------- */
