@@ -43,7 +43,7 @@ typedef struct meet_reply {
     const uint8_t *nonces; /* through files: of the cards that it answers, by rank */
     size_t nonce_count;
 } meet_reply;
-pawl_status meet_reply_encode(const meet_reply *v, buffer *out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status meet_reply_encode(const meet_reply *r, buffer *out, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status meet_reply_decode(const uint8_t *bytes, size_t n, meet_reply *out, pawl_error *err)
     PAWL_MUST_CHECK;
 
