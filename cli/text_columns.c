@@ -26,19 +26,21 @@ void text_begin_columns(void) {
 
 /* Bytes of the next character, and the columns that it takes: one for a byte that is not UTF-8. */
 static size_t character(const char *text, size_t *columns) {
+    if ((unsigned char)*text < 0x80) { /* most of all text */
+        *columns = 1;
+        return 1;
+    }
     size_t length = utf8_character(text, strnlen(text, 4));
     uint32_t code = length > 0 ? utf8_code(text, length) : 0;
     int width = wide_known ? wcwidth((wchar_t)code) : -1;
-    *columns = length <= 1 ? 1 : width >= 0 ? (size_t)width : code >= FIRST_WIDE ? 2 : 1;
+    *columns = length == 0 ? 1 : width >= 0 ? (size_t)width : code >= FIRST_WIDE ? 2 : 1;
     return length > 0 ? length : 1;
 }
 
 size_t text_columns(const char *text) {
     size_t sum = 0;
-    size_t columns = 0;
-    for (; *text != '\0'; text += character(text, &columns)) {
-        (void)character(text, &columns);
-        sum += columns;
+    for (size_t columns; *text != '\0'; sum += columns) {
+        text += character(text, &columns);
     }
     return sum;
 }

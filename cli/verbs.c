@@ -37,7 +37,7 @@ const option_spec options[] = {
     {"wait", "SECONDS",
      "How long to wait for another writer before giving up; 35 unless given. That a writer has "
      "crashed is known at once if it ran on this machine, else after 30 seconds without a "
-     "heartbeat. The progress line names the writer.",
+     "heartbeat. Whom it waits for is said on stderr.",
      OPTION_WAIT, 0, false},
     {"need", "BYTES",
      "How large a checkpoint will be, such as 800MB or 1.5TiB; unless given, as large as the "
