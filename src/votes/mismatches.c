@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MISMATCHES_SHOWN 3 /* in the text; the rest is counted */
+
 void mismatches_add(mismatches *m, const char *entry, const char *next, const char *format, ...) {
     char sentence[sizeof(m->found)];
     va_list arguments;

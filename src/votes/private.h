@@ -37,8 +37,6 @@ pawl_status vote_key_name(const uint8_t *key, size_t key_bytes, char out[PAWL_MA
 
 /* ---- mismatches.c --------------------------------------------------------------------------- */
 
-#define MISMATCHES_SHOWN 3
-
 /* Faults between the ranks; begins zeroed. */
 typedef struct mismatches {
     size_t count;    /* of entries */
