@@ -101,8 +101,8 @@ typedef struct meet_card {
 
 typedef struct meeting {
     const char *what;         /* "open run": for messages; fewer than 32 characters */
-    pawl_status status;       /* not PAWL_OK: this rank has failed, */
-    const pawl_error *failed; /* so, and all are to hear it */
+    pawl_status status;       /* PAWL_OK, or how this rank failed before the meeting */
+    const pawl_error *failed; /* then: the whole failure, which all ranks are told */
     const void *mine;
     size_t mine_bytes; /* at most MEET_MAX_MINE */
     /*
