@@ -17,6 +17,7 @@
 #   make fuzz       every parser under libFuzzer with ASan and UBSan (clang), FUZZ_SECONDS=30 each,
 #                   JOBS at a time; table, findings in build/fuzz/found. FUZZ_ARGS=--help
 #   make lint       clang-tidy, cppcheck, clang-format         make format   format the C files
+#   make abi        did the interface change so that compiled programs break? (abidiff)
 #   make install    PREFIX=/usr/local DESTDIR=
 #
 # JOBS=n: processes at a time [one per core]. WERROR=ON: compiler warnings are errors [in CI].
@@ -83,6 +84,11 @@ lint:
 	@$(call BUILD,release)
 	@tools/lint build/release
 
+abi:
+	@tools/setup build example test lint
+	@$(call BUILD,release)
+	@tools/abi build/release
+
 format:
 	@tools/setup lint
 	@tools/format
@@ -96,4 +102,4 @@ clean:
 	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz
 
 .PHONY: release demo demo-ranks check check-threads proofs powerloss bench bench-quick asan tsan fuzz \
-    lint format install clean
+    lint abi format install clean

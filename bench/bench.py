@@ -23,8 +23,8 @@ import scale
 import states
 
 HERE = pathlib.Path(__file__).resolve().parent
-PARTS = ("device", "shapes", "small", "syncs", "memory", "peers", "peers-small", "growth", "ranks", "scale")
-QUICK_PARTS = ("device", "small", "syncs", "memory")
+PARTS = ("device", "shapes", "small", "syncs", "first", "memory", "peers", "peers-small", "growth", "ranks", "scale")
+QUICK_PARTS = ("device", "small", "syncs", "first", "memory")
 MIN_SIZE_MIB = 4  # one request of fio, which moves whole ones
 SIZES = (64 * harness.MIB, harness.GIB, 4 * harness.GIB, 8 * harness.GIB)
 
@@ -204,7 +204,7 @@ def run(bench):
     if bench.fio is None:
         bench.report.remark("fio is not installed: nothing is compared with the device")
     elif "device" in parts or "shapes" in parts:
-        figures.choose_depths(bench)
+        figures.choose_ways(bench)
     if "device" in parts:
         for size in sizes:
             figures.measure_device(bench, f"one tensor, {figures.label(size)}", states.one(size),
@@ -215,6 +215,8 @@ def run(bench):
         figures.measure_small(bench)
     if "syncs" in parts:
         figures.measure_syncs(bench)
+    if "first" in parts:
+        figures.measure_first_fence(bench)
     if "memory" in parts:
         for size in sizes:
             figures.measure_memory(bench, size)

@@ -7,6 +7,7 @@
  *   state LIST SEED              the tensors of a list (load_open in bench.h), with random bits
  *   open RUN BUDGET_MIB IO       opens a run for writing, and selects it; 0: the default budget;
  *                                IO: auto, uring, threads or buffered
+ *   ready RUN BUDGET_MIB IO      the same, with budget_ready
  *   select RUN                   which of the open runs the next commands use
  *   save STEP now|late           saves, with the fence at once, or after the save has ended
  *   remove STEP
@@ -74,6 +75,13 @@ static void must(const world *w, pawl_status status) {
     if (status != PAWL_OK) {
         fail("%s", pawl_error_text(w->err));
     }
+}
+
+/* Of all threads of the process, those that ended too. */
+static double processor_s(void) {
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -144,16 +152,25 @@ static pawl_run *run_of(const world *w) {
     return w->selected->run;
 }
 
-static void do_open(world *w, char **words) {
+static void open_run_at(world *w, char **words, int budget_ready) {
     const pawl_run_options options = {.struct_size = sizeof options,
                                       .framework = "pawl bench",
                                       .budget_bytes = strtoull(words[1], NULL, 10) * MIB,
-                                      .io = io_of(words[2])};
+                                      .io = io_of(words[2]),
+                                      .budget_ready = budget_ready};
     select_run(w, "");
     snprintf(w->selected->path, sizeof w->selected->path, "%s", words[0]);
     w->before_open_kib = begin_peak();
     must(w, pawl_run_open(words[0], &options, &w->selected->run, w->err));
     printf("{}\n");
+}
+
+static void do_open(world *w, char **words) {
+    open_run_at(w, words, 0);
+}
+
+static void do_ready(world *w, char **words) {
+    open_run_at(w, words, 1);
 }
 
 static void do_select(world *w, char **words) {
@@ -176,7 +193,7 @@ static void print_stats(const pawl_save_stats *stats) {
 static void do_save(world *w, char **words) {
     bool at_once = strcmp(words[1], "now") == 0;
     double fence_s = 0;
-    pawl_save_stats stats;
+    pawl_save_stats stats = {.struct_size = sizeof stats};
     pawl_run *run = run_of(w);
     begin_peak();
     double began = now_s();
@@ -220,15 +237,19 @@ static void do_scramble(world *w, char **words) {
 
 static void do_restore(world *w, char **words) {
     pawl_checkpoint *checkpoint;
+    pawl_read_stats reads = {.struct_size = sizeof reads};
     long before_kib = begin_peak();
+    double used = processor_s();
     double began = now_s();
-    must(w, pawl_checkpoint_open(words[0], PAWL_NEWEST, NULL, &checkpoint, w->err));
+    must(w, pawl_checkpoint_open(words[0], NULL, &checkpoint, w->err));
     must(w, pawl_checkpoint_restore(checkpoint, w->load.state, NULL, NULL, w->err));
     double seconds = now_s() - began;
-    pawl_read_stats reads = pawl_checkpoint_reads(checkpoint);
+    used = processor_s() - used;
+    must(w, pawl_checkpoint_reads(checkpoint, &reads, w->err));
     pawl_checkpoint_close(checkpoint);
-    printf("{\"seconds\": %.6f, \"extra_bytes\": %ld, \"reads\": %llu, \"read_bytes\": %llu}\n",
-           seconds, extra_bytes(before_kib), (unsigned long long)reads.reads,
+    printf("{\"seconds\": %.6f, \"processor_s\": %.6f, \"extra_bytes\": %ld, \"reads\": %llu, "
+           "\"read_bytes\": %llu}\n",
+           seconds, used, extra_bytes(before_kib), (unsigned long long)reads.reads,
            (unsigned long long)reads.bytes);
 }
 
@@ -239,13 +260,14 @@ static void do_same(world *w, char **words) {
 
 static void do_find(world *w, char **words) {
     pawl_checkpoint *checkpoint;
-    pawl_entry_info entry;
+    pawl_entry_info entry = {.struct_size = sizeof entry};
+    pawl_read_stats reads = {.struct_size = sizeof reads};
     double began = now_s();
-    must(w, pawl_checkpoint_open(words[0], PAWL_NEWEST, NULL, &checkpoint, w->err));
+    must(w, pawl_checkpoint_open(words[0], NULL, &checkpoint, w->err));
     double open_s = now_s() - began;
     must(w, pawl_checkpoint_find(checkpoint, words[1], &entry, w->err));
     double find_s = now_s() - began - open_s;
-    pawl_read_stats reads = pawl_checkpoint_reads(checkpoint);
+    must(w, pawl_checkpoint_reads(checkpoint, &reads, w->err));
     pawl_checkpoint_close(checkpoint);
     printf("{\"open_s\": %.6f, \"find_s\": %.6f, \"read_bytes\": %llu}\n", open_s, find_s,
            (unsigned long long)reads.bytes);
@@ -268,10 +290,11 @@ static const struct command {
     size_t words;
     void (*run)(world *w, char **words);
 } commands[] = {
-    {"select", 1, do_select},     {"state", 2, do_state},     {"open", 3, do_open},
-    {"save", 2, do_save},         {"remove", 1, do_remove},   {"close", 0, do_close},
-    {"scramble", 0, do_scramble}, {"restore", 1, do_restore}, {"same", 0, do_same},
-    {"find", 2, do_find},         {"memcpy", 0, do_memcpy},   {"syncs", 3, do_syncs},
+    {"select", 1, do_select}, {"state", 2, do_state},       {"open", 3, do_open},
+    {"save", 2, do_save},     {"remove", 1, do_remove},     {"close", 0, do_close},
+    {"ready", 3, do_ready},   {"scramble", 0, do_scramble}, {"restore", 1, do_restore},
+    {"same", 0, do_same},     {"find", 2, do_find},         {"memcpy", 0, do_memcpy},
+    {"syncs", 3, do_syncs},
 };
 
 static void obey(world *w, char *line) {

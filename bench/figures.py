@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """pawl against the device and against memcpy, in one process that holds the state."""
 
+import functools
 import statistics
 
 import harness
@@ -8,6 +9,8 @@ import states
 
 BUDGET_BYTES = 256 * harness.MIB  # the library's default
 STALL_BAR_S = 2e-3
+CALL_BAR_S = 5e-3
+TRIES = 2  # of each of fio's ways, before the best two are chosen
 ROUNDS = ((256 * harness.MIB, 11), (2 * harness.GIB, 9), (5 * harness.GIB, 7))  # (up to, rounds)
 
 
@@ -21,17 +24,18 @@ def usual_rounds(size):
     return next((count for limit, count in ROUNDS if size <= limit), 3)
 
 
-def choose_depths(bench):
+def choose_ways(bench):
+    """All ways of fio in short; the best two are then measured in turn with pawl."""
     size = min(harness.GIB, max(bench.options.sizes))
-    bench.say("fio: which depth is best")
-    why = bench.fio.choose_engine()
-    if why:
-        bench.report.remark(f"fio uses libaio, not io_uring: {why}")
-    tried = bench.fio.choose(size, 3, bench.options.pause)
-    rows = [[f"{what} {depth[0] >> 20} MiB × {depth[1]}", f"{speed:.2f} GB/s",
-             "chosen" if depth == getattr(bench.fio, what + "_depth") else ""]
-            for what, depth, speed in sorted(tried, key=lambda t: t[0], reverse=True)]
-    bench.report.table(f"the device, by fio, {label(size)}: medians of 3", ["", "speed", ""], rows)
+    bench.say("fio: which ways are best")
+    tries = min(TRIES, bench.rounds(TRIES))
+    tried, failed = bench.fio.choose(size, tries, bench.options.pause)
+    for words in failed:
+        bench.report.remark(f"fio, left out: {words}")
+    rows = [[str(way), f"{what} {speed:.2f} GB/s",
+             "one of the best two" if way in bench.fio.ways[what] else ""]
+            for what, way, speed in sorted(tried, key=lambda t: (t[0], t[2]), reverse=True)]
+    bench.report.table(f"the device, by fio, {label(size)}: medians of {tries}", ["", "speed", ""], rows)
 
 
 class DeviceRounds:
@@ -48,12 +52,14 @@ class DeviceRounds:
         self.step = 0
         # A copy of the state beside the state, and room for the page cache.
         self.fits = 2.2 * self.size + 2 * harness.GIB < harness.available_bytes()
-        self.saves = {"fio write": self._fio_write, "save": self._save,
+        self.saves = {"save": self._save,
                       "threads": lambda: self._save_elsewhere("threads", "late", 0, "threads")}
-        self.restores = {"fio read": self._fio_read, "cold": self._cold, "warm": self._warm,
-                         "memcpy": self._memcpy}
-        if bench.fio is None:
-            del self.saves["fio write"], self.restores["fio read"]
+        self.restores = {"cold": self._cold, "warm": self._warm, "memcpy": self._memcpy}
+        if bench.fio is not None:
+            self.saves |= {way: functools.partial(self._fio_write, way)
+                           for way in bench.fio.ways["write"]}
+            self.restores |= {way: functools.partial(self._fio_read, way)
+                              for way in bench.fio.ways["read"]}
         if self.fits:
             budget = int(self.size * 1.05 / harness.MIB) + 64
             self.saves["save, fence at once"] = lambda: self._save_elsewhere(
@@ -62,8 +68,8 @@ class DeviceRounds:
     def note(self, what, value):
         self.found.setdefault(what, []).append(value)
 
-    def _fio_write(self):
-        self.note("fio write", self.bench.fio.write_s(self.size))
+    def _fio_write(self, way):
+        self.note(("write", way), self.bench.fio.write_s(self.size, way))
 
     def _save(self):
         answer = self.worker.ask("save", self.step, "late")
@@ -91,10 +97,11 @@ class DeviceRounds:
     def _largest_file(self):
         return max(harness.files_below(self.directory / "late"), key=lambda p: p.stat().st_size)
 
-    def _fio_read(self):
+    def _fio_read(self, way):
         path = self._largest_file()
         harness.make_cold(self.directory)
-        self.note("fio read", self.bench.fio.read_s(path) * self.size / path.stat().st_size)
+        seconds = self.bench.fio.read_s(path, way)
+        self.note(("read", way), seconds * self.size / path.stat().st_size)
 
     def _restore(self):
         first = self.step == 1
@@ -103,16 +110,18 @@ class DeviceRounds:
         answer = self.worker.ask("restore", self.directory / "late")
         if first and not self.worker.ask("same")["same"]:
             raise harness.Failed("pawl restored something else than it saved")
-        return answer["seconds"]
+        return answer
 
     def _cold(self):
         harness.make_cold(self.directory)
-        self.note("cold", self._restore())
+        self.note("cold", self._restore()["seconds"])
 
     def _warm(self):
         if not harness.make_warm(self.directory / "late"):
             self.bench.report.remark("a warm restore found part of its files gone from the page cache")
-        self.note("warm", self._restore())
+        answer = self._restore()
+        self.note("warm", answer["seconds"])
+        self.note("warm processor", answer["processor_s"])
 
     def _memcpy(self):
         self.note("memcpy", self.worker.ask("memcpy")["seconds"])
@@ -131,6 +140,16 @@ class DeviceRounds:
             self.worker.ask("remove", self.step)
         return self.found
 
+    def device(self, what):
+        """The seconds of the device in each round, by the better of its two ways; and the way that
+        was better more often."""
+        if self.bench.fio is None:
+            return [], ""
+        ways = self.bench.fio.ways[what]
+        turns = list(zip(*(self.found[what, way] for way in ways)))
+        won = [ways[turn.index(min(turn))] for turn in turns]
+        return [min(turn) for turn in turns], str(statistics.mode(won))
+
 
 def ratios(over, under):
     return [a / b for a, b in zip(over or [], under or [])]
@@ -144,18 +163,20 @@ def milliseconds(seconds):
     return f"{statistics.median(seconds) * 1e3:.2f} ms" if seconds else ""
 
 
-def add_device_figures(bench, title, size, found, barred):
-    device = 0.95 if barred else None
-    get = found.get
+def add_device_figures(bench, title, rounds, barred):
+    floor = 0.95 if barred else None
+    size, get = rounds.size, rounds.found.get
     add = bench.report.figure
-    add(f"durable save ÷ device, {title}", ratios(get("fio write"), get("durable")), device,
-        f"{speed(size, get('durable'))} of {speed(size, get('fio write'))}")
-    add(f"durable save by threads ÷ device, {title}",
-        ratios(get("fio write"), get("threads durable")), None, speed(size, get("threads durable")))
-    add(f"cold verified restore ÷ device, {title}", ratios(get("fio read"), get("cold")), device,
-        f"{speed(size, get('cold'))} of {speed(size, get('fio read'))}")
-    add(f"warm verified restore ÷ memcpy, {title}", ratios(get("memcpy"), get("warm")), 0.6,
-        f"{speed(size, get('warm'))} of {speed(size, get('memcpy'))}")
+    for what, direction, key in (("durable save", "write", "durable"),
+                                 ("durable save by threads", "write", "threads durable"),
+                                 ("cold verified restore", "read", "cold")):
+        device, way = rounds.device(direction)
+        add(f"{what} ÷ device, {title}", ratios(device, get(key)),
+            None if key == "threads durable" else floor,
+            f"{speed(size, get(key))} of {speed(size, device)}: {way}")
+    add(f"warm verified restore ÷ memcpy, {title}", ratios(get("memcpy"), get("warm")), 0.8,
+        f"{speed(size, get('warm'))} of {speed(size, get('memcpy'))}; "
+        f"{milliseconds(get('warm processor'))} of processor time")
     add(f"2 ms ÷ stall, fence after the write, {title}",
         [STALL_BAR_S / stall for stall in get("stall", [])], 1.0, milliseconds(get("stall")))
     add(f"memcpy ÷ stall, fence at once, {title}", ratios(get("memcpy"), get("now stall")), 1 / 1.1,
@@ -170,13 +191,13 @@ def measure_device(bench, title, tensors, barred):
         worker.ask("state", listed, 1)
         rounds = DeviceRounds(bench, worker, tensors)
         try:
-            found = rounds.run(title, bench.rounds(usual_rounds(size)))
+            rounds.run(title, bench.rounds(usual_rounds(size)))
         finally:
             harness.empty(rounds.directory)
             rounds.directory.rmdir()
     if not rounds.fits:
         bench.report.remark(f"{title}: no fence at once, memory does not hold the state twice")
-    add_device_figures(bench, title, size, found, barred)
+    add_device_figures(bench, title, rounds, barred)
 
 
 def measure_shapes(bench):
@@ -188,11 +209,11 @@ def measure_shapes(bench):
 
 # ---- many small tensors, and one small state ------------------------------------------------------
 
-def _timed_save(bench, worker, step):
+def _timed_save(bench, worker, step, fence="late"):
     bench.settle()
-    seconds = worker.ask("save", step, "late")["durable_s"]
+    answer = worker.ask("save", step, fence)
     worker.ask("remove", step)
-    return seconds
+    return answer
 
 
 def measure_small(bench):
@@ -200,6 +221,7 @@ def measure_small(bench):
     lists = {"many": bench.listed("many", tensors),
              "one": bench.listed("one", states.one(states.bytes_of(tensors)))}
     found = {name: [] for name in lists}
+    called = []
     directory = bench.data / "small"
     directory.mkdir()
     with bench.start() as many, bench.start() as one:
@@ -211,10 +233,15 @@ def measure_small(bench):
         for i, names in harness.rounds(bench.rounds(9), workers):
             bench.say(f"100,000 tensors against one, round {i + 1}")
             for name in names:
-                found[name].append(_timed_save(bench, workers[name], i + 1))
+                answer = _timed_save(bench, workers[name], i + 1)
+                found[name].append(answer["durable_s"])
+                if name == "many":
+                    called.append(answer["save_s"])
     harness.empty(directory)
     bench.report.figure("durable save, 100,000 × 4 KiB ÷ one tensor", ratios(found["one"], found["many"]),
-                        0.7, f"{milliseconds(found['many'])} against {milliseconds(found['one'])}")
+                        0.8, f"{milliseconds(found['many'])} against {milliseconds(found['one'])}")
+    bench.report.figure("5 ms ÷ pawl_save, 100,000 unchanged entries",
+                        [CALL_BAR_S / seconds for seconds in called], 1.0, milliseconds(called))
 
 
 def measure_syncs(bench):
@@ -246,6 +273,37 @@ def measure_syncs(bench):
         bench.report.figure(f"the protocol's {what} ÷ durable save, 1 MiB",
                             ratios(found[name], found["save"]), floor,
                             f"{milliseconds(found[name])} of {milliseconds(found['save'])}")
+
+
+def _first_fences(bench, listed, size, command):
+    """Of a fresh process, the stall of its first save with the fence at once, and of its second."""
+    directory = bench.data / "first"
+    directory.mkdir()
+    budget = int(size * 1.05 / harness.MIB) + 64
+    with bench.start() as worker:
+        worker.ask("state", listed, 1)
+        worker.ask(command, directory / "run", budget, "auto")
+        worker.rest()  # as while a job loads its data
+        stalls = [_timed_save(bench, worker, step, "now")["stall_s"] for step in range(2)]
+    harness.empty(directory)
+    directory.rmdir()
+    return stalls
+
+
+def measure_first_fence(bench):
+    """New memory costs more than the copy: how much of that does the first fence of a process see?"""
+    size = min(harness.GIB, max(bench.options.sizes))
+    listed = bench.listed("first", states.one(size))
+    found = {"ready": [], "open": []}
+    for i, commands in harness.rounds(bench.rounds(5), found):
+        bench.say(f"the first fence of a process, round {i + 1}")
+        for command in commands:
+            found[command].append(_first_fences(bench, listed, size, command))
+    for command, what, floor in (("ready", "budget ready", 0.7), ("open", "default", None)):
+        first, later = zip(*found[command])
+        bench.report.figure(f"later stall ÷ first, fence at once, {what}, {label(size)}",
+                            ratios(later, first), floor,
+                            f"first {milliseconds(first)}, later {milliseconds(later)}")
 
 
 def measure_memory(bench, size):

@@ -49,6 +49,18 @@ class Worker:
             self._process.stdout.close()
             self._stderr.close()
 
+    def rest(self, quiet_s=0.5, limit_s=30):
+        """Returns when its resident memory has not grown for a while."""
+        end = time.monotonic() + limit_s
+        before, now = -1, self._resident_kib()
+        while now > before and time.monotonic() < end:
+            time.sleep(quiet_s)
+            before, now = now, self._resident_kib()
+
+    def _resident_kib(self):
+        status = pathlib.Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
+        return int(status.split("VmRSS:")[1].split()[0])
+
     def ask(self, *words, limit_s=600):
         line = " ".join(map(str, words)) + "\n"
         try:

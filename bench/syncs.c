@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost of durability alone: the file operations that a save needs (src/run/commit.c) before it
- * may report success, in order, by plain system calls. The time of a sync depends on how much is in
- * the file, so the data file has as many bytes as the save that it is compared with. Without
+ * The cost of durability alone: the file operations that a save needs (src/commit/commit.c) before
+ * it may report success, in order, by plain system calls. The time of a sync depends on how much is
+ * in the file, so the data file has as many bytes as the save that it is compared with. Without
  * payload it is a lower bound for a save of any size.
  *
  *   1 make the step's directory; create the data file, write its header and payload, sync it

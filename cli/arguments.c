@@ -221,7 +221,7 @@ static char *check_target(const verb *v, operand_kind kind, const target *t, con
                            "directory, write '%s/')",
                            word, word);
     }
-    if (kind == OPERAND_RUN_AT_STEP && t->step == PAWL_NEWEST) {
+    if (kind == OPERAND_RUN_AT_STEP && t->step == NEWEST_STEP) {
         return must_printf("needs the step by its number: pawl %s %s@STEP ('pawl ls %s' lists the "
                            "steps)",
                            v->name, t->run, t->run);

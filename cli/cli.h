@@ -29,11 +29,13 @@ enum {
     EXIT_TRY_AGAIN = 75 /* in use, or too slow; EX_TEMPFAIL of sysexits.h */
 };
 
-/* RUN[@STEP] as given on the command line. */
+#define NEWEST_STEP ((int64_t)-1)
+
+/* RUN[@STEP], or a file of weights, as given on the command line. */
 typedef struct target {
     char *run;
     bool has_step;
-    int64_t step;        /* PAWL_NEWEST for @newest, @latest and when none was given */
+    int64_t step;        /* NEWEST_STEP for @newest, @latest and when none was given */
     const char *no_step; /* text after '@' that looks like a mistyped step; NULL: none */
 } target;
 
@@ -58,9 +60,11 @@ typedef struct arguments {
 } arguments;
 
 /* Splits at the last '@' if a number, "newest" or "latest" follows it. What only begins like a
- * number ("5x", "-1", more than INT64_MAX) becomes `no_step`. */
+ * number ("5x", "-1", more than INT64_MAX) becomes `no_step`. The path of a file is not split. */
 target target_parse(const char *text);
 void target_free(target *t);
+/* Opens that step of a run, or its newest; a failure is in out->err. */
+pawl_status target_open(const char *run, int64_t step, output *out, pawl_checkpoint **checkpoint);
 
 /* Verbs: each returns an exit code, after printing the reason when it is not EXIT_DONE. */
 int verb_ls(const arguments *args, output *out);

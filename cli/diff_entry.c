@@ -121,7 +121,7 @@ static bool same_kind(comparison *c, const pawl_entry_info *a, const pawl_entry_
 }
 
 static bool same_dtype(comparison *c, const pawl_entry_info *a, const pawl_entry_info *b) {
-    if (a->kind != PAWL_KIND_TENSOR || a->dtype == b->dtype) {
+    if (a->kind != PAWL_KIND_TENSOR || strcmp(entry_type(a), entry_type(b)) == 0) {
         return true;
     }
     report_pair(c, "dtype", a, b, put_dtype, entry_type(a), entry_type(b));
@@ -170,6 +170,9 @@ static char *numbers_text(const tensor_ref *t, const distances *d) {
     char max[NUMBER_SIZE];
     char mean[NUMBER_SIZE];
     char nan[TEXT_SIZE];
+    if (d->uncompared && t->dtype == (pawl_dtype)0) {
+        return must_strdup("not compared: pawl does not know this type");
+    }
     if (d->uncompared) {
         return must_printf("not compared: a packed tensor of %" PRIu64 " bytes", t->bytes);
     }
@@ -183,10 +186,11 @@ static char *numbers_text(const tensor_ref *t, const distances *d) {
 }
 
 static pawl_status compare_numbers(comparison *c, const pawl_entry_info *a,
-                                   const pawl_entry_info *b, bool *same) {
+                                   const pawl_entry_info *b, const tensor_bytes *bytes,
+                                   bool *same) {
     distances d;
     SCOPED(tensor_ref_free) tensor_ref t = tensor_ref_of(a);
-    pawl_status status = diff_numbers(c, &t, &d);
+    pawl_status status = diff_numbers(c, &t, bytes, &d);
     if (status != PAWL_OK || (d.differing == 0 && !d.uncompared)) {
         return status;
     }
@@ -198,12 +202,15 @@ static pawl_status compare_numbers(comparison *c, const pawl_entry_info *a,
     return PAWL_OK;
 }
 
-/* `*size` is left alone for a rank that the checkpoint does not have. */
+/* `*size` is left alone for a rank that the checkpoint does not have; so is the error, which may
+ * have been filled by what comes after this entry. */
 static pawl_status read_rank(comparison *c, pawl_checkpoint *from, const char *name, int rank,
                              char *to, size_t *size) {
-    pawl_status status =
-        pawl_checkpoint_read_rank(from, name, rank, to, RANK_BYTES, size, c->out->err);
-    return status == PAWL_ENOTFOUND ? PAWL_OK : status;
+    pawl_status status = pawl_checkpoint_read_rank(from, name, rank, to, RANK_BYTES, size, NULL);
+    if (status == PAWL_OK || status == PAWL_ENOTFOUND) {
+        return PAWL_OK;
+    }
+    return pawl_checkpoint_read_rank(from, name, rank, to, RANK_BYTES, size, c->out->err);
 }
 
 static pawl_status compare_ranks(comparison *c, const pawl_entry_info *a, const pawl_entry_info *b,
@@ -234,7 +241,8 @@ static pawl_status compare_ranks(comparison *c, const pawl_entry_info *a, const 
     return PAWL_OK;
 }
 
-pawl_status diff_entry(comparison *c, const pawl_entry_info *a, const pawl_entry_info *b) {
+pawl_status diff_entry(comparison *c, const pawl_entry_info *a, const pawl_entry_info *b,
+                       const tensor_bytes *bytes) {
     bool same = same_kind(c, a, b);
     pawl_status status = PAWL_OK;
     if (same) {
@@ -246,7 +254,7 @@ pawl_status diff_entry(comparison *c, const pawl_entry_info *a, const pawl_entry
         if (a->per_rank && !c->structure) {
             status = compare_ranks(c, a, b, &same);
         } else if (a->kind == PAWL_KIND_TENSOR && dtype && shape && !c->structure) {
-            status = compare_numbers(c, a, b, &same);
+            status = compare_numbers(c, a, b, bytes, &same);
         }
     }
     c->same += same;

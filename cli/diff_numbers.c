@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl diff, the numbers of two tensors, read slice by slice. */
+/* pawl diff, the numbers of two tensors, in memory or read slice by slice. */
 #include "diff.h"
 #include "memory.h"
 #include "numbers.h"
@@ -55,9 +55,13 @@ static void compare_slice(distances *d, pawl_dtype dtype, const char *a, const c
     }
 }
 
-static void show_progress(const comparison *c) {
-    uint64_t done = pawl_checkpoint_reads(c->a).bytes + pawl_checkpoint_reads(c->b).bytes;
-    progress_update(&c->out->progress, done, c->of_bytes);
+static uint64_t bytes_read(const comparison *c, const pawl_checkpoint *checkpoint) {
+    pawl_read_stats reads = {.struct_size = sizeof reads};
+    return pawl_checkpoint_reads(checkpoint, &reads, c->out->err) == PAWL_OK ? reads.bytes : 0;
+}
+
+void diff_show_progress(const comparison *c) {
+    progress_update(&c->out->progress, bytes_read(c, c->a) + bytes_read(c, c->b), c->of_bytes);
 }
 
 static pawl_status read_both(const comparison *c, const tensor_ref *t, const slices *s, char *a,
@@ -68,12 +72,18 @@ static pawl_status read_both(const comparison *c, const tensor_ref *t, const sli
     if (status == PAWL_OK) {
         status = pawl_checkpoint_read(c->b, t->name, offset, extent, b, bytes, c->out->err);
     }
-    show_progress(c);
+    diff_show_progress(c);
     return status;
 }
 
-/* Elements of packed types do not fill whole bytes: these tensors are read whole and compared byte
- * by byte. */
+/* Elements of packed types do not fill whole bytes: these tensors are compared byte by byte. */
+static void compare_bytes(distances *d, const char *a, const char *b, size_t bytes) {
+    d->elements = bytes;
+    for (size_t i = 0; i < bytes; i++) {
+        d->differing += a[i] != b[i];
+    }
+}
+
 static pawl_status compare_packed(comparison *c, const tensor_ref *t, distances *d) {
     d->elements = t->bytes;
     if (t->bytes > MOST_PACKED_BYTES) {
@@ -84,17 +94,13 @@ static pawl_status compare_packed(comparison *c, const tensor_ref *t, distances 
     SCOPED(scoped_free) char *a = must_alloc(bytes);
     SCOPED(scoped_free) char *b = must_alloc(bytes);
     pawl_status status = read_both(c, t, NULL, a, b, bytes);
-    for (size_t i = 0; i < bytes && status == PAWL_OK; i++) {
-        d->differing += a[i] != b[i];
+    if (status == PAWL_OK) {
+        compare_bytes(d, a, b, bytes);
     }
     return status;
 }
 
-pawl_status diff_numbers(comparison *c, const tensor_ref *t, distances *d) {
-    *d = (distances){0};
-    if (!numbers_known(t->dtype)) {
-        return compare_packed(c, t, d);
-    }
+static pawl_status compare_slices(comparison *c, const tensor_ref *t, distances *d) {
     size_t size = numbers_size(t->dtype);
     size_t most = t->bytes < SLICE_BYTES ? (size_t)t->bytes : SLICE_BYTES;
     SCOPED(scoped_free) char *a = must_alloc(most);
@@ -109,6 +115,25 @@ pawl_status diff_numbers(comparison *c, const tensor_ref *t, distances *d) {
             return status;
         }
         compare_slice(d, t->dtype, a, b, s.elements);
+    }
+    return PAWL_OK;
+}
+
+pawl_status diff_numbers(comparison *c, const tensor_ref *t, const tensor_bytes *bytes,
+                         distances *d) {
+    bool numbers = numbers_known(t->dtype);
+    *d = (distances){0};
+    if (t->dtype == (pawl_dtype)0) {
+        d->uncompared = true;
+        return PAWL_OK;
+    }
+    if (bytes == NULL) {
+        return numbers ? compare_slices(c, t, d) : compare_packed(c, t, d);
+    }
+    if (numbers) {
+        compare_slice(d, t->dtype, bytes->a, bytes->b, t->elements);
+    } else {
+        compare_bytes(d, bytes->a, bytes->b, (size_t)t->bytes);
     }
     return PAWL_OK;
 }

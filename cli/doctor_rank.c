@@ -20,7 +20,7 @@ static int by_options(const arguments *args, output *out, doctor_rank *r) {
     }
     r->found.rank = (int)args->rank;
     r->found.world_size = (int)args->ranks;
-    (void)snprintf(r->found.source, sizeof r->found.source, "options");
+    r->found.source = "options";
     (void)snprintf(r->found.text, sizeof r->found.text,
                    "rank %d of %d, as --rank and --ranks say; this start of the job is %s",
                    r->found.rank, r->found.world_size, args->launch);

@@ -28,8 +28,7 @@ void tensor_ref_free(tensor_ref *t) {
 }
 
 const char *entry_type(const pawl_entry_info *info) {
-    const char *name =
-        info->kind == PAWL_KIND_TENSOR ? pawl_dtype_name(info->dtype) : pawl_kind_name(info->kind);
+    const char *name = info->kind == PAWL_KIND_TENSOR ? info->type : pawl_kind_name(info->kind);
     return name != NULL ? name : "?";
 }
 
@@ -136,7 +135,7 @@ void entry_json(json *j, const pawl_entry_info *info) {
     json_put_text(j, "name", info->name);
     json_put_text(j, "kind", pawl_kind_name(info->kind));
     json_put_text(j, "role", pawl_role_name(info->role));
-    json_put_text(j, "dtype", tensor ? pawl_dtype_name(info->dtype) : NULL);
+    json_put_text(j, "dtype", tensor ? info->type : NULL);
     if (tensor) {
         entry_json_shape(j, "shape", info->ndim, info->shape);
     } else {

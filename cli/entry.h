@@ -22,7 +22,7 @@ typedef struct tensor_ref {
 tensor_ref tensor_ref_of(const pawl_entry_info *info);
 void tensor_ref_free(tensor_ref *t);
 
-/* "F32" or "int64". */
+/* "F32" or "int64"; of a tensor of a type that is no dtype, its name. */
 const char *entry_type(const pawl_entry_info *info);
 /* "[64, 10]" for tensors, "" for values; allocated. */
 char *entry_shape(const pawl_entry_info *info);

@@ -5,11 +5,19 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void event_copy_free(event_copy *k) {
     free(k->message);
     free(k->json);
     *k = (event_copy){0};
+}
+
+void handed_out_copy(void *to, size_t size, const void *from) {
+    size_t known = 0;
+    memcpy(&known, from, sizeof known); /* its first member, struct_size */
+    memset(to, 0, size);
+    memcpy(to, from, known < size ? known : size);
 }
 
 void event_copy_set(event_copy *k, const pawl_event *event) {
@@ -20,7 +28,7 @@ void event_copy_set(event_copy *k, const pawl_event *event) {
     k->event.json = k->json;
     k->event.message = k->message;
     if (event->stats != NULL) {
-        k->stats = *event->stats;
+        handed_out_copy(&k->stats, sizeof k->stats, event->stats);
         snprintf(k->io, sizeof k->io, "%s", event->stats->io != NULL ? event->stats->io : "");
         k->stats.io = k->io;
         k->event.stats = &k->stats;

@@ -15,6 +15,9 @@ typedef struct event_copy {
     char *message, *json;
 } event_copy;
 
+/* Copies what the library handed out, as far as it goes, to a struct of ours; the rest is zero. */
+void handed_out_copy(void *to, size_t size, const void *from);
+
 /* Replaces the copy. A zeroed event_copy is empty. */
 void event_copy_set(event_copy *k, const pawl_event *event);
 void event_copy_free(event_copy *k);

@@ -18,15 +18,14 @@ pawl_status housekeeping_open(const arguments *args, output *out, pawl_run **run
     const char *path = args->targets[0].run;
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
     /* Opening for writing creates files: make sure first that this is a run. */
-    pawl_status status = pawl_catalog_open(path, &out->log, &catalog, out->err);
+    const pawl_open_options reading = output_open_options(out);
+    pawl_status status = pawl_catalog_open(path, &reading, &catalog, out->err);
     if (status != PAWL_OK) {
         return status;
     }
-    pawl_run_options options = {
-        .struct_size = sizeof options,
-        .must_exist = 1,
-        .log = {.write = on_log, .context = out, .level = PAWL_LOG_INFO},
-    };
+    const pawl_log log = {
+        .struct_size = sizeof log, .write = on_log, .context = out, .level = PAWL_LOG_INFO};
+    pawl_run_options options = {.struct_size = sizeof options, .must_exist = 1, .log = &log};
     if (args->wait_s >= 0) {
         options.takeover_wait_s = args->wait_s > 0 ? args->wait_s : -1;
     }

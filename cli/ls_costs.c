@@ -58,9 +58,10 @@ static void take_cost(ls_costs *c, const pawl_event *event) {
 
 ls_costs *ls_costs_read(const char *run, const pawl_catalog *catalog, output *out) {
     SCOPED(scoped_events) pawl_events *events = NULL;
-    pawl_event event;
+    pawl_event event = {.struct_size = sizeof event};
+    const pawl_open_options options = output_open_options(out);
     int more = 1;
-    if (pawl_events_open(run, &events, out->err) != PAWL_OK) {
+    if (pawl_events_open(run, &options, &events, out->err) != PAWL_OK) {
         return NULL;
     }
     ls_costs *c = must_alloc(sizeof *c);

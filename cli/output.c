@@ -59,6 +59,10 @@ static void write_log(void *context, pawl_log_level level, const char *text) {
     }
 }
 
+pawl_open_options output_open_options(const output *out) {
+    return (pawl_open_options){.struct_size = sizeof(pawl_open_options), .log = &out->log};
+}
+
 void output_begin(output *out, bool as_json, bool no_progress, bool full) {
     *out = (output){.as_json = as_json, .colour = colour_wanted()};
     out->columns = full ? 0 : output_columns();
@@ -70,7 +74,8 @@ void output_begin(output *out, bool as_json, bool no_progress, bool full) {
         text_begin_columns();
     }
     out->err = pawl_error_new();
-    out->log = (pawl_log){.write = write_log, .context = out, .level = PAWL_LOG_WARN};
+    out->log = (pawl_log){
+        .struct_size = sizeof out->log, .write = write_log, .context = out, .level = PAWL_LOG_WARN};
     out->progress.wanted = !no_progress && isatty(STDERR_FILENO);
     out->to = stdout;
     out->json.file = stdout;

@@ -24,6 +24,9 @@ struct output {
     pawl_log log;    /* warnings, to stderr */
 };
 
+/* For opening what is read: its warnings go to `out`, too. */
+pawl_open_options output_open_options(const output *out);
+
 /* `full`: lines of any length. Otherwise they fit the terminal, or, where stdout is none,
  * COLUMNS if that is set. `out` must not be moved afterwards. */
 void output_begin(output *out, bool as_json, bool no_progress, bool full);

@@ -94,7 +94,9 @@ _pawl() {
         _pawl_reply "$raw"
     elif [[ $verb == diff ]] || ((operands == 0)); then
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -d -- "$word")
+        mapfile -t COMPREPLY < <(compgen -d -- "$word"
+            [[ $verb =~ ^(ls|show|verify|diff)$ ]] &&
+                compgen -f -X '!*.safetensors*' -- "$word")
     fi
 }
 

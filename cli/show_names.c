@@ -35,7 +35,7 @@ pawl_status show_names(output *out, pawl_checkpoint *checkpoint, const char *beg
     int names = 0;
     pawl_status status = pawl_entries_open(checkpoint, begin, &entries, out->err);
     for (int seen = 0; status == PAWL_OK && names < MOST_NAMES && seen < MOST_ENTRIES; seen++) {
-        pawl_entry_info info;
+        pawl_entry_info info = {.struct_size = sizeof info};
         int more = 0;
         status = pawl_entries_next(entries, &info, &more, out->err);
         if (status != PAWL_OK || !more ||

@@ -31,11 +31,13 @@ static void put_rank_row(table *t, int rank, const char *bytes, size_t size) {
 }
 
 pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *name) {
-    pawl_checkpoint_info about;
-    pawl_checkpoint_describe(checkpoint, &about);
+    pawl_checkpoint_info about = {.struct_size = sizeof about};
+    pawl_status status = pawl_checkpoint_describe(checkpoint, &about, out->err);
+    if (status != PAWL_OK) {
+        return status;
+    }
     SCOPED(scoped_free) char *bytes = must_alloc(RANK_BYTES);
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
-    pawl_status status = PAWL_OK;
     if (!out->as_json) {
         putchar('\n');
     } else {

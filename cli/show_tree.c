@@ -78,7 +78,7 @@ static void put_entry_json(json *j, const pawl_entry_info *info) {
 
 static pawl_status walk_entries(output *out, pawl_entries *entries, table *t, uint64_t *shown) {
     bool opened = false;
-    pawl_entry_info info;
+    pawl_entry_info info = {.struct_size = sizeof info};
     SCOPED(scoped_free) char *before = must_strdup("");
     int more = 1;
     for (*shown = 0;; (*shown)++) {

@@ -59,7 +59,7 @@ static void take_event(top_state *v, const pawl_event *event) {
 
 /* *changed: there may be a new newest checkpoint. */
 static pawl_status take_new_events(top_state *v, bool *changed, output *out) {
-    pawl_event event;
+    pawl_event event = {.struct_size = sizeof event};
     int more = 1;
     while (more) {
         pawl_status status = pawl_events_next(v->events, &event, &more, out->err);
@@ -82,7 +82,7 @@ static void count_committed(top_state *v, const pawl_catalog *catalog) {
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
         const pawl_step_info *step = pawl_catalog_get(catalog, i);
         if (step->status == PAWL_STEP_COMMITTED) {
-            v->newest = *step;
+            handed_out_copy(&v->newest, sizeof v->newest, step);
             v->newest.metrics_json = NULL;
             v->has_newest = true;
             v->committed++;
@@ -108,7 +108,8 @@ static pawl_status read_catalog(top_state *v, output *out) {
 pawl_status top_refresh(top_state *v, output *out) {
     bool changed = v->catalog_ns == 0;
     v->now_ns = clock_unix_ns();
-    pawl_status status = pawl_owner_look(v->run, &v->owner, out->err);
+    v->owner.struct_size = sizeof v->owner;
+    pawl_status status = pawl_owner_look(v->run, NULL, &v->owner, out->err);
     if (status == PAWL_OK) {
         status = take_new_events(v, &changed, out);
     }
@@ -118,7 +119,7 @@ pawl_status top_refresh(top_state *v, output *out) {
 
 pawl_status top_open(top_state *v, const char *run, output *out) {
     *v = (top_state){.run = run};
-    return pawl_events_open(run, &v->events, out->err);
+    return pawl_events_open(run, NULL, &v->events, out->err);
 }
 
 void top_close(top_state *v) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl diff: compares two checkpoints by walking their sorted entries side by side. */
+#include "about.h"
 #include "diff.h"
 #include "numbers.h"
 #include "signals.h"
@@ -9,8 +10,8 @@
 #include <string.h>
 
 static pawl_status merge_walks(comparison *c, pawl_entries *walk_a, pawl_entries *walk_b) {
-    pawl_entry_info a;
-    pawl_entry_info b;
+    pawl_entry_info a = {.struct_size = sizeof a};
+    pawl_entry_info b = {.struct_size = sizeof b};
     int more_a = 1;
     int more_b = 1;
     int order = 0; /* which walk goes on: negative A's, positive B's, 0 both */
@@ -20,29 +21,33 @@ static pawl_status merge_walks(comparison *c, pawl_entries *walk_a, pawl_entries
         if (status == PAWL_OK && order >= 0) {
             status = pawl_entries_next(walk_b, &b, &more_b, c->out->err);
         }
-        if (status != PAWL_OK || (!more_a && !more_b)) {
+        if (status != PAWL_OK) {
+            (void)diff_queue_end(c);
             return status;
         }
-        if (signals_caught()) {
-            return PAWL_ECANCELED;
+        if (!more_a && !more_b) {
+            return diff_queue_end(c);
         }
         order = !more_a ? 1 : !more_b ? -1 : strcmp(a.name, b.name);
-        if (order != 0) {
-            diff_lone_entry(c, order < 0 ? &a : &b, order < 0);
-        } else if ((status = diff_entry(c, &a, &b)) != PAWL_OK) {
+        status = diff_queue_add(c, order <= 0 ? &a : NULL, order >= 0 ? &b : NULL);
+        if (status != PAWL_OK) {
             return status;
         }
     }
 }
 
-static pawl_status compare_entries(comparison *c) {
+pawl_status diff_entries(comparison *c) {
     SCOPED(scoped_entries) pawl_entries *walk_a = NULL;
     SCOPED(scoped_entries) pawl_entries *walk_b = NULL;
     pawl_status status = pawl_entries_open(c->a, "", &walk_a, c->out->err);
     if (status == PAWL_OK) {
         status = pawl_entries_open(c->b, "", &walk_b, c->out->err);
     }
-    return status == PAWL_OK ? merge_walks(c, walk_a, walk_b) : status;
+    if (status == PAWL_OK) {
+        status = merge_walks(c, walk_a, walk_b);
+    }
+    diff_queue_free(c);
+    return status;
 }
 
 static bool is_identical(const comparison *c) {
@@ -80,25 +85,29 @@ static void put_totals(json *j, const comparison *c) {
     json_put_number(j, "max_abs", c->max_abs, EXACT_DIGITS);
 }
 
-static void describe_side(comparison *c, const char *key, const char *run, pawl_checkpoint *from) {
-    pawl_checkpoint_info about;
-    char time[TEXT_SIZE];
-    pawl_checkpoint_describe(from, &about);
+static pawl_status describe_side(comparison *c, const char *key, const char *run,
+                                 pawl_checkpoint *from) {
+    pawl_checkpoint_info about = {.struct_size = sizeof about};
+    pawl_status status = pawl_checkpoint_describe(from, &about, c->out->err);
+    if (status != PAWL_OK) {
+        return status;
+    }
     c->of_bytes += about.data_bytes;
     c->world_size = about.world_size > c->world_size ? about.world_size : c->world_size;
     if (!c->out->as_json) {
-        output_field(c->out, strcmp(key, "a") == 0 ? "A" : "B", "%s step %" PRId64 ", saved %s",
-                     run, about.step, text_time_local(time, about.unix_time_ns));
-        return;
+        SCOPED(scoped_free) char *origin = about_origin(&about);
+        output_field(c->out, strcmp(key, "a") == 0 ? "A" : "B", "%s %s", run, origin);
+        return PAWL_OK;
     }
     json *j = &c->out->json;
     json_begin_object(j, key, JSON_INLINE);
     json_put_text(j, "run", run);
-    json_put_int(j, "step", about.step);
+    about_json_step(j, about.step);
     json_put_text(j, "path", about.path);
     json_put_int(j, "unix_time_ns", about.unix_time_ns);
     json_put_int(j, "world_size", about.world_size);
     json_close(j);
+    return PAWL_OK;
 }
 
 static int report_differences(comparison *c) {
@@ -113,7 +122,7 @@ static int report_differences(comparison *c) {
         c->table = table_new(c->out, columns, sizeof columns / sizeof columns[0]);
     }
     progress_begin(&c->out->progress, "comparing");
-    pawl_status status = compare_entries(c);
+    pawl_status status = diff_entries(c);
     progress_hide(&c->out->progress);
     if (c->table != NULL) {
         table_end(c->table);
@@ -136,12 +145,14 @@ int verb_diff(const arguments *args, output *out) {
     const target *at = &args->targets[0];
     const target *bt = &args->targets[1];
     signals_catch();
-    if (pawl_checkpoint_open(at->run, at->step, &out->log, &a, out->err) != PAWL_OK ||
-        pawl_checkpoint_open(bt->run, bt->step, &out->log, &b, out->err) != PAWL_OK) {
+    if (target_open(at->run, at->step, out, &a) != PAWL_OK ||
+        target_open(bt->run, bt->step, out, &b) != PAWL_OK) {
         return output_fail(out);
     }
     comparison c = {.out = out, .a = a, .b = b, .structure = args->structure};
-    describe_side(&c, "a", at->run, a);
-    describe_side(&c, "b", bt->run, b);
+    if (describe_side(&c, "a", at->run, a) != PAWL_OK ||
+        describe_side(&c, "b", bt->run, b) != PAWL_OK) {
+        return output_fail(out);
+    }
     return report_differences(&c);
 }

@@ -122,7 +122,8 @@ static void keep_finding(void *context, const pawl_finding *finding) {
     kept_findings *k = context;
     k->list = must_realloc(k->list, (k->count + 1) * sizeof *k->list);
     k->list[k->count++] =
-        (pawl_finding){.id = must_strdup(finding->id),
+        (pawl_finding){.struct_size = sizeof *k->list,
+                       .id = must_strdup(finding->id),
                        .severity = finding->severity,
                        .text = must_strdup(finding->text),
                        .next = finding->next != NULL ? must_strdup(finding->next) : NULL};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl ls: the checkpoints of a run. */
+/* pawl ls: the checkpoints of a run, or weights of another tool. */
+#include "about.h"
 #include "cli.h"
 #include "ls_costs.h"
 #include "memory.h"
@@ -189,8 +190,12 @@ int verb_ls(const arguments *args, output *out) {
     if (out->as_json) {
         json_put_text(&out->json, "run", run);
     }
-    if (pawl_catalog_open(run, &out->log, &catalog, out->err) != PAWL_OK) {
-        return output_fail(out);
+    const pawl_open_options options = output_open_options(out);
+    pawl_status status = pawl_catalog_open(run, &options, &catalog, out->err);
+    if (status != PAWL_OK) {
+        int code = EXIT_FAILED;
+        bool perhaps = status == PAWL_ENOTFOUND || status == PAWL_EUSAGE;
+        return perhaps && about_list(out, run, &code) ? code : output_fail(out);
     }
     if (args->stats && (saves = ls_costs_read(run, catalog, out)) == NULL) {
         return output_fail(out);

@@ -9,14 +9,16 @@
 /* Opens the rebuilt checkpoint and says what it holds. */
 static pawl_status report_rebuilt(output *out, const target *t) {
     SCOPED(scoped_checkpoint) pawl_checkpoint *checkpoint = NULL;
-    pawl_checkpoint_info about;
+    pawl_checkpoint_info about = {.struct_size = sizeof about};
     char entries[TEXT_SIZE];
     char files[TEXT_SIZE];
-    pawl_status status = pawl_checkpoint_open(t->run, t->step, &out->log, &checkpoint, out->err);
+    pawl_status status = target_open(t->run, t->step, out, &checkpoint);
+    if (status == PAWL_OK) {
+        status = pawl_checkpoint_describe(checkpoint, &about, out->err);
+    }
     if (status != PAWL_OK) {
         return status;
     }
-    pawl_checkpoint_describe(checkpoint, &about);
     if (out->as_json) {
         json_put_text(&out->json, "run", t->run);
         json_put_int(&out->json, "rebuilt", t->step);

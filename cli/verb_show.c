@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl show: a checkpoint as a tree, or one entry of it. */
+#include "about.h"
 #include "memory.h"
 #include "metrics.h"
 #include "numbers.h"
@@ -18,11 +19,18 @@ static void print_header(output *out, const char *run, const pawl_checkpoint_inf
     char files[TEXT_SIZE];
     char ranks[TEXT_SIZE];
     SCOPED(scoped_free) char *metrics = metrics_text(about->metrics_json);
-    output_field(out, "run", "%s", run);
-    output_field(out, "step", "%" PRId64, about->step);
-    output_field(out, "saved", "%s by %s%s%s", text_time_local(time, about->unix_time_ns),
-                 text_count(ranks, (uint64_t)about->world_size, "rank", "ranks"),
-                 *about->framework != '\0' ? " of " : "", about->framework);
+    text_time_local(time, about->unix_time_ns);
+    if (about->step >= 0) {
+        output_field(out, "run", "%s", run);
+        output_field(out, "step", "%" PRId64, about->step);
+        output_field(out, "saved", "%s by %s%s%s", time,
+                     text_count(ranks, (uint64_t)about->world_size, "rank", "ranks"),
+                     *about->framework != '\0' ? " of " : "", about->framework);
+    } else {
+        output_field(out, "weights", "%s", run);
+        output_field(out, "format", "%s", about->format);
+        output_field(out, "changed", "%s", time);
+    }
     output_field(
         out, "holds", "%s, %s in %s", text_count(entries, about->entries, "entry", "entries"),
         text_bytes(size, about->data_bytes), text_count(files, about->data_files, "file", "files"));
@@ -35,7 +43,8 @@ static void print_header(output *out, const char *run, const pawl_checkpoint_inf
 static void put_header(json *j, const char *run, const pawl_checkpoint_info *about) {
     char time[TEXT_SIZE];
     json_put_text(j, "run", run);
-    json_put_int(j, "step", about->step);
+    about_json_step(j, about->step);
+    json_put_text(j, "format", about->format);
     json_put_text(j, "path", about->path);
     json_put_int(j, "unix_time_ns", about->unix_time_ns);
     json_put_text(j, "time", text_time_utc(time, about->unix_time_ns));
@@ -51,18 +60,25 @@ static void put_header(json *j, const char *run, const pawl_checkpoint_info *abo
 }
 
 /* How much was read to answer. */
-static void put_reads(json *j, const pawl_checkpoint *checkpoint) {
-    pawl_read_stats reads = pawl_checkpoint_reads(checkpoint);
-    json_put_uint(j, "read_calls", reads.reads);
-    json_put_uint(j, "read_bytes", reads.bytes);
+static pawl_status put_reads(output *out, const pawl_checkpoint *checkpoint) {
+    pawl_read_stats reads = {.struct_size = sizeof reads};
+    pawl_status status = pawl_checkpoint_reads(checkpoint, &reads, out->err);
+    if (status == PAWL_OK) {
+        json_put_uint(&out->json, "read_calls", reads.reads);
+        json_put_uint(&out->json, "read_bytes", reads.bytes);
+    }
+    return status;
 }
 
-static void print_entry(output *out, int64_t step, const pawl_entry_info *info) {
+static void print_entry(output *out, const pawl_checkpoint_info *about,
+                        const pawl_entry_info *info) {
     char size[TEXT_SIZE];
     char pieces[TEXT_SIZE];
     SCOPED(scoped_free) char *shape = entry_shape(info);
     output_field(out, "entry", "%s", info->name);
-    output_field(out, "step", "%" PRId64, step);
+    if (about->step >= 0) {
+        output_field(out, "step", "%" PRId64, about->step);
+    }
     output_field(out, "type", "%s%s%s", entry_type(info), *shape != '\0' ? " " : "", shape);
     if (info->slot_of != NULL) {
         output_field(out, "role", "%s: %s of %s", pawl_role_name(info->role),
@@ -105,7 +121,9 @@ static pawl_status show_tensor(output *out, pawl_checkpoint *checkpoint,
             json_put_null(&out->json, "numbers");
         } else {
             putchar('\n');
-            output_line(out, "Values of packed types are not shown.");
+            output_line(out, t.dtype == (pawl_dtype)0
+                                 ? "Values of this type, which pawl does not know, are not shown."
+                                 : "Values of packed types are not shown.");
         }
         return PAWL_OK;
     }
@@ -123,15 +141,17 @@ static pawl_status show_tensor(output *out, pawl_checkpoint *checkpoint,
 
 static pawl_status show_entry(output *out, pawl_checkpoint *checkpoint, const pawl_entry_info *info,
                               const arguments *args) {
+    pawl_checkpoint_info about = {.struct_size = sizeof about};
+    pawl_status status = pawl_checkpoint_describe(checkpoint, &about, out->err);
+    if (status != PAWL_OK) {
+        return status;
+    }
     if (out->as_json) {
         json_begin_object(&out->json, "entry", JSON_LINES);
         entry_json(&out->json, info);
     } else {
-        pawl_checkpoint_info about;
-        pawl_checkpoint_describe(checkpoint, &about);
-        print_entry(out, about.step, info);
+        print_entry(out, &about, info);
     }
-    pawl_status status = PAWL_OK;
     bool numbers = info->kind == PAWL_KIND_TENSOR && !args->structure;
     if (out->as_json && !numbers) {
         json_put_null(&out->json, "numbers");
@@ -156,7 +176,7 @@ static pawl_status show_entry(output *out, pawl_checkpoint *checkpoint, const pa
 /* Shows the entry of that name, or else the tree below it, or else fails as the search for the
  * entry did. */
 static pawl_status show_named(output *out, pawl_checkpoint *checkpoint, const arguments *args) {
-    pawl_entry_info info;
+    pawl_entry_info info = {.struct_size = sizeof info};
     uint64_t shown = 0;
     pawl_status status = pawl_checkpoint_find(checkpoint, args->entry, &info, out->err);
     if (status == PAWL_OK) {
@@ -176,18 +196,18 @@ static pawl_status show_named(output *out, pawl_checkpoint *checkpoint, const ar
 
 int verb_show(const arguments *args, output *out) {
     SCOPED(scoped_checkpoint) pawl_checkpoint *checkpoint = NULL;
-    pawl_checkpoint_info about;
+    pawl_checkpoint_info about = {.struct_size = sizeof about};
     const target *t = &args->targets[0];
     uint64_t shown = 0;
     signals_catch();
-    if (pawl_checkpoint_open(t->run, t->step, &out->log, &checkpoint, out->err) != PAWL_OK) {
+    if (target_open(t->run, t->step, out, &checkpoint) != PAWL_OK ||
+        pawl_checkpoint_describe(checkpoint, &about, out->err) != PAWL_OK) {
         return output_fail(out);
     }
     if (args->names) {
         const char *begin = args->entry != NULL ? args->entry : "";
         return show_names(out, checkpoint, begin) == PAWL_OK ? EXIT_DONE : output_fail(out);
     }
-    pawl_checkpoint_describe(checkpoint, &about);
     if (out->as_json) {
         put_header(&out->json, t->run, &about);
     } else if (args->entry == NULL) {
@@ -195,11 +215,8 @@ int verb_show(const arguments *args, output *out) {
     }
     pawl_status status = args->entry != NULL ? show_named(out, checkpoint, args)
                                              : show_tree(out, checkpoint, "", &shown);
-    if (status != PAWL_OK) {
-        return output_fail(out);
+    if (status == PAWL_OK && out->as_json) {
+        status = put_reads(out, checkpoint);
     }
-    if (out->as_json) {
-        put_reads(&out->json, checkpoint);
-    }
-    return EXIT_DONE;
+    return status == PAWL_OK ? EXIT_DONE : output_fail(out);
 }

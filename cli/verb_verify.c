@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl verify: reads every byte of one checkpoint, or of all. */
+#include "about.h"
 #include "cli.h"
 #include "memory.h"
 #include "signals.h"
@@ -113,15 +114,17 @@ static int is_stop_wanted(void *context) {
     return signals_caught();
 }
 
-static void print_result(output *out, int64_t step, const pawl_verify_result *result, bool opened) {
+static void print_result(output *out, const char *name, const pawl_verify_result *result,
+                         bool opened) {
     char files[TEXT_SIZE];
     char entries[TEXT_SIZE];
     char bytes[TEXT_SIZE];
     char problems[TEXT_SIZE];
     progress_hide(&out->progress);
-    printf("step %" PRId64 ": ", step);
+    SCOPED(scoped_free) char *safe = text_safe(name, strlen(name), false);
+    printf("%s: ", safe);
     if (result->problems == 0) {
-        output_styled(out, STYLE_GOOD, "good");
+        output_styled(out, STYLE_GOOD, result->unverified == NULL ? "good" : "nothing wrong found");
     } else {
         output_styled(out, STYLE_BAD, "damaged");
         printf(", %s%s", text_count(problems, result->problems, "problem", "problems"),
@@ -133,6 +136,9 @@ static void print_result(output *out, int64_t step, const pawl_verify_result *re
     }
     printf("; %s, %s and %s read\n", text_count(entries, result->entries, "entry", "entries"),
            text_count(files, result->files, "file", "files"), text_bytes(bytes, result->bytes));
+    if (result->unverified != NULL) {
+        output_line(out, "%s", result->unverified);
+    }
 }
 
 static void put_result(json *j, const char *status, const pawl_verify_result *result) {
@@ -141,6 +147,7 @@ static void put_result(json *j, const char *status, const pawl_verify_result *re
     json_put_uint(j, "bytes", result->bytes);
     json_put_uint(j, "entries", result->entries);
     json_put_uint(j, "problem_count", result->problems);
+    json_put_text(j, "unverified", result->unverified);
 }
 
 static pawl_status verify_opened(output *out, pawl_checkpoint *checkpoint,
@@ -176,6 +183,7 @@ static void report_unopenable(output *out, pawl_verify_result *result) {
     const char *path = pawl_error_get(out->err, PAWL_ERROR_PATH);
     const char *slash = path != NULL ? strrchr(path, '/') : NULL;
     pawl_problem problem = {
+        .struct_size = sizeof problem,
         .file = slash != NULL  ? slash + 1
                 : path != NULL ? path
                                : "?",
@@ -197,20 +205,20 @@ static void report_unopenable(output *out, pawl_verify_result *result) {
 /* Reports damage; any other failure is left in out->err. */
 static pawl_status verify_step(output *out, const char *run, int64_t step) {
     SCOPED(scoped_checkpoint) pawl_checkpoint *checkpoint = NULL;
-    pawl_checkpoint_info about = {0};
-    pawl_verify_result result = {0};
-    pawl_status status = pawl_checkpoint_open(run, step, &out->log, &checkpoint, out->err);
+    pawl_checkpoint_info about = {.struct_size = sizeof about};
+    pawl_verify_result result = {.struct_size = sizeof result};
+    pawl_status status = target_open(run, step, out, &checkpoint);
+    if (status == PAWL_OK) {
+        status = pawl_checkpoint_describe(checkpoint, &about, out->err);
+    } else {
+        about.step = step != NEWEST_STEP ? step : pawl_error_step(out->err);
+    }
     if (status != PAWL_OK && status != PAWL_EDAMAGED) {
         return status;
     }
-    if (status == PAWL_OK) {
-        pawl_checkpoint_describe(checkpoint, &about);
-    } else {
-        about.step = step != PAWL_NEWEST ? step : pawl_error_step(out->err);
-    }
     if (out->as_json) {
         json_begin_object(&out->json, NULL, JSON_INLINE);
-        json_put_int(&out->json, "step", about.step);
+        about_json_step(&out->json, about.step);
     }
     if (status == PAWL_EDAMAGED) {
         report_unopenable(out, &result);
@@ -220,7 +228,9 @@ static pawl_status verify_step(output *out, const char *run, int64_t step) {
     if (out->as_json) {
         put_result(&out->json, status_word(status), &result);
     } else if (status == PAWL_OK || status == PAWL_EDAMAGED) {
-        print_result(out, about.step, &result, checkpoint != NULL);
+        SCOPED(scoped_free)
+        char *name = about_name(about.step, checkpoint != NULL ? about.path : run);
+        print_result(out, name, &result, checkpoint != NULL);
     }
     if (out->as_json) {
         json_put_text(&out->json, "path", checkpoint != NULL ? about.path : NULL);
@@ -233,7 +243,8 @@ static pawl_status verify_step(output *out, const char *run, int64_t step) {
 static pawl_status verify_all(output *out, const char *run, bool *damaged) {
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
     size_t verified = 0;
-    pawl_status status = pawl_catalog_open(run, &out->log, &catalog, out->err);
+    const pawl_open_options options = output_open_options(out);
+    pawl_status status = pawl_catalog_open(run, &options, &catalog, out->err);
     if (status != PAWL_OK) {
         return status;
     }
@@ -253,7 +264,7 @@ static pawl_status verify_all(output *out, const char *run, bool *damaged) {
         verified++;
     }
     /* If there is none, opening the newest fails with a message that says what is there. */
-    return verified > 0 ? PAWL_OK : verify_step(out, run, PAWL_NEWEST);
+    return verified > 0 ? PAWL_OK : verify_step(out, run, NEWEST_STEP);
 }
 
 int verb_verify(const arguments *args, output *out) {

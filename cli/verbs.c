@@ -10,7 +10,9 @@
 #define COMMON (OPTION_HELP | OPTION_JSON)
 
 const char operand_help[] =
-    "RUN is the directory of a run. STEP is the number of one of its checkpoints, or 'newest' (or "
+    "RUN is the directory of a run; 'ls', 'show', 'verify' and 'diff' also take weights of other "
+    "tools: a .safetensors file, or a directory that holds a model.safetensors.index.json or one "
+    "such file. STEP is the number of one of its checkpoints, or 'newest' (or "
     "'latest') for the newest committed one, which is also taken when no STEP is given.\n"
     "The last '@' separates RUN from STEP only if a number, 'newest' or 'latest' follows it. For a "
     "directory that is itself named 'run@7' or 'run@7b', write 'run@7/' or 'run@7b/'.";
@@ -82,7 +84,9 @@ const verb verbs[] = {
         .description =
             "Lists every step of a run: committed, unfinished or damaged, when it was saved, how "
             "large it is, its metrics, and whether it is pinned or being read. No data file is "
-            "opened; to know that the bytes are good, use 'pawl verify'.",
+            "opened; to know that the bytes are good, use 'pawl verify'. Of weights of other "
+            "tools: "
+            "their format, size, and how many files and entries they have.",
         .operands = {{OPERAND_RUN, "RUN", false}},
         .options = COMMON | OPTION_STATS | OPTION_FULL,
         .examples = {{"pawl ls runs/7", "every checkpoint of the run in runs/7"},
@@ -121,6 +125,7 @@ const verb verbs[] = {
                    OPTION_NAMES,
         .examples = {{"pawl show runs/7", "the newest checkpoint as a tree"},
                      {"pawl show runs/7@3000 model/dense/kernel", "one entry of step 3000"},
+                     {"pawl show model.safetensors", "weights of another tool"},
                      {"pawl show --structure runs/7 model/dense",
                       "the tree below model/dense, or the entry of that name without its numbers"}},
         .different = "What was read is damaged.",
@@ -131,7 +136,9 @@ const verb verbs[] = {
         .summary = "read every byte of a checkpoint and report damage",
         .description =
             "Reads every file of a checkpoint, compares it with its checksums, goes on after "
-            "damage, and prints each problem with the file, the byte range and the entry in it.",
+            "damage, and prints each problem with the file, the byte range and the entry in it. "
+            "safetensors files of other tools have no checksums: what was checked of them, and "
+            "what could not be, is said.",
         .operands = {{OPERAND_RUN_STEP, "RUN[@STEP]", false}},
         .options = COMMON | OPTION_ALL | OPTION_NO_PROGRESS,
         .examples = {{"pawl verify runs/7", "the newest checkpoint"},

@@ -44,7 +44,7 @@ static int print_item(FILE *to, const char *before, const pawl_report_item *item
                       const pawl_remedy **printed, int *known) {
     int lines = 0;
     for (size_t k = 0; k < item->remedy_count; k++) {
-        const pawl_remedy *remedy = &item->remedies[k];
+        const pawl_remedy *remedy = item->remedies[k];
         int skip = !option_of(remedy) || (!remedy->from && *known == MAX_ADVICE);
         for (int p = 0; !remedy->from && p < *known; p++) {
             skip |= is_same(printed[p], remedy);

@@ -138,8 +138,8 @@ pawl_status optimizer_apply_gradients(struct optimizer *optimizer, int64_t step,
     for (size_t i = 0; i < optimizer->variable_count; i++) {
         variables[i] = rows_of(optimizer, i, optimizer->variables[i].value);
     }
-    pawl_status status =
-        pawl_check_gradients(variables, optimizer->variable_count, gradients, count, err);
+    pawl_status status = pawl_check_gradients(variables, optimizer->variable_count, gradients,
+                                              count, sizeof *variables, err);
     if (status != PAWL_OK) {
         return status;
     }

@@ -42,6 +42,7 @@ static pawl_restore_options restore_options(const struct options *options, pawl_
         .model_only = options->model_only,
         .renames = rename,
         .rename_count = rename->from ? 1 : 0,
+        .rename_size = sizeof *rename,
     };
 }
 
@@ -89,7 +90,10 @@ static int ranks_changed(const pawl_report *report) {
 /* For people, and for programs what this rank took and how long that was. */
 static void say_resumed(const struct trainer *trainer, const char *from, const pawl_report *report,
                         double seconds) {
-    const pawl_report_counts counts = pawl_report_totals(report);
+    pawl_report_counts counts = {.struct_size = sizeof counts};
+    if (pawl_report_totals(report, &counts, NULL) != PAWL_OK) {
+        return;
+    }
     printf("resumed from step %" PRId64 "%s%s: %" PRIu64 " entries, %.1f MB",
            pawl_report_step(report), from ? " of " : "", from ? from : "", counts.restored,
            (double)counts.bytes * 1e-6);
@@ -150,20 +154,22 @@ static pawl_status after_failure(struct trainer *trainer, pawl_status status,
 /* Rank 0 chooses the newest checkpoint for all: a rank that looked later might see a newer one. */
 static pawl_status open_newest(const struct ranks *ranks, const char *run,
                                pawl_checkpoint **checkpoint, pawl_error *err) {
-    pawl_checkpoint_info info = {.step = PAWL_NEWEST};
+    pawl_checkpoint_info info = {.struct_size = sizeof info};
     if (ranks->place.rank == 0) {
-        pawl_status status = pawl_checkpoint_open(run, PAWL_NEWEST, NULL, checkpoint, err);
+        pawl_status status = pawl_checkpoint_open(run, NULL, checkpoint, err);
+        if (status == PAWL_OK) {
+            status = pawl_checkpoint_describe(*checkpoint, &info, err);
+        }
         if (status != PAWL_OK) {
             return status;
         }
-        pawl_checkpoint_describe(*checkpoint, &info);
     }
     int64_t *steps = allocate((size_t)ranks->place.ranks, sizeof *steps);
     ranks_tell(ranks, &info.step, sizeof info.step, steps);
     const int64_t step = steps[0];
+    const pawl_open_options options = {.struct_size = sizeof options, .step = &step};
     free(steps);
-    return ranks->place.rank == 0 ? PAWL_OK
-                                  : pawl_checkpoint_open(run, step, NULL, checkpoint, err);
+    return ranks->place.rank == 0 ? PAWL_OK : pawl_checkpoint_open(run, &options, checkpoint, err);
 }
 
 /* Only reads the other run; this one gets checkpoints of its own. */

@@ -41,6 +41,7 @@ static pawl_status add_slot(pawl_state *state, const struct variable *variable,
     tensor.replicated = 0;
     tensor.boxes = &box;
     tensor.nboxes = 1;
+    tensor.box_size = sizeof box;
     tensor.role = PAWL_ROLE_SLOT;
     tensor.slot_of = variable->name;
     tensor.slot = slot;
@@ -124,7 +125,8 @@ static pawl_status set_batch_signature(pawl_state *state, const struct batcher *
     pawl_batch_check *check = NULL;
     pawl_status status = pawl_batch_check_new(&check, err);
     if (status == PAWL_OK) {
-        status = pawl_batch_check_next(check, entries.array, BATCH_ENTRIES, err);
+        status =
+            pawl_batch_check_next(check, entries.array, BATCH_ENTRIES, sizeof *entries.array, err);
     }
     if (status == PAWL_OK) {
         status = pawl_state_set_json(state, "data/batch_signature", PAWL_ROLE_BATCH_SIGNATURE,

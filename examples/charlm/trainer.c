@@ -39,17 +39,17 @@ static void print_log(void *context, pawl_log_level level, const char *text) {
 
 static pawl_status open_run(struct trainer *trainer, pawl_error *err) {
     const struct options *options = trainer->options;
-    pawl_run_options run_options = {
+    const pawl_retention retention = {.struct_size = sizeof retention, .keep_last = options->keep};
+    const pawl_log log = {.struct_size = sizeof log, .write = print_log};
+    const pawl_run_options run_options = {
         .struct_size = sizeof run_options,
         .framework = "charlm",
         .save_every_steps = options->save_every,
-        .retention = {.struct_size = sizeof(pawl_retention), .keep_last = options->keep},
+        .retention = &retention,
+        .log = trainer->ranks->place.rank == 0 ? &log : NULL,
         .group = trainer->ranks->group,
         .group_deadline_s = RANKS_TIMEOUT_S,
     };
-    if (trainer->ranks->place.rank == 0) {
-        run_options.log = (pawl_log){.write = print_log, .level = PAWL_LOG_WARN};
-    }
     return pawl_run_open(options->run, &run_options, &trainer->run, err);
 }
 
@@ -157,8 +157,10 @@ void trainer_print_digests(const struct trainer *trainer, const char *what) {
 static pawl_status prepare_save(struct trainer *trainer, pawl_metric *loss,
                                 pawl_save_options *options, pawl_error *err) {
     *loss = (pawl_metric){"loss", trainer->loss};
-    *options =
-        (pawl_save_options){.struct_size = sizeof *options, .metrics = loss, .metric_count = 1};
+    *options = (pawl_save_options){.struct_size = sizeof *options,
+                                   .metrics = loss,
+                                   .metric_count = 1,
+                                   .metric_size = sizeof *loss};
     return state_refresh(trainer->state, &trainer->training, err);
 }
 
@@ -183,7 +185,7 @@ static pawl_status start_save(struct trainer *trainer, pawl_error *err) {
 
 /* The outcome of the save in flight; waits for it as pawl_wait does. */
 static pawl_status see_save(struct trainer *trainer, double deadline_s, pawl_error *err) {
-    pawl_save_stats stats = {0};
+    pawl_save_stats stats = {.struct_size = sizeof stats};
     pawl_status status = pawl_wait(trainer->run, deadline_s, &stats, err);
     if (status == PAWL_ETIMEOUT) {
         return status;
@@ -223,7 +225,8 @@ static pawl_status next_batch(struct trainer *trainer, const struct batch **batc
     *batch = batcher_next(&trainer->training.batcher);
     batch_describe(*batch, &entries);
     mistake_in_batch(trainer->mistake, trainer->batches++, &entries);
-    return pawl_batch_check_next(trainer->batch_check, entries.array, BATCH_ENTRIES, err);
+    return pawl_batch_check_next(trainer->batch_check, entries.array, BATCH_ENTRIES,
+                                 sizeof *entries.array, err);
 }
 
 /*

@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-/* One entry of a batch, or one gradient or variable. */
+/* One entry of a batch, or one gradient or variable. Calls that take an array of them take
+ * `array_size`, sizeof(pawl_array), as well. */
 typedef struct pawl_array {
     const char *name;
     pawl_dtype dtype;
@@ -33,7 +34,8 @@ PAWL_API void pawl_batch_check_free(pawl_batch_check *check);
  * pad the remainder (J01), or mend the input (J02). F64 entries are refused in the first batch.
  */
 PAWL_API pawl_status pawl_batch_check_next(pawl_batch_check *check, const pawl_array *entries,
-                                           size_t count, pawl_error *err) PAWL_MUST_CHECK;
+                                           size_t count, size_t array_size, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* The first batch's signature as JSON, to keep in the state with PAWL_ROLE_BATCH_SIGNATURE. NULL
  * before the first batch. Lives as long as the check. */
@@ -54,7 +56,7 @@ PAWL_API pawl_status pawl_check_data_position(const pawl_state *state, const cha
  */
 PAWL_API pawl_status pawl_check_gradients(const pawl_array *variables, size_t variable_count,
                                           const pawl_array *gradients, size_t gradient_count,
-                                          pawl_error *err) PAWL_MUST_CHECK;
+                                          size_t array_size, pawl_error *err) PAWL_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -28,10 +28,16 @@ extern "C" {
 #define PAWL_MUST_CHECK
 #endif
 
-#define PAWL_VERSION "0.1.0"
+#define PAWL_VERSION "0.2.0"
 
 /* The version of the library that is running, which may differ from PAWL_VERSION above. */
 PAWL_API const char *pawl_version(void);
+
+/* Does what `pointer` leads to, handed out by a library that may be older than this header, have
+ * `member`? Its struct_size says so. */
+#define PAWL_HAS(pointer, member)                                                                  \
+    ((size_t)((const char *)(&(pointer)->member + 1) - (const char *)(pointer)) <=                 \
+     (pointer)->struct_size)
 
 /*
  * Stable numbers: a program may switch on them; new ones are only added at the end.
@@ -119,6 +125,7 @@ typedef enum pawl_log_level {
  * the callback would need; still, the callback should not call back into the same run.
  */
 typedef struct pawl_log {
+    size_t struct_size;                                                   /* sizeof(pawl_log) */
     void (*write)(void *context, pawl_log_level level, const char *text); /* NULL: no log */
     void *context;
     pawl_log_level level; /* the most detailed level wanted; 0: PAWL_LOG_WARN */

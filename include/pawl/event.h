@@ -29,6 +29,7 @@ typedef enum pawl_event_kind {
 } pawl_event_kind;
 
 typedef struct pawl_event {
+    size_t struct_size; /* sizeof(pawl_event) */
     pawl_event_kind kind;
     int64_t step;                 /* -1: a restore that found none */
     int64_t unix_time_ns;         /* by the writer's clock */
@@ -61,9 +62,9 @@ typedef struct pawl_events pawl_events;
 
 /* Opens the events of a run for reading, oldest first. Without events.jsonl there are none, yet. Of
  * a file larger than PAWL_EVENTS_MAX_BYTES, which pawl never writes, only so many bytes at its end
- * are read. A path that cannot be read fails as in pawl_catalog_open. */
-PAWL_API pawl_status pawl_events_open(const char *run_path, pawl_events **events, pawl_error *err)
-    PAWL_MUST_CHECK;
+ * are read. A path that cannot be read fails as in pawl_catalog_open, whose `options` these are. */
+PAWL_API pawl_status pawl_events_open(const char *run_path, const pawl_open_options *options,
+                                      pawl_events **events, pawl_error *err) PAWL_MUST_CHECK;
 /*
  * The next event; `*more` is 0 when there is none yet: call again later to follow a run. A line
  * that is not an event (cut by a crash, or of a newer version) is passed over. Pointers in `event`

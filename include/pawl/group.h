@@ -10,7 +10,8 @@
  *     for MPI, a Python program passes on torch.distributed.
  *   - Without callbacks they meet through the run's directory, and need `launch`.
  *
- * The ranks meet when they open a run, when they restore, and in pawl_meet. These calls are
+ * The ranks meet when they open a run, when they restore (pawl_restore, and pawl_checkpoint_restore
+ * with a group, which needs no run), and in pawl_meet. These calls are
  * collective: every rank makes them, in the same order. No other call is: pawl_fence never waits
  * for another rank, nor does pawl_save unless the previous save is still in flight. Waiting for a
  * save to end (pawl_wait, pawl_run_close, pawl_save_final, a pawl_save that finds one in flight,
@@ -41,7 +42,7 @@ typedef struct pawl_group {
      * any number of times, one after another. [NULL: none; needed without callbacks]
      */
     const char *launch;
-    void *context; /* of the callbacks; lives as long as the run */
+    void *context; /* of the callbacks; lives as long as the run, or as the call that is given it */
     /*
      * Rank 0 receives `n` bytes of each rank, in the order of ranks, in `all` (world_size x n
      * bytes; NULL on the other ranks), and sets came[r] to 1 for each rank r that came in time.
@@ -58,14 +59,15 @@ typedef struct pawl_group {
     int (*broadcast)(void *context, void *bytes, size_t n, double deadline_s);
 } pawl_group;
 
-/* What an environment says about the job. */
+/* What an environment says about the job. Nothing here is to be freed: texts that are made for this
+ * environment are in arrays. `launch` has room for the longest that a group may have. */
 typedef struct pawl_group_found {
-    size_t struct_size;
+    size_t struct_size;                     /* sizeof(pawl_group_found) */
     int rank, world_size;                   /* 0 and 1 where it says nothing */
     int local_rank, local_size;             /* on this node; -1 and 0: not known */
+    const char *source;                     /* static: "torchrun", "Slurm", ...; "none" */
     char launch[PAWL_MAX_LAUNCH_BYTES + 1]; /* "": nothing names this start of the job */
-    char source[32];                        /* "torchrun", "Slurm", "Open MPI", ...; "none" */
-    char text[1024]; /* what was decided, and from which variables, for people */
+    char text[1024]; /* for people: what was decided, and from which variables; cut if longer */
 } pawl_group_found;
 
 /*
@@ -75,7 +77,6 @@ typedef struct pawl_group_found {
  * a scheduler sets in a shell that it did not launch as a rank (an interactive allocation) are
  * ignored. PAWL_EMISMATCH names two sources that disagree, PAWL_EUSAGE a variable that is negative
  * or not a number, PAWL_ELIMIT one that is above PAWL_MAX_RANKS.
- * The caller sets `found->struct_size`.
  */
 PAWL_API pawl_status pawl_group_discover(const char *const *environment, pawl_group_found *found,
                                          pawl_error *err) PAWL_MUST_CHECK;

@@ -4,17 +4,36 @@
  *
  *     pawl/error.h        status, error, log
  *     pawl/tensor.h       element types
+ *     pawl/memory.h       tensors that are not in host memory
  *     pawl/state.h        what is saved
  *     pawl/group.h        the ranks of a job
+ *     pawl/storage.h      where runs are, and how they are opened
+ *     pawl/retention.h    which checkpoints stay
  *     pawl/run.h          saving
  *     pawl/restore.h      restoring
- *     pawl/checkpoint.h   looking at checkpoints, verify, doctor
+ *     pawl/checkpoint.h   looking at checkpoints, verify
+ *     pawl/doctor.h       could a job save here?
  *     pawl/view.h         a tensor of a checkpoint as read-only memory
  *     pawl/event.h        what happened to a run, as it happens and later
  *     pawl/check.h        checks of a running job
  *
  * Threads: calls on different handles may run at the same time; one handle is used by one thread at
  * a time. Strings are UTF-8. Times are seconds (double) or nanoseconds (int64_t, "_ns").
+ *
+ * Structs grow at their ends, and a program may run with an older or a newer libpawl than it was
+ * compiled for. Every struct that goes through a pointer begins with `struct_size`:
+ *
+ *   - What is passed in and what is to be filled in has it set by the program, to its sizeof:
+ *     pawl_run_options options = {.struct_size = sizeof options}; PAWL_EUSAGE where it is not set.
+ *     Members that are zero, or that an older program does not have, mean their default. Members
+ *     that the library does not know yet must be zero (PAWL_EUNSUPPORTED), and it fills in zero.
+ *   - What pawl hands out, by a pointer or to a callback, has the size that the library knows.
+ *     PAWL_HAS tells whether it has a member that older libraries do not.
+ *   - An array of structs without struct_size comes with the size of an element: `rename_size`,
+ *     sizeof(pawl_rename). The elements of one array are alike.
+ *
+ * Enumerations grow, too: pass over a kind of event, a finding or a difference that you do not
+ * know.
  *
  * Forked children: a run, a checkpoint, its views and walks over its entries, and a reader of
  * events belong to the process that opened them. A child made by fork has a copy of the memory, but
@@ -41,12 +60,16 @@
 
 #include <pawl/check.h>
 #include <pawl/checkpoint.h>
+#include <pawl/doctor.h>
 #include <pawl/error.h>
 #include <pawl/event.h>
 #include <pawl/group.h>
+#include <pawl/memory.h>
 #include <pawl/restore.h>
+#include <pawl/retention.h>
 #include <pawl/run.h>
 #include <pawl/state.h>
+#include <pawl/storage.h>
 #include <pawl/tensor.h>
 #include <pawl/view.h>
 

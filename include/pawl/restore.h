@@ -27,7 +27,8 @@ typedef enum pawl_policy {
  * In names of the checkpoint that are `from` or begin with `from`/, `from` is replaced by `to`. An
  * empty `from` matches every name and puts `to`/ in front of it. An empty `to` removes `from`/.
  * Both empty: nothing changes. PAWL_EUSAGE: NULL, a `from` that no name can begin with (such as
- * "a/"), and a rule whose result is not a valid name, such as an empty one.
+ * "a/"), and a rule whose result is not a valid name, such as an empty one. An element of an array,
+ * whose user says how large each is.
  */
 typedef struct pawl_rename {
     const char *from;
@@ -47,6 +48,7 @@ typedef struct pawl_restore_options {
     int model_only;    /* 1: entries of role MODEL only; the rest is kept as it is [0] */
     const pawl_rename *renames; /* of each name the first that matches is applied [none] */
     size_t rename_count;
+    size_t rename_size; /* sizeof(pawl_rename); needed where rename_count is not 0 */
     /* Per-rank values saved by another number of ranks (R10): ERROR; ALLOW: a rank restores its own
      * if there is one, else keeps the caller's, with a warning; CALLER: all keep the caller's, with
      * a warning [ERROR] */
@@ -54,6 +56,11 @@ typedef struct pawl_restore_options {
     /* 1: reads go through the page cache, so that what several ranks of a node need is read from
      * the storage once; each rank begins at a different place [0] */
     int share_on_node;
+    /* For pawl_checkpoint_restore: the ranks that restore it together [NULL: this process alone],
+     * and how long they wait for each other at each meeting [600]. For pawl_restore both are unset:
+     * there the run's group counts. */
+    const pawl_group *group;
+    double group_deadline_s;
 } pawl_restore_options;
 
 /* Kinds of difference. Stable numbers; the comment gives the id of the failure catalogue. */
@@ -83,6 +90,7 @@ typedef enum pawl_severity {
 
 /* An option of pawl_restore_options that allows a difference. */
 typedef struct pawl_remedy {
+    size_t struct_size;
     const char *option; /* its field: "unexpected", "model_only", "renames", ... */
     pawl_policy policy; /* its value, where it is a policy; else PAWL_POLICY_DEFAULT */
     const char *value;  /* "allow", "checkpoint", "caller"; model_only: "1"; renames: NULL */
@@ -98,6 +106,7 @@ typedef struct pawl_remedy {
  * words of `change` and `remedies`.
  */
 typedef struct pawl_report_item {
+    size_t struct_size;
     pawl_difference difference;
     pawl_severity severity;
     const char *name;        /* entry; for RENAMED the prefix in the checkpoint */
@@ -112,7 +121,7 @@ typedef struct pawl_report_item {
     const char *change;      /* what to change in the program or the job: "restore with as many
                                 ranks", or NULL */
     /* Each by itself allows the difference; for RENAMED all are needed together. */
-    const pawl_remedy *remedies;
+    const pawl_remedy *const *remedies;
     size_t remedy_count;
     const char *saved_as; /* the entry's name in the checkpoint, if a rename rule changed it; for
                              RENAMED, an ERROR: the other entry that becomes other_name; or NULL */
@@ -128,11 +137,13 @@ PAWL_API int64_t pawl_report_step(const pawl_report *report);
 /* R13: how many entries were restored, kept as the caller had them, left out of the checkpoint's,
  * and cast; and how many finite values overflowed in a cast. */
 typedef struct pawl_report_counts {
+    size_t struct_size; /* sizeof(pawl_report_counts) */
     uint64_t restored, kept, ignored, cast, cast_overflows;
     uint64_t bytes;
     uint64_t fallbacks; /* newer checkpoints that were passed over because they are damaged */
 } pawl_report_counts;
-PAWL_API pawl_report_counts pawl_report_totals(const pawl_report *report);
+PAWL_API pawl_status pawl_report_totals(const pawl_report *report, pawl_report_counts *counts,
+                                        pawl_error *err) PAWL_MUST_CHECK;
 /* The whole report for people, and for programs. Lives as long as the report. */
 PAWL_API const char *pawl_report_text(const pawl_report *report);
 PAWL_API const char *pawl_report_json(const pawl_report *report);

@@ -31,7 +31,9 @@
 #define PAWL_RUN_H
 
 #include <pawl/group.h>
+#include <pawl/retention.h>
 #include <pawl/state.h>
+#include <pawl/storage.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,22 +48,6 @@ typedef enum pawl_on_busy {
     PAWL_ON_BUSY_SKIP = 1, /* save nothing and return PAWL_OK; the statistics say so */
     PAWL_ON_BUSY_ERROR = 2 /* PAWL_EBUSY */
 } pawl_on_busy;
-
-/*
- * Which checkpoints stay. A checkpoint is removed only when no rule keeps it; with every rule at
- * zero everything stays. Whatever the rules say: the newest committed one stays, the one this run
- * restored from stays until a newer one is committed, one that is being read stays, a pinned one
- * stays.
- */
-typedef struct pawl_retention {
-    size_t struct_size;       /* ignored: that of pawl_run_options counts */
-    int64_t keep_last;        /* the newest n */
-    int64_t keep_every_steps; /* steps divisible by n */
-    double keep_every_hours;  /* of older ones, one per so many hours, by when they were saved */
-    int64_t keep_best;        /* the n best by `metric` */
-    const char *metric;       /* name of a metric given to pawl_save */
-    int metric_max;           /* 1: larger is better; 0: smaller is better */
-} pawl_retention;
 
 /* How the bytes of data files reach the storage. */
 typedef enum pawl_io {
@@ -101,8 +87,9 @@ typedef struct pawl_run_options {
                                replicas that differ, by reading everything twice [0] */
     int64_t save_every_steps; /* for pawl_due [0: never by steps] */
     double save_every_s;      /* for pawl_due [0: never by time] */
-    pawl_retention retention; /* [keep everything] */
-    pawl_log log;             /* [none] */
+    const pawl_retention *retention; /* which checkpoints stay; copied [all] */
+    const pawl_log *log;             /* copied, but for what its context points to [none] */
+    const pawl_storage *storage;     /* where the run is [NULL: the local filesystem] */
 
     /* Leaving resources to others. Where the system refuses io_priority or cpus the log has a
      * warning, and the save goes on. */
@@ -131,6 +118,12 @@ typedef struct pawl_run_options {
     void (*event)(void *context, const struct pawl_event *event);
     void *event_context; /* the callback's `context`; lives as long as the run */
     int no_event_file;   /* 1: keep no events.jsonl in the run's directory [0] */
+
+    /* 1: the whole budget gets its memory as the run is opened, in the background, and keeps it:
+     * new memory costs a fence several times what copying costs. 0: so does, from the first save
+     * on, as much of a budget that was given as that save may need, and what no fence used is given
+     * back; the default budget gets memory when a fence needs it. What a fence used is kept. [0] */
+    int budget_ready;
 } pawl_run_options;
 
 typedef struct pawl_run pawl_run;
@@ -159,6 +152,7 @@ PAWL_API pawl_status pawl_run_open(const char *path, const pawl_run_options *opt
  */
 PAWL_API pawl_status pawl_run_close(pawl_run *run, double deadline_s, pawl_error *err);
 
+/* An element of an array, whose user says how large each is. */
 typedef struct pawl_metric {
     const char *name;
     double value;
@@ -168,6 +162,7 @@ typedef struct pawl_save_options {
     size_t struct_size;
     const pawl_metric *metrics; /* copied, each name once; for the manifest and retention [none] */
     size_t metric_count;        /* at most PAWL_MAX_METRICS; names by the rules of entries' names */
+    size_t metric_size;         /* sizeof(pawl_metric); needed where metric_count is not 0 */
     int pin;                    /* 1: retention never removes this checkpoint [0] */
     double deadline_s;          /* for PAWL_ON_BUSY_WAIT [the run's] */
 } pawl_save_options;
@@ -203,6 +198,7 @@ PAWL_API pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *er
  * the same numbers. The fence's times are spent in pawl_fence, meanwhile.
  */
 typedef struct pawl_save_stats {
+    size_t struct_size;          /* sizeof(pawl_save_stats) */
     int64_t step;                /* -1: no save was started yet */
     int skipped;                 /* the latest pawl_save was skipped (PAWL_ON_BUSY_SKIP) */
     uint64_t bytes;              /* of data files */

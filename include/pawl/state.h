@@ -13,6 +13,7 @@
 #ifndef PAWL_STATE_H
 #define PAWL_STATE_H
 
+#include <pawl/memory.h>
 #include <pawl/tensor.h>
 
 #ifdef __cplusplus
@@ -53,7 +54,8 @@ typedef enum pawl_kind {
 PAWL_API const char *pawl_role_name(pawl_role role);
 PAWL_API const char *pawl_kind_name(pawl_kind kind);
 
-/* One box of a tensor that this rank holds: `extent` elements per dimension from `offset` on. */
+/* One box of a tensor that this rank holds: `extent` elements per dimension from `offset` on. An
+ * element of an array, whose user says how large each is. */
 typedef struct pawl_box {
     const int64_t *offset;  /* ndim numbers */
     const int64_t *extent;  /* ndim numbers */
@@ -75,6 +77,7 @@ typedef struct pawl_tensor {
     const int64_t *strides; /* bytes per dimension, when nboxes is 0 [row-major, dense] */
     size_t nboxes;          /* [0: one box that covers everything] at most PAWL_MAX_BOXES */
     const pawl_box *boxes;  /* disjoint boxes inside the shape */
+    size_t box_size;        /* sizeof(pawl_box); needed where nboxes is not 0 */
     int replicated;         /* other ranks hold the same boxes with the same bytes: each byte is
                                written by one of them. A save of copies that differ fails with
                                PAWL_EMISMATCH: always compared where a rank holds at most 64 KiB of
@@ -90,6 +93,9 @@ typedef struct pawl_tensor {
      * these two numbers alone follows who writes what. [replica_count 0: a copy per rank,
      * numbered by rank] */
     int replica, replica_count;
+    /* Where `data`, of the boxes too, is; it is then an address or handle for the provider alone,
+     * and may be NULL (pawl/memory.h). Not copied. [NULL: host memory] */
+    const pawl_memory *memory;
 } pawl_tensor;
 
 typedef struct pawl_state pawl_state;
@@ -107,6 +113,26 @@ PAWL_API void pawl_state_free(pawl_state *state);
  */
 PAWL_API pawl_status pawl_state_add_tensor(pawl_state *state, const pawl_tensor *tensor,
                                            pawl_error *err) PAWL_MUST_CHECK;
+
+/*
+ * The same for `count` tensors in one call, for languages in which a call costs; faster for each
+ * than calls of pawl_state_add_tensor, too. All are added, or none; the error names the entry and
+ * its place in the array. All elements have the struct_size of the first, else PAWL_EUSAGE.
+ */
+PAWL_API pawl_status pawl_state_add_tensors(pawl_state *state, const pawl_tensor *tensors,
+                                            size_t count, pawl_error *err) PAWL_MUST_CHECK;
+
+/*
+ * Gives tensors of the state new memory: `data`, `strides`, `boxes`, `memory` (of another provider,
+ * too, or none), and which replica they are.
+ * What else a tensor is (dtype, shape, role, slot_of, slot, replicated) has to be said again and
+ * has to be as it was: PAWL_EUSAGE tells what differs; to change it remove the entry and add it.
+ * All are updated, or none. PAWL_EBUSY names a tensor and the save that still reads its memory:
+ * call pawl_fence first. PAWL_ENOTFOUND names near misses. Otherwise fails as
+ * pawl_state_add_tensors.
+ */
+PAWL_API pawl_status pawl_state_update_tensors(pawl_state *state, const pawl_tensor *tensors,
+                                               size_t count, pawl_error *err) PAWL_MUST_CHECK;
 
 /*
  * Sets a value: adds the entry, or replaces the value of an entry of the same kind. The bytes are

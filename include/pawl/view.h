@@ -44,6 +44,7 @@ PAWL_API pawl_status pawl_view_open(pawl_checkpoint *checkpoint, const char *nam
 PAWL_API void pawl_view_close(pawl_view *view); /* NULL is fine */
 
 typedef struct pawl_view_info {
+    size_t struct_size; /* sizeof(pawl_view_info) */
     pawl_dtype dtype;
     int ndim;
     const int64_t *shape;  /* of the whole tensor */
@@ -53,7 +54,8 @@ typedef struct pawl_view_info {
 } pawl_view_info;
 
 /* Pointers live as long as the view. */
-PAWL_API void pawl_view_describe(const pawl_view *view, pawl_view_info *info);
+PAWL_API pawl_status pawl_view_describe(const pawl_view *view, pawl_view_info *info,
+                                        pawl_error *err) PAWL_MUST_CHECK;
 
 /*
  * The address of bytes [offset, offset + n) of the piece, after verifying those of their blocks

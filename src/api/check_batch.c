@@ -306,18 +306,21 @@ static pawl_status next_batch(pawl_batch_check *c, const pawl_array *entries, si
 
 /* A refused batch counts as well: the numbers are those of the loader. */
 static pawl_status next_counted(pawl_batch_check *c, const pawl_array *entries, size_t count,
-                                pawl_error *err) {
-    TRY(need(c, "pawl_batch_check_next", "check", err));
-    TRY(need_items(entries, count, "pawl_batch_check_next", "entries", err));
+                                size_t array_size, pawl_error *err) {
+    static const char call[] = "pawl_batch_check_next";
+    CLEANUP(mem_free_pointer) void *copy = NULL;
+    TRY(need(c, call, "check", err));
+    TRY(take_arrays(&entries, count, array_size, &copy, call, "entries", err));
     pawl_status status = next_batch(c, entries, count, err);
     c->batches++;
     return status;
 }
 
 pawl_status pawl_batch_check_next(pawl_batch_check *check, const pawl_array *entries, size_t count,
-                                  pawl_error *err) {
+                                  size_t array_size, pawl_error *err) {
     struct pawl_error story;
-    return story_end(next_counted(check, entries, count, story_begin(&story)), &story, err);
+    return story_end(next_counted(check, entries, count, array_size, story_begin(&story)), &story,
+                     err);
 }
 
 const char *pawl_batch_check_signature(const pawl_batch_check *check) {

@@ -248,10 +248,14 @@ static pawl_status check_pair(const pawl_array *variable, const pawl_array *grad
 
 static pawl_status check_gradients(const pawl_array *variables, size_t variable_count,
                                    const pawl_array *gradients, size_t gradient_count,
-                                   pawl_error *err) {
+                                   size_t array_size, pawl_error *err) {
     static const char call[] = "pawl_check_gradients";
-    TRY(need_items(variables, variable_count, call, "variables", err));
-    TRY(need_items(gradients, gradient_count, call, "gradients", err));
+    CLEANUP(mem_free_pointer) void *known_variables = NULL;
+    CLEANUP(mem_free_pointer) void *known_gradients = NULL;
+    TRY(take_arrays(&variables, variable_count, array_size, &known_variables, call, "variables",
+                    err));
+    TRY(take_arrays(&gradients, gradient_count, array_size, &known_gradients, call, "gradients",
+                    err));
     TRY(check_arrays(variables, variable_count, "variable", err));
     TRY(check_arrays(gradients, gradient_count, "gradient", err));
     TRY(check_names(variables, variable_count, gradients, gradient_count, err));
@@ -263,9 +267,9 @@ static pawl_status check_gradients(const pawl_array *variables, size_t variable_
 
 pawl_status pawl_check_gradients(const pawl_array *variables, size_t variable_count,
                                  const pawl_array *gradients, size_t gradient_count,
-                                 pawl_error *err) {
+                                 size_t array_size, pawl_error *err) {
     struct pawl_error story;
-    return story_end(
-        check_gradients(variables, variable_count, gradients, gradient_count, story_begin(&story)),
-        &story, err);
+    return story_end(check_gradients(variables, variable_count, gradients, gradient_count,
+                                     array_size, story_begin(&story)),
+                     &story, err);
 }

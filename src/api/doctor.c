@@ -3,11 +3,20 @@
 #include "doctor/doctor.h"
 
 #include "api/api.h"
+#include "path/path.h"
 
 #define DEFAULT_GROUP_DEADLINE_S 30.0
 
 static void free_ranks(job_ranks **ranks) {
     ranks_free(*ranks);
+}
+
+static pawl_status only_one_process(pawl_error *err) {
+    error_set(err, PAWL_EUNSUPPORTED,
+              "pawl_doctor: whether ranks see the same place is found out on the local filesystem "
+              "alone");
+    error_next(err, "ask without a group, on each rank");
+    return PAWL_EUNSUPPORTED;
 }
 
 static pawl_status examine_path(const char *path, const pawl_doctor_options *options,
@@ -26,9 +35,13 @@ static pawl_status examine_path(const char *path, const pawl_doctor_options *opt
         return PAWL_EUSAGE;
     }
     TRY(take_group(&known.group, &given, "pawl_doctor", err));
+    if (!storage_is_local(known.storage) && known.group != NULL && known.group->world_size > 1) {
+        return only_one_process(err);
+    }
     TRY(group_new(known.group, &group, err));
     TRY(ranks_new(group, platform_system(), &ranks, err));
     const doctor_asked asked = {.path = path,
+                                .storage = known.storage,
                                 .need_bytes = known.need_bytes,
                                 .ranks = ranks,
                                 .group_deadline_s = known.group_deadline_s > 0

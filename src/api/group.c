@@ -3,8 +3,6 @@
 #include "group/group.h"
 #include "api/api.h"
 
-#include <string.h>
-
 pawl_status take_group(const pawl_group **group, pawl_group *known, const char *call,
                        pawl_error *err) {
     if (*group != NULL) {
@@ -19,12 +17,9 @@ static pawl_status discover_group(const char *const *environment, pawl_group_fou
     static const char call[] = "pawl_group_discover";
     pawl_group_found all;
     TRY(need(environment, call, "environment", err));
-    TRY(need(found, call, "found", err));
-    size_t size = found->struct_size;
-    TRY(check_size(size, call, "pawl_group_found", err));
+    TRY(need_output(found, call, "found", "pawl_group_found", err));
     TRY(group_discover(environment, &all, err));
-    all.struct_size = size;
-    memcpy(found, &all, size < sizeof(all) ? size : sizeof(all));
+    give_output(found, &all, sizeof(all));
     return PAWL_OK;
 }
 

@@ -21,18 +21,25 @@ static void describe_owner(const owner_sight *v, pawl_owner_info *info) {
     (void)snprintf(info->attempt, sizeof(info->attempt), "%s", v->attempt);
 }
 
-static pawl_status look_at_owner(const char *path, pawl_owner_info *info, pawl_error *err) {
+static pawl_status look_at_owner(const char *path, const pawl_open_options *options,
+                                 pawl_owner_info *info, pawl_error *err) {
+    static const char call[] = "pawl_owner_look";
     CLEANUP(store_destroy_pointer) store *s = NULL;
+    opening how;
     owner_sight seen;
-    TRY(need(path, "pawl_owner_look", "run_path", err));
-    TRY(need(info, "pawl_owner_look", "info", err));
-    TRY(open_retrying(path, false, &s, err));
+    pawl_owner_info known;
+    TRY(need(path, call, "run_path", err));
+    TRY(need_output(info, call, "info", "pawl_owner_info", err));
+    TRY(take_opening(&how, options, false, call, err));
+    TRY(open_retrying(how.storage, path, false, &s, err));
     TRY(owner_look(s, platform_system(), &seen, err));
-    describe_owner(&seen, info);
+    describe_owner(&seen, &known);
+    give_output(info, &known, sizeof(known));
     return PAWL_OK;
 }
 
-pawl_status pawl_owner_look(const char *run_path, pawl_owner_info *info, pawl_error *err) {
+pawl_status pawl_owner_look(const char *run_path, const pawl_open_options *options,
+                            pawl_owner_info *info, pawl_error *err) {
     struct pawl_error story;
-    return story_end(look_at_owner(run_path, info, story_begin(&story)), &story, err);
+    return story_end(look_at_owner(run_path, options, info, story_begin(&story)), &story, err);
 }

@@ -14,35 +14,56 @@ static pawl_status need_run(const pawl_run *run, const char *call, pawl_error *e
 
 /* ---- open and close ---- */
 
-typedef struct opening {
+typedef struct opened_place {
+    const pawl_storage *storage;
     const char *path;
     bool must_exist;
-} opening;
+} opened_place;
 
 /* A directory that must exist is opened without `create` first, so that it is never made by
  * mistake. */
 static pawl_status open_storage(void *context, bool create, store **out, pawl_error *err) {
-    const opening *o = context;
+    const opened_place *o = context;
     if (create && o->must_exist) {
-        TRY(path_open(o->path, false, out, err));
+        TRY(storage_open_path(o->storage, o->path, false, out, err));
         store_destroy(*out);
         *out = NULL;
     }
-    return open_retrying(o->path, create, out, err);
+    return open_retrying(o->storage, o->path, create, out, err);
+}
+
+/* What the options point to, as this library knows it. */
+typedef struct nested_options {
+    pawl_log log;
+    pawl_retention retention;
+    pawl_group group;
+} nested_options;
+
+static pawl_status take_run_options(pawl_run_options *to, nested_options *nested,
+                                    const pawl_run_options *from, pawl_error *err) {
+    static const char call[] = "pawl_run_open";
+    TRY(take_options(to, sizeof(*to), from, call, "pawl_run_options", err));
+    TRY(take_log(&to->log, &nested->log, call, err));
+    if (to->retention != NULL) {
+        TRY(take_options(&nested->retention, sizeof(nested->retention), to->retention, call,
+                         "pawl_retention", err));
+        to->retention = &nested->retention;
+    }
+    return take_group(&to->group, &nested->group, call, err);
 }
 
 static pawl_status open_run(const char *path, const pawl_run_options *options, pawl_run **run,
                             pawl_error *err) {
     static const char call[] = "pawl_run_open";
     pawl_run_options known;
-    pawl_group group;
+    nested_options nested;
     TRY(need(path, call, "path", err));
     TRY(need(run, call, "run", err));
     *run = NULL;
-    TRY(take_options(&known, sizeof(known), options, call, "pawl_run_options", err));
-    TRY(take_group(&known.group, &group, call, err));
-    opening o = {.path = path, .must_exist = known.must_exist != 0};
-    const run_place place = {.context = &o, .open = open_storage, .given = path};
+    TRY(take_run_options(&known, &nested, options, err));
+    opened_place o = {.storage = known.storage, .path = path, .must_exist = known.must_exist != 0};
+    const char *given = storage_is_local(known.storage) ? path : NULL;
+    const run_place place = {.context = &o, .open = open_storage, .given = given};
     return run_open_at(&place, &known, platform_system(), run, err);
 }
 
@@ -68,17 +89,29 @@ pawl_status pawl_run_close(pawl_run *run, double deadline_s, pawl_error *err) {
 /* ---- save ---- */
 
 static pawl_status take_save(pawl_run *run, pawl_state *state, const pawl_save_options *options,
-                             const char *call, pawl_save_options *known, pawl_error *err) {
+                             const char *call, pawl_save_options *known, void **metrics,
+                             pawl_error *err) {
     TRY(need_run(run, call, err));
     TRY(need(state, call, "state", err));
     TRY(take_options(known, sizeof(*known), options, call, "pawl_save_options", err));
-    return need_items(known->metrics, known->metric_count, call, "metrics", err);
+    const given_items given = {.items = known->metrics,
+                               .count = known->metric_count,
+                               .size = known->metric_size,
+                               .known_size = sizeof(*known->metrics),
+                               .call = call,
+                               .name = "metrics",
+                               .size_name = "metric_size",
+                               .type = "pawl_metric"};
+    TRY(take_items(&given, metrics, err));
+    known->metrics = *metrics != NULL ? *metrics : known->metrics;
+    return PAWL_OK;
 }
 
 static pawl_status save_step(pawl_run *run, pawl_state *state, int64_t step,
                              const pawl_save_options *options, pawl_error *err) {
     pawl_save_options known;
-    TRY(take_save(run, state, options, "pawl_save", &known, err));
+    CLEANUP(mem_free_pointer) void *metrics = NULL;
+    TRY(take_save(run, state, options, "pawl_save", &known, &metrics, err));
     return run_save(run, state, step, &known, err);
 }
 
@@ -91,7 +124,8 @@ pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
 static pawl_status save_final(pawl_run *run, pawl_state *state, int64_t step,
                               const pawl_save_options *options, double grace_s, pawl_error *err) {
     pawl_save_options known;
-    TRY(take_save(run, state, options, "pawl_save_final", &known, err));
+    CLEANUP(mem_free_pointer) void *metrics = NULL;
+    TRY(take_save(run, state, options, "pawl_save_final", &known, &metrics, err));
     if (isnan(grace_s)) {
         error_set(err, PAWL_EUSAGE, "pawl_save_final: grace_s is not a number");
         error_expected(err, "seconds from now");
@@ -121,8 +155,15 @@ pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) {
 
 static pawl_status wait_for_save(pawl_run *run, double deadline_s, pawl_save_stats *stats,
                                  pawl_error *err) {
+    pawl_save_stats known;
     TRY(need_run(run, "pawl_wait", err));
-    return run_wait(run, deadline_s, stats, err);
+    if (stats == NULL) {
+        return run_wait(run, deadline_s, NULL, err);
+    }
+    TRY(need_output(stats, "pawl_wait", "stats", "pawl_save_stats", err));
+    pawl_status status = run_wait(run, deadline_s, &known, err);
+    give_output(stats, &known, sizeof(known));
+    return status;
 }
 
 pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats, pawl_error *err) {
@@ -156,13 +197,25 @@ int pawl_due(const pawl_run *run, int64_t step) {
 
 /* ---- restore ---- */
 
+static pawl_status refuse_group(const pawl_restore_options *options, pawl_error *err) {
+    if (options->group == NULL && options->group_deadline_s == 0) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUSAGE, "pawl_restore: the options have a group of their own");
+    error_expected(err, "group and group_deadline_s unset: the run's group restores");
+    error_next(err, "leave them unset, or restore with pawl_checkpoint_restore");
+    return PAWL_EUSAGE;
+}
+
 static pawl_status restore_run(pawl_run *run, pawl_state *state,
                                const pawl_restore_options *options, pawl_report **report,
                                pawl_error *err) {
     pawl_restore_options known;
+    CLEANUP(mem_free_pointer) void *renames = NULL;
     TRY(need_run(run, "pawl_restore", err));
     TRY(need(state, "pawl_restore", "state", err));
-    TRY(take_restore_options(&known, options, "pawl_restore", err));
+    TRY(take_restore_options(&known, &renames, options, "pawl_restore", err));
+    TRY(refuse_group(&known, err));
     return run_restore(run, state, &known, report, err);
 }
 

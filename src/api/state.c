@@ -26,18 +26,168 @@ size_t pawl_state_count(const pawl_state *state) {
     return state != NULL ? state_count(state) : 0;
 }
 
+/* Boxes that are not there, or too many, are left for the state to refuse: none is looked at. */
+static pawl_status take_tensor(pawl_tensor *to, void **boxes, const pawl_tensor *from,
+                               const char *call, pawl_error *err) {
+    TRY(take_options(to, sizeof(*to), from, call, "pawl_tensor", err));
+    bool fit = to->boxes != NULL && to->nboxes <= PAWL_MAX_BOXES;
+    const given_items given = {.items = to->boxes,
+                               .count = fit ? to->nboxes : 0,
+                               .size = to->box_size,
+                               .known_size = sizeof(*to->boxes),
+                               .call = call,
+                               .name = "boxes",
+                               .size_name = "box_size",
+                               .type = "pawl_box"};
+    pawl_status status = take_items(&given, boxes, err);
+    if (status != PAWL_OK && to->name != NULL) {
+        error_entry(err, to->name);
+    }
+    TRY(status);
+    to->boxes = *boxes != NULL ? *boxes : to->boxes;
+    return PAWL_OK;
+}
+
 static pawl_status add_tensor(pawl_state *state, const pawl_tensor *tensor, pawl_error *err) {
     static const char call[] = "pawl_state_add_tensor";
+    CLEANUP(mem_free_pointer) void *boxes = NULL;
     pawl_tensor known;
     TRY(need(state, call, "state", err));
     TRY(need(tensor, call, "tensor", err));
-    TRY(take_options(&known, sizeof(known), tensor, call, "pawl_tensor", err));
+    TRY(take_tensor(&known, &boxes, tensor, call, err));
     return state_add_tensor(state, &known, err);
 }
 
 pawl_status pawl_state_add_tensor(pawl_state *state, const pawl_tensor *tensor, pawl_error *err) {
     struct pawl_error story;
     return story_end(add_tensor(state, tensor, story_begin(&story)), &story, err);
+}
+
+/* ---- many tensors ---- */
+
+static pawl_status refuse_count(const char *call, size_t count, size_t size, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "%s: no memory can hold so many tensors", call);
+    error_found(err, "%zu of %zu bytes", count, size);
+    return PAWL_EUSAGE;
+}
+
+static pawl_status refuse_other_size(const char *call, size_t i, size_t expected, size_t found,
+                                     pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "%s: struct_size of tensors[%zu] is not that of tensors[0]", call,
+              i);
+    error_expected(err, "%zu", expected);
+    error_found(err, "%zu", found);
+    error_next(err, "set struct_size of every element to sizeof(pawl_tensor)");
+    return PAWL_EUSAGE;
+}
+
+/* Copies of a caller's tensors, where its structs have other sizes than ours. */
+typedef struct taken_tensors {
+    pawl_tensor *ours;
+    void **boxes;
+    size_t count;
+} taken_tensors;
+
+static void taken_free(taken_tensors *t) {
+    for (size_t i = 0; t->boxes != NULL && i < t->count; i++) {
+        mem_free(t->boxes[i]);
+    }
+    mem_free(t->boxes);
+    mem_free(t->ours);
+}
+
+static pawl_status copy_tensors(taken_tensors *t, const uint8_t *first, size_t size,
+                                const char *call, pawl_error *err) {
+    t->ours = mem_calloc(t->count, sizeof(*t->ours));
+    t->boxes = mem_calloc(t->count, sizeof(*t->boxes));
+    if (t->ours == NULL || t->boxes == NULL) {
+        return error_nomem(err, t->count * sizeof(*t->ours));
+    }
+    for (size_t i = 0; i < t->count; i++) {
+        const pawl_tensor *from = (const pawl_tensor *)(const void *)(first + i * size);
+        pawl_status status = take_tensor(&t->ours[i], &t->boxes[i], from, call, err);
+        if (status != PAWL_OK) {
+            error_wrap(err, "tensors[%zu]", i);
+            return status;
+        }
+    }
+    return PAWL_OK;
+}
+
+/* PAWL_EUSAGE where an element has another size. *alike: all structs are ours. */
+static pawl_status check_elements(const uint8_t *first, size_t count, size_t size, bool *alike,
+                                  const char *call, pawl_error *err) {
+    *alike = size == sizeof(pawl_tensor);
+    for (size_t i = 0; i < count; i++) {
+        size_t found;
+        memcpy(&found, first + i * size, sizeof(found));
+        if (found != size) {
+            return refuse_other_size(call, i, size, found, err);
+        }
+        if (*alike) {
+            const pawl_tensor *tensor = (const pawl_tensor *)(const void *)(first + i * size);
+            *alike = tensor->nboxes == 0 || tensor->box_size == sizeof(pawl_box);
+        }
+    }
+    return PAWL_OK;
+}
+
+static pawl_status take_tensors(const pawl_tensor *tensors, size_t count, const char *call,
+                                taken_tensors *copy, state_tensors *out, pawl_error *err) {
+    uint64_t bytes;
+    bool alike;
+    *out = (state_tensors){.first = tensors, .size = sizeof(*tensors), .count = count};
+    TRY(need_items(tensors, count, call, "tensors", err));
+    if (count == 0) {
+        return PAWL_OK;
+    }
+    TRY(need_output(tensors, call, "tensors", "pawl_tensor", err));
+    size_t size = tensors[0].struct_size;
+    if (multiply_overflows(count, size, &bytes) || bytes > (uint64_t)PTRDIFF_MAX) {
+        return refuse_count(call, count, size, err);
+    }
+    const uint8_t *first = (const uint8_t *)tensors;
+    TRY(check_elements(first, count, size, &alike, call, err));
+    if (alike) {
+        return PAWL_OK;
+    }
+    copy->count = count;
+    out->size = sizeof(*copy->ours);
+    TRY(copy_tensors(copy, first, size, call, err));
+    out->first = copy->ours;
+    return PAWL_OK;
+}
+
+static pawl_status add_tensors(pawl_state *state, const pawl_tensor *tensors, size_t count,
+                               pawl_error *err) {
+    static const char call[] = "pawl_state_add_tensors";
+    CLEANUP(taken_free) taken_tensors copy = {0};
+    state_tensors all;
+    TRY(need(state, call, "state", err));
+    TRY(take_tensors(tensors, count, call, &copy, &all, err));
+    return state_add_tensors(state, &all, err);
+}
+
+pawl_status pawl_state_add_tensors(pawl_state *state, const pawl_tensor *tensors, size_t count,
+                                   pawl_error *err) {
+    struct pawl_error story;
+    return story_end(add_tensors(state, tensors, count, story_begin(&story)), &story, err);
+}
+
+static pawl_status update_tensors(pawl_state *state, const pawl_tensor *tensors, size_t count,
+                                  pawl_error *err) {
+    static const char call[] = "pawl_state_update_tensors";
+    CLEANUP(taken_free) taken_tensors copy = {0};
+    state_tensors all;
+    TRY(need(state, call, "state", err));
+    TRY(take_tensors(tensors, count, call, &copy, &all, err));
+    return state_update_tensors(state, &all, err);
+}
+
+pawl_status pawl_state_update_tensors(pawl_state *state, const pawl_tensor *tensors, size_t count,
+                                      pawl_error *err) {
+    struct pawl_error story;
+    return story_end(update_tensors(state, tensors, count, story_begin(&story)), &story, err);
 }
 
 /* ---- setting values ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl_view_open, pawl_view_bytes; closing and describing are in src/checkpoint/view.c. */
+/* pawl_view_open, pawl_view_describe, pawl_view_bytes; closing is in src/checkpoint/view.c. */
 #include "api/api.h"
 #include "checkpoint/checkpoint.h"
 
@@ -17,6 +17,20 @@ pawl_status pawl_view_open(pawl_checkpoint *checkpoint, const char *name, uint64
                            pawl_view **opened, pawl_error *err) {
     struct pawl_error story;
     return story_end(open_view(checkpoint, name, piece, opened, story_begin(&story)), &story, err);
+}
+
+static pawl_status describe_view(const pawl_view *v, pawl_view_info *info, pawl_error *err) {
+    static const char call[] = "pawl_view_describe";
+    TRY(need(v, call, "view", err));
+    TRY(need_output(info, call, "info", "pawl_view_info", err));
+    const pawl_view_info known = checkpoint_view_describe(v);
+    give_output(info, &known, sizeof(known));
+    return PAWL_OK;
+}
+
+pawl_status pawl_view_describe(const pawl_view *v, pawl_view_info *info, pawl_error *err) {
+    struct pawl_error story;
+    return story_end(describe_view(v, info, story_begin(&story)), &story, err);
 }
 
 static pawl_status view_bytes(pawl_view *v, uint64_t offset, uint64_t n, const void **bytes,

@@ -89,8 +89,15 @@ void *mem_alloc(size_t bytes);
 void *mem_calloc(size_t count, size_t item_bytes);
 void *mem_aligned(size_t alignment, size_t bytes);
 void *mem_pages(size_t bytes); /* page-aligned; huge pages where the system gives them */
+/* What is in such memory is of no worth: until it is written to again, the system may take it for
+ * others who need memory. */
+void mem_reclaimable(void *pages, size_t bytes);
 char *mem_strdup(const char *text);
 void *mem_dup(const void *data, size_t bytes);
+/* For copies that are not used soon. Another thread, or a device, may read them only after
+ * mem_copies_end on the thread that made them. */
+void mem_copy_past_caches(void *to, const void *from, size_t n);
+void mem_copies_end(void);
 void mem_free(const void *memory);
 void mem_free_pointer(void *pointer_to_pointer); /* for CLEANUP */
 #define AUTOFREE CLEANUP(mem_free_pointer)

@@ -30,7 +30,7 @@ static size_t copy_streamed(uint32_t *crc, uint8_t *to, const uint8_t *from, siz
     for (; n - done >= CHECKSUM_STREAM_BYTES; done += CHECKSUM_STREAM_BYTES) {
         value = checksum_stream(value, to + done, from + done);
     }
-    checksum_stream_end();
+    mem_copies_end();
     *crc = ~value;
     return done;
 }

@@ -8,11 +8,9 @@
 #define CHECKSUM_STREAM_BYTES ((size_t)16 << 10)
 
 bool checksum_streams(void);
-/* Copies CHECKSUM_STREAM_BYTES past the caches. `crc` and the result lack the initial and the final
- * inversion of a CRC32C. What is checksummed is what is stored, even if `from` changes meanwhile.
- * Only where checksum_streams(). */
+/* Copies CHECKSUM_STREAM_BYTES as mem_copy_past_caches does. `crc` and the result lack the initial
+ * and the final inversion of a CRC32C. What is checksummed is what is stored, even if `from`
+ * changes meanwhile. Only where checksum_streams(). */
 uint32_t checksum_stream(uint32_t crc, void *to, const void *from);
-/* To be called before another thread, or a device, reads what was stored. */
-void checksum_stream_end(void);
 
 #endif

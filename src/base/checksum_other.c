@@ -15,7 +15,4 @@ uint32_t checksum_stream(uint32_t crc, void *to, const void *from) {
     assert(!"called although checksum_streams() is false");
     return crc;
 }
-
-void checksum_stream_end(void) {
-}
 #endif

@@ -67,8 +67,4 @@ __attribute__((target("sse4.2"))) uint32_t checksum_stream(uint32_t crc, void *t
     joined = shift_past_lane(joined ^ lanes[2]);
     return joined ^ (uint32_t)lanes[3];
 }
-
-void checksum_stream_end(void) {
-    _mm_sfence();
-}
 #endif

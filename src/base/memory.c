@@ -53,6 +53,10 @@ void *mem_pages(size_t bytes) {
     return memory;
 }
 
+void mem_reclaimable(void *pages, size_t bytes) {
+    (void)madvise(pages, bytes - bytes % PAGE_BYTES, MADV_FREE); /* a hint */
+}
+
 char *mem_strdup(const char *text) {
     return mem_dup(text, strlen(text) + 1);
 }

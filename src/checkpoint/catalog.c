@@ -2,6 +2,7 @@
 /* Lists the steps of a run: which are committed, unfinished or damaged, and what they hold. */
 #include "checkpoint/private.h"
 #include "checkpoint/step_scan.h"
+#include "presence/presence.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -162,7 +163,7 @@ static pawl_status describe_step_once(survey *v, int64_t step, pawl_step_info *i
     struct pawl_error story = ERROR_INIT;
     char directory[32];
     bool being_read = false, marks;
-    *info = (pawl_step_info){.step = step, .metrics_json = "{}"};
+    *info = (pawl_step_info){.struct_size = sizeof(*info), .step = step, .metrics_json = "{}"};
     name_step(directory, step);
     pawl_status status = examine_step(v, directory, info, &f, &story);
     *present = f.present;

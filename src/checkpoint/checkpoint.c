@@ -1,95 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens a committed checkpoint: its mark, manifest, index, and a reader of its data files. */
+/* Opens a committed checkpoint of a run, or what another source has; describes and closes it. */
+#include "checkpoint/native.h"
 #include "checkpoint/private.h"
-
 #include "checkpoint/step_scan.h"
-#include "format/presence_record.h"
-#include "store/evidence.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the index ---- */
+/* ---- what its source says ---- */
 
-static pawl_status read_counted(void *context, uint64_t offset, void *to, size_t n,
-                                pawl_error *err) {
-    pawl_checkpoint *c = context;
-    reader_mark_touch(c->mark);
-    c->reads.reads++;
-    c->reads.bytes += n;
-    return c->index_file_source.read_at(c->index_file_source.context, offset, to, n, err);
+pawl_status checkpoint_entry_failed(const pawl_checkpoint *c, pawl_status status, pawl_error *err) {
+    return c->source->ops->entry_failed(c->source, status, err);
 }
 
-pawl_status checkpoint_index_failed(const pawl_checkpoint *c, pawl_status status, pawl_error *err) {
-    if (status == PAWL_ENOMEM) {
-        return status;
-    }
-    if (err->path[0] == '\0') {
-        error_path(err, "%s/%s", c->path, c->manifest.index_name);
-    }
-    if (status == PAWL_EDAMAGED) {
-        error_wrap(err, "the index of the checkpoint is damaged");
-        step_say_safe(c->store, c->step, err);
-    }
-    error_step(err, c->step);
-    return status;
+pawl_status checkpoint_held(pawl_checkpoint *c, pawl_error *err) {
+    const source_ops *ops = c->source->ops;
+    return ops->held != NULL ? ops->held(c->source, err) : PAWL_OK;
 }
 
-static pawl_status open_index_file(pawl_checkpoint *c, pawl_error *err) {
+bool checkpoint_lost(const pawl_checkpoint *c, const char *file, pawl_error *err) {
+    const source_ops *ops = c->source->ops;
+    return ops->lost != NULL && ops->lost(c->source, file, err);
+}
+
+void checkpoint_say_safe(const pawl_checkpoint *c, pawl_error *err) {
+    const source_ops *ops = c->source->ops;
+    if (ops->say_safe != NULL) {
+        ops->say_safe(c->source, err);
+    }
+}
+
+void checkpoint_file_path(const pawl_checkpoint *c, uint32_t file, pawl_error *err) {
     char path[STORE_MAX_PATH];
-    snprintf(path, sizeof(path), "%s/%s", c->directory, c->manifest.index_name);
-    pawl_status status = store_open_for_certain(c->store, path, STORE_READ, &c->index_file, err);
-    if (status != PAWL_ENOTFOUND) {
-        return status;
-    }
-    error_set(err, PAWL_EDAMAGED, "the index of the checkpoint is missing");
-    error_path(err, "%s/%s", c->path, c->manifest.index_name);
-    error_found(err, "no such file");
-    return PAWL_EDAMAGED;
+    source_file_path(c->source, file, path);
+    store_error_path(err, c->source->store, path);
 }
 
-static pawl_status open_index(pawl_checkpoint *c, pawl_error *err) {
-    TRY(open_index_file(c, err));
-    TRY(store_source(c->index_file, &c->index_file_source, err));
-    byte_source counted = {
-        .context = c, .size = c->index_file_source.size, .read_at = read_counted};
-    pawl_status status = table_open(counted, &c->manifest.index.footer_crc32c, &c->index, err);
-    if (status != PAWL_OK) {
-        return checkpoint_index_failed(c, status, err);
-    }
-    TRY(table_cursor_new(c->index, &c->checksums_at, err));
-    return table_cursor_new(c->index, &c->find_at, err);
+/* ---- its files ---- */
+
+static const char *get_file_name(void *context, uint32_t file) {
+    struct source *s = context;
+    return s->ops->file(s, file).name;
 }
 
-/* ---- the manifest and its files ---- */
-
-static pawl_status check_sizes(pawl_checkpoint *c, pawl_error *err) {
-    CLEANUP(arena_free) arena memory = {0};
-    step_listing listing;
-    TRY(step_list(c->store, c->directory, &memory, &listing, err));
-    return step_check_files(c->store, c->directory, &c->manifest, &listing, err);
+static uint64_t get_file_bytes(void *context, uint32_t file) {
+    struct source *s = context;
+    return s->ops->file(s, file).bytes;
 }
 
-/* ---- opening ---- */
-
-static pawl_status open_reader(pawl_checkpoint *c, pawl_error *err) {
-    engine_source source = checksums_source(c);
-    return engine_reader_new(&source, &c->reader, err);
+static pawl_status open_file(void *context, uint32_t file, store_mode mode, store_file **out,
+                             pawl_error *err) {
+    struct source *s = context;
+    return s->ops->open(s, file, mode, out, err);
 }
 
-/* The mark is made before the manifest is read; whoever removes the step removes the manifest
- * before looking for marks. So either they see the mark and leave the files, or no manifest is
- * found here. */
-static pawl_status open_parts(pawl_checkpoint *c, bool mark, pawl_error *err) {
-    if (mark) {
-        TRY(reader_mark_new(c->store, c->directory, c->platform, &c->log, &c->mark, err));
-    }
-    TRY(step_read_manifest(c->store, c->step, &c->manifest_text, &c->manifest, err));
-    TRY(manifest_metrics_json(&c->manifest, &c->metrics, err));
-    TRY(check_sizes(c, err));
-    TRY(open_index(c, err));
-    return open_reader(c, err);
+static pawl_status get_checksums(void *context, uint32_t file, uint64_t first, size_t n,
+                                 uint32_t *out, pawl_error *err) {
+    struct source *s = context;
+    return s->ops->checksums(s, file, first, n, out, err);
 }
+
+engine_source source_files(struct source *s, const platform *os) {
+    return (engine_source){.store = s->store,
+                           .directory = s->directory,
+                           .file_count = s->all_files,
+                           .context = s,
+                           .file_name = get_file_name,
+                           .file_bytes = get_file_bytes,
+                           .open = open_file,
+                           .checksums = s->ops->checksums != NULL ? get_checksums : NULL,
+                           .reads = &s->reads.reads,
+                           .bytes = &s->reads.bytes,
+                           .platform = os};
+}
+
+/* ---- opening and closing ---- */
 
 process_id checkpoint_process(const pawl_checkpoint *c) {
     return c->process;
@@ -99,67 +84,40 @@ void pawl_checkpoint_close(pawl_checkpoint *c) {
     if (c == NULL || !process_is_self(c->process)) {
         return;
     }
+    checkpoint_memory_free(c->memory);
     engine_views_free(c->views);
     engine_reader_free(c->reader);
-    table_cursor_free(c->find_at);
-    table_cursor_free(c->checksums_at);
-    table_close(c->index);
-    store_close(c->index_file);
     arena_free(&c->found_memory);
-    manifest_free(&c->manifest);
-    buffer_free(&c->manifest_text);
-    buffer_free(&c->metrics);
-    mem_free(c->path);
-    if (reader_mark_free(c->mark) && c->own_store) {
-        store_destroy(c->store);
-    }
+    source_destroy(c->source);
     mem_free(c);
 }
 
-/* Makes a failure PAWL_ENOTFOUND, for another try, where the step was removed or saved again
- * meanwhile: then it says nothing about what is there now. */
-static pawl_status not_found_if_changed(const pawl_checkpoint *c, pawl_status status,
-                                        pawl_error *err) {
-    if (status == PAWL_OK || status == PAWL_ENOTFOUND || status == PAWL_ENOMEM ||
-        status == PAWL_EINTERNAL) {
-        return status;
-    }
-    step_manifest now = step_manifest_now(c->store, c->directory, &c->manifest_text);
-    if (now == STEP_MANIFEST_GONE || now == STEP_MANIFEST_OTHER) {
-        return PAWL_ENOTFOUND;
-    }
-    if (status == PAWL_EDAMAGED) {
-        step_say_safe(c->store, c->step, err);
-    }
-    return status;
-}
-
-/* PAWL_ENOTFOUND: the step is not committed, or changed while it was opened. */
-static pawl_status checkpoint_new(store *s, int64_t step, const platform *os, const pawl_log *log,
-                                  bool mark, pawl_checkpoint **out, pawl_error *err) {
+pawl_status checkpoint_open_source(struct source *s, const platform *os, const pawl_log *log,
+                                   pawl_checkpoint **out, pawl_error *err) {
     pawl_checkpoint *c = mem_calloc(1, sizeof(*c));
     if (c == NULL) {
+        source_destroy(s);
         return error_nomem(err, sizeof(*c));
     }
     c->process = process_self();
-    c->store = s;
+    c->source = s;
     c->platform = os;
     c->log = log != NULL ? *log : (pawl_log){0};
-    c->step = step;
-    name_step(c->directory, step);
-    size_t path_bytes = strlen(s->root) + sizeof(c->directory) + 1;
-    c->path = mem_alloc(path_bytes);
-    pawl_status status = c->path != NULL ? PAWL_OK : error_nomem(err, path_bytes);
-    if (status == PAWL_OK) {
-        snprintf(c->path, path_bytes, "%s/%s", s->root, c->directory);
-        status = not_found_if_changed(c, open_parts(c, mark, err), err);
-    }
+    const engine_source files = source_files(s, os);
+    pawl_status status = engine_reader_new(&files, &c->reader, err);
     if (status != PAWL_OK) {
         pawl_checkpoint_close(c);
         return status;
     }
     *out = c;
     return PAWL_OK;
+}
+
+static pawl_status checkpoint_new(store *s, int64_t step, const platform *os, const pawl_log *log,
+                                  bool mark, pawl_checkpoint **out, pawl_error *err) {
+    struct source *native;
+    TRY(native_open(s, step, os, log, mark, &native, err));
+    return checkpoint_open_source(native, os, log, out, err);
 }
 
 /* ---- which step ---- */
@@ -231,8 +189,9 @@ static pawl_status open_given_step(store *s, int64_t step, const platform *os, c
 pawl_status checkpoint_open_for_call(store *s, int64_t step, const platform *os,
                                      const pawl_log *log, bool mark, pawl_checkpoint **out,
                                      pawl_error *err) {
-    pawl_status status = step == PAWL_NEWEST ? open_newest(s, os, log, mark, out, err)
-                                             : open_given_step(s, step, os, log, mark, out, err);
+    pawl_status status = step == CHECKPOINT_NEWEST
+                             ? open_newest(s, os, log, mark, out, err)
+                             : open_given_step(s, step, os, log, mark, out, err);
     if (status != PAWL_OK) {
         error_wrap(err, "opening a checkpoint");
     }
@@ -243,8 +202,8 @@ pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platfo
                             const pawl_log *log, pawl_checkpoint **out, pawl_error *err) {
     pawl_status status = checkpoint_open_for_call(s, step, os, log, true, out, err);
     if (status == PAWL_OK) {
-        (*out)->own_store = own_store;
-        reader_mark_keep((*out)->mark);
+        (*out)->source->own_store = own_store;
+        native_keep_mark((*out)->source);
         return PAWL_OK;
     }
     if (own_store) {
@@ -253,101 +212,70 @@ pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platfo
     return status;
 }
 
-/* ---- removed or saved again while it is open ---- */
-
-static void say_what_to_open(const pawl_checkpoint *c, bool replaced, pawl_error *err) {
-    CLEANUP(step_scan_free) step_scan scan = step_scan_of(c->store, c->platform);
-    struct pawl_error ignored = ERROR_INIT;
-    int64_t newest = -1;
-    if (replaced) {
-        error_safe(err, "step %lld is committed, as it was saved again", (long long)c->step);
-    } else if (step_scan_list(&scan, &ignored) == PAWL_OK &&
-               step_scan_newest(&scan, &newest, &ignored) == PAWL_OK && newest >= 0) {
-        error_safe(err, "step %lld is committed, the newest now", (long long)newest);
-    }
-    error_next(err, "open %s again; pawl ls %s shows what is there",
-               replaced ? "the step" : "the newest step", c->store->root);
-}
-
-static void say_lost(const pawl_checkpoint *c, bool replaced, pawl_error *err) {
-    error_set(err, PAWL_EBUSY, "step %lld was %s while it was open", (long long)c->step,
-              replaced ? "saved again" : "removed");
-    error_expected(err, "a reader's mark that keeps the files of the step");
-    say_what_to_open(c, replaced, err);
-    error_step(err, c->step);
-}
-
-pawl_status checkpoint_held(pawl_checkpoint *c, pawl_error *err) {
-    reader_mark_touch(c->mark);
-    unsigned losses = reader_mark_losses(c->mark);
-    if (losses == c->losses && !c->lost) {
-        return PAWL_OK;
-    }
-    step_manifest now = step_manifest_now(c->store, c->directory, &c->manifest_text);
-    c->losses = now == STEP_MANIFEST_SAME ? losses : c->losses;
-    c->lost = c->lost || now == STEP_MANIFEST_GONE || now == STEP_MANIFEST_OTHER;
-    if (!c->lost) {
-        return PAWL_OK;
-    }
-    say_lost(c, now == STEP_MANIFEST_OTHER, err);
-    error_path(err, "%s", c->path);
-    error_found(err,
-                "no mark for a while: this process stood still for longer than %.0f s, or "
-                "could not write there",
-                READER_STILL_S);
-    return PAWL_EBUSY;
-}
-
-bool checkpoint_lost(const pawl_checkpoint *c, const char *file, pawl_error *err) {
-    char path[STORE_MAX_PATH];
-    store_stat stat;
-    struct pawl_error ignored = ERROR_INIT;
-    snprintf(path, sizeof(path), "%s/%s", c->directory, file);
-    if (store_stat_path(c->store, path, &stat, &ignored) != PAWL_ENOTFOUND) {
-        return false;
-    }
-    step_manifest now = step_manifest_now(c->store, c->directory, &c->manifest_text);
-    if (now != STEP_MANIFEST_GONE && now != STEP_MANIFEST_OTHER) {
-        return false;
-    }
-    say_lost(c, now == STEP_MANIFEST_OTHER, err);
-    error_path(err, "%s/%s", c->path, file);
-    error_found(err, "%s, and the file is gone",
-                c->mark != NULL ? "a mark that was taken for a stale one"
-                                : "no mark, because none could be made in the directory");
-    return true;
+pawl_status checkpoint_open_again(pawl_checkpoint *c, pawl_checkpoint **out, pawl_error *err) {
+    struct source *again;
+    TRY(c->source->ops->open_again(c->source, &again, err));
+    return checkpoint_open_source(again, c->platform, &c->log, out, err);
 }
 
 /* ---- describing ---- */
 
-void pawl_checkpoint_describe(const pawl_checkpoint *c, pawl_checkpoint_info *info) {
-    if (info == NULL) {
-        return;
+store *checkpoint_store(const pawl_checkpoint *c) {
+    return c->source->store;
+}
+
+int64_t checkpoint_step(const pawl_checkpoint *c) {
+    return c->source->step;
+}
+
+const pawl_log *checkpoint_log(const pawl_checkpoint *c) {
+    return &c->log;
+}
+
+const char *checkpoint_label(const pawl_checkpoint *c) {
+    return c->source->label;
+}
+
+pawl_status checkpoint_identity(pawl_checkpoint *c, char out[CHECKPOINT_IDENTITY_CHARS],
+                                pawl_error *err) {
+    pawl_checkpoint_info info;
+    uint32_t sum;
+    checkpoint_describe(c, &info);
+    if (info.step >= 0) {
+        sum = crc32c(0, info.manifest_json, strlen(info.manifest_json));
+        (void)snprintf(out, CHECKPOINT_IDENTITY_CHARS, "step %lld (attempt %s, manifest %08x)",
+                       (long long)info.step, info.attempt, sum);
+        return PAWL_OK;
     }
-    if (c == NULL) {
-        *info = (pawl_checkpoint_info){.step = -1};
-        return;
-    }
-    const manifest *m = &c->manifest;
+    TRY(c->source->ops->identity(c->source, &sum, err));
+    (void)snprintf(out, CHECKPOINT_IDENTITY_CHARS, "%.30s (%llu entries, %llu bytes, sum %08x)",
+                   info.format, (unsigned long long)info.entries,
+                   (unsigned long long)info.data_bytes, sum);
+    return PAWL_OK;
+}
+
+void checkpoint_describe(const pawl_checkpoint *c, pawl_checkpoint_info *info) {
+    struct source *s = c->source;
     *info = (pawl_checkpoint_info){
-        .step = c->step,
-        .format_version = m->version,
-        .unix_time_ns = m->unix_time_ns,
-        .world_size = m->world_size,
-        .entries = m->entries,
-        .data_files = m->file_count,
-        .index_bytes = m->index.bytes,
-        .attempt = m->attempt,
-        .framework = m->framework != NULL ? m->framework : "",
-        .path = c->path,
-        .manifest_json = (const char *)c->manifest_text.data,
-        .metrics_json = (const char *)c->metrics.data,
+        .step = s->step < 0 ? -1 : s->step,
+        .world_size = s->world_size,
+        .entries = s->entries,
+        .data_files = s->files,
+        .attempt = "",
+        .framework = "",
+        .path = s->path,
+        .manifest_json = "{}",
+        .metrics_json = "{}",
+        .format = s->format,
     };
-    for (size_t i = 0; i < m->file_count; i++) {
-        info->data_bytes += m->files[i].bytes;
+    for (uint32_t i = 0; i < s->files; i++) {
+        info->data_bytes += s->ops->file(s, i).bytes;
+    }
+    if (s->ops->describe != NULL) {
+        s->ops->describe(s, info);
     }
 }
 
-pawl_read_stats pawl_checkpoint_reads(const pawl_checkpoint *c) {
-    return c != NULL ? c->reads : (pawl_read_stats){0};
+pawl_read_stats checkpoint_reads(const pawl_checkpoint *c) {
+    return c->source->reads;
 }

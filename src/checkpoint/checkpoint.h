@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * checkpoint: reads committed steps: lists those of a run; opens one; finds, reads, views, verifies
- * and restores what is in it. The index is also written here. Saving is done in src/run; nothing
- * here knows a run that is open for writing.
+ * and restores what is in it. A step is one kind of source (source/source.h); what is opened from
+ * another kind is read by the same code. The index is also written here. Saving is done in src/run;
+ * nothing here knows a run that is open for writing.
  *
  * Further headers for the folders above: step_directory.h (the files of a step), step_scan.h
  * (listing steps while others save and remove), restore.h (restoring from one of several steps),
- * index.h (writing an index), data_files.h (reading data files without an index). private.h is for
- * this folder alone.
+ * index.h (writing an index), data_files.h (reading data files without an index). private.h and
+ * native.h are for this folder alone.
  *
  * Threads: a checkpoint and whatever was opened from it is used by one thread at a time. Restoring,
  * and reading a large slice, start threads and join them before they return; a thread of its own
@@ -31,7 +32,7 @@
 
 /* Functions of <pawl/checkpoint.h>, <pawl/view.h> and <pawl/event.h> that cannot fail
  * (pawl_catalog_free and the like) are defined in this folder. Those that can are declared here,
- * without their prefix; `err` must not be NULL. */
+ * without their prefix; `err` must not be NULL. What they fill has no struct_size yet. */
 
 /* ---- the steps of a run: catalog.c, explain_missing.c --------------------------------------- */
 
@@ -47,6 +48,8 @@ pawl_status checkpoint_explain_missing(store *s, const platform *os, pawl_error 
 
 /* ---- an open checkpoint: checkpoint.c ------------------------------------------------------- */
 
+#define CHECKPOINT_NEWEST ((int64_t)-1)
+
 /* `s` is borrowed unless `own_store`: then it is the checkpoint's, also when this fails. Until it
  * is closed a reader's mark, kept fresh by a thread, protects the step from being removed. */
 pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platform *os,
@@ -57,13 +60,32 @@ pawl_status checkpoint_open(store *s, bool own_store, int64_t step, const platfo
 pawl_status checkpoint_open_for_call(store *s, int64_t step, const platform *os,
                                      const pawl_log *log, bool mark, pawl_checkpoint **out,
                                      pawl_error *err) PAWL_MUST_CHECK;
+struct source; /* source/source.h */
+/* Opens what a source has; `s` is the checkpoint's, also when this fails. */
+pawl_status checkpoint_open_source(struct source *s, const platform *os, const pawl_log *log,
+                                   pawl_checkpoint **out, pawl_error *err) PAWL_MUST_CHECK;
 /* The process that opened it. Closing it in another one (after fork) does nothing: the mark is not
  * that one's. */
 process_id checkpoint_process(const pawl_checkpoint *c);
+/* For whoever reads it together with others: what it stands on, borrowed, and what it is called:
+ * "step 200", "model.safetensors". */
+store *checkpoint_store(const pawl_checkpoint *c);
+int64_t checkpoint_step(const pawl_checkpoint *c); /* negative: of no run */
+const pawl_log *checkpoint_log(const pawl_checkpoint *c);
+const char *checkpoint_label(const pawl_checkpoint *c);
 process_id entries_process(const pawl_entries *walk);
 process_id view_process(const pawl_view *v);
+/* Text lives as long as the checkpoint. */
+void checkpoint_describe(const pawl_checkpoint *c, pawl_checkpoint_info *info);
+pawl_read_stats checkpoint_reads(const pawl_checkpoint *c);
 
-/* ---- what is in it: find.c, entries.c, slice.c, view.c, restore.c, verify.c ----------------- */
+#define CHECKPOINT_IDENTITY_CHARS 128
+/* A text by which ranks tell it from any other checkpoint: "step 200 (attempt 7f3a9c21e04b,
+ * manifest 5b3e01a2)". Reads samples of what has no manifest. */
+pawl_status checkpoint_identity(pawl_checkpoint *c, char out[CHECKPOINT_IDENTITY_CHARS],
+                                pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- what is in it: find.c, entries.c, slice.c, read_many.c, ... ----------------- */
 
 pawl_status checkpoint_find(pawl_checkpoint *c, const char *name, pawl_entry_info *info,
                             pawl_error *err) PAWL_MUST_CHECK;
@@ -74,10 +96,24 @@ pawl_status entries_next(pawl_entries *walk, pawl_entry_info *info, int *more, p
 pawl_status checkpoint_read(pawl_checkpoint *c, const char *name, const int64_t *offset,
                             const int64_t *extent, void *to, size_t to_bytes, pawl_error *err)
     PAWL_MUST_CHECK;
+/* A caller's array of pawl_slice, with `size` bytes from one to the next. */
+typedef struct slice_array {
+    void *first;
+    size_t size, count;
+} slice_array;
+pawl_slice *slice_array_at(const slice_array *array, size_t i);
+/* No slice was read so far: PAWL_ECANCELED. */
+void slice_array_cancel(const slice_array *array);
+pawl_status checkpoint_read_many(pawl_checkpoint *c, const slice_array *slices, pawl_error *err)
+    PAWL_MUST_CHECK;
 pawl_status checkpoint_read_rank(pawl_checkpoint *c, const char *name, int rank, void *to,
                                  size_t capacity, size_t *size, pawl_error *err) PAWL_MUST_CHECK;
+/* *out borrows the checkpoint, until it is closed; `struct_size` of it stays as it is. */
+pawl_status checkpoint_tensor(pawl_checkpoint *c, const char *name, pawl_tensor *out,
+                              pawl_error *err) PAWL_MUST_CHECK;
 pawl_status checkpoint_view_open(pawl_checkpoint *c, const char *name, uint64_t piece,
                                  pawl_view **out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_view_info checkpoint_view_describe(const pawl_view *v);
 pawl_status checkpoint_view_bytes(pawl_view *v, uint64_t offset, uint64_t n, const void **bytes,
                                   pawl_error *err) PAWL_MUST_CHECK;
 /* `report` may be NULL; otherwise *report is set on success and with PAWL_EMISMATCH, else NULL. */

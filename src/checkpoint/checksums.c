@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Block checksums of data files, read from the index. The record used last is kept in memory. */
-#include "checkpoint/private.h"
+#include "checkpoint/native.h"
 
 #include <string.h>
 
-static pawl_status missing_record(const pawl_checkpoint *c, uint32_t file, uint64_t record,
+static pawl_status missing_record(const native_source *c, uint32_t file, uint64_t record,
                                   pawl_error *err) {
     unsigned long long first = record * FORMAT_BLOCKS_PER_RECORD * FORMAT_BLOCK_BYTES;
     return error_set(err, PAWL_EDAMAGED,
@@ -12,8 +12,7 @@ static pawl_status missing_record(const pawl_checkpoint *c, uint32_t file, uint6
                      c->manifest.files[file].name, first);
 }
 
-static pawl_status find_record(pawl_checkpoint *c, uint32_t file, uint64_t record,
-                               pawl_error *err) {
+static pawl_status find_record(native_source *c, uint32_t file, uint64_t record, pawl_error *err) {
     uint8_t key[RECORD_CHECKSUMS_KEY];
     const uint8_t *found;
     const uint8_t *value;
@@ -38,26 +37,25 @@ static pawl_status find_record(pawl_checkpoint *c, uint32_t file, uint64_t recor
     return PAWL_OK;
 }
 
-static pawl_status load_record(pawl_checkpoint *c, uint32_t file, uint64_t record,
-                               pawl_error *err) {
+static pawl_status load_record(native_source *c, uint32_t file, uint64_t record, pawl_error *err) {
     if (c->checksums_loaded && c->checksums_file == file && c->checksums_record == record) {
         return PAWL_OK;
     }
     c->checksums_loaded = false;
     pawl_status status = find_record(c, file, record, err);
-    return status == PAWL_OK ? PAWL_OK : checkpoint_index_failed(c, status, err);
+    return status == PAWL_OK ? PAWL_OK : native_index_failed(&c->base, status, err);
 }
 
-static pawl_status get_checksums(void *context, uint32_t file, uint64_t first, size_t n,
-                                 uint32_t *out, pawl_error *err) {
-    pawl_checkpoint *c = context;
+pawl_status native_checksums(struct source *s, uint32_t file, uint64_t first, size_t n,
+                             uint32_t *out, pawl_error *err) {
+    native_source *c = (native_source *)s;
     reader_mark_touch(c->mark);
     while (n > 0) {
         uint64_t record = first / FORMAT_BLOCKS_PER_RECORD;
         TRY(load_record(c, file, record, err));
         size_t at = (size_t)(first % FORMAT_BLOCKS_PER_RECORD);
         if (at >= c->checksums_count) {
-            return checkpoint_index_failed(c, missing_record(c, file, record, err), err);
+            return native_index_failed(&c->base, missing_record(c, file, record, err), err);
         }
         size_t take = c->checksums_count - at < n ? c->checksums_count - at : n;
         memcpy(out, c->checksums + at, take * sizeof(*out));
@@ -66,27 +64,4 @@ static pawl_status get_checksums(void *context, uint32_t file, uint64_t first, s
         n -= take;
     }
     return PAWL_OK;
-}
-
-static const char *get_file_name(void *context, uint32_t file) {
-    const pawl_checkpoint *c = context;
-    return c->manifest.files[file].name;
-}
-
-static uint64_t get_file_bytes(void *context, uint32_t file) {
-    const pawl_checkpoint *c = context;
-    return c->manifest.files[file].bytes;
-}
-
-engine_source checksums_source(pawl_checkpoint *c) {
-    return (engine_source){.store = c->store,
-                           .directory = c->directory,
-                           .file_count = c->manifest.file_count,
-                           .context = c,
-                           .file_name = get_file_name,
-                           .file_bytes = get_file_bytes,
-                           .checksums = get_checksums,
-                           .reads = &c->reads.reads,
-                           .bytes = &c->reads.bytes,
-                           .platform = c->platform};
 }

@@ -4,42 +4,56 @@
 
 #include <string.h>
 
-static pawl_status seek_prefix(pawl_entries *walk, pawl_error *err) {
-    CLEANUP(buffer_free) buffer key = {0};
-    walk->begun = true;
-    TRY(record_entry_key(&key, walk->prefix, err));
-    return table_seek(walk->at, key.data, key.size, err);
+static pawl_status out_of_order(const pawl_entries *walk, const record_entry *entry,
+                                pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "the entries do not come in the order of their names");
+    error_entry(err, entry->name);
+    error_expected(err, "a name after \"%s\"", walk->last);
+    error_found(err, "\"%s\"", entry->name);
+    return PAWL_EDAMAGED;
 }
 
-static bool has_prefix(const pawl_entries *walk) {
-    const uint8_t *key;
-    const uint8_t *value;
-    size_t key_bytes;
-    size_t value_bytes;
-    size_t n = strlen(walk->prefix);
-    table_item(walk->at, &key, &key_bytes, &value, &value_bytes);
-    return key_bytes > n && key[0] == 'e' && memcmp(key + 1, walk->prefix, n) == 0;
+static pawl_status wrong_prefix(const pawl_entries *walk, const record_entry *entry,
+                                pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "an entry does not belong to those that were asked for");
+    error_entry(err, entry->name);
+    error_expected(err, "a name that begins with \"%s\"", walk->prefix);
+    error_found(err, "\"%s\"", entry->name);
+    return PAWL_EDAMAGED;
 }
 
-static pawl_status walk_on(pawl_entries *walk, bool *more, pawl_error *err) {
-    *more = false;
-    TRY(walk->begun ? table_next(walk->at, err) : seek_prefix(walk, err));
-    if (!table_valid(walk->at) || !has_prefix(walk)) {
-        return PAWL_OK;
+/* Entries are matched by walking two sorted lists: one out of its place would be missed. */
+static pawl_status check_next(pawl_entries *walk, const record_entry *entry, pawl_error *err) {
+    TRY(entry_check_of(walk->checkpoint->source, entry, err));
+    if (walk->checkpoint->source->checked) {
+        return PAWL_OK; /* in order, too */
     }
-    *more = true;
-    arena_free(&walk->memory);
-    return checkpoint_decode(walk->checkpoint, walk->at, &walk->memory, &walk->entry, err);
+    if (strcmp(entry->name, walk->last) <= 0) {
+        return out_of_order(walk, entry, err);
+    }
+    if (strncmp(entry->name, walk->prefix, strlen(walk->prefix)) != 0) {
+        return wrong_prefix(walk, entry, err);
+    }
+    memcpy(walk->last, entry->name, strlen(entry->name) + 1);
+    return PAWL_OK;
+}
+
+static pawl_status walk_on(pawl_entries *walk, const record_entry **out, pawl_error *err) {
+    struct source *s = walk->checkpoint->source;
+    if (walk->at == NULL) {
+        TRY(s->ops->walk(s, walk->prefix, walk->prefix, &walk->at, err));
+    }
+    TRY(s->ops->next(walk->at, out, err));
+    return *out != NULL ? check_next(walk, *out, err) : PAWL_OK;
 }
 
 pawl_status entries_next_record(pawl_entries *walk, const record_entry **out, pawl_error *err) {
-    bool more;
     *out = NULL;
-    pawl_status status = walk_on(walk, &more, err);
+    pawl_status status = walk_on(walk, out, err);
     if (status != PAWL_OK) {
-        return checkpoint_index_failed(walk->checkpoint, status, err);
+        *out = NULL;
+        return checkpoint_entry_failed(walk->checkpoint, status, err);
     }
-    *out = more ? &walk->entry : NULL;
     return PAWL_OK;
 }
 
@@ -57,8 +71,10 @@ process_id entries_process(const pawl_entries *walk) {
 
 void pawl_entries_free(pawl_entries *walk) {
     if (walk != NULL && process_is_self(entries_process(walk))) {
-        table_cursor_free(walk->at);
-        arena_free(&walk->memory);
+        if (walk->at != NULL) {
+            walk->at->of->ops->end(walk->at);
+        }
+        mem_free(walk->last);
         mem_free(walk->prefix);
         mem_free(walk);
     }
@@ -77,11 +93,10 @@ pawl_status entries_open(pawl_checkpoint *c, const char *prefix, pawl_entries **
     }
     walk->checkpoint = c;
     walk->prefix = mem_strdup(prefix);
-    pawl_status status = walk->prefix != NULL ? table_cursor_new(c->index, &walk->at, err)
-                                              : error_nomem(err, strlen(prefix) + 1);
-    if (status != PAWL_OK) {
+    walk->last = mem_calloc(1, PAWL_MAX_NAME_BYTES + 1);
+    if (walk->prefix == NULL || walk->last == NULL) {
         pawl_entries_free(walk);
-        return status;
+        return error_nomem(err, strlen(prefix) + 1);
     }
     *out = walk;
     return PAWL_OK;

@@ -3,29 +3,43 @@
  * Checks what the record of an entry alone cannot show: its pieces lie within their files, are
  * aligned, and hold each element exactly once.
  *
- * Every entry that is decoded from an index passes through here, and every entry of an index that
- * is rebuilt. So what verifies can be restored, and no other code checks pieces.
+ * Every entry that comes out of a source passes through here, and every entry of an index that is
+ * rebuilt. So what verifies can be restored, and no other code checks pieces.
  */
 #include "checkpoint/private.h"
+#include "format/record_check.h"
 
-static pawl_status check_inside(const manifest *m, const record_entry *entry,
+/* The files that pieces lie in: those of a manifest, or of a source. */
+typedef struct pieces_files {
+    const manifest *manifest; /* NULL: the source's */
+    struct source *source;
+} pieces_files;
+
+static source_file file_of(const pieces_files *files, uint32_t number) {
+    if (files->manifest == NULL) {
+        return files->source->ops->file(files->source, number);
+    }
+    const manifest_file *file = &files->manifest->files[number];
+    return (source_file){.name = file->name, .bytes = file->bytes};
+}
+
+static pawl_status check_inside(source_file file, const record_entry *entry,
                                 const record_piece *piece, pawl_error *err) {
-    const manifest_file *file = &m->files[piece->file];
     uint64_t end;
-    if (!add_overflows(piece->offset, piece->bytes, &end) && end <= file->bytes) {
+    if (!add_overflows(piece->offset, piece->bytes, &end) && end <= file.bytes) {
         return PAWL_OK;
     }
     error_set(err, PAWL_EDAMAGED, "a piece of an entry lies behind the end of its file");
     error_entry(err, entry->name);
-    error_expected(err, "a range within the %llu bytes of %s", (unsigned long long)file->bytes,
-                   file->name);
+    error_expected(err, "a range within the %llu bytes of %s", (unsigned long long)file.bytes,
+                   file.name);
     error_found(err, "%llu bytes from %llu on", (unsigned long long)piece->bytes,
                 (unsigned long long)piece->offset);
     return PAWL_EDAMAGED;
 }
 
 /* The reader cuts at block boundaries: aligned pieces are never cut within an element. */
-static pawl_status check_aligned(const manifest *m, const record_entry *entry,
+static pawl_status check_aligned(source_file file, const record_entry *entry,
                                  const record_piece *piece, pawl_error *err) {
     if (entry->kind != PAWL_KIND_TENSOR || piece->offset % dtype_alignment(entry->dtype) == 0) {
         return PAWL_OK;
@@ -33,8 +47,7 @@ static pawl_status check_aligned(const manifest *m, const record_entry *entry,
     error_set(err, PAWL_EDAMAGED, "a piece of a tensor is not aligned to its elements");
     error_entry(err, entry->name);
     error_expected(err, "an offset that is a multiple of %zu", dtype_alignment(entry->dtype));
-    error_found(err, "offset %llu in %s", (unsigned long long)piece->offset,
-                m->files[piece->file].name);
+    error_found(err, "offset %llu in %s", (unsigned long long)piece->offset, file.name);
     return PAWL_EDAMAGED;
 }
 
@@ -56,15 +69,15 @@ static pawl_status check_tensor(const record_entry *entry, pawl_error *err) {
 }
 
 /* The record is valid, so the ranks of its pieces ascend. */
-static pawl_status check_ranks(const manifest *m, const record_entry *entry, pawl_error *err) {
+static pawl_status check_ranks(int world_size, const record_entry *entry, pawl_error *err) {
     size_t count = entry->piece_count;
     if (!entry->per_rank ||
-        (count == (size_t)m->world_size && entry->pieces[count - 1].rank == m->world_size - 1)) {
+        (count == (size_t)world_size && entry->pieces[count - 1].rank == world_size - 1)) {
         return PAWL_OK;
     }
     error_set(err, PAWL_EDAMAGED, "an entry per rank has no value of some rank");
     error_entry(err, entry->name);
-    error_expected(err, "a value of each of the ranks 0 to %d", m->world_size - 1);
+    error_expected(err, "a value of each of the ranks 0 to %d", world_size - 1);
     error_found(err, "%zu, the last of rank %d", count, (int)entry->pieces[count - 1].rank);
     return PAWL_EDAMAGED;
 }
@@ -79,10 +92,25 @@ pawl_status entry_check_slot(const record_entry *entry, bool has_variable, pawl_
     return PAWL_EDAMAGED;
 }
 
-pawl_status entry_check(const manifest *m, const record_entry *entry, pawl_error *err) {
+static pawl_status check_entry(const pieces_files *files, int world_size, const record_entry *entry,
+                               pawl_error *err) {
     for (size_t i = 0; i < entry->piece_count; i++) {
-        TRY(check_inside(m, entry, &entry->pieces[i], err));
-        TRY(check_aligned(m, entry, &entry->pieces[i], err));
+        const record_piece *piece = &entry->pieces[i];
+        source_file file = file_of(files, piece->file);
+        TRY(check_inside(file, entry, piece, err));
+        TRY(check_aligned(file, entry, piece, err));
     }
-    return entry->kind == PAWL_KIND_TENSOR ? check_tensor(entry, err) : check_ranks(m, entry, err);
+    return entry->kind == PAWL_KIND_TENSOR ? check_tensor(entry, err)
+                                           : check_ranks(world_size, entry, err);
+}
+
+pawl_status entry_check(const manifest *m, const record_entry *entry, pawl_error *err) {
+    return check_entry(&(pieces_files){.manifest = m}, m->world_size, entry, err);
+}
+
+pawl_status entry_check_of(struct source *s, const record_entry *entry, pawl_error *err) {
+    if (!s->checked) {
+        TRY(record_check(entry, s->all_files, PAWL_EDAMAGED, err));
+    }
+    return check_entry(&(pieces_files){.source = s}, s->world_size, entry, err);
 }

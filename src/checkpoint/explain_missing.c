@@ -174,20 +174,15 @@ static bool is_own_file(const char *name) {
     return kind == NAME_KIND_MANIFEST || kind == NAME_KIND_DATA || kind == NAME_KIND_INDEX;
 }
 
-/* A name that a run uses. There may be thousands, which must not use up MAX_LISTED; steps are among
- * them, as one may have appeared since the listing. */
-static bool is_of_a_run(const char *name) {
+/* What visitors, probes or a doctor left, in a run or not. */
+static bool is_left_behind(const char *name) {
     char tag[FORMAT_TAG_CHARS];
-    int64_t step;
-    return name_step_parse(name, &step) || strcmp(name, NAME_LATEST) == 0 ||
-           strcmp(name, NAME_EVENTS) == 0 || strcmp(name, NAME_EVENTS_OLD) == 0 ||
-           strcmp(name, NAME_RESERVE) == 0 || strncmp(name, "owner-", 6) == 0 ||
-           name_root_classify(name, tag) != NAME_ROOT_FOREIGN;
+    return name_root_classify(name, tag) != NAME_ROOT_FOREIGN;
 }
 
 typedef struct evidence {
     bool own_files; /* of a step's directory */
-    size_t of_a_run;
+    size_t of_a_run, left_behind;
     named runs, others; /* directories that hold those */
     const char *other_name;
     const tool_checkpoint *other, *other_below; /* of other tools: here, one level below */
@@ -207,8 +202,14 @@ static evidence examine_names(store *s, char **names, size_t count) {
     evidence e = {0};
     size_t looked_at = 0;
     for (size_t i = 0; i < count; i++) {
-        if (is_of_a_run(names[i])) {
+        /* There may be thousands of a run's, which must not use up MAX_LISTED; steps are among
+         * them, as one may have appeared since the listing. */
+        if (name_makes_run(names[i])) {
             e.of_a_run++;
+            continue;
+        }
+        if (is_left_behind(names[i])) {
+            e.left_behind++;
             continue;
         }
         if (looked_at++ == MAX_LISTED) {
@@ -245,7 +246,10 @@ static pawl_status explain_names(store *s, char **names, size_t count, pawl_erro
     if (count == 0) {
         return nothing_yet(s, "an empty directory", err);
     }
-    if (e.of_a_run == count) {
+    if (e.left_behind == count) {
+        return nothing_yet(s, "only files that a restore or a doctor left behind", err);
+    }
+    if (e.of_a_run + e.left_behind == count) {
         return nothing_yet(s, "a run that has no checkpoint yet", err);
     }
     return other_files(s, names, count, err);

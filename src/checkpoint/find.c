@@ -8,20 +8,6 @@
 #define NEAR_LOOKED_AT 400u /* entries compared from each starting point */
 #define NEAR_LIKENESS  0.6
 
-/* ---- decoding ---- */
-
-pawl_status checkpoint_decode(const pawl_checkpoint *c, const table_cursor *at, arena *memory,
-                              record_entry *out, pawl_error *err) {
-    const uint8_t *key;
-    const uint8_t *value;
-    size_t key_bytes;
-    size_t value_bytes;
-    table_item(at, &key, &key_bytes, &value, &value_bytes);
-    TRY(record_entry_decode(key, key_bytes, value, value_bytes, (uint32_t)c->manifest.file_count,
-                            memory, out, err));
-    return entry_check(&c->manifest, out, err);
-}
-
 /* ---- similar names ---- */
 
 typedef struct near_search {
@@ -31,15 +17,9 @@ typedef struct near_search {
     size_t size;
 } near_search;
 
-static void keep_if_nearer(near_search *n, const uint8_t *key, size_t key_bytes) {
-    char name[PAWL_MAX_NAME_BYTES + 1];
-    if (key_bytes < 2 || key[0] != 'e' || key_bytes - 1 > PAWL_MAX_NAME_BYTES) {
-        return;
-    }
-    memcpy(name, key + 1, key_bytes - 1);
-    name[key_bytes - 1] = '\0';
+static void keep_if_nearer(near_search *n, const char *name) {
     double likeness = text_likeness(n->name, name);
-    if (likeness > n->best && utf8_valid(name, key_bytes - 1)) {
+    if (likeness > n->best && utf8_valid(name, strlen(name))) {
         n->best = likeness;
         snprintf(n->out, n->size, "%s", name);
     }
@@ -47,86 +27,86 @@ static void keep_if_nearer(near_search *n, const uint8_t *key, size_t key_bytes)
 
 /* Compares entries from the first one whose name is not less than the first `length` bytes of
  * `name`. */
-static pawl_status search_from(near_search *n, table_cursor *at, size_t length, pawl_error *err) {
-    CLEANUP(buffer_free) buffer key = {0};
-    TRY(buffer_append(&key, "e", 1, err));
-    TRY(buffer_append(&key, n->name, length, err));
-    TRY(table_seek(at, key.data, key.size, err));
-    for (unsigned i = 0; i < NEAR_LOOKED_AT && table_valid(at); i++) {
-        const uint8_t *found;
-        const uint8_t *value;
-        size_t found_bytes;
-        size_t value_bytes;
-        table_item(at, &found, &found_bytes, &value, &value_bytes);
-        keep_if_nearer(n, found, found_bytes);
-        TRY(table_next(at, err));
+static void search_from(near_search *n, struct source *s, size_t length) {
+    struct pawl_error ignored = ERROR_INIT;
+    char from[PAWL_MAX_NAME_BYTES + 1];
+    source_walk *walk;
+    const record_entry *entry = NULL;
+    snprintf(from, sizeof(from), "%.*s", (int)length, n->name);
+    if (s->ops->walk(s, "", from, &walk, &ignored) != PAWL_OK) {
+        return;
     }
-    return PAWL_OK;
+    for (unsigned i = 0; i < NEAR_LOOKED_AT; i++) {
+        if (s->ops->next(walk, &entry, &ignored) != PAWL_OK || entry == NULL) {
+            break;
+        }
+        if (strnlen(entry->name, PAWL_MAX_NAME_BYTES + 1) <= PAWL_MAX_NAME_BYTES) {
+            keep_if_nearer(n, entry->name);
+        }
+    }
+    s->ops->end(walk);
 }
 
 /* The name of an entry that is spelt most like `name`; false when none is similar. */
 static bool find_similar(pawl_checkpoint *c, const char *name, char *out, size_t size) {
     near_search n = {.name = name, .best = NEAR_LIKENESS, .out = out, .size = size};
-    struct pawl_error ignored = ERROR_INIT;
     size_t length = strlen(name);
     out[0] = '\0';
     /* From where the name would be, from its parent a/b/, from a/, and from the first entry. */
     for (int i = 0; i < 3 && length > 0; i++) {
-        if (search_from(&n, c->find_at, length, &ignored) != PAWL_OK) {
-            return false;
-        }
+        search_from(&n, c->source, length);
         do {
             length--;
         } while (length > 0 && name[length - 1] != '/');
     }
-    return search_from(&n, c->find_at, 0, &ignored) == PAWL_OK && out[0] != '\0';
+    search_from(&n, c->source, 0);
+    return out[0] != '\0';
+}
+
+static void say_how_to_list(const pawl_checkpoint *c, pawl_error *err) {
+    const struct source *s = c->source;
+    if (s->step >= 0) {
+        error_next(err, "see its entries with: pawl show %s@%lld", s->store->root,
+                   (long long)s->step);
+    } else {
+        error_next(err, "see its entries with: pawl show %s", s->path);
+    }
 }
 
 static pawl_status entry_not_found(pawl_checkpoint *c, const char *name, pawl_error *err) {
     char near[PAWL_MAX_NAME_BYTES + 1];
     error_set(err, PAWL_ENOTFOUND, "the checkpoint has no entry of this name");
-    error_path(err, "%s", c->path);
+    error_path(err, "%s", c->source->path);
     error_entry(err, name);
-    error_step(err, c->step);
+    error_step(err, c->source->step);
     if (find_similar(c, name, near, sizeof(near))) {
         error_next(err, "did you mean %s?", near);
     } else {
-        error_next(err, "see its entries with: pawl show %s@%lld", c->store->root,
-                   (long long)c->step);
+        say_how_to_list(c, err);
     }
     return PAWL_ENOTFOUND;
 }
 
 /* ---- finding ---- */
 
-static pawl_status seek_entry(pawl_checkpoint *c, const char *name, bool *found, pawl_error *err) {
-    CLEANUP(buffer_free) buffer key = {0};
-    const uint8_t *at;
-    const uint8_t *value;
-    size_t at_bytes;
-    size_t value_bytes;
-    *found = false;
-    TRY(record_entry_key(&key, name, err));
-    TRY(table_seek(c->find_at, key.data, key.size, err));
-    if (table_valid(c->find_at)) {
-        table_item(c->find_at, &at, &at_bytes, &value, &value_bytes);
-        *found = at_bytes == key.size && memcmp(at, key.data, key.size) == 0;
-    }
-    return PAWL_OK;
+static pawl_status another_name(const record_entry *entry, const char *name, pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "an entry has another name than the one it was found by");
+    error_entry(err, name);
+    error_expected(err, "\"%s\"", name);
+    error_found(err, "\"%s\"", entry->name);
+    return PAWL_EDAMAGED;
 }
 
-pawl_status checkpoint_has_tensor(pawl_checkpoint *c, const char *name, bool *found,
-                                  pawl_error *err) {
-    const uint8_t *key;
-    const uint8_t *value;
-    size_t key_bytes;
-    size_t value_bytes;
-    TRY(seek_entry(c, name, found, err));
-    if (*found) {
-        table_item(c->find_at, &key, &key_bytes, &value, &value_bytes);
-        *found = record_entry_kind(value, value_bytes) == PAWL_KIND_TENSOR;
+static pawl_status find_checked(pawl_checkpoint *c, const char *name, arena *memory,
+                                record_entry *out, bool *found, pawl_error *err) {
+    struct source *s = c->source;
+    *found = false;
+    TRY(s->ops->find(s, name, memory, out, found, err));
+    if (!*found) {
+        return PAWL_OK;
     }
-    return PAWL_OK;
+    TRY(entry_check_of(s, out, err));
+    return strcmp(out->name, name) == 0 ? PAWL_OK : another_name(out, name, err);
 }
 
 pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory, record_entry *out,
@@ -137,18 +117,48 @@ pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory
                          PAWL_MAX_NAME_BYTES);
     }
     TRY(checkpoint_held(c, err));
-    pawl_status status = seek_entry(c, name, &found, err);
+    pawl_status status = find_checked(c, name, memory, out, &found, err);
     if (status == PAWL_OK && !found) {
         return entry_not_found(c, name, err);
     }
-    if (status == PAWL_OK) {
-        status = checkpoint_decode(c, c->find_at, memory, out, err);
+    return status == PAWL_OK ? PAWL_OK : checkpoint_entry_failed(c, status, err);
+}
+
+/* ---- what can be read of it ---- */
+
+static pawl_status not_a_tensor(const pawl_checkpoint *c, const record_entry *entry,
+                                const char *what, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "only tensors %s", what);
+    error_path(err, "%s", c->source->path);
+    error_entry(err, entry->name);
+    error_expected(err, "a tensor");
+    error_found(err, "a value of kind %s", pawl_kind_name(entry->kind));
+    error_next(err, entry->per_rank ? "read it with pawl_checkpoint_read_rank"
+                                    : "pawl_checkpoint_find gives its value");
+    return PAWL_EUSAGE;
+}
+
+static pawl_status no_dtype(const pawl_checkpoint *c, const record_entry *entry, pawl_error *err) {
+    error_set(err, PAWL_EUNSUPPORTED, "the values of a tensor cannot be read");
+    error_path(err, "%s", c->source->path);
+    error_entry(err, entry->name);
+    error_expected(err, "a type of element that pawl knows, such as F32");
+    error_found(err, "%.100s", record_entry_type(entry));
+    error_next(err, "read it with the tool that wrote it");
+    return PAWL_EUNSUPPORTED;
+}
+
+pawl_status checkpoint_tensor_entry(pawl_checkpoint *c, const char *name, const char *what,
+                                    arena *memory, record_entry *out, pawl_error *err) {
+    TRY(checkpoint_entry(c, name, memory, out, err));
+    if (out->kind != PAWL_KIND_TENSOR) {
+        return not_a_tensor(c, out, what, err);
     }
-    return status == PAWL_OK ? PAWL_OK : checkpoint_index_failed(c, status, err);
+    return dtype_valid(out->dtype) ? PAWL_OK : no_dtype(c, out, err);
 }
 
 static uint64_t entry_bytes(const record_entry *entry) {
-    if (entry->kind == PAWL_KIND_TENSOR) {
+    if (entry->kind == PAWL_KIND_TENSOR && dtype_valid(entry->dtype)) {
         return shape_bytes(entry->dtype, entry->ndim, entry->shape);
     }
     return entry->value != NULL || entry->piece_count == 0 ? entry->value_bytes
@@ -171,6 +181,7 @@ void checkpoint_entry_info(const record_entry *entry, pawl_entry_info *info) {
         .bytes = entry_bytes(entry),
         .pieces = entry->piece_count,
         .value = tensor || entry->per_rank ? NULL : entry->value,
+        .type = record_entry_type(entry),
     };
 }
 

@@ -7,82 +7,96 @@
 #include "checkpoint/step_directory.h"
 #include "engine/engine.h"
 #include "engine/view.h"
-#include "presence/presence.h"
+#include "source/source.h"
+
+typedef struct checkpoint_memory checkpoint_memory;
 
 /* ---- the open checkpoint: checkpoint.c ------------------------------------------------------ */
 
 struct pawl_checkpoint {
     process_id process; /* that opened it */
-    store *store;
-    bool own_store;
+    struct source *source;
     const platform *platform;
     pawl_log log;
-    int64_t step;
-    char directory[32];
-    char *path; /* absolute */
-    buffer manifest_text;
-    manifest manifest;
-    buffer metrics; /* of the manifest, as JSON */
-    pawl_read_stats reads;
-    reader_mark *mark;
-    unsigned losses; /* times the mark was lost and the manifest found unchanged afterwards */
-    bool lost;       /* it had changed: the files may be gone */
-
-    store_file *index_file;
-    byte_source index_file_source; /* the table reads it through one that counts reads */
-    table *index;
     engine_reader *reader;
-    engine_views *views; /* NULL until the first one is opened */
-
-    /* The record of checksums used last: checksums.c. */
-    table_cursor *checksums_at;
-    bool checksums_loaded;
-    uint32_t checksums_file;
-    uint64_t checksums_record;
-    size_t checksums_count;
-    uint32_t checksums[FORMAT_BLOCKS_PER_RECORD];
-
-    /* What pawl_checkpoint_find returned last: find.c. */
-    table_cursor *find_at;
-    arena found_memory;
+    engine_views *views;       /* NULL until the first one is opened */
+    checkpoint_memory *memory; /* NULL until the first tensor is handed out: as_memory.c */
+    arena found_memory;        /* of what pawl_checkpoint_find returned last: find.c */
 };
+
+/* The files of a source as the engine reads them. */
+engine_source source_files(struct source *s, const platform *os);
+
+/* The same checkpoint once more, without a mark of its own, for another thread: it is closed before
+ * this one is. PAWL_EBUSY, PAWL_EDAMAGED when its files are not those that were opened. */
+pawl_status checkpoint_open_again(pawl_checkpoint *c, pawl_checkpoint **out, pawl_error *err)
+    PAWL_MUST_CHECK;
+void checkpoint_memory_free(checkpoint_memory *m); /* as_memory.c; NULL is fine */
+
+/* ---- failures: checkpoint.c, slice.c -------------------------------------------------------- */
+
+/* An entry could not be read, or is none: adds the file that describes it. Returns `status`. */
+pawl_status checkpoint_entry_failed(const pawl_checkpoint *c, pawl_status status, pawl_error *err);
+/* Call it before reading: PAWL_EBUSY when the files may no longer be those that were opened. */
+pawl_status checkpoint_held(pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;
+/* Is this file gone because the checkpoint was removed, or saved again? If so, *err says it,
+ * PAWL_EBUSY. */
+bool checkpoint_lost(const pawl_checkpoint *c, const char *file, pawl_error *err);
+/* Adds to an error what else is safe. */
+void checkpoint_say_safe(const pawl_checkpoint *c, pawl_error *err);
+/* The error's path becomes that of a file. */
+void checkpoint_file_path(const pawl_checkpoint *c, uint32_t file, pawl_error *err);
+/* Reading a piece failed: adds the entry, which of its bytes are damaged, and what is safe. Returns
+ * the error's status. */
+pawl_status checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entry,
+                                    const record_piece *piece, pawl_error *err);
 
 /* ---- find.c --------------------------------------------------------------------------------- */
 
 /* The record of one entry. PAWL_ENOTFOUND suggests the nearest name. */
 pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory, record_entry *out,
                              pawl_error *err) PAWL_MUST_CHECK;
-/* The entry at a cursor, decoded and checked (entry_check). */
-pawl_status checkpoint_decode(const pawl_checkpoint *c, const table_cursor *at, arena *memory,
-                              record_entry *out, pawl_error *err) PAWL_MUST_CHECK;
-/* Is there a tensor of this name? Its record is not checked. */
-pawl_status checkpoint_has_tensor(pawl_checkpoint *c, const char *name, bool *found,
-                                  pawl_error *err) PAWL_MUST_CHECK;
-/* PAWL_EUSAGE: "only tensors `what`", and how to read the entry instead. (slice.c) */
-pawl_status checkpoint_not_a_tensor(const pawl_checkpoint *c, const record_entry *entry,
-                                    const char *what, pawl_error *err);
+/* The same of a tensor whose values can be read. PAWL_EUSAGE: "only tensors `what`", and how to
+ * read the entry instead. PAWL_EUNSUPPORTED: its elements are of a type that is no dtype. */
+pawl_status checkpoint_tensor_entry(pawl_checkpoint *c, const char *name, const char *what,
+                                    arena *memory, record_entry *out, pawl_error *err)
+    PAWL_MUST_CHECK;
 void checkpoint_entry_info(const record_entry *entry, pawl_entry_info *info);
-/* ---- failures: checkpoint.c, slice.c -------------------------------------------------------- */
 
-/* Adds the path and step of the index to an error. Returns `status`. */
-pawl_status checkpoint_index_failed(const pawl_checkpoint *c, pawl_status status, pawl_error *err);
-/* Call it before reading: PAWL_EBUSY when the mark was lost for a while (the process stood still)
- * and the step was removed or saved again meanwhile. */
-pawl_status checkpoint_held(pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;
-/* Is this file gone because the step was removed, or saved again? That takes a mark that could not
- * be made, or was taken for stale. If so, *err says it, PAWL_EBUSY. */
-bool checkpoint_lost(const pawl_checkpoint *c, const char *file, pawl_error *err);
-/* Reading a piece failed: adds the entry, which of its bytes are damaged, and what is safe. Returns
- * the error's status. */
-pawl_status checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entry,
-                                    const record_piece *piece, pawl_error *err);
+/* ---- entry_check.c -------------------------------------------------------------------------- */
+
+/* entry_check of an entry as a source returned it; its record, too, unless the source is
+ * `checked`. */
+pawl_status entry_check_of(struct source *s, const record_entry *entry, pawl_error *err)
+    PAWL_MUST_CHECK;
+
+/* ---- a slice, and what of the files it is: slice.c ------------------------------------------ */
+
+typedef struct slice_asked {
+    const char *name;
+    const int64_t *offset, *extent; /* both NULL: all of it */
+    size_t to_bytes;                /* of the memory for it */
+} slice_asked;
+/* Decodes the entry into `memory`, and checks what is asked of it. */
+pawl_status slice_find(pawl_checkpoint *c, const slice_asked *asked, arena *memory,
+                       record_entry *entry, box *wanted, pawl_error *err) PAWL_MUST_CHECK;
+/* Calls `part` with each piece that has some of the slice, and with what it has. */
+typedef pawl_status (*slice_part)(void *context, const record_piece *piece, const box *shared,
+                                  pawl_error *err);
+pawl_status slice_parts(const record_entry *entry, const box *wanted, slice_part part,
+                        void *context, pawl_error *err) PAWL_MUST_CHECK;
+/* Calls `run` with the stretches of the piece's file that hold `shared`, ascending; they are joined
+ * where reading what lies between is cheaper. */
+typedef pawl_status (*slice_run)(void *context, engine_stretch stretch, pawl_error *err);
+pawl_status slice_runs(const record_entry *entry, const record_piece *piece, const box *shared,
+                       slice_run run, void *context, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- pieces: slice.c ------------------------------------------------------------------------ */
 
-/* Reads the first n bytes of a piece. */
+/* Reads bytes [from, from+n) of a piece. */
 pawl_status checkpoint_piece_bytes(pawl_checkpoint *c, const record_entry *entry,
-                                   const record_piece *piece, void *to, size_t n, pawl_error *err)
-    PAWL_MUST_CHECK;
+                                   const record_piece *piece, uint64_t from, void *to, size_t n,
+                                   pawl_error *err) PAWL_MUST_CHECK;
 const record_piece *record_piece_of_rank(const record_entry *entry, int rank); /* NULL: none */
 
 /* ---- entries.c ------------------------------------------------------------------------------ */
@@ -90,11 +104,9 @@ const record_piece *record_piece_of_rank(const record_entry *entry, int rank); /
 /* Walks entries in the order of their names; what it returns lives until the next one. */
 struct pawl_entries {
     pawl_checkpoint *checkpoint;
-    table_cursor *at;
+    source_walk *at; /* NULL until the first one is wanted */
     char *prefix;
-    bool begun;
-    arena memory;
-    record_entry entry;
+    char *last; /* the name returned last; PAWL_MAX_NAME_BYTES + 1 */
 };
 /* *out is NULL after the last one. */
 pawl_status entries_next_record(pawl_entries *walk, const record_entry **out, pawl_error *err)
@@ -102,10 +114,13 @@ pawl_status entries_next_record(pawl_entries *walk, const record_entry **out, pa
 entry_source entries_source(pawl_entries *walk);
 void entries_free_pointer(pawl_entries **walk); /* for CLEANUP */
 
-/* ---- checksums.c ---------------------------------------------------------------------------- */
+/* ---- verify.c ------------------------------------------------------------------------------- */
 
-/* The checkpoint's data files as the engine reads them, with their block checksums out of the
- * index. */
-engine_source checksums_source(pawl_checkpoint *c);
+/* False for what ends a verification instead. */
+bool verify_is_damage(pawl_status status);
+/* Is the value of an entry not the one in its data file? Bytes that cannot be read do not differ:
+ * they are reported when the file is verified. */
+pawl_status verify_value_copy(engine_reader *reader, const record_entry *entry, bool *differs,
+                              pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

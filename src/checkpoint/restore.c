@@ -7,11 +7,14 @@
  * state would hold bytes of two steps while the report names one.
  */
 #include "checkpoint/restore.h"
+#include "checkpoint/delivery.h"
 #include "checkpoint/private.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define DEFAULT_HANG_TIMEOUT_S 600.0
 
 void restore_end_candidate(restoration *r) {
     candidate *a = &r->now;
@@ -30,6 +33,16 @@ void restoration_free(restoration *r) {
     arena_free(&r->memory);
 }
 
+static int64_t step_of(const pawl_checkpoint *c) {
+    return c->source->step;
+}
+
+/* A source without ranks was written by as many as restore it. */
+static int saved_ranks(const candidate *a) {
+    int ranks = a->checkpoint->source->world_size;
+    return ranks > 0 ? ranks : a->all->world_size;
+}
+
 /* ---- matching ---- */
 
 static pawl_status begin_report(candidate *a, pawl_error *err) {
@@ -37,7 +50,11 @@ static pawl_status begin_report(candidate *a, pawl_error *err) {
     pawl_report_free(all->report);
     all->report = NULL;
     TRY(report_new(&all->report, err));
-    report_set_step(all->report, a->checkpoint->step);
+    if (step_of(a->checkpoint) >= 0) {
+        report_set_step(all->report, step_of(a->checkpoint));
+    } else {
+        report_set_no_step(all->report);
+    }
     for (size_t i = 0; i < all->fallback_count; i++) {
         TRY(report_add_fallback(all->report, all->fallbacks[i].step, all->fallbacks[i].why, err));
     }
@@ -47,12 +64,13 @@ static pawl_status begin_report(candidate *a, pawl_error *err) {
 static pawl_status match_entries(candidate *a, pawl_error *err) {
     restoration *all = a->all;
     CLEANUP(entries_free_pointer) pawl_entries *walk = NULL;
-    TRY(state_snapshot_take(all->state, a->checkpoint->step, false, &a->snapshot, err));
-    TRY(state_snapshot_check_idle(a->snapshot, err)); /* promise 3 */
+    TRY(state_snapshot_take(all->state, step_of(a->checkpoint), false, &a->snapshot, err));
+    TRY(state_check_idle(all->state, a->snapshot, err)); /* promise 3 */
+    TRY(state_snapshot_check_writable(a->snapshot, err));
     TRY(entries_open(a->checkpoint, "", &walk, err));
     const match_ranks ranks = {.rank = all->rank,
                                .world_size = all->world_size,
-                               .saved_world_size = a->checkpoint->manifest.world_size,
+                               .saved_world_size = saved_ranks(a),
                                .job = all->job,
                                .faults = all->compared ? &all->faults : NULL};
     return match_make(a->snapshot, entries_source(walk), all->options, &ranks, all->report,
@@ -108,7 +126,7 @@ static pawl_status note_touched(candidate *a, pawl_error *err) {
     mem_free(all->touched);
     all->touched = touched;
     all->touched_count = 0;
-    all->touched_step = a->checkpoint->step;
+    all->touched_step = step_of(a->checkpoint);
     for (size_t i = 0; i < count; i++) {
         const match_pair *pair = &a->match->pairs[i];
         if (pair->keep_caller) {
@@ -127,6 +145,7 @@ static pawl_status note_touched(candidate *a, pawl_error *err) {
 
 typedef struct placing {
     const struct candidate *candidate;
+    delivery *delivery; /* NULL unless tensors are in providers' memory */
     atomic_uint_fast64_t overflows;
 } placing;
 
@@ -136,14 +155,20 @@ static const plan_read *read_of(const placing *p, size_t i) {
 
 static engine_stretch stretch(void *context, size_t i) {
     const plan_read *read = read_of(context, i);
-    return (engine_stretch){
-        .file = read->file, .offset = read->offset, .bytes = read->bytes, .gap = read->gap};
+    return (engine_stretch){.file = read->file,
+                            .offset = read->offset,
+                            .bytes = read->bytes,
+                            .gap = read->gap,
+                            .to = read->straight};
 }
 
 static void place_tensor_bytes(void *context, size_t i, uint64_t offset, const uint8_t *bytes,
                                size_t n) {
     placing *p = context;
-    uint64_t overflows = plan_read_place(read_of(p, i), offset, bytes, n);
+    const plan_read *read = read_of(p, i);
+    uint64_t overflows = read->pair->wanted->memory != NULL
+                             ? delivery_put(p->delivery, read, offset, bytes, n)
+                             : plan_read_place(read, offset, bytes, n);
     if (overflows > 0) {
         atomic_fetch_add(&p->overflows, overflows);
     }
@@ -168,24 +193,44 @@ static size_t first_read(const candidate *a) {
     return first < a->reads.count ? first : 0;
 }
 
-static pawl_status read_tensors(candidate *a, pawl_error *err) {
+static pawl_status read_all(candidate *a, placing *p, pawl_error *err) {
     pawl_checkpoint *c = a->checkpoint;
-    placing p = {.candidate = a};
     size_t failed = 0;
-    engine_read_job job = {.source = checksums_source(c), /* keeps the mark fresh */
+    engine_read_job job = {.source = source_files(c->source, c->platform),
                            .count = a->reads.count,
                            .first = first_read(a),
                            .stretch = stretch,
                            .take = place_tensor_bytes,
-                           .context = &p};
+                           .stop = p->delivery != NULL ? delivery_failed(p->delivery) : NULL,
+                           .context = p};
     job.source.shared = shares(a);
     pawl_status status = engine_read_all(&job, &failed, err);
-    report_counts(a->all->report)->cast_overflows += atomic_load(&p.overflows);
+    report_counts(a->all->report)->cast_overflows += atomic_load(&p->overflows);
     if (status != PAWL_OK) {
         const plan_read *read = &a->reads.reads[failed];
         return checkpoint_piece_failed(c, read->pair->source, read->piece, err);
     }
     return PAWL_OK;
+}
+
+static double hang_timeout_of(const restoration *all) {
+    return all->hang_timeout_s > 0 ? all->hang_timeout_s : DEFAULT_HANG_TIMEOUT_S;
+}
+
+/* What was read before a failure is still on its way to the providers: that is waited for, too. */
+static pawl_status read_tensors(candidate *a, pawl_error *err) {
+    placing p = {.candidate = a};
+    struct pawl_error story = ERROR_INIT;
+    if (a->snapshot->provided) {
+        TRY(delivery_new(a->checkpoint->platform, hang_timeout_of(a->all), &p.delivery, err));
+    }
+    pawl_status status = read_all(a, &p, err);
+    pawl_status delivered = delivery_end(p.delivery, &story);
+    if (status == PAWL_OK && delivered != PAWL_OK) {
+        *err = story;
+        error_path(err, "%s", a->checkpoint->source->path);
+    }
+    return status != PAWL_OK ? status : delivered;
 }
 
 /* ---- setting values ---- */
@@ -209,7 +254,7 @@ static pawl_status restore_value(candidate *a, const match_pair *pair, uint64_t 
     if (piece == NULL || piece->bytes > (uint64_t)PAWL_MAX_VALUE_BYTES) {
         error_set(err, PAWL_EDAMAGED, "the checkpoint has no value of rank %d for this entry",
                   a->all->rank);
-        error_path(err, "%s", a->checkpoint->path);
+        error_path(err, "%s", a->checkpoint->source->path);
         error_entry(err, source->name);
         return PAWL_EDAMAGED;
     }
@@ -219,7 +264,7 @@ static pawl_status restore_value(candidate *a, const match_pair *pair, uint64_t 
         return error_nomem(err, n);
     }
     *bytes = n;
-    TRY(checkpoint_piece_bytes(a->checkpoint, source, piece, value, n, err));
+    TRY(checkpoint_piece_bytes(a->checkpoint, source, piece, 0, value, n, err));
     return set_state_value(a, pair, value, n, err);
 }
 
@@ -269,10 +314,14 @@ static void log_warnings(const pawl_checkpoint *c, const pawl_report *report, bo
     for (size_t i = 0; i < pawl_report_count(report); i++) {
         const pawl_report_item *item = pawl_report_get(report, i);
         if (item->severity == PAWL_SEVERITY_WARNING) {
-            log_write(&c->log, PAWL_LOG_WARN, "restoring step %lld: %s", (long long)c->step,
+            log_write(&c->log, PAWL_LOG_WARN, "restoring %s: %s", c->source->label,
                       asked ? item->description : item->text);
         }
     }
+}
+
+pawl_status restore_check_held(pawl_checkpoint *c, pawl_error *err) {
+    return checkpoint_held(c, err);
 }
 
 pawl_status restore_match(restoration *all, pawl_checkpoint *c, pawl_error *err) {
@@ -285,7 +334,7 @@ pawl_status restore_match(restoration *all, pawl_checkpoint *c, pawl_error *err)
     if (a->match->refused) {
         TRY(report_finish(all->report, err));
         pawl_status status = match_error(all->report, err);
-        error_path(err, "%s", c->path);
+        error_path(err, "%s", c->source->path);
         return status;
     }
     return check_touched(a, err);
@@ -296,12 +345,12 @@ pawl_status restore_read(restoration *all, pawl_error *err) {
     pawl_status status = read_matched(&all->now, err);
     if (status != PAWL_OK) {
         if (err->path[0] == '\0') {
-            error_path(err, "%s", c->path);
+            error_path(err, "%s", c->source->path);
         }
         if (status == PAWL_EDAMAGED && err->safe[0] == '\0') {
-            step_say_safe(c->store, c->step, err);
+            checkpoint_say_safe(c, err);
         }
-        error_step(err, c->step);
+        error_step(err, step_of(c));
         return status;
     }
     log_warnings(c, all->report, all->report_wanted);
@@ -348,7 +397,7 @@ pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
         status = restore_read(&all, err);
     }
     if (status != PAWL_OK) {
-        error_wrap(err, "restoring step %lld", (long long)c->step);
+        error_wrap(err, "restoring %s", c->source->label);
     }
     restore_hand_over_report(&all, status, report);
     return status;

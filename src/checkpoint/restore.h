@@ -20,8 +20,9 @@ typedef struct restoration {
     pawl_state *state;
     const pawl_restore_options *options; /* may be NULL */
     int rank, world_size;
-    pawl_report *report; /* of the latest candidate */
-    bool report_wanted;  /* the caller gets the report: the log need not repeat its advice */
+    pawl_report *report;   /* of the latest candidate */
+    double hang_timeout_s; /* of providers of memory [600] */
+    bool report_wanted;    /* the caller gets the report: the log need not repeat its advice */
     event_fallback *fallbacks;
     size_t fallback_count, fallback_capacity;
     const char **touched; /* entries that an earlier candidate may have written */
@@ -36,6 +37,8 @@ typedef struct restoration {
     arena memory;
 } restoration;
 
+/* PAWL_EBUSY where the step was removed or saved again although it is open. */
+pawl_status restore_check_held(pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;
 /* Tries a checkpoint: compares it with the state, and writes nothing to the state. `c` is borrowed
  * until restore_end_candidate, which is also called here first. */
 pawl_status restore_match(restoration *all, pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;

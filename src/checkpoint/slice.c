@@ -13,7 +13,7 @@
 pawl_status checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entry,
                                     const record_piece *piece, pawl_error *err) {
     if (err->status == PAWL_EDAMAGED) {
-        (void)checkpoint_lost(c, c->manifest.files[piece->file].name, err);
+        (void)checkpoint_lost(c, c->source->ops->file(c->source, piece->file).name, err);
     }
     uint64_t begin = err->offset > piece->offset ? err->offset : piece->offset;
     uint64_t piece_end = piece->offset + piece->bytes;
@@ -33,25 +33,13 @@ pawl_status checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entr
         error_wrap(err, "reading %s", entry->name);
     }
     if (err->status == PAWL_EDAMAGED && err->safe[0] == '\0') {
-        step_say_safe(c->store, c->step, err);
+        checkpoint_say_safe(c, err);
     }
-    error_step(err, c->step);
+    error_step(err, c->source->step);
     return err->status;
 }
 
 /* ---- what is asked for ---- */
-
-pawl_status checkpoint_not_a_tensor(const pawl_checkpoint *c, const record_entry *entry,
-                                    const char *what, pawl_error *err) {
-    error_set(err, PAWL_EUSAGE, "only tensors %s", what);
-    error_path(err, "%s", c->path);
-    error_entry(err, entry->name);
-    error_expected(err, "a tensor");
-    error_found(err, "a value of kind %s", pawl_kind_name(entry->kind));
-    error_next(err, entry->per_rank ? "read it with pawl_checkpoint_read_rank"
-                                    : "pawl_checkpoint_find gives its value");
-    return PAWL_EUSAGE;
-}
 
 static pawl_status wrong_room(const record_entry *entry, const box *wanted, uint64_t bytes,
                               size_t to_bytes, pawl_error *err) {
@@ -78,6 +66,19 @@ static pawl_status check_wanted(const record_entry *entry, const box *wanted, si
     return bytes == to_bytes ? PAWL_OK : wrong_room(entry, wanted, bytes, to_bytes, err);
 }
 
+pawl_status slice_find(pawl_checkpoint *c, const slice_asked *asked, arena *memory,
+                       record_entry *entry, box *wanted, pawl_error *err) {
+    TRY(checkpoint_tensor_entry(c, asked->name, "have slices", memory, entry, err));
+    if ((asked->offset == NULL) != (asked->extent == NULL)) {
+        error_set(err, PAWL_EUSAGE, "a slice has an offset and an extent, or neither");
+        error_entry(err, entry->name);
+        return PAWL_EUSAGE;
+    }
+    *wanted = asked->offset == NULL ? box_whole(entry->ndim, entry->shape)
+                                    : box_of(entry->ndim, asked->offset, asked->extent);
+    return check_wanted(entry, wanted, asked->to_bytes, err);
+}
+
 /* `whole` is the box of a piece, `shared` the part of it that is wanted. */
 static pawl_status check_packed(const record_entry *entry, const box *wanted, const box *shared,
                                 const box *whole, pawl_error *err) {
@@ -92,14 +93,65 @@ static pawl_status check_packed(const record_entry *entry, const box *wanted, co
     return PAWL_EUNSUPPORTED;
 }
 
-/* ---- reading ---- */
+/* ---- its parts, and their runs ---- */
+
+/* Each element is in exactly one piece (entry_check). */
+pawl_status slice_parts(const record_entry *entry, const box *wanted, slice_part part,
+                        void *context, pawl_error *err) {
+    for (size_t i = 0; i < entry->piece_count; i++) {
+        const record_piece *piece = &entry->pieces[i];
+        box shared;
+        box whole = box_of(entry->ndim, piece->box_offset, piece->box_extent);
+        if (!box_intersect(&whole, wanted, &shared)) {
+            continue;
+        }
+        TRY(check_packed(entry, wanted, &shared, &whole, err));
+        TRY(part(context, piece, &shared, err));
+    }
+    return PAWL_OK;
+}
+
+static engine_stretch stretch_of_run(const record_piece *piece, uint64_t begin, uint64_t end,
+                                     uint64_t tensor_bytes) {
+    return (engine_stretch){.file = piece->file,
+                            .offset = piece->offset + begin,
+                            .bytes = end - begin,
+                            .gap = plan_gap(tensor_bytes, end - begin)};
+}
+
+pawl_status slice_runs(const record_entry *entry, const record_piece *piece, const box *shared,
+                       slice_run run, void *context, pawl_error *err) {
+    box whole = box_of(entry->ndim, piece->box_offset, piece->box_extent);
+    uint64_t tensor_bytes = shape_bytes(entry->dtype, entry->ndim, entry->shape);
+    uint64_t bits = (uint64_t)pawl_dtype_bits(entry->dtype);
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    uint64_t first;
+    uint64_t count;
+    box_runs runs = box_runs_of(shared, &whole);
+    while (box_runs_next(&runs, &first, &count)) {
+        uint64_t run_begin = first * bits / 8;
+        uint64_t run_end = (first + count) * bits / 8;
+        uint64_t gap = plan_gap(tensor_bytes, run_end - run_begin);
+        if (end != 0 && !plan_reads_on(piece->offset + end, piece->offset + run_begin, gap)) {
+            TRY(run(context, stretch_of_run(piece, begin, end, tensor_bytes), err));
+            end = 0;
+        }
+        begin = end == 0 ? run_begin : begin;
+        end = run_end;
+    }
+    return end > 0 ? run(context, stretch_of_run(piece, begin, end, tensor_bytes), err) : PAWL_OK;
+}
+
+/* ---- reading one ---- */
 
 /* Stretches of one piece, ascending, and the memory that they are read into. */
 typedef struct batch {
+    pawl_checkpoint *checkpoint;
+    const record_entry *entry;
     strided to;
-    box source;
-    uint64_t base; /* where the piece begins in its file */
-    uint64_t tensor_bytes;
+    box source;    /* the piece */
+    uint64_t base; /* where it begins in its file */
     engine_stretch items[BATCH_ITEMS];
     size_t count;
     uint64_t bytes;
@@ -127,9 +179,10 @@ static engine_stretch get_stretch(void *context, size_t i) {
     return b->items[i];
 }
 
-static pawl_status read_by_many(pawl_checkpoint *c, batch *b, pawl_error *err) {
+static pawl_status read_by_many(batch *b, pawl_error *err) {
     size_t failed;
-    const engine_read_job job = {.source = checksums_source(c), /* keeps the mark fresh */
+    const engine_read_job job = {.source =
+                                     source_files(b->checkpoint->source, b->checkpoint->platform),
                                  .count = b->count,
                                  .stretch = get_stretch,
                                  .take = place_from_read_job,
@@ -139,13 +192,13 @@ static pawl_status read_by_many(pawl_checkpoint *c, batch *b, pawl_error *err) {
 
 /* Small slices go through the reader, which keeps the blocks read last: the next slice may be in
  * them. */
-static pawl_status read_batch(pawl_checkpoint *c, batch *b, pawl_error *err) {
+static pawl_status read_batch(batch *b, pawl_error *err) {
+    pawl_checkpoint *c = b->checkpoint;
     if (b->bytes > LARGE_BYTES) {
-        TRY(read_by_many(c, b, err));
+        TRY(read_by_many(b, err));
     } else {
         for (size_t i = 0; i < b->count; i++) {
             const engine_stretch *s = &b->items[i];
-            reader_mark_touch(c->mark);
             TRY(engine_reader_read(c->reader, s->file, s->offset, s->bytes, place_from_reader, b,
                                    err));
         }
@@ -155,88 +208,48 @@ static pawl_status read_batch(pawl_checkpoint *c, batch *b, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status add_stretch(pawl_checkpoint *c, batch *b, uint32_t file, uint64_t begin,
-                               uint64_t end, pawl_error *err) {
+static pawl_status add_stretch(void *context, engine_stretch stretch, pawl_error *err) {
+    batch *b = context;
     if (b->count == BATCH_ITEMS) {
-        TRY(read_batch(c, b, err));
+        TRY(read_batch(b, err));
     }
-    b->items[b->count++] = (engine_stretch){.file = file,
-                                            .offset = b->base + begin,
-                                            .bytes = end - begin,
-                                            .gap = plan_gap(b->tensor_bytes, end - begin)};
-    b->bytes += end - begin;
+    b->items[b->count++] = stretch;
+    b->bytes += stretch.bytes;
     return PAWL_OK;
 }
 
 /* Reads the part in runs of bytes, joined where reading what lies between is cheaper. */
-static pawl_status read_part(pawl_checkpoint *c, const record_entry *entry,
-                             const record_piece *piece, const box *shared, strided to,
+static pawl_status read_part(void *context, const record_piece *piece, const box *shared,
                              pawl_error *err) {
-    batch b;
-    b.to = to;
-    b.source = box_of(entry->ndim, piece->box_offset, piece->box_extent);
-    b.base = piece->offset;
-    b.tensor_bytes = shape_bytes(entry->dtype, entry->ndim, entry->shape);
-    b.count = 0;
-    b.bytes = 0;
-    uint64_t bits = (uint64_t)pawl_dtype_bits(entry->dtype);
-    uint64_t begin = 0;
-    uint64_t end = 0;
-    uint64_t first;
-    uint64_t count;
-    box_runs runs = box_runs_of(shared, &b.source);
-    while (box_runs_next(&runs, &first, &count)) {
-        uint64_t run_begin = first * bits / 8;
-        uint64_t run_end = (first + count) * bits / 8;
-        uint64_t gap = plan_gap(b.tensor_bytes, run_end - run_begin);
-        if (end != 0 && !plan_reads_on(b.base + end, b.base + run_begin, gap)) {
-            TRY(add_stretch(c, &b, piece->file, begin, end, err));
-            end = 0;
-        }
-        begin = end == 0 ? run_begin : begin;
-        end = run_end;
+    batch *b = context;
+    b->source = box_of(b->entry->ndim, piece->box_offset, piece->box_extent);
+    b->base = piece->offset;
+    pawl_status status = slice_runs(b->entry, piece, shared, add_stretch, b, err);
+    if (status == PAWL_OK) {
+        status = read_batch(b, err);
     }
-    if (end > 0) {
-        TRY(add_stretch(c, &b, piece->file, begin, end, err));
-    }
-    return read_batch(c, &b, err);
-}
-
-/* Each element is in exactly one piece (entry_check). */
-static pawl_status read_box(pawl_checkpoint *c, const record_entry *entry, const box *wanted,
-                            void *to, pawl_error *err) {
-    strided v = {.dtype = entry->dtype, .box = *wanted, .data = to};
-    for (size_t i = 0; i < entry->piece_count; i++) {
-        const record_piece *piece = &entry->pieces[i];
-        box shared;
-        box whole = box_of(entry->ndim, piece->box_offset, piece->box_extent);
-        if (!box_intersect(&whole, wanted, &shared)) {
-            continue;
-        }
-        TRY(check_packed(entry, wanted, &shared, &whole, err));
-        pawl_status status = read_part(c, entry, piece, &shared, v, err);
-        if (status != PAWL_OK) {
-            return checkpoint_piece_failed(c, entry, piece, err);
-        }
-    }
-    return PAWL_OK;
+    return status == PAWL_OK ? PAWL_OK
+                             : checkpoint_piece_failed(b->checkpoint, b->entry, piece, err);
 }
 
 pawl_status checkpoint_read(pawl_checkpoint *c, const char *name, const int64_t *offset,
                             const int64_t *extent, void *to, size_t to_bytes, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
     record_entry entry = {0};
-    TRY(checkpoint_entry(c, name, &memory, &entry, err));
-    if (entry.kind != PAWL_KIND_TENSOR) {
-        return checkpoint_not_a_tensor(c, &entry, "have slices", err);
+    box wanted;
+    const slice_asked asked = {
+        .name = name, .offset = offset, .extent = extent, .to_bytes = to_bytes};
+    TRY(slice_find(c, &asked, &memory, &entry, &wanted, err));
+    if (to_bytes == 0) {
+        return PAWL_OK;
     }
-    if ((offset == NULL) != (extent == NULL)) {
-        return error_set(err, PAWL_EUSAGE, "a slice has an offset and an extent, or neither");
-    }
-    box wanted =
-        offset == NULL ? box_whole(entry.ndim, entry.shape) : box_of(entry.ndim, offset, extent);
-    TRY(check_wanted(&entry, &wanted, to_bytes, err));
-    return to_bytes == 0 ? PAWL_OK : read_box(c, &entry, &wanted, to, err);
+    batch b;
+    b.checkpoint = c;
+    b.entry = &entry;
+    b.to = (strided){.dtype = entry.dtype, .box = wanted, .data = to};
+    b.count = 0;
+    b.bytes = 0;
+    return slice_parts(&entry, &wanted, read_part, &b, err);
 }
 
 /* ---- values of ranks ---- */
@@ -255,11 +268,11 @@ static pawl_status copy_out(void *context, uint64_t offset, const uint8_t *bytes
 }
 
 pawl_status checkpoint_piece_bytes(pawl_checkpoint *c, const record_entry *entry,
-                                   const record_piece *piece, void *to, size_t n, pawl_error *err) {
-    copying copy = {.to = to, .base = piece->offset};
-    reader_mark_touch(c->mark);
+                                   const record_piece *piece, uint64_t from, void *to, size_t n,
+                                   pawl_error *err) {
+    copying copy = {.to = to, .base = piece->offset + from};
     pawl_status status =
-        engine_reader_read(c->reader, piece->file, piece->offset, n, copy_out, &copy, err);
+        engine_reader_read(c->reader, piece->file, copy.base, n, copy_out, &copy, err);
     return status == PAWL_OK ? PAWL_OK : checkpoint_piece_failed(c, entry, piece, err);
 }
 
@@ -275,7 +288,7 @@ const record_piece *record_piece_of_rank(const record_entry *entry, int rank) {
 static pawl_status no_such_rank(const pawl_checkpoint *c, const record_entry *entry, int rank,
                                 pawl_error *err) {
     error_set(err, PAWL_ENOTFOUND, "rank %d has no bytes in this entry", rank);
-    error_path(err, "%s", c->path);
+    error_path(err, "%s", c->source->path);
     error_entry(err, entry->name);
     error_found(err, "bytes of %zu ranks", entry->piece_count);
     return PAWL_ENOTFOUND;
@@ -297,5 +310,6 @@ pawl_status checkpoint_read_rank(pawl_checkpoint *c, const char *name, int rank,
         return no_such_rank(c, &entry, rank, err);
     }
     *size = (size_t)piece->bytes;
-    return checkpoint_piece_bytes(c, &entry, piece, to, *size < capacity ? *size : capacity, err);
+    return checkpoint_piece_bytes(c, &entry, piece, 0, to, *size < capacity ? *size : capacity,
+                                  err);
 }

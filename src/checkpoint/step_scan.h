@@ -8,7 +8,7 @@
  * same and no step of either has a manifest.
  *
  * Why that is enough, where the storage shows every change at once: a writer commits, then writes
- * `latest`, then removes what is older (I7 in src/run/commit.c). Each listing begins by reading
+ * `latest`, then removes what is older (I7 in src/commit/commit.c). Each listing begins by reading
  * `latest`. If it says the same in two listings, no commit was completed in between, so no commit
  * removed the step that it names; and that step is looked for by its name, listed or not. Where
  * `latest` is missing, there are only the listings to go by.

@@ -26,7 +26,7 @@ void pawl_view_close(pawl_view *v) {
 
 static pawl_status no_such_piece(const pawl_view *v, uint64_t piece, pawl_error *err) {
     error_set(err, PAWL_EUSAGE, "the tensor has no piece of this number");
-    error_path(err, "%s", v->checkpoint->path);
+    error_path(err, "%s", v->checkpoint->source->path);
     error_entry(err, v->entry.name);
     error_expected(err, "a piece from 0 to %zu", v->entry.piece_count - 1);
     error_found(err, "piece %llu", (unsigned long long)piece);
@@ -34,10 +34,7 @@ static pawl_status no_such_piece(const pawl_view *v, uint64_t piece, pawl_error 
 }
 
 static pawl_status find_piece(pawl_view *v, const char *name, uint64_t piece, pawl_error *err) {
-    TRY(checkpoint_entry(v->checkpoint, name, &v->memory, &v->entry, err));
-    if (v->entry.kind != PAWL_KIND_TENSOR) {
-        return checkpoint_not_a_tensor(v->checkpoint, &v->entry, "can be viewed", err);
-    }
+    TRY(checkpoint_tensor_entry(v->checkpoint, name, "can be viewed", &v->memory, &v->entry, err));
     if (piece >= v->entry.piece_count) {
         return no_such_piece(v, piece, err);
     }
@@ -51,8 +48,8 @@ static pawl_status need_views(pawl_checkpoint *c, pawl_error *err) {
     if (c->views != NULL) {
         return PAWL_OK;
     }
-    engine_source source = checksums_source(c);
-    return engine_views_new(&source, &c->views, err);
+    const engine_source files = source_files(c->source, c->platform);
+    return engine_views_new(&files, &c->views, err);
 }
 
 static pawl_status open_piece(pawl_view *v, pawl_error *err) {
@@ -85,20 +82,13 @@ pawl_status checkpoint_view_open(pawl_checkpoint *c, const char *name, uint64_t 
 
 /* ---- looking ---- */
 
-void pawl_view_describe(const pawl_view *v, pawl_view_info *info) {
-    if (info == NULL) {
-        return;
-    }
-    if (v == NULL) {
-        *info = (pawl_view_info){.ndim = 0};
-        return;
-    }
-    *info = (pawl_view_info){.dtype = v->entry.dtype,
-                             .ndim = v->entry.ndim,
-                             .shape = v->entry.shape,
-                             .offset = v->piece->box_offset,
-                             .extent = v->piece->box_extent,
-                             .bytes = v->piece->bytes};
+pawl_view_info checkpoint_view_describe(const pawl_view *v) {
+    return (pawl_view_info){.dtype = v->entry.dtype,
+                            .ndim = v->entry.ndim,
+                            .shape = v->entry.shape,
+                            .offset = v->piece->box_offset,
+                            .extent = v->piece->box_extent,
+                            .bytes = v->piece->bytes};
 }
 
 static pawl_status not_within(const pawl_view *v, uint64_t offset, uint64_t n, pawl_error *err) {

@@ -23,6 +23,7 @@ void doctor_tell(examination *x, const char *id, pawl_severity severity, const c
     }
     if (x->each != NULL) {
         const pawl_finding finding = {
+            .struct_size = sizeof finding,
             .id = id,
             .severity = severity,
             .text = text,
@@ -77,6 +78,7 @@ pawl_status doctor_examine(const doctor_asked *asked, doctor_each each, void *co
         return error_nomem(err, sizeof(*x));
     }
     x->path = asked->path;
+    x->storage = asked->storage;
     x->need_bytes = asked->need_bytes;
     x->os = asked->ranks->platform;
     x->each = each;

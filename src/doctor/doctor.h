@@ -14,14 +14,16 @@
 #include "ranks/ranks.h"
 #include "store/store.h"
 
-#include <pawl/checkpoint.h>
+#include <pawl/doctor.h>
+#include <pawl/storage.h>
 
 typedef void (*doctor_each)(void *context, const pawl_finding *finding);
 
 typedef struct doctor_asked {
     const char *path;
-    uint64_t need_bytes; /* 0: the size of the newest checkpoint */
-    job_ranks *ranks;    /* many: the call is collective */
+    const pawl_storage *storage; /* NULL: the local filesystem */
+    uint64_t need_bytes;         /* 0: the size of the newest checkpoint */
+    job_ranks *ranks;            /* many: the call is collective */
     double group_deadline_s;
 } doctor_asked;
 

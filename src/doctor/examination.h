@@ -7,6 +7,7 @@
 
 typedef struct examination {
     const char *path; /* as given */
+    const pawl_storage *storage;
     uint64_t need_bytes;
     const platform *os;
     doctor_each each;

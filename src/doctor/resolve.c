@@ -59,14 +59,18 @@ store *doctor_resolve(examination *x, bool *whole) {
     struct pawl_error story = ERROR_INIT;
     store *s = NULL;
     const char *rest = "";
-    pawl_status status = path_open(x->path, false, &s, &story);
+    bool local = storage_is_local(x->storage);
+    pawl_status status = storage_open_path(x->storage, x->path, false, &s, &story);
     *whole = status == PAWL_OK;
-    if (status == PAWL_ENOTFOUND) {
+    if (status == PAWL_ENOTFOUND && local) {
         status = examine_missing(x, &s, &rest, &story);
     }
     if (status != PAWL_OK) {
         doctor_tell_error(x, doctor_id_of_path_error(&story), &story);
         return NULL;
+    }
+    if (!local) {
+        return s;
     }
     (void)snprintf(x->place, sizeof(x->place), "%s%s%s", s->root,
                    *whole || s->root[1] == '\0' ? "" : "/", rest);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The buffers of an engine. Those that a save streams through are one piece of memory, the slab; a
- * fence takes further ones, up to the budget. All are kept for the next save: the budget allows
- * them, and allocating new pages would cost every fence time.
+ * fence takes further ones, up to the budget. What fences used is kept for the next save: the
+ * budget allows it, and allocating new pages would cost every fence time.
  */
 #include "engine/save.h"
 
@@ -34,17 +34,30 @@ static size_t capacity_for(const engine *e, size_t bytes) {
     return e->small ? (bytes + page - 1) / page * page : e->buffer_bytes;
 }
 
-static bool give_memory(engine *e, engine_buffer *b, size_t bytes) {
-    if (b->capacity >= bytes) {
-        return true;
+/* Of the memory that the tensors' provider copies to fast, if it has such. */
+static uint8_t *memory_new(const engine *e, size_t bytes) {
+    const pawl_memory *from = e->allocator;
+    return from != NULL ? from->allocate(from->context, bytes) : mem_pages(bytes);
+}
+
+static void memory_free(const engine *e, uint8_t *memory, size_t bytes) {
+    const pawl_memory *from = e->allocator;
+    if (from == NULL) {
+        mem_free(memory);
+    } else if (memory != NULL) {
+        from->release(from->context, memory, bytes);
     }
-    mem_free(b->memory);
+}
+
+static bool give_memory(const engine *e, engine_buffer *b, size_t capacity) {
+    memory_free(e, b->memory, b->capacity);
     b->capacity = 0;
-    b->memory = mem_pages(capacity_for(e, bytes));
+    b->has_pages = false;
+    b->memory = memory_new(e, capacity);
     if (b->memory == NULL) {
         return false;
     }
-    b->capacity = capacity_for(e, bytes);
+    b->capacity = capacity;
     return true;
 }
 
@@ -84,10 +97,11 @@ engine_buffer *engine_buffer_take(engine *e, size_t bytes) {
         return NULL;
     }
     e->buffers_used++;
-    if (!give_memory(e, b, bytes)) {
+    if (b->capacity < bytes && !give_memory(e, b, capacity_for(e, bytes))) {
         engine_buffer_return(e, b);
         return NULL;
     }
+    b->has_pages = true; /* it is filled next */
     return b;
 }
 
@@ -103,46 +117,78 @@ void engine_buffer_return(engine *e, engine_buffer *b) {
     monitor_announce(&e->monitor);
 }
 
-/* Buffers with which the fence of this save would not have waited, at most what the budget
- * allows. */
-static size_t buffers_wanted(const engine *e) {
-    uint64_t wanted = e->fenced ? e->stats.budget_wanted_bytes / e->buffer_bytes : 0;
-    return wanted < e->buffer_limit ? (size_t)wanted : e->buffer_limit;
+/* ---- made ready by another thread: ahead.c -------------------------------------------------- */
+
+static void forget(engine *e, engine_buffer *b) {
+    engine_buffer **link = &e->newest;
+    while (*link != b) {
+        link = &(*link)->older;
+    }
+    *link = b->older;
+    e->buffer_count--;
 }
 
-/* Enters the monitor. The caller may use the buffer after leaving it although the buffer is among
- * the free ones: nothing takes buffers once all chunks are claimed. */
-static engine_buffer *buffer_ahead(engine *e) {
-    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
-    monitor_enter(held);
-    if (e->small || !e->released || e->buffer_count >= buffers_wanted(e)) {
-        return NULL;
+static engine_buffer *find_unready(engine *e) {
+    engine_buffer **link = &e->free_streaming;
+    while (*link != NULL && (*link)->has_pages) {
+        link = &(*link)->next;
     }
-    engine_buffer *b = buffer_new(e);
+    return pop_free(link);
+}
+
+engine_buffer *engine_buffer_unready(engine *e, size_t most) {
+    engine_buffer *b = e->options.make_ready ? find_unready(e) : NULL;
+    if (b == NULL && e->buffer_count < most) {
+        b = buffer_new(e);
+    }
     if (b != NULL) {
-        (void)give_memory(e, b,
-                          e->buffer_bytes); /* a failure is none: the next fence tries again */
-        put_free(e, b);
+        b->readying = true;
+        e->readying++;
     }
     return b;
 }
 
-bool engine_buffer_ahead(engine *e) {
-    engine_buffer *b = buffer_ahead(e);
-    for (size_t at = 0; b != NULL && at < b->capacity; at += STORE_DIRECT_ALIGNMENT) {
-        b->memory[at] = 0; /* allocates the page */
-    }
-    return b != NULL;
+bool engine_buffer_give_memory(engine *e, engine_buffer *b) {
+    return b->capacity == e->buffer_bytes || give_memory(e, b, e->buffer_bytes);
 }
+
+void engine_buffer_made(engine *e, engine_buffer *b) {
+    b->readying = false;
+    e->readying--;
+    if (b->memory == NULL) {
+        forget(e, b);
+        engine_buffer_free(e, b);
+    } else {
+        b->has_pages = true;
+        put_free(e, b);
+    }
+    monitor_announce(&e->monitor);
+}
+
+engine_buffer *engine_buffer_surplus(engine *e, size_t enough) {
+    engine_buffer *b = e->buffer_count > enough ? pop_free(&e->free_staging) : NULL;
+    if (b != NULL) {
+        forget(e, b);
+    }
+    return b;
+}
+
+void engine_buffer_free(const engine *e, engine_buffer *b) {
+    if (!b->in_slab) {
+        memory_free(e, b->memory, b->capacity);
+    }
+    mem_free(b->copies.items);
+    mover_batch_free(&b->batch);
+    mem_free(b);
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
 
 static void free_all(engine *e) {
     while (e->newest != NULL) {
         engine_buffer *b = e->newest;
         e->newest = b->older;
-        if (!b->in_slab) {
-            mem_free(b->memory);
-        }
-        mem_free(b);
+        engine_buffer_free(e, b);
     }
     e->free_streaming = NULL;
     e->free_staging = NULL;
@@ -151,7 +197,17 @@ static void free_all(engine *e) {
 
 void engine_buffers_free(engine *e) {
     free_all(e);
-    mem_free(e->slab);
+    memory_free(e, e->slab, e->stream_limit * e->buffer_bytes);
+    e->slab = NULL;
+    e->slab_buffers = 0;
+}
+
+void engine_buffers_from(engine *e, const pawl_memory *allocator) {
+    engine_ahead_end(e);
+    store_queue_free(e->queue); /* it may have registered the slab */
+    e->queue = NULL;
+    engine_buffers_free(e);
+    e->allocator = allocator;
 }
 
 /* With its buffers: a save that lacks memory fails before it begins. */
@@ -159,7 +215,7 @@ pawl_status engine_slab_make(engine *e, pawl_error *err) {
     size_t bytes = e->stream_limit * e->buffer_bytes;
     if (e->slab == NULL) {
         free_all(e); /* left from small saves: with them the budget would be exceeded */
-        e->slab = mem_pages(bytes);
+        e->slab = memory_new(e, bytes);
     }
     if (e->slab == NULL) {
         return error_nomem(err, bytes);
@@ -184,6 +240,8 @@ void engine_buffers_reset(engine *e) {
     e->free_staging = NULL;
     e->buffers_used = 0;
     for (engine_buffer *b = e->newest; b != NULL; b = b->older) {
-        put_free(e, b);
+        if (!b->readying) {
+            put_free(e, b);
+        }
     }
 }

@@ -48,7 +48,50 @@ static void piece_sums(const plan_layout *layout, const plan_piece *piece, uint3
     }
 }
 
-pawl_status engine_checks_new(const plan_layout *layout, engine_checks **out, pawl_error *err) {
+/* Of a piece in a provider's memory: as many blocks at a time as fit into a buffer. */
+static pawl_status provided_sums(engine *e, const plan_piece *piece, uint32_t *sums,
+                                 pawl_error *err) {
+    uint64_t count = piece_blocks(piece);
+    AUTOFREE uint8_t *bytes = mem_alloc(e->buffer_bytes);
+    if (bytes == NULL) {
+        return error_nomem(err, e->buffer_bytes);
+    }
+    for (uint64_t k = 0; k < count;) {
+        uint64_t begin = piece_stretch(piece, k).begin;
+        uint64_t end = k + 1;
+        while (end < count && piece_stretch(piece, end).end - begin <= e->buffer_bytes) {
+            end++;
+        }
+        size_t n = (size_t)(piece_stretch(piece, end - 1).end - begin);
+        const engine_wanted wanted = {.entry = piece->entry,
+                                      .box = piece->part,
+                                      .from = begin - piece->offset,
+                                      .n = n,
+                                      .to = bytes};
+        TRY(engine_copy_out(e, &wanted, 1, err));
+        for (; k < end; k++) {
+            stretch s = piece_stretch(piece, k);
+            sums[k] = crc32c(0, bytes + (s.begin - begin), (size_t)(s.end - s.begin));
+        }
+    }
+    return PAWL_OK;
+}
+
+static pawl_status fill_sums(engine *e, engine_checks *c, const plan_layout *layout,
+                             pawl_error *err) {
+    for (size_t i = 0; i < layout->piece_count; i++) {
+        const plan_piece *piece = &layout->pieces[i];
+        if (piece->entry->memory != NULL) {
+            TRY(provided_sums(e, piece, c->sums + c->first[i], err));
+        } else {
+            piece_sums(layout, piece, c->sums + c->first[i]);
+        }
+    }
+    return PAWL_OK;
+}
+
+pawl_status engine_checks_new(engine *e, const plan_layout *layout, engine_checks **out,
+                              pawl_error *err) {
     engine_checks *c = mem_calloc(1, sizeof(*c));
     if (c == NULL) {
         return error_nomem(err, sizeof(*c));
@@ -64,8 +107,10 @@ pawl_status engine_checks_new(const plan_layout *layout, engine_checks **out, pa
         engine_checks_free(c);
         return error_nomem(err, layout->piece_count * sizeof(*c->first));
     }
-    for (size_t i = 0; i < layout->piece_count; i++) {
-        piece_sums(layout, &layout->pieces[i], c->sums + c->first[i]);
+    pawl_status status = fill_sums(e, c, layout, err);
+    if (status != PAWL_OK) {
+        engine_checks_free(c);
+        return status;
     }
     *out = c;
     return PAWL_OK;

@@ -4,8 +4,10 @@
 
 pawl_status crew_read(crew_member *m, uint64_t at, size_t left, size_t *n, pawl_error *err) {
     engine_reader *r = m->reader;
-    *n = m->cached && left > CREW_STEP_BYTES ? CREW_STEP_BYTES : left;
-    TRY(store_read(r->open, at, r->window, *n, err));
+    uint8_t *to = m->cached ? r->step : r->window;
+    *n = m->cached && left > READER_STEP_BYTES ? READER_STEP_BYTES : left;
+    TRY(store_read(r->open, at, to, *n, err));
+    m->read = to;
     m->cached = r->open->read_cached;
     m->reads++;
     m->bytes += *n;

@@ -12,10 +12,6 @@
 
 /* Enough reads at a time to keep a disk busy; cached bytes need fewer. */
 #define CREW_MEMBERS 8
-/* Cached bytes are read in such steps: they stay in a processor's second-level cache until they
- * are verified and placed. */
-#define CREW_STEP_BYTES ((size_t)512 << 10)
-
 typedef struct crew crew;
 
 /* One thread: its own open file and window. */
@@ -23,6 +19,7 @@ typedef struct crew_member {
     crew *crew;
     engine_reader *reader;
     bool cached;           /* the page cache had all of the last read */
+    const uint8_t *read;   /* what the last read brought */
     uint64_t reads, bytes; /* not added to the source's counters yet */
 } crew_member;
 

@@ -39,11 +39,29 @@ static void set_error_path(const engine *e, pawl_error *err) {
     }
 }
 
+/* Instead of what is said of the storage. */
+static void say_copies(const engine *e, pawl_error *err) {
+    mover_wait oldest;
+    mover_look(e->mover, &oldest);
+    if (oldest.jobs > 0) {
+        char written[32];
+        char total[32];
+        error_entry(err, oldest.entry);
+        error_found(err, "%s of %s written; copies from the memory \"%s\" have not ended",
+                    text_bytes(written, e->written), text_bytes(total, e->total), oldest.memory);
+        error_next(err, "wait again, or give the save up with pawl_cancel; if no more is copied, "
+                        "look at that device (its driver's log)");
+    }
+}
+
 pawl_status engine_timeout(engine *e, double waited_s, const char *what, pawl_error *err) {
     char written[32];
     char total[32];
     char waited[32];
-    const char *doing = e->committing ? "the commit of" : "the data files of";
+    bool copies = !e->committing && engine_copies_outstanding(e);
+    const char *doing = e->committing ? "the commit of"
+                        : copies      ? "the copies of"
+                                      : "the data files of";
     const char *how = waited_s < NO_WAIT_S ? "had no time to end" : "took longer than ";
     error_set(err, PAWL_ETIMEOUT, "%s: %s step %lld %s%s", what, doing, (long long)e->job.step, how,
               waited_s < NO_WAIT_S ? "" : text_seconds(waited, waited_s));
@@ -58,6 +76,9 @@ pawl_status engine_timeout(engine *e, double waited_s, const char *what, pawl_er
     error_next(
         err, "wait again, or give the save up with pawl_cancel; if no more is written, look at the "
              "storage");
+    if (copies) {
+        say_copies(e, err);
+    }
     return PAWL_ETIMEOUT;
 }
 
@@ -105,6 +126,11 @@ static pawl_status make_monitors(engine *e, pawl_error *err) {
  * queue is needed. */
 static pawl_status make_parts(engine *e, pawl_error *err) {
     TRY(take_cpus(e, err));
+    if (e->options.make_ready) {
+        struct pawl_error ignored =
+            ERROR_INIT; /* the save finds out whether there is memory then */
+        (void)!engine_slab_make(e, &ignored);
+    }
     if (e->options.io != PAWL_IO_URING) {
         return PAWL_OK;
     }
@@ -137,6 +163,7 @@ pawl_status engine_new(const engine_options *options, engine **out, pawl_error *
         engine_destroy(e);
         return status;
     }
+    engine_ahead_begin(e);
     *out = e;
     return PAWL_OK;
 }
@@ -153,6 +180,7 @@ static void job_free(engine *e) {
 }
 
 void engine_destroy(engine *e) {
+    mover_free(e->mover);
     job_free(e);
     store_queue_free(e->queue);
     store_queue_free(e->line_queue);
@@ -201,12 +229,36 @@ static pawl_status leave_behind(engine *e, pawl_status status, pawl_error *err) 
     }
     error_safe(err, "checkpoints that are committed stay as they are%s",
                e->committing ? "" : "; this one is given up");
-    error_next(err, "%slook at the storage (the kernel's log, or the server of a network mount)",
-               e->released ? "" : "keep the tensors' memory valid until the process ends; ");
+    error_next(err, "%s%s",
+               e->released ? "" : "keep the tensors' memory valid until the process ends; ",
+               e->memory_hangs ? "look at the device (its driver's log)"
+                               : "look at the storage (the kernel's log, or the server of a "
+                                 "network mount)");
     e->abandoned = true;
     e->cancelled = true;
     engine_announce(e);
     return status;
+}
+
+static void destroy_left(void *context) {
+    engine *e = context;
+    e->mover = NULL; /* it calls this, and frees itself */
+    engine_destroy(e);
+}
+
+/* No save is in flight, but a copy beside one was left behind: the mover frees the engine. */
+static pawl_status leave_to_mover(engine *e, pawl_error *err) {
+    mover_wait oldest;
+    mover_look(e->mover, &oldest);
+    error_set(err, PAWL_EIO, "closing: the memory \"%s\" hangs: a copy from it does not end",
+              oldest.memory);
+    error_entry(err, oldest.entry);
+    error_safe(err, "checkpoints that are committed stay as they are");
+    error_next(err,
+               "keep the tensors' memory valid until the process ends; look at the device (its "
+               "driver's log)");
+    mover_abandon(e->mover, destroy_left, e);
+    return PAWL_EIO;
 }
 
 pawl_status engine_free(engine *e, double timeout_s, pawl_error *err) {
@@ -219,8 +271,10 @@ pawl_status engine_free(engine *e, double timeout_s, pawl_error *err) {
     pawl_status status = wait_for_end(e, timeout_s, "closing", err);
     monitor_leave(&e->monitor);
     engine_watch_end(e);
+    engine_ahead_end(e);
     monitor_enter(&e->monitor);
     bool lost = e->active;
+    bool copies = !lost && e->readers > 0;
     if (lost) {
         status = leave_behind(e, status, err);
     }
@@ -230,6 +284,9 @@ pawl_status engine_free(engine *e, double timeout_s, pawl_error *err) {
         return status;
     }
     reap(e);
+    if (copies) {
+        return leave_to_mover(e, err);
+    }
     engine_destroy(e);
     return PAWL_OK;
 }
@@ -278,15 +335,36 @@ static pawl_status prepare_parts(engine *e, const plan_layout *layout, pawl_erro
     return PAWL_OK;
 }
 
+/* That of the first tensor whose provider has one; NULL: none. */
+static const pawl_memory *find_allocator(const plan_layout *layout) {
+    for (size_t i = 0; layout->snapshot->provided && i < layout->piece_count; i++) {
+        const pawl_memory *memory = layout->pieces[i].entry->memory;
+        if (memory != NULL && memory->allocate != NULL) {
+            return memory;
+        }
+    }
+    return NULL;
+}
+
+static pawl_status prepare_providers(engine *e, const plan_layout *layout, pawl_error *err) {
+    e->provided = layout->snapshot->provided;
+    const pawl_memory *allocator = find_allocator(layout);
+    if (e->provided && allocator != e->allocator) {
+        engine_buffers_from(e, allocator);
+    }
+    return e->provided ? engine_need_mover(e, err) : PAWL_OK;
+}
+
 static pawl_status prepare_save(engine *e, const plan_layout *layout, pawl_error *err) {
     TRY(prepare_checksums(e, layout, err));
     TRY(prepare_parts(e, layout, err));
+    TRY(prepare_providers(e, layout, err));
     e->small = e->options.io == PAWL_IO_AUTO && layout->bytes <= e->buffer_bytes;
     if (!e->small) {
         TRY(engine_slab_make(e, err));
     }
     if (e->options.checking) {
-        TRY(engine_checks_new(layout, &e->checks, err));
+        TRY(engine_checks_new(e, layout, &e->checks, err));
     }
     return PAWL_OK;
 }
@@ -325,10 +403,13 @@ static void reset(engine *e, const engine_job *job) {
     e->chunks_written = 0;
     e->file_name[0] = '\0';
     e->fenced = false;
+    e->copy_status = PAWL_OK;
+    e->memory_hangs = false;
     e->stats = (engine_stats){.bytes = e->total, .budget_bytes = e->buffer_limit * e->buffer_bytes};
     engine_buffers_reset(e);
     reset_thread(e);
     engine_mark_progress(e);
+    engine_mark_copy(e);
     e->active = true;
 }
 
@@ -342,7 +423,9 @@ static pawl_status start_save(engine *e, const engine_job *job, pawl_error *err)
               (long long)job->step, (unsigned long long)job->layout->bytes,
               job->layout->file_count);
     TRY(engine_watch(e, err));
-    return p->thread_start(p->context, engine_body, e, &e->thread, err);
+    TRY(p->thread_start(p->context, engine_body, e, &e->thread, err));
+    engine_ahead_begin(e);
+    return PAWL_OK;
 }
 
 pawl_status engine_ready(engine *e, pawl_error *err) {
@@ -358,6 +441,13 @@ pawl_status engine_ready(engine *e, pawl_error *err) {
     error_set(err, PAWL_EIO, "nothing can be saved while the save of step %lld hangs",
               (long long)e->job.step);
     error_path(err, "%s/%s", e->job.store->root, e->directory);
+    if (e->memory_hangs) {
+        text_seconds(quiet, engine_seconds(engine_now(e) - e->copy_progress_ns));
+        error_found(err, "no answer from the memory \"%s\" for %s", e->hanging, quiet);
+        error_next(err, "look at the device (its driver's log); a job that is to end can: "
+                        "pawl_run_close leaves that save behind");
+        return PAWL_EIO;
+    }
     error_found(err, "no answer from the storage for %s",
                 text_seconds(quiet, engine_seconds(engine_now(e) - e->progress_ns)));
     error_next(err, "look at the storage (the kernel's log, or the server of a network mount); a "

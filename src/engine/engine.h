@@ -16,6 +16,8 @@
 #include "plan/plan.h"
 #include "store/store.h"
 
+#include <stdatomic.h>
+
 #define ENGINE_BUFFER_BYTES    (4u << 20) /* of a pool buffer; a multiple of FORMAT_BLOCK_BYTES */
 #define ENGINE_IN_FLIGHT_BYTES (32u << 20)
 #define ENGINE_MIN_BUDGET      (8u << 20) /* buffers are then smaller */
@@ -28,6 +30,8 @@ typedef struct engine_options {
     size_t buffer_bytes;    /* [ENGINE_BUFFER_BYTES, or less for a small budget] */
     size_t in_flight_bytes; /* of writes at a time [ENGINE_IN_FLIGHT_BYTES]; before a fence two
                                buffers more are in use */
+    bool make_ready;        /* the whole budget gets its memory now, in the background */
+    bool ready_first;       /* from the first large save on, before it is known what fences want */
     bool checking;          /* S01: compare what is copied with the memory at engine_begin */
     pawl_io io;
     thread_tuning tuning;
@@ -117,21 +121,42 @@ void engine_stats_now(engine *e, engine_stats *out);
 /* Bytes of the save in flight: written so far, and in all; for messages. */
 void engine_written(engine *e, uint64_t *written, uint64_t *of);
 
+/* Until engine_read_ended, which may be called by any thread, the save keeps the tensors' memory:
+ * somebody else reads it, too. Also before engine_begin. */
+void engine_reading(engine *e);
+void engine_read_ended(engine *e);
+/* Bytes [from, from+n) of the dense row-major form of a box in a provider's memory. */
+typedef struct engine_wanted {
+    const state_entry *entry;
+    const state_box *box;
+    uint64_t from;
+    size_t n;
+    uint8_t *to;
+} engine_wanted;
+/* Copies all of these. Waits at most hang_timeout_s: after PAWL_EIO a provider may still read the
+ * tensors, and until it does not any more the save keeps them. Any thread but the engine's own. */
+pawl_status engine_copy_out(engine *e, const engine_wanted *wanted, size_t count, pawl_error *err)
+    PAWL_MUST_CHECK;
+
 /* Applies the CPU and I/O tuning of the options to the calling thread, which works for a save. */
 void engine_tune(engine *e);
 
 /* ---- reading: read.c ------------------------------------------------------------------------ */
 
-/* A checkpoint's data files, as manifest and index describe them. */
+/* A checkpoint's data files, as what describes it says. */
 typedef struct engine_source {
     store *store;
-    const char *directory;
+    const char *directory; /* "": the root of the store */
     size_t file_count;
     void *context;
     const char *(*file_name)(void *context, uint32_t file);
     uint64_t (*file_bytes)(void *context, uint32_t file);
+    /* Opens a file, on the thread that reads it. NULL: it is the store's, of that name. */
+    pawl_status (*open)(void *context, uint32_t file, store_mode mode, store_file **out,
+                        pawl_error *err);
     /* Stored checksums of blocks [first, first+n) of a file. Called before each read of a window,
-     * so that the callback may also refresh a reader's mark. */
+     * so that the callback may also refresh a reader's mark. NULL: there are none, and what is read
+     * is handed on unverified. */
     pawl_status (*checksums)(void *context, uint32_t file, uint64_t first, size_t n, uint32_t *out,
                              pawl_error *err);
     uint64_t *reads, *bytes; /* counters to advance */
@@ -165,6 +190,7 @@ typedef struct engine_stretch {
     uint32_t file;
     uint64_t offset, bytes; /* whole elements */
     uint64_t gap;           /* for plan_reads_on, with what comes before it */
+    uint8_t *to;            /* where its bytes go as they are; NULL: to the job's `take` */
 } engine_stretch;
 
 /* Ascending by file, then offset; they may overlap. */
@@ -173,9 +199,10 @@ typedef struct engine_read_job {
     size_t count;
     size_t first; /* the order of the job: from this one to the last, then from 0 to before it */
     engine_stretch (*stretch)(void *context, size_t i); /* any thread */
-    /* Verified bytes of stretch i, cut at block boundaries: from any of several threads, at the
-     * same time, each byte once. */
+    /* Verified bytes of stretch i, which has no `to`, cut at block boundaries: from any of several
+     * threads, at the same time, each byte once. */
     void (*take)(void *context, size_t i, uint64_t offset, const uint8_t *bytes, size_t n);
+    const atomic_bool *stop; /* true: read no further, which is no failure; may be NULL */
     void *context;
 } engine_read_job;
 
@@ -188,7 +215,8 @@ typedef struct engine_read_job {
 pawl_status engine_read_all(const engine_read_job *job, size_t *failed, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* Checks one whole file, many reads at a time, block by block. Calls `problem` for each damaged run
+/* Checks one whole file, many reads at a time, block by block; without checksums, that it has its
+ * size and can be read. Calls `problem` for each damaged run
  * of blocks, in the order of the file, and goes on; calls `progress` with the bytes checked. Both
  * are called on the caller's thread and may be NULL; a failure of either ends the check. */
 pawl_status engine_reader_verify(engine_reader *r, uint32_t file,

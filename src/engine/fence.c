@@ -17,6 +17,9 @@ static void begin_fence(engine *e) {
     if (!e->fenced) {
         e->fenced = true;
         e->stats.budget_wanted_bytes = budget_wanted(e);
+        uint64_t wanted = e->stats.budget_wanted_bytes / e->buffer_bytes;
+        wanted = wanted < e->buffer_limit ? wanted : e->buffer_limit;
+        e->wanted_buffers = wanted > e->wanted_buffers ? (size_t)wanted : e->wanted_buffers;
     }
     e->fencing = true;
     engine_announce(e); /* the engine's thread may fill further buffers */
@@ -48,7 +51,7 @@ static bool copy_one(engine *e) {
 
 /* False when the deadline passed first. */
 static bool copy_all(engine *e, double timeout_s, uint64_t deadline_ns) {
-    while (!e->released) {
+    for (engine_release_if_read(e); !e->released; engine_release_if_read(e)) {
         bool late = timeout_s > 0 && engine_now(e) >= deadline_ns;
         if (!late && (copy_one(e) || wait_for_buffer(e, timeout_s, deadline_ns))) {
             continue;

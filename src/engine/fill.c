@@ -35,11 +35,13 @@ static engine_buffer *chunk_claim(engine *e) {
         return NULL;
     }
     b->next = NULL;
+    b->engine = e;
     b->file = e->next_file;
     b->at = e->next_at;
     b->bytes = bytes;
     e->next_at += bytes;
     e->filling++;
+    e->copying += e->provided;
     return b;
 }
 
@@ -60,12 +62,16 @@ static void blocks_sum(uint32_t *checksums, const uint8_t *memory, size_t n) {
     }
 }
 
+static uint32_t *chunk_checksums(const engine *e, const engine_buffer *b) {
+    ptrdiff_t first = e->files[b->file].checksums - e->checksums;
+    return e->checksums + first + b->at / FORMAT_BLOCK_BYTES;
+}
+
 /* Some blocks at a time, so that each is checksummed while it is still in the cache. What is
  * checksummed is the copy: it is what will be written, whatever happens to the memory meanwhile. */
 static void chunk_copy(engine *e, engine_buffer *b) {
     const plan_layout *layout = e->job.layout;
-    ptrdiff_t first = e->files[b->file].checksums - e->checksums;
-    uint32_t *checksums = e->checksums + first + b->at / FORMAT_BLOCK_BYTES;
+    uint32_t *checksums = chunk_checksums(e, b);
     size_t piece = 0;
     for (size_t done = 0; done < b->bytes; done += COPY_BYTES) {
         size_t n = b->bytes - done < COPY_BYTES ? b->bytes - done : COPY_BYTES;
@@ -135,12 +141,13 @@ static void release_once(engine *e) {
     e->job.released(e->job.context);
     monitor_enter(&e->monitor);
     e->released = true;
+    e->wants_known = e->wants_known || !(e->small || e->stopped);
     monitor_announce(&e->monitor);
 }
 
 void engine_release(engine *e) {
     e->stopped = true;
-    while (e->filling > 0) {
+    while (e->filling > 0 || e->readers > 0) {
         monitor_wait_until(&e->monitor, UINT64_MAX);
     }
     release_once(e);
@@ -156,14 +163,18 @@ static pawl_status chunk_check(const engine *e, const engine_buffer *b, pawl_err
     return engine_checks_compare(e->checks, e->job.layout, b, err);
 }
 
-bool engine_fill_one(engine *e) {
-    engine_buffer *b = chunk_claim(e);
-    if (b == NULL) {
-        return false;
-    }
-    monitor_leave(&e->monitor);
+/* ---- one chunk ---- */
+
+/* Monitor held. */
+static void chunk_leave(engine *e) {
+    e->filling--;
+    e->copying -= e->provided;
+    engine_announce(e);
+}
+
+/* The bytes of the chunk, and their checksums, are there. Enters the monitor, and stays in it. */
+static void chunk_finish(engine *e, engine_buffer *b) {
     struct pawl_error difference;
-    chunk_copy(e, b);
     note_edge(e, b);
     pawl_status status = chunk_check(e, b, &difference);
     monitor_enter(&e->monitor);
@@ -174,10 +185,104 @@ bool engine_fill_one(engine *e) {
         e->stats.fence_copied_bytes += b->bytes;
     }
     chunk_filled(e, b);
-    e->filling--;
-    engine_announce(e);
-    if (e->filling == 0 && !e->stopped && !engine_chunk_left(e)) {
+    chunk_leave(e);
+}
+
+/* ---- out of providers' memory ---- */
+
+static void chunk_failed(engine *e, engine_buffer *b, pawl_status status, const pawl_error *story) {
+    monitor_enter(&e->monitor);
+    b->failed = true;
+    if (e->copy_status == PAWL_OK) {
+        e->copy_status = status;
+        e->copy_story = *story;
+    }
+    monitor_leave(&e->monitor);
+}
+
+/* Was it the last of the chunk's jobs? What remains to be done is then the caller's. */
+static bool job_done(engine *e, engine_buffer *b) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
+    monitor_enter(held);
+    engine_mark_copy(e);
+    return --b->unfinished == 0;
+}
+
+/* Stays in the monitor. */
+static void copies_finish(engine *e, engine_buffer *b) {
+    if (!b->failed) {
+        blocks_sum(chunk_checksums(e, b), b->memory, b->bytes);
+        chunk_finish(e, b);
+        return;
+    }
+    monitor_enter(&e->monitor);
+    engine_buffer_return(e, b);
+    chunk_leave(e);
+}
+
+/* On the mover's thread: it tells nobody what is released, as whoever is told may wait for it. */
+static void job_ended(mover_job *job, pawl_status status, const pawl_error *story) {
+    engine_buffer *b = job->context;
+    engine *e = b->engine;
+    if (status != PAWL_OK) {
+        chunk_failed(e, b, status, story);
+    }
+    if (job_done(e, b)) {
+        copies_finish(e, b);
+        monitor_leave(&e->monitor);
+    }
+}
+
+static pawl_status find_copies(engine *e, engine_buffer *b, pawl_error *err) {
+    b->copies.count = 0;
+    b->batch.job_count = 0;
+    TRY(plan_layout_gather_some(e->job.layout, b->file, b->at, b->bytes, b->memory, &b->copies,
+                                err));
+    return mover_batch_make(&b->batch, &b->copies, false, job_ended, b, err);
+}
+
+/* Enters the monitor, and stays in it. */
+static void chunk_begin_copies(engine *e, engine_buffer *b) {
+    struct pawl_error story = ERROR_INIT;
+    b->failed = false;
+    pawl_status status = find_copies(e, b, &story);
+    b->unfinished = b->batch.job_count + 1;
+    if (status != PAWL_OK) {
+        b->unfinished = 1;
+        chunk_failed(e, b, status, &story);
+    }
+    for (size_t i = 0; status == PAWL_OK && i < b->batch.job_count; i++) {
+        mover_submit(e->mover, &b->batch.jobs[i]);
+    }
+    if (job_done(e, b)) {
+        copies_finish(e, b);
+    } else {
+        monitor_enter(&e->monitor);
+    }
+}
+
+/* ---- all of them ---- */
+
+void engine_release_if_read(engine *e) {
+    bool read = e->filling == 0 && e->readers == 0;
+    if (!e->release_begun && read && (e->stopped || !engine_chunk_left(e))) {
         release_once(e);
     }
+}
+
+bool engine_fill_one(engine *e) {
+    engine_buffer *b = chunk_claim(e);
+    if (b == NULL) {
+        return false;
+    }
+    bool provided = e->provided;
+    monitor_leave(&e->monitor);
+    if (provided && plan_layout_provided(e->job.layout, b->file, b->at, b->bytes)) {
+        chunk_begin_copies(e, b);
+    } else {
+        chunk_copy(e, b);
+        chunk_finish(e, b);
+    }
+    engine_release_if_read(e);
     return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads stretches of data files; nothing is handed on before its block's checksum was compared. */
+/* Reads stretches of data files; nothing is handed on before its block's checksum, where there is
+ * one, was compared. */
 #include "engine/reader.h"
 #include "store/evidence.h"
 
@@ -37,9 +38,17 @@ static const char *file_name(const engine_reader *r, uint32_t file) {
     return r->source.file_name(r->source.context, file);
 }
 
-/* The absolute path of a data file, into the error. */
+/* The path of a data file in its store. */
+static void write_file_path(const engine_reader *r, uint32_t file, char out[STORE_MAX_PATH]) {
+    const char *directory = r->source.directory;
+    snprintf(out, STORE_MAX_PATH, "%s%s%s", directory, directory[0] != '\0' ? "/" : "",
+             file_name(r, file));
+}
+
 static void set_file_path(const engine_reader *r, uint32_t file, pawl_error *err) {
-    error_path(err, "%s/%s/%s", r->source.store->root, r->source.directory, file_name(r, file));
+    char path[STORE_MAX_PATH];
+    write_file_path(r, file, path);
+    store_error_path(err, r->source.store, path);
 }
 
 static pawl_status missing(const engine_reader *r, uint32_t file, pawl_error *err) {
@@ -51,18 +60,28 @@ static pawl_status missing(const engine_reader *r, uint32_t file, pawl_error *er
     return PAWL_EDAMAGED;
 }
 
+static pawl_status open_file(const engine_reader *r, uint32_t file, store_file **out,
+                             pawl_error *err) {
+    char path[STORE_MAX_PATH];
+    if (r->source.open != NULL) {
+        return r->source.open(r->source.context, file, r->mode, out, err);
+    }
+    write_file_path(r, file, path);
+    return store_open_for_certain(r->source.store, path, r->mode, out, err);
+}
+
 pawl_status engine_reader_open(engine_reader *r, uint32_t file, uint64_t *found_bytes,
                                pawl_error *err) {
-    char path[STORE_MAX_PATH];
+    store_file *opened = NULL;
     engine_reader_close(r);
-    snprintf(path, sizeof(path), "%s/%s", r->source.directory, file_name(r, file));
-    pawl_status status = store_open_for_certain(r->source.store, path, r->mode, &r->open, err);
+    pawl_status status = open_file(r, file, &opened, err);
     if (status == PAWL_ENOTFOUND) {
         return missing(r, file, err);
     }
     if (status != PAWL_OK) {
         return status;
     }
+    r->open = opened;
     r->file = file;
     r->file_bytes = r->source.file_bytes(r->source.context, file);
     return store_size(r->open, found_bytes, err);
@@ -114,6 +133,21 @@ pawl_status engine_reader_check_range(const engine_reader *r, uint32_t file, uin
 
 /* ---- blocks ---- */
 
+pawl_status engine_reader_checksums(engine_reader *r, uint32_t file, uint64_t at, uint64_t n,
+                                    pawl_error *err) {
+    const engine_source *source = &r->source;
+    if (source->checksums == NULL) {
+        return PAWL_OK;
+    }
+    size_t blocks = (size_t)((n + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES);
+    return source->checksums(source->context, file, at / FORMAT_BLOCK_BYTES, blocks, r->stored,
+                             err);
+}
+
+const uint32_t *engine_reader_stored(const engine_reader *r, uint64_t block) {
+    return r->source.checksums != NULL ? r->stored + block : NULL;
+}
+
 static uint32_t block_sum(const read_blocks *blocks, size_t block) {
     size_t at = block * FORMAT_BLOCK_BYTES;
     size_t left = blocks->n - at;
@@ -122,6 +156,9 @@ static uint32_t block_sum(const read_blocks *blocks, size_t block) {
 
 damaged_run engine_blocks_damage(const read_blocks *blocks, uint64_t from, uint64_t until) {
     damaged_run run = {0};
+    if (blocks->stored == NULL) {
+        return run;
+    }
     size_t count = (blocks->n + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES;
     uint64_t end = blocks->at + blocks->n;
     for (size_t i = (size_t)((from - blocks->at) / FORMAT_BLOCK_BYTES); i < count; i++) {
@@ -159,10 +196,15 @@ pawl_status engine_reader_damaged(const engine_reader *r, const damaged_run *run
 /* ---- the window ---- */
 
 pawl_status engine_reader_need_window(engine_reader *r, pawl_error *err) {
+    const size_t bytes = ENGINE_BUFFER_BYTES + READER_STEP_BYTES;
     if (r->window == NULL) {
-        r->window = mem_pages(ENGINE_BUFFER_BYTES);
+        r->window = mem_pages(bytes);
     }
-    return r->window != NULL ? PAWL_OK : error_nomem(err, ENGINE_BUFFER_BYTES);
+    if (r->window == NULL) {
+        return error_nomem(err, bytes);
+    }
+    r->step = r->window + ENGINE_BUFFER_BYTES;
+    return PAWL_OK;
 }
 
 /* Reads [at, at+n) with the stored checksums; nothing is verified. */
@@ -170,9 +212,7 @@ static pawl_status load_window(engine_reader *r, uint64_t at, size_t n, pawl_err
     assert(at % FORMAT_BLOCK_BYTES == 0 && n <= ENGINE_BUFFER_BYTES);
     TRY(engine_reader_need_window(r, err));
     r->window_bytes = 0;
-    size_t blocks = (n + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES;
-    TRY(r->source.checksums(r->source.context, r->file, at / FORMAT_BLOCK_BYTES, blocks, r->stored,
-                            err));
+    TRY(engine_reader_checksums(r, r->file, at, n, err));
     TRY(store_read(r->open, at, r->window, n, err));
     *r->source.reads += 1;
     *r->source.bytes += n;
@@ -188,8 +228,10 @@ static pawl_status fill_window(engine_reader *r, uint64_t offset, uint64_t until
     end += (FORMAT_BLOCK_BYTES - end % FORMAT_BLOCK_BYTES) % FORMAT_BLOCK_BYTES;
     end = end < r->file_bytes ? end : r->file_bytes;
     TRY(load_window(r, begin, (size_t)(end - begin), err));
-    const read_blocks blocks = {
-        .bytes = r->window, .n = r->window_bytes, .at = begin, .stored = r->stored};
+    const read_blocks blocks = {.bytes = r->window,
+                                .n = r->window_bytes,
+                                .at = begin,
+                                .stored = engine_reader_stored(r, 0)};
     damaged_run run = engine_blocks_damage(&blocks, begin, end);
     if (run.bytes == 0) {
         return PAWL_OK;

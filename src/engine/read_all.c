@@ -67,7 +67,8 @@ static size_t first_stretch(const window *w) {
 /* ---- claiming: the monitor is held ---- */
 
 static bool more_left(const reading *r) {
-    return !r->failed &&
+    bool stopped = r->job->stop != NULL && atomic_load(r->job->stop);
+    return !r->failed && !stopped &&
            (r->next < r->last || r->open.count > 0 || (!r->round && r->job->first > 0));
 }
 
@@ -121,7 +122,6 @@ static pawl_status extend(reading *r, window *w, pawl_error *err) {
 }
 
 static pawl_status next_window(reading *r, window *w, crew_member *m, pawl_error *err) {
-    const engine_source *source = &r->job->source;
     if (r->next == r->last && r->open.count == 0) {
         r->round = true;
         r->next = 0;
@@ -143,9 +143,7 @@ static pawl_status next_window(reading *r, window *w, crew_member *m, pawl_error
     TRY(extend(r, w, err));
     r->file = w->file;
     r->at = w->end;
-    size_t blocks = (size_t)(block_end(w->end - w->at) / FORMAT_BLOCK_BYTES);
-    return source->checksums(source->context, w->file, w->at / FORMAT_BLOCK_BYTES, blocks,
-                             m->reader->stored, err);
+    return engine_reader_checksums(m->reader, w->file, w->at, w->end - w->at, err);
 }
 
 static bool claim(reading *r, window *w, crew_member *m, bool *more) {
@@ -178,6 +176,33 @@ static uint64_t step_end(const step *s) {
     return s->blocks.at + s->blocks.n;
 }
 
+/* Are the blocks good that hold [begin, end)? */
+static bool verify(step *s, uint64_t begin, uint64_t end) {
+    if (end > s->verified) {
+        uint64_t from = begin > s->verified ? begin : s->verified;
+        s->damage = engine_blocks_damage(&s->blocks, from, end);
+        if (s->damage.bytes > 0) {
+            return false;
+        }
+        s->verified = block_end(end);
+    }
+    return true;
+}
+
+/* Block by block: the nearest cache still has what was verified when it is copied. */
+static bool copy_verified(step *s, uint8_t *to, uint64_t begin, uint64_t end) {
+    for (uint64_t until; begin < end; begin = until) {
+        until = block_end(begin + 1) < end ? block_end(begin + 1) : end;
+        if (!verify(s, begin, until)) {
+            return false;
+        }
+        size_t n = (size_t)(until - begin);
+        mem_copy_past_caches(to, s->blocks.bytes + (begin - s->blocks.at), n);
+        to += n;
+    }
+    return true;
+}
+
 /* Hands on what the step has of a stretch; false when it is damaged. */
 static bool give(step *s, size_t i) {
     engine_stretch wanted = stretch_of(s->of, i);
@@ -186,13 +211,11 @@ static bool give(step *s, size_t i) {
     if (begin >= end) {
         return true;
     }
-    if (end > s->verified) {
-        uint64_t from = begin > s->verified ? begin : s->verified;
-        s->damage = engine_blocks_damage(&s->blocks, from, end);
-        if (s->damage.bytes > 0) {
-            return false;
-        }
-        s->verified = block_end(end);
+    if (wanted.to != NULL) {
+        return copy_verified(s, wanted.to + (begin - wanted.offset), begin, end);
+    }
+    if (!verify(s, begin, end)) {
+        return false;
     }
     s->of->job->take(s->of->job->context, i, begin, s->blocks.bytes + (begin - s->blocks.at),
                      (size_t)(end - begin));
@@ -233,9 +256,9 @@ static pawl_status read_step(const reading *r, const window *w, uint64_t at, cre
                              step *out, pawl_error *err) {
     size_t n = 0;
     TRY(crew_read(m, at, (size_t)(w->end - at), &n, err));
-    const uint32_t *stored = m->reader->stored + (at - w->at) / FORMAT_BLOCK_BYTES;
+    const uint32_t *stored = engine_reader_stored(m->reader, (at - w->at) / FORMAT_BLOCK_BYTES);
     *out = (step){.of = r, .verified = at};
-    out->blocks = (read_blocks){.bytes = m->reader->window, .n = n, .at = at, .stored = stored};
+    out->blocks = (read_blocks){.bytes = m->read, .n = n, .at = at, .stored = stored};
     return PAWL_OK;
 }
 
@@ -261,6 +284,7 @@ static pawl_status read_window(reading *r, window *w, crew_member *m, size_t *fa
         *failed = first_stretch(w);
         TRY(read_step(r, w, at, m, &s, err));
         pawl_status status = give_all(&s, w, failed, err);
+        mem_copies_end();
         if (status == PAWL_EDAMAGED) {
             return tell_damage(&s, w, m, err);
         }

@@ -6,6 +6,9 @@
 #include "engine/engine.h"
 
 #define READER_WINDOW_BLOCKS (ENGINE_BUFFER_BYTES / FORMAT_BLOCK_BYTES)
+/* Cached bytes are read in such steps: they stay in a processor's second-level cache until they
+ * are verified and placed. */
+#define READER_STEP_BYTES ((size_t)512 << 10)
 
 struct engine_reader {
     engine_source source;
@@ -14,6 +17,8 @@ struct engine_reader {
     uint32_t file;    /* of the open file */
     uint64_t file_bytes;
     uint8_t *window;    /* ENGINE_BUFFER_BYTES; NULL until it is needed */
+    uint8_t *step;      /* READER_STEP_BYTES behind the window, on small pages: a crew whose reads
+                           are all cached does not wait for huge ones to be cleared */
     uint64_t window_at; /* in the file; a multiple of FORMAT_BLOCK_BYTES */
     size_t window_bytes;
     uint32_t stored[READER_WINDOW_BLOCKS];
@@ -30,6 +35,11 @@ pawl_status engine_reader_need_file(engine_reader *r, uint32_t file, pawl_error 
 pawl_status engine_reader_wrong_size(const engine_reader *r, uint64_t found_bytes, pawl_error *err);
 void engine_reader_close(engine_reader *r);
 pawl_status engine_reader_need_window(engine_reader *r, pawl_error *err) PAWL_MUST_CHECK;
+/* Fetches the stored checksums of `n` bytes from a block boundary on, where there are any. */
+pawl_status engine_reader_checksums(engine_reader *r, uint32_t file, uint64_t at, uint64_t n,
+                                    pawl_error *err) PAWL_MUST_CHECK;
+/* Those fetched last, from a block on; NULL where there are none. */
+const uint32_t *engine_reader_stored(const engine_reader *r, uint64_t block);
 /* PAWL_EDAMAGED: the range is not within the file. */
 pawl_status engine_reader_check_range(const engine_reader *r, uint32_t file, uint64_t offset,
                                       uint64_t n, pawl_error *err) PAWL_MUST_CHECK;
@@ -39,7 +49,7 @@ typedef struct read_blocks {
     const uint8_t *bytes;
     size_t n;
     uint64_t at;
-    const uint32_t *stored; /* checksums */
+    const uint32_t *stored; /* checksums; NULL: there are none */
 } read_blocks;
 
 /* Blocks in a row that are damaged; bytes 0: none. */

@@ -8,6 +8,10 @@
  * them back when their writes have completed, and syncs and closes a file when all of it is
  * written.
  *
+ * Of tensors in a provider's memory a chunk is not filled at once: its copies are handed to the
+ * mover, and it is filled when they have ended (fill.c). The trainer's thread and the engine's
+ * never call a provider, but to allocate buffers.
+ *
  * The first chunk of a file is kept back until all others of that file are filled: the file's
  * header is in it, and holds a sum of the whole file, which is known only then.
  */
@@ -15,6 +19,7 @@
 #define ENGINE_SAVE_H
 
 #include "engine/engine.h"
+#include "engine/mover.h"
 #include "store/queue.h"
 
 #include <stdatomic.h>
@@ -28,10 +33,18 @@ typedef struct engine_buffer {
     uint8_t *memory;
     size_t capacity;
     bool in_slab;
+    bool has_pages; /* the system has given all of its memory */
+    bool readying;  /* is being made ready: neither free nor used */
     size_t file;
     uint64_t at; /* in that file */
     size_t bytes;
     bool under_way;
+    /* Copies out of providers' memory that fill it. */
+    engine *engine;
+    plan_copies copies;
+    mover_batch batch;
+    size_t unfinished; /* jobs, and one for whoever submits them */
+    bool failed;       /* one of them has failed */
 } engine_buffer;
 
 typedef struct engine_buffers {
@@ -83,8 +96,8 @@ struct engine {
     size_t write_limit;  /* writes under way at a time */
     monitor monitor;
 
-    platform_thread *thread; /* used by the trainer's thread alone */
-    uint64_t allowed_ns;     /* bandwidth: no write begins before */
+    platform_thread *thread, *ahead; /* used by the trainer's thread alone */
+    uint64_t allowed_ns;             /* bandwidth: no write begins before */
 
     /* Constant while a save is in flight. */
     engine_job job;
@@ -100,6 +113,7 @@ struct engine {
     /* Of the engine's thread. */
     bool draining; /* after a failure: nothing further begins */
     atomic_bool tuning_told;
+    atomic_bool ahead_ends; /* asked of the thread `ahead` */
     engine_output outputs[ENGINE_OPEN_FILES];
     store_queue *line_queue; /* for small saves: writes on the engine's own thread */
     uint64_t told_ns;
@@ -123,16 +137,30 @@ struct engine {
     bool telling;       /* `hung` is being called */
     bool unwatched;     /* `hung` is not called any more */
     bool left_watching; /* the watching thread was abandoned: the engine is freed after its end */
+    bool provided;      /* the save has tensors in providers' memory */
+    bool memory_hangs;  /* `hung` because of a provider, called that: */
+    char hanging[PAWL_MAX_MEMORY_NAME_BYTES + 1];
     engine_doing doing;
-    engine_quiet quiet;
+    engine_quiet quiet, copy_quiet;
     size_t next_file; /* the next chunk to claim */
     uint64_t next_at;
     size_t filling; /* chunks being copied out of the trainer's memory now */
+    mover *mover;   /* NULL until there are such tensors */
+    size_t copying; /* `filling`, if provided */
+    size_t readers; /* engine_reading: others that read the trainer's memory */
+    pawl_status copy_status;
+    struct pawl_error copy_story; /* the first failure of a copy */
+    uint64_t copy_progress_ns;    /* when a copy began or ended last */
+    /* Where buffers come from; NULL: mem_pages. Changed between saves only. */
+    const pawl_memory *allocator;
     engine_buffers ready;
     /* Free ones in the slab, free ones outside it, and all. */
     engine_buffer *free_streaming, *free_staging, *newest;
-    size_t buffer_count, buffers_used;
-    size_t under_way; /* writes and syncs that have not come back */
+    size_t buffer_count, buffers_used, readying;
+    size_t wanted_buffers; /* the most that a fence has wanted, within the budget */
+    bool wants_known;      /* it has been seen what a large save's fence wants, if one came */
+    bool ahead_runs;       /* the thread of ahead.c has work */
+    size_t under_way;      /* writes and syncs that have not come back */
     size_t writes_under_way;
     uint64_t written, chunks_written;
     char file_name[80]; /* the file opened last */
@@ -162,13 +190,30 @@ size_t engine_buffer_size(const engine_options *options, size_t budget_bytes);
 engine_buffer *engine_buffer_take(engine *e, size_t bytes);
 /* Monitor held: it may be used again. */
 void engine_buffer_return(engine *e, engine_buffer *b);
-/* Called while the storage is waited for: makes one of the buffers that the last fence lacked, and
- * touches its pages, so that the next fence need not. False when there are enough. */
-bool engine_buffer_ahead(engine *e);
-/* Monitor held, nothing is filling or under way: all are free. */
+/* Monitor held, all but two of them. A buffer to be made ready, a new one if there are fewer than
+ * `most`; NULL: none. Nobody else uses it until engine_buffer_made. */
+engine_buffer *engine_buffer_unready(engine *e, size_t most);
+bool engine_buffer_give_memory(engine *e, engine_buffer *b); /* without the monitor */
+/* From now on it is free; without memory it is forgotten. */
+void engine_buffer_made(engine *e, engine_buffer *b);
+/* A free one that is not in the slab, if there are more than enough: the caller's, to be freed. */
+engine_buffer *engine_buffer_surplus(engine *e, size_t enough);
+void engine_buffer_free(const engine *e, engine_buffer *b); /* without the monitor */
+/* Nothing is filling or under way: all are free. */
 void engine_buffers_reset(engine *e);
 void engine_buffers_free(engine *e);
+/* Between saves: from now on buffers are taken from that provider (NULL: ordinary memory). */
+void engine_buffers_from(engine *e, const pawl_memory *allocator);
 pawl_status engine_slab_make(engine *e, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- ahead.c: memory for the next fence ----------------------------------------------------- */
+
+/* Trainer's thread: buffers that a fence may want are made ready by a thread, if there are too few.
+ * Without that thread the fence allocates them itself. */
+void engine_ahead_begin(engine *e);
+void engine_ahead_body(void *argument);
+/* Trainer's thread: ends that thread, at the latest when it has touched one page more. */
+void engine_ahead_end(engine *e);
 
 /* ---- fill.c: chunks, release ---------------------------------------------------------------- */
 
@@ -177,6 +222,8 @@ bool engine_chunk_left(engine *e);
 /* Monitor held. Claims a chunk, lets go of the monitor while copying it, and tells what is
  * released. False when there is nothing to claim or no buffer. */
 bool engine_fill_one(engine *e);
+/* Monitor held. Tells what is released, if all is read. Not to be called by the mover's thread. */
+void engine_release_if_read(engine *e);
 /* Monitor held. Nothing is claimed any more; returns once the trainer's memory is let go. */
 void engine_release(engine *e);
 /* Monitor held: wakes everyone who waits, the engine's thread too. */
@@ -221,6 +268,10 @@ void engine_mark_progress(engine *e);
 void engine_set_doing(engine *e, engine_doing what);
 /* The same; enters the monitor itself. */
 void engine_now_doing(engine *e, engine_doing what);
+/* Monitor held: are there copies out of providers' memory that have not ended? */
+bool engine_copies_outstanding(const engine *e);
+/* Monitor held: a copy has begun or ended, so its provider does not hang. */
+void engine_mark_copy(engine *e);
 /* Monitor held: what hangs, and for how long. Returns PAWL_EIO. */
 pawl_status engine_hang_story(const engine *e, pawl_error *err);
 
@@ -237,11 +288,15 @@ pawl_status engine_timeout(engine *e, double waited_s, const char *what, pawl_er
 void engine_stats_update(engine *e);
 void engine_destroy(engine *e);
 
+/* ---- copies.c: reading providers' memory ----------------------------------------------------- */
+
+pawl_status engine_need_mover(engine *e, pawl_error *err) PAWL_MUST_CHECK;
+
 /* ---- checks.c: checking mode (S01) ---------------------------------------------------------- */
 
 /* Remembers a checksum of every block of every piece, as the memory is now. */
-pawl_status engine_checks_new(const plan_layout *layout, engine_checks **out, pawl_error *err)
-    PAWL_MUST_CHECK;
+pawl_status engine_checks_new(engine *e, const plan_layout *layout, engine_checks **out,
+                              pawl_error *err) PAWL_MUST_CHECK;
 void engine_checks_free(engine_checks *checks); /* NULL is fine */
 /* Compares a filled buffer with those checksums. */
 pawl_status engine_checks_compare(const engine_checks *checks, const plan_layout *layout,

@@ -142,17 +142,16 @@ static void leave_rest(verdict *d, uint64_t end) {
 /* The stored checksums are in the member's reader. */
 static void judge_window(verification *v, uint64_t number, crew_member *m, verdict *d) {
     uint64_t end = window_end(v, number);
-    const uint32_t *stored = m->reader->stored;
     d->status = need_file(v, m->reader, &d->story);
     while (d->status == PAWL_OK && d->unread_at < end) {
         size_t n = 0;
         d->status = crew_read(m, d->unread_at, (size_t)(end - d->unread_at), &n, &d->story);
         if (d->status == PAWL_OK) {
             uint64_t before = (d->unread_at - window_at(number)) / FORMAT_BLOCK_BYTES;
-            judge_blocks(d, &(read_blocks){.bytes = m->reader->window,
+            judge_blocks(d, &(read_blocks){.bytes = m->read,
                                            .n = n,
                                            .at = d->unread_at,
-                                           .stored = stored + before});
+                                           .stored = engine_reader_stored(m->reader, before)});
             d->unread_at += n;
         }
     }
@@ -169,17 +168,14 @@ static bool claimable(const verification *v) {
 
 /* Monitor held, except while the window is read. */
 static void judge_next(verification *v, crew_member *m) {
-    const engine_source *source = &v->reader->source;
     uint64_t number = v->claimed++;
     uint64_t at = window_at(number);
-    size_t blocks =
-        (size_t)((window_end(v, number) - at + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES);
     verdict *d = verdict_of(v, number);
     d->run_count = 0;
     d->unread_at = at;
     d->story = ERROR_INIT;
-    d->status = source->checksums(source->context, v->file, at / FORMAT_BLOCK_BYTES, blocks,
-                                  m->reader->stored, &d->story);
+    d->status =
+        engine_reader_checksums(m->reader, v->file, at, window_end(v, number) - at, &d->story);
     if (d->status != PAWL_OK && !d->story.has_range) {
         leave_rest(d, window_end(v, number));
     }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hang watchdog: notices a storage that hangs (S08). A thread of the engine watches for
- * progress: when requests are outstanding and none has completed for hang_timeout_s, the save
- * counts as failed and the trainer's memory is released. A request that hangs in the kernel cannot
- * be cancelled: the engine's thread, its buffers and its files stay until the storage answers, and
- * until then nothing else is saved.
+ * The hang watchdog: notices a storage, or a provider of memory, that hangs (S08). A thread of the
+ * engine watches for progress: when requests are outstanding and none has completed for
+ * hang_timeout_s, the save counts as failed and the trainer's memory is released. A request that
+ * hangs in the kernel cannot be cancelled: the engine's thread, its buffers and its files stay
+ * until the storage answers, and until then nothing else is saved. The same where copies hang, but
+ * then the trainer's memory is not released: they may still read it.
  *
  * The thread looks LOOKS times per timeout, and one look adds at most two of these intervals to the
  * time without progress. So a process that was stopped, or had no processor to run on, is not
@@ -13,6 +14,7 @@
 #include "engine/save.h"
 
 #include <assert.h>
+#include <string.h>
 
 #define LOOKS 8
 
@@ -86,7 +88,32 @@ static const char *state_of_commit(const engine *e) {
     return e->committing ? "; the commit is under way and may still succeed" : "";
 }
 
+static pawl_status memory_hang_story(const engine *e, pawl_error *err) {
+    char quiet[32];
+    char written[32];
+    char total[32];
+    mover_wait oldest;
+    mover_look(e->mover, &oldest);
+    text_seconds(quiet, engine_seconds(engine_now(e) - e->copy_progress_ns));
+    error_set(err, PAWL_EIO,
+              "saving step %lld: the memory \"%s\" hangs: no copy from it has ended for %s",
+              (long long)e->job.step, e->hanging, quiet);
+    error_step(err, e->job.step);
+    if (oldest.jobs > 0) {
+        error_entry(err, oldest.entry);
+    }
+    error_found(err, "%s of %s written", text_bytes(written, e->written),
+                text_bytes(total, e->total));
+    error_safe(err, "checkpoints that are committed stay as they are");
+    error_next(err, "look at the device (its driver's log); the tensors stay in use, and nothing "
+                    "is saved, until it answers");
+    return PAWL_EIO;
+}
+
 pawl_status engine_hang_story(const engine *e, pawl_error *err) {
+    if (e->memory_hangs) {
+        return memory_hang_story(e, err);
+    }
     char quiet[32];
     char written[32];
     char total[32];
@@ -121,7 +148,10 @@ static void fail_hung_save(engine *e) {
     e->telling = !known;
     if (!known) {
         e->ended_ns = engine_now(e);
-        engine_release(e);
+        e->stopped = true;
+        if (!engine_copies_outstanding(e)) { /* else the tensors stay in use */
+            engine_release(e);
+        }
         monitor_leave(&e->monitor);
         if (e->job.hung != NULL) {
             e->job.hung(e->job.context, &story);
@@ -135,17 +165,34 @@ static void fail_hung_save(engine *e) {
     engine_announce(e);
 }
 
-/* Monitor held: time with a request outstanding and no completion, as far as it was watched. */
-static uint64_t quiet_ns(engine *e, uint64_t step_ns) {
-    engine_quiet *q = &e->quiet;
-    uint64_t now_ns = engine_now(e);
+/* Monitor held: time with something outstanding and no completion, as far as it was watched. */
+static uint64_t quiet_ns(engine_quiet *q, uint64_t now_ns, bool outstanding, uint64_t progress_ns,
+                         uint64_t step_ns) {
     uint64_t passed_ns = now_ns - q->looked_ns;
-    bool quiet_since = request_outstanding(e) && q->progress_ns == e->progress_ns;
+    bool quiet_since = outstanding && q->progress_ns == progress_ns;
     uint64_t counted_ns = passed_ns < 2 * step_ns ? passed_ns : 2 * step_ns;
     *q = (engine_quiet){.looked_ns = now_ns,
-                        .progress_ns = e->progress_ns,
+                        .progress_ns = progress_ns,
                         .ns = quiet_since ? q->ns + counted_ns : 0};
     return q->ns;
+}
+
+/* Monitor held. */
+static bool storage_hangs(engine *e, uint64_t now_ns, uint64_t limit_ns, uint64_t step_ns) {
+    return quiet_ns(&e->quiet, now_ns, request_outstanding(e), e->progress_ns, step_ns) >= limit_ns;
+}
+
+/* Monitor held. A chunk may also be outstanding because the storage hangs, but then no job is. */
+static bool memory_hangs(engine *e, uint64_t now_ns, uint64_t limit_ns, uint64_t step_ns) {
+    bool outstanding = engine_copies_outstanding(e);
+    mover_wait oldest;
+    if (quiet_ns(&e->copy_quiet, now_ns, outstanding, e->copy_progress_ns, step_ns) < limit_ns) {
+        return false;
+    }
+    mover_look(e->mover, &oldest);
+    e->memory_hangs = oldest.jobs > 0;
+    memcpy(e->hanging, oldest.memory, sizeof(e->hanging));
+    return e->memory_hangs;
 }
 
 /* When to look again; 0: when the next save begins. */
@@ -157,8 +204,10 @@ static uint64_t check_for_hang(engine *e) {
     }
     uint64_t limit_ns = engine_ns(e->options.hang_timeout_s);
     uint64_t step_ns = limit_ns / LOOKS + 1;
-    if (quiet_ns(e, step_ns) < limit_ns) {
-        return e->quiet.looked_ns + step_ns;
+    uint64_t now_ns = engine_now(e);
+    bool storage = storage_hangs(e, now_ns, limit_ns, step_ns);
+    if (!memory_hangs(e, now_ns, limit_ns, step_ns) && !storage) {
+        return now_ns + step_ns;
     }
     fail_hung_save(e);
     return 0;

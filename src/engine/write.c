@@ -12,14 +12,22 @@
 
 pawl_status engine_stop_reason(const engine *e, pawl_error *err) {
     if (e->hung) {
-        return error_set(err, PAWL_EIO,
-                         "the storage answers again, but the save had been given up");
+        return e->memory_hangs
+                   ? error_set(err, PAWL_EIO,
+                               "the memory \"%s\" answers again, but the save had been given up",
+                               e->hanging)
+                   : error_set(err, PAWL_EIO,
+                               "the storage answers again, but the save had been given up");
     }
     if (e->cancelled) {
         char written[32];
         char total[32];
         return error_set(err, PAWL_ECANCELED, "the save was cancelled after %s of %s",
                          text_bytes(written, e->written), text_bytes(total, e->total));
+    }
+    if (e->copy_status != PAWL_OK) {
+        *err = e->copy_story;
+        return e->copy_status;
     }
     const pawl_error *change = engine_checks_found(e->checks);
     if (change != NULL) {
@@ -191,6 +199,9 @@ static pawl_status fill_next(engine *e, bool *some, pawl_error *err) {
     monitor_enter(&e->monitor);
     bool left = engine_chunk_left(e);
     size_t file = e->next_file;
+    if (!left) {
+        engine_release_if_read(e);
+    }
     monitor_leave(&e->monitor);
     if (!left) {
         return PAWL_OK;
@@ -227,7 +238,7 @@ static pawl_status wait_without_requests(engine *e, pawl_error *err) {
         }
         return PAWL_OK;
     }
-    if (e->filling > 0) {
+    if (e->filling > 0 || e->readying > 0) {
         monitor_wait_until(held, UINT64_MAX);
         return PAWL_OK;
     }
@@ -278,7 +289,7 @@ static pawl_status turn(engine *e, pawl_error *err) {
     TRY(take_completed(e, &some, err));
     TRY(submit_ready(e, &some, err));
     TRY(fill_next(e, &some, err));
-    if (!some && e->unsynced > 0 && !engine_buffer_ahead(e)) {
+    if (!some && e->unsynced > 0) {
         TRY(wait_for_request(e, err));
     }
     tell_progress(e);

@@ -333,6 +333,8 @@ bool event_decode(const void *line, size_t n, event_decoded *out) {
         parts.unix_time_ns < 0 || !keep_line(line, n, &parts, out)) {
         return false;
     }
+    event->struct_size = sizeof(*event);
+    s->struct_size = sizeof(*s);
     event->step = s->step = parts.step;
     event->unix_time_ns = parts.unix_time_ns;
     event->stats = event->kind == PAWL_EVENT_SAVE_ENDED ? s : NULL;

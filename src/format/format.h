@@ -34,6 +34,7 @@
 typedef struct safetensors_tensor {
     const char *name;
     pawl_dtype dtype;
+    const char *type; /* where dtype is 0: its name in the file */
     int ndim;
     const int64_t *shape;
     uint64_t offset, bytes;
@@ -67,6 +68,10 @@ uint64_t safetensors_tensor_cost(const char *name, int ndim);
  * are not objects. */
 pawl_status safetensors_decode(const byte_source *file, safetensors_header *out, pawl_error *err)
     PAWL_MUST_CHECK;
+/* The same of a file that pawl may not have written: a dtype that is none of ours has a `type` and
+ * is 0, and nothing says whether such a tensor's shape fits its bytes. */
+pawl_status safetensors_decode_foreign(const byte_source *file, safetensors_header *out,
+                                       pawl_error *err) PAWL_MUST_CHECK;
 void safetensors_header_free(safetensors_header *header);
 
 /* The one name of a header that no tensor has. */
@@ -141,6 +146,7 @@ typedef struct record_entry {
     const char *slot_of, *slot; /* NULL unless role is SLOT */
     bool per_rank, replicated;
     pawl_dtype dtype; /* tensors */
+    const char *type; /* tensors of a source whose elements have no dtype, which is 0 then */
     int ndim;
     const int64_t *shape;
     const uint8_t *value; /* values that are not per rank: a copy of the bytes */
@@ -150,6 +156,8 @@ typedef struct record_entry {
     size_t head_bytes; /* of a decoded record: those before its pieces */
 } record_entry;
 
+/* The name of what the elements of a tensor are; NULL for values. */
+const char *record_entry_type(const record_entry *entry);
 /* Are they the same but for name, value and pieces? */
 bool record_entry_alike(const record_entry *a, const record_entry *b);
 pawl_status record_entry_key(buffer *key, const char *name, pawl_error *err) PAWL_MUST_CHECK;
@@ -269,15 +277,21 @@ name_kind name_classify(const char *name, char tag[FORMAT_TAG_CHARS]);
 void name_outcome(char out[80], const char *tag);
 void name_structure(char out[80], const char *attempt, uint32_t crc32c, uint64_t bytes);
 void name_meet(char out[80], const char *key, uint64_t number, int rank); /* negative: the answer */
-void name_doctor(char out[80], const char *digits, int rank);             /* negative: no card */
+/* The same, of ranks that do not own the run. */
+void name_visit(char out[80], const char *key, uint64_t number, int rank);
+void name_doctor(char out[80], const char *digits, int rank); /* negative: no card */
 typedef enum name_root_kind {
     NAME_ROOT_FOREIGN,
     NAME_ROOT_OUTCOME,
     NAME_ROOT_STRUCTURE,
     NAME_ROOT_MEET,
+    NAME_ROOT_VISIT,
     NAME_ROOT_PROBE,
     NAME_ROOT_DOCTOR
 } name_root_kind;
 name_root_kind name_root_classify(const char *name, char tag[FORMAT_TAG_CHARS]); /* tag or key */
+/* Is this a name in a run's directory that only a run has? Not what visitors, probes and doctors
+ * leave: they may have been anywhere. */
+bool name_makes_run(const char *name);
 
 #endif

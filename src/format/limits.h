@@ -51,6 +51,14 @@
 #define OWNER_MAX_LEASE_S    1000000
 #define OWNER_MAX_RECORD     65536u
 
+/* Checkpoints of other tools: bytes of an index, of all headers together, files, tensors, and bytes
+ * of the name of a type that is no dtype. Those of a file's header are the format's own. */
+#define FOREIGN_MAX_INDEX    100000000u
+#define FOREIGN_MAX_HEADERS  1073741824u
+#define FOREIGN_MAX_SHARDS   10000u
+#define FOREIGN_MAX_ENTRIES  4000000u
+#define FORMAT_MAX_TYPE_NAME 32u
+
 /* Nested objects and lists of a header: what the reference parser of safetensors accepts. Of
  * anything else: JSON_MAX_DEPTH (common/json.h). */
 #define FORMAT_MAX_HEADER_DEPTH 127

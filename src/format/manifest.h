@@ -21,7 +21,7 @@ typedef struct manifest {
     int64_t step;
     int64_t unix_time_ns;
     int world_size;
-    const char *attempt, *framework, *writer; /* writer: "pawl 0.1.0" */
+    const char *attempt, *framework, *writer; /* writer: "pawl 0.2.0" */
     uint64_t entries;
     manifest_file *files;
     size_t file_count;

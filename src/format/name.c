@@ -15,10 +15,12 @@
 #define DATA_SUFFIX      ".safetensors"
 #define INDEX_PREFIX     "index-"
 #define READER_PREFIX    "reader-"
+#define OWNER_PREFIX     "owner-"
 #define VOTE_PREFIX      "vote-"
 #define OUTCOME_PREFIX   "outcome-"
 #define STRUCTURE_PREFIX "structure-"
 #define MEET_PREFIX      "meet-"
+#define VISIT_PREFIX     "visit-"
 #define PROBE_PREFIX     ".pawl-probe-"
 #define DOCTOR_PREFIX    ".pawl-doctor-"
 #define PROBE_CHARS      16
@@ -237,10 +239,19 @@ void name_structure(char out[80], const char *attempt, uint32_t crc32c, uint64_t
     (void)snprintf(out, 80, STRUCTURE_PREFIX "%s-%08" PRIx32 "-%" PRIu64, attempt, crc32c, bytes);
 }
 
-void name_meet(char out[80], const char *key, uint64_t number, int rank) {
+static void name_card(char out[80], const char *prefix, const char *key, uint64_t number,
+                      int rank) {
     char part[16];
-    (void)snprintf(out, 80, MEET_PREFIX "%s-%" PRIu64 "%s", key, number,
+    (void)snprintf(out, 80, "%s%s-%" PRIu64 "%s", prefix, key, number,
                    rank < 0 ? "-answer" : rank_part(part, rank));
+}
+
+void name_meet(char out[80], const char *key, uint64_t number, int rank) {
+    name_card(out, MEET_PREFIX, key, number, rank);
+}
+
+void name_visit(char out[80], const char *key, uint64_t number, int rank) {
+    name_card(out, VISIT_PREFIX, key, number, rank);
 }
 
 void name_doctor(char out[80], const char *digits, int rank) {
@@ -268,10 +279,10 @@ static bool is_structure_name(const char *name, char tag[FORMAT_TAG_CHARS]) {
            is_end(name);
 }
 
-static bool is_meet_name(const char *name, char tag[FORMAT_TAG_CHARS]) {
+static bool is_card_name(const char *name, const char *prefix, char tag[FORMAT_TAG_CHARS]) {
     uint64_t number = 0;
     int rank = 0;
-    return pass(&name, MEET_PREFIX) && pass_key(&name, tag) && pass(&name, "-") &&
+    return pass(&name, prefix) && pass_key(&name, tag) && pass(&name, "-") &&
            pass_number(&name, 1, INT64_MAX, &number) &&
            (pass_rank(&name, &rank) || pass(&name, "-answer")) && is_end(name);
 }
@@ -302,12 +313,25 @@ name_root_kind name_root_classify(const char *name, char tag[FORMAT_TAG_CHARS]) 
     if (is_structure_name(name, tag)) {
         return NAME_ROOT_STRUCTURE;
     }
-    if (is_meet_name(name, tag)) {
+    if (is_card_name(name, MEET_PREFIX, tag)) {
         return NAME_ROOT_MEET;
+    }
+    if (is_card_name(name, VISIT_PREFIX, tag)) {
+        return NAME_ROOT_VISIT;
     }
     tag[0] = '\0';
     if (is_probe_name(name)) {
         return NAME_ROOT_PROBE;
     }
     return is_doctor_name(name) ? NAME_ROOT_DOCTOR : NAME_ROOT_FOREIGN;
+}
+
+bool name_makes_run(const char *name) {
+    char tag[FORMAT_TAG_CHARS];
+    int64_t step;
+    name_root_kind kind = name_root_classify(name, tag);
+    return kind == NAME_ROOT_OUTCOME || kind == NAME_ROOT_STRUCTURE || kind == NAME_ROOT_MEET ||
+           name_step_parse(name, &step) || strcmp(name, NAME_LATEST) == 0 ||
+           strcmp(name, NAME_EVENTS) == 0 || strcmp(name, NAME_EVENTS_OLD) == 0 ||
+           strcmp(name, NAME_RESERVE) == 0 || pass(&name, OWNER_PREFIX);
 }

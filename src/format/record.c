@@ -28,6 +28,13 @@
 #define FLAGS_KNOWN     7u
 #define MIN_PIECE_BYTES 3u
 
+const char *record_entry_type(const record_entry *entry) {
+    if (entry->kind != PAWL_KIND_TENSOR) {
+        return NULL;
+    }
+    return entry->type != NULL ? entry->type : pawl_dtype_name(entry->dtype);
+}
+
 bool record_entry_alike(const record_entry *a, const record_entry *b) {
     bool alike = a->kind == b->kind && a->role == b->role && a->per_rank == b->per_rank &&
                  a->replicated == b->replicated && text_equal(a->slot_of, b->slot_of) &&

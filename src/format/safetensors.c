@@ -172,6 +172,7 @@ typedef struct decoder {
     buffer key, text;
     int64_t shape[PAWL_MAX_NDIM];
     bool seen_metadata;
+    bool foreign; /* any dtype will do */
 } decoder;
 
 static void header_decoder_free(decoder *d) {
@@ -229,10 +230,23 @@ static pawl_status decode_metadata(decoder *d, pawl_error *err) {
     }
 }
 
+/* Text that is harmless wherever it is shown. */
+static bool is_type_name(const buffer *text) {
+    for (size_t i = 0; i < text->size; i++) {
+        if (text->data[i] <= ' ' || text->data[i] > '~') {
+            return false;
+        }
+    }
+    return text->size > 0 && text->size <= FORMAT_MAX_TYPE_NAME;
+}
+
 static pawl_status decode_dtype(decoder *d, safetensors_tensor *tensor, pawl_error *err) {
     uint64_t position = json_position(&d->json);
     TRY(json_text(&d->json, &d->text, err));
     tensor->dtype = pawl_dtype_from_name((const char *)d->text.data);
+    if (d->foreign && !dtype_valid(tensor->dtype) && is_type_name(&d->text)) {
+        return keep_header_text(d, &d->text, &tensor->type, err);
+    }
     if (!dtype_valid(tensor->dtype)) {
         pawl_status status = refuse_header(tensor->name, position, err, "unknown dtype");
         error_expected(err, "a dtype of the safetensors format, such as F32");
@@ -458,6 +472,10 @@ static pawl_status check_tensors(const decoder *d, uint64_t *end, pawl_error *er
             error_found(err, "%" PRIu64, tensor->offset);
             return status;
         }
+        if (tensor->type != NULL) {
+            *end += tensor->bytes;
+            continue;
+        }
         TRY(bytes_of_shape(tensor, position, &bytes, err));
         if (bytes != tensor->bytes) {
             char shape[256];
@@ -547,7 +565,7 @@ static pawl_status move_to_header(decoder *d, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status decode_header(const byte_source *file, safetensors_header *out,
+static pawl_status decode_header(const byte_source *file, bool foreign, safetensors_header *out,
                                  pawl_error *err) {
     uint64_t n = 0;
     TRY(read_length(file, &n, err));
@@ -560,7 +578,8 @@ static pawl_status decode_header(const byte_source *file, safetensors_header *ou
     out->file_bytes = file->size;
     CLEANUP(header_decoder_free)
     decoder d = {.json = json_reader_for(text, n, LENGTH_BYTES, "header of the data file", err),
-                 .out = out};
+                 .out = out,
+                 .foreign = foreign};
     d.json.max_depth = FORMAT_MAX_HEADER_DEPTH; /* both as the reference parser has it */
     d.json.round = true;
     TRY(decode_header_json(&d, err));
@@ -568,13 +587,23 @@ static pawl_status decode_header(const byte_source *file, safetensors_header *ou
     return move_to_header(&d, err);
 }
 
-pawl_status safetensors_decode(const byte_source *file, safetensors_header *out, pawl_error *err) {
+static pawl_status decode_or_free(const byte_source *file, bool foreign, safetensors_header *out,
+                                  pawl_error *err) {
     *out = (safetensors_header){.tensors = NULL};
-    pawl_status status = decode_header(file, out, err);
+    pawl_status status = decode_header(file, foreign, out, err);
     if (status != PAWL_OK) {
         safetensors_header_free(out);
     }
     return status;
+}
+
+pawl_status safetensors_decode(const byte_source *file, safetensors_header *out, pawl_error *err) {
+    return decode_or_free(file, false, out, err);
+}
+
+pawl_status safetensors_decode_foreign(const byte_source *file, safetensors_header *out,
+                                       pawl_error *err) {
+    return decode_or_free(file, true, out, err);
 }
 
 void safetensors_header_free(safetensors_header *header) {

@@ -126,7 +126,7 @@ static void fill_group(pawl_group_found *found, const claim *decided, const clai
     found->world_size = decided->size;
     found->local_rank = local->local_rank;
     found->local_size = local->local_size;
-    snprintf(found->source, sizeof found->source, "%s", decided->name);
+    found->source = decided->name;
 }
 
 pawl_status group_discover(const char *const *environment, pawl_group_found *found,

@@ -24,7 +24,9 @@ pawl_status report_new(pawl_report **out, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status report_add(pawl_report *report, const pawl_report_item *item, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_report_counts *report_counts(pawl_report *report);
-void report_set_step(pawl_report *report, int64_t step);
+pawl_report_counts report_totals(const pawl_report *report);
+void report_set_step(pawl_report *report, int64_t step); /* negative: no checkpoint */
+void report_set_no_step(pawl_report *report);            /* a checkpoint without a step */
 /* Why a newer checkpoint was passed over; shown in text and JSON, counted as a fallback. */
 pawl_status report_add_fallback(pawl_report *report, int64_t step, const char *why, pawl_error *err)
     PAWL_MUST_CHECK;

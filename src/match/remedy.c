@@ -4,37 +4,47 @@
 
 #include <string.h>
 
+/* The size stands before the first member of each, so that none can lack it. */
+#define REMEDY(name, ...)                                                                          \
+    { .struct_size = sizeof(pawl_remedy), .option = (name), __VA_ARGS__ }
 #define OPTION_ALLOW(name, ...)                                                                    \
-    { .option = name, .policy = PAWL_POLICY_ALLOW, .value = "allow", __VA_ARGS__ }
+    REMEDY(name, .policy = PAWL_POLICY_ALLOW, .value = "allow", __VA_ARGS__)
 #define OPTION_CALLER(name, ...)                                                                   \
-    { .option = name, .policy = PAWL_POLICY_CALLER, .value = "caller", __VA_ARGS__ }
-#define MODEL_ONLY                                                                                 \
-    { .option = "model_only", .value = "1", .effect = "restore the model alone" }
+    REMEDY(name, .policy = PAWL_POLICY_CALLER, .value = "caller", __VA_ARGS__)
 
-static const pawl_remedy model_only[] = {MODEL_ONLY};
-static const pawl_remedy cast[] = {OPTION_ALLOW("cast", .effect = "convert it")};
-static const pawl_remedy missing[] = {OPTION_ALLOW("missing", .effect = "keep the state's value")};
-static const pawl_remedy unexpected[] = {OPTION_ALLOW("unexpected", .effect = "leave it out")};
-static const pawl_remedy unexpected_there[] = {
-    OPTION_ALLOW("unexpected", .effect = "leave it out there")};
-static const pawl_remedy taken_out[] = {OPTION_ALLOW(
-    "unexpected", .before = "take the entry out of the state", .effect = "leave it out")};
-static const pawl_remedy slot_missing[] = {
-    MODEL_ONLY, OPTION_ALLOW("missing", .effect = "keep the state's value")};
-static const pawl_remedy slot_unexpected[] = {MODEL_ONLY,
-                                              OPTION_ALLOW("unexpected", .effect = "leave it out")};
-static const pawl_remedy hyperparameter[] = {
-    {.option = "hyperparameter",
-     .policy = PAWL_POLICY_CHECKPOINT,
-     .value = "checkpoint",
-     .effect = "take the checkpoint's value"},
-    OPTION_CALLER("hyperparameter", .effect = "keep the state's")};
-static const pawl_remedy keep_hyperparameter[] = {
-    OPTION_CALLER("hyperparameter", .effect = "keep the state's")};
-static const pawl_remedy batch[] = {OPTION_ALLOW("batch", .effect = "go on with other batches")};
-static const pawl_remedy per_rank[] = {
-    OPTION_ALLOW("per_rank", .effect = "restore each rank's own value where it was saved"),
-    OPTION_CALLER("per_rank", .effect = "keep the state's values on all ranks")};
+static const pawl_remedy just_model =
+    REMEDY("model_only", .value = "1", .effect = "restore the model alone");
+static const pawl_remedy convert = OPTION_ALLOW("cast", .effect = "convert it");
+static const pawl_remedy keep_missing = OPTION_ALLOW("missing", .effect = "keep the state's value");
+static const pawl_remedy leave_out = OPTION_ALLOW("unexpected", .effect = "leave it out");
+static const pawl_remedy leave_out_there =
+    OPTION_ALLOW("unexpected", .effect = "leave it out there");
+static const pawl_remedy take_out = OPTION_ALLOW(
+    "unexpected", .before = "take the entry out of the state", .effect = "leave it out");
+static const pawl_remedy take_checkpoints =
+    REMEDY("hyperparameter", .policy = PAWL_POLICY_CHECKPOINT, .value = "checkpoint",
+           .effect = "take the checkpoint's value");
+static const pawl_remedy keep_states =
+    OPTION_CALLER("hyperparameter", .effect = "keep the state's");
+static const pawl_remedy other_batches =
+    OPTION_ALLOW("batch", .effect = "go on with other batches");
+static const pawl_remedy own_values =
+    OPTION_ALLOW("per_rank", .effect = "restore each rank's own value where it was saved");
+static const pawl_remedy states_values =
+    OPTION_CALLER("per_rank", .effect = "keep the state's values on all ranks");
+
+static const pawl_remedy *const model_only[] = {&just_model};
+static const pawl_remedy *const cast[] = {&convert};
+static const pawl_remedy *const missing[] = {&keep_missing};
+static const pawl_remedy *const unexpected[] = {&leave_out};
+static const pawl_remedy *const unexpected_there[] = {&leave_out_there};
+static const pawl_remedy *const taken_out[] = {&take_out};
+static const pawl_remedy *const slot_missing[] = {&just_model, &keep_missing};
+static const pawl_remedy *const slot_unexpected[] = {&just_model, &leave_out};
+static const pawl_remedy *const hyperparameter[] = {&take_checkpoints, &keep_states};
+static const pawl_remedy *const keep_hyperparameter[] = {&keep_states};
+static const pawl_remedy *const batch[] = {&other_batches};
+static const pawl_remedy *const per_rank[] = {&own_values, &states_values};
 
 #define REMEDIES(item, list)                                                                       \
     do {                                                                                           \
@@ -133,19 +143,23 @@ static pawl_status find_rename_remedies(pawl_report_item *item, const sentence_f
                                         arena *memory, pawl_error *err) {
     size_t count = facts->rename_count + (facts->needs_cast ? 1 : 0);
     pawl_remedy *remedies = arena_take(memory, count * sizeof(*remedies), err);
-    if (remedies == NULL) {
+    const pawl_remedy **list = arena_take(memory, count * sizeof(const pawl_remedy *), err);
+    if (remedies == NULL || list == NULL) {
         return PAWL_ENOMEM;
     }
+    for (size_t i = 0; i < count; i++) {
+        list[i] = &remedies[i];
+    }
     for (size_t i = 0; i < facts->rename_count; i++) {
-        remedies[i] = (pawl_remedy){.option = "renames",
-                                    .from = arena_strdup(memory, facts->renames[i].from),
-                                    .to = arena_strdup(memory, facts->renames[i].to)};
+        remedies[i] =
+            (pawl_remedy)REMEDY("renames", .from = arena_strdup(memory, facts->renames[i].from),
+                                .to = arena_strdup(memory, facts->renames[i].to));
         if (remedies[i].from == NULL || remedies[i].to == NULL) {
             return error_nomem(err, strlen(facts->renames[i].from));
         }
     }
     if (facts->needs_cast) {
-        remedies[count - 1] = cast[0];
+        remedies[count - 1] = convert;
         remedies[count - 1].effect = "convert what has another dtype";
     }
     if (item->severity == PAWL_SEVERITY_WARNING) {
@@ -153,7 +167,7 @@ static pawl_status find_rename_remedies(pawl_report_item *item, const sentence_f
                                  : "compare the two models before you allow what is missing or "
                                    "unexpected";
     }
-    item->remedies = remedies;
+    item->remedies = list;
     item->remedy_count = count;
     return PAWL_OK;
 }

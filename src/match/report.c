@@ -49,6 +49,7 @@ static pawl_status keep_report_item(pawl_report *report, const pawl_report_item 
                     err));
     report_item *kept = &report->items[report->count];
     *kept = (report_item){.seen = *item, .description = description};
+    kept->seen.struct_size = sizeof(kept->seen);
     char *alone = arena_take(&report->memory, description + 1, err);
     if (alone == NULL) {
         return PAWL_ENOMEM;
@@ -106,6 +107,12 @@ pawl_report_counts *report_counts(pawl_report *report) {
 
 void report_set_step(pawl_report *report, int64_t step) {
     report->step = step;
+    report->chosen = step >= 0;
+}
+
+void report_set_no_step(pawl_report *report) {
+    report->step = -1;
+    report->chosen = true;
 }
 
 pawl_status report_add_fallback(pawl_report *report, int64_t step, const char *why,
@@ -132,8 +139,8 @@ int64_t pawl_report_step(const pawl_report *report) {
     return report != NULL ? report->step : -1;
 }
 
-pawl_report_counts pawl_report_totals(const pawl_report *report) {
-    return report != NULL ? report->counts : (pawl_report_counts){0};
+pawl_report_counts report_totals(const pawl_report *report) {
+    return report->counts;
 }
 
 /* "" until report_finish. */

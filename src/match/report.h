@@ -29,6 +29,7 @@ struct pawl_report {
     uint64_t kept_of_kind[REPORT_DIFFERENCES];
     report_fallback *fallbacks;
     size_t fallback_count, fallback_capacity;
+    bool chosen; /* there is a checkpoint; it may have no step */
     int64_t step;
     pawl_report_counts counts;
     buffer sentence; /* scratch */

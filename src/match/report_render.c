@@ -10,10 +10,11 @@
 static pawl_status write_restored(const pawl_report *report, buffer *out, pawl_error *err) {
     const pawl_report_counts *c = &report->counts;
     char bytes[32];
-    TRY(buffer_printf(out, err,
-                      "step %" PRId64 ": restored %" PRIu64 " %s (%s), kept %" PRIu64
-                      ", left out %" PRIu64,
-                      report->step, c->restored, c->restored == 1 ? "entry" : "entries",
+    if (report->step >= 0) {
+        TRY(buffer_printf(out, err, "step %" PRId64 ": ", report->step));
+    }
+    TRY(buffer_printf(out, err, "restored %" PRIu64 " %s (%s), kept %" PRIu64 ", left out %" PRIu64,
+                      c->restored, c->restored == 1 ? "entry" : "entries",
                       text_bytes(bytes, c->bytes), c->kept, c->ignored));
     if (c->cast > 0) {
         TRY(buffer_printf(out, err, ", converted %" PRIu64, c->cast));
@@ -46,7 +47,7 @@ static pawl_status write_numbers(buffer *out, const uint64_t *numbers, pawl_erro
 
 static pawl_status write_first_line(const pawl_report *report, buffer *out, pawl_error *err) {
     if (report->found[PAWL_SEVERITY_ERROR] == 0) {
-        if (report->step >= 0) {
+        if (report->chosen) {
             return write_restored(report, out, err);
         }
         return buffer_printf(out, err, "no checkpoint was restored\n");
@@ -131,7 +132,7 @@ static pawl_status write_json_remedies(const pawl_report_item *item, buffer *out
     TRY(buffer_printf(out, err, ",\"remedies\":["));
     for (size_t i = 0; i < item->remedy_count; i++) {
         TRY(buffer_append(out, ",", i > 0, err));
-        TRY(write_json_remedy(&item->remedies[i], out, err));
+        TRY(write_json_remedy(item->remedies[i], out, err));
     }
     TRY(buffer_append(out, "]", 1, err));
     return write_member(out, "saved_as", item->saved_as, err);

@@ -290,7 +290,7 @@ static pawl_status say_renames(const words *w) {
     TRY(buffer_printf(w->out, w->err, "add "));
     for (size_t i = 0; i < shown; i++) {
         TRY(buffer_printf(w->out, w->err, "%s{\"%s\", \"%s\"}", i > 0 ? ", " : "",
-                          w->item->remedies[i].from, w->item->remedies[i].to));
+                          w->item->remedies[i]->from, w->item->remedies[i]->to));
     }
     if (shown < count) {
         TRY(buffer_printf(w->out, w->err, " and the %zu more of this difference's remedies",
@@ -299,7 +299,7 @@ static pawl_status say_renames(const words *w) {
     TRY(buffer_printf(w->out, w->err, " to options.renames%s", count > 1 ? ", all of them" : ""));
     if (w->facts->needs_cast) {
         TRY(buffer_printf(w->out, w->err, ", and "));
-        return say_option(w, &w->item->remedies[count]);
+        return say_option(w, w->item->remedies[count]);
     }
     return PAWL_OK;
 }
@@ -318,7 +318,7 @@ static pawl_status write_advice(const words *w) {
     }
     for (size_t i = 0; i < item->remedy_count; i++) {
         TRY(buffer_printf(w->out, w->err, "%s", comma));
-        TRY(say_option(w, &item->remedies[i]));
+        TRY(say_option(w, item->remedies[i]));
         comma = ", or ";
     }
     return PAWL_OK;

@@ -21,6 +21,7 @@ side side_of_record(const record_entry *e) {
     return (side){.kind = e->kind,
                   .per_rank = e->per_rank,
                   .dtype = e->dtype,
+                  .type = e->type,
                   .ndim = e->ndim,
                   .shape = e->shape,
                   .value = e->value,
@@ -109,7 +110,8 @@ const char *side_text(char out[SIDE_BYTES], const side *s, bool with_kind) {
     const char *space = shown ? " " : "";
     if (s->kind == PAWL_KIND_TENSOR) {
         shape_text(text, sizeof(text), s->ndim, s->shape);
-        snprintf(out, SIDE_BYTES, "%s%s%s %s", kind, space, text, pawl_dtype_name(s->dtype));
+        snprintf(out, SIDE_BYTES, "%s%s%s %s", kind, space, text,
+                 s->type != NULL ? s->type : pawl_dtype_name(s->dtype));
     } else if (s->per_rank) {
         snprintf(out, SIDE_BYTES, "%s for each rank", pawl_kind_name(s->kind));
     } else if (s->value == NULL) {

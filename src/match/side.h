@@ -12,6 +12,7 @@ typedef struct side {
     pawl_kind kind;
     bool per_rank;
     pawl_dtype dtype; /* tensors */
+    const char *type; /* tensors of a type that is no dtype: its name; else NULL */
     int ndim;
     const int64_t *shape;
     const uint8_t *value; /* values that are not per rank */

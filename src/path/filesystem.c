@@ -24,7 +24,8 @@ static void tell_finding(const examination *x, const char *id, pawl_severity sev
                    x->mount->filesystem, x->mount->point, what);
     text_shown(text, sizeof(text), raw);
     next = next != NULL ? text_shown(shown_next, sizeof(shown_next), next) : NULL;
-    const pawl_finding finding = {.id = id, .severity = severity, .text = text, .next = next};
+    const pawl_finding finding = {
+        .struct_size = sizeof(finding), .id = id, .severity = severity, .text = text, .next = next};
     x->each(x->context, &finding);
 }
 

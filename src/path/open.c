@@ -132,21 +132,35 @@ static pawl_status open_walked(const path_walk *w, bool create, store **out, paw
     return store_posix(whole, out, err);
 }
 
-pawl_status path_open(const char *given, bool create, store **out, pawl_error *err) {
+static pawl_status open_given(const char *given, bool create, path_file_fn opens, store **out,
+                              char **file, pawl_error *err) {
     AUTOFREE char *path = NULL;
     CLEANUP(path_walk_free) path_walk w = {0};
     *out = NULL;
     pawl_status status = path_check_syntax(given, &path, err);
     if (status == PAWL_OK) {
-        status = path_walk_to(path, &w, err);
+        status = path_walk_to(path, opens, &w, err);
     }
     if (status == PAWL_OK) {
         status = open_walked(&w, create, out, err);
     }
     if (status != PAWL_OK) {
         error_wrap(err, "the path \"%.300s\"", given);
+    } else if (file != NULL) {
+        *file = w.file;
+        w.file = NULL;
     }
     return status;
+}
+
+pawl_status path_open(const char *given, bool create, store **out, pawl_error *err) {
+    return open_given(given, create, NULL, out, NULL, err);
+}
+
+pawl_status path_open_file(const char *given, path_file_fn opens, store **out, char **file,
+                           pawl_error *err) {
+    *file = NULL;
+    return open_given(given, false, opens, out, file, err);
 }
 
 pawl_status path_space(const char *given, store_space *out, pawl_error *err) {
@@ -154,7 +168,7 @@ pawl_status path_space(const char *given, store_space *out, pawl_error *err) {
     CLEANUP(path_walk_free) path_walk w = {0};
     store *existing = NULL;
     TRY(path_check_syntax(given, &path, err));
-    TRY(path_walk_to(path, &w, err));
+    TRY(path_walk_to(path, NULL, &w, err));
     TRY(store_posix(w.existing, &existing, err));
     pawl_status status = store_space_of(existing, out, err);
     store_destroy(existing);

@@ -49,8 +49,8 @@ static const sign signs[] = {
     {"*.safetensors",
      false,
      {"safetensors weights, without a manifest of pawl",
-      "these are weights, not a run: load them with safetensors, and save the state into a new "
-      "directory through pawl"}},
+      "these are weights, not a run: look at them with pawl show, restore a state from them with "
+      "pawl_checkpoint_restore, and save the state into a new directory through pawl"}},
     {"*.ckpt", false, {"a PyTorch Lightning checkpoint", NEXT_TORCH}},
     {"*.pt", false, {"a PyTorch file", NEXT_TORCH}},
     {"*.pth", false, {"a PyTorch file", NEXT_TORCH}},

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * path: opens the directory that a user's path means, and explains why it cannot be used. Explained
+ * path: opens what a user's path means in a storage, and explains why it cannot be used. Explained
  * are the path itself (P01 to P04, P08), what its filesystem lacks (P07, P09), and which other
  * tool's checkpoint it is (R09).
  *
- * Threads: nothing here is shared. Ownership: a store that is opened is the caller's.
+ * Threads: a pawl_storage is shared by any number; nothing else here is. Ownership: a store that is
+ * opened is the caller's.
  */
 #ifndef PATH_PATH_H
 #define PATH_PATH_H
@@ -12,13 +13,45 @@
 #include "base/base.h"
 #include "store/store.h"
 
-#include <pawl/checkpoint.h>
+#include <pawl/doctor.h>
+#include <pawl/storage.h>
+
+/* ---- storage.c ------------------------------------------------------------------------------ */
+
+/* A kind of storage. */
+typedef struct storage_ops {
+    /* Opens the place that a user's path means, as path_open does; called on any thread. */
+    pawl_status (*open)(void *context, const char *given, bool create, store **out,
+                        pawl_error *err);
+    void (*destroy)(void *context); /* NULL: nothing is to be done */
+} storage_ops;
+
+/* The local filesystem, by path_open. */
+extern const storage_ops storage_file;
+
+/* A handle with one holder. `context` is taken over, also when this fails. */
+pawl_status storage_new(const storage_ops *ops, void *context, pawl_storage **out, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* NULL is fine. `context` is destroyed when the last store that was opened is, too. */
+void storage_release(pawl_storage *storage);
+/* Which storage serves a path is decided here, and nowhere else in the library. `storage` NULL: the
+ * local filesystem. */
+pawl_status storage_open_path(const pawl_storage *storage, const char *given, bool create,
+                              store **out, pawl_error *err) PAWL_MUST_CHECK;
+/* Is a path one of the local filesystem? */
+bool storage_is_local(const pawl_storage *storage);
 
 /* ---- open.c --------------------------------------------------------------------------------- */
 
-/* Opens the directory that `given` means. `create`: makes missing directories. Which storage serves
- * a path is decided here, and nowhere else in the library: so far, always store_posix. */
+/* Opens the directory of the local filesystem that `given` means. `create`: makes missing
+ * directories. */
 pawl_status path_open(const char *given, bool create, store **out, pawl_error *err) PAWL_MUST_CHECK;
+/* Can a file of this name be opened? */
+typedef bool (*path_file_fn)(const char *name);
+/* The same, without making anything, of a path that may also be a file: then the directory that it
+ * is in is opened, links followed, and *file is its name there, to be freed; else *file is NULL. */
+pawl_status path_open_file(const char *given, path_file_fn opens, store **out, char **file,
+                           pawl_error *err) PAWL_MUST_CHECK;
 /* Room and filesystem of a path, or of the part of it that exists. */
 pawl_status path_space(const char *given, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
 

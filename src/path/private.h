@@ -18,12 +18,15 @@ pawl_status path_check_syntax(const char *given, char **path, pawl_error *err) P
 typedef struct path_walk {
     char *existing; /* absolute, without links */
     char *missing;  /* the rest, relative to it; "" when all of it exists */
+    char *file;     /* NULL: `existing` is all of it; else the name of a file in that directory */
 } path_walk;
 void path_walk_free(path_walk *w);
 /* Resolves a path, to be done once (P04). PAWL_EUSAGE for a file, a broken link or a loop of links
  * where a directory should be (P08), PAWL_EPERMISSION for a directory that may not be searched
- * (P02). */
-pawl_status path_walk_to(const char *path, path_walk *out, pawl_error *err) PAWL_MUST_CHECK;
+ * (P02). A regular file at the end is fine where `opens` (may be NULL) says so of the path's last
+ * name, whatever links stand for it. */
+pawl_status path_walk_to(const char *path, path_file_fn opens, path_walk *out, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* ---- access.c ------------------------------------------------------------------------------- */
 

@@ -17,6 +17,7 @@
 void path_walk_free(path_walk *w) {
     mem_free(w->existing);
     mem_free(w->missing);
+    mem_free(w->file);
 }
 
 /* ---- what is in the way ---- */
@@ -75,6 +76,8 @@ typedef struct walking {
     char link[PATH_MAX]; /* the outermost link whose target is being walked */
     size_t after_link;   /* the length of `rest` at which that target has been walked */
     int links;
+    bool opens;              /* a file at the end is fine */
+    char file[NAME_MAX + 1]; /* "": none */
 } walking;
 
 /* "<left>/<right>", into `out`, which may be neither. */
@@ -140,6 +143,11 @@ static pawl_status step_to(walking *w, const char *name, const char *left, bool 
     }
     if (S_ISLNK(found.st_mode)) {
         return follow_link(w, at, left, err);
+    }
+    if (S_ISREG(found.st_mode) && w->opens && left[strspn(left, "/")] == '\0') {
+        snprintf(w->file, sizeof(w->file), "%s", name);
+        w->rest[0] = '\0';
+        return PAWL_OK;
     }
     if (!S_ISDIR(found.st_mode)) {
         return is_a_file(at, left[strspn(left, "/")] == '\0', err);
@@ -230,15 +238,20 @@ static pawl_status take_missing(const walking *w, path_walk *out, pawl_error *er
     return PAWL_OK;
 }
 
-pawl_status path_walk_to(const char *path, path_walk *out, pawl_error *err) {
+pawl_status path_walk_to(const char *path, path_file_fn opens, path_walk *out, pawl_error *err) {
     AUTOFREE walking *w = mem_alloc(sizeof(*w));
     if (w == NULL) {
         return error_nomem(err, sizeof(*w));
     }
+    const char *slash = strrchr(path, '/');
+    w->opens = opens != NULL && opens(slash != NULL ? slash + 1 : path);
+    w->file[0] = '\0';
     TRY(begin_walk(path, w, err));
     TRY(walk(w, err));
     TRY(take_missing(w, out, err));
     const char *existing = w->done[0] != '\0' ? w->done : "/";
     out->existing = mem_strdup(existing);
-    return out->existing != NULL ? PAWL_OK : error_nomem(err, strlen(existing) + 1);
+    out->file = w->file[0] != '\0' ? mem_strdup(w->file) : NULL;
+    bool whole = out->existing != NULL && (out->file != NULL) == (w->file[0] != '\0');
+    return whole ? PAWL_OK : error_nomem(err, strlen(existing) + sizeof(w->file));
 }

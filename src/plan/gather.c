@@ -2,6 +2,7 @@
 /* Gathers the bytes of a layout's file from memory. */
 #include "plan/plan.h"
 
+#include <assert.h>
 #include <string.h>
 
 static uint64_t piece_end(const plan_piece *piece) {
@@ -32,8 +33,46 @@ static const uint8_t *dense_memory(const plan_piece *piece) {
     return piece->part->strides == NULL ? piece->part->data : NULL;
 }
 
+/* ---- memory of providers ---- */
+
+typedef struct copy_taker {
+    plan_copies *out;
+    plan_copy first; /* of which runs are taken */
+} copy_taker;
+
+static pawl_status take_copy(void *context, strided_run run, pawl_error *err) {
+    const copy_taker *t = context;
+    plan_copies *out = t->out;
+    TRY(vec_reserve(&out->items, &out->capacity, out->count + 1, sizeof(*out->items), err));
+    plan_copy *copy = &out->items[out->count++];
+    *copy = t->first;
+    copy->offset += run.in_memory;
+    copy->host += run.in_stretch;
+    copy->bytes = run.bytes;
+    return PAWL_OK;
+}
+
+pawl_status plan_copies_add(const state_entry *entry, const state_box *part, const box *source,
+                            uint64_t from, size_t n, uint8_t *to, plan_copies *out,
+                            pawl_error *err) {
+    strided v = state_box_memory(entry, part);
+    copy_taker t = {.out = out,
+                    .first = {.entry = entry, .data = part->data, .offset = part->begin}};
+    t.first.host = to;
+    return strided_runs(&v, source, from, n, take_copy, &t, err);
+}
+
+pawl_status plan_box_copies(const state_entry *entry, const state_box *part, uint64_t from,
+                            size_t n, uint8_t *to, plan_copies *out, pawl_error *err) {
+    box whole = box_of(entry->ndim, part->offset, part->extent);
+    return plan_copies_add(entry, part, &whole, from, n, to, out, err);
+}
+
+/* ---- host memory ---- */
+
 static void gather_piece(const plan_piece *piece, uint64_t from, size_t n, uint8_t *to) {
     const uint8_t *dense = dense_memory(piece);
+    assert(piece->entry->memory == NULL); /* only a provider touches its memory */
     if (dense != NULL) {
         memcpy(to, dense + from, n);
         return;
@@ -53,8 +92,9 @@ static uint64_t smallest(uint64_t a, uint64_t b) {
 /* Entries are all over memory: they are prefetched this many pieces ahead. */
 #define AHEAD 4
 
-static void gather_from(const plan_layout *layout, size_t file, uint64_t at, size_t n, uint8_t *to,
-                        size_t *first) {
+/* `out`: where copies out of providers' memory go; NULL: there are none, and nothing fails. */
+static pawl_status gather_from(const plan_layout *layout, size_t file, uint64_t at, size_t n,
+                               uint8_t *to, size_t *first, plan_copies *out, pawl_error *err) {
     const plan_file *f = &layout->files[file];
     uint64_t end = at + n;
     uint64_t done = at;
@@ -74,7 +114,14 @@ static void gather_from(const plan_layout *layout, size_t file, uint64_t at, siz
         memset(to + (done - at), 0, (size_t)(begin - done));
         done = begin;
         if (stop > begin) {
-            gather_piece(piece, begin - piece->offset, (size_t)(stop - begin), to + (begin - at));
+            uint64_t from = begin - piece->offset;
+            size_t bytes = (size_t)(stop - begin);
+            if (out != NULL && piece->entry->memory != NULL) {
+                TRY(plan_box_copies(piece->entry, piece->part, from, bytes, to + (begin - at), out,
+                                    err));
+            } else {
+                gather_piece(piece, from, bytes, to + (begin - at));
+            }
             done = stop;
         }
         if (piece_end(piece) > end) {
@@ -83,6 +130,7 @@ static void gather_from(const plan_layout *layout, size_t file, uint64_t at, siz
     }
     *first = i;
     memset(to + (done - at), 0, (size_t)(end - done));
+    return PAWL_OK;
 }
 
 void plan_layout_gather(const plan_layout *layout, size_t file, uint64_t at, size_t n,
@@ -100,7 +148,29 @@ static void find_first(const plan_layout *layout, size_t file, uint64_t at, size
 void plan_layout_gather_on(const plan_layout *layout, size_t file, uint64_t at, size_t n,
                            uint8_t *to, size_t *piece) {
     find_first(layout, file, at, piece);
-    gather_from(layout, file, at, n, to, piece);
+    (void)gather_from(layout, file, at, n, to, piece, NULL, NULL);
+}
+
+pawl_status plan_layout_gather_some(const plan_layout *layout, size_t file, uint64_t at, size_t n,
+                                    uint8_t *to, plan_copies *out, pawl_error *err) {
+    size_t piece = 0;
+    find_first(layout, file, at, &piece);
+    return gather_from(layout, file, at, n, to, &piece, out, err);
+}
+
+bool plan_layout_provided(const plan_layout *layout, size_t file, uint64_t at, size_t n) {
+    const plan_file *f = &layout->files[file];
+    size_t last = f->first_piece + f->piece_count;
+    for (size_t i = first_ending_after(layout, f, at); i < last; i++) {
+        const plan_piece *piece = &layout->pieces[i];
+        if (piece->offset >= at + n) {
+            break;
+        }
+        if (piece->entry->memory != NULL) {
+            return true;
+        }
+    }
+    return false;
 }
 
 const uint8_t *plan_layout_dense(const plan_layout *layout, size_t file, uint64_t at, size_t n,

@@ -193,3 +193,27 @@ pawl_status header_make(const plan_layout *layout, plan_file *file, pawl_error *
     }
     return status;
 }
+
+/* ---- another step --------------------------------------------------------------------------- */
+
+static size_t step_digits(char digits[DECIMAL_DIGITS], int64_t step) {
+    return text_decimal(digits, (uint64_t)step);
+}
+
+bool header_fits_step(int64_t from, int64_t to) {
+    char digits[DECIMAL_DIGITS];
+    return step_digits(digits, from) == step_digits(digits, to);
+}
+
+/* Its first "step" is that of RECORD_METADATA_KEY, which comes before every name. */
+void header_set_step(buffer *header, int64_t step) {
+    static const char key[] = "\\\"step\\\":";
+    char digits[DECIMAL_DIGITS];
+    char *text = (char *)header->data + DATA_SUM_AT;
+    char *place = strstr(text, key);
+    assert(place != NULL);
+    place += sizeof(key) - 1;
+    size_t n = step_digits(digits, step);
+    assert(strspn(place, "0123456789") == n);
+    memcpy(place, digits, n);
+}

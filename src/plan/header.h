@@ -18,5 +18,8 @@ bool piece_is_whole(const plan_piece *piece);
 /* Encodes file->header, sets the size of the file and the places of its pieces. */
 pawl_status header_make(const plan_layout *layout, plan_file *file, pawl_error *err)
     PAWL_MUST_CHECK;
+/* Can header_set_step put `to` in the place of `from`? */
+bool header_fits_step(int64_t from, int64_t to);
+void header_set_step(buffer *header, int64_t step);
 
 #endif

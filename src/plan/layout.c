@@ -67,6 +67,10 @@ static void visit_boxes(const state_entry *e, const state_box *const *shares, pi
     }
 }
 
+static bool writes_value(const plan_layout *layout, const state_entry *e) {
+    return e->per_rank || layout->rank == 0;
+}
+
 static void visit_pieces(const plan_layout *layout, const share_parts *shares, piece_visitor visit,
                          void *context) {
     size_t shared = 0;
@@ -77,7 +81,7 @@ static void visit_pieces(const plan_layout *layout, const share_parts *shares, p
             shared += e->box_count;
         } else if (e->kind == PAWL_KIND_TENSOR) {
             visit_boxes(e, NULL, visit, context);
-        } else if (e->per_rank || layout->rank == 0) {
+        } else if (writes_value(layout, e)) {
             visit(context, e, NULL, 0);
         }
     }
@@ -86,14 +90,14 @@ static void visit_pieces(const plan_layout *layout, const share_parts *shares, p
 typedef struct grouping {
     plan_layout *layout;
     size_t counts[GROUPS]; /* pieces in each group; then where its next one goes */
-    size_t placed;
+    size_t placed, values_placed;
 } grouping;
 
 static void count_piece(void *context, const state_entry *e, const state_box *part, size_t turn) {
     grouping *g = context;
-    (void)part;
     g->counts[layout_group(e, turn)]++;
     g->layout->piece_count++;
+    g->layout->value_count += part == NULL;
 }
 
 static void place_piece(void *context, const state_entry *e, const state_box *part, size_t turn) {
@@ -101,6 +105,9 @@ static void place_piece(void *context, const state_entry *e, const state_box *pa
     size_t place = g->counts[layout_group(e, turn)]++;
     plan_piece *piece = &g->layout->pieces[place];
     g->layout->by_name[g->placed++] = place;
+    if (part == NULL) {
+        g->layout->values[g->values_placed++] = place;
+    }
     /* Until files are numbered, `file` holds the turn. */
     *piece = (plan_piece){.entry = e, .part = part, .file = (uint32_t)turn};
 }
@@ -111,7 +118,8 @@ static pawl_status order_pieces(plan_layout *layout, const share_parts *shares, 
     visit_pieces(layout, shares, count_piece, &g);
     layout->pieces = mem_calloc(layout->piece_count, sizeof(*layout->pieces));
     layout->by_name = mem_calloc(layout->piece_count, sizeof(*layout->by_name));
-    if (layout->pieces == NULL || layout->by_name == NULL) {
+    layout->values = mem_calloc(layout->value_count, sizeof(*layout->values));
+    if (layout->pieces == NULL || layout->by_name == NULL || layout->values == NULL) {
         return error_nomem(err, layout->piece_count * sizeof(*layout->pieces));
     }
     size_t first = 0;
@@ -184,15 +192,21 @@ static pawl_status cut_files(plan_layout *layout, uint64_t limit, pawl_error *er
     return PAWL_OK;
 }
 
+static void name_files(plan_layout *layout, const char *tag) {
+    int rank = layout->world_size > 1 ? layout->rank : -1;
+    for (size_t i = 0; i < layout->file_count; i++) {
+        name_data(layout->files[i].name, tag, rank, (uint32_t)i, (uint32_t)layout->file_count);
+    }
+}
+
 static pawl_status make_files(plan_layout *layout, const plan_layout_options *options,
                               pawl_error *err) {
     uint64_t limit =
         options->split_header_bytes == 0 ? FORMAT_SPLIT_HEADER : options->split_header_bytes;
     TRY(cut_files(layout, limit, err));
+    name_files(layout, options->tag);
     for (size_t i = 0; i < layout->file_count; i++) {
         plan_file *file = &layout->files[i];
-        name_data(file->name, options->tag, layout->world_size > 1 ? layout->rank : -1, (uint32_t)i,
-                  (uint32_t)layout->file_count);
         TRY(header_make(layout, file, err));
         if (add_overflows(layout->bytes, file->bytes, &layout->bytes)) {
             return error_set(err, PAWL_ELIMIT, "the data files pass 2^64 bytes");
@@ -267,6 +281,47 @@ pawl_status plan_layout_make(const state_snapshot *snapshot, const plan_layout_o
     return PAWL_OK;
 }
 
+/* ---- for another save ----------------------------------------------------------------------- */
+
+/* Calls for the piece of each value that this rank writes, and its entry in the snapshot; ends
+ * where that returns false. */
+static bool each_value(plan_layout *layout, const state_snapshot *snapshot,
+                       bool (*visit)(plan_piece *piece, const state_entry *e)) {
+    size_t next = 0;
+    for (size_t i = 0; i < snapshot->value_count; i++) {
+        const state_entry *e = state_snapshot_value(snapshot, i);
+        if (writes_value(layout, e) && !visit(&layout->pieces[layout->values[next++]], e)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool has_as_many_bytes(plan_piece *piece, const state_entry *e) {
+    return piece->bytes == e->value_bytes;
+}
+
+static bool take_value(plan_piece *piece, const state_entry *e) {
+    piece->entry = e;
+    return true;
+}
+
+bool plan_layout_renew(plan_layout *layout, const state_snapshot *snapshot, const char *tag) {
+    if (!state_snapshot_alike(layout->snapshot, snapshot) ||
+        !header_fits_step(layout->step, snapshot->step) ||
+        !each_value(layout, snapshot, has_as_many_bytes)) {
+        return false;
+    }
+    (void)each_value(layout, snapshot, take_value);
+    for (size_t i = 0; i < layout->file_count; i++) {
+        header_set_step(&layout->files[i].header, snapshot->step);
+    }
+    layout->snapshot = snapshot;
+    layout->step = snapshot->step;
+    name_files(layout, tag);
+    return true;
+}
+
 void plan_layout_free(plan_layout *layout) {
     if (layout == NULL) {
         return;
@@ -277,6 +332,7 @@ void plan_layout_free(plan_layout *layout) {
     mem_free(layout->files);
     mem_free(layout->pieces);
     mem_free(layout->by_name);
+    mem_free(layout->values);
     arena_free(&layout->memory);
     mem_free(layout);
 }

@@ -55,7 +55,7 @@ uint64_t plan_read_place(const plan_read *read, uint64_t offset, const uint8_t *
     const record_entry *entry = read->pair->source;
     const record_piece *piece = read->piece;
     if (read->straight != NULL) {
-        memcpy(read->straight + (offset - piece->offset), bytes, n);
+        memcpy(read->straight + (offset - read->offset), bytes, n);
         return 0;
     }
     strided to = state_entry_memory(read->pair->wanted, read->box);
@@ -75,4 +75,43 @@ uint64_t plan_read_place(const plan_read *read, uint64_t offset, const uint8_t *
         c.bytes += c.count * item;
     }
     return overflows;
+}
+
+/* ---- into a provider's memory ---- */
+
+size_t plan_read_staged_bytes(const plan_read *read, size_t n) {
+    pawl_dtype to = read->pair->wanted->dtype;
+    pawl_dtype from = read->pair->source->dtype;
+    return to == from ? n : n / item_bytes(from) * item_bytes(to);
+}
+
+uint64_t plan_read_stage(const plan_read *read, uint64_t offset, const uint8_t *bytes, size_t n,
+                         uint8_t *to) {
+    const record_entry *entry = read->pair->source;
+    strided wanted = state_entry_memory(read->pair->wanted, read->box);
+    if (wanted.dtype == entry->dtype) {
+        memcpy(to, bytes, n);
+        return 0;
+    }
+    size_t item = item_bytes(entry->dtype);
+    uint64_t overflows = cast_elements(wanted.dtype, to, entry->dtype, bytes, n / item);
+    if (overflows == 0) {
+        return 0;
+    }
+    box source = box_of(entry->ndim, read->piece->box_offset, read->piece->box_extent);
+    chunk c = {.first = (offset - read->piece->offset) / item, .count = n / item, .bytes = bytes};
+    return count_overflows(&wanted, &source, entry->dtype, c);
+}
+
+pawl_status plan_read_copies(const plan_read *read, uint64_t offset, size_t n, uint8_t *to,
+                             plan_copies *out, pawl_error *err) {
+    const state_entry *wanted = read->pair->wanted;
+    const record_entry *entry = read->pair->source;
+    box source = box_of(entry->ndim, read->piece->box_offset, read->piece->box_extent);
+    uint64_t at = offset - read->piece->offset;
+    if (wanted->dtype != entry->dtype) {
+        at = at / item_bytes(entry->dtype) * item_bytes(wanted->dtype);
+    }
+    return plan_copies_add(wanted, state_entry_box(wanted, read->box), &source, at,
+                           plan_read_staged_bytes(read, n), to, out, err);
 }

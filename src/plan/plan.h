@@ -42,6 +42,8 @@ typedef struct plan_layout {
     plan_piece *pieces; /* in file order: descending alignment, then name */
     size_t *by_name;    /* places of the pieces, ascending by entry name, then file */
     size_t piece_count;
+    size_t *values; /* places of the pieces of values, ascending by entry name */
+    size_t value_count;
     uint64_t bytes; /* of all files */
     const state_snapshot *snapshot;
     int64_t step;
@@ -62,7 +64,29 @@ typedef struct plan_layout_options {
  * a tensor's boxes do not cover it, and for more replicas than ranks. */
 pawl_status plan_layout_make(const state_snapshot *snapshot, const plan_layout_options *options,
                              plan_layout **out, pawl_error *err) PAWL_MUST_CHECK;
+/* Makes it the layout of another save with the same rank and world size, if it would be the same
+ * but for the step, the tag and the bytes of values. Otherwise returns false and changes nothing.
+ * Of the snapshot it had no values are needed. */
+bool plan_layout_renew(plan_layout *layout, const state_snapshot *snapshot, const char *tag)
+    PAWL_MUST_CHECK;
 void plan_layout_free(plan_layout *layout); /* NULL is fine */
+
+/* ---- the layout of the last save: kept.c ---------------------------------------------------- */
+
+/* Kept for the next save: making one costs time for every entry. Begins zeroed. */
+typedef struct plan_kept {
+    plan_layout *layout; /* NULL: none */
+    state_snapshot *snapshot;
+    uint64_t reuses; /* for tests */
+} plan_kept;
+/* As plan_layout_make, by renewing what is kept where that is possible; otherwise it is freed.
+ * `options` differ from the last ones by the tag alone. */
+pawl_status plan_kept_make(plan_kept *kept, const state_snapshot *snapshot,
+                           const plan_layout_options *options, plan_layout **out, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* Takes over a layout and its snapshot, which are not used any more; either may be NULL. */
+void plan_kept_keep(plan_kept *kept, plan_layout *layout, state_snapshot *snapshot);
+void plan_kept_free(plan_kept *kept);
 
 /* Where bytes [at, at+n) of a file are in memory, when they belong to one dense piece; else NULL.
  * `piece` as for plan_layout_gather_on. */
@@ -74,6 +98,36 @@ void plan_layout_gather(const plan_layout *layout, size_t file, uint64_t at, siz
  * next call goes on. */
 void plan_layout_gather_on(const plan_layout *layout, size_t file, uint64_t at, size_t n,
                            uint8_t *to, size_t *piece);
+
+/* Copies between host memory and the memory of providers, which is not touched here. */
+typedef struct plan_copy {
+    const state_entry *entry;
+    void *data;     /* of the box: whatever its provider takes it for */
+    int64_t offset; /* from there on */
+    uint8_t *host;
+    size_t bytes;
+} plan_copy;
+
+typedef struct plan_copies {
+    plan_copy *items;
+    size_t count, capacity;
+} plan_copies;
+
+/* As plan_layout_gather_on, but of tensors in a provider's memory the copies that fill `to` are
+ * appended to `out`. The functions above are for host memory alone. */
+pawl_status plan_layout_gather_some(const plan_layout *layout, size_t file, uint64_t at, size_t n,
+                                    uint8_t *to, plan_copies *out, pawl_error *err) PAWL_MUST_CHECK;
+/* Has a tensor in a provider's memory bytes in [at, at+n) of a file? */
+bool plan_layout_provided(const plan_layout *layout, size_t file, uint64_t at, size_t n);
+/* The copies between `to` and bytes [from, from+n) of the dense form of a box `source`, of what it
+ * shares with a box of the tensor. */
+pawl_status plan_copies_add(const state_entry *entry, const state_box *part, const box *source,
+                            uint64_t from, size_t n, uint8_t *to, plan_copies *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* The copies that gather bytes [from, from+n) of the dense row-major form of a tensor's box. */
+pawl_status plan_box_copies(const state_entry *entry, const state_box *part, uint64_t from,
+                            size_t n, uint8_t *to, plan_copies *out, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* ---- do the pieces of all ranks make up a tensor? cover.c ----------------------------------- */
 
@@ -103,8 +157,7 @@ typedef struct plan_read {
     uint64_t gap;           /* for plan_reads_on */
     const match_pair *pair;
     const record_piece *piece;
-    /* Where the piece lies in memory byte for byte as in the file; NULL: element by element. */
-    uint8_t *straight;
+    uint8_t *straight; /* where its bytes go as they are; NULL: element by element */
 } plan_read;
 
 typedef struct plan_reads {
@@ -133,5 +186,12 @@ void plan_reads_free(plan_reads *reads);
  * wanted tensor's memory, casting when dtypes differ. Returns the overflows of the cast. Any
  * thread. */
 uint64_t plan_read_place(const plan_read *read, uint64_t offset, const uint8_t *bytes, size_t n);
+/* The same where the wanted tensor is in a provider's memory: how many bytes these are as elements
+ * of that tensor; puts them into `to`, and returns overflows; appends the copies from `to`. */
+size_t plan_read_staged_bytes(const plan_read *read, size_t n);
+uint64_t plan_read_stage(const plan_read *read, uint64_t offset, const uint8_t *bytes, size_t n,
+                         uint8_t *to);
+pawl_status plan_read_copies(const plan_read *read, uint64_t offset, size_t n, uint8_t *to,
+                             plan_copies *out, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

@@ -38,8 +38,8 @@ static bool same_box(const planning *p, const state_box *wanted, const record_pi
 
 static uint8_t *straight_memory(const planning *p, uint32_t wanted_box, const record_piece *piece) {
     const state_box *wanted = state_entry_box(p->pair->wanted, wanted_box);
-    bool straight = wanted->strides == NULL && same_box(p, wanted, piece) &&
-                    p->pair->wanted->dtype == p->pair->source->dtype;
+    bool straight = wanted->strides == NULL && p->pair->wanted->memory == NULL &&
+                    same_box(p, wanted, piece) && p->pair->wanted->dtype == p->pair->source->dtype;
     return straight ? wanted->data : NULL;
 }
 
@@ -62,14 +62,15 @@ static pawl_status add_read(planning *p, uint32_t wanted_box, const record_piece
     for (uint64_t bytes; from < end; from += bytes) {
         bytes = end - from < PLAN_READ_BYTES ? end - from : PLAN_READ_BYTES;
         TRY(vec_reserve(&out->reads, &p->capacity, out->count + 1, sizeof(*out->reads), err));
-        out->reads[out->count++] = (plan_read){.file = piece->file,
-                                               .box = wanted_box,
-                                               .offset = piece->offset + from,
-                                               .bytes = bytes,
-                                               .gap = plan_gap(p->tensor_bytes, bytes),
-                                               .pair = p->pair,
-                                               .piece = piece,
-                                               .straight = straight};
+        out->reads[out->count++] =
+            (plan_read){.file = piece->file,
+                        .box = wanted_box,
+                        .offset = piece->offset + from,
+                        .bytes = bytes,
+                        .gap = plan_gap(p->tensor_bytes, bytes),
+                        .pair = p->pair,
+                        .piece = piece,
+                        .straight = straight != NULL ? straight + from : NULL};
         out->bytes += bytes;
     }
     return PAWL_OK;

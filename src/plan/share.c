@@ -173,7 +173,10 @@ static const state_box *slice_box(const state_entry *e, const state_box *held, i
     } else {
         dense_box_strides(e, held, strides);
     }
-    *part = (state_box){.data = held->data + first * strides[dimension],
+    int64_t begin = first * strides[dimension];
+    bool host = e->memory == NULL;
+    *part = (state_box){.data = host ? held->data + begin : held->data,
+                        .begin = host ? 0 : begin,
                         .offset = offset,
                         .extent = extent,
                         .strides = dense_along(held, dimension) ? NULL : strides};

@@ -23,7 +23,7 @@
  *     merely cannot find or read a record, only this renewal failed: storage may show it late.
  * O4. Nothing is published or removed unless the last renewal began less than half a lease ago.
  * O5. Before an owner looks at what is committed it evicts all other attempts: it removes their
- *     temporary manifests (run/evict.c). So a writer that was paused after its last check of O4,
+ *     temporary manifests (commit/evict.c). So a writer that was paused after its last check of O4,
  *     just before the rename that publishes, finds nothing to rename when it wakes up, however late
  *     that is. Storage that puts instead of renaming has O4 alone.
  */

@@ -26,7 +26,7 @@
 #define OTHERS_TIMEOUT_S 1.0 /* for the others to come, once one is known to be dead */
 
 static void meet_file_name(const job_ranks *ranks, int rank, char out[80]) {
-    name_meet(out, ranks->key, ranks->met, rank);
+    (ranks->visiting ? name_visit : name_meet)(out, ranks->key, ranks->met, rank);
 }
 
 /* ---- rank 0 --------------------------------------------------------------------------------- */
@@ -138,7 +138,7 @@ static void remove_kept(job_ranks *ranks, bool answer_too) {
     char name[80];
     for (int rank = answer_too ? -1 : 1; ranks->kept != 0 && rank < ranks->world_size; rank++) {
         if (rank != 0) {
-            name_meet(name, ranks->kept_key, ranks->kept, rank);
+            (ranks->visiting ? name_visit : name_meet)(name, ranks->kept_key, ranks->kept, rank);
             remove_quietly(ranks, name);
         }
     }
@@ -375,7 +375,8 @@ static void remove_where(job_ranks *ranks,
 }
 
 static bool is_of_same_launch(const job_ranks *ranks, name_root_kind kind, const char *tag) {
-    return kind == NAME_ROOT_MEET && strcmp(tag, ranks->key) == 0;
+    name_root_kind own = ranks->visiting ? NAME_ROOT_VISIT : NAME_ROOT_MEET;
+    return kind == own && strcmp(tag, ranks->key) == 0;
 }
 
 void ranks_clear(job_ranks *ranks) {
@@ -385,7 +386,7 @@ void ranks_clear(job_ranks *ranks) {
 }
 
 static bool is_of_other_attempt(const job_ranks *ranks, name_root_kind kind, const char *tag) {
-    return kind != NAME_ROOT_FOREIGN && kind != NAME_ROOT_DOCTOR &&
+    return kind != NAME_ROOT_FOREIGN && kind != NAME_ROOT_DOCTOR && kind != NAME_ROOT_VISIT &&
            strncmp(tag, ranks->attempt, strlen(ranks->attempt)) != 0;
 }
 
@@ -397,4 +398,73 @@ void ranks_leave(job_ranks *ranks) {
     if (ranks->world_size > 1 && ranks->rank == 0 && ranks->store != NULL) {
         remove_kept(ranks, false);
     }
+}
+
+/* ---- visitors ------------------------------------------------------------------------------- */
+
+static pawl_status cannot_meet(pawl_error *err) {
+    error_wrap(err, "ranks without callbacks meet through files in the run's directory, and this "
+                    "process cannot make any there");
+    error_safe(err, "nothing was read into any state");
+    error_next(err, "give the group its callbacks gather and broadcast (pawl/mpi.h has them for "
+                    "MPI), or let all ranks write to the directory");
+    return err->status;
+}
+
+static pawl_status try_file(job_ranks *ranks, pawl_error *err) {
+    char name[80];
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    name_visit(name, ranks->key, 0, ranks->rank); /* meetings are counted from 1 */
+    remove_quietly(ranks, name);
+    TRY(store_open(ranks->store, name, STORE_CREATE, &file, err));
+    return store_unlink(ranks->store, name, err);
+}
+
+pawl_status ranks_prepare_visit(job_ranks *ranks, pawl_error *err) {
+    if (ranks->group->connected || ranks->world_size == 1) {
+        return PAWL_OK;
+    }
+    if (ranks->rank == 0) {
+        ranks_clear(ranks);
+    }
+    return try_file(ranks, err) == PAWL_OK ? PAWL_OK : cannot_meet(err);
+}
+
+typedef struct card_search {
+    char prefix[80];
+    bool found;
+} card_search;
+
+static pawl_status note_card(void *context, const char *name, pawl_error *err) {
+    card_search *s = context;
+    (void)err;
+    s->found = s->found || strncmp(name, s->prefix, strlen(s->prefix)) == 0;
+    return PAWL_OK;
+}
+
+/* A rank removes its card once it has the answer. */
+static bool cards_are_left(job_ranks *ranks) {
+    struct pawl_error ignored = ERROR_INIT;
+    card_search s = {.found = false};
+    meet_file_name(ranks, 0, s.prefix);
+    s.prefix[strlen(s.prefix) - 5] = '\0'; /* the digits of rank 0 */
+    return store_list(ranks->store, "", note_card, &s, &ignored) == PAWL_OK && s.found;
+}
+
+void ranks_end_visit(job_ranks *ranks) {
+    char name[80];
+    ranks_pause pause = {0};
+    if (ranks->group->connected || ranks->world_size == 1 || ranks->met == 0) {
+        return;
+    }
+    if (ranks->rank != 0) {
+        meet_file_name(ranks, ranks->rank, name);
+        remove_quietly(ranks, name);
+        return;
+    }
+    uint64_t deadline_ns = platform_deadline_ns(ranks->platform, ranks_appear_timeout_s(ranks));
+    while (cards_are_left(ranks) && !platform_late(ranks->platform, deadline_ns)) {
+        ranks_sleep(ranks, &pause, deadline_ns);
+    }
+    remove_kept(ranks, true);
 }

@@ -10,6 +10,9 @@
  *   RUN/meet-<key>-<n>-answer     rank 0's answer
  *
  * The key is made of the launch's name at the first meeting, and is the attempt at later ones.
+ * Ranks that do not own the run (`visiting`) keep the first key, and their files have names of
+ * their own, which the run's owner leaves alone: RUN/visit-<key>-<n>-...
+ *
  * Every wait for another rank ends at a deadline, and the error names who is missing (S11).
  *
  * May include base, store, group, format. Threads: meetings are called on the thread that opened
@@ -35,6 +38,7 @@ typedef struct job_ranks {
     int rank, world_size; /* of the group */
     double timeout_s;     /* for all waiting of one call: the option group_deadline_s */
     char attempt[16];     /* of all ranks: drawn by rank 0 as the owner; "" until it is known */
+    bool visiting;        /* they do not own the run */
     /* Called now and then while a rank waits, for work that must go on in a process without
      * threads; or NULL. */
     void (*tend)(void *context);
@@ -133,6 +137,13 @@ void ranks_clear(job_ranks *ranks);
 void ranks_remove_earlier(job_ranks *ranks);
 /* Rank 0: removes the files of the last meeting, but for its answer, which may still be read. */
 void ranks_leave(job_ranks *ranks);
+
+/* Visitors, before their first meeting: PAWL_OK where this rank can make files in the run's
+ * directory, or needs none because it has callbacks. Rank 0 also removes, as ranks_clear. */
+pawl_status ranks_prepare_visit(job_ranks *ranks, pawl_error *err) PAWL_MUST_CHECK;
+/* Visitors, after their last meeting: no file of theirs stays. Rank 0 waits a while for the others,
+ * who may still be reading its answer. */
+void ranks_end_visit(job_ranks *ranks);
 
 /* ---- notes: notes.c ------------------------------------------------------------------------- */
 

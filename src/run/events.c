@@ -201,6 +201,7 @@ void events_report(events *e, const pawl_event *what, const event_restore *resto
         return;
     }
     pawl_event event = *what;
+    event.struct_size = sizeof event;
     event.unix_time_ns = e->platform->unix_time_ns(e->platform->context);
     pawl_status status = event_encode(&event, restore, &line, &story);
     if (status != PAWL_OK) {

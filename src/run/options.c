@@ -162,5 +162,5 @@ pawl_status run_options_check(const pawl_run_options *o, pawl_error *err) {
     TRY(check_choices(o, err));
     TRY(check_processors(o, err));
     TRY(check_framework(o->framework, err));
-    return check_retention(&o->retention, err);
+    return o->retention != NULL ? check_retention(o->retention, err) : PAWL_OK;
 }

@@ -11,7 +11,7 @@
 #include "checkpoint/data_files.h"
 #include "checkpoint/index.h"
 #include "checkpoint/step_directory.h"
-#include "run/save.h"
+#include "run/private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

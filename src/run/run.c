@@ -57,13 +57,13 @@ size_t run_budget(const pawl_run_options *o) {
 }
 
 static void take_options(pawl_run *run, const pawl_run_options *o) {
-    run->log = o->log;
+    run->log = o->log != NULL ? *o->log : (pawl_log){0};
     run->lease_s = o->lease_s != 0 ? o->lease_s : DEFAULT_LEASE_S;
     run->timeout_s = o->deadline_s != 0 ? o->deadline_s : DEFAULT_TIMEOUT_S;
     run->on_busy = o->on_busy;
     run->save_every_steps = o->save_every_steps;
     run->save_every_s = o->save_every_s;
-    run->retention = o->retention;
+    run->retention = o->retention != NULL ? *o->retention : (pawl_retention){0};
     run->restored_step = -1;
     run->last_save_step = -1;
     run->called_step = -1;
@@ -80,10 +80,10 @@ static pawl_status take_texts(pawl_run *run, const pawl_run_options *o, pawl_err
             return error_nomem(err, strlen(o->framework) + 1);
         }
     }
-    if (o->retention.metric != NULL) {
-        run->retention_metric = mem_strdup(o->retention.metric);
+    if (run->retention.metric != NULL) {
+        run->retention_metric = mem_strdup(run->retention.metric);
         if (run->retention_metric == NULL) {
-            return error_nomem(err, strlen(o->retention.metric) + 1);
+            return error_nomem(err, strlen(run->retention.metric) + 1);
         }
     }
     run->retention.metric = run->retention_metric;
@@ -107,6 +107,8 @@ static pawl_status open_engine(pawl_run *run, const pawl_run_options *o, pawl_er
     engine_options options = {
         .platform = run->platform,
         .budget_bytes = run_budget(o),
+        .make_ready = o->budget_ready != 0,
+        .ready_first = o->budget_bytes != 0,
         .checking = o->checking != 0,
         .in_flight_bytes = o->in_flight_bytes,
         .io = o->io,
@@ -179,6 +181,7 @@ static void free_run(pawl_run *run) {
     events_free(run->events);
     reader_watch_free(run->watch);
     leftovers_free(run->leftovers);
+    plan_kept_free(&run->kept);
     mem_free(run->framework);
     mem_free(run->retention_metric);
     ranks_free(run->ranks);
@@ -276,12 +279,6 @@ pawl_status run_fence(pawl_run *run, double timeout_s, pawl_error *err) {
         run_say_safe(run, err);
     }
     return status;
-}
-
-void run_made_progress(const pawl_run *run) {
-    if (run->watched != NULL) {
-        engine_made_progress(run->watched);
-    }
 }
 
 void run_stats_take(pawl_save_stats *to, const engine_stats *from) {

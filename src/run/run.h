@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run: a run's directory: commit, latest, retention, leftovers, and which checkpoint is restored.
- * src/run/commit.c opens with the invariants that everything here relies on.
+ * run: a run that is open for writing, as its job uses it: opening it, alone or with many ranks,
+ * saving, what is told of it, and which checkpoint is restored. What changes what is committed is
+ * in src/commit, whose commit.c opens with the invariants that everything here relies on.
  *
  * May include everything below it. Threads: a pawl_run belongs to one thread; the commit runs on
  * the engine's thread, the owner's heartbeat on its own (presence/presence.h).

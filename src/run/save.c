@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One save: snapshot and layout on the trainer's thread, which does no I/O; room, directory, index,
- * manifest and what follows on the engine's. The order and its reasons are in commit.c.
+ * manifest and what follows on the engine's. The order and its reasons are in commit/commit.c.
  */
 #include "run/save.h"
 #include "checkpoint/step_directory.h"
@@ -16,8 +16,7 @@ static void save_free(save *s) {
     }
     index_ahead_free(s->index);
     replica_sums_free(s->sums);
-    plan_layout_free(s->layout);
-    state_snapshot_free(s->snapshot);
+    plan_kept_keep(&s->run->kept, s->layout, s->snapshot);
     manifest_free(&s->manifest);
     mem_free(s);
 }
@@ -176,7 +175,7 @@ static pawl_status prepare_save(save *s, pawl_state *state, const pawl_save_opti
     TRY(state_snapshot_take(state, s->step, true, &s->snapshot, err));
     plan_layout_options layout = {
         .tag = s->tag, .rank = s->run->ranks->rank, .world_size = s->run->ranks->world_size};
-    TRY(plan_layout_make(s->snapshot, &layout, &s->layout, err));
+    TRY(plan_kept_make(&s->run->kept, s->snapshot, &layout, &s->layout, err));
     TRY(save_fill_manifest(s, options, err));
     if (save_of_many(s->run)) {
         TRY(replica_sums_start(s->snapshot, s->run->checking, s->engine, s->run->platform, &s->sums,
@@ -317,7 +316,8 @@ static pawl_status try_save(pawl_run *run, pawl_state *state, int64_t step,
         return error_nomem(err, sizeof *s);
     }
     double waited_s = (double)(s->begun_ns - called_ns) / NANOSECONDS;
-    run->stats = (pawl_save_stats){.step = step, .busy_wait_s = waited_s};
+    run->stats =
+        (pawl_save_stats){.struct_size = sizeof run->stats, .step = step, .busy_wait_s = waited_s};
     run->retries_before = s->retries_before;
     atomic_store(&run->group_wait_ns, 0);
     atomic_store(&run->stop_waiting, false);

@@ -2,8 +2,8 @@
 /*
  * run/save: what the files of one save share, alone or across ranks. Private to the run layer.
  *
- * Rank 0 is the run's owner; it alone publishes and removes (commit.c, O4). Every other rank only
- * creates files under names that carry the attempt, the save's number and its rank:
+ * Rank 0 is the run's owner; it alone publishes and removes (commit/commit.c, O4). Every other
+ * rank only creates files under names that carry the attempt, the save's number and its rank:
  *
  *   RUN/step-N/data-<tag>-r<rank>-<i>-of-<n>.safetensors   its data
  *   RUN/step-N/vote-<tag>-r<rank>                          its vote, when these are durable
@@ -28,6 +28,7 @@
 
 #include "format/outcome.h"
 #include "run/private.h"
+#include "votes/votes.h"
 
 /* One save, from its begin on the trainer's thread to its end on the engine's, which frees it. The
  * trainer's thread does not touch it once the engine has begun. */

@@ -34,17 +34,17 @@ static pawl_status keep_manifest_text(manifest *m, const char *text, const char 
     return *out != NULL ? PAWL_OK : error_nomem(err, strlen(text) + 1);
 }
 
-static bool is_hyperparameter(const state_entry *entry) {
-    return entry->role == PAWL_ROLE_HYPERPARAMETER && !entry->per_rank &&
-           entry->kind != PAWL_KIND_TENSOR && entry->kind != PAWL_KIND_BYTES;
+static bool is_hyperparameter(const state_entry *value) {
+    return value->role == PAWL_ROLE_HYPERPARAMETER && !value->per_rank &&
+           value->kind != PAWL_KIND_BYTES;
 }
 
 static pawl_status add_hyperparameters(save *s, pawl_error *err) {
     manifest *m = &s->manifest;
     CLEANUP(buffer_free) buffer text = {0};
     size_t count = 0;
-    for (size_t i = 0; i < s->snapshot->count; i++) {
-        count += is_hyperparameter(s->snapshot->entries[i]);
+    for (size_t i = 0; i < s->snapshot->value_count; i++) {
+        count += is_hyperparameter(state_snapshot_value(s->snapshot, i));
     }
     if (count > FORMAT_MAX_HYPERPARAMETERS) {
         error_set(err, PAWL_ELIMIT, "there are too many hyperparameters");
@@ -58,8 +58,8 @@ static pawl_status add_hyperparameters(save *s, pawl_error *err) {
     if (m->hyperparameters == NULL) {
         return error_nomem(err, count * sizeof *m->hyperparameters);
     }
-    for (size_t i = 0; i < s->snapshot->count; i++) {
-        const state_entry *entry = s->snapshot->entries[i];
+    for (size_t i = 0; i < s->snapshot->value_count; i++) {
+        const state_entry *entry = state_snapshot_value(s->snapshot, i);
         if (entry->role == PAWL_ROLE_BATCH_SIGNATURE && entry->kind == PAWL_KIND_JSON) {
             TRY(keep_manifest_text(m, (const char *)entry->value, &m->batch_signature, err));
         }

@@ -192,8 +192,7 @@ static pawl_status publish_outcome(pawl_run *run, uint64_t number, int64_t step,
                                    const pawl_error *story, pawl_error *err) {
     char tag[FORMAT_TAG_CHARS];
     save_tag(tag, run, number);
-    TRY(outcome_publish(run, tag, end, step, story, err));
-    return PAWL_OK;
+    return outcome_publish(run, tag, end, step, story, err);
 }
 
 static void warn_outcome_unpublished(const pawl_run *run, pawl_error *err) {

@@ -59,6 +59,7 @@ static void pack_box(packer *p, const pawl_tensor *tensor, const int64_t *shape,
                      state_box *out) {
     if (tensor->nboxes == 0) {
         out->data = tensor->data;
+        out->begin = 0;
         out->offset = origin;
         out->extent = shape;
         out->strides = pack_strides(p, tensor, shape, tensor->strides);
@@ -66,6 +67,7 @@ static void pack_box(packer *p, const pawl_tensor *tensor, const int64_t *shape,
     }
     const pawl_box *from = &tensor->boxes[i];
     out->data = from->data;
+    out->begin = 0;
     out->offset = pack_numbers(p, from->offset, tensor->ndim);
     out->extent = pack_numbers(p, from->extent, tensor->ndim);
     out->strides = pack_strides(p, tensor, out->extent, from->strides);
@@ -76,7 +78,6 @@ static held_entry *entry_new(size_t bytes) {
     if (e != NULL) {
         memset(e, 0, sizeof(*e));
         atomic_init(&e->references, 1);
-        atomic_init(&e->flights, 0);
     }
     return e;
 }
@@ -95,6 +96,7 @@ held_entry *entry_of_tensor(const pawl_tensor *tensor) {
     seen->replicated = tensor->replicated != 0;
     seen->replica = tensor->replica;
     seen->replica_count = tensor->replica_count;
+    seen->memory = tensor->memory;
     seen->dtype = tensor->dtype;
     seen->ndim = tensor->ndim;
     seen->shape = pack_numbers(&p, tensor->shape, tensor->ndim);
@@ -137,13 +139,13 @@ held_entry *entry_of_value(const char *name, pawl_kind kind, pawl_role role, boo
 }
 
 held_entry *entry_hold(const state_entry *e) {
-    held_entry *held = (held_entry *)(uintptr_t)e;
+    held_entry *held = entry_held(e);
     atomic_fetch_add_explicit(&held->references, 1, memory_order_relaxed);
     return held;
 }
 
 void entry_let_go(const state_entry *e) {
-    held_entry *held = (held_entry *)(uintptr_t)e;
+    held_entry *held = entry_held(e);
     if (held != NULL &&
         atomic_fetch_sub_explicit(&held->references, 1, memory_order_acq_rel) == 1) {
         mem_free(held);

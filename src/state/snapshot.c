@@ -1,76 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The entries at one moment: a sorted array of shared entries. */
-#include "state/entry.h"
-#include "state/map.h"
+/* The entries at one moment: those of the state's table, and the values as they are now. */
+#include "state/flight.h"
+#include "state/table.h"
 
 #include <inttypes.h>
-#include <search.h>
 #include <string.h>
 
-static void collect_entries(const void *node, VISIT which, void *context) {
-    state_snapshot *snapshot = context;
-    if (which == postorder || which == leaf) { /* in ascending order, each entry once */
-        const state_entry *e = *(const state_entry *const *)node;
-        snapshot->entries[snapshot->count++] = &entry_hold(e)->seen;
-    }
-}
-
-static pawl_status refuse_slot(const state_entry *slot, pawl_error *err, const char *why) {
-    error_set(err, PAWL_EUSAGE, "the optimizer slot \"%s\" does not fit its variable \"%s\": %s",
-              slot->slot, slot->slot_of, why);
-    error_entry(err, slot->name);
-    return PAWL_EUSAGE;
-}
-
-static pawl_status check_variable_of_slot(const pawl_state *state, const state_entry *slot,
-                                          pawl_error *err) {
-    const state_entry *variable = state_find(state, slot->slot_of);
-    if (variable == NULL) {
-        pawl_status status = refuse_slot(slot, err, "the state has no entry of that name");
-        error_next(err, "add the variable to the state, or mend slot_of");
-        return status;
-    }
-    if (variable->kind != PAWL_KIND_TENSOR) {
-        pawl_status status = refuse_slot(slot, err, "that entry is not a tensor");
-        error_found(err, "a value of kind %s", pawl_kind_name(variable->kind));
-        error_next(err, "mend slot_of");
-        return status;
-    }
-    return PAWL_OK; /* a slot may have any shape: some optimizers keep a row, or a number */
-}
-
-static pawl_status check_slots(const pawl_state *state, const state_snapshot *snapshot,
-                               pawl_error *err) {
-    for (size_t i = 0; i < snapshot->count; i++) {
-        if (snapshot->entries[i]->role == PAWL_ROLE_SLOT) {
-            TRY(check_variable_of_slot(state, snapshot->entries[i], err));
-        }
-    }
-    return PAWL_OK;
-}
-
-static void take_off(state_snapshot *snapshot) {
-    for (size_t i = 0; i < snapshot->count; i++) {
-        held_entry *e = (held_entry *)(uintptr_t)snapshot->entries[i];
-        if (e->seen.kind == PAWL_KIND_TENSOR) {
-            atomic_fetch_add_explicit(&e->flights, 1, memory_order_relaxed);
-            e->flight_step = snapshot->step;
-        }
-    }
-    snapshot->in_flight = true;
-}
-
-pawl_status state_snapshot_check_idle(const state_snapshot *snapshot, pawl_error *err) {
-    for (size_t i = 0; i < snapshot->count; i++) {
-        const held_entry *e = (const held_entry *)(const void *)snapshot->entries[i];
-        if (atomic_load_explicit(&e->flights, memory_order_acquire) == 0) {
+pawl_status state_check_idle(pawl_state *state, const state_snapshot *snapshot, pawl_error *err) {
+    const flight *f = flight_latest(state);
+    for (size_t i = 0; f != NULL && i < snapshot->count; i++) {
+        if (!flight_reads(f, snapshot->entries[i])) {
             continue;
         }
         error_set(err, PAWL_EBUSY,
                   "the memory of the tensor may not change: the save of step %" PRId64
                   " still reads it",
-                  e->flight_step);
-        error_entry(err, e->seen.name);
+                  f->step);
+        error_entry(err, snapshot->entries[i]->name);
         error_safe(err, "the tensors are as they were, and the save goes on");
         error_next(err, "call pawl_fence or pawl_wait on the run that saves, then restore");
         return PAWL_EBUSY;
@@ -78,42 +24,75 @@ pawl_status state_snapshot_check_idle(const state_snapshot *snapshot, pawl_error
     return PAWL_OK;
 }
 
-void state_snapshot_let_go(state_snapshot *snapshot) {
-    if (!snapshot->in_flight) {
-        return;
-    }
-    for (size_t i = 0; i < snapshot->count; i++) {
-        held_entry *e = (held_entry *)(uintptr_t)snapshot->entries[i];
-        if (e->seen.kind == PAWL_KIND_TENSOR) {
-            atomic_fetch_sub_explicit(&e->flights, 1, memory_order_release);
+pawl_status state_snapshot_check_writable(const state_snapshot *snapshot, pawl_error *err) {
+    for (size_t i = 0; snapshot->provided && i < snapshot->count; i++) {
+        const state_entry *e = snapshot->entries[i];
+        if (e->memory == NULL || e->memory->start_in != NULL) {
+            continue;
         }
+        error_set(err, PAWL_EUSAGE,
+                  "nothing can be restored into the tensor: its memory, \"%s\", "
+                  "can only be read from",
+                  e->memory->name);
+        error_entry(err, e->name);
+        error_expected(err, "start_in in the tensor's pawl_memory");
+        error_safe(err, "nothing was restored");
+        error_next(err, "restore into a state whose tensors are in memory that can be written");
+        return PAWL_EUSAGE;
     }
-    snapshot->in_flight = false;
+    return PAWL_OK;
+}
+
+void state_snapshot_let_go(state_snapshot *snapshot) {
+    flight_end(snapshot->flight);
+    snapshot->flight = NULL;
+}
+
+static pawl_status take_entries(state_snapshot *snapshot, state_table *table, pawl_error *err) {
+    size_t bytes = table->count * sizeof(const state_entry *);
+    snapshot->entries = mem_alloc(bytes);
+    if (snapshot->entries == NULL) {
+        return error_nomem(err, bytes);
+    }
+    memcpy(snapshot->entries, table->entries, bytes);
+    snapshot->count = table->count;
+    snapshot->values = table->values;
+    snapshot->value_count = table->value_count;
+    snapshot->provided = table->provided;
+    snapshot->table = state_table_hold(table);
+    for (size_t i = 0; i < table->value_count; i++) {
+        snapshot->entries[table->values[i]] = &entry_hold(table->current[i])->seen;
+    }
+    return PAWL_OK;
 }
 
 pawl_status state_snapshot_take(pawl_state *state, int64_t step, bool in_flight,
                                 state_snapshot **out, pawl_error *err) {
+    state_table *table = NULL;
+    TRY(state_table_of(state, &table, err));
     state_snapshot *snapshot = mem_calloc(1, sizeof(*snapshot));
     if (snapshot == NULL) {
         return error_nomem(err, sizeof(*snapshot));
     }
     snapshot->step = step;
-    snapshot->entries = mem_calloc(state->count, sizeof(const state_entry *));
-    if (snapshot->entries == NULL) {
-        mem_free(snapshot);
-        return error_nomem(err, state->count * sizeof(const state_entry *));
+    pawl_status status = take_entries(snapshot, table, err);
+    if (status == PAWL_OK && in_flight) {
+        status = flight_begin(state, step, &snapshot->flight, err);
     }
-    twalk_r(state->root, collect_entries, snapshot);
-    pawl_status status = check_slots(state, snapshot, err);
     if (status != PAWL_OK) {
         state_snapshot_free(snapshot);
         return status;
     }
-    if (in_flight) {
-        take_off(snapshot);
-    }
     *out = snapshot;
     return PAWL_OK;
+}
+
+void state_snapshot_drop_values(state_snapshot *snapshot) {
+    for (size_t i = 0; i < snapshot->value_count; i++) {
+        const state_entry **value = &snapshot->entries[snapshot->values[i]];
+        entry_let_go(*value);
+        *value = NULL;
+    }
 }
 
 void state_snapshot_free(state_snapshot *snapshot) {
@@ -121,11 +100,14 @@ void state_snapshot_free(state_snapshot *snapshot) {
         return;
     }
     state_snapshot_let_go(snapshot);
-    for (size_t i = 0; i < snapshot->count; i++) {
-        entry_let_go(snapshot->entries[i]);
-    }
+    state_snapshot_drop_values(snapshot);
+    state_table_let_go(snapshot->table);
     mem_free(snapshot->entries);
     mem_free(snapshot);
+}
+
+bool state_snapshot_alike(const state_snapshot *a, const state_snapshot *b) {
+    return a->table == b->table;
 }
 
 const state_entry *state_snapshot_find(const state_snapshot *snapshot, const char *name,

@@ -22,6 +22,7 @@
 /* Which part of a tensor a rank holds, and where: ndim numbers each. */
 typedef struct state_box {
     uint8_t *data;
+    int64_t begin; /* bytes from `data` to the first element: not 0 in a provider's memory alone */
     const int64_t *offset, *extent;
     const int64_t *strides; /* NULL: dense */
 } state_box;
@@ -31,6 +32,7 @@ typedef struct state_entry {
     const char *name;
     pawl_kind kind;
     pawl_role role;
+    const pawl_memory *memory;  /* of a tensor: only this provider touches its bytes; NULL: host */
     const char *slot_of, *slot; /* NULL unless role is SLOT */
     bool per_rank, replicated;
     int replica, replica_count; /* replicated: which copy this is; 0 of 0: one per rank */
@@ -68,6 +70,17 @@ pawl_status state_new(pawl_state **out, pawl_error *err) PAWL_MUST_CHECK;
 void state_free(pawl_state *state);
 pawl_status state_add_tensor(pawl_state *state, const pawl_tensor *tensor, pawl_error *err)
     PAWL_MUST_CHECK;
+/* Elements of an array that a caller made, with a pawl_tensor of `size` bytes. What that has less
+ * than ours is zero, and so is what it has more. */
+typedef struct state_tensors {
+    const void *first;
+    size_t size, count;
+} state_tensors;
+/* Both: all of them, or none. bulk.c. */
+pawl_status state_add_tensors(pawl_state *state, const state_tensors *tensors, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status state_update_tensors(pawl_state *state, const state_tensors *tensors, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* For all kinds of values: checks the bytes against the kind (JSON parses, strings are UTF-8).
  * PAWL_ELIMIT past PAWL_MAX_VALUE_BYTES. What is kept is followed by a NUL that is not counted. */
 pawl_status state_set_value(pawl_state *state, const char *name, pawl_kind kind, pawl_role role,
@@ -80,26 +93,46 @@ pawl_status state_remove(pawl_state *state, const char *name, pawl_error *err) P
 size_t state_count(const pawl_state *state);
 const state_entry *state_find(const pawl_state *state, const char *name);
 
+typedef struct state_table state_table;
+typedef struct flight flight;
+
 /* The entries at one moment, ascending by name (bytewise). */
 typedef struct state_snapshot {
     const state_entry **entries;
     size_t count;
+    const size_t *values; /* the places of the values among them, ascending */
+    size_t value_count;
     int64_t step;
-    bool in_flight;
+    bool provided;      /* some tensors are in providers' memory */
+    state_table *table; /* holds the tensors; the snapshot itself holds the values */
+    flight *flight;     /* NULL: not in flight, or let go */
 } state_snapshot;
+
+static inline const state_entry *state_snapshot_value(const state_snapshot *snapshot, size_t i) {
+    return snapshot->entries[snapshot->values[i]];
+}
 
 /*
  * Takes a snapshot after checking what only the whole state shows: each slot's variable exists and
  * is a tensor (R06, S15). With `in_flight` its tensors cannot be removed from the state until
- * state_snapshot_let_go (S02).
+ * state_snapshot_let_go (S02). Where no entry was added or removed since the one before it costs a
+ * copy of the pointers, and a look at each value.
  */
 pawl_status state_snapshot_take(pawl_state *state, int64_t step, bool in_flight,
                                 state_snapshot **out, pawl_error *err) PAWL_MUST_CHECK;
-/* PAWL_EBUSY naming a tensor whose memory a save still reads: nothing may be put into it now. */
-pawl_status state_snapshot_check_idle(const state_snapshot *snapshot, pawl_error *err)
+/* Of a snapshot just taken. PAWL_EBUSY naming a tensor whose memory a save still reads: nothing may
+ * be put into it now. */
+pawl_status state_check_idle(pawl_state *state, const state_snapshot *snapshot, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* PAWL_EUSAGE naming a tensor whose provider can only be read from. */
+pawl_status state_snapshot_check_writable(const state_snapshot *snapshot, pawl_error *err)
     PAWL_MUST_CHECK;
 void state_snapshot_let_go(state_snapshot *snapshot); /* idempotent */
 void state_snapshot_free(state_snapshot *snapshot);   /* lets go first; NULL is fine */
+/* Do they have the same entries of the same state? Only the bytes of values may then differ. */
+bool state_snapshot_alike(const state_snapshot *a, const state_snapshot *b);
+/* Lets go of the values: for one that is kept only to be compared (state_snapshot_alike). */
+void state_snapshot_drop_values(state_snapshot *snapshot);
 /* Binary search; NULL when absent. */
 const state_entry *state_snapshot_find(const state_snapshot *snapshot, const char *name,
                                        size_t *position);

@@ -108,25 +108,26 @@ static pawl_status check_dense_memory(pawl_dtype dtype, int ndim, const int64_t 
     return check_reach(1, 0, shape_bytes(dtype, ndim, extent) - 1, data, err);
 }
 
-pawl_status strides_check(pawl_dtype dtype, int ndim, const int64_t *extent, const int64_t *strides,
-                          const void *data, pawl_error *err) {
-    int bits = pawl_dtype_bits(dtype);
-    if (strides == NULL) {
-        return check_dense_memory(dtype, ndim, extent, data, err);
-    }
-    if (bits % 8 != 0) {
+/* Sets how far the elements reach, in bytes from the first one's first byte. */
+static pawl_status measure(pawl_dtype dtype, int ndim, const int64_t *extent,
+                           const int64_t *strides, uint64_t *before, uint64_t *after,
+                           pawl_error *err) {
+    if (pawl_dtype_bits(dtype) % 8 != 0) {
         refuse_strides(ndim, strides, err, "packed elements cannot have strides");
         error_next(err, "hand in dense memory and leave strides NULL");
         return PAWL_EUSAGE;
     }
-    uint64_t before = 0;
-    uint64_t after = 0;
-    if (!memory_reach(ndim, extent, strides, &before, &after)) {
-        return refuse_strides(ndim, strides, err, "its strides overflow");
-    }
-    TRY(check_reach((uint64_t)bits / 8, before, after, data, err));
+    *before = 0;
+    *after = 0;
+    return memory_reach(ndim, extent, strides, before, after)
+               ? PAWL_OK
+               : refuse_strides(ndim, strides, err, "its strides overflow");
+}
+
+static pawl_status check_not_shared(pawl_dtype dtype, int ndim, const int64_t *extent,
+                                    const int64_t *strides, pawl_error *err) {
     int shared = -1;
-    find_shared_memory(bits / 8, ndim, extent, strides, &shared);
+    find_shared_memory(pawl_dtype_bits(dtype) / 8, ndim, extent, strides, &shared);
     if (shared >= 0) {
         refuse_strides(ndim, strides, err, "its strides make elements share memory");
         error_expected(err, "a stride in dimension %d that steps over the other elements", shared);
@@ -135,4 +136,49 @@ pawl_status strides_check(pawl_dtype dtype, int ndim, const int64_t *extent, con
         return PAWL_EUSAGE;
     }
     return PAWL_OK;
+}
+
+pawl_status strides_check(pawl_dtype dtype, int ndim, const int64_t *extent, const int64_t *strides,
+                          const void *data, pawl_error *err) {
+    uint64_t before = 0;
+    uint64_t after = 0;
+    if (strides == NULL) {
+        return check_dense_memory(dtype, ndim, extent, data, err);
+    }
+    TRY(measure(dtype, ndim, extent, strides, &before, &after, err));
+    TRY(check_reach((uint64_t)pawl_dtype_bits(dtype) / 8, before, after, data, err));
+    return check_not_shared(dtype, ndim, extent, strides, err);
+}
+
+/* Bytes of each stretch of elements that lie behind each other in row-major order. */
+static uint64_t run_bytes(pawl_dtype dtype, int ndim, const int64_t *extent,
+                          const int64_t *strides) {
+    uint64_t run = (uint64_t)pawl_dtype_bits(dtype) / 8;
+    for (int d = ndim - 1; d >= 0 && (extent[d] == 1 || (uint64_t)strides[d] == run); d--) {
+        run *= (uint64_t)extent[d];
+    }
+    return run;
+}
+
+pawl_status provided_strides_check(pawl_dtype dtype, int ndim, const int64_t *extent,
+                                   const int64_t *strides, pawl_error *err) {
+    uint64_t before = 0;
+    uint64_t after = 0;
+    if (strides == NULL) {
+        return PAWL_OK;
+    }
+    TRY(measure(dtype, ndim, extent, strides, &before, &after, err));
+    TRY(check_not_shared(dtype, ndim, extent, strides, err));
+    uint64_t run = run_bytes(dtype, ndim, extent, strides);
+    uint64_t runs = shape_bytes(dtype, ndim, extent) / run;
+    if (run >= PAWL_MIN_RUN_BYTES || runs <= PAWL_MAX_SHORT_RUNS) {
+        return PAWL_OK;
+    }
+    refuse_strides(ndim, strides, err, "its strides make too many small copies");
+    error_expected(err, "runs of at least %d bytes, or at most %d runs", PAWL_MIN_RUN_BYTES,
+                   PAWL_MAX_SHORT_RUNS);
+    error_found(err, "%" PRIu64 " runs of %" PRIu64 " bytes", runs, run);
+    error_next(err, "make the tensor contiguous on its device before adding it");
+    err->status = PAWL_EUNSUPPORTED;
+    return PAWL_EUNSUPPORTED;
 }

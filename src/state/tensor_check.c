@@ -10,20 +10,20 @@
     "give it a name such as \"model/dense/kernel\": UTF-8, components separated by '/', "          \
     "at most 1024 bytes"
 
-pawl_status entry_name_check(const char *name, const char *what, pawl_error *err) {
+pawl_status entry_name_check(const char *name, const char *attempt, pawl_error *err) {
     const char *why = NULL;
     if (name == NULL) {
-        error_set(err, PAWL_EUSAGE, "cannot add the %s: it has no name", what);
+        error_set(err, PAWL_EUSAGE, "%s: it has no name", attempt);
         error_next(err, DO_NAME);
         return PAWL_EUSAGE;
     }
     /* Bounded: a caller's text may have no end. */
     size_t n = strnlen(name, PAWL_MAX_NAME_BYTES + 1);
     if (!entry_name_valid(name, n, &why)) {
-        error_set(err, entry_name_refusal(n), "cannot add the %s: its name %s", what, why);
+        error_set(err, entry_name_refusal(n), "%s: its name %s", attempt, why);
         error_next(err, DO_NAME);
     } else if (strcmp(name, SAFETENSORS_METADATA_KEY) == 0) {
-        error_set(err, PAWL_EUSAGE, "cannot add the %s: its name is reserved in data files", what);
+        error_set(err, PAWL_EUSAGE, "%s: its name is reserved in data files", attempt);
         error_next(err, "give it another name");
     } else {
         return PAWL_OK;
@@ -115,6 +115,9 @@ static pawl_status check_tensor_memory(const pawl_tensor *tensor, const int64_t 
     if (bytes == 0) {
         return PAWL_OK;
     }
+    if (tensor->memory != NULL) {
+        return provided_strides_check(tensor->dtype, tensor->ndim, extent, strides, err);
+    }
     if (data == NULL) {
         error_set(err, PAWL_EUSAGE, "its data is NULL, but it has %" PRIu64 " bytes", bytes);
         error_next(err, "hand in the memory of its first element");
@@ -180,28 +183,70 @@ static pawl_status check_boxes(const pawl_tensor *tensor, pawl_error *err) {
     return check_boxes_together(tensor, boxes, err);
 }
 
+static pawl_status check_provider(const pawl_memory *memory, pawl_error *err) {
+    static const char next[] = "fill pawl_memory as pawl/memory.h says";
+    if (memory == NULL) {
+        return PAWL_OK;
+    }
+    if (memory->struct_size < sizeof(*memory)) {
+        error_set(err, PAWL_EUSAGE, "struct_size of its memory is not set");
+        error_expected(err, "%zu, which is sizeof(pawl_memory)", sizeof(*memory));
+        error_found(err, "%zu", memory->struct_size);
+        return PAWL_EUSAGE;
+    }
+    const uint8_t *tail = (const uint8_t *)memory;
+    for (size_t i = sizeof(*memory); i < memory->struct_size; i++) {
+        if (tail[i] != 0) {
+            return error_set(err, PAWL_EUNSUPPORTED,
+                             "its pawl_memory has a field set that this library does not know");
+        }
+    }
+    if (memory->start_out == NULL || (memory->allocate == NULL) != (memory->release == NULL)) {
+        error_set(err, PAWL_EUSAGE, "its memory %s",
+                  memory->start_out == NULL ? "has no start_out"
+                                            : "has one of allocate and release alone");
+        error_next(err, next);
+        return PAWL_EUSAGE;
+    }
+    const char *name = memory->name;
+    size_t n = name != NULL ? strnlen(name, PAWL_MAX_MEMORY_NAME_BYTES + 1) : 0;
+    bool plain = n > 0 && n <= PAWL_MAX_MEMORY_NAME_BYTES && utf8_valid(name, n);
+    for (size_t i = 0; i < n && plain; i++) {
+        plain = (unsigned char)name[i] >= ' ' && name[i] != 0x7f;
+    }
+    if (!plain) {
+        bool longer = n > PAWL_MAX_MEMORY_NAME_BYTES;
+        error_set(err, longer ? PAWL_ELIMIT : PAWL_EUSAGE, "its memory has %s",
+                  longer ? "too long a name" : "no name that can be shown");
+        error_expected(err, "1 to %d bytes of UTF-8", PAWL_MAX_MEMORY_NAME_BYTES);
+        error_next(err, next);
+        return err->status;
+    }
+    return PAWL_OK;
+}
+
 static pawl_status check_whole_tensor(const pawl_tensor *tensor, pawl_error *err) {
     TRY(check_type(tensor, err));
     TRY(check_slot_names(tensor, err));
     TRY(check_replica(tensor, err));
     TRY(check_shape(tensor, err));
+    TRY(check_provider(tensor->memory, err));
     if (tensor->nboxes > 0) {
         return check_boxes(tensor, err);
     }
     return check_tensor_memory(tensor, tensor->shape, tensor->strides, tensor->data, err);
 }
 
-pawl_status tensor_check(const pawl_tensor *tensor, pawl_error *err) {
+pawl_status tensor_check(const pawl_tensor *tensor, const char *attempt, pawl_error *err) {
     if (tensor->struct_size != sizeof(*tensor)) {
-        error_set(err, PAWL_EUSAGE, "cannot add the tensor: its struct_size is %zu",
-                  tensor->struct_size);
+        error_set(err, PAWL_EUSAGE, "%s: its struct_size is %zu", attempt, tensor->struct_size);
         error_expected(err, "%zu, which is sizeof(pawl_tensor)", sizeof(*tensor));
         return PAWL_EUSAGE;
     }
-    TRY(entry_name_check(tensor->name, "tensor", err));
+    TRY(entry_name_check(tensor->name, attempt, err));
     pawl_status status = check_whole_tensor(tensor, err);
     if (status != PAWL_OK) {
-        error_wrap(err, "cannot add the tensor");
+        error_wrap(err, "%s", attempt);
         error_entry(err, tensor->name);
     }
     return status;

@@ -95,7 +95,7 @@ static pawl_status check_whole_value(pawl_kind kind, pawl_role role, const void 
 
 pawl_status value_check(const char *name, pawl_kind kind, pawl_role role, const void *bytes,
                         size_t n, pawl_error *err) {
-    TRY(entry_name_check(name, "value", err));
+    TRY(entry_name_check(name, "cannot add the value", err));
     pawl_status status = check_whole_value(kind, role, bytes, n, err);
     if (status != PAWL_OK) {
         error_wrap(err, "cannot set the value");

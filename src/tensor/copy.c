@@ -172,11 +172,7 @@ static void copy_strided(int ndim, const int64_t *extent, uint8_t *to, const int
 
 /* ---- a stretch, box by box ------------------------------------------------------------------ */
 
-/*
- * The largest box of consecutive elements of `whole` (in row-major order) that begins with element
- * `first` and has at most `most` elements, at least one. Its offset is absolute, as whole's.
- */
-static box leading_box(const box *whole, uint64_t first, uint64_t most) {
+box box_leading(const box *whole, uint64_t first, uint64_t most) {
     box b = {.ndim = whole->ndim};
     uint64_t size = 1;  /* elements of one step in the dimension at hand */
     bool begins = true; /* at the beginning of every dimension further in */
@@ -208,7 +204,7 @@ static int64_t place_in(const box *b, const int64_t *strides, const box *outer) 
 }
 
 static uint8_t *element_of(const strided *memory, uint64_t element, const int64_t *strides) {
-    box at = leading_box(&memory->box, element, 1);
+    box at = box_leading(&memory->box, element, 1);
     return memory->data + place_in(&at, strides, &memory->box);
 }
 
@@ -220,7 +216,7 @@ typedef struct stretch {
 static void gather_elements(const strided *memory, const int64_t *strides, stretch s, uint8_t *to) {
     size_t item = element_bytes(memory->dtype);
     while (s.n > 0) {
-        box b = leading_box(&memory->box, s.from, s.n);
+        box b = box_leading(&memory->box, s.from, s.n);
         uint64_t count = box_elements(&b);
         int64_t dense[PAWL_MAX_NDIM] = {0};
         row_major_strides(b.ndim, b.extent, item, dense);
@@ -236,7 +232,7 @@ static void scatter_elements(const strided *memory, const int64_t *strides, stre
                              const uint8_t *bytes) {
     size_t item = element_bytes(memory->dtype);
     while (s.n > 0) {
-        box b = leading_box(&memory->box, s.from, s.n);
+        box b = box_leading(&memory->box, s.from, s.n);
         uint64_t count = box_elements(&b);
         int64_t dense[PAWL_MAX_NDIM] = {0};
         row_major_strides(b.ndim, b.extent, item, dense);
@@ -338,11 +334,80 @@ void strided_place(const strided *memory, const box *source, uint64_t from, size
     byte_strides(memory, item, strides);
     stretch s = {from / item, n / item};
     while (s.n > 0) {
-        box b = leading_box(source, s.from, s.n);
+        box b = box_leading(source, s.from, s.n);
         uint64_t count = box_elements(&b);
         place_box(memory, strides, &b, bytes);
         bytes += count * item;
         s.from += count;
         s.n -= count;
     }
+}
+
+/* ---- as runs -------------------------------------------------------------------------------- */
+
+/* Where runs go, and what is added to their places. */
+typedef struct run_taker {
+    strided_take take;
+    void *context;
+    int64_t in_memory;
+    size_t in_stretch;
+} run_taker;
+
+static pawl_status take_runs(const copying *c, const run_taker *t, pawl_error *err) {
+    int64_t index[PAWL_MAX_NDIM] = {0};
+    for (;;) {
+        strided_run run = {.in_memory = t->in_memory, .in_stretch = t->in_stretch, .bytes = c->run};
+        for (int i = 0; i < c->ndim; i++) {
+            run.in_memory += index[i] * c->to_stride[i];
+            run.in_stretch += (size_t)(index[i] * c->from_stride[i]);
+        }
+        TRY(t->take(t->context, run, err));
+        int i = c->ndim - 1;
+        while (i >= 0 && ++index[i] == c->extent[i]) {
+            index[i--] = 0;
+        }
+        if (i < 0) {
+            return PAWL_OK;
+        }
+    }
+}
+
+/* Those elements of `b`, which begins at `at` in the stretch, that are in the memory. */
+static pawl_status take_box(const strided *memory, const int64_t *strides, const box *b, size_t at,
+                            run_taker *t, pawl_error *err) {
+    size_t item = element_bytes(memory->dtype);
+    box shared;
+    if (!box_intersect(&memory->box, b, &shared)) {
+        return PAWL_OK;
+    }
+    int64_t dense[PAWL_MAX_NDIM] = {0};
+    row_major_strides(b->ndim, b->extent, item, dense);
+    t->in_memory = place_in(&shared, strides, &memory->box);
+    t->in_stretch = at + (size_t)place_in(&shared, dense, b);
+    copying c = copying_of(b->ndim, shared.extent, strides, dense, item);
+    return take_runs(&c, t, err);
+}
+
+pawl_status strided_runs(const strided *memory, const box *source, uint64_t from, size_t n,
+                         strided_take take, void *context, pawl_error *err) {
+    if (n == 0) {
+        return PAWL_OK;
+    }
+    if (box_equal(&memory->box, source) && strided_is_dense(memory)) {
+        return take(context, (strided_run){.in_memory = (int64_t)from, .bytes = n}, err);
+    }
+    size_t item = element_bytes(memory->dtype);
+    assert(item > 0 && from % item == 0 && n % item == 0);
+    int64_t strides[PAWL_MAX_NDIM] = {0};
+    byte_strides(memory, item, strides);
+    run_taker t = {.take = take, .context = context};
+    uint64_t first = from / item;
+    for (size_t at = 0; at < n;) {
+        box b = box_leading(source, first, (n - at) / item);
+        uint64_t count = box_elements(&b);
+        TRY(take_box(memory, strides, &b, at, &t, err));
+        first += count;
+        at += (size_t)count * item;
+    }
+    return PAWL_OK;
 }

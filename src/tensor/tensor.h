@@ -88,6 +88,11 @@ typedef struct strided {
 } strided;
 bool strided_is_dense(const strided *memory);
 /*
+ * The largest box of consecutive elements of `whole` (in row-major order) that begins with element
+ * `first` and has at most `most` elements, at least one. Its offset is absolute, as whole's.
+ */
+box box_leading(const box *whole, uint64_t first, uint64_t most);
+/*
  * Gathers bytes [from, from+n) of its dense row-major form into `to`: how the writer takes any
  * stretch of a piece out of strided memory. Any byte range, element boundaries or not.
  */
@@ -100,6 +105,16 @@ void strided_gather(const strided *memory, uint64_t from, size_t n, uint8_t *to)
  */
 void strided_place(const strided *memory, const box *source, uint64_t from, size_t n,
                    const uint8_t *bytes);
+/* What strided_place would copy (and, where `source` is memory's own box, strided_gather), as runs
+ * that are contiguous on both sides, for memory that only its provider touches. */
+typedef struct strided_run {
+    int64_t in_memory; /* bytes from the first element of `memory` on */
+    size_t in_stretch; /* bytes from the beginning of the stretch on */
+    size_t bytes;
+} strided_run;
+typedef pawl_status (*strided_take)(void *context, strided_run run, pawl_error *err);
+pawl_status strided_runs(const strided *memory, const box *source, uint64_t from, size_t n,
+                         strided_take take, void *context, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- cast: cast.c (also defines pawl_cast), widen.c (pawl_to_double) ------------------------ */
 

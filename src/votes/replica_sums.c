@@ -14,6 +14,9 @@
 #include <string.h>
 
 #define GATHER_BYTES   16384u
+#define COPY_BYTES     ((size_t)1 << 20) /* at a time out of providers' memory, */
+#define COPY_ITEMS     256               /* and so many stretches of boxes, */
+#define WHOLE_BYTES    ((size_t)8)       /* cut between elements of any dtype */
 #define INLINE_ENTRIES 1024u      /* at most so many are looked at on the trainer's thread, */
 #define INLINE_BYTES   (1u << 20) /* and so many bytes read, before a thread does it */
 
@@ -23,6 +26,7 @@ struct replica_sums {
     engine *tuned;
     const platform *platform;
     platform_thread *thread; /* NULL: none, or joined */
+    bool provided;           /* it reads providers' memory: the engine counts it as a reader */
     pawl_status status;
     struct pawl_error story;
 
@@ -105,20 +109,100 @@ static pawl_status note_small(replica_sums *s, const state_entry *e, const uint3
     return PAWL_OK;
 }
 
+static bool is_small(const state_entry *e) {
+    return held_bytes(e) <= REPLICA_SMALL_BYTES;
+}
+
+/* Those in a provider's memory have no sums yet. */
 static pawl_status read_replica(replica_sums *s, const state_entry *e, pawl_error *err) {
-    uint64_t bytes = held_bytes(e);
-    if (!s->all && bytes > REPLICA_SMALL_BYTES) {
+    if (!s->all && !is_small(e)) {
         return PAWL_OK;
     }
     TRY(vec_reserve(&s->entries, &s->capacity, s->count + 1, sizeof(const state_entry *), err));
     TRY(vec_reserve(&s->sums, &s->sum_capacity, s->sum_count + e->box_count, sizeof *s->sums, err));
     uint32_t *sums = s->sums + s->sum_count;
     for (size_t k = 0; k < e->box_count; k++) {
-        sums[k] = sum_of_box(e, state_entry_box(e, k));
+        sums[k] = e->memory != NULL ? 0 : sum_of_box(e, state_entry_box(e, k));
     }
     s->entries[s->count++] = e;
     s->sum_count += e->box_count;
-    return bytes > REPLICA_SMALL_BYTES ? PAWL_OK : note_small(s, e, sums, bytes, err);
+    return PAWL_OK;
+}
+
+/* ---- reading providers' memory: many boxes at a time ---- */
+
+typedef struct reading {
+    engine *engine;
+    engine_wanted items[COPY_ITEMS];
+    uint32_t *sums[COPY_ITEMS];
+    size_t count;
+    uint8_t *bytes; /* COPY_BYTES */
+    size_t used;
+} reading;
+
+static pawl_status read_items(reading *r, pawl_error *err) {
+    TRY(engine_copy_out(r->engine, r->items, r->count, err));
+    for (size_t i = 0; i < r->count; i++) {
+        *r->sums[i] = crc32c(*r->sums[i], r->items[i].to, r->items[i].n);
+    }
+    r->count = 0;
+    r->used = 0;
+    return PAWL_OK;
+}
+
+static pawl_status add_box(reading *r, const state_entry *e, const state_box *held, uint32_t *sum,
+                           pawl_error *err) {
+    uint64_t bytes = shape_bytes(e->dtype, e->ndim, held->extent);
+    size_t n = 0;
+    for (uint64_t at = 0; at < bytes; at += n) {
+        if (COPY_BYTES - r->used < WHOLE_BYTES || r->count == COPY_ITEMS) {
+            TRY(read_items(r, err));
+        }
+        size_t room = (COPY_BYTES - r->used) / WHOLE_BYTES * WHOLE_BYTES;
+        n = bytes - at < room ? (size_t)(bytes - at) : room;
+        r->items[r->count] =
+            (engine_wanted){.entry = e, .box = held, .from = at, .n = n, .to = r->bytes + r->used};
+        r->sums[r->count++] = sum;
+        r->used += n;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status read_boxes(replica_sums *s, reading *r, pawl_error *err) {
+    uint32_t *sums = s->sums;
+    for (size_t i = 0; i < s->count; i++) {
+        const state_entry *e = s->entries[i];
+        for (size_t k = 0; k < e->box_count && e->memory != NULL; k++) {
+            TRY(add_box(r, e, state_entry_box(e, k), &sums[k], err));
+        }
+        sums += e->box_count;
+    }
+    return r->count > 0 ? read_items(r, err) : PAWL_OK;
+}
+
+static pawl_status read_provided(replica_sums *s, pawl_error *err) {
+    AUTOFREE reading *r = mem_calloc(1, sizeof *r);
+    AUTOFREE uint8_t *bytes = mem_alloc(COPY_BYTES);
+    if (r == NULL || bytes == NULL) {
+        return error_nomem(err, COPY_BYTES);
+    }
+    r->engine = s->tuned;
+    r->bytes = bytes;
+    return read_boxes(s, r, err);
+}
+
+/* ---- all of them ---- */
+
+static pawl_status note_all_small(replica_sums *s, pawl_error *err) {
+    const uint32_t *sums = s->sums;
+    for (size_t i = 0; i < s->count; i++) {
+        const state_entry *e = s->entries[i];
+        if (is_small(e)) {
+            TRY(note_small(s, e, sums, held_bytes(e), err));
+        }
+        sums += e->box_count;
+    }
+    return PAWL_OK;
 }
 
 static pawl_status read_replicas(replica_sums *s, pawl_error *err) {
@@ -130,7 +214,10 @@ static pawl_status read_replicas(replica_sums *s, pawl_error *err) {
             TRY(read_replica(s, s->snapshot->entries[i], err));
         }
     }
-    return PAWL_OK;
+    if (s->provided) {
+        TRY(read_provided(s, err));
+    }
+    return note_all_small(s, err);
 }
 
 static void read_on_thread(void *argument) {
@@ -139,11 +226,17 @@ static void read_on_thread(void *argument) {
         engine_tune(s->tuned);
     }
     s->status = read_replicas(s, &s->story);
+    if (s->provided) {
+        engine_read_ended(s->tuned);
+    }
 }
 
 /* More than the trainer's thread should wait for? */
 static bool is_much(const replica_sums *s) {
     uint64_t bytes = 0;
+    if (s->provided) {
+        return true;
+    }
     for (size_t i = 0; i < s->snapshot->count; i++) {
         const state_entry *e = s->snapshot->entries[i];
         uint64_t held = is_replicated(e) ? held_bytes(e) : 0;
@@ -166,9 +259,19 @@ pawl_status replica_sums_start(const state_snapshot *snapshot, bool all, engine 
     s->tuned = tuned;
     s->platform = os;
     s->story = ERROR_INIT;
+    s->provided = snapshot->provided && tuned != NULL;
     *out = s; /* its owner frees it, also after a failure */
-    return is_much(s) ? os->thread_start(os->context, read_on_thread, s, &s->thread, err)
-                      : read_replicas(s, err);
+    if (!is_much(s)) {
+        return read_replicas(s, err);
+    }
+    if (s->provided) {
+        engine_reading(tuned);
+    }
+    pawl_status status = os->thread_start(os->context, read_on_thread, s, &s->thread, err);
+    if (status != PAWL_OK && s->provided) {
+        engine_read_ended(tuned);
+    }
+    return status;
 }
 
 void replica_sums_wait(replica_sums *sums) {

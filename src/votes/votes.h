@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * votes: what each rank says of its part of a save, one index out of the parts of all; and what
- * each rank wants of a checkpoint, at a restore.
+ * votes: what each rank says of its part of a save, and one index out of the parts of all.
  *
  *   RUN/step-N/vote-<tag>-r<rank>            a rank's vote, when its part is durable
  *   RUN/structure-<attempt>-<crc>-<bytes>    what all ranks must have alike, for messages
@@ -107,26 +106,5 @@ void merge_close(merge *m); /* NULL is fine */
  * replicas are not equal. As index_writer.write (commit_index). */
 pawl_status merge_write(void *context, byte_sink sink, table_summary *summary,
                         uint64_t *entry_count, pawl_error *err) PAWL_MUST_CHECK;
-
-/* ---- at a restore: wants.c ------------------------------------------------------------------ */
-
-/* A summary of what a rank lacks, handed in at the meeting after all have matched: where it is the
- * same on all ranks, wants_nobody replaces wants_compare. */
-typedef struct wants_head {
-    uint64_t entries, lacking;
-    uint32_t sum; /* of which are lacking */
-} wants_head;
-pawl_status wants_head_make(const match_result *match, wants_head *out, pawl_error *err)
-    PAWL_MUST_CHECK;
-
-/* Where all ranks lack the same entries: the faults, without a meeting. */
-pawl_status wants_nobody(const match_result *match, match_job_faults *out, pawl_error *err)
-    PAWL_MUST_CHECK;
-
-/* Collective: compares what each rank wants of each entry; the faults come out the same on all
- * ranks. A failure of this rank alone is returned as `*own` and `failed`: the caller takes it to
- * the next meeting, for the others do not know it yet. */
-pawl_status wants_compare(job_ranks *ranks, const match_result *match, match_job_faults *out,
-                          pawl_status *own, pawl_error *failed, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

@@ -264,6 +264,7 @@ static void save_step(const request *r, pawl_run *run, int64_t step) {
     pawl_save_options options = {.struct_size = sizeof options,
                                  .metrics = metrics,
                                  .metric_count = 2,
+                                 .metric_size = sizeof(pawl_metric),
                                  .pin = step == r->pin};
     must(pawl_state_new(&state, err));
     fill(r, state, step);
@@ -331,7 +332,8 @@ static bool parse(request *r, int argc, char **argv) {
 
 static void read_step(const request *r) {
     pawl_checkpoint *checkpoint = NULL;
-    must(pawl_checkpoint_open(r->run, r->read, NULL, &checkpoint, err));
+    const pawl_open_options options = {.struct_size = sizeof options, .step = &r->read};
+    must(pawl_checkpoint_open(r->run, &options, &checkpoint, err));
     if (r->hold != NULL) {
         hold(r->hold);
     }

@@ -206,17 +206,17 @@ static void expect_target(const char *text, const char *run, bool has_step, int6
 
 static void test_a_step_follows_the_last_at_sign_or_there_is_none(void **state) {
     (void)state;
-    expect_target("run", "run", false, PAWL_NEWEST);
+    expect_target("run", "run", false, NEWEST_STEP);
     expect_target("run@7", "run", true, 7);
-    expect_target("run@newest", "run", true, PAWL_NEWEST);
-    expect_target("run@latest", "run", true, PAWL_NEWEST);
+    expect_target("run@newest", "run", true, NEWEST_STEP);
+    expect_target("run@latest", "run", true, NEWEST_STEP);
     expect_target("me@host/run@12@0034", "me@host/run@12", true, 34);
-    expect_target("me@host/run", "me@host/run", false, PAWL_NEWEST);
-    expect_target("run@7/", "run@7/", false, PAWL_NEWEST);
-    expect_target("run@", "run@", false, PAWL_NEWEST);
-    expect_target("run@-1", "run@-1", false, PAWL_NEWEST);
-    expect_target("run@99999999999999999999", "run@99999999999999999999", false, PAWL_NEWEST);
-    expect_target("@7", "@7", false, PAWL_NEWEST);
+    expect_target("me@host/run", "me@host/run", false, NEWEST_STEP);
+    expect_target("run@7/", "run@7/", false, NEWEST_STEP);
+    expect_target("run@", "run@", false, NEWEST_STEP);
+    expect_target("run@-1", "run@-1", false, NEWEST_STEP);
+    expect_target("run@99999999999999999999", "run@99999999999999999999", false, NEWEST_STEP);
+    expect_target("@7", "@7", false, NEWEST_STEP);
 }
 
 /* ---- numbers ---- */

@@ -74,6 +74,7 @@ typedef struct trainer {
     pawl_run *run;
     pawl_error *err;
     pawl_report *report;
+    pawl_log log_options;
     char log[16384];
     bool hears_of_storage; /* the log's warnings of what /tmp lies on are there, too */
 } trainer;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints that are not what was written: damaged, hostile, newer, or not there at all. */
 #include "failures.h"
+#include "lib/at_step.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,7 +70,7 @@ static void note_problem(void *context, const pawl_problem *problem) {
 static pawl_status verify(fixture *f) {
     const pawl_verify_options options = {
         .struct_size = sizeof(options), .problem = note_problem, .context = f, .max_problems = 3};
-    pawl_status status = pawl_checkpoint_open("run", 2000, NULL, &f->checkpoint, f->t.err);
+    pawl_status status = pawl_checkpoint_open("run", AT_STEP(2000), &f->checkpoint, f->t.err);
     f->problems[0] = '\0';
     if (status == PAWL_OK) {
         status = pawl_checkpoint_verify(f->checkpoint, &options, NULL, f->t.err);
@@ -296,7 +297,7 @@ static void test_r12_a_newer_format(void **state) {
         trainer_restore(&f->t, NULL), PAWL_EUNSUPPORTED, f->t.err,
         "restoring: opening a checkpoint: the checkpoint was written by a newer version of pawl\n"
         "  path:     {d}/run/step-00002000/manifest.json\n"
-        "  expected: format version 1, which this pawl (0.1.0) knows\n"
+        "  expected: format version 1, which this pawl (0.2.0) knows\n"
         "  found:    format version 2\n"
         "  safe:     nothing was read or changed\n"
         "  next:     read it with the pawl that wrote it, or a newer one: upgrade pawl");

@@ -34,18 +34,21 @@ static void say_log(void *context, pawl_log_level level, const char *text) {
     rank_says(context, "\n");
 }
 
-static pawl_run_options options_of(const rank_of_test *t, const pawl_group *group) {
+static pawl_run_options options_of(const rank_of_test *t, const pawl_group *group,
+                                   const pawl_log *log) {
     return (pawl_run_options){.struct_size = sizeof(pawl_run_options),
                               .group = group,
                               .group_deadline_s = t->deadline_s,
-                              .log = {.write = say_log, .context = (void *)(uintptr_t)t}};
+                              .log = log};
 }
 
 /* Opens the run; says how that went. */
 static int open_run(const rank_of_test *t, const pawl_group *group) {
     pawl_run *run = NULL;
     pawl_error *err = pawl_error_new();
-    const pawl_run_options options = options_of(t, group);
+    const pawl_log log = {
+        .struct_size = sizeof log, .write = say_log, .context = (void *)(uintptr_t)t};
+    const pawl_run_options options = options_of(t, group, &log);
     pawl_status status = pawl_run_open(t->path, &options, &run, err);
     rank_says(t, status == PAWL_OK ? "open" : pawl_error_text(err));
     (void)pawl_run_close(run, 0, NULL);
@@ -272,7 +275,9 @@ static void test_s11_rank_0_that_dies(void **state) {
 static int restore_with(const rank_of_test *t, const pawl_group *group,
                         const pawl_restore_options *options) {
     trainer own;
-    const pawl_run_options opening = options_of(t, group);
+    const pawl_log log = {
+        .struct_size = sizeof log, .write = say_log, .context = (void *)(uintptr_t)t};
+    const pawl_run_options opening = options_of(t, group, &log);
     trainer_init(&own);
     trainer_build(&own);
     trainer_open_with(&own, t->path, &opening);

@@ -4,6 +4,7 @@
  * or saves something else, and what every other rank is told (S11, S12, J04).
  */
 #include "failures.h"
+#include "lib/at_step.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -70,7 +71,8 @@ static void add_row(member *m) {
                               .ndim = 2,
                               .shape = shape,
                               .nboxes = 1,
-                              .boxes = &box};
+                              .boxes = &box,
+                              .box_size = sizeof(pawl_box)};
     assert_works(pawl_state_add_tensor(m->t.state, &rows, m->t.err), m->t.err);
 }
 
@@ -157,8 +159,8 @@ static void end_well(fixture *f, int from, int below) {
 static void assert_restorable(int64_t step) {
     pawl_error *err = pawl_error_new();
     pawl_checkpoint *c = NULL;
-    pawl_verify_result result = {0};
-    assert_works(pawl_checkpoint_open("run", step, NULL, &c, err), err);
+    pawl_verify_result result = {.struct_size = sizeof result};
+    assert_works(pawl_checkpoint_open("run", AT_STEP(step), &c, err), err);
     assert_works(pawl_checkpoint_verify(c, NULL, &result, err), err);
     pawl_checkpoint_close(c);
     pawl_error_free(err);
@@ -343,7 +345,8 @@ static void hear_of_hole(member *m) {
                                .ndim = 1,
                                .shape = shape,
                                .nboxes = 1,
-                               .boxes = &box};
+                               .boxes = &box,
+                               .box_size = sizeof(pawl_box)};
     assert_works(pawl_state_add_tensor(m->t.state, &holed, m->t.err), m->t.err);
     begin(m, 1000);
     assert_tells(pawl_wait(m->t.run, 60, NULL, m->t.err), PAWL_EMISMATCH, m->t.err,
@@ -409,7 +412,7 @@ static void test_j04_a_variable_that_is_not_replicated_everywhere_is_named(void 
 
 /* Rank 3's disk holds its first write; the others save, are fenced and train on meanwhile. */
 static void train_beside_slow_rank_3(member *m) {
-    pawl_save_stats stats;
+    pawl_save_stats stats = {.struct_size = sizeof stats};
     save(m, 1000);
     if (m->rank == 3) {
         disk_hangs();

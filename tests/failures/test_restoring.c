@@ -168,8 +168,10 @@ static void test_r05_a_renamed_layer_is_recognised_and_restored_by_the_rule(void
     fixture *f = *state;
     const pawl_rename renames[] = {{.from = "dense", .to = "dense_1"},
                                    {.from = "optimizer/dense", .to = "optimizer/dense_1"}};
-    const pawl_restore_options rename = {
-        .struct_size = sizeof(rename), .renames = renames, .rename_count = 2};
+    const pawl_restore_options rename = {.struct_size = sizeof(rename),
+                                         .renames = renames,
+                                         .rename_count = 2,
+                                         .rename_size = sizeof(pawl_rename)};
     remove_kernel(&f->t);
     trainer_add(&f->t, "dense_1/kernel", PAWL_F32, 2, kernel_shape, f->t.kernel);
     trainer_add_slot(&f->t, "optimizer/dense_1/kernel/m", "dense_1/kernel", 2, kernel_shape,

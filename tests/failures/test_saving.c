@@ -167,7 +167,7 @@ static void test_s04_a_save_waits_for_the_last_one_up_to_the_deadline(void **sta
 
 static void test_s04_a_save_says_how_long_it_waited_for_the_last_one(void **state) {
     fixture *f = *state;
-    pawl_save_stats stats;
+    pawl_save_stats stats = {.struct_size = sizeof stats};
     trainer_open(&f->t, "run");
     disk_is_slow(50000);
     assert_works(pawl_save(f->t.run, f->t.state, 1000, NULL, f->t.err), f->t.err);
@@ -192,7 +192,7 @@ static void test_s04_a_busy_run_refuses_when_asked(void **state) {
 static void test_s05_a_small_budget_makes_the_fence_wait_and_says_what_would_not(void **state) {
     fixture *f = *state;
     pawl_run_options options = trainer_options(&f->t);
-    pawl_save_stats stats;
+    pawl_save_stats stats = {.struct_size = sizeof stats};
     options.budget_bytes = 8 << 20;
     begin_and_hang(f, &options);
     assert_tells(pawl_fence(f->t.run, 0.5, f->t.err), PAWL_ETIMEOUT, f->t.err,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several processes on one directory: killed ones, second writers, readers, preempted ones. */
 #include "failures.h"
+#include "lib/at_step.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -198,7 +199,7 @@ static void read_step(void *context) {
     pawl_checkpoint *checkpoint;
     pawl_error *err = pawl_error_new();
     (void)context;
-    assert_works(pawl_checkpoint_open("run", 1000, NULL, &checkpoint, err), err);
+    assert_works(pawl_checkpoint_open("run", AT_STEP(1000), &checkpoint, err), err);
     child_ready();
     for (;;) {
         (void)pause();
@@ -215,7 +216,7 @@ static void test_s14_what_another_process_reads_is_not_removed(void **state) {
     trainer_init(&t);
     trainer_build(&t);
     pawl_run_options options = trainer_options(&t);
-    options.retention = (pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = 1};
+    options.retention = &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = 1};
     trainer_open_with(&t, "run", &options);
     trainer_save(&t, 3000);
     assert_true(file_exists("run/step-00001000/manifest.json"));

@@ -86,8 +86,8 @@ void trainer_set(trainer *t, int64_t step) {
 }
 
 pawl_run_options trainer_options(trainer *t) {
-    return (pawl_run_options){.struct_size = sizeof(pawl_run_options),
-                              .log = {.write = take_log, .context = t}};
+    t->log_options = (pawl_log){.struct_size = sizeof(pawl_log), .write = take_log, .context = t};
+    return (pawl_run_options){.struct_size = sizeof(pawl_run_options), .log = &t->log_options};
 }
 
 void trainer_open(trainer *t, const char *path) {

@@ -16,7 +16,7 @@ static void check_found(const pawl_group_found *found) {
     FUZZ_CHECK(group_new(&given, &g, &err) == PAWL_OK);
     group_free(g);
     FUZZ_CHECK(found->local_rank >= -1 && found->local_size >= 0);
-    FUZZ_CHECK(memchr(found->source, '\0', sizeof found->source) != NULL);
+    FUZZ_CHECK(found->source != NULL);
     FUZZ_CHECK(memchr(found->text, '\0', sizeof found->text) != NULL && found->text[0] != '\0');
 }
 

@@ -8,8 +8,8 @@
 
 #include "lib/simulated_platform.h"
 #include "ranks/meet.h"
+#include "restore/restore.h"
 #include "run/private.h"
-#include "votes/votes.h"
 
 #define ENTRIES    40u
 #define NOTE_BYTES 256u /* ranks/notes.c */

@@ -84,6 +84,12 @@ static void check_root(const char *name) {
         name_meet(again, tag, number, -1);
         FUZZ_CHECK(strcmp(again, name) == 0);
     }
+    if (kind == NAME_ROOT_VISIT && strlen(name) > 25 &&
+        strcmp(name + strlen(name) - 7, "-answer") == 0) {
+        uint64_t number = strtoull(name + strlen("visit-") + 12 + 1, NULL, 10);
+        name_visit(again, tag, number, -1);
+        FUZZ_CHECK(strcmp(again, name) == 0);
+    }
     if (kind == NAME_ROOT_OUTCOME && strstr(name, ".tmp") == NULL) {
         name_outcome(again, tag);
         FUZZ_CHECK(strcmp(again, name) == 0);

@@ -6,7 +6,7 @@
 #include "who.h"
 
 #include "ranks/meet.h"
-#include "votes/votes.h"
+#include "restore/restore.h"
 
 #define ENTRIES 300u
 

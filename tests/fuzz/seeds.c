@@ -268,6 +268,43 @@ static void data_files(void) {
     put("safetensors", "finished", &file);
 }
 
+/* Two bytes with the length of the index, the index, a file. */
+static void put_weights(const char *name, const char *index, const char *header, size_t n) {
+    CLEANUP(buffer_free) buffer out = {.data = NULL};
+    pawl_error err = ERROR_INIT;
+    const uint8_t length[] = {(uint8_t)strlen(index), (uint8_t)(strlen(index) >> 8)};
+    fuzz_append(&out, length, sizeof length);
+    fuzz_append(&out, index, strlen(index));
+    MADE(buffer_u64le(&out, strlen(header), &err));
+    fuzz_append(&out, header, strlen(header));
+    for (size_t i = 0; i < n; i++) {
+        uint8_t byte = (uint8_t)(i * 37);
+        fuzz_append(&out, &byte, 1);
+    }
+    put("weights", name, &out);
+}
+
+static void weights_of_others(void) {
+    static const char index[] =
+        "{\"metadata\":{\"total_size\":32},\"weight_map\":{\"a.x\":\"1.safetensors\","
+        "\"a.y\":\"1.safetensors\",\"b\":\"2.safetensors\"}}";
+    static const char header[] =
+        "{\"__metadata__\":{\"format\":\"pt\"},\"a.x\":{\"dtype\":\"U8\",\"shape\":[5],"
+        "\"data_offsets\":[0,5]},\"a.y\":{\"dtype\":\"F32\",\"shape\":[2,3],"
+        "\"data_offsets\":[5,29]}}";
+    put_text("shard_index", "three", index);
+    put_text("shard_index", "metadata",
+             "{\"metadata\": {\"total_size\": 1.5e3, \"a\": [null]},\n"
+             " \"weight_map\": {\"w\": \"model.safetensors\"}}\n");
+    put_weights("sharded", index, header, 29);
+    put_weights("unaligned", "", header, 29);
+    put_weights("types", "",
+                "{\"c\":{\"dtype\":\"C128\",\"shape\":[2],\"data_offsets\":[0,32]},"
+                "\"n\":{\"dtype\":\"F64\",\"shape\":[0],\"data_offsets\":[32,32]},"
+                "\"p\":{\"dtype\":\"F4\",\"shape\":[3,2],\"data_offsets\":[32,35]}}  ",
+                35);
+}
+
 static void lines_of_events(void) {
     CLEANUP(buffer_free) buffer line = {.data = NULL}, file = {.data = NULL};
     pawl_error err = ERROR_INIT;
@@ -572,6 +609,7 @@ int main(int count, char **arguments) {
     manifests();
     tables();
     data_files();
+    weights_of_others();
     lines_of_events();
     votes_of_ranks();
     cards();

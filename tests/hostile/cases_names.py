@@ -82,7 +82,7 @@ def root_garbage(scene: Scene) -> None:
                  f"outcome-{STRANGER}-18446744073709551616", f"structure-{STRANGER}-0a0b0c0d-128",
                  f"structure-{STRANGER}-0a0b0c0d-99999999999999999999999",
                  "meet-00000000abcd-1-r00001", f"meet-{STRANGER}-1-answer",
-                 f"meet-{STRANGER}-1-r99999999"):
+                 f"meet-{STRANGER}-1-r99999999", f"visit-{STRANGER}-1-answer"):
         (scene.run / name).write_bytes(b"\xff" * 100000)
     other = "b" * 12
     (scene.run / f"outcome-{other}-2").mkdir()

@@ -118,7 +118,7 @@ static void free_list(list *all) {
 
 static pawl_status walk(pawl_checkpoint *c, list *all) {
     pawl_entries *entries = NULL;
-    pawl_entry_info info;
+    pawl_entry_info info = {.struct_size = sizeof info};
     int more = 0;
     pawl_status status = pawl_entries_open(c, "", &entries, err);
     while (status == PAWL_OK) {
@@ -133,7 +133,7 @@ static pawl_status walk(pawl_checkpoint *c, list *all) {
 }
 
 static void read_one(pawl_checkpoint *c, entry *e) {
-    pawl_entry_info info;
+    pawl_entry_info info = {.struct_size = sizeof info};
     e->find = pawl_checkpoint_find(c, e->name, &info, err);
     if (e->find == PAWL_OK && strcmp(info.name, e->name) != 0) {
         e->find = PAWL_EINTERNAL;
@@ -187,6 +187,7 @@ static pawl_status add_tensor(pawl_state *state, entry *e, bool halves) {
             (pawl_box){.offset = e->half_offset, .extent = e->half[1], .data = e->memory + first};
         tensor.data = NULL;
         tensor.boxes = boxes;
+        tensor.box_size = sizeof(pawl_box);
         tensor.nboxes = 2;
     }
     return pawl_state_add_tensor(state, &tensor, err);
@@ -282,8 +283,8 @@ static void print_restored(const list *all, const pawl_state *state, const char 
 
 static void restore(pawl_checkpoint *c, list *all, bool halves, const char *what) {
     pawl_state *state = NULL;
-    pawl_checkpoint_info info;
-    pawl_checkpoint_describe(c, &info);
+    pawl_checkpoint_info info = {.struct_size = sizeof info};
+    (void)!pawl_checkpoint_describe(c, &info, NULL);
     pawl_restore_options options = {.struct_size = sizeof options};
     options.per_rank = info.world_size != 1 ? PAWL_POLICY_CALLER : PAWL_POLICY_DEFAULT;
     pawl_status status = build(all, halves, &state);
@@ -316,7 +317,7 @@ static void print_entries(const list *all) {
 
 static void judge_open(pawl_checkpoint *c) {
     list all = {0};
-    pawl_verify_result result = {0};
+    pawl_verify_result result = {.struct_size = sizeof result};
     print_status("verify", pawl_checkpoint_verify(c, NULL, &result, err));
     printf(", \"problems\": %llu", (unsigned long long)result.problems);
     pawl_status status = walk(c, &all);
@@ -338,7 +339,8 @@ static void judge(const char *path, int64_t step) {
     pawl_checkpoint *c = NULL;
     fputs("{\"run\": ", stdout);
     print_text(path);
-    pawl_status status = pawl_checkpoint_open(path, step, NULL, &c, err);
+    const pawl_open_options options = {.struct_size = sizeof options, .step = &step};
+    pawl_status status = pawl_checkpoint_open(path, &options, &c, err);
     print_status("open", status);
     if (status == PAWL_OK) {
         judge_open(c);
@@ -356,7 +358,8 @@ static void judge_run(const char *path, int64_t like) {
     pawl_state *state = NULL;
     pawl_report *report = NULL;
     list all = {0};
-    pawl_status status = pawl_checkpoint_open(path, like, NULL, &c, err);
+    const pawl_open_options at = {.struct_size = sizeof at, .step = &like};
+    pawl_status status = pawl_checkpoint_open(path, &at, &c, err);
     status = status == PAWL_OK ? walk(c, &all) : status;
     status = status == PAWL_OK ? build(&all, false, &state) : status;
     pawl_checkpoint_close(c);

@@ -103,7 +103,8 @@ static void add_split(pawl_state *state, int64_t step, const char *name, pawl_dt
                                 .ndim = 2,
                                 .shape = shape,
                                 .nboxes = 4,
-                                .boxes = boxes};
+                                .boxes = boxes,
+                                .box_size = sizeof(pawl_box)};
     must(pawl_state_add_tensor(state, &tensor, err));
 }
 
@@ -123,8 +124,10 @@ static void add_values(pawl_state *state, int64_t step) {
 
 static void save(pawl_run *run, int64_t step) {
     const pawl_metric metrics[] = {{"loss", 1.0 / (double)step}};
-    const pawl_save_options options = {
-        .struct_size = sizeof options, .metrics = metrics, .metric_count = 1};
+    const pawl_save_options options = {.struct_size = sizeof options,
+                                       .metrics = metrics,
+                                       .metric_count = 1,
+                                       .metric_size = sizeof(pawl_metric)};
     pawl_state *state = NULL;
     must(pawl_state_new(&state, err));
     add_layers(state, step);

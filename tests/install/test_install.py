@@ -68,7 +68,7 @@ def stage(at):
     run("cmake", "--install", at.arguments.build, "--prefix", at.prefix, stdout=subprocess.DEVNULL)
     for wanted in ("include/pawl/pawl.h", "include/pawl/mpi.h", "bin/pawl"):
         assert (at.prefix / wanted).is_file(), f"{wanted} was not installed"
-    assert (at.libdir / "libpawl.so.0").is_symlink(), "libpawl.so.0 was not installed"
+    assert (at.libdir / "libpawl.so.0.2").is_symlink(), "libpawl.so.0.2 was not installed"
 
 
 def compile_headers(at, compiler, standard, suffix):
@@ -121,7 +121,7 @@ def find_package_static(at):
 
 
 def needs_pawl(program):
-    return "libpawl.so.0" in output_of("objdump", "-p", program)
+    return "libpawl.so.0.2" in output_of("objdump", "-p", program)
 
 
 def pkg_config_shared(at):

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lag/trainer.h"
+#include "lib/at_step.h"
 
 #include "lib/random.h"
 #include "lib/test.h"
@@ -140,7 +141,7 @@ static int64_t version_of(pawl_checkpoint *checkpoint, int64_t step, pawl_error 
 int64_t trainer_version(const char *run, int64_t step) {
     pawl_error *err = pawl_error_new();
     pawl_checkpoint *checkpoint = NULL;
-    pawl_status status = pawl_checkpoint_open(run, step, NULL, &checkpoint, err);
+    pawl_status status = pawl_checkpoint_open(run, AT_STEP(step), &checkpoint, err);
     int64_t version = status == PAWL_ENOTFOUND ? TRAINER_ABSENT : TRAINER_DAMAGED;
     if (status == PAWL_OK) {
         version = version_of(checkpoint, step, err);

@@ -12,6 +12,7 @@
 #include "lib/test.h"
 #include "stores/stores.h"
 
+#include "checkpoint/native.h"
 #include "checkpoint/private.h"
 #include "run/private.h"
 
@@ -112,7 +113,10 @@ static inline void training_open_with(training *f, const platform *os, pawl_run_
     struct pawl_error err = ERROR_INIT;
     store *seen;
     options.struct_size = sizeof(options);
-    options.log = (pawl_log){.write = training_take_log, .context = f, .level = PAWL_LOG_WARN};
+    options.log = &(pawl_log){.struct_size = sizeof(pawl_log),
+                              .write = training_take_log,
+                              .context = f,
+                              .level = PAWL_LOG_WARN};
     assert_ok(store_trace_wrap(f->fault, os, f->after, f, &seen, &err), &err);
     assert_ok(run_open(seen, &options, os, &f->run, &err), &err);
 }
@@ -208,6 +212,11 @@ static inline pawl_status training_open(training *f, int64_t step, pawl_error *e
     pawl_checkpoint_close(f->checkpoint);
     f->checkpoint = NULL;
     return checkpoint_open(f->fault, false, step, &f->os.table, &log, &f->checkpoint, err);
+}
+
+/* Of the open checkpoint. */
+static inline manifest *training_manifest(training *f) {
+    return &((native_source *)f->checkpoint->source)->manifest;
 }
 
 /* ---- what is there -------------------------------------------------------------------------- */

@@ -3,11 +3,17 @@
  * A run of real ranks, as a trainer under MPI has it: `save DIRECTORY` saves a sharded state three
  * times; `restore DIRECTORY`, on any number of ranks, splits the tensor otherwise and must find
  * every bit; `absent DIRECTORY` opens a run to which the last rank never comes.
+ *
+ * `hold DIRECTORY` saves as `save`, makes the file DIRECTORY.held, and owns the run until there is
+ * DIRECTORY.go; then it saves once more. Meanwhile others restore without owning it: `visit`, any
+ * number of them; `visit_absent`, where the last rank does not come; `visit_other`, where rank 1
+ * has opened another step.
  */
 #include <pawl/mpi.h>
 #include <pawl/pawl.h>
 
 #include <stdio.h>
+#include <unistd.h>
 
 #define ROWS  67
 #define COLS  41
@@ -95,7 +101,8 @@ static void make(shard *s, int by_columns) {
                                  .ndim = 2,
                                  .shape = shape,
                                  .nboxes = 1,
-                                 .boxes = &box};
+                                 .boxes = &box,
+                                 .box_size = sizeof(pawl_box)};
     const pawl_tensor bias = {.struct_size = sizeof bias,
                               .name = "dense/bias",
                               .dtype = PAWL_F32,
@@ -113,10 +120,11 @@ static void make(shard *s, int by_columns) {
 
 static shard whole;
 
-static void save(const char *directory) {
+/* Between the last two saves it holds the run, if it is told to. */
+static void save_all(const char *directory, void (*hold)(const char *directory)) {
     const pawl_run_options options = {
         .struct_size = sizeof options, .group = &group, .group_deadline_s = 60};
-    pawl_save_stats stats = {.step = 0};
+    pawl_save_stats stats = {.struct_size = sizeof stats, .step = 0};
     pawl_run *run = NULL;
     make(&whole, 0);
     MUST(pawl_run_open(directory, &options, &run, err) == PAWL_OK);
@@ -128,7 +136,33 @@ static void save(const char *directory) {
     }
     MUST(pawl_wait(run, 0, &stats, err) == PAWL_OK);
     MUST(stats.step == STEPS && stats.bytes > 0);
+    if (hold != NULL) {
+        hold(directory);
+        set(&whole, STEPS + 1);
+        MUST(pawl_save(run, whole.state, STEPS + 1, NULL, err) == PAWL_OK);
+    }
     MUST(pawl_run_close(run, 0, err) == PAWL_OK);
+}
+
+static void save(const char *directory) {
+    save_all(directory, NULL);
+}
+
+static void hold_until_told(const char *directory) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s.held", directory);
+    if (group.rank == 0) {
+        FILE *held = fopen(path, "w");
+        MUST(held != NULL && fclose(held) == 0);
+    }
+    snprintf(path, sizeof path, "%s.go", directory);
+    while (access(path, F_OK) != 0) {
+        (void)poll(NULL, 0, 20);
+    }
+}
+
+static void hold(const char *directory) {
+    save_all(directory, hold_until_told);
 }
 
 static void restore(const char *directory) {
@@ -155,18 +189,63 @@ static void absent(const char *directory) {
     }
 }
 
+/* ---- without owning the run ---- */
+
+static pawl_status restore_step(const char *directory, int64_t step, double deadline_s) {
+    const pawl_restore_options asked = {.struct_size = sizeof asked,
+                                        .per_rank = PAWL_POLICY_ALLOW,
+                                        .group = &group,
+                                        .group_deadline_s = deadline_s};
+    pawl_checkpoint *checkpoint = NULL;
+    make(&whole, 1);
+    set(&whole, 0);
+    const pawl_open_options options = {.struct_size = sizeof options, .step = &step};
+    MUST(pawl_checkpoint_open(directory, &options, &checkpoint, err) == PAWL_OK);
+    pawl_status status = pawl_checkpoint_restore(checkpoint, whole.state, &asked, NULL, err);
+    pawl_checkpoint_close(checkpoint);
+    return status;
+}
+
+static void visit(const char *directory) {
+    MUST(restore_step(directory, STEPS, 60) == PAWL_OK);
+    check(&whole, STEPS, 2);
+}
+
+static void visit_absent(const char *directory) {
+    if (group.rank != group.world_size - 1) {
+        MUST(restore_step(directory, STEPS, 2) == PAWL_EPEER);
+        MUST(strstr(pawl_error_text(err), "rank 2") != NULL);
+        check(&whole, 0, 0);
+    }
+}
+
+static void visit_other(const char *directory) {
+    MUST(restore_step(directory, group.rank == 1 ? 1 : STEPS, 60) == PAWL_EMISMATCH);
+    MUST(strstr(pawl_error_text(err), "ranks 0 and 2: step 3 (") != NULL);
+    MUST(strstr(pawl_error_text(err), "rank 1: step 1 (") != NULL);
+    check(&whole, 0, 0);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(const char *directory);
+} verbs[] = {
+    {"save", save},   {"restore", restore},           {"absent", absent},          {"hold", hold},
+    {"visit", visit}, {"visit_absent", visit_absent}, {"visit_other", visit_other}};
+
 int main(int argc, char **argv) {
+    int known = 0;
     MPI_Init(&argc, &argv);
     err = pawl_error_new();
     MUST(pawl_mpi_group(MPI_COMM_WORLD, &ranks, &group) == MPI_SUCCESS);
     MUST(argc == 3);
-    if (strcmp(argv[1], "save") == 0) {
-        save(argv[2]);
-    } else if (strcmp(argv[1], "restore") == 0) {
-        restore(argv[2]);
-    } else {
-        absent(argv[2]);
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        if (strcmp(argv[1], verbs[i].name) == 0) {
+            known = 1;
+            verbs[i].run(argv[2]);
+        }
     }
+    MUST(known);
     int is_first = group.rank == 0;
     pawl_state_free(whole.state);
     pawl_mpi_free(&ranks);

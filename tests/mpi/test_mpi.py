@@ -2,7 +2,8 @@
 """Runs a program on real ranks of a real MPI.
 
 Usage: test_mpi.py KIND WHAT --work FOLDER [--libpawl FILE]
-KIND: openmpi or mpich. WHAT: headers, build (the programs), meetings PROMISE..., reshard, absent.
+KIND: openmpi or mpich. WHAT: headers, build (the programs), meetings PROMISE..., reshard, absent,
+visitors.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -124,6 +126,37 @@ def absent(kind, arguments):
     launch(kind, arguments, 4, "runs", "absent", fresh_run(kind, arguments, "absent"))
 
 
+def wait_for(path, process):
+    deadline = time.monotonic() + DEADLINE_S
+    while not path.exists():
+        assert process.poll() is None and time.monotonic() < deadline, f"no {path}"
+        time.sleep(0.05)
+
+
+def visitors(kind, arguments):
+    """What 2 ranks saved, 3 restore without owning the run, while its owner lives; and they fail
+    alike where one does not come, or has opened another step. The owner then goes on."""
+    folder = fresh_run(kind, arguments, "visitors")
+    held, go_on = (pathlib.Path(folder + end) for end in (".held", ".go"))
+    for path in (held, go_on):
+        path.unlink(missing_ok=True)
+    command = [tool(kind, "mpirun"), *OPTIONS[kind], "-n", "2",
+               str(arguments.work / kind / "runs"), "hold", folder]
+    with subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True) as owner:
+        try:
+            wait_for(held, owner)
+            for verb in ("visit", "visit_absent", "visit_other"):
+                launch(kind, arguments, 3, "runs", verb, folder)
+            left = [name for name in os.listdir(folder) if name.startswith(("visit-", "meet-"))]
+            assert not left, left
+            go_on.touch()
+            assert owner.wait(DEADLINE_S) == 0
+        finally:
+            if owner.poll() is None:
+                stop(owner)
+    assert (pathlib.Path(folder) / "step-00000004" / "manifest.json").exists()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=sorted(SAYS))
@@ -131,7 +164,7 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--libpawl", type=pathlib.Path)
     arguments = parser.parse_args()
-    steps = [headers, build, meetings, reshard, absent]
+    steps = [headers, build, meetings, reshard, absent, visitors]
     {step.__name__: step for step in steps}[arguments.what[0]](arguments.kind, arguments)
 
 

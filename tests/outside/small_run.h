@@ -25,6 +25,7 @@ typedef struct small_run {
     pawl_state *state;
     pawl_run *run;
     pawl_error *err;
+    pawl_log log_options;
     char log[16384]; /* what was said, and how often */
     int said;
     pthread_mutex_t talking; /* heartbeats speak, too */
@@ -40,13 +41,11 @@ static inline void small_log(void *context, pawl_log_level level, const char *te
     pthread_mutex_unlock(&s->talking);
 }
 
-static inline pawl_log small_log_of(small_run *s) {
-    return (pawl_log){.write = small_log, .context = s, .level = PAWL_LOG_WARN};
-}
-
 static inline pawl_run_options small_options(small_run *s) {
+    s->log_options = (pawl_log){
+        .struct_size = sizeof(pawl_log), .write = small_log, .context = s, .level = PAWL_LOG_WARN};
     return (pawl_run_options){
-        .struct_size = sizeof(pawl_run_options), .lease_s = 1, .log = small_log_of(s)};
+        .struct_size = sizeof(pawl_run_options), .lease_s = 1, .log = &s->log_options};
 }
 
 static inline int small_set_up(void **state) {
@@ -90,7 +89,8 @@ static inline void small_save(small_run *s, int64_t step) {
 static inline pawl_run *small_open_keeping(small_run *s, int64_t keep_last) {
     pawl_run *run = NULL;
     pawl_run_options options = small_options(s);
-    options.retention.keep_last = keep_last;
+    const pawl_retention retention = {.struct_size = sizeof retention, .keep_last = keep_last};
+    options.retention = &retention;
     assert_ok(pawl_run_open(s->path, &options, &run, s->err), s->err);
     return run;
 }

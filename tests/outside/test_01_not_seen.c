@@ -64,8 +64,10 @@ static void new_owner(lag_fs *fs, hidden h, int step_hidden, int64_t keep_last) 
     }
     snprintf(step, sizeof step, "%s/step-%08d", p.name, step_hidden);
     hide(fs, step, &h);
-    const pawl_run_options options = {.struct_size = sizeof options,
-                                      .retention = {.keep_last = keep_last}};
+    const pawl_run_options options = {
+        .struct_size = sizeof options,
+        .retention =
+            &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = keep_last}};
     trainer_told told = trainer_save(p.run, 4, 4, &options);
     assert_string_equal(told.text, "");
     lag_clear(fs);

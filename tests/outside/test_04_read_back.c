@@ -46,7 +46,9 @@ static int tear_down(void **state) {
 
 static pawl_status open_as(fixture *f, const char *framework) {
     const pawl_run_options options = {
-        .struct_size = sizeof(options), .retention = {.keep_last = 1}, .framework = framework};
+        .struct_size = sizeof(options),
+        .retention = &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = 1},
+        .framework = framework};
     assert_ok(pawl_run_close(f->run, 0, f->err), f->err);
     f->run = NULL;
     return pawl_run_open(f->path, &options, &f->run, f->err);
@@ -54,8 +56,10 @@ static pawl_status open_as(fixture *f, const char *framework) {
 
 /* The save begins, is committed, and is what a restore takes; or it is refused at once. */
 static pawl_status save_with(fixture *f, int64_t step, const pawl_metric *metrics, size_t count) {
-    const pawl_save_options options = {
-        .struct_size = sizeof(options), .metrics = metrics, .metric_count = count};
+    const pawl_save_options options = {.struct_size = sizeof(options),
+                                       .metrics = metrics,
+                                       .metric_count = count,
+                                       .metric_size = sizeof(pawl_metric)};
     f->weight = (float)step;
     pawl_status status = pawl_save(f->run, f->state, step, &options, f->err);
     if (status != PAWL_OK) {
@@ -81,9 +85,9 @@ static void assert_no_step(const fixture *f, int64_t step) {
 
 static void assert_framework(const fixture *f, const char *expected) {
     pawl_checkpoint *checkpoint;
-    pawl_checkpoint_info info;
-    assert_ok(pawl_checkpoint_open(f->path, -1, NULL, &checkpoint, f->err), f->err);
-    pawl_checkpoint_describe(checkpoint, &info);
+    pawl_checkpoint_info info = {.struct_size = sizeof info};
+    assert_ok(pawl_checkpoint_open(f->path, NULL, &checkpoint, f->err), f->err);
+    assert_ok(pawl_checkpoint_describe(checkpoint, &info, f->err), f->err);
     assert_string_equal(info.framework, expected);
     pawl_checkpoint_close(checkpoint);
 }
@@ -348,11 +352,11 @@ static void test_slots_are_refused_or_read_back(void **state) {
 /* Retention by a metric that no metric can be called would keep nothing. */
 static void test_retention_goes_by_a_name_that_a_metric_can_have(void **state) {
     fixture *f = *state;
-    pawl_run_options options = {.struct_size = sizeof(options),
-                                .retention = {.keep_best = 1, .metric = "caf\xe9"}};
+    pawl_retention best = {.struct_size = sizeof(best), .keep_best = 1, .metric = "caf\xe9"};
+    const pawl_run_options options = {.struct_size = sizeof(options), .retention = &best};
     assert_fails(pawl_run_open(f->path, &options, &f->run, f->err), PAWL_EUSAGE, f->err);
     assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "retention.metric");
-    options.retention.metric = "caf\xc3\xa9";
+    best.metric = "caf\xc3\xa9";
     assert_ok(pawl_run_open(f->path, &options, &f->run, f->err), f->err);
 }
 

@@ -58,13 +58,13 @@ static bool look_at_newest(const char *path, pawl_error *err) {
     static float found[ELEMENTS];
     static float wanted[ELEMENTS];
     pawl_checkpoint *c;
-    pawl_checkpoint_info about;
-    if (pawl_checkpoint_open(path, PAWL_NEWEST, NULL, &c, err) != PAWL_OK) {
+    pawl_checkpoint_info about = {.struct_size = sizeof about};
+    if (pawl_checkpoint_open(path, NULL, &c, err) != PAWL_OK) {
         return wrong("open", err);
     }
-    pawl_checkpoint_describe(c, &about);
+    bool good = pawl_checkpoint_describe(c, &about, err) == PAWL_OK &&
+                pawl_checkpoint_read(c, "w", NULL, NULL, found, sizeof found, err) == PAWL_OK;
     fill(wanted, about.step);
-    bool good = pawl_checkpoint_read(c, "w", NULL, NULL, found, sizeof found, err) == PAWL_OK;
     good = good ? memcmp(found, wanted, sizeof wanted) == 0 || wrong("other bytes", NULL)
                 : wrong("read", err);
     pawl_checkpoint_close(c);
@@ -73,7 +73,7 @@ static bool look_at_newest(const char *path, pawl_error *err) {
 
 static bool look_and_verify(const char *path, pawl_error *err) {
     pawl_checkpoint *c;
-    if (pawl_checkpoint_open(path, PAWL_NEWEST, NULL, &c, err) != PAWL_OK) {
+    if (pawl_checkpoint_open(path, NULL, &c, err) != PAWL_OK) {
         return wrong("open", err);
     }
     bool good = pawl_checkpoint_verify(c, NULL, NULL, err) == PAWL_OK || wrong("verify", err);
@@ -124,7 +124,7 @@ static void write_until(const char *path, int go) {
                                 .data = w};
     const pawl_run_options options = {
         .struct_size = sizeof options,
-        .retention = {.struct_size = sizeof options.retention, .keep_last = 1}};
+        .retention = &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = 1}};
     assert_ok(pawl_state_new(&state, err), err);
     assert_ok(pawl_state_add_tensor(state, &tensor, err), err);
     assert_ok(pawl_run_open(path, &options, &run, err), err);

@@ -3,6 +3,7 @@
  * A checkpoint that somebody reads while it is removed or replaced leaves nothing behind once the
  * reader has ended, as long as the run is open.
  */
+#include "lib/at_step.h"
 #include "lib/directory.h"
 #include "lib/test.h"
 
@@ -38,7 +39,9 @@ static int set_up(void **state) {
                                 .ndim = 1,
                                 .shape = &shape,
                                 .data = f->bytes};
-    const pawl_run_options options = {.struct_size = sizeof options, .retention = {.keep_last = 1}};
+    const pawl_run_options options = {
+        .struct_size = sizeof options,
+        .retention = &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = 1}};
     directory_enter_new(f->directory);
     f->err = pawl_error_new();
     assert_ok(pawl_state_new(&f->state, f->err), f->err);
@@ -64,7 +67,7 @@ static void save(fixture *f, int64_t step) {
 
 static pawl_checkpoint *begin_to_read(fixture *f, int64_t step) {
     pawl_checkpoint *checkpoint;
-    assert_ok(pawl_checkpoint_open(RUN, step, NULL, &checkpoint, f->err), f->err);
+    assert_ok(pawl_checkpoint_open(RUN, AT_STEP(step), &checkpoint, f->err), f->err);
     return checkpoint;
 }
 
@@ -163,7 +166,7 @@ static void read_until_told(const atomic_bool *enough) {
     pawl_error *err = pawl_error_new();
     while (!atomic_load(enough)) {
         pawl_checkpoint *checkpoint;
-        if (pawl_checkpoint_open(RUN, PAWL_NEWEST, NULL, &checkpoint, err) == PAWL_OK) {
+        if (pawl_checkpoint_open(RUN, NULL, &checkpoint, err) == PAWL_OK) {
             (void)!pawl_checkpoint_verify(checkpoint, NULL, NULL, err);
             pawl_checkpoint_close(checkpoint);
         }

@@ -4,15 +4,13 @@
  * leaves all of the parent's as it was. And the end of a process with everything open, a save in
  * flight: never a crash.
  */
+#include "lib/at_step.h"
 #include "lib/directory.h"
 #include "lib/test.h"
 
 #include <pawl/pawl.h>
 
-#include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,10 +76,10 @@ static void open_all(opened *o, float *data, int64_t n) {
     assert_ok(pawl_wait(o->run, 0, NULL, err), err);
     assert_ok(pawl_state_new(&o->state, err), err);
     add(o->state, "weights", data, n);
-    assert_ok(pawl_checkpoint_open(run_path, 1, NULL, &o->checkpoint, err), err);
+    assert_ok(pawl_checkpoint_open(run_path, AT_STEP(1), &o->checkpoint, err), err);
     assert_ok(pawl_entries_open(o->checkpoint, "", &o->entries, err), err);
     assert_ok(pawl_view_open(o->checkpoint, "weights", 0, &o->view, err), err);
-    assert_ok(pawl_events_open(run_path, &o->events, err), err);
+    assert_ok(pawl_events_open(run_path, NULL, &o->events, err), err);
     assert_ok(pawl_catalog_open(run_path, NULL, &o->catalog, err), err);
 }
 
@@ -145,12 +143,18 @@ static pawl_status call_due(opened *o) {
 }
 
 static pawl_status call_find(opened *o) {
-    pawl_entry_info info;
+    pawl_entry_info info = {.struct_size = sizeof info};
     return pawl_checkpoint_find(o->checkpoint, "weights", &info, err);
 }
 static pawl_status call_read(opened *o) {
-    return pawl_checkpoint_read(o->checkpoint, "weights", NULL, NULL, restored, sizeof restored,
-                                err);
+    return pawl_checkpoint_read(o->checkpoint, "weights", NULL, NULL, small, sizeof small, err);
+}
+static pawl_status call_read_many(opened *o) {
+    return pawl_checkpoint_read_many(o->checkpoint, NULL, sizeof(pawl_slice), 0, err);
+}
+static pawl_status call_tensor(opened *o) {
+    pawl_tensor tensor = {.struct_size = sizeof tensor};
+    return pawl_checkpoint_tensor(o->checkpoint, "weights", &tensor, err);
 }
 static pawl_status call_read_rank(opened *o) {
     size_t size;
@@ -167,7 +171,7 @@ static pawl_status call_entries_open(opened *o) {
     return pawl_entries_open(o->checkpoint, "", &entries, err);
 }
 static pawl_status call_entries_next(opened *o) {
-    pawl_entry_info info;
+    pawl_entry_info info = {.struct_size = sizeof info};
     int more;
     return pawl_entries_next(o->entries, &info, &more, err);
 }
@@ -180,7 +184,7 @@ static pawl_status call_view_bytes(opened *o) {
     return pawl_view_bytes(o->view, 0, 4, &bytes, err);
 }
 static pawl_status call_events_next(opened *o) {
-    pawl_event event;
+    pawl_event event = {.struct_size = sizeof event};
     int more;
     return pawl_events_next(o->events, &event, &more, err);
 }
@@ -190,12 +194,14 @@ static pawl_status call_checkpoint_close(opened *o) {
     return PAWL_OK;
 }
 static pawl_status call_describe(opened *o) {
-    pawl_checkpoint_info info;
-    pawl_checkpoint_describe(o->checkpoint, &info);
-    return info.step == 1 ? PAWL_OK : PAWL_EINTERNAL;
+    pawl_checkpoint_info info = {.struct_size = sizeof info};
+    pawl_status status = pawl_checkpoint_describe(o->checkpoint, &info, err);
+    return status == PAWL_OK && info.step != 1 ? PAWL_EINTERNAL : status;
 }
 static pawl_status call_reads(opened *o) {
-    return pawl_checkpoint_reads(o->checkpoint).bytes > 0 ? PAWL_OK : PAWL_EINTERNAL;
+    pawl_read_stats reads = {.struct_size = sizeof reads};
+    pawl_status status = pawl_checkpoint_reads(o->checkpoint, &reads, err);
+    return status == PAWL_OK && reads.bytes == 0 ? PAWL_EINTERNAL : status;
 }
 static pawl_status call_entries_free(opened *o) {
     pawl_entries_free(o->entries);
@@ -206,9 +212,9 @@ static pawl_status call_view_close(opened *o) {
     return PAWL_OK;
 }
 static pawl_status call_view_describe(opened *o) {
-    pawl_view_info info;
-    pawl_view_describe(o->view, &info);
-    return info.bytes == sizeof small ? PAWL_OK : PAWL_EINTERNAL;
+    pawl_view_info info = {.struct_size = sizeof info};
+    pawl_status status = pawl_view_describe(o->view, &info, err);
+    return status == PAWL_OK && info.bytes != sizeof small ? PAWL_EINTERNAL : status;
 }
 static pawl_status call_events_close(opened *o) {
     pawl_events_close(o->events);
@@ -232,6 +238,12 @@ static pawl_status call_state_free(opened *o) {
 static pawl_status call_add_tensor(opened *o) {
     add(o->state, "more", restored, SMALL_FLOATS);
     return PAWL_OK;
+}
+static pawl_status call_add_tensors(opened *o) {
+    return pawl_state_add_tensors(o->state, NULL, 0, err);
+}
+static pawl_status call_update_tensors(opened *o) {
+    return pawl_state_update_tensors(o->other, NULL, 0, err);
 }
 static pawl_status call_count(opened *o) {
     return pawl_state_count(o->state) == 2 ? PAWL_OK : PAWL_EINTERNAL;
@@ -319,7 +331,9 @@ static const call calls[] = {
     {"pawl_due", NOTHING, call_due},
     {"pawl_checkpoint_find", REFUSED, call_find},
     {"pawl_checkpoint_read", REFUSED, call_read},
+    {"pawl_checkpoint_read_many", REFUSED, call_read_many},
     {"pawl_checkpoint_read_rank", REFUSED, call_read_rank},
+    {"pawl_checkpoint_tensor", REFUSED, call_tensor},
     {"pawl_checkpoint_restore", REFUSED, call_checkpoint_restore},
     {"pawl_checkpoint_verify", REFUSED, call_verify},
     {"pawl_checkpoint_close", NOTHING, call_checkpoint_close},
@@ -340,6 +354,8 @@ static const call calls[] = {
     {"pawl_check_data_position", MEMORY, call_check_position},
     {"pawl_state_free", MEMORY, call_state_free},
     {"pawl_state_add_tensor", MEMORY, call_add_tensor},
+    {"pawl_state_add_tensors", MEMORY, call_add_tensors},
+    {"pawl_state_update_tensors", MEMORY, call_update_tensors},
     {"pawl_state_count", MEMORY, call_count},
     {"pawl_state_remove", MEMORY, call_state_remove},
     {"pawl_state_set_bool", MEMORY, call_set_bool},
@@ -449,8 +465,8 @@ static int tear_down(void **state) {
 
 /* The parent's handles, after its children: each does what it did before. */
 static void use_all(opened *o) {
-    pawl_entry_info info;
-    pawl_event event;
+    pawl_entry_info info = {.struct_size = sizeof info};
+    pawl_event event = {.struct_size = sizeof event};
     int more = 0;
     const void *bytes = NULL;
     assert_ok(
@@ -496,7 +512,7 @@ static void test_a_child_is_refused_while_its_parent_saves(void **state) {
     }
     assert_ok(pawl_wait(o.run, 0, NULL, err), err);
     pawl_checkpoint *newest = NULL;
-    assert_ok(pawl_checkpoint_open(run_path, o.next_step - 1, NULL, &newest, err), err);
+    assert_ok(pawl_checkpoint_open(run_path, AT_STEP(o.next_step - 1), &newest, err), err);
     assert_ok(pawl_checkpoint_verify(newest, NULL, NULL, err), err);
     pawl_checkpoint_close(newest);
     use_all(&o);
@@ -549,7 +565,7 @@ static void test_a_child_opens_runs_and_checkpoints_of_its_own(void **state) {
         bool good = pawl_run_open(other, NULL, &run, err) == PAWL_OK &&
                     pawl_save(run, o.other, 1, NULL, err) == PAWL_OK &&
                     pawl_run_close(run, 0, err) == PAWL_OK &&
-                    pawl_checkpoint_open(run_path, 1, NULL, &checkpoint, err) == PAWL_OK &&
+                    pawl_checkpoint_open(run_path, AT_STEP(1), &checkpoint, err) == PAWL_OK &&
                     pawl_checkpoint_verify(checkpoint, NULL, NULL, err) == PAWL_OK;
         pawl_checkpoint_close(checkpoint);
         const pawl_run_options hurried = {.struct_size = sizeof hurried, .takeover_wait_s = -1};
@@ -701,12 +717,13 @@ static opened left;
 
 static void save_and_leave_it(const char *path, int number) {
     static const pawl_io ways[] = {PAWL_IO_AUTO, PAWL_IO_THREADS, PAWL_IO_BUFFERED};
+    const pawl_log log = {.struct_size = sizeof log, .write = ignore_log, .level = PAWL_LOG_DEBUG};
     pawl_run_options options = {.struct_size = sizeof options,
                                 .lease_s = 1,
                                 .io = ways[number % 3],
                                 .checking = number % 5 == 0,
                                 .event = ignore_event,
-                                .log = {.write = ignore_log, .level = PAWL_LOG_DEBUG}};
+                                .log = &log};
     err = pawl_error_new();
     (void)snprintf(run_path, sizeof run_path, "%s", path);
     assert_ok(pawl_run_open(run_path, &options, &left.run, err), err);
@@ -731,8 +748,7 @@ static int leave(const char *path, int number) {
 
 /* A fresh process: it has threads of its own, and no others' leftovers. */
 static int leave_in_child(int number) {
-    char text[16];
-    char options[256];
+    char text[16], options[256];
     const char *given = getenv("TSAN_OPTIONS");
     int status = 0;
     (void)snprintf(text, sizeof text, "%d", number);

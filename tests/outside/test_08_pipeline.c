@@ -54,6 +54,7 @@ static pawl_status add(pawl_state *state, const part *p, float *memory, int rank
                                 .shape = shape,
                                 .nboxes = 1,
                                 .boxes = &box,
+                                .box_size = sizeof(pawl_box),
                                 .replicated = p->replicas != 0,
                                 .replica = p->replicas > 0 ? replica : 0,
                                 .replica_count = p->replicas > 0 ? p->replicas : 0};
@@ -155,7 +156,9 @@ static pawl_status restore_body(job *j, int rank, pawl_run *run, pawl_error *err
     pawl_status status = build(s, p, rank, err);
     status = status == PAWL_OK ? pawl_restore(run, s->state, &options, &report, err) : status;
     (void)snprintf(told->report, sizeof told->report, "%s", pawl_report_text(report));
-    told->restored = status == PAWL_OK ? (int64_t)pawl_report_totals(report).restored : -1;
+    pawl_report_counts counts = {.struct_size = sizeof counts};
+    bool counted = status == PAWL_OK && pawl_report_totals(report, &counts, NULL) == PAWL_OK;
+    told->restored = counted ? (int64_t)counts.restored : -1;
     for (int i = 0; i < s->count; i++) {
         told->wrong += status == PAWL_OK
                            ? count_wrong(&s->parts[i], s->memory[i], pawl_report_step(report))
@@ -408,6 +411,7 @@ static void test_options_keep_their_meaning(void **state) {
     restore(j, 2,
             PLAN(renamed, .options = {.renames = &rule,
                                       .rename_count = 1,
+                                      .rename_size = sizeof(pawl_rename),
                                       .unexpected = PAWL_POLICY_ALLOW,
                                       .per_rank = PAWL_POLICY_CALLER}));
     assert_job_ok(j);

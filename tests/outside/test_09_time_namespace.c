@@ -3,6 +3,7 @@
  * A process in another time namespace of the same host, where /proc shows another start time for
  * it. It is neither taken for dead while it lives, nor waited for when it is gone.
  */
+#include "lib/at_step.h"
 #include "outside/small_run.h"
 
 #include <errno.h>
@@ -148,7 +149,7 @@ static pawl_status only_open(pawl_error *err) {
 
 static pawl_status read_newest(pawl_error *err) {
     pawl_checkpoint *checkpoint;
-    return pawl_checkpoint_open(RUN, 1, NULL, &checkpoint, err);
+    return pawl_checkpoint_open(RUN, AT_STEP(1), &checkpoint, err);
 }
 
 static void test_a_live_owner_in_another_time_namespace_keeps_the_run(void **state) {

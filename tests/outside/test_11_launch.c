@@ -137,9 +137,9 @@ static void run_job(const plan *all) {
 static void assert_newest(int64_t step) {
     pawl_error *err = pawl_error_new();
     pawl_checkpoint *newest = NULL;
-    pawl_checkpoint_info info;
-    assert_ok(pawl_checkpoint_open(run_path, PAWL_NEWEST, NULL, &newest, err), err);
-    pawl_checkpoint_describe(newest, &info);
+    pawl_checkpoint_info info = {.struct_size = sizeof info};
+    assert_ok(pawl_checkpoint_open(run_path, NULL, &newest, err), err);
+    assert_ok(pawl_checkpoint_describe(newest, &info, err), err);
     assert_int_equal(info.step, step);
     pawl_checkpoint_close(newest);
     pawl_error_free(err);

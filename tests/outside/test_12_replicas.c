@@ -34,6 +34,7 @@ static pawl_status add(const plan *p, int rank, pawl_state *state, float *memory
                                 .shape = shape,
                                 .nboxes = 1,
                                 .boxes = &box,
+                                .box_size = sizeof(pawl_box),
                                 .replicated = 1,
                                 .replica = p->mesh ? rank / 2 : 0,
                                 .replica_count = p->mesh ? 2 : 0};

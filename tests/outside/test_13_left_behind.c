@@ -33,7 +33,9 @@ static int tear_down(void **state) {
 }
 
 static void open_run(fixture *f) {
-    const pawl_run_options options = {.struct_size = sizeof options, .retention = {.keep_last = 1}};
+    const pawl_run_options options = {
+        .struct_size = sizeof options,
+        .retention = &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = 1}};
     assert_ok(pawl_run_open(RUN, &options, &f->run, f->err), f->err);
 }
 
@@ -67,21 +69,26 @@ static void test_probes_of_killed_openers_go(void **state) {
     assert_ok(pawl_run_close(f->run, 0, f->err), f->err);
 }
 
-static void test_what_a_doctor_left_goes_when_no_doctor_can_still_wait_for_it(void **state) {
+/* Visitors: ranks that restore without owning the run. */
+static void
+test_what_a_doctor_or_visitors_left_goes_when_nobody_can_still_wait_for_it(void **state) {
     fixture *f = *state;
     static const char *const names[] = {
         RUN "/.pawl-doctor-0123456789abcdef", RUN "/.pawl-doctor-0123456789ab",
-        RUN "/.pawl-doctor-0123456789ab-r3", RUN "/.pawl-doctor-0123456789ab.tmp"};
+        RUN "/.pawl-doctor-0123456789ab-r3",  RUN "/.pawl-doctor-0123456789ab.tmp",
+        RUN "/visit-0123456789ab-1-r00002",   RUN "/visit-0123456789ab-1-answer"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         put(names[i], 7200);
     }
     put(RUN "/.pawl-doctor-ba9876543210", 60);
+    put(RUN "/visit-ba9876543210-2-r00001", 60);
     open_run(f);
     assert_ok(pawl_run_gc(f->run, 0, NULL, NULL, f->err), f->err);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_false(exists(names[i]));
     }
     assert_true(exists(RUN "/.pawl-doctor-ba9876543210"));
+    assert_true(exists(RUN "/visit-ba9876543210-2-r00001"));
     assert_ok(pawl_run_close(f->run, 0, f->err), f->err);
 }
 
@@ -113,7 +120,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_probes_of_killed_openers_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
-            test_what_a_doctor_left_goes_when_no_doctor_can_still_wait_for_it, set_up, tear_down),
+            test_what_a_doctor_or_visitors_left_goes_when_nobody_can_still_wait_for_it, set_up,
+            tear_down),
         cmocka_unit_test_setup_teardown(test_the_pin_of_a_save_that_was_killed_keeps_no_later_one,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_pin_of_a_checkpoint_stays_when_it_is_saved_again,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers' marks: gc removes those whose reader is gone and names each, a dry run leaves them, and
  * a command that is ended by a signal removes its own. */
+#include "lib/at_step.h"
 #include "lib/directory.h"
 #include "lib/test.h"
 
@@ -90,7 +91,7 @@ static void leave_a_mark(fixture *f) {
     pid_t reader = fork();
     if (reader == 0) {
         pawl_checkpoint *c;
-        _exit(pawl_checkpoint_open(f->path, 1, NULL, &c, NULL) == PAWL_OK ? 0 : 1);
+        _exit(pawl_checkpoint_open(f->path, AT_STEP(1), &c, NULL) == PAWL_OK ? 0 : 1);
     }
     assert_int_equal(waitpid(reader, &status, 0), reader);
     assert_int_equal(status, 0);

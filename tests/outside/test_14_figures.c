@@ -61,7 +61,8 @@ static void open_run(fixture *f, pawl_run_options options) {
     options.struct_size = sizeof options;
     options.event = on_event;
     options.event_context = f;
-    options.log = (pawl_log){.write = on_log, .context = f, .level = PAWL_LOG_INFO};
+    options.log = &(pawl_log){
+        .struct_size = sizeof(pawl_log), .write = on_log, .context = f, .level = PAWL_LOG_INFO};
     assert_ok(pawl_run_open(RUN, &options, &f->run, f->err), f->err);
 }
 
@@ -109,10 +110,10 @@ static void assert_same(const pawl_save_stats *a, const pawl_save_stats *b, doub
 /* What the file has of the last save. */
 static pawl_save_stats read_last(fixture *f) {
     pawl_events *events;
-    pawl_event event;
-    pawl_save_stats last = {.step = -1};
+    pawl_event event = {.struct_size = sizeof event};
+    pawl_save_stats last = {.struct_size = sizeof last, .step = -1};
     int more = 1;
-    assert_ok(pawl_events_open(RUN, &events, f->err), f->err);
+    assert_ok(pawl_events_open(RUN, NULL, &events, f->err), f->err);
     while (more) {
         assert_ok(pawl_events_next(events, &event, &more, f->err), f->err);
         if (more && event.kind == PAWL_EVENT_SAVE_ENDED) {
@@ -129,7 +130,7 @@ static int64_t micro(double seconds) {
 
 static void test_the_call_of_pawl_save_is_part_of_the_whole(void **state) {
     fixture *f = *state;
-    pawl_save_stats s;
+    pawl_save_stats s = {.struct_size = sizeof s};
     fill(f, MANY, sizeof(float));
     open_run(f, (pawl_run_options){0});
     double called_s = test_now_s();
@@ -146,7 +147,7 @@ static void test_the_call_of_pawl_save_is_part_of_the_whole(void **state) {
 
 static void test_all_who_tell_tell_the_same(void **state) {
     fixture *f = *state;
-    pawl_save_stats s;
+    pawl_save_stats s = {.struct_size = sizeof s};
     fill(f, MANY, sizeof(float));
     open_run(f, (pawl_run_options){0});
     assert_ok(pawl_save(f->run, f->values, 7, NULL, f->err), f->err);
@@ -167,7 +168,7 @@ static void test_all_who_tell_tell_the_same(void **state) {
 
 static void test_waiting_for_the_save_before_is_a_part(void **state) {
     fixture *f = *state;
-    pawl_save_stats s;
+    pawl_save_stats s = {.struct_size = sizeof s};
     fill(f, 1, 4 << 20);
     open_run(f, (pawl_run_options){.bandwidth_bytes_per_s = 16 << 20, .in_flight_bytes = 1 << 20});
     assert_ok(pawl_save(f->run, f->values, 1, NULL, f->err), f->err);
@@ -183,9 +184,10 @@ static void test_waiting_for_the_save_before_is_a_part(void **state) {
 
 static void test_what_follows_the_commit_is_told_apart(void **state) {
     fixture *f = *state;
-    pawl_save_stats s;
+    pawl_save_stats s = {.struct_size = sizeof s};
     fill(f, 1, 4096);
-    open_run(f, (pawl_run_options){.retention = {.keep_last = 1}});
+    open_run(f, (pawl_run_options){.retention = &(pawl_retention){
+                                       .struct_size = sizeof(pawl_retention), .keep_last = 1}});
     for (int64_t step = 0; step < 3; step++) {
         assert_ok(pawl_save(f->run, f->values, step, NULL, f->err), f->err);
         assert_ok(pawl_wait(f->run, 0, &s, f->err), f->err);
@@ -198,9 +200,11 @@ static void test_what_follows_the_commit_is_told_apart(void **state) {
 static void test_a_save_that_does_not_begin_has_a_whole_too(void **state) {
     fixture *f = *state;
     const pawl_metric metrics[] = {{.name = "loss", .value = 1}, {.name = "loss", .value = 2}};
-    const pawl_save_options options = {
-        .struct_size = sizeof options, .metrics = metrics, .metric_count = 2};
-    pawl_save_stats s;
+    const pawl_save_options options = {.struct_size = sizeof options,
+                                       .metrics = metrics,
+                                       .metric_count = 2,
+                                       .metric_size = sizeof(pawl_metric)};
+    pawl_save_stats s = {.struct_size = sizeof s};
     fill(f, 1, 4096);
     open_run(f, (pawl_run_options){0});
     assert_int_equal(pawl_save(f->run, f->values, 1, &options, f->err), PAWL_EUSAGE);
@@ -212,7 +216,7 @@ static void test_a_save_that_does_not_begin_has_a_whole_too(void **state) {
 
 static void test_a_wait_that_is_too_short_tells_how_far_it_is(void **state) {
     fixture *f = *state;
-    pawl_save_stats s;
+    pawl_save_stats s = {.struct_size = sizeof s};
     fill(f, 1, 4 << 20);
     open_run(f, (pawl_run_options){.bandwidth_bytes_per_s = 16 << 20, .in_flight_bytes = 1 << 20});
     assert_ok(pawl_save(f->run, f->values, 1, NULL, f->err), f->err);
@@ -241,13 +245,14 @@ static pawl_status add_row(const job *j, int rank, float *row, pawl_state *value
                                 .ndim = 2,
                                 .shape = shape,
                                 .nboxes = 1,
-                                .boxes = &box};
+                                .boxes = &box,
+                                .box_size = sizeof(pawl_box)};
     return rank + 1 < j->ranks ? pawl_state_add_tensor(values, &tensor, err) : PAWL_OK;
 }
 
 static pawl_status save_as_rank(job *j, int rank, pawl_run *run, pawl_error *err) {
     float row[4] = {0};
-    pawl_save_stats s = {.step = -1};
+    pawl_save_stats s = {.struct_size = sizeof s, .step = -1};
     pawl_state *values;
     pawl_status status = pawl_state_new(&values, err);
     status = status == PAWL_OK ? add_row(j, rank, row, values, err) : status;

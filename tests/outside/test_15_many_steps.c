@@ -61,7 +61,8 @@ static void must_be_linear(const work *few, const work *many) {
 static work remove_by_retention(training *f, int64_t first, int64_t n) {
     open_again(f, (pawl_run_options){0});
     save_steps(f, first, n);
-    open_again(f, (pawl_run_options){.retention = {.keep_last = 1}});
+    open_again(f, (pawl_run_options){.retention = &(pawl_retention){
+                                         .struct_size = sizeof(pawl_retention), .keep_last = 1}});
     done = (work){0};
     training_save(f, first + n);
     assert_false(training_committed(f, first + n - 1));

@@ -105,6 +105,7 @@ static pawl_status boxes(fixture *f, uint64_t n) {
     tensor.shape = &shape;
     tensor.nboxes = n;
     tensor.boxes = all;
+    tensor.box_size = sizeof(pawl_box);
     return pawl_state_add_tensor(f->state, &tensor, f->err);
 }
 
@@ -120,6 +121,7 @@ static pawl_status bytes_of_a_tensor(fixture *f, uint64_t n) {
     tensor.shape = &shape;
     tensor.nboxes = 1;
     tensor.boxes = &box;
+    tensor.box_size = sizeof(pawl_box);
     return pawl_state_add_tensor(f->state, &tensor, f->err);
 }
 
@@ -167,15 +169,19 @@ static pawl_status in_flight(fixture *f, uint64_t n) {
 }
 
 static pawl_status retention_metric(fixture *f, uint64_t n) {
-    const pawl_run_options options = {.struct_size = sizeof options,
-                                      .retention = {.keep_best = 1, .metric = text_of('m', n)}};
+    const pawl_run_options options = {
+        .struct_size = sizeof options,
+        .retention = &(pawl_retention){
+            .struct_size = sizeof(pawl_retention), .keep_best = 1, .metric = text_of('m', n)}};
     return open_with(f, &options);
 }
 
 static pawl_status save_with(fixture *f, const pawl_metric *metrics, size_t count) {
     pawl_run *run = NULL;
-    const pawl_save_options options = {
-        .struct_size = sizeof options, .metrics = metrics, .metric_count = count};
+    const pawl_save_options options = {.struct_size = sizeof options,
+                                       .metrics = metrics,
+                                       .metric_count = count,
+                                       .metric_size = sizeof(pawl_metric)};
     pawl_error *ignored = pawl_error_new();
     pawl_status status = pawl_run_open(f->path, NULL, &run, f->err);
     status = status == PAWL_OK ? pawl_save(run, f->state, 1, &options, f->err) : status;
@@ -202,8 +208,10 @@ static pawl_status metrics(fixture *f, uint64_t n) {
 static pawl_status rename_from(fixture *f, uint64_t n) {
     pawl_run *run = NULL;
     const pawl_rename rule = {.from = text_of('r', n), .to = "x"};
-    const pawl_restore_options options = {
-        .struct_size = sizeof options, .renames = &rule, .rename_count = 1};
+    const pawl_restore_options options = {.struct_size = sizeof options,
+                                          .renames = &rule,
+                                          .rename_count = 1,
+                                          .rename_size = sizeof(pawl_rename)};
     pawl_error *ignored = pawl_error_new();
     pawl_status status = save_with(f, NULL, 0);
     status = status == PAWL_OK ? pawl_run_open(f->path, NULL, &run, f->err) : status;
@@ -267,7 +275,8 @@ static pawl_status dimensions_of_a_batch(fixture *f, uint64_t n) {
     pawl_batch_check *check = NULL;
     const pawl_array array = array_of((int)n);
     pawl_status status = pawl_batch_check_new(&check, f->err);
-    status = status == PAWL_OK ? pawl_batch_check_next(check, &array, 1, f->err) : status;
+    status = status == PAWL_OK ? pawl_batch_check_next(check, &array, 1, sizeof(pawl_array), f->err)
+                               : status;
     pawl_batch_check_free(check);
     return status;
 }
@@ -276,7 +285,7 @@ static pawl_status dimensions_of_a_gradient(fixture *f, uint64_t n) {
     static const float value;
     pawl_array array = array_of((int)n);
     array.data = &value;
-    return pawl_check_gradients(&array, 1, &array, 1, f->err);
+    return pawl_check_gradients(&array, 1, &array, 1, sizeof(pawl_array), f->err);
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */

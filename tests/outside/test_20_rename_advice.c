@@ -102,17 +102,18 @@ static void follow(fixture *f, pawl_severity severity) {
         const pawl_report_item *item = pawl_report_get(f->report, i);
         bool asked = item->difference == PAWL_DIFF_RENAMED && item->severity == severity;
         for (size_t k = 0; asked && k < item->remedy_count; k++) {
-            if (item->remedies[k].from != NULL) {
+            if (item->remedies[k]->from != NULL) {
                 f->rules[count++] =
-                    (pawl_rename){strdup(item->remedies[k].from), strdup(item->remedies[k].to)};
+                    (pawl_rename){strdup(item->remedies[k]->from), strdup(item->remedies[k]->to)};
             } else {
-                assert_string_equal(item->remedies[k].option, "cast");
-                f->options.cast = item->remedies[k].policy;
+                assert_string_equal(item->remedies[k]->option, "cast");
+                f->options.cast = item->remedies[k]->policy;
             }
         }
     }
     f->options.renames = f->rules;
     f->options.rename_count = count;
+    f->options.rename_size = sizeof(pawl_rename);
 }
 
 static void assert_restored(fixture *f, const entry *entries, int n) {
@@ -332,6 +333,7 @@ static void test_two_that_become_one_are_named(void **state) {
     save(f, ENTRIES(saved));
     f->options.renames = rules;
     f->options.rename_count = 2;
+    f->options.rename_size = sizeof(pawl_rename);
     assert_int_equal(restore(f, ENTRIES(wanted)), PAWL_EMISMATCH);
     const char *attempt = pawl_error_get(f->err, PAWL_ERROR_ATTEMPT);
     assert_says(attempt, "\"first/w\" and \"second/w\" of the checkpoint both become \"third/w\"");
@@ -349,6 +351,7 @@ static void test_two_that_become_one_that_is_not_wanted_are_named(void **state) 
     save(f, ENTRIES(saved));
     f->options.renames = rules;
     f->options.rename_count = 1;
+    f->options.rename_size = sizeof(pawl_rename);
     assert_int_equal(restore(f, ENTRIES(wanted)), PAWL_EMISMATCH);
     assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT),
                 "\"b\" (saved as \"a\"), [4] F32 in the checkpoint, is not in the state");
@@ -364,6 +367,7 @@ static void test_empty_names_in_rules(void **state) {
     static const pawl_rename rules[] = {{"", "x"}, {"a", ""}, {"", ""}, {"b", ""}, {"a/", "c/"}};
     save(f, ENTRIES(saved));
     f->options.rename_count = 1;
+    f->options.rename_size = sizeof(pawl_rename);
     f->options.renames = &rules[0];
     assert_restored(f, ENTRIES(front));
     f->options.renames = &rules[1];
@@ -378,6 +382,7 @@ static void test_empty_names_in_rules(void **state) {
                 "options.renames[0].from can match no name");
     f->options.renames = NULL;
     f->options.rename_count = 0;
+    f->options.rename_size = sizeof(pawl_rename);
 }
 
 int main(void) {

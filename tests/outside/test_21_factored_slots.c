@@ -80,6 +80,7 @@ static pawl_status add(holding *h, const slot *s, int rank, int ranks, pawl_erro
                                 .shape = s->shape,
                                 .nboxes = 1,
                                 .boxes = &box,
+                                .box_size = sizeof(pawl_box),
                                 .replicated = !s->by_rows,
                                 .role = k > 0 ? PAWL_ROLE_SLOT : PAWL_ROLE_MODEL,
                                 .slot_of = k > 0 ? VARIABLE : NULL,

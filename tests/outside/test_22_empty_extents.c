@@ -3,6 +3,7 @@
  * A tensor with an extent of 0 has no elements, however large its other extents are: it is saved,
  * shown, verified, compared and restored, and no product of extents overflows.
  */
+#include "lib/at_step.h"
 #include "lib/directory.h"
 #include "lib/test.h"
 
@@ -55,6 +56,7 @@ static void add(pawl_state *state, const empty *e, bool boxed, pawl_error *err) 
                           .ndim = e->ndim,
                           .shape = e->shape,
                           .boxes = boxed ? &box : NULL,
+                          .box_size = sizeof(pawl_box),
                           .nboxes = boxed ? 1 : 0};
     assert_ok(pawl_state_add_tensor(state, &tensor, err), err);
 }
@@ -106,9 +108,9 @@ static void test_they_are_read_as_nothing(void **unused) {
     pawl_error *err = pawl_error_new();
     pawl_checkpoint *checkpoint = NULL;
     save(1, false, err);
-    assert_ok(pawl_checkpoint_open("run", 1, NULL, &checkpoint, err), err);
+    assert_ok(pawl_checkpoint_open("run", AT_STEP(1), &checkpoint, err), err);
     for (size_t i = 0; i < ARRAY_LENGTH(tensors); i++) {
-        pawl_entry_info info;
+        pawl_entry_info info = {.struct_size = sizeof info};
         int64_t zeros[4] = {0};
         assert_ok(pawl_checkpoint_find(checkpoint, tensors[i].name, &info, err), err);
         assert_int_equal(info.bytes, 0);

@@ -23,7 +23,6 @@ FOREIGN = [
     ("tf/savedmodel-half-plus-three", "a TensorFlow SavedModel", "with TensorFlow"),
     ("torch/bool.pt", "a PyTorch file", "with PyTorch"),
     ("keras/a.keras", "a Keras model", "with TensorFlow or Keras"),
-    ("safetensors/multi_layer.safetensors", "safetensors weights", "with safetensors"),
 ]
 
 
@@ -60,6 +59,12 @@ class WhatIsThere(unittest.TestCase):
         for path, what, after in FOREIGN:
             with self.subTest(path):
                 self.says(os.path.join(SAMPLES, path), what, after)
+
+    def test_weights_are_listed(self):
+        path = os.path.join(self.folder, "model.safetensors")
+        with open(path, "wb") as file:
+            file.write((2).to_bytes(8, "little") + b"{}")
+        self.assertEqual(ls(path), (0, ""))
 
     def test_a_run_of_orbax_is_told_by_its_steps(self):
         self.make("run/1000/_CHECKPOINT_METADATA", "run/2000/_CHECKPOINT_METADATA",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A reader whose mark was taken for one of a reader that is gone, as of a process that stood still,
  * says so where its step is gone, and has it kept again where it is not. */
+#include "lib/at_step.h"
 #include "outside/small_run.h"
 
 #include <dirent.h>
@@ -36,11 +37,11 @@ static void test_23_a_reader_whose_mark_was_lost_says_so(void **state) {
     const void *bytes;
     char path[256];
     float w[SMALL_ELEMENTS];
-    pawl_entry_info info;
+    pawl_entry_info info = {.struct_size = sizeof info};
     pawl_entries *entries;
     small_make(s);
-    assert_ok(pawl_checkpoint_open(s->path, 1, NULL, &gone, s->err), s->err);
-    assert_ok(pawl_checkpoint_open(s->path, 2, NULL, &there, s->err), s->err);
+    assert_ok(pawl_checkpoint_open(s->path, AT_STEP(1), &gone, s->err), s->err);
+    assert_ok(pawl_checkpoint_open(s->path, AT_STEP(2), &there, s->err), s->err);
     assert_ok(pawl_view_open(gone, "w", 0, &seen, s->err), s->err);
     remove_marks(s, "step-00000001");
     remove_marks(s, "step-00000002");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is open keeps its files however long it rests, also from a writer that cannot tell by pid
  * that the reader lives. */
+#include "lib/at_step.h"
 #include "outside/small_run.h"
 
 #include "checkpoint/checkpoint.h"
@@ -26,7 +27,7 @@ static liveness cannot_tell(void *context, const process_identity *who) {
     return PROCESS_UNKNOWN;
 }
 
-/* Retention asks the same, of the same code, before it removes a step (src/run/remove.c). */
+/* Retention asks the same, of the same code, before it removes a step (src/commit/remove.c). */
 static bool is_read(const small_run *s, reader_watch *watch) {
     struct pawl_error err = ERROR_INIT;
     store *run = NULL;
@@ -51,7 +52,7 @@ static void test_23_a_reader_that_rests_is_seen_to_read_by_other_hosts(void **st
     float w[SMALL_ELEMENTS];
     small_make(s);
     assert_ok(reader_watch_new(&watch, &err), &err);
-    assert_ok(pawl_checkpoint_open(s->path, 1, NULL, &c, s->err), s->err);
+    assert_ok(pawl_checkpoint_open(s->path, AT_STEP(1), &c, s->err), s->err);
     assert_ok(pawl_view_open(c, "w", 0, &seen, s->err), s->err);
     assert_ok(pawl_view_bytes(seen, 0, sizeof w, &bytes, s->err), s->err);
     double begun_s = test_now_s();
@@ -98,7 +99,7 @@ static void test_23_closing_leaves_no_thread_and_takes_no_time(void **state) {
     int before = threads();
     double begun_s = test_now_s();
     for (int i = 0; i < HANDLES; i++) {
-        assert_ok(pawl_checkpoint_open(s->path, 1, NULL, &handles[i], s->err), s->err);
+        assert_ok(pawl_checkpoint_open(s->path, AT_STEP(1), &handles[i], s->err), s->err);
     }
     assert_true(threads() <= before + HANDLES);
     for (int i = 0; i < HANDLES; i++) {

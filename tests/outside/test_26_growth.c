@@ -58,8 +58,10 @@ static void save(fixture *f, const pawl_metric *metrics, size_t count) {
     pawl_state *state;
     pawl_run *run;
     const pawl_run_options options = {.struct_size = sizeof options};
-    const pawl_save_options what = {
-        .struct_size = sizeof what, .metrics = metrics, .metric_count = count};
+    const pawl_save_options what = {.struct_size = sizeof what,
+                                    .metrics = metrics,
+                                    .metric_count = count,
+                                    .metric_size = sizeof(pawl_metric)};
     assert_ok(pawl_state_new(&state, f->err), f->err);
     assert_ok(pawl_state_set_int64(state, "i", PAWL_ROLE_OTHER, 1, f->err), f->err);
     assert_ok(pawl_run_open(f->path, &options, &run, f->err), f->err);
@@ -324,7 +326,7 @@ static int events_of(fixture *f, uint64_t bytes) {
     counted c = {0};
     store *disk, *traced;
     pawl_events *events;
-    pawl_event event;
+    pawl_event event = {.struct_size = sizeof event};
     int more = 1, count = -1;
     FILE *file = fopen(directory_path(f->path, NAME_EVENTS), "w");
     assert_non_null(file);
@@ -363,7 +365,7 @@ static void test_26_events_that_are_no_file(void **state) {
         } else {
             assert_int_equal(mknod(directory_path(f->path, NAME_EVENTS), kinds[i] | 0666, 0), 0);
         }
-        assert_true(pawl_events_open(f->path, &events, f->err) != PAWL_OK);
+        assert_true(pawl_events_open(f->path, NULL, &events, f->err) != PAWL_OK);
         assert_int_equal(remove(directory_path(f->path, NAME_EVENTS)), 0);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of steps that belong to a file, a link or a pipe: each verb, and a job that saves, says so
  * about that one and goes on with the others, and touches none of them. */
+#include "lib/at_step.h"
 #include "outside/small_run.h"
 
 #define LEFTOVER "step-00000200/index-aaaaaaaaaaaa-9"
@@ -108,16 +109,16 @@ static void test_28_a_list_shows_them(void **state) {
 static void test_28_readers_pass_them_over(void **state) {
     small_run *f = *state;
     pawl_checkpoint *checkpoint;
-    pawl_checkpoint_info about;
+    pawl_checkpoint_info about = {.struct_size = sizeof about};
     FILE *latest = fopen(directory_path(f->path, "latest"), "w");
     assert_non_null(latest);
     assert_true(fputs("step-00000099\n", latest) >= 0);
     assert_int_equal(fclose(latest), 0);
-    assert_ok(pawl_checkpoint_open(f->path, -1, NULL, &checkpoint, f->err), f->err);
-    pawl_checkpoint_describe(checkpoint, &about);
+    assert_ok(pawl_checkpoint_open(f->path, NULL, &checkpoint, f->err), f->err);
+    assert_ok(pawl_checkpoint_describe(checkpoint, &about, f->err), f->err);
     assert_int_equal(about.step, 20);
     pawl_checkpoint_close(checkpoint);
-    assert_fails(pawl_checkpoint_open(f->path, 15, NULL, &checkpoint, f->err), PAWL_ENOTFOUND,
+    assert_fails(pawl_checkpoint_open(f->path, AT_STEP(15), &checkpoint, f->err), PAWL_ENOTFOUND,
                  f->err);
     assert_says(pawl_error_get(f->err, PAWL_ERROR_FOUND), "a link, pipe or device of that name");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nothing is written through a hard link: not to a file that somebody links into the place of one
  * of the run's, and not to the copy that a backup made by links; and no save fails for it. */
+#include "lib/at_step.h"
 #include "outside/small_run.h"
 
 #include <dirent.h>
@@ -91,7 +92,7 @@ static void test_29_a_mark_that_became_a_link_is_made_anew(void **state) {
     float w[SMALL_ELEMENTS];
     make_victim(s, victim);
     small_make(s);
-    assert_ok(pawl_checkpoint_open(s->path, 1, NULL, &c, s->err), s->err);
+    assert_ok(pawl_checkpoint_open(s->path, AT_STEP(1), &c, s->err), s->err);
     find_mark(s, mark);
     link_in(s, victim, mark);
     small_sleep(ADVANCED_S + 1.5);
@@ -114,10 +115,10 @@ static void run_command(const char *format, const char *a, const char *b) {
 
 static int events_of(const small_run *s) {
     pawl_events *events;
-    pawl_event event;
+    pawl_event event = {.struct_size = sizeof event};
     int more = 1;
     int ended = 0;
-    assert_ok(pawl_events_open(s->path, &events, s->err), s->err);
+    assert_ok(pawl_events_open(s->path, NULL, &events, s->err), s->err);
     while (more) {
         assert_ok(pawl_events_next(events, &event, &more, s->err), s->err);
         ended += more && event.kind == PAWL_EVENT_SAVE_ENDED;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is mounted inside a run is read, and not removed by gc, rm, retention, or the next owner.
  * The mounts are real ones, in a mount namespace of this program's own. */
+#include "lib/at_step.h"
 #include "outside/small_run.h"
 
 #include <errno.h>
@@ -84,7 +85,7 @@ static void test_31_a_job_does_not_cross_a_mount(void **state) {
 static void test_31_rm_leaves_a_mounted_checkpoint_whole(void **state) {
     small_run *f = *state;
     pawl_checkpoint *checkpoint;
-    pawl_verify_result result;
+    pawl_verify_result result = {.struct_size = sizeof result};
     const pawl_verify_options verify = {.struct_size = sizeof verify};
     assert_int_equal(rename(directory_path(f->base, STEP), directory_path(f->base, "saved")), 0);
     assert_int_equal(mkdir(directory_path(f->base, STEP), 0777), 0);
@@ -95,7 +96,7 @@ static void test_31_rm_leaves_a_mounted_checkpoint_whole(void **state) {
                 "something is mounted on step-00000010");
     save(f, run, 30); /* retention leaves it as well */
     assert_ok(pawl_run_close(run, 0, f->err), f->err);
-    assert_ok(pawl_checkpoint_open(f->path, 10, NULL, &checkpoint, f->err), f->err);
+    assert_ok(pawl_checkpoint_open(f->path, AT_STEP(10), &checkpoint, f->err), f->err);
     assert_ok(pawl_checkpoint_verify(checkpoint, &verify, &result, f->err), f->err);
     pawl_checkpoint_close(checkpoint);
 }
@@ -111,7 +112,7 @@ static void test_31_rm_leaves_a_step_with_a_mounted_file(void **state) {
                 "mounted on step-00000010/manifest.json");
     assert_ok(pawl_run_remove(run, 20, 1, f->err), f->err);
     assert_ok(pawl_run_close(run, 0, f->err), f->err);
-    assert_ok(pawl_checkpoint_open(f->path, 10, NULL, &checkpoint, f->err), f->err);
+    assert_ok(pawl_checkpoint_open(f->path, AT_STEP(10), &checkpoint, f->err), f->err);
     pawl_checkpoint_close(checkpoint);
 }
 

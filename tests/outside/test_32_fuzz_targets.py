@@ -27,6 +27,7 @@ THROUGH = {
     "src/ranks/meet.c": "src/ranks/notes.c",
     "src/votes/vote_table.c": "src/votes/merge.c",
     "src/ranks/wire.c": "src/ranks/meet_bytes.c",
+    "src/restore/joint.c": "src/run/restore.c",
     "src/run/restore_decide.c": "src/run/restore.c",
 }
 # Not from a file of a run, nor from another rank.

@@ -20,6 +20,7 @@
  *
  * What should not have failed is a line "NOTE ..." on the standard output.
  */
+#include "lib/at_step.h"
 #include "lib/random.h"
 #include "powerloss/weights.h"
 
@@ -83,14 +84,15 @@ static pawl_status open_run(job *j, pawl_run **run) {
                               .rank = (int)j->rank,
                               .world_size = (int)j->world,
                               .launch = j->launch};
-    const pawl_run_options options = {.struct_size = sizeof options,
-                                      .framework = "powerloss",
-                                      .lease_s = 5,
-                                      .deadline_s = 60,
-                                      .group = j->world > 1 ? &group : NULL,
-                                      .group_deadline_s = 10,
-                                      .retention = {.keep_last = j->keep},
-                                      .io = (pawl_io)j->io};
+    const pawl_run_options options = {
+        .struct_size = sizeof options,
+        .framework = "powerloss",
+        .lease_s = 5,
+        .deadline_s = 60,
+        .group = j->world > 1 ? &group : NULL,
+        .group_deadline_s = 10,
+        .retention = &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = j->keep},
+        .io = (pawl_io)j->io};
     return pawl_run_open(j->run_path, &options, run, j->err);
 }
 
@@ -248,7 +250,7 @@ static int run_work(job *j) {
 /* The version that a committed step holds, all its files verified; -1: it is not what was saved. */
 static int64_t look_into(job *j, int64_t step) {
     pawl_checkpoint *checkpoint;
-    pawl_status status = pawl_checkpoint_open(j->run_path, step, NULL, &checkpoint, j->err);
+    pawl_status status = pawl_checkpoint_open(j->run_path, AT_STEP(step), &checkpoint, j->err);
     if (status != PAWL_OK) {
         note(j, "open checkpoint", status);
         return -1;
@@ -299,10 +301,10 @@ static int run_look(job *j) {
         look_at(j, pawl_catalog_get(catalog, i));
     }
     pawl_catalog_free(catalog);
-    pawl_checkpoint_info info = {.step = -1};
-    status = pawl_checkpoint_open(j->run_path, PAWL_NEWEST, NULL, &newest, j->err);
+    pawl_checkpoint_info info = {.struct_size = sizeof info, .step = -1};
+    status = pawl_checkpoint_open(j->run_path, NULL, &newest, j->err);
     if (status == PAWL_OK) {
-        pawl_checkpoint_describe(newest, &info);
+        status = pawl_checkpoint_describe(newest, &info, j->err);
         pawl_checkpoint_close(newest);
     } else if (status != PAWL_ENOTFOUND) {
         note(j, "open the newest", status);

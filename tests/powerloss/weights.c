@@ -91,7 +91,8 @@ void weights_make(weights *w, int rank, int world_size, int64_t columns) {
                                  .ndim = 2,
                                  .shape = shape,
                                  .nboxes = 1,
-                                 .boxes = &held};
+                                 .boxes = &held,
+                                 .box_size = sizeof(pawl_box)};
     const pawl_tensor replicated = {.struct_size = sizeof replicated,
                                     .name = "model/replicated",
                                     .dtype = PAWL_U64,

@@ -55,9 +55,11 @@ typedef struct effort {
 
 static pawl_status act_open(story *s, pawl_error *err) {
     store *seen;
-    const pawl_run_options options = {.struct_size = sizeof options,
-                                      .no_event_file = s->events ? 0 : 1,
-                                      .retention = {.keep_last = s->keep_last}};
+    const pawl_run_options options = {
+        .struct_size = sizeof options,
+        .no_event_file = s->events ? 0 : 1,
+        .retention =
+            &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = s->keep_last}};
     TRY(store_trace_wrap(s->disk, &s->os.table, NULL, NULL, &seen, err));
     return run_open(seen, &options, &s->os.table, &s->run, err);
 }

@@ -24,7 +24,9 @@ typedef struct world {
 
 static pawl_status open_run(world *w, pawl_run **run, pawl_error *err) {
     store *seen;
-    const pawl_run_options options = {.struct_size = sizeof options, .retention = {.keep_last = 2}};
+    const pawl_run_options options = {
+        .struct_size = sizeof options,
+        .retention = &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = 2}};
     TRY(store_trace_wrap(w->fault, &w->os.table, NULL, NULL, &seen, err));
     return run_open(seen, &options, &w->os.table, run, err);
 }

@@ -19,7 +19,9 @@ static pawl_run *open_run(const char *path) {
     struct pawl_error err = ERROR_INIT;
     store *s;
     pawl_run *run;
-    const pawl_run_options options = {.struct_size = sizeof options, .retention = {.keep_last = 2}};
+    const pawl_run_options options = {
+        .struct_size = sizeof options,
+        .retention = &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = 2}};
     proof_must(path_open(path, true, &s, &err), &err);
     proof_must(run_open(s, &options, platform_system(), &run, &err), &err);
     return run;
@@ -53,8 +55,7 @@ static int64_t restored_step(const char *path) {
     int64_t step = -1;
     if (status == PAWL_OK) {
         step = pawl_report_step(report);
-        step =
-            pawl_report_totals(report).fallbacks == 0 && proof_state_seed(&ps) == step ? step : -2;
+        step = report_totals(report).fallbacks == 0 && proof_state_seed(&ps) == step ? step : -2;
     } else if (status != PAWL_ENOTFOUND) {
         fprintf(stderr, "%s\n", error_text(&err));
         step = -2;

@@ -97,7 +97,8 @@ static void build(shard *s, pawl_error *err) {
                                  .ndim = 2,
                                  .shape = shape,
                                  .nboxes = 1,
-                                 .boxes = &held};
+                                 .boxes = &held,
+                                 .box_size = sizeof(pawl_box)};
     const int64_t columns = COLUMNS;
     const pawl_tensor replicated = {.struct_size = sizeof replicated,
                                     .name = "model/replicated",
@@ -160,7 +161,7 @@ static int64_t restore(const job *j, shard *s, pawl_run *run, pawl_error *err) {
     int64_t step = 0;
     if (status == PAWL_OK) {
         step = pawl_report_step(report);
-        bool whole = holds(s, step) && pawl_report_totals(report).fallbacks == 0;
+        bool whole = holds(s, step) && report_totals(report).fallbacks == 0;
         tell(j, s->rank, whole ? NEWS_RESTORED : NEWS_WRONG, step, "");
     } else if (status == PAWL_ENOTFOUND) {
         tell(j, s->rank, NEWS_RESTORED, 0, "");
@@ -182,11 +183,12 @@ static void be_rank(const job *j, int rank) {
                               .rank = rank,
                               .world_size = j->world_size,
                               .launch = j->launch};
-    const pawl_run_options options = {.struct_size = sizeof options,
-                                      .group = &group,
-                                      .group_deadline_s = GROUP_DEADLINE,
-                                      .lease_s = LEASE_S,
-                                      .retention = {.keep_last = 2}};
+    const pawl_run_options options = {
+        .struct_size = sizeof options,
+        .group = &group,
+        .group_deadline_s = GROUP_DEADLINE,
+        .lease_s = LEASE_S,
+        .retention = &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = 2}};
     s.rank = rank;
     s.world_size = j->world_size;
     build(&s, err);

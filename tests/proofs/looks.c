@@ -90,12 +90,12 @@ static bool wrong(reader *r, const char *what, pawl_error *err) {
 static pawl_checkpoint *open_newest(reader *r) {
     struct pawl_error err = ERROR_INIT;
     pawl_checkpoint *c = NULL;
-    if (checkpoint_open(r->store, false, PAWL_NEWEST, r->os, NULL, &c, &err) != PAWL_OK) {
+    if (checkpoint_open(r->store, false, CHECKPOINT_NEWEST, r->os, NULL, &c, &err) != PAWL_OK) {
         (void)wrong(r, "the newest does not open", &err);
         return NULL;
     }
     pawl_checkpoint_info about;
-    pawl_checkpoint_describe(c, &about);
+    checkpoint_describe(c, &about);
     r->seen = about.step;
     return c;
 }
@@ -103,7 +103,7 @@ static pawl_checkpoint *open_newest(reader *r) {
 static void read_whole(reader *r, pawl_checkpoint *c) {
     struct pawl_error err = ERROR_INIT;
     pawl_checkpoint_info about;
-    pawl_checkpoint_describe(c, &about);
+    checkpoint_describe(c, &about);
     if (checkpoint_read(c, "w", NULL, NULL, r->w, sizeof r->w, &err) != PAWL_OK) {
         (void)wrong(r, "what is open does not read", &err);
     } else if (!is_whole(r->w, about.step)) {
@@ -256,7 +256,8 @@ static void writer_open(writer *w) {
     const pawl_run_options options = {
         .struct_size = sizeof options,
         .no_event_file = 1,
-        .retention = {.struct_size = sizeof options.retention, .keep_last = w->keep_last}};
+        .retention =
+            &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = w->keep_last}};
     proof_must(store_trace_wrap(w->store, w->os, NULL, NULL, &s, &err), &err);
     proof_must(run_open(s, &options, w->os, &w->run, &err), &err);
 }

@@ -7,6 +7,7 @@
  *
  * Usage: proof_reshard [--full] [--part N]
  */
+#include "checkpoint/native.h"
 #include "checkpoint/private.h"
 #include "lib/many_ranks.h"
 #include "lib/simulated_platform.h"
@@ -160,10 +161,11 @@ typedef struct block_marks {
 } block_marks;
 
 static void marks_begin(block_marks *b, const pawl_checkpoint *c) {
-    *b = (block_marks){.files = &c->manifest};
-    b->marks = mem_calloc(c->manifest.file_count, sizeof(uint8_t *));
-    for (size_t i = 0; i < c->manifest.file_count; i++) {
-        b->marks[i] = mem_calloc(c->manifest.files[i].bytes / FORMAT_BLOCK_BYTES + 1, 1);
+    const manifest *m = &((const native_source *)c->source)->manifest;
+    *b = (block_marks){.files = m};
+    b->marks = mem_calloc(m->file_count, sizeof(uint8_t *));
+    for (size_t i = 0; i < m->file_count; i++) {
+        b->marks[i] = mem_calloc(m->files[i].bytes / FORMAT_BLOCK_BYTES + 1, 1);
     }
 }
 

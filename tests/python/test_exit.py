@@ -24,9 +24,9 @@ class Tensor(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("dtype", ctypes.c_int),
                 ("ndim", ctypes.c_int), ("shape", ctypes.POINTER(ctypes.c_int64)),
                 ("data", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("nboxes", ctypes.c_size_t),
-                ("boxes", ctypes.c_void_p), ("replicated", ctypes.c_int), ("role", ctypes.c_int),
-                ("slot_of", ctypes.c_char_p), ("slot", ctypes.c_char_p), ("replica", ctypes.c_int),
-                ("replica_count", ctypes.c_int)]
+                ("boxes", ctypes.c_void_p), ("box_size", ctypes.c_size_t), ("replicated", ctypes.c_int),
+                ("role", ctypes.c_int), ("slot_of", ctypes.c_char_p), ("slot", ctypes.c_char_p),
+                ("replica", ctypes.c_int), ("replica_count", ctypes.c_int)]
 
 
 class Pawl:

@@ -223,7 +223,7 @@ static void open_checkpoint(job *j, phases *p) {
     const pawl_log quiet = {.write = NULL};
     char name[64];
     pawl_checkpoint *c = NULL;
-    pawl_entry_info info = {0};
+    pawl_entry_info info = {.struct_size = sizeof info};
     size_t i = j->entries / 2;
     snprintf(name, sizeof name,
              j->shared ? "model/layers/%06zu/weight" : "model/rank00000/%06zu/weight", i);

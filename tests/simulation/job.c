@@ -90,15 +90,18 @@ static bool open_run(rank_process *r) {
     const job_plan *plan = &r->job->plan;
     const struct pawl_group group = job_group(r);
     const run_place place = {.context = r, .open = open_place};
-    pawl_run_options options = {.struct_size = sizeof options,
-                                .lease_s = plan->lease_s,
-                                .deadline_s = plan->deadline_s,
-                                .group_deadline_s = plan->group_deadline_s,
-                                .on_busy = plan->on_busy,
-                                .retention = {.keep_last = plan->keep_last},
-                                .no_event_file = r->job->number % 2,
-                                .group = &group};
-    options.log = (pawl_log){.level = PAWL_LOG_INFO, .context = r, .write = take_log};
+    pawl_run_options options = {
+        .struct_size = sizeof options,
+        .lease_s = plan->lease_s,
+        .deadline_s = plan->deadline_s,
+        .group_deadline_s = plan->group_deadline_s,
+        .on_busy = plan->on_busy,
+        .retention =
+            &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = plan->keep_last},
+        .no_event_file = r->job->number % 2,
+        .group = &group};
+    options.log = &(pawl_log){
+        .struct_size = sizeof(pawl_log), .level = PAWL_LOG_INFO, .context = r, .write = take_log};
     r->given_up_step = -1;
     begin(r, "opening");
     r->opened = run_open_at(&place, &options, &r->machine.os, &r->run, &err);

@@ -275,12 +275,14 @@ static void open_run(rank_process *r, bool events) {
     struct pawl_error err = ERROR_INIT;
     const struct pawl_group group = job_group(r);
     const run_place place = {.context = r, .open = open_place};
-    const pawl_run_options options = {.struct_size = sizeof options,
-                                      .lease_s = 20,
-                                      .group_deadline_s = 60,
-                                      .retention = {.keep_last = KEEP_LAST},
-                                      .no_event_file = !events,
-                                      .group = &group};
+    const pawl_run_options options = {
+        .struct_size = sizeof options,
+        .lease_s = 20,
+        .group_deadline_s = 60,
+        .retention =
+            &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = KEEP_LAST},
+        .no_event_file = !events,
+        .group = &group};
     proof_must(run_open_at(&place, &options, &r->machine.os, &r->run, &err), &err);
 }
 

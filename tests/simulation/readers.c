@@ -111,14 +111,16 @@ static void open_and_read(reader_process *r) {
     struct pawl_error err = ERROR_INIT;
     const pawl_log log = {.level = PAWL_LOG_INFO, .context = r, .write = take_log};
     pawl_checkpoint *c = NULL;
-    pawl_checkpoint_info info;
+    pawl_checkpoint_info info = {.step = -1};
     uint64_t begun_ns = fibers_now();
     r->doing = "opening";
     r->unmarked = false;
     r->opened_ns = begun_ns;
     pawl_status status =
-        checkpoint_open(r->view, false, PAWL_NEWEST, &r->machine.os, &log, &c, &err);
-    pawl_checkpoint_describe(c, &info);
+        checkpoint_open(r->view, false, CHECKPOINT_NEWEST, &r->machine.os, &log, &c, &err);
+    if (status == PAWL_OK) {
+        checkpoint_describe(c, &info);
+    }
     say(r, "opens", info.step, status, &err);
     if (status != PAWL_OK) {
         check_refusal(r, "opening the newest", status, &err, begun_ns);

@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
     if (pawl_run_open(path, NULL, &run, err) || pawl_state_new(&state, err) ||
         pawl_state_add_tensor(state, &w, err) || pawl_save(run, state, 1, NULL, err) ||
         pawl_wait(run, 0, NULL, err) || pawl_run_close(run, 0, err) ||
-        pawl_checkpoint_open(path, PAWL_NEWEST, NULL, &checkpoint, err) ||
+        pawl_checkpoint_open(path, NULL, &checkpoint, err) ||
         pawl_checkpoint_read(checkpoint, "w", NULL, NULL, read_back, sizeof read_back, err)) {
         return failed(err);
     }

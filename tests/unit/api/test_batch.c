@@ -28,7 +28,7 @@ static pawl_status show(pawl_batch_check *check, pawl_dtype image_dtype, int ndi
     const pawl_array batch[] = {
         {.name = "images", .dtype = image_dtype, .ndim = ndim, .shape = image_shape},
         {.name = "labels", .dtype = PAWL_I32, .ndim = 1, .shape = labels}};
-    return pawl_batch_check_next(check, batch, 2, err);
+    return pawl_batch_check_next(check, batch, 2, sizeof(pawl_array), err);
 }
 
 static void show_good(pawl_batch_check *check, int count) {
@@ -104,9 +104,11 @@ static void test_j02_another_name(void **state) {
                                {.name = "labels", .dtype = PAWL_I32, .ndim = 1, .shape = labels},
                                {.name = "weights", .dtype = PAWL_F32, .ndim = 1, .shape = labels}};
     show_good(*state, 1);
-    assert_fails(pawl_batch_check_next(*state, fewer, 1, &err), PAWL_EMISMATCH, &err);
+    assert_fails(pawl_batch_check_next(*state, fewer, 1, sizeof(pawl_array), &err), PAWL_EMISMATCH,
+                 &err);
     assert_string_equal(err.attempt, "batch 1 has no `images`, the first had it; mend the input");
-    assert_fails(pawl_batch_check_next(*state, more, 3, &err), PAWL_EMISMATCH, &err);
+    assert_fails(pawl_batch_check_next(*state, more, 3, sizeof(pawl_array), &err), PAWL_EMISMATCH,
+                 &err);
     assert_string_equal(err.attempt, "batch 2 has `weights`, the first had not; mend the input");
     assert_string_equal(err.entry, "weights");
 }
@@ -116,7 +118,7 @@ static void test_the_order_of_entries_does_not_matter(void **state) {
     const pawl_array turned[] = {{.name = "labels", .dtype = PAWL_I32, .ndim = 1, .shape = labels},
                                  {.name = "images", .dtype = PAWL_F32, .ndim = 4, .shape = images}};
     show_good(*state, 1);
-    assert_ok(pawl_batch_check_next(*state, turned, 2, &err), &err);
+    assert_ok(pawl_batch_check_next(*state, turned, 2, sizeof(pawl_array), &err), &err);
 }
 
 static void test_j02_f64_is_refused_in_the_first_batch(void **state) {
@@ -146,7 +148,8 @@ static void test_a_repeated_name_is_refused(void **state) {
     struct pawl_error err = ERROR_INIT;
     const pawl_array twice[] = {{.name = "a", .dtype = PAWL_I32, .ndim = 1, .shape = labels},
                                 {.name = "a", .dtype = PAWL_I32, .ndim = 1, .shape = labels}};
-    assert_fails(pawl_batch_check_next(*state, twice, 2, &err), PAWL_EUSAGE, &err);
+    assert_fails(pawl_batch_check_next(*state, twice, 2, sizeof(pawl_array), &err), PAWL_EUSAGE,
+                 &err);
     assert_string_equal(err.attempt, "batch 0 `a` is there more than once");
 }
 
@@ -162,10 +165,11 @@ static void test_the_signature_is_json_of_the_first_batch(void **state) {
 static void test_null_pointers_are_refused(void **state) {
     struct pawl_error err = ERROR_INIT;
     const pawl_array one = {.name = "a", .dtype = PAWL_I32, .ndim = 0};
-    assert_fails(pawl_batch_check_next(NULL, &one, 1, &err), PAWL_EUSAGE, &err);
-    assert_fails(pawl_batch_check_next(*state, NULL, 1, &err), PAWL_EUSAGE, &err);
+    assert_fails(pawl_batch_check_next(NULL, &one, 1, sizeof(pawl_array), &err), PAWL_EUSAGE, &err);
+    assert_fails(pawl_batch_check_next(*state, NULL, 1, sizeof(pawl_array), &err), PAWL_EUSAGE,
+                 &err);
     assert_fails(pawl_batch_check_new(NULL, &err), PAWL_EUSAGE, &err);
-    assert_int_equal(pawl_batch_check_next(*state, &one, 1, NULL), PAWL_OK);
+    assert_int_equal(pawl_batch_check_next(*state, &one, 1, sizeof(pawl_array), NULL), PAWL_OK);
 }
 
 static pawl_status check_with_failing_memory(void *context, pawl_error *err) {

@@ -68,8 +68,7 @@ static void test_a_success_leaves_it_alone(void **state) {
 static void test_the_status_is_returned_without_an_error(void **state) {
     (void)state;
     pawl_checkpoint *checkpoint = NULL;
-    assert_int_equal(pawl_checkpoint_open("/no/such/run", PAWL_NEWEST, NULL, &checkpoint, NULL),
-                     PAWL_ENOTFOUND);
+    assert_int_equal(pawl_checkpoint_open("/no/such/run", NULL, &checkpoint, NULL), PAWL_ENOTFOUND);
     assert_null(checkpoint);
 }
 

@@ -21,7 +21,7 @@ static pawl_array good(const char *name) {
 
 static pawl_status check_one(pawl_array gradient, pawl_error *err) {
     pawl_array variable = good("dense/kernel");
-    return pawl_check_gradients(&variable, 1, &gradient, 1, err);
+    return pawl_check_gradients(&variable, 1, &gradient, 1, sizeof(pawl_array), err);
 }
 
 static void test_what_fits_passes(void **state) {
@@ -29,8 +29,8 @@ static void test_what_fits_passes(void **state) {
     struct pawl_error err = ERROR_INIT;
     const pawl_array variables[] = {good("a"), good("b")};
     const pawl_array gradients[] = {good("a"), good("b")};
-    assert_ok(pawl_check_gradients(variables, 2, gradients, 2, &err), &err);
-    assert_ok(pawl_check_gradients(NULL, 0, NULL, 0, &err), &err);
+    assert_ok(pawl_check_gradients(variables, 2, gradients, 2, sizeof(pawl_array), &err), &err);
+    assert_ok(pawl_check_gradients(NULL, 0, NULL, 0, sizeof(pawl_array), &err), &err);
 }
 
 static void test_j05_a_variable_without_gradient(void **state) {
@@ -38,7 +38,8 @@ static void test_j05_a_variable_without_gradient(void **state) {
     struct pawl_error err = ERROR_INIT;
     const pawl_array variables[] = {good("a"), good("b")};
     const pawl_array gradients[] = {good("b")};
-    assert_fails(pawl_check_gradients(variables, 2, gradients, 1, &err), PAWL_EMISMATCH, &err);
+    assert_fails(pawl_check_gradients(variables, 2, gradients, 1, sizeof(pawl_array), &err),
+                 PAWL_EMISMATCH, &err);
     assert_string_equal(err.attempt, "the variable `a` has no gradient");
     assert_string_equal(err.entry, "a");
     assert_string_equal(err.expected, "2 gradients for 2 variables");
@@ -50,7 +51,8 @@ static void test_j05_a_gradient_without_variable(void **state) {
     struct pawl_error err = ERROR_INIT;
     const pawl_array variables[] = {good("a")};
     const pawl_array gradients[] = {good("a"), good("b")};
-    assert_fails(pawl_check_gradients(variables, 1, gradients, 2, &err), PAWL_EMISMATCH, &err);
+    assert_fails(pawl_check_gradients(variables, 1, gradients, 2, sizeof(pawl_array), &err),
+                 PAWL_EMISMATCH, &err);
     assert_string_equal(err.attempt, "the gradient of `b` has no variable");
 }
 
@@ -59,7 +61,8 @@ static void test_j05_a_repeated_name(void **state) {
     struct pawl_error err = ERROR_INIT;
     const pawl_array variables[] = {good("a")};
     const pawl_array gradients[] = {good("a"), good("a")};
-    assert_fails(pawl_check_gradients(variables, 1, gradients, 2, &err), PAWL_EMISMATCH, &err);
+    assert_fails(pawl_check_gradients(variables, 1, gradients, 2, sizeof(pawl_array), &err),
+                 PAWL_EMISMATCH, &err);
     assert_string_equal(err.attempt, "2 gradients for 1 variables: a name is repeated");
 }
 
@@ -68,7 +71,8 @@ static void test_j05_another_order(void **state) {
     struct pawl_error err = ERROR_INIT;
     const pawl_array variables[] = {good("a"), good("b")};
     const pawl_array gradients[] = {good("b"), good("a")};
-    assert_fails(pawl_check_gradients(variables, 2, gradients, 2, &err), PAWL_EMISMATCH, &err);
+    assert_fails(pawl_check_gradients(variables, 2, gradients, 2, sizeof(pawl_array), &err),
+                 PAWL_EMISMATCH, &err);
     assert_string_equal(err.attempt, "gradient 0 is that of `b`, variable 0 is `a`");
     assert_string_equal(err.next, "bring both lists into the same order");
 }
@@ -167,7 +171,7 @@ static void test_j05_every_float_dtype(void **state) {
     for (size_t i = 0; i < ARRAY_LENGTH(elements); i++) {
         struct pawl_error err = ERROR_INIT;
         pawl_array a = array_of("x", elements[i].dtype, 0, NULL, &elements[i].bits);
-        pawl_status status = pawl_check_gradients(&a, 1, &a, 1, &err);
+        pawl_status status = pawl_check_gradients(&a, 1, &a, 1, sizeof(pawl_array), &err);
         assert_int_equal(status, elements[i].finite ? PAWL_OK : PAWL_EMISMATCH);
     }
 }
@@ -180,7 +184,7 @@ static void test_bad_arrays_are_the_callers_fault(void **state) {
     assert_fails(check_one(array_of("x", PAWL_F32, 2, NULL, values), &err), PAWL_EUSAGE, &err);
     assert_string_equal(err.attempt, "gradient `x` has no shape");
     assert_fails(check_one(array_of("x", PAWL_F32, 99, matrix, values), &err), PAWL_ELIMIT, &err);
-    assert_int_equal(pawl_check_gradients(NULL, 1, NULL, 1, NULL), PAWL_EUSAGE);
+    assert_int_equal(pawl_check_gradients(NULL, 1, NULL, 1, sizeof(pawl_array), NULL), PAWL_EUSAGE);
 }
 
 /* ---- J06 ---- */

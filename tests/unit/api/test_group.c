@@ -36,11 +36,12 @@ static void test_an_environment_is_read(void **state) {
 
 static void test_an_older_struct_is_filled_as_far_as_it_goes(void **state) {
     (void)state;
-    pawl_group_found found;
+    pawl_group_found found = {.struct_size = sizeof found};
     memset(&found, 'x', sizeof found);
     found.struct_size = offsetof(pawl_group_found, launch);
     assert_int_equal(pawl_group_discover(environment, &found, NULL), PAWL_OK);
     assert_int_equal(found.struct_size, offsetof(pawl_group_found, launch));
+    assert_string_equal(found.source, "PMI");
     assert_int_equal(found.local_rank, -1);
     assert_int_equal(found.launch[0], 'x');
 }

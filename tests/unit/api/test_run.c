@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run in a real directory, through the public calls alone: as a trainer and a reader use it. */
+#include "lib/at_step.h"
 #include "unit/store/fixtures.h"
 
 #include <pawl/pawl.h>
@@ -56,7 +57,7 @@ static void open_run(fixture *f) {
 }
 
 static void save(fixture *f, int64_t step) {
-    pawl_save_stats stats;
+    pawl_save_stats stats = {.struct_size = sizeof stats};
     fill(f, step);
     assert_ok(pawl_save(f->run, f->state, step, NULL, f->err), f->err);
     assert_ok(pawl_fence(f->run, 0, f->err), f->err);
@@ -96,8 +97,8 @@ static void test_a_reader_needs_no_run(void **state) {
     pawl_catalog *catalog = NULL;
     pawl_checkpoint *checkpoint = NULL;
     pawl_entries *entries = NULL;
-    pawl_entry_info info;
-    pawl_verify_result result;
+    pawl_entry_info info = {.struct_size = sizeof info};
+    pawl_verify_result result = {.struct_size = sizeof result};
     const int64_t offset[] = {3, 5};
     const int64_t extent[] = {1, 2};
     float slice[2];
@@ -108,7 +109,7 @@ static void test_a_reader_needs_no_run(void **state) {
     assert_ok(pawl_catalog_open(f->path, NULL, &catalog, f->err), f->err);
     assert_int_equal(pawl_catalog_count(catalog), 2);
     pawl_catalog_free(catalog);
-    assert_ok(pawl_checkpoint_open(f->path, PAWL_NEWEST, NULL, &checkpoint, f->err), f->err);
+    assert_ok(pawl_checkpoint_open(f->path, NULL, &checkpoint, f->err), f->err);
     assert_ok(pawl_checkpoint_find(checkpoint, "step", &info, f->err), f->err);
     assert_int_equal(*(const int64_t *)info.value, 2);
     assert_ok(
@@ -175,8 +176,10 @@ static void test_the_name_of_a_metric_is_a_name_and_stands_once(void **state) {
     };
     open_run(f);
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
-        const pawl_save_options options = {
-            .struct_size = sizeof(options), .metrics = cases[i].metrics, .metric_count = 2};
+        const pawl_save_options options = {.struct_size = sizeof(options),
+                                           .metrics = cases[i].metrics,
+                                           .metric_count = 2,
+                                           .metric_size = sizeof(pawl_metric)};
         assert_fails(pawl_save(f->run, f->state, 1, &options, f->err), PAWL_EUSAGE, f->err);
         assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), cases[i].fault);
     }
@@ -261,8 +264,7 @@ static void test_r09_the_directory_of_one_step(void **state) {
     open_run(f);
     save(f, 1);
     (void)snprintf(step, sizeof(step), "%s/step-00000001", f->path);
-    assert_fails(pawl_checkpoint_open(step, PAWL_NEWEST, NULL, &checkpoint, f->err), PAWL_ENOTFOUND,
-                 f->err);
+    assert_fails(pawl_checkpoint_open(step, NULL, &checkpoint, f->err), PAWL_ENOTFOUND, f->err);
     assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT),
                         "opening a checkpoint: this is the directory of one step, not of a run");
     (void)snprintf(f->text, sizeof(f->text), "name the run: pawl ls %s", f->path);
@@ -295,10 +297,11 @@ static void test_the_doctor_finds_things(void **state) {
 static void test_null_pointers_are_named(void **state) {
     fixture *f = *state;
     pawl_error *err = f->err;
-    pawl_entry_info info;
+    pawl_entry_info info = {.struct_size = sizeof info};
     size_t size;
     int more;
-    const pawl_save_options metrics = {.struct_size = sizeof(metrics), .metric_count = 1};
+    const pawl_save_options metrics = {
+        .struct_size = sizeof(metrics), .metric_count = 1, .metric_size = sizeof(pawl_metric)};
     open_run(f);
     assert_null_is_named(pawl_run_open(NULL, NULL, &f->run, err),
                          "pawl_run_open: path is a null pointer");
@@ -326,7 +329,7 @@ static void test_null_pointers_are_named(void **state) {
                          "pawl_run_rebuild: run is a null pointer");
     assert_null_is_named(pawl_catalog_open(f->path, NULL, NULL, err),
                          "pawl_catalog_open: catalog is a null pointer");
-    assert_null_is_named(pawl_checkpoint_open(NULL, 1, NULL, NULL, err),
+    assert_null_is_named(pawl_checkpoint_open(NULL, AT_STEP(1), NULL, err),
                          "pawl_checkpoint_open: run_path is a null pointer");
     assert_null_is_named(pawl_checkpoint_find(NULL, "a", &info, err),
                          "pawl_checkpoint_find: checkpoint is a null pointer");

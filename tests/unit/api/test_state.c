@@ -107,8 +107,7 @@ static void test_a_struct_without_its_size_is_refused(void **state) {
                         "pawl_state_add_tensor: struct_size of pawl_tensor is not set");
     assert_string_equal(err.expected, "sizeof(pawl_tensor)");
     assert_string_equal(err.found, "0");
-    assert_string_equal(err.next,
-                        "begin with: pawl_tensor options = {.struct_size = sizeof options};");
+    assert_string_equal(err.next, "begin with: pawl_tensor it = {.struct_size = sizeof it};");
 }
 
 typedef struct newer_tensor {
@@ -153,6 +152,44 @@ static void test_an_older_struct_has_zero_for_what_it_lacks(void **state) {
     assert_ok(pawl_state_add_tensor(*state, &tensor, &err), &err);
 }
 
+/* ---- many tensors ---- */
+
+static void test_elements_have_one_struct_size(void **state) {
+    struct pawl_error err = ERROR_INIT;
+    uint8_t data = 0;
+    newer_tensor two[] = {tensor_of_tomorrow(&data), tensor_of_tomorrow(&data)};
+    two[1].known.name = "b";
+    assert_ok(pawl_state_add_tensors(*state, &two[0].known, 2, &err), &err);
+    assert_ok(pawl_state_update_tensors(*state, &two[0].known, 2, &err), &err);
+    assert_int_equal(pawl_state_count(*state), 2);
+    two[1].known.struct_size = sizeof(pawl_tensor);
+    assert_fails(pawl_state_update_tensors(*state, &two[0].known, 2, &err), PAWL_EUSAGE, &err);
+    assert_string_equal(err.attempt, "pawl_state_update_tensors: struct_size of tensors[1] is not "
+                                     "that of tensors[0]");
+    two[1].known.struct_size = sizeof(newer_tensor);
+    two[1].unknown = 1;
+    assert_fails(pawl_state_add_tensors(*state, &two[0].known, 2, &err), PAWL_EUNSUPPORTED, &err);
+    two[0].known.struct_size = 0;
+    assert_fails(pawl_state_add_tensors(*state, &two[0].known, 2, &err), PAWL_EUSAGE, &err);
+    assert_says(err.attempt, "struct_size of pawl_tensor is not set");
+}
+
+static void test_no_count_overflows(void **state) {
+    struct pawl_error err = ERROR_INIT;
+    uint8_t data = 0;
+    const pawl_tensor tensor = {
+        .struct_size = sizeof tensor, .name = "a", .dtype = PAWL_U8, .data = &data};
+    const size_t counts[] = {SIZE_MAX, SIZE_MAX / sizeof tensor + 2, SIZE_MAX / 2};
+    for (size_t i = 0; i < ARRAY_LENGTH(counts); i++) {
+        assert_fails(pawl_state_add_tensors(*state, &tensor, counts[i], &err), PAWL_EUSAGE, &err);
+        assert_string_equal(err.attempt,
+                            "pawl_state_add_tensors: no memory can hold so many tensors");
+    }
+    assert_ok(pawl_state_add_tensors(*state, NULL, 0, &err), &err);
+    assert_ok(pawl_state_update_tensors(*state, NULL, 0, &err), &err);
+    assert_int_equal(pawl_state_count(*state), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -164,6 +201,8 @@ int main(void) {
         TEST(test_a_newer_struct_is_taken_while_the_new_is_zero),
         TEST(test_a_newer_struct_is_refused_when_the_new_is_set),
         TEST(test_an_older_struct_has_zero_for_what_it_lacks),
+        TEST(test_elements_have_one_struct_size),
+        TEST(test_no_count_overflows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ static int set_up(void **state) {
     (void)snprintf(path, sizeof(path), "%s/run", f->dir.path);
     f->err = pawl_error_new();
     save(f, path);
-    assert_ok(pawl_checkpoint_open(path, PAWL_NEWEST, NULL, &f->checkpoint, f->err), f->err);
+    assert_ok(pawl_checkpoint_open(path, NULL, &f->checkpoint, f->err), f->err);
     *state = f;
     return 0;
 }
@@ -75,14 +75,16 @@ static const void *row_of(fixture *f, pawl_view *view, size_t row) {
 
 static void test_some_rows_of_many(void **state) {
     fixture *f = *state;
-    pawl_view_info info;
+    pawl_view_info info = {.struct_size = sizeof info};
     pawl_view *view = open_view(f);
-    pawl_view_describe(view, &info);
+    assert_ok(pawl_view_describe(view, &info, f->err), f->err);
     assert_int_equal(info.bytes, sizeof(f->weights));
     for (size_t row = 3; row < ROWS; row += 100) {
         assert_memory_equal(row_of(f, view, row), f->weights[row], sizeof(f->weights[0]));
     }
-    assert_true(pawl_checkpoint_reads(f->checkpoint).bytes < sizeof(f->weights) / 2);
+    pawl_read_stats reads = {.struct_size = sizeof reads};
+    assert_ok(pawl_checkpoint_reads(f->checkpoint, &reads, f->err), f->err);
+    assert_true(reads.bytes < sizeof(f->weights) / 2);
     pawl_view_close(view);
 }
 

@@ -10,8 +10,8 @@ static void test_the_newest_is_opened(void **state) {
     training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_checkpoint_info info;
-    assert_ok(training_open(f, PAWL_NEWEST, &err), &err);
-    pawl_checkpoint_describe(f->checkpoint, &info);
+    assert_ok(training_open(f, CHECKPOINT_NEWEST, &err), &err);
+    checkpoint_describe(f->checkpoint, &info);
     assert_int_equal(info.step, 300);
     assert_int_equal(info.format_version, FORMAT_VERSION);
     assert_int_equal(info.unix_time_ns, 1700000000000000000);
@@ -30,15 +30,15 @@ static void test_a_step_by_number(void **state) {
     training *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(training_open(f, 100, &err), &err);
-    assert_int_equal(f->checkpoint->step, 100);
+    assert_int_equal(f->checkpoint->source->step, 100);
 }
 
 static void test_the_newest_skips_what_is_not_committed(void **state) {
     training *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(store_unlink(f->disk, "step-00000300/manifest.json", &err), &err);
-    assert_ok(training_open(f, PAWL_NEWEST, &err), &err);
-    assert_int_equal(f->checkpoint->step, 200);
+    assert_ok(training_open(f, CHECKPOINT_NEWEST, &err), &err);
+    assert_int_equal(f->checkpoint->source->step, 200);
 }
 
 /* Removes step 300 as soon as its manifest was read, manifest first, as a writer does. */
@@ -67,8 +67,9 @@ static void test_s14_a_step_removed_while_it_is_opened_is_not_called_damaged(voi
     pawl_checkpoint_info info;
     assert_ok(store_trace_wrap(f->disk, &f->os.table, remove_under_the_reader, f, &traced, &err),
               &err);
-    assert_ok(checkpoint_open(traced, false, PAWL_NEWEST, &f->os.table, NULL, &c, &err), &err);
-    pawl_checkpoint_describe(c, &info);
+    assert_ok(checkpoint_open(traced, false, CHECKPOINT_NEWEST, &f->os.table, NULL, &c, &err),
+              &err);
+    checkpoint_describe(c, &info);
     assert_int_equal(info.step, 200);
     pawl_checkpoint_close(c);
     store_destroy(traced);
@@ -78,7 +79,7 @@ static void test_r08_the_newest_that_is_damaged_is_not_passed_over(void **state)
     training *f = *state;
     struct pawl_error err = ERROR_INIT;
     training_flip(f, "step-00000300/manifest.json", 40);
-    assert_fails(training_open(f, PAWL_NEWEST, &err), PAWL_EDAMAGED, &err);
+    assert_fails(training_open(f, CHECKPOINT_NEWEST, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "opening a checkpoint: ");
     assert_string_equal(err.path, "/mem/step-00000300/manifest.json");
     assert_string_equal(err.safe, "step 200 is committed; check it with: pawl verify /mem@200");
@@ -114,7 +115,7 @@ static void test_a_negative_step_is_none(void **state) {
 static void test_r09_nothing_to_open(void **state) {
     training *f = *state;
     struct pawl_error err = ERROR_INIT;
-    assert_fails(training_open(f, PAWL_NEWEST, &err), PAWL_ENOTFOUND, &err);
+    assert_fails(training_open(f, CHECKPOINT_NEWEST, &err), PAWL_ENOTFOUND, &err);
     assert_string_equal(err.attempt, "opening a checkpoint: there is no checkpoint here");
 }
 
@@ -380,9 +381,9 @@ static void test_a_slice_reads_its_blocks_only(void **state) {
     training *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(training_open(f, 300, &err), &err);
-    pawl_read_stats before = pawl_checkpoint_reads(f->checkpoint);
+    pawl_read_stats before = checkpoint_reads(f->checkpoint);
     assert_slice(f, 3, 1, 0, TRAINING_COLUMNS);
-    uint64_t first = pawl_checkpoint_reads(f->checkpoint).bytes - before.bytes;
+    uint64_t first = checkpoint_reads(f->checkpoint).bytes - before.bytes;
     assert_true(first < 3 * FORMAT_BLOCK_BYTES);
 }
 
@@ -414,7 +415,7 @@ static void test_tensors_in_boxes_are_put_together(void **state) {
     assert_ok(state_add_tensor(f->state, &tensor, &err), &err);
     training_save(f, 400);
     assert_ok(training_open(f, 400, &err), &err);
-    assert_int_equal(f->checkpoint->manifest.file_count, 3);
+    assert_int_equal(training_manifest(f)->file_count, 3);
     assert_ok(checkpoint_read(f->checkpoint, "sharded", NULL, NULL, whole, sizeof(whole), &err),
               &err);
     for (unsigned r = 0; r < 4; r++) {

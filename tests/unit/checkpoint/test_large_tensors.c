@@ -85,7 +85,8 @@ static void flip(fixture *f, uint64_t at) {
     char path[256];
     store_file *file;
     uint8_t byte;
-    snprintf(path, sizeof(path), "step-00000001/%s", f->checkpoint->manifest.files[0].name);
+    struct source *from = f->checkpoint->source;
+    snprintf(path, sizeof(path), "step-00000001/%s", from->ops->file(from, 0).name);
     assert_ok(store_open(f->disk, path, STORE_UPDATE, &file, &err), &err);
     assert_ok(store_read(file, at, &byte, 1, &err), &err);
     byte ^= 0x40;
@@ -130,7 +131,7 @@ static void test_overflows_of_a_cast_are_counted_over_all_threads(void **state) 
     }
     save(f);
     assert_ok(restore(f, PAWL_F32, NULL, to, &report, &err), &err);
-    assert_int_equal(pawl_report_totals(report).cast_overflows, overflows);
+    assert_int_equal(report_totals(report).cast_overflows, overflows);
     pawl_report_free(report);
     for (size_t i = 0; i < (size_t)ROWS * COLUMNS; i++) {
         assert_true(to[i] == (float)f->saved[i]);

@@ -92,7 +92,7 @@ static void test_a_view_is_what_was_saved(void **state) {
     for (size_t i = 0; i < ARRAY_LENGTH(tensors); i++) {
         pawl_view *v = view_of(f, tensors[i].name, 0);
         pawl_view_info info;
-        pawl_view_describe(v, &info);
+        info = checkpoint_view_describe(v);
         assert_int_equal(info.dtype, PAWL_F32);
         assert_int_equal(info.bytes, tensors[i].n);
         assert_int_equal(info.shape[info.ndim - 1], TRAINING_COLUMNS);
@@ -123,17 +123,17 @@ static void test_only_what_is_wanted_is_read_and_only_once(void **state) {
     open_newest(f);
     (void)training_offset_of(f, 300, KERNEL);
     pawl_view *v = view_of(f, KERNEL, 0);
-    uint64_t before = pawl_checkpoint_reads(f->checkpoint).bytes;
+    uint64_t before = checkpoint_reads(f->checkpoint).bytes;
     (void)bytes_of(v, 100, 0);
-    assert_int_equal(pawl_checkpoint_reads(f->checkpoint).bytes, before);
+    assert_int_equal(checkpoint_reads(f->checkpoint).bytes, before);
     (void)bytes_of(v, 0, 4);
-    uint64_t first = pawl_checkpoint_reads(f->checkpoint).bytes - before;
+    uint64_t first = checkpoint_reads(f->checkpoint).bytes - before;
     assert_in_range(first, FORMAT_BLOCK_BYTES, FORMAT_BLOCK_BYTES + 8192); /* and some index */
     before += first;
     (void)bytes_of(v, 8, 100);
-    assert_int_equal(pawl_checkpoint_reads(f->checkpoint).bytes, before);
+    assert_int_equal(checkpoint_reads(f->checkpoint).bytes, before);
     (void)bytes_of(v, 0, sizeof(f->kernel));
-    assert_in_range(pawl_checkpoint_reads(f->checkpoint).bytes - before, FORMAT_BLOCK_BYTES,
+    assert_in_range(checkpoint_reads(f->checkpoint).bytes - before, FORMAT_BLOCK_BYTES,
                     2 * FORMAT_BLOCK_BYTES);
     pawl_view_close(v);
 }
@@ -180,7 +180,7 @@ static void test_each_piece_has_a_view(void **state) {
     pawl_view *views[2] = {view_of(f, "sharded", 0), view_of(f, "sharded", 1)};
     for (size_t i = 0; i < 2; i++) {
         pawl_view_info info;
-        pawl_view_describe(views[i], &info);
+        info = checkpoint_view_describe(views[i]);
         assert_memory_equal(info.shape, shape, sizeof(shape));
         assert_memory_equal(info.offset, offsets[i], sizeof(offsets[i]));
         assert_memory_equal(info.extent, extents[i], sizeof(extents[i]));
@@ -204,7 +204,7 @@ static void test_an_empty_tensor_has_a_view_of_nothing(void **state) {
     training_save(f, 400);
     assert_ok(training_open(f, 400, &err), &err);
     pawl_view *v = view_of(f, "none", 0);
-    pawl_view_describe(v, &info);
+    info = checkpoint_view_describe(v);
     assert_int_equal(info.bytes, 0);
     assert_int_equal((uintptr_t)bytes_of(v, 0, 0) % sizeof(double), 0);
     assert_no_bytes(v, 0, 1, PAWL_EUSAGE, &err);
@@ -381,7 +381,7 @@ static void publish_lie(training *f, const char *tag, uint64_t offset) {
     const index_input input = {
         .entries = {.context = &l, .next = next_lie}, .files = &file, .file_count = 1};
     const index_writer index = index_writer_of(&input);
-    assert_ok(commit_publish(f->run, "step-00000300", tag, &f->checkpoint->manifest, &index, &err),
+    assert_ok(commit_publish(f->run, "step-00000300", tag, training_manifest(f), &index, &err),
               &err);
     pawl_entries_free(walk);
 }

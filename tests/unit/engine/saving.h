@@ -4,6 +4,7 @@
 #ifndef ENGINE_SAVING_H
 #define ENGINE_SAVING_H
 
+#include "lib/device.h"
 #include "lib/simulated_platform.h"
 #include "lib/test.h"
 #include "stores/stores.h"
@@ -19,6 +20,7 @@
 
 typedef struct saving {
     store *disk, *fault;
+    device *device; /* that has the tensors; NULL: they are in host memory */
     simulated_platform simulated;
     const platform *os;
     pawl_state *state;
@@ -49,12 +51,14 @@ static inline void saving_add(saving *f, size_t i, const char *name, size_t byte
     f->bytes[i] = bytes;
     f->memory[i] = mem_alloc(bytes);
     random_fill(&random, f->memory[i], bytes);
-    const pawl_tensor tensor = {.struct_size = sizeof(tensor),
-                                .name = name,
-                                .dtype = PAWL_U8,
-                                .ndim = 1,
-                                .shape = shape,
-                                .data = f->memory[i]};
+    const pawl_tensor tensor = {
+        .struct_size = sizeof(tensor),
+        .name = name,
+        .dtype = PAWL_U8,
+        .ndim = 1,
+        .shape = shape,
+        .data = f->device != NULL ? device_hold(f->device, f->memory[i], bytes) : f->memory[i],
+        .memory = f->device != NULL ? device_memory(f->device) : NULL};
     assert_ok(state_add_tensor(f->state, &tensor, &err), &err);
 }
 
@@ -86,10 +90,18 @@ static inline void saving_engine(saving *f, size_t budget_bytes, bool checking) 
     saving_engine_with(f, (engine_options){.budget_bytes = budget_bytes, .checking = checking});
 }
 
-static inline int saving_set_up_on(void **state, bool threads) {
+/* Before what a save has read is changed for good. */
+static inline void saving_engine_free_now(saving *f) {
+    struct pawl_error err = ERROR_INIT;
+    assert_ok(engine_free(f->engine, 60, &err), &err);
+    f->engine = NULL;
+}
+
+static inline int saving_set_up_on(void **state, bool threads, const device_plan *plan) {
     static saving f;
     struct pawl_error err = ERROR_INIT;
     memset(&f, 0, sizeof(f));
+    f.device = plan != NULL ? device_new(plan) : NULL;
     simulated_platform_init(&f.simulated, 1);
     f.os = threads ? platform_system() : &f.simulated.table;
     assert_ok(store_mem(&f.disk, &err), &err);
@@ -107,19 +119,39 @@ static inline int saving_set_up_on(void **state, bool threads) {
 }
 
 static inline int saving_set_up(void **state) {
-    return saving_set_up_on(state, false);
+    return saving_set_up_on(state, false, NULL);
 }
 
 static inline int saving_set_up_threads(void **state) {
-    return saving_set_up_on(state, true);
+    return saving_set_up_on(state, true, NULL);
 }
+
+/* The same with tensors on a device whose copies are late, and in pieces. */
+static inline int saving_set_up_device(void **state) {
+    return saving_set_up_on(state, true,
+                            &(device_plan){.seed = 5, .pieces = 3, .idle = 30, .pinned = true});
+}
+
+static inline int saving_set_up_device_in_line(void **state) {
+    return saving_set_up_on(state, false,
+                            &(device_plan){.seed = 6, .pieces = 3, .idle = 30, .in_line = true});
+}
+
+#define SAVING_DEVICE(test)                                                                        \
+    { #test " on a device", test, saving_set_up_device, saving_tear_down, NULL }
+#define SAVING_DEVICE_IN_LINE(test)                                                                \
+    { #test " on a device", test, saving_set_up_device_in_line, saving_tear_down, NULL }
 
 static inline int saving_tear_down(void **state) {
     saving *f = *state;
     struct pawl_error err = ERROR_INIT;
     store_fault_set(f->fault, &(store_fault){0}); /* a test that failed left it */
     store_fault_release(f->fault);
+    if (f->device != NULL) {
+        device_release(f->device);
+    }
     (void)engine_free(f->engine, 60, &err);
+    device_free(f->device);
     plan_layout_free(f->layout);
     state_snapshot_free(f->snapshot);
     state_free(f->state);
@@ -248,6 +280,20 @@ static inline void saving_read(saving *f, const char *name, buffer *out) {
     assert_ok(store_read_file(f->disk, path, 1u << 30, out, &err), &err);
 }
 
+/* What plan_layout_gather does, on a device too. */
+static inline void saving_gather(saving *f, size_t i, uint8_t *to) {
+    struct pawl_error err = ERROR_INIT;
+    plan_copies copies = {0};
+    assert_ok(
+        plan_layout_gather_some(f->layout, i, 0, f->layout->files[i].bytes, to, &copies, &err),
+        &err);
+    for (size_t k = 0; k < copies.count; k++) {
+        const plan_copy *copy = &copies.items[k];
+        memcpy(copy->host, device_bytes(f->device, copy->data) + copy->offset, copy->bytes);
+    }
+    mem_free(copies.items);
+}
+
 /* File i as the layout gathers it now, with its sum; its size is in the layout. */
 static inline uint8_t *saving_file(saving *f, size_t i) {
     const plan_file *file = &f->layout->files[i];
@@ -256,7 +302,7 @@ static inline uint8_t *saving_file(saving *f, size_t i) {
     uint64_t end = data_sum_edge(edge, file->bytes);
     uint32_t blocks[64];
     size_t count = 0;
-    plan_layout_gather(f->layout, i, 0, file->bytes, bytes);
+    saving_gather(f, i, bytes);
     for (uint64_t at = 0; at < file->bytes; at += FORMAT_BLOCK_BYTES) {
         uint64_t left = file->bytes - at;
         assert_true(count < ARRAY_LENGTH(blocks));

@@ -72,7 +72,10 @@ static void test_s01_the_range_is_that_of_the_changed_blocks_in_one_buffer(void 
     unsigned long long begin = 0;
     unsigned long long end = 0;
     assert_int_equal(sscanf(story.found, "bytes %llu to %llu of", &begin, &end), 2);
-    assert_true(begin <= 2 * FORMAT_BLOCK_BYTES && end >= 2 * FORMAT_BLOCK_BYTES);
+    /* Copies from a device come in any order: the later of the two may be found first. */
+    unsigned long long changed = (f->device != NULL && begin > 2 * FORMAT_BLOCK_BYTES ? 3 : 2) *
+                                 (unsigned long long)FORMAT_BLOCK_BYTES;
+    assert_true(begin <= changed && end >= changed);
     assert_true(end - begin < FORMAT_BLOCK_BYTES);
 }
 
@@ -116,6 +119,11 @@ int main(void) {
         THREADS(test_s01_a_neighbour_in_the_same_block_is_not_accused),
         THREADS(test_s01_the_range_is_that_of_the_changed_blocks_in_one_buffer),
         THREADS(test_s01_boxes_are_named),
+        SAVING_DEVICE(test_s01_an_unchanged_state_is_saved),
+        SAVING_DEVICE(test_s01_a_changed_tensor_is_named_with_the_range),
+        SAVING_DEVICE(test_s01_a_neighbour_in_the_same_block_is_not_accused),
+        SAVING_DEVICE(test_s01_the_range_is_that_of_the_changed_blocks_in_one_buffer),
+        SAVING_DEVICE(test_s01_boxes_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -271,6 +271,17 @@ int main(void) {
         THREADS(test_s08_an_engine_whose_storage_hangs_is_left_behind),
         THREADS(test_fences_at_any_moment),
         THREADS(test_cancels_at_any_moment),
+        SAVING_DEVICE(test_a_fence_copies_what_the_budget_holds_and_returns),
+        SAVING_DEVICE(test_s05_a_fence_never_takes_more_than_the_budget),
+        SAVING_DEVICE(test_s05_a_fence_without_room_waits_for_writes_and_says_how_long),
+        SAVING_DEVICE(test_s08_a_fence_that_times_out_names_step_file_and_bytes),
+        SAVING_DEVICE(test_a_fence_after_a_failure_is_good),
+        SAVING_DEVICE(test_s08_a_wait_that_times_out_says_how_far_the_save_is),
+        SAVING_DEVICE(test_a_wait_or_a_fence_while_the_job_ends_uses_nothing_of_it),
+        SAVING_DEVICE(test_one_save_at_a_time),
+        SAVING_DEVICE(test_s08_an_engine_whose_storage_hangs_is_left_behind),
+        SAVING_DEVICE(test_fences_at_any_moment),
+        SAVING_DEVICE(test_cancels_at_any_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

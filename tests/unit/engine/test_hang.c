@@ -54,7 +54,8 @@ static void test_s08_a_write_that_hangs_is_the_outcome(void **state) {
     assert_says(story.attempt, "saving step 7: the storage hangs: no answer for ");
     assert_says(story.attempt, " while writing");
     assert_says(story.path, "/step-00000007/data-0123456789ab-1-00000-of-00001.safetensors");
-    assert_int_equal(story.offset, 49152);
+    assert_int_equal(story.offset % 16384, 0);
+    assert_true(story.offset == 49152 || f->device != NULL); /* which fills chunks in any order */
     assert_int_equal(story.length, 16384);
     assert_string_equal(story.found, "32.8 kB of 135 kB written");
     assert_string_equal(story.next, "look at the storage (the kernel's log, or the server of a "
@@ -409,6 +410,23 @@ int main(void) {
         THREADS(test_s08_no_progress_is_told_of_a_save_that_was_given_up),
         THREADS(test_s08_closing_does_not_wait_for_whoever_is_told),
         THREADS(test_s08_a_process_that_was_stopped_does_not_hang),
+        SAVING_DEVICE(test_s08_a_write_that_hangs_is_the_outcome),
+        SAVING_DEVICE(test_s08_a_sync_that_hangs_is_the_outcome),
+        SAVING_DEVICE(test_s08_a_file_that_cannot_be_opened_in_time_is_the_outcome),
+        SAVING_DEVICE(test_s08_room_that_is_not_reserved_in_time_is_the_outcome),
+        SAVING_DEVICE(test_s08_a_commit_that_hangs_may_still_succeed),
+        SAVING_DEVICE(test_a_commit_whose_steps_end_does_not_hang),
+        SAVING_DEVICE(test_s08_nothing_is_saved_until_the_storage_answers),
+        SAVING_DEVICE(test_s08_a_fence_lets_go_of_a_save_that_hangs),
+        SAVING_DEVICE(test_s08_an_engine_that_hangs_is_left_behind_at_once),
+        SAVING_DEVICE(test_a_slow_storage_does_not_hang),
+        SAVING_DEVICE(test_resting_for_bandwidth_is_not_hanging),
+        SAVING_DEVICE(test_s08_a_removal_that_hangs_leaves_the_outcome_that_was),
+        SAVING_DEVICE(test_s08_what_hangs_after_the_commit_is_no_failure),
+        SAVING_DEVICE(test_s08_progress_that_cannot_be_told_is_the_outcome),
+        SAVING_DEVICE(test_s08_no_progress_is_told_of_a_save_that_was_given_up),
+        SAVING_DEVICE(test_s08_closing_does_not_wait_for_whoever_is_told),
+        SAVING_DEVICE(test_s08_a_process_that_was_stopped_does_not_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,6 +231,8 @@ int main(void) {
         SIMULATED(test_a_save_that_is_soon_done_tells_no_progress),
         SIMULATED(test_seconds_are_told_by_phase),
         THREADS(test_threads_are_tuned_and_a_refusal_is_logged_once),
+        SAVING_DEVICE(test_a_cancel_does_not_wait_for_bandwidth),
+        SAVING_DEVICE(test_a_fence_that_fits_the_budget_does_not_wait_for_bandwidth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -353,6 +353,14 @@ int main(void) {
         THREADS(test_a_cancel_waits_for_what_is_under_way),
         THREADS(test_no_more_is_under_way_than_asked),
         SIMULATED(test_the_beginning_of_a_file_is_written_after_the_rest_was_taken),
+        SAVING_DEVICE(test_any_state_by_threads),
+        SAVING_DEVICE(test_any_operation_may_fail),
+        SAVING_DEVICE(test_a_fence_without_memory_waits_for_writes),
+        SAVING_DEVICE(test_a_cancel_waits_for_what_is_under_way),
+        SAVING_DEVICE(test_no_more_is_under_way_than_asked),
+        SAVING_DEVICE_IN_LINE(test_any_state_in_line),
+        SAVING_DEVICE_IN_LINE(test_any_operation_may_fail),
+        SAVING_DEVICE_IN_LINE(test_every_allocation_may_fail_with_several_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -354,6 +354,21 @@ int main(void) {
         THREADS(test_a_cancel_during_the_commit_is_too_late),
         THREADS(test_a_cancel_stops_before_the_next_write),
         SIMULATED(test_a_cancel_without_a_save_is_nothing),
+        SAVING_DEVICE(test_files_are_what_the_layout_gathers),
+        SAVING_DEVICE(test_callbacks_come_in_order_each_once),
+        SAVING_DEVICE(test_a_state_goes_into_several_files),
+        SAVING_DEVICE(test_two_buffers_are_enough),
+        SAVING_DEVICE(test_many_saves_on_one_engine),
+        SAVING_DEVICE(test_s03_a_write_that_fails_names_step_file_and_range),
+        SAVING_DEVICE(test_the_save_after_a_failure_works),
+        SAVING_DEVICE(test_a_cancel_during_the_commit_is_too_late),
+        SAVING_DEVICE(test_a_cancel_stops_before_the_next_write),
+        SAVING_DEVICE_IN_LINE(test_files_are_what_the_layout_gathers),
+        SAVING_DEVICE_IN_LINE(test_a_state_goes_into_several_files),
+        SAVING_DEVICE_IN_LINE(test_two_buffers_are_enough),
+        SAVING_DEVICE_IN_LINE(test_many_saves_on_one_engine),
+        SAVING_DEVICE_IN_LINE(test_the_save_after_a_failure_works),
+        SAVING_DEVICE_IN_LINE(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -268,7 +268,7 @@ static void test_r12_newer_version_names_both(void **state) {
         pawl_error err = ERROR_INIT;
         assert_fails(decode_free(texts[i], strlen(texts[i]), &err), PAWL_EUNSUPPORTED, &err);
         assert_string_equal(err.attempt, "the checkpoint was written by a newer version of pawl");
-        assert_string_equal(err.expected, "format version 1, which this pawl (0.1.0) knows");
+        assert_string_equal(err.expected, "format version 1, which this pawl (0.2.0) knows");
         assert_string_equal(err.found, "format version 12");
         assert_says(err.next, "upgrade pawl");
     }

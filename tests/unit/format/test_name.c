@@ -204,6 +204,8 @@ static void test_names_of_ranks_are_golden_and_come_back(void **state) {
     check_root(name, "meet-7f3a9c21e04b-0-r00003", NAME_ROOT_MEET, "7f3a9c21e04b");
     name_meet(name, "7f3a9c21e04b", 17, -1);
     check_root(name, "meet-7f3a9c21e04b-17-answer", NAME_ROOT_MEET, "7f3a9c21e04b");
+    name_visit(name, "7f3a9c21e04b", 17, 3);
+    check_root(name, "visit-7f3a9c21e04b-17-r00003", NAME_ROOT_VISIT, "7f3a9c21e04b");
 }
 
 /* A name in the run's directory that ranks would not have made is nobody's. */

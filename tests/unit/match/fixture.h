@@ -219,8 +219,8 @@ static inline const pawl_report_item *item(fixture *f, size_t i) {
 
 static inline void assert_pairs(fixture *f, size_t pairs, uint64_t kept, uint64_t ignored) {
     assert_int_equal(f->match->pair_count, pairs);
-    assert_int_equal(pawl_report_totals(f->report).kept, kept);
-    assert_int_equal(pawl_report_totals(f->report).ignored, ignored);
+    assert_int_equal(report_totals(f->report).kept, kept);
+    assert_int_equal(report_totals(f->report).ignored, ignored);
 }
 
 /* The only difference, as data and in words. */

@@ -145,7 +145,7 @@ static void test_r05_suggestion_that_would_make_a_long_name(void **context) {
     match(f);
     assert_int_equal(suggestions(f, &only), 1);
     assert_int_equal(only->count, 1);
-    assert_string_equal(only->remedies[0].from, long_name(f, 400, 0, "w"));
+    assert_string_equal(only->remedies[0]->from, long_name(f, 400, 0, "w"));
 }
 
 /* Layers of kernel and bias, each of its own shape. */
@@ -273,7 +273,7 @@ static void test_r05_other_dtypes_that_can_be_cast_are_paired(void **context) {
     const pawl_report_item *only = NULL;
     assert_int_equal(suggestions(*context, &only), 1);
     assert_int_equal(only->remedy_count, 2);
-    assert_string_equal(only->remedies[1].option, "cast");
+    assert_string_equal(only->remedies[1]->option, "cast");
 }
 
 static void test_r05_other_dtypes_that_cannot_be_cast_are_not_paired(void **context) {
@@ -410,7 +410,7 @@ static void assert_no_rule_from(fixture *f, const char *name) {
     assert_int_equal(renamed_items(f), 1);
     for (size_t i = 0; i < pawl_report_count(f->report); i++) {
         for (size_t k = 0; k < item(f, i)->remedy_count; k++) {
-            const char *from = item(f, i)->remedies[k].from;
+            const char *from = item(f, i)->remedies[k]->from;
             assert_true(from == NULL || strcmp(from, name) != 0);
         }
     }

@@ -217,7 +217,7 @@ static size_t rules_of(fixture *f, pawl_rename *rules) {
         const pawl_report_item *it = item(f, i);
         bool note = it->difference == PAWL_DIFF_RENAMED && it->severity == PAWL_SEVERITY_NOTE;
         for (size_t k = 0; note && k < it->remedy_count; k++) {
-            const pawl_remedy *remedy = &it->remedies[k];
+            const pawl_remedy *remedy = it->remedies[k];
             if (remedy->from != NULL) {
                 assert_true(count < MAX_RULES);
                 rules[count++] = (pawl_rename){fixture_copy(f, remedy->from, strlen(remedy->from)),

@@ -34,7 +34,7 @@ static void test_text_of_a_refused_match(void **context) {
         "options.unexpected = PAWL_POLICY_ALLOW to leave it out\n"
         "warning: \"lr\" is 0.001 in the checkpoint and 0.1 in the state: the checkpoint's value "
         "is used; set options.hyperparameter = PAWL_POLICY_CALLER to keep the state's");
-    assert_int_equal(pawl_report_totals(f->report).fallbacks, 1);
+    assert_int_equal(report_totals(f->report).fallbacks, 1);
     assert_int_equal(pawl_report_step(f->report), 1000);
 }
 

@@ -100,6 +100,18 @@ static void test_whole_tensor_is_one_read(void **context) {
     assert_reads(s, "3:4096+2560");
 }
 
+static void test_each_stretch_of_a_large_tensor_has_its_place(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_U8, PAWL_U8, SHAPE(2 * PLAN_READ_BYTES + 3));
+    add_piece(s, 0, 4096, AT(0), AT(2 * PLAN_READ_BYTES + 3));
+    assert_reads(s, "0:4096+16777216 0:16781312+16777216 0:33558528+3");
+    for (size_t i = 0; i < s->reads.count; i++) {
+        const plan_read *read = &s->reads.reads[i];
+        assert_int_equal((uintptr_t)read->straight - (uintptr_t)fixture_memory,
+                         read->offset - 4096);
+    }
+}
+
 static void test_scalar_is_one_read(void **context) {
     single *s = *context;
     want_whole(s, PAWL_F32, PAWL_F32, 0, NULL);
@@ -573,6 +585,7 @@ static void test_reads_without_memory_leak_nothing(void **context) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_ONE(test_whole_tensor_is_one_read),
+        WITH_ONE(test_each_stretch_of_a_large_tensor_has_its_place),
         WITH_ONE(test_scalar_is_one_read),
         WITH_ONE(test_empty_tensor_is_no_read),
         WITH_ONE(test_reads_ascend_by_file_and_offset),

@@ -159,7 +159,8 @@ static inline void job_open_rank(job_rank *r, const void *with) {
                               .launch = r->job->launch};
     pawl_run_options options = *(const pawl_run_options *)with;
     options.struct_size = sizeof options;
-    options.log = (pawl_log){.write = job_log, .context = r, .level = PAWL_LOG_WARN};
+    options.log = &(pawl_log){
+        .struct_size = sizeof(pawl_log), .write = job_log, .context = r, .level = PAWL_LOG_WARN};
     options.group = &group;
     r->err = ERROR_INIT;
     r->status = store_trace_wrap(r->fault, &r->os, r->watch, r, &seen, &r->err);

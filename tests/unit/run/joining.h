@@ -127,9 +127,9 @@ static inline void joining_open_one(void *context, int number) {
     pawl_run_options options = j->options;
     options.group = &group;
     options.budget_bytes = j->budget[number] != 0 ? j->budget[number] : options.budget_bytes;
-    if (number == 0) {
-        options.log = (pawl_log){.write = joining_note_log, .context = j, .level = PAWL_LOG_WARN};
-    }
+    const pawl_log log = {
+        .struct_size = sizeof log, .write = joining_note_log, .context = j, .level = PAWL_LOG_WARN};
+    options.log = number == 0 ? &log : NULL;
     j->err[number] = ERROR_INIT;
     j->status[number] =
         run_open_at(&place, &options, platform_system(), &j->runs[number], &j->err[number]);

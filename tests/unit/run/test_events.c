@@ -31,7 +31,10 @@ static void open_run_on(training *f, const platform *os, pawl_run_options option
     struct pawl_error err = ERROR_INIT;
     store *seen;
     options.struct_size = sizeof options;
-    options.log = (pawl_log){.write = training_take_log, .context = f, .level = PAWL_LOG_WARN};
+    options.log = &(pawl_log){.struct_size = sizeof(pawl_log),
+                              .write = training_take_log,
+                              .context = f,
+                              .level = PAWL_LOG_WARN};
     assert_ok(store_trace_wrap(f->fault, os, NULL, NULL, &seen, &err), &err);
     assert_ok(run_open(seen, &options, os, &f->run, &err), &err);
 }

@@ -38,7 +38,7 @@ static pawl_status verify(store *s, int64_t step, const platform *os, pawl_error
 }
 
 static const pawl_run_options keep_one = {
-    .retention = {.struct_size = sizeof(pawl_retention), .keep_last = 1}};
+    .retention = &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = 1}};
 
 /* ---- failures ------------------------------------------------------------------------------- */
 

@@ -89,16 +89,27 @@ static void test_rules_of_retention_are_counts(void **state) {
     (void)state;
     const char *more = "0 or more";
     const char *name = "the name of a metric, by which keep_best chooses";
-    assert_refused((pawl_run_options){.retention.keep_last = -1}, "retention.keep_last", more,
-                   "-1");
-    assert_refused((pawl_run_options){.retention.keep_every_steps = -1},
-                   "retention.keep_every_steps", more, "-1");
-    assert_refused((pawl_run_options){.retention.keep_every_hours = (double)NAN},
-                   "retention.keep_every_hours", more, "nan");
-    assert_refused((pawl_run_options){.retention.keep_best = 1}, "retention.metric", name,
-                   "a null pointer");
-    assert_refused((pawl_run_options){.retention = {.keep_best = 1, .metric = ""}},
-                   "retention.metric", name, "an empty name");
+    assert_refused(
+        (pawl_run_options){
+            .retention = &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = -1}},
+        "retention.keep_last", more, "-1");
+    assert_refused(
+        (pawl_run_options){.retention = &(pawl_retention){.struct_size = sizeof(pawl_retention),
+                                                          .keep_every_steps = -1}},
+        "retention.keep_every_steps", more, "-1");
+    assert_refused(
+        (pawl_run_options){.retention = &(pawl_retention){.struct_size = sizeof(pawl_retention),
+                                                          .keep_every_hours = (double)NAN}},
+        "retention.keep_every_hours", more, "nan");
+    assert_refused(
+        (pawl_run_options){
+            .retention = &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_best = 1}},
+        "retention.metric", name, "a null pointer");
+    assert_refused(
+        (pawl_run_options){.retention = &(pawl_retention){.struct_size = sizeof(pawl_retention),
+                                                          .keep_best = 1,
+                                                          .metric = ""}},
+        "retention.metric", name, "an empty name");
 }
 
 static void test_texts_can_be_read_back(void **state) {
@@ -111,9 +122,11 @@ static void test_texts_can_be_read_back(void **state) {
                       "\"ffffffffffffffffffffffffffffffffffffffff\"");
     assert_refused((pawl_run_options){.framework = "caf\xe9"}, "framework", "text in UTF-8",
                    "the byte 0xe9 at byte 3 of it");
-    assert_refused((pawl_run_options){.retention = {.keep_best = 1, .metric = "a//b"}},
-                   "retention.metric", "a name that an entry may have",
-                   "one that has an empty component");
+    assert_refused(
+        (pawl_run_options){.retention = &(pawl_retention){.struct_size = sizeof(pawl_retention),
+                                                          .keep_best = 1,
+                                                          .metric = "a//b"}},
+        "retention.metric", "a name that an entry may have", "one that has an empty component");
 }
 
 int main(void) {

@@ -166,7 +166,8 @@ static void world_make(world *x, int64_t keep_last) {
     const pawl_run_options options = {
         .struct_size = sizeof options,
         .no_event_file = 1,
-        .retention = {.struct_size = sizeof options.retention, .keep_last = keep_last}};
+        .retention =
+            &(pawl_retention){.struct_size = sizeof(pawl_retention), .keep_last = keep_last}};
     store *seen;
     assert_ok(store_trace_wrap(&x->writes->wrapper.base, &x->os.table, NULL, NULL, &seen, &err),
               &err);
@@ -243,7 +244,7 @@ static void check_content(pawl_checkpoint *c) {
     static float w[ELEMENTS];
     struct pawl_error err = ERROR_INIT;
     pawl_checkpoint_info about;
-    pawl_checkpoint_describe(c, &about);
+    checkpoint_describe(c, &about);
     assert_ok(checkpoint_read(c, "w", NULL, NULL, w, sizeof w, &err), &err);
     assert_true(is_whole(w, about.step));
 }
@@ -258,7 +259,7 @@ static void check_verified(pawl_checkpoint *c) {
 static void look_at_newest(world *x) {
     struct pawl_error err = ERROR_INIT;
     pawl_checkpoint *c = NULL;
-    assert_ok(open_as_reader(x, PAWL_NEWEST, &c, &err), &err);
+    assert_ok(open_as_reader(x, CHECKPOINT_NEWEST, &c, &err), &err);
     check_content(c);
     pawl_checkpoint_close(c);
 }
@@ -266,7 +267,7 @@ static void look_at_newest(world *x) {
 static void look_and_verify(world *x) {
     struct pawl_error err = ERROR_INIT;
     pawl_checkpoint *c = NULL;
-    assert_ok(open_as_reader(x, PAWL_NEWEST, &c, &err), &err);
+    assert_ok(open_as_reader(x, CHECKPOINT_NEWEST, &c, &err), &err);
     check_verified(c);
     check_content(c);
     check_verified(c);
@@ -294,10 +295,10 @@ static void look_through_views(world *x) {
     pawl_view *v = NULL;
     const void *bytes;
     pawl_checkpoint_info about;
-    assert_ok(open_as_reader(x, PAWL_NEWEST, &c, &err), &err);
+    assert_ok(open_as_reader(x, CHECKPOINT_NEWEST, &c, &err), &err);
     assert_ok(checkpoint_view_open(c, "w", 0, &v, &err), &err);
     assert_ok(checkpoint_view_bytes(v, 0, sizeof x->w, &bytes, &err), &err);
-    pawl_checkpoint_describe(c, &about);
+    checkpoint_describe(c, &about);
     assert_true(is_whole(bytes, about.step));
     pawl_view_close(v);
     pawl_checkpoint_close(c);
@@ -386,7 +387,7 @@ static void test_a_run_that_changes_before_every_look_is_busy(void **state) {
     x.reader.tick_ns = 200000000;
     x.reads->context = &x;
     x.reads->before = save_before_marks;
-    assert_fails(open_as_reader(&x, PAWL_NEWEST, &c, &err), PAWL_EBUSY, &err);
+    assert_fails(open_as_reader(&x, CHECKPOINT_NEWEST, &c, &err), PAWL_EBUSY, &err);
     assert_says(err.attempt, "the run changes faster than it can be read");
     assert_says(err.safe, "nothing was changed");
     assert_says(err.next, "try again");
@@ -409,7 +410,7 @@ static void read_before(void *context, uint64_t nth, const store_call *call) {
     if (nth == h->at) {
         h->fired = true;
         look_at_all(h->x);
-        assert_ok(open_as_reader(h->x, PAWL_NEWEST, &h->open[0], &err), &err);
+        assert_ok(open_as_reader(h->x, CHECKPOINT_NEWEST, &h->open[0], &err), &err);
         pawl_status status = open_as_reader(h->x, FIRST, &h->open[1], &err);
         assert_true(status == PAWL_OK || status == PAWL_ENOTFOUND);
     }
@@ -471,9 +472,9 @@ static void test_a_reader_that_cannot_make_a_mark_loses_with_words(void **state)
         x.at = at;
         x.reads->context = &x;
         x.reads->before = act_before;
-        assert_ok(open_as_reader(&x, PAWL_NEWEST, &c, &err), &err);
+        assert_ok(open_as_reader(&x, CHECKPOINT_NEWEST, &c, &err), &err);
         if (checkpoint_read(c, "w", NULL, NULL, w, sizeof w, &err) == PAWL_OK) {
-            assert_true(is_whole(w, c->step));
+            assert_true(is_whole(w, c->source->step));
         } else {
             lost++;
             assert_fails(err.status, PAWL_EBUSY, &err);
@@ -500,7 +501,7 @@ static void test_s14_a_reader_of_another_host_that_stood_still_is_told_what_happ
     world_make(&x, 1);
     snprintf(x.reader.identity.host, sizeof x.reader.identity.host, "elsewhere");
     x.os.others = PROCESS_UNKNOWN;
-    assert_ok(open_as_reader(&x, PAWL_NEWEST, &c, &err), &err);
+    assert_ok(open_as_reader(&x, CHECKPOINT_NEWEST, &c, &err), &err);
     save_next(&x);
     check_content(c);
     check_verified(c);
@@ -539,7 +540,7 @@ static void test_a_remover_that_does_not_see_a_mark_is_told_of_as_such(void **st
     struct pawl_error err = ERROR_INIT;
     pawl_checkpoint *c = NULL;
     world_make(&x, 1);
-    assert_ok(open_as_reader(&x, PAWL_NEWEST, &c, &err), &err);
+    assert_ok(open_as_reader(&x, CHECKPOINT_NEWEST, &c, &err), &err);
     x.writes->unlisted = "reader-";
     save_next(&x);
     pawl_status status = checkpoint_read(c, "w", NULL, NULL, w, sizeof w, &err);
@@ -579,7 +580,7 @@ static void test_verifying_what_was_removed_or_saved_again_says_so(void **state)
     struct pawl_error err = ERROR_INIT;
     pawl_checkpoint *c = NULL;
     world_make(&x, 1);
-    assert_ok(open_as_reader(&x, PAWL_NEWEST, &c, &err), &err);
+    assert_ok(open_as_reader(&x, CHECKPOINT_NEWEST, &c, &err), &err);
     save_again(&x);
     check_verified(c);
     assert_says(x.log, "step 10 was saved again since it was opened");
@@ -601,7 +602,7 @@ static void test_what_is_damaged_is_found_beside_a_removal_too(void **state) {
     pawl_verify_result result;
     world_make(&x, 1);
     files.disk = x.disk;
-    assert_ok(open_as_reader(&x, PAWL_NEWEST, &c, &err), &err);
+    assert_ok(open_as_reader(&x, CHECKPOINT_NEWEST, &c, &err), &err);
     training_flip(&files, "step-00000010/manifest.json", 40);
     assert_fails(checkpoint_verify(c, NULL, &result, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(result.problems, 1);
@@ -626,7 +627,7 @@ static void test_what_stays_damaged_is_damaged(void **state) {
     files.disk = x.disk;
     training_path(&files, FIRST, NAME_KIND_DATA, path);
     assert_ok(store_unlink(x.disk, path, &err), &err);
-    assert_fails(open_as_reader(&x, PAWL_NEWEST, &c, &err), PAWL_EDAMAGED, &err);
+    assert_fails(open_as_reader(&x, CHECKPOINT_NEWEST, &c, &err), PAWL_EDAMAGED, &err);
     assert_ok(catalog_open(x.disk, &x.reader.table, NULL, &catalog, &err), &err);
     assert_int_equal(pawl_catalog_count(catalog), 1);
     assert_int_equal(pawl_catalog_get(catalog, 0)->status, PAWL_STEP_DAMAGED);

@@ -37,7 +37,7 @@ static void test_an_index_is_made_anew_and_the_manifest_keeps_what_it_said(void 
     verify_step(f, 200);
     assert_restores(f, 200);
     assert_ok(training_open(f, 200, &err), &err);
-    pawl_checkpoint_describe(f->checkpoint, &info);
+    checkpoint_describe(f->checkpoint, &info);
     assert_int_equal(info.unix_time_ns, 1700000000000000000);
     assert_string_equal(info.framework, "tests 1.0");
     assert_says(info.manifest_json, "\"loss\": 0.5");

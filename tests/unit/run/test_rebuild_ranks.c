@@ -111,7 +111,7 @@ static void assert_all_is_there(training *f) {
         assert_memory_equal(text, seed, size);
     }
     pawl_checkpoint_info info;
-    pawl_checkpoint_describe(f->checkpoint, &info);
+    checkpoint_describe(f->checkpoint, &info);
     assert_int_equal(info.world_size, RANKS);
     assert_int_equal(info.entries, 4);
 }

@@ -61,7 +61,7 @@ static void test_the_newest_is_restored_bit_for_bit(void **state) {
     assert_restored(f, 300);
     assert_int_equal(f->run->restored_step, 300);
     assert_int_equal(pawl_report_step(report), 300);
-    pawl_report_counts totals = pawl_report_totals(report);
+    pawl_report_counts totals = report_totals(report);
     assert_int_equal(totals.restored, 9);
     assert_int_equal(totals.kept, 0);
     assert_int_equal(totals.ignored, 0);
@@ -101,11 +101,11 @@ static void test_close_tensors_are_one_read_of_the_file(void **state) {
     struct pawl_error err = ERROR_INIT;
     assert_ok(training_open(f, 300, &err), &err);
     store_fault_set(f->fault, &(store_fault){0});
-    uint64_t before = pawl_checkpoint_reads(f->checkpoint).reads;
+    uint64_t before = checkpoint_reads(f->checkpoint).reads;
     assert_ok(checkpoint_restore(f->checkpoint, f->state, &plain, 0, 1, NULL, &err), &err);
     /* One for the data, one for its checksums, one or two for the entries, one for the rank's
      * bytes. */
-    assert_true(pawl_checkpoint_reads(f->checkpoint).reads - before <= 5);
+    assert_true(checkpoint_reads(f->checkpoint).reads - before <= 5);
 }
 
 static void test_a_cast_is_counted(void **state) {
@@ -125,7 +125,7 @@ static void test_a_cast_is_counted(void **state) {
     assert_ok(state_remove(f->state, "model/dense/bias", &err), &err);
     assert_ok(state_add_tensor(f->state, &tensor, &err), &err);
     assert_ok(run_restore(f->run, f->state, &options, &report, &err), &err);
-    assert_int_equal(pawl_report_totals(report).cast, 1);
+    assert_int_equal(report_totals(report).cast, 1);
     pawl_report_free(report);
     training_fill(f, 300);
     for (size_t i = 0; i < TRAINING_COLUMNS; i++) {
@@ -166,8 +166,8 @@ static void test_missing_entries_are_kept_when_allowed(void **state) {
     options.missing = PAWL_POLICY_ALLOW;
     training_set(f, "added", PAWL_KIND_BOOL, PAWL_ROLE_OTHER, false, &extra, 1);
     assert_ok(run_restore(f->run, f->state, &options, &report, &err), &err);
-    assert_int_equal(pawl_report_totals(report).kept, 1);
-    assert_int_equal(pawl_report_totals(report).restored, 9);
+    assert_int_equal(report_totals(report).kept, 1);
+    assert_int_equal(report_totals(report).restored, 9);
     pawl_report_free(report);
 }
 
@@ -200,7 +200,7 @@ static void test_r08_a_damaged_newest_falls_back_loudly(void **state) {
     assert_restored(f, 200);
     assert_int_equal(f->run->restored_step, 200);
     assert_int_equal(pawl_report_step(report), 200);
-    assert_int_equal(pawl_report_totals(report).fallbacks, 1);
+    assert_int_equal(report_totals(report).fallbacks, 1);
     assert_says(pawl_report_text(report), "300");
     assert_says(pawl_report_text(report), "model/dense/kernel");
     assert_says(f->log, "step 300 is damaged and is passed over for the next older one: ");
@@ -218,7 +218,7 @@ static void test_r08_two_damaged_ones_fall_back_twice(void **state) {
     training_truncate(f, path, 10);
     assert_ok(run_restore(f->run, f->state, NULL, &report, &err), &err);
     assert_restored(f, 100);
-    assert_int_equal(pawl_report_totals(report).fallbacks, 2);
+    assert_int_equal(report_totals(report).fallbacks, 2);
     pawl_report_free(report);
 }
 

@@ -158,7 +158,7 @@ static void test_r11_what_is_damaged_for_one_rank_all_pass_over(void **state) {
         restore_all(&f);
         assert_restored(&f, 200);
         for (int r = 0; r < 3; r++) {
-            assert_int_equal(pawl_report_totals(f.reports[r]).fallbacks, 1);
+            assert_int_equal(report_totals(f.reports[r]).fallbacks, 1);
             assert_says(pawl_report_text(f.reports[r]), "rank 2 (host ");
         }
         assert_says(f.job.log, "step 300 is damaged and is passed over for the next older one: "

@@ -153,7 +153,8 @@ static void test_p03_a_read_only_mount(void **state) {
 /* ---- S14 and what else retention, removal and gc must leave alone --------------------------- */
 
 static pawl_run_options keep_one(void) {
-    return (pawl_run_options){.retention = {.keep_last = 1}};
+    static const pawl_retention last = {.struct_size = sizeof last, .keep_last = 1};
+    return (pawl_run_options){.retention = &last};
 }
 
 static void test_s14_a_checkpoint_that_is_being_read_stays_until_it_is_closed(void **state) {

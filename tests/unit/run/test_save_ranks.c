@@ -64,7 +64,8 @@ static void test_a_step_saved_again_is_replaced(void **state) {
 
 static void test_retention_is_of_whole_checkpoints(void **state) {
     job *j = *state;
-    job_open(j, (pawl_run_options){.retention.keep_last = 1});
+    job_open(j, (pawl_run_options){.retention = &(pawl_retention){
+                                       .struct_size = sizeof(pawl_retention), .keep_last = 1}});
     job_save_ok(j, 10);
     job_save_ok(j, 20);
     job_close(j);
@@ -146,7 +147,8 @@ static void test_s07_a_rank_makes_room_to_say_that_its_part_failed(void **state)
 
 static void test_s07_a_commit_is_told_when_there_is_room_for_it(void **state) {
     job *j = *state;
-    job_open(j, (pawl_run_options){.retention.keep_last = 1});
+    job_open(j, (pawl_run_options){.retention = &(pawl_retention){
+                                       .struct_size = sizeof(pawl_retention), .keep_last = 1}});
     job_save_ok(j, 10);
     /* The manifest first, then the outcome. */
     job_fail(j, 0, (store_fault){.op = STORE_OP_RENAME, .nth = 2, .system_errno = ENOSPC});

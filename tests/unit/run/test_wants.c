@@ -3,8 +3,8 @@
 #include "unit/run/joining.h"
 
 #include "lib/random.h"
+#include "restore/restore.h"
 #include "votes/private.h"
-#include "votes/votes.h"
 
 typedef struct fixture {
     joining job;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removing entries, snapshots, slots against their variables, and every allocation failing once. */
 #include "lib/failing_memory.h"
+#include "state/flight.h"
+#include "state/table.h"
 #include "unit/state/fixture.h"
 
 #include <pthread.h>
@@ -225,6 +227,114 @@ static void test_s02_letting_go_on_another_thread(void **context) {
     state_snapshot_free(snapshot);
 }
 
+/* ---- what an unchanged state shares --------------------------------------------------------- */
+
+static state_snapshot *take(fixture *f, bool in_flight) {
+    state_snapshot *snapshot = NULL;
+    assert_ok(state_snapshot_take(f->state, 1, in_flight, &snapshot, &f->err), &f->err);
+    return snapshot;
+}
+
+static void test_snapshots_are_alike_until_an_entry_is_added_or_removed(void **context) {
+    fixture *f = *context;
+    add_plain(f, "a");
+    set_text(f, "v", "before");
+    state_snapshot *first = take(f, false);
+    set_text(f, "v", "after it");
+    state_snapshot *second = take(f, false);
+    assert_true(state_snapshot_alike(first, second));
+    assert_ptr_equal(first->entries[0], second->entries[0]);
+    add_plain(f, "b");
+    state_snapshot *third = take(f, false);
+    assert_false(state_snapshot_alike(second, third));
+    assert_int_equal(third->count, 3);
+    assert_ok(state_remove(f->state, "b", &f->err), &f->err);
+    state_snapshot *fourth = take(f, false);
+    assert_false(state_snapshot_alike(second, fourth));
+    assert_false(state_snapshot_alike(third, fourth));
+    state_snapshot_free(first);
+    state_snapshot_free(second);
+    state_snapshot_free(third);
+    state_snapshot_free(fourth);
+}
+
+/* A role is in the data file's header, as a name is. */
+static void test_a_value_of_another_role_is_another_entry(void **context) {
+    fixture *f = *context;
+    set_text(f, "v", "text");
+    state_snapshot *first = take(f, false);
+    assert_ok(
+        state_set_value(f->state, "v", PAWL_KIND_STRING, PAWL_ROLE_RNG, false, "text", 4, &f->err),
+        &f->err);
+    state_snapshot *second = take(f, false);
+    assert_false(state_snapshot_alike(first, second));
+    state_snapshot_free(first);
+    state_snapshot_free(second);
+}
+
+/* Each has the values of its own moment, whatever is set, let go or freed afterwards. */
+static void test_each_snapshot_has_the_values_of_its_moment(void **context) {
+    fixture *f = *context;
+    add_plain(f, "t");
+    set_text(f, "a", "1");
+    set_text(f, "z", "one");
+    state_snapshot *first = take(f, true);
+    set_text(f, "a", "2");
+    set_text(f, "z", "three");
+    state_snapshot *second = take(f, true);
+    assert_int_equal(second->value_count, 2);
+    assert_string_equal(state_snapshot_value(first, 0)->value, "1");
+    assert_string_equal(state_snapshot_value(second, 0)->value, "2");
+    state_snapshot_drop_values(second);
+    assert_null(second->entries[0]);
+    assert_string_equal(second->entries[1]->name, "t");
+    state_free(f->state);
+    f->state = NULL;
+    assert_string_equal(state_snapshot_find(first, "z", NULL)->value, "one");
+    state_snapshot_free(second);
+    state_snapshot_free(first);
+}
+
+/* Another state may get the memory of one that was freed: it is not that one. */
+static void test_another_state_is_never_alike(void **context) {
+    fixture *f = *context;
+    for (int i = 0; i < 20; i++) {
+        add_plain(f, "a");
+        state_snapshot *first = take(f, false);
+        state_free(f->state);
+        assert_ok(state_new(&f->state, &f->err), &f->err);
+        add_plain(f, "a");
+        state_snapshot *second = take(f, false);
+        assert_false(state_snapshot_alike(first, second));
+        state_snapshot_free(first);
+        state_snapshot_free(second);
+        assert_ok(state_remove(f->state, "a", &f->err), &f->err);
+    }
+}
+
+/* What was added after the save began is not read by it; what was replaced is another entry. */
+static void test_s02_an_entry_added_during_a_save_can_be_removed(void **context) {
+    fixture *f = *context;
+    add_plain(f, "a");
+    state_snapshot *saving = take(f, true);
+    add_plain(f, "b");
+    state_snapshot *both = take(f, false);
+    assert_fails(state_check_idle(f->state, both, &f->err), PAWL_EBUSY, &f->err);
+    assert_string_equal(f->err.entry, "a");
+    assert_ok(state_remove(f->state, "b", &f->err), &f->err);
+    assert_fails(state_remove(f->state, "a", &f->err), PAWL_EBUSY, &f->err);
+    state_snapshot_let_go(saving);
+    assert_ok(state_check_idle(f->state, both, &f->err), &f->err);
+    assert_ok(state_remove(f->state, "a", &f->err), &f->err);
+    add_plain(f, "a");
+    state_snapshot *again = take(f, true);
+    state_snapshot_free(saving);
+    assert_fails(state_remove(f->state, "a", &f->err), PAWL_EBUSY, &f->err);
+    state_snapshot_free(both);
+    state_snapshot_free(again);
+    assert_ok(state_remove(f->state, "a", &f->err), &f->err);
+}
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 static pawl_status make_state(void *context, pawl_error *err) {
@@ -275,18 +385,21 @@ static void test_setting_without_memory_changes_nothing(void **context) {
     assert_int_equal(failing_memory_each(set_and_check, *context), 1);
 }
 
+/* Leaves nothing in the state: neither a table nor a flight that is over. */
 static pawl_status take_and_free(void *context, pawl_error *err) {
     fixture *f = context;
     state_snapshot *snapshot = NULL;
     pawl_status status = state_snapshot_take(f->state, 1, true, &snapshot, err);
     state_snapshot_free(snapshot);
+    state_table_outdate(f->state);
+    assert_null(flight_latest(f->state));
     return status;
 }
 
 static void test_snapshot_without_memory_holds_nothing(void **context) {
     fixture *f = *context;
     add_plain(f, "a");
-    assert_int_equal(failing_memory_each(take_and_free, f), 2);
+    assert_int_equal(failing_memory_each(take_and_free, f), 4);
     assert_ok(state_remove(f->state, "a", &f->err), &f->err);
 }
 
@@ -309,6 +422,11 @@ int main(void) {
         WITH_STATE(test_snapshot_not_in_flight_does_not_hold),
         WITH_STATE(test_snapshot_outlives_its_state),
         WITH_STATE(test_s02_letting_go_on_another_thread),
+        WITH_STATE(test_s02_an_entry_added_during_a_save_can_be_removed),
+        WITH_STATE(test_another_state_is_never_alike),
+        WITH_STATE(test_each_snapshot_has_the_values_of_its_moment),
+        WITH_STATE(test_a_value_of_another_role_is_another_entry),
+        WITH_STATE(test_snapshots_are_alike_until_an_entry_is_added_or_removed),
         WITH_STATE(test_state_new_without_memory),
         WITH_STATE(test_adding_without_memory_changes_nothing),
         WITH_STATE(test_setting_without_memory_changes_nothing),

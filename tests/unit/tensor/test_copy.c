@@ -192,6 +192,54 @@ static void check_place(test_random *r, sample *s, const box *source) {
     assert_memory_equal(s->memory, wanted, s->bytes);
 }
 
+/* What is copied run by run. */
+typedef struct running {
+    const strided *memory;
+    const uint8_t *bytes;
+    size_t most;  /* bytes of the stretch */
+    size_t taken; /* bytes */
+} running;
+
+static pawl_status take_run(void *context, strided_run run, pawl_error *err) {
+    running *r = context;
+    (void)err;
+    assert_true(run.bytes > 0 && run.in_stretch + run.bytes <= r->most);
+    memcpy(r->memory->data + run.in_memory, r->bytes + run.in_stretch, run.bytes);
+    r->taken += run.bytes;
+    return PAWL_OK;
+}
+
+static void check_runs(test_random *r, sample *s, const box *source) {
+    struct pawl_error err = ERROR_INIT;
+    uint64_t elements = box_elements(source);
+    uint64_t from = random_below(r, elements + 1) * s->item;
+    uint64_t n = random_below(r, elements + 1) * s->item;
+    n = from + n > elements * s->item ? elements * s->item - from : n;
+    AUTOFREE uint8_t *bytes = mem_alloc(n);
+    random_fill(r, bytes, n);
+    AUTOFREE uint8_t *before = mem_dup(s->memory, s->bytes);
+    strided_place(&s->strided, source, from, n, bytes);
+    AUTOFREE uint8_t *wanted = mem_dup(s->memory, s->bytes);
+    memcpy(s->memory, before, s->bytes);
+    running taken = {.memory = &s->strided, .bytes = bytes, .most = n};
+    assert_ok(strided_runs(&s->strided, source, from, n, take_run, &taken, &err), &err);
+    assert_memory_equal(s->memory, wanted, s->bytes);
+    assert_true(taken.taken <= n);
+}
+
+static void test_runs_place_what_a_strided_copy_places(void **state) {
+    (void)state;
+    test_random r = {43};
+    for (int round = 0; round < ROUNDS * 2; round++) {
+        box shape = random_shape(&r, 1);
+        box b = random_box(&r, &shape, 0);
+        box source = round % 3 == 0 ? b : random_box(&r, &shape, 0);
+        CLEANUP(sample_free) sample s = sample_random(&r, dtypes[round % 4], &b);
+        settle(&s, &r);
+        check_runs(&r, &s, &source);
+    }
+}
+
 static void test_any_stretch_of_any_box_is_placed_where_it_belongs(void **state) {
     (void)state;
     test_random r = {42};
@@ -357,6 +405,7 @@ int main(void) {
         cmocka_unit_test(test_any_stretch_is_gathered_from_any_strides),
         cmocka_unit_test(test_any_stretch_is_scattered_and_nothing_else_is_touched),
         cmocka_unit_test(test_any_stretch_of_any_box_is_placed_where_it_belongs),
+        cmocka_unit_test(test_runs_place_what_a_strided_copy_places),
         cmocka_unit_test(test_resharding_moves_every_byte_once),
         cmocka_unit_test(test_large_transposed_matrix_is_gathered_over_tiles),
         cmocka_unit_test(test_scalar_is_one_element),

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds out which file of a directory is to be opened, from the names in it. */
+#include "foreign/foreign.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WEIGHTS "model.safetensors"
+#define INDEX   "model.safetensors.index.json"
+
+/* Of a run's directory, or of a step's: then what else is there is not looked at. */
+static bool is_own(const char *name) {
+    char tag[FORMAT_TAG_CHARS];
+    return name_makes_run(name) || name_classify(name, tag) != NAME_FOREIGN;
+}
+
+/* What there is to open; the first of each. */
+typedef struct sight {
+    bool own;
+    const char *weights, *index; /* of those names */
+    const char *file, *other_index;
+    size_t files, indexes;
+} sight;
+
+static void note_name(sight *s, const char *name) {
+    bool is_index = strstr(name, ".index.json") != NULL;
+    s->own = s->own || is_own(name);
+    if (name[0] == '.' || !foreign_opens(name)) {
+        return;
+    }
+    s->weights = strcmp(name, WEIGHTS) == 0 ? name : s->weights;
+    s->index = strcmp(name, INDEX) == 0 ? name : s->index;
+    if (is_index) {
+        s->other_index = s->indexes++ == 0 ? name : s->other_index;
+    } else {
+        s->file = s->files++ == 0 ? name : s->file;
+    }
+}
+
+static pawl_status which_one(const store *in, const sight *s, pawl_error *err) {
+    bool index = s->indexes > 0;
+    error_set(err, PAWL_ENOTFOUND,
+              index ? "there are several indexes of weights, and nothing says which is meant"
+                    : "there are several files of weights, and no index that puts them together");
+    error_path(err, "%s", in->root);
+    error_expected(err, WEIGHTS ", " INDEX ", or one other index or file of weights");
+    error_found(err, "%zu %s, the first is %.200s", index ? s->indexes : s->files,
+                index ? "indexes" : "files", index ? s->other_index : s->file);
+    error_next(err, "name one of them: %.300s/%.200s", in->root, index ? s->other_index : s->file);
+    return PAWL_ENOTFOUND;
+}
+
+pawl_status foreign_find(store *s, char name[STORE_MAX_PATH], bool *found, pawl_error *err) {
+    CLEANUP(arena_free) arena memory = {0};
+    char **names;
+    size_t count;
+    sight seen = {.own = false};
+    *found = false;
+    TRY(store_names(s, "", FORMAT_MAX_NAMES, &memory, &names, &count, err));
+    for (size_t i = 0; i < count; i++) {
+        note_name(&seen, names[i]);
+    }
+    if (seen.own || seen.files + seen.indexes == 0) {
+        return PAWL_OK;
+    }
+    const char *chosen = seen.weights != NULL ? seen.weights : seen.index;
+    if (chosen == NULL && seen.indexes == 1) {
+        chosen = seen.other_index;
+    }
+    if (chosen == NULL && seen.indexes == 0 && seen.files == 1) {
+        chosen = seen.file;
+    }
+    if (chosen == NULL) {
+        return which_one(s, &seen, err);
+    }
+    snprintf(name, STORE_MAX_PATH, "%s", chosen);
+    *found = true;
+    return PAWL_OK;
+}

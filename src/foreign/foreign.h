@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * foreign: checkpoints of other tools, as sources: so far a safetensors file, and a Hugging Face
+ * directory of several with an index. Nothing is ever written beside them.
+ *
+ * Nothing in them is trusted: lengths, offsets, counts, names and paths are checked before they are
+ * used, and links are not followed. Refusals say the file and the byte.
+ *
+ * May include base, tensor, store, format, source. Threads and ownership: as of a source.
+ */
+#ifndef FOREIGN_FOREIGN_H
+#define FOREIGN_FOREIGN_H
+
+#include "source/source.h"
+
+/* By its name alone: can foreign_open open a file? */
+bool foreign_opens(const char *name);
+
+/* The file to open of a directory that is no run: model.safetensors, or the one index, or the one
+ * safetensors file. *found is false where there is none, and where a run or a step has files.
+ * PAWL_ENOTFOUND: there are several, and nothing says which. */
+pawl_status foreign_find(store *s, char name[STORE_MAX_PATH], bool *found, pawl_error *err)
+    PAWL_MUST_CHECK;
+
+/* Opens a file in the root of a store: *.safetensors, or *.safetensors.index.json with the files
+ * that it names. `whole`: the path that is the user's is the directory, not the file. The store is
+ * the source's when `own_store`, also when this fails. PAWL_EDAMAGED, PAWL_ELIMIT,
+ * PAWL_EUNSUPPORTED: with the file and the position. */
+pawl_status foreign_open(store *s, bool own_store, const char *name, bool whole,
+                         struct source **out, pawl_error *err) PAWL_MUST_CHECK;
+
+#endif

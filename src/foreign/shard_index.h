@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* foreign/shard_index: the index of a Hugging Face directory, model.safetensors.index.json. */
+#ifndef FOREIGN_SHARD_INDEX_H
+#define FOREIGN_SHARD_INDEX_H
+
+#include "base/base.h"
+
+/* Where the index says that a tensor is. */
+typedef struct shard_place {
+    const char *name;
+    const char *file; /* one of shard_index.files */
+    uint64_t at;      /* of the name, in the index */
+} shard_place;
+
+typedef struct shard_index {
+    const char **files; /* ascending, each once */
+    size_t file_count;
+    shard_place *places; /* ascending by name */
+    size_t place_count;
+    bool has_total_size;
+    double total_size; /* of all tensors, in bytes */
+    size_t file_capacity, place_capacity;
+    arena memory;
+} shard_index;
+
+/*
+ * {"metadata": {"total_size": 123}, "weight_map": {"name": "file", ...}}
+ *
+ * Other members are passed over. A file is a name in the same directory that ends in .safetensors;
+ * PAWL_EDAMAGED with the position for any other path, and for a name that is there twice.
+ * PAWL_ELIMIT beyond a maximum of limits.h.
+ */
+pawl_status shard_index_decode(const void *text, size_t n, shard_index *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+void shard_index_free(shard_index *index);
+
+#endif

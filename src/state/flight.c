@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Begins, ends and finds the flights of a state. */
+#include "state/flight.h"
+
+static void let_go(flight *f) {
+    if (atomic_fetch_sub_explicit(&f->references, 1, memory_order_acq_rel) == 1) {
+        mem_free(f);
+    }
+}
+
+/* Takes those that are over off the state's list. */
+static void forget_ended(pawl_state *state) {
+    flight **link = &state->flights;
+    while (*link != NULL) {
+        flight *f = *link;
+        if (atomic_load_explicit(&f->over, memory_order_acquire)) {
+            *link = f->earlier;
+            let_go(f);
+        } else {
+            link = &f->earlier;
+        }
+    }
+}
+
+pawl_status flight_begin(pawl_state *state, int64_t step, flight **out, pawl_error *err) {
+    flight *f = mem_alloc(sizeof(*f));
+    if (f == NULL) {
+        return error_nomem(err, sizeof(*f));
+    }
+    forget_ended(state);
+    *f = (flight){.step = step, .newest = state->added, .earlier = state->flights};
+    atomic_init(&f->references, 2);
+    atomic_init(&f->over, false);
+    state->flights = f;
+    *out = f;
+    return PAWL_OK;
+}
+
+void flight_end(flight *f) {
+    if (f != NULL) {
+        atomic_store_explicit(&f->over, true, memory_order_release);
+        let_go(f);
+    }
+}
+
+const flight *flight_latest(pawl_state *state) {
+    forget_ended(state);
+    return state->flights;
+}
+
+bool flight_reads(const flight *f, const state_entry *e) {
+    const held_entry *held = (const held_entry *)(const void *)e;
+    return f != NULL && e->kind == PAWL_KIND_TENSOR && held->number <= f->newest;
+}
+
+void flight_forget_all(pawl_state *state) {
+    while (state->flights != NULL) {
+        flight *f = state->flights;
+        state->flights = f->earlier;
+        let_go(f);
+    }
+}
