@@ -40,6 +40,7 @@ struct device {
     ticket tickets[OPEN];
     size_t open;
     uint64_t starts_before; /* before the plan was changed */
+    uint64_t most_of_plan;  /* tickets under way since then */
     bool waits, let_go;
     device_count count;
     uint64_t pinned;
@@ -110,7 +111,7 @@ static void move(device *d, ticket *t, size_t most) {
 }
 
 static void move_some(device *d) {
-    if (random_below(&d->random, 100) < d->plan.idle) {
+    if (d->most_of_plan < d->plan.together || random_below(&d->random, 100) < d->plan.idle) {
         return;
     }
     size_t first = (size_t)random_below(&d->random, OPEN);
@@ -146,8 +147,10 @@ static ticket *new_ticket(device *d, const pawl_copy *const *copies, size_t coun
                           .count = count,
                           .step = bytes / pieces + 1};
             d->open++;
-            d->count.most_under_way =
-                d->open > d->count.most_under_way ? d->open : d->count.most_under_way;
+            d->most_of_plan = d->open > d->most_of_plan ? d->open : d->most_of_plan;
+            d->count.most_under_way = d->most_of_plan > d->count.most_under_way
+                                          ? d->most_of_plan
+                                          : d->count.most_under_way;
             return t;
         }
     }
@@ -277,6 +280,7 @@ void device_change(device *d, const device_plan *plan) {
     d->plan = *plan;
     d->random.state = plan->seed;
     d->starts_before = d->count.starts;
+    d->most_of_plan = 0;
     d->let_go = false;
     pthread_mutex_unlock(&d->lock);
 }

@@ -19,6 +19,7 @@ typedef struct device_plan {
     uint64_t seed;
     unsigned pieces;   /* of each ticket: steps until it is complete [0: complete when started] */
     unsigned idle;     /* of 100 waits so many move nothing */
+    unsigned together; /* nothing moves before so many tickets are under way at a time */
     uint64_t fail_nth; /* this start, from 1 on, fails [0: none] */
     bool fail_late;    /* not when it is started, but when it is complete */
     uint64_t hang_nth; /* this start never completes, until device_release [0: none] */

@@ -40,7 +40,7 @@ static void test_many_copies_are_under_way_while_writes_hang(void **state) {
     saving *f = *state;
     struct pawl_error err = ERROR_INIT;
     saving_engine(f, 64 * SAVING_BUFFER_BYTES, false);
-    change(f, (device_plan){.pieces = 50, .idle = 50});
+    change(f, (device_plan){.pieces = 50, .idle = 50, .together = 2});
     saving_plan_fault(f, (store_fault){.op = STORE_OP_WRITE, .nth = 1, .hang = true});
     assert_ok(saving_begin(f, &err), &err);
     assert_ok(engine_fence(f->engine, 30, &err), &err);

@@ -139,10 +139,11 @@ static void test_what_was_saved_is_restored_bit_for_bit(void **state) {
     float small[SMALL][10] = {{0}};
     save(f);
     l.data = to;
+    device_change(f->device, &(device_plan){.seed = 3, .pieces = 3, .pinned = true, .together = 2});
     assert_ok(restore(f, l, small, NULL, &err), &err);
     assert_memory_equal(to, f->saved, l.bytes);
     assert_memory_equal(small, f->small, sizeof small);
-    assert_true(device_counted(f->device).most_under_way > 1);
+    assert_true(device_counted(f->device).most_under_way >= 2);
     assert_int_equal(device_counted(f->device).in_bytes, l.bytes + sizeof small / 2);
 }
 
