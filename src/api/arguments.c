@@ -7,9 +7,6 @@
 
 #include <string.h>
 
-/* Far above any struct: what is larger was never set. */
-#define MAX_STRUCT_BYTES 65536u
-
 void null_pointer(const char *call, const char *argument, pawl_error *err) {
     (void)error_set(err, PAWL_EUSAGE, "%s: %s is a null pointer", call, argument);
 }
@@ -49,8 +46,8 @@ static pawl_status no_size(const char *call, const char *type, size_t found, paw
 
 /* PAWL_EUSAGE where a caller has not set the size of its struct. */
 static pawl_status check_size(size_t size, const char *call, const char *type, pawl_error *err) {
-    return size < 2 * sizeof(size) || size > MAX_STRUCT_BYTES ? no_size(call, type, size, err)
-                                                              : PAWL_OK;
+    return size >= 2 * sizeof(size) && struct_size_valid(size) ? PAWL_OK
+                                                               : no_size(call, type, size, err);
 }
 
 pawl_status newer_struct(const char *call, const char *type, size_t expected, size_t found,
@@ -68,17 +65,6 @@ pawl_status newer_struct(const char *call, const char *type, size_t expected, si
 
 /* ---- taking ---- */
 
-/* Does a caller's struct have anything but zero beyond what is known of it? */
-static bool has_more(const void *from, size_t size, size_t known) {
-    const uint8_t *bytes = from;
-    for (size_t i = known; i < size; i++) {
-        if (bytes[i] != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 pawl_status take_options(void *to, size_t to_bytes, const void *from, const char *call,
                          const char *type, pawl_error *err) {
     size_t size = to_bytes;
@@ -86,7 +72,7 @@ pawl_status take_options(void *to, size_t to_bytes, const void *from, const char
     if (from != NULL) {
         memcpy(&size, from, sizeof(size));
         TRY(check_size(size, call, type, err));
-        if (has_more(from, size, to_bytes)) {
+        if (struct_has_more(from, size, to_bytes)) {
             return newer_struct(call, type, to_bytes, size, err);
         }
         memcpy(to, from, size < to_bytes ? size : to_bytes);
@@ -108,7 +94,7 @@ pawl_status take_items(const given_items *g, void **copy, pawl_error *err) {
     if (g->count == 0 || g->size == g->known_size) {
         return PAWL_OK;
     }
-    if (g->size < sizeof(void *) || g->size > MAX_STRUCT_BYTES) {
+    if (!struct_size_valid(g->size)) {
         return no_item_size(g, err);
     }
     AUTOFREE uint8_t *ours = mem_calloc(g->count, g->known_size);
@@ -117,7 +103,7 @@ pawl_status take_items(const given_items *g, void **copy, pawl_error *err) {
     }
     for (size_t i = 0; i < g->count; i++) {
         const uint8_t *item = (const uint8_t *)g->items + i * g->size;
-        if (has_more(item, g->size, g->known_size)) {
+        if (struct_has_more(item, g->size, g->known_size)) {
             return newer_struct(g->call, g->type, g->known_size, g->size, err);
         }
         memcpy(ours + i * g->known_size, item, g->size < g->known_size ? g->size : g->known_size);

@@ -151,8 +151,8 @@ static pawl_status refuse_slices(const char *call, size_t count, size_t size, pa
 
 static bool slices_can_be_reached(const slice_array *slices) {
     uint64_t bytes;
-    return slices->first != NULL && slices->size >= sizeof(pawl_slice) && slices->size <= 65536 &&
-           slices->size % _Alignof(pawl_slice) == 0 &&
+    return slices->first != NULL && slices->size >= sizeof(pawl_slice) &&
+           struct_size_valid(slices->size) &&
            !multiply_overflows(slices->count, slices->size, &bytes) &&
            bytes <= (uint64_t)PTRDIFF_MAX;
 }
@@ -160,11 +160,8 @@ static bool slices_can_be_reached(const slice_array *slices) {
 /* What a newer pawl_slice has more must be zero, as in take_options. */
 static pawl_status check_slice(const pawl_slice *s, size_t size, const char *call,
                                pawl_error *err) {
-    const uint8_t *bytes = (const uint8_t *)s;
-    for (size_t at = sizeof(*s); at < size; at++) {
-        if (bytes[at] != 0) {
-            return newer_struct(call, "pawl_slice", sizeof(*s), size, err);
-        }
+    if (struct_has_more(s, size, sizeof(*s))) {
+        return newer_struct(call, "pawl_slice", sizeof(*s), size, err);
     }
     TRY(need(s->name, call, "name", err));
     return need_items(s->to, s->to_bytes, call, "to", err);

@@ -38,6 +38,7 @@ struct delivery {
     struct pawl_error story;
 
     atomic_bool failed;
+    state_snapshot *left; /* of a delivery that is left to its mover: has the names of its copies */
 };
 
 static void delivery_free(delivery *d) {
@@ -51,6 +52,7 @@ static void delivery_free(delivery *d) {
         mem_free(s->copies.items);
         mover_batch_free(&s->batch);
     }
+    state_snapshot_free(d->left);
     monitor_destroy(&d->monitor);
     mem_free(d);
 }
@@ -84,13 +86,18 @@ const atomic_bool *delivery_failed(const delivery *d) {
 }
 
 /* Monitor held. */
-static void note_failure(delivery *d, pawl_status status, const pawl_error *story) {
-    if (d->status == PAWL_OK) {
-        d->status = status;
-        d->story = *story;
-    }
+static void fail(delivery *d, pawl_status status, const pawl_error *story) {
+    d->status = status;
+    d->story = *story;
     atomic_store(&d->failed, true);
     monitor_announce(&d->monitor);
+}
+
+/* Monitor held. The first failure is the one that is told. */
+static void note_failure(delivery *d, pawl_status status, const pawl_error *story) {
+    if (d->status == PAWL_OK) {
+        fail(d, status, story);
+    }
 }
 
 /* ---- a stage on its way --------------------------------------------------------------------- */
@@ -161,28 +168,32 @@ static bool hangs(const delivery *d) {
     return platform_now_ns(d->platform) >= d->progress_ns + (uint64_t)(d->timeout_s * NANOSECONDS);
 }
 
-static void say_hangs(delivery *d) {
+/* Told instead of an earlier failure: the tensors must stay. */
+static void say_hangs(delivery *d, const mover_wait *oldest) {
     struct pawl_error story = ERROR_INIT;
     char waited[32];
-    mover_wait oldest;
-    mover_look(d->mover, &oldest);
     error_set(&story, PAWL_EIO, "the memory \"%s\" hangs: no copy to it has ended for %s",
-              oldest.memory, text_seconds(waited, d->timeout_s));
-    error_entry(&story, oldest.entry);
+              oldest->memory, text_seconds(waited, d->timeout_s));
+    error_entry(&story, oldest->entry);
     error_safe(&story, "the checkpoint is as it was");
     error_next(&story, "look at the device (its driver's log); until it answers it may still "
                        "change the tensors, and their memory must stay valid");
-    note_failure(d, PAWL_EIO, &story);
+    fail(d, PAWL_EIO, &story);
 }
 
 /* Monitor held. False: it hangs, which is noted. */
 static bool wait_for_copies(delivery *d) {
     uint64_t until_ns = d->progress_ns + (uint64_t)(d->timeout_s * NANOSECONDS);
-    if (!monitor_wait_until(&d->monitor, until_ns) && hangs(d)) {
-        say_hangs(d);
-        return false;
+    if (monitor_wait_until(&d->monitor, until_ns) || !hangs(d)) {
+        return true;
     }
-    return true;
+    mover_wait oldest;
+    mover_look(d->mover, &oldest);
+    if (oldest.jobs == 0) { /* the last one has just ended, and waits for the monitor */
+        return true;
+    }
+    say_hangs(d, &oldest);
+    return false;
 }
 
 static stage *find_free(delivery *d) {
@@ -310,10 +321,7 @@ static bool wait_for_all(delivery *d) {
     return true;
 }
 
-pawl_status delivery_end(delivery *d, pawl_error *err) {
-    if (d == NULL) {
-        return PAWL_OK;
-    }
+pawl_status delivery_end(delivery *d, state_snapshot **snapshot, pawl_error *err) {
     bool all = wait_for_all(d);
     monitor_enter(&d->monitor);
     pawl_status status = d->status;
@@ -322,6 +330,8 @@ pawl_status delivery_end(delivery *d, pawl_error *err) {
     }
     monitor_leave(&d->monitor);
     if (!all) {
+        d->left = *snapshot;
+        *snapshot = NULL;
         mover_abandon(d->mover, free_left, d);
         return status;
     }

@@ -24,7 +24,8 @@ uint64_t delivery_put(delivery *d, const plan_read *read, uint64_t offset, const
 /* Becomes true when a copy has failed: there is no use in reading more. */
 const atomic_bool *delivery_failed(const delivery *d);
 /* Waits until everything that was put is there, and frees the delivery; one that hangs is left to
- * its mover, with its buffers, and PAWL_EIO says so. NULL is fine. */
-pawl_status delivery_end(delivery *d, pawl_error *err) PAWL_MUST_CHECK;
+ * its mover, with its buffers, and PAWL_EIO says so. Then *snapshot, which has the entries of all
+ * reads, is left to it, too, and becomes NULL. */
+pawl_status delivery_end(delivery *d, state_snapshot **snapshot, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

@@ -217,20 +217,26 @@ static double hang_timeout_of(const restoration *all) {
     return all->hang_timeout_s > 0 ? all->hang_timeout_s : DEFAULT_HANG_TIMEOUT_S;
 }
 
-/* What was read before a failure is still on its way to the providers: that is waited for, too. */
-static pawl_status read_tensors(candidate *a, pawl_error *err) {
-    placing p = {.candidate = a};
+/* What was read before a failure is still on its way to the providers: that is waited for, too. A
+ * copy that hangs may still come, over whatever is restored instead: that is the failure then, so
+ * that no other checkpoint is tried. */
+static pawl_status read_and_deliver(candidate *a, placing *p, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
-    if (a->snapshot->provided) {
-        TRY(delivery_new(a->checkpoint->platform, hang_timeout_of(a->all), &p.delivery, err));
-    }
-    pawl_status status = read_all(a, &p, err);
-    pawl_status delivered = delivery_end(p.delivery, &story);
-    if (status == PAWL_OK && delivered != PAWL_OK) {
+    TRY(delivery_new(a->checkpoint->platform, hang_timeout_of(a->all), &p->delivery, err));
+    pawl_status status = read_all(a, p, err);
+    pawl_status delivered = delivery_end(p->delivery, &a->snapshot, &story);
+    bool hangs = a->snapshot == NULL;
+    if (hangs || (status == PAWL_OK && delivered != PAWL_OK)) {
         *err = story;
         error_path(err, "%s", a->checkpoint->source->path);
+        return delivered;
     }
-    return status != PAWL_OK ? status : delivered;
+    return status;
+}
+
+static pawl_status read_tensors(candidate *a, pawl_error *err) {
+    placing p = {.candidate = a};
+    return a->snapshot->provided ? read_and_deliver(a, &p, err) : read_all(a, &p, err);
 }
 
 /* ---- setting values ---- */

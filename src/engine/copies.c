@@ -115,13 +115,19 @@ static pawl_status fill_reading(reading *r, const engine_wanted *wanted, size_t 
     return mover_batch_make(&r->batch, &r->copies, false, job_ended, r, err);
 }
 
+/* Monitor held: until then some copy must have ended, those of the save included: the reading's may
+ * wait for their turn behind them. */
+static uint64_t hang_deadline(const engine *e) {
+    double timeout_s = e->options.hang_timeout_s;
+    return timeout_s > 0 ? e->copy_progress_ns + engine_ns(timeout_s) : UINT64_MAX;
+}
+
 /* Monitor held. False: it hangs, and is left behind. */
 static bool wait_for_reading(reading *r) {
     engine *e = r->engine;
-    double timeout_s = e->options.hang_timeout_s;
-    uint64_t deadline_ns = timeout_s > 0 ? engine_deadline(e, timeout_s) : UINT64_MAX;
     while (r->unfinished > 0) {
-        if (!monitor_wait_until(&e->monitor, deadline_ns) && r->unfinished > 0) {
+        if (!monitor_wait_until(&e->monitor, hang_deadline(e)) && r->unfinished > 0 &&
+            engine_now(e) >= hang_deadline(e)) {
             r->left_behind = true;
             return false;
         }

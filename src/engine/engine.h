@@ -133,8 +133,9 @@ typedef struct engine_wanted {
     size_t n;
     uint8_t *to;
 } engine_wanted;
-/* Copies all of these. Waits at most hang_timeout_s: after PAWL_EIO a provider may still read the
- * tensors, and until it does not any more the save keeps them. Any thread but the engine's own. */
+/* Copies all of these. Waits until no copy has ended for hang_timeout_s: after PAWL_EIO a provider
+ * may still read the tensors, and until it does not any more the save keeps them. Any thread but
+ * the engine's own. */
 pawl_status engine_copy_out(engine *e, const engine_wanted *wanted, size_t count, pawl_error *err)
     PAWL_MUST_CHECK;
 

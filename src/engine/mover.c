@@ -75,6 +75,14 @@ static void set_starting(mover *m, const mover_job *job) {
     monitor_leave(&m->monitor);
 }
 
+/* Of an abandoned mover: nobody waits for the copies any more, and what they would write to may be
+ * in use again. */
+static void drop_job(mover *m, mover_job *job) {
+    struct pawl_error story = ERROR_INIT;
+    pawl_status status = error_set(&story, PAWL_ECANCELED, "nobody waits for the copies any more");
+    end_job(m, job, status, &story);
+}
+
 static void start_job(mover *m, mover_job *job) {
     const pawl_memory *memory = job->memory;
     struct pawl_error story = ERROR_INIT;
@@ -127,11 +135,12 @@ static void start_all(mover *m) {
     for (;;) {
         monitor_enter(&m->monitor);
         mover_job *job = next_to_start(m);
+        bool abandoned = m->ending; /* for mover_free there are no jobs */
         monitor_leave(&m->monitor);
         if (job == NULL) {
             return;
         }
-        start_job(m, job);
+        (abandoned ? drop_job : start_job)(m, job);
     }
 }
 

@@ -37,8 +37,8 @@ pawl_status mover_new(const platform *os, void (*tune)(void *context), void *con
                       pawl_error *err) PAWL_MUST_CHECK;
 /* All jobs have ended. NULL is fine. */
 void mover_free(mover *m);
-/* Jobs are still under way: when all have ended `last` is called on the mover's thread, which then
- * frees the mover. */
+/* Jobs are still under way: when those that are started have ended `last` is called on the mover's
+ * thread, which then frees the mover. The others end without being started. */
 void mover_abandon(mover *m, void (*last)(void *context), void *context);
 /* Any thread; takes no time but on a platform without threads. */
 void mover_submit(mover *m, mover_job *job);

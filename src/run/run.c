@@ -384,29 +384,39 @@ static void wait_out_doubtful_puts(const pawl_run *run) {
     }
 }
 
+/* What hangs is told, unless the wait for the save has told it; its advice does not hold any more. */
+static pawl_status tell_left_behind(const pawl_run *run, pawl_status outcome, pawl_status freed,
+                                    const pawl_error *story, pawl_error *err) {
+    if (outcome == PAWL_OK) {
+        outcome = freed;
+        *err = *story;
+        run_say_safe(run, err);
+    } else {
+        error_next(err, "%s", story->next);
+    }
+    error_wrap(err, "close run");
+    return outcome;
+}
+
 /* A save that hangs in the storage may still use the run: then nothing of it is freed. */
 pawl_status run_close(pawl_run *run, double timeout_s, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
     save_give_up_retry(run);
     pawl_status outcome = run_wait(run, timeout_s, NULL, err);
-    struct pawl_error story = ERROR_INIT;
-    if (engine_ready(run->engine, &story) != PAWL_OK) {
+    bool hangs = engine_ready(run->engine, &story) != PAWL_OK;
+    if (hangs) {
         run_give_up(run);
-        pawl_status freed = engine_free(run->engine, 0, &story);
-        run->engine = NULL;
-        if (freed != PAWL_OK) {
-            if (run->owner != NULL) {
-                owner_give_up(run->owner);
-            }
-            if (outcome == PAWL_OK) { /* an earlier call reported that the save hangs */
-                outcome = freed;
-                *err = story;
-                run_say_safe(run, err);
-            } else { /* the run is closed: the advice of run_wait does not hold any more */
-                error_next(err, "%s", story.next);
-            }
-            error_wrap(err, "close run");
-            return outcome;
+    }
+    pawl_status freed = engine_free(run->engine, 0, &story);
+    run->engine = NULL;
+    if (freed != PAWL_OK) {
+        outcome = tell_left_behind(run, outcome, freed, &story, err);
+    }
+    if (freed != PAWL_OK && hangs) {
+        if (run->owner != NULL) {
+            owner_give_up(run->owner);
         }
+        return outcome;
     }
     ranks_leave(run->ranks);
     wait_out_doubtful_puts(run);

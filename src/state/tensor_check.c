@@ -188,18 +188,15 @@ static pawl_status check_provider(const pawl_memory *memory, pawl_error *err) {
     if (memory == NULL) {
         return PAWL_OK;
     }
-    if (memory->struct_size < sizeof(*memory)) {
+    if (memory->struct_size < sizeof(*memory) || !struct_size_valid(memory->struct_size)) {
         error_set(err, PAWL_EUSAGE, "struct_size of its memory is not set");
         error_expected(err, "%zu, which is sizeof(pawl_memory)", sizeof(*memory));
         error_found(err, "%zu", memory->struct_size);
         return PAWL_EUSAGE;
     }
-    const uint8_t *tail = (const uint8_t *)memory;
-    for (size_t i = sizeof(*memory); i < memory->struct_size; i++) {
-        if (tail[i] != 0) {
-            return error_set(err, PAWL_EUNSUPPORTED,
-                             "its pawl_memory has a field set that this library does not know");
-        }
+    if (struct_has_more(memory, memory->struct_size, sizeof(*memory))) {
+        return error_set(err, PAWL_EUNSUPPORTED,
+                         "its pawl_memory has a field set that this library does not know");
     }
     if (memory->start_out == NULL || (memory->allocate == NULL) != (memory->release == NULL)) {
         error_set(err, PAWL_EUSAGE, "its memory %s",

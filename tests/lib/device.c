@@ -80,9 +80,12 @@ static uint8_t *place(device *d, const pawl_copy *copy) {
     }
     const held *h = &d->held[number - 1];
     if (copy->offset < 0 || (uint64_t)copy->offset > h->n || copy->bytes == 0 ||
-        copy->bytes > h->n - (uint64_t)copy->offset || copy->entry == NULL) {
+        copy->bytes > h->n - (uint64_t)copy->offset) {
         blame(d, "a copy outside of its tensor");
         return NULL;
+    }
+    if (copy->entry[0] == '\0') { /* its name stays as long as the copy */
+        blame(d, "a copy without a name");
     }
     return h->bytes + copy->offset;
 }
@@ -285,10 +288,27 @@ void device_change(device *d, const device_plan *plan) {
     pthread_mutex_unlock(&d->lock);
 }
 
+static bool is_idle(device *d) {
+    pthread_mutex_lock(&d->lock);
+    bool idle = d->open == 0 && d->pinned == 0 && atomic_load(&d->inside) == 0;
+    pthread_mutex_unlock(&d->lock);
+    return idle;
+}
+
+/* What was left behind goes on after the call that has left it. */
+static void wait_until_idle(device *d) {
+    const platform *os = platform_system();
+    uint64_t deadline_ns = platform_deadline_ns(os, 30);
+    while (!is_idle(d) && !platform_late(os, deadline_ns)) {
+        os->sleep_ns(os->context, 1000000);
+    }
+}
+
 void device_free(device *d) {
     if (d == NULL) {
         return;
     }
+    wait_until_idle(d);
     assert_string_equal(d->misuse, "");
     assert_int_equal(d->open, 0);
     assert_int_equal(d->pinned, 0);

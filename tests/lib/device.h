@@ -31,7 +31,8 @@ typedef struct device_plan {
 
 device *device_new(const device_plan *plan);
 void device_change(device *d, const device_plan *plan);
-/* Fails the test where the device was not used as it must be. */
+/* Waits until nothing uses the device any more. Fails the test where it was not used as it must be.
+ */
 void device_free(device *d);
 const pawl_memory *device_memory(device *d);
 /* From now on `bytes`, which are the test's, are device memory: the handle. */

@@ -3,7 +3,8 @@
  * The tests of fences, hangs, checking and failures run on a device, too, in their own programs. */
 #include "unit/engine/saving.h"
 
-#define SOON_S 0.05
+#define SOON_S  0.05
+#define HANGS_S 0.25 /* far longer than a thread waits for a processor */
 
 static void pause_ms(saving *f, uint64_t ms) {
     f->os->sleep_ns(f->os->context, ms * 1000000);
@@ -36,6 +37,7 @@ static void change(saving *f, device_plan plan) {
 
 /* ---- what is copied ---- */
 
+/* The first copy lasts until others are under way. */
 static void test_many_copies_are_under_way_while_writes_hang(void **state) {
     saving *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -44,9 +46,10 @@ static void test_many_copies_are_under_way_while_writes_hang(void **state) {
     saving_plan_fault(f, (store_fault){.op = STORE_OP_WRITE, .nth = 1, .hang = true});
     assert_ok(saving_begin(f, &err), &err);
     assert_ok(engine_fence(f->engine, 30, &err), &err);
-    assert_true(device_counted(f->device).most_under_way > 1);
-    assert_true(device_counted(f->device).most_under_way <= 4);
-    assert_int_equal(f->engine->writes_under_way, 1);
+    assert_in_range(device_counted(f->device).most_under_way, 2, 4);
+    while (!store_fault_fired(f->fault)) {
+        pause_ms(f, 1);
+    }
     store_fault_release(f->fault);
     assert_ok(saving_wait(f, &err, &(engine_stats){0}), &err);
 }
@@ -196,7 +199,7 @@ static void test_any_copy_may_fail(void **state) {
 
 static void engine_that_watches(saving *f) {
     saving_engine_with(
-        f, (engine_options){.budget_bytes = 16 * SAVING_BUFFER_BYTES, .hang_timeout_s = SOON_S});
+        f, (engine_options){.budget_bytes = 16 * SAVING_BUFFER_BYTES, .hang_timeout_s = HANGS_S});
 }
 
 static void begin_hanging(saving *f, bool inside) {
@@ -298,7 +301,6 @@ static void close_while_it_hangs(saving *f, bool inside) {
     assert_string_equal(f->calls, "");
     answer(f);
     assert_string_equal(f->calls, "released done ");
-    pause_ms(f, 30); /* the threads' last steps */
 }
 
 static void test_s08_closing_does_not_wait_for_a_copy_that_hangs(void **state) {
@@ -326,7 +328,43 @@ static void test_s08_checking_does_not_wait_for_a_copy_that_hangs(void **state) 
     f->engine = NULL;
     assert_says(err.attempt, "closing: the memory \"device\" hangs");
     device_release(f->device);
-    pause_ms(f, 50); /* the mover's last steps: it frees the engine */
+}
+
+/* What the trainer's thread reads, as to compare replicas. */
+typedef struct reader {
+    saving *f;
+    pawl_status status;
+    struct pawl_error story;
+} reader;
+
+static void read_first(void *argument) {
+    reader *r = argument;
+    const state_entry *entry = r->f->snapshot->entries[0];
+    uint8_t bytes[100];
+    const engine_wanted wanted = {
+        .entry = entry, .box = state_entry_box(entry, 0), .n = sizeof bytes, .to = bytes};
+    r->status = engine_copy_out(r->f->engine, &wanted, 1, &r->story);
+}
+
+/* Its own copy waits for its turn meanwhile. */
+static void test_who_reads_beside_a_save_is_patient_while_other_copies_end(void **state) {
+    saving *f = *state;
+    reader r = {.f = f, .story = ERROR_INIT};
+    platform_thread *thread;
+    struct pawl_error err = ERROR_INIT;
+    engine_that_watches(f);
+    change(f, (device_plan){.pieces = 2, .hang_nth = 1});
+    assert_ok(f->os->thread_start(f->os->context, read_first, &r, &thread, &err), &err);
+    until_copy_hangs(f);
+    uint64_t deadline_ns = platform_deadline_ns(f->os, 2 * HANGS_S);
+    while (!platform_late(f->os, deadline_ns)) {
+        engine_reading(f->engine); /* as when a copy ends */
+        engine_read_ended(f->engine);
+        pause_ms(f, 1);
+    }
+    device_release(f->device);
+    f->os->thread_join(f->os->context, thread);
+    assert_ok(r.status, &r.story);
 }
 
 static void test_checking_on_a_device_that_fails_starts_no_save(void **state) {
@@ -358,6 +396,7 @@ int main(void) {
         DEVICE(test_s08_closing_does_not_wait_for_a_copy_that_hangs),
         DEVICE(test_s08_closing_does_not_wait_for_a_provider_that_does_not_return),
         DEVICE(test_s08_checking_does_not_wait_for_a_copy_that_hangs),
+        DEVICE(test_who_reads_beside_a_save_is_patient_while_other_copies_end),
         DEVICE(test_checking_on_a_device_that_fails_starts_no_save),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

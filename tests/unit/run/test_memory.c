@@ -20,6 +20,7 @@ typedef struct fixture {
     device *device;
     double *saved;
     float small[SMALL][10];
+    void *held; /* what a copy that hangs may still write to */
 } fixture;
 
 static int set_up(void **state) {
@@ -50,6 +51,7 @@ static int tear_down(void **state) {
     device_free(f->device);
     store_destroy(f->disk);
     mem_free(f->saved);
+    mem_free(f->held);
     mem_free(f);
     return 0;
 }
@@ -290,26 +292,36 @@ static void test_a_copy_that_fails_fails_the_restore_naming_the_tensor(void **st
     assert_memory_equal(to, f->saved, l.bytes);
 }
 
-/* Left behind until the device answers, with its buffers. */
+/* The large tensor, in memory that stays until the device is gone. */
+static large held_large(fixture *f) {
+    large l = saved_large(f);
+    f->held = mem_calloc(1, l.bytes);
+    l.data = f->held;
+    return l;
+}
+
+/* Left behind until the device answers, with its buffers and the names of its copies, while the
+ * state is gone. What has not begun by then never does. */
 static void test_s08_a_restore_does_not_wait_for_a_copy_that_hangs(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
     float small[SMALL][10];
-    large l = saved_large(f);
-    double *to = mem_calloc(1, l.bytes);
-    l.data = to;
     save(f);
+    large l = held_large(f);
     f->run->timeout_s = SOON_S;
-    device_change(f->device, &(device_plan){.pieces = 2, .hang_nth = 2, .hang_inside = true});
+    uint64_t before = device_counted(f->device).starts;
+    device_change(f->device, &(device_plan){.pieces = 2, .hang_nth = 1, .hang_inside = true});
     assert_fails(restore(f, l, small, NULL, &err), PAWL_EIO, &err);
     assert_says(err.attempt, "the memory \"device\" hangs: no copy to it has ended for ");
     assert_true(strcmp(err.entry, "much") == 0 || strncmp(err.entry, "small/", 6) == 0);
     assert_says(err.next, "their memory must stay valid");
     device_release(f->device);
     const platform *os = platform_system();
-    os->sleep_ns(os->context, 100000000); /* the mover's last steps */
+    while (device_counted(f->device).under_way > 0) {
+        os->sleep_ns(os->context, 1000000);
+    }
+    assert_int_equal(device_counted(f->device).starts, before + 1);
     f->run->timeout_s = 20;
-    mem_free(to);
 }
 
 static void free_ranks(job_ranks **ranks) {
@@ -320,15 +332,12 @@ static void free_ranks(job_ranks **ranks) {
 static void test_s08_a_group_does_not_wait_for_a_copy_that_hangs(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
-    large l = saved_large(f);
-    double *to = mem_calloc(1, l.bytes);
     rank_group *group;
     CLEANUP(free_ranks) job_ranks *ranks = NULL;
     pawl_checkpoint *c = NULL;
     pawl_state *wanted;
     save(f);
-    l.data = to;
-    wanted = state_of(f, l, f->small);
+    wanted = state_of(f, held_large(f), f->small);
     assert_ok(checkpoint_open(f->disk, false, 1, platform_system(), NULL, &c, &err), &err);
     assert_ok(group_new(NULL, &group, &err), &err);
     assert_ok(ranks_new(group, platform_system(), &ranks, &err), &err);
@@ -338,10 +347,6 @@ static void test_s08_a_group_does_not_wait_for_a_copy_that_hangs(void **state) {
     assert_says(err.attempt, "the memory \"device\" hangs: no copy to it has ended for ");
     pawl_checkpoint_close(c);
     state_free(wanted);
-    device_release(f->device);
-    const platform *os = platform_system();
-    os->sleep_ns(os->context, 100000000); /* the mover's last steps */
-    mem_free(to);
 }
 
 /* One bit of the large tensor, in the last third of the data file. */
@@ -353,6 +358,28 @@ static void damage(store *disk) {
     training_path(&seen, 1, NAME_KIND_DATA, path);
     assert_ok(store_read_file(disk, path, 1u << 30, &bytes, &err), &err);
     training_flip(&seen, path, bytes.size * 2 / 3);
+}
+
+/* The copies that hang are of a step that is damaged: an older one, restored instead, would be
+ * overwritten by them later. */
+static void test_no_older_step_is_restored_while_a_copy_hangs(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    float small[SMALL][10];
+    const pawl_save_options options = {.struct_size = sizeof options};
+    pawl_state *made = state_of(f, saved_large(f), f->small);
+    for (int64_t step = 0; step <= 1; step++) {
+        assert_ok(run_save(f->run, made, step, &options, &err), &err);
+        assert_ok(run_wait(f->run, 0, NULL, &err), &err);
+    }
+    state_free(made);
+    damage(f->disk);
+    large l = held_large(f);
+    f->run->timeout_s = SOON_S;
+    device_change(f->device, &(device_plan){.pieces = 2, .hang_nth = 1});
+    assert_fails(restore(f, l, small, NULL, &err), PAWL_EIO, &err);
+    assert_says(err.attempt, "the memory \"device\" hangs: no copy to it has ended for ");
+    f->run->timeout_s = 20;
 }
 
 /* Nothing that is not verified gets to a device. */
@@ -395,6 +422,28 @@ static void test_memory_that_can_only_be_read_is_refused_before_anything_is_read
     assert_string_equal(err.entry, "much");
     device_free(f->device);
     f->device = other;
+}
+
+/* ---- closing -------------------------------------------------------------------------------- */
+
+/* The save that read the tensor, to compare it later, has failed and ended; the copy has not. */
+static void test_s08_closing_tells_of_a_copy_that_no_save_waits_for(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const pawl_run_options options = {
+        .struct_size = sizeof options, .deadline_s = 20, .hang_deadline_s = SOON_S, .checking = 1};
+    const pawl_save_options save_options = {.struct_size = sizeof save_options};
+    store *disk;
+    pawl_run *run;
+    assert_ok(store_mem(&disk, &err), &err);
+    assert_ok(run_open(disk, &options, platform_system(), &run, &err), &err);
+    pawl_state *made = state_of(f, saved_large(f), f->small);
+    device_change(f->device, &(device_plan){.pieces = 2, .hang_nth = 1});
+    assert_fails(run_save(run, made, 1, &save_options, &err), PAWL_EIO, &err);
+    assert_fails(run_close(run, 0, &err), PAWL_EIO, &err);
+    assert_says(err.attempt, "close run: closing: the memory \"device\" hangs");
+    assert_says(err.next, "keep the tensors' memory valid until the process ends");
+    state_free(made);
 }
 
 /* ---- what a state refuses ------------------------------------------------------------------- */
@@ -461,8 +510,10 @@ int main(void) {
         T(test_a_copy_that_fails_fails_the_restore_naming_the_tensor),
         T(test_s08_a_restore_does_not_wait_for_a_copy_that_hangs),
         T(test_s08_a_group_does_not_wait_for_a_copy_that_hangs),
+        T(test_no_older_step_is_restored_while_a_copy_hangs),
         T(test_damage_is_not_copied_to_a_device),
         T(test_memory_that_can_only_be_read_is_refused_before_anything_is_read),
+        T(test_s08_closing_tells_of_a_copy_that_no_save_waits_for),
         T(test_a_provider_that_is_not_whole_is_refused),
         T(test_strides_that_make_tiny_copies_are_refused),
     };
