@@ -75,6 +75,24 @@ static void explain_size_limit(const posix_store *p, pawl_error *err) {
     }
 }
 
+/* Where links are followed, what fails may be where one leads. */
+static void explain_link(const posix_store *p, const char *path, int system_errno,
+                         pawl_error *err) {
+    CLEANUP(store_posix_place_close) posix_place at;
+    char target[512];
+    ssize_t n = store_posix_place(p, path, &at) == 0
+                    ? readlinkat(at.dir, at.name, target, sizeof(target) - 1)
+                    : -1;
+    if (n <= 0 || !p->follows_links) {
+        return;
+    }
+    target[n] = '\0';
+    error_expected(err, "a file, or a link that leads to one");
+    error_found(err, "a symbolic link to %.300s, which %s", target,
+                system_errno == ELOOP ? "leads in a circle, or too far" : "does not exist");
+    error_next(err, "get that file again, or mend the link");
+}
+
 pawl_status store_posix_failure(const posix_store *p, const char *path, int system_errno,
                                 pawl_error *err, const char *what) {
     pawl_status status = store_failure(&p->base, path, system_errno, err, what);
@@ -92,6 +110,10 @@ pawl_status store_posix_failure(const posix_store *p, const char *path, int syst
         break;
     case EFBIG:
         explain_size_limit(p, err);
+        break;
+    case ENOENT:
+    case ELOOP:
+        explain_link(p, path, system_errno, err);
         break;
     default:
         break;
