@@ -81,6 +81,26 @@ static void test_unaligned_tensors_are_in_a_shifted_file(void **state) {
     source_destroy(w);
 }
 
+/* What was read while it was changed is not handed on. */
+static void test_r14_a_file_that_is_changed_while_it_is_read(void **state) {
+    static const char header[] = "{\"u\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}";
+    store *s = *state;
+    struct pawl_error err;
+    struct source *w;
+    store_file *file;
+    uint8_t bytes[4];
+    make_file(s, "a.safetensors", header, -1, 4);
+    assert_ok(open_made(s, "a.safetensors", &w, &err), &err);
+    assert_ok(w->ops->open(w, 0, STORE_READ, &file, &err), &err);
+    assert_ok(store_read(file, 0, bytes, sizeof(bytes), &err), &err);
+    make_file(s, "a.safetensors", header, -1, 5);
+    assert_fails(store_read(file, 0, bytes, sizeof(bytes), &err), PAWL_EBUSY, &err);
+    assert_string_equal(err.attempt, "a file of the weights was changed while it was open");
+    assert_string_equal(err.path, "/mem/a.safetensors");
+    store_close(file);
+    source_destroy(w);
+}
+
 static void test_a_type_that_is_no_dtype(void **state) {
     store *s = *state;
     struct pawl_error err;
@@ -330,6 +350,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_MEMORY(test_the_tensors_of_a_file),
         IN_MEMORY(test_unaligned_tensors_are_in_a_shifted_file),
+        IN_MEMORY(test_r14_a_file_that_is_changed_while_it_is_read),
         IN_MEMORY(test_a_type_that_is_no_dtype),
         IN_MEMORY(test_r14_hostile_headers),
         IN_MEMORY(test_a_data_file_that_pawl_never_finished),
