@@ -19,8 +19,12 @@ static bool ends_with(const char *name, const char *ending) {
     return n > of && strcmp(name + n - of, ending) == 0;
 }
 
+bool weights_is_index(const char *name) {
+    return ends_with(name, INDEX_ENDING);
+}
+
 bool foreign_opens(const char *name) {
-    return ends_with(name, FILE_ENDING) || ends_with(name, INDEX_ENDING);
+    return ends_with(name, FILE_ENDING) || weights_is_index(name);
 }
 
 void weights_file_path(const weights *w, const char *file, pawl_error *err) {
@@ -311,7 +315,7 @@ static pawl_status set_texts(weights *w, const char *name, pawl_error *err) {
 static pawl_status open_weights(weights *w, const char *name, pawl_error *err) {
     struct source *s = &w->base;
     TRY(set_texts(w, name, err));
-    w->sharded = ends_with(name, INDEX_ENDING);
+    w->sharded = weights_is_index(name);
     s->format = w->sharded ? "safetensors, sharded" : "safetensors";
     s->unverified =
         w->sharded

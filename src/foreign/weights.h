@@ -27,6 +27,8 @@ typedef struct weights {
 
 /* ---- weights.c ------------------------------------------------------------------------------ */
 
+/* By its name: an index, not a file of tensors. */
+bool weights_is_index(const char *name);
 /* Adds a file of the directory to an error. */
 void weights_file_path(const weights *w, const char *file, pawl_error *err);
 

@@ -302,7 +302,8 @@ static void test_which_file_is_opened(void **state) {
 }
 
 static void test_r09_a_run_or_a_step_is_not_foreign(void **state) {
-    static const char *const own[] = {"latest", "events.jsonl", "manifest.json",
+    static const char *const own[] = {"owner-00000001", "reserve", "meet-0123456789ab-1-r00001",
+                                      "index-0123456789ab-1",
                                       "data-0123456789ab-1-00000-of-00001.safetensors"};
     store *s = *state;
     struct pawl_error err = ERROR_INIT;
@@ -315,6 +316,19 @@ static void test_r09_a_run_or_a_step_is_not_foreign(void **state) {
     }
     assert_ok(store_make_dir(s, "step-00000001", &err), &err);
     assert_found(s, NULL);
+}
+
+/* DeepSpeed leaves `latest`; a manifest.json is in many packages. */
+static void test_names_that_others_use_make_no_run(void **state) {
+    static const char *const common[] = {"latest",    "events.jsonl", "manifest.json", "pinned",
+                                         "owner.txt", "meet-me.txt",  "index-of-files"};
+    store *s = *state;
+    for (size_t i = 0; i < ARRAY_LENGTH(common); i++) {
+        put_text(s, common[i], "");
+        assert_found(s, NULL);
+    }
+    put_text(s, "model.safetensors", "");
+    assert_found(s, "model.safetensors");
 }
 
 static void test_names_that_are_opened(void **state) {
@@ -359,6 +373,7 @@ int main(void) {
         IN_MEMORY(test_a_tensor_in_two_files),
         IN_MEMORY(test_which_file_is_opened),
         IN_MEMORY(test_r09_a_run_or_a_step_is_not_foreign),
+        IN_MEMORY(test_names_that_others_use_make_no_run),
         IN_MEMORY(test_names_that_are_opened),
         IN_MEMORY(test_every_allocation_may_fail),
     };
