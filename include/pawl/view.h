@@ -12,8 +12,9 @@
  * the first time, and never again: what another program does to the file afterwards is visible.
  * pawl_view_bytes itself reports a truncated file and failing storage; but if that happens after it
  * returned the memory, touching it raises SIGBUS, as with any mapped file. pawl_restore and
- * pawl_checkpoint_read never raise SIGBUS. Where a filesystem cannot map files, a view reads what
- * is asked for into memory of its own.
+ * pawl_checkpoint_read never raise SIGBUS. Where a filesystem cannot map files, and of weights of
+ * other tools, which nothing keeps from being changed, a view reads what is asked for into memory
+ * of its own.
  *
  * A checkpoint and its views are used by one thread at a time, and views are closed before their
  * checkpoint; memory that they returned may be read by any number of threads until then. The

@@ -105,6 +105,9 @@ pawl_status take_group(const pawl_group **group, pawl_group *known, const char *
 /* storage_open_path, as a store that repeats what fails for a passing reason. */
 pawl_status open_retrying(const pawl_storage *storage, const char *path, bool create, store **out,
                           pawl_error *err) PAWL_MUST_CHECK;
+/* The same of a directory of another tool: as path_open_of_links. */
+pawl_status open_links_retrying(const pawl_storage *storage, const char *path, store **out,
+                                pawl_error *err) PAWL_MUST_CHECK;
 /* The same of a path that may be a file which foreign_open opens: as path_open_file. */
 pawl_status open_file_retrying(const pawl_storage *storage, const char *path, store **out,
                                char **file, pawl_error *err) PAWL_MUST_CHECK;

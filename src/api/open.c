@@ -9,12 +9,27 @@
 #define RETRY_TRIES          4
 #define RETRY_FIRST_DELAY_NS 100000000u
 
+static pawl_status retrying(store *plain, store **out, pawl_error *err) {
+    return store_retry_wrap(plain, platform_system(), RETRY_TRIES, RETRY_FIRST_DELAY_NS, out, err);
+}
+
 pawl_status open_retrying(const pawl_storage *storage, const char *path, bool create, store **out,
                           pawl_error *err) {
     store *plain;
     *out = NULL;
     TRY(storage_open_path(storage, path, create, &plain, err));
-    return store_retry_wrap(plain, platform_system(), RETRY_TRIES, RETRY_FIRST_DELAY_NS, out, err);
+    return retrying(plain, out, err);
+}
+
+pawl_status open_links_retrying(const pawl_storage *storage, const char *path, store **out,
+                                pawl_error *err) {
+    store *plain;
+    *out = NULL;
+    if (!storage_is_local(storage)) {
+        return open_retrying(storage, path, false, out, err);
+    }
+    TRY(path_open_of_links(path, &plain, err));
+    return retrying(plain, out, err);
 }
 
 pawl_status open_file_retrying(const pawl_storage *storage, const char *path, store **out,
@@ -26,8 +41,7 @@ pawl_status open_file_retrying(const pawl_storage *storage, const char *path, st
         return open_retrying(storage, path, false, out, err);
     }
     TRY(path_open_file(path, foreign_opens, &plain, file, err));
-    pawl_status status =
-        store_retry_wrap(plain, platform_system(), RETRY_TRIES, RETRY_FIRST_DELAY_NS, out, err);
+    pawl_status status = retrying(plain, out, err);
     if (status != PAWL_OK) {
         mem_free(*file);
         *file = NULL;

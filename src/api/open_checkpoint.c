@@ -42,7 +42,7 @@ static pawl_status open_instead(const char *path, const opening *how, pawl_check
     struct pawl_error story = ERROR_INIT;
     store *s = NULL;
     bool found = false;
-    if (open_retrying(how->storage, path, false, &s, &story) != PAWL_OK) {
+    if (open_links_retrying(how->storage, path, &s, &story) != PAWL_OK) {
         return err->status;
     }
     pawl_status status = foreign_find(s, name, &found, &story);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds out which file of a directory is to be opened, from the names in it. */
-#include "foreign/foreign.h"
+#include "foreign/weights.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,10 +8,19 @@
 #define WEIGHTS "model.safetensors"
 #define INDEX   "model.safetensors.index.json"
 
-/* Of a run's directory, or of a step's: then what else is there is not looked at. */
+/* Does only a run's directory, or a step's, have this name? Then what else is there is not looked
+ * at. Of their files some have names that others use, too: DeepSpeed has a `latest` beside weights.
+ * A run has an owner's record besides, a step with tensors a data file. */
 static bool is_own(const char *name) {
+    static const char *const common[] = {NAME_LATEST, NAME_EVENTS, NAME_EVENTS_OLD};
     char tag[FORMAT_TAG_CHARS];
-    return name_makes_run(name) || name_classify(name, tag) != NAME_FOREIGN;
+    for (size_t i = 0; i < ARRAY_LENGTH(common); i++) {
+        if (strcmp(name, common[i]) == 0) {
+            return false;
+        }
+    }
+    (void)name_classify(name, tag);
+    return name_makes_run(name) || tag[0] != '\0';
 }
 
 /* What there is to open; the first of each. */
@@ -23,14 +32,13 @@ typedef struct sight {
 } sight;
 
 static void note_name(sight *s, const char *name) {
-    bool is_index = strstr(name, ".index.json") != NULL;
     s->own = s->own || is_own(name);
     if (name[0] == '.' || !foreign_opens(name)) {
         return;
     }
     s->weights = strcmp(name, WEIGHTS) == 0 ? name : s->weights;
     s->index = strcmp(name, INDEX) == 0 ? name : s->index;
-    if (is_index) {
+    if (weights_is_index(name)) {
         s->other_index = s->indexes++ == 0 ? name : s->other_index;
     } else {
         s->file = s->files++ == 0 ? name : s->file;

@@ -4,7 +4,8 @@
  * directory of several with an index. Nothing is ever written beside them.
  *
  * Nothing in them is trusted: lengths, offsets, counts, names and paths are checked before they are
- * used, and links are not followed. Refusals say the file and the byte.
+ * used; refusals say the file and the byte. Nothing keeps them from being changed while they are
+ * open, which is noticed (weights_file.c). Whether links are followed is up to the store.
  *
  * May include base, tensor, store, format, source. Threads and ownership: as of a source.
  */

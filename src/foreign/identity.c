@@ -85,7 +85,7 @@ static int by_place(const void *a, const void *b) {
 static pawl_status sum_samples(summing *s, const sample *samples, size_t n, pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *file = NULL;
     uint8_t bytes[SAMPLE_BYTES];
-    TRY(weights_open_shard(s->of, samples->shard, STORE_READ, &file, err));
+    TRY(weights_open_file(s->of, samples->shard, 0, STORE_READ, &file, err));
     for (size_t i = 0; i < n; i++) {
         TRY(store_read(file, samples[i].offset, bytes, samples[i].bytes, err));
         s->sum = crc32c(s->sum, bytes, samples[i].bytes);

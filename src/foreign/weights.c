@@ -19,8 +19,12 @@ static bool ends_with(const char *name, const char *ending) {
     return n > of && strcmp(name + n - of, ending) == 0;
 }
 
+bool weights_is_index(const char *name) {
+    return ends_with(name, INDEX_ENDING);
+}
+
 bool foreign_opens(const char *name) {
-    return ends_with(name, FILE_ENDING) || ends_with(name, INDEX_ENDING);
+    return ends_with(name, FILE_ENDING) || weights_is_index(name);
 }
 
 void weights_file_path(const weights *w, const char *file, pawl_error *err) {
@@ -28,38 +32,6 @@ void weights_file_path(const weights *w, const char *file, pawl_error *err) {
 }
 
 /* ---- files ---- */
-
-static pawl_status is_missing(const weights *w, uint32_t shard, pawl_error *err) {
-    error_set(err, PAWL_EDAMAGED, "a file that the index of the weights names is missing");
-    weights_file_path(w, w->shards[shard], err);
-    error_expected(err, "a file, as %.200s says", w->name);
-    error_found(err, "no such file");
-    error_next(err, "get all files of the directory from where it came from");
-    return PAWL_EDAMAGED;
-}
-
-static pawl_status is_no_file(const weights *w, uint32_t shard, store_type type, pawl_error *err) {
-    error_set(err, PAWL_EUNSUPPORTED, "a file of the weights is no regular file");
-    weights_file_path(w, w->shards[shard], err);
-    error_expected(err, "a regular file");
-    error_found(err, "%s", type == STORE_DIR_TYPE ? "a directory" : "a symbolic link or a device");
-    error_next(err, "links are not followed, because they may lead anywhere: copy the files "
-                    "themselves into a directory, or name one file");
-    return PAWL_EUNSUPPORTED;
-}
-
-pawl_status weights_open_shard(weights *w, uint32_t shard, store_mode mode, store_file **out,
-                               pawl_error *err) {
-    store_stat found;
-    pawl_status status = store_stat_path(w->base.store, w->shards[shard], &found, err);
-    if (status == PAWL_OK && found.type != STORE_FILE_TYPE) {
-        return is_no_file(w, shard, found.type, err);
-    }
-    if (status == PAWL_OK) {
-        status = store_open(w->base.store, w->shards[shard], mode, out, err);
-    }
-    return status == PAWL_ENOTFOUND && w->sharded ? is_missing(w, shard, err) : status;
-}
 
 static source_file weights_file(struct source *s, uint32_t number) {
     const weights *w = weights_of(s);
@@ -70,13 +42,21 @@ static source_file weights_file(struct source *s, uint32_t number) {
 
 static pawl_status weights_open(struct source *s, uint32_t number, store_mode mode,
                                 store_file **out, pawl_error *err) {
-    store_file *file = NULL;
-    TRY(weights_open_shard(weights_of(s), number % s->files, mode, &file, err));
-    if (number < s->files) {
-        *out = file;
-        return PAWL_OK;
+    return weights_open_file(weights_of(s), number % s->files, number / s->files, mode, out, err);
+}
+
+static bool weights_lost(struct source *s, const char *file, pawl_error *err) {
+    const weights *w = weights_of(s);
+    struct pawl_error story = ERROR_INIT;
+    uint32_t shard = 0;
+    while (shard < s->files && strcmp(w->shards[shard], file) != 0) {
+        shard++;
     }
-    return shifted_file_open(file, number / s->files, out, err);
+    if (shard == s->files || weights_unchanged(w, shard, &story) != PAWL_EBUSY) {
+        return false;
+    }
+    *err = story;
+    return true;
 }
 
 /* ---- entries ---- */
@@ -200,8 +180,8 @@ static void tell(source_verifier *v, const weights *w, const char *entry, pawl_e
     v->problem(v->context, slash != NULL ? slash + 1 : w->name, entry, story);
 }
 
-/* Are the files those that were opened? The headers are read anew. */
-static bool unchanged(const weights *was, const weights *is) {
+/* Do the files say the same of their tensors? */
+static bool are_alike(const weights *was, const weights *is) {
     bool same = was->base.files == is->base.files && was->base.entries == is->base.entries;
     for (uint32_t i = 0; same && i < was->base.files; i++) {
         same = strcmp(was->shards[i], is->shards[i]) == 0 &&
@@ -217,19 +197,30 @@ static bool unchanged(const weights *was, const weights *is) {
     return same;
 }
 
+static pawl_status all_unchanged(const weights *w, pawl_error *err) {
+    for (uint32_t i = 0; i < w->base.files; i++) {
+        TRY(weights_unchanged(w, i, err));
+    }
+    return PAWL_OK;
+}
+
 static pawl_status open_again(struct source *s, struct source **out, pawl_error *err) {
     const weights *w = weights_of(s);
     struct source *again = NULL;
+    TRY(all_unchanged(w, err));
     TRY(foreign_open(s->store, false, w->name, w->whole, &again, err));
-    if (unchanged(w, weights_of(again))) {
-        *out = again;
-        return PAWL_OK;
+    pawl_status status = all_unchanged(w, err); /* the other one has seen the same files, too */
+    if (status == PAWL_OK && !are_alike(w, weights_of(again))) {
+        status = error_set(err, PAWL_EBUSY, "the weights were changed while they were open");
+        error_path(err, "%s", s->path);
+        error_next(err, "open them again");
     }
-    source_destroy(again);
-    error_set(err, PAWL_EDAMAGED, "the files were changed since they were opened");
-    error_path(err, "%s", s->path);
-    error_next(err, "open them again");
-    return PAWL_EDAMAGED;
+    if (status != PAWL_OK) {
+        source_destroy(again);
+        return status;
+    }
+    *out = again;
+    return PAWL_OK;
 }
 
 static void check_total_size(const weights *w, source_verifier *v) {
@@ -249,12 +240,13 @@ static void check_total_size(const weights *w, source_verifier *v) {
     v->problem(v->context, w->name, NULL, &story);
 }
 
+/* Files that were changed meanwhile end the verification: what was opened cannot be told of. */
 static pawl_status verify_weights(struct source *s, source_verifier *v, pawl_error *err) {
     const weights *w = weights_of(s);
     struct pawl_error story = ERROR_INIT;
     struct source *again = NULL;
     pawl_status status = open_again(s, &again, &story);
-    if (status == PAWL_ENOMEM) {
+    if (status == PAWL_ENOMEM || status == PAWL_EBUSY) {
         *err = story;
         return status;
     }
@@ -270,7 +262,10 @@ static pawl_status verify_weights(struct source *s, source_verifier *v, pawl_err
 
 static void describe_weights(struct source *s, pawl_checkpoint_info *info) {
     const weights *w = weights_of(s);
-    info->unix_time_ns = w->modified_unix_ns;
+    for (uint32_t i = 0; i < s->files; i++) {
+        int64_t modified = w->seen[i].modified_unix_ns;
+        info->unix_time_ns = modified > info->unix_time_ns ? modified : info->unix_time_ns;
+    }
     info->index_bytes = w->index_bytes;
 }
 
@@ -280,6 +275,7 @@ static void destroy_weights(struct source *s) {
         safetensors_header_free(&w->headers[i]);
     }
     mem_free(w->headers);
+    mem_free(w->seen);
     mem_free(w->entries);
     shard_index_free(&w->index);
     arena_free(&s->memory);
@@ -297,6 +293,7 @@ static const source_ops weights_ops = {
     .file = weights_file,
     .open = weights_open,
     .open_again = open_again,
+    .lost = weights_lost,
     .entry_failed = entry_failed,
     .verify = verify_weights,
     .describe = describe_weights,
@@ -318,7 +315,7 @@ static pawl_status set_texts(weights *w, const char *name, pawl_error *err) {
 static pawl_status open_weights(weights *w, const char *name, pawl_error *err) {
     struct source *s = &w->base;
     TRY(set_texts(w, name, err));
-    w->sharded = ends_with(name, INDEX_ENDING);
+    w->sharded = weights_is_index(name);
     s->format = w->sharded ? "safetensors, sharded" : "safetensors";
     s->unverified =
         w->sharded

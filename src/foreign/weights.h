@@ -21,17 +21,28 @@ typedef struct weights {
     uint64_t index_bytes;        /* of its file */
     const char **shards;         /* names */
     safetensors_header *headers; /* one of each; base.files are decoded */
+    store_stat *seen;            /* of each, from before its header was read */
     weight *entries;             /* base.entries, ascending by name */
-    int64_t modified_unix_ns;    /* of the newest file; 0: unknown */
 } weights;
 
 /* ---- weights.c ------------------------------------------------------------------------------ */
 
-/* Opens a shard for reading. PAWL_EUNSUPPORTED for a link. */
-pawl_status weights_open_shard(weights *w, uint32_t shard, store_mode mode, store_file **out,
-                               pawl_error *err) PAWL_MUST_CHECK;
+/* By its name: an index, not a file of tensors. */
+bool weights_is_index(const char *name);
 /* Adds a file of the directory to an error. */
 void weights_file_path(const weights *w, const char *file, pawl_error *err);
+
+/* ---- weights_file.c ------------------------------------------------------------------------- */
+
+/* What is there of a shard's name. PAWL_EDAMAGED: nothing, though the index names it;
+ * PAWL_EUNSUPPORTED: no regular file. */
+pawl_status weights_look(const weights *w, uint32_t shard, store_stat *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* PAWL_EBUSY: it is not the file that was seen. */
+pawl_status weights_unchanged(const weights *w, uint32_t shard, pawl_error *err) PAWL_MUST_CHECK;
+/* Opens a shard without its first `skip` bytes, for reading as long as it is unchanged. */
+pawl_status weights_open_file(weights *w, uint32_t shard, uint64_t skip, store_mode mode,
+                              store_file **out, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- weights_read.c ------------------------------------------------------------------------- */
 
@@ -42,11 +53,5 @@ pawl_status weights_read(weights *w, pawl_error *err) PAWL_MUST_CHECK;
 
 /* source_ops.identity */
 pawl_status weights_identity(struct source *base, uint32_t *sum, pawl_error *err) PAWL_MUST_CHECK;
-
-/* ---- shifted_file.c ------------------------------------------------------------------------- */
-
-/* A file without its first `skip` bytes, for reading. Takes `inner` over, also when this fails. */
-pawl_status shifted_file_open(store_file *inner, uint64_t skip, store_file **out, pawl_error *err)
-    PAWL_MUST_CHECK;
 
 #endif

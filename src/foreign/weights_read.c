@@ -27,7 +27,8 @@ static pawl_status read_header(weights *w, uint32_t shard, uint64_t *header_byte
     CLEANUP(store_close_pointer) store_file *file = NULL;
     safetensors_header *header = &w->headers[shard];
     byte_source source;
-    TRY(weights_open_shard(w, shard, STORE_READ, &file, err));
+    TRY(weights_look(w, shard, &w->seen[shard], err));
+    TRY(weights_open_file(w, shard, 0, STORE_READ, &file, err));
     TRY(store_source(file, &source, err));
     TRY(safetensors_decode_foreign(&source, header, err));
     TRY(data_sum_finished(header, err)); /* a file of pawl's own that was never finished */
@@ -47,19 +48,11 @@ static pawl_status read_header(weights *w, uint32_t shard, uint64_t *header_byte
     return PAWL_ELIMIT;
 }
 
-static void note_modified(weights *w, uint32_t shard) {
-    store_stat found;
-    struct pawl_error ignored = ERROR_INIT;
-    if (store_stat_path(w->base.store, w->shards[shard], &found, &ignored) == PAWL_OK &&
-        found.modified_unix_ns > w->modified_unix_ns) {
-        w->modified_unix_ns = found.modified_unix_ns;
-    }
-}
-
 static pawl_status read_headers(weights *w, pawl_error *err) {
     uint64_t header_bytes = 0;
     w->headers = mem_calloc(w->base.files, sizeof(*w->headers));
-    if (w->headers == NULL) {
+    w->seen = mem_calloc(w->base.files, sizeof(*w->seen));
+    if (w->headers == NULL || w->seen == NULL) {
         return error_nomem(err, w->base.files * sizeof(*w->headers));
     }
     for (uint32_t i = 0; i < w->base.files; i++) {
@@ -68,7 +61,6 @@ static pawl_status read_headers(weights *w, pawl_error *err) {
             weights_file_path(w, w->shards[i], err);
             return status;
         }
-        note_modified(w, i);
     }
     return PAWL_OK;
 }

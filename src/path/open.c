@@ -113,14 +113,21 @@ static pawl_status check_length(const path_walk *w, pawl_error *err) {
     return PAWL_ELIMIT;
 }
 
-static pawl_status open_walked(const path_walk *w, bool create, store **out, pawl_error *err) {
+static pawl_status open_existing(const path_walk *w, bool of_links, store **out, pawl_error *err) {
+    TRY(check_length(w, err));
+    if (w->missing[0] != '\0') {
+        return not_there(w, err);
+    }
+    TRY(path_check_access(w->existing, R_OK | X_OK, err));
+    return of_links || w->file != NULL ? store_posix_of_links(w->existing, out, err)
+                                       : store_posix(w->existing, out, err);
+}
+
+static pawl_status open_for_writing(const path_walk *w, store **out, pawl_error *err) {
     TRY(check_length(w, err));
     if (w->missing[0] == '\0') {
-        TRY(path_check_access(w->existing, create ? R_OK | W_OK | X_OK : R_OK | X_OK, err));
+        TRY(path_check_access(w->existing, R_OK | W_OK | X_OK, err));
         return store_posix(w->existing, out, err);
-    }
-    if (!create) {
-        return not_there(w, err);
     }
     TRY(make_missing(w, err));
     size_t n = strlen(w->existing) + strlen(w->missing) + 2;
@@ -132,7 +139,9 @@ static pawl_status open_walked(const path_walk *w, bool create, store **out, paw
     return store_posix(whole, out, err);
 }
 
-static pawl_status open_given(const char *given, bool create, path_file_fn opens, store **out,
+typedef enum open_kind { OPEN_TO_READ, OPEN_TO_WRITE, OPEN_OF_LINKS } open_kind;
+
+static pawl_status open_given(const char *given, open_kind kind, path_file_fn opens, store **out,
                               char **file, pawl_error *err) {
     AUTOFREE char *path = NULL;
     CLEANUP(path_walk_free) path_walk w = {0};
@@ -142,7 +151,8 @@ static pawl_status open_given(const char *given, bool create, path_file_fn opens
         status = path_walk_to(path, opens, &w, err);
     }
     if (status == PAWL_OK) {
-        status = open_walked(&w, create, out, err);
+        status = kind == OPEN_TO_WRITE ? open_for_writing(&w, out, err)
+                                       : open_existing(&w, kind == OPEN_OF_LINKS, out, err);
     }
     if (status != PAWL_OK) {
         error_wrap(err, "the path \"%.300s\"", given);
@@ -154,13 +164,17 @@ static pawl_status open_given(const char *given, bool create, path_file_fn opens
 }
 
 pawl_status path_open(const char *given, bool create, store **out, pawl_error *err) {
-    return open_given(given, create, NULL, out, NULL, err);
+    return open_given(given, create ? OPEN_TO_WRITE : OPEN_TO_READ, NULL, out, NULL, err);
+}
+
+pawl_status path_open_of_links(const char *given, store **out, pawl_error *err) {
+    return open_given(given, OPEN_OF_LINKS, NULL, out, NULL, err);
 }
 
 pawl_status path_open_file(const char *given, path_file_fn opens, store **out, char **file,
                            pawl_error *err) {
     *file = NULL;
-    return open_given(given, false, opens, out, file, err);
+    return open_given(given, OPEN_TO_READ, opens, out, file, err);
 }
 
 pawl_status path_space(const char *given, store_space *out, pawl_error *err) {

@@ -46,10 +46,13 @@ bool storage_is_local(const pawl_storage *storage);
 /* Opens the directory of the local filesystem that `given` means. `create`: makes missing
  * directories. */
 pawl_status path_open(const char *given, bool create, store **out, pawl_error *err) PAWL_MUST_CHECK;
+/* The same of a directory of another tool: as store_posix_of_links. Makes nothing. */
+pawl_status path_open_of_links(const char *given, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* Can a file of this name be opened? */
 typedef bool (*path_file_fn)(const char *name);
-/* The same, without making anything, of a path that may also be a file: then the directory that it
- * is in is opened, links followed, and *file is its name there, to be freed; else *file is NULL. */
+/* As path_open, without making anything, of a path that may also be a file, or a link to one: then
+ * the directory of the file, or of the link where only its name may be opened, is opened, as by
+ * path_open_of_links, and *file is that name, to be freed; else *file is NULL. */
 pawl_status path_open_file(const char *given, path_file_fn opens, store **out, char **file,
                            pawl_error *err) PAWL_MUST_CHECK;
 /* Room and filesystem of a path, or of the part of it that exists. */

@@ -23,8 +23,8 @@ typedef struct path_walk {
 void path_walk_free(path_walk *w);
 /* Resolves a path, to be done once (P04). PAWL_EUSAGE for a file, a broken link or a loop of links
  * where a directory should be (P08), PAWL_EPERMISSION for a directory that may not be searched
- * (P02). A regular file at the end is fine where `opens` (may be NULL) says so of the path's last
- * name, whatever links stand for it. */
+ * (P02). A regular file at the end is fine where `opens` (may be NULL) says so of its name, or of
+ * the name of a link that stands for it; `existing` is then the directory which that name is in. */
 pawl_status path_walk_to(const char *path, path_file_fn opens, path_walk *out, pawl_error *err)
     PAWL_MUST_CHECK;
 

@@ -40,15 +40,24 @@ static pawl_status is_a_file(const char *at, bool last, pawl_error *err) {
     return PAWL_EUSAGE;
 }
 
-static pawl_status broken_link(const char *at, pawl_error *err) {
+static pawl_status is_no_file(const char *at, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "this is neither a directory nor a file");
+    error_path(err, "%s", at);
+    error_expected(err, "a directory");
+    error_found(err, "a pipe, a socket or a device");
+    return PAWL_EUSAGE;
+}
+
+static pawl_status broken_link(const char *at, bool to_file, pawl_error *err) {
     char target[PATH_MAX];
     ssize_t n = readlink(at, target, sizeof(target) - 1);
     target[n > 0 ? n : 0] = '\0';
     error_set(err, PAWL_EUSAGE, "there is a broken symbolic link");
     error_path(err, "%s", at);
-    error_expected(err, "a directory");
+    error_expected(err, to_file ? "a file" : "a directory");
     error_found(err, "a link to %.300s, which does not exist", target);
-    error_next(err, "make that directory, or mend or remove the link");
+    error_next(err, to_file ? "get that file again, or mend or remove the link"
+                            : "make that directory, or mend or remove the link");
     return PAWL_EUSAGE;
 }
 
@@ -76,8 +85,11 @@ typedef struct walking {
     char link[PATH_MAX]; /* the outermost link whose target is being walked */
     size_t after_link;   /* the length of `rest` at which that target has been walked */
     int links;
-    bool opens;              /* a file at the end is fine */
-    char file[NAME_MAX + 1]; /* "": none */
+    path_file_fn opens;      /* may be NULL */
+    char file[NAME_MAX + 1]; /* that the path ends at, in `done`; "": none */
+    /* The innermost link that the path ends at and whose own name may be opened, in `around`. */
+    char linked[NAME_MAX + 1];
+    char around[PATH_MAX];
 } walking;
 
 /* "<left>/<right>", into `out`, which may be neither. */
@@ -127,6 +139,32 @@ static pawl_status blocked(const walking *w, const char *at, int failed, pawl_er
     return err->status;
 }
 
+static bool may_open(const walking *w, const char *name) {
+    return w->opens != NULL && w->opens(name);
+}
+
+/* The path ends at a regular file. A link stands for it where the file's own name says nothing, as
+ * in a cache that names files by what is in them. */
+static bool end_at_file(walking *w, const char *name) {
+    bool by_itself = may_open(w, name);
+    if (!by_itself && w->linked[0] == '\0') {
+        return false;
+    }
+    if (!by_itself) {
+        snprintf(w->done, sizeof(w->done), "%s", w->around);
+    }
+    snprintf(w->file, sizeof(w->file), "%s", by_itself ? name : w->linked);
+    w->rest[0] = '\0';
+    return true;
+}
+
+static void note_link(walking *w, const char *name) {
+    if (may_open(w, name)) {
+        snprintf(w->linked, sizeof(w->linked), "%s", name);
+        snprintf(w->around, sizeof(w->around), "%s", w->done);
+    }
+}
+
 /* Goes on to `name`, with `left` after it. *there is false when it does not exist. */
 static pawl_status step_to(walking *w, const char *name, const char *left, bool *there,
                            pawl_error *err) {
@@ -136,21 +174,26 @@ static pawl_status step_to(walking *w, const char *name, const char *left, bool 
     *there = lstat(at, &found) == 0;
     int failed = *there ? 0 : errno;
     if (failed == ENOENT) {
-        return inside_link(w) ? broken_link(w->link, err) : PAWL_OK;
+        return inside_link(w) ? broken_link(w->link, w->linked[0] != '\0', err) : PAWL_OK;
     }
     if (failed != 0) {
         return blocked(w, at, failed, err);
     }
+    bool last = left[strspn(left, "/")] == '\0';
     if (S_ISLNK(found.st_mode)) {
+        if (last) {
+            note_link(w, name);
+        }
         return follow_link(w, at, left, err);
     }
-    if (S_ISREG(found.st_mode) && w->opens && left[strspn(left, "/")] == '\0') {
-        snprintf(w->file, sizeof(w->file), "%s", name);
-        w->rest[0] = '\0';
+    if (S_ISREG(found.st_mode) && last && end_at_file(w, name)) {
         return PAWL_OK;
     }
+    if (S_ISREG(found.st_mode)) {
+        return is_a_file(at, last, err);
+    }
     if (!S_ISDIR(found.st_mode)) {
-        return is_a_file(at, left[strspn(left, "/")] == '\0', err);
+        return is_no_file(at, err);
     }
     snprintf(w->done, sizeof(w->done), "%s", at);
     memmove(w->rest, left, strlen(left) + 1);
@@ -198,6 +241,8 @@ static pawl_status begin_walk(const char *path, walking *w, pawl_error *err) {
     w->link[0] = '\0';
     w->after_link = 0;
     w->links = 0;
+    w->file[0] = '\0';
+    w->linked[0] = '\0';
     if (path[0] == '/') {
         snprintf(w->rest, sizeof(w->rest), "%s", path);
         return PAWL_OK;
@@ -243,9 +288,7 @@ pawl_status path_walk_to(const char *path, path_file_fn opens, path_walk *out, p
     if (w == NULL) {
         return error_nomem(err, sizeof(*w));
     }
-    const char *slash = strrchr(path, '/');
-    w->opens = opens != NULL && opens(slash != NULL ? slash + 1 : path);
-    w->file[0] = '\0';
+    w->opens = opens;
     TRY(begin_walk(path, w, err));
     TRY(walk(w, err));
     TRY(take_missing(w, out, err));

@@ -170,15 +170,15 @@ static bool is_mounted(const posix_place *at, const struct statx *found) {
 }
 
 /* Older container systems refuse statx. */
-static int stat_name(int dir, const char *name, struct statx *out) {
+static int stat_name(int dir, const char *name, int flags, struct statx *out) {
     struct stat found;
-    if (statx(dir, name, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, out) == 0) {
+    if (statx(dir, name, flags, STATX_BASIC_STATS, out) == 0) {
         return 0;
     }
     if (errno != EPERM && errno != ENOSYS) {
         return errno;
     }
-    if (fstatat(dir, name, &found, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (fstatat(dir, name, &found, flags) != 0) {
         return errno;
     }
     *out = (struct statx){
@@ -190,10 +190,10 @@ static int stat_name(int dir, const char *name, struct statx *out) {
     return 0;
 }
 
-static int stat_place(const posix_place *at, store_stat *out) {
+static int stat_place(const posix_place *at, int flags, store_stat *out) {
     bool root = at->name[0] == '\0';
     struct statx found;
-    int failed = stat_name(at->dir, root ? "." : at->name, &found);
+    int failed = stat_name(at->dir, root ? "." : at->name, flags, &found);
     if (failed != 0) {
         return failed;
     }
@@ -209,7 +209,7 @@ static pawl_status posix_stat(store *s, const char *path, store_stat *out, pawl_
     CLEANUP(store_posix_place_close) posix_place at;
     int failed = store_posix_place(p, path, &at);
     if (failed == 0) {
-        failed = stat_place(&at, out);
+        failed = stat_place(&at, p->follows_links ? 0 : AT_SYMLINK_NOFOLLOW, out);
     }
     return failed == 0 ? PAWL_OK
                        : store_posix_failure(p, path, failed, err, "cannot look at this name");
@@ -294,12 +294,13 @@ static pawl_status cannot_open_root(const posix_store *p, int failed, pawl_error
     return store_posix_failure(p, "", failed, err, what);
 }
 
-pawl_status store_posix(const char *root, store **out, pawl_error *err) {
+static pawl_status posix_new(const char *root, bool follows_links, store **out, pawl_error *err) {
     posix_store *p = mem_calloc(1, sizeof(*p));
     if (p == NULL) {
         return error_nomem(err, sizeof(*p));
     }
     p->base.ops = &posix_ops;
+    p->follows_links = follows_links;
     /* POSIX promises no order of names; disks write no more than a sector atomically. */
     p->base.traits = (store_traits){
         .kind = "posix", .atomic_rename = true, .ordered_names = false, .atomic_write_bytes = 512};
@@ -319,4 +320,12 @@ pawl_status store_posix(const char *root, store **out, pawl_error *err) {
     }
     *out = &p->base;
     return PAWL_OK;
+}
+
+pawl_status store_posix(const char *root, store **out, pawl_error *err) {
+    return posix_new(root, false, out, err);
+}
+
+pawl_status store_posix_of_links(const char *root, store **out, pawl_error *err) {
+    return posix_new(root, true, out, err);
 }

@@ -7,7 +7,8 @@
 
 typedef struct posix_store {
     store base;
-    int root; /* descriptor */
+    int root;           /* descriptor */
+    bool follows_links; /* as of store_posix_of_links */
 } posix_store;
 
 /* An open directory and a name in it: the only form in which paths reach the system. */

@@ -75,6 +75,29 @@ static void explain_size_limit(const posix_store *p, pawl_error *err) {
     }
 }
 
+/* Where links are followed, what fails may be where one leads. False: it is no link. */
+static bool found_link(const posix_store *p, const char *path, const char *which, pawl_error *err) {
+    CLEANUP(store_posix_place_close) posix_place at;
+    char target[512];
+    ssize_t n = store_posix_place(p, path, &at) == 0
+                    ? readlinkat(at.dir, at.name, target, sizeof(target) - 1)
+                    : -1;
+    if (n <= 0 || !p->follows_links) {
+        return false;
+    }
+    target[n] = '\0';
+    error_found(err, "a symbolic link to %.300s, which %s", target, which);
+    return true;
+}
+
+static void explain_broken_link(const posix_store *p, const char *path, const char *which,
+                                pawl_error *err) {
+    if (found_link(p, path, which, err)) {
+        error_expected(err, "a file, or a link that leads to one");
+        error_next(err, "get that file again, or mend the link");
+    }
+}
+
 pawl_status store_posix_failure(const posix_store *p, const char *path, int system_errno,
                                 pawl_error *err, const char *what) {
     pawl_status status = store_failure(&p->base, path, system_errno, err, what);
@@ -82,6 +105,7 @@ pawl_status store_posix_failure(const posix_store *p, const char *path, int syst
     case EACCES:
     case EPERM:
         explain_denied_access(p, path, err);
+        (void)found_link(p, path, "may not be read, or not be reached", err);
         break;
     case EROFS:
         explain_read_only_mount(p, err);
@@ -92,6 +116,12 @@ pawl_status store_posix_failure(const posix_store *p, const char *path, int syst
         break;
     case EFBIG:
         explain_size_limit(p, err);
+        break;
+    case ENOENT:
+        explain_broken_link(p, path, "does not exist", err);
+        break;
+    case ELOOP:
+        explain_broken_link(p, path, "leads in a circle, or too far", err);
         break;
     default:
         break;

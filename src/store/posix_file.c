@@ -55,12 +55,12 @@ static posix_file *posix_file_of(const store_file *f) {
 
 /* Opening a pipe or device in the place of a file must neither wait (O_NONBLOCK) nor make a
  * terminal ours (O_NOCTTY); check_regular refuses it then. */
-static int open_flags(store_mode mode) {
-    const int always = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
-    if (store_mode_creates(mode)) {
-        return always | O_WRONLY | O_CREAT | O_EXCL;
+static int open_flags(const posix_store *p, store_mode mode) {
+    const int always = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    if (store_mode_only_reads(mode)) {
+        return always | O_RDONLY | (p->follows_links ? 0 : O_NOFOLLOW);
     }
-    return always | (store_mode_only_reads(mode) ? O_RDONLY : O_RDWR);
+    return always | O_NOFOLLOW | (store_mode_creates(mode) ? O_WRONLY | O_CREAT | O_EXCL : O_RDWR);
 }
 
 static int open_at_place(const posix_place *at, int flags) {
@@ -73,9 +73,9 @@ static int open_at_place(const posix_place *at, int flags) {
 
 /* Opens the same file once more, to bypass the page cache. -1: the filesystem cannot, or the name
  * belongs to another file by now. Then all goes through the first descriptor. */
-static int open_direct(const posix_place *at, store_mode mode, int fd) {
+static int open_direct(const posix_place *at, int flags, int fd) {
     struct stat first, second;
-    int direct = open_at_place(at, (open_flags(mode) & ~(O_CREAT | O_EXCL)) | O_DIRECT);
+    int direct = open_at_place(at, (flags & ~(O_CREAT | O_EXCL)) | O_DIRECT);
     if (direct < 0) {
         return -1;
     }
@@ -140,7 +140,8 @@ static pawl_status open_descriptors(posix_store *p, const char *path, store_mode
     if (failed != 0) {
         return store_posix_failure(p, path, failed, err, what);
     }
-    f->fd = open_at_place(&at, open_flags(mode));
+    const int flags = open_flags(p, mode);
+    f->fd = open_at_place(&at, flags);
     if (f->fd < 0) {
         return store_posix_failure(p, path, errno, err, what);
     }
@@ -150,7 +151,7 @@ static pawl_status open_descriptors(posix_store *p, const char *path, store_mode
         return status;
     }
     bool bulk = mode == STORE_READ_BULK || mode == STORE_CREATE_BULK;
-    f->direct = bulk ? open_direct(&at, mode, f->fd) : -1;
+    f->direct = bulk ? open_direct(&at, flags, f->fd) : -1;
     f->by_a_ring = f->direct >= 0 && takes_rings(f->direct);
     return PAWL_OK;
 }

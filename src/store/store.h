@@ -222,6 +222,10 @@ pawl_status store_source(store_file *f, byte_source *out, pawl_error *err) PAWL_
 
 /* A directory of a filesystem; must exist. Links inside it are never followed (O_NOFOLLOW). */
 pawl_status store_posix(const char *root, store **out, pawl_error *err) PAWL_MUST_CHECK;
+/* The same for reading what other programs put there: a link in the place of a file is followed,
+ * wherever it leads, by opening for reading and by `stat`. Nothing else follows it, and a link on
+ * the way to a name is not followed either. */
+pawl_status store_posix_of_links(const char *root, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* retry: repeats what failed for a reason that passes (EAGAIN, EINTR, ETIMEDOUT, ENETDOWN, ESTALE
  * of open), never a sync, at most `most_tries` times, sleeping first_delay_ns, then twice that...
  * Takes `inner` over, even when it fails. */

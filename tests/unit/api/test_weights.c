@@ -7,6 +7,8 @@
 #include <pawl/pawl.h>
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ROWS    300
@@ -180,6 +182,19 @@ static void test_what_is_said_of_a_file(void **state) {
                         "did you mean model.embed.weight?");
 }
 
+static void take_text(void *context, const pawl_problem *problem) {
+    char *text = context;
+    (void)snprintf(text, 1024, "%s: %.900s", problem->file, problem->text);
+}
+
+static pawl_status verify(fixture *f, char text[1024], pawl_verify_result *result) {
+    const pawl_verify_options options = {
+        .struct_size = sizeof(options), .problem = take_text, .context = text};
+    text[0] = '\0';
+    *result = (pawl_verify_result){.struct_size = sizeof(*result)};
+    return pawl_checkpoint_verify(f->checkpoint, &options, result, f->err);
+}
+
 static void test_a_link_to_a_file(void **state) {
     fixture *f = *state;
     put_embedding(f, "blob", 0);
@@ -208,6 +223,42 @@ static void test_a_directory(void **state) {
     assert_int_equal(count_files(f->dir.path), 5);
 }
 
+/* Moves a file into `blobs`, under a name that says nothing, and puts a link in its place. */
+static void make_blob(const fixture *f, const char *name, const char *blob) {
+    char from[256];
+    char target[64];
+    snprintf(from, sizeof(from), "%s", directory_path(f->dir.path, name));
+    snprintf(target, sizeof(target), "blobs/%s", blob);
+    assert_int_equal(rename(from, directory_path(f->dir.path, target)), 0);
+    assert_int_equal(symlink(target, from), 0);
+}
+
+/* As in the cache of huggingface_hub. */
+static void test_a_directory_of_links(void **state) {
+    fixture *f = *state;
+    char text[1024];
+    char linked[256];
+    pawl_verify_result result;
+    put_sharded(f, "842619");
+    assert_int_equal(mkdir(directory_path(f->dir.path, "blobs"), 0700), 0);
+    make_blob(f, INDEX, "0");
+    make_blob(f, "model-00001-of-00002.safetensors", "1");
+    make_blob(f, "model-00002-of-00002.safetensors", "2");
+    open_at(f, f->dir.path);
+    assert_embedding(f);
+    assert_ok(verify(f, text, &result), f->err);
+    assert_int_equal(result.files, 3);
+    open_at(f, directory_path(f->dir.path, INDEX));
+    assert_embedding(f);
+    open_at(f, directory_path(f->dir.path, "model-00001-of-00002.safetensors"));
+    assert_embedding(f);
+    /* A link of another name, from elsewhere: the files are beside the index, not beside it. */
+    snprintf(linked, sizeof(linked), "%s", directory_path(f->dir.path, "blobs/mine"));
+    assert_int_equal(symlink("../" INDEX, linked), 0);
+    open_at(f, linked);
+    assert_embedding(f);
+}
+
 /* ---- refused ---- */
 
 static void test_a_step_of_a_file(void **state) {
@@ -223,17 +274,31 @@ static void test_a_step_of_a_file(void **state) {
                         "a file of weights has no steps");
 }
 
-static void test_r14_a_shard_that_is_a_link(void **state) {
+static void test_r14_a_link_that_leads_to_no_file(void **state) {
+    static const struct {
+        const char *target, *found;
+    } cases[] = {
+        {"gone", "a symbolic link to gone, which does not exist"},
+        {"pipe", "a pipe, a socket or a device"},
+        {"folder", "a directory"},
+        {"model-00002-of-00002.safetensors", "a symbolic link to model-00002-of-00002.safetensors, "
+                                             "which leads in a circle, or too far"},
+    };
     fixture *f = *state;
     pawl_checkpoint *c = NULL;
-    char moved[256];
+    char shard[256];
     put_sharded(f, "842619");
-    snprintf(moved, sizeof(moved), "%s", directory_path(f->dir.path, "elsewhere"));
-    const char *shard = directory_path(f->dir.path, "model-00002-of-00002.safetensors");
-    assert_int_equal(rename(shard, moved), 0);
-    assert_int_equal(symlink(moved, shard), 0);
-    assert_fails(pawl_checkpoint_open(f->dir.path, NULL, &c, f->err), PAWL_EUNSUPPORTED, f->err);
-    assert_says(pawl_error_get(f->err, PAWL_ERROR_NEXT), "links are not followed");
+    assert_int_equal(mkfifo(directory_path(f->dir.path, "pipe"), 0600), 0);
+    assert_int_equal(mkdir(directory_path(f->dir.path, "folder"), 0700), 0);
+    snprintf(shard, sizeof(shard), "%s",
+             directory_path(f->dir.path, "model-00002-of-00002.safetensors"));
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        assert_int_equal(unlink(shard), 0);
+        assert_int_equal(symlink(cases[i].target, shard), 0);
+        assert_int_not_equal(pawl_checkpoint_open(f->dir.path, NULL, &c, f->err), PAWL_OK);
+        assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_FOUND), cases[i].found);
+        assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_PATH), shard);
+    }
 }
 
 static void test_r09_nothing_to_open(void **state) {
@@ -279,19 +344,6 @@ static void test_files_of_visitors_make_no_run(void **state) {
 
 /* ---- verifying ---- */
 
-static void take_text(void *context, const pawl_problem *problem) {
-    char *text = context;
-    (void)snprintf(text, 1024, "%s: %.900s", problem->file, problem->text);
-}
-
-static pawl_status verify(fixture *f, char text[1024], pawl_verify_result *result) {
-    const pawl_verify_options options = {
-        .struct_size = sizeof(options), .problem = take_text, .context = text};
-    text[0] = '\0';
-    *result = (pawl_verify_result){.struct_size = sizeof(*result)};
-    return pawl_checkpoint_verify(f->checkpoint, &options, result, f->err);
-}
-
 static void test_verify_says_what_it_could_not_check(void **state) {
     fixture *f = *state;
     char text[1024];
@@ -312,19 +364,79 @@ static void test_verify_finds_what_can_be_found(void **state) {
     open_at(f, f->dir.path);
     assert_fails(verify(f, text, &result), PAWL_EDAMAGED, f->err);
     assert_says(text, INDEX ": the index of the weights names another size of all tensors");
-    put_sharded(f, "842619");
-    open_at(f, f->dir.path);
-    assert_int_equal(
-        truncate(directory_path(f->dir.path, "model-00001-of-00002.safetensors"), 840000), 0);
-    assert_fails(verify(f, text, &result), PAWL_EDAMAGED, f->err);
-    assert_says(text, "model-00001-of-00002.safetensors: ");
-    assert_says(text, "model.embed.weight");
-    float whole[1];
+}
+
+/* ---- changed while they are open ---- */
+
+/* As if it had been changed later, whatever the clock's resolution. */
+static void touch(const fixture *f, const char *name) {
+    const struct timespec times[] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    assert_int_equal(utimensat(AT_FDCWD, directory_path(f->dir.path, name), times, 0), 0);
+}
+
+static void assert_changed(fixture *f, pawl_status status, const char *how, const char *found) {
+    assert_fails(status, PAWL_EBUSY, f->err);
+    assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), how);
+    assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_FOUND), found);
+    assert_says(pawl_error_get(f->err, PAWL_ERROR_PATH), "/model-00001-of-00002.safetensors");
+}
+
+/* Each call that reads the embedding says so. */
+static void assert_all_changed(fixture *f, const char *how, const char *found) {
+    static float whole[ROWS][COLUMNS];
     static const int64_t at[] = {299, 700};
     static const int64_t one[] = {1, 1};
-    assert_fails(pawl_checkpoint_read(f->checkpoint, "model.embed.weight", at, one, whole,
-                                      sizeof(whole), f->err),
-                 PAWL_EDAMAGED, f->err);
+    char text[1024];
+    pawl_verify_result result;
+    const char *name = "model.embed.weight";
+    pawl_tensor tensor = {.struct_size = sizeof(tensor)};
+    assert_changed(
+        f, pawl_checkpoint_read(f->checkpoint, name, NULL, NULL, whole, sizeof(whole), f->err), how,
+        found);
+    assert_changed(f,
+                   pawl_checkpoint_read(f->checkpoint, name, at, one, whole, sizeof(float), f->err),
+                   how, found);
+    assert_changed(f, verify(f, text, &result), how, found);
+    assert_string_equal(text, "");
+    assert_changed(f, pawl_checkpoint_tensor(f->checkpoint, name, &tensor, f->err), how, found);
+}
+
+static void test_r14_a_file_that_was_changed_is_not_read(void **state) {
+    static const char shard[] = "model-00001-of-00002.safetensors";
+    fixture *f = *state;
+    char path[256];
+    snprintf(path, sizeof(path), "%s", directory_path(f->dir.path, shard));
+    put_sharded(f, "842619");
+    open_at(f, f->dir.path);
+    touch(f, shard);
+    assert_all_changed(f, "was changed while it was open", "another one");
+    open_at(f, f->dir.path);
+    assert_embedding(f);
+    open_at(f, f->dir.path);
+    assert_int_equal(truncate(path, 840000), 0);
+    assert_all_changed(f, "was changed while it was open", "840000 bytes");
+    put_sharded(f, "842619");
+    open_at(f, f->dir.path);
+    assert_int_equal(unlink(path), 0);
+    assert_all_changed(f, "was removed while it was open", "no such file");
+}
+
+/* Its file is open, and would not show that its name belongs to another one by now. */
+static void test_r14_a_view_of_a_file_that_was_changed(void **state) {
+    static const char shard[] = "model-00001-of-00002.safetensors";
+    fixture *f = *state;
+    pawl_view *view = NULL;
+    const void *bytes = NULL;
+    const void *later = NULL;
+    put_sharded(f, "842619");
+    open_at(f, f->dir.path);
+    assert_ok(pawl_view_open(f->checkpoint, "model.embed.weight", 0, &view, f->err), f->err);
+    assert_ok(pawl_view_bytes(view, 0, 4096, &bytes, f->err), f->err);
+    assert_int_equal(truncate(directory_path(f->dir.path, shard), 0), 0);
+    assert_memory_equal(bytes, f->embedding, 4096); /* no SIGBUS: it is not mapped */
+    assert_changed(f, pawl_view_bytes(view, 400000, 4096, &later, f->err),
+                   "was changed while it was open", "0 bytes");
+    pawl_view_close(view);
 }
 
 /* ---- restoring ---- */
@@ -443,12 +555,9 @@ static void test_weights_that_were_changed_are_not_converted(void **state) {
     put_sharded(f, "842619");
     open_at(f, f->dir.path);
     put_embedding(f, "model-00001-of-00002.safetensors", 1);
-    assert_fails(pawl_checkpoint_tensor(f->checkpoint, "one", &tensor, f->err), PAWL_EDAMAGED,
-                 f->err);
-    assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT),
-                        "the files were changed since they were opened");
-    assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_PATH), f->dir.path);
-    put_embedding(f, "model-00001-of-00002.safetensors", 0);
+    assert_fails(pawl_checkpoint_tensor(f->checkpoint, "one", &tensor, f->err), PAWL_EBUSY, f->err);
+    assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "was changed while it was open");
+    open_at(f, f->dir.path);
     assert_ok(pawl_checkpoint_tensor(f->checkpoint, "one", &tensor, f->err), f->err);
 }
 
@@ -464,7 +573,7 @@ static void test_weights_that_are_cut_fail_the_save(void **state) {
     lend(f, made, "model.embed.weight", "embedding");
     assert_int_equal(
         truncate(directory_path(f->dir.path, "model-00001-of-00002.safetensors"), 840000), 0);
-    assert_fails(save(f, to, made), PAWL_EDAMAGED, f->err);
+    assert_fails(save(f, to, made), PAWL_EBUSY, f->err);
     assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT),
                 "saving step 1: copying from the memory \"checkpoint (safetensors, sharded)\": ");
     assert_says(pawl_error_get(f->err, PAWL_ERROR_PATH), "/model-00001-of-00002.safetensors");
@@ -479,12 +588,15 @@ int main(void) {
         IN_DIRECTORY(test_what_is_said_of_a_file),
         IN_DIRECTORY(test_a_link_to_a_file),
         IN_DIRECTORY(test_a_directory),
+        IN_DIRECTORY(test_a_directory_of_links),
         IN_DIRECTORY(test_a_step_of_a_file),
-        IN_DIRECTORY(test_r14_a_shard_that_is_a_link),
+        IN_DIRECTORY(test_r14_a_link_that_leads_to_no_file),
         IN_DIRECTORY(test_r09_nothing_to_open),
         IN_DIRECTORY(test_files_of_visitors_make_no_run),
         IN_DIRECTORY(test_verify_says_what_it_could_not_check),
         IN_DIRECTORY(test_verify_finds_what_can_be_found),
+        IN_DIRECTORY(test_r14_a_file_that_was_changed_is_not_read),
+        IN_DIRECTORY(test_r14_a_view_of_a_file_that_was_changed),
         IN_DIRECTORY(test_a_state_is_restored_with_renames),
         IN_DIRECTORY(test_weights_are_converted_into_a_checkpoint),
         IN_DIRECTORY(test_elements_of_no_dtype_are_not_converted),

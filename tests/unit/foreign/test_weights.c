@@ -81,6 +81,26 @@ static void test_unaligned_tensors_are_in_a_shifted_file(void **state) {
     source_destroy(w);
 }
 
+/* What was read while it was changed is not handed on. */
+static void test_r14_a_file_that_is_changed_while_it_is_read(void **state) {
+    static const char header[] = "{\"u\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}";
+    store *s = *state;
+    struct pawl_error err;
+    struct source *w;
+    store_file *file;
+    uint8_t bytes[4];
+    make_file(s, "a.safetensors", header, -1, 4);
+    assert_ok(open_made(s, "a.safetensors", &w, &err), &err);
+    assert_ok(w->ops->open(w, 0, STORE_READ, &file, &err), &err);
+    assert_ok(store_read(file, 0, bytes, sizeof(bytes), &err), &err);
+    make_file(s, "a.safetensors", header, -1, 5);
+    assert_fails(store_read(file, 0, bytes, sizeof(bytes), &err), PAWL_EBUSY, &err);
+    assert_string_equal(err.attempt, "a file of the weights was changed while it was open");
+    assert_string_equal(err.path, "/mem/a.safetensors");
+    store_close(file);
+    source_destroy(w);
+}
+
 static void test_a_type_that_is_no_dtype(void **state) {
     store *s = *state;
     struct pawl_error err;
@@ -282,7 +302,8 @@ static void test_which_file_is_opened(void **state) {
 }
 
 static void test_r09_a_run_or_a_step_is_not_foreign(void **state) {
-    static const char *const own[] = {"latest", "events.jsonl", "manifest.json",
+    static const char *const own[] = {"owner-00000001", "reserve", "meet-0123456789ab-1-r00001",
+                                      "index-0123456789ab-1",
                                       "data-0123456789ab-1-00000-of-00001.safetensors"};
     store *s = *state;
     struct pawl_error err = ERROR_INIT;
@@ -295,6 +316,19 @@ static void test_r09_a_run_or_a_step_is_not_foreign(void **state) {
     }
     assert_ok(store_make_dir(s, "step-00000001", &err), &err);
     assert_found(s, NULL);
+}
+
+/* DeepSpeed leaves `latest`; a manifest.json is in many packages. */
+static void test_names_that_others_use_make_no_run(void **state) {
+    static const char *const common[] = {"latest",    "events.jsonl", "manifest.json", "pinned",
+                                         "owner.txt", "meet-me.txt",  "index-of-files"};
+    store *s = *state;
+    for (size_t i = 0; i < ARRAY_LENGTH(common); i++) {
+        put_text(s, common[i], "");
+        assert_found(s, NULL);
+    }
+    put_text(s, "model.safetensors", "");
+    assert_found(s, "model.safetensors");
 }
 
 static void test_names_that_are_opened(void **state) {
@@ -330,6 +364,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_MEMORY(test_the_tensors_of_a_file),
         IN_MEMORY(test_unaligned_tensors_are_in_a_shifted_file),
+        IN_MEMORY(test_r14_a_file_that_is_changed_while_it_is_read),
         IN_MEMORY(test_a_type_that_is_no_dtype),
         IN_MEMORY(test_r14_hostile_headers),
         IN_MEMORY(test_a_data_file_that_pawl_never_finished),
@@ -338,6 +373,7 @@ int main(void) {
         IN_MEMORY(test_a_tensor_in_two_files),
         IN_MEMORY(test_which_file_is_opened),
         IN_MEMORY(test_r09_a_run_or_a_step_is_not_foreign),
+        IN_MEMORY(test_names_that_others_use_make_no_run),
         IN_MEMORY(test_names_that_are_opened),
         IN_MEMORY(test_every_allocation_may_fail),
     };

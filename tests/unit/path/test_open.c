@@ -366,6 +366,63 @@ static void test_p08_a_file(void **state) {
     assert_string_equal(err.path, words(f, "%s/file", f->dir.path));
 }
 
+static void test_p08_a_pipe(void **state) {
+    fixture *f = *state;
+    pawl_error err;
+    assert_int_equal(mkfifo(below(f, "pipe"), 0600), 0);
+    assert_refused(below(f, "pipe"), true, PAWL_EUSAGE, &err);
+    assert_says(err.attempt, "this is neither a directory nor a file");
+    assert_string_equal(err.found, "a pipe, a socket or a device");
+}
+
+static bool is_text(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot != NULL && strcmp(dot, ".text") == 0;
+}
+
+static void assert_file(const char *given, const char *root, const char *name) {
+    pawl_error err = ERROR_INIT;
+    store *s = NULL;
+    char *file = NULL;
+    assert_ok(path_open_file(given, is_text, &s, &file, &err), &err);
+    assert_non_null(file);
+    assert_string_equal(file, name);
+    assert_string_equal(s->root, root);
+    mem_free(file);
+    store_destroy(s);
+}
+
+/* The name that says what a file is counts: its own, or that of the last link that has one. */
+static void test_files_by_their_links(void **state) {
+    fixture *f = *state;
+    char here[PATH_MAX];
+    (void)snprintf(here, sizeof(here), "%s", f->dir.path);
+    make_dir(f, "blobs", 0755);
+    make_file(f, "blobs/0123");
+    make_file(f, "blobs/named.text");
+    assert_int_equal(symlink("blobs/0123", below(f, "link.text")), 0);
+    assert_int_equal(symlink("../link.text", below(f, "blobs/mine")), 0);
+    assert_int_equal(symlink("blobs/named.text", below(f, "other")), 0);
+    assert_int_equal(symlink("blobs/gone", below(f, "broken.text")), 0);
+    assert_int_equal(symlink("blobs", below(f, "folder.text")), 0);
+    assert_file(below(f, "link.text"), here, "link.text");
+    assert_file(below(f, "link.text/"), here, "link.text");
+    assert_file(below(f, "blobs/mine"), here, "link.text");
+    assert_file(below(f, "folder.text/named.text"), words(f, "%s/blobs", here), "named.text");
+    assert_file(below(f, "other"), words(f, "%s/blobs", here), "named.text");
+    pawl_error err = ERROR_INIT;
+    store *s = NULL;
+    char *file = NULL;
+    assert_fails(path_open_file(below(f, "broken.text"), is_text, &s, &file, &err), PAWL_EUSAGE,
+                 &err);
+    assert_string_equal(err.expected, "a file");
+    assert_fails(path_open_file(below(f, "blobs/0123"), is_text, &s, &file, &err), PAWL_EUSAGE,
+                 &err);
+    assert_ok(path_open_file(below(f, "folder.text"), is_text, &s, &file, &err), &err);
+    assert_null(file);
+    store_destroy(s);
+}
+
 static void test_r09_another_tools_file_is_recognised(void **state) {
     fixture *f = *state;
     pawl_error err;
@@ -545,6 +602,8 @@ int main(void) {
         TEST(test_p04_a_working_directory_that_is_gone),
         TEST(test_p04_links_and_dots_are_resolved),
         TEST(test_p08_a_file),
+        TEST(test_p08_a_pipe),
+        TEST(test_files_by_their_links),
         TEST(test_r09_another_tools_file_is_recognised),
         TEST(test_p08_a_broken_link),
         TEST(test_p08_the_outermost_of_several_links_is_blamed),

@@ -67,6 +67,65 @@ static void test_r14_a_link_to_a_file_is_not_followed(void **state) {
     assert_fails(store_open(f->s, "link", STORE_CREATE, &file, &err), PAWL_EBUSY, &err);
 }
 
+/* A store of links follows them, but only for reading what they lead to. */
+static void test_a_store_of_links_reads_through_them(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    store *s = NULL;
+    store_file *file = NULL;
+    store_stat found;
+    char bytes[4];
+    put_text(f->s, "a", "text");
+    make_link(f, "a", "link");
+    make_link(f, "nowhere", "broken");
+    make_link(f, ".", "folder");
+    assert_ok(store_posix_of_links(f->dir.path, &s, &err), &err);
+    assert_ok(store_stat_path(s, "link", &found, &err), &err);
+    assert_int_equal(found.type, STORE_FILE_TYPE);
+    assert_int_equal(found.size, 4);
+    for (store_mode mode = STORE_READ; mode <= STORE_READ_BULK; mode++) {
+        if (store_mode_only_reads(mode)) {
+            assert_ok(store_open(s, "link", mode, &file, &err), &err);
+            assert_ok(store_read(file, 0, bytes, sizeof(bytes), &err), &err);
+            assert_memory_equal(bytes, "text", 4);
+            store_close(file);
+        } else {
+            assert_int_not_equal(store_open(s, "link", mode, &file, &err), PAWL_OK);
+        }
+    }
+    assert_fails(store_open(s, "folder/a", STORE_READ, &file, &err), PAWL_EDAMAGED, &err);
+    assert_fails(store_open(s, "broken", STORE_READ, &file, &err), PAWL_ENOTFOUND, &err);
+    assert_string_equal(err.found, "a symbolic link to nowhere, which does not exist");
+    assert_fails(store_stat_path(s, "gone", &found, &err), PAWL_ENOTFOUND, &err);
+    assert_string_equal(err.found, "");
+    store_destroy(s);
+}
+
+static void open_denied(void *context) {
+    const fixture *f = context;
+    pawl_error err = ERROR_INIT;
+    store *s = NULL;
+    store_file *file = NULL;
+    child_become_nobody(NULL, 0);
+    child_must(store_posix_of_links(f->dir.path, &s, &err) == PAWL_OK);
+    child_must(store_open(s, "link", STORE_READ, &file, &err) == PAWL_EPERMISSION);
+    child_must_equal(err.found, "a symbolic link to secret/a, which may not be read, or not be "
+                                "reached");
+    store_destroy(s);
+}
+
+/* What is told of is where it leads: anyone may read a link. */
+static void test_p02_a_link_to_what_may_not_be_read(void **state) {
+    fixture *f = *state;
+    pawl_error err = ERROR_INIT;
+    assert_ok(store_make_dir(f->s, "secret", &err), &err);
+    put_text(f->s, "secret/a", "text");
+    make_link(f, "secret/a", "link");
+    assert_int_equal(chmod(in_dir(&f->dir, "secret"), 0700), 0);
+    assert_int_equal(chmod(f->dir.path, 0755), 0);
+    run_child(open_denied, f);
+}
+
 /* A file of two names is read under each, and changed in place under none. */
 static void test_r14_a_file_of_two_names_is_not_changed_in_place(void **state) {
     fixture *f = *state;
@@ -328,6 +387,8 @@ static void test_p09_directories_that_cannot_be_synced_are_tolerated(void **stat
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_r14_a_link_to_a_file_is_not_followed),
+        TEST(test_a_store_of_links_reads_through_them),
+        TEST(test_p02_a_link_to_what_may_not_be_read),
         TEST(test_r14_a_file_of_two_names_is_not_changed_in_place),
         TEST(test_r14_a_link_to_a_directory_is_not_followed),
         TEST(test_r14_a_link_deeper_down_is_not_followed),
