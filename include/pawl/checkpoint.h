@@ -174,7 +174,8 @@ PAWL_API void pawl_entries_free(pawl_entries *entries);
 /*
  * Reads one slice of a tensor: `extent` elements per dimension from `offset` on (both NULL: all of
  * it), dense and row-major into `to`, which has exactly `to_bytes` bytes. Only the blocks that hold
- * the slice are read; every one is verified.
+ * the slice are read; every one is verified. PAWL_ENOTFOUND names near misses; PAWL_EUSAGE: not a
+ * tensor, a slice that is not within it, or another size; PAWL_EDAMAGED names file and bytes.
  */
 PAWL_API pawl_status pawl_checkpoint_read(pawl_checkpoint *checkpoint, const char *name,
                                           const int64_t *offset, const int64_t *extent, void *to,
@@ -225,7 +226,8 @@ PAWL_API pawl_status pawl_checkpoint_read_many(pawl_checkpoint *checkpoint, pawl
                                                size_t slice_size, size_t count, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* Reads rank `rank`'s per-rank bytes: *size is set; up to `capacity` bytes are copied to `to`. */
+/* Reads rank `rank`'s per-rank bytes: *size is set; up to `capacity` bytes are copied to `to`.
+ * PAWL_ENOTFOUND: no such entry or rank; PAWL_EUSAGE: not a per-rank entry. */
 PAWL_API pawl_status pawl_checkpoint_read_rank(pawl_checkpoint *checkpoint, const char *name,
                                                int rank, void *to, size_t capacity, size_t *size,
                                                pawl_error *err) PAWL_MUST_CHECK;
@@ -264,6 +266,7 @@ typedef struct pawl_problem {
     const char *text;        /* as of pawl_error_text */
 } pawl_problem;
 
+/* The functions are called on the caller's thread; text that they get lives until they return. */
 typedef struct pawl_verify_options {
     size_t struct_size;
     void (*problem)(void *context, const pawl_problem *problem);             /* [none] */

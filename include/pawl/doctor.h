@@ -33,8 +33,10 @@ typedef struct pawl_doctor_options {
 
 /*
  * Explains whether a run can be saved at `run_path`, and leaves nothing behind: P01 to P09, S06,
- * S10. Calls `each` for each finding. PAWL_OK whenever it could look; `*worst` (may be NULL) is the
- * highest severity found.
+ * S10. Calls `each` (may be NULL) for each finding, on the caller's thread; text lives until it
+ * returns. PAWL_OK whenever it could look, whatever it found; `*worst` (may be NULL) is the highest
+ * severity. PAWL_EUSAGE: the call or the group is wrong; PAWL_EUNSUPPORTED: many ranks on another
+ * storage than the local filesystem.
  */
 PAWL_API pawl_status pawl_doctor(const char *run_path, const pawl_doctor_options *options,
                                  void (*each)(void *context, const pawl_finding *finding),

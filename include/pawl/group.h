@@ -11,7 +11,7 @@
  *   - Without callbacks they meet through the run's directory, and need `launch`.
  *
  * The ranks meet when they open a run, when they restore (pawl_restore, and pawl_checkpoint_restore
- * with a group, which needs no run), and in pawl_meet. These calls are
+ * with a group, which needs no run), in pawl_meet, and in pawl_doctor with a group. These calls are
  * collective: every rank makes them, in the same order. No other call is: pawl_fence never waits
  * for another rank, nor does pawl_save unless the previous save is still in flight. Waiting for a
  * save to end (pawl_wait, pawl_run_close, pawl_save_final, a pawl_save that finds one in flight,

@@ -80,7 +80,7 @@ typedef struct pawl_memory {
     pawl_status (*start_out)(void *context, const pawl_copy *const *copies, size_t count,
                              void **ticket, pawl_error *err);
     /* The same from host memory to the tensors, for restores. NULL: such tensors can be saved, but
-     * a state that has one cannot be restored. */
+     * a state that has one cannot be restored (PAWL_EUSAGE). */
     pawl_status (*start_in)(void *context, const pawl_copy *const *copies, size_t count,
                             void **ticket, pawl_error *err);
     /*
@@ -97,7 +97,8 @@ typedef struct pawl_memory {
      * GPU): the staging buffers are taken from it, within budget_bytes of the run, where this is
      * the provider of the first tensor in the state that has these functions. Set both, or neither.
      * Called on any thread, at the same time as the functions above, and must not wait for copies.
-     * NULL is returned when there is no memory. Nothing is allocated before a save or fence needs
+     * NULL is returned when there is no memory: a save that gets no buffer at all fails with
+     * PAWL_ENOMEM. Nothing is allocated before a save or fence needs
      * it, whatever budget_ready says. Freed when the run is closed, or when a save uses another
      * provider. [NULL: ordinary memory]
      */

@@ -22,10 +22,10 @@
  *     MPI_Finalize();
  *
  * Threads. MPI is called in pawl_mpi_group and pawl_mpi_free, and inside the collective calls of
- * pawl (pawl_run_open, pawl_restore, pawl_checkpoint_restore, pawl_meet), on the thread that made
- * the call. Threads of pawl's own never call MPI. Any thread level will do: with MPI_THREAD_SINGLE
- * and _FUNNELED make these calls on the main thread, with _SERIALIZED not while another thread is
- * inside MPI.
+ * pawl (pawl_run_open, pawl_restore, pawl_checkpoint_restore, pawl_meet, pawl_doctor), on the
+ * thread that made the call. Threads of pawl's own never call MPI. Any thread level will do: with
+ * MPI_THREAD_SINGLE and _FUNNELED make these calls on the main thread, with _SERIALIZED not while
+ * another thread is inside MPI.
  *
  * Messages. They go from one rank to another on a communicator of their own, apart from the
  * program's. Rank 0 tests which ones have arrived, so that it can say who is missing; MPI's own

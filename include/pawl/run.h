@@ -245,7 +245,8 @@ PAWL_API int pawl_due(const pawl_run *run, int64_t step);
 /* ---- preemption ----------------------------------------------------------------------------- */
 
 /* Installs handlers for `count` signals (typically SIGTERM, SIGUSR1, SIGUSR2) that set a flag and
- * then call the handler that was there before. The one call of libpawl that touches signals. */
+ * then call the handler that was there before; one that was installed later stays, and has to call
+ * them. Not by two threads at once. */
 PAWL_API pawl_status pawl_preemption_watch(const int *signals, size_t count, pawl_error *err)
     PAWL_MUST_CHECK;
 /* The signal that was caught, or 0. Look at it once per training step. */
@@ -271,11 +272,13 @@ PAWL_API pawl_status pawl_run_pin(pawl_run *run, int64_t step, int pinned, pawl_
 PAWL_API pawl_status pawl_run_remove(pawl_run *run, int64_t step, int force, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* Called for each thing that gc removes (or would): path relative to the run, its bytes, why. */
+/* Called for each thing that gc removes (or would): path relative to the run, its bytes, why. On
+ * the caller's thread; text lives until it returns; it makes no calls on the same run. */
 typedef void (*pawl_gc_fn)(void *context, const char *path, uint64_t bytes, const char *reason);
 
 /* Removes what interrupted saves and removals left behind: files that no manifest names and whose
- * writer is provably gone. Never touches a file that pawl did not write, nor what is mounted. */
+ * writer is provably gone. Never touches a file that pawl did not write, nor what is mounted.
+ * `each` may be NULL. */
 PAWL_API pawl_status pawl_run_gc(pawl_run *run, int dry_run, pawl_gc_fn each, void *context,
                                  pawl_error *err) PAWL_MUST_CHECK;
 

@@ -108,8 +108,9 @@ PAWL_API void pawl_state_free(pawl_state *state);
  * Adds a tensor. PAWL_EUSAGE names the entry for a name that is empty, repeated, not UTF-8, has a
  * NUL, "..", "." or an empty component, or begins with '/'; a shape that is negative; boxes that
  * overlap or reach outside the shape; a null pointer with bytes; strides that do not fit; a slot
- * without slot_of. PAWL_ELIMIT for a name, dimensions, boxes, elements or bytes (2^62) above their
- * maximum. In both cases nothing is added.
+ * without slot_of. PAWL_ELIMIT for a name, dimensions, boxes, elements or bytes (2^62), or entries
+ * (100,000,000), above their maximum. PAWL_EUNSUPPORTED: strides that a provider's memory would be
+ * copied by in too many tiny runs (pawl/memory.h). Nothing is added then.
  */
 PAWL_API pawl_status pawl_state_add_tensor(pawl_state *state, const pawl_tensor *tensor,
                                            pawl_error *err) PAWL_MUST_CHECK;

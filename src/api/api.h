@@ -99,6 +99,8 @@ pawl_status take_arrays(const pawl_array **arrays, size_t count, size_t array_si
 /* group.c */
 pawl_status take_group(const pawl_group **group, pawl_group *known, const char *call,
                        pawl_error *err) PAWL_MUST_CHECK;
+pawl_status check_group_deadline(double deadline_s, const char *call, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* ---- opening: open.c, open_checkpoint.c ----------------------------------------------------- */
 

@@ -241,7 +241,9 @@ static pawl_status check_pair(const pawl_array *variable, const pawl_array *grad
                   variable->name);
         error_next(err, "is the variable used by the loss? Freeze it by leaving it out of both "
                         "lists, or give it a gradient of zeros");
-        return show_both(variable, gradient, err);
+        (void)show_both(variable, gradient, err);
+        error_found(err, "a null pointer");
+        return PAWL_EMISMATCH;
     }
     return check_finite(gradient, err);
 }

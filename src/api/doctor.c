@@ -29,11 +29,7 @@ static pawl_status examine_path(const char *path, const pawl_doctor_options *opt
     CLEANUP(free_ranks) job_ranks *ranks = NULL;
     TRY(need(path, "pawl_doctor", "run_path", err));
     TRY(take_options(&known, sizeof(known), options, "pawl_doctor", "pawl_doctor_options", err));
-    if (!(known.group_deadline_s >= 0 && known.group_deadline_s <= 1e6)) {
-        error_set(err, PAWL_EUSAGE, "pawl_doctor: group_deadline_s is out of range");
-        error_expected(err, "0 to 1000000 seconds");
-        return PAWL_EUSAGE;
-    }
+    TRY(check_group_deadline(known.group_deadline_s, "pawl_doctor", err));
     TRY(take_group(&known.group, &given, "pawl_doctor", err));
     if (!storage_is_local(known.storage) && known.group != NULL && known.group->world_size > 1) {
         return only_one_process(err);

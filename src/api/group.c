@@ -12,6 +12,16 @@ pawl_status take_group(const pawl_group **group, pawl_group *known, const char *
     return PAWL_OK;
 }
 
+pawl_status check_group_deadline(double deadline_s, const char *call, pawl_error *err) {
+    if (deadline_s >= 0 && deadline_s <= 1e6) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUSAGE, "%s: group_deadline_s is out of range", call);
+    error_expected(err, "0 to 1000000 seconds");
+    error_found(err, "%g", deadline_s);
+    return PAWL_EUSAGE;
+}
+
 static pawl_status discover_group(const char *const *environment, pawl_group_found *found,
                                   pawl_error *err) {
     static const char call[] = "pawl_group_discover";

@@ -43,14 +43,22 @@ static pawl_status cannot_watch(int number, int failed, pawl_error *err) {
     return status;
 }
 
+/* A handler that someone installed after ours may call ours, which must then not call it; where it
+ * was only taken away there is none. */
+static bool handler_is_gone(int number) {
+    struct sigaction now;
+    return sigaction(number, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+           (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN);
+}
+
 /* The earlier handler is known before ours can run. */
 static pawl_status watch_one(int number, bool *fresh, pawl_error *err) {
     if (number <= 0 || number >= NSIG) {
         return cannot_watch(number, EINVAL, err);
     }
     watched_signal *w = &signals_watched[number];
-    *fresh = !w->watched;
-    if (w->watched) {
+    *fresh = !w->watched || handler_is_gone(number);
+    if (!*fresh) {
         return PAWL_OK;
     }
     struct sigaction ours = {.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};

@@ -20,11 +20,6 @@ static pawl_status restore_with_group(pawl_checkpoint *checkpoint, pawl_state *s
     rank_group *group = NULL;
     CLEANUP(free_ranks) job_ranks *ranks = NULL;
     double deadline_s = options->group_deadline_s;
-    if (!(deadline_s >= 0 && deadline_s <= 1e6)) {
-        error_set(err, PAWL_EUSAGE, "%s: group_deadline_s is out of range", call);
-        error_expected(err, "0 to 1000000 seconds");
-        return PAWL_EUSAGE;
-    }
     TRY(take_group(&options->group, &given, call, err));
     TRY(group_new(options->group, &group, err));
     TRY(ranks_new(group, platform_system(), &ranks, err));
@@ -41,6 +36,7 @@ static pawl_status restore_checkpoint(pawl_checkpoint *checkpoint, pawl_state *s
     TRY(need_checkpoint(checkpoint, call, err));
     TRY(need(state, call, "state", err));
     TRY(take_restore_options(&known, &renames, options, call, err));
+    TRY(check_group_deadline(known.group_deadline_s, call, err));
     if (known.group == NULL) {
         return checkpoint_restore(checkpoint, state, &known, 0, 1, report, err);
     }

@@ -158,42 +158,38 @@ static pawl_status take_tensors(const pawl_tensor *tensors, size_t count, const 
     return PAWL_OK;
 }
 
-static pawl_status add_tensors(pawl_state *state, const pawl_tensor *tensors, size_t count,
-                               pawl_error *err) {
-    static const char call[] = "pawl_state_add_tensors";
+typedef pawl_status (*many_tensors)(pawl_state *state, const state_tensors *tensors,
+                                    pawl_error *err);
+
+static pawl_status take_and_hand_on(many_tensors to, pawl_state *state, const pawl_tensor *tensors,
+                                    size_t count, const char *call, pawl_error *err) {
     CLEANUP(taken_free) taken_tensors copy = {0};
     state_tensors all;
     TRY(need(state, call, "state", err));
     TRY(take_tensors(tensors, count, call, &copy, &all, err));
-    return state_add_tensors(state, &all, err);
+    return to(state, &all, err);
 }
 
 pawl_status pawl_state_add_tensors(pawl_state *state, const pawl_tensor *tensors, size_t count,
                                    pawl_error *err) {
     struct pawl_error story;
-    return story_end(add_tensors(state, tensors, count, story_begin(&story)), &story, err);
-}
-
-static pawl_status update_tensors(pawl_state *state, const pawl_tensor *tensors, size_t count,
-                                  pawl_error *err) {
-    static const char call[] = "pawl_state_update_tensors";
-    CLEANUP(taken_free) taken_tensors copy = {0};
-    state_tensors all;
-    TRY(need(state, call, "state", err));
-    TRY(take_tensors(tensors, count, call, &copy, &all, err));
-    return state_update_tensors(state, &all, err);
+    return story_end(take_and_hand_on(state_add_tensors, state, tensors, count,
+                                      "pawl_state_add_tensors", story_begin(&story)),
+                     &story, err);
 }
 
 pawl_status pawl_state_update_tensors(pawl_state *state, const pawl_tensor *tensors, size_t count,
                                       pawl_error *err) {
     struct pawl_error story;
-    return story_end(update_tensors(state, tensors, count, story_begin(&story)), &story, err);
+    return story_end(take_and_hand_on(state_update_tensors, state, tensors, count,
+                                      "pawl_state_update_tensors", story_begin(&story)),
+                     &story, err);
 }
 
 /* ---- setting values ---- */
 
 typedef struct value {
-    const char *call;
+    const char *call, *argument;
     pawl_kind kind;
     bool per_rank;
     const void *bytes;
@@ -204,7 +200,7 @@ static pawl_status check_and_set(pawl_state *state, const char *name, pawl_role 
                                  const value *v, pawl_error *err) {
     TRY(need(state, v->call, "state", err));
     TRY(need(name, v->call, "name", err));
-    TRY(need_items(v->bytes, v->size, v->call, "value", err));
+    TRY(need_items(v->bytes, v->size, v->call, v->argument != NULL ? v->argument : "value", err));
     return state_set_value(state, name, v->kind, role, v->per_rank, v->bytes, v->size, err);
 }
 
@@ -256,6 +252,7 @@ pawl_status pawl_state_set_string(pawl_state *state, const char *name, pawl_role
 pawl_status pawl_state_set_json(pawl_state *state, const char *name, pawl_role role,
                                 const char *json, pawl_error *err) {
     value v = {.call = "pawl_state_set_json",
+               .argument = "json",
                .kind = PAWL_KIND_JSON,
                .bytes = json,
                .size = size_of_text(json)};
@@ -349,8 +346,10 @@ pawl_status pawl_state_get_bytes(const pawl_state *state, const char *name, cons
     struct pawl_error story;
     const state_entry *entry = NULL;
     wanted w = {.call = "pawl_state_get_bytes", .kind = PAWL_KIND_BYTES};
-    const void *to = size != NULL ? got : NULL;
-    pawl_status status = find_state_value(state, name, &w, to, &entry, story_begin(&story));
+    pawl_status status = need(size, w.call, "size", story_begin(&story));
+    if (status == PAWL_OK) {
+        status = find_state_value(state, name, &w, got, &entry, &story);
+    }
     if (status == PAWL_OK) {
         *got = entry->value;
         *size = entry->value_bytes;

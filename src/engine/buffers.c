@@ -210,6 +210,18 @@ void engine_buffers_from(engine *e, const pawl_memory *allocator) {
     e->allocator = allocator;
 }
 
+pawl_status engine_no_memory(const engine *e, size_t bytes, pawl_error *err) {
+    char amount[32];
+    if (e->allocator == NULL) {
+        return error_nomem(err, bytes);
+    }
+    error_set(err, PAWL_ENOMEM, "the memory \"%s\" allocates no staging buffer: NULL for %s",
+              e->allocator->name, text_bytes(amount, bytes));
+    error_next(err, "leave it more memory, lower budget_bytes, or give it no allocate: ordinary "
+                    "memory is then used");
+    return PAWL_ENOMEM;
+}
+
 /* With its buffers: a save that lacks memory fails before it begins. */
 pawl_status engine_slab_make(engine *e, pawl_error *err) {
     size_t bytes = e->stream_limit * e->buffer_bytes;
@@ -218,7 +230,7 @@ pawl_status engine_slab_make(engine *e, pawl_error *err) {
         e->slab = memory_new(e, bytes);
     }
     if (e->slab == NULL) {
-        return error_nomem(err, bytes);
+        return engine_no_memory(e, bytes, err);
     }
     for (; e->slab_buffers < e->stream_limit; e->slab_buffers++) {
         engine_buffer *b = buffer_new(e);

@@ -51,6 +51,10 @@ static pawl_status complete_story(const mover_job *job, pawl_status status, pawl
         error_set(story, status, "the copy failed");
     }
     story->status = status;
+    if (status == PAWL_EIO && story->next[0] == '\0') {
+        error_next(story, "find out why it failed where that memory is (for a GPU, in the messages "
+                          "of its driver): pawl only heard that it did");
+    }
     error_wrap(story, "copying %s the memory \"%s\"", job->in ? "to" : "from", job->memory->name);
     if (story->entry[0] == '\0') {
         error_entry(story, job->copies[0].entry);

@@ -204,6 +204,8 @@ void engine_buffers_reset(engine *e);
 void engine_buffers_free(engine *e);
 /* Between saves: from now on buffers are taken from that provider (NULL: ordinary memory). */
 void engine_buffers_from(engine *e, const pawl_memory *allocator);
+/* PAWL_ENOMEM: there is not one buffer of so many bytes. */
+pawl_status engine_no_memory(const engine *e, size_t bytes, pawl_error *err);
 pawl_status engine_slab_make(engine *e, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- ahead.c: memory for the next fence ----------------------------------------------------- */

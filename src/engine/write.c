@@ -243,7 +243,7 @@ static pawl_status wait_without_requests(engine *e, pawl_error *err) {
         return PAWL_OK;
     }
     /* Nobody else fills: without memory for a single buffer the save cannot go on. */
-    return engine_fill_one(e) ? PAWL_OK : error_nomem(err, e->buffer_bytes);
+    return engine_fill_one(e) ? PAWL_OK : engine_no_memory(e, e->buffer_bytes, err);
 }
 
 static uint64_t wait_deadline(engine *e) {

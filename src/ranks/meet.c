@@ -180,10 +180,11 @@ static pawl_status not_all_came(job_ranks *ranks, const meeting *m, const meet_t
     error_found(err, "%d within %s%s%s%s", t->count, text_seconds(waited, waited_s),
                 dead ? "; " : "", dead ? rank_text(first, ranks, rank) : "",
                 dead ? " is gone" : "");
-    error_next(err,
-               "see in the output of %s what it did last; if it waits as well, its directory is "
-               "not that of rank 0, or it was started with another launch",
-               rank_text(first, ranks, rank));
+    error_next(err, "see in the output of %s what it did last; if it waits as well, %s",
+               rank_text(first, ranks, rank),
+               ranks->group->connected
+                   ? "look at what the group's callbacks use (MPI, torch.distributed)"
+                   : "its directory is not that of rank 0, or it was started with another launch");
     return PAWL_EPEER;
 }
 
@@ -300,8 +301,10 @@ pawl_status meet_unanswered(job_ranks *ranks, const char *what, double waited_s,
     }
     error_expected(err, "its answer to rank %d", ranks->rank);
     error_found(err, "none within %s: %s", text_seconds(waited, waited_s), why);
-    error_next(err, "see in the output of rank 0 what it did last; if it waits for this rank, this "
-                    "directory is not that of rank 0, or it was started with another launch");
+    error_next(err, "see in the output of rank 0 what it did last; if it waits for this rank, %s",
+               ranks->group->connected
+                   ? "look at what the group's callbacks use (MPI, torch.distributed)"
+                   : "this directory is not that of rank 0, or it was started with another launch");
     return PAWL_EPEER;
 }
 

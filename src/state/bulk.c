@@ -77,6 +77,18 @@ static pawl_status check_alone(const batch *b, const char *attempt, pawl_error *
     return PAWL_OK;
 }
 
+/* What is found after the entries were sorted names its entry alone; of a name that the call has
+ * twice this is the last place. */
+static void tell_place(const state_tensors *tensors, pawl_error *err) {
+    for (size_t i = tensors->count; i-- > 0;) {
+        const pawl_tensor tensor = tensor_at(tensors, i);
+        if (strcmp(tensor.name, err->entry) == 0) {
+            error_wrap(err, "tensors[%zu]", i);
+            return;
+        }
+    }
+}
+
 /* An entry for each tensor, ascending by name. */
 static pawl_status batch_make(batch *b, const state_tensors *tensors, const char *attempt,
                               pawl_error *err) {
@@ -93,7 +105,11 @@ static pawl_status batch_make(batch *b, const state_tensors *tensors, const char
         }
     }
     sort_entries(b);
-    return check_alone(b, attempt, err);
+    pawl_status status = check_alone(b, attempt, err);
+    if (status != PAWL_OK) {
+        tell_place(tensors, err);
+    }
+    return status;
 }
 
 /* ---- adding --------------------------------------------------------------------------------- */
@@ -153,8 +169,12 @@ static pawl_status add_all(pawl_state *state, const state_tensors *tensors, batc
                            pawl_error *err) {
     TRY(check_room(state, tensors->count, err));
     TRY(batch_make(b, tensors, "cannot add the tensor", err));
-    TRY(b->count >= state->count / BUILD_PART ? build_anew(state, b, err)
-                                              : insert_all(state, b, err));
+    pawl_status status = b->count >= state->count / BUILD_PART ? build_anew(state, b, err)
+                                                               : insert_all(state, b, err);
+    if (status != PAWL_OK) {
+        tell_place(tensors, err);
+        return status;
+    }
     state_has_added(state, b->entries, b->count);
     b->count = 0; /* the state has them */
     return PAWL_OK;
@@ -313,8 +333,12 @@ static pawl_status update_all(pawl_state *state, const state_tensors *tensors, b
                               pawl_error *err) {
     TRY(batch_make(b, tensors, update_attempt, err));
     state_number(state, b->entries, b->count);
-    TRY(b->count >= state->count / BUILD_PART ? update_by_building(state, b, err)
-                                              : update_one_by_one(state, b, err));
+    pawl_status status = b->count >= state->count / BUILD_PART ? update_by_building(state, b, err)
+                                                               : update_one_by_one(state, b, err);
+    if (status != PAWL_OK) {
+        tell_place(tensors, err);
+        return status;
+    }
     state_table_outdate(state);
     return PAWL_OK;
 }

@@ -243,8 +243,8 @@ static pawl_status wait_for(void *context, void *of, double timeout_s, pawl_erro
 
 static void *allocate(void *context, size_t bytes) {
     device *d = context;
-    void *memory = mem_aligned(4096, bytes);
     pthread_mutex_lock(&d->lock);
+    void *memory = d->plan.no_room ? NULL : mem_aligned(4096, bytes);
     d->pinned += memory != NULL ? bytes : 0;
     d->count.most_pinned = d->pinned > d->count.most_pinned ? d->pinned : d->count.most_pinned;
     pthread_mutex_unlock(&d->lock);

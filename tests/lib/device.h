@@ -25,6 +25,7 @@ typedef struct device_plan {
     uint64_t hang_nth; /* this start never completes, until device_release [0: none] */
     bool hang_inside;  /* its call does not return before that */
     bool pinned;       /* it has memory of its own for buffers */
+    bool no_room;      /* which is used up */
     bool in_line;      /* it may be called on the test's thread: there are no others */
     bool read_only;
 } device_plan;

@@ -107,6 +107,7 @@ static void test_j05_a_missing_gradient(void **state) {
                  PAWL_EMISMATCH, &err);
     assert_string_equal(err.attempt,
                         "the gradient of `dense/kernel` is missing: it is a null pointer");
+    assert_string_equal(err.found, "a null pointer");
 }
 
 static void test_j05_nan_is_refused(void **state) {

@@ -304,7 +304,10 @@ static void test_the_group_of_a_restore(void **state) {
     options.group_deadline_s = -1;
     assert_fails(pawl_checkpoint_restore(f->checkpoint, f->state, &options, NULL, &err),
                  PAWL_EUSAGE, &err);
-    options.group = NULL;
+    options.group = NULL; /* the deadline is wrong all the same */
+    assert_fails(pawl_checkpoint_restore(f->checkpoint, f->state, &options, NULL, &err),
+                 PAWL_EUSAGE, &err);
+    assert_string_equal(err.found, "-1");
     options.group_deadline_s = 1;
     assert_fails(pawl_restore(f->run, f->state, &options, NULL, &err), PAWL_EUSAGE, &err);
     assert_ok(pawl_checkpoint_restore(f->checkpoint, f->state, &options, NULL, &err), &err);

@@ -110,6 +110,21 @@ static void test_a_later_handler_is_not_removed(void **state) {
     assert_true(now.sa_handler == earlier);
 }
 
+/* As a trainer's own clean-up, or signal.signal(..., SIG_DFL) in Python, takes it away. */
+static void test_a_handler_that_was_taken_away_is_installed_again(void **state) {
+    (void)state;
+    watch(SIGUSR1);
+    signal(SIGUSR1, SIG_DFL);
+    watch(SIGUSR1);
+    assert_int_equal(raise(SIGUSR1), 0); /* would end the process */
+    assert_int_equal(pawl_preempted(), SIGUSR1);
+    signal(SIGUSR1, SIG_IGN);
+    pawl_preemption_unwatch();
+    watch(SIGUSR1);
+    assert_int_equal(raise(SIGUSR1), 0);
+    assert_int_equal(pawl_preempted(), SIGUSR1);
+}
+
 static void test_signals_that_cannot_be_caught_are_refused(void **state) {
     (void)state;
     struct pawl_error err = ERROR_INIT;
@@ -138,6 +153,7 @@ int main(void) {
         TEST(test_watching_twice_calls_the_earlier_handler_once),
         TEST(test_unwatching_puts_the_earlier_handler_back),
         TEST(test_a_later_handler_is_not_removed),
+        TEST(test_a_handler_that_was_taken_away_is_installed_again),
         TEST(test_signals_that_cannot_be_caught_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

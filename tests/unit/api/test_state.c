@@ -77,6 +77,7 @@ static void test_null_pointers_are_named(void **state) {
     pawl_state *s = *state;
     struct pawl_error err = ERROR_INIT;
     int64_t integer;
+    const void *bytes;
     size_t size;
     assert_fails(pawl_state_set_int64(NULL, "a", PAWL_ROLE_OTHER, 1, &err), PAWL_EUSAGE, &err);
     assert_string_equal(err.attempt, "pawl_state_set_int64: state is a null pointer");
@@ -85,12 +86,16 @@ static void test_null_pointers_are_named(void **state) {
     assert_fails(pawl_state_set_string(s, "a", PAWL_ROLE_OTHER, NULL, &err), PAWL_EUSAGE, &err);
     assert_string_equal(err.attempt, "pawl_state_set_string: value is a null pointer");
     assert_fails(pawl_state_set_json(s, "a", PAWL_ROLE_OTHER, NULL, &err), PAWL_EUSAGE, &err);
+    assert_string_equal(err.attempt, "pawl_state_set_json: json is a null pointer");
     assert_fails(pawl_state_set_bytes(s, "a", PAWL_ROLE_OTHER, NULL, 1, &err), PAWL_EUSAGE, &err);
     assert_fails(pawl_state_get_int64(s, "a", NULL, &err), PAWL_EUSAGE, &err);
     assert_fails(pawl_state_get_int64(NULL, "a", &integer, &err), PAWL_EUSAGE, &err);
     assert_fails(pawl_state_get_string(NULL, NULL, NULL, &err), PAWL_EUSAGE, &err);
     assert_fails(pawl_state_get_bool(s, "a", NULL, &err), PAWL_EUSAGE, &err);
     assert_fails(pawl_state_get_bytes(s, "a", NULL, &size, &err), PAWL_EUSAGE, &err);
+    assert_string_equal(err.attempt, "pawl_state_get_bytes: value is a null pointer");
+    assert_fails(pawl_state_get_bytes(s, "a", &bytes, NULL, &err), PAWL_EUSAGE, &err);
+    assert_string_equal(err.attempt, "pawl_state_get_bytes: size is a null pointer");
     assert_fails(pawl_state_remove(s, NULL, &err), PAWL_EUSAGE, &err);
     assert_fails(pawl_state_add_tensor(s, NULL, &err), PAWL_EUSAGE, &err);
     assert_int_equal(pawl_state_count(NULL), 0);

@@ -147,6 +147,20 @@ static void test_s05_buffers_of_the_provider_are_within_the_budget(void **state)
     assert_int_equal(device_counted(f->device).most_pinned, 3 * SAVING_BUFFER_BYTES);
 }
 
+static void test_a_provider_without_room_for_buffers_is_named(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    saving_engine(f, 8 * SAVING_BUFFER_BYTES, false);
+    change(f, (device_plan){.pieces = 2, .no_room = true});
+    assert_fails(saving_begin(f, &err), PAWL_ENOMEM, &err);
+    assert_says(err.attempt, "starting to save step 7: the memory \"device\" allocates no staging "
+                             "buffer: NULL for ");
+    assert_says(err.next, "lower budget_bytes");
+    change(f, (device_plan){.pieces = 2});
+    assert_ok(save_once(f, &err), &err);
+    saving_assert_written(f);
+}
+
 /* ---- failures ---- */
 
 static void fail_once(saving *f, bool late) {
@@ -157,6 +171,7 @@ static void fail_once(saving *f, bool late) {
     assert_string_equal(story.attempt, "saving step 7: copying from the memory \"device\": the bus "
                                        "is on fire");
     assert_string_equal(story.entry, "model/b");
+    assert_says(story.next, "find out why it failed where that memory is");
     assert_string_equal(f->calls, "released done ");
     assert_int_equal(f->engine->buffers_used, 0);
     change(f, (device_plan){.pieces = 2});
@@ -386,6 +401,7 @@ int main(void) {
         DEVICE(test_tensors_of_host_and_device_are_saved_together),
         DEVICE(test_strided_boxes_are_copied_run_by_run),
         DEVICE(test_s05_buffers_of_the_provider_are_within_the_budget),
+        DEVICE(test_a_provider_without_room_for_buffers_is_named),
         DEVICE(test_a_copy_that_cannot_start_names_the_tensor),
         DEVICE(test_a_copy_that_fails_names_the_tensor),
         DEVICE(test_any_copy_may_fail),

@@ -167,8 +167,9 @@ static void test_a_name_twice_in_one_call(void **context) {
     test_random random = {.state = 8};
     make_tensors(&random, 100, 101, false);
     tensors[70].name = names[3].name;
-    expect_nothing_added(f, 100, 0, PAWL_EUSAGE, names[3].name,
-                         "the call has two tensors of that name");
+    expect_nothing_added(
+        f, 100, 0, PAWL_EUSAGE, names[3].name,
+        "tensors[70]: cannot add the tensor: the call has two tensors of that name");
 }
 
 static void test_a_name_that_is_there_whatever_the_way(void **context) {
@@ -177,15 +178,18 @@ static void test_a_name_that_is_there_whatever_the_way(void **context) {
     make_tensors(&random, 1000, 1009, false);
     const state_tensors most = first_of(900);
     assert_ok(state_add_tensors(f->state, &most, &f->err), &f->err);
-    const char *least = names[0].name;
+    size_t least = 0;
     for (size_t i = 1; i < 900; i++) {
-        least = strcmp(names[i].name, least) < 0 ? names[i].name : least;
+        least = strcmp(names[i].name, names[least].name) < 0 ? i : least;
     }
-    expect_nothing_added(f, 1000, 900, PAWL_EUSAGE, least,
-                         "the state has an entry of that name already");
+    char words[128];
+    (void)snprintf(words, sizeof(words),
+                   "tensors[%zu]: cannot add the tensor: the state has an entry of that name",
+                   least);
+    expect_nothing_added(f, 1000, 900, PAWL_EUSAGE, names[least].name, words);
     memmove(&tensors[1], &tensors[900], 10 * sizeof(tensors[0])); /* few: one after the other */
     expect_nothing_added(f, 11, 900, PAWL_EUSAGE, names[0].name,
-                         "the state has an entry of that name already");
+                         "tensors[0]: cannot add the tensor: the state has an entry of that name");
 }
 
 static pawl_status add_and_update(void *context, pawl_error *err) {
@@ -360,26 +364,33 @@ static void test_what_a_tensor_is_does_not_change(void **context) {
     pawl_tensor two[] = {plain_tensor("model/a"), plain_tensor("model/b")};
     two[0].data = other;
     two[1].dtype = PAWL_I32;
-    expect_not_updated(f, two, PAWL_EUSAGE, "cannot update the tensor: its dtype is another");
+    expect_not_updated(f, two, PAWL_EUSAGE,
+                       "tensors[1]: cannot update the tensor: its dtype is another");
     assert_string_equal(f->err.entry, "model/b");
     assert_string_equal(f->err.expected, "[2, 3] F32, model");
     assert_string_equal(f->err.found, "[2, 3] I32, model");
     two[1] = plain_tensor("model/b");
     two[1].shape = shape;
-    expect_not_updated(f, two, PAWL_EUSAGE, "its shape is another");
+    expect_not_updated(f, two, PAWL_EUSAGE,
+                       "tensors[1]: cannot update the tensor: its shape is another");
     two[1] = plain_tensor("model/b");
     two[1].role = PAWL_ROLE_SLOT;
     two[1].slot_of = "model/a";
     two[1].slot = "adam/m";
-    expect_not_updated(f, two, PAWL_EUSAGE, "its role is another");
+    expect_not_updated(f, two, PAWL_EUSAGE,
+                       "tensors[1]: cannot update the tensor: its role is another");
     assert_string_equal(f->err.found, "[2, 3] F32, slot adam/m of model/a");
     two[1] = plain_tensor("model/b");
     two[1].replicated = 1;
-    expect_not_updated(f, two, PAWL_EUSAGE, "its replicated is another");
+    expect_not_updated(f, two, PAWL_EUSAGE,
+                       "tensors[1]: cannot update the tensor: its replicated is another");
     two[1] = plain_tensor("model/text");
-    expect_not_updated(f, two, PAWL_EUSAGE, "the entry is of another kind");
+    expect_not_updated(f, two, PAWL_EUSAGE,
+                       "tensors[1]: cannot update the tensor: the entry is of another kind");
     two[1] = plain_tensor("model/a");
-    expect_not_updated(f, two, PAWL_EUSAGE, "the call has two tensors of that name");
+    expect_not_updated(
+        f, two, PAWL_EUSAGE,
+        "tensors[1]: cannot update the tensor: the call has two tensors of that name");
     two[1].data = NULL;
     expect_not_updated(f, two, PAWL_EUSAGE,
                        "tensors[1]: cannot update the tensor: its data is NULL");
@@ -390,11 +401,13 @@ static void test_a_name_that_is_not_there_has_a_near_miss(void **context) {
     add_plain(f, "model/a");
     add_plain(f, "model/dense_1/kernel");
     pawl_tensor two[] = {plain_tensor("model/a"), plain_tensor("model/dense1/kernel")};
-    expect_not_updated(f, two, PAWL_ENOTFOUND, "the state has no entry of that name");
+    expect_not_updated(f, two, PAWL_ENOTFOUND,
+                       "tensors[1]: cannot update the tensor: the state has no entry of that name");
     assert_string_equal(f->err.entry, "model/dense1/kernel");
     assert_string_equal(f->err.next, "did you mean model/dense_1/kernel?");
     two[1] = plain_tensor("x");
-    expect_not_updated(f, two, PAWL_ENOTFOUND, "the state has no entry of that name");
+    expect_not_updated(f, two, PAWL_ENOTFOUND,
+                       "tensors[1]: cannot update the tensor: the state has no entry of that name");
     assert_string_equal(f->err.next, "add it with pawl_state_add_tensor");
 }
 
