@@ -2,7 +2,7 @@
 /*
  * store/wrap: a store made of a store. Every operation becomes a store_call, which the wrapper's
  * `around` passes on with store_call_inner as often as it likes: not at all, once, again.
- * Closing and mapping go to the inner store directly.
+ * Closing, mapping and catching up go to the inner store directly.
  */
 #ifndef STORE_WRAP_H
 #define STORE_WRAP_H
@@ -46,8 +46,10 @@ typedef struct store_call {
     store_space *room;    /* space */
     store_ring *ring;     /* write that is only to be begun (store_ops.start), else NULL */
     store_io *io;         /* that write */
-    pawl_status (*each)(void *context, const char *name, pawl_error *err); /* list */
+    store_each_fn each;   /* list */
     void *context;
+    const store_tag *expected; /* put, unlink: the condition */
+    store_tag *now;            /* put: where the new version's tag goes */
 } store_call;
 
 typedef struct store_wrapper store_wrapper;
