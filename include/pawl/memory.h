@@ -110,7 +110,8 @@ typedef struct pawl_memory {
  * A pawl_memory is not copied: it lives, with its context, as long as any state that has a tensor
  * of it, and any run or restore that used it. Where copies were still under way when a run was
  * closed or a restore gave up (PAWL_ETIMEOUT, PAWL_EIO), it and the tensors' memory must stay until
- * the process ends.
+ * the process ends. Until those copies have ended nothing is restored into these tensors again
+ * (PAWL_EBUSY).
  */
 
 /*

@@ -122,7 +122,8 @@ typedef struct pawl_run_options {
     /* 1: the whole budget gets its memory as the run is opened, in the background, and keeps it:
      * new memory costs a fence several times what copying costs. 0: so does, from the first save
      * on, as much of a budget that was given as that save may need, and what no fence used is given
-     * back; the default budget gets memory when a fence needs it. What a fence used is kept. [0] */
+     * back; the default budget gets memory when a fence needs it. What a fence used is kept.
+     * PAWL_ENOMEM with 1 where the machine, or a limit of this process, has less. [0] */
     int budget_ready;
 } pawl_run_options;
 

@@ -66,6 +66,11 @@ typedef struct pawl_box {
 /*
  * A tensor as handed to the state. Everything but `data` is copied. Set `struct_size` to
  * sizeof(pawl_tensor); what is zero has the default in brackets.
+ *
+ * `data` may be memory of any kind: a save only reads it, up to the end of pawl_fence; a restore
+ * writes to it. Whether it is there is not asked. If it is unmapped, or is that of a mapped file
+ * which is cut short, or is restored into and read-only, the process gets the signal (SIGSEGV,
+ * SIGBUS) that it would get by touching it itself.
  */
 typedef struct pawl_tensor {
     size_t struct_size;

@@ -10,6 +10,7 @@
 #define API_API_H
 
 #include "base/base.h"
+#include "base/structs.h"
 #include "store/store.h"
 
 #include <pawl/check.h>

@@ -194,13 +194,6 @@ bool entry_name_valid(const char *name, size_t n, const char **why);
 /* What a name of n bytes that is not valid is refused with: PAWL_ELIMIT where it is too long. */
 pawl_status entry_name_refusal(size_t n);
 
-/* ---- structs of callers: structs.c ---------------------------------------------------------- */
-
-/* May a struct, or an element of an array, have that size? All begin with a size or a pointer. */
-bool struct_size_valid(size_t size);
-/* Has it anything but zero behind the first `known` bytes? */
-bool struct_has_more(const void *from, size_t size, size_t known);
-
 /* ---- bytes in and out, for layers that do not know the store -------------------------------- */
 
 typedef struct byte_source {
@@ -276,6 +269,8 @@ typedef struct platform {
     /* May a message advise the user to kill it? Only if it is alive for certain, belongs to this
      * user, and is no ancestor of this process; else `why` says which, or is "". NULL: never. */
     bool (*process_killable)(void *context, const process_identity *who, char why[96]);
+    /* The bytes of memory that this process may have at most; UINT64_MAX, or NULL: not known. */
+    uint64_t (*memory_limit)(void *context);
 } platform;
 
 const platform *platform_system(void);

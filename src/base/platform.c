@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The real platform: Linux's clocks, randomness, threads and process identity. */
 #include "base/base.h"
+#include "base/kernel.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -242,23 +243,6 @@ bool process_is_self(process_id process) {
     return process == getpid();
 }
 
-/* The beginning of a small file, as text. False when it cannot be read; errno says why. */
-static bool read_small_file(const char *path, char *out, size_t size) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    ssize_t got;
-    do {
-        got = read(fd, out, size - 1);
-    } while (got < 0 && errno == EINTR);
-    int failed = errno;
-    close(fd);
-    out[got > 0 ? got : 0] = '\0';
-    errno = failed;
-    return got > 0;
-}
-
 typedef struct process_stat {
     char state;
     int64_t parent;
@@ -293,7 +277,7 @@ static bool parse_stat(const char *text, process_stat *out) {
 
 static bool read_stat(const char *path, process_stat *out) {
     char text[STAT_BYTES];
-    return read_small_file(path, text, sizeof(text)) && parse_stat(text, out);
+    return kernel_file_read(path, text, sizeof(text)) && parse_stat(text, out);
 }
 
 /* To the kernel a host's name is any bytes, but records are text. It is made text here and nowhere
@@ -324,7 +308,7 @@ static pawl_status system_identity(void *context, process_identity *out, pawl_er
         return error_sys(err, errno, "cannot get the name of this host");
     }
     make_text(out->host);
-    read_small_file("/proc/sys/kernel/random/boot_id", out->boot_id, sizeof(out->boot_id));
+    kernel_file_read("/proc/sys/kernel/random/boot_id", out->boot_id, sizeof(out->boot_id));
     out->boot_id[strcspn(out->boot_id, "\n")] = '\0';
     read_namespace("/proc/self/ns/pid", out->pid_namespace, sizeof(out->pid_namespace));
     read_namespace("/proc/self/ns/time", out->time_namespace, sizeof(out->time_namespace));
@@ -414,6 +398,14 @@ static bool system_process_killable(void *context, const process_identity *who, 
     return why[0] == '\0';
 }
 
+static uint64_t system_memory_limit(void *context) {
+    struct rlimit addresses;
+    (void)context;
+    uint64_t limit = kernel_memory_limit("");
+    bool limited = getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY;
+    return limited && addresses.rlim_cur < limit ? addresses.rlim_cur : limit;
+}
+
 const platform *platform_system(void) {
     static const platform system = {
         .monotonic_ns = system_monotonic_ns,
@@ -428,6 +420,7 @@ const platform *platform_system(void) {
         .identity = system_identity,
         .process_alive = system_process_alive,
         .process_killable = system_process_killable,
+        .memory_limit = system_memory_limit,
     };
     return &system;
 }

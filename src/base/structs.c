@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of structs that callers hand in: before one is believed, and what lies behind the part that
  * is known. */
-#include "base/base.h"
+#include "base/structs.h"
+
+#include <stdint.h>
 
 #define MAX_STRUCT_BYTES 4096u /* far above any: what is larger was never set */
 

@@ -222,6 +222,7 @@ static double hang_timeout_of(const restoration *all) {
  * that no other checkpoint is tried. */
 static pawl_status read_and_deliver(candidate *a, placing *p, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
+    TRY(state_snapshot_begin_writing(a->all->state, a->snapshot, err));
     TRY(delivery_new(a->checkpoint->platform, hang_timeout_of(a->all), &p->delivery, err));
     pawl_status status = read_all(a, p, err);
     pawl_status delivered = delivery_end(p->delivery, &a->snapshot, &story);

@@ -124,12 +124,33 @@ static pawl_status open_engine(pawl_run *run, const pawl_run_options *o, pawl_er
     return status;
 }
 
+/* Memory that nobody has would be given until the system ends this process, or another. */
+static pawl_status check_ready_budget(const pawl_run *run, const pawl_run_options *o,
+                                      pawl_error *err) {
+    const platform *os = run->platform;
+    uint64_t limit = os->memory_limit != NULL ? os->memory_limit(os->context) : UINT64_MAX;
+    char text[32];
+    if (o->budget_ready == 0 || run_budget(o) <= limit) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_ENOMEM, "open run: this process cannot have the memory of budget_ready");
+    run_error_path(run, err, "");
+    error_expected(err,
+                   "at most %llu (%s): the memory of this machine, or the limit of this process "
+                   "(ulimit -v) or of its control group",
+                   (unsigned long long)limit, text_bytes(text, limit));
+    error_found(err, "budget_bytes %zu", run_budget(o));
+    error_next(err, "give a smaller budget_bytes, or leave budget_ready unset");
+    return PAWL_ENOMEM;
+}
+
 static pawl_status open_any(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
     pawl_status status = run_options_check(o, err);
     if (status != PAWL_OK) {
         run_error_path(run, err, "");
         return status;
     }
+    TRY(check_ready_budget(run, o, err));
     TRY(take_texts(run, o, err));
     return open_engine(run, o, err);
 }

@@ -48,7 +48,7 @@ const flight *flight_latest(pawl_state *state) {
     return state->flights;
 }
 
-bool flight_reads(const flight *f, const state_entry *e) {
+bool flight_uses(const flight *f, const state_entry *e) {
     const held_entry *held = (const held_entry *)(const void *)e;
     return f != NULL && e->kind == PAWL_KIND_TENSOR && held->number <= f->newest;
 }

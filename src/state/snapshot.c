@@ -6,21 +6,43 @@
 #include <inttypes.h>
 #include <string.h>
 
+static pawl_status say_is_read(const flight *f, const state_entry *e, pawl_error *err) {
+    error_set(err, PAWL_EBUSY,
+              "the memory of the tensor may not change: the save of step %" PRId64
+              " still reads it",
+              f->step);
+    error_entry(err, e->name);
+    error_safe(err, "the tensors are as they were, and the save goes on");
+    error_next(err, "call pawl_fence or pawl_wait on the run that saves, then restore");
+    return PAWL_EBUSY;
+}
+
+static pawl_status say_is_written(const state_entry *e, pawl_error *err) {
+    error_set(err, PAWL_EBUSY,
+              "nothing can be restored into the tensor: copies to it of a restore that was given "
+              "up have not ended, and would change it later");
+    error_entry(err, e->name);
+    error_safe(err, "nothing was restored");
+    error_next(err, "restore into a state with other memory, or wait until the device answers (see "
+                    "its driver's log)");
+    return PAWL_EBUSY;
+}
+
 pawl_status state_check_idle(pawl_state *state, const state_snapshot *snapshot, pawl_error *err) {
     const flight *f = flight_latest(state);
     for (size_t i = 0; f != NULL && i < snapshot->count; i++) {
-        if (!flight_reads(f, snapshot->entries[i])) {
-            continue;
+        const state_entry *e = snapshot->entries[i];
+        if (flight_uses(f, e)) {
+            return f->writes ? say_is_written(e, err) : say_is_read(f, e, err);
         }
-        error_set(err, PAWL_EBUSY,
-                  "the memory of the tensor may not change: the save of step %" PRId64
-                  " still reads it",
-                  f->step);
-        error_entry(err, snapshot->entries[i]->name);
-        error_safe(err, "the tensors are as they were, and the save goes on");
-        error_next(err, "call pawl_fence or pawl_wait on the run that saves, then restore");
-        return PAWL_EBUSY;
     }
+    return PAWL_OK;
+}
+
+pawl_status state_snapshot_begin_writing(pawl_state *state, state_snapshot *snapshot,
+                                         pawl_error *err) {
+    TRY(flight_begin(state, snapshot->step, &snapshot->flight, err));
+    snapshot->flight->writes = true;
     return PAWL_OK;
 }
 

@@ -161,7 +161,7 @@ pawl_status state_get_value(const pawl_state *state, const char *name, pawl_kind
 pawl_status state_check_unread(pawl_state *state, const state_entry *e, const char *attempt,
                                pawl_error *err) {
     const flight *f = flight_latest(state);
-    if (!flight_reads(f, e)) {
+    if (!flight_uses(f, e) || f->writes) {
         return PAWL_OK;
     }
     error_set(err, PAWL_EBUSY, "%s: the save of step %" PRId64 " still reads its memory", attempt,

@@ -120,10 +120,14 @@ static inline const state_entry *state_snapshot_value(const state_snapshot *snap
  */
 pawl_status state_snapshot_take(pawl_state *state, int64_t step, bool in_flight,
                                 state_snapshot **out, pawl_error *err) PAWL_MUST_CHECK;
-/* Of a snapshot just taken. PAWL_EBUSY naming a tensor whose memory a save still reads: nothing may
- * be put into it now. */
+/* Of a snapshot just taken. PAWL_EBUSY naming a tensor whose memory a save still reads, or to which
+ * a restore that was given up may still write: nothing may be put into it now. */
 pawl_status state_check_idle(pawl_state *state, const state_snapshot *snapshot, pawl_error *err)
     PAWL_MUST_CHECK;
+/* For a restore into providers' memory: until the snapshot is let go, which is later than the end
+ * of the restore where its copies hang, nothing else is restored into the tensors. */
+pawl_status state_snapshot_begin_writing(pawl_state *state, state_snapshot *snapshot,
+                                         pawl_error *err) PAWL_MUST_CHECK;
 /* PAWL_EUSAGE naming a tensor whose provider can only be read from. */
 pawl_status state_snapshot_check_writable(const state_snapshot *snapshot, pawl_error *err)
     PAWL_MUST_CHECK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks a tensor before it becomes an entry (S15): all that shows in this tensor alone. */
+#include "base/structs.h"
 #include "format/format.h"
 #include "state/entry.h"
 

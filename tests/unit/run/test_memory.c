@@ -349,6 +349,34 @@ static void test_s08_a_group_does_not_wait_for_a_copy_that_hangs(void **state) {
     state_free(wanted);
 }
 
+/* The copy that hangs would come over what is restored meanwhile. */
+static void test_nothing_is_restored_into_tensors_that_a_copy_may_still_change(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    float small[SMALL][10] = {{0}};
+    const platform *os = platform_system();
+    save(f);
+    pawl_state *wanted = state_of(f, held_large(f), small);
+    f->run->timeout_s = SOON_S;
+    device_change(f->device, &(device_plan){.pieces = 2, .hang_nth = 1});
+    assert_fails(run_restore(f->run, wanted, NULL, NULL, &err), PAWL_EIO, &err);
+    f->run->timeout_s = 20;
+    assert_fails(run_restore(f->run, wanted, NULL, NULL, &err), PAWL_EBUSY, &err);
+    assert_says(err.attempt, "copies to it of a restore that was given up have not ended");
+    assert_string_equal(err.entry, "much");
+    assert_string_equal(err.safe, "nothing was restored");
+    device_release(f->device);
+    pawl_status status;
+    while ((status = run_restore(f->run, wanted, NULL, NULL, &err)) == PAWL_EBUSY) {
+        os->sleep_ns(os->context, 1000000);
+    }
+    assert_ok(status, &err);
+    assert_memory_equal(f->held, f->saved, saved_large(f).bytes);
+    assert_memory_equal(small, f->small, sizeof small);
+    assert_ok(state_remove(wanted, "much", &err), &err);
+    state_free(wanted);
+}
+
 /* One bit of the large tensor, in the last third of the data file. */
 static void damage(store *disk) {
     CLEANUP(buffer_free) buffer bytes = {0};
@@ -510,6 +538,7 @@ int main(void) {
         T(test_a_copy_that_fails_fails_the_restore_naming_the_tensor),
         T(test_s08_a_restore_does_not_wait_for_a_copy_that_hangs),
         T(test_s08_a_group_does_not_wait_for_a_copy_that_hangs),
+        T(test_nothing_is_restored_into_tensors_that_a_copy_may_still_change),
         T(test_no_older_step_is_restored_while_a_copy_hangs),
         T(test_damage_is_not_copied_to_a_device),
         T(test_memory_that_can_only_be_read_is_refused_before_anything_is_read),

@@ -67,6 +67,35 @@ static void test_bytes_in_flight_are_part_of_the_budget(void **state) {
                    "at least 8 MiB (8388608)", "8388607");
 }
 
+static uint64_t little_memory(void *context) {
+    (void)context;
+    return 100 << 20;
+}
+
+static void test_a_ready_budget_is_no_more_than_there_can_be(void **state) {
+    (void)state;
+    simulated_platform os;
+    struct pawl_error err = ERROR_INIT;
+    pawl_run_options options = {
+        .struct_size = sizeof options, .budget_bytes = 101 << 20, .budget_ready = 1};
+    store *memory;
+    pawl_run *run = NULL;
+    simulated_platform_init(&os, 1);
+    os.table.memory_limit = little_memory;
+    assert_ok(store_mem(&memory, &err), &err);
+    assert_fails(run_open(memory, &options, &os.table, &run, &err), PAWL_ENOMEM, &err);
+    assert_string_equal(err.attempt,
+                        "open run: this process cannot have the memory of budget_ready");
+    assert_string_equal(err.expected,
+                        "at most 104857600 (105 MB): the memory of this machine, or the limit of "
+                        "this process (ulimit -v) or of its control group");
+    assert_string_equal(err.found, "budget_bytes 105906176");
+    options.budget_bytes = 100 << 20;
+    assert_ok(store_mem(&memory, &err), &err);
+    assert_ok(run_open(memory, &options, &os.table, &run, &err), &err);
+    assert_ok(run_close(run, 0, &err), &err);
+}
+
 static void test_enums_have_a_meaning(void **state) {
     (void)state;
     const char *io = "PAWL_IO_AUTO, _URING, _THREADS or _BUFFERED";
@@ -133,6 +162,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times_are_numbers_that_are_not_negative),
         cmocka_unit_test(test_bytes_in_flight_are_part_of_the_budget),
+        cmocka_unit_test(test_a_ready_budget_is_no_more_than_there_can_be),
         cmocka_unit_test(test_enums_have_a_meaning),
         cmocka_unit_test(test_processors_are_a_list),
         cmocka_unit_test(test_rules_of_retention_are_counts),
