@@ -249,7 +249,7 @@ static void test_a_directory_of_links(void **state) {
 
 /* ---- refused ---- */
 
-static void test_a_step_of_a_file(void **state) {
+static void test_a_step_of_weights(void **state) {
     fixture *f = *state;
     pawl_checkpoint *c = NULL;
     put_embedding(f, "weights.safetensors", 1);
@@ -258,8 +258,9 @@ static void test_a_step_of_a_file(void **state) {
     assert_fails(pawl_checkpoint_open(directory_path(f->dir.path, "weights.safetensors"), &options,
                                       &c, f->err),
                  PAWL_ENOTFOUND, f->err);
-    assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT),
-                        "a file of weights has no steps");
+    assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "weights have no steps");
+    assert_fails(pawl_checkpoint_open(f->dir.path, &options, &c, f->err), PAWL_ENOTFOUND, f->err);
+    assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "weights have no steps");
 }
 
 static void test_r14_a_link_that_leads_to_no_file(void **state) {
@@ -577,7 +578,7 @@ int main(void) {
         IN_DIRECTORY(test_a_link_to_a_file),
         IN_DIRECTORY(test_a_directory),
         IN_DIRECTORY(test_a_directory_of_links),
-        IN_DIRECTORY(test_a_step_of_a_file),
+        IN_DIRECTORY(test_a_step_of_weights),
         IN_DIRECTORY(test_r14_a_link_that_leads_to_no_file),
         IN_DIRECTORY(test_r09_nothing_to_open),
         IN_DIRECTORY(test_files_of_visitors_make_no_run),
