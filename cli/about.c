@@ -87,11 +87,11 @@ bool about_list(output *out, const char *path, int *code) {
     }
     if (status == PAWL_OK) {
         list_opened(out, &about);
-    } else if (status != PAWL_ENOTFOUND && status != PAWL_EUSAGE) {
-        out->err = err; /* there are weights, and something is wrong with them */
+    } else if (status != PAWL_ENOTFOUND) {
+        out->err = err; /* there are weights, or should be, and something is wrong with them */
         *code = output_fail(out);
         out->err = first;
     }
     pawl_error_free(err);
-    return status != PAWL_ENOTFOUND && status != PAWL_EUSAGE;
+    return status != PAWL_ENOTFOUND;
 }

@@ -245,6 +245,9 @@ static pawl_status verify_all(output *out, const char *run, bool *damaged) {
     size_t verified = 0;
     const pawl_open_options options = output_open_options(out);
     pawl_status status = pawl_catalog_open(run, &options, &catalog, out->err);
+    if (status == PAWL_ENOTFOUND || status == PAWL_EUSAGE) {
+        return verify_step(out, run, NEWEST_STEP); /* weights, perhaps */
+    }
     if (status != PAWL_OK) {
         return status;
     }

@@ -4,35 +4,31 @@
 #include "checkpoint/checkpoint.h"
 #include "foreign/foreign.h"
 
-static pawl_status open_weights(store *s, const char *name, bool whole, const pawl_log *log,
+static pawl_status no_steps(store *s, const char *name, int64_t step, pawl_error *err) {
+    error_set(err, PAWL_ENOTFOUND, "weights have no steps");
+    store_error_path(err, s, name);
+    error_expected(err, "the path alone");
+    error_found(err, "step %lld of it", (long long)step);
+    error_next(err, "open it without a step");
+    store_destroy(s);
+    return PAWL_ENOTFOUND;
+}
+
+/* `whole`: the path is the directory's. The store is taken over. */
+static pawl_status open_weights(store *s, const char *name, bool whole, const opening *how,
                                 pawl_checkpoint **out, pawl_error *err) {
     struct source *weights;
+    if (how->step != CHECKPOINT_NEWEST) {
+        return no_steps(s, whole ? "" : name, how->step, err);
+    }
     pawl_status status = foreign_open(s, true, name, whole, &weights, err);
     if (status == PAWL_OK) {
-        status = checkpoint_open_source(weights, platform_system(), log, out, err);
+        status = checkpoint_open_source(weights, platform_system(), how->log, out, err);
     }
     if (status != PAWL_OK) {
         error_wrap(err, "opening weights");
     }
     return status;
-}
-
-static pawl_status no_steps(const char *path, int64_t step, pawl_error *err) {
-    error_set(err, PAWL_ENOTFOUND, "a file of weights has no steps");
-    error_path(err, "%s", path);
-    error_expected(err, "the path alone");
-    error_found(err, "step %lld of it", (long long)step);
-    error_next(err, "open it without a step");
-    return PAWL_ENOTFOUND;
-}
-
-static pawl_status open_file(store *s, const char *name, const char *path, const opening *how,
-                             pawl_checkpoint **out, pawl_error *err) {
-    if (how->step == CHECKPOINT_NEWEST) {
-        return open_weights(s, name, false, how->log, out, err);
-    }
-    store_destroy(s);
-    return no_steps(path, how->step, err);
 }
 
 /* The directory is no run that has a checkpoint: `err` says so, and stays if it is not foreign. */
@@ -48,7 +44,7 @@ static pawl_status open_instead(const char *path, const opening *how, pawl_check
     pawl_status status = foreign_find(s, name, &found, &story);
     if (status == PAWL_OK && found) {
         *err = ERROR_INIT;
-        return open_weights(s, name, true, how->log, out, err);
+        return open_weights(s, name, true, how, out, err);
     }
     store_destroy(s);
     if (status != PAWL_OK) {
@@ -63,10 +59,8 @@ pawl_status open_checkpoint_at(const char *path, const opening *how, pawl_checkp
     store *s = NULL;
     TRY(open_file_retrying(how->storage, path, &s, &file, err));
     if (file != NULL) {
-        return open_file(s, file, path, how, out, err);
+        return open_weights(s, file, false, how, out, err);
     }
     pawl_status status = checkpoint_open(s, true, how->step, platform_system(), how->log, out, err);
-    return status == PAWL_ENOTFOUND && how->step == CHECKPOINT_NEWEST
-               ? open_instead(path, how, out, err)
-               : status;
+    return status == PAWL_ENOTFOUND ? open_instead(path, how, out, err) : status;
 }

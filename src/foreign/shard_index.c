@@ -189,8 +189,9 @@ static pawl_status decode_metadata(decoder *d, pawl_error *err) {
         bool total = strcmp((const char *)d->key.data, "total_size") == 0;
         uint8_t begins = json_peek(&d->json);
         TRY(json_skip(&d->json, &value));
-        if (total && begins >= '0' && begins <= '9') {
-            d->out->has_total_size = json_number(value, &d->out->total_size);
+        if (total && (begins == '-' || (begins >= '0' && begins <= '9'))) {
+            d->out->has_total_size = true;
+            (void)json_number(value, &d->out->total_size); /* infinite, where it is too large */
         }
     }
 }

@@ -5,6 +5,7 @@
 
 #include "lib/test.h"
 
+#include <dirent.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,18 @@ static inline void directory_enter_new(char path[64]) {
 static inline void directory_leave(const char *path) {
     assert_int_equal(chdir(".."), 0);
     directory_delete(path);
+}
+
+/* The number of names in it. */
+static inline size_t directory_count(const char *path) {
+    DIR *dir = opendir(path);
+    size_t count = 0;
+    assert_non_null(dir);
+    while (readdir(dir) != NULL) {
+        count++;
+    }
+    closedir(dir);
+    return count - 2; /* "." and ".." */
 }
 
 /* A path in it, good until the next but one. */

@@ -7,7 +7,6 @@
 
 #include <pawl/pawl.h>
 
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -83,17 +82,6 @@ static void put_weights(const char *dir, const char *const names[TENSORS],
 
 static const char *const abc[] = {"a", "b", "c"};
 
-static size_t count_files(const char *path) {
-    DIR *dir = opendir(path);
-    size_t count = 0;
-    assert_non_null(dir);
-    while (readdir(dir) != NULL) {
-        count++;
-    }
-    closedir(dir);
-    return count - 2;
-}
-
 static void restore_one(void *context, int r) {
     static const int64_t shape[] = {ELEMENTS};
     fixture *f = context;
@@ -150,7 +138,7 @@ static void test_ranks_without_callbacks_are_refused_at_once(void **state) {
     double begun_s = test_now_s();
     for (int r = RANKS - 1; r >= 0; r--) { /* each by itself: no other rank is there */
         restore_one(f, r);
-        assert_int_equal(count_files(f->here), 1);
+        assert_int_equal(directory_count(f->here), 1);
         assert_fails(f->status[r], PAWL_EUSAGE, f->err[r]);
         assert_string_equal(pawl_error_get(f->err[r], PAWL_ERROR_ATTEMPT),
                             "restoring model.safetensors: ranks without callbacks cannot restore "
@@ -169,7 +157,7 @@ static void test_the_same_weights_are_restored_by_all(void **state) {
     put_weights(f->here, abc, (const int[]){1, 2, 3});
     restore_with_callbacks(f);
     assert_all_have(f, 2);
-    assert_int_equal(count_files(f->here), 1);
+    assert_int_equal(directory_count(f->here), 1);
 }
 
 /* As on the local disks of several nodes: other paths, copied at other times. */

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <math.h>
+
 static pawl_status decode(const char *text, shard_index *out, pawl_error *err) {
     *err = ERROR_INIT;
     return shard_index_decode(text, strlen(text), out, err);
@@ -37,16 +39,27 @@ static void test_places_are_sorted_and_files_are_there_once(void **state) {
 
 static void test_total_size_of_any_form(void **state) {
     (void)state;
-    static const char *const texts[] = {"{\"total_size\": 2.5e9}", "{\"total_size\": \"big\"}",
-                                        "{}", "null", "{\"total_size\": -1}"};
-    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
+    static const struct {
+        const char *text;
+        bool has;
+        double total_size;
+    } cases[] = {
+        {"{\"total_size\": 2.5e9}", true, 2.5e9},
+        {"{\"total_size\": -1}", true, -1},
+        {"{\"total_size\": 1e999}", true, INFINITY},
+        {"{\"total_size\": \"big\"}", false, 0},
+        {"{}", false, 0},
+        {"null", false, 0},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
         struct pawl_error err;
         shard_index index;
         char text[256];
         snprintf(text, sizeof(text),
-                 "{\"metadata\": %s, \"weight_map\": {\"a\": \"a.safetensors\"}}", texts[i]);
+                 "{\"metadata\": %s, \"weight_map\": {\"a\": \"a.safetensors\"}}", cases[i].text);
         assert_ok(decode(text, &index, &err), &err);
-        assert_int_equal(index.has_total_size, i == 0);
+        assert_int_equal(index.has_total_size, cases[i].has);
+        assert_true(index.total_size == cases[i].total_size);
         shard_index_free(&index);
     }
 }
