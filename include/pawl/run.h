@@ -257,7 +257,7 @@ PAWL_API void pawl_preemption_unwatch(void);
 
 /* The final save: starts it and waits until it is durable, at most `grace_s` seconds in all (0 or
  * less: no time). If that is too short, cancels it and returns PAWL_ETIMEOUT, which says how far it
- * came and which step is safe. */
+ * came and which step is safe; the next call tells what became of it, as after pawl_cancel. */
 PAWL_API pawl_status pawl_save_final(pawl_run *run, pawl_state *state, int64_t step,
                                      const pawl_save_options *options, double grace_s,
                                      pawl_error *err) PAWL_MUST_CHECK;

@@ -112,7 +112,7 @@ def find_package(at, kind, target, components=""):
 
 
 def find_package_shared(at):
-    assert needs_pawl(find_package(at, "shared", "pawl::pawl")), "linked with the archive"
+    assert needs_pawl(find_package(at, "shared", "pawl::pawl", "shared")), "linked with the archive"
 
 
 def find_package_static(at):

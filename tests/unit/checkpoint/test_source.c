@@ -103,14 +103,18 @@ static void test_a_view_of_decoded_bytes(void **state) {
     pawl_view_close(view);
 }
 
+static void damage_kernel(training *f) {
+    char path[256];
+    training_path(f, 300, NAME_KIND_DATA, path);
+    training_flip(f, path, training_offset_of(f, 300, "model/dense/kernel"));
+}
+
 static void test_damage_is_not_seen_without_checksums_and_verify_says_so(void **state) {
     training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_verify_result result;
-    char path[256];
     float kernel[TRAINING_ROWS][TRAINING_COLUMNS];
-    training_path(f, 300, NAME_KIND_DATA, path);
-    training_flip(f, path, training_offset_of(f, 300, "model/dense/kernel"));
+    damage_kernel(f);
     (void)open_plain(f);
     assert_ok(read_kernel(f, kernel, &err), &err);
     assert_ok(checkpoint_verify(f->checkpoint, NULL, &result, &err), &err);
@@ -122,10 +126,8 @@ static void test_with_checksums_decoded_bytes_are_verified(void **state) {
     training *f = *state;
     struct pawl_error err = ERROR_INIT;
     pawl_verify_result result;
-    char path[256];
     float kernel[TRAINING_ROWS][TRAINING_COLUMNS];
-    training_path(f, 300, NAME_KIND_DATA, path);
-    training_flip(f, path, training_offset_of(f, 300, "model/dense/kernel"));
+    damage_kernel(f);
     open_troubled(f)->decoded = true;
     assert_fails(read_kernel(f, kernel, &err), PAWL_EDAMAGED, &err);
     assert_fails(checkpoint_verify(f->checkpoint, NULL, &result, &err), PAWL_EDAMAGED, &err);

@@ -343,4 +343,25 @@ static inline void saving_remove_files(saving *f) {
     }
 }
 
+/* With an engine of its own, which is gone afterwards, as its files are: for tests in which memory
+ * may fail. */
+static inline pawl_status saving_whole(saving *f, engine_options options, pawl_error *err) {
+    struct pawl_error unused = ERROR_INIT;
+    engine_stats stats;
+    options.platform = f->os;
+    options.buffer_bytes = SAVING_BUFFER_BYTES;
+    saving_remove_files(f);
+    TRY(engine_new(&options, &f->engine, err));
+    pawl_status status = saving_begin(f, err);
+    if (status == PAWL_OK) {
+        (void)!engine_wait(f->engine, 60, &status, err, &stats, &unused);
+    }
+    (void)engine_free(f->engine, 60, &unused);
+    f->engine = NULL;
+    mem_free(f->checksums);
+    f->checksums = NULL;
+    saving_remove_files(f);
+    return status;
+}
+
 #endif

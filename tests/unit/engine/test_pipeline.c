@@ -217,25 +217,10 @@ static void test_any_operation_may_fail(void **state) {
 }
 
 static pawl_status save_with_failing_memory(void *context, pawl_error *err) {
-    saving *f = context;
-    engine_stats stats;
-    engine_options options = {.platform = f->os,
-                              .budget_bytes = 6 * SAVING_BUFFER_BYTES,
-                              .buffer_bytes = SAVING_BUFFER_BYTES,
-                              .in_flight_bytes = 4 * SAVING_BUFFER_BYTES};
-    TRY(engine_new(&options, &f->engine, err));
-    pawl_status status = saving_begin(f, err);
-    if (status == PAWL_OK) {
-        struct pawl_error unused = ERROR_INIT;
-        (void)!engine_wait(f->engine, 60, &status, err, &stats, &unused);
-    }
-    struct pawl_error unused = ERROR_INIT;
-    (void)engine_free(f->engine, 60, &unused);
-    f->engine = NULL;
-    mem_free(f->checksums);
-    f->checksums = NULL;
-    saving_remove_files(f);
-    return status;
+    return saving_whole(context,
+                        (engine_options){.budget_bytes = 6 * SAVING_BUFFER_BYTES,
+                                         .in_flight_bytes = 4 * SAVING_BUFFER_BYTES},
+                        err);
 }
 
 static void test_every_allocation_may_fail_with_several_files(void **state) {

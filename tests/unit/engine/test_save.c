@@ -246,26 +246,8 @@ static void test_a_thread_that_cannot_start_is_told_at_once(void **state) {
 }
 
 static pawl_status save_with_failing_memory(void *context, pawl_error *err) {
-    saving *f = context;
-    engine_stats stats;
-    engine_options options = {.platform = f->os,
-                              .budget_bytes = 2 * SAVING_BUFFER_BYTES,
-                              .buffer_bytes = SAVING_BUFFER_BYTES,
-                              .checking = true};
-    saving_remove_files(f);
-    TRY(engine_new(&options, &f->engine, err));
-    pawl_status status = saving_begin(f, err);
-    if (status == PAWL_OK) {
-        struct pawl_error unused = ERROR_INIT;
-        (void)!engine_wait(f->engine, 60, &status, err, &stats, &unused);
-    }
-    struct pawl_error unused = ERROR_INIT;
-    (void)engine_free(f->engine, 60, &unused);
-    f->engine = NULL;
-    mem_free(f->checksums);
-    f->checksums = NULL;
-    saving_remove_files(f);
-    return status;
+    return saving_whole(
+        context, (engine_options){.budget_bytes = 2 * SAVING_BUFFER_BYTES, .checking = true}, err);
 }
 
 static void test_every_allocation_may_fail(void **state) {
