@@ -2,6 +2,7 @@
 #include "simulation/promises.h"
 
 #include "checkpoint/checkpoint.h"
+#include "proofs/proof.h"
 #include "run/run.h"
 #include "simulation/training.h"
 #include "store/implement.h"
@@ -515,15 +516,6 @@ void promises_taken_over(promises *p, int job) {
     }
 }
 
-/* A failure that leaves open whether it was committed says so. */
-static bool leaves_open(const pawl_error *err) {
-    return strstr(err->attempt, "cannot make that durable") != NULL ||
-           strstr(err->safe, "may ") != NULL || strstr(err->found, "may still") != NULL ||
-           strstr(err->next, "may still be committed") != NULL ||
-           strstr(err->next, "may be committed or not") != NULL ||
-           strstr(err->next, "whether this step is one") != NULL;
-}
-
 /* What a successor has removed since, or replaced, may be said to be not committed. */
 static void told_certainly(promises *p, const machine *m, int64_t step, const commit *c,
                            const pawl_error *err) {
@@ -558,7 +550,7 @@ void promises_told(promises *p, const machine *m, int64_t step, pawl_status stat
     for (size_t i = 0; status == PAWL_OK && i < p->count; i++) {
         p->commits[i].told |= p->commits[i].job == m->job && p->commits[i].step == step;
     }
-    if (status != PAWL_OK && !leaves_open(err)) {
+    if (status != PAWL_OK && !proof_leaves_open(err)) {
         told_certainly(p, m, step, c, err);
     }
 }

@@ -21,14 +21,19 @@ static const job_plan quiet_plan = {.world_size = 1,
                                     .step_s = 0.5,
                                     .begin_spread_ns = NS_PER_S};
 
-void world_make(world *w, uint64_t seed, bool objects, bool trace) {
+static bool is_of_objects(world_storage kind) {
+    return kind == WORLD_OBJECTS || kind == WORLD_OBJECTS_LATE;
+}
+
+void world_make(world *w, uint64_t seed, world_storage kind, bool trace) {
     struct pawl_error err = ERROR_INIT;
     memset(w, 0, sizeof *w);
+    w->kind = kind;
     w->seed = seed;
     w->random.state = seed;
     fibers_begin(random_next(&w->random));
-    pawl_status status =
-        objects ? store_mem_objects(&w->storage.truth, &err) : store_mem(&w->storage.truth, &err);
+    pawl_status status = is_of_objects(kind) ? store_mem_objects(&w->storage.truth, &err)
+                                             : store_mem(&w->storage.truth, &err);
     if (status != PAWL_OK) {
         abort();
     }
@@ -476,10 +481,14 @@ static void drive(void *context) {
     w->over = true;
 }
 
-uint64_t world_live(uint64_t seed, int ranks, bool trace, world_counts *counts) {
+uint64_t world_live(uint64_t seed, int ranks, world_storage kind, bool trace,
+                    world_counts *counts) {
     static world w;
     test_random random = {seed};
-    world_make(&w, seed, random_below(&random, 4) == 0, trace);
+    if (kind == WORLD_BY_SEED) {
+        kind = random_below(&random, 4) == 0 ? WORLD_OBJECTS : WORLD_FILESYSTEM;
+    }
+    world_make(&w, seed, kind, trace);
     choose_plan(&w, ranks);
     choose_storage(&w);
     if (trace) {
@@ -560,7 +569,7 @@ static void drive_to_death(void *context) {
 
 bool world_die(const world_death *d, bool trace, world_counts *counts, uint64_t *broken) {
     static world w;
-    world_make(&w, 1, false, trace);
+    world_make(&w, 1, d->storage, trace);
     doom.death = d;
     doom.victim = NULL;
     w.plan.world_size = d->ranks;
