@@ -64,7 +64,8 @@ typedef struct inside {
     const tool_checkpoint *other;
 } inside;
 
-static pawl_status note_special_name(void *context, const char *name, pawl_error *err) {
+static pawl_status note_special_name(void *context, const store_listed *found, pawl_error *err) {
+    const char *name = found->name;
     (void)err;
     int64_t step;
     inside *in = context;

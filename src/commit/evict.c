@@ -38,7 +38,8 @@ static pawl_status keep_path(eviction *e, const char *path, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status note_unpublished(void *context, const char *name, pawl_error *err) {
+static pawl_status note_unpublished(void *context, const store_listed *found, pawl_error *err) {
+    const char *name = found->name;
     eviction *e = context;
     char tag[FORMAT_TAG_CHARS];
     char path[STORE_MAX_PATH];

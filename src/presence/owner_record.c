@@ -8,7 +8,8 @@
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static pawl_status add_generation(void *context, const char *name, pawl_error *err) {
+static pawl_status add_generation(void *context, const store_listed *found, pawl_error *err) {
+    const char *name = found->name;
     (void)err;
     owner_names *names = context;
     uint64_t generation;

@@ -52,7 +52,8 @@ static pawl_status take_card(collecting *c, int rank, pawl_error *err) {
 }
 
 /* Also cards of ranks beyond the world size: they are of a larger job, and refused. */
-static pawl_status take_listed_card(void *context, const char *name, pawl_error *err) {
+static pawl_status take_listed_card(void *context, const store_listed *found, pawl_error *err) {
+    const char *name = found->name;
     collecting *c = context;
     size_t n = strlen(c->prefix);
     if (strncmp(name, c->prefix, n) != 0 || strspn(name + n, "0123456789") != strlen(name + n) ||
@@ -293,9 +294,9 @@ static pawl_status unanswered(asking *a, double waited_s, pawl_error *err) {
     return meet_unanswered(a->ranks, a->m->what, waited_s, why, err);
 }
 
-static pawl_status ignore_name(void *context, const char *name, pawl_error *err) {
+static pawl_status ignore_name(void *context, const store_listed *found, pawl_error *err) {
     (void)context;
-    (void)name;
+    (void)found;
     (void)err;
     return PAWL_OK;
 }
@@ -435,7 +436,8 @@ typedef struct card_search {
     bool found;
 } card_search;
 
-static pawl_status note_card(void *context, const char *name, pawl_error *err) {
+static pawl_status note_card(void *context, const store_listed *found, pawl_error *err) {
+    const char *name = found->name;
     card_search *s = context;
     (void)err;
     s->found = s->found || strncmp(name, s->prefix, strlen(s->prefix)) == 0;

@@ -89,7 +89,8 @@ static pawl_status take_vote(collecting *c, const char *directory, int rank, paw
     return PAWL_OK;
 }
 
-static pawl_status note_vote(void *context, const char *name, pawl_error *err) {
+static pawl_status note_vote(void *context, const store_listed *found, pawl_error *err) {
+    const char *name = found->name;
     (void)err;
     collecting *c = context;
     char tag[FORMAT_TAG_CHARS];

@@ -107,7 +107,8 @@ typedef struct newest {
     uint64_t number;
 } newest;
 
-static pawl_status note_outcome(void *context, const char *name, pawl_error *err) {
+static pawl_status note_outcome(void *context, const store_listed *found, pawl_error *err) {
+    const char *name = found->name;
     (void)err;
     newest *n = context;
     char tag[FORMAT_TAG_CHARS];

@@ -58,7 +58,9 @@ static pawl_status posix_remove_dir(store *s, const char *path, pawl_error *err)
     return unlink_place(posix_of(s), path, AT_REMOVEDIR, "cannot remove the directory", err);
 }
 
-static pawl_status posix_unlink(store *s, const char *path, pawl_error *err) {
+static pawl_status posix_unlink(store *s, const char *path, const store_tag *expected,
+                                pawl_error *err) {
+    (void)expected; /* NULL: a filesystem has no versions */
     return unlink_place(posix_of(s), path, 0, "cannot remove the file", err);
 }
 
@@ -106,8 +108,7 @@ static bool is_dots(const char *name) {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-static pawl_status list_all(const posix_store *p, const char *path, DIR *dir,
-                            pawl_status (*each)(void *context, const char *name, pawl_error *err),
+static pawl_status list_all(const posix_store *p, const char *path, DIR *dir, store_each_fn each,
                             void *context, pawl_error *err) {
     for (;;) {
         errno = 0;
@@ -118,14 +119,13 @@ static pawl_status list_all(const posix_store *p, const char *path, DIR *dir,
                        : store_posix_failure(p, path, errno, err, "cannot list the directory");
         }
         if (!is_dots(entry->d_name)) {
-            TRY(each(context, entry->d_name, err));
+            TRY(each(context, &(store_listed){.name = entry->d_name}, err));
         }
     }
 }
 
-static pawl_status posix_list(store *s, const char *path,
-                              pawl_status (*each)(void *context, const char *name, pawl_error *err),
-                              void *context, pawl_error *err) {
+static pawl_status posix_list(store *s, const char *path, store_each_fn each, void *context,
+                              pawl_error *err) {
     posix_store *p = posix_of(s);
     int fd = store_posix_open_dir(p, path);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);

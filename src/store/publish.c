@@ -13,7 +13,7 @@
  * 5. A rename that is said to have failed may have been done, or be done later. That the temporary
  *    file could be removed afterwards proves that it was not, and never will be.
  *
- * An object store (traits.puts) does all this in one operation; `still` is asked just before it.
+ * An object store does all this in one operation; `still` is asked just before it.
  */
 #include "store/store.h"
 
@@ -78,7 +78,7 @@ static pawl_status put_whole(store *s, const char *path, const void *data, size_
     if (status != PAWL_OK) {
         return fail_untouched(path, status, err);
     }
-    status = store_put(s, path, data, n, err);
+    status = store_put(s, path, data, n, NULL, NULL, err);
     if (status == PAWL_OK) {
         *end = STORE_PUBLISHED;
         return PAWL_OK;

@@ -5,8 +5,8 @@
  * 1. A failed sync is never repeated: the kernel reports a lost write once, and the next sync of
  *    the same file may succeed without it.
  * 2. A time-out, or an interruption, does not say whether the operation was done, or will be. What
- *    is not the same when done twice (exclusive creation, rename, removal) is not repeated after
- *    it: it would fail with the consequence of its own success.
+ *    is not the same when done twice (exclusive creation, rename, removal, a put on a condition) is
+ *    not repeated after it: it would fail with the consequence of its own success.
  * 3. A stale handle is worth a repetition only where names are looked up again: in open.
  * 4. A listing that has delivered names is not repeated, or they would come twice.
  */
@@ -36,6 +36,8 @@ static bool same_when_done_twice(const store_call *call) {
     case STORE_OP_RENAME:
     case STORE_OP_UNLINK:
         return false;
+    case STORE_OP_PUT:
+        return call->expected == NULL;
     default:
         return true;
     }
@@ -58,15 +60,15 @@ static bool reason_passes(const store_call *call, int system_errno) {
 
 /* Counts the names that a listing has delivered. */
 typedef struct listing {
-    pawl_status (*each)(void *context, const char *name, pawl_error *err);
+    store_each_fn each;
     void *context;
     uint64_t delivered;
 } listing;
 
-static pawl_status count_name(void *context, const char *name, pawl_error *err) {
+static pawl_status count_name(void *context, const store_listed *found, pawl_error *err) {
     listing *l = context;
     l->delivered++;
-    return l->each(l->context, name, err);
+    return l->each(l->context, found, err);
 }
 
 static pawl_status retry_around(store_wrapper *w, store_call *call, pawl_error *err) {

@@ -16,7 +16,7 @@ typedef struct collected {
     size_t count, capacity;
 } collected;
 
-static pawl_status collect_name(void *context, const char *name, pawl_error *err) {
+static pawl_status collect_name(void *context, const store_listed *found, pawl_error *err) {
     collected *c = context;
     if (c->count == c->limit) {
         error_set(err, PAWL_ELIMIT, "the directory holds too many names");
@@ -25,9 +25,9 @@ static pawl_status collect_name(void *context, const char *name, pawl_error *err
         return PAWL_ELIMIT;
     }
     TRY(vec_reserve(&c->names, &c->capacity, c->count + 1, sizeof(*c->names), err));
-    char *copy = arena_strdup(c->memory, name);
+    char *copy = arena_strdup(c->memory, found->name);
     if (copy == NULL) {
-        return error_nomem(err, strlen(name) + 1);
+        return error_nomem(err, strlen(found->name) + 1);
     }
     c->names[c->count++] = copy;
     return PAWL_OK;

@@ -140,19 +140,40 @@ pawl_status store_rename(store *s, const char *from, const char *to, pawl_error 
     return s->ops->rename(s, from, to, err);
 }
 
-pawl_status store_put(store *s, const char *path, const void *data, size_t n, pawl_error *err) {
-    TRY(store_check_path(s, path, false, err));
-    if (s->ops->put != NULL) {
-        return s->ops->put(s, path, data, n, err);
-    }
-    error_set(err, PAWL_EUNSUPPORTED, "files of this storage cannot be put whole");
+static pawl_status no_objects(const store *s, const char *path, const char *what, pawl_error *err) {
+    error_set(err, PAWL_EUNSUPPORTED, "files of this storage cannot be %s", what);
     store_error_path(err, s, path);
     return PAWL_EUNSUPPORTED;
 }
 
+pawl_status store_put(store *s, const char *path, const void *data, size_t n,
+                      const store_tag *expected, store_tag *now, pawl_error *err) {
+    store_tag tag = {{0}};
+    TRY(store_check_path(s, path, false, err));
+    if (s->ops->put == NULL) {
+        return no_objects(s, path, "put whole", err);
+    }
+    pawl_status status = s->ops->put(s, path, data, n, expected, &tag, err);
+    if (now != NULL && status == PAWL_OK) {
+        *now = tag;
+    }
+    return status;
+}
+
 pawl_status store_unlink(store *s, const char *path, pawl_error *err) {
     TRY(store_check_path(s, path, false, err));
-    return s->ops->unlink(s, path, err);
+    return s->ops->unlink(s, path, NULL, err);
+}
+
+pawl_status store_unlink_match(store *s, const char *path, const store_tag *expected,
+                               pawl_error *err) {
+    TRY(store_check_path(s, path, false, err));
+    return s->traits.objects ? s->ops->unlink(s, path, expected, err)
+                             : no_objects(s, path, "removed on a condition", err);
+}
+
+bool store_is_refused(const pawl_error *err) {
+    return err->status == PAWL_EBUSY && err->system_errno == EEXIST;
 }
 
 pawl_status store_sync_dir(store *s, const char *path, pawl_error *err) {
@@ -160,9 +181,8 @@ pawl_status store_sync_dir(store *s, const char *path, pawl_error *err) {
     return s->ops->sync_dir(s, path, err);
 }
 
-pawl_status store_list(store *s, const char *path,
-                       pawl_status (*each)(void *context, const char *name, pawl_error *err),
-                       void *context, pawl_error *err) {
+pawl_status store_list(store *s, const char *path, store_each_fn each, void *context,
+                       pawl_error *err) {
     TRY(store_check_path(s, path, true, err));
     return s->ops->list(s, path, each, context, err);
 }
@@ -190,9 +210,17 @@ static pawl_status check_file_size(const store_file *f, uint64_t size, size_t li
 
 pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *out,
                             pawl_error *err) {
+    store_tag ignored;
+    return store_read_version(s, path, limit, out, &ignored, err);
+}
+
+pawl_status store_read_version(store *s, const char *path, size_t limit, buffer *out,
+                               store_tag *version, pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *f = NULL;
     uint64_t size = 0;
+    *version = (store_tag){{0}};
     TRY(store_open(s, path, STORE_READ, &f, err));
+    *version = f->tag;
     TRY(store_size(f, &size, err));
     TRY(check_file_size(f, size, limit, err));
     TRY(buffer_reserve(out, (size_t)size, err));

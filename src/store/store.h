@@ -13,12 +13,14 @@
 
 #include "base/base.h"
 
+#include <string.h>
+
 #define STORE_MAX_PATH 1024
 
 /*
- * What a store guarantees. In all stores files are created exclusively, and a rename over another
- * file is atomic for readers. A crash is a loss of power: a killed process loses nothing that it
- * wrote.
+ * What a store guarantees. In all stores files are created exclusively, and where files are renamed,
+ * a rename over another one is atomic for readers. A crash is a loss of power: a killed process
+ * loses nothing that it wrote to a file that has its name.
  */
 typedef struct store_traits {
     const char *kind;   /* "posix", "mem", ... */
@@ -31,7 +33,40 @@ typedef struct store_traits {
     /* Lookups and listings show what is there now. False where they may be out of date, as on NFS
      * or FUSE: a name that does not open, or is not listed, may exist all the same (evidence.h). */
     bool coherent;
+    /*
+     * An object store (S3, GCS, Azure). A file is an object there, and it differs in this:
+     * - Nothing is changed in place (STORE_UPDATE) or renamed: PAWL_EUNSUPPORTED.
+     * - Small files are put whole, and removed, on a condition (store_put, store_unlink_match).
+     *   Conditions are decided on the truth, also where reads and listings are late.
+     * - A file that is created is an upload: nobody sees it before store_sync, which finds out
+     *   whether the name is taken, and it is gone when it is closed before, or its process dies.
+     * - It is uploaded in parts, each a write of its own, in any order, and without gaps: each but
+     *   the last in the file has at least part_bytes_min bytes, and there are at most parts_max.
+     * - Directories are nothing but the names of what is in them: making one does nothing, and so
+     *   does removing one, which fails where something is in it. An empty one is not there.
+     * - A file that is removed or replaced cannot be read on by whoever has it open:
+     *   PAWL_ENOTFOUND.
+     * - Removing what is not there may succeed: neither answer proves that there was a file.
+     */
+    bool objects;
+    uint32_t part_bytes_min; /* 0: any */
+    uint32_t parts_max;      /* 0: any number */
+    /* An object store that is not coherent: reads, lookups and listings show what was there at some
+     * moment of this long ago or less. 0 elsewhere. */
+    double late_s;
 } store_traits;
+
+/*
+ * Which version of an object: its ETag or generation. All zeros stand for none: there is no such
+ * object. Versions of the same bytes may have the same tag, so whoever puts on a condition puts
+ * bytes that were never there before, with a counter or a random number in them.
+ */
+typedef struct store_tag {
+    uint8_t bytes[32];
+} store_tag;
+static inline bool store_tag_same(const store_tag *a, const store_tag *b) {
+    return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
 
 typedef enum store_mode {
     STORE_READ,   /* existing file */
@@ -65,6 +100,17 @@ typedef struct store_stat {
     uint64_t size;
     int64_t modified_unix_ns; /* by the storage's clock, for people; 0: unknown, or too far off */
 } store_stat;
+
+/* What a listing shows of a name: size and time only where the storage knows them without another
+ * look, as object stores do. */
+typedef struct store_listed {
+    const char *name;
+    bool known; /* what follows */
+    uint64_t size;
+    int64_t modified_unix_ns; /* as in store_stat */
+} store_listed;
+/* A failure ends the listing. */
+typedef pawl_status (*store_each_fn)(void *context, const store_listed *found, pawl_error *err);
 
 /* How much room the storage has (S06). UINT64_MAX: unlimited or unknown. */
 typedef struct store_space {
@@ -114,18 +160,15 @@ typedef struct store_ops {
     pawl_status (*remove_dir)(store *s, const char *path, pawl_error *err); /* must be empty */
     /* Files, within one directory. */
     pawl_status (*rename)(store *s, const char *from, const char *to, pawl_error *err);
-    /* Optional where the traits do not say `puts`. Makes `path` a file of these bytes, whatever it
-     * was before: atomically for readers, and durably, its name too. Takes effect within half an
-     * owner's lease or never, so that a writer that was paused cannot publish after another took
-     * the run over. */
-    pawl_status (*put)(store *s, const char *path, const void *data, size_t n, pawl_error *err);
-    pawl_status (*unlink)(store *s, const char *path, pawl_error *err);
+    /* Of object stores, else NULL. As store_put; `now` is not NULL. */
+    pawl_status (*put)(store *s, const char *path, const void *data, size_t n,
+                       const store_tag *expected, store_tag *now, pawl_error *err);
+    /* `expected`: as store_unlink_match; NULL where the store is no object store. */
+    pawl_status (*unlink)(store *s, const char *path, const store_tag *expected, pawl_error *err);
     pawl_status (*sync_dir)(store *s, const char *path, pawl_error *err);
-    /* Names in a directory ("." and ".." left out), in any order; `each` returning a failure
-     * ends it. */
-    pawl_status (*list)(store *s, const char *path,
-                        pawl_status (*each)(void *context, const char *name, pawl_error *err),
-                        void *context, pawl_error *err);
+    /* Names in a directory ("." and ".." left out), in any order. */
+    pawl_status (*list)(store *s, const char *path, store_each_fn each, void *context,
+                        pawl_error *err);
     pawl_status (*stat)(store *s, const char *path, store_stat *out, pawl_error *err);
     pawl_status (*space)(store *s, store_space *out, pawl_error *err);
     void (*destroy)(store *s);
@@ -145,6 +188,8 @@ struct store_file {
      * reader then goes on in steps that stay in the processor's cache, else in large ones. Set by
      * the store's `read`; false where it cannot tell. */
     bool read_cached;
+    /* Of a file of an object store: the version that is read, or that store_sync has completed. */
+    store_tag tag;
     char path[STORE_MAX_PATH];
 };
 
@@ -177,15 +222,24 @@ pawl_status store_make_dir(store *s, const char *path, pawl_error *err) PAWL_MUS
 pawl_status store_remove_dir(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_rename(store *s, const char *from, const char *to, pawl_error *err)
     PAWL_MUST_CHECK;
-/* A small file, whole; PAWL_EUNSUPPORTED where the storage only renames. store_publish and
- * store_replace choose between the two. */
-pawl_status store_put(store *s, const char *path, const void *data, size_t n, pawl_error *err)
-    PAWL_MUST_CHECK;
+/* Object stores; elsewhere PAWL_EUNSUPPORTED. Makes `path` a file of these bytes, atomically for
+ * readers and durably, if it is `expected` now: this version; with an empty tag, none; with NULL,
+ * whatever there is. *now [NULL] becomes the new version.
+ * PAWL_EBUSY with EEXIST (store_is_refused): it is not, and nothing was done. But a reply that was
+ * lost may have been that of this very put, or of an earlier one of the same bytes: where that can
+ * be, the caller reads what is there. After PAWL_EIO or PAWL_ETIMEOUT it may have been done, or be
+ * done later, as long as the condition holds: another change of the file ends that for certain. */
+pawl_status store_put(store *s, const char *path, const void *data, size_t n,
+                      const store_tag *expected, store_tag *now, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_unlink(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
+/* Object stores. Removes the file if it is still this version; else as store_put. */
+pawl_status store_unlink_match(store *s, const char *path, const store_tag *expected,
+                               pawl_error *err) PAWL_MUST_CHECK;
+/* Did a put or a removal fail because its condition does not hold? */
+bool store_is_refused(const pawl_error *err);
 pawl_status store_sync_dir(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
-pawl_status store_list(store *s, const char *path,
-                       pawl_status (*each)(void *context, const char *name, pawl_error *err),
-                       void *context, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status store_list(store *s, const char *path, store_each_fn each, void *context,
+                       pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_stat_path(store *s, const char *path, store_stat *out, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_space_of(store *s, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
@@ -195,6 +249,9 @@ pawl_status store_names(store *s, const char *path, size_t limit, arena *memory,
 /* A whole small file; PAWL_ELIMIT when it is larger than `limit`. */
 pawl_status store_read_file(store *s, const char *path, size_t limit, buffer *out, pawl_error *err)
     PAWL_MUST_CHECK;
+/* The same of an object store, and the version that was read: with PAWL_ENOTFOUND, an empty tag. */
+pawl_status store_read_version(store *s, const char *path, size_t limit, buffer *out,
+                               store_tag *version, pawl_error *err) PAWL_MUST_CHECK;
 typedef enum store_publish_end {
     STORE_UNPUBLISHED,        /* for certain, now and later */
     STORE_MAYBE_PUBLISHED,    /* the rename failed: it may have been done, or be done later */

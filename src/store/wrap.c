@@ -42,9 +42,10 @@ pawl_status store_call_inner(const store_call *call, pawl_error *err) {
     case STORE_OP_RENAME:
         return ops->rename(call->inner, call->path, call->to, err);
     case STORE_OP_PUT:
-        return store_put(call->inner, call->path, call->from, call->n, err);
+        return store_put(call->inner, call->path, call->from, call->n, call->expected, call->now,
+                         err);
     case STORE_OP_UNLINK:
-        return ops->unlink(call->inner, call->path, err);
+        return ops->unlink(call->inner, call->path, call->expected, err);
     case STORE_OP_SYNC_DIR:
         return ops->sync_dir(call->inner, call->path, err);
     case STORE_OP_LIST:
@@ -82,6 +83,7 @@ static pawl_status wrapped_open(store *s, const char *path, store_mode mode, sto
     TRY(call_around(
         s, &(store_call){.op = STORE_OP_OPEN, .path = path, .mode = mode, .opened = &f->inner},
         err));
+    f->base.tag = f->inner->tag;
     *out = &f->base;
     f = NULL;
     return PAWL_OK;
@@ -123,7 +125,9 @@ static pawl_status wrapped_map(store_file *f, size_t n, store_mapping *out, pawl
 }
 
 static pawl_status wrapped_sync(store_file *f, pawl_error *err) {
-    return call_around_file(f, &(store_call){.op = STORE_OP_SYNC}, err);
+    pawl_status status = call_around_file(f, &(store_call){.op = STORE_OP_SYNC}, err);
+    f->tag = ((const wrapped_file *)f)->inner->tag;
+    return status;
 }
 
 static void wrapped_close(store_file *f) {
@@ -146,23 +150,29 @@ static pawl_status wrapped_rename(store *s, const char *from, const char *to, pa
 }
 
 static pawl_status wrapped_put(store *s, const char *path, const void *data, size_t n,
-                               pawl_error *err) {
-    return call_around(s, &(store_call){.op = STORE_OP_PUT, .path = path, .from = data, .n = n},
+                               const store_tag *expected, store_tag *now, pawl_error *err) {
+    return call_around(s,
+                       &(store_call){.op = STORE_OP_PUT,
+                                     .path = path,
+                                     .from = data,
+                                     .n = n,
+                                     .expected = expected,
+                                     .now = now},
                        err);
 }
 
-static pawl_status wrapped_unlink(store *s, const char *path, pawl_error *err) {
-    return call_around(s, &(store_call){.op = STORE_OP_UNLINK, .path = path}, err);
+static pawl_status wrapped_unlink(store *s, const char *path, const store_tag *expected,
+                                  pawl_error *err) {
+    return call_around(s, &(store_call){.op = STORE_OP_UNLINK, .path = path, .expected = expected},
+                       err);
 }
 
 static pawl_status wrapped_sync_dir(store *s, const char *path, pawl_error *err) {
     return call_around(s, &(store_call){.op = STORE_OP_SYNC_DIR, .path = path}, err);
 }
 
-static pawl_status wrapped_list(store *s, const char *path,
-                                pawl_status (*each)(void *context, const char *name,
-                                                    pawl_error *err),
-                                void *context, pawl_error *err) {
+static pawl_status wrapped_list(store *s, const char *path, store_each_fn each, void *context,
+                                pawl_error *err) {
     return call_around(
         s, &(store_call){.op = STORE_OP_LIST, .path = path, .each = each, .context = context}, err);
 }

@@ -46,8 +46,10 @@ typedef struct store_call {
     store_space *room;    /* space */
     store_ring *ring;     /* write that is only to be begun (store_ops.start), else NULL */
     store_io *io;         /* that write */
-    pawl_status (*each)(void *context, const char *name, pawl_error *err); /* list */
+    store_each_fn each;   /* list */
     void *context;
+    const store_tag *expected; /* put, unlink: the condition */
+    store_tag *now;            /* put: where the new version's tag goes */
 } store_call;
 
 typedef struct store_wrapper store_wrapper;

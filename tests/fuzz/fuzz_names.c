@@ -97,11 +97,10 @@ static void check_root(const char *name) {
 }
 
 /* A listing with that one name in it. */
-static pawl_status list_one(store *s, const char *path,
-                            pawl_status (*each)(void *context, const char *name, pawl_error *err),
-                            void *context, pawl_error *err) {
+static pawl_status list_one(store *s, const char *path, store_each_fn each, void *context,
+                            pawl_error *err) {
     (void)path;
-    return each(context, s->root, err);
+    return each(context, &(store_listed){.name = s->root}, err);
 }
 
 static void check_owner(char *name) {

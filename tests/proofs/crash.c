@@ -264,7 +264,7 @@ typedef struct copying {
     const char *directory;
 } copying;
 
-static pawl_status copy_name(void *context, const char *name, pawl_error *err);
+static pawl_status copy_name(void *context, const store_listed *listed, pawl_error *err);
 
 static pawl_status copy_directory(copying *c, const char *directory, pawl_error *err) {
     copying inside = {.from = c->from, .to = c->to, .directory = directory};
@@ -281,7 +281,8 @@ static pawl_status copy_file(copying *c, const char *path, pawl_error *err) {
     return store_sync(file, err);
 }
 
-static pawl_status copy_name(void *context, const char *name, pawl_error *err) {
+static pawl_status copy_name(void *context, const store_listed *listed, pawl_error *err) {
+    const char *name = listed->name;
     copying *c = context;
     char path[STORE_MAX_PATH];
     store_stat found;

@@ -258,11 +258,14 @@ typedef struct listing {
     size_t count, capacity;
 } listing;
 
-static pawl_status note_name(void *context, const char *name, pawl_error *err) {
-    listing *l = context;
+static pawl_status note_name(listing *l, const char *name, pawl_error *err) {
     TRY(vec_reserve(&l->names, &l->capacity, l->count + 1, sizeof *l->names, err));
     l->names[l->count++] = arena_strdup(l->memory, name);
     return PAWL_OK;
+}
+
+static pawl_status note_listed(void *context, const store_listed *found, pawl_error *err) {
+    return note_name(context, found->name, err);
 }
 
 static size_t find_name(const listing *l, const char *name) {
@@ -286,7 +289,7 @@ static pawl_status show_old(listing *l, const change *c, pawl_error *err) {
 
 static pawl_status list_as_seen(storage *s, storage_host *h, const char *path, listing *l,
                                 pawl_error *err) {
-    TRY(store_list(s->truth, path, note_name, l, err));
+    TRY(store_list(s->truth, path, note_listed, l, err));
     for (size_t i = s->changes != NULL ? s->changes->count : 0; i > 0; i--) {
         const change *c = &s->changes->items[i - 1];
         if (!is_recent(c, h->lists_ns)) {
@@ -328,7 +331,7 @@ pawl_status lags_list(storage *s, storage_host *h, const store_call *call, pawl_
         }
     }
     for (size_t i = 0; i < l.count && status == PAWL_OK; i++) {
-        status = call->each(call->context, l.names[i], err);
+        status = call->each(call->context, &(store_listed){.name = l.names[i]}, err);
     }
     mem_free(l.names);
     return status;

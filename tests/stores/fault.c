@@ -133,6 +133,10 @@ static pawl_status fault_around(store_wrapper *w, store_call *call, pawl_error *
     }
     int failed = s.plan.hang ? hang_until_released(f, s.released) : 0;
     failed = s.plan.system_errno != 0 ? s.plan.system_errno : failed;
+    if (failed != 0 && s.plan.lost) {
+        (void)!store_call_inner(call, err);
+        *err = (struct pawl_error)ERROR_INIT;
+    }
     if (failed != 0) {
         return fail_call(f, call, failed, err);
     }

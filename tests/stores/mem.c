@@ -135,7 +135,9 @@ static pawl_status mem_remove_dir(store *s, const char *path, pawl_error *err) {
     return remove_node(m, path, STORE_DIR_TYPE, "cannot remove the directory", err);
 }
 
-static pawl_status mem_unlink(store *s, const char *path, pawl_error *err) {
+static pawl_status mem_unlink(store *s, const char *path, const store_tag *expected,
+                              pawl_error *err) {
+    (void)expected;
     mem_store *m = mem_of(s);
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
     TRY(mem_before(m, path, err));
@@ -211,7 +213,9 @@ static pawl_status put_node(mem_store *m, const char *path, tree_node *node, paw
 }
 
 static pawl_status mem_put(store *s, const char *path, const void *data, size_t n,
-                           pawl_error *err) {
+                           const store_tag *expected, store_tag *now, pawl_error *err) {
+    (void)expected;
+    (void)now;
     mem_store *m = mem_of(s);
     tree_node *node = store_tree_new(STORE_FILE_TYPE);
     if (node == NULL) {
@@ -267,15 +271,14 @@ static pawl_status copy_names(mem_store *m, const char *path, arena *memory, con
 }
 
 /* The names are copied first, so that `each` may use the store. */
-static pawl_status mem_list(store *s, const char *path,
-                            pawl_status (*each)(void *context, const char *name, pawl_error *err),
-                            void *context, pawl_error *err) {
+static pawl_status mem_list(store *s, const char *path, store_each_fn each, void *context,
+                            pawl_error *err) {
     CLEANUP(arena_free) arena memory = {NULL};
     const char **names = NULL;
     size_t count = 0;
     TRY(copy_names(mem_of(s), path, &memory, &names, &count, err));
     for (size_t i = 0; i < count; i++) {
-        TRY(each(context, names[i], err));
+        TRY(each(context, &(store_listed){.name = names[i]}, err));
     }
     return PAWL_OK;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stores: the stores that tests put in the place of a disk. `mem` keeps everything in memory,
- * `crash` also knows what a power loss would take; `fault` and `trace` wrap another store and make
- * its operations fail, or report them. src/store/store.h says what a store is.
+ * `objects` too, as an object store does; `crash` also knows what a power loss would take; `fault`
+ * and `trace` wrap another store and make its operations fail, or report them. src/store/store.h
+ * says what a store is.
  *
  * Threads: as any store, they may be used by several threads at once; `each` of a trace is called
  * on the thread whose operation it was. Ownership: whoever made a store destroys it; these
@@ -20,6 +21,25 @@ pawl_status store_mem(store **out, pawl_error *err) PAWL_MUST_CHECK;
  * event file need. */
 pawl_status store_mem_objects(store **out, pawl_error *err) PAWL_MUST_CHECK;
 
+/*
+ * objects: an object store in memory. It can what `objects` of store_traits says, and refuses the
+ * rest. Tags are made from the bytes, as ETags are. Removing what is not there succeeds.
+ *
+ * Where it is late, each look (an open, a lookup, each name of a listing) shows a version that was
+ * there at some moment of the last late_s seconds, by the platform's monotonic clock: the oldest
+ * such, or, with a seed, any. Conditions are decided on what is there.
+ */
+typedef struct store_objects_options {
+    double late_s;                      /* 0: what is there now is seen, always */
+    uint64_t seed;                      /* 0: everything is as late as it can be */
+    uint32_t part_bytes_min, parts_max; /* as in store_traits */
+} store_objects_options;
+pawl_status store_objects(const platform *os, const store_objects_options *options, store **out,
+                          pawl_error *err) PAWL_MUST_CHECK;
+/* All looks from now on show what is there now, or later. */
+void store_objects_catch_up(store *objects);
+size_t store_objects_uploads(store *objects); /* begun, and neither complete nor given up */
+
 #define STORE_OP_ANY STORE_OP_COUNT /* in a fault or a count: operations of every kind */
 const char *store_op_name(store_op op);
 static inline bool store_call_moves_bytes(const store_call *call) {
@@ -31,6 +51,7 @@ typedef struct store_fault {
     store_op op;       /* STORE_OP_ANY: of any kind */
     uint64_t nth;      /* 1: the next one of that kind; 0: no fault */
     int system_errno;  /* fail with it; 0: do not fail */
+    bool lost;         /* done, and only its answer is lost: the failure is system_errno */
     bool forever;      /* that one and all later ones of its kind */
     bool shorten;      /* a read or write moves half of its bytes (at least 1) */
     uint64_t delay_ns; /* slept before the operation */

@@ -15,7 +15,7 @@ typedef struct late_store {
     int times;         /* how often; 0: once */
     const char *after; /* created: then `appears` is made, of another newcomer */
     const char *appears;
-    pawl_status (*each)(void *context, const char *name, pawl_error *err);
+    store_each_fn each;
     void *context;
     uint64_t asked;
 } late_store;
@@ -29,10 +29,11 @@ static bool spend(late_store *l, const char **name) {
     return true;
 }
 
-static pawl_status each_but_one(void *context, const char *name, pawl_error *err) {
+static pawl_status each_but_one(void *context, const store_listed *found, pawl_error *err) {
     late_store *l = context;
-    return l->unlisted != NULL && strcmp(name, l->unlisted) == 0 ? PAWL_OK
-                                                                 : l->each(l->context, name, err);
+    return l->unlisted != NULL && strcmp(found->name, l->unlisted) == 0
+               ? PAWL_OK
+               : l->each(l->context, found, err);
 }
 
 static pawl_status list_late(late_store *l, store_call *call, pawl_error *err) {

@@ -63,7 +63,7 @@ static pawl_status list_around(between *b, store_call *call, pawl_error *err) {
     for (size_t i = 0; i < now.count && status == PAWL_OK; i++) {
         bool hidden = b->unlisted != NULL && strstr(now.items[i], b->unlisted) != NULL;
         if (!hidden && names_have(&was, now.items[i])) {
-            status = call->each(call->context, now.items[i], err);
+            status = call->each(call->context, &(store_listed){.name = now.items[i]}, err);
         }
     }
     arena_free(&was.memory);

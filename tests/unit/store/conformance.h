@@ -281,7 +281,7 @@ static void test_an_open_file_outlives_its_name(void **state) {
     put_text(s, "b", "new");
     assert_ok(store_open(s, "a", STORE_READ, &f, &err), &err);
     if (s->traits.puts) {
-        assert_ok(store_put(s, "a", "new", 3, &err), &err);
+        assert_ok(store_put(s, "a", "new", 3, NULL, NULL, &err), &err);
     } else {
         assert_ok(store_rename(s, "b", "a", &err), &err);
     }
@@ -450,9 +450,9 @@ static void test_list_has_each_name_once(void **state) {
     assert_fails(store_list(s, "e", ignore_name, NULL, &err), PAWL_ENOTFOUND, &err);
 }
 
-static pawl_status stop_at_second(void *context, const char *name, pawl_error *err) {
+static pawl_status stop_at_second(void *context, const store_listed *found, pawl_error *err) {
     int *calls = context;
-    (void)name;
+    (void)found;
     return ++*calls == 2 ? error_set(err, PAWL_ECANCELED, "enough") : PAWL_OK;
 }
 

@@ -72,9 +72,9 @@ static UNUSED void assert_names(store *s, const char *path, const char *wanted) 
     assert_string_equal(joined, wanted);
 }
 
-static UNUSED pawl_status ignore_name(void *context, const char *name, pawl_error *err) {
+static UNUSED pawl_status ignore_name(void *context, const store_listed *found, pawl_error *err) {
     (void)context;
-    (void)name;
+    (void)found;
     (void)err;
     return PAWL_OK;
 }
@@ -129,7 +129,7 @@ static UNUSED pawl_status operation_do(operation_stage *stage, store_op op, pawl
     case STORE_OP_RENAME:
         return store_rename(s, "moving", "moved", err);
     case STORE_OP_PUT:
-        return store_put(s, "old", "put bytes", 9, err);
+        return store_put(s, "old", "put bytes", 9, NULL, NULL, err);
     case STORE_OP_UNLINK:
         return store_unlink(s, "doomed", err);
     case STORE_OP_SYNC_DIR:

@@ -51,7 +51,7 @@ static void test_a_put_leaves_an_open_file_alone(void **state) {
     char bytes[3];
     CLEANUP(store_close_pointer) store_file *file = NULL;
     assert_ok(store_open(f->s, "m", STORE_READ, &file, &err), &err);
-    assert_ok(store_put(f->s, "m", "new", 3, &err), &err);
+    assert_ok(store_put(f->s, "m", "new", 3, NULL, NULL, &err), &err);
     assert_ok(store_read(file, 0, bytes, 3, &err), &err);
     assert_memory_equal(bytes, "old", 3);
 }
@@ -73,9 +73,9 @@ static void test_a_put_is_for_files_in_directories(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(f->mem, "d", &err), &err);
-    assert_fails(store_put(f->s, "d", "x", 1, &err), PAWL_EDAMAGED, &err);
-    assert_fails(store_put(f->s, "e/m", "x", 1, &err), PAWL_ENOTFOUND, &err);
-    assert_fails(store_put(f->s, "../m", "x", 1, &err), PAWL_EUSAGE, &err);
+    assert_fails(store_put(f->s, "d", "x", 1, NULL, NULL, &err), PAWL_EDAMAGED, &err);
+    assert_fails(store_put(f->s, "e/m", "x", 1, NULL, NULL, &err), PAWL_ENOTFOUND, &err);
+    assert_fails(store_put(f->s, "../m", "x", 1, NULL, NULL, &err), PAWL_EUSAGE, &err);
     assert_names(f->mem, "", "d m ");
 }
 
@@ -115,7 +115,7 @@ static void test_storage_without_puts_says_so(void **state) {
     store *s;
     directory_make(&dir);
     assert_ok(store_posix(dir.path, &s, &err), &err);
-    assert_fails(store_put(s, "m", "new", 3, &err), PAWL_EUNSUPPORTED, &err);
+    assert_fails(store_put(s, "m", "new", 3, NULL, NULL, &err), PAWL_EUNSUPPORTED, &err);
     assert_says(err.path, "/m");
     store_destroy(s);
     directory_remove(&dir);

@@ -140,8 +140,8 @@ static void test_s08_it_gives_up_and_says_so(void **state) {
     assert_int_equal(f->os.slept_ns, FIRST_DELAY_NS * (1 + 2 + 4));
 }
 
-static pawl_status stop_with_eagain(void *context, const char *name, pawl_error *err) {
-    (void)name;
+static pawl_status stop_with_eagain(void *context, const store_listed *found, pawl_error *err) {
+    (void)found;
     ++*(int *)context;
     return error_sys(err, EAGAIN, "the caller's own reason");
 }
