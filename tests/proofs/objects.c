@@ -96,15 +96,15 @@ static void set_fates(process *p, const history *h) {
     }
 }
 
-static bool goes_on(const history *h, story *s, const actor *first) {
+static bool goes_on(const history *h, story *s) {
     const fate nothing = {.kind = FATE_NONE};
     bool met = true;
     if (h->of_next) {
         fate f = h->second->fate;
         f.nth = h->beyond;
-        met = story_goes_on(s, 3, first, &f);
+        met = story_goes_on(s, 3, &f);
     }
-    (void)story_goes_on(s, 4, first, &nothing);
+    (void)story_goes_on(s, 4, &nothing);
     return met;
 }
 
@@ -115,7 +115,7 @@ static bool live(const history *h, story *s, char at[STORE_MAX_PATH + 32]) {
     takeover t = {.victim = &a, .stays = h->first->stays};
     story_begin(s, h->late, h->first->retries);
     story_live_before(s, h->life);
-    actor_begin(&a, s, 1, NULL);
+    actor_begin(&a, s, 1);
     a.stubborn = h->first->fate.kind == FATE_FAILS;
     set_fates(&a.process, h);
     a.process.pause = takeover_happens;
@@ -132,7 +132,7 @@ static bool live(const history *h, story *s, char at[STORE_MAX_PATH + 32]) {
     }
     if (met) {
         story_check(s);
-        met = goes_on(h, s, &a);
+        met = goes_on(h, s);
     }
     return met;
 }

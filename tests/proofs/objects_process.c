@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CALL_NS  20000000u /* that each call takes */
 #define RETRIES  4
 #define DELAY_NS 1000000u
 
@@ -55,8 +56,8 @@ static void let_go(const store_call *call, pawl_status status) {
 
 static void note_place(process *p, const fate *f, const store_call *call) {
     if (p->at[0] == '\0') {
-        snprintf(p->at, sizeof p->at, "%s %s%s%s, call %llu", f->done ? "after" : "before",
-                 store_op_name(call->op), call->path[0] != '\0' ? call->path : "the root",
+        snprintf(p->at, sizeof p->at, "%s %s '%s'%s, call %llu", f->done ? "after" : "before",
+                 store_op_name(call->op), call->path,
                  call->op == STORE_OP_OPEN && store_mode_creates(call->mode) ? " (new)" : "",
                  (unsigned long long)p->calls);
     }
@@ -98,6 +99,8 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
     const process_store *s = (const process_store *)w;
     process *p = s->process;
     p->calls++;
+    simulated_platform_advance(&p->os, CALL_NS);
+    simulated_platform_advance(p->clock, CALL_NS);
     if (p->dead) {
         return fail(s, call, EIO, err);
     }
@@ -109,18 +112,21 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
     return befall(s, f, call, err);
 }
 
-void process_init(process *p, store *storage, uint64_t number, const process *beside) {
+static void pass_time(void *context, uint64_t ns) {
+    simulated_platform_advance(context, ns);
+}
+
+void process_init(process *p, store *storage, simulated_platform *clock, uint64_t number) {
     memset(p, 0, sizeof *p);
     simulated_platform_init(&p->os, 100 + number);
     snprintf(p->os.identity.host, sizeof p->os.identity.host, "host-%llu",
              (unsigned long long)number);
     p->os.identity.pid += (int64_t)number;
     p->os.tick_ns = 1000;
+    p->os.on_sleep = pass_time;
+    p->os.on_sleep_context = clock;
     p->storage = storage;
-    if (beside != NULL) {
-        p->os.monotonic_ns = beside->os.monotonic_ns;
-        p->os.unix_time_ns = beside->os.unix_time_ns;
-    }
+    p->clock = clock;
 }
 
 store *process_view(process *p, bool retries) {

@@ -29,7 +29,8 @@ typedef struct fate {
 
 typedef struct process {
     simulated_platform os;
-    store *storage; /* borrowed; all processes share it */
+    store *storage;            /* borrowed; all processes share it, */
+    simulated_platform *clock; /* and its clock, which goes on with what they do */
     fate fates[MOST_FATES];
     uint64_t calls;
     bool dead;
@@ -42,8 +43,8 @@ typedef struct process {
     char at[STORE_MAX_PATH + 32]; /* the call at which the first fate befell it, for messages */
 } process;
 
-/* One of a host of its own, whose clock begins where that of `beside` is [NULL: its own]. */
-void process_init(process *p, store *storage, uint64_t number, const process *beside);
+/* One of a host of its own. */
+void process_init(process *p, store *storage, simulated_platform *clock, uint64_t number);
 /* The storage as the process sees it; with `retries`, as one that repeats what may pass. Whoever
  * gets it destroys it. */
 store *process_view(process *p, bool retries);

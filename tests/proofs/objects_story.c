@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define LEASE_S 10.0
+#define LATE_S  3.0
 
 const int64_t story_steps[STORY_STEPS] = {10, 20, 30, 40, 50, 60};
 
@@ -196,17 +197,14 @@ static pawl_status second_life(actor *a, pawl_error *err) {
 
 life *const story_lives[LIVES] = {first_life, second_life};
 
-static pawl_status storage_new(bool late, store **out, pawl_error *err) {
-    (void)late;
-    return store_mem_objects(out, err);
-}
-
 void story_begin(story *s, bool late, bool retries) {
     struct pawl_error err = ERROR_INIT;
+    const store_objects_options options = {.late_s = late ? LATE_S : 0, .seed = late ? 5 : 0};
     memset(s, 0, sizeof *s);
-    s->late = late;
     s->retries = retries;
-    proof_must(storage_new(late, &s->storage, &err), &err);
+    simulated_platform_init(&s->clock, 3);
+    proof_must(store_objects(&s->clock.table, &options, &s->objects, &err), &err);
+    proof_must(store_objects_truth(s->objects, &s->storage, &err), &err);
     for (size_t i = 0; i < STORY_STEPS; i++) {
         s->expected[i].absent = true;
     }
@@ -214,13 +212,14 @@ void story_begin(story *s, bool late, bool retries) {
 
 void story_end(story *s) {
     store_destroy(s->storage);
+    store_destroy(s->objects);
 }
 
-void actor_begin(actor *a, story *s, uint64_t number, const actor *beside) {
+void actor_begin(actor *a, story *s, uint64_t number) {
     memset(a, 0, sizeof *a);
     a->story = s;
     a->keep_last = 2;
-    process_init(&a->process, s->storage, number, beside != NULL ? &beside->process : NULL);
+    process_init(&a->process, s->objects, &s->clock, number);
 }
 
 void actor_end(actor *a) {
@@ -234,7 +233,7 @@ void story_live_before(story *s, size_t which) {
     for (size_t i = 0; i < which; i++) {
         struct pawl_error err = ERROR_INIT;
         actor a;
-        actor_begin(&a, s, 50 + i, NULL);
+        actor_begin(&a, s, 50 + i);
         proof_must(story_lives[i](&a, &err), &err);
     }
 }
@@ -325,14 +324,14 @@ static void check_gone_on(story *s, int64_t newest, int64_t seed, int64_t restor
     }
 }
 
-bool story_goes_on(story *s, uint64_t number, const actor *beside, const fate *f) {
+bool story_goes_on(story *s, uint64_t number, const fate *f) {
     struct pawl_error err = ERROR_INIT;
     int64_t before[STORY_STEPS];
     int64_t restored = -2;
     actor a;
     int64_t newest = newest_of(s, before);
     expect_retention(s, newest);
-    actor_begin(&a, s, number, beside);
+    actor_begin(&a, s, number);
     a.process.fates[0] = *f;
     pawl_status status = go_on(&a, &restored, &err);
     actor_end(&a);
@@ -346,11 +345,6 @@ bool story_goes_on(story *s, uint64_t number, const actor *beside, const fate *f
 }
 
 /* ---- taking a run over ----------------------------------------------------------------------- */
-
-static void pass_time(void *context, uint64_t ns) {
-    takeover *t = context;
-    simulated_platform_advance(&t->victim->process.os, ns);
-}
 
 static void note_path(void *context, const store_call *call) {
     takeover *t = context;
@@ -411,17 +405,15 @@ void takeover_happens(void *context) {
     struct pawl_error err = ERROR_INIT;
     story *s = t->victim->story;
     t->was_owner = t->victim->owns;
-    actor_begin(&t->other, s, 2, t->victim);
+    uint64_t begun_ns = s->clock.monotonic_ns;
+    actor_begin(&t->other, s, 2);
     t->other.keep_last = 0;
-    t->other.process.os.on_sleep = pass_time;
-    t->other.process.os.on_sleep_context = t;
     t->other.process.changed = note_path;
     t->other.process.changed_context = t;
     if (take_over(t, &err) != PAWL_OK) {
         story_broken(s, "Q4: another process cannot take the run over: %s", error_text(&err));
     }
-    simulated_platform_advance(&t->victim->process.os, (uint64_t)(2 * LEASE_S * 1e9));
-    simulated_platform_advance(&t->other.process.os, (uint64_t)(2 * LEASE_S * 1e9));
+    simulated_platform_advance(&t->victim->process.os, s->clock.monotonic_ns - begun_ns);
     (void)newest_of(s, t->left);
     for (size_t i = 0; i < t->path_count; i++) {
         t->sums[i] = sum_of(s, t->paths[i]);

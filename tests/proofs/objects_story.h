@@ -28,8 +28,9 @@ typedef struct expectation {
 } expectation;
 
 typedef struct story {
-    store *storage;
-    bool late;    /* listings and reads may be old */
+    store *objects; /* as processes see it; where it is late, listings and reads may be old */
+    store *storage; /* as it is */
+    simulated_platform clock;
     bool retries; /* processes repeat what may pass */
     expectation expected[STORY_STEPS];
     char wrong[4096]; /* the first thing that must not be; "": none */
@@ -57,7 +58,7 @@ extern life *const story_lives[LIVES];
 void story_begin(story *s, bool late, bool retries);
 void story_end(story *s);
 void story_broken(story *s, const char *format, ...) PRINTF_LIKE(2, 3);
-void actor_begin(actor *a, story *s, uint64_t number, const actor *beside);
+void actor_begin(actor *a, story *s, uint64_t number);
 /* Closes the run, if it is open, as a program does that has met a failure. */
 void actor_end(actor *a);
 /* Lives what comes before this life, to which nothing happens. */
@@ -69,7 +70,7 @@ int64_t story_content(const story *s, size_t step, pawl_error *err);
 void story_check(story *s);
 /* Q4, by an actor of this number, to which nothing happens, or this: then it need not succeed.
  * False: it has not happened. */
-bool story_goes_on(story *s, uint64_t number, const actor *beside, const fate *f);
+bool story_goes_on(story *s, uint64_t number, const fate *f);
 
 /* Another actor takes the run over while `victim` stands still: `process.pause` of it. */
 typedef struct takeover {

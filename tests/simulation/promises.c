@@ -25,6 +25,10 @@ void promises_broken(promises *p, const char *format, ...) {
     }
 }
 
+static bool is_of_objects(const promises *p) {
+    return p->storage->truth->traits.objects;
+}
+
 /* ---- how durable names and files are --------------------------------------------------------- */
 
 static uint64_t hash_of(const char *path) {
@@ -80,18 +84,20 @@ static durability *synced_by(promises *p, const char *directory, int job, int ra
     return durability_of(p, path);
 }
 
+/* An object has its name when it is complete, and durably so; directories are nothing. */
 static void note_durability(promises *p, const storage_event *e) {
     uint64_t now = ++p->moment;
+    uint64_t named = is_of_objects(p) ? 0 : now;
     durability from;
     switch (e->op) {
     case STORE_OP_OPEN:
         if (store_mode_creates(e->mode)) {
             *durability_of(p, e->path) =
-                (durability){.hash = hash_of(e->path), .named = now, .written = now};
+                (durability){.hash = hash_of(e->path), .named = named, .written = now};
         }
         break;
     case STORE_OP_MAKE_DIR:
-        durability_of(p, e->path)->named = now;
+        durability_of(p, e->path)->named = named;
         break;
     case STORE_OP_WRITE:
     case STORE_OP_RESERVE:
@@ -466,6 +472,20 @@ static void file_removed(promises *p, const storage_event *e, int64_t step, cons
     }
 }
 
+/* A record of its own makes a job the owner: a file of the next generation; of an object store the
+ * one object, when another job's was there before. */
+static void note_owner(promises *p, const storage_event *e) {
+    int job = e->by->job;
+    if (e->op == STORE_OP_OPEN && e->mode == STORE_CREATE && strncmp(e->path, "owner-", 6) == 0) {
+        p->record_job = job;
+        p->ownerships[job] = e->unheard ? p->ownerships[job] : ++p->ownership_count;
+    }
+    if (e->op == STORE_OP_PUT && strcmp(e->path, "owner") == 0 && p->record_job != job) {
+        p->record_job = job;
+        p->ownerships[job] = ++p->ownership_count;
+    }
+}
+
 static void watch(void *context, const storage_event *e) {
     promises *p = context;
     int64_t step;
@@ -474,11 +494,8 @@ static void watch(void *context, const storage_event *e) {
         return;
     }
     note_durability(p, e);
+    note_owner(p, e);
     const char *path = e->op == STORE_OP_RENAME ? e->to : e->path;
-    if (e->op == STORE_OP_OPEN && e->mode == STORE_CREATE && strncmp(path, "owner-", 6) == 0) {
-        p->record_job = e->by->job;
-        p->ownerships[e->by->job] = e->unheard ? p->ownerships[e->by->job] : ++p->ownership_count;
-    }
     if (!step_of_path(path, &step, &name)) {
         return;
     }

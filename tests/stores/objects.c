@@ -36,6 +36,7 @@ typedef struct objects_store {
     size_t count, capacity;
     uint64_t late_ns, random;
     size_t uploads;
+    bool prompt; /* a look shows what is there now (objects_truth.c) */
 } objects_store;
 
 typedef struct part {
@@ -126,6 +127,9 @@ static version *seen(objects_store *o, const object *x) {
         first++;
     }
     size_t some = x->count - first;
+    if (o->prompt) {
+        return newest(x);
+    }
     return x->versions[first + (o->random != 0 && some > 1 ? (size_t)(draw(o) % some) : 0)];
 }
 
@@ -621,6 +625,12 @@ void store_objects_catch_up(store *objects) {
     o->late_ns = 0;
     forget_old(o);
     o->late_ns = late_ns;
+}
+
+void store_objects_be_prompt(store *objects, bool prompt) {
+    objects_store *o = objects_of(objects);
+    CLEANUP(monitor_leave_pointer) monitor *locked = enter(o);
+    o->prompt = prompt;
 }
 
 size_t store_objects_uploads(store *objects) {
