@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define CALL_NS  20000000u /* that each call takes */
+#define TICK_NS  1000u     /* and each look at the clock */
 #define RETRIES  4
 #define DELAY_NS 1000000u
 
@@ -99,7 +100,6 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
     const process_store *s = (const process_store *)w;
     process *p = s->process;
     p->calls++;
-    simulated_platform_advance(&p->os, CALL_NS);
     simulated_platform_advance(p->clock, CALL_NS);
     if (p->dead) {
         return fail(s, call, EIO, err);
@@ -112,8 +112,19 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
     return befall(s, f, call, err);
 }
 
-static void pass_time(void *context, uint64_t ns) {
-    simulated_platform_advance(context, ns);
+/* All look at one clock. */
+static uint64_t clock_ns(void *context) {
+    const process *p = context;
+    simulated_platform_advance(p->clock, TICK_NS);
+    return p->clock->monotonic_ns;
+}
+
+static int64_t clock_unix_ns(void *context) {
+    return ((const process *)context)->clock->unix_time_ns;
+}
+
+static void sleep_by_clock(void *context, uint64_t ns) {
+    simulated_platform_advance(((const process *)context)->clock, ns);
 }
 
 void process_init(process *p, store *storage, simulated_platform *clock, uint64_t number) {
@@ -122,9 +133,9 @@ void process_init(process *p, store *storage, simulated_platform *clock, uint64_
     snprintf(p->os.identity.host, sizeof p->os.identity.host, "host-%llu",
              (unsigned long long)number);
     p->os.identity.pid += (int64_t)number;
-    p->os.tick_ns = 1000;
-    p->os.on_sleep = pass_time;
-    p->os.on_sleep_context = clock;
+    p->os.table.monotonic_ns = clock_ns;
+    p->os.table.unix_time_ns = clock_unix_ns;
+    p->os.table.sleep_ns = sleep_by_clock;
     p->storage = storage;
     p->clock = clock;
 }

@@ -28,9 +28,9 @@ typedef struct fate {
 #define MOST_FATES 2
 
 typedef struct process {
-    simulated_platform os;
+    simulated_platform os;     /* the first member; but its time is that of `clock` */
     store *storage;            /* borrowed; all processes share it, */
-    simulated_platform *clock; /* and its clock, which goes on with what they do */
+    simulated_platform *clock; /* and the clock, which goes on with what they do */
     fate fates[MOST_FATES];
     uint64_t calls;
     bool dead;

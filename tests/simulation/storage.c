@@ -330,8 +330,7 @@ uint64_t storage_most_lag_ns(const storage *s) {
     const storage_lags *l = &s->lags;
     uint64_t remembered_ns = l->absent_ns > l->stat_ns ? l->absent_ns : l->stat_ns;
     remembered_ns = remembered_ns > l->list_ns ? remembered_ns : l->list_ns;
-    uint64_t late_ns = (uint64_t)(s->seen->traits.late_s * (double)NS_PER_S);
-    return remembered_ns + l->names_ns + late_ns; /* what is seen late may be remembered */
+    return remembered_ns + l->names_ns + s->late_ns; /* what is seen late may be remembered */
 }
 
 static store *another(void) {

@@ -54,6 +54,7 @@ typedef struct storage_lags {
 typedef struct storage {
     store *truth;
     store *seen;         /* what all look into: the truth, or an object store that is late */
+    uint64_t late_ns;    /* so late, at most */
     uint64_t latency_ns; /* of an operation, about */
     storage_lags lags;
     bool coherent;      /* what its views say of themselves (store_traits) */

@@ -35,13 +35,23 @@ static int64_t clock_unix_ns(void *context) {
     return (int64_t)fibers_now();
 }
 
+/* Who judges waits for nothing. */
+static void wait_ns(void *context, uint64_t ns) {
+    (void)context;
+    if (fiber_self() != NULL) {
+        fiber_sleep(ns);
+    }
+}
+
 static pawl_status make_objects(world *w, pawl_error *err) {
-    static const platform clock = {.monotonic_ns = clock_ns, .unix_time_ns = clock_unix_ns};
+    static const platform clock = {
+        .monotonic_ns = clock_ns, .unix_time_ns = clock_unix_ns, .sleep_ns = wait_ns};
     static const double lates_s[] = {0.2, 2, 5, 15};
     store_objects_options options = {.seed = random_next(&w->random)};
     if (w->kind == WORLD_OBJECTS_LATE) {
         options.late_s = lates_s[random_below(&w->random, ARRAY_LENGTH(lates_s))];
     }
+    w->storage.late_ns = (uint64_t)(options.late_s * (double)NS_PER_S);
     TRY(store_objects(&clock, &options, &w->storage.seen, err));
     return store_objects_truth(w->storage.seen, &w->storage.truth, err);
 }
