@@ -125,6 +125,14 @@ static bool is_no_directory(const pawl_error *story) {
     return story->system_errno == ENOTDIR || story->system_errno == ELOOP;
 }
 
+/* What is so small may be the placeholder of an object store. */
+static pawl_status has_small_manifest(store *s, const char *path, bool *present, pawl_error *err) {
+    CLEANUP(buffer_free) buffer text = {0};
+    pawl_status status = store_read_file(s, path, FORMAT_MAX_PLACEHOLDER, &text, err);
+    *present = status != PAWL_ENOTFOUND && !manifest_is_placeholder(text.data, text.size);
+    return *present && status != PAWL_ELIMIT ? status : PAWL_OK;
+}
+
 pawl_status step_has_manifest(store *s, const char *directory, bool *present, pawl_error *err) {
     char path[STORE_MAX_PATH];
     store_stat stat;
@@ -132,6 +140,9 @@ pawl_status step_has_manifest(store *s, const char *directory, bool *present, pa
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
     pawl_status status = store_stat_path(s, path, &stat, &story);
     *present = status == PAWL_OK && stat.type != STORE_DIR_TYPE;
+    if (*present && s->traits.objects && stat.size < FORMAT_MAX_PLACEHOLDER) {
+        status = has_small_manifest(s, path, present, &story);
+    }
     if (status == PAWL_OK || status == PAWL_ENOTFOUND || is_no_directory(&story)) {
         return PAWL_OK; /* *err is left alone: it may hold why a newer step was passed over */
     }
@@ -157,14 +168,14 @@ static pawl_status prove_or_find_manifest(store *s, const char *directory, bool 
     bool absent = false;
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
     pawl_status looked = store_look_anew(s, directory, &ignored);
-    if (looked == PAWL_OK && store_prove_absent(s, path, &absent, &ignored) != PAWL_OK) {
+    if (looked == PAWL_OK && !s->traits.objects && store_prove_absent(s, path, &absent, &ignored) != PAWL_OK) {
         absent = false;
     }
     *sure = absent || looked == PAWL_ENOTFOUND;
     *present = false;
     if (!*sure) {
         TRY(step_has_manifest(s, directory, present, err));
-        *sure = *present;
+        *sure = *present || s->traits.objects;
     }
     return PAWL_OK;
 }
@@ -192,22 +203,29 @@ static pawl_status wrong_step(store *s, const char *path, int64_t step, const ma
 
 /* PAWL_ENOTFOUND for a directory of that name, too: proving that there is no manifest makes one
  * (store/evidence.h), and may have left it. */
-static pawl_status read_manifest_text(store *s, const char *directory, buffer *text,
-                                      pawl_error *err) {
+pawl_status step_manifest_text(store *s, const char *directory, buffer *text, store_tag *version,
+                               pawl_error *err) {
     char path[STORE_MAX_PATH];
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
     text->size = 0;
-    pawl_status status = store_read_file(s, path, FORMAT_MAX_MANIFEST, text, err);
-    if (status == PAWL_OK || err->system_errno != EISDIR) {
-        return status;
+    pawl_status status = store_read_version(s, path, FORMAT_MAX_MANIFEST, text, version, err);
+    if (status == PAWL_OK && manifest_is_placeholder(text->data, text->size)) {
+        return error_set(err, PAWL_ENOTFOUND, "the manifest is not published yet");
     }
-    return error_set(err, PAWL_ENOTFOUND, "a directory has the name of the manifest");
+    if (status == PAWL_OK) {
+        text->size = manifest_bytes(text->data, text->size);
+        return PAWL_OK;
+    }
+    return err->system_errno != EISDIR
+               ? status
+               : error_set(err, PAWL_ENOTFOUND, "a directory has the name of the manifest");
 }
 
 step_manifest step_manifest_now(store *s, const char *directory, const buffer *was) {
     CLEANUP(buffer_free) buffer now = {0};
     struct pawl_error ignored = ERROR_INIT;
-    pawl_status status = read_manifest_text(s, directory, &now, &ignored);
+    store_tag version;
+    pawl_status status = step_manifest_text(s, directory, &now, &version, &ignored);
     if (status == PAWL_ENOTFOUND) {
         return STEP_MANIFEST_GONE;
     }
@@ -225,7 +243,8 @@ pawl_status step_read_manifest(store *s, int64_t step, buffer *text, manifest *o
     char path[STORE_MAX_PATH];
     name_step(directory, step);
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
-    pawl_status status = read_manifest_text(s, directory, text, err);
+    store_tag version;
+    pawl_status status = step_manifest_text(s, directory, text, &version, err);
     if (status == PAWL_OK) {
         status = manifest_decode(text->data, text->size, out, err);
     }

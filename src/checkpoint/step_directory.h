@@ -39,6 +39,10 @@ pawl_status step_has_manifest(store *s, const char *directory, bool *present, pa
  * (store/evidence.h). */
 pawl_status step_prove_manifest(store *s, const char *directory, bool *present, pawl_error *err)
     PAWL_MUST_CHECK;
+/* The text of the manifest, and on an object store its version, which may be that of a placeholder
+ * though there is no manifest. PAWL_ENOTFOUND: there is none. */
+pawl_status step_manifest_text(store *s, const char *directory, buffer *text, store_tag *version,
+                               pawl_error *err) PAWL_MUST_CHECK;
 /* PAWL_ENOTFOUND: the step is not committed. With PAWL_EDAMAGED and PAWL_EUNSUPPORTED `text` is set
  * as well. */
 pawl_status step_read_manifest(store *s, int64_t step, buffer *text, manifest *out, pawl_error *err)

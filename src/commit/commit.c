@@ -37,6 +37,7 @@
  *   7 `latest`; files of a replaced save; retention       the new checkpoint; leftovers
  * In 7 the order counts for readers, too (checkpoint/step_scan.h).
  */
+#include "checkpoint/step_directory.h"
 #include "commit/commit.h"
 
 #include "store/evidence.h"
@@ -102,12 +103,11 @@ static pawl_status look_in_manifest(pawl_run *run, const char *directory, const 
                                     commit_named *out, pawl_error *err) {
     CLEANUP(buffer_free) buffer text = {0};
     CLEANUP(manifest_free) manifest m = {0};
-    char path[STORE_MAX_PATH];
     char index_name[80];
+    store_tag version;
     name_index(index_name, tag);
-    snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
     *out = COMMIT_UNKNOWN;
-    TRY(store_read_file(run->store, path, FORMAT_MAX_MANIFEST, &text, err));
+    TRY(step_manifest_text(run->store, directory, &text, &version, err));
     TRY(manifest_decode(text.data, text.size, &m, err));
     *out = strcmp(m.index_name, index_name) == 0 ? COMMIT_NAMED : COMMIT_NOT_NAMED;
     return PAWL_OK;
@@ -120,33 +120,47 @@ commit_named commit_names(pawl_run *run, const char *directory, const char *tag)
     return status == PAWL_ENOTFOUND && run->store->traits.coherent ? COMMIT_NOT_NAMED : found;
 }
 
-pawl_status commit_prevent(store *s, const char *directory, const char *tag, pawl_error *err) {
+/* On an object store nothing is renamed, but an answer may have been lost, or what is read be late.
+ */
+static pawl_status prevent_puts(pawl_run *run, const char *directory, pawl_error *err) {
+    int64_t step, working_on;
+    bool doubt = owner_is_working(run->owner, &working_on) || !run->store->traits.coherent;
+    if (doubt && name_step_parse(directory, &step)) {
+        TRY(object_settle(run, step, err));
+        store_catch_up(run->store);
+    }
+    return PAWL_OK;
+}
+
+pawl_status commit_prevent(pawl_run *run, const char *directory, const char *tag, pawl_error *err) {
     char name[80];
     char path[STORE_MAX_PATH];
-    if (s->traits.puts) {
-        return PAWL_OK; /* nothing is renamed */
+    if (run->store->traits.objects) {
+        return prevent_puts(run, directory, err);
     }
     name_manifest_tmp(name, tag);
     snprintf(path, sizeof path, "%s/%s", directory, name);
-    return store_unlink_for_certain(s, path, err);
+    return store_unlink_for_certain(run->store, path, err);
 }
 
 pawl_status commit_prove_no_manifest(store *s, const char *directory, bool *absent,
                                      pawl_error *err) {
     char path[STORE_MAX_PATH];
     snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
+    if (s->traits.objects) { /* there may be a placeholder */
+        bool present = true;
+        pawl_status status = step_prove_manifest(s, directory, &present, err);
+        *absent = !present;
+        return status;
+    }
     return store_prove_absent(s, path, absent, err);
-}
-
-bool commit_in_doubt(const pawl_run *run) {
-    return platform_now_ns(run->platform) < run->doubtful_until_ns;
 }
 
 bool commit_never_names(pawl_run *run, const char *directory, const char *tag) {
     struct pawl_error ignored = ERROR_INIT;
     commit_named found;
     bool absent = false;
-    if (commit_in_doubt(run) || commit_prevent(run->store, directory, tag, &ignored) != PAWL_OK) {
+    if (commit_prevent(run, directory, tag, &ignored) != PAWL_OK) {
         return false;
     }
     pawl_status status = look_in_manifest(run, directory, tag, &found, &ignored);
@@ -184,16 +198,19 @@ static bool is_published(pawl_run *run, const char *directory, const char *tag, 
     return true;
 }
 
-/* A put that failed takes effect within half a lease or never (store_ops.put). */
-static pawl_status may_be_committed(pawl_run *run, int64_t step, pawl_status status,
+static pawl_status may_be_committed(const pawl_run *run, int64_t step, pawl_status status,
                                     pawl_error *err) {
-    if (run->store->traits.puts) {
-        run->doubtful_until_ns =
-            platform_now_ns(run->platform) + (uint64_t)(run->lease_s / 2 * 1e9);
-    }
     error_next(err, "step %lld may be committed or not: see with pawl ls %s", (long long)step,
                run->store->root);
     return status;
+}
+
+static pawl_status publish_object(pawl_run *run, const manifest *m, pawl_error *err) {
+    CLEANUP(buffer_free) buffer text = {0};
+    bool in_doubt;
+    TRY(manifest_encode(m, &text, err));
+    pawl_status status = object_publish(run, m->step, &text, still_fresh, &in_doubt, err);
+    return in_doubt ? may_be_committed(run, m->step, status, err) : status;
 }
 
 static pawl_status publish_manifest(pawl_run *run, const char *directory, const char *tag,
@@ -239,9 +256,13 @@ pawl_status commit_publish(pawl_run *run, const char *directory, const char *tag
     TRY(status);
     TRY(store_sync_dir(run->store, directory, err)); /* I2 */
     TRY(store_sync_dir(run->store, "", err));
-    TRY(owner_renew(run->owner, err));       /* I4 */
-    TRY(evict_earlier(run, directory, err)); /* I3 */
-    status = publish_manifest(run, directory, tag, m, err);
+    if (run->store->traits.objects) {
+        status = publish_object(run, m, err);
+    } else {
+        TRY(owner_renew(run->owner, err));       /* I4 */
+        TRY(evict_earlier(run, directory, err)); /* I3 */
+        status = publish_manifest(run, directory, tag, m, err);
+    }
     if (status != PAWL_OK) {
         error_wrap(err, "publish manifest");
         return status;

@@ -28,17 +28,30 @@ commit_named commit_names(pawl_run *run, const char *directory, const char *tag)
 /* I8; only the owner may ask. True: it is proven that no manifest names this tag's files, nor ever
  * will. */
 bool commit_never_names(pawl_run *run, const char *directory, const char *tag);
-/* A put of this process that failed may still take effect: nothing can be proven now. */
-bool commit_in_doubt(const pawl_run *run);
 /* The two parts of commit_never_names. After PAWL_OK of the first the tag's manifest is either
  * published already or never will be. */
-pawl_status commit_prevent(store *s, const char *directory, const char *tag, pawl_error *err)
+pawl_status commit_prevent(pawl_run *run, const char *directory, const char *tag, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status commit_prove_no_manifest(store *s, const char *directory, bool *absent, pawl_error *err)
     PAWL_MUST_CHECK;
 /* Writes `latest`, a hint that every reader checks (step_scan.h): it is not synced, and a failure
  * is only logged. */
 void commit_point_latest(pawl_run *run, int64_t step);
+
+/* ---- object.c: on an object store ---- */
+
+/* Publishes this text as the manifest of the step. `still` is asked just before the put, with the
+ * run. *in_doubt, after a failure: it may be published, or be published later. */
+pawl_status object_publish(pawl_run *run, int64_t step, const buffer *text,
+                           pawl_status (*still)(void *context, pawl_error *err), bool *in_doubt,
+                           pawl_error *err) PAWL_MUST_CHECK;
+/* Removes the manifest, if there is one. */
+pawl_status object_remove(pawl_run *run, int64_t step, pawl_error *err) PAWL_MUST_CHECK;
+/* After PAWL_OK no earlier publication or removal in that step can happen any more. */
+pawl_status object_settle(pawl_run *run, int64_t step, pawl_error *err) PAWL_MUST_CHECK;
+/* A new owner calls it before it looks at what is committed: settles what its predecessor did. */
+pawl_status object_settle_inherited(pawl_run *run, pawl_error *err) PAWL_MUST_CHECK;
+void object_remove_placeholder(pawl_run *run, int64_t step);
 
 /* ---- evict.c -------------------------------------------------------------------------------- */
 

@@ -138,7 +138,8 @@ static const char *leftover_reason(const leftovers_search *s, const char *name) 
 }
 
 /* The manifest's name is listed, but opening it finds none: it is the empty directory of a proof
- * (evidence.h), or a manifest that this host does not see yet. The next proof tells which. */
+ * (evidence.h), or a manifest that this host does not see yet: the next proof tells which. On an
+ * object store it is a placeholder. */
 static bool is_unseen_manifest(const leftovers_search *s, const char *name) {
     return !s->has_manifest && name_classify(name, NULL) == NAME_KIND_MANIFEST;
 }
@@ -172,6 +173,13 @@ static size_t count_leftovers(const leftovers_search *s, char **names, size_t co
     return leftovers;
 }
 
+static void remove_placeholder(const leftovers_search *s) {
+    int64_t step;
+    if (s->run->store->traits.objects && !s->dry_run && name_step_parse(s->directory, &step)) {
+        object_remove_placeholder(s->run, step);
+    }
+}
+
 static pawl_status remove_leftovers(leftovers_search *s, char **names, size_t count,
                                     pawl_error *err) {
     for (size_t i = 0; i < count; i++) {
@@ -183,7 +191,9 @@ static pawl_status remove_leftovers(leftovers_search *s, char **names, size_t co
         } else if (is_reader_mark(names[i]) &&
                    !s->has_manifest) { /* nothing can be read here any more */
             TRY(leftovers_remove_file(s, names[i], "the mark of a reader that is gone", err));
-        } else if (!is_unseen_manifest(s, names[i]) && !is_reader_mark(names[i])) {
+        } else if (is_unseen_manifest(s, names[i])) {
+            remove_placeholder(s);
+        } else if (!is_reader_mark(names[i])) {
             s->kept++;
         }
     }
@@ -192,18 +202,16 @@ static pawl_status remove_leftovers(leftovers_search *s, char **names, size_t co
 
 /* Sets `has_manifest` and `manifest`. */
 static pawl_status read_present_manifest(leftovers_search *s, pawl_error *err) {
-    char path[STORE_MAX_PATH];
     CLEANUP(buffer_free) buffer text = {0};
-    snprintf(path, sizeof path, "%s/" NAME_MANIFEST, s->directory);
+    store_tag version;
     manifest_free(&s->manifest);
     s->manifest = (manifest){0};
-    pawl_status status = store_read_file(s->run->store, path, FORMAT_MAX_MANIFEST, &text, err);
+    pawl_status status = step_manifest_text(s->run->store, s->directory, &text, &version, err);
     s->has_manifest = status == PAWL_OK;
     if (status == PAWL_OK) {
         return manifest_decode(text.data, text.size, &s->manifest, err);
     }
-    bool none = status == PAWL_ENOTFOUND || err->system_errno == EISDIR; /* evidence.h */
-    return none ? PAWL_OK : status;
+    return status == PAWL_ENOTFOUND ? PAWL_OK : status;
 }
 
 /* ---- proof (I8) ----------------------------------------------------------------------------- */
@@ -224,7 +232,7 @@ static pawl_status prevent_all(leftovers_search *s, char **names, size_t count, 
             continue;
         }
         TRY(still_owner(s, err));
-        TRY(commit_prevent(s->run->store, s->directory, tag, err));
+        TRY(commit_prevent(s->run, s->directory, tag, err));
         memcpy(last, tag, sizeof last);
     }
     return PAWL_OK;
@@ -234,9 +242,6 @@ static pawl_status try_to_prove(leftovers_search *s, char **names, size_t count,
                                 pawl_error *err) {
     store *in = s->run->store;
     *proven = false;
-    if (commit_in_doubt(s->run)) {
-        return PAWL_OK;
-    }
     TRY(prevent_all(s, names, count, err));
     TRY(read_present_manifest(s, err));
     *proven = s->has_manifest;

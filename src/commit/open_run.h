@@ -59,7 +59,7 @@ struct pawl_run {
     engine *watched;               /* told of progress, for its hang watchdog; NULL: none */
     structure_left structure_left; /* many ranks */
     plan_kept kept;                /* the last save's layout */
-    uint64_t doubtful_until_ns;    /* a put that failed may take effect until then */
+    uint64_t placeholders;         /* of object stores, so far: each has a number of its own */
 
     /* Any thread. */
     _Atomic int64_t newest_step;    /* newest committed; -1: none */

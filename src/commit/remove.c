@@ -24,7 +24,7 @@ static pawl_status refuse_being_read(pawl_run *run, int64_t step, pawl_error *er
 static bool announce_removal(pawl_run *run, const char *path) {
     struct pawl_error ignored = ERROR_INIT;
     CLEANUP(store_close_pointer) store_file *file = NULL;
-    return !run->store->traits.coherent &&
+    return !run->store->traits.coherent && !run->store->traits.objects &&
            store_open(run->store, path, STORE_CREATE, &file, &ignored) == PAWL_OK;
 }
 
@@ -42,10 +42,12 @@ static pawl_status unlink_manifest(pawl_run *run, const char *directory, int64_t
     snprintf(path, sizeof path, "%s/" NAME_MANIFEST, directory);
     snprintf(announcement, sizeof announcement, "%s/" NAME_REMOVING, directory);
     bool announced = announce_removal(run, announcement);
+    bool objects = run->store->traits.objects; /* which renews, too */
     /* O4. Only if need be: a renewal lists the run's directory, and retention removes many. */
-    pawl_status status = owner_fresh(run->owner) ? PAWL_OK : owner_renew(run->owner, err);
+    pawl_status status = objects || owner_fresh(run->owner) ? PAWL_OK : owner_renew(run->owner, err);
     if (status == PAWL_OK) {
-        status = store_unlink_for_certain(run->store, path, err); /* I6 */
+        status = objects ? object_remove(run, step, err)
+                         : store_unlink_for_certain(run->store, path, err); /* I6 */
         if (status != PAWL_OK) {
             error_safe(err, "the other checkpoints are as they were");
             error_next(err, "step %lld may be gone, or go later: see with pawl ls %s",

@@ -17,6 +17,7 @@
 
 /* The manifest. */
 #define FORMAT_MAX_MANIFEST 67108864u                          /* bytes */
+#define FORMAT_MAX_PLACEHOLDER 64u /* bytes of what stands for it before it is published */
 #define FORMAT_MAX_TEXT     ((size_t)PAWL_MAX_FRAMEWORK_BYTES) /* bytes of one of its texts */
 #define FORMAT_MAX_FILES    1000000u                           /* data files of a checkpoint */
 /* They are for people; few enough that showing or choosing by them takes little time. */

@@ -72,6 +72,9 @@ pawl_status owner_record_encode(const owner_record *r, buffer *out, pawl_error *
     TRY(buffer_printf(out, err, ",\"generation\":%llu,\"attempt\":\"%s\",\"lease_s\":",
                       (unsigned long long)r->generation, r->attempt));
     TRY(buffer_json_number(out, r->lease_s, err));
+    if (r->working) {
+        TRY(buffer_printf(out, err, ",\"working_on\":%lld", (long long)r->working_on));
+    }
     return buffer_append(out, "}\n", 2, err);
 }
 
@@ -91,9 +94,9 @@ static pawl_status damaged_record(const char *why, pawl_error *err) {
 /* The members that a record may have; one that is missing or of another type is 0. */
 typedef struct record_members {
     json_span counter, host, boot_id, pid_namespace, time_namespace, attempt;
-    int64_t pid, start_ticks, generation;
+    int64_t pid, start_ticks, generation, working_on;
     double lease_s;
-    bool has_generation;
+    bool has_generation, working;
 } record_members;
 
 static pawl_status get_members(const void *bytes, size_t n, record_members *out, pawl_error *err) {
@@ -108,12 +111,14 @@ static pawl_status get_members(const void *bytes, size_t n, record_members *out,
         {NULL, "start_ticks", &out->start_ticks, FIELD_INTEGER, 0},
         {NULL, "attempt", &out->attempt, FIELD_STRING, 0},
         {NULL, "lease_s", &out->lease_s, FIELD_NUMBER, 0},
+        {NULL, "working_on", &out->working_on, FIELD_INTEGER, 0},
     };
     *out = (record_members){.pid = 0};
     if (n > OWNER_MAX_RECORD || !json_fields(bytes, n, fields, ARRAY_LENGTH(fields))) {
         return damaged_record("no JSON object", err);
     }
     out->has_generation = fields[0].found != FIELD_ABSENT;
+    out->working = fields[ARRAY_LENGTH(fields) - 1].found != FIELD_ABSENT;
     return PAWL_OK;
 }
 
@@ -171,7 +176,12 @@ pawl_status owner_record_decode(const void *bytes, size_t n, owner_record *out, 
     if (m.has_generation && (m.generation <= 0 || (uint64_t)m.generation > OWNER_MAX_GENERATION)) {
         return damaged_record("a generation that no owner has", err);
     }
+    if (m.working_on < 0) {
+        return damaged_record("a step below 0", err);
+    }
     out->lease_s = m.lease_s;
+    out->working = m.working;
+    out->working_on = m.working_on;
     out->generation = (uint64_t)m.generation;
     return PAWL_OK;
 }

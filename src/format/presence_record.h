@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* format/presence_record: the records by which a process says that it is there: owner-<generation>
- * in a run, reader-<id> in a step's directory. docs/format.md describes the bytes. */
+ * in a run, or owner on an object store, reader-<id> in a step's directory. docs/format.md describes
+ * the bytes. */
 #ifndef FORMAT_PRESENCE_RECORD_H
 #define FORMAT_PRESENCE_RECORD_H
 
@@ -23,6 +24,9 @@ typedef struct owner_record {
     uint64_t generation; /* that of its name; 0: an older record, which does not say */
     char attempt[16];
     double lease_s;
+    /* On object stores: the owner may be about to publish or remove the manifest of that step. */
+    bool working;
+    int64_t working_on;
 } owner_record;
 
 typedef struct reader_record {
@@ -46,6 +50,7 @@ void presence_counter(char out[PRESENCE_COUNTER_DIGITS + 1], uint64_t counter);
 /* Are they the same process? */
 bool presence_same(const process_identity *a, const process_identity *b);
 
+#define NAME_OWNER_OBJECT "owner"
 void name_owner(char out[32], uint64_t generation);
 typedef enum name_owner_kind {
     NAME_OWNER,       /* exactly what name_owner makes of a generation up to the last one */

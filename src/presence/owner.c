@@ -25,7 +25,9 @@
  * O5. Before an owner looks at what is committed it evicts all other attempts: it removes their
  *     temporary manifests (commit/evict.c). So a writer that was paused after its last check of O4,
  *     just before the rename that publishes, finds nothing to rename when it wakes up, however late
- *     that is. Storage that puts instead of renaming has O4 alone.
+ *     that is.
+ *
+ * On object stores it is simpler: owner_object.c.
  */
 #include "presence/owner.h"
 
@@ -203,11 +205,29 @@ static pawl_status write_counter(owner *o, const owner_names *names, uint64_t be
     return PAWL_OK;
 }
 
+/* Where the lease has run out the storage still says whose the run is. */
+static pawl_status renew_object(owner *o, pawl_error *err) {
+    uint64_t begun_ns = platform_now_ns(o->platform);
+    owner_sight now;
+    pawl_status status = owner_object_renew(o, &now, err);
+    if (status == PAWL_OK) {
+        set_renewed(o, begun_ns);
+        return PAWL_OK;
+    }
+    if (status != PAWL_EBUSY) {
+        return status;
+    }
+    return now.readable ? lost_error(o, &now, err) : unproven_error(o, &now, err);
+}
+
 /* With `renewing` held. */
 static pawl_status renew(owner *o, pawl_error *err) {
     uint64_t begun_ns = platform_now_ns(o->platform);
     owner_names names;
     owner_sight now;
+    if (o->store->traits.objects) {
+        return renew_object(o, err);
+    }
     TRY(owner_list(o->store, &names, err));
     TRY(owner_read(o->store, &names, o->generation, &now, err));
     if (now.readable && strcmp(now.attempt, o->attempt) != 0) {
@@ -259,11 +279,42 @@ static void end_renewal(owner *o) {
     monitor_leave(&o->guard);
 }
 
-pawl_status owner_renew(owner *o, pawl_error *err) {
+static void set_work(owner *o, bool working, int64_t step) {
+    monitor_enter(&o->guard);
+    o->working = working;
+    o->working_on = step;
+    monitor_leave(&o->guard);
+}
+
+/* `step` [NULL]: is worked on from now on. */
+static pawl_status renew_with(owner *o, const int64_t *step, pawl_error *err) {
     TRY(begin_renewal(o, err));
+    if (step != NULL && o->store->traits.objects) {
+        set_work(o, true, *step);
+    }
     pawl_status status = is_lost(o) ? lost_error(o, NULL, err) : renew(o, err);
     end_renewal(o);
     return status;
+}
+
+pawl_status owner_renew(owner *o, pawl_error *err) {
+    return renew_with(o, NULL, err);
+}
+
+pawl_status owner_work_on(owner *o, int64_t step, pawl_error *err) {
+    return renew_with(o, &step, err);
+}
+
+void owner_work_done(owner *o) {
+    set_work(o, false, 0);
+}
+
+bool owner_is_working(owner *o, int64_t *step) {
+    monitor_enter(&o->guard);
+    bool working = o->working;
+    *step = o->working_on;
+    monitor_leave(&o->guard);
+    return working;
 }
 
 bool owner_fresh(owner *o) {
@@ -286,7 +337,7 @@ bool owner_is_newer(owner *o, const char *path, double seconds) {
     char name[32];
     store_stat own;
     store_stat other;
-    name_owner(name, owner_generation(o));
+    owner_name(o->store, owner_generation(o), name);
     return store_stat_path(o->store, name, &own, &ignored) == PAWL_OK &&
            store_stat_path(o->store, path, &other, &ignored) == PAWL_OK &&
            other.modified_unix_ns != 0 &&
@@ -338,6 +389,10 @@ static void give_up_record(owner *o) {
     struct pawl_error story = ERROR_INIT;
     owner_sight now;
     const owner_names unlisted = {0};
+    if (o->store->traits.objects) {
+        owner_object_give_up(o);
+        return;
+    }
     if (owner_read(o->store, &unlisted, o->generation, &now, &story) != PAWL_OK ||
         (now.readable ? strcmp(now.attempt, o->attempt) != 0 : !o->unwritten)) {
         return;

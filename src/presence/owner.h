@@ -2,8 +2,9 @@
 /*
  * presence/owner: what owner*.c and reserve.c share. Nobody else includes it.
  *
- * owner_record.c reads and writes records, owner_take.c becomes the owner, owner.c stays it. The
- * rules, O1 to O5, are at the top of owner.c.
+ * owner_record.c reads and writes records, owner_take.c becomes the owner, owner.c stays it;
+ * owner_object.c is what differs on object stores. The rules, O1 to O5, are at the top of owner.c,
+ * O6 to O8 at that of owner_object.c.
  */
 #ifndef PRESENCE_OWNER_H
 #define PRESENCE_OWNER_H
@@ -27,6 +28,10 @@ struct owner {
     uint64_t blocked_ns; /* since when */
     uint64_t renewed_ns; /* when the last successful renewal began */
     bool lost;
+    /* On object stores. */
+    store_tag version; /* of our record; empty: we have none yet */
+    bool working;
+    int64_t working_on;
     heartbeat beat;
 };
 
@@ -42,6 +47,7 @@ typedef struct owner_names {
     size_t strays;   /* names that look like a record's, but that no owner makes: ignored */
     char stray[256]; /* one of those */
 } owner_names;
+void owner_name(const store *s, uint64_t generation, char out[32]);
 pawl_status owner_list(store *s, owner_names *out, pawl_error *err) PAWL_MUST_CHECK;
 
 /* The record of the highest generation above `least` that was listed, else that of `least`; where
@@ -58,6 +64,18 @@ pawl_status owner_write(owner *o, store_file *file, pawl_error *err) PAWL_MUST_C
 /* The counter alone, in place. */
 pawl_status owner_write_counter(owner *o, uint64_t counter, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status owner_remove(store *s, uint64_t generation, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- owner_object.c ---- */
+
+/* What a record tells, but for its generation. */
+void owner_sight_fill(owner_sight *out, const owner_record *record);
+pawl_status owner_object_look(store *s, owner_sight *out, pawl_error *err) PAWL_MUST_CHECK;
+/* Puts our record in the place of `seen`. PAWL_EBUSY: another newcomer was faster, or the owner is
+ * alive. */
+pawl_status owner_object_win(owner *o, const owner_sight *seen, pawl_error *err) PAWL_MUST_CHECK;
+/* Puts our record with the next counter. With PAWL_EBUSY *now is that of the new owner. */
+pawl_status owner_object_renew(owner *o, owner_sight *now, pawl_error *err) PAWL_MUST_CHECK;
+void owner_object_give_up(owner *o);
 
 /* ---- owner_take.c --------------------------------------------------------------------------- */
 

@@ -33,6 +33,13 @@ pawl_status owner_list(store *s, owner_names *out, pawl_error *err) {
     return store_list(s, "", add_generation, out, err);
 }
 
+void owner_name(const store *s, uint64_t generation, char out[32]) {
+    name_owner(out, generation);
+    if (s->traits.objects) {
+        snprintf(out, 32, NAME_OWNER_OBJECT);
+    }
+}
+
 /* The highest listed generation below this one; 0: none. */
 static uint64_t next_below(const owner_names *names, uint64_t generation) {
     uint64_t below = 0;
@@ -57,6 +64,17 @@ pawl_status owner_remove(store *s, uint64_t generation, pawl_error *err) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+void owner_sight_fill(owner_sight *out, const owner_record *record) {
+    out->readable = true;
+    out->present = record->counter != OWNER_GIVEN_UP;
+    out->counter = record->counter;
+    out->who = record->who;
+    out->lease_s = record->lease_s;
+    out->working = record->working;
+    out->working_on = record->working_on;
+    memcpy(out->attempt, record->attempt, sizeof out->attempt);
+}
+
 /* A record that says another generation than its name is a copy, which nobody renews: unreadable.
  * */
 static void show_record(const buffer *text, owner_sight *out) {
@@ -66,12 +84,7 @@ static void show_record(const buffer *text, owner_sight *out) {
         (record.generation != 0 && record.generation != out->generation)) {
         return;
     }
-    out->readable = true;
-    out->present = record.counter != OWNER_GIVEN_UP;
-    out->counter = record.counter;
-    out->who = record.who;
-    out->lease_s = record.lease_s;
-    memcpy(out->attempt, record.attempt, sizeof out->attempt);
+    owner_sight_fill(out, &record);
 }
 
 static bool is_no_file(store *s, const char *name) {
@@ -135,7 +148,7 @@ static double heartbeat_age_s(store *s, const platform *os, uint64_t generation)
     struct pawl_error ignored = ERROR_INIT;
     char name[32];
     store_stat found;
-    name_owner(name, generation);
+    owner_name(s, generation, name);
     if (store_stat_path(s, name, &found, &ignored) != PAWL_OK || found.modified_unix_ns == 0) {
         return -1;
     }
@@ -148,8 +161,13 @@ static double heartbeat_age_s(store *s, const platform *os, uint64_t generation)
 pawl_status owner_look_listed(store *s, const platform *os, owner_names *names, owner_sight *out,
                               pawl_error *err) {
     *out = (owner_sight){.alive = PROCESS_UNKNOWN};
-    TRY(owner_list(s, names, err));
-    TRY(owner_read(s, names, 0, out, err));
+    memset(names, 0, sizeof *names);
+    if (s->traits.objects) {
+        TRY(owner_object_look(s, out, err));
+    } else {
+        TRY(owner_list(s, names, err));
+        TRY(owner_read(s, names, 0, out, err));
+    }
     if (out->present) {
         out->heartbeat_age_s = heartbeat_age_s(s, os, out->generation);
     }

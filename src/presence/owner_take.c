@@ -50,7 +50,7 @@ static void advise_ending(const owner *o, const owner_sight *v, pawl_error *err)
     const platform *os = o->platform;
     char why[96] = "";
     char name[32];
-    name_owner(name, v->generation);
+    owner_name(o->store, v->generation, name);
     if (v->alive != PROCESS_ALIVE) {
         error_next(err,
                    "stop that process, on %s, or save to another directory; opening the run takes "
@@ -176,16 +176,6 @@ static uint64_t pause_ns(double lease_s, double left_s) {
     return (uint64_t)((pause_s < left_s ? pause_s : left_s) * NANOSECONDS) + 1;
 }
 
-/* On storage that puts, the last put of a process that has died may still take effect
- * (store_ops.put): waits until it cannot any more. */
-static void outlast_puts(const taking *t) {
-    const owner *o = t->owner;
-    double lease_s = t->seen.readable ? t->seen.lease_s : o->lease_s;
-    if (o->store->traits.puts && t->seen.present) {
-        o->platform->sleep_ns(o->platform->context, (uint64_t)(lease_s / 2 * NANOSECONDS));
-    }
-}
-
 /* Watches the present owner (O1). PAWL_OK: the run is free. `*end`: how the wait ended. */
 static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pawl_error *err) {
     const owner *o = t->owner;
@@ -221,7 +211,6 @@ static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pa
         }
     }
     *end = t->seen.present ? "its process has ended" : "it has given the run up";
-    outlast_puts(t);
     return PAWL_OK;
 }
 
@@ -409,7 +398,7 @@ static bool may_be_done(const taking *t, uint64_t generation, pawl_status status
     struct pawl_error ignored = ERROR_INIT;
     owner_names now;
     return status == PAWL_EBUSY ||
-           ((status == PAWL_EIO || status == PAWL_ETIMEOUT) &&
+           (!t->owner->store->traits.objects && (status == PAWL_EIO || status == PAWL_ETIMEOUT) &&
             owner_list(t->owner->store, &now, &ignored) == PAWL_OK && now.highest >= generation);
 }
 
@@ -419,7 +408,9 @@ static pawl_status take_over(taking *t, pawl_error *err) {
         struct pawl_error story = ERROR_INIT;
         TRY(watch_owner(t, err));
         uint64_t generation = t->highest + 1;
-        pawl_status status = owner_win(o, generation, &t->names, &story);
+        pawl_status status = o->store->traits.objects
+                                 ? owner_object_win(o, &t->seen, &story)
+                                 : owner_win(o, generation, &t->names, &story);
         if (status == PAWL_OK) {
             return PAWL_OK;
         }

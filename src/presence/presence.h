@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * presence: who writes to a run and who reads it: the owner with its lease and heartbeat, and the
- * marks of readers. The rules of owners, O1 to O5, are at the top of owner.c. An attempt is the
- * random id of one opening of a run for writing.
+ * marks of readers. The rules of owners, O1 to O5, are at the top of owner.c; those on object stores
+ * at that of owner_object.c. An attempt is the random id of one opening of a run for writing.
  *
  * Threads: owner_start_heartbeat and reader_mark_keep start one each; any thread may ask an owner.
  * Ownership: the store is the caller's, and must stay for as long as such a thread may use it.
@@ -28,11 +28,15 @@ typedef struct owner_sight {
     double lease_s;
     liveness alive;         /* by pid, on this host */
     double heartbeat_age_s; /* for people: clocks may differ; negative: unknown */
+    /* On object stores. */
+    store_tag version; /* of the record; empty: there is none */
+    bool working;      /* on the manifest of the step `working_on` */
+    int64_t working_on;
 } owner_sight;
 pawl_status owner_look(store *s, const platform *os, owner_sight *out, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* ---- being the owner: owner_take.c, owner.c ------------------------------------------------- */
+/* ---- being the owner: owner_take.c, owner.c, owner_object.c ------------------------------------------------- */
 
 typedef struct owner owner;
 
@@ -43,6 +47,12 @@ pawl_status owner_start_heartbeat(owner *o, pawl_error *err) PAWL_MUST_CHECK;
 /* Renews the lease now. After a failure nothing may be published or removed. PAWL_EBUSY: another
  * writer has taken over. PAWL_EIO: our record cannot be read, which may pass. */
 pawl_status owner_renew(owner *o, pawl_error *err) PAWL_MUST_CHECK;
+/* The same, just before the manifest of `step` is published or removed. On an object store the
+ * record says so until owner_work_done, also when another owner takes over: O6 in owner_object.c.
+ * Only one step at a time: another one is settled first (commit/object.c). */
+pawl_status owner_work_on(owner *o, int64_t step, pawl_error *err) PAWL_MUST_CHECK;
+void owner_work_done(owner *o);
+bool owner_is_working(owner *o, int64_t *step); /* also what an earlier owner worked on */
 /* Is the lease fresh enough to publish or remove right now (O4)? Does no I/O. */
 bool owner_fresh(owner *o);
 const char *owner_attempt(const owner *o);

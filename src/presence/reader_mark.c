@@ -4,7 +4,8 @@
  * while somebody reads it (S14).
  *
  * A mark says which process made it, for writers that can judge that by pid, and has a counter of
- * fixed width that is advanced in place, for writers that cannot. No clocks are compared.
+ * fixed width that is advanced, in place or by a put, for writers that cannot. No clocks are
+ * compared.
  *
  * A handle may be idle for days, so each has a thread that advances its mark (reader_mark_keep).
  * One thread for all handles would need global state, which the library does not keep. Even where
@@ -37,6 +38,7 @@ struct reader_mark {
     heartbeat beat; /* without a thread what follows is the caller's; else the thread's */
     char path[STORE_MAX_PATH];
     reader_record record;
+    store_tag version; /* on an object store */
     uint64_t touched_ns;
     bool failing; /* and the log has said so */
 };
@@ -61,11 +63,11 @@ static void remove_mark(const reader_mark *mark) {
 
 static pawl_status create_mark(reader_mark *mark, pawl_error *err) {
     CLEANUP(buffer_free) buffer text = {0};
-    CLEANUP(store_close_pointer) store_file *file = NULL;
     TRY(reader_record_encode(&mark->record, &text, err));
-    TRY(store_open(mark->store, mark->path, STORE_CREATE, &file, err));
-    pawl_status status = store_write(file, 0, text.data, text.size, err);
-    if (status != PAWL_OK) { /* a mark without a record protects nothing; the next beat makes one */
+    pawl_status status =
+        store_create_small(mark->store, mark->path, text.data, text.size, &mark->version, err);
+    store_catch_up(mark->store); /* the manifest is looked for as it was after that, or later */
+    if (status != PAWL_OK && status != PAWL_EBUSY && status != PAWL_ENOTFOUND) { /* a mark without a record protects nothing; the next beat makes one */
         remove_mark(mark);
     }
     return status;
@@ -73,6 +75,10 @@ static pawl_status create_mark(reader_mark *mark, pawl_error *err) {
 
 static pawl_status make_mark(reader_mark *mark, pawl_error *err) {
     const platform *os = mark->platform;
+    if (mark->store->traits.objects) { /* where a mark would make the directory */
+        store_stat found;
+        TRY(store_stat_path(mark->store, mark->directory, &found, err));
+    }
     mark->record.counter = 1;
     TRY(os->identity(os->context, &mark->record.who, err));
     TRY(draw_path(mark, err));
@@ -132,10 +138,22 @@ static pawl_status make_again(reader_mark *mark, pawl_status why, pawl_error *er
     return status;
 }
 
+/* On the condition that it is still there. */
+static pawl_status put_mark(reader_mark *mark, pawl_error *err) {
+    CLEANUP(buffer_free) buffer text = {0};
+    TRY(reader_record_encode(&mark->record, &text, err));
+    return store_put(mark->store, mark->path, text.data, text.size, &mark->version, &mark->version,
+                     err);
+}
+
+/* On an object store it is also taken for gone where an answer was lost before: it is made again. */
 static pawl_status advance_mark(reader_mark *mark, pawl_error *err) {
-    pawl_status status =
-        presence_write_counter(mark->store, mark->path, ++mark->record.counter, err);
-    bool gone = status == PAWL_ENOTFOUND || status == PAWL_EDAMAGED;
+    uint64_t counter = ++mark->record.counter;
+    pawl_status status = mark->store->traits.objects
+                             ? put_mark(mark, err)
+                             : presence_write_counter(mark->store, mark->path, counter, err);
+    bool gone =
+        status == PAWL_ENOTFOUND || status == PAWL_EDAMAGED || store_is_refused(err);
     return gone ? make_again(mark, status, err) : status;
 }
 

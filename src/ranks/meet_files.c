@@ -414,10 +414,9 @@ static pawl_status cannot_meet(pawl_error *err) {
 
 static pawl_status try_file(job_ranks *ranks, pawl_error *err) {
     char name[80];
-    CLEANUP(store_close_pointer) store_file *file = NULL;
     name_visit(name, ranks->key, 0, ranks->rank); /* meetings are counted from 1 */
     remove_quietly(ranks, name);
-    TRY(store_open(ranks->store, name, STORE_CREATE, &file, err));
+    TRY(store_create_small(ranks->store, name, "", 0, NULL, err));
     return store_unlink(ranks->store, name, err);
 }
 

@@ -151,7 +151,9 @@ static pawl_status become_owner(pawl_run *run, const pawl_run_options *o, pawl_e
     snprintf(run->ranks->attempt, sizeof run->ranks->attempt, "%s", owner_attempt(run->owner));
     run->ranks->tend = tend_run_owner;
     run->ranks->tend_context = run->owner;
-    return evict_others(run->store, run->ranks->attempt, &run->log, err);
+    return run->store->traits.objects
+               ? object_settle_inherited(run, err)
+               : evict_others(run->store, run->ranks->attempt, &run->log, err);
 }
 
 pawl_status run_open_store(pawl_run *run, const run_place *place, bool create, pawl_error *err) {
@@ -374,16 +376,6 @@ int run_due(const pawl_run *run, int64_t step) {
            platform_since_s(run->platform, run->last_save_ns) >= run->save_every_s;
 }
 
-/* A failed put may still take effect; this owner waits until that is over, so that it does not
- * happen under the next one. At most half a lease. */
-static void wait_out_doubtful_puts(const pawl_run *run) {
-    const platform *os = run->platform;
-    uint64_t now_ns = platform_now_ns(os);
-    if (now_ns < run->doubtful_until_ns) {
-        os->sleep_ns(os->context, run->doubtful_until_ns - now_ns);
-    }
-}
-
 /* A save that hangs in the storage may still use the run: then nothing of it is freed. */
 pawl_status run_close(pawl_run *run, double timeout_s, pawl_error *err) {
     save_give_up_retry(run);
@@ -409,7 +401,6 @@ pawl_status run_close(pawl_run *run, double timeout_s, pawl_error *err) {
         }
     }
     ranks_leave(run->ranks);
-    wait_out_doubtful_puts(run);
     if (owner_release(run->owner)) {
         free_run(run);
     }

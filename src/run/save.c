@@ -41,8 +41,8 @@ static void remove_stale_pin(const save *s) {
     char path[STORE_MAX_PATH];
     struct pawl_error story = ERROR_INIT;
     bool absent = false;
-    snprintf(path, sizeof path, "%s/" NAME_MANIFEST, s->directory);
-    pawl_status status = store_prove_absent(s->run->store, path, &absent, &story);
+    pawl_status status =
+        commit_prove_no_manifest(s->run->store, s->directory, &absent, &story);
     if (status == PAWL_OK && absent && owner_fresh(s->run->owner)) {
         snprintf(path, sizeof path, "%s/pinned", s->directory);
         status = store_unlink(s->run->store, path, &story);
@@ -60,6 +60,13 @@ static pawl_status make_directory(save *s, pawl_error *err) {
     run_made_progress(s->run); /* the storage has answered: restart the hang timer */
     pawl_status status = store_make_dir(s->run->store, s->directory, err);
     s->directory_existed = status == PAWL_EBUSY; /* saving a step a second time */
+    if (s->run->store->traits.objects) {
+        store_stat found;
+        struct pawl_error ignored = ERROR_INIT;
+        store_catch_up(s->run->store);
+        s->directory_existed =
+            store_stat_path(s->run->store, s->directory, &found, &ignored) != PAWL_ENOTFOUND;
+    }
     if (!s->directory_existed) {
         return status;
     }
@@ -80,12 +87,11 @@ static pawl_status on_prepare(void *context, pawl_error *err) {
 
 static pawl_status make_pin(save *s, pawl_error *err) {
     char path[STORE_MAX_PATH];
-    CLEANUP(store_close_pointer) store_file *file = NULL;
     if (!s->pin || s->run->ranks->rank != 0) {
         return PAWL_OK;
     }
     snprintf(path, sizeof path, "%s/pinned", s->directory);
-    pawl_status status = store_open(s->run->store, path, STORE_CREATE, &file, err);
+    pawl_status status = store_create_small(s->run->store, path, "", 0, NULL, err);
     s->made_pin = status == PAWL_OK;
     return status == PAWL_EBUSY ? PAWL_OK : status;
 }

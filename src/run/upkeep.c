@@ -71,8 +71,7 @@ pawl_status run_pin(pawl_run *run, int64_t step, bool pinned, pawl_error *err) {
     snprintf(path, sizeof path, "%s/pinned", directory);
     pawl_status status;
     if (pinned) {
-        CLEANUP(store_close_pointer) store_file *file = NULL;
-        status = store_open(run->store, path, STORE_CREATE, &file, err);
+        status = store_create_small(run->store, path, "", 0, NULL, err);
         status = status == PAWL_EBUSY ? PAWL_OK : status;
     } else {
         status = store_unlink(run->store, path, err);

@@ -19,10 +19,24 @@ static pawl_status take_one_look(store *s, const char *path, bool *absent, pawl_
     return status;
 }
 
+static pawl_status look_twice(store *s, const char *path, bool *absent, pawl_error *err) {
+    store_stat found;
+    pawl_status status = store_stat_path(s, path, &found, err);
+    if (status == PAWL_ENOTFOUND) {
+        store_catch_up(s);
+        status = store_stat_path(s, path, &found, err);
+    }
+    *absent = status == PAWL_ENOTFOUND || (status == PAWL_OK && found.type == STORE_DIR_TYPE);
+    return *absent ? PAWL_OK : status;
+}
+
 pawl_status store_prove_absent(store *s, const char *path, bool *absent, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
     if (s->traits.coherent) {
         return take_one_look(s, path, absent, err);
+    }
+    if (s->traits.objects) {
+        return look_twice(s, path, absent, err);
     }
     *absent = false;
     pawl_status status = store_make_dir(s, path, err);
@@ -100,7 +114,8 @@ static pawl_status look_for_directory(store *s, const char *directory, pawl_erro
 pawl_status store_look_anew(store *s, const char *directory, pawl_error *err) {
     char probe[STORE_MAX_PATH];
     bool absent;
-    if (s->traits.coherent) {
+    store_catch_up(s);
+    if (s->traits.coherent || s->traits.objects) {
         return PAWL_OK;
     }
     snprintf(probe, sizeof probe, "%s%s" STORE_LOOK_NAME, directory,

@@ -7,7 +7,8 @@
  * few names. But it never answers from its cache whether a name can be created that must be new. So
  * a directory is made under the name and removed again: making it succeeds only where nothing has
  * the name. Whoever looks meanwhile, or after a kill between the two, finds an empty directory,
- * which stands for nothing. On coherent storage one lookup is enough.
+ * which stands for nothing. On coherent storage one lookup is enough. On an object store that is
+ * late, one that is made after waiting until it has caught up (store_catch_up) is.
  *
  * Owners ask for it before they remove or replace a file, readers before they report one missing.
  * Where the process may not create names, there is only the lookup. Any thread.

@@ -172,6 +172,23 @@ pawl_status store_unlink_match(store *s, const char *path, const store_tag *expe
                              : no_objects(s, path, "removed on a condition", err);
 }
 
+pawl_status store_create_small(store *s, const char *path, const void *data, size_t n,
+                               store_tag *version, pawl_error *err) {
+    static const store_tag none = {{0}};
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    if (s->traits.objects) {
+        return store_put(s, path, data, n, &none, version, err);
+    }
+    TRY(store_open(s, path, STORE_CREATE, &file, err));
+    return n > 0 ? store_write(file, 0, data, n, err) : PAWL_OK;
+}
+
+void store_catch_up(store *s) {
+    if (s->ops->catch_up != NULL) {
+        s->ops->catch_up(s);
+    }
+}
+
 bool store_is_refused(const pawl_error *err) {
     return err->status == PAWL_EBUSY && err->system_errno == EEXIST;
 }

@@ -51,9 +51,6 @@ typedef struct store_traits {
     bool objects;
     uint32_t part_bytes_min; /* 0: any */
     uint32_t parts_max;      /* 0: any number */
-    /* An object store that is not coherent: reads, lookups and listings show what was there at some
-     * moment of this long ago or less. 0 elsewhere. */
-    double late_s;
 } store_traits;
 
 /*
@@ -166,6 +163,8 @@ typedef struct store_ops {
     /* `expected`: as store_unlink_match; NULL where the store is no object store. */
     pawl_status (*unlink)(store *s, const char *path, const store_tag *expected, pawl_error *err);
     pawl_status (*sync_dir)(store *s, const char *path, pawl_error *err);
+    /* Of object stores that are not coherent, else NULL. As store_catch_up. */
+    void (*catch_up)(store *s);
     /* Names in a directory ("." and ".." left out), in any order. */
     pawl_status (*list)(store *s, const char *path, store_each_fn each, void *context,
                         pawl_error *err);
@@ -235,6 +234,13 @@ pawl_status store_unlink(store *s, const char *path, pawl_error *err) PAWL_MUST_
 /* Object stores. Removes the file if it is still this version; else as store_put. */
 pawl_status store_unlink_match(store *s, const char *path, const store_tag *expected,
                                pawl_error *err) PAWL_MUST_CHECK;
+/* A small new file, whole, without any sync; PAWL_EBUSY when the name is taken. *version [NULL]: on
+ * an object store, of what was put. */
+pawl_status store_create_small(store *s, const char *path, const void *data, size_t n,
+                               store_tag *version, pawl_error *err) PAWL_MUST_CHECK;
+/* Waits, for some seconds, until looks show all that was there when this was called. Object stores
+ * alone are late for a bounded time: elsewhere it does nothing (evidence.h). */
+void store_catch_up(store *s);
 /* Did a put or a removal fail because its condition does not hold? */
 bool store_is_refused(const pawl_error *err);
 pawl_status store_sync_dir(store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;

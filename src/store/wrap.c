@@ -167,6 +167,10 @@ static pawl_status wrapped_unlink(store *s, const char *path, const store_tag *e
                        err);
 }
 
+static void wrapped_catch_up(store *s) {
+    store_catch_up(((store_wrapper *)s)->inner);
+}
+
 static pawl_status wrapped_sync_dir(store *s, const char *path, pawl_error *err) {
     return call_around(s, &(store_call){.op = STORE_OP_SYNC_DIR, .path = path}, err);
 }
@@ -212,6 +216,7 @@ static const store_ops wrapped_ops = {.open = wrapped_open,
                                       .put = wrapped_put,
                                       .unlink = wrapped_unlink,
                                       .sync_dir = wrapped_sync_dir,
+                                      .catch_up = wrapped_catch_up,
                                       .list = wrapped_list,
                                       .stat = wrapped_stat,
                                       .space = wrapped_space,

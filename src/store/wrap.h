@@ -2,7 +2,7 @@
 /*
  * store/wrap: a store made of a store. Every operation becomes a store_call, which the wrapper's
  * `around` passes on with store_call_inner as often as it likes: not at all, once, again.
- * Closing and mapping go to the inner store directly.
+ * Closing, mapping and catching up go to the inner store directly.
  */
 #ifndef STORE_WRAP_H
 #define STORE_WRAP_H

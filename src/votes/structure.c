@@ -52,11 +52,10 @@ pawl_status structure_make(const state_snapshot *snapshot, buffer *out, pawl_err
 /* Removes a half-written file: nobody could create a whole one of that name. */
 static pawl_status write_structure(job_ranks *ranks, const char *name, const buffer *text,
                                    pawl_error *err) {
-    CLEANUP(store_close_pointer) store_file *file = NULL;
     struct pawl_error ignored = ERROR_INIT;
-    TRY(store_open(ranks->store, name, STORE_CREATE, &file, err));
-    pawl_status status = store_write(file, 0, text->data, text->size, err);
-    if (status != PAWL_OK && store_unlink(ranks->store, name, &ignored) != PAWL_OK) {
+    pawl_status status =
+        store_create_small(ranks->store, name, text->data, text->size, NULL, err);
+    if (status != PAWL_OK && status != PAWL_EBUSY && store_unlink(ranks->store, name, &ignored) != PAWL_OK) {
         log_write(&ranks->log, PAWL_LOG_DEBUG, "%s", error_text(&ignored));
     }
     return status;

@@ -42,6 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     pawl_error err = ERROR_INIT;
     manifest m;
     pawl_status status = manifest_decode(text.data, text.size, &m, &err);
+    FUZZ_CHECK(status != PAWL_OK || !manifest_is_placeholder(text.data, text.size));
+    FUZZ_CHECK(manifest_bytes(text.data, text.size) <= text.size);
     if (status != PAWL_OK) {
         fuzz_check_refusal(&err, status);
         return 0;

@@ -159,7 +159,7 @@ static inline int training_set_up_on(void **state, const platform *os, bool smal
     f.small = small;
     simulated_platform_init(&f.os, 1);
     f.os.unix_time_ns = 1700000000000000000;
-    assert_ok(store_mem(&f.disk, &err), &err);
+    assert_ok(store_chosen(os != NULL ? os : &f.os.table, &f.disk, &err), &err);
     assert_ok(store_fault_wrap(f.disk, os != NULL ? os : &f.os.table, &f.fault, &err), &err);
     training_make_state(&f);
     *state = &f;

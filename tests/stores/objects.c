@@ -546,6 +546,13 @@ static pawl_status objects_sync_dir(store *s, const char *path, pawl_error *err)
     return PAWL_OK;
 }
 
+static void objects_wait(store *s) {
+    const objects_store *o = objects_of(s);
+    if (o->late_ns > 0) {
+        o->os->sleep_ns(o->os->context, o->late_ns);
+    }
+}
+
 static pawl_status objects_space(store *s, store_space *out, pawl_error *err) {
     (void)err;
     *out = (store_space){.total_bytes = UINT64_MAX,
@@ -582,6 +589,7 @@ static const store_ops objects_ops = {.open = objects_open,
                                       .put = objects_put,
                                       .unlink = objects_unlink,
                                       .sync_dir = objects_sync_dir,
+                                      .catch_up = objects_wait,
                                       .list = objects_list,
                                       .stat = objects_stat,
                                       .space = objects_space,
@@ -603,8 +611,7 @@ pawl_status store_objects(const platform *os, const store_objects_options *optio
                                     .objects = true,
                                     .coherent = options->late_s == 0,
                                     .part_bytes_min = options->part_bytes_min,
-                                    .parts_max = options->parts_max,
-                                    .late_s = options->late_s};
+                                    .parts_max = options->parts_max};
     o->base.root = mem_strdup("/objects");
     if (o->base.root == NULL) {
         monitor_destroy(&o->lock);
@@ -616,6 +623,16 @@ pawl_status store_objects(const platform *os, const store_objects_options *optio
     *out = &o->base;
     o = NULL;
     return PAWL_OK;
+}
+
+pawl_status store_chosen(const platform *os, store **out, pawl_error *err) {
+    const char *chosen = getenv("PAWL_TEST_STORE");
+    bool late = chosen != NULL && strcmp(chosen, "late") == 0;
+    if (!late && (chosen == NULL || strcmp(chosen, "objects") != 0)) {
+        return store_mem(out, err);
+    }
+    const store_objects_options options = {.late_s = late ? (os->concurrent ? 0.05 : 1) : 0};
+    return store_objects(os, &options, out, err);
 }
 
 void store_objects_catch_up(store *objects) {

@@ -36,6 +36,9 @@ typedef struct store_objects_options {
 } store_objects_options;
 pawl_status store_objects(const platform *os, const store_objects_options *options, store **out,
                           pawl_error *err) PAWL_MUST_CHECK;
+/* What the environment variable PAWL_TEST_STORE names: "objects", or "late": late by a second, of
+ * which a platform with threads has twenty; else mem. */
+pawl_status store_chosen(const platform *os, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* All looks from now on show what is there now, or later. */
 void store_objects_catch_up(store *objects);
 /* The same objects, as they are now: for tests that judge. Not beside other threads. */

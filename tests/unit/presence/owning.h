@@ -34,7 +34,7 @@ static inline int set_up(void **state) {
     snprintf(f.second.identity.host, sizeof f.second.identity.host, "node2");
     f.first.identity.pid = 1111;
     f.second.identity.pid = 2222;
-    assert_ok(store_mem(&f.disk, &err), &err);
+    assert_ok(store_chosen(&f.first.table, &f.disk, &err), &err);
     *state = &f;
     return 0;
 }

@@ -260,7 +260,7 @@ static inline int job_set_up(void **state) {
     struct pawl_error err = ERROR_INIT;
     memset(&j, 0, sizeof j);
     snprintf(j.launch, sizeof j.launch, "launch-%d", ++launches);
-    assert_ok(store_mem(&j.disk, &err), &err);
+    assert_ok(store_chosen(platform_system(), &j.disk, &err), &err);
     for (int r = 0; r < JOB_RANKS; r++) {
         job_rank *k = &j.ranks[r];
         k->job = &j;

@@ -3,6 +3,7 @@
 #include "fixtures.h"
 
 #include "lib/simulated_platform.h"
+#include "store/evidence.h"
 
 #include <errno.h>
 
@@ -238,7 +239,7 @@ static void test_late_storage_is_late_for_a_bounded_time(void **state) {
     fixture *f = *state;
     store *s = f->late;
     pawl_error err = ERROR_INIT;
-    assert_true(s->traits.late_s == LATE_S && !s->traits.coherent);
+    assert_false(s->traits.coherent);
     store_tag first = put(s, "a", "first", &absent);
     assert_absent(s, "a");
     assert_names(s, "", "");
@@ -256,6 +257,22 @@ static void test_late_storage_is_late_for_a_bounded_time(void **state) {
     assert_text(s, "a", "second");
     store_objects_catch_up(s);
     assert_text(s, "a", "third");
+}
+
+/* Who waits until the storage has caught up sees what was there. */
+static void test_late_storage_can_be_waited_for(void **state) {
+    fixture *f = *state;
+    bool absent_now;
+    pawl_error err = ERROR_INIT;
+    (void)put(f->late, "a", "text", NULL);
+    assert_absent(f->late, "a");
+    store_catch_up(f->late);
+    assert_text(f->late, "a", "text");
+    (void)put(f->late, "b", "text", NULL);
+    assert_ok(store_prove_absent(f->late, "b", &absent_now, &err), &err);
+    assert_false(absent_now);
+    assert_ok(store_prove_absent(f->late, "c", &absent_now, &err), &err);
+    assert_true(absent_now);
 }
 
 /* A put whose answer was lost was done. */
@@ -322,6 +339,7 @@ int main(void) {
         TEST(test_a_listing_tells_sizes),
         TEST(test_a_replaced_file_is_not_read_on),
         TEST(test_late_storage_is_late_for_a_bounded_time),
+        TEST(test_late_storage_can_be_waited_for),
         TEST(test_a_lost_answer_leaves_what_was_done),
         TEST(test_a_put_on_a_condition_is_not_repeated_after_a_time_out),
         cmocka_unit_test(test_a_filesystem_knows_no_conditions)};
