@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proofs/objects_story.h"
 
+#include "format/manifest.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -363,14 +365,14 @@ static void note_path(void *context, const store_call *call) {
     snprintf(t->paths[i], sizeof t->paths[i], "%s", path);
 }
 
-/* Of its bytes; 0: there is none. */
+/* Of its bytes, but for newlines at the end of a manifest; 0: there is none. */
 static uint32_t sum_of(const story *s, const char *path) {
     struct pawl_error ignored = ERROR_INIT;
     CLEANUP(buffer_free) buffer bytes = {0};
     if (store_read_file(s->storage, path, SIZE_MAX / 2, &bytes, &ignored) != PAWL_OK) {
         return 0;
     }
-    return crc32c(0, bytes.data, bytes.size) | 1u;
+    return crc32c(0, bytes.data, manifest_bytes(bytes.data, bytes.size)) | 1u;
 }
 
 /* An earlier removal that got no answer may keep it from saving a step, and it says so. */

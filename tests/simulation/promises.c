@@ -209,7 +209,7 @@ static bool read_manifest(promises *p, int64_t step, manifest *out) {
     size_t n = strlen(path);
     snprintf(path + n, sizeof path - n, "/" NAME_MANIFEST);
     return store_read_file(p->storage->truth, path, FORMAT_MAX_MANIFEST, &text, &err) == PAWL_OK &&
-           manifest_decode(text.data, text.size, out, &err) == PAWL_OK;
+           manifest_decode(text.data, manifest_bytes(text.data, text.size), out, &err) == PAWL_OK;
 }
 
 static void checkpoint_close_pointer(pawl_checkpoint **c) {
@@ -362,6 +362,29 @@ static void check_not_overtaken(promises *p, const storage_event *e, const commi
     }
 }
 
+/* On an object store a manifest's name may hold a placeholder, which is none, and a new owner may
+ * put a manifest again, so that it has another version. */
+static bool is_new_manifest(promises *p, const storage_event *e, int64_t step) {
+    CLEANUP(manifest_free) manifest m = {0};
+    struct pawl_error ignored = ERROR_INIT;
+    char tag[FORMAT_TAG_CHARS] = "";
+    const commit *old = visible(p, step);
+    if (!is_of_objects(p)) {
+        return true;
+    }
+    if (manifest_is_placeholder(e->bytes, e->n)) {
+        if (old != NULL) {
+            promises_broken(p, "V1: job %d puts a placeholder in the place of %s", e->by->job,
+                            old->tag);
+        }
+        return false;
+    }
+    if (manifest_decode(e->bytes, manifest_bytes(e->bytes, e->n), &m, &ignored) == PAWL_OK) {
+        (void)name_classify(m.index_name, tag);
+    }
+    return old == NULL || strcmp(old->tag, tag) != 0;
+}
+
 static void published(promises *p, const storage_event *e, int64_t step, const char *path) {
     const machine *m = e->by;
     const durability *d = durability_of(p, path);
@@ -504,7 +527,7 @@ static void watch(void *context, const storage_event *e) {
     switch (e->op) {
     case STORE_OP_RENAME:
     case STORE_OP_PUT:
-        if (is_manifest) {
+        if (is_manifest && is_new_manifest(p, e, step)) {
             published(p, e, step, path);
         }
         break;

@@ -16,7 +16,6 @@ pawl_status store_objects_truth(store *objects, store **out, pawl_error *err) {
     }
     TRY(store_wrapper_init(w, objects, err));
     w->around = look_promptly;
-    w->base.traits.late_s = 0;
     w->base.traits.coherent = true;
     *out = &w->base;
     w = NULL;
