@@ -168,7 +168,8 @@ static pawl_status prove_or_find_manifest(store *s, const char *directory, bool 
     bool absent = false;
     snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
     pawl_status looked = store_look_anew(s, directory, &ignored);
-    if (looked == PAWL_OK && !s->traits.objects && store_prove_absent(s, path, &absent, &ignored) != PAWL_OK) {
+    if (looked == PAWL_OK && !s->traits.objects &&
+        store_prove_absent(s, path, &absent, &ignored) != PAWL_OK) {
         absent = false;
     }
     *sure = absent || looked == PAWL_ENOTFOUND;

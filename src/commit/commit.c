@@ -37,8 +37,8 @@
  *   7 `latest`; files of a replaced save; retention       the new checkpoint; leftovers
  * In 7 the order counts for readers, too (checkpoint/step_scan.h).
  */
-#include "checkpoint/step_directory.h"
 #include "commit/commit.h"
+#include "checkpoint/step_directory.h"
 
 #include "store/evidence.h"
 

@@ -66,8 +66,7 @@ static pawl_status look(manifest_object *m, pawl_error *err) {
 
 /* True: it may be another version by now, or become one; so it is looked again. */
 static bool may_have_changed(const manifest_object *m, const pawl_error *err) {
-    bool changed =
-        store_is_refused(err) || err->status == PAWL_EIO || err->status == PAWL_ETIMEOUT;
+    bool changed = store_is_refused(err) || err->status == PAWL_EIO || err->status == PAWL_ETIMEOUT;
     if (changed) {
         store_catch_up(m->run->store);
     }

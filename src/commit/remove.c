@@ -44,7 +44,8 @@ static pawl_status unlink_manifest(pawl_run *run, const char *directory, int64_t
     bool announced = announce_removal(run, announcement);
     bool objects = run->store->traits.objects; /* which renews, too */
     /* O4. Only if need be: a renewal lists the run's directory, and retention removes many. */
-    pawl_status status = objects || owner_fresh(run->owner) ? PAWL_OK : owner_renew(run->owner, err);
+    pawl_status status =
+        objects || owner_fresh(run->owner) ? PAWL_OK : owner_renew(run->owner, err);
     if (status == PAWL_OK) {
         status = objects ? object_remove(run, step, err)
                          : store_unlink_for_certain(run->store, path, err); /* I6 */

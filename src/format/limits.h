@@ -16,10 +16,10 @@
 #define FORMAT_MAX_TENSOR_BYTES       (UINT64_MAX / 8u) /* in one data file: readers count bits */
 
 /* The manifest. */
-#define FORMAT_MAX_MANIFEST 67108864u                          /* bytes */
-#define FORMAT_MAX_PLACEHOLDER 64u /* bytes of what stands for it before it is published */
-#define FORMAT_MAX_TEXT     ((size_t)PAWL_MAX_FRAMEWORK_BYTES) /* bytes of one of its texts */
-#define FORMAT_MAX_FILES    1000000u                           /* data files of a checkpoint */
+#define FORMAT_MAX_MANIFEST    67108864u /* bytes */
+#define FORMAT_MAX_PLACEHOLDER 64u       /* bytes of what stands for it before it is published */
+#define FORMAT_MAX_TEXT        ((size_t)PAWL_MAX_FRAMEWORK_BYTES) /* bytes of one of its texts */
+#define FORMAT_MAX_FILES       1000000u                           /* data files of a checkpoint */
 /* They are for people; few enough that showing or choosing by them takes little time. */
 #define FORMAT_MAX_METRICS         ((size_t)PAWL_MAX_METRICS)
 #define FORMAT_MAX_HYPERPARAMETERS 100000u

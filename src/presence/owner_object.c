@@ -155,8 +155,8 @@ void owner_object_give_up(owner *o) {
     CLEANUP(buffer_free) buffer text = {0};
     pawl_status status = encode(o, OWNER_GIVEN_UP, &text, &story);
     if (status == PAWL_OK) {
-        status = store_put(o->store, NAME_OWNER_OBJECT, text.data, text.size, &o->version, NULL,
-                           &story);
+        status =
+            store_put(o->store, NAME_OWNER_OBJECT, text.data, text.size, &o->version, NULL, &story);
     }
     if (status != PAWL_OK) {
         log_write(&o->log, PAWL_LOG_WARN, "%s", error_text(&story));

@@ -67,7 +67,9 @@ static pawl_status create_mark(reader_mark *mark, pawl_error *err) {
     pawl_status status =
         store_create_small(mark->store, mark->path, text.data, text.size, &mark->version, err);
     store_catch_up(mark->store); /* the manifest is looked for as it was after that, or later */
-    if (status != PAWL_OK && status != PAWL_EBUSY && status != PAWL_ENOTFOUND) { /* a mark without a record protects nothing; the next beat makes one */
+    if (status != PAWL_OK && status != PAWL_EBUSY &&
+        status !=
+            PAWL_ENOTFOUND) { /* a mark without a record protects nothing; the next beat makes one */
         remove_mark(mark);
     }
     return status;
@@ -152,8 +154,7 @@ static pawl_status advance_mark(reader_mark *mark, pawl_error *err) {
     pawl_status status = mark->store->traits.objects
                              ? put_mark(mark, err)
                              : presence_write_counter(mark->store, mark->path, counter, err);
-    bool gone =
-        status == PAWL_ENOTFOUND || status == PAWL_EDAMAGED || store_is_refused(err);
+    bool gone = status == PAWL_ENOTFOUND || status == PAWL_EDAMAGED || store_is_refused(err);
     return gone ? make_again(mark, status, err) : status;
 }
 

@@ -139,7 +139,7 @@ static pawl_status rank_0_is_dead(const awaited *a, pawl_error *err) {
     char who[320];
     bool certain = commit_names(a->run, a->directory, a->tag) == COMMIT_NOT_NAMED &&
                    a->run->store->traits.coherent && /* else a rename may not be visible yet, */
-                   !a->run->store->traits.objects; /* or a put be on its way */
+                   !a->run->store->traits.objects;   /* or a put be on its way */
     error_set(err, PAWL_EPEER, "%s has ended without telling how the save went",
               rank_text(who, a->run->ranks, 0));
     outcome_path(a, err);

@@ -41,8 +41,7 @@ static void remove_stale_pin(const save *s) {
     char path[STORE_MAX_PATH];
     struct pawl_error story = ERROR_INIT;
     bool absent = false;
-    pawl_status status =
-        commit_prove_no_manifest(s->run->store, s->directory, &absent, &story);
+    pawl_status status = commit_prove_no_manifest(s->run->store, s->directory, &absent, &story);
     if (status == PAWL_OK && absent && owner_fresh(s->run->owner)) {
         snprintf(path, sizeof path, "%s/pinned", s->directory);
         status = store_unlink(s->run->store, path, &story);

@@ -53,9 +53,9 @@ pawl_status structure_make(const state_snapshot *snapshot, buffer *out, pawl_err
 static pawl_status write_structure(job_ranks *ranks, const char *name, const buffer *text,
                                    pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
-    pawl_status status =
-        store_create_small(ranks->store, name, text->data, text->size, NULL, err);
-    if (status != PAWL_OK && status != PAWL_EBUSY && store_unlink(ranks->store, name, &ignored) != PAWL_OK) {
+    pawl_status status = store_create_small(ranks->store, name, text->data, text->size, NULL, err);
+    if (status != PAWL_OK && status != PAWL_EBUSY &&
+        store_unlink(ranks->store, name, &ignored) != PAWL_OK) {
         log_write(&ranks->log, PAWL_LOG_DEBUG, "%s", error_text(&ignored));
     }
     return status;

@@ -9,6 +9,7 @@
 
 #define LEASE_S 10.0
 #define LATE_S  3.0
+#define LATE_NS UINT64_C(3000000000)
 
 const int64_t story_steps[STORY_STEPS] = {10, 20, 30, 40, 50, 60};
 
@@ -190,6 +191,7 @@ static pawl_status second_life(actor *a, pawl_error *err) {
     TRY(goes_well(a, act_save(a, 30, 5, -1, err), err));
     TRY(goes_well(a, run_pin(a->run, 30, true, err), err));
     TRY(goes_well(a, act_read(a, 20, err), err));
+    simulated_platform_advance(&a->story->clock, LATE_NS); /* until its mark is gone for all */
     TRY(goes_well(a, act_remove(a, 20, err), err));
     TRY(goes_well(a, run_pin(a->run, 30, false, err), err));
     TRY(goes_well(a, act_save(a, 40, 6, -1, err), err));
