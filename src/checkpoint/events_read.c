@@ -14,20 +14,20 @@
 #include <string.h>
 
 #define FOLLOW_TRIES 8
-#define HEAD_BYTES 96u /* holds the time of the first line, so no two files begin alike */
+#define HEAD_BYTES   96u /* holds the time of the first line, so no two files begin alike */
 
 struct pawl_events {
     process_id process; /* that opened it */
     store *store;
     bool own_store;
-    store_file *file;  /* NULL: there was none yet */
-    store_file *next;  /* to be read after `file`; or NULL */
-    bool passed;       /* `file` is no longer events.jsonl: when it ends, another one follows */
-    uint64_t at;       /* of the next byte to read */
+    store_file *file; /* NULL: there was none yet */
+    store_file *next; /* to be read after `file`; or NULL */
+    bool passed;      /* `file` is no longer events.jsonl: when it ends, another one follows */
+    uint64_t at;      /* of the next byte to read */
     uint8_t head[HEAD_BYTES]; /* on an object store: how `file` begins, */
     size_t head_bytes;        /* as far as it was that long */
-    size_t begin, end; /* of what is in the window */
-    bool skipping;     /* until the end of a line that is too long */
+    size_t begin, end;        /* of what is in the window */
+    bool skipping;            /* until the end of a line that is too long */
     event_decoded now;
     uint8_t window[FORMAT_MAX_EVENT_READ];
 };

@@ -31,10 +31,10 @@ struct events {
     thread_id caller; /* while `calling` */
     bool whole_lines; /* the file's last byte ends a line */
     /* On an object store. */
-    bool known;       /* what is in the file, and which version it is: */
+    bool known; /* what is in the file, and which version it is: */
     buffer text;
     store_tag version;
-    bool failing;     /* and the log has said so */
+    bool failing; /* and the log has said so */
 };
 
 pawl_status events_new(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
