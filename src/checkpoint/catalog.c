@@ -78,10 +78,12 @@ static void finding_free(finding *f) {
     arena_free(&f->memory);
 }
 
+/* What is as small as a placeholder is none (manifest_placeholder). */
 static bool lists_manifest(const step_listing *listing) {
     for (size_t i = 0; i < listing->count; i++) {
         if (strcmp(listing->names[i], NAME_MANIFEST) == 0) {
-            return listing->stats[i].type != STORE_DIR_TYPE;
+            return listing->stats[i].type != STORE_DIR_TYPE &&
+                   listing->stats[i].size >= FORMAT_MAX_PLACEHOLDER;
         }
     }
     return false;

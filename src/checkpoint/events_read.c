@@ -4,24 +4,30 @@
  * events.jsonl, and on through rotations. Memory and work are bounded whatever the files hold: a
  * line that is too long is skipped, like any other that is no event, and of a file larger than
  * PAWL_EVENTS_MAX_BYTES only its last so many bytes are read.
+ *
+ * On an object store the file is put anew with each event, and again as the old one when it has
+ * grown: so it is opened anew for each look, and recognised by how it begins.
  */
 #include "checkpoint/checkpoint.h"
 #include "format/event.h"
 
 #include <string.h>
 
-#define HEAD_BYTES 96u /* holds the time of the first line, so no two files begin alike */
+#define FOLLOW_TRIES 8
+#define HEAD_BYTES   96u /* holds the time of the first line, so no two files begin alike */
 
 struct pawl_events {
     process_id process; /* that opened it */
     store *store;
     bool own_store;
-    store_file *file;  /* NULL: there was none yet */
-    store_file *next;  /* to be read after `file`; or NULL */
-    bool passed;       /* `file` is no longer events.jsonl: when it ends, another one follows */
-    uint64_t at;       /* of the next byte to read */
-    size_t begin, end; /* of what is in the window */
-    bool skipping;     /* until the end of a line that is too long */
+    store_file *file; /* NULL: there was none yet */
+    store_file *next; /* to be read after `file`; or NULL */
+    bool passed;      /* `file` is no longer events.jsonl: when it ends, another one follows */
+    uint64_t at;      /* of the next byte to read */
+    uint8_t head[HEAD_BYTES]; /* on an object store: how `file` begins, */
+    size_t head_bytes;        /* as far as it was that long */
+    size_t begin, end;        /* of what is in the window */
+    bool skipping;            /* until the end of a line that is too long */
     event_decoded now;
     uint8_t window[FORMAT_MAX_EVENT_READ];
 };
@@ -85,6 +91,47 @@ static pawl_status open_files(pawl_events *r, pawl_error *err) {
     return PAWL_OK;
 }
 
+static pawl_status remember_head(pawl_events *r, pawl_error *err) {
+    uint64_t size = 0;
+    r->head_bytes = 0;
+    if (r->file != NULL && r->store->traits.objects) {
+        TRY(store_size(r->file, &size, err));
+        TRY(read_head(r->file, r->head, err));
+    }
+    r->head_bytes = size < HEAD_BYTES ? (size_t)size : HEAD_BYTES;
+    return PAWL_OK;
+}
+
+static pawl_status follow_as(pawl_events *r, const char *name, bool *found, pawl_error *err) {
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    uint8_t head[HEAD_BYTES];
+    *found = false;
+    TRY(open_if_there(r->store, name, &file, err));
+    if (file != NULL) {
+        TRY(read_head(file, head, err));
+        *found = memcmp(head, r->head, r->head_bytes) == 0;
+    }
+    if (*found) {
+        store_file *before = r->file;
+        r->file = file;
+        file = before;
+    }
+    return PAWL_OK;
+}
+
+/* What `file` is by now. Where it is neither of the two any more, what was seen of it is read on. */
+static pawl_status follow_object(pawl_events *r, pawl_error *err) {
+    bool found = false;
+    if (!r->passed) {
+        TRY(follow_as(r, NAME_EVENTS, &found, err));
+    }
+    if (!found) {
+        TRY(follow_as(r, NAME_EVENTS_OLD, &found, err));
+        r->passed = true;
+    }
+    return remember_head(r, err);
+}
+
 /* `file` was read to its end: has it grown, or was it replaced? A new file that happens to have the
  * same size is noticed when it grows. */
 static pawl_status look_for_rotation(pawl_events *r, bool *more, pawl_error *err) {
@@ -94,6 +141,9 @@ static pawl_status look_for_rotation(pawl_events *r, bool *more, pawl_error *err
     *more = false;
     if (status != PAWL_OK) {
         return status == PAWL_ENOTFOUND ? PAWL_OK : status;
+    }
+    if (r->store->traits.objects) {
+        return PAWL_OK; /* the next look tells (follow_object) */
     }
     if (present.size == r->at) {
         return PAWL_OK;
@@ -117,7 +167,7 @@ static pawl_status open_next(pawl_events *r, bool *more, pawl_error *err) {
     r->begin = 0;
     r->end = 0;
     *more = r->file != NULL;
-    return PAWL_OK;
+    return remember_head(r, err);
 }
 
 /* At the end of `file`: *more when there may be bytes to read now. */
@@ -141,6 +191,9 @@ static pawl_status fill_window(pawl_events *r, bool *more, pawl_error *err) {
     *more = false;
     if (r->file == NULL) {
         return PAWL_OK;
+    }
+    if (r->store->traits.objects) {
+        TRY(follow_object(r, err));
     }
     TRY(store_size(r->file, &size, err));
     skip_to_last_bytes(r, size);
@@ -180,6 +233,15 @@ static const uint8_t *take_line(pawl_events *r, size_t *n) {
     return NULL;
 }
 
+/* An object that is replaced while it is read is opened again. */
+static pawl_status fill_window_in_time(pawl_events *r, bool *more, pawl_error *err) {
+    pawl_status status = fill_window(r, more, err);
+    for (int i = 0; i < FOLLOW_TRIES && status == PAWL_ENOTFOUND; i++) {
+        status = fill_window(r, more, err);
+    }
+    return status;
+}
+
 static pawl_status find_event(pawl_events *r, int *more, pawl_error *err) {
     bool again = true;
     *more = 0;
@@ -193,7 +255,7 @@ static pawl_status find_event(pawl_events *r, int *more, pawl_error *err) {
             }
             continue;
         }
-        TRY(fill_window(r, &again, err));
+        TRY(fill_window_in_time(r, &again, err));
         if (!again) {
             TRY(continue_after_end(r, &again, err));
         }
@@ -227,6 +289,9 @@ pawl_status events_open(store *s, bool own_store, pawl_events **out, pawl_error 
     r->store = s;
     r->own_store = own_store;
     pawl_status status = open_files(r, err);
+    if (status == PAWL_OK) {
+        status = remember_head(r, err);
+    }
     if (status != PAWL_OK) {
         error_wrap(err, "reading the events of the run");
         if (status == PAWL_EDAMAGED && err->next[0] == '\0') {

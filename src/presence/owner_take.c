@@ -99,7 +99,7 @@ static pawl_status busy_error(const owner *o, const owner_sight *v, const char *
 typedef struct taking {
     owner *owner;
     double wait_s;
-    uint64_t begun_ns;
+    uint64_t begun_ns; /* 0: not yet */
     owner_names names; /* of the last look */
     owner_sight seen;  /* of the last look: the highest of them */
     uint64_t highest;  /* of the generations of all looks */
@@ -216,8 +216,10 @@ static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pa
 
 static pawl_status watch_owner(taking *t, pawl_error *err) {
     const platform *p = t->owner->platform;
+    store_catch_up(t->owner->store); /* so that a change that is seen from now on is a new one */
     uint64_t begun_ns = platform_now_ns(p);
     const char *end = NULL;
+    t->begun_ns = t->begun_ns != 0 ? t->begun_ns : begun_ns;
     TRY(look_again(t, err));
     owner_sight first = t->seen;
     pawl_status status = watch_from(t, begun_ns, &end, err);
@@ -442,7 +444,7 @@ static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
     const platform *os = o->platform;
     TRY(os->identity(os->context, &o->self, err));
     TRY(platform_random_hex(os, o->attempt, ATTEMPT_BYTES, err));
-    taking t = {.owner = o, .wait_s = wait_s, .begun_ns = platform_now_ns(os)};
+    taking t = {.owner = o, .wait_s = wait_s};
     TRY(take_over(&t, err));
     if (t.seen.present && t.seen.readable) {
         char host[sizeof t.seen.who.host];

@@ -84,7 +84,7 @@ static int missing_dead(const collecting *c, bool *all) {
     bool any_other = false;
     for (int r = 1; r < c->ranks->world_size && !any_other; r++) {
         if (!c->table->came[r]) {
-            bool dead = rank_alive(c->ranks, r) == PROCESS_DEAD;
+            bool dead = rank_has_ended(c->ranks, r);
             first = dead && first == 0 ? r : first;
             any_other = !dead;
         }
@@ -310,7 +310,7 @@ static pawl_status await_reply(asking *a, buffer *answer, pawl_error *err) {
     uint64_t deadline_ns = platform_deadline_ns(ranks->platform, ranks->timeout_s);
     for (;;) {
         struct pawl_error story = ERROR_INIT;
-        bool dead = rank_alive(ranks, 0) == PROCESS_DEAD;
+        bool dead = rank_has_ended(ranks, 0);
         if (look_for_reply(a, &reply, &story) == PAWL_OK) {
             return meet_open_reply(ranks, reply.data, reply.size, answer, err);
         }

@@ -121,6 +121,14 @@ liveness rank_alive(const job_ranks *ranks, int rank) {
                        : PROCESS_UNKNOWN;
 }
 
+bool rank_has_ended(const job_ranks *ranks, int rank) {
+    bool dead = rank_alive(ranks, rank) == PROCESS_DEAD;
+    if (dead && ranks->store != NULL) {
+        store_catch_up(ranks->store);
+    }
+    return dead;
+}
+
 /* ---- waiting -------------------------------------------------------------------------------- */
 
 double ranks_collect_timeout_s(const job_ranks *ranks) {

@@ -72,6 +72,8 @@ const char *rank_text(char out[320], const job_ranks *ranks, int rank);
 const char *rank_host(const job_ranks *ranks, int rank);
 /* Is the process known to be gone? Only of the same host; otherwise PROCESS_UNKNOWN. */
 liveness rank_alive(const job_ranks *ranks, int rank);
+/* It is known to be dead; and whoever looks now sees all that it wrote. */
+bool rank_has_ended(const job_ranks *ranks, int rank);
 
 /* ---- waiting: ranks.c. Any thread. ---------------------------------------------------------- */
 

@@ -283,7 +283,7 @@ static pawl_status is_dead(const collecting *c, int rank, pawl_error *err) {
 
 static int find_dead(const collecting *c) {
     for (int r = 1; r < c->run->ranks->world_size; r++) {
-        if (!c->votes->came[r] && rank_alive(c->run->ranks, r) == PROCESS_DEAD) {
+        if (!c->votes->came[r] && rank_has_ended(c->run->ranks, r)) {
             return r;
         }
     }

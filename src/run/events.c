@@ -3,7 +3,8 @@
  * Reports what happens to a run: to the callback of its options, and in events.jsonl.
  *
  * The file decides nothing, so a failure to write it is a warning and no more, and it is never
- * synced. A line cut by a crash stays; what follows it begins on a line of its own.
+ * synced. A line cut by a crash stays; what follows it begins on a line of its own. On an object
+ * store nothing is appended to: the file is put anew, smaller ones than elsewhere.
  *
  * That a save has begun is written together with its next event, within a second, by the engine's
  * thread: the trainer does not wait for the file, and a short save costs one write. Lines come from
@@ -29,7 +30,11 @@ struct events {
     bool calling;     /* under `turn`, which is not held during a call */
     thread_id caller; /* while `calling` */
     bool whole_lines; /* the file's last byte ends a line */
-    bool failing;     /* and the log has said so */
+    /* On an object store. */
+    bool known; /* what is in the file, and which version it is: */
+    buffer text;
+    store_tag version;
+    bool failing; /* and the log has said so */
 };
 
 pawl_status events_new(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
@@ -61,6 +66,7 @@ void events_free(events *e) {
     if (e != NULL) {
         monitor_destroy(&e->turn);
         buffer_free(&e->later);
+        buffer_free(&e->text);
         mem_free(e);
     }
 }
@@ -118,8 +124,69 @@ static pawl_status ends_a_line(store_file *file, uint64_t size, bool *out, pawl_
     return PAWL_OK;
 }
 
+#define OBJECT_EVENTS_BYTES ((size_t)256 << 10) /* it is put with each event */
+#define OBJECT_TRIES        3
+
+static pawl_status learn_object(events *e, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    e->text.size = 0;
+    pawl_status status = store_read_version(e->store, NAME_EVENTS, PAWL_EVENTS_MAX_BYTES, &e->text,
+                                            &e->version, &story);
+    if (status != PAWL_OK && status != PAWL_ENOTFOUND) {
+        *err = story;
+        return status;
+    }
+    e->known = true;
+    return PAWL_OK;
+}
+
+static bool text_ends_with(const buffer *text, const void *bytes, size_t n) {
+    return text->size >= n && memcmp(text->data + text->size - n, bytes, n) == 0;
+}
+
+static pawl_status put_object(events *e, const buffer *lines, pawl_error *err) {
+    if (!e->known) {
+        TRY(learn_object(e, err));
+    }
+    if (text_ends_with(&e->text, lines->data + 1, lines->size - 1)) {
+        return PAWL_OK; /* by a put whose answer was lost */
+    }
+    if (e->text.size + lines->size > OBJECT_EVENTS_BYTES && e->text.size > 0) {
+        TRY(store_put(e->store, NAME_EVENTS_OLD, e->text.data, e->text.size, NULL, NULL, err));
+        e->text.size = 0;
+    }
+    size_t from = e->text.size == 0 || e->text.data[e->text.size - 1] == '\n' ? 1 : 0;
+    e->known = false;
+    TRY(buffer_append(&e->text, lines->data + from, lines->size - from, err));
+    TRY(store_put(e->store, NAME_EVENTS, e->text.data, e->text.size, &e->version, &e->version,
+                  err));
+    e->known = true;
+    return PAWL_OK;
+}
+
+/* Another process may have put it meanwhile, which is no longer the owner or does not know it yet. */
+static pawl_status put_lines(events *e, const buffer *lines, pawl_error *err) {
+    pawl_status status = PAWL_OK;
+    for (int i = 0; i < OBJECT_TRIES; i++) {
+        struct pawl_error story = ERROR_INIT;
+        status = put_object(e, lines, &story);
+        if (status == PAWL_OK) {
+            return PAWL_OK;
+        }
+        *err = story;
+        if (!store_is_refused(&story) && status != PAWL_ETIMEOUT && status != PAWL_EIO) {
+            return status;
+        }
+        store_catch_up(e->store);
+    }
+    return status;
+}
+
 /* `lines` begin with "\n", which is left out where it is not needed. */
 static pawl_status append_lines(events *e, const buffer *lines, pawl_error *err) {
+    if (e->store->traits.objects) {
+        return put_lines(e, lines, err);
+    }
     CLEANUP(store_close_pointer) store_file *file = NULL;
     uint64_t size;
     TRY(open_for(e, lines->size, &file, &size, err));

@@ -257,6 +257,7 @@ static pawl_status look_for_shared_directory(joining *j, pawl_error *err) {
     pawl_status status = check_directory(j, err);
     if (status == PAWL_ENOTFOUND) {
         refresh_listing(run);
+        status = check_directory(j, err);
     }
     while (status == PAWL_ENOTFOUND && !platform_late(run->platform, deadline_ns)) {
         ranks_sleep(run->ranks, &pause, deadline_ns);

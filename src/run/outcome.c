@@ -191,7 +191,7 @@ pawl_status outcome_wait(pawl_run *run, const char *directory, const char *tag, 
     uint64_t deadline_ns = platform_deadline_ns(run->platform, run->ranks->timeout_s);
     for (;;) {
         /* Asked before the look: what rank 0 published before it ended is seen then. */
-        bool dead = rank_alive(run->ranks, 0) == PROCESS_DEAD;
+        bool dead = rank_has_ended(run->ranks, 0);
         bool late = platform_late(run->platform, deadline_ns);
         bool there;
         struct pawl_error story = ERROR_INIT;

@@ -89,6 +89,10 @@ pawl_status store_open_for_certain(store *s, const char *path, store_mode mode, 
     struct pawl_error ignored = ERROR_INIT;
     bool absent = true;
     pawl_status status = store_open(s, path, mode, out, err);
+    if (status == PAWL_ENOTFOUND && s->traits.objects && !s->traits.coherent) {
+        store_catch_up(s);
+        return store_open(s, path, mode, out, err);
+    }
     if (status != PAWL_ENOTFOUND || s->traits.coherent ||
         store_prove_absent(s, path, &absent, &ignored) != PAWL_OK || absent) {
         return status;

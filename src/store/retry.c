@@ -2,8 +2,8 @@
 /*
  * store/retry: repeats what failed for a reason that passes.
  *
- * 1. A failed sync is never repeated: the kernel reports a lost write once, and the next sync of
- *    the same file may succeed without it.
+ * 1. A failed sync of a filesystem is never repeated: the kernel reports a lost write once, and the
+ *    next sync of the same file may succeed without it.
  * 2. A time-out, or an interruption, does not say whether the operation was done, or will be. What
  *    is not the same when done twice (exclusive creation, rename, removal, a put on a condition) is
  *    not repeated after it: it would fail with the consequence of its own success.
@@ -23,14 +23,17 @@ typedef struct retry_store {
     _Atomic uint64_t repeated;
 } retry_store;
 
+/* Of a filesystem. On an object store it completes an upload, which nobody has begun to forget. */
 static bool is_sync(const store_call *call) {
-    return call->op == STORE_OP_SYNC || call->op == STORE_OP_SYNC_DIR;
+    return (call->op == STORE_OP_SYNC || call->op == STORE_OP_SYNC_DIR) &&
+           !call->inner->traits.objects;
 }
 
 static bool same_when_done_twice(const store_call *call) {
     switch (call->op) {
     case STORE_OP_OPEN:
         return !store_mode_creates(call->mode);
+    case STORE_OP_SYNC:
     case STORE_OP_MAKE_DIR:
     case STORE_OP_REMOVE_DIR:
     case STORE_OP_RENAME:

@@ -11,10 +11,7 @@
 /* A new file, without syncing anything. */
 static inline void put_file(store *s, const char *path, const void *bytes, size_t n) {
     struct pawl_error err = ERROR_INIT;
-    store_file *f = NULL;
-    assert_ok(store_open(s, path, STORE_CREATE, &f, &err), &err);
-    assert_ok(store_write(f, 0, bytes, n, &err), &err);
-    store_close(f);
+    assert_ok(store_create_small(s, path, bytes, n, NULL, &err), &err);
 }
 
 static inline void put_text(store *s, const char *path, const char *text) {

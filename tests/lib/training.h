@@ -23,7 +23,8 @@
 #define TRAINING_COLUMNS 128
 
 typedef struct training {
-    store *disk, *fault;
+    store *late, *disk, *fault; /* disk: what is there; the run sees `late`, which is the same
+                                 * but on storage that is late */
     simulated_platform os;
     pawl_run *run;
     pawl_state *state;
@@ -159,8 +160,9 @@ static inline int training_set_up_on(void **state, const platform *os, bool smal
     f.small = small;
     simulated_platform_init(&f.os, 1);
     f.os.unix_time_ns = 1700000000000000000;
-    assert_ok(store_chosen(os != NULL ? os : &f.os.table, &f.disk, &err), &err);
-    assert_ok(store_fault_wrap(f.disk, os != NULL ? os : &f.os.table, &f.fault, &err), &err);
+    assert_ok(store_chosen(os != NULL ? os : &f.os.table, &f.late, &err), &err);
+    assert_ok(store_truth(f.late, &f.disk, &err), &err);
+    assert_ok(store_fault_wrap(f.late, os != NULL ? os : &f.os.table, &f.fault, &err), &err);
     training_make_state(&f);
     *state = &f;
     return 0;
@@ -203,7 +205,8 @@ static inline int training_tear_down(void **state) {
     }
     state_free(f->state);
     store_destroy(f->fault);
-    store_destroy(f->disk);
+    store_truth_destroy(f->disk, f->late);
+    store_destroy(f->late);
     return 0;
 }
 

@@ -84,6 +84,14 @@ int proof_end(const proof *p) {
     return p->lost == 0 && p->tried > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+bool proof_leaves_open(const pawl_error *err) {
+    return strstr(err->attempt, "cannot make that durable") != NULL ||
+           strstr(err->safe, "may ") != NULL || strstr(err->found, "may still") != NULL ||
+           strstr(err->next, "may still be committed") != NULL ||
+           strstr(err->next, "may be committed or not") != NULL ||
+           strstr(err->next, "whether this step is one") != NULL;
+}
+
 /* ---- the state ------------------------------------------------------------------------------ */
 
 /* Eight bytes at a time: proofs make and compare so many states that it counts. */

@@ -35,6 +35,9 @@ void proof_trying(const char *arguments);
  * status for main. */
 int proof_end(const proof *p);
 
+/* Does a save's failure say that it may have been committed all the same? */
+bool proof_leaves_open(const pawl_error *err);
+
 /* ---- many processes: parts.c ----------------------------------------------------------------- */
 
 /* A proof asks for the same buffers of some MiB, again and again. What malloc would give back to

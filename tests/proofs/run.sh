@@ -15,7 +15,7 @@ hostile() {
 }
 programs() {
     for program in proofs/proof_crash proofs/proof_damage proofs/proof_faults proofs/proof_kill \
-        proofs/proof_looks proofs/proof_killed_ranks proofs/proof_reshard \
+        proofs/proof_looks proofs/proof_objects proofs/proof_killed_ranks proofs/proof_reshard \
         simulation/proof_simulation simulation/proof_power_loss; do
         echo "$program ..." >&2
         (cd "$build/tests" && ./$program $size) || printf '{"failed": "%s"}\n' "$program"

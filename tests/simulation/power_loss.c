@@ -369,6 +369,7 @@ static void live_with_power_cuts(proof *p, const store_traits *traits, const job
     s.slice = slice;
     s.storage.latency_ns = NS_PER_S / 1000;
     proof_must(store_crash(traits, &s.storage.truth, &err), &err);
+    s.storage.seen = s.storage.truth;
     for (size_t i = 0; i < STEPS; i++) {
         s.expected[i] = (expectation){.absent = true};
     }

@@ -2,6 +2,7 @@
 #include "simulation/promises.h"
 
 #include "checkpoint/checkpoint.h"
+#include "proofs/proof.h"
 #include "run/run.h"
 #include "simulation/training.h"
 #include "store/implement.h"
@@ -22,6 +23,10 @@ void promises_broken(promises *p, const char *format, ...) {
     if (p->broken++ < SHOWN) {
         fprintf(stderr, "BROKEN at %.6f s: %s\n", (double)fibers_now() / (double)NS_PER_S, text);
     }
+}
+
+static bool is_of_objects(const promises *p) {
+    return p->storage->truth->traits.objects;
 }
 
 /* ---- how durable names and files are --------------------------------------------------------- */
@@ -79,18 +84,20 @@ static durability *synced_by(promises *p, const char *directory, int job, int ra
     return durability_of(p, path);
 }
 
+/* An object has its name when it is complete, and durably so; directories are nothing. */
 static void note_durability(promises *p, const storage_event *e) {
     uint64_t now = ++p->moment;
+    uint64_t named = is_of_objects(p) ? 0 : now;
     durability from;
     switch (e->op) {
     case STORE_OP_OPEN:
         if (store_mode_creates(e->mode)) {
             *durability_of(p, e->path) =
-                (durability){.hash = hash_of(e->path), .named = now, .written = now};
+                (durability){.hash = hash_of(e->path), .named = named, .written = now};
         }
         break;
     case STORE_OP_MAKE_DIR:
-        durability_of(p, e->path)->named = now;
+        durability_of(p, e->path)->named = named;
         break;
     case STORE_OP_WRITE:
     case STORE_OP_RESERVE:
@@ -202,7 +209,7 @@ static bool read_manifest(promises *p, int64_t step, manifest *out) {
     size_t n = strlen(path);
     snprintf(path + n, sizeof path - n, "/" NAME_MANIFEST);
     return store_read_file(p->storage->truth, path, FORMAT_MAX_MANIFEST, &text, &err) == PAWL_OK &&
-           manifest_decode(text.data, text.size, out, &err) == PAWL_OK;
+           manifest_decode(text.data, manifest_bytes(text.data, text.size), out, &err) == PAWL_OK;
 }
 
 static void checkpoint_close_pointer(pawl_checkpoint **c) {
@@ -355,6 +362,29 @@ static void check_not_overtaken(promises *p, const storage_event *e, const commi
     }
 }
 
+/* On an object store a manifest's name may hold a placeholder, which is none, and a new owner may
+ * put a manifest again, so that it has another version. */
+static bool is_new_manifest(promises *p, const storage_event *e, int64_t step) {
+    CLEANUP(manifest_free) manifest m = {0};
+    struct pawl_error ignored = ERROR_INIT;
+    char tag[FORMAT_TAG_CHARS] = "";
+    const commit *old = visible(p, step);
+    if (!is_of_objects(p)) {
+        return true;
+    }
+    if (manifest_is_placeholder(e->bytes, e->n)) {
+        if (old != NULL) {
+            promises_broken(p, "V1: job %d puts a placeholder in the place of %s", e->by->job,
+                            old->tag);
+        }
+        return false;
+    }
+    if (manifest_decode(e->bytes, manifest_bytes(e->bytes, e->n), &m, &ignored) == PAWL_OK) {
+        (void)name_classify(m.index_name, tag);
+    }
+    return old == NULL || strcmp(old->tag, tag) != 0;
+}
+
 static void published(promises *p, const storage_event *e, int64_t step, const char *path) {
     const machine *m = e->by;
     const durability *d = durability_of(p, path);
@@ -465,6 +495,20 @@ static void file_removed(promises *p, const storage_event *e, int64_t step, cons
     }
 }
 
+/* A record of its own makes a job the owner: a file of the next generation; of an object store the
+ * one object, when another job's was there before. */
+static void note_owner(promises *p, const storage_event *e) {
+    int job = e->by->job;
+    if (e->op == STORE_OP_OPEN && e->mode == STORE_CREATE && strncmp(e->path, "owner-", 6) == 0) {
+        p->record_job = job;
+        p->ownerships[job] = e->unheard ? p->ownerships[job] : ++p->ownership_count;
+    }
+    if (e->op == STORE_OP_PUT && strcmp(e->path, "owner") == 0 && p->record_job != job) {
+        p->record_job = job;
+        p->ownerships[job] = ++p->ownership_count;
+    }
+}
+
 static void watch(void *context, const storage_event *e) {
     promises *p = context;
     int64_t step;
@@ -473,11 +517,8 @@ static void watch(void *context, const storage_event *e) {
         return;
     }
     note_durability(p, e);
+    note_owner(p, e);
     const char *path = e->op == STORE_OP_RENAME ? e->to : e->path;
-    if (e->op == STORE_OP_OPEN && e->mode == STORE_CREATE && strncmp(path, "owner-", 6) == 0) {
-        p->record_job = e->by->job;
-        p->ownerships[e->by->job] = e->unheard ? p->ownerships[e->by->job] : ++p->ownership_count;
-    }
     if (!step_of_path(path, &step, &name)) {
         return;
     }
@@ -486,7 +527,7 @@ static void watch(void *context, const storage_event *e) {
     switch (e->op) {
     case STORE_OP_RENAME:
     case STORE_OP_PUT:
-        if (is_manifest) {
+        if (is_manifest && is_new_manifest(p, e, step)) {
             published(p, e, step, path);
         }
         break;
@@ -513,15 +554,6 @@ void promises_taken_over(promises *p, int job) {
         p->owner_job = job;
         p->taken_over_ns = fibers_now();
     }
-}
-
-/* A failure that leaves open whether it was committed says so. */
-static bool leaves_open(const pawl_error *err) {
-    return strstr(err->attempt, "cannot make that durable") != NULL ||
-           strstr(err->safe, "may ") != NULL || strstr(err->found, "may still") != NULL ||
-           strstr(err->next, "may still be committed") != NULL ||
-           strstr(err->next, "may be committed or not") != NULL ||
-           strstr(err->next, "whether this step is one") != NULL;
 }
 
 /* What a successor has removed since, or replaced, may be said to be not committed. */
@@ -558,7 +590,7 @@ void promises_told(promises *p, const machine *m, int64_t step, pawl_status stat
     for (size_t i = 0; status == PAWL_OK && i < p->count; i++) {
         p->commits[i].told |= p->commits[i].job == m->job && p->commits[i].step == step;
     }
-    if (status != PAWL_OK && !leaves_open(err)) {
+    if (status != PAWL_OK && !proof_leaves_open(err)) {
         told_certainly(p, m, step, c, err);
     }
 }

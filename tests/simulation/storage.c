@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PUT_NS (NS_PER_S * 3) /* a put that took longer was dropped */
-
 typedef struct view {
     store_wrapper wrapper;
     storage *storage;
@@ -91,6 +89,7 @@ typedef struct late_call {
     storage *storage;
     machine *by;
     store_call call;
+    store_tag expected, now;
     uint64_t begun_ns, after_ns;
 } late_call;
 
@@ -134,7 +133,10 @@ static void let_be_done_late(view *v, const store_call *call, uint64_t begun_ns)
     }
     uint64_t most_ns = random_below(&s->random, 2) == 0 ? 3 * NS_PER_S : s->lags.late_ns;
     *l = (late_call){.storage = s, .by = v->machine, .call = *call, .begun_ns = begun_ns};
-    l->after_ns = random_below(&s->random, call->op == STORE_OP_PUT ? PUT_NS / 2 : most_ns);
+    l->after_ns = random_below(&s->random, most_ns);
+    l->expected = call->expected != NULL ? *call->expected : l->expected;
+    l->call.expected = call->expected != NULL ? &l->expected : NULL;
+    l->call.now = &l->now;
     l->call.path = copy_of_text(call->path);
     l->call.to = copy_of_text(call->to);
     l->call.from = copy_of(call->from, call->n);
@@ -270,11 +272,6 @@ static bool fails_now(const machine_fate *fate, uint64_t n) {
     return fate->fail_at > 0 && n >= fate->fail_at && n < fate->fail_at + fate->fail_count;
 }
 
-/* As store_ops.put has it: not after so long. */
-static bool dropped(const store_call *call, uint64_t begun_ns) {
-    return call->op == STORE_OP_PUT && fibers_now() - begun_ns > PUT_NS;
-}
-
 static void befall(machine *m, uint64_t n, uint64_t die, uint64_t stop) {
     if (n == die) {
         fiber_group_kill(&m->group);
@@ -313,7 +310,7 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
         fiber_sleep(some_latency_ns(v));
     }
     stand_still(m, call);
-    int failure = fails_now(fate, n) ? fate->fail_errno : dropped(call, begun_ns) ? ETIMEDOUT : 0;
+    int failure = fails_now(fate, n) ? fate->fail_errno : 0;
     pawl_status status =
         failure != 0 ? store_failure(&w->base, call->path, failure, err, "the storage fails")
                      : perform(v, call, begun_ns, err);
@@ -333,7 +330,7 @@ uint64_t storage_most_lag_ns(const storage *s) {
     const storage_lags *l = &s->lags;
     uint64_t remembered_ns = l->absent_ns > l->stat_ns ? l->absent_ns : l->stat_ns;
     remembered_ns = remembered_ns > l->list_ns ? remembered_ns : l->list_ns;
-    return remembered_ns + l->names_ns; /* what is seen late may be remembered */
+    return remembered_ns + l->names_ns + s->late_ns; /* what is seen late may be remembered */
 }
 
 static store *another(void) {
@@ -351,7 +348,7 @@ store *storage_view(storage *s, machine *m, bool of_another) {
         return another();
     }
     view *v = mem_calloc(1, sizeof *v);
-    if (v == NULL || store_wrapper_init(&v->wrapper, s->truth, &err) != PAWL_OK) {
+    if (v == NULL || store_wrapper_init(&v->wrapper, s->seen, &err) != PAWL_OK) {
         abort();
     }
     v->wrapper.base.traits.coherent = s->coherent;

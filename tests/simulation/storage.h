@@ -17,9 +17,10 @@
  * L5. A change of names of which the caller heard that it timed out, or was interrupted, may be
  *     done later, whether the caller lives or not; unless it cannot be by then.
  *
- * An object store answers every look by what is there; replies are lost there too, and a put takes
- * effect soon or never (store_ops.put). A filesystem of one host does so as well: where no looks
- * lag, and nothing is done late, some histories say that it is coherent.
+ * On an object store L4 and L5 are the same, and a change whose condition does not hold by then is
+ * not done. Its looks show what is there, or, where it is late, what was there at some moment of the
+ * last seconds, each look another (stores.h). A filesystem of one host shows what is there: where no
+ * looks lag, and nothing is done late, some histories say that it is coherent.
  */
 #ifndef SIMULATION_STORAGE_H
 #define SIMULATION_STORAGE_H
@@ -52,6 +53,8 @@ typedef struct storage_lags {
 
 typedef struct storage {
     store *truth;
+    store *seen;         /* what all look into: the truth, or an object store that is late */
+    uint64_t late_ns;    /* so late, at most */
     uint64_t latency_ns; /* of an operation, about */
     storage_lags lags;
     bool coherent;      /* what its views say of themselves (store_traits) */

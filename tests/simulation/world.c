@@ -21,19 +21,60 @@ static const job_plan quiet_plan = {.world_size = 1,
                                     .step_s = 0.5,
                                     .begin_spread_ns = NS_PER_S};
 
-void world_make(world *w, uint64_t seed, bool objects, bool trace) {
+static bool is_of_objects(world_storage kind) {
+    return kind == WORLD_OBJECTS || kind == WORLD_OBJECTS_LATE;
+}
+
+static uint64_t clock_ns(void *context) {
+    (void)context;
+    return fibers_now();
+}
+
+static int64_t clock_unix_ns(void *context) {
+    (void)context;
+    return (int64_t)fibers_now();
+}
+
+/* Who judges waits for nothing. */
+static void wait_ns(void *context, uint64_t ns) {
+    (void)context;
+    if (fiber_self() != NULL) {
+        fiber_sleep(ns);
+    }
+}
+
+static pawl_status make_objects(world *w, pawl_error *err) {
+    static const platform clock = {
+        .monotonic_ns = clock_ns, .unix_time_ns = clock_unix_ns, .sleep_ns = wait_ns};
+    static const double lates_s[] = {0.2, 2, 5, 15};
+    store_objects_options options = {.seed = random_next(&w->random)};
+    if (w->kind == WORLD_OBJECTS_LATE) {
+        options.late_s = lates_s[random_below(&w->random, ARRAY_LENGTH(lates_s))];
+    }
+    w->storage.late_ns = (uint64_t)(options.late_s * (double)NS_PER_S);
+    TRY(store_objects(&clock, &options, &w->storage.seen, err));
+    return store_objects_truth(w->storage.seen, &w->storage.truth, err);
+}
+
+static pawl_status make_filesystem(world *w, pawl_error *err) {
+    TRY(store_mem(&w->storage.truth, err));
+    w->storage.seen = w->storage.truth;
+    return PAWL_OK;
+}
+
+void world_make(world *w, uint64_t seed, world_storage kind, bool trace) {
     struct pawl_error err = ERROR_INIT;
     memset(w, 0, sizeof *w);
+    w->kind = kind;
     w->seed = seed;
     w->random.state = seed;
     fibers_begin(random_next(&w->random));
-    pawl_status status =
-        objects ? store_mem_objects(&w->storage.truth, &err) : store_mem(&w->storage.truth, &err);
+    pawl_status status = is_of_objects(kind) ? make_objects(w, &err) : make_filesystem(w, &err);
     if (status != PAWL_OK) {
         abort();
     }
     w->storage.latency_ns = NS_PER_S / 1000;
-    w->storage.coherent = w->storage.truth->traits.coherent;
+    w->storage.coherent = w->storage.seen->traits.coherent;
     w->storage.random.state = random_next(&w->random);
     w->storage.trace = trace;
     w->model = (model){.rows = 12, .columns = 10};
@@ -136,7 +177,7 @@ static void choose_lags(world *w) {
         all.lost_one_of = all.lost_one_of / 20 + 2;
         all.late_one_of = all.late_one_of / 20 + 2;
     }
-    bool objects = w->storage.truth->traits.puts;
+    bool objects = w->storage.truth->traits.objects;
     l->absent_ns = (kinds & 1) != 0 && !objects ? all.absent_ns : 0;
     l->stat_ns = (kinds & 2) != 0 && !objects ? all.stat_ns : 0;
     l->list_ns = (kinds & 4) != 0 && !objects ? all.list_ns : 0;
@@ -146,7 +187,7 @@ static void choose_lags(world *w) {
     l->late_ns = all.late_ns;
     l->of_manifests = all.of_manifests;
     bool on_time = !storage_lags_looks(&w->storage) && l->late_one_of == 0;
-    w->storage.coherent = objects || (on_time && chance(w, 2));
+    w->storage.coherent = objects ? w->storage.seen->traits.coherent : on_time && chance(w, 2);
 }
 
 /* Rank 0 reads a few small files of every rank, one after the other: a timeout that is shorter than
@@ -323,13 +364,14 @@ static void one_stands_still(world *w) {
 /* Rank 0 is going to have asked for something that changes the run, which is late. */
 static void let_first_stop(world *w, job *j) {
     static const store_op changes[] = {STORE_OP_RENAME, STORE_OP_PUT,  STORE_OP_UNLINK,
-                                       STORE_OP_WRITE,  STORE_OP_OPEN, STORE_OP_REMOVE_DIR};
+                                       STORE_OP_WRITE,  STORE_OP_OPEN, STORE_OP_REMOVE_DIR,
+                                       STORE_OP_SYNC};
     machine_fate *fate = &j->ranks[0].machine.fate;
     fate->stop_op = (int)changes[random_below(&w->random, ARRAY_LENGTH(changes))];
     fate->stop_op_nth = 1 + random_below(&w->random, 16);
     if (!chance(w, 3)) {
-        bool puts = w->storage.truth->traits.puts;
-        fate->stop_op = chance(w, 3) ? STORE_OP_UNLINK : puts ? STORE_OP_PUT : STORE_OP_RENAME;
+        bool objects = w->storage.truth->traits.objects;
+        fate->stop_op = chance(w, 3) ? STORE_OP_UNLINK : objects ? STORE_OP_PUT : STORE_OP_RENAME;
         fate->stop_name = NAME_MANIFEST;
         fate->stop_op_nth = 1 + random_below(&w->random, 2);
     }
@@ -476,15 +518,19 @@ static void drive(void *context) {
     w->over = true;
 }
 
-uint64_t world_live(uint64_t seed, int ranks, bool trace, world_counts *counts) {
+uint64_t world_live(uint64_t seed, int ranks, world_storage kind, bool trace,
+                    world_counts *counts) {
     static world w;
     test_random random = {seed};
-    world_make(&w, seed, random_below(&random, 4) == 0, trace);
+    if (kind == WORLD_BY_SEED) {
+        kind = random_below(&random, 4) == 0 ? WORLD_OBJECTS : WORLD_FILESYSTEM;
+    }
+    world_make(&w, seed, kind, trace);
     choose_plan(&w, ranks);
     choose_storage(&w);
     if (trace) {
         printf("seed %llu, %d ranks, %s\n", (unsigned long long)seed, ranks,
-               w.storage.truth->traits.puts ? "an object store" : "a filesystem");
+               w.storage.truth->traits.objects ? "an object store" : "a filesystem");
     }
     world_run(&w, drive, 3600 * 3);
     world_count(&w, counts);
@@ -560,7 +606,7 @@ static void drive_to_death(void *context) {
 
 bool world_die(const world_death *d, bool trace, world_counts *counts, uint64_t *broken) {
     static world w;
-    world_make(&w, 1, false, trace);
+    world_make(&w, 1, d->storage, trace);
     doom.death = d;
     doom.victim = NULL;
     w.plan.world_size = d->ranks;

@@ -12,9 +12,18 @@
 
 #define WORLD_MOST_JOBS 6
 
+/* What the storage is. */
+typedef enum world_storage {
+    WORLD_BY_SEED, /* a filesystem, or an object store that is up to date */
+    WORLD_FILESYSTEM,
+    WORLD_OBJECTS,     /* an object store whose listings and reads are up to date */
+    WORLD_OBJECTS_LATE /* one where they may be old */
+} world_storage;
+
 typedef struct world {
     uint64_t seed;
     test_random random;
+    world_storage kind;
     storage storage;
     cluster cluster;
     promises promises;
@@ -33,13 +42,13 @@ typedef struct world_counts {
 } world_counts;
 
 /* A world in which nothing happens by itself: one storage, no jobs. */
-void world_make(world *w, uint64_t seed, bool objects, bool trace);
+void world_make(world *w, uint64_t seed, world_storage kind, bool trace);
 void world_count(const world *w, world_counts *counts);
 /* Of the lags that a seed chooses, only these kinds: 1 absences, 2 attributes, 4 listings, 8 names,
  * 16 replies, 32 effects. To find out which of them a failure needs. */
 extern uint64_t world_lag_kinds;
 /* A seed's whole history. Returns how many promises were broken. */
-uint64_t world_live(uint64_t seed, int ranks, bool trace, world_counts *counts);
+uint64_t world_live(uint64_t seed, int ranks, world_storage kind, bool trace, world_counts *counts);
 /* Four ranks, say, of which one dies at the n-th storage operation of its second save; false when
  * it has no n-th. */
 typedef struct world_death {
@@ -47,6 +56,7 @@ typedef struct world_death {
     uint64_t nth;
     bool after;
     bool callbacks, threads;
+    world_storage storage;
 } world_death;
 bool world_die(const world_death *d, bool trace, world_counts *counts, uint64_t *broken);
 

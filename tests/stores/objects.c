@@ -8,6 +8,7 @@
 #include "store/implement.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,9 @@ typedef struct objects_store {
     object *objects; /* ascending by path */
     size_t count, capacity;
     uint64_t late_ns, random;
+    _Atomic unsigned honest; /* looks under way that show the truth */
     size_t uploads;
+    bool prompt; /* a look shows what is there now (objects_truth.c) */
 } objects_store;
 
 typedef struct part {
@@ -108,7 +111,8 @@ static version *newest(const object *x) {
 
 /* Can a look still show it? */
 static bool can_be_seen(const objects_store *o, const version *v, uint64_t now_ns) {
-    return v->until_ns == UINT64_MAX || (now_ns - v->until_ns < o->late_ns);
+    uint64_t late_ns = atomic_load(&o->honest) > 0 ? 0 : o->late_ns;
+    return v->until_ns == UINT64_MAX || now_ns - v->until_ns < late_ns;
 }
 
 static uint64_t draw(objects_store *o) { /* splitmix64 */
@@ -126,6 +130,9 @@ static version *seen(objects_store *o, const object *x) {
         first++;
     }
     size_t some = x->count - first;
+    if (o->prompt) {
+        return newest(x);
+    }
     return x->versions[first + (o->random != 0 && some > 1 ? (size_t)(draw(o) % some) : 0)];
 }
 
@@ -164,7 +171,8 @@ static void forget_old(objects_store *o) {
     for (size_t i = 0; i < o->count; i++) {
         object x = o->objects[i];
         size_t gone = 0;
-        while (!can_be_seen(o, x.versions[gone], now_ns)) {
+        while (x.versions[gone]->until_ns != UINT64_MAX &&
+               now_ns - x.versions[gone]->until_ns >= o->late_ns) {
             drop_version(x.versions[gone++]);
         }
         memmove(x.versions, x.versions + gone, (x.count -= gone) * sizeof(*x.versions));
@@ -621,6 +629,37 @@ pawl_status store_objects(const platform *os, const store_objects_options *optio
     return PAWL_OK;
 }
 
+static pawl_status around_truth(store_wrapper *w, store_call *call, pawl_error *err) {
+    objects_store *o = objects_of(w->inner);
+    atomic_fetch_add(&o->honest, 1);
+    pawl_status status = store_call_inner(call, err);
+    atomic_fetch_sub(&o->honest, 1);
+    return status;
+}
+
+pawl_status store_truth(store *s, store **out, pawl_error *err) {
+    *out = s;
+    if (!s->traits.objects || s->traits.coherent) {
+        return PAWL_OK;
+    }
+    AUTOFREE store_wrapper *w = mem_calloc(1, sizeof(*w));
+    if (w == NULL) {
+        return error_nomem(err, sizeof(*w));
+    }
+    TRY(store_wrapper_init(w, s, err));
+    w->base.traits.coherent = true;
+    w->around = around_truth;
+    *out = &w->base;
+    w = NULL;
+    return PAWL_OK;
+}
+
+void store_truth_destroy(store *truth, store *s) {
+    if (truth != s) {
+        store_destroy(truth);
+    }
+}
+
 pawl_status store_chosen(const platform *os, store **out, pawl_error *err) {
     const char *chosen = getenv("PAWL_TEST_STORE");
     bool late = chosen != NULL && strcmp(chosen, "late") == 0;
@@ -638,6 +677,12 @@ void store_objects_catch_up(store *objects) {
     o->late_ns = 0;
     forget_old(o);
     o->late_ns = late_ns;
+}
+
+void store_objects_be_prompt(store *objects, bool prompt) {
+    objects_store *o = objects_of(objects);
+    CLEANUP(monitor_leave_pointer) monitor *locked = enter(o);
+    o->prompt = prompt;
 }
 
 size_t store_objects_uploads(store *objects) {

@@ -42,7 +42,7 @@ typedef struct job_rank {
 } job_rank;
 
 struct job {
-    store *disk;
+    store *late, *disk; /* as in lib/training.h */
     char launch[32];
     atomic_bool dead[JOB_RANKS];
     job_rank ranks[JOB_RANKS];
@@ -260,7 +260,8 @@ static inline int job_set_up(void **state) {
     struct pawl_error err = ERROR_INIT;
     memset(&j, 0, sizeof j);
     snprintf(j.launch, sizeof j.launch, "launch-%d", ++launches);
-    assert_ok(store_chosen(platform_system(), &j.disk, &err), &err);
+    assert_ok(store_chosen(platform_system(), &j.late, &err), &err);
+    assert_ok(store_truth(j.late, &j.disk, &err), &err);
     for (int r = 0; r < JOB_RANKS; r++) {
         job_rank *k = &j.ranks[r];
         k->job = &j;
@@ -269,7 +270,7 @@ static inline int job_set_up(void **state) {
         k->os.context = k;
         k->os.identity = job_identity;
         k->os.process_alive = job_alive;
-        assert_ok(store_fault_wrap(j.disk, &k->os, &k->fault, &err), &err);
+        assert_ok(store_fault_wrap(j.late, &k->os, &k->fault, &err), &err);
         job_build(k);
     }
     *state = &j;
@@ -290,7 +291,8 @@ static inline int job_tear_down(void **state) {
         state_free(j->ranks[r].state);
         store_destroy(j->ranks[r].fault);
     }
-    store_destroy(j->disk);
+    store_truth_destroy(j->disk, j->late);
+    store_destroy(j->late);
     return 0;
 }
 

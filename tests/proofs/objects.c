@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A run on an object store, and each of its calls to the storage: the process dies at it, before it
+ * or when it is done; stands still at it while another process takes the run over, and goes on; is
+ * told that it failed, done or not. Then the next process opens the run, restores, saves, and lets
+ * retention and gc run: nothing that was told to be saved is lost, and nothing else is offered
+ * (objects_story.h). On a store whose listings and reads are always up to date, and on one where
+ * they may be old.
+ *
+ * Usage: proof_objects [--full]
+ *        proof_objects --try MODE:LIFE:EVENT:CALL[:EVENT[:next]]
+ */
+#include "proofs/objects_story.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_CALLS 5000
+#define PAIR_REACH 12 /* the second failure comes so many calls after the first, at most */
+
+typedef struct event {
+    const char *name;
+    fate fate;
+    bool retries;  /* by a process that repeats what may pass */
+    bool harmless; /* nothing is lost by it: the life ends well */
+    bool stays;    /* FATE_PAUSES: the other process does not end before */
+} event;
+
+static const event deaths[] = {
+    {.name = "dies", .fate = {.kind = FATE_DIES}},
+    {.name = "dies-done", .fate = {.kind = FATE_DIES, .done = true}},
+};
+
+static const event pauses[] = {
+    {.name = "pauses", .fate = {.kind = FATE_PAUSES}},
+    {.name = "pauses-done", .fate = {.kind = FATE_PAUSES, .done = true}},
+    {.name = "pauses-beside", .fate = {.kind = FATE_PAUSES}, .stays = true},
+    {.name = "pauses-done-beside", .fate = {.kind = FATE_PAUSES, .done = true}, .stays = true},
+};
+
+static const event failures[] = {
+    {.name = "eio", .fate = {.kind = FATE_FAILS, .system_errno = EIO}},
+    {.name = "eio-done", .fate = {.kind = FATE_FAILS, .system_errno = EIO, .done = true}},
+    {.name = "timeout", .fate = {.kind = FATE_FAILS, .system_errno = ETIMEDOUT}},
+    {.name = "timeout-done", .fate = {.kind = FATE_FAILS, .system_errno = ETIMEDOUT, .done = true}},
+    {.name = "refused", .fate = {.kind = FATE_FAILS, .system_errno = EACCES}},
+    {.name = "full", .fate = {.kind = FATE_FAILS, .system_errno = ENOSPC}},
+    {.name = "throttled", .fate = {.kind = FATE_FAILS, .system_errno = EAGAIN}},
+    {.name = "throttled-repeated",
+     .fate = {.kind = FATE_FAILS, .system_errno = EAGAIN},
+     .retries = true,
+     .harmless = true},
+    {.name = "timeout-repeated",
+     .fate = {.kind = FATE_FAILS, .system_errno = ETIMEDOUT},
+     .retries = true},
+    {.name = "timeout-done-repeated",
+     .fate = {.kind = FATE_FAILS, .system_errno = ETIMEDOUT, .done = true},
+     .retries = true},
+};
+
+static const event *find_in(const event *events, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(events[i].name, name) == 0) {
+            return &events[i];
+        }
+    }
+    return NULL;
+}
+
+static const event *find_event(const char *name) {
+    const event *found = find_in(deaths, ARRAY_LENGTH(deaths), name);
+    found = found != NULL ? found : find_in(pauses, ARRAY_LENGTH(pauses), name);
+    return found != NULL ? found : find_in(failures, ARRAY_LENGTH(failures), name);
+}
+
+/* ---- one history ----------------------------------------------------------------------------- */
+
+typedef struct history {
+    bool late;
+    size_t life;
+    const event *first, *second; /* `second`: of two failures; NULL: one */
+    uint64_t nth;
+    uint64_t beyond; /* the second is so many calls after the first, or the next process's n-th */
+    bool of_next;    /* the second befalls the next process */
+} history;
+
+static void set_fates(process *p, const history *h) {
+    p->fates[0] = h->first->fate;
+    p->fates[0].nth = h->nth;
+    if (h->second != NULL && !h->of_next) {
+        p->fates[1] = h->second->fate;
+        p->fates[1].nth = h->nth + h->beyond;
+    }
+}
+
+static bool goes_on(const history *h, story *s) {
+    const fate nothing = {.kind = FATE_NONE};
+    bool met = true;
+    if (h->of_next) {
+        fate f = h->second->fate;
+        f.nth = h->beyond;
+        met = story_goes_on(s, 3, &f);
+    }
+    (void)story_goes_on(s, 4, &nothing);
+    return met;
+}
+
+/* False: the life, or the next, has no such call. */
+static bool live(const history *h, story *s, char at[STORE_MAX_PATH + 32]) {
+    struct pawl_error err = ERROR_INIT;
+    actor a;
+    takeover t = {.victim = &a, .stays = h->first->stays};
+    story_begin(s, h->late, h->first->retries);
+    story_live_before(s, h->life);
+    actor_begin(&a, s, 1);
+    a.stubborn = h->first->fate.kind == FATE_FAILS;
+    set_fates(&a.process, h);
+    a.process.pause = takeover_happens;
+    a.process.pause_context = &t;
+    pawl_status status = story_lives[h->life](&a, &err);
+    actor_end(&a);
+    bool met = process_met_its_fate(&a.process);
+    snprintf(at, STORE_MAX_PATH + 32, "%s", a.process.at);
+    if (met && h->first->harmless && (status != PAWL_OK || a.failures > 0)) {
+        story_broken(s, "it should have passed: %s", error_text(&a.failure));
+    }
+    if (t.ended) {
+        takeover_check(&t);
+    }
+    if (met) {
+        story_check(s);
+        met = goes_on(h, s);
+    }
+    return met;
+}
+
+static bool try_history(proof *p, const history *h) {
+    static story s;
+    char at[STORE_MAX_PATH + 32];
+    bool met = live(h, &s, at);
+    if (met) {
+        proof_case(p, s.wrong[0] == '\0', "%s: %s", at, s.wrong);
+    }
+    story_end(&s);
+    return met;
+}
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+typedef struct effort {
+    proof *p;
+    history h;
+    uint64_t stride;
+    uint64_t reach, next_stride; /* of the second event; reach 0: there is none */
+} effort;
+
+static bool try_call(void *context, uint64_t part) {
+    effort *e = context;
+    history h = e->h;
+    h.nth = part * e->stride + 1;
+    if (e->reach == 0) {
+        return try_history(e->p, &h);
+    }
+    bool any = false;
+    bool met = true;
+    for (h.beyond = 1; h.beyond <= e->reach && (met || !h.of_next); h.beyond += e->next_stride) {
+        met = try_history(e->p, &h);
+        any = any || met;
+    }
+    return any;
+}
+
+static const char *mode_name(bool late) {
+    return late ? "late" : "strong";
+}
+
+static void replay_call(const void *context, uint64_t part, char *text, size_t capacity) {
+    const effort *e = context;
+    snprintf(text, capacity, "--try %s:%zu:%s:%llu%s%s%s", mode_name(e->h.late), e->h.life,
+             e->h.first->name, (unsigned long long)(part * e->stride + 1),
+             e->h.second != NULL ? ":" : "", e->h.second != NULL ? e->h.second->name : "",
+             e->h.of_next ? ":next" : "");
+}
+
+static void try_each_call(const effort *e) {
+    const proof_options in_parts = {.alone = false};
+    const proof_parts parts = {.counts = e->p,
+                               .count = MOST_CALLS,
+                               .open = true,
+                               .attempt = try_call,
+                               .context = (void *)e,
+                               .replay = replay_call};
+    proof_try_parts(&in_parts, &parts);
+}
+
+static void try_all(proof *p, const event *events, size_t count) {
+    for (size_t i = 0; i < count * LIVES * 2; i++) {
+        const effort e = {.p = p,
+                          .stride = 1,
+                          .h = {.first = &events[i % count],
+                                .life = i / count % LIVES,
+                                .late = i / count / LIVES > 0}};
+        try_each_call(&e);
+    }
+}
+
+/* Two failures at calls that are near each other, of the kinds that leave most open. */
+static void try_pairs(proof *p, uint64_t stride) {
+    static const char *const kinds[] = {"eio-done", "timeout", "timeout-done"};
+    size_t count = ARRAY_LENGTH(kinds);
+    for (size_t i = 0; i < count * count * LIVES * 2; i++) {
+        const effort e = {.p = p,
+                          .stride = stride,
+                          .reach = PAIR_REACH,
+                          .next_stride = 1,
+                          .h = {.first = find_event(kinds[i % count]),
+                                .second = find_event(kinds[i / count % count]),
+                                .life = i / count / count % LIVES,
+                                .late = i / count / count / LIVES > 0}};
+        try_each_call(&e);
+    }
+}
+
+/* The process that comes after a death dies, too. */
+static void try_deaths_after_deaths(proof *p, uint64_t stride, uint64_t next_stride) {
+    for (size_t i = 0; i < 4 * LIVES * 2; i++) {
+        const effort e = {.p = p,
+                          .stride = stride,
+                          .reach = MOST_CALLS,
+                          .next_stride = next_stride,
+                          .h = {.first = &deaths[i % 2],
+                                .second = &deaths[i / 2 % 2],
+                                .of_next = true,
+                                .life = i / 4 % LIVES,
+                                .late = i / 4 / LIVES > 0}};
+        try_each_call(&e);
+    }
+}
+
+static int prove(bool full) {
+    proof *dying = proof_new("deaths at each call to an object store");
+    proof *again = proof_new("deaths after deaths on an object store");
+    proof *pausing = proof_new("takeovers at each call to an object store");
+    proof *failing = proof_new("failures of each call to an object store");
+    proof *pairs = proof_new("failures of two calls to an object store");
+    try_all(dying, deaths, ARRAY_LENGTH(deaths));
+    try_deaths_after_deaths(again, full ? 1 : 13, full ? 1 : 11);
+    try_all(pausing, pauses, ARRAY_LENGTH(pauses));
+    try_all(failing, failures, ARRAY_LENGTH(failures));
+    try_pairs(pairs, full ? 1 : 13);
+    return proof_end(dying) | proof_end(again) | proof_end(pausing) | proof_end(failing) |
+           proof_end(pairs);
+}
+
+/* ---- one of them ----------------------------------------------------------------------------- */
+
+static int try_one(const char *text) {
+    char mode[16];
+    char first[40];
+    char second[40] = "";
+    char next[8] = "";
+    unsigned long long nth;
+    proof *p = proof_new("one history");
+    effort e = {.p = p, .stride = 1, .next_stride = 1};
+    int fields = sscanf(text, "%15[a-z]:%zu:%39[a-z-]:%llu:%39[a-z-]:%7[a-z]", mode, &e.h.life,
+                        first, &nth, second, next);
+    e.h.late = strcmp(mode, "late") == 0;
+    e.h.first = fields >= 4 ? find_event(first) : NULL;
+    e.h.second = fields >= 5 ? find_event(second) : NULL;
+    e.h.of_next = fields == 6;
+    e.reach = fields < 5 ? 0 : fields == 5 ? PAIR_REACH : MOST_CALLS;
+    if (e.h.first == NULL || e.h.life >= LIVES || (fields >= 5 && e.h.second == NULL)) {
+        fprintf(stderr, "--try strong|late:LIFE:EVENT:CALL[:EVENT[:next]]\n");
+        return EXIT_FAILURE;
+    }
+    (void)try_call(&e, nth - 1);
+    return proof_end(p);
+}
+
+int main(int argc, char **argv) {
+    static const struct option known[] = {{"full", no_argument, NULL, 'f'},
+                                          {"try", required_argument, NULL, 't'},
+                                          {NULL, 0, NULL, 0}};
+    bool full = false;
+    int found;
+    while ((found = getopt_long(argc, argv, "", known, NULL)) != -1) {
+        if (found == 't') {
+            return try_one(optarg);
+        }
+        if (found == '?') {
+            return EXIT_FAILURE;
+        }
+        full = true;
+    }
+    return prove(full);
+}
