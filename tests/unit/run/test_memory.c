@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Restoring into a provider's memory, replicas in it, and checkpoints as memory. */
 #include "lib/device.h"
+#include "lib/failing_memory.h"
 #include "lib/random.h"
 #include "lib/training.h"
 
@@ -299,6 +300,53 @@ static large held_large(fixture *f) {
     return l;
 }
 
+/* ---- without memory ------------------------------------------------------------------------- */
+
+/* A thread that lacks memory may leave its work to others: then nothing fails. */
+static void assert_no_memory(pawl_status status, pawl_error *err) {
+    if (status != PAWL_OK) {
+        assert_fails(status, PAWL_ENOMEM, err);
+    }
+}
+
+static void test_any_allocation_of_a_restore_may_fail(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    float small[SMALL][10] = {{0}};
+    save(f);
+    pawl_state *wanted = state_of(f, held_large(f), small);
+    assert_ok(run_restore(f->run, wanted, NULL, NULL, &err), &err);
+    bool failed = true;
+    for (uint64_t nth = 1; failed; nth++) {
+        failing_memory_set(nth);
+        pawl_status status = run_restore(f->run, wanted, NULL, NULL, &err);
+        failed = failing_memory_fired();
+        failing_memory_set(0);
+        assert_no_memory(status, &err);
+        assert_true(failed || status == PAWL_OK);
+    }
+    assert_memory_equal(f->held, f->saved, saved_large(f).bytes);
+    state_free(wanted);
+}
+
+static void test_any_allocation_of_a_save_may_fail(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const pawl_save_options options = {.struct_size = sizeof options};
+    pawl_state *made = state_of(f, saved_large(f), f->small);
+    bool failed = true;
+    for (uint64_t nth = 1; failed; nth++) {
+        failing_memory_set(nth);
+        pawl_status status = run_save(f->run, made, (int64_t)nth, &options, &err);
+        status = status == PAWL_OK ? run_wait(f->run, 0, NULL, &err) : status;
+        failed = failing_memory_fired();
+        failing_memory_set(0);
+        assert_no_memory(status, &err);
+        assert_true(failed || status == PAWL_OK);
+    }
+    state_free(made);
+}
+
 /* Left behind until the device answers, with its buffers and the names of its copies, while the
  * state is gone. What has not begun by then never does. */
 static void test_s08_a_restore_does_not_wait_for_a_copy_that_hangs(void **state) {
@@ -535,6 +583,8 @@ int main(void) {
         T(test_strided_device_memory_is_filled_run_by_run),
         T(test_another_box_than_was_saved_is_restored),
         T(test_a_copy_that_fails_fails_the_restore_naming_the_tensor),
+        T(test_any_allocation_of_a_restore_may_fail),
+        T(test_any_allocation_of_a_save_may_fail),
         T(test_s08_a_restore_does_not_wait_for_a_copy_that_hangs),
         T(test_s08_a_group_does_not_wait_for_a_copy_that_hangs),
         T(test_nothing_is_restored_into_tensors_that_a_copy_may_still_change),
