@@ -276,6 +276,52 @@ static void test_another_box_than_was_saved_is_restored(void **state) {
     }
 }
 
+typedef struct odd {
+    uint8_t packed[30], bytes[7];
+    double scalar;
+} odd;
+
+static pawl_state *odd_state(fixture *f, odd *memory) {
+    static const int64_t packed[] = {6, 10};
+    static const int64_t bytes[] = {7, 1};
+    static const int64_t none[] = {0, 5};
+    struct pawl_error err = ERROR_INIT;
+    pawl_state *made;
+    pawl_tensor tensors[] = {
+        {.name = "packed", .dtype = PAWL_F4, .ndim = 2, .shape = packed, .data = memory->packed},
+        {.name = "bytes", .dtype = PAWL_U8, .ndim = 2, .shape = bytes, .data = memory->bytes},
+        {.name = "scalar", .dtype = PAWL_F64, .data = &memory->scalar},
+        {.name = "none", .dtype = PAWL_I64, .ndim = 2, .shape = none, .data = memory}};
+    assert_ok(state_new(&made, &err), &err);
+    for (size_t i = 0; i < ARRAY_LENGTH(tensors); i++) {
+        tensors[i].struct_size = sizeof tensors[i];
+        tensors[i].memory = device_memory(f->device);
+        tensors[i].data = device_hold(f->device, tensors[i].data, sizeof *memory);
+        assert_ok(state_add_tensor(made, &tensors[i], &err), &err);
+    }
+    return made;
+}
+
+static void test_packed_elements_a_scalar_and_nothing_are_there_again(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const pawl_save_options options = {.struct_size = sizeof options};
+    test_random random = {.state = 8};
+    odd saved;
+    odd found = {.scalar = 0};
+    random_fill(&random, &saved, sizeof saved);
+    pawl_state *made = odd_state(f, &saved);
+    assert_ok(run_save(f->run, made, 1, &options, &err), &err);
+    assert_ok(run_wait(f->run, 0, NULL, &err), &err);
+    state_free(made);
+    made = odd_state(f, &found);
+    assert_ok(run_restore(f->run, made, NULL, NULL, &err), &err);
+    state_free(made);
+    assert_memory_equal(found.packed, saved.packed, sizeof found.packed);
+    assert_memory_equal(found.bytes, saved.bytes, sizeof found.bytes);
+    assert_memory_equal(&found.scalar, &saved.scalar, sizeof found.scalar);
+}
+
 static void test_a_copy_that_fails_fails_the_restore_naming_the_tensor(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -582,6 +628,7 @@ int main(void) {
         T(test_what_is_restored_is_cast_and_overflows_are_counted),
         T(test_strided_device_memory_is_filled_run_by_run),
         T(test_another_box_than_was_saved_is_restored),
+        T(test_packed_elements_a_scalar_and_nothing_are_there_again),
         T(test_a_copy_that_fails_fails_the_restore_naming_the_tensor),
         T(test_any_allocation_of_a_restore_may_fail),
         T(test_any_allocation_of_a_save_may_fail),
