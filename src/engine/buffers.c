@@ -210,8 +210,11 @@ void engine_buffers_from(engine *e, const pawl_memory *allocator) {
     e->allocator = allocator;
 }
 
-/* With its buffers: a save that lacks memory fails before it begins. */
+/* With its buffers: a save that lacks memory fails before it begins. Where an earlier one has failed
+ * so, others may be made ready meanwhile. */
 pawl_status engine_slab_make(engine *e, pawl_error *err) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
+    monitor_enter(held);
     size_t bytes = e->stream_limit * e->buffer_bytes;
     if (e->slab == NULL) {
         free_all(e); /* left from small saves: with them the budget would be exceeded */
