@@ -204,8 +204,12 @@ void engine_buffers_free(engine *e) {
 
 void engine_buffers_from(engine *e, const pawl_memory *allocator) {
     engine_ahead_end(e);
-    store_queue_free(e->queue); /* it may have registered the slab */
+    monitor_enter(
+        &e->monitor); /* who reads beside the save may wake the queue: engine_read_ended */
+    store_queue *queue = e->queue;
     e->queue = NULL;
+    monitor_leave(&e->monitor);
+    store_queue_free(queue); /* it may have registered the slab */
     engine_buffers_free(e);
     e->allocator = allocator;
 }
