@@ -214,8 +214,8 @@ void engine_buffers_from(engine *e, const pawl_memory *allocator) {
     e->allocator = allocator;
 }
 
-/* With its buffers: a save that lacks memory fails before it begins. Where an earlier one has failed
- * so, others may be made ready meanwhile. */
+/* With its buffers: a save that lacks memory fails before it begins. Where an earlier one has
+ * failed so, others may be made ready meanwhile. */
 pawl_status engine_slab_make(engine *e, pawl_error *err) {
     CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
     monitor_enter(held);
