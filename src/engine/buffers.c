@@ -204,8 +204,12 @@ void engine_buffers_free(engine *e) {
 
 void engine_buffers_from(engine *e, const pawl_memory *allocator) {
     engine_ahead_end(e);
-    store_queue_free(e->queue); /* it may have registered the slab */
+    /* Who reads beside the save may wake the queue: engine_read_ended. */
+    monitor_enter(&e->monitor);
+    store_queue *queue = e->queue;
     e->queue = NULL;
+    monitor_leave(&e->monitor);
+    store_queue_free(queue); /* it may have registered the slab */
     engine_buffers_free(e);
     e->allocator = allocator;
 }
@@ -222,8 +226,11 @@ pawl_status engine_no_memory(const engine *e, size_t bytes, pawl_error *err) {
     return PAWL_ENOMEM;
 }
 
-/* With its buffers: a save that lacks memory fails before it begins. */
+/* With its buffers: a save that lacks memory fails before it begins. Where an earlier one has
+ * failed so, others may be made ready meanwhile. */
 pawl_status engine_slab_make(engine *e, pawl_error *err) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
+    monitor_enter(held);
     size_t bytes = e->stream_limit * e->buffer_bytes;
     if (e->slab == NULL) {
         free_all(e); /* left from small saves: with them the budget would be exceeded */

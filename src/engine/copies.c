@@ -122,12 +122,22 @@ static uint64_t hang_deadline(const engine *e) {
     return timeout_s > 0 ? e->copy_progress_ns + engine_ns(timeout_s) : UINT64_MAX;
 }
 
+/* Monitor held. Is it time to give up? *oldest: what hangs. Nothing does where the last copy has
+ * just ended, and waits for the monitor. */
+static bool hangs(const engine *e, mover_wait *oldest) {
+    if (engine_now(e) < hang_deadline(e)) {
+        return false;
+    }
+    mover_look(e->mover, oldest);
+    return oldest->jobs > 0;
+}
+
 /* Monitor held. False: it hangs, and is left behind. */
-static bool wait_for_reading(reading *r) {
+static bool wait_for_reading(reading *r, mover_wait *oldest) {
     engine *e = r->engine;
     while (r->unfinished > 0) {
         if (!monitor_wait_until(&e->monitor, hang_deadline(e)) && r->unfinished > 0 &&
-            engine_now(e) >= hang_deadline(e)) {
+            hangs(e, oldest)) {
             r->left_behind = true;
             return false;
         }
@@ -135,11 +145,10 @@ static bool wait_for_reading(reading *r) {
     return true;
 }
 
-static pawl_status copy_hangs(engine *e, pawl_error *err) {
-    mover_wait oldest;
-    mover_look(e->mover, &oldest);
-    error_set(err, PAWL_EIO, "the memory \"%s\" hangs: a copy from it does not end", oldest.memory);
-    error_entry(err, oldest.entry);
+static pawl_status copy_hangs(const mover_wait *oldest, pawl_error *err) {
+    error_set(err, PAWL_EIO, "the memory \"%s\" hangs: a copy from it does not end",
+              oldest->memory);
+    error_entry(err, oldest->entry);
     error_next(err, "look at the device (its driver's log); keep the tensors' memory valid until "
                     "it answers");
     return PAWL_EIO;
@@ -156,9 +165,10 @@ static pawl_status read_all(reading *r, bool *ended, pawl_error *err) {
     }
     CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
     monitor_enter(held);
-    *ended = wait_for_reading(r);
+    mover_wait oldest;
+    *ended = wait_for_reading(r, &oldest);
     if (!*ended) {
-        return copy_hangs(e, err);
+        return copy_hangs(&oldest, err);
     }
     *err = r->status != PAWL_OK ? r->story : *err;
     return r->status;

@@ -382,6 +382,40 @@ static void test_who_reads_beside_a_save_is_patient_while_other_copies_end(void 
     assert_ok(r.status, &r.story);
 }
 
+typedef struct announcer {
+    engine *engine;
+    atomic_bool ends;
+} announcer;
+
+static void announce(void *argument) {
+    announcer *a = argument;
+    while (!atomic_load(&a->ends)) {
+        engine_reading(a->engine);
+        engine_read_ended(a->engine);
+    }
+}
+
+/* It wakes the queue, which a save from another provider replaces. */
+static void test_who_reads_beside_a_save_may_end_while_the_next_one_begins(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    announcer a;
+    platform_thread *thread;
+    saving_engine(f, 16 * SAVING_BUFFER_BYTES, false);
+    a.engine = f->engine;
+    atomic_init(&a.ends, false);
+    assert_ok(save_once(f, &err), &err);
+    assert_ok(f->os->thread_start(f->os->context, announce, &a, &thread, &err), &err);
+    for (int i = 0; i < 20; i++) {
+        engine_buffers_from(f->engine, NULL);
+        saving_remove_files(f);
+        assert_ok(save_once(f, &err), &err);
+    }
+    atomic_store(&a.ends, true);
+    f->os->thread_join(f->os->context, thread);
+    saving_assert_written(f);
+}
+
 static void test_checking_on_a_device_that_fails_starts_no_save(void **state) {
     saving *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -413,6 +447,7 @@ int main(void) {
         DEVICE(test_s08_closing_does_not_wait_for_a_provider_that_does_not_return),
         DEVICE(test_s08_checking_does_not_wait_for_a_copy_that_hangs),
         DEVICE(test_who_reads_beside_a_save_is_patient_while_other_copies_end),
+        DEVICE(test_who_reads_beside_a_save_may_end_while_the_next_one_begins),
         DEVICE(test_checking_on_a_device_that_fails_starts_no_save),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

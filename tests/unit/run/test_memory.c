@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Restoring into a provider's memory, replicas in it, and checkpoints as memory. */
 #include "lib/device.h"
+#include "lib/failing_memory.h"
 #include "lib/random.h"
 #include "lib/training.h"
 
@@ -276,6 +277,52 @@ static void test_another_box_than_was_saved_is_restored(void **state) {
     }
 }
 
+typedef struct odd {
+    uint8_t packed[30], bytes[7];
+    double scalar;
+} odd;
+
+static pawl_state *odd_state(fixture *f, odd *memory) {
+    static const int64_t packed[] = {6, 10};
+    static const int64_t bytes[] = {7, 1};
+    static const int64_t none[] = {0, 5};
+    struct pawl_error err = ERROR_INIT;
+    pawl_state *made;
+    pawl_tensor tensors[] = {
+        {.name = "packed", .dtype = PAWL_F4, .ndim = 2, .shape = packed, .data = memory->packed},
+        {.name = "bytes", .dtype = PAWL_U8, .ndim = 2, .shape = bytes, .data = memory->bytes},
+        {.name = "scalar", .dtype = PAWL_F64, .data = &memory->scalar},
+        {.name = "none", .dtype = PAWL_I64, .ndim = 2, .shape = none, .data = memory}};
+    assert_ok(state_new(&made, &err), &err);
+    for (size_t i = 0; i < ARRAY_LENGTH(tensors); i++) {
+        tensors[i].struct_size = sizeof tensors[i];
+        tensors[i].memory = device_memory(f->device);
+        tensors[i].data = device_hold(f->device, tensors[i].data, sizeof *memory);
+        assert_ok(state_add_tensor(made, &tensors[i], &err), &err);
+    }
+    return made;
+}
+
+static void test_packed_elements_a_scalar_and_nothing_are_there_again(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const pawl_save_options options = {.struct_size = sizeof options};
+    test_random random = {.state = 8};
+    odd saved;
+    odd found = {.scalar = 0};
+    random_fill(&random, &saved, sizeof saved);
+    pawl_state *made = odd_state(f, &saved);
+    assert_ok(run_save(f->run, made, 1, &options, &err), &err);
+    assert_ok(run_wait(f->run, 0, NULL, &err), &err);
+    state_free(made);
+    made = odd_state(f, &found);
+    assert_ok(run_restore(f->run, made, NULL, NULL, &err), &err);
+    state_free(made);
+    assert_memory_equal(found.packed, saved.packed, sizeof found.packed);
+    assert_memory_equal(found.bytes, saved.bytes, sizeof found.bytes);
+    assert_memory_equal(&found.scalar, &saved.scalar, sizeof found.scalar);
+}
+
 static void test_a_copy_that_fails_fails_the_restore_naming_the_tensor(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -298,6 +345,53 @@ static large held_large(fixture *f) {
     f->held = mem_calloc(1, l.bytes);
     l.data = f->held;
     return l;
+}
+
+/* ---- without memory ------------------------------------------------------------------------- */
+
+/* A thread that lacks memory may leave its work to others: then nothing fails. */
+static void assert_no_memory(pawl_status status, pawl_error *err) {
+    if (status != PAWL_OK) {
+        assert_fails(status, PAWL_ENOMEM, err);
+    }
+}
+
+static void test_any_allocation_of_a_restore_may_fail(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    float small[SMALL][10] = {{0}};
+    save(f);
+    pawl_state *wanted = state_of(f, held_large(f), small);
+    assert_ok(run_restore(f->run, wanted, NULL, NULL, &err), &err);
+    bool failed = true;
+    for (uint64_t nth = 1; failed; nth++) {
+        failing_memory_set(nth);
+        pawl_status status = run_restore(f->run, wanted, NULL, NULL, &err);
+        failed = failing_memory_fired();
+        failing_memory_set(0);
+        assert_no_memory(status, &err);
+        assert_true(failed || status == PAWL_OK);
+    }
+    assert_memory_equal(f->held, f->saved, saved_large(f).bytes);
+    state_free(wanted);
+}
+
+static void test_any_allocation_of_a_save_may_fail(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    const pawl_save_options options = {.struct_size = sizeof options};
+    pawl_state *made = state_of(f, saved_large(f), f->small);
+    bool failed = true;
+    for (uint64_t nth = 1; failed; nth++) {
+        failing_memory_set(nth);
+        pawl_status status = run_save(f->run, made, (int64_t)nth, &options, &err);
+        status = status == PAWL_OK ? run_wait(f->run, 0, NULL, &err) : status;
+        failed = failing_memory_fired();
+        failing_memory_set(0);
+        assert_no_memory(status, &err);
+        assert_true(failed || status == PAWL_OK);
+    }
+    state_free(made);
 }
 
 /* Left behind until the device answers, with its buffers and the names of its copies, while the
@@ -535,7 +629,10 @@ int main(void) {
         T(test_what_is_restored_is_cast_and_overflows_are_counted),
         T(test_strided_device_memory_is_filled_run_by_run),
         T(test_another_box_than_was_saved_is_restored),
+        T(test_packed_elements_a_scalar_and_nothing_are_there_again),
         T(test_a_copy_that_fails_fails_the_restore_naming_the_tensor),
+        T(test_any_allocation_of_a_restore_may_fail),
+        T(test_any_allocation_of_a_save_may_fail),
         T(test_s08_a_restore_does_not_wait_for_a_copy_that_hangs),
         T(test_s08_a_group_does_not_wait_for_a_copy_that_hangs),
         T(test_nothing_is_restored_into_tensors_that_a_copy_may_still_change),
