@@ -122,20 +122,20 @@ static pawl_status take_file(decoder *d, const char **out, pawl_error *err) {
 /* ---- members ---- */
 
 /* The name is in `key`; its value comes next. */
-static pawl_status decode_place(decoder *d, uint64_t position, pawl_error *err) {
+static pawl_status decode_place(decoder *d, pawl_error *err) {
     shard_index *index = d->out;
     const char *name = (const char *)d->key.data;
+    const uint64_t position = json_position(&d->json);
     if (d->key.size > MAX_TENSOR_NAME) {
         return refuse(NULL, position, err, "the name of a tensor is too long");
     }
     if (index->place_count == FOREIGN_MAX_ENTRIES) {
         return too_many("tensors", FOREIGN_MAX_ENTRIES, err);
     }
-    uint64_t file_at = json_position(&d->json);
     TRY(json_text(&d->json, &d->text, err));
     const char *fault = file_fault(&d->text);
     if (fault != NULL) {
-        (void)refuse(name, file_at, err, fault);
+        (void)refuse(name, position, err, fault);
         error_expected(err, "the name of a file in the same directory");
         error_found(err, "\"%.200s\"", (const char *)d->text.data);
         return PAWL_EDAMAGED;
@@ -160,12 +160,11 @@ static pawl_status decode_map(decoder *d, pawl_error *err) {
     TRY(json_enter(&d->json, '{'));
     for (;;) {
         bool more = false;
-        uint64_t position = json_position(&d->json);
         TRY(json_key(&d->json, &d->key, &more, err));
         if (!more) {
             return PAWL_OK;
         }
-        TRY(decode_place(d, position, err));
+        TRY(decode_place(d, err));
     }
 }
 

@@ -9,7 +9,7 @@
 typedef struct shard_place {
     const char *name;
     const char *file; /* one of shard_index.files */
-    uint64_t at;      /* of the name, in the index */
+    uint64_t at;      /* of the file's name, in the index */
 } shard_place;
 
 typedef struct shard_index {

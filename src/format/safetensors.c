@@ -161,11 +161,16 @@ pawl_status safetensors_encode(safetensors_tensor *tensors, size_t count,
 
 /* ---- decode: the JSON ----------------------------------------------------------------------- */
 
+typedef struct decoded_tensor {
+    safetensors_tensor tensor; /* offset is relative to the data */
+    uint64_t at;               /* where the header describes it, in the file */
+} decoded_tensor;
+
 /* While decoding; what ends up in the header comes from its arena. */
 typedef struct decoder {
     json_reader json;
     safetensors_header *out;
-    safetensors_tensor *tensors; /* offset is relative to the data */
+    decoded_tensor *tensors;
     size_t tensor_count, tensor_capacity;
     safetensors_pair *metadata;
     size_t metadata_count, metadata_capacity;
@@ -351,10 +356,11 @@ static pawl_status decode_member(decoder *d, safetensors_tensor *tensor, unsigne
 static pawl_status decode_tensor(decoder *d, pawl_error *err) {
     TRY(vec_reserve(&d->tensors, &d->tensor_capacity, d->tensor_count + 1, sizeof *d->tensors,
                     err));
-    safetensors_tensor *tensor = &d->tensors[d->tensor_count++];
-    *tensor = (safetensors_tensor){.name = NULL};
+    const uint64_t position = json_position(&d->json);
+    decoded_tensor *decoded = &d->tensors[d->tensor_count++];
+    *decoded = (decoded_tensor){.at = position};
+    safetensors_tensor *tensor = &decoded->tensor;
     TRY(keep_header_text(d, &d->key, &tensor->name, err));
-    uint64_t position = json_position(&d->json);
     unsigned seen = 0;
     TRY(json_enter(&d->json, '{'));
     for (;;) {
@@ -395,7 +401,9 @@ static pawl_status decode_header_json(decoder *d, pawl_error *err) {
 /* ---- decode: what the numbers must fulfil --------------------------------------------------- */
 
 static int by_header_name(const void *a, const void *b) {
-    return strcmp(((const safetensors_tensor *)a)->name, ((const safetensors_tensor *)b)->name);
+    const decoded_tensor *left = a, *right = b;
+    int order = strcmp(left->tensor.name, right->tensor.name);
+    return order != 0 ? order : (left->at > right->at) - (left->at < right->at);
 }
 
 static int by_metadata_key(const void *a, const void *b) {
@@ -404,7 +412,8 @@ static int by_metadata_key(const void *a, const void *b) {
 
 /* Empty tensors come before the one that begins where they lie; ties by name. */
 static int by_offset(const void *a, const void *b) {
-    const safetensors_tensor *left = a, *right = b;
+    const safetensors_tensor *left = &((const decoded_tensor *)a)->tensor;
+    const safetensors_tensor *right = &((const decoded_tensor *)b)->tensor;
     if (left->offset != right->offset) {
         return left->offset < right->offset ? -1 : 1;
     }
@@ -419,9 +428,9 @@ static pawl_status check_duplicates(decoder *d, pawl_error *err) {
         qsort(d->tensors, d->tensor_count, sizeof *d->tensors, by_header_name);
     }
     for (size_t i = 1; i < d->tensor_count; i++) {
-        if (by_header_name(&d->tensors[i - 1], &d->tensors[i]) == 0) {
-            return refuse_header(d->tensors[i].name, LENGTH_BYTES, err,
-                                 "the tensor is there twice");
+        const decoded_tensor *second = &d->tensors[i];
+        if (strcmp(d->tensors[i - 1].tensor.name, second->tensor.name) == 0) {
+            return refuse_header(second->tensor.name, second->at, err, "the tensor is there twice");
         }
     }
     if (d->metadata_count > 1) {
@@ -437,8 +446,9 @@ static pawl_status check_duplicates(decoder *d, pawl_error *err) {
 }
 
 /* Bytes that dtype and shape ask for. */
-static pawl_status bytes_of_shape(const safetensors_tensor *tensor, uint64_t position,
-                                  uint64_t *bytes, pawl_error *err) {
+static pawl_status bytes_of_shape(const decoded_tensor *decoded, uint64_t *bytes, pawl_error *err) {
+    const safetensors_tensor *tensor = &decoded->tensor;
+    const uint64_t position = decoded->at;
     uint64_t bits = 1;
     for (int i = 0; i < tensor->ndim; i++) {
         if (multiply_overflows(bits, (uint64_t)tensor->shape[i], &bits)) {
@@ -458,11 +468,10 @@ static pawl_status bytes_of_shape(const safetensors_tensor *tensor, uint64_t pos
 /* Each begins where the one before it ended: no holes, no overlap. *end is where the
  * last one ends. */
 static pawl_status check_tensors(const decoder *d, uint64_t *end, pawl_error *err) {
-    uint64_t data = d->out->data_offset;
     *end = 0;
     for (size_t i = 0; i < d->tensor_count; i++) {
-        const safetensors_tensor *tensor = &d->tensors[i];
-        uint64_t position = data + *end;
+        const safetensors_tensor *tensor = &d->tensors[i].tensor;
+        const uint64_t position = d->tensors[i].at;
         uint64_t bytes = 0;
         if (tensor->offset != *end) {
             pawl_status status = refuse_header(
@@ -476,7 +485,7 @@ static pawl_status check_tensors(const decoder *d, uint64_t *end, pawl_error *er
             *end += tensor->bytes;
             continue;
         }
-        TRY(bytes_of_shape(tensor, position, &bytes, err));
+        TRY(bytes_of_shape(&d->tensors[i], &bytes, err));
         if (bytes != tensor->bytes) {
             char shape[256];
             pawl_status status = refuse_header(tensor->name, position, err,
@@ -546,7 +555,7 @@ static pawl_status read_length(const byte_source *file, uint64_t *n, pawl_error 
 /* Moves what was decoded into the header's arena. */
 static pawl_status move_to_header(decoder *d, pawl_error *err) {
     safetensors_header *out = d->out;
-    size_t tensor_bytes = d->tensor_count * sizeof *d->tensors;
+    size_t tensor_bytes = d->tensor_count * sizeof *out->tensors;
     size_t metadata_bytes = d->metadata_count * sizeof *d->metadata;
     out->tensors = arena_alloc(&out->memory, tensor_bytes);
     out->metadata = arena_alloc(&out->memory, metadata_bytes);
@@ -554,7 +563,7 @@ static pawl_status move_to_header(decoder *d, pawl_error *err) {
         return error_nomem(err, tensor_bytes + metadata_bytes);
     }
     for (size_t i = 0; i < d->tensor_count; i++) {
-        out->tensors[i] = d->tensors[i];
+        out->tensors[i] = d->tensors[i].tensor;
         out->tensors[i].offset += out->data_offset;
     }
     for (size_t i = 0; i < d->metadata_count; i++) {

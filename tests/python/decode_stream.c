@@ -3,6 +3,8 @@
  * Decodes data files that come on stdin, one behind the other, each after its length (u64le).
  * Answers with a line of JSON for each: what is in it, or why it was refused.
  */
+#include "print_string.h"
+
 #include "format/format.h"
 
 #include <inttypes.h>
@@ -11,15 +13,6 @@
 #include <string.h>
 
 #define MOST_BYTES (64u << 20)
-
-static void print_string(const char *text) {
-    CLEANUP(buffer_free) buffer json = {.data = NULL};
-    pawl_error err = ERROR_INIT;
-    if (buffer_json_string(&json, text, strlen(text), &err) != PAWL_OK) {
-        exit(1);
-    }
-    (void)fputs((const char *)json.data, stdout);
-}
 
 static void print_tensor(const safetensors_tensor *tensor, const buffer *file) {
     (void)fputs("{\"name\": ", stdout);

@@ -3,7 +3,7 @@
  * Opens each path that comes on stdin, a line each, as a checkpoint. Answers with a line of JSON:
  * all entries with their bytes, and whether they verify; or why the path was refused.
  */
-#include "base/base.h"
+#include "print_string.h"
 
 #include <pawl/pawl.h>
 
@@ -11,15 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void print_string(const char *text) {
-    CLEANUP(buffer_free) buffer json = {.data = NULL};
-    pawl_error err = ERROR_INIT;
-    if (buffer_json_string(&json, text, strlen(text), &err) != PAWL_OK) {
-        exit(1);
-    }
-    (void)fputs((const char *)json.data, stdout);
-}
 
 static void print_failure(pawl_status status, pawl_error *err) {
     (void)printf("{\"status\": \"%s\", \"text\": ", pawl_status_name(status));

@@ -87,7 +87,7 @@ static void test_r14_what_is_refused_with_its_position(void **state) {
         {"{\"weight_map\":{\"a\":\"\\n.safetensors\"}}", "a control character", 19},
         {"{\"weight_map\":{\"a\":\"a\\u0000.safetensors\"}}", "", 27},
         {"{\"weight_map\":{\"a\":\"a.safetensors\",\"a\":\"b.safetensors\"}}",
-         "the tensor is there twice", 34},
+         "the tensor is there twice", 39},
         {"{\"weight_map\":{\"a\":\"a.safetensors\"},\"weight_map\":{\"a\":\"b.safetensors\"}}",
          "weight_map is there twice", 49},
         {"{\"metadata\":{},\"metadata\":{},\"weight_map\":{\"a\":\"b.safetensors\"}}",

@@ -348,6 +348,9 @@ static pawl_status open_with_failing_memory(void *context, pawl_error *err) {
     pawl_status status = w->ops->walk(w, "", "", &walk, err);
     if (status == PAWL_OK) {
         w->ops->end(walk);
+        store_file *file = NULL;
+        status = w->ops->open(w, w->files + 1, STORE_READ, &file, err);
+        store_close(file);
     }
     source_destroy(w);
     return status;

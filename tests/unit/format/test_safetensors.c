@@ -427,11 +427,24 @@ static void test_refusal_of_a_hole_in_words(void **state) {
     safetensors_header out;
     assert_fails(decode_text("{\"a/b\":" ENTRY("[4]", "[1,5]") "}", 5, &out, &err), PAWL_EDAMAGED,
                  &err);
-    assert_string_equal(err.attempt, "the header of the data file is wrong at byte 63: there is a "
+    assert_string_equal(err.attempt, "the header of the data file is wrong at byte 15: there is a "
                                      "hole before the tensor");
     assert_string_equal(err.entry, "a/b");
     assert_string_equal(err.expected, "data_offsets that begin at 0");
     assert_string_equal(err.found, "1");
+}
+
+/* Of two tensors of one name the second is refused, where the header describes it. */
+static void test_r14_the_place_of_a_duplicate(void **state) {
+    static const char begin[] = "{\"a\":" ENTRY("[4]", "[0,4]") ",\"a\":";
+    (void)state;
+    pawl_error err = ERROR_INIT;
+    safetensors_header out;
+    char text[256];
+    (void)snprintf(text, sizeof text, "%s%s}", begin, ENTRY("[4]", "[4,8]"));
+    assert_fails(decode_text(text, 8, &out, &err), PAWL_EDAMAGED, &err);
+    assert_says(err.attempt, "the tensor is there twice");
+    assert_int_equal(err.offset, 8 + strlen(begin));
 }
 
 /* ---- the rest ------------------------------------------------------------------------------- */
@@ -508,6 +521,7 @@ int main(void) {
         cmocka_unit_test(test_r14_files_too_short_for_a_header_are_refused),
         cmocka_unit_test(test_r08_every_truncation_is_refused),
         cmocka_unit_test(test_refusal_of_a_hole_in_words),
+        cmocka_unit_test(test_r14_the_place_of_a_duplicate),
         cmocka_unit_test(test_decode_survives_every_failing_allocation),
         cmocka_unit_test(test_encode_survives_every_failing_allocation),
         cmocka_unit_test(test_sample_of_another_writer_is_read),
