@@ -2,7 +2,7 @@
 /*
  * pawl/restore.h: bringing a state back, and the report that comes before it.
  *
- * A restore first matches the whole checkpoint against the whole state and lists every difference,
+ * A restore first matches the whole checkpoint against the whole state and finds every difference,
  * before it reads a byte into the state's memory. Nothing is cast, renamed, skipped or kept unless
  * the options ask for it.
  */
@@ -129,8 +129,11 @@ typedef struct pawl_report_item {
 
 typedef struct pawl_report pawl_report;
 
-PAWL_API void pawl_report_free(pawl_report *report);
+PAWL_API void pawl_report_free(pawl_report *report); /* NULL is fine */
+/* How many items there are: of each kind of difference at most 4096. pawl_report_text says at its
+ * end how many more were found, pawl_report_json as "found" and "unlisted". */
 PAWL_API size_t pawl_report_count(const pawl_report *report);
+/* NULL: there is no such item. */
 PAWL_API const pawl_report_item *pawl_report_get(const pawl_report *report, size_t i);
 /* The step restored (or matched), or -1 when none was chosen. */
 PAWL_API int64_t pawl_report_step(const pawl_report *report);
@@ -163,9 +166,10 @@ PAWL_API const char *pawl_report_json(const pawl_report *report);
  *
  * The report's warnings go to the run's log as well; with the next step if `report` is NULL.
  *
- * PAWL_ENOTFOUND: there is no checkpoint, and the error says what is there instead. PAWL_EMISMATCH:
- * the state is unchanged. PAWL_EDAMAGED or PAWL_EIO: bytes that verified may already be in the
- * tensors; bytes that did not verify never are.
+ * PAWL_ENOTFOUND: there is no checkpoint, and the error says what is there instead. PAWL_EUSAGE: an
+ * option, a rename rule, or a tensor whose memory cannot be written (pawl/memory.h).
+ * PAWL_EMISMATCH: the checkpoint does not fit. After these the state is unchanged. PAWL_EDAMAGED or
+ * PAWL_EIO: bytes that verified may already be in the tensors; bytes that did not verify never are.
  */
 PAWL_API pawl_status pawl_restore(pawl_run *run, pawl_state *state,
                                   const pawl_restore_options *options, pawl_report **report,

@@ -27,6 +27,8 @@ pawl_report_counts *report_counts(pawl_report *report);
 pawl_report_counts report_totals(const pawl_report *report);
 void report_set_step(pawl_report *report, int64_t step); /* negative: no checkpoint */
 void report_set_no_step(pawl_report *report);            /* a checkpoint without a step */
+/* The checkpoint does not fit all ranks, whatever it does here: nothing is restored. */
+void report_set_fits_not_all(pawl_report *report);
 /* Why a newer checkpoint was passed over; shown in text and JSON, counted as a fallback. */
 pawl_status report_add_fallback(pawl_report *report, int64_t step, const char *why, pawl_error *err)
     PAWL_MUST_CHECK;

@@ -115,6 +115,10 @@ void report_set_no_step(pawl_report *report) {
     report->chosen = true;
 }
 
+void report_set_fits_not_all(pawl_report *report) {
+    report->fits_not_all = true;
+}
+
 pawl_status report_add_fallback(pawl_report *report, int64_t step, const char *why,
                                 pawl_error *err) {
     TRY(vec_reserve(&report->fallbacks, &report->fallback_capacity, report->fallback_count + 1,

@@ -29,7 +29,8 @@ struct pawl_report {
     uint64_t kept_of_kind[REPORT_DIFFERENCES];
     report_fallback *fallbacks;
     size_t fallback_count, fallback_capacity;
-    bool chosen; /* there is a checkpoint; it may have no step */
+    bool chosen;       /* there is a checkpoint; it may have no step */
+    bool fits_not_all; /* report_set_fits_not_all */
     int64_t step;
     pawl_report_counts counts;
     buffer sentence; /* scratch */

@@ -46,17 +46,22 @@ static pawl_status write_numbers(buffer *out, const uint64_t *numbers, pawl_erro
 }
 
 static pawl_status write_first_line(const pawl_report *report, buffer *out, pawl_error *err) {
-    if (report->found[PAWL_SEVERITY_ERROR] == 0) {
-        if (report->chosen) {
-            return write_restored(report, out, err);
-        }
+    bool fits = report->found[PAWL_SEVERITY_ERROR] == 0;
+    if (fits && !report->chosen) {
         return buffer_printf(out, err, "no checkpoint was restored\n");
+    }
+    if (fits && !report->fits_not_all) {
+        return write_restored(report, out, err);
     }
     if (report->step >= 0) {
         TRY(buffer_printf(out, err, "step %" PRId64 ": ", report->step));
     }
     TRY(buffer_printf(out, err, "nothing was restored: "));
-    TRY(write_numbers(out, report->found, err));
+    if (fits) {
+        TRY(buffer_printf(out, err, "the state of another rank does not fit"));
+    } else {
+        TRY(write_numbers(out, report->found, err));
+    }
     return buffer_printf(out, err, "\n");
 }
 

@@ -309,8 +309,11 @@ pawl_status joint_try(joint_restore *j, pawl_error *err) {
 
 void joint_end_report(joint_restore *j, pawl_status status) {
     struct pawl_error ignored = ERROR_INIT;
-    if (status == PAWL_EMISMATCH && j->all.report != NULL &&
-        report_finish(j->all.report, &ignored) != PAWL_OK) {
+    if (status != PAWL_EMISMATCH || j->all.report == NULL) {
+        return;
+    }
+    report_set_fits_not_all(j->all.report);
+    if (report_finish(j->all.report, &ignored) != PAWL_OK) {
         pawl_report_free(j->all.report);
         j->all.report = NULL;
     }

@@ -264,6 +264,10 @@ static void test_r11_what_does_not_fit_one_rank_fails_on_all_untouched(void **st
         assert_fails(f.visitors.status[r], PAWL_EMISMATCH, &f.visitors.err[r]);
         assert_true((strstr(f.visitors.err[r].attempt, "rank 1 (host ") == NULL) == (r == 1));
         assert_true((strstr(pawl_report_text(f.reports[r]), "model/other") != NULL) == (r == 1));
+        assert_says(pawl_report_text(f.reports[r]),
+                    r == 1 ? "step 200: nothing was restored: 1 error"
+                           : "step 200: nothing was restored: the state of another rank does not "
+                             "fit");
     }
     assert_untouched(&f);
     finish(&f);
