@@ -247,10 +247,10 @@ static int prove(bool full) {
     proof *failing = proof_new("failures of each call to an object store");
     proof *pairs = proof_new("failures of two calls to an object store");
     try_all(dying, deaths, ARRAY_LENGTH(deaths));
-    try_deaths_after_deaths(again, full ? 1 : 13, full ? 1 : 11);
+    try_deaths_after_deaths(again, full ? 1 : 37, full ? 1 : 31);
     try_all(pausing, pauses, ARRAY_LENGTH(pauses));
     try_all(failing, failures, ARRAY_LENGTH(failures));
-    try_pairs(pairs, full ? 1 : 13);
+    try_pairs(pairs, full ? 1 : 89);
     return proof_end(dying) | proof_end(again) | proof_end(pausing) | proof_end(failing) |
            proof_end(pairs);
 }

@@ -614,7 +614,7 @@ bool world_die(const world_death *d, bool trace, world_counts *counts, uint64_t 
     w.plan.callbacks = d->callbacks;
     w.plan.threads = d->threads;
     w.plan.ranks_a_host = 2;
-    w.plan.group_deadline_s = 20;
+    w.plan.group_deadline_s = 20 + storage_catching_up_s(&w.storage);
     w.plan.lease_s = 10;
     w.plan.steps = 2;
     w.plan.patient = true;
