@@ -81,6 +81,7 @@ typedef struct takeover {
     int64_t found[STORY_STEPS], left[STORY_STEPS];
     char paths[STORY_PATHS][64]; /* what the other wrote last */
     uint32_t sums[STORY_PATHS];
+    size_t sizes[STORY_PATHS];
     size_t path_count;
     bool ended;
 } takeover;
