@@ -616,10 +616,10 @@ pawl_status store_objects(const platform *os, const store_objects_options *optio
                                     .coherent = options->late_s == 0,
                                     .part_bytes_min = options->part_bytes_min,
                                     .parts_max = options->parts_max};
-    o->base.root = mem_strdup("/objects");
+    o->base.root = mem_strdup("/mem");
     if (o->base.root == NULL) {
         monitor_destroy(&o->lock);
-        return error_nomem(err, sizeof("/objects"));
+        return error_nomem(err, sizeof("/mem"));
     }
     o->os = os;
     o->late_ns = (uint64_t)(options->late_s * 1e9);
@@ -666,7 +666,7 @@ pawl_status store_chosen(const platform *os, store **out, pawl_error *err) {
     if (!late && (chosen == NULL || strcmp(chosen, "objects") != 0)) {
         return store_mem(out, err);
     }
-    const store_objects_options options = {.late_s = late ? (os->concurrent ? 0.05 : 1) : 0};
+    const store_objects_options options = {.late_s = late ? 0.02 : 0};
     return store_objects(os, &options, out, err);
 }
 

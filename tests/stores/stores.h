@@ -36,8 +36,7 @@ typedef struct store_objects_options {
 } store_objects_options;
 pawl_status store_objects(const platform *os, const store_objects_options *options, store **out,
                           pawl_error *err) PAWL_MUST_CHECK;
-/* What the environment variable PAWL_TEST_STORE names: "objects", or "late": late by a second, of
- * which a platform with threads has twenty; else mem. */
+/* What the environment variable PAWL_TEST_STORE names: "objects", or "late", by 20 ms; else mem. */
 pawl_status store_chosen(const platform *os, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* A view of any store that is late that shows what is there; of others, `s` itself. Destroyed by
  * store_truth_destroy, before it. */
