@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* R09: explains what is in a directory that has no checkpoint to restore. */
-#include "format/presence_record.h"
 #include "checkpoint/private.h"
+#include "format/presence_record.h"
 #include "path/path.h"
 
 #include <stdio.h>

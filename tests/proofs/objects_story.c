@@ -208,14 +208,14 @@ void story_begin(story *s, bool late, bool retries) {
     s->retries = retries;
     simulated_platform_init(&s->clock, 3);
     proof_must(store_objects(&s->clock.table, &options, &s->objects, &err), &err);
-    proof_must(store_objects_truth(s->objects, &s->storage, &err), &err);
+    proof_must(store_truth(s->objects, &s->storage, &err), &err);
     for (size_t i = 0; i < STORY_STEPS; i++) {
         s->expected[i].absent = true;
     }
 }
 
 void story_end(story *s) {
-    store_destroy(s->storage);
+    store_truth_destroy(s->storage, s->objects);
     store_destroy(s->objects);
 }
 

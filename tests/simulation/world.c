@@ -53,7 +53,7 @@ static pawl_status make_objects(world *w, pawl_error *err) {
     }
     w->storage.late_ns = (uint64_t)(options.late_s * (double)NS_PER_S);
     TRY(store_objects(&clock, &options, &w->storage.seen, err));
-    return store_objects_truth(w->storage.seen, &w->storage.truth, err);
+    return store_truth(w->storage.seen, &w->storage.truth, err);
 }
 
 static pawl_status make_filesystem(world *w, pawl_error *err) {

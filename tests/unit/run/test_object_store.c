@@ -37,8 +37,8 @@ typedef struct fixture {
     /* What happens to the first writer, at its operation `at`; 0: nothing. */
     mishap what;
     int at, count;
-    deed then;  /* what the successor does, */
-    bool does;  /* if anything */
+    deed then;              /* what the successor does, */
+    bool does;              /* if anything */
     buffer committed, left; /* as the successor found it, and left it */
     store_call held;        /* DELAYED */
     buffer held_bytes;
@@ -154,7 +154,8 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
         return store_call_inner(call, err);
     }
     if (f->what == PAUSED) {
-        snprintf(f->held_path, sizeof f->held_path, "%s of %s", store_op_name(call->op), call->path);
+        snprintf(f->held_path, sizeof f->held_path, "%s of %s", store_op_name(call->op),
+                 call->path);
         succeed(f);
         return store_call_inner(call, err);
     }
