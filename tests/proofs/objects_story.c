@@ -405,10 +405,11 @@ static pawl_status take_over(takeover *t, pawl_error *err) {
         return status;
     }
     story_check(t->other.story);
-    TRY(act_save(&t->other, 10, 17, -1,
-                 err)); /* what the victim may be about to remove, or to publish */
-    TRY(act_save(&t->other, 20, 18, -1, err));
-    TRY(act_save(&t->other, 30, 19, -1, err));
+    if (!t->stays) { /* saves what the victim may be about to remove, or to publish */
+        TRY(act_save(&t->other, 10, 17, -1, err));
+        TRY(act_save(&t->other, 20, 18, -1, err));
+        TRY(act_save(&t->other, 30, 19, -1, err));
+    }
     TRY(act_save(&t->other, 50, 20, -1, err));
     TRY(run_gc(t->other.run, false, NULL, NULL, err));
     return t->stays ? PAWL_OK : act_close(&t->other, err);
