@@ -78,12 +78,12 @@ static void finding_free(finding *f) {
     arena_free(&f->memory);
 }
 
-/* What is as small as a placeholder is none (manifest_placeholder). */
-static bool lists_manifest(const step_listing *listing) {
+/* What is so small on an object store is a placeholder. */
+static bool lists_manifest(const store *s, const step_listing *listing) {
+    uint64_t least = s->traits.objects ? FORMAT_MAX_PLACEHOLDER : 0;
     for (size_t i = 0; i < listing->count; i++) {
         if (strcmp(listing->names[i], NAME_MANIFEST) == 0) {
-            return listing->stats[i].type != STORE_DIR_TYPE &&
-                   listing->stats[i].size >= FORMAT_MAX_PLACEHOLDER;
+            return listing->stats[i].type != STORE_DIR_TYPE && listing->stats[i].size >= least;
         }
     }
     return false;
@@ -110,7 +110,7 @@ static pawl_status examine_step(survey *v, const char *directory, const pawl_ste
         status = step_check_files(v->store, directory, &f->manifest, &f->listing, err);
     }
     if (status == PAWL_ENOTFOUND) {
-        f->changed = lists_manifest(&f->listing);
+        f->changed = lists_manifest(v->store, &f->listing);
     } else if (status != PAWL_OK && is_about_the_step(status)) {
         step_manifest now = step_manifest_now(v->store, directory, &f->text);
         f->changed = now == STEP_MANIFEST_GONE || now == STEP_MANIFEST_OTHER;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* R09: explains what is in a directory that has no checkpoint to restore. */
 #include "checkpoint/private.h"
+#include "format/presence_record.h"
 #include "path/path.h"
 
 #include <stdio.h>
@@ -69,7 +70,8 @@ static pawl_status note_special_name(void *context, const store_listed *found, p
     (void)err;
     int64_t step;
     inside *in = context;
-    in->steps = in->steps || name_step_parse(name, &step);
+    in->steps = in->steps || name_step_parse(name, &step) ||
+                strcmp(name, NAME_OWNER_OBJECT) == 0; /* of a run on an object store */
     in->other = in->other != NULL ? in->other : tool_checkpoint_by_unique_name(name);
     return PAWL_OK;
 }

@@ -14,7 +14,9 @@
 #define MAX_SCANNING_NS 10000000000u
 #define MIN_RETRIES     4u
 
+/* What is there now is seen, also where the storage is late. */
 step_scan step_scan_of(store *s, const platform *os) {
+    store_catch_up(s);
     return (step_scan){.store = s, .platform = os, .begun_ns = platform_now_ns(os)};
 }
 
@@ -125,6 +127,7 @@ pawl_status step_scan_retry(step_scan *scan, pawl_error *err) {
     scan->retries++;
     if (scan->retries < MIN_RETRIES ||
         (scan->retries < MAX_RETRIES && scanned_ns < MAX_SCANNING_NS)) {
+        store_catch_up(scan->store);
         return PAWL_OK;
     }
     error_set(err, PAWL_EBUSY, "the run changes faster than it can be read");

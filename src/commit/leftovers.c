@@ -26,6 +26,7 @@ static pawl_status search_one_step(leftovers_search *s, pawl_error *err) {
 
 pawl_status leftovers_remove(pawl_run *run, const char *directory, pawl_error *err) {
     leftovers_search s = {.run = run, .directory = directory};
+    store_catch_up(run->store);
     TRY(search_one_step(&s, err));
     return sync_removed_directory(&s, err);
 }
@@ -119,6 +120,7 @@ pawl_status leftovers_remove_all(pawl_run *run, bool dry_run, pawl_gc_fn each, v
     CLEANUP(arena_free) arena memory = {0};
     char **names;
     size_t count;
+    store_catch_up(run->store);
     TRY(store_names(run->store, "", FORMAT_MAX_NAMES, &memory, &names, &count, err));
     leftovers_search root = {
         .run = run, .directory = "", .dry_run = dry_run, .each = each, .context = context};
@@ -250,6 +252,9 @@ void leftovers_before_save(pawl_run *run, const char *directory) {
     size_t count = l->count;
     memcpy(steps, l->steps, count * sizeof *steps);
     monitor_leave(&l->guard);
+    if (count > 0) {
+        store_catch_up(run->store);
+    }
     search_remembered(run, steps, count, directory);
 }
 
@@ -261,6 +266,7 @@ static void search_rest(pawl_run *run) {
     size_t count;
     int64_t steps[STEPS_REMEMBERED];
     size_t remembered;
+    store_catch_up(run->store);
     bool all = take_remembered(run->leftovers, steps, &remembered) || !run->leftovers->searched;
     if (!all && run->ranks->world_size == 1) {
         search_remembered(run, steps, remembered, NULL);

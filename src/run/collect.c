@@ -103,7 +103,10 @@ static pawl_status note_vote(void *context, const store_listed *found, pawl_erro
 }
 
 static pawl_status take_new_votes(collecting *c, pawl_error *err) {
-    TRY(store_list(c->run->store, c->directory, note_vote, c, err));
+    pawl_status listed = store_list(c->run->store, c->directory, note_vote, c, err);
+    if (listed != PAWL_OK && !(listed == PAWL_ENOTFOUND && c->run->store->traits.objects)) {
+        return listed; /* on an object store there is no directory before there is a file */
+    }
     run_made_progress(c->run);
     notes_get_voted(c->run->ranks, c->run->current_number, c->expected);
     for (int r = 1; r < c->run->ranks->world_size; r++) {

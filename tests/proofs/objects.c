@@ -26,6 +26,7 @@ typedef struct event {
     fate fate;
     bool retries;  /* by a process that repeats what may pass */
     bool harmless; /* nothing is lost by it: the life ends well */
+    bool for_next; /* FATE_LATE: it arrives when the next process has the run */
     bool stays;    /* FATE_PAUSES: the other process does not end before */
 } event;
 
@@ -39,6 +40,14 @@ static const event pauses[] = {
     {.name = "pauses-done", .fate = {.kind = FATE_PAUSES, .done = true}},
     {.name = "pauses-beside", .fate = {.kind = FATE_PAUSES}, .stays = true},
     {.name = "pauses-done-beside", .fate = {.kind = FATE_PAUSES, .done = true}, .stays = true},
+};
+
+static const event lates[] = {
+    {.name = "late", .fate = {.kind = FATE_LATE, .system_errno = ETIMEDOUT}},
+    {.name = "late-for-next",
+     .fate = {.kind = FATE_LATE, .system_errno = ETIMEDOUT},
+     .for_next = true},
+    {.name = "dies-late", .fate = {.kind = FATE_LATE}, .for_next = true},
 };
 
 static const event failures[] = {
@@ -72,6 +81,7 @@ static const event *find_in(const event *events, size_t count, const char *name)
 
 static const event *find_event(const char *name) {
     const event *found = find_in(deaths, ARRAY_LENGTH(deaths), name);
+    found = found != NULL ? found : find_in(lates, ARRAY_LENGTH(lates), name);
     found = found != NULL ? found : find_in(pauses, ARRAY_LENGTH(pauses), name);
     return found != NULL ? found : find_in(failures, ARRAY_LENGTH(failures), name);
 }
@@ -96,15 +106,15 @@ static void set_fates(process *p, const history *h) {
     }
 }
 
-static bool goes_on(const history *h, story *s) {
+static bool goes_on(const history *h, story *s, process *first) {
     const fate nothing = {.kind = FATE_NONE};
     bool met = true;
     if (h->of_next) {
         fate f = h->second->fate;
         f.nth = h->beyond;
-        met = story_goes_on(s, 3, &f);
+        met = story_goes_on(s, 3, &f, NULL);
     }
-    (void)story_goes_on(s, 4, &nothing);
+    (void)story_goes_on(s, 4, &nothing, first);
     return met;
 }
 
@@ -116,12 +126,15 @@ static bool live(const history *h, story *s, char at[STORE_MAX_PATH + 32]) {
     story_begin(s, h->late, h->first->retries);
     story_live_before(s, h->life);
     actor_begin(&a, s, 1);
-    a.stubborn = h->first->fate.kind == FATE_FAILS;
+    a.stubborn = h->first->fate.kind == FATE_FAILS || h->first->fate.kind == FATE_LATE;
     set_fates(&a.process, h);
     a.process.pause = takeover_happens;
     a.process.pause_context = &t;
     pawl_status status = story_lives[h->life](&a, &err);
     actor_end(&a);
+    if (!h->first->for_next) {
+        process_deliver(&a.process);
+    }
     bool met = process_met_its_fate(&a.process);
     snprintf(at, STORE_MAX_PATH + 32, "%s", a.process.at);
     if (met && h->first->harmless && (status != PAWL_OK || a.failures > 0)) {
@@ -132,8 +145,9 @@ static bool live(const history *h, story *s, char at[STORE_MAX_PATH + 32]) {
     }
     if (met) {
         story_check(s);
-        met = goes_on(h, s);
+        met = goes_on(h, s, &a.process);
     }
+    process_free(&a.process);
     return met;
 }
 
@@ -243,16 +257,18 @@ static void try_deaths_after_deaths(proof *p, uint64_t stride, uint64_t next_str
 static int prove(bool full) {
     proof *dying = proof_new("deaths at each call to an object store");
     proof *again = proof_new("deaths after deaths on an object store");
+    proof *late = proof_new("calls that an object store does late");
     proof *pausing = proof_new("takeovers at each call to an object store");
     proof *failing = proof_new("failures of each call to an object store");
     proof *pairs = proof_new("failures of two calls to an object store");
     try_all(dying, deaths, ARRAY_LENGTH(deaths));
-    try_deaths_after_deaths(again, full ? 1 : 13, full ? 1 : 11);
+    try_deaths_after_deaths(again, full ? 1 : 37, full ? 1 : 31);
+    try_all(late, lates, ARRAY_LENGTH(lates));
     try_all(pausing, pauses, ARRAY_LENGTH(pauses));
     try_all(failing, failures, ARRAY_LENGTH(failures));
-    try_pairs(pairs, full ? 1 : 13);
-    return proof_end(dying) | proof_end(again) | proof_end(pausing) | proof_end(failing) |
-           proof_end(pairs);
+    try_pairs(pairs, full ? 1 : 89);
+    return proof_end(dying) | proof_end(again) | proof_end(late) | proof_end(pausing) |
+           proof_end(failing) | proof_end(pairs);
 }
 
 /* ---- one of them ----------------------------------------------------------------------------- */

@@ -88,6 +88,42 @@ static fate *fate_of_now(process *p) {
     return NULL;
 }
 
+static void *copy_of(const void *bytes, size_t n) {
+    void *copy = malloc(n + 1);
+    if (copy == NULL) {
+        abort();
+    }
+    return n > 0 ? memcpy(copy, bytes, n) : copy;
+}
+
+static void send(process *p, const store_call *call) {
+    if (call->op != STORE_OP_PUT && call->op != STORE_OP_UNLINK) {
+        return; /* it never arrives */
+    }
+    p->on_its_way = *call;
+    p->on_its_way.path = copy_of(call->path, strlen(call->path) + 1);
+    p->on_its_way.from = copy_of(call->from, call->n);
+    p->on_its_way.now = &p->now;
+    if (call->expected != NULL) {
+        p->expected = *call->expected;
+        p->on_its_way.expected = &p->expected;
+    }
+}
+
+void process_free(process *p) {
+    free((char *)p->on_its_way.path);
+    free((void *)p->on_its_way.from);
+    p->on_its_way = (store_call){.path = NULL};
+}
+
+void process_deliver(process *p) {
+    struct pawl_error ignored = ERROR_INIT;
+    if (p->on_its_way.path != NULL && store_call_inner(&p->on_its_way, &ignored) == PAWL_OK) {
+        p->delivered = true;
+    }
+    process_free(p);
+}
+
 static pawl_status befall(const process_store *s, const fate *f, const store_call *call,
                           pawl_error *err) {
     process *p = s->process;
@@ -97,6 +133,11 @@ static pawl_status befall(const process_store *s, const fate *f, const store_cal
         status = f->done ? do_call(s, call, err) : PAWL_OK;
         p->pause(p->pause_context);
         return f->done ? status : do_call(s, call, err);
+    }
+    if (f->kind == FATE_LATE) {
+        send(p, call);
+        p->dead = f->system_errno == 0;
+        return fail(s, call, p->dead ? EIO : f->system_errno, err);
     }
     if (f->done) {
         status = do_call(s, call, &ignored);

@@ -14,7 +14,10 @@ typedef enum fate_kind {
     FATE_NONE,
     FATE_DIES,   /* all calls that follow do nothing */
     FATE_PAUSES, /* `pause` is called */
-    FATE_FAILS   /* the process hears system_errno */
+    FATE_FAILS,  /* the process hears system_errno */
+    /* It hears system_errno, or nothing any more where that is 0. A put or a removal is done when
+     * process_deliver is called, as long as its condition holds then. */
+    FATE_LATE
 } fate_kind;
 
 /* At the n-th call, counted from 1. */
@@ -34,6 +37,9 @@ typedef struct process {
     fate fates[MOST_FATES];
     uint64_t calls;
     bool dead;
+    store_call on_its_way; /* a copy; path NULL: nothing is */
+    store_tag expected, now;
+    bool delivered; /* and was done */
     bool befallen[MOST_FATES];
     void (*pause)(void *context);
     void *pause_context;
@@ -48,6 +54,9 @@ void process_init(process *p, store *storage, simulated_platform *clock, uint64_
 /* The storage as the process sees it; with `retries`, as one that repeats what may pass. Whoever
  * gets it destroys it. */
 store *process_view(process *p, bool retries);
+/* What was on its way arrives. */
+void process_deliver(process *p);
+void process_free(process *p);
 /* Has everything befallen it that was to? */
 bool process_met_its_fate(const process *p);
 

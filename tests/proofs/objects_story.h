@@ -69,8 +69,9 @@ int64_t story_content(const story *s, size_t step, pawl_error *err);
 /* Q1 to Q3, on what is there now. */
 void story_check(story *s);
 /* Q4, by an actor of this number, to which nothing happens, or this: then it need not succeed.
- * False: it has not happened. */
-bool story_goes_on(story *s, uint64_t number, const fate *f);
+ * `earlier` [NULL]: what is on its way of that process arrives when the actor has opened the run,
+ * and changes nothing (Q5). False: it has not happened. */
+bool story_goes_on(story *s, uint64_t number, const fate *f, process *earlier);
 
 /* Another actor takes the run over while `victim` stands still: `process.pause` of it. */
 typedef struct takeover {
@@ -81,6 +82,7 @@ typedef struct takeover {
     int64_t found[STORY_STEPS], left[STORY_STEPS];
     char paths[STORY_PATHS][64]; /* what the other wrote last */
     uint32_t sums[STORY_PATHS];
+    size_t sizes[STORY_PATHS];
     size_t path_count;
     bool ended;
 } takeover;

@@ -19,7 +19,8 @@ static double seconds(uint64_t ns) {
 }
 
 double job_patience_s(const job *j) {
-    return 2 * j->plan.group_deadline_s + j->plan.lease_s * 2 + 60;
+    return 2 * j->plan.group_deadline_s + j->plan.lease_s * 2 + 60 +
+           storage_catching_up_s(j->storage);
 }
 
 /* G5, and promise 6: nothing waits without end. A process that stood still does not count. */

@@ -260,6 +260,9 @@ static int prove_objects(const options *o) {
     try_objects(strong, o, WORLD_OBJECTS);
     try_objects(late, o, WORLD_OBJECTS_LATE);
     try_all_deaths(deaths, 4, o->full ? VARIANTS : 1, WORLD_OBJECTS);
+    if (o->full) {
+        try_all_deaths(deaths, 4, VARIANTS, WORLD_OBJECTS_LATE);
+    }
     return proof_end(strong) | proof_end(late) | proof_end(deaths);
 }
 

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_CATCHING_UP 20 /* in one save, or while a run is opened */
+
 typedef struct view {
     store_wrapper wrapper;
     storage *storage;
@@ -331,6 +333,10 @@ uint64_t storage_most_lag_ns(const storage *s) {
     uint64_t remembered_ns = l->absent_ns > l->stat_ns ? l->absent_ns : l->stat_ns;
     remembered_ns = remembered_ns > l->list_ns ? remembered_ns : l->list_ns;
     return remembered_ns + l->names_ns + s->late_ns; /* what is seen late may be remembered */
+}
+
+double storage_catching_up_s(const storage *s) {
+    return MOST_CATCHING_UP * (double)s->late_ns / (double)NS_PER_S;
 }
 
 static store *another(void) {

@@ -73,6 +73,8 @@ typedef struct storage {
 bool storage_lags_looks(const storage *s);
 /* After so long everybody sees what was done. */
 uint64_t storage_most_lag_ns(const storage *s);
+/* Who waits until an object store has caught up, again and again, waits so long in all. */
+double storage_catching_up_s(const storage *s);
 /* A view of it, to be destroyed by who uses it; or of another one, which nobody else sees. */
 store *storage_view(storage *s, machine *m, bool of_another);
 

@@ -46,14 +46,14 @@ static void wait_ns(void *context, uint64_t ns) {
 static pawl_status make_objects(world *w, pawl_error *err) {
     static const platform clock = {
         .monotonic_ns = clock_ns, .unix_time_ns = clock_unix_ns, .sleep_ns = wait_ns};
-    static const double lates_s[] = {0.2, 2, 5, 15};
+    static const double lates_s[] = {0.1, 1, 3, 8};
     store_objects_options options = {.seed = random_next(&w->random)};
     if (w->kind == WORLD_OBJECTS_LATE) {
         options.late_s = lates_s[random_below(&w->random, ARRAY_LENGTH(lates_s))];
     }
     w->storage.late_ns = (uint64_t)(options.late_s * (double)NS_PER_S);
     TRY(store_objects(&clock, &options, &w->storage.seen, err));
-    return store_objects_truth(w->storage.seen, &w->storage.truth, err);
+    return store_truth(w->storage.seen, &w->storage.truth, err);
 }
 
 static pawl_status make_filesystem(world *w, pawl_error *err) {
@@ -480,7 +480,8 @@ static void last_job(world *w) {
     plan.cancels_one_of = 0;
     plan.meets = plan.meets && plan.world_size <= MANY_RANKS;
     plan.group_deadline_s =
-        120 + 3 * (double)storage_most_lag_ns(&w->storage) / (double)NS_PER_S; /* of each look */
+        120 + 3 * (double)storage_most_lag_ns(&w->storage) / (double)NS_PER_S + /* of each look */
+        storage_catching_up_s(&w->storage);
     job *last = begin_last(w, &plan);
     for (int i = 0; !job_did_well(last) && i < plan.world_size; i++) {
         const rank_process *r = &last->ranks[i];
@@ -613,7 +614,7 @@ bool world_die(const world_death *d, bool trace, world_counts *counts, uint64_t 
     w.plan.callbacks = d->callbacks;
     w.plan.threads = d->threads;
     w.plan.ranks_a_host = 2;
-    w.plan.group_deadline_s = 20;
+    w.plan.group_deadline_s = 20 + storage_catching_up_s(&w.storage);
     w.plan.lease_s = 10;
     w.plan.steps = 2;
     w.plan.patient = true;

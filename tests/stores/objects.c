@@ -38,7 +38,6 @@ typedef struct objects_store {
     uint64_t late_ns, random;
     _Atomic unsigned honest; /* looks under way that show the truth */
     size_t uploads;
-    bool prompt; /* a look shows what is there now (objects_truth.c) */
 } objects_store;
 
 typedef struct part {
@@ -109,10 +108,14 @@ static version *newest(const object *x) {
     return x->versions[x->count - 1];
 }
 
+/* Can a late look still show it? */
+static bool is_kept(const objects_store *o, const version *v, uint64_t now_ns) {
+    return v->until_ns == UINT64_MAX || now_ns - v->until_ns < o->late_ns;
+}
+
 /* Can a look still show it? */
 static bool can_be_seen(const objects_store *o, const version *v, uint64_t now_ns) {
-    uint64_t late_ns = atomic_load(&o->honest) > 0 ? 0 : o->late_ns;
-    return v->until_ns == UINT64_MAX || now_ns - v->until_ns < late_ns;
+    return v->until_ns == UINT64_MAX || (atomic_load(&o->honest) == 0 && is_kept(o, v, now_ns));
 }
 
 static uint64_t draw(objects_store *o) { /* splitmix64 */
@@ -130,9 +133,6 @@ static version *seen(objects_store *o, const object *x) {
         first++;
     }
     size_t some = x->count - first;
-    if (o->prompt) {
-        return newest(x);
-    }
     return x->versions[first + (o->random != 0 && some > 1 ? (size_t)(draw(o) % some) : 0)];
 }
 
@@ -616,10 +616,10 @@ pawl_status store_objects(const platform *os, const store_objects_options *optio
                                     .coherent = options->late_s == 0,
                                     .part_bytes_min = options->part_bytes_min,
                                     .parts_max = options->parts_max};
-    o->base.root = mem_strdup("/objects");
+    o->base.root = mem_strdup("/mem");
     if (o->base.root == NULL) {
         monitor_destroy(&o->lock);
-        return error_nomem(err, sizeof("/objects"));
+        return error_nomem(err, sizeof("/mem"));
     }
     o->os = os;
     o->late_ns = (uint64_t)(options->late_s * 1e9);
@@ -666,7 +666,7 @@ pawl_status store_chosen(const platform *os, store **out, pawl_error *err) {
     if (!late && (chosen == NULL || strcmp(chosen, "objects") != 0)) {
         return store_mem(out, err);
     }
-    const store_objects_options options = {.late_s = late ? (os->concurrent ? 0.05 : 1) : 0};
+    const store_objects_options options = {.late_s = late ? 0.02 : 0};
     return store_objects(os, &options, out, err);
 }
 
@@ -677,12 +677,6 @@ void store_objects_catch_up(store *objects) {
     o->late_ns = 0;
     forget_old(o);
     o->late_ns = late_ns;
-}
-
-void store_objects_be_prompt(store *objects, bool prompt) {
-    objects_store *o = objects_of(objects);
-    CLEANUP(monitor_leave_pointer) monitor *locked = enter(o);
-    o->prompt = prompt;
 }
 
 size_t store_objects_uploads(store *objects) {

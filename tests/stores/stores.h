@@ -36,8 +36,7 @@ typedef struct store_objects_options {
 } store_objects_options;
 pawl_status store_objects(const platform *os, const store_objects_options *options, store **out,
                           pawl_error *err) PAWL_MUST_CHECK;
-/* What the environment variable PAWL_TEST_STORE names: "objects", or "late": late by a second, of
- * which a platform with threads has twenty; else mem. */
+/* What the environment variable PAWL_TEST_STORE names: "objects", or "late", by 20 ms; else mem. */
 pawl_status store_chosen(const platform *os, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* A view of any store that is late that shows what is there; of others, `s` itself. Destroyed by
  * store_truth_destroy, before it. */
@@ -45,10 +44,6 @@ pawl_status store_truth(store *s, store **out, pawl_error *err) PAWL_MUST_CHECK;
 void store_truth_destroy(store *truth, store *s);
 /* All looks from now on show what is there now, or later. */
 void store_objects_catch_up(store *objects);
-/* The same objects, as they are now: for tests that judge. Not beside other threads. */
-pawl_status store_objects_truth(store *objects, store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* For store_objects_truth: whether all looks are as if nothing were late. */
-void store_objects_be_prompt(store *objects, bool prompt);
 size_t store_objects_uploads(store *objects); /* begun, and neither complete nor given up */
 
 #define STORE_OP_ANY STORE_OP_COUNT /* in a fault or a count: operations of every kind */
