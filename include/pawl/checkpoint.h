@@ -94,10 +94,8 @@ typedef struct pawl_checkpoint pawl_checkpoint;
  * be removed all the same where no mark can be made (a read-only mount, no permission; `log` says
  * so), and where this process stood still (stopped, or its machine asleep) for 30 seconds and a
  * whole lease of a writer that cannot see by pid that it lives, as on another host. Reading then
- * fails with PAWL_EBUSY. Closing removes the mark.
- *
- * `run_path` may also be weights of another tool: a safetensors file, or a directory of such files
- * (docs/sources.md). They get no mark; reading a file that was changed meanwhile is PAWL_EBUSY.
+ * fails with PAWL_EBUSY. Closing removes the mark. Weights of other tools (docs/sources.md), which
+ * are opened, too, get none: reading a file that was changed meanwhile is PAWL_EBUSY.
  */
 PAWL_API pawl_status pawl_checkpoint_open(const char *run_path, const pawl_open_options *options,
                                           pawl_checkpoint **checkpoint, pawl_error *err)

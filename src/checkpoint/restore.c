@@ -7,8 +7,8 @@
  * state would hold bytes of two steps while the report names one.
  */
 #include "checkpoint/restore.h"
-#include "checkpoint/delivery.h"
 #include "checkpoint/private.h"
+#include "engine/delivery.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What else a manifest's name stands for on object stores: a placeholder before it is published, and
- * versions of the same manifest (commit/object.c). */
+/* What else a manifest's name stands for on object stores: a placeholder before it is published,
+ * and versions of the same manifest (commit/object.c). */
 #include "format/manifest.h"
 
 #include <stdio.h>

@@ -67,9 +67,8 @@ static pawl_status create_mark(reader_mark *mark, pawl_error *err) {
     pawl_status status =
         store_create_small(mark->store, mark->path, text.data, text.size, &mark->version, err);
     store_catch_up(mark->store); /* the manifest is looked for as it was after that, or later */
-    if (status != PAWL_OK && status != PAWL_EBUSY &&
-        status !=
-            PAWL_ENOTFOUND) { /* a mark without a record protects nothing; the next beat makes one */
+    /* A mark without a record protects nothing; the next beat makes one. */
+    if (status != PAWL_OK && status != PAWL_EBUSY && status != PAWL_ENOTFOUND) {
         remove_mark(mark);
     }
     return status;
@@ -148,7 +147,8 @@ static pawl_status put_mark(reader_mark *mark, pawl_error *err) {
                      err);
 }
 
-/* On an object store it is also taken for gone where an answer was lost before: it is made again. */
+/* On an object store it is also taken for gone where an answer was lost before: it is made
+ * again. */
 static pawl_status advance_mark(reader_mark *mark, pawl_error *err) {
     uint64_t counter = ++mark->record.counter;
     pawl_status status = mark->store->traits.objects

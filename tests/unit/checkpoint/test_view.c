@@ -18,9 +18,11 @@ static int set_up_mapped(void **state) {
     (void)training_set_up(state);
     training *f = *state;
     store_destroy(f->fault);
-    store_destroy(f->disk);
+    store_truth_destroy(f->disk, f->late);
+    store_destroy(f->late);
     directory_make(&place);
-    assert_ok(store_posix(place.path, &f->disk, &err), &err);
+    assert_ok(store_posix(place.path, &f->late, &err), &err);
+    f->disk = f->late;
     assert_ok(store_fault_wrap(f->disk, &f->os.table, &f->fault, &err), &err);
     training_open_run(f);
     training_save(f, 100);

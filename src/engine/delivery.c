@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verified bytes of a restore, staged and copied into the memory of providers. */
-#include "checkpoint/delivery.h"
+#include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/mover.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * checkpoint/delivery: verified bytes of a restore, on their way into the memory of providers
+ * engine/delivery: verified bytes of a restore, on their way into the memory of providers
  * (pawl/memory.h). They are staged in a few buffers, and copied from there by a mover, several
- * buffers at a time. Private to this folder.
+ * buffers at a time.
  */
-#ifndef CHECKPOINT_DELIVERY_H
-#define CHECKPOINT_DELIVERY_H
+#ifndef ENGINE_DELIVERY_H
+#define ENGINE_DELIVERY_H
 
 #include "base/base.h"
 #include "plan/plan.h"
