@@ -18,8 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_CALLS 5000
-#define PAIR_REACH 12 /* the second failure comes so many calls after the first, at most */
+#define MOST_CALLS   5000
+#define SHORT_OUTAGE 2 /* calls */
+#define LONG_OUTAGE  25
+#define PAIR_REACH   12 /* the second failure comes so many calls after the first, at most */
 
 typedef struct event {
     const char *name;
@@ -48,6 +50,14 @@ static const event lates[] = {
      .fate = {.kind = FATE_LATE, .system_errno = ETIMEDOUT},
      .for_next = true},
     {.name = "dies-late", .fate = {.kind = FATE_LATE}, .for_next = true},
+    {.name = "late-outage",
+     .fate = {.kind = FATE_LATE, .system_errno = ETIMEDOUT, .outage = LONG_OUTAGE}},
+    {.name = "late-outage-for-next",
+     .fate = {.kind = FATE_LATE, .system_errno = ETIMEDOUT, .outage = LONG_OUTAGE},
+     .for_next = true},
+    {.name = "late-short-outage-for-next",
+     .fate = {.kind = FATE_LATE, .system_errno = ETIMEDOUT, .outage = SHORT_OUTAGE},
+     .for_next = true},
 };
 
 static const event failures[] = {

@@ -163,9 +163,14 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
         return fail(s, call, EIO, err);
     }
     const fate *f = fate_of_now(p);
+    if (f == NULL && p->outage > 0) {
+        p->outage--;
+        return fail(s, call, ETIMEDOUT, err);
+    }
     if (f == NULL) {
         return do_call(s, call, err);
     }
+    p->outage = f->outage;
     note_place(p, f, call);
     return befall(s, f, call, err);
 }

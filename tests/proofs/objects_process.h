@@ -26,6 +26,7 @@ typedef struct fate {
     uint64_t nth;
     bool done; /* the call had its effect before */
     int system_errno;
+    uint64_t outage; /* so many calls after it are not done, either */
 } fate;
 
 #define MOST_FATES 2
@@ -37,6 +38,7 @@ typedef struct process {
     fate fates[MOST_FATES];
     uint64_t calls;
     bool dead;
+    uint64_t outage;       /* that is left */
     store_call on_its_way; /* a copy; path NULL: nothing is */
     store_tag expected, now;
     bool delivered; /* and was done */
