@@ -233,10 +233,10 @@ static void try_each_call(const effort *e) {
     proof_try_parts(&in_parts, &parts);
 }
 
-static void try_all(proof *p, const event *events, size_t count) {
+static void try_all(proof *p, const event *events, size_t count, uint64_t stride) {
     for (size_t i = 0; i < count * LIVES * 2; i++) {
         const effort e = {.p = p,
-                          .stride = 1,
+                          .stride = stride,
                           .h = {.first = &events[i % count],
                                 .life = i / count % LIVES,
                                 .late = i / count / LIVES > 0}};
@@ -298,12 +298,12 @@ static int prove(bool full) {
     proof *pausing = proof_new("takeovers at each call to an object store");
     proof *failing = proof_new("failures of each call to an object store");
     proof *pairs = proof_new("failures of two calls to an object store");
-    try_all(dying, deaths, ARRAY_LENGTH(deaths));
+    try_all(dying, deaths, ARRAY_LENGTH(deaths), full ? 1 : 2);
     try_deaths_after_deaths(again, full ? 1 : 37, full ? 1 : 31);
-    try_all(late, lates, ARRAY_LENGTH(lates));
-    try_deaths_after_late_manifests(late, full ? 1 : 3);
-    try_all(pausing, pauses, ARRAY_LENGTH(pauses));
-    try_all(failing, failures, ARRAY_LENGTH(failures));
+    try_all(late, lates, ARRAY_LENGTH(lates), full ? 1 : 4);
+    try_deaths_after_late_manifests(late, full ? 1 : 17);
+    try_all(pausing, pauses, ARRAY_LENGTH(pauses), full ? 1 : 2);
+    try_all(failing, failures, ARRAY_LENGTH(failures), full ? 1 : 7);
     try_pairs(pairs, full ? 1 : 89);
     return proof_end(dying) | proof_end(again) | proof_end(late) | proof_end(pausing) |
            proof_end(failing) | proof_end(pairs);
