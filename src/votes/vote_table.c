@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads votes: rank 0's own in memory, the others' from their files. */
-#include "store/evidence.h"
 #include "votes/private.h"
 
 #include <stdio.h>
@@ -15,7 +14,12 @@ static void vote_path(const vote_table *t, char out[STORE_MAX_PATH]) {
 static pawl_status open_vote_file(vote_table *t, pawl_error *err) {
     char path[STORE_MAX_PATH];
     vote_path(t, path);
-    return store_open_for_certain(t->store, path, STORE_READ, &t->kept, err);
+    pawl_status status = store_open(t->store, path, STORE_READ, &t->kept, err);
+    if (status != PAWL_ENOTFOUND) {
+        return status;
+    }
+    store_catch_up(t->store); /* it has been seen before */
+    return store_open(t->store, path, STORE_READ, &t->kept, err);
 }
 
 static pawl_status read_vote_at(void *context, uint64_t offset, void *to, size_t n,

@@ -19,8 +19,9 @@
 #include <string.h>
 
 #define MOST_CALLS   5000
-#define SHORT_OUTAGE 2 /* calls */
+#define SHORT_OUTAGE 5 /* calls */
 #define LONG_OUTAGE  25
+#define DEATH_REACH  60 /* a death comes so many calls after a call that is late, at most */
 #define PAIR_REACH   12 /* the second failure comes so many calls after the first, at most */
 
 typedef struct event {
@@ -60,6 +61,14 @@ static const event lates[] = {
      .for_next = true},
 };
 
+/* Then it dies, and its put or removal arrives when the next process has the run. */
+static const event late_manifest = {.name = "late-manifest",
+                                    .fate = {.kind = FATE_LATE,
+                                             .system_errno = ETIMEDOUT,
+                                             .outage = SHORT_OUTAGE,
+                                             .of_manifest = true},
+                                    .for_next = true};
+
 static const event failures[] = {
     {.name = "eio", .fate = {.kind = FATE_FAILS, .system_errno = EIO}},
     {.name = "eio-done", .fate = {.kind = FATE_FAILS, .system_errno = EIO, .done = true}},
@@ -91,6 +100,7 @@ static const event *find_in(const event *events, size_t count, const char *name)
 
 static const event *find_event(const char *name) {
     const event *found = find_in(deaths, ARRAY_LENGTH(deaths), name);
+    found = found != NULL ? found : find_in(&late_manifest, 1, name);
     found = found != NULL ? found : find_in(lates, ARRAY_LENGTH(lates), name);
     found = found != NULL ? found : find_in(pauses, ARRAY_LENGTH(pauses), name);
     return found != NULL ? found : find_in(failures, ARRAY_LENGTH(failures), name);
@@ -128,8 +138,8 @@ static bool goes_on(const history *h, story *s, process *first) {
     return met;
 }
 
-/* False: the life, or the next, has no such call. */
-static bool live(const history *h, story *s, char at[STORE_MAX_PATH + 32]) {
+/* False: the life, or the next, has no such call. *idle: it is none that is worth a look. */
+static bool live(const history *h, story *s, char at[STORE_MAX_PATH + 32], bool *idle) {
     struct pawl_error err = ERROR_INIT;
     actor a;
     takeover t = {.victim = &a, .stays = h->first->stays};
@@ -146,6 +156,7 @@ static bool live(const history *h, story *s, char at[STORE_MAX_PATH + 32]) {
         process_deliver(&a.process);
     }
     bool met = process_met_its_fate(&a.process);
+    *idle = a.process.idle;
     snprintf(at, STORE_MAX_PATH + 32, "%s", a.process.at);
     if (met && h->first->harmless && (status != PAWL_OK || a.failures > 0)) {
         story_broken(s, "it should have passed: %s", error_text(&a.failure));
@@ -161,11 +172,11 @@ static bool live(const history *h, story *s, char at[STORE_MAX_PATH + 32]) {
     return met;
 }
 
-static bool try_history(proof *p, const history *h) {
+static bool try_history(proof *p, const history *h, bool *idle) {
     static story s;
     char at[STORE_MAX_PATH + 32];
-    bool met = live(h, &s, at);
-    if (met) {
+    bool met = live(h, &s, at, idle);
+    if (met && !*idle) {
         proof_case(p, s.wrong[0] == '\0', "%s: %s", at, s.wrong);
     }
     story_end(&s);
@@ -185,14 +196,16 @@ static bool try_call(void *context, uint64_t part) {
     effort *e = context;
     history h = e->h;
     h.nth = part * e->stride + 1;
+    bool idle = false;
     if (e->reach == 0) {
-        return try_history(e->p, &h);
+        return try_history(e->p, &h, &idle);
     }
     bool any = false;
     bool met = true;
-    for (h.beyond = 1; h.beyond <= e->reach && (met || !h.of_next); h.beyond += e->next_stride) {
-        met = try_history(e->p, &h);
-        any = any || met;
+    for (h.beyond = 1; h.beyond <= e->reach && (met || !h.of_next) && !idle;
+         h.beyond += e->next_stride) {
+        met = try_history(e->p, &h, &idle);
+        any = any || met || idle;
     }
     return any;
 }
@@ -220,10 +233,10 @@ static void try_each_call(const effort *e) {
     proof_try_parts(&in_parts, &parts);
 }
 
-static void try_all(proof *p, const event *events, size_t count) {
+static void try_all(proof *p, const event *events, size_t count, uint64_t stride) {
     for (size_t i = 0; i < count * LIVES * 2; i++) {
         const effort e = {.p = p,
-                          .stride = 1,
+                          .stride = stride,
                           .h = {.first = &events[i % count],
                                 .life = i / count % LIVES,
                                 .late = i / count / LIVES > 0}};
@@ -264,6 +277,20 @@ static void try_deaths_after_deaths(proof *p, uint64_t stride, uint64_t next_str
     }
 }
 
+static void try_deaths_after_late_manifests(proof *p, uint64_t next_stride) {
+    for (size_t i = 0; i < LIVES * 2; i++) {
+        const effort e = {.p = p,
+                          .stride = 1,
+                          .reach = DEATH_REACH,
+                          .next_stride = next_stride,
+                          .h = {.first = &late_manifest,
+                                .second = &deaths[0],
+                                .life = i % LIVES,
+                                .late = i / LIVES > 0}};
+        try_each_call(&e);
+    }
+}
+
 static int prove(bool full) {
     proof *dying = proof_new("deaths at each call to an object store");
     proof *again = proof_new("deaths after deaths on an object store");
@@ -271,11 +298,12 @@ static int prove(bool full) {
     proof *pausing = proof_new("takeovers at each call to an object store");
     proof *failing = proof_new("failures of each call to an object store");
     proof *pairs = proof_new("failures of two calls to an object store");
-    try_all(dying, deaths, ARRAY_LENGTH(deaths));
+    try_all(dying, deaths, ARRAY_LENGTH(deaths), full ? 1 : 2);
     try_deaths_after_deaths(again, full ? 1 : 37, full ? 1 : 31);
-    try_all(late, lates, ARRAY_LENGTH(lates));
-    try_all(pausing, pauses, ARRAY_LENGTH(pauses));
-    try_all(failing, failures, ARRAY_LENGTH(failures));
+    try_all(late, lates, ARRAY_LENGTH(lates), full ? 1 : 4);
+    try_deaths_after_late_manifests(late, full ? 1 : 17);
+    try_all(pausing, pauses, ARRAY_LENGTH(pauses), full ? 1 : 2);
+    try_all(failing, failures, ARRAY_LENGTH(failures), full ? 1 : 7);
     try_pairs(pairs, full ? 1 : 89);
     return proof_end(dying) | proof_end(again) | proof_end(late) | proof_end(pausing) |
            proof_end(failing) | proof_end(pairs);

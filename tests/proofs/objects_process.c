@@ -171,6 +171,7 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
         return do_call(s, call, err);
     }
     p->outage = f->outage;
+    p->idle = p->idle || (f->of_manifest && strstr(call->path, "/manifest.json") == NULL);
     note_place(p, f, call);
     return befall(s, f, call, err);
 }

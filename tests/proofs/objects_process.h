@@ -26,7 +26,8 @@ typedef struct fate {
     uint64_t nth;
     bool done; /* the call had its effect before */
     int system_errno;
-    uint64_t outage; /* so many calls after it are not done, either */
+    uint64_t outage;  /* so many calls after it are not done, either */
+    bool of_manifest; /* at another call nothing happens that is worth a look */
 } fate;
 
 #define MOST_FATES 2
@@ -39,6 +40,7 @@ typedef struct process {
     uint64_t calls;
     bool dead;
     uint64_t outage;       /* that is left */
+    bool idle;             /* its fate is of manifests, and this call is of none */
     store_call on_its_way; /* a copy; path NULL: nothing is */
     store_tag expected, now;
     bool delivered; /* and was done */

@@ -381,8 +381,8 @@ static void note_path(void *context, const store_call *call) {
     snprintf(t->paths[i], sizeof t->paths[i], "%s", path);
 }
 
-/* Of its bytes, but for newlines at the end of a manifest; 0: there is none. *n [whole]: of so
- * many, as events are added to. */
+/* Of its bytes, but for newlines at the end of a manifest; 0: there is none. *n: of so many, in a
+ * file that is added to; 0: of all, and becomes how many that are. */
 static uint32_t sum_of(const story *s, const char *path, size_t *n) {
     struct pawl_error ignored = ERROR_INIT;
     CLEANUP(buffer_free) buffer bytes = {0};

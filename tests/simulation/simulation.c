@@ -247,7 +247,7 @@ static void try_sizes(proof *one, proof *few, proof *many, const options *o) {
 static void try_objects(proof *p, const options *o, world_storage kind) {
     static const int sizes[] = {1, 2, 4, 7, 16, 64};
     static const uint64_t full[] = {2000, 2000, 2000, 1000, 500, 500};
-    static const uint64_t some[] = {60, 60, 120, 30, 10, 8};
+    static const uint64_t some[] = {40, 40, 60, 15, 6, 4};
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         try_seeds(p, o->from, o->full ? full[i] : some[i] / SANITIZER_SLOWNESS, sizes[i], kind);
     }

@@ -17,10 +17,10 @@
  * L5. A change of names of which the caller heard that it timed out, or was interrupted, may be
  *     done later, whether the caller lives or not; unless it cannot be by then.
  *
- * On an object store L4 and L5 are the same, and a change whose condition does not hold by then is
- * not done. Its looks show what is there, or, where it is late, what was there at some moment of
- * the last seconds, each look another (stores.h). A filesystem of one host shows what is there:
- * where no looks lag, and nothing is done late, some histories say that it is coherent.
+ * On an object store L4 and L5 hold, but a change whose condition does not hold by then is not
+ * done. Its looks show what is there, or, where it is late, what was there at some moment of the
+ * last seconds, each look another (stores.h). A filesystem of one host shows what is there: where
+ * no looks lag, and nothing is done late, some histories say that it is coherent.
  */
 #ifndef SIMULATION_STORAGE_H
 #define SIMULATION_STORAGE_H
