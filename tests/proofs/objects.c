@@ -18,11 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_CALLS   5000
-#define SHORT_OUTAGE 5 /* calls */
-#define LONG_OUTAGE  25
-#define DEATH_REACH  60 /* a death comes so many calls after a call that is late, at most */
-#define PAIR_REACH   12 /* the second failure comes so many calls after the first, at most */
+#define MOST_CALLS      5000
+#define SHORTEST_OUTAGE 3 /* calls */
+#define SHORT_OUTAGE    5 /* calls */
+#define LONG_OUTAGE     25
+#define DEATH_REACH     60 /* a death comes so many calls after a call that is late, at most */
+#define PAIR_REACH      12 /* the second failure comes so many calls after the first, at most */
 
 typedef struct event {
     const char *name;
@@ -61,13 +62,20 @@ static const event lates[] = {
      .for_next = true},
 };
 
-/* Then it dies, and its put or removal arrives when the next process has the run. */
-static const event late_manifest = {.name = "late-manifest",
-                                    .fate = {.kind = FATE_LATE,
-                                             .system_errno = ETIMEDOUT,
-                                             .outage = SHORT_OUTAGE,
-                                             .of_manifest = true},
-                                    .for_next = true};
+/* Then it dies; its put or removal arrives before the next process opens the run, or after. */
+static const event late_manifests[] = {
+    {.name = "late-manifest",
+     .fate = {.kind = FATE_LATE,
+              .system_errno = ETIMEDOUT,
+              .outage = SHORTEST_OUTAGE,
+              .of_manifest = true}},
+    {.name = "late-manifest-for-next",
+     .fate = {.kind = FATE_LATE,
+              .system_errno = ETIMEDOUT,
+              .outage = SHORT_OUTAGE,
+              .of_manifest = true},
+     .for_next = true},
+};
 
 static const event failures[] = {
     {.name = "eio", .fate = {.kind = FATE_FAILS, .system_errno = EIO}},
@@ -100,7 +108,7 @@ static const event *find_in(const event *events, size_t count, const char *name)
 
 static const event *find_event(const char *name) {
     const event *found = find_in(deaths, ARRAY_LENGTH(deaths), name);
-    found = found != NULL ? found : find_in(&late_manifest, 1, name);
+    found = found != NULL ? found : find_in(late_manifests, ARRAY_LENGTH(late_manifests), name);
     found = found != NULL ? found : find_in(lates, ARRAY_LENGTH(lates), name);
     found = found != NULL ? found : find_in(pauses, ARRAY_LENGTH(pauses), name);
     return found != NULL ? found : find_in(failures, ARRAY_LENGTH(failures), name);
@@ -278,15 +286,15 @@ static void try_deaths_after_deaths(proof *p, uint64_t stride, uint64_t next_str
 }
 
 static void try_deaths_after_late_manifests(proof *p, uint64_t next_stride) {
-    for (size_t i = 0; i < LIVES * 2; i++) {
+    for (size_t i = 0; i < 2 * LIVES * 2; i++) {
         const effort e = {.p = p,
                           .stride = 1,
                           .reach = DEATH_REACH,
                           .next_stride = next_stride,
-                          .h = {.first = &late_manifest,
+                          .h = {.first = &late_manifests[i % 2],
                                 .second = &deaths[0],
-                                .life = i % LIVES,
-                                .late = i / LIVES > 0}};
+                                .life = i / 2 % LIVES,
+                                .late = i / 2 / LIVES > 0}};
         try_each_call(&e);
     }
 }
@@ -299,7 +307,7 @@ static int prove(bool full) {
     proof *failing = proof_new("failures of each call to an object store");
     proof *pairs = proof_new("failures of two calls to an object store");
     try_all(dying, deaths, ARRAY_LENGTH(deaths), full ? 1 : 2);
-    try_deaths_after_deaths(again, full ? 1 : 37, full ? 1 : 31);
+    try_deaths_after_deaths(again, full ? 1 : 37, full ? 3 : 31);
     try_all(late, lates, ARRAY_LENGTH(lates), full ? 1 : 4);
     try_deaths_after_late_manifests(late, full ? 1 : 17);
     try_all(pausing, pauses, ARRAY_LENGTH(pauses), full ? 1 : 2);
