@@ -119,7 +119,7 @@ static pawl_status follow_as(pawl_events *r, const char *name, bool *found, pawl
     return PAWL_OK;
 }
 
-/* What `file` is by now. Where it is neither of the two any more, what was seen of it is read on. */
+/* What `file` is by now. Where it is neither of the two any more, what was seen is read on. */
 static pawl_status follow_object(pawl_events *r, pawl_error *err) {
     bool found = false;
     if (!r->passed) {

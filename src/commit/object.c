@@ -7,16 +7,16 @@
  * manifest, a placeholder is put first, which readers take for none. With O6 to O8 of
  * presence/owner_object.c:
  *
- * B1. Publishing, or removing: read the version (or put a placeholder); renew the ownership with the
- *     step in the record (O7); then put, or remove, if that version is still there. After a refusal
- *     all three again, in that order: the version must be older than the renewal.
+ * B1. Publishing, or removing: read the version (or put a placeholder); renew the ownership with
+ *     the step in the record (O7); then put, or remove, if that version is still there. After a
+ *     refusal all three again, in that order: the version must be older than the renewal.
  * B2. To settle a step is to put another version of what is there: the same manifest with one more
  *     newline at its end, which is no part of it, or another placeholder. Then no earlier put or
- *     removal of that manifest can happen any more, and what was read is known to be the truth, even
- *     on storage that is late.
- * B3. A new owner settles the step in its predecessor's record before it looks at what is committed.
- *     An owner settles its own step when it has no answer, before it works on another one and before
- *     it removes files that a manifest might name.
+ *     removal of that manifest can happen any more, and what was read is known to be the truth,
+ *     even on storage that is late.
+ * B3. A new owner settles the step in its predecessor's record before it looks at what is
+ *     committed. An owner settles its own step when it has no answer, before it works on another
+ *     one and before it removes files that a manifest might name.
  * B4. After an answer was lost it is looked what is there, and done again.
  *
  * None of this waits for a time to pass, and a process that was paused anywhere can do no harm: its

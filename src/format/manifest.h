@@ -42,8 +42,9 @@ pawl_status manifest_encode(const manifest *m, buffer *out, pawl_error *err) PAW
  * components that name_data or name_index could have made. */
 pawl_status manifest_decode(const void *text, size_t n, manifest *out, pawl_error *err)
     PAWL_MUST_CHECK;
-/* unpublished.c. On object stores a step has a placeholder of this text in the place of its manifest
- * before it is published, which is no checkpoint. No two have the same number under one attempt. */
+/* unpublished.c. On object stores a step has a placeholder of this text in the place of its
+ * manifest before it is published, which is no checkpoint. No two have the same number under
+ * one attempt. */
 void manifest_placeholder(char out[FORMAT_MAX_PLACEHOLDER], const char *attempt, uint64_t number);
 bool manifest_is_placeholder(const void *text, size_t n);
 /* Without the newlines at the end that a new owner of an object store may have added, so that the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* format/presence_record: the records by which a process says that it is there: owner-<generation>
- * in a run, or owner on an object store, reader-<id> in a step's directory. docs/format.md describes
- * the bytes. */
+/* format/presence_record: the records by which a process says that it is there:
+ * owner-<generation> in a run, or owner on an object store, reader-<id> in a step's directory.
+ * docs/format.md describes the bytes. */
 #ifndef FORMAT_PRESENCE_RECORD_H
 #define FORMAT_PRESENCE_RECORD_H
 

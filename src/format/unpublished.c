@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a manifest's name stands for on object stores besides the manifest: a placeholder, before it
- * is published, and versions of the same manifest (commit/object.c). */
+/* What else has a manifest's name on an object store: a placeholder before it is published, and
+ * versions of the same manifest (commit/object.c). */
 #include "format/manifest.h"
 
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The owner of a run on an object store. Its record is the object `owner`, which nobody ever changes
- * but by a put that says which version it replaces. So the storage decides who is the owner; clocks
- * and leases only decide when a newcomer tries (O1), and how soon a lost run is noticed (O4).
+ * The owner of a run on an object store. Its record is the object `owner`, which nobody ever
+ * changes but by a put that says which version it replaces. So the storage decides who is the
+ * owner; clocks and leases only decide when a newcomer tries (O1), and how soon a lost run is
+ * noticed (O4).
  *
  * O6. Who takes over puts its record in the place of the last owner's: from then on every put of
  *     that one is refused, however late it comes. No two records have the same bytes, because

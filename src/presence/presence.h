@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * presence: who writes to a run and who reads it: the owner with its lease and heartbeat, and the
- * marks of readers. The rules of owners, O1 to O5, are at the top of owner.c; those on object stores
- * at that of owner_object.c. An attempt is the random id of one opening of a run for writing.
+ * marks of readers. The rules of owners, O1 to O5, are at the top of owner.c; those on object
+ * stores at that of owner_object.c. An attempt is the random id of one opening of a run for
+ * writing.
  *
  * Threads: owner_start_heartbeat and reader_mark_keep start one each; any thread may ask an owner.
  * Ownership: the store is the caller's, and must stay for as long as such a thread may use it.
@@ -36,7 +37,7 @@ typedef struct owner_sight {
 pawl_status owner_look(store *s, const platform *os, owner_sight *out, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* ---- being the owner: owner_take.c, owner.c, owner_object.c ------------------------------------------------- */
+/* ---- being the owner: owner_take.c, owner.c, owner_object.c ---- */
 
 typedef struct owner owner;
 

@@ -69,7 +69,7 @@ static pawl_status create_mark(reader_mark *mark, pawl_error *err) {
     store_catch_up(mark->store); /* the manifest is looked for as it was after that, or later */
     if (status != PAWL_OK && status != PAWL_EBUSY &&
         status !=
-            PAWL_ENOTFOUND) { /* a mark without a record protects nothing; the next beat makes one */
+            PAWL_ENOTFOUND) { /* without a record it protects nothing; the next beat makes one */
         remove_mark(mark);
     }
     return status;
@@ -148,7 +148,7 @@ static pawl_status put_mark(reader_mark *mark, pawl_error *err) {
                      err);
 }
 
-/* On an object store it is also taken for gone where an answer was lost before: it is made again. */
+/* On an object store it is also taken for gone where an answer was lost: it is made again. */
 static pawl_status advance_mark(reader_mark *mark, pawl_error *err) {
     uint64_t counter = ++mark->record.counter;
     pawl_status status = mark->store->traits.objects

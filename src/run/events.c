@@ -164,7 +164,7 @@ static pawl_status put_object(events *e, const buffer *lines, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* Another process may have put it meanwhile, which is no longer the owner or does not know it yet. */
+/* Another process may have put it meanwhile: the next owner, or one that is it no longer. */
 static pawl_status put_lines(events *e, const buffer *lines, pawl_error *err) {
     pawl_status status = PAWL_OK;
     for (int i = 0; i < OBJECT_TRIES; i++) {

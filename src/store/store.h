@@ -18,9 +18,9 @@
 #define STORE_MAX_PATH 1024
 
 /*
- * What a store guarantees. In all stores files are created exclusively, and where files are renamed,
- * a rename over another one is atomic for readers. A crash is a loss of power: a killed process
- * loses nothing that it wrote to a file that has its name.
+ * What a store guarantees. In all stores files are created exclusively, and where files are
+ * renamed, a rename over another one is atomic for readers. A crash is a loss of power: a killed
+ * process loses nothing that it wrote to a file that has its name.
  */
 typedef struct store_traits {
     const char *kind;   /* "posix", "mem", ... */

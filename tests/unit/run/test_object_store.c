@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A run on an object store (O6 to O8 of presence/owner_object.c, B1 to B4 of commit/object.c): a
- * writer that is paused at any operation while another takes the run over, and answers that are lost
- * or come from operations that are done much later. On storage that is late, too.
+ * writer that is paused at any operation while another takes the run over, and answers that are
+ * lost or come from operations that are done much later. On storage that is late, too.
  */
 #include "lib/simulated_platform.h"
 #include "lib/stored.h"
