@@ -131,7 +131,7 @@ look at this batch for NaN, division by zero or overflow
 charlm: the gradient of `model/dense1/kernel` is missing: it is a null pointer
   entry:    model/dense1/kernel
   expected: F32 [256, 8], as the variable
-  found:    F32 [256, 8]
+  found:    a null pointer
   next:     is the variable used by the loss? Freeze it by leaving it out of both lists, or give \
 it a gradient of zeros
 """)
