@@ -94,7 +94,7 @@ pawl_status store_publish(store *s, const char *path, const char *temporary, con
     *end = STORE_UNPUBLISHED;
     TRY(store_check_path(s, path, false, err));
     store_split_path(path, parent);
-    if (s->traits.puts) {
+    if (s->traits.objects) {
         return put_whole(s, path, data, n, still, context, end, err);
     }
     pawl_status status = write_temporary(s, temporary, data, n, true, err);
@@ -123,7 +123,7 @@ pawl_status store_try_replace(store *s, const char *path, const void *data, size
     char temporary[STORE_MAX_PATH + 8];
     *end = STORE_UNPUBLISHED;
     TRY(store_check_path(s, path, false, err));
-    if (s->traits.puts) {
+    if (s->traits.objects) {
         return put_whole(s, path, data, n, NULL, NULL, end, err);
     }
     (void)snprintf(temporary, sizeof temporary, "%s.tmp", path);

@@ -29,7 +29,6 @@ typedef struct store_traits {
      * them), not as any subset. */
     bool ordered_names;
     uint32_t atomic_write_bytes; /* an aligned write of so many bytes is never torn by a crash */
-    bool puts; /* an object store: nothing is renamed, small files are put whole instead */
     /* Lookups and listings show what is there now. False where they may be out of date, as on NFS
      * or FUSE: a name that does not open, or is not listed, may exist all the same (evidence.h). */
     bool coherent;

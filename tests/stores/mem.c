@@ -185,9 +185,6 @@ static pawl_status move_entry(mem_store *m, const place *source, const place *ta
 static pawl_status mem_rename(store *s, const char *from, const char *to, pawl_error *err) {
     mem_store *m = mem_of(s);
     place source, target;
-    if (s->traits.puts) {
-        return store_failure(s, from, ENOTSUP, err, "cannot rename the file");
-    }
     CLEANUP(monitor_leave_pointer) monitor *locked = store_mem_enter(m);
     TRY(mem_before(m, from, err));
     TRY(find_place(m, from, &source, "cannot rename the file", err));
@@ -474,24 +471,13 @@ pawl_status store_mem_over(tree_node *root, const store_traits *traits, mem_stor
     return PAWL_OK;
 }
 
-static pawl_status mem_of_kind(const store_traits *traits, store **out, pawl_error *err) {
+pawl_status store_mem(store **out, pawl_error *err) {
     tree_node *root = store_tree_new(STORE_DIR_TYPE);
     mem_store *m = NULL;
     if (root == NULL) {
         return error_nomem(err, sizeof(*root));
     }
-    TRY(store_mem_over(root, traits, &m, err));
+    TRY(store_mem_over(root, &store_mem_traits, &m, err));
     *out = &m->base;
     return PAWL_OK;
-}
-
-pawl_status store_mem(store **out, pawl_error *err) {
-    return mem_of_kind(&store_mem_traits, out, err);
-}
-
-pawl_status store_mem_objects(store **out, pawl_error *err) {
-    store_traits traits = store_mem_traits;
-    traits.puts = true;
-    traits.coherent = true;
-    return mem_of_kind(&traits, out, err);
 }

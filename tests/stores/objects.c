@@ -611,7 +611,6 @@ pawl_status store_objects(const platform *os, const store_objects_options *optio
                                     .atomic_rename = true,
                                     .ordered_names = true,
                                     .atomic_write_bytes = 4096,
-                                    .puts = true,
                                     .objects = true,
                                     .coherent = options->late_s == 0,
                                     .part_bytes_min = options->part_bytes_min,

@@ -16,10 +16,6 @@
 
 /* mem: everything in memory; deterministic. */
 pawl_status store_mem(store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* The same with the traits of an object store: it puts files and refuses to rename them. It is none
- * in another respect: files are still changed in place (STORE_UPDATE), as owners, readers and the
- * event file need. */
-pawl_status store_mem_objects(store **out, pawl_error *err) PAWL_MUST_CHECK;
 
 /*
  * objects: an object store in memory. It can what `objects` of store_traits says, and refuses the

@@ -52,10 +52,6 @@ static pawl_status make_mem(fixture *f, pawl_error *err) {
     return store_mem(&f->subject.s, err);
 }
 
-static pawl_status make_objects(fixture *f, pawl_error *err) {
-    return store_mem_objects(&f->subject.s, err);
-}
-
 static pawl_status make_crash(fixture *f, pawl_error *err) {
     const store_traits traits = {.kind = "crash", .atomic_write_bytes = 512};
     return store_crash(&traits, &f->subject.s, err);
@@ -77,11 +73,6 @@ static void ignore_event(void *context, const store_trace_event *event) {
 
 static pawl_status make_trace(fixture *f, pawl_error *err) {
     TRY(store_mem(&f->inner, err));
-    return store_trace_wrap(f->inner, platform_system(), ignore_event, NULL, &f->subject.s, err);
-}
-
-static pawl_status make_traced_objects(fixture *f, pawl_error *err) {
-    TRY(store_mem_objects(&f->inner, err));
     return store_trace_wrap(f->inner, platform_system(), ignore_event, NULL, &f->subject.s, err);
 }
 
@@ -116,17 +107,11 @@ int main(void) {
         {"posix", make_posix}, {"posix, bulk", make_bulk},       {"mem", make_mem},
         {"crash", make_crash}, {"fault, all short", make_short}, {"trace", make_trace},
         {"retry", make_retry}};
-    static const kind puts[] = {{"objects", make_objects}, {"objects, trace", make_traced_objects}};
-    const struct CMUnitTest tests[] = {CONFORMANCE_TESTS, CONFORMANCE_RENAME_TESTS};
-    const struct CMUnitTest put_tests[] = {CONFORMANCE_TESTS};
+    const struct CMUnitTest tests[] = {CONFORMANCE_TESTS};
     int failed = 0;
     for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
         current = &kinds[i];
         failed += cmocka_run_group_tests_name(current->name, tests, NULL, NULL);
-    }
-    for (size_t i = 0; i < ARRAY_LENGTH(puts); i++) {
-        current = &puts[i];
-        failed += cmocka_run_group_tests_name(current->name, put_tests, NULL, NULL);
     }
     return failed;
 }

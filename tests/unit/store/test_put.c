@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores that put small files whole instead of renaming them: what publishing does there. */
+/* Publishing on an object store, where small files are put whole instead of being renamed. */
 #include "fixtures.h"
 
 #include "lib/simulated_platform.h"
@@ -8,16 +8,16 @@
 
 typedef struct fixture {
     simulated_platform os;
-    store *mem, *s; /* `s`: with faults */
+    store *objects, *s; /* `s`: with faults */
 } fixture;
 
 static int set_up(void **state) {
     fixture *f = mem_calloc(1, sizeof(*f));
     pawl_error err = ERROR_INIT;
     simulated_platform_init(&f->os, 1);
-    assert_ok(store_mem_objects(&f->mem, &err), &err);
-    assert_ok(store_fault_wrap(f->mem, &f->os.table, &f->s, &err), &err);
-    put_text(f->mem, "m", "old");
+    assert_ok(store_objects(&f->os.table, &(store_objects_options){0}, &f->objects, &err), &err);
+    assert_ok(store_fault_wrap(f->objects, &f->os.table, &f->s, &err), &err);
+    put_text(f->objects, "m", "old");
     *state = f;
     return 0;
 }
@@ -25,7 +25,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     fixture *f = *state;
     store_destroy(f->s);
-    store_destroy(f->mem);
+    store_destroy(f->objects);
     mem_free(f);
     return 0;
 }
@@ -35,25 +35,13 @@ static void test_publishing_is_one_put(void **state) {
     fixture *f = *state;
     pawl_error err = ERROR_INIT;
     assert_ok(publish(f->s, "m", "first", 5, &err), &err);
-    assert_text(f->mem, "m", "first");
+    assert_text(f->objects, "m", "first");
     assert_ok(store_replace(f->s, "m", "second", 6, &err), &err);
-    assert_text(f->mem, "m", "second");
+    assert_text(f->objects, "m", "second");
     assert_ok(publish(f->s, "n", "third", 5, &err), &err);
-    assert_names(f->mem, "", "m n ");
+    assert_names(f->objects, "", "m n ");
     assert_int_equal(store_fault_count(f->s, STORE_OP_PUT), 3);
     assert_int_equal(store_fault_count(f->s, STORE_OP_ANY), 3);
-}
-
-/* Whoever has the old file open goes on reading it. */
-static void test_a_put_leaves_an_open_file_alone(void **state) {
-    fixture *f = *state;
-    pawl_error err = ERROR_INIT;
-    char bytes[3];
-    CLEANUP(store_close_pointer) store_file *file = NULL;
-    assert_ok(store_open(f->s, "m", STORE_READ, &file, &err), &err);
-    assert_ok(store_put(f->s, "m", "new", 3, NULL, NULL, &err), &err);
-    assert_ok(store_read(file, 0, bytes, 3, &err), &err);
-    assert_memory_equal(bytes, "old", 3);
 }
 
 /* Nothing can be renamed, and the message says what and why. */
@@ -65,18 +53,7 @@ static void test_a_rename_is_refused(void **state) {
                         "cannot rename the file\n"
                         "  path:     /mem/m\n"
                         "  system:   Operation not supported (EOPNOTSUPP, errno 95)");
-    assert_names(f->mem, "", "m ");
-}
-
-/* A directory is not put over, and one that is not there is not made. */
-static void test_a_put_is_for_files_in_directories(void **state) {
-    fixture *f = *state;
-    pawl_error err = ERROR_INIT;
-    assert_ok(store_make_dir(f->mem, "d", &err), &err);
-    assert_fails(store_put(f->s, "d", "x", 1, NULL, NULL, &err), PAWL_EDAMAGED, &err);
-    assert_fails(store_put(f->s, "e/m", "x", 1, NULL, NULL, &err), PAWL_ENOTFOUND, &err);
-    assert_fails(store_put(f->s, "../m", "x", 1, NULL, NULL, &err), PAWL_EUSAGE, &err);
-    assert_names(f->mem, "", "d m ");
+    assert_names(f->objects, "", "m ");
 }
 
 /* A put that fails keeps the old file, and says so. */
@@ -87,7 +64,7 @@ static void test_s07_a_put_that_fails_keeps_the_old_file(void **state) {
     assert_fails(publish(f->s, "m", "new", 3, &err), PAWL_ENOSPACE, &err);
     assert_says(err.attempt, "cannot publish m");
     assert_string_equal(err.safe, "m is what it was before");
-    assert_text(f->mem, "m", "old");
+    assert_text(f->objects, "m", "old");
 }
 
 static pawl_status refuse(void *context, pawl_error *err) {
@@ -103,7 +80,7 @@ static void test_a_put_asks_whether_it_may(void **state) {
     assert_fails(store_publish(f->s, "m", "t", "new", 3, refuse, NULL, &end, &err), PAWL_EBUSY,
                  &err);
     assert_int_equal(end, STORE_UNPUBLISHED);
-    assert_text(f->mem, "m", "old");
+    assert_text(f->objects, "m", "old");
     assert_int_equal(store_fault_count(f->s, STORE_OP_ANY), 0);
 }
 
@@ -124,12 +101,9 @@ static void test_storage_without_puts_says_so(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {TEST(test_publishing_is_one_put),
-                                       TEST(test_a_put_leaves_an_open_file_alone),
-                                       TEST(test_a_rename_is_refused),
-                                       TEST(test_a_put_is_for_files_in_directories),
-                                       TEST(test_s07_a_put_that_fails_keeps_the_old_file),
-                                       TEST(test_a_put_asks_whether_it_may),
-                                       cmocka_unit_test(test_storage_without_puts_says_so)};
+    const struct CMUnitTest tests[] = {
+        TEST(test_publishing_is_one_put), TEST(test_a_rename_is_refused),
+        TEST(test_s07_a_put_that_fails_keeps_the_old_file), TEST(test_a_put_asks_whether_it_may),
+        cmocka_unit_test(test_storage_without_puts_says_so)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
