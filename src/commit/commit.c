@@ -51,10 +51,10 @@ typedef struct file_sink {
     store_file *file;
     uint64_t at;
     uint8_t *memory;
-    size_t held;
+    size_t held, capacity;
 } file_sink;
 
-#define SINK_BYTES ((size_t)1 << 20)
+#define SINK_BYTES (1u << 20)
 
 static pawl_status sink_flush(file_sink *sink, pawl_error *err) {
     size_t n = sink->held;
@@ -68,13 +68,13 @@ static pawl_status sink_write(void *context, const void *data, size_t n, pawl_er
     file_sink *sink = context;
     const uint8_t *from = data;
     while (n > 0) {
-        size_t room = SINK_BYTES - sink->held;
+        size_t room = sink->capacity - sink->held;
         size_t some = n < room ? n : room;
         memcpy(sink->memory + sink->held, from, some);
         sink->held += some;
         from += some;
         n -= some;
-        if (sink->held == SINK_BYTES) {
+        if (sink->held == sink->capacity) {
             TRY(sink_flush(sink, err));
         }
     }
@@ -85,11 +85,13 @@ static pawl_status write_index_file(pawl_run *run, const char *path, const index
                                     manifest *m, pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *file = NULL;
     TRY(store_open(run->store, path, index->large ? STORE_CREATE_BULK : STORE_CREATE, &file, err));
-    AUTOFREE uint8_t *memory = mem_aligned(STORE_DIRECT_ALIGNMENT, SINK_BYTES);
+    size_t part = run->store->traits.part_bytes_min;
+    size_t capacity = part > SINK_BYTES ? part : SINK_BYTES;
+    AUTOFREE uint8_t *memory = mem_aligned(STORE_DIRECT_ALIGNMENT, capacity);
     if (memory == NULL) {
-        return error_nomem(err, SINK_BYTES);
+        return error_nomem(err, capacity);
     }
-    file_sink sink = {.file = file, .memory = memory};
+    file_sink sink = {.file = file, .memory = memory, .capacity = capacity};
     TRY(index->write(index->context, (byte_sink){.context = &sink, .write = sink_write}, &m->index,
                      &m->entries, err));
     TRY(sink_flush(&sink, err));

@@ -11,6 +11,10 @@
 #define MIN_BUFFER_BYTES ((size_t)64 << 10)
 #define BUFFERS          8 /* that a budget holds at least */
 
+static size_t whole_blocks(size_t bytes) {
+    return (bytes + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES * FORMAT_BLOCK_BYTES;
+}
+
 size_t engine_buffer_size(const engine_options *options, size_t budget_bytes) {
     if (options->buffer_bytes != 0) {
         return options->buffer_bytes;
@@ -25,7 +29,7 @@ size_t engine_buffer_size(const engine_options *options, size_t budget_bytes) {
     while (bandwidth > 0 && bytes > MIN_BUFFER_BYTES && bytes > bandwidth / BUFFERS) {
         bytes /= 2;
     }
-    return bytes;
+    return bytes >= options->part_bytes_min ? bytes : whole_blocks(options->part_bytes_min);
 }
 
 /* The buffer of a small save is no larger than needed. */

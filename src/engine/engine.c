@@ -138,10 +138,24 @@ static pawl_status make_parts(engine *e, pawl_error *err) {
     return engine_queue_open(e, err);
 }
 
+static pawl_status refuse_budget(const engine_options *options, pawl_error *err) {
+    char least[32], budget[32];
+    error_set(err, PAWL_EUSAGE,
+              "budget_bytes is too small for this storage, which takes parts of "
+              "at least %s: two of them are needed",
+              text_bytes(least, options->part_bytes_min));
+    error_found(err, "%s", text_bytes(budget, options->budget_bytes));
+    error_next(err, "give at least %llu", 2 * (unsigned long long)options->part_bytes_min);
+    return PAWL_EUSAGE;
+}
+
 pawl_status engine_new(const engine_options *options, engine **out, pawl_error *err) {
     if (options->buffer_bytes % FORMAT_BLOCK_BYTES != 0) {
         return error_set(err, PAWL_EINTERNAL, "engine: buffers of %zu bytes are not whole blocks",
                          options->buffer_bytes);
+    }
+    if (options->part_bytes_min > options->budget_bytes / 2) {
+        return refuse_budget(options, err);
     }
     engine *e = mem_calloc(1, sizeof(*e));
     if (e == NULL) {
@@ -320,7 +334,22 @@ static uint64_t file_chunks(const engine *e, const plan_file *file) {
     return file->bytes / e->buffer_bytes + (file->bytes % e->buffer_bytes != 0);
 }
 
-static pawl_status prepare_parts(engine *e, const plan_layout *layout, pawl_error *err) {
+uint64_t engine_file_limit(const engine *e, const store *s) {
+    return (uint64_t)s->traits.parts_max * e->buffer_bytes;
+}
+
+static pawl_status too_many_parts(const plan_file *file, uint64_t parts, uint32_t parts_max,
+                                  pawl_error *err) {
+    char bytes[32];
+    error_set(err, PAWL_ELIMIT, "the data file %s, of %s, would take %llu parts", file->name,
+              text_bytes(bytes, file->bytes), (unsigned long long)parts);
+    error_expected(err, "at most %u, which is what the storage takes", parts_max);
+    error_next(err, "add the tensor as several boxes, or save it from several ranks");
+    return PAWL_ELIMIT;
+}
+
+static pawl_status prepare_parts(engine *e, const plan_layout *layout, uint32_t parts_max,
+                                 pawl_error *err) {
     e->parts = mem_calloc(layout->file_count, sizeof(*e->parts));
     if (e->parts == NULL) {
         return error_nomem(err, layout->file_count * sizeof(*e->parts));
@@ -329,6 +358,9 @@ static pawl_status prepare_parts(engine *e, const plan_layout *layout, pawl_erro
     for (size_t i = 0; i < layout->file_count; i++) {
         uint64_t chunks = file_chunks(e, &layout->files[i]);
         assert(chunks > 0); /* there is a header */
+        if (parts_max != 0 && chunks > parts_max) {
+            return too_many_parts(&layout->files[i], chunks, parts_max, err);
+        }
         e->parts[i] = (engine_part){.unfilled = chunks - 1, .unwritten = chunks};
         e->chunks += chunks;
     }
@@ -355,9 +387,10 @@ static pawl_status prepare_providers(engine *e, const plan_layout *layout, pawl_
     return e->provided ? engine_need_mover(e, err) : PAWL_OK;
 }
 
-static pawl_status prepare_save(engine *e, const plan_layout *layout, pawl_error *err) {
+static pawl_status prepare_save(engine *e, const plan_layout *layout, uint32_t parts_max,
+                                pawl_error *err) {
     TRY(prepare_checksums(e, layout, err));
-    TRY(prepare_parts(e, layout, err));
+    TRY(prepare_parts(e, layout, parts_max, err));
     TRY(prepare_providers(e, layout, err));
     e->small = e->options.io == PAWL_IO_AUTO && layout->bytes <= e->buffer_bytes;
     if (!e->small) {
@@ -415,7 +448,7 @@ static void reset(engine *e, const engine_job *job) {
 
 static pawl_status start_save(engine *e, const engine_job *job, pawl_error *err) {
     const platform *p = e->options.platform;
-    TRY(prepare_save(e, job->layout, err));
+    TRY(prepare_save(e, job->layout, job->store->traits.parts_max, err));
     monitor_enter(&e->monitor);
     reset(e, job);
     monitor_leave(&e->monitor);

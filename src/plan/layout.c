@@ -141,7 +141,8 @@ typedef struct filling {
     uint32_t turn;
     uint64_t always, sharding; /* header bytes so far */
     bool sharded;
-    uint64_t limit;
+    uint64_t data; /* bytes so far, without the header */
+    uint64_t limit, data_limit;
 } filling;
 
 static pawl_status begin_file(filling *f, size_t first_piece, uint32_t turn, pawl_error *err) {
@@ -151,9 +152,20 @@ static pawl_status begin_file(filling *f, size_t first_piece, uint32_t turn, paw
     layout->files[layout->file_count++] = (plan_file){.first_piece = first_piece};
     f->turn = turn;
     f->always = HEADER_BASE_BYTES;
+    f->data = 0;
     f->sharding = 0;
     f->sharded = false;
     return PAWL_OK;
+}
+
+/* 0 where they do not matter. */
+static uint64_t piece_bytes(const filling *f, const plan_piece *piece) {
+    const state_entry *e = piece->entry;
+    if (f->data_limit == UINT64_MAX) {
+        return 0;
+    }
+    return shape_bytes(e->dtype, e->ndim,
+                       e->kind == PAWL_KIND_TENSOR ? piece->part->extent : e->shape);
 }
 
 static bool fits_file(const filling *f, const plan_file *file, const plan_piece *piece,
@@ -165,11 +177,14 @@ static bool fits_file(const filling *f, const plan_file *file, const plan_piece 
     if (f->sharded || sharded) {
         bytes += f->sharding + cost.sharding;
     }
-    return bytes <= f->limit || file->piece_count == 0;
+    bool fits = bytes <= f->limit && f->data <= f->data_limit;
+    fits = fits && piece_bytes(f, piece) <= f->data_limit - f->data;
+    return fits || file->piece_count == 0;
 }
 
-static pawl_status cut_files(plan_layout *layout, uint64_t limit, pawl_error *err) {
-    filling f = {.layout = layout, .limit = limit};
+static pawl_status cut_files(plan_layout *layout, uint64_t limit, uint64_t data_limit,
+                             pawl_error *err) {
+    filling f = {.layout = layout, .limit = limit, .data_limit = data_limit};
     TRY(begin_file(&f, 0, 0, err));
     for (size_t i = 0; i < layout->piece_count; i++) {
         plan_piece *piece = layout_piece_at(layout, i);
@@ -179,6 +194,7 @@ static pawl_status cut_files(plan_layout *layout, uint64_t limit, pawl_error *er
             TRY(begin_file(&f, i, piece->file, err));
         }
         piece->file = (uint32_t)(layout->file_count - 1);
+        f.data += piece_bytes(&f, piece);
         f.always += cost.always;
         f.sharding += cost.sharding;
         f.sharded = f.sharded || sharded;
@@ -203,7 +219,11 @@ static pawl_status make_files(plan_layout *layout, const plan_layout_options *op
                               pawl_error *err) {
     uint64_t limit =
         options->split_header_bytes == 0 ? FORMAT_SPLIT_HEADER : options->split_header_bytes;
-    TRY(cut_files(layout, limit, err));
+    uint64_t header = limit + FORMAT_BLOCK_BYTES; /* at most, padding included */
+    uint64_t data_limit = options->split_bytes == 0        ? UINT64_MAX
+                          : options->split_bytes <= header ? 0
+                                                           : options->split_bytes - header;
+    TRY(cut_files(layout, limit, data_limit, err));
     name_files(layout, options->tag);
     for (size_t i = 0; i < layout->file_count; i++) {
         plan_file *file = &layout->files[i];

@@ -56,6 +56,9 @@ typedef struct plan_layout_options {
     int rank, world_size;
     /* A new file begins before a header grows larger [FORMAT_SPLIT_HEADER]. */
     uint64_t split_header_bytes;
+    /* A new file begins before one has more bytes than that, header included; a file of one piece
+     * may have more [no limit]. */
+    uint64_t split_bytes;
 } plan_layout_options;
 
 /* A file holds at most one piece of a tensor; further boxes go to further files. Values that are

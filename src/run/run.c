@@ -107,6 +107,7 @@ static pawl_status open_engine(pawl_run *run, const pawl_run_options *o, pawl_er
     engine_options options = {
         .platform = run->platform,
         .budget_bytes = run_budget(o),
+        .part_bytes_min = run->store->traits.part_bytes_min,
         .make_ready = o->budget_ready != 0,
         .ready_first = o->budget_bytes != 0,
         .checking = o->checking != 0,

@@ -178,8 +178,10 @@ static void on_done(void *context, pawl_status status, pawl_error *err) {
 static pawl_status prepare_save(save *s, pawl_state *state, const pawl_save_options *options,
                                 pawl_error *err) {
     TRY(state_snapshot_take(state, s->step, true, &s->snapshot, err));
-    plan_layout_options layout = {
-        .tag = s->tag, .rank = s->run->ranks->rank, .world_size = s->run->ranks->world_size};
+    plan_layout_options layout = {.tag = s->tag,
+                                  .rank = s->run->ranks->rank,
+                                  .world_size = s->run->ranks->world_size,
+                                  .split_bytes = engine_file_limit(s->run->engine, s->run->store)};
     TRY(plan_kept_make(&s->run->kept, s->snapshot, &layout, &s->layout, err));
     TRY(save_fill_manifest(s, options, err));
     if (save_of_many(s->run)) {
