@@ -207,7 +207,8 @@ static evidence examine_names(store *s, char **names, size_t count) {
     for (size_t i = 0; i < count; i++) {
         /* There may be thousands of a run's, which must not use up MAX_LISTED; steps are among
          * them, as one may have appeared since the listing. */
-        if (name_makes_run(names[i])) {
+        if (name_makes_run(names[i]) ||
+            (s->traits.objects && strcmp(names[i], NAME_OWNER_OBJECT) == 0)) {
             e.of_a_run++;
             continue;
         }
