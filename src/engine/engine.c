@@ -138,24 +138,10 @@ static pawl_status make_parts(engine *e, pawl_error *err) {
     return engine_queue_open(e, err);
 }
 
-static pawl_status refuse_budget(const engine_options *options, pawl_error *err) {
-    char least[32], budget[32];
-    error_set(err, PAWL_EUSAGE,
-              "budget_bytes is too small for this storage, which takes parts of "
-              "at least %s: two of them are needed",
-              text_bytes(least, options->part_bytes_min));
-    error_found(err, "%s", text_bytes(budget, options->budget_bytes));
-    error_next(err, "give at least %llu", 2 * (unsigned long long)options->part_bytes_min);
-    return PAWL_EUSAGE;
-}
-
 pawl_status engine_new(const engine_options *options, engine **out, pawl_error *err) {
     if (options->buffer_bytes % FORMAT_BLOCK_BYTES != 0) {
         return error_set(err, PAWL_EINTERNAL, "engine: buffers of %zu bytes are not whole blocks",
                          options->buffer_bytes);
-    }
-    if (options->part_bytes_min > options->budget_bytes / 2) {
-        return refuse_budget(options, err);
     }
     engine *e = mem_calloc(1, sizeof(*e));
     if (e == NULL) {
@@ -332,6 +318,31 @@ static pawl_status prepare_checksums(engine *e, const plan_layout *layout, pawl_
 
 static uint64_t file_chunks(const engine *e, const plan_file *file) {
     return file->bytes / e->buffer_bytes + (file->bytes % e->buffer_bytes != 0);
+}
+
+static pawl_status refuse_parts(const engine *e, size_t part, pawl_error *err) {
+    char text[32];
+    error_set(err, PAWL_EUSAGE,
+              "budget_bytes is too small for this storage, which takes parts of at least %s",
+              text_bytes(text, part));
+    error_expected(err, "at least %zu: two parts", 2 * part);
+    error_found(err, "%zu", e->options.budget_bytes);
+    error_next(err, "give a larger budget_bytes");
+    return PAWL_EUSAGE;
+}
+
+pawl_status engine_fit(engine *e, const store *s, pawl_error *err) {
+    size_t part = s->traits.part_bytes_min;
+    if (part <= e->buffer_bytes) {
+        return PAWL_OK;
+    }
+    if (part > e->options.budget_bytes / 2) {
+        return refuse_parts(e, part, err);
+    }
+    engine_buffers_from(e, e->allocator);
+    e->options.part_bytes_min = part;
+    set_limits(e);
+    return PAWL_OK;
 }
 
 uint64_t engine_file_limit(const engine *e, const store *s) {

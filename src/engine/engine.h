@@ -28,7 +28,7 @@ typedef struct engine_options {
     const platform *platform;
     size_t budget_bytes;    /* of pool buffers in all; rounded down to whole buffers */
     size_t buffer_bytes;    /* [ENGINE_BUFFER_BYTES, or less for a small budget] */
-    size_t part_bytes_min;  /* store_traits: no buffer is smaller */
+    size_t part_bytes_min;  /* no buffer is smaller: engine_fit */
     size_t in_flight_bytes; /* of writes at a time [ENGINE_IN_FLIGHT_BYTES]; before a fence two
                                buffers more are in use */
     bool make_ready;        /* the whole budget gets its memory now, in the background */
@@ -41,8 +41,10 @@ typedef struct engine_options {
     const pawl_log *log;
 } engine_options;
 
-/* The most bytes that a file on this storage may have: that many parts of the engine's buffers; 0:
- * any number. */
+/* Makes the buffers as large as this storage wants parts to be. Before the first save. PAWL_EUSAGE:
+ * the budget has no room for two. */
+pawl_status engine_fit(engine *e, const store *s, pawl_error *err) PAWL_MUST_CHECK;
+/* The most bytes that a file on this storage may have: as many parts as it takes; 0: any number. */
 uint64_t engine_file_limit(const engine *e, const store *s);
 
 /* What was written of one file: CRC32C of each FORMAT_BLOCK_BYTES (the last block may be short). */

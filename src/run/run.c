@@ -107,7 +107,6 @@ static pawl_status open_engine(pawl_run *run, const pawl_run_options *o, pawl_er
     engine_options options = {
         .platform = run->platform,
         .budget_bytes = run_budget(o),
-        .part_bytes_min = run->store->traits.part_bytes_min,
         .make_ready = o->budget_ready != 0,
         .ready_first = o->budget_bytes != 0,
         .checking = o->checking != 0,
@@ -224,6 +223,16 @@ static pawl_status open_run_parts(pawl_run *run, const run_place *place, const p
                                        : join_open(run, place, o, err);
 }
 
+/* Only now each rank knows its storage. */
+static pawl_status fit_engine(pawl_run *run, pawl_error *err) {
+    pawl_status status = engine_fit(run->engine, run->store, err);
+    if (status != PAWL_OK) {
+        error_wrap(err, "open run");
+        run_error_path(run, err, "");
+    }
+    return status;
+}
+
 pawl_status run_open_at(const run_place *place, const pawl_run_options *options, const platform *os,
                         pawl_run **out, pawl_error *err) {
     const pawl_run_options none = {.struct_size = sizeof none};
@@ -236,6 +245,9 @@ pawl_status run_open_at(const run_place *place, const pawl_run_options *options,
     run->platform = os;
     take_options(run, o);
     pawl_status status = open_run_parts(run, place, o, err);
+    if (status == PAWL_OK) {
+        status = fit_engine(run, err);
+    }
     if (status != PAWL_OK) {
         if (owner_release(run->owner)) {
             free_run(run);

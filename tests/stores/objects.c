@@ -306,7 +306,9 @@ static int by_place(const void *a, const void *b) {
 static pawl_status join_parts(object_file *file, uint8_t **out, size_t *n, pawl_error *err) {
     const store *s = file->base.in;
     uint64_t end = 0;
-    qsort(file->parts, file->count, sizeof(*file->parts), by_place);
+    if (file->count > 0) {
+        qsort(file->parts, file->count, sizeof(*file->parts), by_place);
+    }
     for (size_t i = 0; i < file->count; i++) {
         const part *p = &file->parts[i];
         if (p->at != end || (i + 1 < file->count && p->n < s->traits.part_bytes_min)) {

@@ -131,7 +131,7 @@ static void test_a_budget_of_less_than_two_parts_is_refused(void **state) {
     struct pawl_error err = ERROR_INIT;
     assert_fails(open_run(f, 5 * MIB, 10000, &err), PAWL_EUSAGE, &err);
     assert_says(error_text(&err), "parts of at least 5.24 MB");
-    assert_says(err.next, "at least 10485760");
+    assert_says(err.expected, "at least 10485760");
 }
 
 int main(void) {
