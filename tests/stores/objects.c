@@ -85,12 +85,13 @@ static store_tag tag_of(const uint8_t *bytes, size_t n) {
 }
 
 /* Takes `bytes` over, also when it fails. NULL bytes and !there: the object's absence. */
-static pawl_status new_version(objects_store *o, uint8_t *bytes, size_t n, bool there,
-                               version **out, pawl_error *err) {
+static version *new_version(objects_store *o, uint8_t *bytes, size_t n, bool there,
+                            pawl_error *err) {
     version *v = mem_calloc(1, sizeof *v);
     if (v == NULL) {
         mem_free(bytes);
-        return error_nomem(err, sizeof *v);
+        (void)error_nomem(err, sizeof *v);
+        return NULL;
     }
     *v = (version){.references = 1,
                    .there = there,
@@ -100,8 +101,7 @@ static pawl_status new_version(objects_store *o, uint8_t *bytes, size_t n, bool 
                    .since_ns = platform_now_ns(o->os),
                    .until_ns = UINT64_MAX,
                    .unix_ns = o->os->unix_time_ns(o->os->context)};
-    *out = v;
-    return PAWL_OK;
+    return v;
 }
 
 static version *newest(const object *x) {
@@ -175,7 +175,7 @@ static void forget_old(objects_store *o) {
                now_ns - x.versions[gone]->until_ns >= o->late_ns) {
             drop_version(x.versions[gone++]);
         }
-        memmove(x.versions, x.versions + gone, (x.count -= gone) * sizeof(*x.versions));
+        memmove(x.versions, x.versions + gone, (x.count -= gone) * sizeof(version *));
         if (x.count == 1 && !x.versions[0]->there) {
             free_object(&x);
         } else {
@@ -188,12 +188,15 @@ static void forget_old(objects_store *o) {
 /* A new object was absent until now. */
 static pawl_status add_object(objects_store *o, const char *path, object **out, pawl_error *err) {
     object x = {.path = mem_strdup(path)};
-    version *absent = NULL;
-    pawl_status status = x.path == NULL ? error_nomem(err, strlen(path) + 1)
-                                        : new_version(o, NULL, 0, false, &absent, err);
-    if (status == PAWL_OK) {
+    version *absent = new_version(o, NULL, 0, false, err);
+    pawl_status status = x.path == NULL ? error_nomem(err, strlen(path) + 1) : PAWL_OK;
+    if (absent == NULL) {
+        status = PAWL_ENOMEM;
+    } else {
         absent->since_ns = 0;
-        status = vec_reserve(&x.versions, &x.capacity, 1, sizeof(*x.versions), err);
+    }
+    if (status == PAWL_OK) {
+        status = vec_reserve(&x.versions, &x.capacity, 1, sizeof(version *), err);
     }
     if (status == PAWL_OK) {
         status = vec_reserve(&o->objects, &o->capacity, o->count + 1, sizeof(*o->objects), err);
@@ -225,7 +228,7 @@ static pawl_status change(objects_store *o, const char *path, version *v, const 
         status = add_object(o, path, &x, err);
     }
     if (status == PAWL_OK && x != NULL) {
-        status = vec_reserve(&x->versions, &x->capacity, x->count + 1, sizeof(*x->versions), err);
+        status = vec_reserve(&x->versions, &x->capacity, x->count + 1, sizeof(version *), err);
     }
     if (status != PAWL_OK || x == NULL) {
         drop_version(v);
@@ -239,14 +242,16 @@ static pawl_status change(objects_store *o, const char *path, version *v, const 
 static pawl_status objects_put(store *s, const char *path, const void *data, size_t n,
                                const store_tag *expected, store_tag *now, pawl_error *err) {
     objects_store *o = objects_of(s);
-    version *v;
     uint8_t *copy = mem_alloc(n);
     if (copy == NULL) {
         return error_nomem(err, n);
     }
     memcpy(copy, data, n);
     CLEANUP(monitor_leave_pointer) monitor *locked = enter(o);
-    TRY(new_version(o, copy, n, true, &v, err));
+    version *v = new_version(o, copy, n, true, err);
+    if (v == NULL) {
+        return PAWL_ENOMEM;
+    }
     *now = v->tag;
     return change(o, path, v, expected, "cannot put the file", err);
 }
@@ -255,14 +260,13 @@ static pawl_status objects_unlink(store *s, const char *path, const store_tag *e
                                   pawl_error *err) {
     static const char what[] = "cannot remove the file";
     objects_store *o = objects_of(s);
-    version *v;
     CLEANUP(monitor_leave_pointer) monitor *locked = enter(o);
     const object *x = find(o, path);
     if (expected != NULL && (x == NULL || !newest(x)->there)) {
         return store_failure(s, path, ENOENT, err, what);
     }
-    TRY(new_version(o, NULL, 0, false, &v, err));
-    return change(o, path, v, expected, what, err);
+    version *v = new_version(o, NULL, 0, false, err);
+    return v != NULL ? change(o, path, v, expected, what, err) : PAWL_ENOMEM;
 }
 
 /* ---- uploads -------------------------------------------------------------------------------- */
@@ -352,13 +356,15 @@ static pawl_status objects_sync(store_file *f, pawl_error *err) {
     object_file *file = (object_file *)f;
     uint8_t *bytes;
     size_t n;
-    version *v;
     if (file->read != NULL || file->complete) {
         return PAWL_OK;
     }
     CLEANUP(monitor_leave_pointer) monitor *locked = enter(o);
     TRY(join_parts(file, &bytes, &n, err));
-    TRY(new_version(o, bytes, n, true, &v, err));
+    version *v = new_version(o, bytes, n, true, err);
+    if (v == NULL) {
+        return PAWL_ENOMEM;
+    }
     f->tag = v->tag;
     pawl_status status = change(o, f->path, v, &none, "cannot create the file", err);
     if (status == PAWL_OK) {
