@@ -10,9 +10,9 @@
 #define MOST ((size_t)9000)
 #define PAD  ((size_t)128)
 
-static void assert_copies(const uint8_t *from, size_t n, size_t to_skip) {
+static void assert_copies(const uint8_t *from, size_t n, size_t to_shift) {
     static uint8_t memory[MOST + 2 * PAD];
-    uint8_t *to = memory + PAD + to_skip - PAD / 2;
+    uint8_t *to = memory + PAD + to_shift - PAD / 2;
     memset(memory, 0xa5, sizeof(memory));
     mem_copy_past_caches(to, from, n);
     mem_copies_end();
@@ -32,8 +32,8 @@ static void test_any_length_and_alignment(void **state) {
     static const size_t lengths[] = {0,    1,    63,   64,   65,   2047, 2048, 2049,
                                      2111, 2112, 2113, 4095, 4096, 4097, MOST};
     for (size_t i = 0; i < ARRAY_LENGTH(lengths); i++) {
-        for (size_t skip = 0; skip < 64; skip++) {
-            assert_copies(source + (skip * 7) % 64, lengths[i], skip);
+        for (size_t shift = 0; shift < 64; shift++) {
+            assert_copies(source + (shift * 7) % 64, lengths[i], shift);
         }
     }
 }

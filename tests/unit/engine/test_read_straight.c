@@ -13,7 +13,7 @@
 /* Memory of a stretch: bytes around it, and any alignment. */
 typedef struct target {
     uint8_t *memory;
-    size_t bytes, skip;
+    size_t bytes, shift;
 } target;
 
 typedef struct fixture {
@@ -45,14 +45,14 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static void want(fixture *f, uint64_t offset, uint64_t bytes, size_t skip) {
+static void want(fixture *f, uint64_t offset, uint64_t bytes, size_t shift) {
     target *t = &f->targets[f->count];
-    assert_true(f->count < STRETCHES && skip < MARGIN && offset + bytes <= f->disk.sizes[0]);
-    *t = (target){.bytes = bytes + 3 * MARGIN, .skip = MARGIN + skip};
+    assert_true(f->count < STRETCHES && shift < MARGIN && offset + bytes <= f->disk.sizes[0]);
+    *t = (target){.bytes = bytes + 3 * MARGIN, .shift = MARGIN + shift};
     t->memory = mem_aligned(MARGIN, t->bytes);
     memset(t->memory, UNTOUCHED, t->bytes);
     f->stretches[f->count++] = (engine_stretch){
-        .offset = offset, .bytes = bytes, .gap = 4 * BLOCK, .to = t->memory + t->skip};
+        .offset = offset, .bytes = bytes, .gap = 4 * BLOCK, .to = t->memory + t->shift};
 }
 
 static engine_stretch get_stretch(void *context, size_t i) {
@@ -93,9 +93,9 @@ static bool all_untouched(const uint8_t *bytes, size_t n) {
 static void assert_placed(const fixture *f, size_t i, size_t n) {
     const target *t = &f->targets[i];
     const uint8_t *wanted = f->disk.bytes[0] + f->stretches[i].offset;
-    assert_true(all_untouched(t->memory, t->skip));
-    assert_memory_equal(t->memory + t->skip, wanted, n);
-    assert_true(all_untouched(t->memory + t->skip + n, t->bytes - t->skip - n));
+    assert_true(all_untouched(t->memory, t->shift));
+    assert_memory_equal(t->memory + t->shift, wanted, n);
+    assert_true(all_untouched(t->memory + t->shift + n, t->bytes - t->shift - n));
 }
 
 static void assert_reads(fixture *f) {
