@@ -171,8 +171,8 @@ pawl_status object_publish(pawl_run *run, int64_t step, const buffer *text,
         TRY(begin_work(&m, err));
         TRY(still(run, err));
         status = store_put(run->store, m.path, text->data, text->size, &m.version, NULL, &story);
-        *in_doubt = *in_doubt || (status != PAWL_OK && may_have_changed(&m, &story) &&
-                                  !store_is_refused(&story));
+        bool changed = status != PAWL_OK && may_have_changed(&m, &story);
+        *in_doubt = *in_doubt || (changed && !store_is_refused(&story));
         if (status == PAWL_OK || (*in_doubt && is_there(&m, text))) {
             owner_work_done(run->owner);
             *in_doubt = false;
