@@ -164,15 +164,14 @@ def milliseconds(seconds):
 
 
 def add_device_figures(bench, title, rounds, barred):
-    floor = 0.95 if barred else None
     size, get = rounds.size, rounds.found.get
     add = bench.report.figure
-    for what, direction, key in (("durable save", "write", "durable"),
-                                 ("durable save by threads", "write", "threads durable"),
-                                 ("cold verified restore", "read", "cold")):
+    for what, direction, key, floor in (("durable save", "write", "durable", 0.9),
+                                        ("durable save by threads", "write", "threads durable", None),
+                                        ("cold verified restore", "read", "cold", 0.75)):
         device, way = rounds.device(direction)
         add(f"{what} ÷ device, {title}", ratios(device, get(key)),
-            None if key == "threads durable" else floor,
+            floor if barred else None,
             f"{speed(size, get(key))} of {speed(size, device)}: {way}")
     add(f"warm verified restore ÷ memcpy, {title}", ratios(get("memcpy"), get("warm")), 0.8,
         f"{speed(size, get('warm'))} of {speed(size, get('memcpy'))}; "
