@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+void test_skip_on_objects(const char *why) {
+    if (getenv("PAWL_TEST_STORE") != NULL) {
+        print_message("SKIP: on an object store: %s\n", why);
+        skip();
+    }
+}
 
 double test_now_s(void) {
     struct timespec now;

@@ -26,6 +26,9 @@
 /* One part of the error contains these words. */
 #define assert_says(part, words) test_assert_says((part), (words), __FILE__, __LINE__)
 
+/* Skips the test where PAWL_TEST_STORE names an object store (store_chosen), and says why. */
+void test_skip_on_objects(const char *why);
+
 /* Of the monotonic clock. */
 double test_now_s(void);
 
