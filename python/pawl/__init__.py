@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pawl saves and restores the state of ML training: crash-consistent, sharded, asynchronous, verified.
+
+::
+
+    import numpy, pawl
+
+    state = pawl.State({"model/kernel": kernel, "training/step": 0})
+    with pawl.Run("runs/a", keep_last=3) as run:
+        run.save(state, step=100)
+
+    with pawl.open("runs/a") as checkpoint:
+        kernel = numpy.asarray(checkpoint["model/kernel"])
+"""
+
+from ._checkpoint import (
+    Checkpoint,
+    Entry,
+    Event,
+    Finding,
+    Problem,
+    StepInfo,
+    StoredTensor,
+    Verification,
+    doctor,
+    events,
+    ls,
+    open,
+    verify,
+)
+from ._error import (
+    Busy,
+    Canceled,
+    Damaged,
+    Error,
+    InternalError,
+    LimitExceeded,
+    Mismatch,
+    NoSpace,
+    NotFound,
+    OutOfMemory,
+    PeerFailed,
+    PermissionDenied,
+    StorageError,
+    Timeout,
+    Unsupported,
+    UsageError,
+)
+from ._library import lib as _lib
+from ._memory import Array
+from ._report import Item, Remedy, Report
+from ._run import Leftover, Run, SaveStats, preempted, unwatch_preemption, watch_preemption
+from ._state import Box, State, Tensor
+
+#: Version of libpawl, which this package is a part of.
+__version__: str = _lib.pawl_version().decode()
+
+__all__ = [
+    "Array",
+    "Box",
+    "Busy",
+    "Canceled",
+    "Checkpoint",
+    "Damaged",
+    "Entry",
+    "Error",
+    "Event",
+    "Finding",
+    "InternalError",
+    "Item",
+    "Leftover",
+    "LimitExceeded",
+    "Mismatch",
+    "NoSpace",
+    "NotFound",
+    "OutOfMemory",
+    "PeerFailed",
+    "PermissionDenied",
+    "Problem",
+    "Remedy",
+    "Report",
+    "Run",
+    "SaveStats",
+    "State",
+    "StepInfo",
+    "StorageError",
+    "StoredTensor",
+    "Tensor",
+    "Timeout",
+    "Unsupported",
+    "UsageError",
+    "Verification",
+    "doctor",
+    "events",
+    "ls",
+    "open",
+    "preempted",
+    "unwatch_preemption",
+    "verify",
+    "watch_preemption",
+]

@@ -1,0 +1,612 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interface of libpawl as ctypes sees it: enumerations and structs, as in include/pawl.
+
+Each struct is declared here and nowhere else. tests/python/test_abi.py compiles a C program that
+prints the size of each and the offset of each member, and compares.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from typing import Any
+
+
+class Status(enum.IntEnum):
+    """``pawl_status``: the category of a failure."""
+
+    OK = 0
+    EUSAGE = 1
+    ENOTFOUND = 2
+    EMISMATCH = 3
+    EDAMAGED = 4
+    EUNSUPPORTED = 5
+    EBUSY = 6
+    ENOSPACE = 7
+    EPERMISSION = 8
+    EIO = 9
+    ETIMEOUT = 10
+    ECANCELED = 11
+    ENOMEM = 12
+    ELIMIT = 13
+    EINTERNAL = 14
+    EPEER = 15
+
+
+class ErrorPart(enum.IntEnum):
+    """``pawl_error_part``: the parts of an error's text."""
+
+    ATTEMPT = 0
+    PATH = 1
+    ENTRY = 2
+    EXPECTED = 3
+    FOUND = 4
+    SYSTEM = 5
+    SAFE = 6
+    NEXT = 7
+
+
+class LogLevel(enum.IntEnum):
+    """``pawl_log_level``."""
+
+    NONE = 0
+    ERROR = 1
+    WARN = 2
+    INFO = 3
+    DEBUG = 4
+
+
+class Dtype(enum.IntEnum):
+    """``pawl_dtype``: types of elements, by their names in safetensors files."""
+
+    BOOL = 1
+    F4 = 2
+    F6_E2M3 = 3
+    F6_E3M2 = 4
+    U8 = 5
+    I8 = 6
+    F8_E5M2 = 7
+    F8_E4M3 = 8
+    F8_E8M0 = 9
+    F8_E4M3FNUZ = 10
+    F8_E5M2FNUZ = 11
+    I16 = 12
+    U16 = 13
+    F16 = 14
+    BF16 = 15
+    I32 = 16
+    U32 = 17
+    F32 = 18
+    C64 = 19
+    F64 = 20
+    I64 = 21
+    U64 = 22
+
+
+class Kind(enum.IntEnum):
+    """``pawl_kind``: what an entry is."""
+
+    TENSOR = 1
+    BOOL = 2
+    INT64 = 3
+    FLOAT64 = 4
+    STRING = 5
+    BYTES = 6
+    JSON = 7
+
+
+class Role(enum.IntEnum):
+    """``pawl_role``: what an entry is for."""
+
+    MODEL = 0
+    SLOT = 1
+    HYPERPARAMETER = 2
+    STEP = 3
+    RNG = 4
+    DATA_POSITION = 5
+    BATCH_SIGNATURE = 6
+    OTHER = 7
+
+
+class OnBusy(enum.IntEnum):
+    """``pawl_on_busy``: what a save does while the previous one is being written."""
+
+    WAIT = 0
+    SKIP = 1
+    ERROR = 2
+
+
+class Io(enum.IntEnum):
+    """``pawl_io``: how bytes reach the storage."""
+
+    AUTO = 0
+    URING = 1
+    THREADS = 2
+    BUFFERED = 3
+
+
+class IoPriority(enum.IntEnum):
+    """``pawl_io_priority``."""
+
+    DEFAULT = 0
+    LOW = 1
+    IDLE = 2
+
+
+class Policy(enum.IntEnum):
+    """``pawl_policy``: what a restore does with a difference."""
+
+    DEFAULT = 0
+    ERROR = 1
+    ALLOW = 2
+    CHECKPOINT = 3
+    CALLER = 4
+
+
+class Difference(enum.IntEnum):
+    """``pawl_difference``: kinds of difference between a checkpoint and a state."""
+
+    SHAPE = 1
+    DTYPE = 2
+    MISSING = 3
+    UNEXPECTED = 4
+    RENAMED = 5
+    OPTIMIZER = 6
+    SLOT = 7
+    HYPERPARAMETER = 8
+    KIND = 9
+    BATCH = 10
+    RANKS = 11
+
+
+class Severity(enum.IntEnum):
+    """``pawl_severity``."""
+
+    NOTE = 1
+    WARNING = 2
+    ERROR = 3
+
+
+class StepStatus(enum.IntEnum):
+    """``pawl_step_status``."""
+
+    COMMITTED = 1
+    UNFINISHED = 2
+    DAMAGED = 3
+
+
+class EventKind(enum.IntEnum):
+    """``pawl_event_kind``."""
+
+    SAVE_BEGUN = 1
+    SAVE_PROGRESS = 2
+    SAVE_ENDED = 3
+    RESTORED = 4
+
+
+class Struct(ctypes.Structure):
+    """A struct that begins with ``struct_size``, which is set as it is made."""
+
+    def __init__(self, **members: Any) -> None:
+        super().__init__(**members)
+        self.struct_size = ctypes.sizeof(self)
+
+
+LOG_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+STOP_FUNCTION = ctypes.CFUNCTYPE(c_int, c_void_p)
+PROGRESS_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p, c_uint64, c_uint64)
+GC_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_uint64, c_char_p)
+
+
+class Log(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("write", LOG_FUNCTION),
+        ("context", c_void_p),
+        ("level", c_int),
+    ]
+
+
+class Box(ctypes.Structure):
+    _fields_ = [
+        ("offset", POINTER(c_int64)),
+        ("extent", POINTER(c_int64)),
+        ("strides", POINTER(c_int64)),
+        ("data", c_void_p),
+    ]
+
+
+class Tensor(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("dtype", c_int),
+        ("ndim", c_int),
+        ("shape", POINTER(c_int64)),
+        ("data", c_void_p),
+        ("strides", POINTER(c_int64)),
+        ("nboxes", c_size_t),
+        ("boxes", POINTER(Box)),
+        ("box_size", c_size_t),
+        ("replicated", c_int),
+        ("role", c_int),
+        ("slot_of", c_char_p),
+        ("slot", c_char_p),
+        ("replica", c_int),
+        ("replica_count", c_int),
+        ("memory", c_void_p),
+    ]
+
+
+class Retention(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("keep_last", c_int64),
+        ("keep_every_steps", c_int64),
+        ("keep_every_hours", c_double),
+        ("keep_best", c_int64),
+        ("metric", c_char_p),
+        ("metric_max", c_int),
+    ]
+
+
+class RunOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("must_exist", c_int),
+        ("framework", c_char_p),
+        ("lease_s", c_double),
+        ("takeover_wait_s", c_double),
+        ("deadline_s", c_double),
+        ("budget_bytes", c_size_t),
+        ("on_busy", c_int),
+        ("checking", c_int),
+        ("save_every_steps", c_int64),
+        ("save_every_s", c_double),
+        ("retention", POINTER(Retention)),
+        ("log", POINTER(Log)),
+        ("storage", c_void_p),
+        ("io", c_int),
+        ("in_flight_bytes", c_size_t),
+        ("bandwidth_bytes_per_s", c_uint64),
+        ("io_priority", c_int),
+        ("cpus", POINTER(c_int)),
+        ("cpu_count", c_size_t),
+        ("hang_deadline_s", c_double),
+        ("group", c_void_p),
+        ("group_deadline_s", c_double),
+        ("event", c_void_p),
+        ("event_context", c_void_p),
+        ("no_event_file", c_int),
+        ("budget_ready", c_int),
+    ]
+
+
+class Metric(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("value", c_double)]
+
+
+class SaveOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("metrics", POINTER(Metric)),
+        ("metric_count", c_size_t),
+        ("metric_size", c_size_t),
+        ("pin", c_int),
+        ("deadline_s", c_double),
+    ]
+
+
+class SaveStats(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("step", c_int64),
+        ("skipped", c_int),
+        ("bytes", c_uint64),
+        ("files", c_uint64),
+        ("total_s", c_double),
+        ("busy_wait_s", c_double),
+        ("prepare_s", c_double),
+        ("write_s", c_double),
+        ("sync_s", c_double),
+        ("commit_s", c_double),
+        ("group_wait_s", c_double),
+        ("tidy_s", c_double),
+        ("fence_copy_s", c_double),
+        ("fence_wait_s", c_double),
+        ("fence_copied_bytes", c_uint64),
+        ("budget_bytes", c_size_t),
+        ("budget_wanted_bytes", c_uint64),
+        ("retries", c_uint64),
+        ("io", c_char_p),
+    ]
+
+
+class OpenOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("storage", c_void_p),
+        ("log", POINTER(Log)),
+        ("step", POINTER(c_int64)),
+    ]
+
+
+class Rename(ctypes.Structure):
+    _fields_ = [("from_", c_char_p), ("to", c_char_p)]
+
+
+class RestoreOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("step", POINTER(c_int64)),
+        ("no_fallback", c_int),
+        ("missing", c_int),
+        ("unexpected", c_int),
+        ("cast", c_int),
+        ("hyperparameter", c_int),
+        ("batch", c_int),
+        ("model_only", c_int),
+        ("renames", POINTER(Rename)),
+        ("rename_count", c_size_t),
+        ("rename_size", c_size_t),
+        ("per_rank", c_int),
+        ("share_on_node", c_int),
+        ("group", c_void_p),
+        ("group_deadline_s", c_double),
+    ]
+
+
+class Remedy(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("option", c_char_p),
+        ("policy", c_int),
+        ("value", c_char_p),
+        ("from_", c_char_p),
+        ("to", c_char_p),
+        ("before", c_char_p),
+        ("effect", c_char_p),
+    ]
+
+
+class ReportItem(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("difference", c_int),
+        ("severity", c_int),
+        ("name", c_char_p),
+        ("other_name", c_char_p),
+        ("checkpoint", c_char_p),
+        ("state", c_char_p),
+        ("dimension", c_int),
+        ("count", c_uint64),
+        ("text", c_char_p),
+        ("description", c_char_p),
+        ("change", c_char_p),
+        ("remedies", POINTER(POINTER(Remedy))),
+        ("remedy_count", c_size_t),
+        ("saved_as", c_char_p),
+    ]
+
+
+class ReportCounts(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("restored", c_uint64),
+        ("kept", c_uint64),
+        ("ignored", c_uint64),
+        ("cast", c_uint64),
+        ("cast_overflows", c_uint64),
+        ("bytes", c_uint64),
+        ("fallbacks", c_uint64),
+    ]
+
+
+class StepInfo(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("step", c_int64),
+        ("status", c_int),
+        ("bytes", c_uint64),
+        ("files", c_uint64),
+        ("entries", c_uint64),
+        ("unix_time_ns", c_int64),
+        ("world_size", c_int),
+        ("pinned", c_int),
+        ("being_read", c_int),
+        ("metrics_json", c_char_p),
+        ("why", c_char_p),
+    ]
+
+
+class CheckpointInfo(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("step", c_int64),
+        ("format_version", c_int),
+        ("unix_time_ns", c_int64),
+        ("world_size", c_int),
+        ("entries", c_uint64),
+        ("data_files", c_uint64),
+        ("data_bytes", c_uint64),
+        ("index_bytes", c_uint64),
+        ("attempt", c_char_p),
+        ("framework", c_char_p),
+        ("path", c_char_p),
+        ("manifest_json", c_char_p),
+        ("metrics_json", c_char_p),
+        ("format", c_char_p),
+    ]
+
+
+class EntryInfo(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("kind", c_int),
+        ("role", c_int),
+        ("slot_of", c_char_p),
+        ("slot", c_char_p),
+        ("per_rank", c_int),
+        ("replicated", c_int),
+        ("dtype", c_int),
+        ("ndim", c_int),
+        ("shape", POINTER(c_int64)),
+        ("bytes", c_uint64),
+        ("pieces", c_uint64),
+        ("value", c_void_p),
+        ("type", c_char_p),
+    ]
+
+
+class Problem(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("file", c_char_p),
+        ("entry", c_char_p),
+        ("offset", c_uint64),
+        ("length", c_uint64),
+        ("text", c_char_p),
+    ]
+
+
+PROBLEM_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p, POINTER(Problem))
+
+
+class VerifyOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("problem", PROBLEM_FUNCTION),
+        ("progress", PROGRESS_FUNCTION),
+        ("context", c_void_p),
+        ("max_problems", c_uint64),
+        ("stop", STOP_FUNCTION),
+    ]
+
+
+class VerifyResult(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("files", c_uint64),
+        ("bytes", c_uint64),
+        ("entries", c_uint64),
+        ("problems", c_uint64),
+        ("unverified", c_char_p),
+    ]
+
+
+class Event(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("kind", c_int),
+        ("step", c_int64),
+        ("unix_time_ns", c_int64),
+        ("status", c_int),
+        ("message", c_char_p),
+        ("done_bytes", c_uint64),
+        ("of_bytes", c_uint64),
+        ("seconds", c_double),
+        ("stats", POINTER(SaveStats)),
+        ("json", c_char_p),
+    ]
+
+
+class Finding(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("id", c_char_p),
+        ("severity", c_int),
+        ("text", c_char_p),
+        ("next", c_char_p),
+    ]
+
+
+FINDING_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p, POINTER(Finding))
+
+
+class DoctorOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("need_bytes", c_uint64),
+        ("group", c_void_p),
+        ("group_deadline_s", c_double),
+        ("storage", c_void_p),
+    ]
+
+
+class GroupFound(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rank", c_int),
+        ("world_size", c_int),
+        ("local_rank", c_int),
+        ("local_size", c_int),
+        ("source", c_char_p),
+        ("launch", c_char * 256),
+        ("text", c_char * 1024),
+    ]
+
+
+GATHER_FUNCTION = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_double)
+BROADCAST_FUNCTION = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_double)
+
+
+class Group(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rank", c_int),
+        ("world_size", c_int),
+        ("launch", c_char_p),
+        ("context", c_void_p),
+        ("gather", GATHER_FUNCTION),
+        ("broadcast", BROADCAST_FUNCTION),
+    ]
+
+
+# The C name of each struct, for the test that compares them with a compiled program.
+STRUCTS: dict[str, type[ctypes.Structure]] = {
+    "pawl_log": Log,
+    "pawl_box": Box,
+    "pawl_tensor": Tensor,
+    "pawl_retention": Retention,
+    "pawl_run_options": RunOptions,
+    "pawl_metric": Metric,
+    "pawl_save_options": SaveOptions,
+    "pawl_save_stats": SaveStats,
+    "pawl_open_options": OpenOptions,
+    "pawl_rename": Rename,
+    "pawl_restore_options": RestoreOptions,
+    "pawl_remedy": Remedy,
+    "pawl_report_item": ReportItem,
+    "pawl_report_counts": ReportCounts,
+    "pawl_step_info": StepInfo,
+    "pawl_checkpoint_info": CheckpointInfo,
+    "pawl_entry_info": EntryInfo,
+    "pawl_problem": Problem,
+    "pawl_verify_options": VerifyOptions,
+    "pawl_verify_result": VerifyResult,
+    "pawl_event": Event,
+    "pawl_finding": Finding,
+    "pawl_doctor_options": DoctorOptions,
+    "pawl_group_found": GroupFound,
+    "pawl_group": Group,
+}
+
+# The C prefix of each enumeration's members.
+ENUMS: dict[str, type[enum.IntEnum]] = {
+    "PAWL_": Status,
+    "PAWL_ERROR_": ErrorPart,
+    "PAWL_LOG_": LogLevel,
+    "PAWL_ ": Dtype,
+    "PAWL_KIND_": Kind,
+    "PAWL_ROLE_": Role,
+    "PAWL_ON_BUSY_": OnBusy,
+    "PAWL_IO_": Io,
+    "PAWL_IO_PRIORITY_": IoPriority,
+    "PAWL_POLICY_": Policy,
+    "PAWL_DIFF_": Difference,
+    "PAWL_SEVERITY_": Severity,
+    "PAWL_STEP_": StepStatus,
+    "PAWL_EVENT_": EventKind,
+}

@@ -1,0 +1,643 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints, looked at and read without owning their run."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from types import EllipsisType, TracebackType
+from typing import Any
+
+from . import _abi
+from ._abi import Dtype, EventKind, Kind, Role, Severity, Status, StepStatus
+from ._error import NotFound, UsageError, check, decode, error_handle
+from ._handle import Handle, path_bytes, text_bytes
+from ._library import lib
+from ._memory import Array, dtype_bits
+from ._report import Report
+from ._run import SaveStats, finish_restore, log_options, refuse_read_only, restore_options, save_stats
+from ._state import State
+
+Path = str | os.PathLike[str]
+Index = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
+
+
+def _open_options(step: int | None) -> _abi.OpenOptions:
+    options = _abi.OpenOptions(log=ctypes.pointer(log_options()))
+    if step is not None:
+        options.step = ctypes.pointer(ctypes.c_int64(step))
+    return options
+
+
+@dataclasses.dataclass(frozen=True)
+class StepInfo:
+    """A step of a run.
+
+    Attributes:
+        step: its number.
+        status: "committed", "unfinished" or "damaged".
+        bytes: of all its files.
+        files: how many there are.
+        entries: of a committed one.
+        time: when it was saved, in seconds since 1970 by the writer's clock; None: unknown.
+        world_size: ranks that saved it.
+        pinned: retention never removes it.
+        being_read: somebody has it open.
+        metrics: given to save.
+        why: why it is unfinished or damaged, or None.
+    """
+
+    step: int
+    status: str
+    bytes: int
+    files: int
+    entries: int
+    time: float | None
+    world_size: int
+    pinned: bool
+    being_read: bool
+    metrics: dict[str, float]
+    why: str | None
+
+
+def ls(path: Path) -> list[StepInfo]:
+    """The steps of a run, ascending. Opens no data file.
+
+    Raises:
+        NotFound: there is no run; says what is there instead.
+    """
+    options, pointer = _open_options(None), ctypes.c_void_p()
+    check(lib.pawl_catalog_open(path_bytes(path), ctypes.byref(options), ctypes.byref(pointer), error_handle()))
+    try:
+        return [_step_info(lib.pawl_catalog_get(pointer, i).contents) for i in range(lib.pawl_catalog_count(pointer))]
+    finally:
+        lib.pawl_catalog_free(pointer)
+
+
+def _step_info(found: _abi.StepInfo) -> StepInfo:
+    return StepInfo(
+        step=found.step,
+        status=StepStatus(found.status).name.lower(),
+        bytes=found.bytes,
+        files=found.files,
+        entries=found.entries,
+        time=found.unix_time_ns / 1e9 if found.unix_time_ns else None,
+        world_size=found.world_size,
+        pinned=found.pinned != 0,
+        being_read=found.being_read != 0,
+        metrics=json.loads(found.metrics_json or b"{}"),
+        why=decode(found.why),
+    )
+
+
+# ---- one checkpoint ------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """What a checkpoint says of an entry.
+
+    Attributes:
+        name: of the entry.
+        kind: "tensor", "bool", "int64", "float64", "string", "bytes" or "json".
+        role: what it is for: "model", "slot", ...
+        slot_of: a slot's variable, or None.
+        slot: a slot's name, or None.
+        per_rank: each rank has its own bytes.
+        replicated: the ranks that saved it held the same bytes.
+        dtype: of a tensor: its elements' type: "F32", ..., or one that pawl cannot read; else None.
+        shape: of a tensor: of all of it; else ().
+        bytes: of the tensor or value.
+        pieces: boxes that a tensor is stored in.
+    """
+
+    name: str
+    kind: str
+    role: str
+    slot_of: str | None
+    slot: str | None
+    per_rank: bool
+    replicated: bool
+    dtype: str | None
+    shape: tuple[int, ...]
+    bytes: int
+    pieces: int
+
+
+def _entry(found: _abi.EntryInfo) -> Entry:
+    return Entry(
+        name=decode(found.name) or "",
+        kind=Kind(found.kind).name.lower(),
+        role=Role(found.role).name.lower(),
+        slot_of=decode(found.slot_of),
+        slot=decode(found.slot),
+        per_rank=found.per_rank != 0,
+        replicated=found.replicated != 0,
+        dtype=decode(found.type),
+        shape=tuple(found.shape[i] for i in range(found.ndim)) if found.kind == Kind.TENSOR else (),
+        bytes=found.bytes,
+        pieces=found.pieces,
+    )
+
+
+def _value(found: _abi.EntryInfo) -> Any:
+    raw = ctypes.string_at(found.value, found.bytes) if found.value else b""
+    if found.kind == Kind.BOOL:
+        return raw != b"\0"
+    if found.kind == Kind.INT64:
+        return ctypes.c_int64.from_buffer_copy(raw).value
+    if found.kind == Kind.FLOAT64:
+        return ctypes.c_double.from_buffer_copy(raw).value
+    if found.kind == Kind.STRING:
+        return raw.decode()
+    if found.kind == Kind.JSON:
+        return json.loads(raw)
+    return raw
+
+
+def _one_dimension(name: str, index: int | slice, extent: int) -> tuple[int, int, bool]:
+    """Offset, elements, and is the dimension kept?"""
+    if isinstance(index, slice):
+        begin, end, step = index.indices(extent)
+        if step != 1:
+            raise UsageError(f"{name}: slices have steps of 1; read more, and take every {step}th from that")
+        return begin, max(end - begin, 0), True
+    at = index.__index__()
+    if not -extent <= at < extent:
+        raise IndexError(f"{name}: index {at} is outside its {extent} elements")
+    return at % extent, 1, False
+
+
+class StoredTensor:
+    """A tensor of an open checkpoint, read when it is asked for.
+
+    ::
+
+        rows = checkpoint["model/embedding"][10:20]     # only the blocks of these rows are read
+        all_of_it = checkpoint["model/embedding"].read()
+
+    Attributes:
+        entry: what the checkpoint says of it.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, entry: Entry, dtype: Dtype | None) -> None:
+        self._checkpoint = checkpoint
+        self._dtype = dtype
+        self.entry = entry
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def dtype(self) -> str:
+        """Name of the elements' type, as in safetensors files."""
+        return self.entry.dtype or ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.entry.shape
+
+    @property
+    def nbytes(self) -> int:
+        return self.entry.bytes
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor without dimensions has no length")
+        return self.shape[0]
+
+    def __getitem__(self, index: Index) -> Array:
+        """Reads a slice: integers, slices with steps of 1, and "..."; every byte is verified."""
+        indices = index if isinstance(index, tuple) else (index,)
+        if indices.count(Ellipsis) > 1:
+            raise IndexError(f"{self.name}: an index can only have one '...'")
+        if Ellipsis in indices:
+            at = indices.index(Ellipsis)
+            missing = len(self.shape) - len(indices) + 1
+            indices = indices[:at] + (slice(None),) * missing + indices[at + 1 :]
+        indices += (slice(None),) * (len(self.shape) - len(indices))
+        if len(indices) != len(self.shape):
+            raise IndexError(f"{self.name}: {len(indices)} indices for {len(self.shape)} dimensions")
+        parts = [_one_dimension(self.name, i, n) for i, n in zip(indices, self.shape, strict=True)]  # type: ignore[arg-type]
+        return self._read(
+            [part[0] for part in parts], [part[1] for part in parts], tuple(part[1] for part in parts if part[2])
+        )
+
+    def read(self) -> Array:
+        """Reads all of it; every byte is verified."""
+        return self._read([0] * len(self.shape), list(self.shape), self.shape)
+
+    def _read(self, offset: list[int], extent: list[int], shape: tuple[int, ...]) -> Array:
+        if self._dtype is None:
+            raise UsageError(f"{self.name}: elements of type {self.dtype} cannot be read")
+        count = 1
+        for n in extent:
+            count *= n
+        found = Array(self._dtype, shape, count * dtype_bits(self._dtype) // 8)
+        self._checkpoint._read(self.name, offset, extent, found)
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Reads all of it, for ``numpy.asarray``."""
+        if copy is False:
+            raise ValueError(f"{self.name} is read from a checkpoint, which is a copy")
+        return self.read().__array__(dtype)
+
+    def __dlpack__(self, **arguments: Any) -> object:
+        """Reads all of it."""
+        return self.read().__dlpack__(**arguments)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __repr__(self) -> str:
+        return f"<pawl.StoredTensor {self.name!r} {self.dtype} {list(self.shape)}>"
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """A damaged range of a file.
+
+    Attributes:
+        file: relative to the step's directory.
+        entry: that it hits, or None.
+        offset: in the file, in bytes.
+        length: in bytes.
+        text: for people.
+    """
+
+    file: str
+    entry: str | None
+    offset: int
+    length: int
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Verification:
+    """What a verification found.
+
+    Attributes:
+        files: that were read.
+        bytes: that were read.
+        entries: of the checkpoint.
+        problems: what is damaged, at most 1000 ranges.
+        unverified: what could not be checked, where the format has no checksums; else None.
+    """
+
+    files: int
+    bytes: int
+    entries: int
+    problems: tuple[Problem, ...]
+    unverified: str | None
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+class Checkpoint(Handle, Mapping[str, Any]):
+    """A committed checkpoint, or weights of another tool, open for reading.
+
+    ::
+
+        with pawl.open("runs/a") as checkpoint:
+            checkpoint.step
+            checkpoint["training/step"]                 # a value
+            checkpoint["model/kernel"].shape            # a tensor: nothing is read yet
+            numpy.asarray(checkpoint["model/kernel"])
+
+    A mapping from names to :class:`StoredTensor` and values; :meth:`entry` tells more of one.
+
+    Attributes:
+        step: its step; None for weights of other tools.
+        format: "pawl", "safetensors" or "safetensors, sharded".
+        path: absolute path of the step's directory, or of what was opened.
+        framework: who wrote it; "" when not given.
+        world_size: ranks that saved it; 0 for weights of other tools.
+        metrics: given to save.
+    """
+
+    _what = "checkpoint"
+
+    def __init__(self, path: Path, step: int | None = None) -> None:
+        super().__init__()
+        self._close = lib.pawl_checkpoint_close
+        options, pointer, info = _open_options(step), ctypes.c_void_p(), _abi.CheckpointInfo()
+        check(lib.pawl_checkpoint_open(path_bytes(path), ctypes.byref(options), ctypes.byref(pointer), error_handle()))
+        self._pointer = pointer
+        check(lib.pawl_checkpoint_describe(pointer, ctypes.byref(info), error_handle()))
+        self.step: int | None = info.step if info.step >= 0 else None
+        self.format = decode(info.format) or ""
+        self.path = decode(info.path) or ""
+        self.framework = decode(info.framework) or ""
+        self.world_size: int = info.world_size
+        self.metrics: dict[str, float] = json.loads(info.metrics_json or b"{}")
+        self._entries: int = info.entries
+
+    # ---- as a mapping ----
+
+    def _find(self, name: str) -> tuple[Entry, Dtype | None, Any]:
+        raw, found = text_bytes("the name", name), _abi.EntryInfo()
+        with self._held() as pointer:
+            check(lib.pawl_checkpoint_find(pointer, raw, ctypes.byref(found), error_handle()))
+            dtype = Dtype(found.dtype) if found.dtype else None
+            return _entry(found), dtype, None if found.kind == Kind.TENSOR else _value(found)
+
+    def __getitem__(self, name: str) -> Any:
+        entry, dtype, value = self._find(name)
+        if entry.kind == "tensor":
+            return StoredTensor(self, entry, dtype)
+        if entry.per_rank:
+            raise UsageError(f"{name}: each rank has its own: read_rank(name, rank)")
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        try:
+            self._find(name)
+        except NotFound:
+            return False
+        return True
+
+    def __len__(self) -> int:
+        return self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return (entry.name for entry in self.entries())
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<pawl.Checkpoint {self.path!r}, {self._entries} entries{', closed' if self.closed else ''}>"
+
+    # ---- more ----
+
+    def entry(self, name: str) -> Entry:
+        """What the checkpoint says of an entry. Raises NotFound, which names near misses."""
+        return self._find(name)[0]
+
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
+        """Entries whose name begins with `prefix`, ascending by name."""
+        walk, found, more = ctypes.c_void_p(), _abi.EntryInfo(), ctypes.c_int(1)
+        with self._held() as pointer:
+            raw = text_bytes("the prefix", prefix)
+            check(lib.pawl_entries_open(pointer, raw, ctypes.byref(walk), error_handle()))
+        try:
+            while True:
+                with self._held():
+                    check(lib.pawl_entries_next(walk, ctypes.byref(found), ctypes.byref(more), error_handle()))
+                    if more.value == 0:
+                        return
+                    entry = _entry(found)
+                yield entry
+        finally:
+            with self._lock:
+                if not self.closed:
+                    lib.pawl_entries_free(walk)
+
+    def read_rank(self, name: str, rank: int) -> bytes:
+        """A rank's own bytes of a per-rank entry."""
+        raw, size = text_bytes("the name", name), ctypes.c_size_t()
+        with self._held() as pointer:
+            check(lib.pawl_checkpoint_read_rank(pointer, raw, rank, None, 0, ctypes.byref(size), error_handle()))
+            found = ctypes.create_string_buffer(max(size.value, 1))
+            check(
+                lib.pawl_checkpoint_read_rank(pointer, raw, rank, found, size.value, ctypes.byref(size), error_handle())
+            )
+            return found.raw[: size.value]
+
+    def _read(self, name: str, offset: list[int], extent: list[int], to: Array) -> None:
+        ndim = max(len(offset), 1)
+        with self._held() as pointer:
+            check(
+                lib.pawl_checkpoint_read(
+                    pointer,
+                    text_bytes("the name", name),
+                    (ctypes.c_int64 * ndim)(*offset),
+                    (ctypes.c_int64 * ndim)(*extent),
+                    to._address,
+                    to.nbytes,
+                    error_handle(),
+                )
+            )
+
+    def restore(
+        self,
+        state: State,
+        *,
+        missing: str = "error",
+        unexpected: str = "error",
+        cast: str = "error",
+        hyperparameter: str = "checkpoint",
+        batch: str = "allow",
+        per_rank: str = "error",
+        model_only: bool = False,
+        renames: Mapping[str, str] | None = None,
+    ) -> Report:
+        """Restores `state` without owning the run; arguments as of :meth:`Run.restore`."""
+        refuse_read_only(state)
+        options = restore_options(
+            None,
+            {
+                "missing": missing,
+                "unexpected": unexpected,
+                "cast": cast,
+                "hyperparameter": hyperparameter,
+                "batch": batch,
+                "per_rank": per_rank,
+            },
+            {"model_only": model_only},
+            renames,
+        )
+        report = ctypes.c_void_p()
+        with self._held() as pointer, state._held() as restored:
+            status = lib.pawl_checkpoint_restore(
+                pointer, restored, ctypes.byref(options), ctypes.byref(report), error_handle()
+            )
+            found = finish_restore(status, report)
+        assert found is not None
+        return found
+
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
+        """Reads every byte of the checkpoint's files; goes on after damage.
+
+        Args:
+            progress: called now and then with the bytes done and those there are.
+        """
+        problems: list[Problem] = []
+        raised: list[BaseException] = []
+
+        @_abi.PROBLEM_FUNCTION  # type: ignore[untyped-decorator]
+        def problem(_context: int | None, found: Any) -> None:
+            it = found.contents
+            problems.append(
+                Problem(decode(it.file) or "", decode(it.entry), it.offset, it.length, decode(it.text) or "")
+            )
+
+        @_abi.PROGRESS_FUNCTION  # type: ignore[untyped-decorator]
+        def tell(_context: int | None, done: int, of: int) -> None:
+            try:
+                if progress is not None and not raised:
+                    progress(done, of)
+            except BaseException as why:  # handed on below, Ctrl-C too: not through the library
+                raised.append(why)
+
+        @_abi.STOP_FUNCTION  # type: ignore[untyped-decorator]
+        def stop(_context: int | None) -> int:
+            return int(bool(raised))
+
+        options = _abi.VerifyOptions(problem=problem, progress=tell, stop=stop)
+        result = _abi.VerifyResult()
+        with self._held() as pointer:
+            status = lib.pawl_checkpoint_verify(pointer, ctypes.byref(options), ctypes.byref(result), error_handle())
+            if raised:
+                raise raised[0]
+            if status not in (Status.OK, Status.EDAMAGED):
+                check(status)
+            return Verification(result.files, result.bytes, result.entries, tuple(problems), decode(result.unverified))
+
+    def close(self) -> None:
+        """Closes it; what was read from it stays."""
+        pointer = self._take()
+        if pointer is not None:
+            self._close(pointer)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_close"):
+            self.close()
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open(path: Path, step: int | None = None) -> Checkpoint:
+    """Opens a checkpoint of a run, the newest where no step is given, or weights of another tool.
+
+    Raises:
+        NotFound: there is none; says what is there instead.
+        Damaged: it is not what was written.
+    """
+    return Checkpoint(path, step)
+
+
+def verify(path: Path, step: int | None = None, progress: Callable[[int, int], None] | None = None) -> Verification:
+    """Reads every byte of a checkpoint, the newest where no step is given.
+
+    Returns:
+        What was read, and what is damaged; a checkpoint that cannot even be opened is raised.
+    """
+    with Checkpoint(path, step) as checkpoint:
+        return checkpoint.verify(progress)
+
+
+# ---- events --------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """What happened to a run.
+
+    Attributes:
+        kind: "save_begun", "save_progress", "save_ended" or "restored".
+        step: None: a restore that found none.
+        time: in seconds since 1970, by the writer's clock.
+        ok: it did not fail.
+        message: the failure in one line, or None.
+        done_bytes: of data files, written so far; of entries that were restored.
+        of_bytes: of data files in all; 0 of a restore.
+        seconds: so far, or in all.
+        stats: of a save that ended, else None.
+        json: the line of the file.
+    """
+
+    kind: str
+    step: int | None
+    time: float
+    ok: bool
+    message: str | None
+    done_bytes: int
+    of_bytes: int
+    seconds: float
+    stats: SaveStats | None
+    json: str
+
+
+def events(path: Path) -> Iterator[Event]:
+    """The events of a run so far, oldest first."""
+    options, pointer = _open_options(None), ctypes.c_void_p()
+    check(lib.pawl_events_open(path_bytes(path), ctypes.byref(options), ctypes.byref(pointer), error_handle()))
+    found, more = _abi.Event(), ctypes.c_int()
+    try:
+        while True:
+            check(lib.pawl_events_next(pointer, ctypes.byref(found), ctypes.byref(more), error_handle()))
+            if more.value == 0:
+                return
+            yield Event(
+                kind=EventKind(found.kind).name.lower(),
+                step=found.step if found.step >= 0 else None,
+                time=found.unix_time_ns / 1e9,
+                ok=found.status == Status.OK,
+                message=decode(found.message),
+                done_bytes=found.done_bytes,
+                of_bytes=found.of_bytes,
+                seconds=found.seconds,
+                stats=save_stats(found.stats.contents) if found.stats else None,
+                json=decode(found.json) or "",
+            )
+    finally:
+        lib.pawl_events_close(pointer)
+
+
+# ---- doctor --------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What the doctor found.
+
+    Attributes:
+        id: of the catalogue of failures: "P02", "S06", ...; "ok" for what is fine.
+        severity: "note", "warning" or "error".
+        text: one sentence.
+        next: what to do, or None.
+    """
+
+    id: str
+    severity: str
+    text: str
+    next: str | None
+
+
+def doctor(path: Path, *, need_bytes: int = 0) -> list[Finding]:
+    """Explains whether a run can be saved at `path`, and leaves nothing behind.
+
+    Args:
+        path: where the run is or would be.
+        need_bytes: size of a future checkpoint [that of the newest one].
+    """
+    found: list[Finding] = []
+
+    @_abi.FINDING_FUNCTION  # type: ignore[untyped-decorator]
+    def each(_context: int | None, finding: Any) -> None:
+        it = finding.contents
+        found.append(
+            Finding(decode(it.id) or "", Severity(it.severity).name.lower(), decode(it.text) or "", decode(it.next))
+        )
+
+    options = _abi.DoctorOptions(need_bytes=need_bytes)
+    check(lib.pawl_doctor(path_bytes(path), ctypes.byref(options), each, None, None, error_handle()))
+    return found

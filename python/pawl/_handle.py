@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Handles of libpawl: one thread at a time, not in a forked child, closed once."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from ._error import UsageError
+
+
+class Handle:
+    """A pointer into libpawl, with a lock: calls of several threads come one after another."""
+
+    _what: ClassVar[str] = "handle"
+
+    def __init__(self) -> None:
+        self._pointer: ctypes.c_void_p | None = None
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise UsageError(
+                f"this {self._what} belongs to the process that opened it (pid {self._pid}); a forked child "
+                "opens its own, or is started by spawn instead of fork"
+            )
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[ctypes.c_void_p]:
+        """The pointer, for this thread alone."""
+        self._check_process()
+        with self._lock:
+            if self._pointer is None:
+                raise UsageError(f"the {self._what} is closed")
+            yield self._pointer
+
+    @property
+    def closed(self) -> bool:
+        return self._pointer is None
+
+    def _take(self) -> ctypes.c_void_p | None:
+        """The pointer, which is this handle's no more; None where it is closed, or a parent's."""
+        if os.getpid() != self._pid:
+            return None
+        with self._lock:
+            pointer, self._pointer = self._pointer, None
+            return pointer
+
+
+def fill_options(options: ctypes.Structure, values: dict[str, Any]) -> None:
+    """Sets members that were given; None is "not given"."""
+    for name, value in values.items():
+        if value is not None:
+            setattr(options, name, value)
+
+
+def path_bytes(path: str | os.PathLike[str]) -> bytes:
+    """A path for libpawl, which takes any bytes but NUL."""
+    raw = os.fsencode(path)
+    if b"\0" in raw:
+        raise UsageError(f"the path {path!r} has a NUL character in it")
+    return raw
+
+
+def text_bytes(what: str, text: str) -> bytes:
+    """Text for libpawl."""
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{what} {text!r} has half a surrogate pair in it, which UTF-8 cannot write") from None
+    if b"\0" in raw:
+        raise UsageError(f"{what} {text!r} has a NUL character in it")
+    return raw

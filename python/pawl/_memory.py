@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of other libraries as memory: where it is, what is in it, how it is laid out.
+
+Anything with ``__array_interface__`` (NumPy, ml_dtypes), the buffer protocol (bytearray, array,
+mmap, JAX on CPU) or ``__dlpack__`` (PyTorch, CuPy, TensorFlow, JAX) will do. Nothing is copied.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, NamedTuple
+
+from ._abi import Dtype
+from ._error import UsageError
+from ._library import lib
+
+# ---- types of elements ---------------------------------------------------------------------------
+
+#: Type strings of NumPy's array interface, without the byte order.
+_OF_TYPESTR = {
+    "b1": Dtype.BOOL,
+    "u1": Dtype.U8,
+    "i1": Dtype.I8,
+    "i2": Dtype.I16,
+    "u2": Dtype.U16,
+    "f2": Dtype.F16,
+    "i4": Dtype.I32,
+    "u4": Dtype.U32,
+    "f4": Dtype.F32,
+    "c8": Dtype.C64,
+    "f8": Dtype.F64,
+    "i8": Dtype.I64,
+    "u8": Dtype.U64,
+}
+_TYPESTR_OF = {dtype: name for name, dtype in _OF_TYPESTR.items()}
+
+#: Names of the types that ml_dtypes adds to NumPy (JAX, TensorFlow) and of PyTorch's.
+_OF_NAME = {
+    "bfloat16": Dtype.BF16,
+    "float8_e4m3fn": Dtype.F8_E4M3,
+    "float8_e4m3fnuz": Dtype.F8_E4M3FNUZ,
+    "float8_e5m2": Dtype.F8_E5M2,
+    "float8_e5m2fnuz": Dtype.F8_E5M2FNUZ,
+    "float8_e8m0fnu": Dtype.F8_E8M0,
+}
+
+#: struct formats of the buffer protocol.
+_OF_FORMAT = {
+    "?": Dtype.BOOL,
+    "B": Dtype.U8,
+    "c": Dtype.U8,
+    "b": Dtype.I8,
+    "h": Dtype.I16,
+    "H": Dtype.U16,
+    "e": Dtype.F16,
+    "i": Dtype.I32,
+    "I": Dtype.U32,
+    "f": Dtype.F32,
+    "Zf": Dtype.C64,
+    "d": Dtype.F64,
+    "q": Dtype.I64,
+    "Q": Dtype.U64,
+    "l": Dtype.I64 if ctypes.sizeof(ctypes.c_long) == 8 else Dtype.I32,
+    "L": Dtype.U64 if ctypes.sizeof(ctypes.c_long) == 8 else Dtype.U32,
+}
+
+#: (code, bits) of DLPack 1.1.
+_OF_DLPACK = {
+    (6, 8): Dtype.BOOL,
+    (1, 8): Dtype.U8,
+    (0, 8): Dtype.I8,
+    (0, 16): Dtype.I16,
+    (1, 16): Dtype.U16,
+    (2, 16): Dtype.F16,
+    (4, 16): Dtype.BF16,
+    (0, 32): Dtype.I32,
+    (1, 32): Dtype.U32,
+    (2, 32): Dtype.F32,
+    (5, 64): Dtype.C64,
+    (2, 64): Dtype.F64,
+    (0, 64): Dtype.I64,
+    (1, 64): Dtype.U64,
+    (10, 8): Dtype.F8_E4M3,
+    (11, 8): Dtype.F8_E4M3FNUZ,
+    (12, 8): Dtype.F8_E5M2,
+    (13, 8): Dtype.F8_E5M2FNUZ,
+    (14, 8): Dtype.F8_E8M0,
+}
+_DLPACK_OF = {dtype: code for code, dtype in _OF_DLPACK.items()}
+
+
+def dtype_bits(dtype: Dtype) -> int:
+    """Bits of one element: 4 to 64."""
+    bits: int = lib.pawl_dtype_bits(dtype)
+    return bits
+
+
+def typestr_of(dtype: Dtype) -> str | None:
+    """The type string of NumPy's array interface; None for types that NumPy does not have."""
+    name = _TYPESTR_OF.get(dtype)
+    return None if name is None else ("|" if name[1] == "1" else "<") + name
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+class Memory(NamedTuple):
+    """Memory of somebody else's array.
+
+    Attributes:
+        dtype: type of its elements.
+        shape: elements per dimension.
+        strides: bytes per dimension; None: dense and row-major.
+        address: of the first element; 0 where there are no elements.
+        writable: may a restore write to it?
+        owner: what keeps the memory alive as long as it is referenced.
+    """
+
+    dtype: Dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    address: int
+    writable: bool
+    owner: object
+
+
+def _refuse(name: str, what: str) -> UsageError:
+    error = UsageError(f"{name}: {what}")
+    error.entry = name
+    return error
+
+
+def _dense(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
+    strides, step = [], item
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def _of_array_interface(name: str, array: Any, interface: dict[str, Any]) -> Memory:
+    typestr = interface["typestr"]
+    order, kind = typestr[0], typestr[1:]
+    if order == (">" if sys.byteorder == "little" else "<"):
+        raise _refuse(name, f"its elements ({typestr}) are not in this machine's byte order; convert it first")
+    named = str(getattr(array, "dtype", ""))
+    dtype = _OF_NAME.get(named) or _OF_TYPESTR.get(kind)
+    if dtype is None:
+        raise _refuse(name, f"elements of type {named or typestr} cannot be saved")
+    data = interface.get("data")
+    if data is None:
+        raise _refuse(name, "its array interface does not say where its memory is")
+    address, read_only = data
+    strides = interface.get("strides")
+    return Memory(dtype, tuple(interface["shape"]), strides and tuple(strides), address, not read_only, array)
+
+
+class _Buffer(ctypes.Structure):
+    """``Py_buffer``."""
+
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("suboffsets", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("internal", ctypes.c_void_p),
+    ]
+
+
+_RECORDS_READ_ONLY = 0x0018 | 0x0004  # PyBUF_STRIDES | PyBUF_FORMAT
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes = [ctypes.py_object, ctypes.POINTER(_Buffer), ctypes.c_int]
+_get_buffer.restype = ctypes.c_int
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes = [ctypes.POINTER(_Buffer)]
+_release_buffer.restype = None
+
+
+class _HeldBuffer:
+    """A buffer that its exporter neither moves nor resizes until this object is gone."""
+
+    def __init__(self, exporter: object) -> None:
+        self.view = _Buffer()
+        _get_buffer(exporter, ctypes.byref(self.view), _RECORDS_READ_ONLY)
+        self._release = _release_buffer
+
+    def __del__(self) -> None:
+        if self.view.buf is not None or self.view.len == 0:
+            self._release(ctypes.byref(self.view))
+
+
+def _of_buffer(name: str, array: object) -> Memory:
+    held = _HeldBuffer(array)
+    view = held.view
+    text = (view.format or b"B").decode()
+    if text[0] in "<=>!@":
+        if text[0] in (">!" if sys.byteorder == "little" else "<"):
+            raise _refuse(name, f"its elements ({text}) are not in this machine's byte order; convert it first")
+        text = text[1:]
+    dtype = _OF_FORMAT.get(text)
+    if dtype is None or dtype_bits(dtype) != view.itemsize * 8:
+        raise _refuse(name, f"elements of format {text!r} cannot be saved")
+    shape = tuple(view.shape[i] for i in range(view.ndim))
+    strides = tuple(view.strides[i] for i in range(view.ndim)) if view.strides else None
+    return Memory(dtype, shape, strides, view.buf or 0, not view.readonly, held)
+
+
+class _DLDevice(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
+
+
+class _DLDataType(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", _DLDevice),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _DLDataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+_CPU, _CUDA_HOST = 1, 3  # kinds of device whose memory the processor can read
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_capsule_pointer.restype = ctypes.c_void_p
+
+
+def _of_dlpack(name: str, array: Any) -> Memory:
+    device, number = array.__dlpack_device__()
+    if device not in (_CPU, _CUDA_HOST):
+        raise _refuse(
+            name, f"it is on a device (DLPack type {int(device)}, number {number}); copy it to host memory first"
+        )
+    # Held, never consumed: when the capsule goes, so does its hold on the memory.
+    capsule = array.__dlpack__()
+    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    code = (tensor.dtype.code, tensor.dtype.bits)
+    dtype = _OF_DLPACK.get(code)
+    if dtype is None or tensor.dtype.lanes != 1:
+        raise _refuse(name, f"elements of DLPack type {code}, {tensor.dtype.lanes} lanes, cannot be saved")
+    item = dtype_bits(dtype) // 8
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    strides = tuple(tensor.strides[i] * item for i in range(tensor.ndim)) if tensor.strides else None
+    return Memory(dtype, shape, strides, (tensor.data or 0) + tensor.byte_offset, True, capsule)
+
+
+def memory_of(name: str, array: Any) -> Memory:
+    """Where the elements of `array` are. `name` is for messages.
+
+    Raises:
+        UsageError: it is no array, is on a device, or has elements that pawl has no type for.
+    """
+    interface = getattr(array, "__array_interface__", None)
+    if interface is not None:
+        found = _of_array_interface(name, array, interface)
+    elif hasattr(array, "__dlpack__"):
+        found = _of_dlpack(name, array)
+    else:
+        try:
+            memoryview(array)
+        except TypeError:
+            raise _refuse(
+                name,
+                f"{type(array).__module__}.{type(array).__qualname__} is no array: it has neither "
+                "__array_interface__ nor __dlpack__ nor a buffer",
+            ) from None
+        found = _of_buffer(name, array)
+    item = dtype_bits(found.dtype) // 8
+    if found.strides is not None and found.strides == _dense(found.shape, item):
+        found = found._replace(strides=None)
+    return found
+
+
+# ---- arrays that this package makes --------------------------------------------------------------
+
+
+class _DLManagedTensor(ctypes.Structure):
+    pass
+
+
+_DELETER = ctypes.CFUNCTYPE(None, ctypes.POINTER(_DLManagedTensor))
+_DLManagedTensor._fields_ = [
+    ("dl_tensor", _DLTensor),
+    ("manager_ctx", ctypes.c_void_p),
+    ("deleter", _DELETER),
+]
+_CAPSULE_DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, _CAPSULE_DESTRUCTOR]
+_new_capsule.restype = ctypes.py_object
+_capsule_valid = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_valid.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+_capsule_valid.restype = ctypes.c_int
+_raw_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+#: What consumers of DLPack hold, by the address of the managed tensor.
+_exported: dict[int, tuple[Any, ...]] = {}
+
+
+@_DELETER  # type: ignore[untyped-decorator]
+def _delete(managed: Any) -> None:
+    _exported.pop(ctypes.addressof(managed.contents), None)
+
+
+@_CAPSULE_DESTRUCTOR  # type: ignore[untyped-decorator]
+def _destroy_capsule(capsule: int) -> None:
+    """Of a capsule that nobody consumed: a consumer renames it."""
+    if _capsule_valid(capsule, b"dltensor"):
+        _exported.pop(_raw_capsule_pointer(capsule, b"dltensor"), None)
+
+
+def _ml_dtype(dtype: Dtype) -> Any:
+    name = next((name for name, known in _OF_NAME.items() if known == dtype), None)
+    try:
+        import ml_dtypes
+
+        return getattr(ml_dtypes, str(name))
+    except (ImportError, AttributeError):
+        raise TypeError(
+            f"NumPy has no type {dtype.name}"
+            + ("; install ml_dtypes, which has it" if name is not None else "")
+            + "; the attribute buffer has the bytes"
+        ) from None
+
+
+class Array:
+    """Elements read from a checkpoint, dense and row-major, in memory of its own.
+
+    Hand it to any library: ``numpy.asarray(array)``, ``torch.from_dlpack(array)``,
+    ``jax.dlpack.from_dlpack(array)``, ``memoryview(array.buffer)``. They share its memory.
+
+    Attributes:
+        dtype: name of the type of its elements, as in safetensors files: "F32", "BF16", ...
+        shape: elements per dimension.
+        nbytes: bytes of all elements.
+    """
+
+    __slots__ = ("__weakref__", "_address", "_dtype", "_memory", "nbytes", "shape")
+
+    def __init__(self, dtype: Dtype, shape: tuple[int, ...], nbytes: int) -> None:
+        self._dtype = dtype
+        self.shape = shape
+        self.nbytes = nbytes
+        alignment = 64  # what the users of DLPack may expect
+        self._memory = (ctypes.c_uint8 * (nbytes + alignment))()
+        self._address = -(-ctypes.addressof(self._memory) // alignment) * alignment
+
+    @property
+    def dtype(self) -> str:
+        return self._dtype.name
+
+    @property
+    def buffer(self) -> memoryview:
+        """Its bytes, writable."""
+        begin = self._address - ctypes.addressof(self._memory)
+        return memoryview(self._memory).cast("B")[begin : begin + self.nbytes]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """For ``numpy.asarray``: shares the memory. The types that NumPy lacks need ml_dtypes.
+
+        Raises:
+            TypeError: neither NumPy nor ml_dtypes has this type.
+        """
+        import numpy
+
+        own = typestr_of(self._dtype)
+        if own is None:
+            own = _ml_dtype(self._dtype)
+        array = numpy.frombuffer(self.buffer, dtype=own).reshape(self.shape)
+        if dtype is not None and numpy.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise ValueError(f"{self.dtype} as {dtype} is a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU, 0
+
+    def __dlpack__(self, *, stream: object = None, **newer: object) -> object:
+        """A capsule of DLPack; its consumer shares the memory. Other arguments are ignored."""
+        del stream, newer
+        code = _DLPACK_OF.get(self._dtype)
+        if code is None:
+            raise BufferError(f"DLPack has no type {self.dtype}; use buffer")
+        ndim = len(self.shape)
+        shape = (ctypes.c_int64 * ndim)(*self.shape)
+        managed = _DLManagedTensor()
+        managed.dl_tensor.data = self._address
+        managed.dl_tensor.device = _DLDevice(_CPU, 0)
+        managed.dl_tensor.ndim = ndim
+        managed.dl_tensor.dtype = _DLDataType(code[0], code[1], 1)
+        managed.dl_tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
+        managed.deleter = _delete
+        address = ctypes.addressof(managed)
+        _exported[address] = (self._memory, shape, managed)
+        return _new_capsule(address, b"dltensor", _destroy_capsule)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<pawl.Array {self.dtype} {list(self.shape)}>"

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a restore found: every difference between a checkpoint and a state, as data."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+
+from . import _abi
+from ._abi import Difference, Policy, Severity
+from ._error import UsageError, check, decode, error_handle
+from ._library import lib
+
+
+@dataclasses.dataclass(frozen=True)
+class Remedy:
+    """An argument of a restore that allows a difference.
+
+    Attributes:
+        option: name of the argument: "unexpected", "model_only", "renames", ...
+        value: what to give it: "allow", "checkpoint", "caller", "1"; None for `renames`.
+        rename: for `renames`, the rule to add: (from, to).
+        before: what must be done as well, or None.
+        effect: what it does, or None.
+    """
+
+    option: str
+    value: str | None
+    rename: tuple[str, str] | None
+    before: str | None
+    effect: str | None
+
+    def __str__(self) -> str:
+        if self.rename is not None:
+            argument = f"renames={{{self.rename[0]!r}: {self.rename[1]!r}}}"
+        elif self.value in ("0", "1"):
+            argument = f"{self.option}={self.value == '1'}"
+        else:
+            argument = f"{self.option}={self.value!r}"
+        text = f"pass {argument}" + (f" to {self.effect}" if self.effect else "")
+        return f"{self.before} and {text}" if self.before else text
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """One difference.
+
+    Attributes:
+        difference: its kind.
+        severity: an error stops the restore.
+        name: entry; where entries were renamed, the prefix in the checkpoint.
+        other_name: a slot's variable; where entries were renamed, the prefix in the state.
+        checkpoint: the checkpoint's side, such as "[64, 10] F32"; None when absent.
+        state: the state's side; None when absent.
+        dimension: the first dimension that differs, of shapes; else None.
+        count: how many entries a rename rule would pair; otherwise 1.
+        description: the difference alone.
+        change: what to change in the program or the job, or None.
+        remedies: each by itself allows the difference; of renamed entries all together.
+        saved_as: the entry's name in the checkpoint, where a rename rule changed it.
+    """
+
+    difference: Difference
+    severity: Severity
+    name: str
+    other_name: str | None
+    checkpoint: str | None
+    state: str | None
+    dimension: int | None
+    count: int
+    description: str
+    change: str | None
+    remedies: tuple[Remedy, ...]
+    saved_as: str | None
+
+    @property
+    def next(self) -> str | None:
+        """What to do: change the program, or allow the difference by an argument of the restore."""
+        joined = " and " if self.difference == Difference.RENAMED else ", or "
+        steps = ([self.change] if self.change else []) + (
+            [joined.join(map(str, self.remedies))] if self.remedies else []
+        )
+        return ", or ".join(steps) or None
+
+    def __str__(self) -> str:
+        return f"{self.description}; {self.next}" if self.next else self.description
+
+
+def _remedy(found: _abi.Remedy) -> Remedy:
+    renamed = found.from_ is not None and found.to is not None
+    return Remedy(
+        option=decode(found.option) or "",
+        value=decode(found.value),
+        rename=(found.from_.decode(), found.to.decode()) if renamed else None,
+        before=decode(found.before),
+        effect=decode(found.effect),
+    )
+
+
+def _item(found: _abi.ReportItem) -> Item:
+    return Item(
+        difference=Difference(found.difference),
+        severity=Severity(found.severity),
+        name=decode(found.name) or "",
+        other_name=decode(found.other_name),
+        checkpoint=decode(found.checkpoint),
+        state=decode(found.state),
+        dimension=found.dimension if found.dimension >= 0 else None,
+        count=found.count,
+        description=decode(found.description) or "",
+        change=decode(found.change),
+        remedies=tuple(_remedy(found.remedies[i].contents) for i in range(found.remedy_count)),
+        saved_as=decode(found.saved_as),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What a restore did, or why it did nothing. ``str()`` has a line for each difference.
+
+    Attributes:
+        step: the step that was restored or matched; None when none was chosen.
+        items: the differences, at most 4096 of each kind.
+        restored: entries that were restored.
+        kept: entries of the state that the checkpoint lacks, kept as they were.
+        ignored: entries of the checkpoint that the state lacks, left out.
+        cast: tensors that were converted to another float type.
+        cast_overflows: finite values that became infinite in that.
+        bytes: read.
+        fallbacks: newer checkpoints that were passed over because they are damaged.
+        json: the same for programs.
+    """
+
+    step: int | None
+    items: tuple[Item, ...]
+    restored: int
+    kept: int
+    ignored: int
+    cast: int
+    cast_overflows: int
+    bytes: int
+    fallbacks: int
+    json: str
+
+    def __str__(self) -> str:
+        return "\n".join(f"{item.severity.name.lower()}: {item}" for item in self.items)
+
+    @property
+    def next(self) -> str | None:
+        """What to do about what stopped the restore: each step once."""
+        steps = dict.fromkeys(item.next for item in self.items if item.severity == Severity.ERROR and item.next)
+        return "; ".join(list(steps)[:3]) or None
+
+
+def take_report(pointer: ctypes.c_void_p) -> Report | None:
+    """The report as Python's own data; frees the library's."""
+    if not pointer:
+        return None
+    try:
+        counts = _abi.ReportCounts()
+        check(lib.pawl_report_totals(pointer, ctypes.byref(counts), error_handle()))
+        step = lib.pawl_report_step(pointer)
+        return Report(
+            step=step if step >= 0 else None,
+            items=tuple(_item(lib.pawl_report_get(pointer, i).contents) for i in range(lib.pawl_report_count(pointer))),
+            restored=counts.restored,
+            kept=counts.kept,
+            ignored=counts.ignored,
+            cast=counts.cast,
+            cast_overflows=counts.cast_overflows,
+            bytes=counts.bytes,
+            fallbacks=counts.fallbacks,
+            json=decode(lib.pawl_report_json(pointer)) or "",
+        )
+    finally:
+        lib.pawl_report_free(pointer)
+
+
+def policy(argument: str, value: str) -> int:
+    """A policy by its name: "error", "allow", "checkpoint", "caller"."""
+    try:
+        return int(Policy[value.upper()])
+    except KeyError:
+        raise UsageError(f"{argument}={value!r}: it is 'error', 'allow', 'checkpoint' or 'caller'") from None

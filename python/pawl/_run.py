@@ -1,0 +1,593 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run's directory, and saving into it."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import dataclasses
+import logging
+import os
+import signal as signals
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+from . import _abi
+from ._abi import Io, IoPriority, LogLevel, OnBusy, Status
+from ._error import Error, Mismatch, UsageError, check, decode, error_handle, failure
+from ._handle import Handle, fill_options, path_bytes, text_bytes
+from ._library import lib
+from ._report import Report, policy, take_report
+from ._state import State
+
+logger = logging.getLogger("pawl")
+
+#: A wait is cut into slices of so many seconds, so that Ctrl-C is answered.
+SLICE_S = 0.1
+
+_LEVELS = {
+    LogLevel.ERROR: logging.ERROR,
+    LogLevel.WARN: logging.WARNING,
+    LogLevel.INFO: logging.INFO,
+    LogLevel.DEBUG: logging.DEBUG,
+}
+
+
+@_abi.LOG_FUNCTION  # type: ignore[untyped-decorator]
+def _write_log(_context: int | None, level: int, text: bytes) -> None:
+    logger.log(_LEVELS.get(LogLevel(level), logging.INFO), "%s", decode(text))
+
+
+# A thread of libpawl may log until the process is gone: the function is never freed.
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_write_log))
+
+
+def log_options() -> _abi.Log:
+    """A log that goes to ``logging.getLogger("pawl")``, as detailed as that wants now."""
+    wanted = logger.getEffectiveLevel()
+    level = LogLevel.ERROR
+    for pawl_level, python_level in _LEVELS.items():
+        if python_level >= wanted:
+            level = max(level, pawl_level)
+    return _abi.Log(write=_write_log, level=level)
+
+
+@dataclasses.dataclass(frozen=True)
+class SaveStats:
+    """How a save went: times in seconds, by one monotonic clock. See ``pawl_save_stats``.
+
+    Attributes:
+        step: that was saved; None: none yet.
+        skipped: the latest save was skipped, because the one before was still being written.
+        bytes: of data files.
+        files: data files.
+        total_s: from the call of save until the outcome was known.
+        busy_wait_s: save waited for the previous save.
+        prepare_s: save itself: values copied, files laid out.
+        write_s: from the first byte until all are written.
+        sync_s: then until they were durable.
+        commit_s: then index, manifest, names; on other ranks: vote and outcome.
+        group_wait_s: part of that, waiting for other ranks.
+        tidy_s: after total_s: retention.
+        fence_copy_s: the fence copied into the staging budget.
+        fence_wait_s: the fence waited for writes, because the budget was full.
+        fence_copied_bytes: copied by the fence.
+        budget_bytes: the budget it had.
+        budget_wanted_bytes: the budget with which the fence would not have waited.
+        retries: operations repeated after failures that may be temporary.
+        io: "io_uring", "threads", "in line"; None: not opened.
+    """
+
+    step: int | None
+    skipped: bool
+    bytes: int
+    files: int
+    total_s: float
+    busy_wait_s: float
+    prepare_s: float
+    write_s: float
+    sync_s: float
+    commit_s: float
+    group_wait_s: float
+    tidy_s: float
+    fence_copy_s: float
+    fence_wait_s: float
+    fence_copied_bytes: int
+    budget_bytes: int
+    budget_wanted_bytes: int
+    retries: int
+    io: str | None
+
+
+def save_stats(found: _abi.SaveStats) -> SaveStats:
+    """``pawl_save_stats`` as Python's own data."""
+    values = {field.name: getattr(found, field.name) for field in dataclasses.fields(SaveStats)}
+    values["step"] = found.step if found.step >= 0 else None
+    values["skipped"] = found.skipped != 0
+    values["io"] = decode(found.io)
+    return SaveStats(**values)
+
+
+@dataclasses.dataclass(frozen=True)
+class Leftover:
+    """What gc removes, or would: path relative to the run, its size in bytes, and why."""
+
+    path: str
+    bytes: int
+    reason: str
+
+
+def restore_options(
+    step: int | None, policies: Mapping[str, str], switches: Mapping[str, bool], renames: Mapping[str, str] | None
+) -> _abi.RestoreOptions:
+    """``pawl_restore_options`` from the arguments of a restore."""
+    options = _abi.RestoreOptions()
+    if step is not None:
+        options.step = ctypes.pointer(ctypes.c_int64(step))
+    fill_options(options, {name: policy(name, value) for name, value in policies.items()})
+    fill_options(options, {name: int(value) for name, value in switches.items()})
+    if renames:
+        rules = (_abi.Rename * len(renames))()
+        for rule, (old, new) in zip(rules, renames.items(), strict=True):
+            rule.from_, rule.to = text_bytes("the rename", old), text_bytes("the rename", new)
+        options.renames = rules
+        options.rename_count = len(rules)
+        options.rename_size = ctypes.sizeof(_abi.Rename)
+    return options
+
+
+def finish_restore(status: int, report: ctypes.c_void_p) -> Report | None:
+    """The report of a restore; raises what it failed with, with the report."""
+    error = None if status == Status.OK else failure(status)
+    taken = take_report(report)
+    if isinstance(error, Mismatch) and taken is not None:
+        error.report = taken
+        error.next = taken.next or error.next
+    if error is not None:
+        raise error
+    return taken
+
+
+def refuse_read_only(state: State) -> None:
+    """A restore writes to the tensors' memory: some cannot be written to."""
+    names = state.read_only()
+    if names:
+        error = UsageError(
+            f"{names[0]}: its memory is read-only, so nothing can be restored into it"
+            + (f" ({len(names) - 1} more are)" if len(names) > 1 else "")
+            + "; give the state arrays that can be written to"
+        )
+        error.entry = names[0]
+        raise error
+
+
+#: Runs that are open: closed at exit. A run that nobody references stays open.
+_open_runs: set[Run] = set()
+#: States whose tensors a thread of libpawl may still read: kept until the process ends.
+_still_read: list[State] = []
+
+
+class Run(Handle):
+    """A directory that collects the checkpoints of one training job; one process writes to it.
+
+    ::
+
+        with pawl.Run("runs/a", keep_last=3, save_every_steps=100) as run:
+            if run.exists():
+                run.restore(state)
+            for step in range(...):
+                ...                         # forward and backward: tensors are only read
+                run.fence()                 # the save in flight has let go of the tensors
+                ...                         # the optimizer's step: tensors change
+                if run.due(step):
+                    run.save(state, step)   # returns at once; writing goes on in the background
+
+    Args:
+        path: of the directory, which is made with its parents.
+        must_exist: raise NotFound instead of making the directory.
+        keep_last: retention keeps the newest so many checkpoints [all].
+        keep_every_steps: ... and those of steps divisible by this.
+        keep_every_hours: ... and, of older ones, one per so many hours.
+        keep_best: ... and so many of the best by `metric`.
+        metric: name of a metric given to save.
+        metric_max: larger metrics are better.
+        save_every_steps: for :meth:`due` [never by steps].
+        save_every_s: seconds, for :meth:`due` [never by time].
+        framework: who writes, for people: "trainer 1.0".
+        lease_s: seconds without a heartbeat after which another process may take the run over [30].
+        takeover_wait_s: seconds to wait for another writer [lease_s + 5]; negative: none.
+        deadline_s: seconds that each call may wait [600].
+        budget_bytes: staging memory of a save, at most [256 MiB].
+        budget_ready: the budget gets its memory as the run is opened, so that the first fence is fast.
+        on_busy: what a save does while the one before is being written: "wait", "skip" or "error".
+        checking: find tensors that change while they are being saved, by reading them twice.
+        io: "auto", "uring", "threads" or "buffered".
+        in_flight_bytes: of writes at a time [32 MiB].
+        bandwidth_bytes_per_s: of data files [no limit].
+        io_priority: "default", "low" or "idle".
+        cpus: numbers of the processors that threads which save may run on [any].
+        hang_deadline_s: seconds without progress after which a save has failed [deadline_s].
+        no_event_file: keep no events.jsonl.
+
+    Raises:
+        Busy: another process writes to the run; the text names it.
+        NotFound, PermissionDenied, StorageError, UsageError: the path or an argument, explained.
+
+    Leaving the ``with`` block waits for the save in flight and closes. Runs that are open when the
+    interpreter ends are closed then. What is logged goes to ``logging.getLogger("pawl")``.
+
+    Threads: calls of several threads come one after another.
+    """
+
+    _what = "run"
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        must_exist: bool = False,
+        keep_last: int | None = None,
+        keep_every_steps: int | None = None,
+        keep_every_hours: float | None = None,
+        keep_best: int | None = None,
+        metric: str | None = None,
+        metric_max: bool = False,
+        save_every_steps: int | None = None,
+        save_every_s: float | None = None,
+        framework: str | None = None,
+        lease_s: float | None = None,
+        takeover_wait_s: float | None = None,
+        deadline_s: float = 600.0,
+        budget_bytes: int | None = None,
+        budget_ready: bool = False,
+        on_busy: str = "wait",
+        checking: bool = False,
+        io: str = "auto",
+        in_flight_bytes: int | None = None,
+        bandwidth_bytes_per_s: int | None = None,
+        io_priority: str = "default",
+        cpus: Iterable[int] | None = None,
+        hang_deadline_s: float | None = None,
+        no_event_file: bool = False,
+    ) -> None:
+        super().__init__()
+        self.path = os.fspath(path)
+        self._deadline_s = deadline_s
+        self._saving: State | None = None
+        retention = _abi.Retention()
+        fill_options(
+            retention,
+            {
+                "keep_last": keep_last,
+                "keep_every_steps": keep_every_steps,
+                "keep_every_hours": keep_every_hours,
+                "keep_best": keep_best,
+                "metric": None if metric is None else text_bytes("the metric", metric),
+                "metric_max": int(metric_max),
+            },
+        )
+        options = _abi.RunOptions(retention=ctypes.pointer(retention), log=ctypes.pointer(log_options()))
+        numbers = tuple(cpus or ())
+        fill_options(
+            options,
+            {
+                "must_exist": int(must_exist),
+                "framework": None if framework is None else text_bytes("the framework", framework),
+                "lease_s": lease_s,
+                "takeover_wait_s": takeover_wait_s,
+                "deadline_s": deadline_s,
+                "budget_bytes": budget_bytes,
+                "budget_ready": int(budget_ready),
+                "on_busy": _choice("on_busy", on_busy, OnBusy),
+                "checking": int(checking),
+                "save_every_steps": save_every_steps,
+                "save_every_s": save_every_s,
+                "io": _choice("io", io, Io),
+                "in_flight_bytes": in_flight_bytes,
+                "bandwidth_bytes_per_s": bandwidth_bytes_per_s,
+                "io_priority": _choice("io_priority", io_priority, IoPriority),
+                "cpus": (ctypes.c_int * len(numbers))(*numbers) if numbers else None,
+                "cpu_count": len(numbers),
+                "hang_deadline_s": hang_deadline_s,
+                "no_event_file": int(no_event_file),
+            },
+        )
+        pointer = ctypes.c_void_p()
+        check(lib.pawl_run_open(path_bytes(path), ctypes.byref(options), ctypes.byref(pointer), error_handle()))
+        self._pointer = pointer
+        _open_runs.add(self)
+
+    def __repr__(self) -> str:
+        return f"<pawl.Run {self.path!r}{', closed' if self.closed else ''}>"
+
+    # ---- waiting ----
+
+    def _sliced(self, call: Callable[[ctypes.c_void_p, float], int], timeout: float | None) -> None:
+        """Repeats a call that waits, in slices, until it returns or `timeout` has passed."""
+        end = time.monotonic() + (self._deadline_s if timeout is None else timeout)
+        while True:
+            left = end - time.monotonic()
+            with self._held() as pointer:
+                # Less than 0 is "do not wait"; 0 would be the run's own deadline.
+                status = call(pointer, min(left, SLICE_S) if left > 0 else -1.0)
+                if status == Status.ETIMEOUT and left > SLICE_S:
+                    continue
+                check(status)
+                return
+
+    def _let_go(self) -> None:
+        self._saving = None
+
+    # ---- saving ----
+
+    def save(
+        self,
+        state: State,
+        step: int,
+        *,
+        metrics: Mapping[str, float] | None = None,
+        pin: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Starts to save `state` as `step` (0 or more) and returns.
+
+        Values are copied now; arrays are read from their memory until :meth:`fence` returns, and must
+        not change before. Saving a step again replaces it once the new one is whole.
+
+        Args:
+            state: what to save. It may be changed and saved again; its arrays may not, see above.
+            step: of training.
+            metrics: name to value, for the manifest and retention.
+            pin: retention never removes this checkpoint.
+            timeout: seconds to wait for the previous save, with ``on_busy="wait"`` [deadline_s].
+
+        Raises:
+            Error: what the previous save failed with, if no call has raised that yet; nothing was
+                started then: call it again to save.
+        """
+        options, kept = self._save_options(metrics, pin)
+        end = time.monotonic() + (self._deadline_s if timeout is None else timeout)
+        while True:
+            with self._held() as pointer, state._held() as saved:
+                options.deadline_s = max(min(SLICE_S, end - time.monotonic()), 1e-3)
+                self._saving = state if self._saving is None else self._saving
+                status = lib.pawl_save(pointer, saved, step, ctypes.byref(options), error_handle())
+                if status != Status.ETIMEOUT or time.monotonic() >= end:
+                    check(status)
+                    self._saving = state
+                    break
+        del kept
+
+    def _save_options(self, metrics: Mapping[str, float] | None, pin: bool) -> tuple[_abi.SaveOptions, Any]:
+        options = _abi.SaveOptions(pin=int(pin))
+        listed = (_abi.Metric * len(metrics or {}))()
+        for metric, (name, value) in zip(listed, (metrics or {}).items(), strict=True):
+            metric.name, metric.value = text_bytes("the metric", name), value
+        if metrics:
+            options.metrics = listed
+            options.metric_count = len(listed)
+            options.metric_size = ctypes.sizeof(_abi.Metric)
+        return options, listed
+
+    def save_final(
+        self, state: State, step: int, grace_s: float, *, metrics: Mapping[str, float] | None = None, pin: bool = False
+    ) -> None:
+        """Saves and waits until it is durable, at most `grace_s` seconds in all.
+
+        Raises:
+            Timeout: it was too short, and the save was given up; says which step is safe.
+        """
+        options, kept = self._save_options(metrics, pin)
+        with self._held() as pointer, state._held() as saved:
+            self._saving = state
+            check(lib.pawl_save_final(pointer, saved, step, ctypes.byref(options), grace_s, error_handle()))
+            self._let_go()
+        del kept
+
+    def fence(self, timeout: float | None = None) -> None:
+        """Returns when the save in flight no longer needs the arrays' memory.
+
+        Call it before anything changes an array that is being saved. Without a save in flight it
+        returns at once, and after one that failed, too.
+
+        Raises:
+            Timeout: after `timeout` seconds [deadline_s]; the memory is still in use.
+        """
+        self._sliced(lambda pointer, s: int(lib.pawl_fence(pointer, s, error_handle())), timeout)
+        self._let_go()
+
+    def wait(self, timeout: float | None = None) -> SaveStats:
+        """Waits until the save in flight is durable and committed, and tells how it went.
+
+        Raises:
+            Timeout: after `timeout` seconds [deadline_s]; the save goes on.
+            Error: why the save failed.
+        """
+        stats = _abi.SaveStats()
+        self._sliced(lambda pointer, s: int(lib.pawl_wait(pointer, s, ctypes.byref(stats), error_handle())), timeout)
+        self._let_go()
+        return save_stats(stats)
+
+    def cancel(self, timeout: float | None = None) -> None:
+        """Gives up the save in flight: nothing of it remains. :meth:`wait` then raises Canceled."""
+        self._sliced(lambda pointer, s: int(lib.pawl_cancel(pointer, s, error_handle())), timeout)
+
+    def due(self, step: int) -> bool:
+        """Is a save due, by `save_every_steps` or `save_every_s`? Not twice at the same step."""
+        with self._held() as pointer:
+            return bool(lib.pawl_due(pointer, step))
+
+    # ---- restoring ----
+
+    def restore(
+        self,
+        state: State,
+        *,
+        step: int | None = None,
+        fallback: bool = True,
+        missing: str = "error",
+        unexpected: str = "error",
+        cast: str = "error",
+        hyperparameter: str = "checkpoint",
+        batch: str = "allow",
+        per_rank: str = "error",
+        model_only: bool = False,
+        renames: Mapping[str, str] | None = None,
+    ) -> Report:
+        """Brings `state` back from a checkpoint of the run: writes to its arrays, sets its values.
+
+        Every difference is found before a byte is read into the arrays.
+
+        Args:
+            state: what to restore; its arrays are written to.
+            step: exactly this one [the newest].
+            fallback: where the newest is damaged, take the next older one, and say so in the log.
+            missing: the checkpoint lacks an entry: "error", or "allow" keeps the state's.
+            unexpected: the state lacks an entry: "error", or "allow" leaves it out.
+            cast: another float type: "error", or "allow" converts, to nearest.
+            hyperparameter: changed value: "error", "checkpoint" or "caller".
+            batch: changed batch signature: "error" or "allow".
+            per_rank: saved by another number of ranks: "error", "allow" or "caller".
+            model_only: entries of the model alone; the rest is kept as it is.
+            renames: prefix of names in the checkpoint to what replaces it, such as {"module": ""}.
+
+        Returns:
+            What was restored, and which differences were allowed.
+
+        Raises:
+            Mismatch: the checkpoint does not fit; its `report` has every difference, with the
+                argument that would allow it. The state is unchanged.
+            NotFound: there is no checkpoint; says what is there instead.
+            Damaged: bytes do not verify. Those that did may already be in the arrays.
+        """
+        refuse_read_only(state)
+        options = restore_options(
+            step,
+            {
+                "missing": missing,
+                "unexpected": unexpected,
+                "cast": cast,
+                "hyperparameter": hyperparameter,
+                "batch": batch,
+                "per_rank": per_rank,
+            },
+            {"no_fallback": not fallback, "model_only": model_only},
+            renames,
+        )
+        report = ctypes.c_void_p()
+        with self._held() as pointer, state._held() as restored:
+            status = lib.pawl_restore(pointer, restored, ctypes.byref(options), ctypes.byref(report), error_handle())
+            found = finish_restore(status, report)
+            self._let_go()
+        assert found is not None
+        return found
+
+    # ---- housekeeping ----
+
+    def pin(self, step: int, pinned: bool = True) -> None:
+        """A pinned checkpoint is never removed by retention."""
+        with self._held() as pointer:
+            check(lib.pawl_run_pin(pointer, step, int(pinned), error_handle()))
+
+    def remove(self, step: int, *, force: bool = False) -> None:
+        """Removes one checkpoint, pinned or not. Raises Busy where it is read, or is the only one."""
+        with self._held() as pointer:
+            check(lib.pawl_run_remove(pointer, step, int(force), error_handle()))
+
+    def gc(self, *, dry_run: bool = False) -> list[Leftover]:
+        """Removes what interrupted saves left behind, and tells what that was; or what it would be."""
+        found: list[Leftover] = []
+
+        @_abi.GC_FUNCTION  # type: ignore[untyped-decorator]
+        def each(_context: int | None, path: bytes, size: int, reason: bytes) -> None:
+            found.append(Leftover(decode(path) or "", size, decode(reason) or ""))
+
+        with self._held() as pointer:
+            check(lib.pawl_run_gc(pointer, int(dry_run), each, None, error_handle()))
+        return found
+
+    def rebuild(self, step: int, *, force: bool = False) -> None:
+        """Writes a new index and manifest for `step` from its data files alone."""
+        with self._held() as pointer:
+            check(lib.pawl_run_rebuild(pointer, step, int(force), error_handle()))
+
+    # ---- closing ----
+
+    def close(self, timeout: float | None = None) -> None:
+        """Waits for the save in flight, at most `timeout` seconds [deadline_s], and closes.
+
+        Raises:
+            Error: what the last save failed with, if no call has raised that yet. It is closed
+                whatever is raised, but for KeyboardInterrupt.
+        """
+        if self.closed:
+            return
+        problem: Error | None = None
+        try:
+            self.wait(timeout)
+        except Error as why:
+            problem = why
+        pointer = self._take()
+        _open_runs.discard(self)
+        if pointer is None:
+            return
+        status = lib.pawl_run_close(pointer, -1.0 if problem is not None else self._deadline_s, error_handle())
+        saving, self._saving = self._saving, None
+        if status in (Status.ETIMEOUT, Status.EIO) and saving is not None:
+            _still_read.append(saving)
+        if problem is not None:
+            raise problem
+        check(status)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except Error as why:
+            if error is None:
+                raise
+            logger.error("closing %s after another failure: %s", self.path, why)
+
+
+def _choice(argument: str, value: str, choices: type[OnBusy] | type[Io] | type[IoPriority]) -> int:
+    try:
+        return int(choices[value.upper()])
+    except KeyError:
+        known = ", ".join(repr(choice.name.lower()) for choice in choices)
+        raise UsageError(f"{argument}={value!r}: it is one of {known}") from None
+
+
+@atexit.register
+def _close_all() -> None:
+    """A save in flight at exit is finished: nothing is lost, and nothing reads freed memory."""
+    for run in list(_open_runs):
+        try:
+            run.close()
+        except Error as why:
+            logger.error("closing %s at exit: %s", run.path, why)
+
+
+# ---- preemption ----------------------------------------------------------------------------------
+
+
+def watch_preemption(*watched: int) -> None:
+    """Notes these signals [SIGTERM] for :func:`preempted`; then calls the handlers of before."""
+    numbers = watched or (signals.SIGTERM,)
+    check(lib.pawl_preemption_watch((ctypes.c_int * len(numbers))(*numbers), len(numbers), error_handle()))
+
+
+def preempted() -> int:
+    """The signal that was caught, or 0. Look at it once per training step."""
+    caught: int = lib.pawl_preempted()
+    return caught
+
+
+def unwatch_preemption() -> None:
+    """Puts the earlier handlers back and forgets the signal."""
+    lib.pawl_preemption_unwatch()

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is saved and restored: named tensors, whose memory stays their owner's, and values."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Union
+
+from ._abi import Box as CBox
+from ._abi import Kind, Role
+from ._abi import Tensor as CTensor
+from ._error import UsageError, check, error_handle
+from ._handle import Handle, text_bytes
+from ._library import lib
+from ._memory import Memory, memory_of
+
+Value = Union[bool, int, float, str, bytes, list[Any], dict[str, Any]]
+
+_I64 = range(-(2**63), 2**63)
+
+
+class Box(NamedTuple):
+    """A part of a tensor that this process holds.
+
+    Attributes:
+        offset: where it begins, a number per dimension, in elements of the whole tensor.
+        array: its elements; its shape is the box's extent.
+    """
+
+    offset: tuple[int, ...]
+    array: Any
+
+
+class Tensor:
+    """An array and what it is, where it is more than a variable of the model.
+
+    Args:
+        array: an array of any library, in host memory (:func:`pawl.State.update`); or a list of
+            :class:`Box`, with `shape`.
+        role: what it is for: "model", "slot", "rng", "other", ...
+        slot_of: a slot of an optimizer: name of its variable, a tensor of the same state.
+        slot: a slot: its name, such as "adam/m".
+        shape: of the whole tensor, where `array` is a list of boxes.
+        replicated: other ranks hold the same bytes; each byte is written by one of them.
+        replica: this rank holds copy `replica` ...
+        replica_count: ... of so many [one per rank].
+    """
+
+    __slots__ = ("array", "replica", "replica_count", "replicated", "role", "shape", "slot", "slot_of")
+
+    def __init__(
+        self,
+        array: Any,
+        *,
+        role: str | None = None,
+        slot_of: str | None = None,
+        slot: str | None = None,
+        shape: tuple[int, ...] | None = None,
+        replicated: bool = False,
+        replica: int = 0,
+        replica_count: int = 0,
+    ) -> None:
+        self.array = array
+        self.role = role or ("slot" if slot_of is not None else "model")
+        self.slot_of = slot_of
+        self.slot = slot
+        self.shape = shape
+        self.replicated = replicated
+        self.replica = replica
+        self.replica_count = replica_count
+
+
+def role_of(name: str) -> Role:
+    """The role of that name: "model", "slot", "hyperparameter", "data_position", ..."""
+    try:
+        return Role[name.replace(" ", "_").upper()]
+    except KeyError:
+        known = ", ".join(role.name.lower() for role in Role)
+        raise UsageError(f"there is no role {name!r}; there are {known}") from None
+
+
+def _numbers(values: Iterable[int]) -> Any:
+    values = tuple(values)
+    return (ctypes.c_int64 * max(len(values), 1))(*values)
+
+
+class _Described:
+    """Tensors as an array of ``pawl_tensor``, with all that it points to."""
+
+    def __init__(self, count: int) -> None:
+        self.tensors = (CTensor * count)()
+        self.kept: list[object] = []
+        self.owners: dict[str, tuple[object, list[Memory]]] = {}
+
+    def _pointer(self, numbers: Any) -> Any:
+        self.kept.append(numbers)
+        return ctypes.cast(numbers, ctypes.POINTER(ctypes.c_int64))
+
+    def _boxes(self, name: str, out: CTensor, tensor: Tensor) -> list[Memory]:
+        if tensor.shape is None:
+            raise UsageError(f"{name}: boxes need the shape of the whole tensor")
+        memories = [memory_of(name, box.array) for box in tensor.array]
+        if not memories:
+            raise UsageError(f"{name}: a tensor of which this process holds nothing has one empty box")
+        boxes = (CBox * len(memories))()
+        for c_box, box, memory in zip(boxes, tensor.array, memories, strict=True):
+            if memory.dtype != memories[0].dtype:
+                raise UsageError(f"{name}: its boxes have elements of {memories[0].dtype.name} and {memory.dtype.name}")
+            if len(box.offset) != len(tensor.shape) or len(memory.shape) != len(tensor.shape):
+                raise UsageError(
+                    f"{name}: a box has {len(box.offset)} offsets and {len(memory.shape)} dimensions in a "
+                    f"tensor of {len(tensor.shape)}"
+                )
+            c_box.offset = self._pointer(_numbers(box.offset))
+            c_box.extent = self._pointer(_numbers(memory.shape))
+            c_box.strides = self._pointer(_numbers(memory.strides)) if memory.strides else None
+            c_box.data = memory.address
+        self.kept.append(boxes)
+        out.nboxes = len(memories)
+        out.boxes = boxes
+        out.box_size = ctypes.sizeof(CBox)
+        return memories
+
+    def describe(self, i: int, name: str, tensor: Tensor) -> None:
+        out = self.tensors[i]
+        out.struct_size = ctypes.sizeof(CTensor)
+        out.name = text_bytes("the name", name)
+        if isinstance(tensor.array, (list, tuple)):
+            memories = self._boxes(name, out, tensor)
+            shape = tensor.shape or ()
+        else:
+            memory = memory_of(name, tensor.array)
+            memories, shape = [memory], memory.shape
+            out.data = memory.address
+            out.strides = self._pointer(_numbers(memory.strides)) if memory.strides else None
+        out.dtype = memories[0].dtype
+        out.ndim = len(shape)
+        out.shape = self._pointer(_numbers(shape))
+        out.role = role_of(tensor.role)
+        out.slot_of = None if tensor.slot_of is None else text_bytes("the name", tensor.slot_of)
+        out.slot = None if tensor.slot is None else text_bytes("the slot's name", tensor.slot)
+        out.replicated = tensor.replicated
+        out.replica = tensor.replica
+        out.replica_count = tensor.replica_count
+        self.owners[name] = (tensor.array, memories)
+
+
+class State(Handle):
+    """Named entries: tensors, whose memory stays their owner's, and values, which are copied.
+
+    A mapping from names, UTF-8 paths with "/", to entries::
+
+        state = pawl.State()
+        state["model/kernel"] = kernel                  # any array in host memory; not copied
+        state["optimizer/kernel/m"] = pawl.Tensor(m, slot_of="model/kernel", slot="adam/m")
+        state["training/step"] = 12
+        state["training/config"] = {"width": 64}        # as JSON
+
+    What is assigned decides what the entry is: ``bool``, ``int`` (64 bits), ``float``, ``str``,
+    ``bytes``, ``dict`` and ``list`` (as JSON) are values; everything else must be an array, or a
+    :class:`Tensor` that says more of one. Assigning to a tensor of the state gives it new memory,
+    which must have the dtype and shape of the old. Reading a tensor gives back the array that was
+    assigned, reading a value the value, as it is after a restore.
+
+    The arrays are referenced as long as they are in the state, and must not change between
+    :meth:`Run.save` and :meth:`Run.fence`. Names are listed in the order in which they were added.
+
+    Threads: calls of several threads come one after another.
+    """
+
+    _what = "state"
+
+    def __init__(self, entries: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
+        pointer = ctypes.c_void_p()
+        check(lib.pawl_state_new(ctypes.byref(pointer), error_handle()))
+        self._pointer = pointer
+        self._free = lib.pawl_state_free
+        self._kinds: dict[str, Kind] = {}
+        self._tensors: dict[str, tuple[object, list[Memory]]] = {}
+        if entries is not None:
+            self.update(entries)
+
+    def __del__(self) -> None:
+        pointer = self._take() if hasattr(self, "_pid") else None
+        if pointer is not None:
+            self._free(pointer)
+
+    # ---- as a mapping ----
+
+    def __setitem__(self, name: str, entry: Any) -> None:
+        if isinstance(entry, (bool, int, float, str, bytes, dict, list)):
+            self.set(name, entry)
+        else:
+            self.update({name: entry})
+
+    def __getitem__(self, name: str) -> Any:
+        with self._held() as pointer:
+            kind = self._kinds[name]
+            if kind == Kind.TENSOR:
+                return self._tensors[name][0]
+            return _get(pointer, name.encode(), kind)
+
+    def __delitem__(self, name: str) -> None:
+        """Removes an entry. Raises Busy where a save still reads it."""
+        with self._held() as pointer:
+            check(lib.pawl_state_remove(pointer, text_bytes("the name", name), error_handle()))
+            del self._kinds[name]
+            self._tensors.pop(name, None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kinds
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._kinds))
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def __repr__(self) -> str:
+        tensors = len(self._tensors)
+        return f"<pawl.State of {tensors} tensors, {len(self._kinds) - tensors} values>"
+
+    # ---- entries ----
+
+    def update(self, tensors: Mapping[str, Any]) -> None:
+        """Adds many entries in one call, or gives those that are there new memory or values.
+
+        Args:
+            tensors: name to array, :class:`Tensor` or value.
+
+        Raises:
+            UsageError: names the entry and what is wrong with it. Of the tensors either all that are
+                new are added or none, and of those that are there all are updated or none.
+            Busy: a save still reads one that would be updated; call :meth:`Run.fence` first.
+        """
+        added: list[tuple[str, Tensor]] = []
+        updated: list[tuple[str, Tensor]] = []
+        values: list[tuple[str, Value]] = []
+        with self._held() as pointer:
+            for name, entry in tensors.items():
+                if isinstance(entry, (bool, int, float, str, bytes, dict, list)):
+                    values.append((name, entry))
+                    continue
+                tensor = entry if isinstance(entry, Tensor) else Tensor(entry)
+                (updated if name in self._tensors else added).append((name, tensor))
+            self._hand_over(pointer, lib.pawl_state_update_tensors, updated)
+            self._hand_over(pointer, lib.pawl_state_add_tensors, added)
+            for name, value in values:
+                self.set(name, value)
+
+    def _hand_over(self, pointer: ctypes.c_void_p, call: Any, tensors: list[tuple[str, Tensor]]) -> None:
+        if not tensors:
+            return
+        described = _Described(len(tensors))
+        for i, (name, tensor) in enumerate(tensors):
+            described.describe(i, name, tensor)
+        check(call(pointer, described.tensors, len(tensors), error_handle()))
+        self._tensors.update(described.owners)
+        self._kinds.update((name, Kind.TENSOR) for name, _ in tensors)
+
+    def set(self, name: str, value: Value, *, role: str = "other", per_rank: bool = False) -> None:
+        """Sets a value: adds the entry, or replaces the value of one of the same kind.
+
+        Args:
+            name: of the entry.
+            value: bool, int (64 bits), float, str, bytes, or a dict or list of what JSON can say.
+            role: what it is for: "hyperparameter", "step", "rng", "data_position", "other", ...
+            per_rank: `value` is bytes of which each rank has its own.
+
+        Raises:
+            UsageError: JSON has no NaN, no infinity, and no other types; a name that is not valid.
+            LimitExceeded: above 1 MiB, or nested too deep.
+        """
+        raw, kind = text_bytes("the name", name), int(role_of(role))
+        with self._held() as pointer:
+            self._kinds[name] = _set(pointer, raw, kind, value, per_rank, self._kinds.get(name))
+
+    def read_only(self) -> list[str]:
+        """Names of the tensors whose memory may not be written to, so that none can be restored."""
+        with self._held():
+            return [name for name, (_, memories) in self._tensors.items() if not all(m.writable for m in memories)]
+
+
+def _json_text(name: str, value: object) -> bytes:
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as why:
+        raise UsageError(f"{name}: cannot be written as JSON: {why}") from None
+
+
+def _set(pointer: ctypes.c_void_p, name: bytes, role: int, value: Value, per_rank: bool, before: Kind | None) -> Kind:
+    err = error_handle()
+    if per_rank:
+        if not isinstance(value, (bytes, bytearray)):
+            raise UsageError(f"{name.decode()}: what each rank has its own of is bytes, not {type(value).__name__}")
+        check(lib.pawl_state_set_rank_bytes(pointer, name, role, bytes(value), len(value), err))
+        return Kind.BYTES
+    if isinstance(value, bool):
+        check(lib.pawl_state_set_bool(pointer, name, role, value, err))
+        return Kind.BOOL
+    if isinstance(value, int) and before != Kind.FLOAT64:
+        if value not in _I64:
+            raise UsageError(f"{name.decode()}: {value} does not fit into 64 bits; save it as str")
+        check(lib.pawl_state_set_int64(pointer, name, role, value, err))
+        return Kind.INT64
+    if isinstance(value, (int, float)):
+        check(lib.pawl_state_set_float64(pointer, name, role, value, err))
+        return Kind.FLOAT64
+    if isinstance(value, str):
+        check(lib.pawl_state_set_string(pointer, name, role, text_bytes(name.decode() + ":", value), err))
+        return Kind.STRING
+    if isinstance(value, bytes):
+        check(lib.pawl_state_set_bytes(pointer, name, role, value, len(value), err))
+        return Kind.BYTES
+    check(lib.pawl_state_set_json(pointer, name, role, _json_text(name.decode(), value), err))
+    return Kind.JSON
+
+
+def _get(pointer: ctypes.c_void_p, name: bytes, kind: Kind) -> Value:
+    err = error_handle()
+    if kind == Kind.BOOL:
+        flag = ctypes.c_int()
+        check(lib.pawl_state_get_bool(pointer, name, ctypes.byref(flag), err))
+        return flag.value != 0
+    if kind == Kind.INT64:
+        number = ctypes.c_int64()
+        check(lib.pawl_state_get_int64(pointer, name, ctypes.byref(number), err))
+        return number.value
+    if kind == Kind.FLOAT64:
+        real = ctypes.c_double()
+        check(lib.pawl_state_get_float64(pointer, name, ctypes.byref(real), err))
+        return real.value
+    if kind == Kind.BYTES:
+        address, size = ctypes.c_void_p(), ctypes.c_size_t()
+        check(lib.pawl_state_get_bytes(pointer, name, ctypes.byref(address), ctypes.byref(size), err))
+        return ctypes.string_at(address, size.value) if size.value > 0 else b""
+    text = ctypes.c_char_p()
+    check(lib.pawl_state_get_string(pointer, name, ctypes.byref(text), err))
+    decoded = (text.value or b"").decode()
+    if kind == Kind.STRING:
+        return decoded
+    parsed: Value = json.loads(decoded)
+    return parsed
