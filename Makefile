@@ -16,7 +16,7 @@
 #   make asan tsan  the tests under AddressSanitizer and UBSan, ThreadSanitizer
 #   make fuzz       every parser under libFuzzer with ASan and UBSan (clang), FUZZ_SECONDS=30 each,
 #                   JOBS at a time; table, findings in build/fuzz/found. FUZZ_ARGS=--help
-#   make lint       clang-tidy, cppcheck, clang-format         make format   format the C files
+#   make lint       clang-tidy, cppcheck, clang-format; ruff, mypy     make format   format the C files
 #   make abi        did the interface change so that compiled programs break? (abidiff)
 #   make install    PREFIX=/usr/local DESTDIR=
 #
@@ -80,7 +80,7 @@ fuzz:
 	@WERROR=$(WERROR) tools/fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_ARGS)
 
 lint:
-	@tools/setup build example test lint
+	@tools/setup build example test python lint
 	@$(call BUILD,release)
 	@tools/lint build/release
 

@@ -222,7 +222,10 @@ class StoredTensor:
         indices += (slice(None),) * (len(self.shape) - len(indices))
         if len(indices) != len(self.shape):
             raise IndexError(f"{self.name}: {len(indices)} indices for {len(self.shape)} dimensions")
-        parts = [_one_dimension(self.name, i, n) for i, n in zip(indices, self.shape, strict=True)]  # type: ignore[arg-type]
+        parts = [
+            _one_dimension(self.name, i, n)  # type: ignore[arg-type]
+            for i, n in zip(indices, self.shape, strict=True)
+        ]
         return self._read(
             [part[0] for part in parts], [part[1] for part in parts], tuple(part[1] for part in parts if part[2])
         )

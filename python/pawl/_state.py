@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 from ._abi import Box as CBox
 from ._abi import Kind, Role
@@ -16,7 +16,7 @@ from ._handle import Handle, text_bytes
 from ._library import lib
 from ._memory import Memory, memory_of
 
-Value = Union[bool, int, float, str, bytes, list[Any], dict[str, Any]]
+Value = bool | int | float | str | bytes | list[Any] | dict[str, Any]
 
 _I64 = range(-(2**63), 2**63)
 

@@ -1,0 +1,481 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs: saving, waiting, restoring, refusing; and how a process ends with a save in flight."""
+
+import logging
+import os
+import pathlib
+import resource
+import signal
+import sys
+import threading
+import time
+import unittest
+
+import support  # first: it finds the package
+
+import pawl
+
+MIB = 1 << 20
+# Slow enough that a save of 16 MiB takes 4 s, and still has begun when somebody looks.
+SLOW = {"bandwidth_bytes_per_s": 4 * MIB, "budget_bytes": 8 * MIB, "in_flight_bytes": MIB}
+
+
+def states(size=16 * MIB, fill=1):
+    return pawl.State({"x": bytearray([fill]) * size, "step": 0})
+
+
+class Saving(support.InDirectory):
+    def test_a_save_that_is_restored(self):
+        state = states(MIB)
+        with pawl.Run(self.run_path, framework="test 1.0") as run:
+            run.save(state, 10, metrics={"loss": 0.5})
+            run.fence()
+            state["x"][:] = bytes(MIB)
+            stats = run.wait()
+            report = run.restore(state)
+        self.assertEqual((stats.step, stats.skipped), (10, False))
+        self.assertGreater(stats.bytes, MIB)
+        self.assertEqual(bytes(state["x"]), b"\1" * MIB)
+        self.assertEqual((report.step, report.restored, report.items), (10, 2, ()))
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual((checkpoint.step, checkpoint.framework), (10, "test 1.0"))
+            self.assertEqual(checkpoint.metrics, {"loss": 0.5})
+
+    def test_retention_pins_and_removal(self):
+        state = states(64)
+        with pawl.Run(self.run_path, keep_last=2, keep_best=1, metric="loss") as run:
+            for step, loss in ((1, 0.1), (2, 0.9), (3, 0.8), (4, 0.7), (5, 0.6)):
+                run.save(state, step, metrics={"loss": loss}, pin=step == 2)
+                run.wait()
+            self.assertEqual([info.step for info in pawl.ls(self.run_path)], [1, 2, 4, 5])
+            self.assertEqual([info.pinned for info in pawl.ls(self.run_path)], [False, True, False, False])
+            run.pin(2, False)
+            run.remove(4)
+            run.save(state, 6, metrics={"loss": 1.0})
+            run.wait()
+            self.assertEqual([info.step for info in pawl.ls(self.run_path)], [1, 5, 6])
+            with self.assertRaises(pawl.NotFound):
+                run.remove(77)
+
+    def test_due(self):
+        with pawl.Run(self.run_path, save_every_steps=10) as run:
+            self.assertEqual([step for step in range(35) if run.due(step)], [10, 20, 30])
+
+    def test_s05_an_earlier_failure_is_raised_once(self):
+        state = states(MIB)
+        with pawl.Run(self.run_path, **SLOW) as run:
+            run.save(state, 1)
+            run.cancel()
+            with self.assertRaises(pawl.Canceled):
+                run.wait()
+            run.save(state, 2)
+            self.assertEqual(run.wait().step, 2)
+
+    def test_s04_what_a_save_does_while_another_is_written(self):
+        state = states()
+        with pawl.Run(self.directory / "skip", on_busy="skip", **SLOW) as run:
+            run.save(state, 1)
+            run.save(state, 2)
+            with self.assertRaises(pawl.Timeout):
+                run.wait(0)
+            run.cancel()
+            with self.assertRaises(pawl.Canceled):
+                run.wait()
+        with pawl.Run(self.directory / "error", on_busy="error", **SLOW) as run:
+            run.save(state, 1)
+            with self.assertRaises(pawl.Busy):
+                run.save(state, 2)
+            run.cancel()
+            with self.assertRaises(pawl.Canceled):
+                run.wait()
+        with pawl.Run(self.directory / "wait", **SLOW) as run:
+            run.save(state, 1)
+            with self.assertRaises(pawl.Timeout):
+                run.save(state, 2, timeout=0.2)
+            run.cancel()
+            with self.assertRaises(pawl.Canceled):
+                run.wait()
+
+    def test_s01_memory_that_a_save_reads_cannot_be_replaced(self):
+        state = states()
+        with pawl.Run(self.run_path, **SLOW) as run:
+            run.save(state, 1)
+            with self.assertRaises(pawl.Busy) as caught:
+                state["x"] = bytearray(16 * MIB)
+            self.assertEqual(caught.exception.entry, "x")
+            with self.assertRaises(pawl.Busy):
+                del state["x"]
+            run.cancel()
+            with self.assertRaises(pawl.Canceled):
+                run.wait()
+            run.fence()
+            state["x"] = bytearray(16 * MIB)
+
+    def test_waits_end_when_their_time_is_up(self):
+        with pawl.Run(self.run_path, **SLOW) as run:
+            run.save(states(), 1)
+            for call in (run.fence, run.wait):
+                began = time.monotonic()
+                with self.subTest(call.__name__), self.assertRaises(pawl.Timeout) as caught:
+                    call(0.3)
+                self.assertLess(time.monotonic() - began, 2)
+                self.assertIsInstance(caught.exception, TimeoutError)
+            run.cancel()
+            with self.assertRaises(pawl.Canceled):
+                run.wait()
+
+    def test_the_state_stays_while_it_is_read(self):
+        with pawl.Run(self.run_path, **SLOW) as run:
+            run.save(states(4 * MIB, fill=7), 1)  # nobody else references it
+            run.wait()
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(set(checkpoint["x"].read().buffer), {7})
+
+    def test_preemption_saves_in_the_grace_time(self):
+        pawl.watch_preemption(signal.SIGUSR1)
+        try:
+            self.assertEqual(pawl.preempted(), 0)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            self.assertEqual(pawl.preempted(), signal.SIGUSR1)
+        finally:
+            pawl.unwatch_preemption()
+        state = states()
+        with pawl.Run(self.run_path) as run:
+            run.save_final(state, 3, 30)
+            self.assertEqual([info.step for info in pawl.ls(self.run_path)], [3])
+        with pawl.Run(self.directory / "slow", **SLOW) as run:
+            with self.assertRaises(pawl.Timeout):
+                run.save_final(state, 4, 0.5)
+            with self.assertRaises(pawl.Canceled):
+                run.wait()
+
+    def test_many_threads_share_a_run(self):
+        problems = []
+        with pawl.Run(self.run_path) as run:
+
+            def work(number):
+                try:
+                    state = states(64, fill=number)
+                    for step in range(10):
+                        run.save(state, number * 100 + step)
+                        run.fence()
+                        run.wait()
+                except pawl.Error as why:
+                    problems.append(why)
+
+            threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(problems, [])
+        self.assertEqual(len(pawl.ls(self.run_path)), 40)
+
+    def test_a_thousand_saves_leave_nothing(self):
+        state = states(64)
+        with pawl.Run(self.run_path, keep_last=1, no_event_file=True) as run:
+            for step in range(1200):
+                run.save(state, step)
+                run.fence()
+                run.wait()
+                if step == 200:
+                    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                    descriptors = len(os.listdir("/proc/self/fd"))
+            self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
+            self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory, 4096)  # KiB
+
+
+class Restoring(support.InDirectory):
+    def restored(self, saved, state, **arguments):
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State(saved), 1)
+            run.wait()
+            return run.restore(state, **arguments)
+
+    def test_r01_to_r04_every_difference_is_named_with_its_remedy(self):
+        saved = {"a": bytearray(4), "b": bytearray(4), "c": bytearray(4)}
+        state = pawl.State({"a": bytearray(b"keep"), "b": memoryview(bytearray(8)).cast("h"), "d": bytearray(5)})
+        with self.assertRaises(pawl.Mismatch) as caught:
+            self.restored(saved, state)
+        error = caught.exception
+        kinds = {item.name: item.difference.name for item in error.report.items}
+        self.assertEqual(kinds, {"b": "DTYPE", "c": "UNEXPECTED", "d": "MISSING"})
+        by_name = {item.name: item for item in error.report.items}
+        self.assertIn("pass missing='allow'", by_name["d"].next)
+        self.assertIn("pass unexpected='allow'", str(by_name["c"]))
+        self.assertIn("nothing was restored", error.safe)
+        self.assertNotIn("PAWL_POLICY", str(error))
+        self.assertEqual(bytes(state["a"]), b"keep")
+
+    def test_r05_renames_are_found_and_applied(self):
+        saved = {f"module/{name}": bytearray(name, "ascii") for name in ("aa", "bb", "cc")}
+        state = pawl.State({name: bytearray(2) for name in ("aa", "bb", "cc")})
+        with self.assertRaises(pawl.Mismatch) as caught:
+            self.restored(saved, state)
+        rule = next(item for item in caught.exception.report.items if item.difference.name == "RENAMED")
+        self.assertEqual(rule.remedies[0].rename, ("module", ""))
+        self.assertIn("renames={'module': ''}", str(rule))
+        with pawl.Run(self.run_path) as run:
+            report = run.restore(state, renames=dict(remedy.rename for remedy in rule.remedies))
+        self.assertEqual(report.restored, 3)
+        self.assertEqual(bytes(state["bb"]), b"bb")
+
+    def test_r03_r04_what_is_allowed_is_counted(self):
+        state = pawl.State({"a": bytearray(2), "d": bytearray(b"mine")})
+        report = self.restored({"a": bytearray(b"xy"), "c": 5}, state, missing="allow", unexpected="allow")
+        self.assertEqual((report.restored, report.kept, report.ignored), (1, 1, 1))
+        self.assertEqual((bytes(state["a"]), bytes(state["d"])), (b"xy", b"mine"))
+
+    def test_r07_a_hyperparameter_that_changed(self):
+        saved, state = pawl.State(), pawl.State()
+        saved.set("lr", 0.1, role="hyperparameter")
+        state.set("lr", 0.2, role="hyperparameter")
+        with pawl.Run(self.run_path) as run:
+            run.save(saved, 1)
+            run.wait()
+            with self.assertRaises(pawl.Mismatch):
+                run.restore(state, hyperparameter="error")
+            run.restore(state, hyperparameter="caller")
+            self.assertEqual(state["lr"], 0.2)
+            with self.assertLogs("pawl", "WARNING") as logged:
+                report = run.restore(state)
+            self.assertEqual(state["lr"], 0.1)
+        self.assertEqual(report.items[0].severity.name, "WARNING")
+        self.assertIn("lr", logged.output[0])
+
+    def test_r08_damage_is_named_and_an_older_step_is_taken(self):
+        state = states(MIB)
+        with pawl.Run(self.run_path) as run:
+            for step in (1, 2):
+                state["step"] = step
+                run.save(state, step)
+                run.wait()
+        data = next((self.run_path / "step-00000002").glob("data-*"))
+        raw = bytearray(data.read_bytes())
+        raw[MIB // 2] ^= 1
+        data.write_bytes(raw)
+        found = pawl.verify(self.run_path)
+        self.assertFalse(found.ok)
+        self.assertEqual((found.problems[0].entry, len(found.problems)), ("x", 1))
+        with pawl.Run(self.run_path) as run:
+            with self.assertRaises(pawl.Damaged) as caught:
+                run.restore(state, fallback=False)
+            self.assertIsNotNone(caught.exception.range)
+            with self.assertLogs("pawl", "WARNING"):
+                report = run.restore(state)
+        self.assertEqual((report.step, report.fallbacks, state["step"]), (1, 1, 1))
+
+    def test_r09_no_checkpoint(self):
+        with pawl.Run(self.run_path) as run, self.assertRaises(pawl.NotFound) as caught:
+            run.restore(states(4))
+        self.assertIn("no checkpoint", str(caught.exception))
+
+    def test_arguments_that_there_are_not(self):
+        with pawl.Run(self.run_path) as run:
+            with self.assertRaisesRegex(pawl.UsageError, "missing='maybe': it is 'error', 'allow'"):
+                run.restore(states(4), missing="maybe")
+        with self.assertRaisesRegex(pawl.UsageError, "io='fast': it is one of 'auto', 'uring'"):
+            pawl.Run(self.run_path, io="fast")
+
+    def test_a_checkpoint_restores_without_owning_the_run(self):
+        state = states(MIB)
+        with pawl.Run(self.run_path) as run:
+            run.save(state, 1)
+            run.wait()
+            state["x"][:] = bytes(MIB)
+            with pawl.open(self.run_path) as checkpoint:
+                report = checkpoint.restore(state)
+        self.assertEqual(report.restored, 2)
+        self.assertEqual(bytes(state["x"]), b"\1" * MIB)
+
+
+class Looking(support.InDirectory):
+    def test_ls_events_doctor(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(states(MIB), 5, metrics={"loss": 2})
+            run.wait()
+        (info,) = pawl.ls(self.run_path)
+        self.assertEqual((info.step, info.status, info.entries, info.metrics), (5, "committed", 2, {"loss": 2}))
+        self.assertLess(abs(info.time - time.time()), 60)
+        kinds = [event.kind for event in pawl.events(self.run_path)]
+        self.assertEqual(kinds, ["save_begun", "save_ended"])
+        ended = list(pawl.events(self.run_path))[-1]
+        self.assertTrue(ended.ok)
+        self.assertEqual(ended.stats.step, 5)
+        self.assertEqual({finding.severity for finding in pawl.doctor(self.run_path)}, {"note"})
+        told = [finding.id for finding in pawl.doctor(self.run_path, need_bytes=1 << 60)]
+        self.assertIn("S06", told)
+
+    def test_a_checkpoint_is_a_mapping(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({"b": bytearray(2), "a/x": 1, "a/y": "t"}), 1)
+        checkpoint = pawl.open(self.run_path)
+        with checkpoint:
+            self.assertEqual((list(checkpoint), len(checkpoint)), (["a/x", "a/y", "b"], 3))
+            self.assertIn("b", checkpoint)
+            self.assertNotIn("c", checkpoint)
+            self.assertEqual(checkpoint.get("c", 7), 7)
+            self.assertEqual([entry.name for entry in checkpoint.entries("a/")], ["a/x", "a/y"])
+            with self.assertRaises(KeyError) as caught:
+                checkpoint["a/z"]
+            self.assertIn("a/", caught.exception.next)
+        with self.assertRaisesRegex(pawl.UsageError, "the checkpoint is closed"):
+            checkpoint["b"]
+
+    def test_an_iterator_that_is_not_finished(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({f"v{i}": i for i in range(5)}), 1)
+        checkpoint = pawl.open(self.run_path)
+        walk = iter(checkpoint)
+        self.assertEqual(next(walk), "v0")
+        checkpoint.close()
+        with self.assertRaises(pawl.UsageError):
+            next(walk)
+        del walk
+
+    def test_verify_tells_progress_and_stops(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(states(), 1)
+        told = []
+        found = pawl.verify(self.run_path, progress=lambda done, of: told.append((done, of)))
+        self.assertTrue(found.ok)
+        self.assertEqual(told[-1][0], told[-1][1])
+
+        def fails(_done, _of):
+            raise RuntimeError("enough")
+
+        with self.assertRaisesRegex(RuntimeError, "enough"):
+            pawl.verify(self.run_path, progress=fails)
+
+    def test_paths_that_are_explained(self):
+        file = self.directory / "file"
+        file.write_text("x")
+        for path, error in (
+            (self.directory / "none", pawl.NotFound),
+            (file, pawl.Error),
+            (self.directory / "a\0b", pawl.UsageError),
+            (self.directory, pawl.NotFound),
+        ):
+            with self.subTest(path=path), self.assertRaises(error) as caught:
+                pawl.open(path)
+            self.assertTrue(str(caught.exception))
+        with self.assertRaises(pawl.Error) as caught:
+            pawl.Run(file / "run")
+        self.assertTrue(caught.exception.path)
+
+    def test_p03_no_permission(self):
+        if os.geteuid() == 0:
+            self.skipTest("root may write everywhere")
+        self.directory.chmod(0o500)
+        self.addCleanup(self.directory.chmod, 0o700)
+        with self.assertRaises(pawl.PermissionDenied) as caught:
+            pawl.Run(self.run_path)
+        self.assertIsInstance(caught.exception, PermissionError)
+
+    def test_s10_a_second_writer_is_refused_by_name(self):
+        with pawl.Run(self.run_path):
+            done = self.program(
+                "import sys, pawl\n"
+                "try:\n    pawl.Run(sys.argv[1], takeover_wait_s=-1)\n"
+                "except pawl.Busy as why:\n    print(why)",
+                self.run_path,
+            )
+        self.assertIn(f"pid {os.getpid()}", done.stdout, done.stderr)
+
+    def test_the_log_goes_to_logging(self):
+        logger = logging.getLogger("pawl")
+        level = logger.level
+        self.addCleanup(logger.setLevel, level)
+        with self.assertLogs("pawl", "INFO") as logged:
+            with pawl.Run(self.run_path) as run:
+                run.save(states(4), 12)
+                run.wait()
+        self.assertTrue(any("12" in line for line in logged.output), logged.output)
+
+
+SLOW_SAVE = """
+import os, signal, sys, threading, time, pawl
+state = pawl.State({"x": bytearray(b"\\1") * (8 << 20)})
+run = pawl.Run(sys.argv[1], bandwidth_bytes_per_s=4 << 20, budget_bytes=8 << 20, in_flight_bytes=1 << 20)
+run.save(state, 1)
+"""
+
+
+class Ending(support.InDirectory):
+    """A save takes 2 s; the program does something else meanwhile."""
+
+    def steps(self):
+        return [info.step for info in pawl.ls(self.run_path) if info.status == "committed"]
+
+    def test_s13_an_interpreter_that_ends_finishes_the_save(self):
+        for ending in ("", "raise SystemExit(0)", "del state, run", "sys.exit()"):
+            with self.subTest(ending):
+                done = self.program(SLOW_SAVE + ending, self.run_path)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertEqual(self.steps(), [1])
+
+    def test_a_process_that_is_gone_at_once_loses_that_save_alone(self):
+        done = self.program(SLOW_SAVE + "run.wait()\nrun.save(state, 2)\nos._exit(3)", self.run_path)
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(self.steps(), [1])
+
+    def test_an_exception_in_the_block_is_the_one_that_is_raised(self):
+        with self.assertRaisesRegex(RuntimeError, "mine"):
+            with pawl.Run(self.run_path) as run:
+                run.save(states(64), 1)
+                raise RuntimeError("mine")
+        self.assertEqual(self.steps(), [1])
+
+    def test_ctrl_c_is_answered_while_waiting(self):
+        text = SLOW_SAVE.replace("4 << 20, budget", "1 << 20, budget") + (
+            "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+            "began = time.monotonic()\n"
+            "try:\n    run.wait()\n"
+            "except KeyboardInterrupt:\n    print(time.monotonic() - began)\n"
+            "run.cancel()\n"
+            "try:\n    run.wait()\n"
+            "except pawl.Canceled:\n    print('cancelled')\n"
+        )
+        done = self.program(text, self.run_path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answered, word = done.stdout.split()
+        self.assertLess(float(answered), 3)
+        self.assertEqual(word, "cancelled")
+
+    def test_a_forked_child_is_told(self):
+        text = SLOW_SAVE + (
+            "checkpointed = pawl.State({'y': 1})\n"
+            "child = os.fork()\n"
+            "if child == 0:\n"
+            "    for call in (run.wait, run.fence, lambda: run.save(state, 2), lambda: checkpointed['y']):\n"
+            "        try:\n            call()\n"
+            "        except pawl.UsageError as why:\n            print(str(why).splitlines()[0], flush=True)\n"
+            "    run.close()\n"
+            "    sys.exit(0)\n"
+            "print('child', os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+            "run.wait()\n"
+        )
+        done = self.program(text, self.run_path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        lines = done.stdout.splitlines()
+        self.assertEqual(len([line for line in lines if "belongs to the process that opened it" in line]), 4)
+        self.assertEqual(lines[-1], "child 0")
+        self.assertEqual(self.steps(), [1])
+
+    def test_the_library_that_is_not_there_is_named(self):
+        done = self.program("import os; os.environ['PAWL_LIBRARY'] = '/nowhere/libpawl.so'; import pawl")
+        self.assertIn("ImportError: libpawl cannot be loaded: /nowhere/libpawl.so", done.stderr)
+
+    def test_importing_needs_nothing_else(self):
+        text = (
+            "import sys, pawl; print([name for name in ('numpy', 'torch', 'tensorflow', 'jax') if name in sys.modules])"
+        )
+        self.assertEqual(self.program(text).stdout.strip(), "[]")
+
+    def test_nothing_is_left_in_the_directory_of_the_package(self):
+        self.assertTrue((support.PACKAGE / "pawl" / "py.typed").exists())
+        self.assertTrue(pathlib.Path(pawl.__file__).is_relative_to(support.PACKAGE), sys.path)
+
+
+if __name__ == "__main__":
+    unittest.main()

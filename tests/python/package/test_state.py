@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States: arrays of every kind of library, values of every type, and what is refused."""
+
+import array
+import ctypes
+import gc
+import math
+import mmap
+import unittest
+import weakref
+
+import support  # first: it finds the package
+
+import pawl
+from pawl import _memory
+from pawl._abi import Dtype
+
+
+class Exporter:
+    """An array with DLPack alone: what PyTorch, CuPy or TensorFlow hand out."""
+
+    def __init__(self, inner, device=1):
+        self.inner = inner
+        self.device = device
+
+    def __dlpack_device__(self):
+        return self.device, 0
+
+    def __dlpack__(self, **arguments):
+        return self.inner.__dlpack__(**arguments)
+
+
+class Values(support.InDirectory):
+    def test_each_type_comes_back(self):
+        values = {
+            "bool": True,
+            "int": -(2**63),
+            "float": math.inf,
+            "str": "na\u00efve \U0001f600",
+            "bytes": b"\0\xff",
+            "empty": b"",
+            "dict": {"a": [1, 2.5, None, {"b": "c"}]},
+            "list": [],
+        }
+        state = pawl.State(values)
+        with pawl.Run(self.run_path) as run:
+            run.save(state, 1)
+            run.wait()
+            changed = {"bool": False, "int": 1, "float": 0.0, "str": "", "bytes": b"x", "empty": b"y", "dict": {}}
+            for name, value in {**changed, "list": [1]}.items():
+                state[name] = value
+            run.restore(state)
+        for name, value in values.items():
+            with self.subTest(name):
+                self.assertEqual(state[name], value)
+                self.assertIs(type(state[name]), type(value))
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual({name: checkpoint[name] for name in checkpoint}, values)
+
+    def test_what_json_cannot_say_is_refused_by_name(self):
+        state = pawl.State()
+        for value, why in (
+            ({"a": math.nan}, "Out of range float"),
+            ({"a": object()}, "not JSON serializable"),
+            (["\ud800"], "surrogate"),
+        ):
+            with self.subTest(why), self.assertRaisesRegex(pawl.UsageError, "(?i)" + why):
+                state["config"] = value
+        with self.assertRaisesRegex(pawl.UsageError, "n: .* does not fit into 64 bits"):
+            state["n"] = 2**63
+        self.assertEqual(len(state), 0)
+
+    def test_a_value_has_one_kind(self):
+        state = pawl.State({"x": 1})
+        with self.assertRaises(pawl.UsageError) as caught:
+            state["x"] = "text"
+        self.assertEqual(caught.exception.entry, "x")
+        state["rate"] = 0.5
+        state["rate"] = 1
+        self.assertEqual(state["rate"], 1.0)
+
+    def test_names(self):
+        state = pawl.State()
+        for name in ("", "/a", "a//b", "a/../b", "a\0b", "\ud800"):
+            with self.subTest(name=name), self.assertRaises(pawl.UsageError):
+                state[name] = 1
+        with self.assertRaises(pawl.LimitExceeded):
+            state["x" * 1025] = 1
+
+    def test_a_mapping(self):
+        state = pawl.State({"a": 1, "b": b"x"})
+        self.assertEqual(list(state), ["a", "b"])
+        self.assertIn("a", state)
+        del state["a"]
+        self.assertNotIn("a", state)
+        with self.assertRaises(KeyError):
+            del state["a"]
+        with self.assertRaises(KeyError):
+            state["a"]
+
+    def test_per_rank_bytes(self):
+        state = pawl.State()
+        state.set("rng", b"mine", role="rng", per_rank=True)
+        with self.assertRaisesRegex(pawl.UsageError, "is bytes, not int"):
+            state.set("n", 1, per_rank=True)
+        with pawl.Run(self.run_path) as run:
+            run.save(state, 1)
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(checkpoint.read_rank("rng", 0), b"mine")
+            self.assertTrue(checkpoint.entry("rng").per_rank)
+            with self.assertRaisesRegex(pawl.UsageError, "read_rank"):
+                checkpoint["rng"]
+            with self.assertRaises(pawl.NotFound):
+                checkpoint.read_rank("rng", 1)
+
+    def test_a_role_that_there_is_not(self):
+        with self.assertRaisesRegex(pawl.UsageError, "there is no role 'weights'; there are model, slot"):
+            pawl.State().set("x", 1, role="weights")
+
+
+class Buffers(support.InDirectory):
+    """Arrays without NumPy."""
+
+    def round_trip(self, name, source, target):
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({name: source}), 1)
+            run.wait()
+            run.restore(pawl.State({name: target}))
+
+    def test_buffers_of_every_format(self):
+        for code in "bBhHiIlLqQfd":
+            source = array.array(code, [1, 2, 3])
+            target = array.array(code, [0, 0, 0])
+            with self.subTest(code):
+                self.round_trip("x/" + str(ord(code)), source, target)
+                self.assertEqual(source, target)
+
+    def test_bytearray_mmap_ctypes(self):
+        matrix = ((ctypes.c_int32 * 3) * 2)((1, 2, 3), (4, 5, 6))
+        mapped = mmap.mmap(-1, 16)
+        mapped[:] = bytes(range(16))
+        for source, target in (
+            (bytearray(b"abc"), bytearray(3)),
+            (mapped, mmap.mmap(-1, 16)),
+            (matrix, ((ctypes.c_int32 * 3) * 2)()),
+        ):
+            with self.subTest(type(source).__name__):
+                self.round_trip("x/" + type(source).__name__, source, target)
+                self.assertEqual(bytes(source), bytes(target))
+        with pawl.open(self.run_path, 1) as checkpoint:
+            self.assertEqual(checkpoint["x/c_int_Array_3_Array_2"].shape, (2, 3))
+
+    def test_memory_stays_as_long_as_it_is_in_the_state(self):
+        buffer = bytearray(8)
+        state = pawl.State({"x": buffer})
+        with self.assertRaises(BufferError):
+            buffer.append(1)
+        del state
+        gc.collect()
+        buffer.append(1)
+
+    def test_what_is_no_array(self):
+        for value in (object(), {1, 2}, 1j, None):
+            with self.subTest(value=value), self.assertRaisesRegex(pawl.UsageError, "x: .* is no array"):
+                pawl.State({"x": value})
+
+    def test_formats_that_pawl_has_not(self):
+        with self.assertRaisesRegex(pawl.UsageError, "x: elements of format"):
+            pawl.State({"x": (ctypes.c_wchar * 3)()})
+        with self.assertRaisesRegex(pawl.UsageError, "byte order"):
+            pawl.State({"x": (ctypes.c_int32.__ctype_be__ * 3)()})
+
+    def test_what_is_read_only_is_saved_but_not_restored(self):
+        state = pawl.State({"a": bytearray(3), "x": memoryview(b"abc"), "y": memoryview(b"abc")})
+        with pawl.Run(self.run_path) as run:
+            run.save(state, 1)
+            with self.assertRaisesRegex(pawl.UsageError, r"x: its memory is read-only.*\(1 more are\)") as caught:
+                run.restore(state)
+            self.assertEqual(caught.exception.entry, "x")
+
+    def test_either_all_are_added_or_none(self):
+        state = pawl.State()
+        with self.assertRaises(pawl.UsageError):
+            state.update({"a": bytearray(3), "b": pawl.Tensor(bytearray(1), slot_of="c", role="model")})
+        self.assertEqual(len(state), 0)
+        self.assertNotIn("a", state)
+
+    def test_new_memory_for_a_tensor(self):
+        state = pawl.State({"x": bytearray(b"abc")})
+        state["x"] = bytearray(b"def")
+        with self.assertRaises(pawl.UsageError) as caught:
+            state["x"] = bytearray(4)
+        self.assertEqual(caught.exception.entry, "x")
+        with pawl.Run(self.run_path) as run:
+            run.save(state, 1)
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(bytes(checkpoint["x"].read().buffer), b"def")
+
+    def test_boxes(self):
+        halves = [
+            pawl.Box((0, 0), ((ctypes.c_int32 * 2) * 1)((1, 2))),
+            pawl.Box((1, 0), ((ctypes.c_int32 * 2) * 1)((3, 4))),
+        ]
+        state = pawl.State({"x": pawl.Tensor(halves, shape=(2, 2))})
+        with pawl.Run(self.run_path) as run:
+            run.save(state, 1)
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(checkpoint.entry("x").pieces, 2)
+            self.assertEqual(list(checkpoint["x"].read().buffer.cast("i")), [1, 2, 3, 4])
+        with self.assertRaisesRegex(pawl.UsageError, "need the shape"):
+            pawl.State({"x": pawl.Tensor(halves)})
+
+    def test_slots_know_their_variable(self):
+        state = pawl.State({"w": bytearray(4), "o/w/m": pawl.Tensor(bytearray(4), slot_of="w", slot="adam/m")})
+        with pawl.Run(self.run_path) as run:
+            run.save(state, 1)
+        with pawl.open(self.run_path) as checkpoint:
+            entry = checkpoint.entry("o/w/m")
+        self.assertEqual((entry.role, entry.slot_of, entry.slot), ("slot", "w", "adam/m"))
+
+
+class Dtypes(support.InDirectory):
+    def made(self, dtype, shape):
+        """An array of our own with these elements."""
+        found = pawl.Array(dtype, shape, math.prod(shape) * _memory.dtype_bits(dtype) // 8)
+        found.buffer[:] = bytes((7 * i) % 2 if dtype == Dtype.BOOL else (31 * i) % 256 for i in range(found.nbytes))
+        return found
+
+    def test_every_type_by_dlpack(self):
+        arrays = {dtype.name: self.made(dtype, (3, 2)) for dtype in _memory._DLPACK_OF}
+        self.assertGreaterEqual(len(arrays), 19)
+        zeros = {name: self.made(Dtype[name], (3, 2)) for name in arrays}
+        for target in zeros.values():
+            target.buffer[:] = bytes(target.nbytes)
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({name: Exporter(source) for name, source in arrays.items()}), 1)
+            run.wait()
+            run.restore(pawl.State({name: Exporter(target) for name, target in zeros.items()}))
+        with pawl.open(self.run_path) as checkpoint:
+            for name, source in arrays.items():
+                with self.subTest(name):
+                    self.assertEqual(checkpoint[name].dtype, name)
+                    self.assertEqual(bytes(zeros[name].buffer), bytes(source.buffer))
+                    self.assertEqual(bytes(checkpoint[name].read().buffer), bytes(source.buffer))
+
+    def test_a_state_holds_its_arrays_until_it_goes(self):
+        before = len(_memory._exported)
+        source = Exporter(self.made(Dtype.F32, (4,)))
+        gone = weakref.ref(source.inner)
+        state = pawl.State({"x": source})
+        self.assertEqual(len(_memory._exported), before + 1)
+        del source
+        gc.collect()
+        self.assertIsNotNone(gone())
+        del state
+        gc.collect()
+        self.assertIsNone(gone())
+        self.assertEqual(len(_memory._exported), before)
+
+    def test_devices_are_named(self):
+        with self.assertRaisesRegex(pawl.UsageError, "x: it is on a device .DLPack type 2"):
+            pawl.State({"x": Exporter(self.made(Dtype.F32, (1,)), device=2)})
+
+
+class WithNumPy(support.InDirectory):
+    def setUp(self):
+        super().setUp()
+        self.numpy = support.numpy_or_skip()
+
+    def test_every_type(self):
+        numpy = self.numpy
+        source = {
+            str(dtype): numpy.arange(12).reshape(3, 4).astype(dtype)
+            for dtype in "? u1 i1 u2 i2 f2 u4 i4 f4 u8 i8 f8 c8".split()
+        }
+        target = {name: numpy.zeros_like(found) for name, found in source.items()}
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State(source), 1)
+            run.wait()
+            run.restore(pawl.State(target))
+        with pawl.open(self.run_path) as checkpoint:
+            for name, found in source.items():
+                with self.subTest(name):
+                    numpy.testing.assert_array_equal(target[name], found)
+                    read = numpy.asarray(checkpoint[name])
+                    self.assertEqual(read.dtype, found.dtype)
+                    numpy.testing.assert_array_equal(read, found)
+                    numpy.testing.assert_array_equal(numpy.from_dlpack(checkpoint[name].read()), found)
+
+    def test_strides(self):
+        numpy = self.numpy
+        source = numpy.arange(24, dtype="f4").reshape(2, 3, 4)
+        target = numpy.zeros((4, 3, 2), dtype="f4").transpose()
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({"x": source[:, ::-1, :]}), 1)
+            run.wait()
+            run.restore(pawl.State({"x": target}))
+        numpy.testing.assert_array_equal(target, source[:, ::-1, :])
+
+    def test_empty_and_without_dimensions(self):
+        numpy = self.numpy
+        scalar, empty = numpy.array(2.5), numpy.zeros((0, 3), dtype="f4")
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({"scalar": scalar, "empty": empty}), 1)
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(numpy.asarray(checkpoint["scalar"]), 2.5)
+            self.assertEqual(numpy.asarray(checkpoint["scalar"][...]), 2.5)
+            self.assertEqual(numpy.asarray(checkpoint["empty"]).shape, (0, 3))
+
+    def test_types_that_pawl_has_not(self):
+        numpy = self.numpy
+        for found, why in (
+            (numpy.zeros(2, dtype=">f4"), "byte order"),
+            (numpy.array(["a"]), "<U1"),
+            (numpy.zeros(2, dtype="c16"), "complex128"),
+            (numpy.zeros(2, dtype="M8[s]"), "datetime64"),
+            (numpy.zeros(2, dtype=object), "object"),
+        ):
+            with self.subTest(why), self.assertRaisesRegex(pawl.UsageError, f"x: .*{why}"):
+                pawl.State({"x": found})
+
+    def test_slices(self):
+        numpy = self.numpy
+        source = numpy.arange(60).reshape(3, 4, 5)
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({"x": source}), 1)
+        with pawl.open(self.run_path) as checkpoint:
+            stored = checkpoint["x"]
+            for index in (1, -1, slice(1, 3), (0, 1, 2), (..., 2), (slice(None), 1), (1, ...), (slice(5, 1),), ()):
+                with self.subTest(index=index):
+                    read = numpy.asarray(stored[index])
+                    numpy.testing.assert_array_equal(read, source[index])
+                    self.assertEqual(read.shape, source[index].shape)
+            for index in (3, -4, (0, 0, 0, 0), (..., ...)):
+                with self.subTest(index=index), self.assertRaises(IndexError):
+                    stored[index]
+            with self.assertRaisesRegex(pawl.UsageError, "steps of 1"):
+                stored[::2]
+
+    def test_types_of_ml_dtypes(self):
+        try:
+            import ml_dtypes
+        except ImportError:
+            self.skipTest("there is no ml_dtypes in this Python")
+        numpy = self.numpy
+        for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
+            found = numpy.arange(4).astype(getattr(ml_dtypes, name))
+            with self.subTest(name):
+                with pawl.Run(self.run_path) as run:
+                    run.save(pawl.State({"x": found}), 1)
+                with pawl.open(self.run_path) as checkpoint:
+                    read = numpy.asarray(checkpoint["x"])
+                self.assertEqual(read.dtype, found.dtype)
+                numpy.testing.assert_array_equal(read, found)
+
+    def test_types_that_numpy_has_not(self):
+        state = pawl.State({"x": Exporter(pawl.Array(Dtype.F8_E8M0, (2,), 2))})
+        with pawl.Run(self.run_path) as run:
+            run.save(state, 1)
+        with pawl.open(self.run_path) as checkpoint:
+            try:
+                import ml_dtypes  # noqa: F401 (which has it)
+            except ImportError:
+                with self.assertRaisesRegex(TypeError, "NumPy has no type F8_E8M0; install ml_dtypes"):
+                    self.numpy.asarray(checkpoint["x"])
+            self.assertEqual(len(checkpoint["x"].read().buffer), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
