@@ -4,6 +4,7 @@
 import logging
 import os
 import pathlib
+import re
 import resource
 import signal
 import sys
@@ -399,6 +400,17 @@ state = pawl.State({"x": bytearray(b"\\1") * (8 << 20)})
 run = pawl.Run(sys.argv[1], bandwidth_bytes_per_s=4 << 20, budget_bytes=8 << 20, in_flight_bytes=1 << 20)
 run.save(state, 1)
 """
+
+
+class Page(support.InDirectory):
+    def test_the_programs_of_the_page_run_twice(self):
+        support.numpy_or_skip()
+        page = (support.SOURCE / "docs" / "python.md").read_text(encoding="utf-8")
+        text = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+        for _ in range(2):
+            done = self.program(text, cwd=self.directory)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("1000 committed", done.stdout)
 
 
 class Ending(support.InDirectory):
