@@ -244,6 +244,13 @@ static inline bool training_committed(training *f, int64_t step) {
     return training_exists(f, path);
 }
 
+/* The run sees what the test has put. */
+static inline void training_catch_up(training *f) {
+    if (f->late != f->disk) {
+        store_objects_catch_up(f->late);
+    }
+}
+
 /* ---- files of a step ------------------------------------------------------------------------ */
 
 /* The path of the step's first file of that kind. */
