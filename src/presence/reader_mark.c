@@ -76,12 +76,12 @@ static pawl_status create_mark(reader_mark *mark, pawl_error *err) {
 
 static pawl_status make_mark(reader_mark *mark, pawl_error *err) {
     const platform *os = mark->platform;
+    TRY(os->identity(os->context, &mark->record.who, err));
     if (mark->store->traits.objects) { /* where a mark would make the directory */
         store_stat found;
         TRY(store_stat_path(mark->store, mark->directory, &found, err));
     }
     mark->record.counter = 1;
-    TRY(os->identity(os->context, &mark->record.who, err));
     TRY(draw_path(mark, err));
     mark->touched_ns = platform_now_ns(os);
     return create_mark(mark, err);

@@ -140,6 +140,34 @@ static pawl_status learn_object(events *e, pawl_error *err) {
     return PAWL_OK;
 }
 
+static pawl_status version_of(store *s, const char *path, store_tag *out, pawl_error *err) {
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    struct pawl_error story = ERROR_INIT;
+    *out = (store_tag){{0}};
+    pawl_status status = store_open(s, path, STORE_READ, &file, &story);
+    if (status == PAWL_OK) {
+        *out = file->tag;
+    } else if (status != PAWL_ENOTFOUND) {
+        *err = story;
+        return status;
+    }
+    return PAWL_OK;
+}
+
+/* Whoever put another old one has put, or is to put, another NAME_EVENTS: one that was put before
+ * we looked is seen there, one that was put later refuses ours. */
+static pawl_status put_old_object(events *e, pawl_error *err) {
+    store_tag old, now;
+    TRY(version_of(e->store, NAME_EVENTS_OLD, &old, err));
+    store_catch_up(e->store);
+    TRY(version_of(e->store, NAME_EVENTS, &now, err));
+    if (!store_tag_same(&now, &e->version)) {
+        e->known = false;
+        return error_sys(err, EEXIST, "another process has put " NAME_EVENTS);
+    }
+    return store_put(e->store, NAME_EVENTS_OLD, e->text.data, e->text.size, &old, NULL, err);
+}
+
 static bool text_ends_with(const buffer *text, const void *bytes, size_t n) {
     return text->size >= n && memcmp(text->data + text->size - n, bytes, n) == 0;
 }
@@ -152,7 +180,7 @@ static pawl_status put_object(events *e, const buffer *lines, pawl_error *err) {
         return PAWL_OK; /* by a put whose answer was lost */
     }
     if (e->text.size + lines->size > OBJECT_EVENTS_BYTES && e->text.size > 0) {
-        TRY(store_put(e->store, NAME_EVENTS_OLD, e->text.data, e->text.size, NULL, NULL, err));
+        TRY(put_old_object(e, err));
         e->text.size = 0;
     }
     size_t from = e->text.size == 0 || e->text.data[e->text.size - 1] == '\n' ? 1 : 0;

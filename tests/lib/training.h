@@ -192,6 +192,15 @@ static inline int training_set_up_steps(void **state) {
     return 0;
 }
 
+/* Another host takes the run over. */
+static inline void training_usurp(training *f) {
+    static const char record[] =
+        "{\"counter\":\"00000000000000000001\",\"host\":\"node9\",\"pid\":9,\"generation\":2,"
+        "\"attempt\":\"ba9876543210\",\"lease_s\":30}";
+    put_anew(f->disk, f->disk->traits.objects ? NAME_OWNER_OBJECT : "owner-00000002", record,
+             sizeof(record) - 1);
+}
+
 /* A run whose storage was made to fail may not close well. */
 static inline int training_tear_down(void **state) {
     training *f = *state;
@@ -233,6 +242,13 @@ static inline bool training_committed(training *f, int64_t step) {
     name_step(path, step);
     strcat(path, "/" NAME_MANIFEST);
     return training_exists(f, path);
+}
+
+/* The run sees what the test has put. */
+static inline void training_catch_up(training *f) {
+    if (f->late != f->disk) {
+        store_objects_catch_up(f->late);
+    }
 }
 
 /* ---- files of a step ------------------------------------------------------------------------ */

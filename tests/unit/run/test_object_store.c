@@ -39,8 +39,10 @@ typedef struct fixture {
     int at, count;
     deed then;              /* what the successor does, */
     bool does;              /* if anything */
+    bool crowded;           /* there are nearly as many events as go into one file */
     buffer committed, left; /* as the successor found it, and left it */
-    store_call held;        /* DELAYED */
+    buffer events_left, old_events_left;
+    store_call held; /* DELAYED */
     buffer held_bytes;
     char held_path[STORE_MAX_PATH];
     store_tag held_expected;
@@ -90,6 +92,7 @@ static void assert_whole(fixture *f) {
 static pawl_status save(fixture *f, pawl_run *run, int64_t step, pawl_error *err) {
     const pawl_save_options plain = {.struct_size = sizeof plain};
     f->kernel[0] += 1;
+    f->first.unix_time_ns += 1000; /* no two events are alike */
     TRY(run_save(run, f->state, step, &plain, err));
     return run_wait(run, 0, NULL, err);
 }
@@ -97,6 +100,55 @@ static pawl_status save(fixture *f, pawl_run *run, int64_t step, pawl_error *err
 static pawl_status do_deed(fixture *f, pawl_run *run, deed what, pawl_error *err) {
     return what == REMOVE ? run_remove(run, 100, true, err)
                           : save(f, run, what == SAVE_NEW ? 200 : 100, err);
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static void put_events(fixture *f, const char *name, char of, size_t n) {
+    static char text[256 << 10];
+    struct pawl_error err = ERROR_INIT;
+    memset(text, of, n);
+    memset(text + n - 10, '\n', 10);
+    assert_ok(store_put(f->disk, name, text, n, NULL, NULL, &err), &err);
+}
+
+/* The next ones will need another file. */
+static void crowd_events(fixture *f) {
+    put_events(f, NAME_EVENTS, 'a', (256 << 10) - 100);
+    store_objects_catch_up(f->seen);
+}
+
+static void note_events(fixture *f, const char *name, buffer *out) {
+    struct pawl_error err = ERROR_INIT;
+    out->size = 0;
+    pawl_status status = store_read_file(f->disk, name, PAWL_EVENTS_MAX_BYTES, out, &err);
+    assert_true(status == PAWL_OK || status == PAWL_ENOTFOUND);
+}
+
+static bool begins_with(const buffer *text, const buffer *with) {
+    return text->size >= with->size && memcmp(text->data, with->data, with->size) == 0;
+}
+
+/* Another owner adds some, moves them out of the way, and adds more: all within one moment. */
+static void move_events_on(fixture *f) {
+    put_events(f, NAME_EVENTS, 'b', 256 << 10);
+    put_events(f, NAME_EVENTS_OLD, 'b', 256 << 10);
+    put_events(f, NAME_EVENTS, 'c', 1000);
+    note_events(f, NAME_EVENTS, &f->events_left);
+    note_events(f, NAME_EVENTS_OLD, &f->old_events_left);
+}
+
+/* Some may have been added. */
+static void assert_events_kept(fixture *f) {
+    CLEANUP(buffer_free) buffer now = {0}, old = {0};
+    note_events(f, NAME_EVENTS, &now);
+    note_events(f, NAME_EVENTS_OLD, &old);
+    bool both = begins_with(&now, &f->events_left) && old.size == f->old_events_left.size &&
+                begins_with(&old, &f->old_events_left);
+    if (!both) {
+        fail_msg("operation %d (%s), mishap %d: events that another owner left are gone", f->at,
+                 f->held_path, f->what);
+    }
 }
 
 /* ---- the two writers ------------------------------------------------------------------------ */
@@ -156,7 +208,7 @@ static pawl_status around(store_wrapper *w, store_call *call, pawl_error *err) {
     if (f->what == PAUSED) {
         snprintf(f->held_path, sizeof f->held_path, "%s of %s", store_op_name(call->op),
                  call->path);
-        succeed(f);
+        (f->crowded ? move_events_on : succeed)(f);
         return store_call_inner(call, err);
     }
     if (f->what == LOST) {
@@ -220,6 +272,8 @@ static void end(fixture *f) {
     state_free(f->state);
     buffer_free(&f->committed);
     buffer_free(&f->left);
+    buffer_free(&f->events_left);
+    buffer_free(&f->old_events_left);
     buffer_free(&f->held_bytes);
     store_truth_destroy(f->disk, f->seen);
     store_destroy(f->seen);
@@ -251,6 +305,22 @@ static void assert_found(fixture *f, deed what, const char *attempt, pawl_status
     }
 }
 
+/* A lost answer costs nothing, and has nothing done twice. Of a file that is left over it is told:
+ * it may be there yet. */
+static void assert_found_out(fixture *f, deed what, pawl_status status, pawl_error *err) {
+    CLEANUP(buffer_free) buffer told = {0};
+    int ended = 0;
+    if (what != REMOVE || strstr(err->attempt, "remove leftovers") == NULL) {
+        assert_ok(status, err);
+    }
+    note_events(f, NAME_EVENTS, &told);
+    for (const char *at = (const char *)told.data;
+         (at = strstr(at, "\"event\":\"save_ended\"")) != NULL; at++) {
+        ended++;
+    }
+    assert_int_equal(ended, what == REMOVE ? 2 : 3);
+}
+
 /* False: the deed was done before it came to that operation. */
 static bool try_one(const store_objects_options *options, deed what, mishap how, int at, int then) {
     fixture f;
@@ -264,6 +334,9 @@ static bool try_one(const store_objects_options *options, deed what, mishap how,
     f.then = f.does ? (deed)then : SAVE_NEW;
     pawl_status status = do_deed(&f, f.run, what, &err);
     bool came = f.count >= at;
+    if (how == LOST) {
+        assert_found_out(&f, what, status, &err);
+    }
     if (came && how != PAUSED) {
         assert_whole(&f);
         succeed(&f);
@@ -325,11 +398,51 @@ static void test_an_operation_that_is_done_much_later_does_no_harm(void **state)
     assert_true(try_all(DELAYED, true) > 60);
 }
 
+/* ---- events --------------------------------------------------------------------------------- */
+
+/* False: the save was done before it came to that operation. */
+static bool try_crowded(const store_objects_options *options, mishap how, int at) {
+    fixture f;
+    struct pawl_error err = ERROR_INIT;
+    begin(&f, options);
+    crowd_events(&f);
+    f.what = how;
+    f.at = at;
+    f.crowded = true;
+    assert_ok(do_deed(&f, f.run, SAVE_NEW, &err), &err);
+    bool came = f.count >= at;
+    if (came && how == DELAYED) {
+        move_events_on(&f);
+        let_go(&f);
+    }
+    if (came) {
+        assert_events_kept(&f);
+    }
+    end(&f);
+    return came;
+}
+
+static void test_s10_events_of_another_owner_are_not_replaced_by_older_ones(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        const store_objects_options options = {.late_s = seed > 0 ? 0.5 : 0, .seed = seed};
+        int paused = 1, delayed = 1;
+        while (try_crowded(&options, PAUSED, paused)) {
+            assert_true(++paused < MOST_OPERATIONS);
+        }
+        while (try_crowded(&options, DELAYED, delayed)) {
+            assert_true(++delayed < MOST_OPERATIONS);
+        }
+        assert_true(paused > 10 && delayed > 4);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_s10_a_writer_paused_anywhere_changes_nothing_after_it_was_succeeded),
         cmocka_unit_test(test_an_answer_that_is_lost_is_found_out),
         cmocka_unit_test(test_an_operation_that_is_not_done_is_done_again_or_told),
-        cmocka_unit_test(test_an_operation_that_is_done_much_later_does_no_harm)};
+        cmocka_unit_test(test_an_operation_that_is_done_much_later_does_no_harm),
+        cmocka_unit_test(test_s10_events_of_another_owner_are_not_replaced_by_older_ones)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -166,6 +166,7 @@ static void test_a_file_under_the_name_of_another_rank_is_refused(void **state) 
     snprintf(to, sizeof(to), "step-00000500/%s", name);
     training_take_file(f, from, &bytes);
     put_anew(f->disk, to, bytes.data, bytes.size);
+    training_catch_up(f);
     assert_fails(run_rebuild(f->run, 500, true, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.expected, "rank 2");
     assert_string_equal(err.found, "rank 1");
