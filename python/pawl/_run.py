@@ -256,18 +256,7 @@ class Run(Handle):
         self.path = os.fspath(path)
         self._deadline_s = deadline_s
         self._saving: State | None = None
-        retention = _abi.Retention()
-        fill_options(
-            retention,
-            {
-                "keep_last": keep_last,
-                "keep_every_steps": keep_every_steps,
-                "keep_every_hours": keep_every_hours,
-                "keep_best": keep_best,
-                "metric": None if metric is None else text_bytes("the metric", metric),
-                "metric_max": int(metric_max),
-            },
-        )
+        retention = _retention(keep_last, keep_every_steps, keep_every_hours, keep_best, metric, metric_max)
         options = _abi.RunOptions(retention=ctypes.pointer(retention), log=ctypes.pointer(log_options()))
         numbers = tuple(cpus or ())
         fill_options(
@@ -553,6 +542,28 @@ class Run(Handle):
             if error is None:
                 raise
             logger.error("closing %s after another failure: %s", self.path, why)
+
+
+def _retention(
+    keep_last: int | None,
+    keep_every_steps: int | None,
+    keep_every_hours: float | None,
+    keep_best: int | None,
+    metric: str | None,
+    metric_max: bool,
+) -> _abi.Retention:
+    retention = _abi.Retention(metric_max=int(metric_max))
+    fill_options(
+        retention,
+        {
+            "keep_last": keep_last,
+            "keep_every_steps": keep_every_steps,
+            "keep_every_hours": keep_every_hours,
+            "keep_best": keep_best,
+            "metric": None if metric is None else text_bytes("the metric", metric),
+        },
+    )
+    return retention
 
 
 def _choice(argument: str, value: str, choices: type[OnBusy] | type[Io] | type[IoPriority]) -> int:

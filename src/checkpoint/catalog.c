@@ -252,6 +252,45 @@ pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl
     return PAWL_OK;
 }
 
+/* Of a step without a manifest nothing more is looked at. */
+static pawl_status newest_once(survey *v, int64_t *newest, pawl_error *err) {
+    *newest = -1;
+    TRY(step_scan_list(&v->scan, err));
+    for (size_t i = v->scan.count; i > 0 && *newest < 0; i--) {
+        pawl_step_info info = {.status = PAWL_STEP_UNFINISHED};
+        struct pawl_error story = ERROR_INIT;
+        char directory[32];
+        bool present = false;
+        name_step(directory, v->scan.steps[i - 1]);
+        pawl_status status = step_has_manifest(v->store, directory, &present, &story);
+        if (status != PAWL_OK && !is_about_the_step(status)) {
+            *err = story;
+            return status;
+        }
+        if (present) {
+            TRY(describe_step(v, v->scan.steps[i - 1], &info, &present, err));
+        }
+        *newest = present && info.status == PAWL_STEP_COMMITTED ? info.step : -1;
+    }
+    return PAWL_OK;
+}
+
+pawl_status catalog_newest(store *s, const platform *os, int64_t *out, pawl_error *err) {
+    pawl_catalog catalog = {0}; /* memory for what is told of the steps */
+    survey v = {.store = s, .platform = os, .catalog = &catalog, .scan = step_scan_of(s, os)};
+    pawl_status status = newest_once(&v, out, err);
+    while (status == PAWL_OK && *out < 0 && !step_scan_confirms_empty(&v.scan)) {
+        status = step_scan_retry(&v.scan, err);
+        status = status == PAWL_OK ? newest_once(&v, out, err) : status;
+    }
+    step_scan_free(&v.scan);
+    arena_free(&catalog.memory);
+    if (status != PAWL_OK) {
+        error_wrap(err, "looking for the newest checkpoint of %s", s->root);
+    }
+    return status;
+}
+
 static bool has_committed(const pawl_catalog *catalog) {
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
         if (catalog->steps[i].status == PAWL_STEP_COMMITTED) {

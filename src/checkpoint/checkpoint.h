@@ -39,6 +39,10 @@
 /* `s` is borrowed. An empty catalog is no failure. */
 pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl_catalog **out,
                          pawl_error *err) PAWL_MUST_CHECK;
+/* The newest committed step, -1: none. Looks at no older one, and not at the files of unfinished
+ * ones. */
+pawl_status catalog_newest(store *s, const platform *os, int64_t *out, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* Why a catalog has no committed step, and what is there instead (R09): PAWL_EDAMAGED where there
  * are damaged steps, otherwise PAWL_ENOTFOUND. */
 pawl_status catalog_explain_missing(store *s, const pawl_catalog *catalog, pawl_error *err);

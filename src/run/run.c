@@ -91,15 +91,9 @@ static pawl_status take_texts(pawl_run *run, const pawl_run_options *o, pawl_err
 }
 
 static pawl_status find_newest(pawl_run *run, pawl_error *err) {
-    pawl_catalog *catalog;
-    TRY(catalog_open(run->store, run->platform, &run->log, &catalog, err));
-    for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
-        const pawl_step_info *info = pawl_catalog_get(catalog, i);
-        if (info->status == PAWL_STEP_COMMITTED) {
-            atomic_store(&run->newest_step, info->step);
-        }
-    }
-    pawl_catalog_free(catalog);
+    int64_t newest;
+    TRY(catalog_newest(run->store, run->platform, &newest, err));
+    atomic_store(&run->newest_step, newest);
     return PAWL_OK;
 }
 

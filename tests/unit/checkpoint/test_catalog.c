@@ -2,6 +2,8 @@
 /* The list of a run's checkpoints, and what is said where there is none (R09). */
 #include "lib/training.h"
 
+#include <errno.h>
+
 static pawl_catalog *list(training *f) {
     struct pawl_error err = ERROR_INIT;
     pawl_catalog *catalog = NULL;
@@ -49,6 +51,44 @@ static void test_no_data_file_is_opened(void **state) {
     assert_ok(catalog_open(f->fault, &f->os.table, NULL, &catalog, &err), &err);
     assert_int_equal(store_fault_count(f->fault, STORE_OP_OPEN), 3 + 1); /* manifests, `latest` */
     pawl_catalog_free(catalog);
+}
+
+/* ---- the newest alone ---- */
+
+static int64_t newest(store *s, const training *f) {
+    struct pawl_error err = ERROR_INIT;
+    int64_t found = 77;
+    assert_ok(catalog_newest(s, &f->os.table, &found, &err), &err);
+    return found;
+}
+
+static void test_for_the_newest_no_older_step_is_looked_at(void **state) {
+    training *f = *state;
+    make_dir(f, "step-00000400");
+    put(f, "step-00000400/data-000000000001-1-00000-of-00001.safetensors");
+    store_fault_set(f->fault, &(store_fault){0});
+    assert_int_equal(newest(f->fault, f), 300);
+    assert_int_equal(store_fault_count(f->fault, STORE_OP_OPEN), 1 + 1); /* manifest, `latest` */
+    assert_int_equal(store_fault_count(f->fault, STORE_OP_LIST), 1 + 1); /* the run, 300 */
+}
+
+static void test_the_newest_is_whole(void **state) {
+    training *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    char path[256];
+    training_flip(f, "step-00000300/manifest.json", 30);
+    assert_int_equal(newest(f->disk, f), 200);
+    training_path(f, 200, NAME_KIND_DATA, path);
+    assert_ok(store_unlink(f->disk, path, &err), &err);
+    assert_int_equal(newest(f->disk, f), 100);
+    assert_ok(store_unlink(f->disk, "step-00000100/manifest.json", &err), &err);
+    assert_int_equal(newest(f->disk, f), -1);
+}
+
+static void test_a_step_that_cannot_be_looked_at_is_not_the_newest(void **state) {
+    training *f = *state;
+    store_fault_set(f->fault, &(store_fault){.op = STORE_OP_STAT, .nth = 1, .system_errno = EIO});
+    assert_int_equal(newest(f->fault, f), 200);
 }
 
 static void test_a_step_without_manifest_is_unfinished(void **state) {
@@ -282,6 +322,9 @@ int main(void) {
 #define EMPTY(test) cmocka_unit_test_setup_teardown(test, training_set_up, training_tear_down)
         STEPS(test_steps_ascend_with_what_their_manifests_say),
         STEPS(test_no_data_file_is_opened),
+        STEPS(test_for_the_newest_no_older_step_is_looked_at),
+        STEPS(test_the_newest_is_whole),
+        STEPS(test_a_step_that_cannot_be_looked_at_is_not_the_newest),
         STEPS(test_a_step_without_manifest_is_unfinished),
         STEPS(test_r08_a_step_with_a_missing_file_is_damaged),
         STEPS(test_r08_a_damaged_manifest_is_told),

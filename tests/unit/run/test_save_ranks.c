@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #define SOON ((pawl_run_options){.group_deadline_s = 2})
-/* For tests where a machine that stalls for 2 s must not make a rank pass the deadline of others. */
+/* For tests in which a machine that stalls for 2 s must not make a rank give up before others. */
 #define SOON_IN_TURN ((pawl_run_options){.group_deadline_s = 8})
 
 static void hang_data_writes(job *j, int rank) {
