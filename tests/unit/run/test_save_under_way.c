@@ -189,9 +189,8 @@ static void test_s13_a_final_save_whose_commit_hangs_is_not_called_given_up(void
     struct pawl_error err = ERROR_INIT;
     const pawl_save_options options = {.struct_size = sizeof options};
     bool objects = f->disk->traits.objects; /* where a placeholder and the owner are put before */
-    const store_fault plan = {.op = objects ? STORE_OP_PUT : STORE_OP_RENAME,
-                              .nth = objects ? 3 : 1,
-                              .hang = true};
+    const store_fault plan = {
+        .op = objects ? STORE_OP_PUT : STORE_OP_RENAME, .nth = objects ? 3 : 1, .hang = true};
     training_open_with(f, platform_system(), (pawl_run_options){0});
     training_save(f, 10);
     store_fault_set(f->fault, &plan);
