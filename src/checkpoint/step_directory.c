@@ -12,26 +12,39 @@
 
 /* ---- listings ---- */
 
+static pawl_status stat_listed(store *s, const char *directory, const store_listed *listed,
+                               store_stat *out, pawl_error *err) {
+    char path[STORE_MAX_PATH];
+    if (listed->known) {
+        *out = (store_stat){.type = STORE_FILE_TYPE,
+                            .size = listed->size,
+                            .modified_unix_ns = listed->modified_unix_ns};
+        return PAWL_OK;
+    }
+    snprintf(path, sizeof(path), "%s/%s", directory, listed->name);
+    return store_stat_path(s, path, out, err);
+}
+
 pawl_status step_list(store *s, const char *directory, arena *memory, step_listing *out,
                       pawl_error *err) {
-    char path[STORE_MAX_PATH];
+    store_listed *items;
     size_t count = 0;
     *out = (step_listing){0};
-    TRY(store_names(s, directory, FORMAT_MAX_NAMES, memory, &out->names, &count, err));
+    TRY(store_listing(s, directory, FORMAT_MAX_NAMES, memory, &items, &count, err));
+    out->names = arena_take(memory, count * sizeof(*out->names), err);
     out->stats = arena_take(memory, count * sizeof(*out->stats), err);
-    if (out->stats == NULL) {
+    if (out->names == NULL || out->stats == NULL) {
         return PAWL_ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        snprintf(path, sizeof(path), "%s/%s", directory, out->names[i]);
-        pawl_status status = store_stat_path(s, path, &out->stats[out->count], err);
+        pawl_status status = stat_listed(s, directory, &items[i], &out->stats[out->count], err);
         if (status == PAWL_ENOTFOUND) {
             continue; /* such as the mark of a reader that has just finished */
         }
         if (status != PAWL_OK) {
             return status;
         }
-        out->names[out->count++] = out->names[i];
+        out->names[out->count++] = items[i].name;
     }
     return PAWL_OK;
 }
@@ -267,11 +280,11 @@ pawl_status step_read_manifest(store *s, int64_t step, buffer *text, manifest *o
 /* ---- its files ---- */
 
 static int compare_names(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 static const store_stat *find_file(const step_listing *listing, const char *name) {
-    char **found =
+    const char **found =
         bsearch(&name, listing->names, listing->count, sizeof(*listing->names), compare_names);
     return found != NULL ? &listing->stats[found - listing->names] : NULL;
 }

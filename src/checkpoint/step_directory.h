@@ -9,7 +9,7 @@
 /* ---- names ---------------------------------------------------------------------------------- */
 
 typedef struct step_listing {
-    char **names; /* ascending */
+    const char **names; /* ascending */
     store_stat *stats;
     size_t count;
 } step_listing;

@@ -42,6 +42,10 @@ static pawl_status search_steps(leftovers_search all, char **names, size_t count
         if (!name_step_parse(names[i], &step)) {
             continue;
         }
+        if (leftovers_time_is_up(&all)) {
+            leftovers_remember(all.run, step);
+            continue;
+        }
         leftovers_search one = all;
         one.directory = names[i];
         pawl_status status = search_one_step(&one, &story);
@@ -198,9 +202,18 @@ static void log_failure(const pawl_run *run, pawl_status status, pawl_error *sto
     }
 }
 
-static void remove_and_log(pawl_run *run, const char *directory) {
+static void remove_and_log(pawl_run *run, const char *directory, uint64_t until_ns) {
     struct pawl_error story = ERROR_INIT;
-    log_failure(run, leftovers_remove(run, directory, &story), &story);
+    leftovers_search s = {.run = run, .directory = directory, .until_ns = until_ns};
+    store_catch_up(run->store);
+    pawl_status status = search_one_step(&s, &story);
+    status = status == PAWL_OK ? sync_removed_directory(&s, &story) : status;
+    log_failure(run, status, &story);
+}
+
+/* While rank 0 removes, other ranks may wait for the outcome of the next save already. */
+static uint64_t limit_of(const pawl_run *run) {
+    return platform_deadline_ns(run->platform, run->ranks->timeout_s / 8);
 }
 
 /* The votes on the save that was just committed, also while a reader keeps the rest in place. */
@@ -220,22 +233,27 @@ static void remove_counted_votes(pawl_run *run, const char *directory, const cha
 /* `under_way`: the directory of the save under way, which is kept because other ranks may have
  * begun to write there. NULL: no save is under way; then what cannot be removed is a warning. */
 static void search_remembered(pawl_run *run, const int64_t *steps, size_t count,
-                              const char *under_way) {
+                              const char *under_way, uint64_t until_ns) {
     for (size_t i = 0; i < count; i++) {
         char directory[32];
         struct pawl_error story = ERROR_INIT;
         store_stat found;
+        if (platform_late(run->platform, until_ns)) {
+            leftovers_remember(run, steps[i]);
+            continue;
+        }
         name_step(directory, steps[i]);
         if (store_stat_path(run->store, directory, &found, &story) != PAWL_OK) {
             continue;
         }
         if (under_way == NULL) {
-            remove_and_log(run, directory);
+            remove_and_log(run, directory, until_ns);
             continue;
         }
         leftovers_search s = {.run = run,
                               .directory = directory,
                               .save_under_way = true,
+                              .until_ns = until_ns,
                               .kept = strcmp(directory, under_way) == 0};
         if (leftovers_search_step(&s, &story) != PAWL_OK ||
             sync_removed_directory(&s, &story) !=
@@ -255,11 +273,11 @@ void leftovers_before_save(pawl_run *run, const char *directory) {
     if (count > 0) {
         store_catch_up(run->store);
     }
-    search_remembered(run, steps, count, directory);
+    search_remembered(run, steps, count, directory, limit_of(run));
 }
 
 /* The whole run after the first commit of this handle, later the remembered steps. */
-static void search_rest(pawl_run *run) {
+static void search_rest(pawl_run *run, uint64_t until_ns) {
     struct pawl_error story = ERROR_INIT;
     CLEANUP(arena_free) arena memory = {0};
     char **names;
@@ -269,21 +287,21 @@ static void search_rest(pawl_run *run) {
     store_catch_up(run->store);
     bool all = take_remembered(run->leftovers, steps, &remembered) || !run->leftovers->searched;
     if (!all && run->ranks->world_size == 1) {
-        search_remembered(run, steps, remembered, NULL);
+        search_remembered(run, steps, remembered, NULL, until_ns);
         return;
     }
     if (store_names(run->store, "", FORMAT_MAX_NAMES, &memory, &names, &count, &story) != PAWL_OK) {
         log_failure(run, PAWL_EIO, &story);
-        search_remembered(run, steps, remembered, NULL);
+        search_remembered(run, steps, remembered, NULL, until_ns);
         return;
     }
     leftovers_search root = {.run = run, .directory = ""};
     log_failure(run, remove_root_leftovers(&root, names, count, &story), &story);
     if (all) {
-        log_failure(run, search_steps((leftovers_search){.run = run}, names, count, &story),
-                    &story);
+        const leftovers_search search = {.run = run, .until_ns = until_ns};
+        log_failure(run, search_steps(search, names, count, &story), &story);
     } else {
-        search_remembered(run, steps, remembered, NULL);
+        search_remembered(run, steps, remembered, NULL, until_ns);
     }
     run->leftovers->searched = true;
 }
@@ -292,10 +310,11 @@ void leftovers_after_commit(pawl_run *run, const char *directory, const char *ta
     if (run->ranks->world_size > 1) {
         remove_counted_votes(run, directory, tag);
     }
+    uint64_t until_ns = limit_of(run);
     if (replaced && run->leftovers->searched) {
-        remove_and_log(run, directory);
+        remove_and_log(run, directory, until_ns);
     }
-    search_rest(run);
+    search_rest(run, until_ns);
 }
 
 /* ---- after a failed save -------------------------------------------------------------------- */

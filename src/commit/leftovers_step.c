@@ -180,9 +180,18 @@ static void remove_placeholder(const leftovers_search *s) {
     }
 }
 
+bool leftovers_time_is_up(const leftovers_search *s) {
+    return s->until_ns != 0 && platform_late(s->run->platform, s->until_ns);
+}
+
 static pawl_status remove_leftovers(leftovers_search *s, char **names, size_t count,
                                     pawl_error *err) {
     for (size_t i = 0; i < count; i++) {
+        if (leftovers_time_is_up(s)) {
+            s->kept += count - i;
+            s->come_back = true;
+            return PAWL_OK;
+        }
         const char *reason = leftover_reason(s, names[i]);
         if (reason != NULL) {
             TRY(leftovers_remove_file(s, names[i], reason, err));

@@ -12,6 +12,7 @@ typedef struct leftovers_search {
     const char *directory; /* "" is the run's own */
     bool dry_run;
     bool save_under_way; /* that of run->current_number, which has not ended */
+    uint64_t until_ns;   /* what is left then is remembered, for a later search [0: no limit] */
     pawl_gc_fn each;     /* told each leftover; or NULL */
     void *context;
     uint64_t removed, kept; /* out: names. The caller sets `kept` to 1 to keep the directory. */
@@ -21,6 +22,7 @@ typedef struct leftovers_search {
     bool has_manifest;
 } leftovers_search;
 
+bool leftovers_time_is_up(const leftovers_search *s);
 /* Tells `each` of a file of the directory, and removes it unless this is a dry run. */
 pawl_status leftovers_remove_file(leftovers_search *s, const char *name, const char *reason,
                                   pawl_error *err) PAWL_MUST_CHECK;

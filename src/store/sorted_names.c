@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store/sorted_names: a directory's names as a sorted array. */
+/* store/sorted_names: a listing, or its names alone, as a sorted array. */
 #include "store/store.h"
 
 #include "store/implement.h"
@@ -12,11 +12,11 @@ typedef struct collected {
     const char *path;
     size_t limit;
     arena *memory;
-    char **names;
+    store_listed *items;
     size_t count, capacity;
 } collected;
 
-static pawl_status collect_name(void *context, const store_listed *found, pawl_error *err) {
+static pawl_status collect_item(void *context, const store_listed *found, pawl_error *err) {
     collected *c = context;
     if (c->count == c->limit) {
         error_set(err, PAWL_ELIMIT, "the directory holds too many names");
@@ -24,42 +24,72 @@ static pawl_status collect_name(void *context, const store_listed *found, pawl_e
         error_expected(err, "at most %zu names", c->limit);
         return PAWL_ELIMIT;
     }
-    TRY(vec_reserve(&c->names, &c->capacity, c->count + 1, sizeof(*c->names), err));
+    TRY(vec_reserve(&c->items, &c->capacity, c->count + 1, sizeof(*c->items), err));
     char *copy = arena_strdup(c->memory, found->name);
     if (copy == NULL) {
         return error_nomem(err, strlen(found->name) + 1);
     }
-    c->names[c->count++] = copy;
+    c->items[c->count] = *found;
+    c->items[c->count++].name = copy;
     return PAWL_OK;
 }
 
-static int by_bytes(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const store_listed *)a)->name, ((const store_listed *)b)->name);
 }
 
-static pawl_status hand_over(const collected *c, char ***names, size_t *count, pawl_error *err) {
-    size_t bytes = (c->count + 1) * sizeof(char *);
-    char **sorted = arena_take(c->memory, bytes, err);
-    if (sorted == NULL) {
+/* c->items is to be freed, whatever is returned. */
+static pawl_status collect(collected *c, store *s, pawl_error *err) {
+    TRY(store_list(s, c->path, collect_item, c, err));
+    if (c->count > 0) {
+        qsort(c->items, c->count, sizeof(*c->items), by_name);
+    }
+    return PAWL_OK;
+}
+
+static pawl_status hand_over_items(const collected *c, store_listed **items, pawl_error *err) {
+    *items = arena_take(c->memory, c->count * sizeof(**items), err);
+    if (*items == NULL) {
         return PAWL_ENOMEM;
     }
     if (c->count > 0) {
-        memcpy(sorted, c->names, c->count * sizeof(char *));
-        qsort(sorted, c->count, sizeof(char *), by_bytes);
+        memcpy(*items, c->items, c->count * sizeof(**items));
     }
-    sorted[c->count] = NULL;
-    *names = sorted;
-    *count = c->count;
     return PAWL_OK;
+}
+
+static pawl_status hand_over_names(const collected *c, char ***names, pawl_error *err) {
+    *names = arena_take(c->memory, (c->count + 1) * sizeof(**names), err);
+    if (*names == NULL) {
+        return PAWL_ENOMEM;
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        (*names)[i] = (char *)c->items[i].name;
+    }
+    (*names)[c->count] = NULL;
+    return PAWL_OK;
+}
+
+pawl_status store_listing(store *s, const char *path, size_t limit, arena *memory,
+                          store_listed **items, size_t *count, pawl_error *err) {
+    collected c = {.from = s, .path = path, .limit = limit, .memory = memory};
+    pawl_status status = collect(&c, s, err);
+    if (status == PAWL_OK) {
+        status = hand_over_items(&c, items, err);
+        *count = c.count;
+    }
+    mem_free(c.items);
+    return status;
 }
 
 pawl_status store_names(store *s, const char *path, size_t limit, arena *memory, char ***names,
                         size_t *count, pawl_error *err) {
     collected c = {.from = s, .path = path, .limit = limit, .memory = memory};
-    pawl_status status = store_list(s, path, collect_name, &c, err);
+    pawl_status status = collect(&c, s, err);
     if (status == PAWL_OK) {
-        status = hand_over(&c, names, count, err);
+        status = hand_over_names(&c, names, err);
+        *count = c.count;
     }
-    mem_free(c.names);
+    mem_free(c.items);
     return status;
 }

@@ -248,7 +248,10 @@ pawl_status store_list(store *s, const char *path, store_each_fn each, void *con
 pawl_status store_stat_path(store *s, const char *path, store_stat *out, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_space_of(store *s, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
-/* A listing as a sorted array of names in `memory`. At most `limit` names, else PAWL_ELIMIT. */
+/* A listing as a sorted array in `memory`. At most `limit` names, else PAWL_ELIMIT. */
+pawl_status store_listing(store *s, const char *path, size_t limit, arena *memory,
+                          store_listed **items, size_t *count, pawl_error *err) PAWL_MUST_CHECK;
+/* The same of the names alone. */
 pawl_status store_names(store *s, const char *path, size_t limit, arena *memory, char ***names,
                         size_t *count, pawl_error *err) PAWL_MUST_CHECK;
 /* A whole small file; PAWL_ELIMIT when it is larger than `limit`. */

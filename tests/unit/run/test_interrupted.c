@@ -380,6 +380,41 @@ static void test_s09_a_pin_is_durable(void **state) {
     store_destroy(crash);
 }
 
+static void take_a_second_to_remove(void *context, const store_trace_event *event) {
+    training *f = context;
+    if (event->op == STORE_OP_UNLINK) {
+        simulated_platform_advance(&f->os, 1000000000);
+    }
+}
+
+/* Other ranks may wait for the next save meanwhile, so what takes long is done bit by bit. */
+static void test_leftovers_are_removed_for_an_eighth_of_the_deadline_at_a_time(void **state) {
+    training *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    assert_ok(store_make_dir(f->disk, "step-00000001", &err), &err);
+    assert_ok(store_make_dir(f->disk, "step-00000002", &err), &err);
+    for (int r = 0; r < 40; r++) {
+        char path[128];
+        snprintf(path, sizeof path,
+                 "step-%08d/data-0123456789ab-16-r%05d-00000-of-00001.safetensors", 1 + r / 20, r);
+        put_anew(f->disk, path, "x", 1);
+    }
+    f->after = take_a_second_to_remove;
+    training_open_with(f, &f->os.table, (pawl_run_options){.group_deadline_s = 80});
+    size_t left = 40;
+    for (int64_t step = 10; step <= 50; step += 10) {
+        training_save(f, step);
+        size_t now = count_names(f->disk, "step-00000001", "data-") +
+                     count_names(f->disk, "step-00000002", "data-");
+        assert_true(left - now <= 2 * 12); /* before a save, and after its commit */
+        assert_true(now < left || left == 0);
+        left = now;
+    }
+    assert_int_equal(left, 0);
+    assert_false(is_there(f->disk, "step-00000001") || is_there(f->disk, "step-00000002"));
+    training_close_run(f);
+}
+
 #define TEST(function)                                                                             \
     cmocka_unit_test_setup_teardown(function, training_set_up, training_tear_down)
 
@@ -399,6 +434,7 @@ int main(void) {
         TEST(test_an_idle_owner_has_a_heartbeat),
         TEST(test_s09_a_sweep_makes_the_manifest_durable_before_it_removes),
         TEST(test_s09_a_pin_is_durable),
+        TEST(test_leftovers_are_removed_for_an_eighth_of_the_deadline_at_a_time),
     };
     return cmocka_run_group_tests_name("staying", tests, NULL, NULL);
 }
