@@ -210,12 +210,13 @@ static pawl_status hand_in(asking *a, pawl_error *err) {
     return status;
 }
 
-static pawl_status refuse_second_process(asking *a, const meet_envelope *other, pawl_error *err) {
+static pawl_status refuse_second_process(asking *a, const process_identity *other,
+                                         pawl_error *err) {
     char self[320];
     error_set(err, PAWL_EMISMATCH, "%s: two processes are rank %d", a->m->what, a->ranks->rank);
     store_error_path(err, a->ranks->store, "");
     error_expected(err, "one, this one: %s", rank_text(self, a->ranks, a->ranks->rank));
-    error_found(err, "another: host %s, pid %lld", other->who.host, (long long)other->who.pid);
+    error_found(err, "another: host %s, pid %lld", other->host, (long long)other->pid);
     error_next(err, "give each process a rank of its own, and each start of the job another "
                     "launch");
     return PAWL_EMISMATCH;
@@ -223,7 +224,7 @@ static pawl_status refuse_second_process(asking *a, const meet_envelope *other, 
 
 /* Hands in a card with this failure over the other process's card: so that process and rank 0 learn
  * of it, too. */
-static pawl_status give_up_rank(asking *a, const meet_envelope *other, pawl_error *err) {
+static pawl_status give_up_rank(asking *a, const process_identity *other, pawl_error *err) {
     struct pawl_error ignored = ERROR_INIT;
     pawl_status status = refuse_second_process(a, other, err);
     meeting failed = *a->m;
@@ -237,21 +238,31 @@ static pawl_status give_up_rank(asking *a, const meet_envelope *other, pawl_erro
     return status;
 }
 
-static pawl_status check_own_card(asking *a, pawl_error *err) {
+/* *another: the card there is that of another process, *other. PAWL_ENOTFOUND: there is none. */
+static pawl_status look_at_own_card(asking *a, process_identity *other, bool *another) {
     CLEANUP(buffer_free) buffer bytes = {0};
     struct pawl_error ignored = ERROR_INIT;
-    meet_envelope envelope;
+    meet_envelope envelope = {0};
     pawl_status status =
         store_read_file(a->ranks->store, a->name, MEET_CARD_BYTES, &bytes, &ignored);
-    if (status == PAWL_ENOTFOUND) {
+    *another = status == PAWL_OK &&
+               meet_envelope_decode(bytes.data, bytes.size, &envelope, &ignored) == PAWL_OK &&
+               memcmp(envelope.nonce, a->ranks->nonce, RANKS_NONCE_BYTES) != 0;
+    *other = envelope.who;
+    return status;
+}
+
+static pawl_status check_own_card(asking *a, pawl_error *err) {
+    process_identity other;
+    bool another;
+    if (look_at_own_card(a, &other, &another) == PAWL_ENOTFOUND) {
         return hand_in(a, err);
     }
-    if (status != PAWL_OK ||
-        meet_envelope_decode(bytes.data, bytes.size, &envelope, &ignored) != PAWL_OK ||
-        memcmp(envelope.nonce, a->ranks->nonce, RANKS_NONCE_BYTES) == 0) {
-        return PAWL_OK;
+    if (another) { /* perhaps of an earlier job, seen late */
+        store_catch_up(a->ranks->store);
+        (void)!look_at_own_card(a, &other, &another);
     }
-    return give_up_rank(a, &envelope, err);
+    return another ? give_up_rank(a, &other, err) : PAWL_OK;
 }
 
 /* It answers this very card; or it is a failure from before the card was there, under this attempt,

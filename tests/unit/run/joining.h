@@ -18,8 +18,8 @@
 #define MOST_RANKS 6
 
 typedef struct joining {
-    store *disk;               /* that all see */
-    store *others[MOST_RANKS]; /* that one rank sees instead; NULL: the disk */
+    store *late, *disk;        /* as in lib/training.h; all see it */
+    store *others[MOST_RANKS]; /* that one rank sees instead; NULL: the same */
     bool absent[MOST_RANKS];   /* it sees no directory */
     local_group *group;        /* NULL: the ranks meet through files */
     int world_size;
@@ -60,7 +60,7 @@ static inline pawl_status joining_pass_on(store_wrapper *w, store_call *call, pa
 
 static inline store *joining_view_of(const joining *j, int rank) {
     struct pawl_error err = ERROR_INIT;
-    store *inner = j->others[rank] != NULL ? j->others[rank] : j->disk;
+    store *inner = j->others[rank] != NULL ? j->others[rank] : j->late;
     joining_view *v = mem_calloc(1, sizeof *v);
     assert_non_null(v);
     assert_ok(store_wrapper_init(&v->wrapper, inner, &err), &err);
@@ -107,7 +107,8 @@ static inline void joining_init(joining *j, int world_size, bool connected) {
         j->ranks[r] = r;
         j->sizes[r] = world_size;
     }
-    assert_ok(store_mem(&j->disk, &err), &err);
+    assert_ok(store_chosen(platform_system(), &j->late, &err), &err);
+    assert_ok(store_truth(j->late, &j->disk, &err), &err);
 }
 
 static inline void joining_open_one(void *context, int number) {
@@ -153,7 +154,8 @@ static inline void joining_end(joining *j) {
     for (int r = 0; r < j->world_size; r++) {
         store_destroy(j->others[r]);
     }
-    store_destroy(j->disk);
+    store_truth_destroy(j->disk, j->late);
+    store_destroy(j->late);
     if (j->group != NULL) {
         local_group_free(j->group);
     }

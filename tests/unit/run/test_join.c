@@ -57,7 +57,7 @@ static void test_p06_ranks_with_another_directory_are_named_on_all(void **state)
     joining j;
     joining_init(&j, 4, true);
     j.options.group_deadline_s = 1;
-    assert_ok(store_mem(&j.others[3], &err), &err);
+    assert_ok(store_chosen(platform_system(), &j.others[3], &err), &err);
     joining_open(&j);
     assert_all_fail(&j, PAWL_ENOTFOUND,
                     "open run: rank 3 on host {h} cannot see what rank 0 on host {h} wrote");

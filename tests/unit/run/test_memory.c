@@ -16,7 +16,7 @@
 #define SOON_S  0.1
 
 typedef struct fixture {
-    store *disk;
+    store *late, *disk; /* as in lib/training.h */
     pawl_run *run;
     device *device;
     double *saved;
@@ -28,9 +28,10 @@ static int set_up(void **state) {
     struct pawl_error err = ERROR_INIT;
     const pawl_run_options options = {.struct_size = sizeof options, .deadline_s = 20};
     fixture *f = mem_calloc(1, sizeof *f);
-    assert_ok(store_mem(&f->disk, &err), &err);
+    assert_ok(store_chosen(platform_system(), &f->late, &err), &err);
+    assert_ok(store_truth(f->late, &f->disk, &err), &err);
     store *seen;
-    assert_ok(store_trace_wrap(f->disk, platform_system(), NULL, NULL, &seen, &err), &err);
+    assert_ok(store_trace_wrap(f->late, platform_system(), NULL, NULL, &seen, &err), &err);
     assert_ok(run_open(seen, &options, platform_system(), &f->run, &err), &err);
     f->device = device_new(&(device_plan){.seed = 3, .pieces = 3, .idle = 20, .pinned = true});
     f->saved = mem_alloc(sizeof(double) * ROWS * COLUMNS);
@@ -50,7 +51,8 @@ static int tear_down(void **state) {
     device_release(f->device);
     assert_ok(run_close(f->run, 0, &err), &err);
     device_free(f->device);
-    store_destroy(f->disk);
+    store_truth_destroy(f->disk, f->late);
+    store_destroy(f->late);
     mem_free(f->saved);
     mem_free(f->held);
     mem_free(f);
