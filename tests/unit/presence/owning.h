@@ -39,6 +39,20 @@ static inline int set_up(void **state) {
     return 0;
 }
 
+/* The record of an owner: in a file of its own, or the one object. */
+static inline const char *record_name(const fixture *f, uint64_t generation) {
+    static char name[32];
+    snprintf(name, sizeof name, "owner-%08llu", (unsigned long long)generation);
+    return f->disk->traits.objects ? "owner" : name;
+}
+
+/* Looks show what is there now, on a store that is late, too. */
+static inline void see_now(fixture *f) {
+    if (f->disk->traits.objects) {
+        store_objects_catch_up(f->disk);
+    }
+}
+
 static inline int tear_down(void **state) {
     fixture *f = *state;
     store_destroy(f->disk);
