@@ -11,9 +11,30 @@ static pawl_catalog *list(training *f) {
     return catalog;
 }
 
+/* On an object store there are only directories with something in them. */
+static void name_in(const char *directory, char out[256]) {
+    snprintf(out, 256, "%s/x", directory);
+}
+
 static void make_dir(training *f, const char *path) {
     struct pawl_error err = ERROR_INIT;
+    char inside[256];
     assert_ok(store_make_dir(f->disk, path, &err), &err);
+    if (f->disk->traits.objects) {
+        name_in(path, inside);
+        put_anew(f->disk, inside, "x", 1);
+    }
+}
+
+static void remove_dir(training *f, const char *path) {
+    struct pawl_error err = ERROR_INIT;
+    char inside[256];
+    if (f->disk->traits.objects) {
+        name_in(path, inside);
+        assert_ok(store_unlink(f->disk, inside, &err), &err);
+        return;
+    }
+    assert_ok(store_remove_dir(f->disk, path, &err), &err);
 }
 
 static void put(training *f, const char *path) {
@@ -33,7 +54,7 @@ static void test_steps_ascend_with_what_their_manifests_say(void **state) {
         assert_int_equal(info->entries, 9);
         assert_int_equal(info->files, 3);
         assert_int_equal(info->world_size, 1);
-        assert_int_equal(info->unix_time_ns, 1700000000000000000);
+        assert_true(f->late != f->disk || info->unix_time_ns == 1700000000000000000);
         assert_string_equal(info->metrics_json, "{\"loss\": 0.5}");
         assert_null(info->why);
         assert_true(info->bytes > 2 * sizeof(f->kernel));
@@ -310,9 +331,11 @@ static void test_r09_other_tools_checkpoints_are_recognised(void **state) {
         assert_string_equal(err.attempt, text);
         assert_string_equal(err.found, tools[i].name);
         assert_says(err.next, "save the state into a new directory through pawl");
-        assert_ok(tools[i].directory ? store_remove_dir(f->disk, tools[i].name, &err)
-                                     : store_unlink(f->disk, tools[i].name, &err),
-                  &err);
+        if (tools[i].directory) {
+            remove_dir(f, tools[i].name);
+        } else {
+            assert_ok(store_unlink(f->disk, tools[i].name, &err), &err);
+        }
     }
 }
 

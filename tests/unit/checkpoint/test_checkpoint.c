@@ -14,7 +14,7 @@ static void test_the_newest_is_opened(void **state) {
     checkpoint_describe(f->checkpoint, &info);
     assert_int_equal(info.step, 300);
     assert_int_equal(info.format_version, FORMAT_VERSION);
-    assert_int_equal(info.unix_time_ns, 1700000000000000000);
+    assert_true(f->late != f->disk || info.unix_time_ns == 1700000000000000000);
     assert_int_equal(info.world_size, 1);
     assert_int_equal(info.entries, 9);
     assert_int_equal(info.data_files, 1);
@@ -102,6 +102,7 @@ static void test_a_step_that_is_unfinished(void **state) {
     training *f = *state;
     struct pawl_error err = ERROR_INIT;
     assert_ok(store_make_dir(f->disk, "step-00000400", &err), &err);
+    put_text(f->disk, "step-00000400/index-0123456789ab-1", "");
     assert_fails(training_open(f, 400, &err), PAWL_ENOTFOUND, &err);
     assert_string_equal(err.found, "an unfinished save: it has no manifest");
 }
@@ -174,6 +175,7 @@ static void test_r08_swapped_data_files_are_found(void **state) {
 
 /* A directory in place of a file, or anything else that is not a regular file. */
 static void test_r14_only_regular_files_are_read(void **state) {
+    test_skip_on_objects("there is nothing but objects");
     training *f = *state;
     struct pawl_error err = ERROR_INIT;
     char path[256];

@@ -152,6 +152,7 @@ static void test_verifying_goes_on_after_damage(void **state) {
     training_flip(f, data, training_offset_of(f, 300, "model/dense/kernel") + 20000);
     assert_ok(training_open(f, 300, &err), &err);
     training_truncate(f, data, 70000);
+    training_catch_up(f);
     assert_fails(verify(f, 0, &t, &result, &err), PAWL_EDAMAGED, &err);
     assert_true(t.count >= 2);
 }
@@ -165,6 +166,7 @@ static void test_a_data_file_that_vanished_hits_all_its_entries(void **state) {
     training_path(f, 300, NAME_KIND_DATA, data);
     assert_ok(training_open(f, 300, &err), &err);
     assert_ok(store_unlink(f->disk, data, &err), &err);
+    training_catch_up(f);
     assert_fails(verify(f, 0, &t, &result, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(t.count, 9);
     assert_says(t.text[0], "a data file of the checkpoint is missing");
@@ -194,6 +196,7 @@ static void test_enough_is_enough(void **state) {
     training_path(f, 300, NAME_KIND_DATA, data);
     assert_ok(training_open(f, 300, &err), &err);
     assert_ok(store_unlink(f->disk, data, &err), &err);
+    training_catch_up(f);
     assert_fails(verify(f, 3, &t, &result, &err), PAWL_EDAMAGED, &err);
     assert_int_equal(t.count, 3);
     assert_int_equal(result.problems, 3);

@@ -216,6 +216,7 @@ static void test_an_empty_tensor_has_a_view_of_nothing(void **state) {
 /* ---- damage ---- */
 
 static void test_r08_damage_is_found_where_it_is_touched(void **state) {
+    test_skip_on_objects("an object is replaced, never changed in place");
     training *f = *state;
     struct pawl_error err = ERROR_INIT;
     open_newest(f);
@@ -240,6 +241,7 @@ static void test_r08_damage_is_found_where_it_is_touched(void **state) {
 }
 
 static void test_r08_each_view_verifies_for_itself(void **state) {
+    test_skip_on_objects("an object is replaced, never changed in place");
     training *f = *state;
     struct pawl_error err = ERROR_INIT;
     open_newest(f);
@@ -263,6 +265,7 @@ static void test_r08_a_file_that_is_gone_or_cut_is_found_at_opening(void **state
     training_path(f, 300, NAME_KIND_DATA, path);
     training_take_file(f, path, &bytes);
     put_anew(f->disk, path, bytes.data, bytes.size - 1);
+    training_catch_up(f);
     assert_fails(checkpoint_view_open(f->checkpoint, KERNEL, 0, &v, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "reading " KERNEL ": a data file of the checkpoint is truncated");
     assert_ok(store_unlink(f->disk, path, &err), &err);
@@ -289,6 +292,7 @@ static void test_r08_a_file_that_is_cut_under_a_view_is_an_error(void **state) {
 
 /* Another file of the name is not what is mapped: what is verified must be what is seen. */
 static void test_a_view_keeps_to_the_file_it_was_opened_on(void **state) {
+    test_skip_on_objects("an object is replaced, never changed in place");
     training *f = *state;
     char path[256];
     open_newest(f);

@@ -7,14 +7,14 @@
 #include <errno.h>
 
 #define SOON ((pawl_run_options){.group_deadline_s = 2})
-/* For tests in which a machine that stalls for 2 s must not make a rank give up before others. */
+/* Where a machine that stalls for 2 s must not make a rank pass the deadline of others. */
 #define SOON_IN_TURN ((pawl_run_options){.group_deadline_s = 8})
 
 /* With a heartbeat that is rare enough to shift no count of operations. */
 #define RARE_HEARTBEAT 600
 
-/* Rank 0 fails to publish what comes after so many manifests: by a rename, or on an object store by
- * a put, of which each manifest has three: placeholder, owner, and itself. */
+/* Rank 0 fails to publish what comes after so many manifests: by a rename, or on an object store
+ * by a put, of which each manifest has three: placeholder, owner, and itself. */
 static void fail_publishing(job *j, unsigned manifests, int system_errno, bool forever) {
     bool objects = j->disk->traits.objects;
     job_fail(j, 0,
