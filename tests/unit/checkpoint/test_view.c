@@ -269,6 +269,7 @@ static void test_r08_a_file_that_is_gone_or_cut_is_found_at_opening(void **state
     assert_fails(checkpoint_view_open(f->checkpoint, KERNEL, 0, &v, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "reading " KERNEL ": a data file of the checkpoint is truncated");
     assert_ok(store_unlink(f->disk, path, &err), &err);
+    training_catch_up(f);
     assert_fails(checkpoint_view_open(f->checkpoint, KERNEL, 0, &v, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, "reading " KERNEL ": a data file of the checkpoint is missing");
     assert_null(v);
