@@ -251,7 +251,6 @@ pawl_status store_space_of(store *s, store_space *out, pawl_error *err) PAWL_MUS
 /* A listing as a sorted array in `memory`. At most `limit` names, else PAWL_ELIMIT. */
 pawl_status store_listing(store *s, const char *path, size_t limit, arena *memory,
                           store_listed **items, size_t *count, pawl_error *err) PAWL_MUST_CHECK;
-/* The same of the names alone. */
 pawl_status store_names(store *s, const char *path, size_t limit, arena *memory, char ***names,
                         size_t *count, pawl_error *err) PAWL_MUST_CHECK;
 /* A whole small file; PAWL_ELIMIT when it is larger than `limit`. */

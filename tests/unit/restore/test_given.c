@@ -94,7 +94,8 @@ typedef struct visitor_view {
 
 static pawl_status refuse_files(store_wrapper *w, store_call *call, pawl_error *err) {
     const visitor_view *v = (const visitor_view *)w;
-    bool makes = call->op == STORE_OP_OPEN && call->mode == STORE_CREATE;
+    bool makes =
+        call->op == STORE_OP_PUT || (call->op == STORE_OP_OPEN && call->mode == STORE_CREATE);
     if (v->of->no_files[v->rank] && makes) {
         return error_sys(err, 13, "create a file");
     }
