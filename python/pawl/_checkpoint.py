@@ -330,6 +330,8 @@ class Checkpoint(Handle, Mapping[str, Any]):
     def __init__(self, path: Path, step: int | None = None) -> None:
         super().__init__()
         self._close = lib.pawl_checkpoint_close
+        self._free_walk = lib.pawl_entries_free
+        self._walks: set[int] = set()  # which are to be freed before the checkpoint is closed
         options, pointer, info = _open_options(step), ctypes.c_void_p(), _abi.CheckpointInfo()
         check(lib.pawl_checkpoint_open(path_bytes(path), ctypes.byref(options), ctypes.byref(pointer), error_handle()))
         self._pointer = pointer
@@ -394,6 +396,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
         with self._held() as pointer:
             raw = text_bytes("the prefix", prefix)
             check(lib.pawl_entries_open(pointer, raw, ctypes.byref(walk), error_handle()))
+            self._walks.add(walk.value or 0)
         try:
             while True:
                 with self._held():
@@ -403,9 +406,14 @@ class Checkpoint(Handle, Mapping[str, Any]):
                     entry = _entry(found)
                 yield entry
         finally:
-            with self._lock:
-                if not self.closed:
-                    lib.pawl_entries_free(walk)
+            if os.getpid() == self._pid:
+                with self._lock:
+                    self._free(walk.value or 0)
+
+    def _free(self, walk: int) -> None:
+        if walk in self._walks:
+            self._walks.remove(walk)
+            self._free_walk(walk)
 
     def read_rank(self, name: str, rank: int) -> bytes:
         """A rank's own bytes of a per-rank entry."""
@@ -512,6 +520,8 @@ class Checkpoint(Handle, Mapping[str, Any]):
         """Closes it; what was read from it stays."""
         pointer = self._take()
         if pointer is not None:
+            for walk in list(self._walks):
+                self._free(walk)
             self._close(pointer)
 
     def __del__(self) -> None:

@@ -255,7 +255,8 @@ class Run(Handle):
         super().__init__()
         self.path = os.fspath(path)
         self._deadline_s = deadline_s
-        self._saving: State | None = None
+        self._on_busy = _choice("on_busy", on_busy, OnBusy)
+        self._reading: list[State] = []  # states whose tensors a save may still read
         retention = _retention(keep_last, keep_every_steps, keep_every_hours, keep_best, metric, metric_max)
         options = _abi.RunOptions(retention=ctypes.pointer(retention), log=ctypes.pointer(log_options()))
         numbers = tuple(cpus or ())
@@ -269,7 +270,7 @@ class Run(Handle):
                 "deadline_s": deadline_s,
                 "budget_bytes": budget_bytes,
                 "budget_ready": int(budget_ready),
-                "on_busy": _choice("on_busy", on_busy, OnBusy),
+                "on_busy": self._on_busy,
                 "checking": int(checking),
                 "save_every_steps": save_every_steps,
                 "save_every_s": save_every_s,
@@ -306,8 +307,11 @@ class Run(Handle):
                 check(status)
                 return
 
-    def _let_go(self) -> None:
-        self._saving = None
+    def _wait(self, timeout: float | None) -> _abi.SaveStats:
+        stats = _abi.SaveStats()
+        self._sliced(lambda pointer, s: int(lib.pawl_wait(pointer, s, ctypes.byref(stats), error_handle())), timeout)
+        self._reading.clear()
+        return stats
 
     # ---- saving ----
 
@@ -337,16 +341,11 @@ class Run(Handle):
                 started then: call it again to save.
         """
         options, kept = self._save_options(metrics, pin)
-        end = time.monotonic() + (self._deadline_s if timeout is None else timeout)
-        while True:
-            with self._held() as pointer, state._held() as saved:
-                options.deadline_s = max(min(SLICE_S, end - time.monotonic()), 1e-3)
-                self._saving = state if self._saving is None else self._saving
-                status = lib.pawl_save(pointer, saved, step, ctypes.byref(options), error_handle())
-                if status != Status.ETIMEOUT or time.monotonic() >= end:
-                    check(status)
-                    self._saving = state
-                    break
+        if self._on_busy == OnBusy.WAIT:
+            self._wait(timeout)
+        with self._held() as pointer, state._held() as saved:
+            self._reading.append(state)
+            check(lib.pawl_save(pointer, saved, step, ctypes.byref(options), error_handle()))
         del kept
 
     def _save_options(self, metrics: Mapping[str, float] | None, pin: bool) -> tuple[_abi.SaveOptions, Any]:
@@ -370,9 +369,9 @@ class Run(Handle):
         """
         options, kept = self._save_options(metrics, pin)
         with self._held() as pointer, state._held() as saved:
-            self._saving = state
+            self._reading.append(state)
             check(lib.pawl_save_final(pointer, saved, step, ctypes.byref(options), grace_s, error_handle()))
-            self._let_go()
+            self._reading.clear()
         del kept
 
     def fence(self, timeout: float | None = None) -> None:
@@ -385,7 +384,7 @@ class Run(Handle):
             Timeout: after `timeout` seconds [deadline_s]; the memory is still in use.
         """
         self._sliced(lambda pointer, s: int(lib.pawl_fence(pointer, s, error_handle())), timeout)
-        self._let_go()
+        self._reading.clear()
 
     def wait(self, timeout: float | None = None) -> SaveStats:
         """Waits until the save in flight is durable and committed, and tells how it went.
@@ -394,10 +393,7 @@ class Run(Handle):
             Timeout: after `timeout` seconds [deadline_s]; the save goes on.
             Error: why the save failed.
         """
-        stats = _abi.SaveStats()
-        self._sliced(lambda pointer, s: int(lib.pawl_wait(pointer, s, ctypes.byref(stats), error_handle())), timeout)
-        self._let_go()
-        return save_stats(stats)
+        return save_stats(self._wait(timeout))
 
     def cancel(self, timeout: float | None = None) -> None:
         """Gives up the save in flight: nothing of it remains. :meth:`wait` then raises Canceled."""
@@ -469,7 +465,7 @@ class Run(Handle):
         with self._held() as pointer, state._held() as restored:
             status = lib.pawl_restore(pointer, restored, ctypes.byref(options), ctypes.byref(report), error_handle())
             found = finish_restore(status, report)
-            self._let_go()
+            self._reading.clear()
         assert found is not None
         return found
 
@@ -523,9 +519,9 @@ class Run(Handle):
         if pointer is None:
             return
         status = lib.pawl_run_close(pointer, -1.0 if problem is not None else self._deadline_s, error_handle())
-        saving, self._saving = self._saving, None
-        if status in (Status.ETIMEOUT, Status.EIO) and saving is not None:
-            _still_read.append(saving)
+        if status in (Status.ETIMEOUT, Status.EIO) or problem is not None:
+            _still_read.extend(self._reading)
+        self._reading.clear()
         if problem is not None:
             raise problem
         check(status)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs: saving, waiting, restoring, refusing; and how a process ends with a save in flight."""
 
+import gc
 import logging
 import os
 import pathlib
@@ -96,6 +97,23 @@ class Saving(support.InDirectory):
             run.cancel()
             with self.assertRaises(pawl.Canceled):
                 run.wait()
+
+    def test_each_save_is_one_event_however_long_the_next_one_waits(self):
+        state = states(4 * MIB)
+        with pawl.Run(self.run_path, **SLOW) as run:
+            for step in (1, 2):
+                run.save(state, step)
+        told = [(event.kind, event.step) for event in pawl.events(self.run_path) if event.kind != "save_progress"]
+        self.assertEqual(told, [("save_begun", 1), ("save_ended", 1), ("save_begun", 2), ("save_ended", 2)])
+
+    def test_a_state_that_was_skipped_lets_the_other_one_be_read(self):
+        with pawl.Run(self.run_path, on_busy="skip", **SLOW) as run:
+            run.save(states(4 * MIB, fill=3), 1)
+            run.save(states(64), 2)
+            gc.collect()
+            self.assertTrue(run.wait().skipped)
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(set(checkpoint["x"].read().buffer), {3})
 
     def test_s01_memory_that_a_save_reads_cannot_be_replaced(self):
         state = states()
