@@ -18,6 +18,7 @@
 #                   JOBS at a time; table, findings in build/fuzz/found. FUZZ_ARGS=--help
 #   make lint       clang-tidy, cppcheck, clang-format; ruff, mypy     make format   format the C files
 #   make abi        did the interface change so that compiled programs break? (abidiff)
+#   make wheel      the Python package, with library and command inside: dist/pawl-*.whl
 #   make install    PREFIX=/usr/local DESTDIR=
 #
 # JOBS=n: processes at a time [one per core]. WERROR=ON: compiler warnings are errors [in CI].
@@ -93,6 +94,10 @@ format:
 	@tools/setup lint
 	@tools/format
 
+wheel:
+	@tools/setup build
+	@tools/wheel
+
 install:
 	@tools/setup --check build example test
 	@$(call BUILD,release)
@@ -102,4 +107,4 @@ clean:
 	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz
 
 .PHONY: release demo demo-ranks check check-threads proofs powerloss bench bench-quick asan tsan fuzz \
-    lint abi format install clean
+    lint abi format wheel install clean

@@ -31,3 +31,10 @@ if(PAWL_URING)
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/pawl.pc.in ${PROJECT_BINARY_DIR}/pawl.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/pawl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The Python wheel has the shared library and the command inside its package.
+if(SKBUILD)
+  set_target_properties(pawl PROPERTIES VERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}) # one file
+  install(TARGETS pawl LIBRARY DESTINATION lib COMPONENT wheel NAMELINK_SKIP)
+  install(TARGETS pawl_command RUNTIME DESTINATION bin COMPONENT wheel)
+endif()
