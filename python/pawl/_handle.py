@@ -55,8 +55,12 @@ class Handle:
 def fill_options(options: ctypes.Structure, values: dict[str, Any]) -> None:
     """Sets members that were given; None is "not given"."""
     for name, value in values.items():
-        if value is not None:
+        if value is None:
+            continue
+        try:
             setattr(options, name, value)
+        except TypeError:
+            raise TypeError(f"{name}={value!r} is of the wrong type: {type(value).__name__}") from None
 
 
 def path_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -69,6 +73,8 @@ def path_bytes(path: str | os.PathLike[str]) -> bytes:
 
 def text_bytes(what: str, text: str) -> bytes:
     """Text for libpawl."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is a str, not {type(text).__name__}: {text!r}")
     try:
         raw = text.encode()
     except UnicodeEncodeError:

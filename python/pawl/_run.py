@@ -20,7 +20,7 @@ from ._error import Error, Mismatch, UsageError, check, decode, error_handle, fa
 from ._handle import Handle, fill_options, path_bytes, text_bytes
 from ._library import lib
 from ._report import Report, policy, take_report
-from ._state import State
+from ._state import State, require_state
 
 logger = logging.getLogger("pawl")
 
@@ -152,6 +152,7 @@ def finish_restore(status: int, report: ctypes.c_void_p) -> Report | None:
 
 def refuse_read_only(state: State) -> None:
     """A restore writes to the tensors' memory: some cannot be written to."""
+    require_state(state)
     names = state.read_only()
     if names:
         error = UsageError(
@@ -340,6 +341,7 @@ class Run(Handle):
             Error: what the previous save failed with, if no call has raised that yet; nothing was
                 started then: call it again to save.
         """
+        require_state(state)
         options, kept = self._save_options(metrics, pin)
         if self._on_busy == OnBusy.WAIT:
             self._wait(timeout)
@@ -367,6 +369,7 @@ class Run(Handle):
         Raises:
             Timeout: it was too short, and the save was given up; says which step is safe.
         """
+        require_state(state)
         options, kept = self._save_options(metrics, pin)
         with self._held() as pointer, state._held() as saved:
             self._reading.append(state)

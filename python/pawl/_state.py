@@ -72,6 +72,12 @@ class Tensor:
         self.replica_count = replica_count
 
 
+def require_state(state: object) -> None:
+    """What is saved and restored is a State."""
+    if not isinstance(state, State):
+        raise TypeError(f"a pawl.State is saved and restored, not {type(state).__name__}: pawl.State({{name: array}})")
+
+
 def role_of(name: str) -> Role:
     """The role of that name: "model", "slot", "hyperparameter", "data_position", ..."""
     try:
@@ -236,6 +242,8 @@ class State(Handle):
                 new are added or none, and of those that are there all are updated or none.
             Busy: a save still reads one that would be updated; call :meth:`Run.fence` first.
         """
+        if not isinstance(tensors, Mapping):
+            raise TypeError(f"a state has names: give a mapping of names to entries, not {type(tensors).__name__}")
         added: list[tuple[str, Tensor]] = []
         updated: list[tuple[str, Tensor]] = []
         values: list[tuple[str, Value]] = []

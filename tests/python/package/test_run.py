@@ -296,6 +296,22 @@ class Restoring(support.InDirectory):
         with self.assertRaisesRegex(pawl.UsageError, "io='fast': it is one of 'auto', 'uring'"):
             pawl.Run(self.run_path, io="fast")
 
+    def test_wrong_types_are_named(self):
+        with pawl.Run(self.run_path) as run:
+            for call, words in (
+                (lambda: run.save(None, 1), "a pawl.State is saved and restored, not NoneType"),
+                (lambda: run.save({"a": 1}, 1), "not dict"),
+                (lambda: run.restore(bytearray(3)), "not bytearray"),
+                (lambda: pawl.State({5: 1}), "the name is a str, not int: 5"),
+                (lambda: pawl.State([1, 2]), "a mapping of names to entries, not list"),
+                (lambda: pawl.Run(self.directory / "b", keep_last="3"), "keep_last='3' is of the wrong type: str"),
+                (lambda: run.save(pawl.State(), 1, metrics={1: 2.0}), "the metric is a str, not int"),
+            ):
+                with self.subTest(words), self.assertRaisesRegex(TypeError, words):
+                    call()
+            with self.assertRaisesRegex(pawl.UsageError, "a step is 0 or more"):
+                run.save(pawl.State(), -1)
+
     def test_a_checkpoint_restores_without_owning_the_run(self):
         state = states(MIB)
         with pawl.Run(self.run_path) as run:
