@@ -137,7 +137,7 @@ class Saving(support.InDirectory):
                 began = time.monotonic()
                 with self.subTest(call.__name__), self.assertRaises(pawl.Timeout) as caught:
                     call(0.3)
-                self.assertLess(time.monotonic() - began, 2)
+                self.assertLess(time.monotonic() - began, 3.5)  # the save takes 4
                 self.assertIsInstance(caught.exception, TimeoutError)
             run.cancel()
             with self.assertRaises(pawl.Canceled):
@@ -485,7 +485,7 @@ class Ending(support.InDirectory):
         done = self.program(text, self.run_path)
         self.assertEqual(done.returncode, 0, done.stderr)
         answered, word = done.stdout.split()
-        self.assertLess(float(answered), 3)
+        self.assertLess(float(answered), 6)  # the save takes 8
         self.assertEqual(word, "cancelled")
 
     def test_a_forked_child_is_told(self):
