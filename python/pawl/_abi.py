@@ -9,11 +9,23 @@ from __future__ import annotations
 
 import ctypes
 import enum
-from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any
 
 
-class Status(enum.IntEnum):
+class Number(enum.IntEnum):
+    """An enumeration that may have grown: what a newer library adds is named by its number."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Number | None:
+        if not isinstance(value, int):
+            return None
+        member = int.__new__(cls, value)
+        member._name_, member._value_ = f"UNKNOWN_{value}", value
+        return member
+
+
+class Status(Number):
     """``pawl_status``: the category of a failure."""
 
     OK = 0
@@ -34,7 +46,7 @@ class Status(enum.IntEnum):
     EPEER = 15
 
 
-class ErrorPart(enum.IntEnum):
+class ErrorPart(Number):
     """``pawl_error_part``: the parts of an error's text."""
 
     ATTEMPT = 0
@@ -47,7 +59,7 @@ class ErrorPart(enum.IntEnum):
     NEXT = 7
 
 
-class LogLevel(enum.IntEnum):
+class LogLevel(Number):
     """``pawl_log_level``."""
 
     NONE = 0
@@ -57,7 +69,7 @@ class LogLevel(enum.IntEnum):
     DEBUG = 4
 
 
-class Dtype(enum.IntEnum):
+class Dtype(Number):
     """``pawl_dtype``: types of elements, by their names in safetensors files."""
 
     BOOL = 1
@@ -84,7 +96,7 @@ class Dtype(enum.IntEnum):
     U64 = 22
 
 
-class Kind(enum.IntEnum):
+class Kind(Number):
     """``pawl_kind``: what an entry is."""
 
     TENSOR = 1
@@ -96,7 +108,7 @@ class Kind(enum.IntEnum):
     JSON = 7
 
 
-class Role(enum.IntEnum):
+class Role(Number):
     """``pawl_role``: what an entry is for."""
 
     MODEL = 0
@@ -109,7 +121,7 @@ class Role(enum.IntEnum):
     OTHER = 7
 
 
-class OnBusy(enum.IntEnum):
+class OnBusy(Number):
     """``pawl_on_busy``: what a save does while the previous one is being written."""
 
     WAIT = 0
@@ -117,7 +129,7 @@ class OnBusy(enum.IntEnum):
     ERROR = 2
 
 
-class Io(enum.IntEnum):
+class Io(Number):
     """``pawl_io``: how bytes reach the storage."""
 
     AUTO = 0
@@ -126,7 +138,7 @@ class Io(enum.IntEnum):
     BUFFERED = 3
 
 
-class IoPriority(enum.IntEnum):
+class IoPriority(Number):
     """``pawl_io_priority``."""
 
     DEFAULT = 0
@@ -134,7 +146,7 @@ class IoPriority(enum.IntEnum):
     IDLE = 2
 
 
-class Policy(enum.IntEnum):
+class Policy(Number):
     """``pawl_policy``: what a restore does with a difference."""
 
     DEFAULT = 0
@@ -144,7 +156,7 @@ class Policy(enum.IntEnum):
     CALLER = 4
 
 
-class Difference(enum.IntEnum):
+class Difference(Number):
     """``pawl_difference``: kinds of difference between a checkpoint and a state."""
 
     SHAPE = 1
@@ -160,7 +172,7 @@ class Difference(enum.IntEnum):
     RANKS = 11
 
 
-class Severity(enum.IntEnum):
+class Severity(Number):
     """``pawl_severity``."""
 
     NOTE = 1
@@ -168,7 +180,7 @@ class Severity(enum.IntEnum):
     ERROR = 3
 
 
-class StepStatus(enum.IntEnum):
+class StepStatus(Number):
     """``pawl_step_status``."""
 
     COMMITTED = 1
@@ -176,7 +188,7 @@ class StepStatus(enum.IntEnum):
     DAMAGED = 3
 
 
-class EventKind(enum.IntEnum):
+class EventKind(Number):
     """``pawl_event_kind``."""
 
     SAVE_BEGUN = 1
@@ -535,35 +547,6 @@ class DoctorOptions(Struct):
     ]
 
 
-class GroupFound(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("rank", c_int),
-        ("world_size", c_int),
-        ("local_rank", c_int),
-        ("local_size", c_int),
-        ("source", c_char_p),
-        ("launch", c_char * 256),
-        ("text", c_char * 1024),
-    ]
-
-
-GATHER_FUNCTION = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_double)
-BROADCAST_FUNCTION = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_double)
-
-
-class Group(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("rank", c_int),
-        ("world_size", c_int),
-        ("launch", c_char_p),
-        ("context", c_void_p),
-        ("gather", GATHER_FUNCTION),
-        ("broadcast", BROADCAST_FUNCTION),
-    ]
-
-
 # The C name of each struct, for the test that compares them with a compiled program.
 STRUCTS: dict[str, type[ctypes.Structure]] = {
     "pawl_log": Log,
@@ -589,24 +572,4 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "pawl_event": Event,
     "pawl_finding": Finding,
     "pawl_doctor_options": DoctorOptions,
-    "pawl_group_found": GroupFound,
-    "pawl_group": Group,
-}
-
-# The C prefix of each enumeration's members.
-ENUMS: dict[str, type[enum.IntEnum]] = {
-    "PAWL_": Status,
-    "PAWL_ERROR_": ErrorPart,
-    "PAWL_LOG_": LogLevel,
-    "PAWL_ ": Dtype,
-    "PAWL_KIND_": Kind,
-    "PAWL_ROLE_": Role,
-    "PAWL_ON_BUSY_": OnBusy,
-    "PAWL_IO_": Io,
-    "PAWL_IO_PRIORITY_": IoPriority,
-    "PAWL_POLICY_": Policy,
-    "PAWL_DIFF_": Difference,
-    "PAWL_SEVERITY_": Severity,
-    "PAWL_STEP_": StepStatus,
-    "PAWL_EVENT_": EventKind,
 }

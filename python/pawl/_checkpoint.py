@@ -487,32 +487,43 @@ class Checkpoint(Handle, Mapping[str, Any]):
         problems: list[Problem] = []
         raised: list[BaseException] = []
 
-        @_abi.PROBLEM_FUNCTION  # type: ignore[untyped-decorator]
-        def problem(_context: int | None, found: Any) -> None:
+        def kept(call: Callable[..., None]) -> Callable[..., None]:
+            """What it raises, Ctrl-C too, is kept for the caller: it cannot pass through the library."""
+
+            def guarded(*arguments: Any) -> None:
+                try:
+                    if not raised:
+                        call(*arguments)
+                except BaseException as why:
+                    raised.append(why)
+
+            return guarded
+
+        def tell_problem(_context: int | None, found: Any) -> None:
             it = found.contents
             problems.append(
                 Problem(decode(it.file) or "", decode(it.entry), it.offset, it.length, decode(it.text) or "")
             )
 
-        @_abi.PROGRESS_FUNCTION  # type: ignore[untyped-decorator]
-        def tell(_context: int | None, done: int, of: int) -> None:
-            try:
-                if progress is not None and not raised:
-                    progress(done, of)
-            except BaseException as why:  # handed on below, Ctrl-C too: not through the library
-                raised.append(why)
+        def tell_progress(_context: int | None, done: int, of: int) -> None:
+            if progress is not None:
+                progress(done, of)
 
         @_abi.STOP_FUNCTION  # type: ignore[untyped-decorator]
         def stop(_context: int | None) -> int:
             return int(bool(raised))
 
-        options = _abi.VerifyOptions(problem=problem, progress=tell, stop=stop)
+        options = _abi.VerifyOptions(
+            problem=_abi.PROBLEM_FUNCTION(kept(tell_problem)),
+            progress=_abi.PROGRESS_FUNCTION(kept(tell_progress)),
+            stop=stop,
+        )
         result = _abi.VerifyResult()
         with self._held() as pointer:
             status = lib.pawl_checkpoint_verify(pointer, ctypes.byref(options), ctypes.byref(result), error_handle())
             if raised:
                 raise raised[0]
-            if status not in (Status.OK, Status.EDAMAGED):
+            if not (status == Status.EDAMAGED and problems):  # which are told one by one
                 check(status)
             return Verification(result.files, result.bytes, result.entries, tuple(problems), decode(result.unverified))
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 def printable(text: str) -> str:
     """Text with what a terminal would act on, and bytes that are not UTF-8, escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(
+        c if c.isprintable() else "".join(f"\\x{byte:02x}" for byte in c.encode("utf-8", "surrogateescape"))
+        for c in text
+    )
 
 
 class Error(Exception):
@@ -187,7 +190,7 @@ def _range(handle: ctypes.c_void_p) -> tuple[int, int] | None:
 def failure(status: int) -> Error:
     """The exception for a call of this thread that has just failed."""
     handle = error_handle()
-    kind = Status(status) if status in Status._value2member_map_ else Status.EINTERNAL
+    kind = Status(status)
     error = _CLASSES.get(kind, InternalError)(_part(handle, ErrorPart.ATTEMPT) or kind.name)
     error.status = kind
     error.path = _part(handle, ErrorPart.PATH)

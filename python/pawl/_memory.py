@@ -188,12 +188,11 @@ class _HeldBuffer:
 
     def __init__(self, exporter: object) -> None:
         self.view = _Buffer()
+        self._release = _release_buffer  # which a module that is being torn down has no more
         _get_buffer(exporter, ctypes.byref(self.view), _RECORDS_READ_ONLY)
-        self._release = _release_buffer
 
     def __del__(self) -> None:
-        if self.view.buf is not None or self.view.len == 0:
-            self._release(ctypes.byref(self.view))
+        self._release(ctypes.byref(self.view))  # of one that was not got it does nothing
 
 
 def _of_buffer(name: str, array: object) -> Memory:
@@ -232,10 +231,42 @@ class _DLTensor(ctypes.Structure):
     ]
 
 
+class _DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", _DLTensor),
+    ]
+
+
+_READ_ONLY = 1  # a flag of DLPack 1.0
 _CPU, _CUDA_HOST = 1, 3  # kinds of device whose memory the processor can read
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _capsule_pointer.restype = ctypes.c_void_p
+
+
+_is_capsule = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+
+
+def _dlpack_tensor(array: Any) -> tuple[object, _DLTensor, bool]:
+    """A capsule, the tensor in it, and may it be written to?
+
+    The capsule is held, never consumed: when it goes, so does its hold on the memory.
+    """
+    try:
+        capsule = array.__dlpack__(max_version=(1, 0))
+    except TypeError:  # of before DLPack 1.0, which cannot say that memory is read-only
+        capsule = array.__dlpack__()
+    if _is_capsule(capsule, b"dltensor_versioned"):
+        versioned = _DLManagedTensorVersioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+        return capsule, versioned.dl_tensor, versioned.flags & _READ_ONLY == 0
+    return capsule, _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor")), True
 
 
 def _of_dlpack(name: str, array: Any) -> Memory:
@@ -244,9 +275,7 @@ def _of_dlpack(name: str, array: Any) -> Memory:
         raise _refuse(
             name, f"it is on a device (DLPack type {int(device)}, number {number}); copy it to host memory first"
         )
-    # Held, never consumed: when the capsule goes, so does its hold on the memory.
-    capsule = array.__dlpack__()
-    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    capsule, tensor, writable = _dlpack_tensor(array)
     code = (tensor.dtype.code, tensor.dtype.bits)
     dtype = _OF_DLPACK.get(code)
     if dtype is None or tensor.dtype.lanes != 1:
@@ -254,7 +283,7 @@ def _of_dlpack(name: str, array: Any) -> Memory:
     item = dtype_bits(dtype) // 8
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = tuple(tensor.strides[i] * item for i in range(tensor.ndim)) if tensor.strides else None
-    return Memory(dtype, shape, strides, (tensor.data or 0) + tensor.byte_offset, True, capsule)
+    return Memory(dtype, shape, strides, (tensor.data or 0) + tensor.byte_offset, writable, capsule)
 
 
 def memory_of(name: str, array: Any) -> Memory:

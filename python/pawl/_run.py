@@ -176,8 +176,10 @@ class Run(Handle):
     ::
 
         with pawl.Run("runs/a", keep_last=3, save_every_steps=100) as run:
-            if run.exists():
+            try:
                 run.restore(state)
+            except pawl.NotFound:
+                pass                        # the first start of this run
             for step in range(...):
                 ...                         # forward and backward: tensors are only read
                 run.fence()                 # the save in flight has let go of the tensors
@@ -257,7 +259,7 @@ class Run(Handle):
         self.path = os.fspath(path)
         self._deadline_s = deadline_s
         self._on_busy = _choice("on_busy", on_busy, OnBusy)
-        self._reading: list[State] = []  # states whose tensors a save may still read
+        self._reading: set[State] = set()  # states whose tensors a save may still read
         retention = _retention(keep_last, keep_every_steps, keep_every_hours, keep_best, metric, metric_max)
         options = _abi.RunOptions(retention=ctypes.pointer(retention), log=ctypes.pointer(log_options()))
         numbers = tuple(cpus or ())
@@ -295,8 +297,16 @@ class Run(Handle):
 
     # ---- waiting ----
 
-    def _sliced(self, call: Callable[[ctypes.c_void_p, float], int], timeout: float | None) -> None:
-        """Repeats a call that waits, in slices, until it returns or `timeout` has passed."""
+    def _sliced(
+        self, call: Callable[[ctypes.c_void_p, float], int], timeout: float | None, *, lets_go: bool = False
+    ) -> None:
+        """Repeats a call that waits, in slices, until it returns or `timeout` has passed.
+
+        Args:
+            call: gets the run and the seconds that it may wait.
+            timeout: seconds in all [deadline_s].
+            lets_go: when it has succeeded, no save reads a state's tensors any more.
+        """
         end = time.monotonic() + (self._deadline_s if timeout is None else timeout)
         while True:
             left = end - time.monotonic()
@@ -306,12 +316,17 @@ class Run(Handle):
                 if status == Status.ETIMEOUT and left > SLICE_S:
                     continue
                 check(status)
+                if lets_go:  # before another thread may begin a save
+                    self._reading.clear()
                 return
 
     def _wait(self, timeout: float | None) -> _abi.SaveStats:
         stats = _abi.SaveStats()
-        self._sliced(lambda pointer, s: int(lib.pawl_wait(pointer, s, ctypes.byref(stats), error_handle())), timeout)
-        self._reading.clear()
+
+        def wait(pointer: ctypes.c_void_p, seconds: float) -> int:
+            return int(lib.pawl_wait(pointer, seconds, ctypes.byref(stats), error_handle()))
+
+        self._sliced(wait, timeout, lets_go=True)
         return stats
 
     # ---- saving ----
@@ -346,7 +361,7 @@ class Run(Handle):
         if self._on_busy == OnBusy.WAIT:
             self._wait(timeout)
         with self._held() as pointer, state._held() as saved:
-            self._reading.append(state)
+            self._reading.add(state)
             check(lib.pawl_save(pointer, saved, step, ctypes.byref(options), error_handle()))
         del kept
 
@@ -372,7 +387,7 @@ class Run(Handle):
         require_state(state)
         options, kept = self._save_options(metrics, pin)
         with self._held() as pointer, state._held() as saved:
-            self._reading.append(state)
+            self._reading.add(state)
             check(lib.pawl_save_final(pointer, saved, step, ctypes.byref(options), grace_s, error_handle()))
             self._reading.clear()
         del kept
@@ -386,8 +401,7 @@ class Run(Handle):
         Raises:
             Timeout: after `timeout` seconds [deadline_s]; the memory is still in use.
         """
-        self._sliced(lambda pointer, s: int(lib.pawl_fence(pointer, s, error_handle())), timeout)
-        self._reading.clear()
+        self._sliced(lambda pointer, s: int(lib.pawl_fence(pointer, s, error_handle())), timeout, lets_go=True)
 
     def wait(self, timeout: float | None = None) -> SaveStats:
         """Waits until the save in flight is durable and committed, and tells how it went.
@@ -526,7 +540,7 @@ class Run(Handle):
             _still_read.extend(self._reading)
         self._reading.clear()
         if problem is not None:
-            raise problem
+            raise problem from (failure(status) if status != Status.OK else None)
         check(status)
 
     def __enter__(self) -> Run:

@@ -168,7 +168,7 @@ class State(Handle):
     ``bytes``, ``dict`` and ``list`` (as JSON) are values; everything else must be an array, or a
     :class:`Tensor` that says more of one. Assigning to a tensor of the state gives it new memory,
     which must have the dtype and shape of the old. Reading a tensor gives back the array that was
-    assigned, reading a value the value, as it is after a restore.
+    assigned, reading a value the value, as it is after a restore. A value keeps its role.
 
     The arrays are referenced as long as they are in the state, and must not change between
     :meth:`Run.save` and :meth:`Run.fence`. Names are listed in the order in which they were added.
@@ -185,6 +185,7 @@ class State(Handle):
         self._pointer = pointer
         self._free = lib.pawl_state_free
         self._kinds: dict[str, Kind] = {}
+        self._values: dict[str, tuple[str, bool]] = {}  # role, per rank
         self._tensors: dict[str, tuple[object, list[Memory]]] = {}
         if entries is not None:
             self.update(entries)
@@ -215,6 +216,7 @@ class State(Handle):
             check(lib.pawl_state_remove(pointer, text_bytes("the name", name), error_handle()))
             del self._kinds[name]
             self._tensors.pop(name, None)
+            self._values.pop(name, None)
 
     def __contains__(self, name: object) -> bool:
         return name in self._kinds
@@ -269,22 +271,27 @@ class State(Handle):
         self._tensors.update(described.owners)
         self._kinds.update((name, Kind.TENSOR) for name, _ in tensors)
 
-    def set(self, name: str, value: Value, *, role: str = "other", per_rank: bool = False) -> None:
+    def set(self, name: str, value: Value, *, role: str | None = None, per_rank: bool | None = None) -> None:
         """Sets a value: adds the entry, or replaces the value of one of the same kind.
 
         Args:
             name: of the entry.
             value: bool, int (64 bits), float, str, bytes, or a dict or list of what JSON can say.
-            role: what it is for: "hyperparameter", "step", "rng", "data_position", "other", ...
-            per_rank: `value` is bytes of which each rank has its own.
+            role: what it is for: "hyperparameter", "step", "rng", "data_position", ... [that of the entry;
+                of a new one "other"]
+            per_rank: `value` is bytes of which each rank has its own [as the entry; of a new one False].
 
         Raises:
             UsageError: JSON has no NaN, no infinity, and no other types; a name that is not valid.
             LimitExceeded: above 1 MiB, or nested too deep.
         """
-        raw, kind = text_bytes("the name", name), int(role_of(role))
+        raw = text_bytes("the name", name)
         with self._held() as pointer:
-            self._kinds[name] = _set(pointer, raw, kind, value, per_rank, self._kinds.get(name))
+            old_role, old_per_rank = self._values.get(name, ("other", False))
+            role = old_role if role is None else role
+            per_rank = old_per_rank if per_rank is None else per_rank
+            self._kinds[name] = _set(pointer, raw, int(role_of(role)), value, per_rank, self._kinds.get(name))
+            self._values[name] = role, per_rank
 
     def read_only(self) -> list[str]:
         """Names of the tensors whose memory may not be written to, so that none can be restored."""

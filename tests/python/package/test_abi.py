@@ -104,6 +104,13 @@ class Abi(support.InDirectory):
             with self.subTest(enum=name):
                 self.assertEqual(found, {member.name: member.value for member in python})
 
+    def test_enumerations_may_grow(self):
+        newer = _abi.EventKind(77)
+        self.assertEqual((newer.name, int(newer)), ("UNKNOWN_77", 77))
+        self.assertNotIn(77, list(_abi.EventKind))
+        with self.assertRaises(ValueError):
+            _abi.EventKind("save_begun")
+
     def test_functions_have_as_many_arguments(self):
         text = re.sub(r"/\*.*?\*/", "", "\n".join(headers().values()), flags=re.DOTALL)
         for name, (_, arguments) in {**_library._SHORT, **_library._WAITING}.items():

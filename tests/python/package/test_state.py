@@ -113,6 +113,18 @@ class Values(support.InDirectory):
             with self.assertRaises(pawl.NotFound):
                 checkpoint.read_rank("rng", 1)
 
+    def test_a_value_keeps_its_role(self):
+        state = pawl.State()
+        state.set("lr", 0.1, role="hyperparameter")
+        state.set("rng", b"a", role="rng", per_rank=True)
+        state["lr"] = 0.2
+        state.update({"rng": b"b"})
+        with pawl.Run(self.run_path) as run:
+            run.save(state, 1)
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual((checkpoint["lr"], checkpoint.entry("lr").role), (0.2, "hyperparameter"))
+            self.assertEqual((checkpoint.read_rank("rng", 0), checkpoint.entry("rng").role), (b"b", "rng"))
+
     def test_a_role_that_there_is_not(self):
         with self.assertRaisesRegex(pawl.UsageError, "there is no role 'weights'; there are model, slot"):
             pawl.State().set("x", 1, role="weights")
@@ -286,6 +298,18 @@ class WithNumPy(support.InDirectory):
                     self.assertEqual(read.dtype, found.dtype)
                     numpy.testing.assert_array_equal(read, found)
                     numpy.testing.assert_array_equal(numpy.from_dlpack(checkpoint[name].read()), found)
+
+    def test_dlpack_that_is_read_only_is_not_restored_into(self):
+        found = self.numpy.arange(4.0)
+        found.flags.writeable = False
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({"x": Exporter(found)}), 1)
+            run.wait()
+            with self.assertRaisesRegex(pawl.UsageError, "x: its memory is read-only"):
+                run.restore(pawl.State({"x": Exporter(found)}))
+            target = self.numpy.zeros(4)
+            run.restore(pawl.State({"x": Exporter(target)}))
+        self.numpy.testing.assert_array_equal(target, found)
 
     def test_strides(self):
         numpy = self.numpy
