@@ -104,7 +104,7 @@ install:
 	@cmake --install build/release
 
 clean:
-	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz
+	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz build/wheel build/wheel-raw
 
 .PHONY: release demo demo-ranks check check-threads proofs powerloss bench bench-quick asan tsan fuzz \
     lint abi format wheel install clean

@@ -18,6 +18,8 @@ RAN = re.compile(r"^\[=+\] (?:\S+: )?(\d+) test\(s\) run", re.MULTILINE)
 FAILED = re.compile(r"^\[  FAILED  \] (?:\S+: )?(\d+) test\(s\)", re.MULTILINE)
 SKIPPED = re.compile(r"^\[  SKIPPED \] (?:\S+: )?(\d+) test\(s\)", re.MULTILINE)
 SKIPPED_FUNCTION = re.compile(r"^\[  SKIPPED \] (?!\d+ test)(\S+)$")
+UNITTEST_SKIPPED = re.compile(r"^(?:OK|FAILED) \(.*\bskipped=(\d+)", re.MULTILINE)
+UNITTEST_REASON = re.compile(r"^(\w+) \(.*\.\.\. skipped (?:'(.*)'|\"(.*)\")$", re.MULTILINE)
 REASON = re.compile(r"^(?:SKIP|skipped): (.*)$")
 
 
@@ -55,6 +57,14 @@ def reasons_of(name, output, is_cmocka):
     return reasons if is_cmocka else [f"{name}: {reason or 'no reason given'}"]
 
 
+def skipped_in_unittest(name, output):
+    """What a program of Python's unittest skipped; it is counted as one otherwise."""
+    skipped = total(UNITTEST_SKIPPED, output)
+    reasons = [f"{name}, {test}: {single or double}" for test, single, double in UNITTEST_REASON.findall(output)]
+    reasons += [f"{name}: no reason given"] * (skipped - len(reasons))
+    return Count(skipped=skipped, reasons=reasons)
+
+
 def skipped_by_itself(case):
     """ctest writes <skipped> for missing programs and failed fixtures, too."""
     skipped = case.find("skipped")
@@ -73,7 +83,9 @@ def count_case(case):
         failed = max(failed, 1)
     reasons = reasons_of(name, output, is_cmocka=True)
     passed = max(ran - failed - skipped, 0) if ran else int(not failed)
-    return Count(passed, failed, skipped, reasons)
+    count = Count(passed, failed, skipped, reasons)
+    count.add(skipped_in_unittest(name, output))
+    return count
 
 
 def count_report(path):

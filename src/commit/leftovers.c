@@ -24,11 +24,17 @@ static pawl_status search_one_step(leftovers_search *s, pawl_error *err) {
     return status;
 }
 
-pawl_status leftovers_remove(pawl_run *run, const char *directory, pawl_error *err) {
-    leftovers_search s = {.run = run, .directory = directory};
-    store_catch_up(run->store);
+/* The store has caught up. */
+static pawl_status remove_until(pawl_run *run, const char *directory, uint64_t until_ns,
+                                pawl_error *err) {
+    leftovers_search s = {.run = run, .directory = directory, .until_ns = until_ns};
     TRY(search_one_step(&s, err));
     return sync_removed_directory(&s, err);
+}
+
+pawl_status leftovers_remove(pawl_run *run, const char *directory, pawl_error *err) {
+    store_catch_up(run->store);
+    return remove_until(run, directory, 0, err);
 }
 
 /* Searches every step among the names, also after one has failed: the first failure is returned,
@@ -36,16 +42,18 @@ pawl_status leftovers_remove(pawl_run *run, const char *directory, pawl_error *e
  * serves all directories that were removed. */
 static pawl_status search_steps(leftovers_search all, char **names, size_t count, pawl_error *err) {
     pawl_status first = PAWL_OK;
+    size_t searched = 0;
     for (size_t i = 0; i < count; i++) {
         int64_t step;
         struct pawl_error story = ERROR_INIT;
         if (!name_step_parse(names[i], &step)) {
             continue;
         }
-        if (leftovers_time_is_up(&all)) {
+        if (searched > 0 && leftovers_time_is_up(&all)) {
             leftovers_remember(all.run, step);
             continue;
         }
+        searched++;
         leftovers_search one = all;
         one.directory = names[i];
         pawl_status status = search_one_step(&one, &story);
@@ -204,14 +212,11 @@ static void log_failure(const pawl_run *run, pawl_status status, pawl_error *sto
 
 static void remove_and_log(pawl_run *run, const char *directory, uint64_t until_ns) {
     struct pawl_error story = ERROR_INIT;
-    leftovers_search s = {.run = run, .directory = directory, .until_ns = until_ns};
-    store_catch_up(run->store);
-    pawl_status status = search_one_step(&s, &story);
-    status = status == PAWL_OK ? sync_removed_directory(&s, &story) : status;
-    log_failure(run, status, &story);
+    log_failure(run, remove_until(run, directory, until_ns, &story), &story);
 }
 
-/* While rank 0 removes, other ranks may wait for the outcome of the next save already. */
+/* Until when, from now on, leftovers may be removed: other ranks may wait for the outcome of the
+ * next save already. However long a look takes, each search begins with one file or step. */
 static uint64_t limit_of(const pawl_run *run) {
     return platform_deadline_ns(run->platform, run->ranks->timeout_s / 8);
 }
@@ -238,7 +243,7 @@ static void search_remembered(pawl_run *run, const int64_t *steps, size_t count,
         char directory[32];
         struct pawl_error story = ERROR_INIT;
         store_stat found;
-        if (platform_late(run->platform, until_ns)) {
+        if (i > 0 && platform_late(run->platform, until_ns)) {
             leftovers_remember(run, steps[i]);
             continue;
         }
@@ -276,7 +281,8 @@ void leftovers_before_save(pawl_run *run, const char *directory) {
     search_remembered(run, steps, count, directory, limit_of(run));
 }
 
-/* The whole run after the first commit of this handle, later the remembered steps. */
+/* The whole run after the first commit of this handle, later the remembered steps. The store has
+ * caught up. */
 static void search_rest(pawl_run *run, uint64_t until_ns) {
     struct pawl_error story = ERROR_INIT;
     CLEANUP(arena_free) arena memory = {0};
@@ -284,7 +290,6 @@ static void search_rest(pawl_run *run, uint64_t until_ns) {
     size_t count;
     int64_t steps[STEPS_REMEMBERED];
     size_t remembered;
-    store_catch_up(run->store);
     bool all = take_remembered(run->leftovers, steps, &remembered) || !run->leftovers->searched;
     if (!all && run->ranks->world_size == 1) {
         search_remembered(run, steps, remembered, NULL, until_ns);
@@ -310,6 +315,7 @@ void leftovers_after_commit(pawl_run *run, const char *directory, const char *ta
     if (run->ranks->world_size > 1) {
         remove_counted_votes(run, directory, tag);
     }
+    store_catch_up(run->store);
     uint64_t until_ns = limit_of(run);
     if (replaced && run->leftovers->searched) {
         remove_and_log(run, directory, until_ns);

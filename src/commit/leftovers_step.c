@@ -187,7 +187,7 @@ bool leftovers_time_is_up(const leftovers_search *s) {
 static pawl_status remove_leftovers(leftovers_search *s, char **names, size_t count,
                                     pawl_error *err) {
     for (size_t i = 0; i < count; i++) {
-        if (leftovers_time_is_up(s)) {
+        if (s->removed > 0 && leftovers_time_is_up(s)) {
             s->kept += count - i;
             s->come_back = true;
             return PAWL_OK;

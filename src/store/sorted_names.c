@@ -38,44 +38,24 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const store_listed *)a)->name, ((const store_listed *)b)->name);
 }
 
-/* c->items is to be freed, whatever is returned. */
-static pawl_status collect(collected *c, store *s, pawl_error *err) {
-    TRY(store_list(s, c->path, collect_item, c, err));
-    if (c->count > 0) {
-        qsort(c->items, c->count, sizeof(*c->items), by_name);
-    }
-    return PAWL_OK;
-}
-
-static pawl_status hand_over_items(const collected *c, store_listed **items, pawl_error *err) {
+static pawl_status hand_over(const collected *c, store_listed **items, pawl_error *err) {
     *items = arena_take(c->memory, c->count * sizeof(**items), err);
     if (*items == NULL) {
         return PAWL_ENOMEM;
     }
     if (c->count > 0) {
         memcpy(*items, c->items, c->count * sizeof(**items));
+        qsort(*items, c->count, sizeof(**items), by_name);
     }
-    return PAWL_OK;
-}
-
-static pawl_status hand_over_names(const collected *c, char ***names, pawl_error *err) {
-    *names = arena_take(c->memory, (c->count + 1) * sizeof(**names), err);
-    if (*names == NULL) {
-        return PAWL_ENOMEM;
-    }
-    for (size_t i = 0; i < c->count; i++) {
-        (*names)[i] = (char *)c->items[i].name;
-    }
-    (*names)[c->count] = NULL;
     return PAWL_OK;
 }
 
 pawl_status store_listing(store *s, const char *path, size_t limit, arena *memory,
                           store_listed **items, size_t *count, pawl_error *err) {
     collected c = {.from = s, .path = path, .limit = limit, .memory = memory};
-    pawl_status status = collect(&c, s, err);
+    pawl_status status = store_list(s, path, collect_item, &c, err);
     if (status == PAWL_OK) {
-        status = hand_over_items(&c, items, err);
+        status = hand_over(&c, items, err);
         *count = c.count;
     }
     mem_free(c.items);
@@ -84,12 +64,17 @@ pawl_status store_listing(store *s, const char *path, size_t limit, arena *memor
 
 pawl_status store_names(store *s, const char *path, size_t limit, arena *memory, char ***names,
                         size_t *count, pawl_error *err) {
-    collected c = {.from = s, .path = path, .limit = limit, .memory = memory};
-    pawl_status status = collect(&c, s, err);
-    if (status == PAWL_OK) {
-        status = hand_over_names(&c, names, err);
-        *count = c.count;
+    store_listed *items;
+    size_t found = 0;
+    TRY(store_listing(s, path, limit, memory, &items, &found, err));
+    *names = arena_take(memory, (found + 1) * sizeof(**names), err);
+    if (*names == NULL) {
+        return PAWL_ENOMEM;
     }
-    mem_free(c.items);
-    return status;
+    for (size_t i = 0; i < found; i++) {
+        (*names)[i] = (char *)items[i].name;
+    }
+    (*names)[found] = NULL;
+    *count = found;
+    return PAWL_OK;
 }

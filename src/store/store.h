@@ -248,7 +248,7 @@ pawl_status store_list(store *s, const char *path, store_each_fn each, void *con
 pawl_status store_stat_path(store *s, const char *path, store_stat *out, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status store_space_of(store *s, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
-/* A listing as a sorted array in `memory`. At most `limit` names, else PAWL_ELIMIT. */
+/* A listing, or its names, as a sorted array in `memory`. Above `limit` names PAWL_ELIMIT. */
 pawl_status store_listing(store *s, const char *path, size_t limit, arena *memory,
                           store_listed **items, size_t *count, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status store_names(store *s, const char *path, size_t limit, arena *memory, char ***names,

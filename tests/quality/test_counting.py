@@ -26,6 +26,19 @@ SKIP: no disk to fill
 SKIPPED = """<testcase name="tool" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/>
 <system-out>SKIP: no such tool
 </system-out></testcase>"""
+UNITTEST = """<testcase name="python" status="run"><system-out>test_a (__main__.A.test_a) ... ok
+test_b (__main__.A.test_b) ... skipped 'no such package'
+test_c (__main__.A.test_c) ... skipped "it's late"
+
+Ran 3 tests in 0.100s
+
+OK (skipped=2)
+</system-out></testcase>"""
+QUIET_UNITTEST = """<testcase name="python" status="run"><system-out>.s
+Ran 2 tests in 0.100s
+
+OK (skipped=1)
+</system-out></testcase>"""
 FAILURES = [
     '<testcase name="bad" status="fail"><failure message=""/><system-out></system-out></testcase>',
     '<testcase name="gone" status="notrun"><skipped message="Unable to find executable"/>'
@@ -57,6 +70,11 @@ def main():
     expect(count(REPORT % SKIPPED), 0, "3 passed, 0 failed, 2 skipped")
     assert count(REPORT % SKIPPED)[1][:2] == [
         "skipped: unit, b: no disk to fill", "skipped: tool: no such tool"]
+    expect(count(REPORT % UNITTEST), 0, "4 passed, 0 failed, 3 skipped")
+    assert count(REPORT % UNITTEST)[1][1:3] == [
+        "skipped: python, test_b: no such package", "skipped: python, test_c: it's late"]
+    expect(count(REPORT % QUIET_UNITTEST), 0, "4 passed, 0 failed, 2 skipped")
+    assert count(REPORT % QUIET_UNITTEST)[1][1] == "skipped: python: no reason given"
     for failure in FAILURES[:3]:
         expect(count(REPORT % failure), 1, "3 passed, 1 failed, 1 skipped")
     expect(count(REPORT % FAILURES[3]), 1, "4 passed, 1 failed, 1 skipped")

@@ -122,4 +122,4 @@ class Abi(support.InDirectory):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -528,4 +528,4 @@ class Ending(support.InDirectory):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

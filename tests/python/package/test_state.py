@@ -391,4 +391,4 @@ class WithNumPy(support.InDirectory):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -387,18 +387,46 @@ static void take_a_second_to_remove(void *context, const store_trace_event *even
     }
 }
 
+static void take_a_second_to_look(void *context, const store_trace_event *event) {
+    training *f = context;
+    if (event->op == STORE_OP_STAT || event->op == STORE_OP_LIST) {
+        simulated_platform_advance(&f->os, 1000000000);
+    }
+}
+
+static void leave_behind(training *f, int64_t step, int files) {
+    struct pawl_error err = ERROR_INIT;
+    char directory[32];
+    name_step(directory, step);
+    assert_ok(store_make_dir(f->disk, directory, &err), &err);
+    for (int r = 0; r < files; r++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/data-0123456789ab-16-r%05d-00000-of-00001.safetensors",
+                 directory, r);
+        put_anew(f->disk, path, "x", 1);
+    }
+}
+
+/* A look takes longer than all removing may: something is removed each time all the same. */
+static void test_leftovers_go_however_long_a_look_takes(void **state) {
+    training *f = *state;
+    leave_behind(f, 1, 3);
+    leave_behind(f, 2, 1);
+    f->after = take_a_second_to_look;
+    training_open_with(f, &f->os.table,
+                       (pawl_run_options){.group_deadline_s = 2, .lease_s = 1000000});
+    for (int64_t step = 10; step <= 60; step += 10) {
+        training_save(f, step);
+    }
+    assert_false(is_there(f->disk, "step-00000001") || is_there(f->disk, "step-00000002"));
+    training_close_run(f);
+}
+
 /* Other ranks may wait for the next save meanwhile, so what takes long is done bit by bit. */
 static void test_leftovers_are_removed_for_an_eighth_of_the_deadline_at_a_time(void **state) {
     training *f = *state;
-    struct pawl_error err = ERROR_INIT;
-    assert_ok(store_make_dir(f->disk, "step-00000001", &err), &err);
-    assert_ok(store_make_dir(f->disk, "step-00000002", &err), &err);
-    for (int r = 0; r < 40; r++) {
-        char path[128];
-        snprintf(path, sizeof path,
-                 "step-%08d/data-0123456789ab-16-r%05d-00000-of-00001.safetensors", 1 + r / 20, r);
-        put_anew(f->disk, path, "x", 1);
-    }
+    leave_behind(f, 1, 20);
+    leave_behind(f, 2, 20);
     f->after = take_a_second_to_remove;
     training_open_with(f, &f->os.table, (pawl_run_options){.group_deadline_s = 80});
     size_t left = 40;
@@ -435,6 +463,7 @@ int main(void) {
         TEST(test_s09_a_sweep_makes_the_manifest_durable_before_it_removes),
         TEST(test_s09_a_pin_is_durable),
         TEST(test_leftovers_are_removed_for_an_eighth_of_the_deadline_at_a_time),
+        TEST(test_leftovers_go_however_long_a_look_takes),
     };
     return cmocka_run_group_tests_name("staying", tests, NULL, NULL);
 }
