@@ -174,8 +174,8 @@ PAWL_API void pawl_entries_free(pawl_entries *entries);
 
 /*
  * Reads one slice of a tensor: `extent` elements per dimension from `offset` on (both NULL: all of
- * it), dense and row-major into `to`, which has exactly `to_bytes` bytes. Only the blocks that hold
- * the slice are read; every one is verified. PAWL_ENOTFOUND names near misses; PAWL_EUSAGE: not a
+ * it), dense and row-major into `to`, of exactly `to_bytes` bytes. Only blocks that hold the slice
+ * are read, verified if the format has checksums. PAWL_ENOTFOUND names near misses; PAWL_EUSAGE: no
  * tensor, a slice that is not within it, or another size; PAWL_EDAMAGED names file and bytes.
  */
 PAWL_API pawl_status pawl_checkpoint_read(pawl_checkpoint *checkpoint, const char *name,

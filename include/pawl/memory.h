@@ -7,7 +7,7 @@
  * memory. pawl never touches such bytes itself, nor computes an address: it hands back the `data`
  * of the box, which may be a handle, and a byte offset. Tensors of host memory and of any number of
  * providers may be in one state. A save overlaps copies with writes; pawl_fence waits until all is
- * copied to host memory, not until it is written. A restore copies nothing that is not verified.
+ * copied to host memory, not until it is written. Of a run a restore copies what is verified alone.
  *
  * A "device" that is a mapped file, with copies that are complete when they return:
  *

@@ -215,8 +215,8 @@ static void remove_and_log(pawl_run *run, const char *directory, uint64_t until_
     log_failure(run, remove_until(run, directory, until_ns, &story), &story);
 }
 
-/* Until when, from now on, leftovers may be removed: other ranks may wait for the outcome of the
- * next save already. However long a look takes, each search begins with one file or step. */
+/* Leftovers are removed until then: other ranks may wait for the outcome of the next save already.
+ * However long looks take, a search removes one file before it asks whether time is up. */
 static uint64_t limit_of(const pawl_run *run) {
     return platform_deadline_ns(run->platform, run->ranks->timeout_s / 8);
 }
