@@ -35,6 +35,8 @@ typedef struct pawl_rename {
     const char *to;
 } pawl_rename;
 
+struct pawl_entry_info; /* pawl/checkpoint.h */
+
 typedef struct pawl_restore_options {
     size_t struct_size;
     const int64_t *step; /* restore exactly this one [NULL: the newest] */
@@ -61,6 +63,25 @@ typedef struct pawl_restore_options {
      * there the run's group counts. */
     const pawl_group *group;
     double group_deadline_s;
+    /*
+     * Asked, once, for each tensor of the checkpoint of `step` that takes part and that the state
+     * lacks, in the order of its names, before anything is judged or read. `entry` has its names
+     * after the rename rules; `tensor` is filled as by pawl_checkpoint_tensor, but for its memory.
+     * Returns 1 when it has set `data`, or boxes of the tensor, and what else it wants (strides,
+     * memory, replicated): the entry is added to the state, and restored. 0: it is left alone, as
+     * without this function. Anything else ends the restore with PAWL_ECANCELED.
+     *
+     * When a damaged step is passed over, what was supplied for it is taken out of the state again,
+     * and the function is asked anew, for an older `step`; after any failure all of it is taken
+     * out. So the state has what was supplied for the step of the report, and no memory else is
+     * used (but by a copy that hangs in a provider). With a group each rank is asked by itself.
+     * What `tensor` points to has to last until the next question or the call's end. It makes no
+     * calls on the state. PAWL_EUSAGE: another name, dtype or shape than the entry's, and whatever
+     * pawl_state_add_tensor refuses. [none]
+     */
+    int (*supply)(void *context, int64_t step, const struct pawl_entry_info *entry,
+                  pawl_tensor *tensor);
+    void *supply_context;
 } pawl_restore_options;
 
 /* Kinds of difference. Stable numbers; the comment gives the id of the failure catalogue. */

@@ -348,27 +348,6 @@ class Rename(ctypes.Structure):
     _fields_ = [("from_", c_char_p), ("to", c_char_p)]
 
 
-class RestoreOptions(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("step", POINTER(c_int64)),
-        ("no_fallback", c_int),
-        ("missing", c_int),
-        ("unexpected", c_int),
-        ("cast", c_int),
-        ("hyperparameter", c_int),
-        ("batch", c_int),
-        ("model_only", c_int),
-        ("renames", POINTER(Rename)),
-        ("rename_count", c_size_t),
-        ("rename_size", c_size_t),
-        ("per_rank", c_int),
-        ("share_on_node", c_int),
-        ("group", c_void_p),
-        ("group_deadline_s", c_double),
-    ]
-
-
 class Remedy(Struct):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -469,6 +448,33 @@ class EntryInfo(Struct):
         ("pieces", c_uint64),
         ("value", c_void_p),
         ("type", c_char_p),
+    ]
+
+
+# 1: it has set the tensor's memory; 0: it has none for it; else the restore is given up.
+SUPPLY_FUNCTION = ctypes.CFUNCTYPE(c_int, c_void_p, c_int64, POINTER(EntryInfo), POINTER(Tensor))
+
+
+class RestoreOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("step", POINTER(c_int64)),
+        ("no_fallback", c_int),
+        ("missing", c_int),
+        ("unexpected", c_int),
+        ("cast", c_int),
+        ("hyperparameter", c_int),
+        ("batch", c_int),
+        ("model_only", c_int),
+        ("renames", POINTER(Rename)),
+        ("rename_count", c_size_t),
+        ("rename_size", c_size_t),
+        ("per_rank", c_int),
+        ("share_on_node", c_int),
+        ("group", c_void_p),
+        ("group_deadline_s", c_double),
+        ("supply", SUPPLY_FUNCTION),
+        ("supply_context", c_void_p),
     ]
 
 

@@ -114,6 +114,14 @@ pawl_status entries_next_record(pawl_entries *walk, const record_entry **out, pa
 entry_source entries_source(pawl_entries *walk);
 void entries_free_pointer(pawl_entries **walk); /* for CLEANUP */
 
+/* ---- supply.c ------------------------------------------------------------------------------- */
+
+struct candidate;
+struct restoration;
+/* Asks the caller, once for each candidate, for memory for tensors that the state lacks. */
+pawl_status restore_supply(struct candidate *a, pawl_error *err) PAWL_MUST_CHECK;
+bool restore_was_supplied(const struct restoration *all, const char *name);
+
 /* ---- verify.c ------------------------------------------------------------------------------- */
 
 /* False for what ends a verification instead. */

@@ -29,6 +29,7 @@ void restoration_free(restoration *r) {
     pawl_report_free(r->report);
     mem_free(r->fallbacks);
     mem_free(r->touched);
+    mem_free(r->supplied);
     match_job_faults_free(&r->faults);
     arena_free(&r->memory);
 }
@@ -64,6 +65,7 @@ static pawl_status begin_report(candidate *a, pawl_error *err) {
 static pawl_status match_entries(candidate *a, pawl_error *err) {
     restoration *all = a->all;
     CLEANUP(entries_free_pointer) pawl_entries *walk = NULL;
+    TRY(restore_supply(a, err));
     TRY(state_snapshot_take(all->state, step_of(a->checkpoint), false, &a->snapshot, err));
     TRY(state_check_idle(all->state, a->snapshot, err)); /* promise 3 */
     TRY(state_snapshot_check_writable(a->snapshot, err));
@@ -129,7 +131,7 @@ static pawl_status note_touched(candidate *a, pawl_error *err) {
     all->touched_step = step_of(a->checkpoint);
     for (size_t i = 0; i < count; i++) {
         const match_pair *pair = &a->match->pairs[i];
-        if (pair->keep_caller) {
+        if (pair->keep_caller || restore_was_supplied(all, pair->wanted->name)) {
             continue;
         }
         const char *name = arena_strdup(&all->memory, pair->wanted->name);
@@ -377,7 +379,10 @@ pawl_status restore_pass_over(restoration *all, int64_t step, const pawl_error *
     return PAWL_OK;
 }
 
-void restore_hand_over_report(restoration *all, pawl_status status, pawl_report **report) {
+void restore_end(restoration *all, pawl_status status, pawl_report **report) {
+    if (status != PAWL_OK) {
+        restore_take_back(all);
+    }
     if (report != NULL && (status == PAWL_OK || status == PAWL_EMISMATCH)) {
         *report = all->report;
         all->report = NULL;
@@ -406,6 +411,6 @@ pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
     if (status != PAWL_OK) {
         error_wrap(err, "restoring %s", c->source->label);
     }
-    restore_hand_over_report(&all, status, report);
+    restore_end(&all, status, report);
     return status;
 }

@@ -32,6 +32,11 @@ typedef struct restoration {
      * `compared`: they have found out which these are: `faults`. */
     bool job, compared;
     match_job_faults faults;
+    /* `asked`: for this candidate the caller was asked for tensors that the state lacks (`supply`);
+     * `supplied`: the names of those that were added to the state, ascending. */
+    bool asked;
+    const char **supplied;
+    size_t supplied_count, supplied_capacity;
     bool mixed;    /* this candidate would leave bytes of a newer one in place */
     candidate now; /* the one that is being tried */
     arena memory;
@@ -39,8 +44,9 @@ typedef struct restoration {
 
 /* PAWL_EBUSY where the step was removed or saved again although it is open. */
 pawl_status restore_check_held(pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;
-/* Tries a checkpoint: compares it with the state, and writes nothing to the state. `c` is borrowed
- * until restore_end_candidate, which is also called here first. */
+/* Tries a checkpoint: adds what the caller supplies for it to the state, compares the two, and
+ * writes to no tensor. `c` is borrowed until restore_end_candidate, which is also called here
+ * first. */
 pawl_status restore_match(restoration *all, pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;
 /* Reads what matched into the state. */
 pawl_status restore_read(restoration *all, pawl_error *err) PAWL_MUST_CHECK;
@@ -48,8 +54,12 @@ void restore_end_candidate(restoration *r);
 /* The step is damaged: the report of the next candidate will say so. */
 pawl_status restore_pass_over(restoration *all, int64_t step, const pawl_error *story,
                               pawl_error *err) PAWL_MUST_CHECK;
-/* Sets *report on success and with PAWL_EMISMATCH; `report` may be NULL. */
-void restore_hand_over_report(restoration *all, pawl_status status, pawl_report **report);
+/* Takes the entries that were supplied out of the state again: for another candidate others are
+ * asked for. */
+void restore_take_back(restoration *all);
+/* After a failure takes back what was supplied. Sets *report on success and with PAWL_EMISMATCH;
+ * `report` may be NULL. */
+void restore_end(restoration *all, pawl_status status, pawl_report **report);
 void restoration_free(restoration *r);
 
 #endif

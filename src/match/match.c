@@ -48,15 +48,12 @@ static pawl_status check_renames(const pawl_restore_options *options, pawl_error
     return PAWL_OK;
 }
 
-static pawl_status resolve_options(matcher *m, const pawl_restore_options *options,
-                                   pawl_error *err) {
+pawl_status match_options(const pawl_restore_options *given, pawl_restore_options *o,
+                          pawl_error *err) {
     const unsigned allow = 1u << PAWL_POLICY_ERROR | 1u << PAWL_POLICY_ALLOW;
     const unsigned values =
         1u << PAWL_POLICY_ERROR | 1u << PAWL_POLICY_CHECKPOINT | 1u << PAWL_POLICY_CALLER;
-    if (options != NULL) {
-        m->options = *options;
-    }
-    pawl_restore_options *o = &m->options;
+    *o = given != NULL ? *given : (pawl_restore_options){.struct_size = sizeof(*o)};
     TRY(resolve("missing", &o->missing, PAWL_POLICY_ERROR, allow, err));
     TRY(resolve("unexpected", &o->unexpected, PAWL_POLICY_ERROR, allow, err));
     TRY(resolve("cast", &o->cast, PAWL_POLICY_ERROR, allow, err));
@@ -527,7 +524,7 @@ pawl_status match_make(const state_snapshot *wanted, entry_source checkpoint,
                        const pawl_restore_options *options, const match_ranks *ranks,
                        pawl_report *report, match_result **out, pawl_error *err) {
     CLEANUP(matcher_free) matcher m = {.wanted = wanted, .ranks = *ranks, .report = report};
-    TRY(resolve_options(&m, options, err));
+    TRY(match_options(options, &m.options, err));
     m.match = mem_calloc(1, sizeof(*m.match));
     if (m.match == NULL) {
         return error_nomem(err, sizeof(*m.match));

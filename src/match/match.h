@@ -85,6 +85,11 @@ typedef struct match_ranks {
 
 /* ---- match: match.c ------------------------------------------------------------------------- */
 
+/* *out: the options with no policy left at its default; `given` may be NULL. PAWL_EUSAGE names one
+ * that is invalid. */
+pawl_status match_options(const pawl_restore_options *given, pawl_restore_options *out,
+                          pawl_error *err) PAWL_MUST_CHECK;
+
 /* The checkpoint's entries, ascending by name; *out is NULL at the end and valid until the next. */
 typedef struct entry_source {
     void *context;

@@ -126,7 +126,7 @@ pawl_status restore_given(job_ranks *ranks, pawl_checkpoint *c, pawl_state *stat
         joint_end_report(j, status);
         error_wrap(err, "restoring %s", checkpoint_label(c));
     }
-    restore_hand_over_report(&j->all, status, report);
+    restore_end(&j->all, status, report);
     restoration_free(&j->all);
     return status;
 }

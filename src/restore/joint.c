@@ -256,6 +256,7 @@ static pawl_status meet_for_result(joint_restore *j, const char *what, pawl_stat
 static pawl_status try_match(joint_restore *j, wants_head *wants, pawl_error *err) {
     struct pawl_error failure = ERROR_INIT;
     restore_end_candidate(&j->all);
+    restore_take_back(&j->all);
     match_job_faults_free(&j->all.faults);
     j->all.compared = false;
     *wants = (wants_head){.entries = 0};

@@ -144,7 +144,7 @@ pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_opt
                                .pass_over = restore_decide_next};
     pawl_status status = end_restoring(r, restore_with_all(r, err), err);
     record_restored(run, &r->joint.all, status, err, begun_ns);
-    restore_hand_over_report(&r->joint.all, status, report);
+    restore_end(&r->joint.all, status, report);
     run_restoring_free(r);
     return status;
 }

@@ -2,6 +2,8 @@
 /* R11: many ranks restore one step, or none of them does. */
 #include "unit/run/joining.h"
 
+#include <pawl/checkpoint.h>
+
 #define COLUMNS 64
 
 typedef struct fixture {
@@ -233,6 +235,97 @@ static void test_s11_a_rank_that_does_not_restore_is_named(void **state) {
     }
 }
 
+/* ---- memory that is given when it is asked for ---- */
+
+typedef struct supplier {
+    float *kernel;
+    char asked[64];
+} supplier;
+
+static int supply(void *context, int64_t step, const pawl_entry_info *entry, pawl_tensor *tensor) {
+    supplier *s = context;
+    size_t at = strlen(s->asked);
+    (void)snprintf(s->asked + at, sizeof s->asked - at, "%lld %s, ", (long long)step, entry->name);
+    tensor->data = s->kernel;
+    return s->kernel != NULL;
+}
+
+static int give_up(void *context, int64_t step, const pawl_entry_info *entry, pawl_tensor *tensor) {
+    return supply(context, step, entry, tensor) - 2;
+}
+
+/* States without tensors; the ranks from `from` on have no memory either. */
+static void lack_tensors(fixture *f, supplier *s, int from) {
+    struct pawl_error err = ERROR_INIT;
+    for (int r = 0; r < f->job.world_size; r++) {
+        assert_ok(state_remove(f->states[r], "model/kernel", &err), &err);
+        s[r] = (supplier){.kernel = r < from ? f->kernel[r] : NULL};
+        f->options[r].supply = supply;
+        f->options[r].supply_context = &s[r];
+    }
+}
+
+static void test_each_rank_supplies_by_itself_for_each_step(void **state) {
+    (void)state;
+    for (int connected = 0; connected < 2; connected++) {
+        fixture f;
+        supplier s[3];
+        begin(&f, 3, connected);
+        lack_tensors(&f, s, 3);
+        f.job.damaged_step[2] = 300;
+        restore_all(&f);
+        assert_restored(&f, 200);
+        for (int r = 0; r < 3; r++) {
+            assert_string_equal(s[r].asked, "300 model/kernel, 200 model/kernel, ");
+            assert_int_equal(state_count(f.states[r]), 1);
+        }
+        finish(&f);
+    }
+}
+
+/* What another rank has is not unexpected; what none has is, on all. */
+static void test_some_ranks_may_decline(void **state) {
+    (void)state;
+    fixture f;
+    supplier s[3];
+    begin(&f, 3, true);
+    lack_tensors(&f, s, 1);
+    restore_all(&f);
+    for (int r = 0; r < 3; r++) {
+        assert_ok(f.job.status[r], &f.job.err[r]);
+        assert_int_equal(state_count(f.states[r]), r == 0);
+    }
+    float wanted[COLUMNS];
+    fill(wanted, 300);
+    assert_memory_equal(f.kernel[0], wanted, sizeof wanted);
+    assert_ok(state_remove(f.states[0], "model/kernel", &f.job.err[0]), &f.job.err[0]);
+    s[0].kernel = NULL;
+    restore_all(&f);
+    for (int r = 0; r < 3; r++) {
+        assert_fails(f.job.status[r], PAWL_EMISMATCH, &f.job.err[r]);
+        assert_int_equal(state_count(f.states[r]), 0);
+    }
+    finish(&f);
+}
+
+/* What one rank cannot take none restores, and all states are as they were. */
+static void test_a_rank_that_gives_up_ends_it_for_all(void **state) {
+    (void)state;
+    fixture f;
+    supplier s[3];
+    begin(&f, 3, true);
+    lack_tensors(&f, s, 3);
+    f.options[1].supply = give_up;
+    restore_all(&f);
+    for (int r = 0; r < 3; r++) {
+        assert_fails(f.job.status[r], PAWL_ECANCELED, &f.job.err[r]);
+        assert_says(f.job.err[r].attempt, "restoring: rank 1 (host ");
+        assert_int_equal(state_count(f.states[r]), 0);
+    }
+    assert_untouched(&f);
+    finish(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_r11_all_restore_the_newest),
@@ -243,6 +336,9 @@ int main(void) {
         cmocka_unit_test(test_r11_what_does_not_fit_one_rank_fails_on_all_untouched),
         cmocka_unit_test(test_only_rank_0_marks_what_is_read),
         cmocka_unit_test(test_s11_a_rank_that_does_not_restore_is_named),
+        cmocka_unit_test(test_each_rank_supplies_by_itself_for_each_step),
+        cmocka_unit_test(test_some_ranks_may_decline),
+        cmocka_unit_test(test_a_rank_that_gives_up_ends_it_for_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
