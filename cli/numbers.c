@@ -110,12 +110,17 @@ const char *numbers_element(char out[NUMBER_SIZE], pawl_dtype dtype, const void 
     return out;
 }
 
+/* As hypot; squares of floats are far from what a double cannot hold. */
+static double magnitude(double real, double imaginary) {
+    return isinf(real) || isinf(imaginary) ? INFINITY : sqrt(real * real + imaginary * imaginary);
+}
+
 void numbers_widen(pawl_dtype dtype, const void *from, double *to, size_t count) {
     if (dtype == PAWL_C64) {
         for (size_t i = 0; i < count; i++) {
             float parts[2];
             memcpy(parts, (const char *)from + i * sizeof parts, sizeof parts);
-            to[i] = hypot((double)parts[0], (double)parts[1]);
+            to[i] = magnitude((double)parts[0], (double)parts[1]);
         }
         return;
     }
@@ -160,7 +165,7 @@ static double distance_c64(const void *a, const void *b, size_t i) {
     float y[2];
     memcpy(x, (const char *)a + i * sizeof x, sizeof x);
     memcpy(y, (const char *)b + i * sizeof y, sizeof y);
-    return hypot((double)x[0] - (double)y[0], (double)x[1] - (double)y[1]);
+    return magnitude((double)x[0] - (double)y[0], (double)x[1] - (double)y[1]);
 }
 
 /* Converts a few at a time to doubles. */

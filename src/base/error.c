@@ -2,6 +2,7 @@
 /* Fills an error where a failure is found, and adds to it on the way up; error_text.c renders
  * it. */
 #include "base/base.h"
+#include "base/errno_words.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -76,15 +77,14 @@ static pawl_status status_of_errno(int system_errno) {
     }
 }
 
-/* The words of the C locale: a log is searched for them. */
 static void fill_system(pawl_error *err, int system_errno) {
-    const char *words = strerrordesc_np(system_errno);
-    const char *name = strerrorname_np(system_errno);
-    if (words == NULL || name == NULL) {
+    errno_words of = errno_words_of(system_errno);
+    if (of.name == NULL) {
         snprintf(err->system, sizeof(err->system), "unknown error (errno %d)", system_errno);
         return;
     }
-    snprintf(err->system, sizeof(err->system), "%s (%s, errno %d)", words, name, system_errno);
+    snprintf(err->system, sizeof(err->system), "%s (%s, errno %d)", of.words, of.name,
+             system_errno);
 }
 
 pawl_status error_sys(pawl_error *err, int system_errno, const char *format, ...) {

@@ -251,6 +251,27 @@ static void test_system_part_names_the_errno(void **state) {
     assert_string_equal(err.system, "unknown error (errno 123456)");
 }
 
+/* The table is our own; what glibc knows, it has alike. */
+static void test_system_part_is_what_the_c_library_says(void **state) {
+    (void)state;
+    size_t known = 0;
+    for (int system_errno = -1; system_errno < 4096; system_errno++) {
+        struct pawl_error err = ERROR_INIT;
+        char wanted[sizeof err.system];
+        const char *name = strerrorname_np(system_errno);
+        if (name == NULL) {
+            snprintf(wanted, sizeof wanted, "unknown error (errno %d)", system_errno);
+        } else {
+            snprintf(wanted, sizeof wanted, "%s (%s, errno %d)", strerrordesc_np(system_errno),
+                     name, system_errno);
+            known++;
+        }
+        error_sys(&err, system_errno, "x");
+        assert_string_equal(err.system, wanted);
+    }
+    assert_true(known > 100);
+}
+
 static void test_out_of_memory_is_told_without_memory(void **state) {
     (void)state;
     struct pawl_error err = ERROR_INIT;
@@ -423,6 +444,7 @@ int main(void) {
         cmocka_unit_test(test_cut_of_bytes_that_are_no_text_ends),
         cmocka_unit_test(test_errno_chooses_the_category),
         cmocka_unit_test(test_system_part_names_the_errno),
+        cmocka_unit_test(test_system_part_is_what_the_c_library_says),
         cmocka_unit_test(test_out_of_memory_is_told_without_memory),
         cmocka_unit_test(test_json_has_every_part),
         cmocka_unit_test(test_json_leaves_out_what_does_not_apply),
