@@ -202,28 +202,28 @@ static pawl_status compare_numbers(comparison *c, const pawl_entry_info *a,
     return PAWL_OK;
 }
 
-/* `*size` is left alone for a rank that the checkpoint does not have; so is the error, which may
- * have been filled by what comes after this entry. */
+/* `*bytes` and `*size` are left alone for a rank that the checkpoint does not have; so is the
+ * error, which may have been filled by what comes after this entry. */
 static pawl_status read_rank(comparison *c, pawl_checkpoint *from, const char *name, int rank,
-                             char *to, size_t *size) {
-    pawl_status status = pawl_checkpoint_read_rank(from, name, rank, to, RANK_BYTES, size, NULL);
+                             char **bytes, size_t *size) {
+    pawl_status status = entry_read_rank(from, name, rank, SIZE_MAX, bytes, size, NULL);
     if (status == PAWL_OK || status == PAWL_ENOTFOUND) {
         return PAWL_OK;
     }
-    return pawl_checkpoint_read_rank(from, name, rank, to, RANK_BYTES, size, c->out->err);
+    return entry_read_rank(from, name, rank, SIZE_MAX, bytes, size, c->out->err);
 }
 
 static pawl_status compare_ranks(comparison *c, const pawl_entry_info *a, const pawl_entry_info *b,
                                  bool *same) {
-    SCOPED(scoped_free) char *bytes_a = must_alloc(RANK_BYTES);
-    SCOPED(scoped_free) char *bytes_b = must_alloc(RANK_BYTES);
     int differing = 0;
     for (int rank = 0; rank < c->world_size; rank++) {
+        SCOPED(scoped_free) char *bytes_a = NULL;
+        SCOPED(scoped_free) char *bytes_b = NULL;
         size_t size_a = SIZE_MAX;
         size_t size_b = SIZE_MAX;
-        pawl_status status = read_rank(c, c->a, a->name, rank, bytes_a, &size_a);
+        pawl_status status = read_rank(c, c->a, a->name, rank, &bytes_a, &size_a);
         if (status == PAWL_OK) {
-            status = read_rank(c, c->b, b->name, rank, bytes_b, &size_b);
+            status = read_rank(c, c->b, b->name, rank, &bytes_b, &size_b);
         }
         if (status != PAWL_OK) {
             return status;

@@ -49,6 +49,25 @@ char *entry_hex(const void *bytes, size_t n, size_t most) {
     return out;
 }
 
+pawl_status entry_read_rank(pawl_checkpoint *checkpoint, const char *name, int rank, size_t most,
+                            char **bytes, size_t *size, pawl_error *err) {
+    size_t there = 0;
+    pawl_status status = pawl_checkpoint_read_rank(checkpoint, name, rank, NULL, 0, &there, err);
+    if (status != PAWL_OK) {
+        return status;
+    }
+    size_t wanted = there < most ? there : most;
+    char *read = must_alloc(wanted > 0 ? wanted : 1);
+    status = pawl_checkpoint_read_rank(checkpoint, name, rank, read, wanted, &there, err);
+    if (status != PAWL_OK) {
+        free(read);
+        return status;
+    }
+    *bytes = read;
+    *size = there;
+    return PAWL_OK;
+}
+
 static int64_t int64_of(const pawl_entry_info *info) {
     int64_t value = 0;
     memcpy(&value, info->value, sizeof value);

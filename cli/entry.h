@@ -7,8 +7,6 @@
 
 #include <pawl/checkpoint.h>
 
-enum { RANK_BYTES = PAWL_MAX_VALUE_BYTES }; /* what a rank has of a per-rank entry, at most */
-
 /* What it takes to read a tensor: a copy, since a pawl_entry_info lives until the next call
  * only. */
 typedef struct tensor_ref {
@@ -29,6 +27,10 @@ char *entry_shape(const pawl_entry_info *info);
 /* The value as one line of at most `columns` columns; "" for tensors and per-rank values;
  * allocated. */
 char *entry_value(const pawl_entry_info *info, size_t columns);
+/* What a rank has of a per-rank entry: the first `most` bytes of it, allocated; `*size` is how many
+ * it has. */
+pawl_status entry_read_rank(pawl_checkpoint *checkpoint, const char *name, int rank, size_t most,
+                            char **bytes, size_t *size, pawl_error *err);
 /* Bytes as "9f 86 d0", at most `most` of them, then "..."; allocated. */
 char *entry_hex(const void *bytes, size_t n, size_t most);
 

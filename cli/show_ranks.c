@@ -36,7 +36,6 @@ pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *nam
     if (status != PAWL_OK) {
         return status;
     }
-    SCOPED(scoped_free) char *bytes = must_alloc(RANK_BYTES);
     table *t = table_new(out, columns, sizeof columns / sizeof columns[0]);
     if (!out->as_json) {
         putchar('\n');
@@ -44,13 +43,14 @@ pawl_status show_ranks(output *out, pawl_checkpoint *checkpoint, const char *nam
         json_begin_array(&out->json, "ranks", JSON_LINES);
     }
     for (int rank = 0; rank < about.world_size && status == PAWL_OK; rank++) {
+        SCOPED(scoped_free) char *bytes = NULL;
         size_t size = 0;
         if (signals_caught()) {
             status = PAWL_ECANCELED;
             break;
         }
-        status =
-            pawl_checkpoint_read_rank(checkpoint, name, rank, bytes, RANK_BYTES, &size, out->err);
+        size_t most = out->as_json ? SIZE_MAX : SHOWN_BYTES;
+        status = entry_read_rank(checkpoint, name, rank, most, &bytes, &size, out->err);
         if (status == PAWL_OK && out->as_json) {
             put_rank_json(&out->json, rank, bytes, size);
         } else if (status == PAWL_OK) {

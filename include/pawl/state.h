@@ -23,7 +23,8 @@ extern "C" {
 #define PAWL_MAX_NAME_BYTES  1024
 #define PAWL_MAX_BOXES       64
 #define PAWL_MAX_VALUE_BYTES (1024 * 1024)
-#define PAWL_MAX_JSON_DEPTH  512 /* nested objects and lists */
+#define PAWL_MAX_RANK_BYTES  (256 * 1024 * 1024) /* of one rank, in a per-rank value */
+#define PAWL_MAX_JSON_DEPTH  512                 /* nested objects and lists */
 
 /* What an entry is for, so that a restore can explain a mismatch in the terms of training. */
 typedef enum pawl_role {
@@ -165,7 +166,11 @@ PAWL_API pawl_status pawl_state_set_bytes(pawl_state *state, const char *name, p
  */
 PAWL_API pawl_status pawl_state_set_json(pawl_state *state, const char *name, pawl_role role,
                                          const char *json, pawl_error *err) PAWL_MUST_CHECK;
-/* Bytes of which each rank has its own (random state, loader state), never taken for a replica. */
+/*
+ * Bytes of which each rank has its own (random state, loader state), never taken for a replica. At
+ * most PAWL_MAX_RANK_BYTES, PAWL_ELIMIT beyond. The state keeps a copy, as of every value: what a
+ * save in flight still reads stays until it has ended, and a restore holds them twice for a moment.
+ */
 PAWL_API pawl_status pawl_state_set_rank_bytes(pawl_state *state, const char *name, pawl_role role,
                                                const void *value, size_t size, pawl_error *err)
     PAWL_MUST_CHECK;

@@ -283,7 +283,7 @@ class State(Handle):
 
         Raises:
             UsageError: JSON has no NaN, no infinity, and no other types; a name that is not valid.
-            LimitExceeded: above 1 MiB, or nested too deep.
+            LimitExceeded: above 1 MiB (per rank above 256 MiB), or nested too deep.
         """
         raw = text_bytes("the name", name)
         with self._held() as pointer:

@@ -260,7 +260,7 @@ static pawl_status restore_value(candidate *a, const match_pair *pair, uint64_t 
     }
     const record_piece *piece =
         source->per_rank ? record_piece_of_rank(source, a->all->rank) : &source->pieces[0];
-    if (piece == NULL || piece->bytes > (uint64_t)PAWL_MAX_VALUE_BYTES) {
+    if (piece == NULL || piece->bytes > (uint64_t)PAWL_MAX_RANK_BYTES) {
         error_set(err, PAWL_EDAMAGED, "the checkpoint has no value of rank %d for this entry",
                   a->all->rank);
         error_path(err, "%s", a->checkpoint->source->path);

@@ -13,6 +13,9 @@
  *   varint file * 2 + whole | varint rank | varint offset
  *   tensors, unless whole: varint box_offset[ndim] | varint box_extent[ndim]
  *   values: varint bytes
+ *
+ * The version is 2 where a rank has more than PAWL_MAX_VALUE_BYTES of its own, else 1: readers that
+ * know version 1 alone would take such a value for damaged.
  */
 #include "format/format.h"
 #include "format/record_check.h"
@@ -21,7 +24,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define RECORD_VERSION  1u
+#define RECORD_VERSION  2u
 #define FLAG_PER_RANK   1u
 #define FLAG_REPLICATED 2u
 #define FLAG_VALUE      4u
@@ -84,11 +87,20 @@ static pawl_status encode_piece(const record_entry *entry, const record_piece *p
     return put_varints(out, entry->ndim, piece->box_extent, err);
 }
 
+static uint8_t version_of(const record_entry *entry) {
+    for (size_t i = 0; entry->per_rank && i < entry->piece_count; i++) {
+        if (entry->pieces[i].bytes > PAWL_MAX_VALUE_BYTES) {
+            return RECORD_VERSION;
+        }
+    }
+    return 1;
+}
+
 static pawl_status encode_head(const record_entry *entry, buffer *out, pawl_error *err) {
     unsigned flags = (entry->per_rank ? FLAG_PER_RANK : 0) |
                      (entry->replicated ? FLAG_REPLICATED : 0) |
                      (entry->value != NULL ? FLAG_VALUE : 0);
-    TRY(put_u8(out, RECORD_VERSION, err));
+    TRY(put_u8(out, version_of(entry), err));
     TRY(put_u8(out, entry->kind, err));
     TRY(put_u8(out, entry->role, err));
     TRY(put_u8(out, flags, err));
@@ -183,26 +195,25 @@ static pawl_status get_varints(decoder *d, int n, int64_t **out, pawl_error *err
     return PAWL_OK;
 }
 
-static pawl_status decode_record_version(decoder *d, pawl_error *err) {
-    uint8_t version = 0;
-    TRY(cursor_u8(&d->c, &version, err));
-    if (version == RECORD_VERSION) {
+static pawl_status decode_record_version(decoder *d, uint8_t *version, pawl_error *err) {
+    TRY(cursor_u8(&d->c, version, err));
+    if (*version >= 1 && *version <= RECORD_VERSION) {
         return PAWL_OK;
     }
     pawl_status status =
-        version > RECORD_VERSION
+        *version > RECORD_VERSION
             ? refuse_record(d, PAWL_EUNSUPPORTED, err, "written by a newer version")
             : refuse_record(d, PAWL_EDAMAGED, err, "no such version");
-    error_expected(err, "version %u of the record", RECORD_VERSION);
-    error_found(err, "version %u", version);
+    error_expected(err, "version 1 to %u of the record", RECORD_VERSION);
+    error_found(err, "version %u", *version);
     error_next(err, "read it with a newer pawl");
     return status;
 }
 
-static pawl_status decode_head(decoder *d, uint8_t *flags, pawl_error *err) {
+static pawl_status decode_head(decoder *d, uint8_t *version, uint8_t *flags, pawl_error *err) {
     record_entry *out = d->out;
     uint8_t kind = 0, role = 0;
-    TRY(decode_record_version(d, err));
+    TRY(decode_record_version(d, version, err));
     TRY(cursor_u8(&d->c, &kind, err));
     TRY(cursor_u8(&d->c, &role, err));
     TRY(cursor_u8(&d->c, flags, err));
@@ -338,7 +349,8 @@ static pawl_status decode_name(decoder *d, const uint8_t *key, size_t key_bytes,
 }
 
 pawl_kind record_entry_kind(const uint8_t *value, size_t value_bytes) {
-    return value_bytes > 1 && value[0] == RECORD_VERSION ? (pawl_kind)value[1] : (pawl_kind)0;
+    bool known = value_bytes > 1 && value[0] >= 1 && value[0] <= RECORD_VERSION;
+    return known ? (pawl_kind)value[1] : (pawl_kind)0;
 }
 
 pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint8_t *value,
@@ -346,10 +358,10 @@ pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint
                                 record_entry *out, pawl_error *err) {
     decoder d = {
         .c = cursor_of(value, value_bytes, 0, "record of an entry"), .memory = memory, .out = out};
-    uint8_t flags = 0;
+    uint8_t version = 0, flags = 0;
     *out = (record_entry){.name = NULL};
     TRY(decode_name(&d, key, key_bytes, err));
-    TRY(decode_head(&d, &flags, err));
+    TRY(decode_head(&d, &version, &flags, err));
     if (out->kind == PAWL_KIND_TENSOR) {
         TRY(decode_record_shape(&d, err));
     }
@@ -361,6 +373,9 @@ pawl_status record_entry_decode(const uint8_t *key, size_t key_bytes, const uint
     if (out->kind != PAWL_KIND_TENSOR && !out->per_rank && out->value == NULL) {
         return refuse_record(&d, PAWL_EDAMAGED, err,
                              "a value that is not per rank is not in the index");
+    }
+    if (version != version_of(out)) {
+        return refuse_record(&d, PAWL_EDAMAGED, err, "its version is not that of what it holds");
     }
     return record_check(out, file_count, PAWL_EDAMAGED, err);
 }

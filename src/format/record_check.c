@@ -94,18 +94,18 @@ static pawl_status check_tensor_entry(const check *k) {
 }
 
 /* Bytes of one value of that kind. */
-static bool size_fits(pawl_kind kind, uint64_t bytes) {
+static bool size_fits(const record_entry *entry, uint64_t bytes) {
     bool scalar;
-    pawl_dtype dtype = record_value_dtype(kind, &scalar);
-    return scalar ? bytes == (uint64_t)pawl_dtype_bits(dtype) / 8
-                  : bytes <= (uint64_t)PAWL_MAX_VALUE_BYTES;
+    pawl_dtype dtype = record_value_dtype(entry->kind, &scalar);
+    uint64_t most = entry->per_rank ? PAWL_MAX_RANK_BYTES : PAWL_MAX_VALUE_BYTES;
+    return scalar ? bytes == (uint64_t)pawl_dtype_bits(dtype) / 8 : bytes <= most;
 }
 
 static pawl_status check_value_bytes(const check *k) {
     const record_entry *entry = k->entry;
     const char *text = (const char *)entry->value;
     size_t n = entry->value_bytes;
-    if (!size_fits(entry->kind, n)) {
+    if (!size_fits(entry, n)) {
         return refuse_entry(k, "the value has a size that does not fit its kind");
     }
     if (entry->kind == PAWL_KIND_BOOL && entry->value[0] > 1) {
@@ -175,7 +175,7 @@ static pawl_status check_piece(const check *k, size_t i) {
     if (entry->kind == PAWL_KIND_TENSOR) {
         return check_piece_box(k, piece);
     }
-    if (!size_fits(entry->kind, piece->bytes) ||
+    if (!size_fits(entry, piece->bytes) ||
         (entry->value != NULL && piece->bytes != entry->value_bytes)) {
         return refuse_entry(k, "a piece has a size that does not fit the value");
     }

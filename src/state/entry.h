@@ -40,8 +40,8 @@ void entry_let_go(const state_entry *e);
  * value_check.c. `attempt`: "cannot add the tensor". */
 pawl_status tensor_check(const pawl_tensor *tensor, const char *attempt, pawl_error *err)
     PAWL_MUST_CHECK;
-pawl_status value_check(const char *name, pawl_kind kind, pawl_role role, const void *bytes,
-                        size_t n, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status value_check(const char *name, pawl_kind kind, pawl_role role, bool per_rank,
+                        const void *bytes, size_t n, pawl_error *err) PAWL_MUST_CHECK;
 /* Name rules for both. */
 pawl_status entry_name_check(const char *name, const char *attempt, pawl_error *err)
     PAWL_MUST_CHECK;

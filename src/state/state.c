@@ -115,7 +115,7 @@ static pawl_status refuse_value(const state_entry *there, const char *attempt, p
 
 pawl_status state_set_value(pawl_state *state, const char *name, pawl_kind kind, pawl_role role,
                             bool per_rank, const void *bytes, size_t n, pawl_error *err) {
-    TRY(value_check(name, kind, role, bytes, n, err));
+    TRY(value_check(name, kind, role, per_rank, bytes, n, err));
     held_entry *there = tree_find(state->tree, name);
     if (there != NULL && (there->seen.kind != kind || there->seen.per_rank != per_rank)) {
         pawl_status status = refuse_value(&there->seen, "cannot set the value", kind, err);

@@ -82,7 +82,8 @@ pawl_status state_add_tensors(pawl_state *state, const state_tensors *tensors, p
 pawl_status state_update_tensors(pawl_state *state, const state_tensors *tensors, pawl_error *err)
     PAWL_MUST_CHECK;
 /* For all kinds of values: checks the bytes against the kind (JSON parses, strings are UTF-8).
- * PAWL_ELIMIT past PAWL_MAX_VALUE_BYTES. What is kept is followed by a NUL that is not counted. */
+ * PAWL_ELIMIT past PAWL_MAX_VALUE_BYTES, per rank past PAWL_MAX_RANK_BYTES. What is kept is
+ * followed by a NUL that is not counted. */
 pawl_status state_set_value(pawl_state *state, const char *name, pawl_kind kind, pawl_role role,
                             bool per_rank, const void *bytes, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;

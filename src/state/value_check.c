@@ -73,30 +73,32 @@ static pawl_status check_role(pawl_role role, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status check_kind_bytes(const void *bytes, size_t n, pawl_error *err) {
+static pawl_status check_bytes_count(bool per_rank, const void *bytes, size_t n, pawl_error *err) {
     if (bytes == NULL && n > 0) {
         return error_set(err, PAWL_EUSAGE, "it is NULL, but has %zu bytes", n);
     }
-    if (n > (size_t)PAWL_MAX_VALUE_BYTES) {
+    int most = per_rank ? PAWL_MAX_RANK_BYTES : PAWL_MAX_VALUE_BYTES;
+    if (n > (size_t)most) {
         error_set(err, PAWL_ELIMIT, "it has %zu bytes", n);
-        error_expected(err, "at most %d bytes (PAWL_MAX_VALUE_BYTES)", PAWL_MAX_VALUE_BYTES);
+        error_expected(err, "at most %d bytes (%s)", most,
+                       per_rank ? "PAWL_MAX_RANK_BYTES" : "PAWL_MAX_VALUE_BYTES");
         error_next(err, "add large data as a tensor of U8");
         return PAWL_ELIMIT;
     }
     return PAWL_OK;
 }
 
-static pawl_status check_whole_value(pawl_kind kind, pawl_role role, const void *bytes, size_t n,
-                                     pawl_error *err) {
+static pawl_status check_whole_value(pawl_kind kind, pawl_role role, bool per_rank,
+                                     const void *bytes, size_t n, pawl_error *err) {
     TRY(check_role(role, err));
-    TRY(check_kind_bytes(bytes, n, err));
+    TRY(check_bytes_count(per_rank, bytes, n, err));
     return check_kind(kind, bytes == NULL ? "" : bytes, n, err);
 }
 
-pawl_status value_check(const char *name, pawl_kind kind, pawl_role role, const void *bytes,
-                        size_t n, pawl_error *err) {
+pawl_status value_check(const char *name, pawl_kind kind, pawl_role role, bool per_rank,
+                        const void *bytes, size_t n, pawl_error *err) {
     TRY(entry_name_check(name, "cannot add the value", err));
-    pawl_status status = check_whole_value(kind, role, bytes, n, err);
+    pawl_status status = check_whole_value(kind, role, per_rank, bytes, n, err);
     if (status != PAWL_OK) {
         error_wrap(err, "cannot set the value");
         error_entry(err, name);

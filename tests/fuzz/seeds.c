@@ -135,6 +135,8 @@ static void records(void) {
                        .pieces = ranks,
                        .piece_count = 2};
     put_record("per-rank", &e);
+    ranks[1].bytes = PAWL_MAX_RANK_BYTES;
+    put_record("per-rank-large", &e);
     static const struct {
         const char *name, *bytes;
         pawl_kind kind;

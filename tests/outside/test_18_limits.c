@@ -129,6 +129,15 @@ static pawl_status value_bytes(fixture *f, uint64_t n) {
     return pawl_state_set_bytes(f->state, "v", PAWL_ROLE_OTHER, text_of('v', n), n, f->err);
 }
 
+static pawl_status rank_bytes(fixture *f, uint64_t n) {
+    char *bytes = calloc(n, 1);
+    assert_non_null(bytes);
+    pawl_status status =
+        pawl_state_set_rank_bytes(f->state, "v", PAWL_ROLE_OTHER, bytes, n, f->err);
+    free(bytes);
+    return status;
+}
+
 static pawl_status string_bytes(fixture *f, uint64_t n) {
     return pawl_state_set_string(f->state, "v", PAWL_ROLE_OTHER, text_of('v', n), f->err);
 }
@@ -304,6 +313,7 @@ static const struct limit {
     {"boxes", boxes, PAWL_MAX_BOXES, "64"},
     {"log2 of a tensor's bytes", bytes_of_a_tensor, 62, "2^62"},
     {"bytes of a value", value_bytes, PAWL_MAX_VALUE_BYTES, "1048576"},
+    {"bytes of a rank's value", rank_bytes, PAWL_MAX_RANK_BYTES, "268435456"},
     {"bytes of a string", string_bytes, PAWL_MAX_VALUE_BYTES, "1048576"},
     {"depth of JSON", json_depth, PAWL_MAX_JSON_DEPTH, "512"},
     {"framework", framework, PAWL_MAX_FRAMEWORK_BYTES, "4096"},

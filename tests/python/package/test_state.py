@@ -113,6 +113,21 @@ class Values(support.InDirectory):
             with self.assertRaises(pawl.NotFound):
                 checkpoint.read_rank("rng", 1)
 
+    def test_per_rank_bytes_are_larger_than_values(self):
+        position = bytes(range(256)) * (12 << 10)
+        state = pawl.State()
+        with self.assertRaisesRegex(pawl.LimitExceeded, "1048576"):
+            state["loader"] = position
+        state.set("loader", position, role="data_position", per_rank=True)
+        with pawl.Run(self.run_path) as run:
+            run.save(state, 1)
+            run.wait()
+            state.set("loader", b"", per_rank=True)
+            run.restore(state)
+        self.assertEqual(state["loader"], position)
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(checkpoint.read_rank("loader", 0), position)
+
     def test_a_value_keeps_its_role(self):
         state = pawl.State()
         state.set("lr", 0.1, role="hyperparameter")

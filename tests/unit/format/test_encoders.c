@@ -367,6 +367,10 @@ static void wild_value(wild *w, record_entry *e) {
     bool odd = wild_odd(w);
     size_t n = odd ? (size_t)wild_below(w, 10) : sizes[e->kind];
     e->per_rank = e->kind == PAWL_KIND_BYTES && wild_below(w, 2) == 0;
+    if (e->per_rank && wild_below(w, 4) == 0) {
+        size_t large = PAWL_MAX_VALUE_BYTES + (size_t)wild_below(w, 2);
+        n = wild_below(w, 2) == 0 ? large : (size_t)wild_number(w, 0, PAWL_MAX_RANK_BYTES);
+    }
     e->pieces[0].bytes = n;
     if (!e->per_rank) {
         e->value = e->kind == PAWL_KIND_BOOL ? (const uint8_t *)(odd ? "\2" : "\1") : bytes;

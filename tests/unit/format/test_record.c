@@ -242,7 +242,7 @@ static const struct {
 } hostile_records[] = {
     {"good tensor", {HEAD_TENSOR, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_OK},
     {"good value", {1, 3, 3, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 8}, 18, PAWL_OK},
-    {"newer version", {2, 1, 0, 0, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EUNSUPPORTED},
+    {"newer version", {3, 1, 0, 0, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EUNSUPPORTED},
     {"version 0", {0, 1, 0, 0, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
     {"kind 0", {1, 0, 0, 0, 0, 0}, 6, PAWL_EDAMAGED},
     {"kind 8", {1, 8, 0, 0, 1, 0, 0, 0, 0}, 9, PAWL_EDAMAGED},
@@ -292,6 +292,13 @@ static const struct {
     {"per-rank in no piece", {1, 6, 0, 1, 0}, 5, PAWL_EDAMAGED},
     {"per-rank with a value", {1, 6, 0, 5, 1, 'x', 1, 0, 0, 0, 1}, 11, PAWL_EDAMAGED},
     {"a rank twice", {1, 6, 0, 1, 2, 0, 1, 0, 1, 0, 1, 0, 1}, 13, PAWL_EDAMAGED},
+    {"per-rank, 1 MiB", {1, 6, 0, 1, 1, 0, 0, 0, 0x80, 0x80, 0x40}, 11, PAWL_OK},
+    {"per-rank, 1 MiB and a byte", {2, 6, 0, 1, 1, 0, 0, 0, 0x81, 0x80, 0x40}, 11, PAWL_OK},
+    {"the same as version 1", {1, 6, 0, 1, 1, 0, 0, 0, 0x81, 0x80, 0x40}, 11, PAWL_EDAMAGED},
+    {"1 MiB as version 2", {2, 6, 0, 1, 1, 0, 0, 0, 0x80, 0x80, 0x40}, 11, PAWL_EDAMAGED},
+    {"tensor as version 2", {2, 1, 0, 0, 5, 1, 3, 1, 1, 0, 0}, 11, PAWL_EDAMAGED},
+    {"per-rank, 256 MiB", {2, 6, 0, 1, 1, 0, 0, 0, 0x80, 0x80, 0x80, 0x80, 1}, 13, PAWL_OK},
+    {"and a byte", {2, 6, 0, 1, 1, 0, 0, 0, 0x81, 0x80, 0x80, 0x80, 1}, 13, PAWL_EDAMAGED},
     {"a value with a box", {1, 6, 0, 0, 1, 1, 0, 0, 1}, 9, PAWL_EDAMAGED},
     {"value beyond the record", {1, 6, 0, 4, 99, 'x'}, 6, PAWL_EDAMAGED},
 };
@@ -361,7 +368,7 @@ static void test_r12_newer_record_in_words(void **state) {
     assert_fails(decode_named("a/b", newer, sizeof newer, &memory, &out, &err), PAWL_EUNSUPPORTED,
                  &err);
     assert_string_equal(err.entry, "a/b");
-    assert_string_equal(err.expected, "version 1 of the record");
+    assert_string_equal(err.expected, "version 1 to 2 of the record");
     assert_string_equal(err.found, "version 7");
     assert_string_equal(err.next, "read it with a newer pawl");
 }

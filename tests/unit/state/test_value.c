@@ -193,6 +193,24 @@ static void test_too_long_value_is_refused(void **context) {
                        "  next:     add large data as a tensor of U8");
 }
 
+static void test_rank_bytes_may_be_longer(void **context) {
+    fixture *f = *context;
+    size_t most = PAWL_MAX_RANK_BYTES;
+    AUTOFREE char *bytes = mem_calloc(most + 1, 1);
+    assert_non_null(bytes);
+    assert_ok(state_set_value(f->state, "fits", PAWL_KIND_BYTES, PAWL_ROLE_OTHER, true, bytes, most,
+                              &f->err),
+              &f->err);
+    assert_int_equal(state_set_value(f->state, "v", PAWL_KIND_BYTES, PAWL_ROLE_OTHER, true, bytes,
+                                     most + 1, &f->err),
+                     PAWL_ELIMIT);
+    assert_status_text(&f->err, PAWL_ELIMIT,
+                       "cannot set the value: it has 268435457 bytes\n"
+                       "  entry:    v\n"
+                       "  expected: at most 268435456 bytes (PAWL_MAX_RANK_BYTES)\n"
+                       "  next:     add large data as a tensor of U8");
+}
+
 static void test_slot_as_value_is_refused(void **context) {
     fixture *f = *context;
     assert_fails(
@@ -298,6 +316,7 @@ int main(void) {
         WITH_STATE(test_brackets_in_json_strings_are_taken),
         WITH_STATE(test_value_of_kind_tensor_is_refused),
         WITH_STATE(test_too_long_value_is_refused),
+        WITH_STATE(test_rank_bytes_may_be_longer),
         WITH_STATE(test_slot_as_value_is_refused),
         WITH_STATE(test_unknown_role_is_refused),
         WITH_STATE(test_setting_another_kind_is_refused),
