@@ -15,7 +15,6 @@
 
 from ._checkpoint import (
     Checkpoint,
-    Entry,
     Event,
     Finding,
     Problem,
@@ -28,6 +27,7 @@ from ._checkpoint import (
     open,
     verify,
 )
+from ._entry import Entry
 from ._error import (
     Busy,
     Canceled,
@@ -46,6 +46,7 @@ from ._error import (
     Unsupported,
     UsageError,
 )
+from ._group import Discovered, Group, discover
 from ._library import lib as _lib
 from ._memory import Array
 from ._report import Item, Remedy, Report
@@ -62,10 +63,12 @@ __all__ = [
     "Canceled",
     "Checkpoint",
     "Damaged",
+    "Discovered",
     "Entry",
     "Error",
     "Event",
     "Finding",
+    "Group",
     "InternalError",
     "Item",
     "Leftover",
@@ -90,6 +93,7 @@ __all__ = [
     "Unsupported",
     "UsageError",
     "Verification",
+    "discover",
     "doctor",
     "events",
     "ls",

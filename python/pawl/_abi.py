@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
-from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any
 
 
@@ -263,6 +263,36 @@ class Retention(Struct):
     ]
 
 
+# Both: 0, or a failure. Rank 0 gets n bytes of each rank; every rank gets the n bytes of rank 0.
+GATHER_FUNCTION = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_double)
+BROADCAST_FUNCTION = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_double)
+
+
+class Group(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rank", c_int),
+        ("world_size", c_int),
+        ("launch", c_char_p),
+        ("context", c_void_p),
+        ("gather", GATHER_FUNCTION),
+        ("broadcast", BROADCAST_FUNCTION),
+    ]
+
+
+class GroupFound(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rank", c_int),
+        ("world_size", c_int),
+        ("local_rank", c_int),
+        ("local_size", c_int),
+        ("source", c_char_p),
+        ("launch", c_char * 256),
+        ("text", c_char * 1024),
+    ]
+
+
 class RunOptions(Struct):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -286,7 +316,7 @@ class RunOptions(Struct):
         ("cpus", POINTER(c_int)),
         ("cpu_count", c_size_t),
         ("hang_deadline_s", c_double),
-        ("group", c_void_p),
+        ("group", POINTER(Group)),
         ("group_deadline_s", c_double),
         ("event", c_void_p),
         ("event_context", c_void_p),
@@ -471,7 +501,7 @@ class RestoreOptions(Struct):
         ("rename_size", c_size_t),
         ("per_rank", c_int),
         ("share_on_node", c_int),
-        ("group", c_void_p),
+        ("group", POINTER(Group)),
         ("group_deadline_s", c_double),
         ("supply", SUPPLY_FUNCTION),
         ("supply_context", c_void_p),
@@ -547,7 +577,7 @@ class DoctorOptions(Struct):
     _fields_ = [
         ("struct_size", c_size_t),
         ("need_bytes", c_uint64),
-        ("group", c_void_p),
+        ("group", POINTER(Group)),
         ("group_deadline_s", c_double),
         ("storage", c_void_p),
     ]
@@ -559,6 +589,8 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "pawl_box": Box,
     "pawl_tensor": Tensor,
     "pawl_retention": Retention,
+    "pawl_group": Group,
+    "pawl_group_found": GroupFound,
     "pawl_run_options": RunOptions,
     "pawl_metric": Metric,
     "pawl_save_options": SaveOptions,

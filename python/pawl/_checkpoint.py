@@ -12,13 +12,16 @@ from types import EllipsisType, TracebackType
 from typing import Any
 
 from . import _abi
-from ._abi import Dtype, EventKind, Kind, Role, Severity, Status, StepStatus
+from ._abi import Dtype, EventKind, Kind, Severity, Status, StepStatus
+from ._entry import Entry, entry_of, value_of
 from ._error import NotFound, UsageError, check, decode, error_handle
+from ._group import Group
 from ._handle import Handle, path_bytes, text_bytes
 from ._library import lib
 from ._memory import Array, dtype_bits
 from ._report import Report
-from ._run import SaveStats, finish_restore, log_options, refuse_read_only, restore_options, save_stats
+from ._restore import Supply, Supplying, finish_restore, refuse_read_only, restore_options
+from ._run import SaveStats, log_options, save_stats
 from ._state import State
 
 Path = str | os.PathLike[str]
@@ -94,68 +97,6 @@ def _step_info(found: _abi.StepInfo) -> StepInfo:
 
 
 # ---- one checkpoint ------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    """What a checkpoint says of an entry.
-
-    Attributes:
-        name: of the entry.
-        kind: "tensor", "bool", "int64", "float64", "string", "bytes" or "json".
-        role: what it is for: "model", "slot", ...
-        slot_of: a slot's variable, or None.
-        slot: a slot's name, or None.
-        per_rank: each rank has its own bytes.
-        replicated: the ranks that saved it held the same bytes.
-        dtype: of a tensor: its elements' type: "F32", ..., or one that pawl cannot read; else None.
-        shape: of a tensor: of all of it; else ().
-        bytes: of the tensor or value.
-        pieces: boxes that a tensor is stored in.
-    """
-
-    name: str
-    kind: str
-    role: str
-    slot_of: str | None
-    slot: str | None
-    per_rank: bool
-    replicated: bool
-    dtype: str | None
-    shape: tuple[int, ...]
-    bytes: int
-    pieces: int
-
-
-def _entry(found: _abi.EntryInfo) -> Entry:
-    return Entry(
-        name=decode(found.name) or "",
-        kind=Kind(found.kind).name.lower(),
-        role=Role(found.role).name.lower(),
-        slot_of=decode(found.slot_of),
-        slot=decode(found.slot),
-        per_rank=found.per_rank != 0,
-        replicated=found.replicated != 0,
-        dtype=decode(found.type),
-        shape=tuple(found.shape[i] for i in range(found.ndim)) if found.kind == Kind.TENSOR else (),
-        bytes=found.bytes,
-        pieces=found.pieces,
-    )
-
-
-def _value(found: _abi.EntryInfo) -> Any:
-    raw = ctypes.string_at(found.value, found.bytes) if found.value else b""
-    if found.kind == Kind.BOOL:
-        return raw != b"\0"
-    if found.kind == Kind.INT64:
-        return ctypes.c_int64.from_buffer_copy(raw).value
-    if found.kind == Kind.FLOAT64:
-        return ctypes.c_double.from_buffer_copy(raw).value
-    if found.kind == Kind.STRING:
-        return raw.decode()
-    if found.kind == Kind.JSON:
-        return json.loads(raw)
-    return raw
 
 
 def _one_dimension(name: str, index: int | slice, extent: int) -> tuple[int, int, bool]:
@@ -351,7 +292,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
         with self._held() as pointer:
             check(lib.pawl_checkpoint_find(pointer, raw, ctypes.byref(found), error_handle()))
             dtype = Dtype(found.dtype) if found.dtype else None
-            return _entry(found), dtype, None if found.kind == Kind.TENSOR else _value(found)
+            return entry_of(found), dtype, None if found.kind == Kind.TENSOR else value_of(found)
 
     def __getitem__(self, name: str) -> Any:
         entry, dtype, value = self._find(name)
@@ -403,7 +344,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
                     check(lib.pawl_entries_next(walk, ctypes.byref(found), ctypes.byref(more), error_handle()))
                     if more.value == 0:
                         return
-                    entry = _entry(found)
+                    entry = entry_of(found)
                 yield entry
         finally:
             if os.getpid() == self._pid:
@@ -453,8 +394,15 @@ class Checkpoint(Handle, Mapping[str, Any]):
         per_rank: str = "error",
         model_only: bool = False,
         renames: Mapping[str, str] | None = None,
+        supply: Supply | None = None,
+        group: Group | None = None,
+        group_deadline_s: float | None = None,
     ) -> Report:
-        """Restores `state` without owning the run; arguments as of :meth:`Run.restore`."""
+        """Restores `state` without owning the run; arguments as of :meth:`Run.restore`.
+
+        The ranks of a `group` restore it together: all make this call, and wait for each other at
+        most `group_deadline_s` seconds [600].
+        """
         refuse_read_only(state)
         options = restore_options(
             None,
@@ -469,11 +417,17 @@ class Checkpoint(Handle, Mapping[str, Any]):
             {"model_only": model_only},
             renames,
         )
+        if group is not None:
+            options.group = ctypes.pointer(group.struct)
+            options.group_deadline_s = group_deadline_s or 0.0
+        supplying = None if supply is None else Supplying(supply, options)
         report = ctypes.c_void_p()
         with self._held() as pointer, state._held() as restored:
             status = lib.pawl_checkpoint_restore(
                 pointer, restored, ctypes.byref(options), ctypes.byref(report), error_handle()
             )
+            if supplying is not None:
+                supplying.finish(state, status == Status.OK)
             found = finish_restore(status, report)
         assert found is not None
         return found

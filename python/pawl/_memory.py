@@ -287,11 +287,13 @@ def _of_dlpack(name: str, array: Any) -> Memory:
 
 
 def memory_of(name: str, array: Any) -> Memory:
-    """Where the elements of `array` are. `name` is for messages.
+    """Where the elements of `array` are; of a :class:`Memory` itself. `name` is for messages.
 
     Raises:
         UsageError: it is no array, is on a device, or has elements that pawl has no type for.
     """
+    if isinstance(array, Memory):
+        return array
     interface = getattr(array, "__array_interface__", None)
     if interface is not None:
         found = _of_array_interface(name, array, interface)

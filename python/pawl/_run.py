@@ -16,10 +16,12 @@ from typing import Any
 
 from . import _abi
 from ._abi import Io, IoPriority, LogLevel, OnBusy, Status
-from ._error import Error, Mismatch, UsageError, check, decode, error_handle, failure
+from ._error import Error, UsageError, check, decode, error_handle, failure
+from ._group import Group
 from ._handle import Handle, fill_options, path_bytes, text_bytes
 from ._library import lib
-from ._report import Report, policy, take_report
+from ._report import Report
+from ._restore import Supply, Supplying, finish_restore, refuse_read_only, restore_options
 from ._state import State, require_state
 
 logger = logging.getLogger("pawl")
@@ -119,51 +121,6 @@ class Leftover:
     reason: str
 
 
-def restore_options(
-    step: int | None, policies: Mapping[str, str], switches: Mapping[str, bool], renames: Mapping[str, str] | None
-) -> _abi.RestoreOptions:
-    """``pawl_restore_options`` from the arguments of a restore."""
-    options = _abi.RestoreOptions()
-    if step is not None:
-        options.step = ctypes.pointer(ctypes.c_int64(step))
-    fill_options(options, {name: policy(name, value) for name, value in policies.items()})
-    fill_options(options, {name: int(value) for name, value in switches.items()})
-    if renames:
-        rules = (_abi.Rename * len(renames))()
-        for rule, (old, new) in zip(rules, renames.items(), strict=True):
-            rule.from_, rule.to = text_bytes("the rename", old), text_bytes("the rename", new)
-        options.renames = rules
-        options.rename_count = len(rules)
-        options.rename_size = ctypes.sizeof(_abi.Rename)
-    return options
-
-
-def finish_restore(status: int, report: ctypes.c_void_p) -> Report | None:
-    """The report of a restore; raises what it failed with, with the report."""
-    error = None if status == Status.OK else failure(status)
-    taken = take_report(report)
-    if isinstance(error, Mismatch) and taken is not None:
-        error.report = taken
-        error.next = taken.next or error.next
-    if error is not None:
-        raise error
-    return taken
-
-
-def refuse_read_only(state: State) -> None:
-    """A restore writes to the tensors' memory: some cannot be written to."""
-    require_state(state)
-    names = state.read_only()
-    if names:
-        error = UsageError(
-            f"{names[0]}: its memory is read-only, so nothing can be restored into it"
-            + (f" ({len(names) - 1} more are)" if len(names) > 1 else "")
-            + "; give the state arrays that can be written to"
-        )
-        error.entry = names[0]
-        raise error
-
-
 #: Runs that are open: closed at exit. A run that nobody references stays open.
 _open_runs: set[Run] = set()
 #: States whose tensors a thread of libpawl may still read: kept until the process ends.
@@ -213,6 +170,8 @@ class Run(Handle):
         cpus: numbers of the processors that threads which save may run on [any].
         hang_deadline_s: seconds without progress after which a save has failed [deadline_s].
         no_event_file: keep no events.jsonl.
+        group: the ranks that save together; rank 0's process owns the run [this process alone].
+        group_deadline_s: seconds that ranks wait for each other [deadline_s].
 
     Raises:
         Busy: another process writes to the run; the text names it.
@@ -254,10 +213,13 @@ class Run(Handle):
         cpus: Iterable[int] | None = None,
         hang_deadline_s: float | None = None,
         no_event_file: bool = False,
+        group: Group | None = None,
+        group_deadline_s: float | None = None,
     ) -> None:
         super().__init__()
         self.path = os.fspath(path)
         self._deadline_s = deadline_s
+        self.group = group
         self._on_busy = _choice("on_busy", on_busy, OnBusy)
         self._reading: set[State] = set()  # states whose tensors a save may still read
         retention = _retention(keep_last, keep_every_steps, keep_every_hours, keep_best, metric, metric_max)
@@ -285,6 +247,8 @@ class Run(Handle):
                 "cpu_count": len(numbers),
                 "hang_deadline_s": hang_deadline_s,
                 "no_event_file": int(no_event_file),
+                "group": None if group is None else ctypes.pointer(group.struct),
+                "group_deadline_s": group_deadline_s,
             },
         )
         pointer = ctypes.c_void_p()
@@ -416,6 +380,14 @@ class Run(Handle):
         """Gives up the save in flight: nothing of it remains. :meth:`wait` then raises Canceled."""
         self._sliced(lambda pointer, s: int(lib.pawl_cancel(pointer, s, error_handle())), timeout)
 
+    def meet(self, timeout: float | None = None) -> None:
+        """Of a group, where the ranks come together anyway: tells rank 0 whose part of a save is written.
+
+        Never needed; it helps where listings of the storage are late.
+        """
+        with self._held() as pointer:
+            check(lib.pawl_meet(pointer, timeout or 0.0, error_handle()))
+
     def due(self, step: int) -> bool:
         """Is a save due, by `save_every_steps` or `save_every_s`? Not twice at the same step."""
         with self._held() as pointer:
@@ -437,6 +409,7 @@ class Run(Handle):
         per_rank: str = "error",
         model_only: bool = False,
         renames: Mapping[str, str] | None = None,
+        supply: Supply | None = None,
     ) -> Report:
         """Brings `state` back from a checkpoint of the run: writes to its arrays, sets its values.
 
@@ -454,6 +427,9 @@ class Run(Handle):
             per_rank: saved by another number of ranks: "error", "allow" or "caller".
             model_only: entries of the model alone; the rest is kept as it is.
             renames: prefix of names in the checkpoint to what replaces it, such as {"module": ""}.
+            supply: asked for each tensor of the checkpoint that the state lacks, by its entry: gives a
+                :class:`Tensor`, which is then a part of the state, or None. It makes no calls on the
+                run or the state. After a failure nothing of what it gave is in the state.
 
         Returns:
             What was restored, and which differences were allowed.
@@ -478,9 +454,12 @@ class Run(Handle):
             {"no_fallback": not fallback, "model_only": model_only},
             renames,
         )
+        supplying = None if supply is None else Supplying(supply, options)
         report = ctypes.c_void_p()
         with self._held() as pointer, state._held() as restored:
             status = lib.pawl_restore(pointer, restored, ctypes.byref(options), ctypes.byref(report), error_handle())
+            if supplying is not None:
+                supplying.finish(state, status == Status.OK)
             found = finish_restore(status, report)
             self._reading.clear()
         assert found is not None

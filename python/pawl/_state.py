@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ._abi import Box as CBox
-from ._abi import Kind, Role
+from ._abi import Dtype, Kind, Role
 from ._abi import Tensor as CTensor
 from ._error import UsageError, check, error_handle
 from ._handle import Handle, text_bytes
@@ -133,7 +133,7 @@ class _Described:
         out = self.tensors[i]
         out.struct_size = ctypes.sizeof(CTensor)
         out.name = text_bytes("the name", name)
-        if isinstance(tensor.array, (list, tuple)):
+        if isinstance(tensor.array, (list, tuple)) and not isinstance(tensor.array, Memory):
             memories = self._boxes(name, out, tensor)
             shape = tensor.shape or ()
         else:
@@ -151,6 +151,26 @@ class _Described:
         out.replica = tensor.replica
         out.replica_count = tensor.replica_count
         self.owners[name] = (tensor.array, memories)
+
+
+#: What a state keeps of a tensor that was supplied while it was restored: its owner, its memory,
+#: and what libpawl's description of it points to.
+Supplied = tuple[object, list[Memory], object]
+
+
+def describe(name: str, tensor: Tensor, out: CTensor) -> Supplied:
+    """Writes a description of `tensor` to `out`, which says its name and what it has to be."""
+    described = _Described(1)
+    described.describe(0, name, tensor)
+    found = described.tensors[0]
+    if (found.dtype, found.ndim) != (out.dtype, out.ndim):
+        raise UsageError(
+            f"{name}: the memory supplied for it is of {Dtype(found.dtype).name} with {found.ndim} dimensions; in the "
+            f"checkpoint it is of {Dtype(out.dtype).name} with {out.ndim}"
+        )
+    ctypes.memmove(ctypes.byref(out), ctypes.byref(found), ctypes.sizeof(CTensor))
+    owner, memories = described.owners[name]
+    return owner, memories, described
 
 
 class State(Handle):
@@ -292,6 +312,29 @@ class State(Handle):
             per_rank = old_per_rank if per_rank is None else per_rank
             self._kinds[name] = _set(pointer, raw, int(role_of(role)), value, per_rank, self._kinds.get(name))
             self._values[name] = role, per_rank
+
+    def set_json(self, name: str, value: object, *, role: str | None = None) -> None:
+        """Sets a value as JSON, whatever it is: a number, a text, None, a list, a dict.
+
+        For a value whose type may change, such as a number that was None before: entries of two kinds
+        do not match each other, two JSON values do.
+
+        Raises:
+            UsageError, LimitExceeded: as :meth:`set`.
+        """
+        raw = text_bytes("the name", name)
+        with self._held() as pointer:
+            role = self._values.get(name, ("other", False))[0] if role is None else role
+            text = _json_text(name, value)
+            check(lib.pawl_state_set_json(pointer, raw, role_of(role), text, error_handle()))
+            self._kinds[name] = Kind.JSON
+            self._values[name] = role, False
+
+    def take_supplied(self, given: Mapping[str, Supplied]) -> None:
+        """Notes tensors that a restore has added."""
+        for name, (owner, memories, _described) in given.items():
+            self._tensors[name] = owner, memories
+            self._kinds[name] = Kind.TENSOR
 
     def read_only(self) -> list[str]:
         """Names of the tensors whose memory may not be written to, so that none can be restored."""

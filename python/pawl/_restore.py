@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What restores share: options, memory for entries that a state lacks, the report."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+
+from . import _abi
+from ._abi import Status
+from ._entry import Entry, entry_of
+from ._error import Mismatch, UsageError, failure
+from ._handle import fill_options, text_bytes
+from ._report import Report, policy, take_report
+from ._state import State, Supplied, Tensor, describe, require_state
+
+#: Gives memory for a tensor of the checkpoint that the state lacks, or None.
+Supply = Callable[[Entry], Tensor | None]
+
+
+class Supplying:
+    """Hands what libpawl asks for to a function of Python, and the answers to the state afterwards."""
+
+    def __init__(self, supply: Supply, options: _abi.RestoreOptions) -> None:
+        self._supply = supply
+        self._step = -1
+        self._given: dict[str, Supplied] = {}
+        self._error: BaseException | None = None
+        self._function = _abi.SUPPLY_FUNCTION(self._answer)  # as long as the call
+        options.supply = self._function
+
+    def _answer(self, _context: int | None, step: int, found: object, tensor: object) -> int:
+        try:
+            if step != self._step:  # what was given for a step that is damaged is forgotten
+                self._step = step
+                self._given = {}
+            entry = entry_of(found.contents)  # type: ignore[attr-defined]
+            given = self._supply(entry)
+            if given is None:
+                return 0
+            self._given[entry.name] = describe(entry.name, given, tensor.contents)  # type: ignore[attr-defined]
+            return 1
+        except BaseException as why:  # raised again by finish()
+            self._error = why
+            return -1
+
+    def finish(self, state: State, succeeded: bool) -> None:
+        """After the call: the state knows of its new entries; raises what the function raised."""
+        if self._error is not None:
+            raise self._error
+        if succeeded:
+            state.take_supplied(self._given)
+
+
+def restore_options(
+    step: int | None, policies: Mapping[str, str], switches: Mapping[str, bool], renames: Mapping[str, str] | None
+) -> _abi.RestoreOptions:
+    """``pawl_restore_options`` from the arguments of a restore."""
+    options = _abi.RestoreOptions()
+    if step is not None:
+        options.step = ctypes.pointer(ctypes.c_int64(step))
+    fill_options(options, {name: policy(name, value) for name, value in policies.items()})
+    fill_options(options, {name: int(value) for name, value in switches.items()})
+    if renames:
+        rules = (_abi.Rename * len(renames))()
+        for rule, (old, new) in zip(rules, renames.items(), strict=True):
+            rule.from_, rule.to = text_bytes("the rename", old), text_bytes("the rename", new)
+        options.renames = rules
+        options.rename_count = len(rules)
+        options.rename_size = ctypes.sizeof(_abi.Rename)
+    return options
+
+
+def finish_restore(status: int, report: ctypes.c_void_p) -> Report | None:
+    """The report of a restore; raises what it failed with, with the report."""
+    error = None if status == Status.OK else failure(status)
+    taken = take_report(report)
+    if isinstance(error, Mismatch) and taken is not None:
+        error.report = taken
+        error.next = taken.next or error.next
+    if error is not None:
+        raise error
+    return taken
+
+
+def refuse_read_only(state: State) -> None:
+    """A restore writes to the tensors' memory: some cannot be written to."""
+    require_state(state)
+    names = state.read_only()
+    if names:
+        error = UsageError(
+            f"{names[0]}: its memory is read-only, so nothing can be restored into it"
+            + (f" ({len(names) - 1} more are)" if len(names) > 1 else "")
+            + "; give the state arrays that can be written to"
+        )
+        error.entry = names[0]
+        raise error
