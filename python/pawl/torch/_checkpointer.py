@@ -1,0 +1,555 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training job in PyTorch, saved while it goes on, and continued where it was."""
+
+from __future__ import annotations
+
+import logging
+import operator
+import os
+import signal
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from .. import _run
+from .._entry import Entry
+from .._error import Canceled, Error, NotFound, UsageError
+from .._report import Report
+from .._run import Run, SaveStats
+from .._state import State, Tensor
+from ._agree import Agreement
+from ._group import process_group
+from ._hook import fence_before_steps, leave_steps_alone
+from ._names import path_of
+from ._parts import Json, Live, ModelPart, ObjectPart, OptimizerPart, Part, RankPart, StepPart, extra_parts
+from ._rng import random_state, set_random_state
+from ._tensors import is_sharded, local_of, memory_of, sharded
+
+logger = logging.getLogger("pawl.torch")
+
+#: Copies of tensors above so many bytes are mentioned in the log, once.
+_BIG_COPY = 64 << 20
+
+
+def _named(what: str, given: Any) -> dict[str, Any]:
+    """One object under the name `what`, or several below it."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return {path_of(what, key): value for key, value in given.items()}
+    if isinstance(given, (list, tuple)):
+        return {f"{what}/{i}": value for i, value in enumerate(given)}
+    return {what: given}
+
+
+def _require_position(loader: Any) -> None:
+    if not (hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")):
+        raise UsageError(
+            f"the loader is a {type(loader).__module__}.{type(loader).__qualname__}, which cannot tell where in the "
+            "data it is; use torchdata.stateful_dataloader.StatefulDataLoader, which takes the same arguments, or "
+            "give no loader"
+        )
+
+
+class _Saved:
+    """The state that was handed to libpawl, and what it was made from."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.fingerprint: list[Any] = []
+        self.names: list[str] = []  # of the tensors read in place
+        self.in_place: list[torch.Tensor] = []  # of DTensors the local ones
+        self.sharded: list[tuple[int, torch.Tensor]] = []  # their places in in_place, and the DTensors
+        self.layout: list[Any] = []  # of in_place: where and how
+        self.live: list[torch.Tensor] = []  # what is copied ...
+        self.shadows: list[torch.Tensor] = []  # ... to where
+        self.values: dict[str, Any] = {}
+
+    def layout_now(self) -> list[Any]:
+        """Where the tensors that are read in place are now."""
+        tensors = self.in_place
+        for i, tensor in self.sharded:
+            tensors[i] = local_of(tensor)
+        return [
+            list(map(torch.Tensor.data_ptr, tensors)),
+            list(map(operator.attrgetter("shape"), tensors)),
+            list(map(torch.Tensor.stride, tensors)),
+        ]
+
+
+class Checkpointer:
+    """Saves a training job asynchronously, and restores it.
+
+    ::
+
+        with pawl.torch.Checkpointer("runs/a", model=model, optimizer=optimizer, scheduler=scheduler,
+                                     loader=loader, every=500, keep_last=3) as ckpt:
+            ckpt.restore()                      # continues, where there is a checkpoint
+            while ckpt.steps < 100_000 and not ckpt.preempted:
+                ...                             # forward, backward, optimizer.step(), scheduler.step()
+                ckpt.step()                     # counts, and saves when it is time
+
+    Saved are parameters and persistent buffers, slots and hyperparameters of the optimizer, what the
+    others' ``state_dict()`` gives, random state (PyTorch's, NumPy's, Python's), and the number of steps.
+    Parameters that an optimizer changes, and its slots, are written from where they are; before an
+    optimizer's next step pawl waits until that is done (a hook of all ``torch.optim`` optimizers).
+    All else (buffers, frozen parameters, ...) is copied by :meth:`save`, into memory that is kept.
+
+    Names of entries: ``model/layer/0/weight`` for ``layer.0.weight``, as of the model without wrappers
+    (DistributedDataParallel, torch.compile); slots ``optimizer/layer/0/weight/exp_avg``.
+
+    With ``torch.distributed`` all ranks make the same calls, and one checkpoint is saved: of DTensors
+    (FSDP2, HSDP, tensor parallel) each rank its part, other parameters once, buffers rank 0's, random
+    state and data position of each rank.
+
+    Args:
+        run: directory of the run, or an open ``pawl.Run``, which then stays open.
+        model: a module, plain or wrapped; or several, by name.
+        optimizer: an optimizer of ``torch.optim``, or several, by name or in a list.
+        scheduler: with ``state_dict`` and ``load_state_dict``, or several.
+        scaler: a GradScaler, or several.
+        loader: a StatefulDataLoader, or several: continued where each rank was.
+        extra: more to save, by name: modules (EMA, SWA), tensors, dictionaries of nested data, objects
+            with ``state_dict`` and ``load_state_dict``.
+        every: steps between two saves of :meth:`step` [it never saves].
+        every_s: seconds between two saves of :meth:`step`.
+        keep_last: retention keeps the newest so many checkpoints [all].
+        best: name of a metric given to save: the best by it stays, too.
+        mode: "min" or "max": what is better.
+        rng: save and restore random state.
+        by_reference: tensors to read in place although no optimizer changes them (such as large frozen
+            parameters): call :meth:`fence` before changing one.
+        signals: at the first of these :meth:`step` makes a final save [SIGTERM].
+        grace_s: seconds that the final save may take.
+        options: of ``pawl.Run``: deadline_s, budget_bytes, keep_every_steps, ...
+
+    Attributes:
+        run: the ``pawl.Run``.
+        steps: steps counted so far; set by :meth:`restore`.
+        preempted: a signal came, and the final save is made: leave the loop.
+
+    Raises:
+        UsageError: something that cannot be saved, by name, with what to do.
+        Error: as ``pawl.Run``.
+
+    Threads: for the thread that trains.
+    """
+
+    def __init__(
+        self,
+        run: str | os.PathLike[str] | Run,
+        *,
+        model: torch.nn.Module | Mapping[str, torch.nn.Module] | None = None,
+        optimizer: Any = None,
+        scheduler: Any = None,
+        scaler: Any = None,
+        loader: Any = None,
+        extra: Mapping[str, Any] | None = None,
+        every: int | None = None,
+        every_s: float | None = None,
+        keep_last: int | None = None,
+        best: str | None = None,
+        mode: str = "min",
+        rng: bool = True,
+        by_reference: Iterable[torch.Tensor] = (),
+        signals: Iterable[int] = (signal.SIGTERM,),
+        grace_s: float = 20.0,
+        **options: Any,
+    ) -> None:
+        if mode not in ("min", "max"):
+            raise UsageError(f"mode={mode!r}: it is 'min' or 'max'")
+        self.steps = 0
+        self.preempted = False
+        self._grace_s = grace_s
+        self._user_reference = list(by_reference)
+        self._parts = self._make_parts(_named("model", model), optimizer, scheduler, scaler, loader, extra, rng)
+        self._saved: _Saved | None = None
+        self._shadows: dict[str, torch.Tensor] = {}
+        self._versions: list[int | None] = []
+        self._in_flight = False
+        self._last_step: int | None = None  # of the save before
+        self._fenced = True  # since then
+        self._problem: Error | None = None  # of the save before, for the next call to raise
+        self._closed = False
+        self._group = process_group()
+        self._rank = 0 if self._group is None else self._group.rank
+        self._owns_run = not isinstance(run, Run)
+        if isinstance(run, Run):
+            self.run = run
+        else:
+            if best is not None:
+                options = {"keep_best": 1, "metric": best, "metric_max": mode == "max", **options}
+            if self._group is not None:
+                options["group"] = self._group
+            framework = options.pop("framework", f"torch {torch.__version__}")
+            self.run = Run(
+                run,
+                keep_last=keep_last,
+                save_every_steps=every,
+                save_every_s=every_s,
+                framework=framework,
+                **options,
+            )
+        self._agreement = None if self._group is None else Agreement(os.path.abspath(self.run.path))
+        self._by_time = every_s is not None and self._group is not None
+        watched = tuple(signals)
+        if watched:
+            _run.watch_preemption(*watched)
+        fence_before_steps(self)
+
+    def _make_parts(
+        self,
+        models: dict[str, Any],
+        optimizer: Any,
+        scheduler: Any,
+        scaler: Any,
+        loader: Any,
+        extra: Mapping[str, Any] | None,
+        rng: bool,
+    ) -> list[Part]:
+        for name, model in models.items():
+            if not isinstance(model, torch.nn.Module):
+                raise UsageError(f"{name} is a {type(model).__qualname__}, not a torch.nn.Module")
+        parts: list[Part] = [ModelPart(model, name, self._by_reference) for name, model in models.items()]
+        self._models = [part for part in parts if isinstance(part, ModelPart)]
+        self._optimizers = [
+            OptimizerPart(one, name, self._parameter_names, scheduler is not None)
+            for name, one in _named("optimizer", optimizer).items()
+        ]
+        parts.extend(self._optimizers)
+        for what, given in (("scheduler", scheduler), ("scaler", scaler)):
+            for name, one in _named(what, given).items():
+                parts.append(ObjectPart(name, one.state_dict, one.load_state_dict))
+        for name, one in _named("loader", loader).items():
+            _require_position(one)
+            parts.append(RankPart(name, "data_position", one.state_dict, one.load_state_dict))
+        parts.extend(extra_parts(extra or {}, self._by_reference))
+        if rng:
+            parts.append(RankPart("rng", "rng", random_state, set_random_state))
+        parts.append(StepPart(lambda: self.steps, self._set_steps))
+        return parts
+
+    def __repr__(self) -> str:
+        return f"<pawl.torch.Checkpointer of {self.run.path!r}, step {self.steps}>"
+
+    # ---- what is saved ----
+
+    def _set_steps(self, steps: int) -> None:
+        self.steps = steps
+
+    def _parameter_names(self) -> dict[int, str]:
+        return {key: name for part in self._models for key, name in part.tree.names.items()}
+
+    def _by_reference(self) -> set[int]:
+        changed = {id(tensor) for part in self._optimizers for tensor in part.parameters()}
+        return changed | {id(tensor) for tensor in self._user_reference}
+
+    def _describe(self, live: Live, memory_tensor: torch.Tensor, restoring: bool) -> Tensor | None:
+        """The entry of a tensor in the memory of `memory_tensor`; None: another rank saves it."""
+        if is_sharded(live.tensor):
+            return sharded(live.name, live.tensor, memory_tensor, **live.what)
+        replicated = self._group is not None
+        if live.buffer and replicated and not restoring:
+            if self._rank != 0:
+                return None
+            replicated = False
+        return Tensor(memory_of(live.name, memory_tensor), replicated=replicated, **live.what)
+
+    def _shadow(self, live: Live) -> torch.Tensor:
+        """Host memory for a copy of a tensor; the same for each save."""
+        local = local_of(live.tensor)
+        shadow = self._shadows.get(live.name)
+        if shadow is None or shadow.shape != local.shape or shadow.dtype != local.dtype:
+            pinned = local.device.type == "cuda"
+            shadow = torch.empty(local.shape, dtype=local.dtype, pin_memory=pinned)
+            if shadow.nbytes >= _BIG_COPY:
+                logger.info(
+                    "%s (%.1f GB) is copied at each save, because no optimizer of this job changes it; give it as "
+                    "by_reference=[...] if nothing changes it while a save is written",
+                    live.name,
+                    shadow.nbytes / 1e9,
+                )
+            self._shadows[live.name] = shadow
+        return shadow
+
+    def _build(self, restoring: bool) -> _Saved:
+        saved = _Saved()
+        entries: dict[str, Tensor] = {}
+        for part in self._parts:
+            for live in part.tensors():
+                local = local_of(live.tensor)
+                copied = live.copied or local.device.type != "cpu" or local.is_conj() or local.is_neg()
+                memory_tensor = self._shadow(live) if copied else local.detach()
+                entry = self._describe(live, memory_tensor, restoring)
+                if entry is None:
+                    continue
+                entries[live.name] = entry
+                if copied:
+                    saved.live.append(live.tensor)
+                    saved.shadows.append(memory_tensor)
+                else:
+                    if is_sharded(live.tensor):
+                        saved.sharded.append((len(saved.in_place), live.tensor))
+                    saved.names.append(live.name)
+                    saved.in_place.append(local)
+        saved.state.update(entries)
+        saved.fingerprint = [part.fingerprint() for part in self._parts]
+        saved.layout = saved.layout_now()
+        return saved
+
+    def _current(self) -> _Saved:
+        """The state of the save before, made anew if tensors were added, removed or moved."""
+        saved = self._saved
+        if (
+            saved is None
+            or saved.fingerprint != [part.fingerprint() for part in self._parts]
+            or saved.layout != saved.layout_now()
+        ):
+            saved = self._saved = self._build(restoring=False)
+        return saved
+
+    def _set_values(self, saved: _Saved) -> None:
+        for part in self._parts:
+            for name, (value, role, per_rank) in part.values().items():
+                if saved.values.get(name) != value:
+                    if isinstance(value, Json):
+                        saved.state.set_json(name, value.value, role=role)
+                    else:
+                        saved.state.set(name, value, role=role, per_rank=per_rank)
+                    saved.values[name] = value
+
+    # ---- saving ----
+
+    def step(self, metrics: Mapping[str, float] | None = None) -> None:
+        """Counts a step of training, and saves if one is due. Call it after the optimizer's step.
+
+        After a signal the final save is made, and `preempted` is True. With ``torch.distributed`` all
+        ranks stop at the same step.
+
+        Args:
+            metrics: for :meth:`save`, if it saves.
+        """
+        self.steps += 1
+        word = self._agreement.told(self.steps) if self._agreement is not None else None
+        if self._agreement is None:
+            if _run.preempted():
+                word = "stop"
+        elif _run.preempted() and word != "stop":
+            self._agreement.tell(self.steps + 1, "stop")
+        due = self.run.due(self.steps) if self._rank == 0 or not self._by_time else False
+        if self._by_time and due and self._agreement is not None:
+            self._agreement.tell(self.steps + 1, "save")
+            due = False
+        if word == "stop":
+            self._save_final(metrics)
+        elif due or word == "save":
+            self.save(metrics=metrics)
+
+    def save(self, *, metrics: Mapping[str, float] | None = None, pin: bool = False) -> None:
+        """Starts to save the job as step :attr:`steps`; writing goes on in the background.
+
+        Args:
+            metrics: name to value, for the manifest and retention.
+            pin: retention never removes this checkpoint.
+
+        Raises:
+            Error: what the save before failed with; nothing was started then: call it again to save.
+            UsageError: something that cannot be saved, by name.
+        """
+        state = self._ready()
+        self.run.save(state, self.steps, metrics=metrics, pin=pin)
+        self._begun()
+
+    def _save_final(self, metrics: Mapping[str, float] | None) -> None:
+        logger.warning("signal %d came: saving step %d, then training can stop", _run.preempted(), self.steps)
+        self.preempted = True
+        if self._last_step == self.steps and self._in_flight:
+            self.run.wait(self._grace_s)
+            return
+        state = self._ready()
+        self.run.save_final(state, self.steps, self._grace_s, metrics=metrics)
+        self._last_step, self._in_flight, self._fenced = self.steps, False, True
+
+    def _ready(self) -> State:
+        """The state, as it is to be saved now."""
+        self._raise_problem()
+        if self._in_flight and not self._fenced and self._last_step != self.steps:
+            logger.warning(
+                "no optimizer's step waited for the save of step %s: either nothing was trained since, or what changes "
+                "the parameters is no torch.optim.Optimizer, or a CUDA graph; then call fence() before each change",
+                self._last_step,
+            )
+        self.fence()
+        self._raise_problem()
+        for part in self._parts:
+            part.prepare()
+        saved = self._current()
+        with torch.no_grad():
+            if saved.shadows:
+                _copy(saved.shadows, [local_of(tensor) for tensor in saved.live])
+        self._set_values(saved)
+        return saved.state
+
+    def _begun(self) -> None:
+        assert self._saved is not None
+        self._versions = [None if t.is_inference() else t._version for t in self._saved.in_place]
+        self._in_flight, self._fenced, self._last_step = True, False, self.steps
+
+    def _raise_problem(self) -> None:
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
+
+    def fence(self, timeout: float | None = None) -> None:
+        """Returns when the save in flight no longer needs the tensors' memory.
+
+        Each ``torch.optim`` optimizer calls it before its step. Call it before anything else changes
+        parameters or slots: ``clamp_``, ``p.data``, ``model.load_state_dict``.
+
+        Raises:
+            Timeout: after `timeout` seconds [the run's deadline_s]; the memory is still in use.
+        """
+        if not self._in_flight:
+            return
+        moved = self._moved()
+        if moved is not None:
+            self._give_up(moved)
+            return
+        self.run.fence(timeout)
+        self._in_flight, self._fenced = False, True
+
+    def _moved(self) -> str | None:
+        """A tensor that was changed since the save began, although nobody had called fence (S01)."""
+        assert self._saved is not None
+        for i, (tensor, before) in enumerate(zip(self._saved.in_place, self._versions, strict=True)):
+            if before is not None and tensor._version != before:
+                return self._saved.names[i]
+        return None
+
+    def _give_up(self, name: str) -> None:
+        step = self._last_step
+        problem = UsageError(f"{name} was changed while it was being saved (step {step})")
+        problem.entry = name
+        problem.step = step
+        problem.next = "call fence() before it is changed, or give it in extra= so that it is copied"
+        try:
+            self.run.cancel()
+            self.run.wait()
+            problem.safe = None
+            problem.found = f"step {step} was committed before: some of its tensors may be of after the change"
+            problem.next += f"; remove that checkpoint: pawl rm {self.run.path} {step}"
+        except Canceled:
+            problem.safe = (
+                f"the save was given up, nothing of step {step} remains; earlier checkpoints are as they were"
+            )
+        self._in_flight, self._fenced = False, True
+        self._problem = problem
+        logger.error("%s", problem)
+
+    def wait(self, timeout: float | None = None) -> SaveStats:
+        """Waits until the save in flight is durable, and tells how it went.
+
+        Raises:
+            Timeout: after `timeout` seconds [the run's deadline_s]; the save goes on.
+            Error: why the save failed.
+        """
+        self._raise_problem()
+        stats = self.run.wait(timeout)
+        self._in_flight, self._fenced = False, True
+        return stats
+
+    # ---- restoring ----
+
+    def restore(self, step: int | None = None, **policies: Any) -> Report | None:
+        """Continues from a checkpoint: writes to the tensors where they are, sets all else.
+
+        Slots that the optimizer does not have yet are made as the checkpoint has them. Every difference
+        is found before a byte is read.
+
+        Args:
+            step: exactly this one [the newest].
+            policies: of ``pawl.Run.restore``: missing, unexpected, cast, hyperparameter, per_rank,
+                model_only, renames, fallback.
+
+        Returns:
+            What was restored; None: there is no checkpoint yet, and no `step` was asked for.
+
+        Raises:
+            Mismatch: the checkpoint does not fit; its `report` has every difference. Nothing is changed.
+            Damaged, NotFound: as ``pawl.Run.restore``.
+        """
+        self.fence()
+        for part in self._parts:
+            part.prepare()
+        saved = self._build(restoring=True)
+        with torch.no_grad():
+            if saved.shadows:  # so that what is not restored stays as it is
+                _copy(saved.shadows, [local_of(tensor) for tensor in saved.live])
+        self._set_values(saved)
+        try:
+            report = self.run.restore(saved.state, step=step, supply=self._supply, **policies)
+        except NotFound:
+            if step is None:
+                return None
+            raise
+        with torch.no_grad():
+            if saved.shadows:
+                _copy([local_of(tensor) for tensor in saved.live], saved.shadows)
+            if not policies.get("model_only"):
+                for part in self._parts:
+                    part.restored(saved.state)
+        logger.info("step %s of %s is restored", report.step, self.run.path)
+        return report
+
+    def _supply(self, entry: Entry) -> Tensor | None:
+        for part in self._parts:
+            tensor = part.supply(entry)
+            if tensor is not None:
+                what: dict[str, Any] = {"role": entry.role}
+                if entry.slot_of is not None:
+                    what = {"slot_of": entry.slot_of, "slot": entry.slot}
+                live = Live(entry.name, tensor, False, False, what)
+                return self._describe(live, local_of(tensor).detach(), restoring=True)
+        return None
+
+    # ---- closing ----
+
+    def close(self, timeout: float | None = None) -> None:
+        """Waits for the save in flight, at most `timeout` seconds, and closes the run if it opened it.
+
+        Raises:
+            Error: what the last save failed with, if no call has raised that yet.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        leave_steps_alone(self)
+        self._in_flight = False
+        if self._owns_run:
+            self.run.close(timeout)
+        else:
+            self.run.fence(timeout)
+        self._raise_problem()
+
+    def __enter__(self) -> Checkpointer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except Error as why:
+            if error is None:
+                raise
+            logger.error("closing %s after another failure: %s", self.run.path, why)
+
+
+def _copy(to: list[torch.Tensor], of: list[torch.Tensor]) -> None:
+    """Copies tensors, and waits for those of devices."""
+    torch._foreach_copy_(to, [tensor.detach() for tensor in of], non_blocking=True)
+    devices = {tensor.device for tensor in (*to, *of) if tensor.device.type == "cuda"}
+    for device in devices:
+        torch.cuda.current_stream(device).synchronize()

@@ -1,0 +1,475 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a training job, each with its entries: a model, an optimizer, a scheduler, a data loader, ..."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from .._entry import Entry
+from .._error import UsageError
+from .._state import State
+from ._names import Tree, escape, path_of, tree_of
+from ._objects import flatten, rebuild
+from ._tensors import TORCH_DTYPES, is_sharded
+
+
+class Json(NamedTuple):
+    """A value that is saved as JSON, whatever its type."""
+
+    value: Any
+
+
+#: A value of the state: what it is, its role, and has each rank its own?
+Value = tuple[Any, str, bool]
+
+
+class Live(NamedTuple):
+    """A tensor of the running job.
+
+    Attributes:
+        name: of its entry.
+        tensor: as it is now.
+        copied: it may change outside of an optimizer's step, and is copied when it is saved.
+        buffer: a buffer of a model: other ranks may have other values, rank 0's count.
+        what: role, slot_of and slot, for ``pawl.Tensor``.
+    """
+
+    name: str
+    tensor: torch.Tensor
+    copied: bool
+    buffer: bool
+    what: dict[str, Any]
+
+
+class Part:
+    """A part of the job. What it does not have it inherits: nothing."""
+
+    def prepare(self) -> None:
+        """Looks at the part once for each save or restore, before the other methods are called."""
+
+    def tensors(self) -> Iterator[Live]:
+        """Its tensors. They are listed again when :meth:`fingerprint` has changed."""
+        return iter(())
+
+    def fingerprint(self) -> list[Any]:
+        """As long as it is equal, :meth:`tensors` would give the same."""
+        return []
+
+    def values(self) -> dict[str, Value]:
+        """Its values, by the names of their entries."""
+        return {}
+
+    def supply(self, entry: Entry) -> torch.Tensor | None:
+        """Memory for an entry of the checkpoint that the job has no tensor for yet; None: not its own."""
+        return None
+
+    def restored(self, state: State) -> None:
+        """Takes over what was restored: values of `state`, and tensors that it supplied."""
+
+
+def _empty(entry: Entry, device: torch.device | str = "cpu") -> torch.Tensor | None:
+    dtype = next((torch_dtype for torch_dtype, known in DTYPE_NAMES.items() if known == entry.dtype), None)
+    return None if dtype is None else torch.empty(entry.shape, dtype=dtype, device=device)
+
+
+DTYPE_NAMES = {of_torch: dtype.name for dtype, of_torch in TORCH_DTYPES.items()}
+
+
+class ModelPart(Part):
+    """A model: its parameters and persistent buffers.
+
+    Args:
+        model: plain or wrapped.
+        prefix: of the names of its entries.
+        by_reference: ``id()`` of the tensors that only optimizers change.
+        role: of its entries.
+    """
+
+    def __init__(
+        self, model: torch.nn.Module, prefix: str, by_reference: Callable[[], set[int]], role: str = "model"
+    ) -> None:
+        self.model = model
+        self.prefix = prefix
+        self._by_reference = by_reference
+        self._role = role
+        self._objects: dict[str, ObjectPart] = {}
+        self._tree: Tree | None = None
+        self._ids: list[int] = []
+
+    @property
+    def tree(self) -> Tree:
+        """Its tensors' names, walked again if modules or tensors have been replaced."""
+        if self._tree is None or self._ids != _ids(self._tree.containers):
+            self._tree = tree_of(self.model, self.prefix)
+            self._ids = _ids(self._tree.containers)
+            self._objects = {name: _extra_state(module, name) for name, module in self._tree.extra.items()}
+        return self._tree
+
+    def prepare(self) -> None:
+        self._known = self.tree
+        for part in self._objects.values():
+            part.prepare()
+
+    def tensors(self) -> Iterator[Live]:
+        by_reference = self._by_reference()
+        for leaf in self._known.leaves:
+            tensor = leaf.tensor
+            yield Live(leaf.name, tensor, id(tensor) not in by_reference, leaf.buffer, {"role": self._role})
+        for part in self._objects.values():
+            yield from part.tensors()
+
+    def fingerprint(self) -> list[Any]:
+        return [self._ids, *(part.fingerprint() for part in self._objects.values())]
+
+    def values(self) -> dict[str, Value]:
+        return {name: value for part in self._objects.values() for name, value in part.values().items()}
+
+    def supply(self, entry: Entry) -> torch.Tensor | None:
+        for part in self._objects.values():
+            tensor = part.supply(entry)
+            if tensor is not None:
+                return tensor
+        return None
+
+    def restored(self, state: State) -> None:
+        for part in self._objects.values():
+            part.restored(state)
+
+
+def _extra_state(module: torch.nn.Module, name: str) -> ObjectPart:
+    return ObjectPart(name, module.get_extra_state, module.set_extra_state)
+
+
+def _ids(containers: list[dict[str, Any]]) -> list[int]:
+    return [id(value) for container in containers for value in container.values()]
+
+
+class OptimizerPart(Part):
+    """An optimizer: each slot by the name of its parameter, hyperparameters by the number of their group.
+
+    Args:
+        optimizer: of ``torch.optim``, or something with its ``param_groups`` and ``state``.
+        prefix: of the names of its entries.
+        names: entries' names of the models' parameters, by ``id()``.
+        scheduled: a scheduler changes its learning rates.
+    """
+
+    def __init__(self, optimizer: Any, prefix: str, names: Callable[[], dict[int, str]], scheduled: bool) -> None:
+        inner = getattr(optimizer, "optimizer", None)  # Accelerate and others wrap the user's
+        self.optimizer: Any = inner if isinstance(inner, torch.optim.Optimizer) else optimizer
+        if not (hasattr(self.optimizer, "param_groups") and hasattr(self.optimizer, "state")):
+            raise UsageError(f"{prefix} is a {type(optimizer).__qualname__}, which has no param_groups and no state")
+        if type(self.optimizer).__name__ == "ZeroRedundancyOptimizer":
+            raise UsageError(
+                f"{prefix} is a ZeroRedundancyOptimizer, whose slots are on one rank each; use fully_shard (FSDP2)"
+            )
+        self.prefix = prefix
+        self._names = names
+        self._scheduled = scheduled
+        self._supplied: dict[int, dict[str, torch.Tensor]] = {}
+        self._objects = ObjectPart(f"{prefix}/values", self._non_tensors, self._set_non_tensors, copied=False)
+
+    def parameters(self) -> list[torch.Tensor]:
+        """All that it changes."""
+        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+
+    def prepare(self) -> None:
+        names = self._names()
+        self._parameters: dict[int, tuple[torch.Tensor, str]] = {}  # and the part of the name that is its own
+        for i, group in enumerate(self.optimizer.param_groups):
+            for j, parameter in enumerate(group["params"]):
+                name = names.get(id(parameter))
+                if name is None:
+                    raise UsageError(
+                        f"{self.prefix}: parameter {j} of group {i}, {list(parameter.shape)}, belongs to no model; "
+                        "give the model that has it, or make the optimizer from its parameters again"
+                    )
+                self._parameters[id(parameter)] = parameter, name
+        self._by_name = {name: parameter for parameter, name in self._parameters.values()}
+        self._plain = all(
+            isinstance(value, torch.Tensor) for slots in self.optimizer.state.values() for value in slots.values()
+        )
+        self._supplied = {}
+        self._objects.prepare()
+
+    def _slots(self) -> Iterator[tuple[torch.Tensor, str, str, Any]]:
+        """Parameter, its entry's name, slot, value."""
+        for parameter, slots in self.optimizer.state.items():
+            known = self._parameters.get(id(parameter))
+            if known is None:
+                raise UsageError(
+                    f"{self.prefix} has state for something that is none of its parameters: "
+                    f"{type(parameter).__qualname__}; remove it from optimizer.state"
+                )
+            for slot, value in slots.items():
+                yield parameter, known[1], str(slot), value
+
+    def slot_name(self, parameter_name: str, slot: str) -> str:
+        """The entry's name of a parameter's slot."""
+        return f"{self.prefix}/{parameter_name.partition('/')[2]}/{escape(slot)}"
+
+    def tensors(self) -> Iterator[Live]:
+        for _, name, slot, value in self._slots():
+            if isinstance(value, torch.Tensor):
+                yield Live(self.slot_name(name, slot), value, False, False, {"slot_of": name, "slot": slot})
+        yield from self._objects.tensors()
+
+    def fingerprint(self) -> list[Any]:
+        state = self.optimizer.state
+        if self._plain:
+            ids = [id(value) for slots in state.values() for value in slots.values()]
+        else:
+            ids = [id(v) for slots in state.values() for v in slots.values() if isinstance(v, torch.Tensor)]
+        groups = [id(parameter) for group in self.optimizer.param_groups for parameter in group["params"]]
+        return [ids, groups, list(map(id, state)), self._objects.fingerprint()]
+
+    def values(self) -> dict[str, Value]:
+        values: dict[str, Value] = {
+            f"{self.prefix}/class": (type(self.optimizer).__qualname__, "hyperparameter", False)
+        }
+        for i, group in enumerate(self.optimizer.param_groups):
+            for key, value in group.items():
+                if key not in _NOT_SAVED:
+                    role = "other" if self._scheduled and key in _SCHEDULED else "hyperparameter"
+                    values[self._group_name(i, key)] = Json(_hyperparameter(value)), role, False
+        values.update(self._objects.values())
+        return values
+
+    def _non_tensors(self) -> dict[str, dict[str, Any]]:
+        """Slots that are no tensors: numbers, lists of tensors; by the parameter's name."""
+        found: dict[str, dict[str, Any]] = {}
+        for _, name, slot, value in self._slots():
+            if not isinstance(value, torch.Tensor):
+                found.setdefault(name, {})[slot] = value
+        return found
+
+    def _set_non_tensors(self, found: dict[str, dict[str, Any]]) -> None:
+        for name, slots in found.items():
+            parameter = self._by_name.get(name)
+            if parameter is not None:
+                self.optimizer.state[parameter].update(slots)
+
+    def supply(self, entry: Entry) -> torch.Tensor | None:
+        if entry.slot_of is None or entry.slot is None:
+            return self._objects.supply(entry)
+        parameter = self._by_name.get(entry.slot_of)
+        if parameter is None or entry.name != self.slot_name(entry.slot_of, entry.slot):
+            return None
+        tensor: torch.Tensor | None
+        if is_sharded(parameter) and entry.shape == tuple(parameter.shape):
+            dtype = next((of_torch for of_torch, name in DTYPE_NAMES.items() if name == entry.dtype), None)
+            tensor = torch.empty_like(parameter, dtype=dtype) if dtype is not None else None
+        else:
+            on_host = entry.slot == "step" and not self._step_on_device(parameter)
+            tensor = _empty(entry, "cpu" if on_host else parameter.device)
+        if tensor is not None:
+            tensor = tensor.detach()
+            self._supplied.setdefault(id(parameter), {})[entry.slot] = tensor
+        return tensor
+
+    def _step_on_device(self, parameter: torch.Tensor) -> bool:
+        """Torch keeps the count of steps in host memory, unless it is to be read by the device."""
+        for group in self.optimizer.param_groups:
+            if any(one is parameter for one in group["params"]):
+                return bool(group.get("capturable") or group.get("fused"))
+        return False
+
+    def restored(self, state: State) -> None:
+        for key, (parameter, _) in self._parameters.items():  # in the order in which a step makes them
+            if key in self._supplied:
+                self.optimizer.state[parameter].update(self._supplied[key])
+        self._objects.restored(state)
+        for i, group in enumerate(self.optimizer.param_groups):
+            for key, old in group.items():
+                if key not in _NOT_SAVED and self._group_name(i, key) in state:
+                    new = _like(old, state[self._group_name(i, key)])
+                    if isinstance(old, torch.Tensor):
+                        old.fill_(new)
+                    else:
+                        group[key] = new
+
+    def _group_name(self, i: int, key: str) -> str:
+        return f"{self.prefix}/param_groups/{i}/{escape(key)}"
+
+
+#: Keys of a parameter group that say how a step is computed, not what: each process has its own.
+_NOT_SAVED = frozenset({"params", "foreach", "fused", "capturable", "differentiable", "param_names"})
+
+
+#: Keys that schedulers change while training goes on: another value is no difference.
+_SCHEDULED = frozenset({"lr", "momentum", "betas", "weight_decay"})
+
+
+def _hyperparameter(value: Any) -> Any:
+    """As JSON: numbers, texts and None as they are, tuples as lists."""
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
+        value = value.item()  # a learning rate may be a tensor
+    if isinstance(value, (tuple, list)):
+        return [_hyperparameter(one) for one in value]
+    skeleton, tensors = flatten(value, "")
+    if tensors:
+        raise UsageError(f"a hyperparameter is a number, a text or the like, not {type(value).__qualname__}")
+    return skeleton
+
+
+def _like(old: Any, new: Any) -> Any:
+    """A hyperparameter of the checkpoint as the optimizer has it: tuples as tuples."""
+    if isinstance(old, tuple) and isinstance(new, list):
+        return type(old)(rebuild(one, {}) for one in new)
+    return [rebuild(one, {}) for one in new] if isinstance(new, list) else rebuild(new, {})
+
+
+class ObjectPart(Part):
+    """An object whose state is nested data: a value that says how it is nested, and its tensors.
+
+    Args:
+        name: of the value's entry, and before the names of the tensors.
+        get: gives its state.
+        put: takes its state over.
+        copied: its tensors may change at any time.
+    """
+
+    def __init__(self, name: str, get: Callable[[], Any], put: Callable[[Any], object], copied: bool = True) -> None:
+        self.name = name
+        self._get = get
+        self._put = put
+        self._copied = copied
+        self._supplied: dict[str, torch.Tensor] = {}
+
+    def prepare(self) -> None:
+        self._skeleton, self._tensors = flatten(self._get(), self.name)
+        self._supplied = {}
+
+    def tensors(self) -> Iterator[Live]:
+        for name, tensor in self._tensors.items():
+            yield Live(name, tensor, self._copied, False, {"role": "other"})
+
+    def fingerprint(self) -> list[Any]:
+        if not self._copied:
+            return [id(tensor) for tensor in self._tensors.values()]
+        return [(name, tensor.shape, tensor.dtype) for name, tensor in self._tensors.items()]
+
+    def values(self) -> dict[str, Value]:
+        return {self.name: (Json(self._skeleton), "other", False)}
+
+    def supply(self, entry: Entry) -> torch.Tensor | None:
+        if not entry.name.startswith(self.name + "/"):
+            return None
+        tensor = _empty(entry)
+        if tensor is not None:
+            self._supplied[entry.name] = tensor
+        return tensor
+
+    def restored(self, state: State) -> None:
+        if self.name in state:
+            self._put(rebuild(state[self.name], {**self._tensors, **self._supplied}))
+
+
+class RankPart(Part):
+    """An object of which each rank has its own state: random state, the position in the data."""
+
+    def __init__(self, name: str, role: str, get: Callable[[], Any], put: Callable[[Any], object]) -> None:
+        self.name = name
+        self._role = role
+        self._get = get
+        self._put = put
+
+    def values(self) -> dict[str, Value]:
+        return {self.name: (dumps(self._get(), self.name), self._role, True)}
+
+    def restored(self, state: State) -> None:
+        if self.name in state:
+            self._put(loads(state[self.name], self.name))
+
+
+class StepPart(Part):
+    """How far training is."""
+
+    name = "training/step"
+
+    def __init__(self, get: Callable[[], int], put: Callable[[int], None]) -> None:
+        self._get = get
+        self._put = put
+
+    def values(self) -> dict[str, Value]:
+        return {self.name: (self._get(), "step", False)}
+
+    def restored(self, state: State) -> None:
+        if self.name in state:
+            self._put(state[self.name])
+
+
+class TensorPart(Part):
+    """A tensor that the user names; it may change at any time."""
+
+    def __init__(self, name: str, tensor: torch.Tensor, by_reference: Callable[[], set[int]]) -> None:
+        self._name = name
+        self._tensor = tensor
+        self._by_reference = by_reference
+
+    def fingerprint(self) -> list[Any]:
+        return [id(self._tensor)]
+
+    def tensors(self) -> Iterator[Live]:
+        copied = id(self._tensor) not in self._by_reference()
+        yield Live(self._name, self._tensor, copied, False, {"role": "other"})
+
+
+def dumps(value: Any, name: str) -> bytes:
+    """Nested data with its tensors inside, as bytes."""
+    skeleton, tensors = flatten(value, name)
+    listed = {path: flatten(_tensor_bytes(tensor), path)[0] for path, tensor in tensors.items()}
+    return json.dumps({"value": skeleton, "tensors": listed}, separators=(",", ":")).encode()
+
+
+def _tensor_bytes(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], bytes]:
+    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return DTYPE_NAMES[tensor.dtype], tuple(tensor.shape), bytes(flat.tolist())
+
+
+def loads(data: bytes, name: str) -> Any:
+    """What :func:`dumps` made bytes of."""
+    parsed = json.loads(data)
+    tensors = {}
+    for path, listed in parsed["tensors"].items():
+        dtype_name, shape, raw = rebuild(listed, {})
+        dtype = next(of_torch for of_torch, known in DTYPE_NAMES.items() if known == dtype_name)
+        tensors[path] = torch.frombuffer(bytearray(raw), dtype=dtype) if raw else torch.empty(0, dtype=dtype)
+        tensors[path] = tensors[path].reshape(shape)
+    return rebuild(parsed["value"], tensors)
+
+
+def extra_parts(extra: Mapping[str, Any], by_reference: Callable[[], set[int]]) -> list[Part]:
+    """What the user saves beside model and optimizer."""
+    parts: list[Part] = []
+    for key, value in extra.items():
+        name = path_of("extra", key)
+        if isinstance(value, torch.nn.Module):
+            parts.append(ModelPart(value, name, by_reference, "other"))
+        elif isinstance(value, torch.Tensor):
+            parts.append(TensorPart(name, value, by_reference))
+        elif hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
+            parts.append(ObjectPart(name, value.state_dict, value.load_state_dict))
+        elif isinstance(value, dict):
+            parts.append(ObjectPart(name, value.copy, _Replace(value)))
+        else:
+            raise UsageError(
+                f"extra[{key!r}] is a {type(value).__qualname__}; what is saved is a module, a tensor, a dict, or has "
+                "state_dict() and load_state_dict()"
+            )
+    return parts
+
+
+class _Replace:
+    """Puts a restored dictionary into the user's own."""
+
+    def __init__(self, kept: dict[Any, Any]) -> None:
+        self._kept = kept
+
+    def __call__(self, found: dict[Any, Any]) -> None:
+        self._kept.clear()
+        self._kept.update(found)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's tensors as memory that libpawl reads and writes; nothing is copied."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from .._abi import Dtype
+from .._error import UsageError
+from .._memory import Memory, dtype_bits
+from .._state import Box, Tensor
+
+#: PyTorch's types of elements and pawl's. complex128 is kept as F64 with a last dimension of 2.
+DTYPES: dict[torch.dtype, Dtype] = {
+    torch.bool: Dtype.BOOL,
+    torch.uint8: Dtype.U8,
+    torch.int8: Dtype.I8,
+    torch.int16: Dtype.I16,
+    torch.uint16: Dtype.U16,
+    torch.float16: Dtype.F16,
+    torch.bfloat16: Dtype.BF16,
+    torch.int32: Dtype.I32,
+    torch.uint32: Dtype.U32,
+    torch.float32: Dtype.F32,
+    torch.complex64: Dtype.C64,
+    torch.float64: Dtype.F64,
+    torch.int64: Dtype.I64,
+    torch.uint64: Dtype.U64,
+    torch.float8_e4m3fn: Dtype.F8_E4M3,
+    torch.float8_e4m3fnuz: Dtype.F8_E4M3FNUZ,
+    torch.float8_e5m2: Dtype.F8_E5M2,
+    torch.float8_e5m2fnuz: Dtype.F8_E5M2FNUZ,
+    torch.float8_e8m0fnu: Dtype.F8_E8M0,
+}
+TORCH_DTYPES = {dtype: of_torch for of_torch, dtype in DTYPES.items()}
+
+
+def _refuse(name: str, what: str) -> UsageError:
+    error = UsageError(f"{name}: {what}")
+    error.entry = name
+    return error
+
+
+def memory_of(name: str, tensor: torch.Tensor) -> Memory:
+    """Where the elements of a tensor in host memory are. `name` is for messages.
+
+    Raises:
+        UsageError: it is on a device, is not strided, or has elements that pawl has no type for.
+    """
+    tensor = tensor.detach()
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        kind = "quantized" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
+        raise _refuse(name, f"it is a tensor of the kind {kind}, which has no memory of elements; save its parts")
+    if tensor.device.type != "cpu":
+        raise _refuse(name, f"it is on the device {tensor.device}; copy it to host memory first")
+    if tensor.is_conj() or tensor.is_neg():
+        raise _refuse(name, "it is a conjugated or negated view; call resolve_conj().resolve_neg() first")
+    if tensor.dtype == torch.complex128:
+        tensor = torch.view_as_real(tensor)
+    dtype = DTYPES.get(tensor.dtype)
+    if dtype is None:
+        raise _refuse(name, f"elements of type {tensor.dtype} cannot be saved")
+    item = dtype_bits(dtype) // 8
+    strides = None if tensor.is_contiguous() else tuple(stride * item for stride in tensor.stride())
+    return Memory(dtype, tuple(tensor.shape), strides, tensor.data_ptr() if tensor.numel() else 0, True, tensor)
+
+
+def is_sharded(tensor: torch.Tensor) -> bool:
+    """Is it a DTensor, of which this process has a part?"""
+    return hasattr(tensor, "_local_tensor") and hasattr(tensor, "placements")
+
+
+def local_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in this process's memory: of a DTensor its part."""
+    local: torch.Tensor = tensor._local_tensor if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
+    return local
+
+
+def _replica(name: str, tensor: Any) -> tuple[int, int]:
+    """Which copy of its part this process has, and of how many."""
+    replica, count = 0, 1
+    mesh = tensor.device_mesh
+    for dimension, placement in enumerate(tensor.placements):
+        if placement.is_partial():
+            raise _refuse(name, "it is a sum that is not made yet (Partial); redistribute() it first")
+        if placement.is_replicate():
+            size = mesh.size(dimension)
+            replica = replica * size + mesh.get_local_rank(dimension)
+            count *= size
+    return replica, count
+
+
+def sharded(name: str, tensor: Any, local: torch.Tensor, **what: Any) -> Tensor:
+    """A DTensor as the box of it that this process holds, in the memory of `local`."""
+    replica, count = _replica(name, tensor)
+    chunks = tensor.__create_chunk_list__() if local.numel() > 0 else []
+    if len(chunks) > 1:
+        raise _refuse(name, f"this process holds {len(chunks)} parts of it; redistribute it to one")
+    shape = tuple(tensor.shape)
+    memory = memory_of(name, local)
+    offset: tuple[int, ...] = tuple(chunks[0].offsets) if chunks else (0,) * len(shape)
+    if not chunks and math.prod(memory.shape) == 0:
+        memory = memory._replace(shape=(0,) * len(shape), strides=None)
+    if tensor.dtype == torch.complex128:
+        shape, offset = (*shape, 2), (*offset, 0)
+    return Tensor(
+        [Box(offset, memory)],
+        shape=shape,
+        replicated=count > 1,
+        replica=replica,
+        replica_count=count if count > 1 else 0,
+        **what,
+    )
