@@ -6,6 +6,7 @@
 #   make demo       train, kill, resume, compare bit for bit (3 minutes); then demo-ranks
 #   make demo-ranks     the same on 4 ranks under mpirun, then on 3 and on 6 (1 minute)
 #   make check      every test, at a size that fits 15 minutes on 2 cores
+#   make check-torch      the Python package with PyTorch and its friends, from PyPI into build/torch
 #   make check-threads    the same tests on a build without io_uring, which writes by threads
 #   make proofs     the long form of the proofs, on all cores; table, and build/proofs.json
 #   make powerloss  cut the power below ext4, xfs and btrfs, as root (10 minutes); table.
@@ -49,6 +50,11 @@ check:
 	@tools/setup build example test python
 	@$(call BUILD,release)
 	@tools/test release
+
+check-torch:
+	@tools/setup build example test python torch
+	@$(call BUILD,release)
+	@tools/test release torch
 
 check-threads:
 	@tools/setup build example test python
@@ -106,5 +112,5 @@ install:
 clean:
 	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz build/wheel build/wheel-raw
 
-.PHONY: release demo demo-ranks check check-threads proofs powerloss bench bench-quick asan tsan fuzz \
+.PHONY: release demo demo-ranks check check-torch check-threads proofs powerloss bench bench-quick asan tsan fuzz \
     lint abi format wheel install clean
