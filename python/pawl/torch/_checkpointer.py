@@ -25,7 +25,7 @@ from ._hook import fence_before_steps, leave_steps_alone
 from ._names import path_of
 from ._parts import Json, Live, ModelPart, ObjectPart, OptimizerPart, Part, RankPart, StepPart, extra_parts
 from ._rng import random_state, set_random_state
-from ._tensors import is_sharded, local_of, memory_of, sharded
+from ._tensors import is_sharded, local_of, memory_of, require_elements, sharded
 
 logger = logging.getLogger("pawl.torch")
 
@@ -62,13 +62,13 @@ class _Saved:
         self.names: list[str] = []  # of the tensors read in place
         self.in_place: list[torch.Tensor] = []  # of DTensors the local ones
         self.sharded: list[tuple[int, torch.Tensor]] = []  # their places in in_place, and the DTensors
-        self.layout: list[Any] = []  # of in_place: where and how
+        self.layout: list[Any] = []  # see layout_now()
         self.live: list[torch.Tensor] = []  # what is copied ...
         self.shadows: list[torch.Tensor] = []  # ... to where
         self.values: dict[str, Any] = {}
 
     def layout_now(self) -> list[Any]:
-        """Where the tensors that are read in place are now."""
+        """Where the tensors that are read in place are now, and what those that are copied are like."""
         tensors = self.in_place
         for i, tensor in self.sharded:
             tensors[i] = local_of(tensor)
@@ -76,6 +76,7 @@ class _Saved:
             list(map(torch.Tensor.data_ptr, tensors)),
             list(map(operator.attrgetter("shape"), tensors)),
             list(map(torch.Tensor.stride, tensors)),
+            [(tensor.shape, tensor.dtype) for tensor in self.live],
         ]
 
 
@@ -260,6 +261,7 @@ class Checkpointer:
     def _shadow(self, live: Live) -> torch.Tensor:
         """Host memory for a copy of a tensor; the same for each save."""
         local = local_of(live.tensor)
+        require_elements(live.name, local)
         shadow = self._shadows.get(live.name)
         if shadow is None or shadow.shape != local.shape or shadow.dtype != local.dtype:
             pinned = local.device.type == "cuda"

@@ -44,16 +44,21 @@ def _refuse(name: str, what: str) -> UsageError:
     return error
 
 
+def require_elements(name: str, tensor: torch.Tensor) -> None:
+    """Refuses tensors that are not one piece of memory with elements: sparse, quantized."""
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        kind = "quantized" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
+        raise _refuse(name, f"it is a tensor of the kind {kind}, which has no memory of elements; save its parts")
+
+
 def memory_of(name: str, tensor: torch.Tensor) -> Memory:
     """Where the elements of a tensor in host memory are. `name` is for messages.
 
     Raises:
         UsageError: it is on a device, is not strided, or has elements that pawl has no type for.
     """
+    require_elements(name, tensor)
     tensor = tensor.detach()
-    if tensor.layout is not torch.strided or tensor.is_quantized:
-        kind = "quantized" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
-        raise _refuse(name, f"it is a tensor of the kind {kind}, which has no memory of elements; save its parts")
     if tensor.device.type != "cpu":
         raise _refuse(name, f"it is on the device {tensor.device}; copy it to host memory first")
     if tensor.is_conj() or tensor.is_neg():
