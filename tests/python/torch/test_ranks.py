@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of several ranks under torchrun: one checkpoint, restored by as many ranks, or by others."""
+
+import support  # first: it finds the package
+
+import pawl
+
+# A job: plain under DistributedDataParallel, sharded under fully_shard. Prints a sum of bits of its parameters.
+JOB = """
+import hashlib, os, signal, sys, torch, torch.distributed as dist, support, pawl, pawl.torch
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.device_mesh import init_device_mesh
+
+kind, path, total, save_at, policy = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(1)
+model = torch.nn.Sequential(
+    torch.nn.Linear(10, 33), torch.nn.BatchNorm1d(33), torch.nn.ReLU(), torch.nn.Linear(33, 7, bias=False)
+)
+if kind == "ddp":
+    model = torch.nn.parallel.DistributedDataParallel(model)
+elif kind == "hsdp":
+    fully_shard(model, mesh=init_device_mesh("cpu", (2, world // 2), mesh_dim_names=("replicate", "shard")))
+elif world > 1 or kind == "fsdp":
+    for module in model:
+        fully_shard(module)
+    fully_shard(model)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+batches = torch.Generator()
+
+with pawl.torch.Checkpointer(path, model=model, optimizer=optimizer, every=save_at, deadline_s=60.0) as ckpt:
+    report = ckpt.restore(**({"per_rank": policy} if policy else {}))
+    if rank == 0:
+        print("restored", ckpt.steps if report else None, flush=True)
+    while ckpt.steps < total and not ckpt.preempted:
+        # every world size sees the same global batch, so that gradients, averaged, are the same
+        batches.manual_seed(ckpt.steps)
+        x = torch.randn(12, 10, generator=batches)
+        mine = x if kind == "same" else x.chunk(world)[rank]
+        optimizer.zero_grad()
+        model(mine).pow(2).mean().backward()
+        optimizer.step()
+        if os.environ.get("STOP") == f"{rank}:{ckpt.steps}":
+            os.kill(os.getpid(), signal.SIGTERM)
+        ckpt.step()
+
+
+def whole(tensor):
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+digest = hashlib.sha256()
+for name, tensor in model.state_dict().items():
+    digest.update(whole(tensor).detach().numpy().tobytes())
+for parameter in model.parameters():
+    for slot, tensor in sorted(optimizer.state[parameter].items()):
+        digest.update(whole(tensor).detach().numpy().tobytes())
+if rank == 0:
+    print("digest", digest.hexdigest(), "steps", ckpt.steps, ckpt.preempted, flush=True)
+dist.barrier()
+sys.stdout.flush(), os._exit(0)  # torch 2.13 itself aborts now and then where FSDP2 is taken down
+"""
+
+
+class Ranks(support.InDirectory):
+    def job(self, kind, ranks, total, save_at=3, path=None, policy="", **variables):
+        done = self.program(
+            JOB, kind, path or self.run_path, total, save_at, policy, ranks=ranks, variables=variables or None
+        )
+        return done.stdout
+
+    def resumed(self, kind, ranks):
+        """Saved at step 3 and killed by the end of the program, resumed to step 6, equal to 6 steps at once."""
+        expected = self.job(kind, ranks, 6, 100, self.directory / "uninterrupted").split("digest ")[1]
+        self.job(kind, ranks, 3)
+        found = self.job(kind, ranks, 6)
+        self.assertIn("restored 3", found)
+        self.assertEqual(found.split("digest ")[1], expected)
+
+    def test_distributed_data_parallel(self):
+        self.resumed("ddp", 2)
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(checkpoint.world_size, 2)
+            self.assertEqual(checkpoint.entry("model/0/weight").pieces, 1)
+
+    def test_sharded_over_two_ranks(self):
+        self.resumed("fsdp", 2)
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(checkpoint.entry("model/0/weight").pieces, 2)
+
+    def test_sharded_and_replicated(self):
+        self.resumed("hsdp", 4)
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(checkpoint.entry("model/0/weight").pieces, 2)
+
+    def test_four_shards_are_restored_by_one_two_and_three_ranks(self):
+        """Restored and not trained: the same bits, whoever holds them."""
+        expected = self.job("fsdp", 4, 3).split("digest ")[1]
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks=ranks):
+                found = self.job("fsdp", ranks, 3, policy="caller")
+                self.assertIn("restored 3", found)
+                self.assertEqual(found.split("digest ")[1], expected)
+
+    def test_another_number_of_ranks_has_to_be_allowed_R10(self):
+        self.job("fsdp", 2, 3)
+        done = self.program(JOB, "fsdp", self.run_path, 3, 3, "", ranks=1, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("per_rank='allow'", done.stderr)
+
+    def test_all_ranks_stop_at_the_same_step_S13(self):
+        found = self.job("ddp", 2, 50, 100, STOP="1:4")
+        self.assertIn("steps 6 True", found)
+        self.assertEqual([info.step for info in pawl.ls(self.run_path)], [6])
+
+
+if __name__ == "__main__":
+    support.main()
