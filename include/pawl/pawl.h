@@ -10,6 +10,7 @@
  *     pawl/storage.h      where runs are, and how they are opened
  *     pawl/retention.h    which checkpoints stay
  *     pawl/run.h          saving
+ *     pawl/preemption.h   being told to end
  *     pawl/restore.h      restoring
  *     pawl/checkpoint.h   looking at checkpoints, verify
  *     pawl/doctor.h       could a job save here?
@@ -65,6 +66,7 @@
 #include <pawl/event.h>
 #include <pawl/group.h>
 #include <pawl/memory.h>
+#include <pawl/preemption.h>
 #include <pawl/restore.h>
 #include <pawl/retention.h>
 #include <pawl/run.h>

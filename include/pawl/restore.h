@@ -82,6 +82,10 @@ typedef struct pawl_restore_options {
     int (*supply)(void *context, int64_t step, const struct pawl_entry_info *entry,
                   pawl_tensor *tensor);
     void *supply_context;
+    /* As `interrupted` of pawl_run_options, for this call; pawl_restore asks the run's where this
+     * is unset [none] */
+    int (*interrupted)(void *context);
+    void *interrupted_context;
 } pawl_restore_options;
 
 /* Kinds of difference. Stable numbers; the comment gives the id of the failure catalogue. */
@@ -191,6 +195,7 @@ PAWL_API const char *pawl_report_json(const pawl_report *report);
  * option, a rename rule, or a tensor whose memory cannot be written (pawl/memory.h).
  * PAWL_EMISMATCH: the checkpoint does not fit. After these the state is unchanged. PAWL_EDAMAGED or
  * PAWL_EIO: bytes that verified may already be in the tensors; bytes that did not verify never are.
+ * PAWL_ECANCELED, by `interrupted` or `supply`: the error's `safe` part tells which of both it is.
  */
 PAWL_API pawl_status pawl_restore(pawl_run *run, pawl_state *state,
                                   const pawl_restore_options *options, pawl_report **report,

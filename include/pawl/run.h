@@ -31,6 +31,7 @@
 #define PAWL_RUN_H
 
 #include <pawl/group.h>
+#include <pawl/preemption.h>
 #include <pawl/retention.h>
 #include <pawl/state.h>
 #include <pawl/storage.h>
@@ -125,6 +126,14 @@ typedef struct pawl_run_options {
      * back; the default budget gets memory when a fence needs it. What a fence used is kept.
      * PAWL_ENOMEM with 1 where the machine, or a limit of this process, has less. [0] */
     int budget_ready;
+    /* Asked at least every 0.1 s, on the caller's thread, while pawl_run_open and pawl_restore wait
+     * or read, and while pawl_run_close waits. Not 0, as after Ctrl-C: that call ends with
+     * PAWL_ECANCELED once reads and copies under way have ended, and does not ask again. Nothing is
+     * lost: the run is not opened; not closed, and the handle stays; or not restored (see there).
+     * Other ranks hear of it where they next meet, as of any failure, or find this one missing
+     * (S11). The callbacks of a group are not interrupted. [none] */
+    int (*interrupted)(void *context);
+    void *interrupted_context; /* lives as long as the run */
 } pawl_run_options;
 
 typedef struct pawl_run pawl_run;
@@ -135,7 +144,6 @@ typedef struct pawl_run pawl_run;
  * again every few seconds. PAWL_EBUSY names it, too (host, pid, heartbeat); PAWL_EUSAGE names an
  * invalid option, PAWL_ELIMIT one that is too large; PAWL_EUSAGE, PAWL_ENOTFOUND, PAWL_EPERMISSION
  * and PAWL_EIO explain the path; PAWL_EUNSUPPORTED says why io_uring is not available.
- *
  * With a group the call is collective, rank 0 is the owner, and all ranks open the run or all fail
  * alike; each wait for other ranks ends after group_deadline_s. PAWL_EPEER names the missing ranks
  * (S11), PAWL_ENOTFOUND those that see another directory than rank 0 (P05, P06), PAWL_EMISMATCH
@@ -146,10 +154,11 @@ PAWL_API pawl_status pawl_run_open(const char *path, const pawl_run_options *opt
 
 /*
  * Waits for the save in flight and gives up ownership. NULL is fine. The handle is freed whatever
- * is returned, except PAWL_EUSAGE (called in the run's event callback). Returns the last save's
- * failure if no call has returned it yet. After PAWL_ETIMEOUT the engine's thread goes on: the
- * tensors' memory must stay valid, and the callbacks for log and events may still be called. The
- * same after a save that hangs (PAWL_EIO), but the tensors are no longer used.
+ * is returned, except PAWL_EUSAGE (called in the run's event callback), and when `interrupted` ends
+ * the call: the save then goes on. Returns the last save's failure if no call has returned it yet.
+ * After PAWL_ETIMEOUT the engine's thread goes on: the tensors' memory must stay valid, and the
+ * callbacks for log and events may still be called. The same after a save that hangs (PAWL_EIO),
+ * but the tensors are no longer used.
  */
 PAWL_API pawl_status pawl_run_close(pawl_run *run, double deadline_s, pawl_error *err);
 
@@ -190,6 +199,10 @@ PAWL_API pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
  * names what it waited for; the memory is then still in use. PAWL_OK after a save that failed.
  */
 PAWL_API pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
+
+/* 1: no save in flight needs the tensors' memory, so that pawl_fence has nothing to do; 0: one
+ * does, or this is a forked child or the run's event callback. Copies nothing and never waits. */
+PAWL_API int pawl_fenced(const pawl_run *run);
 
 /*
  * How the last save went, by one monotonic clock. `total_s`: from the call of pawl_save until the
@@ -242,18 +255,6 @@ PAWL_API pawl_status pawl_cancel(pawl_run *run, double deadline_s, pawl_error *e
 /* Is a save due at `step`, by save_every_steps or save_every_s? Not twice at the same step. With
  * save_every_s ranks would differ, by their clocks: call it on rank 0, and tell the others. */
 PAWL_API int pawl_due(const pawl_run *run, int64_t step);
-
-/* ---- preemption ----------------------------------------------------------------------------- */
-
-/* Installs handlers for `count` signals (typically SIGTERM, SIGUSR1, SIGUSR2) that set a flag and
- * then call the handler that was there before; one that was installed later stays, and has to call
- * them. Not by two threads at once. */
-PAWL_API pawl_status pawl_preemption_watch(const int *signals, size_t count, pawl_error *err)
-    PAWL_MUST_CHECK;
-/* The signal that was caught, or 0. Look at it once per training step. */
-PAWL_API int pawl_preempted(void);
-/* Puts the earlier handlers back and clears the flag. */
-PAWL_API void pawl_preemption_unwatch(void);
 
 /* The final save: starts it and waits until it is durable, at most `grace_s` seconds in all (0 or
  * less: no time). If that is too short, cancels it and returns PAWL_ETIMEOUT, which says how far it

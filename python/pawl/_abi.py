@@ -322,6 +322,8 @@ class RunOptions(Struct):
         ("event_context", c_void_p),
         ("no_event_file", c_int),
         ("budget_ready", c_int),
+        ("interrupted", STOP_FUNCTION),
+        ("interrupted_context", c_void_p),
     ]
 
 
@@ -505,6 +507,8 @@ class RestoreOptions(Struct):
         ("group_deadline_s", c_double),
         ("supply", SUPPLY_FUNCTION),
         ("supply_context", c_void_p),
+        ("interrupted", STOP_FUNCTION),
+        ("interrupted_context", c_void_p),
     ]
 
 

@@ -52,6 +52,7 @@ _SHORT: dict[str, tuple[Any, list[Any]]] = {
     "pawl_state_remove": (_STATUS, [_HANDLE, _TEXT, _HANDLE]),
     "pawl_group_discover": (_STATUS, [POINTER(_TEXT), POINTER(_abi.GroupFound), _HANDLE]),
     "pawl_due": (c_int, [_HANDLE, c_int64]),
+    "pawl_fenced": (c_int, [_HANDLE]),
     "pawl_preempted": (c_int, []),
     "pawl_preemption_watch": (_STATUS, [POINTER(c_int), c_size_t, _HANDLE]),
     "pawl_preemption_unwatch": (None, []),

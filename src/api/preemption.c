@@ -8,7 +8,7 @@
  */
 #include "api/api.h"
 
-#include <pawl/run.h>
+#include <pawl/preemption.h>
 
 #include <errno.h>
 #include <signal.h>

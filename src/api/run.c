@@ -153,6 +153,11 @@ pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) {
     return story_end(fence_save(run, deadline_s, story_begin(&story)), &story, err);
 }
 
+int pawl_fenced(const pawl_run *run) {
+    struct pawl_error ignored;
+    return need_run(run, "pawl_fenced", story_begin(&ignored)) == PAWL_OK ? run_fenced(run) : 0;
+}
+
 static pawl_status wait_for_save(pawl_run *run, double deadline_s, pawl_save_stats *stats,
                                  pawl_error *err) {
     pawl_save_stats known;

@@ -292,4 +292,7 @@ uint16_t io_priority_number(pawl_io_priority priority);
 /* Mutex and condition with monotonic deadlines: sync.c. No global state; init can fail. */
 #include "base/sync.h"
 
+/* What a caller is asked while a call takes long. */
+#include "base/interrupt.h"
+
 #endif

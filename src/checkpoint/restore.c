@@ -15,6 +15,13 @@
 #include <string.h>
 
 #define DEFAULT_HANG_TIMEOUT_S 600.0
+#define ENTRIES_PER_ASKING     1024u
+
+interrupt restore_interrupt(const pawl_restore_options *options) {
+    return options == NULL
+               ? (interrupt){.ask = NULL}
+               : (interrupt){.ask = options->interrupted, .context = options->interrupted_context};
+}
 
 void restore_end_candidate(restoration *r) {
     candidate *a = &r->now;
@@ -62,6 +69,29 @@ static pawl_status begin_report(candidate *a, pawl_error *err) {
     return PAWL_OK;
 }
 
+/* A walk over all entries, during which the caller may end the restore. */
+typedef struct asking_walk {
+    const restoration *all;
+    entry_source of;
+    size_t seen;
+} asking_walk;
+
+static pawl_status interrupted_before(const restoration *all, pawl_error *err) {
+    (void)interrupt_error(err);
+    if (all->touched_count == 0) {
+        error_safe(err, "nothing was read into the state");
+    }
+    return PAWL_ECANCELED;
+}
+
+static pawl_status next_asking(void *context, const record_entry **out, pawl_error *err) {
+    asking_walk *w = context;
+    if (w->seen++ % ENTRIES_PER_ASKING == 0 && interrupt_said(w->all->stop)) {
+        return interrupted_before(w->all, err);
+    }
+    return w->of.next(w->of.context, out, err);
+}
+
 static pawl_status match_entries(candidate *a, pawl_error *err) {
     restoration *all = a->all;
     CLEANUP(entries_free_pointer) pawl_entries *walk = NULL;
@@ -75,8 +105,9 @@ static pawl_status match_entries(candidate *a, pawl_error *err) {
                                .saved_world_size = saved_ranks(a),
                                .job = all->job,
                                .faults = all->compared ? &all->faults : NULL};
-    return match_make(a->snapshot, entries_source(walk), all->options, &ranks, all->report,
-                      &a->match, err);
+    asking_walk asking = {.all = all, .of = entries_source(walk)};
+    const entry_source entries = {.context = &asking, .next = next_asking};
+    return match_make(a->snapshot, entries, all->options, &ranks, all->report, &a->match, err);
 }
 
 static pawl_status refuse_mixed(restoration *all, const char *name, pawl_error *err) {
@@ -195,6 +226,13 @@ static size_t first_read(const candidate *a) {
     return first < a->reads.count ? first : 0;
 }
 
+static pawl_status interrupted_reading(const pawl_checkpoint *c, pawl_error *err) {
+    error_wrap(err, "reading %s", c->source->label);
+    error_safe(err, "the checkpoint is as it was; some tensors may hold bytes of it already");
+    error_next(err, "restore again before the state is used");
+    return PAWL_ECANCELED;
+}
+
 static pawl_status read_all(candidate *a, placing *p, pawl_error *err) {
     pawl_checkpoint *c = a->checkpoint;
     size_t failed = 0;
@@ -204,10 +242,14 @@ static pawl_status read_all(candidate *a, placing *p, pawl_error *err) {
                            .stretch = stretch,
                            .take = place_tensor_bytes,
                            .stop = p->delivery != NULL ? delivery_failed(p->delivery) : NULL,
+                           .interrupted = a->all->stop,
                            .context = p};
     job.source.shared = shares(a);
     pawl_status status = engine_read_all(&job, &failed, err);
     report_counts(a->all->report)->cast_overflows += atomic_load(&p->overflows);
+    if (status == PAWL_ECANCELED) {
+        return interrupted_reading(c, err);
+    }
     if (status != PAWL_OK) {
         const plan_read *read = &a->reads.reads[failed];
         return checkpoint_piece_failed(c, read->pair->source, read->piece, err);
@@ -392,8 +434,10 @@ void restore_end(restoration *all, pawl_status status, pawl_report **report) {
 pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
                                const pawl_restore_options *options, int rank, int world_size,
                                pawl_report **report, pawl_error *err) {
+    interrupt stop = restore_interrupt(options);
     CLEANUP(restoration_free)
     restoration all = {.state = state,
+                       .stop = &stop,
                        .options = options,
                        .rank = rank,
                        .world_size = world_size,

@@ -19,6 +19,7 @@ typedef struct candidate {
 typedef struct restoration {
     pawl_state *state;
     const pawl_restore_options *options; /* may be NULL */
+    interrupt *stop;                     /* asked whether the restore is to end; or NULL */
     int rank, world_size;
     pawl_report *report;   /* of the latest candidate */
     double hang_timeout_s; /* of providers of memory [600] */
@@ -42,6 +43,7 @@ typedef struct restoration {
     arena memory;
 } restoration;
 
+interrupt restore_interrupt(const pawl_restore_options *options);
 /* PAWL_EBUSY where the step was removed or saved again although it is open. */
 pawl_status restore_check_held(pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;
 /* Tries a checkpoint: adds what the caller supplies for it to the state, compares the two, and

@@ -39,6 +39,7 @@ struct pawl_run {
     reader_watch *watch;
 
     /* The trainer's thread only. */
+    interrupt stop;          /* of the call under way: options.interrupted, or that of a restore */
     uint64_t save_number;    /* of the last call of pawl_save: part of file names */
     bool outcome_unreported; /* no call has returned the outcome of the last save yet */
     pawl_save_stats stats;

@@ -31,8 +31,7 @@ static crew_member member_of(crew *c, engine_reader *reader) {
 }
 
 /* Without memory for its window a thread leaves the work to the others. */
-static void thread_main(void *argument) {
-    crew *c = argument;
+static void work_as_member(crew *c) {
     engine_reader *reader;
     struct pawl_error ignored = ERROR_INIT;
     if (engine_reader_new(c->source, &reader, &ignored) != PAWL_OK) {
@@ -46,6 +45,24 @@ static void thread_main(void *argument) {
     engine_reader_free(reader);
 }
 
+static void thread_left(crew *c) {
+    monitor_enter(&c->monitor);
+    c->working--;
+    monitor_announce(&c->monitor);
+    monitor_leave(&c->monitor);
+}
+
+static void thread_main(void *argument) {
+    crew *c = argument;
+    work_as_member(c);
+    thread_left(c);
+}
+
+/* The caller's thread is one of CREW_MEMBERS, unless it only asks. */
+static size_t most_threads(const crew *c) {
+    return interrupt_asks(c->interrupted) ? CREW_MEMBERS : CREW_MEMBERS - 1;
+}
+
 void crew_call(crew *c) {
     const platform *p = c->source->platform;
     if (p == NULL || !p->concurrent) {
@@ -53,13 +70,45 @@ void crew_call(crew *c) {
     }
     monitor_enter(&c->monitor);
     size_t slot = c->called;
-    bool room = slot < ARRAY_LENGTH(c->threads);
+    bool room = slot < most_threads(c);
     c->called += room;
+    c->working += room;
     monitor_leave(&c->monitor);
     struct pawl_error ignored = ERROR_INIT;
     if (room &&
         p->thread_start(p->context, thread_main, c, &c->threads[slot], &ignored) != PAWL_OK) {
         c->threads[slot] = NULL;
+        thread_left(c);
+    }
+}
+
+static void note_answer(crew *c, bool stop) {
+    monitor_enter(&c->monitor);
+    c->stopped = c->stopped || stop;
+    monitor_leave(&c->monitor);
+}
+
+void crew_ask(crew_member *m) {
+    if (m->caller && interrupt_asks(m->crew->interrupted)) {
+        note_answer(m->crew, interrupt_said(m->crew->interrupted));
+    }
+}
+
+/* Monitor not held. Waits a while; false: no thread works any more. */
+static bool threads_work(crew *c) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &c->monitor;
+    monitor_enter(held);
+    if (c->working > 0) {
+        (void)monitor_wait_until(held, platform_now_ns(c->source->platform) + INTERRUPT_PERIOD_NS);
+    }
+    return c->working > 0;
+}
+
+/* Others work, and this thread asks. */
+static void ask_meanwhile(crew *c) {
+    crew_call(c);
+    while (threads_work(c)) {
+        note_answer(c, interrupt_said(c->interrupted));
     }
 }
 
@@ -86,6 +135,10 @@ pawl_status crew_run(crew *c, engine_reader *reader, pawl_error *err) {
     reader->mode = mode_of(c);
     TRY(monitor_init(&c->monitor, err));
     crew_member first = member_of(c, reader);
+    first.caller = true;
+    if (interrupt_asks(c->interrupted)) {
+        ask_meanwhile(c);
+    }
     c->work(c->task, &first);
     join_all(c);
     monitor_destroy(&c->monitor);

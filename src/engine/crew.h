@@ -3,7 +3,9 @@
  * engine/crew: several threads that read data files for one task; private to the engine.
  *
  * The caller's thread is the first member; others are called one by one while there is work for
- * them, so a small task starts none. Where a thread cannot be started, the others do its work.
+ * them, so a small task starts none. Where a thread cannot be started, the others do its work. A
+ * caller who wants to be asked whether to go on is asked by the first member, which works only when
+ * the others have left something.
  */
 #ifndef ENGINE_CREW_H
 #define ENGINE_CREW_H
@@ -18,6 +20,7 @@ typedef struct crew crew;
 typedef struct crew_member {
     crew *crew;
     engine_reader *reader;
+    bool caller;           /* it is the caller's thread */
     bool cached;           /* the page cache had all of the last read */
     const uint8_t *read;   /* what the last read brought */
     uint64_t reads, bytes; /* not added to the source's counters yet */
@@ -29,12 +32,17 @@ struct crew {
     /* Takes pieces of work until there are none. */
     void (*work)(void *task, crew_member *m);
     void *task;
-    size_t called; /* threads, including those that could not be started */
-    platform_thread *threads[CREW_MEMBERS - 1];
+    interrupt *interrupted; /* asked on the caller's thread; may be NULL */
+    bool stopped;           /* it has said so: take no further work */
+    size_t called;          /* threads, including those that could not be started */
+    size_t working;         /* of them */
+    platform_thread *threads[CREW_MEMBERS];
 };
 
 /* Works until every member has returned. `reader` is the first member's. */
 pawl_status crew_run(crew *c, engine_reader *reader, pawl_error *err) PAWL_MUST_CHECK;
+/* On the caller's thread, where that works itself: asks whether to stop. Monitor not held. */
+void crew_ask(crew_member *m);
 /* Tells that there is work for one more thread. Monitor not held. */
 void crew_call(crew *c);
 /* Adds what a member has read to the source's counters. Monitor held. */

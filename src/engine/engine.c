@@ -206,16 +206,46 @@ static bool in_flight(const engine *e) {
     return e->active && (!e->hung || e->telling);
 }
 
-/* Monitor held. */
-static pawl_status wait_for_end(engine *e, double timeout_s, const char *what, pawl_error *err) {
+/* Monitor held. False: the deadline has passed. */
+static bool wait_a_while(engine *e, uint64_t deadline_ns, const interrupt *stop) {
+    uint64_t soon_ns = interrupt_asks(stop) ? engine_now(e) + INTERRUPT_PERIOD_NS : UINT64_MAX;
+    bool all = deadline_ns <= soon_ns;
+    return monitor_wait_until(&e->monitor, all ? deadline_ns : soon_ns) || !all;
+}
+
+/* Monitor held, but not while it asks. */
+static bool is_interrupted(engine *e, interrupt *stop) {
+    if (!interrupt_asks(stop)) {
+        return false;
+    }
+    monitor_leave(&e->monitor);
+    bool said = interrupt_said(stop);
+    monitor_enter(&e->monitor);
+    return said;
+}
+
+static pawl_status interrupted_while(const engine *e, const char *what, pawl_error *err) {
+    interrupt_error(err);
+    error_wrap(err, "%s of step %lld", what, (long long)e->job.step);
+    error_step(err, e->job.step);
+    error_safe(err, "the save goes on; checkpoints that are committed stay as they are");
+    return PAWL_ECANCELED;
+}
+
+/* Monitor held. `stop` may be NULL. */
+static pawl_status wait_for_end(engine *e, double timeout_s, interrupt *stop, const char *what,
+                                pawl_error *err) {
     uint64_t begun_ns = engine_now(e);
     uint64_t deadline_ns = engine_deadline(e, timeout_s);
     while (in_flight(e)) {
-        if (!(timeout_s > 0) || !monitor_wait_until(&e->monitor, deadline_ns)) {
+        if (!(timeout_s > 0) || !wait_a_while(e, deadline_ns, stop)) {
             if (!in_flight(e)) {
                 break;
             }
             return engine_timeout(e, engine_seconds(engine_now(e) - begun_ns), what, err);
+        }
+        if (in_flight(e) && is_interrupted(e, stop)) {
+            return interrupted_while(e, what, err);
         }
     }
     return PAWL_OK;
@@ -268,7 +298,7 @@ pawl_status engine_free(engine *e, double timeout_s, pawl_error *err) {
     const platform *p = e->options.platform;
     platform_thread *thread = e->thread;
     monitor_enter(&e->monitor);
-    pawl_status status = wait_for_end(e, timeout_s, "closing", err);
+    pawl_status status = wait_for_end(e, timeout_s, NULL, "closing", err);
     monitor_leave(&e->monitor);
     engine_watch_end(e);
     engine_ahead_end(e);
@@ -540,10 +570,10 @@ void engine_committed(engine *e) {
     monitor_leave(&e->monitor);
 }
 
-pawl_status engine_wait(engine *e, double timeout_s, pawl_status *outcome, pawl_error *story,
-                        engine_stats *stats, pawl_error *err) {
+pawl_status engine_wait(engine *e, double timeout_s, interrupt *stop, pawl_status *outcome,
+                        pawl_error *story, engine_stats *stats, pawl_error *err) {
     monitor_enter(&e->monitor);
-    pawl_status status = wait_for_end(e, timeout_s, "waiting for the save", err);
+    pawl_status status = wait_for_end(e, timeout_s, stop, "waiting for the save", err);
     if (status == PAWL_OK) {
         *outcome = e->outcome;
         *story = e->story;

@@ -115,11 +115,13 @@ void engine_committed(engine *e);
  * and below a timeout of 0 or less means: do not wait. PAWL_ETIMEOUT names step, file and
  * bytes left. */
 pawl_status engine_fence(engine *e, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;
+/* Does engine_fence have nothing to do? Neither copies nor waits. */
+bool engine_fenced(engine *e);
 /* Waits for the end of the save in flight. `*outcome` and `story` tell how the save went; the
  * return value only whether the wait itself succeeded. Without a save in flight they are those of
- * the last one. */
-pawl_status engine_wait(engine *e, double timeout_s, pawl_status *outcome, pawl_error *story,
-                        engine_stats *stats, pawl_error *err) PAWL_MUST_CHECK;
+ * the last one. `stop` (may be NULL) may end the wait: PAWL_ECANCELED. */
+pawl_status engine_wait(engine *e, double timeout_s, interrupt *stop, pawl_status *outcome,
+                        pawl_error *story, engine_stats *stats, pawl_error *err) PAWL_MUST_CHECK;
 /* Asks the save in flight to stop at the next buffer; does not wait. False when it is too late: the
  * commit has begun, or there is no save. */
 bool engine_cancel(engine *e);
@@ -211,6 +213,8 @@ typedef struct engine_read_job {
      * threads, at the same time, each byte once. */
     void (*take)(void *context, size_t i, uint64_t offset, const uint8_t *bytes, size_t n);
     const atomic_bool *stop; /* true: read no further, which is no failure; may be NULL */
+    interrupt *interrupted;  /* asked on the caller's thread, which then reads nothing itself if
+                                there are others: PAWL_ECANCELED; may be NULL */
     void *context;
 } engine_read_job;
 

@@ -79,3 +79,12 @@ pawl_status engine_fence(engine *e, double timeout_s, pawl_error *err) {
     }
     return PAWL_OK;
 }
+
+bool engine_fenced(engine *e) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
+    monitor_enter(held);
+    if (e->active && !e->released) {
+        engine_release_if_read(e);
+    }
+    return !e->active || e->released;
+}

@@ -68,7 +68,7 @@ static size_t first_stretch(const window *w) {
 
 static bool more_left(const reading *r) {
     bool stopped = r->job->stop != NULL && atomic_load(r->job->stop);
-    return !r->failed && !stopped &&
+    return !r->failed && !stopped && !r->crew.stopped &&
            (r->next < r->last || r->open.count > 0 || (!r->round && r->job->first > 0));
 }
 
@@ -147,6 +147,7 @@ static pawl_status next_window(reading *r, window *w, crew_member *m, pawl_error
 }
 
 static bool claim(reading *r, window *w, crew_member *m, bool *more) {
+    crew_ask(m);
     monitor_enter(&r->crew.monitor);
     crew_count(m);
     bool claimed = more_left(r);
@@ -332,6 +333,9 @@ static pawl_status read_all(reading *r, engine_reader *reader, size_t *failed, p
     TRY(check_stretches(r, reader, failed, err));
     *failed = 0;
     TRY(crew_run(&r->crew, reader, err));
+    if (r->crew.stopped) {
+        return interrupt_error(err);
+    }
     if (r->failed) {
         *failed = r->failed_stretch;
         *err = r->story;
@@ -358,7 +362,8 @@ pawl_status engine_read_all(const engine_read_job *job, size_t *failed, pawl_err
     r->job = job;
     r->next = job->first;
     r->last = job->count;
-    r->crew = (crew){.source = &job->source, .work = read_windows, .task = r};
+    r->crew = (crew){
+        .source = &job->source, .work = read_windows, .task = r, .interrupted = job->interrupted};
     pawl_status status = read_all(r, reader, failed, err);
     mem_free(r->open.items);
     return status;

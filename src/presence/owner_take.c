@@ -94,10 +94,23 @@ static pawl_status busy_error(const owner *o, const owner_sight *v, const char *
     return PAWL_EBUSY;
 }
 
+static pawl_status interrupted_error(const owner *o, const owner_sight *v, pawl_error *err) {
+    interrupt_error(err);
+    error_wrap(err, "waiting to see whether the run's writer is alive");
+    error_path(err, "%s", o->store->root);
+    if (v->readable) {
+        error_found(err, "host %s, pid %lld, attempt %s", v->who.host, (long long)v->who.pid,
+                    v->attempt);
+    }
+    error_safe(err, "nothing was written or changed");
+    return PAWL_ECANCELED;
+}
+
 /* ---- watching ------------------------------------------------------------------------------- */
 
 typedef struct taking {
     owner *owner;
+    interrupt *stop;
     double wait_s;
     uint64_t begun_ns; /* 0: not yet */
     owner_names names; /* of the last look */
@@ -199,7 +212,10 @@ static pawl_status watch_from(taking *t, uint64_t begun_ns, const char **end, pa
         }
         double rest_s = lease_s - watched_s < left_s ? lease_s - watched_s : left_s;
         tell_waiting(t, watched_s, watched_s + rest_s);
-        p->sleep_ns(p->context, pause_ns(lease_s, left_s));
+        *end = "interrupted";
+        if (interrupt_sleep(t->stop, p, pause_ns(lease_s, left_s))) {
+            return interrupted_error(o, &t->seen, err);
+        }
         owner_sight before = t->seen;
         *end = "its record could not be read any more";
         TRY(look_again(t, err));
@@ -440,11 +456,11 @@ static void say_strays(const owner *o, const owner_names *names) {
     }
 }
 
-static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
+static pawl_status owner_acquire(owner *o, interrupt *stop, double wait_s, pawl_error *err) {
     const platform *os = o->platform;
     TRY(os->identity(os->context, &o->self, err));
     TRY(platform_random_hex(os, o->attempt, ATTEMPT_BYTES, err));
-    taking t = {.owner = o, .wait_s = wait_s};
+    taking t = {.owner = o, .stop = stop, .wait_s = wait_s};
     TRY(take_over(&t, err));
     if (t.seen.present && t.seen.readable) {
         char host[sizeof t.seen.who.host];
@@ -464,8 +480,8 @@ static pawl_status owner_acquire(owner *o, double wait_s, pawl_error *err) {
     return PAWL_OK;
 }
 
-pawl_status owner_take(store *s, const platform *os, const pawl_log *log, double lease_s,
-                       double wait_s, owner **out, pawl_error *err) {
+pawl_status owner_take(store *s, const platform *os, const pawl_log *log, interrupt *stop,
+                       double lease_s, double wait_s, owner **out, pawl_error *err) {
     owner *o = mem_calloc(1, sizeof *o);
     if (o == NULL) {
         return error_nomem(err, sizeof *o);
@@ -478,7 +494,7 @@ pawl_status owner_take(store *s, const platform *os, const pawl_log *log, double
     }
     o->beat.platform = os;
     o->beat.guard = &o->guard;
-    status = owner_acquire(o, wait_s, err);
+    status = owner_acquire(o, stop, wait_s, err);
     if (status != PAWL_OK) {
         monitor_destroy(&o->guard);
         mem_free(o);

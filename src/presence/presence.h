@@ -41,9 +41,10 @@ pawl_status owner_look(store *s, const platform *os, owner_sight *out, pawl_erro
 
 typedef struct owner owner;
 
-/* Becomes the owner, watching a present one for at most wait_s. */
-pawl_status owner_take(store *s, const platform *os, const pawl_log *log, double lease_s,
-                       double wait_s, owner **out, pawl_error *err) PAWL_MUST_CHECK;
+/* Becomes the owner, watching a present one for at most wait_s. `stop` (may be NULL) is asked while
+ * it waits. */
+pawl_status owner_take(store *s, const platform *os, const pawl_log *log, interrupt *stop,
+                       double lease_s, double wait_s, owner **out, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status owner_start_heartbeat(owner *o, pawl_error *err) PAWL_MUST_CHECK;
 /* Renews the lease now. After a failure nothing may be published or removed. PAWL_EBUSY: another
  * writer has taken over. PAWL_EIO: our record cannot be read, which may pass. */

@@ -429,15 +429,33 @@ static pawl_status meet_alone(job_ranks *ranks, const meeting *m, buffer *answer
                             : ranks_failed(ranks, &card, err);
 }
 
-pawl_status ranks_meet(job_ranks *ranks, const meeting *m, buffer *answer, pawl_error *err) {
-    answer->size = 0;
-    if (ranks->world_size == 1) {
-        return meet_alone(ranks, m, answer, err);
-    }
-    ranks->met++;
+pawl_status meet_interrupted(const meeting *m, pawl_error *err) {
+    interrupt_error(err);
+    error_wrap(err, "%s", m->what);
+    return PAWL_ECANCELED;
+}
+
+static pawl_status meet_others(job_ranks *ranks, const meeting *m, buffer *answer,
+                               pawl_error *err) {
     if (!ranks->group->connected) {
         return meet_by_files(ranks, m, answer, err);
     }
     return ranks->rank == 0 ? lead_by_callbacks(ranks, m, answer, err)
                             : follow_by_callbacks(ranks, m, answer, err);
+}
+
+/* Callbacks are not interrupted: then the rank brings that to the meeting, which all make fail. */
+pawl_status ranks_meet(job_ranks *ranks, const meeting *m, buffer *answer, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    meeting own = *m;
+    answer->size = 0;
+    if (m->status == PAWL_OK && interrupt_said(ranks->stop)) {
+        own.status = meet_interrupted(m, &story);
+        own.failed = &story;
+    }
+    if (ranks->world_size == 1) {
+        return meet_alone(ranks, &own, answer, err);
+    }
+    ranks->met++;
+    return meet_others(ranks, &own, answer, err);
 }

@@ -76,6 +76,8 @@ pawl_status meet_decide(job_ranks *ranks, const meeting *m, meet_table *t, doubl
 /* The others: takes the answer or the failure out of rank 0's reply. */
 pawl_status meet_open_reply(job_ranks *ranks, const uint8_t *bytes, size_t n, buffer *answer,
                             pawl_error *err) PAWL_MUST_CHECK;
+/* PAWL_ECANCELED: the caller of this rank does not want to wait any longer. */
+pawl_status meet_interrupted(const meeting *m, pawl_error *err);
 /* S11 on a rank that got no answer. `why`: what it got instead. */
 pawl_status meet_unanswered(job_ranks *ranks, const char *what, double waited_s, const char *why,
                             pawl_error *err);

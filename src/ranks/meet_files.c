@@ -24,6 +24,7 @@
 #define BY_NAME_PERIOD   8u  /* in looks: rank 0 tries the names of cards that are not listed, */
 #define BY_NAME_MOST     64  /* at most so many */
 #define OTHERS_TIMEOUT_S 1.0 /* for the others to come, once one is known to be dead */
+#define TELLING_S        0.5 /* for the others to hear that the caller has ended the call */
 
 static void meet_file_name(const job_ranks *ranks, int rank, char out[80]) {
     (ranks->visiting ? name_visit : name_meet)(out, ranks->key, ranks->met, rank);
@@ -118,6 +119,9 @@ static pawl_status wait_for_cards(collecting *c, pawl_error *err) {
         TRY(look_for_cards(c, err));
         if (all_cards_came(c) || all_dead || platform_late(c->ranks->platform, deadline_ns)) {
             return PAWL_OK;
+        }
+        if (interrupt_said(c->ranks->stop)) { /* the others are told */
+            return meet_interrupted(c->m, err);
         }
         if (dead != 0 && !c->table->came[dead]) {
             uint64_t soon_ns = platform_deadline_ns(c->ranks->platform, OTHERS_TIMEOUT_S);
@@ -222,20 +226,35 @@ static pawl_status refuse_second_process(asking *a, const process_identity *othe
     return PAWL_EMISMATCH;
 }
 
-/* Hands in a card with this failure over the other process's card: so that process and rank 0 learn
- * of it, too. */
-static pawl_status give_up_rank(asking *a, const process_identity *other, pawl_error *err) {
+/* Hands in a card with this failure in the place of the one that is there, so that rank 0 learns of
+ * it. Returns its status. */
+static pawl_status hand_in_failure(asking *a, const pawl_error *story) {
     struct pawl_error ignored = ERROR_INIT;
-    pawl_status status = refuse_second_process(a, other, err);
     meeting failed = *a->m;
-    failed.status = status;
-    failed.failed = err;
+    failed.status = story->status;
+    failed.failed = story;
     a->card.size = 0;
     if (meet_envelope_make(a->ranks, &failed, &a->card, &ignored) == PAWL_OK &&
         hand_in(a, &ignored) != PAWL_OK) {
         log_write(&a->ranks->log, PAWL_LOG_WARN, "%s", error_text(&ignored));
     }
-    return status;
+    return story->status;
+}
+
+/* The card of the other process is replaced, so that it learns of it, too. */
+static pawl_status give_up_rank(asking *a, const process_identity *other, pawl_error *err) {
+    (void)refuse_second_process(a, other, err);
+    return hand_in_failure(a, err);
+}
+
+/* Where rank 0 has read this rank's card already, it will find it missing at the next meeting. */
+static pawl_status leave_interrupted(asking *a, pawl_error *err) {
+    if (a->m->status != PAWL_OK) { /* which it has handed in */
+        *err = *a->m->failed;
+        return a->m->status;
+    }
+    (void)meet_interrupted(a->m, err);
+    return hand_in_failure(a, err);
 }
 
 /* *another: the card there is that of another process, *other. PAWL_ENOTFOUND: there is none. */
@@ -327,6 +346,9 @@ static pawl_status await_reply(asking *a, buffer *answer, pawl_error *err) {
         }
         if (dead || platform_late(ranks->platform, deadline_ns)) {
             return unanswered(a, platform_since_s(ranks->platform, begun_ns), err);
+        }
+        if (interrupt_said(ranks->stop)) {
+            return leave_interrupted(a, err);
         }
         if (a->looks++ % OWN_CARD_PERIOD == OWN_CARD_PERIOD - 1) {
             TRY(check_own_card(a, err));
@@ -463,20 +485,44 @@ static bool cards_are_left(job_ranks *ranks) {
     return store_list(ranks->store, "", note_card, &s, &ignored) == PAWL_OK && s.found;
 }
 
+static bool answer_is_there(job_ranks *ranks) {
+    CLEANUP(buffer_free) buffer reply = {0};
+    struct pawl_error ignored = ERROR_INIT;
+    char name[80];
+    meet_file_name(ranks, -1, name);
+    return store_read_file(ranks->store, name, MEET_MAX_REPLY, &reply, &ignored) == PAWL_OK;
+}
+
+/* What the caller has ended is told to the others, if they look now. */
+static void wait_while(job_ranks *ranks, bool (*needed)(job_ranks *), double timeout_s) {
+    ranks_pause pause = {0};
+    uint64_t begun_ns = platform_now_ns(ranks->platform);
+    while (needed(ranks)) {
+        double most_s =
+            interrupt_said(ranks->stop) && timeout_s > TELLING_S ? TELLING_S : timeout_s;
+        uint64_t deadline_ns = begun_ns + (uint64_t)(most_s * NANOSECONDS);
+        if (platform_late(ranks->platform, deadline_ns)) {
+            return;
+        }
+        ranks_sleep(ranks, &pause, deadline_ns);
+    }
+}
+
+static bool answer_is_missing(job_ranks *ranks) {
+    return interrupt_said(ranks->stop) && !answer_is_there(ranks);
+}
+
 void ranks_end_visit(job_ranks *ranks) {
     char name[80];
-    ranks_pause pause = {0};
     if (ranks->group->connected || ranks->world_size == 1 || ranks->met == 0) {
         return;
     }
     if (ranks->rank != 0) {
+        wait_while(ranks, answer_is_missing, TELLING_S);
         meet_file_name(ranks, ranks->rank, name);
         remove_quietly(ranks, name);
         return;
     }
-    uint64_t deadline_ns = platform_deadline_ns(ranks->platform, ranks_appear_timeout_s(ranks));
-    while (cards_are_left(ranks) && !platform_late(ranks->platform, deadline_ns)) {
-        ranks_sleep(ranks, &pause, deadline_ns);
-    }
+    wait_while(ranks, cards_are_left, ranks_appear_timeout_s(ranks));
     remove_kept(ranks, true);
 }

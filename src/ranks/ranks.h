@@ -43,6 +43,7 @@ typedef struct job_ranks {
      * threads; or NULL. */
     void (*tend)(void *context);
     void *tend_context;
+    interrupt *stop; /* of the call that meets: asked while it waits; or NULL */
 
     /* The rest stays zero in a process without others; all but the first two is used by src/ranks
      * alone. */

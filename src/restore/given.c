@@ -103,6 +103,7 @@ pawl_status restore_given(job_ranks *ranks, pawl_checkpoint *c, pawl_state *stat
     if (report != NULL) {
         *report = NULL;
     }
+    interrupt stop = restore_interrupt(options);
     AUTOFREE joint_restore *j = mem_calloc(1, sizeof *j);
     if (j == NULL) {
         return error_nomem(err, sizeof *j);
@@ -110,8 +111,10 @@ pawl_status restore_given(job_ranks *ranks, pawl_checkpoint *c, pawl_state *stat
     ranks->store = checkpoint_store(c);
     ranks->log = *checkpoint_log(c);
     ranks->visiting = true;
+    ranks->stop = &stop;
     *j = (joint_restore){.ranks = ranks,
                          .all = {.state = state,
+                                 .stop = &stop,
                                  .hang_timeout_s = ranks->timeout_s,
                                  .options = options,
                                  .rank = ranks->rank,

@@ -51,6 +51,11 @@ static pawl_status wait_for_directory(joining *j, double timeout_s, pawl_error *
     uint64_t deadline_ns = platform_deadline_ns(run->platform, timeout_s);
     pawl_status status = run_open_store(run, j->place, false, err);
     while (status == PAWL_ENOTFOUND && !platform_late(run->platform, deadline_ns)) {
+        if (interrupt_said(&run->stop)) {
+            (void)interrupt_error(err);
+            error_wrap(err, "open run: waiting for rank 0 to make the directory");
+            return PAWL_ECANCELED;
+        }
         ranks_sleep(run->ranks, &pause, deadline_ns);
         status = run_open_store(run, j->place, false, err);
     }
@@ -260,6 +265,10 @@ static pawl_status look_for_shared_directory(joining *j, pawl_error *err) {
         status = check_directory(j, err);
     }
     while (status == PAWL_ENOTFOUND && !platform_late(run->platform, deadline_ns)) {
+        if (interrupt_said(&run->stop)) {
+            j->card.sight = JOIN_FAILED;
+            return interrupt_error(err);
+        }
         ranks_sleep(run->ranks, &pause, deadline_ns);
         status = check_directory(j, err);
     }

@@ -51,6 +51,9 @@ static pawl_status open_candidate(joint_restore *j, pawl_error *err) {
         if (status != PAWL_ENOTFOUND || platform_late(run->platform, deadline_ns)) {
             return status;
         }
+        if (interrupt_said(&run->stop)) {
+            return interrupt_error(err);
+        }
         if (!has_appeared(r)) {
             ranks_sleep(run->ranks, &pause, deadline_ns);
         }
@@ -117,6 +120,14 @@ static void run_restoring_free(run_restoring *r) {
     mem_free(r);
 }
 
+/* Until the call ends: whom this restore asks whether it is to end. */
+static void ask_for_restore(pawl_run *run, const pawl_restore_options *o) {
+    if (o != NULL && o->interrupted != NULL) {
+        run->stop = (interrupt){.ask = o->interrupted, .context = o->interrupted_context};
+    }
+    run->stop.said = false;
+}
+
 pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_options *options,
                         pawl_report **report, pawl_error *err) {
     uint64_t begun_ns = platform_now_ns(run->platform);
@@ -127,10 +138,13 @@ pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_opt
     if (r == NULL) {
         return error_nomem(err, sizeof *r);
     }
+    const interrupt asked = run->stop;
+    ask_for_restore(run, options);
     r->run = run;
     r->scan = step_scan_of(run->store, run->platform);
     r->joint = (joint_restore){.ranks = run->ranks,
                                .all = {.state = state,
+                                       .stop = &run->stop,
                                        .hang_timeout_s = run->timeout_s,
                                        .options = options,
                                        .rank = run->ranks->rank,
@@ -146,5 +160,6 @@ pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_opt
     record_restored(run, &r->joint.all, status, err, begun_ns);
     restore_end(&r->joint.all, status, report);
     run_restoring_free(r);
+    run->stop = asked;
     return status;
 }

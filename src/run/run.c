@@ -58,6 +58,7 @@ size_t run_budget(const pawl_run_options *o) {
 
 static void take_options(pawl_run *run, const pawl_run_options *o) {
     run->log = o->log != NULL ? *o->log : (pawl_log){0};
+    run->stop = (interrupt){.ask = o->interrupted, .context = o->interrupted_context};
     run->lease_s = o->lease_s != 0 ? o->lease_s : DEFAULT_LEASE_S;
     run->timeout_s = o->deadline_s != 0 ? o->deadline_s : DEFAULT_TIMEOUT_S;
     run->on_busy = o->on_busy;
@@ -161,8 +162,8 @@ static void tend_run_owner(void *context) {
 /* O5: earlier owners are evicted before it is read what is committed. */
 static pawl_status become_owner(pawl_run *run, const pawl_run_options *o, pawl_error *err) {
     double wait_s = o->takeover_wait_s != 0 ? o->takeover_wait_s : run->lease_s + 5;
-    TRY(owner_take(run->store, run->platform, &run->log, run->lease_s, wait_s < 0 ? 0 : wait_s,
-                   &run->owner, err));
+    TRY(owner_take(run->store, run->platform, &run->log, &run->stop, run->lease_s,
+                   wait_s < 0 ? 0 : wait_s, &run->owner, err));
     snprintf(run->ranks->attempt, sizeof run->ranks->attempt, "%s", owner_attempt(run->owner));
     run->ranks->tend = tend_run_owner;
     run->ranks->tend_context = run->owner;
@@ -212,6 +213,7 @@ static pawl_status open_run_parts(pawl_run *run, const run_place *place, const p
     TRY(group_new(o->group, &group, err));
     TRY(ranks_new(group, run->platform, &run->ranks, err));
     run->ranks->log = run->log;
+    run->ranks->stop = &run->stop;
     run->ranks->timeout_s = o->group_deadline_s != 0 ? o->group_deadline_s : run->timeout_s;
     return run->ranks->world_size == 1 ? run_open_owner(run, place, o, err)
                                        : join_open(run, place, o, err);
@@ -327,19 +329,20 @@ void run_stats_take(pawl_save_stats *to, const engine_stats *from) {
     to->io = from->io;
 }
 
-/* *outcome, *story: how the save went. The return value: whether the wait succeeded. */
-static pawl_status await_save(pawl_run *run, double timeout_s, pawl_status *outcome,
-                              pawl_error *story, pawl_error *err) {
+/* *outcome, *story: how the save went. The return value: whether the wait succeeded. `stop`: may be
+ * NULL. */
+static pawl_status await_save(pawl_run *run, double timeout_s, interrupt *stop,
+                              pawl_status *outcome, pawl_error *story, pawl_error *err) {
     engine_stats stats = {0};
     *outcome = PAWL_OK;
     if (!run->outcome_unreported) {
         return PAWL_OK;
     }
-    pawl_status status = engine_wait(run->engine, timeout_s, outcome, story, &stats, err);
+    pawl_status status = engine_wait(run->engine, timeout_s, stop, outcome, story, &stats, err);
     run_stats_take(&run->stats, &stats);
     run->stats.group_wait_s = (double)atomic_load(&run->group_wait_ns) / NANOSECONDS;
     run->stats.retries = store_retry_count(run->store) - run->retries_before;
-    if (status != PAWL_OK) {
+    if (status == PAWL_ETIMEOUT) {
         save_name_awaited(run, err);
         run_say_safe(run, err);
     }
@@ -349,14 +352,15 @@ static pawl_status await_save(pawl_run *run, double timeout_s, pawl_status *outc
 pawl_status run_settle(pawl_run *run, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status outcome;
-    TRY(await_save(run, run->timeout_s, &outcome, &story, err));
+    TRY(await_save(run, run->timeout_s, &run->stop, &outcome, &story, err));
     return engine_ready(run->engine, err);
 }
 
-pawl_status run_wait(pawl_run *run, double timeout_s, pawl_save_stats *stats, pawl_error *err) {
+static pawl_status wait_for_outcome(pawl_run *run, double timeout_s, interrupt *stop,
+                                    pawl_save_stats *stats, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     pawl_status outcome;
-    pawl_status status = await_save(run, timeout_of(run, timeout_s), &outcome, &story, err);
+    pawl_status status = await_save(run, timeout_of(run, timeout_s), stop, &outcome, &story, err);
     if (stats != NULL) {
         *stats = run->stats;
     }
@@ -370,6 +374,14 @@ pawl_status run_wait(pawl_run *run, double timeout_s, pawl_save_stats *stats, pa
     return outcome;
 }
 
+pawl_status run_wait(pawl_run *run, double timeout_s, pawl_save_stats *stats, pawl_error *err) {
+    return wait_for_outcome(run, timeout_s, NULL, stats, err);
+}
+
+int run_fenced(const pawl_run *run) {
+    return engine_fenced(run->engine);
+}
+
 bool run_give_up(pawl_run *run) {
     atomic_store(&run->stop_waiting, true);
     return engine_cancel(run->engine);
@@ -381,7 +393,7 @@ pawl_status run_cancel(pawl_run *run, double timeout_s, pawl_error *err) {
     if (run->outcome_unreported) {
         run_give_up(run);
     }
-    return await_save(run, timeout_of(run, timeout_s), &outcome, &story, err);
+    return await_save(run, timeout_of(run, timeout_s), NULL, &outcome, &story, err);
 }
 
 pawl_status run_meet(pawl_run *run, double timeout_s, pawl_error *err) {
@@ -422,8 +434,13 @@ static pawl_status tell_left_behind(const pawl_run *run, pawl_status outcome, pa
 /* A save that hangs in the storage may still use the run: then nothing of it is freed. */
 pawl_status run_close(pawl_run *run, double timeout_s, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
+    run->stop.said = false;
     save_give_up_retry(run);
-    pawl_status outcome = run_wait(run, timeout_s, NULL, err);
+    pawl_status outcome = wait_for_outcome(run, timeout_s, &run->stop, NULL, err);
+    if (run->stop.said) {
+        error_wrap(err, "close run");
+        return outcome;
+    }
     bool hangs = engine_ready(run->engine, &story) != PAWL_OK;
     if (hangs) {
         run_give_up(run);

@@ -55,6 +55,7 @@ pawl_status run_save_final(pawl_run *run, pawl_state *state, int64_t step,
                            const pawl_save_options *options, double grace_s, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status run_fence(pawl_run *run, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;
+int run_fenced(const pawl_run *run);
 pawl_status run_wait(pawl_run *run, double timeout_s, pawl_save_stats *stats, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status run_cancel(pawl_run *run, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;

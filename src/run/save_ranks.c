@@ -378,6 +378,6 @@ void save_take_outcome(pawl_run *run) {
     save_tag(tag, run, run->current_number);
     if (run->ranks->rank != 0 && atomic_load(&run->awaited_count) > 0 && engine_busy(run->engine) &&
         outcome_is_there(run, tag)) {
-        (void)!engine_wait(run->engine, OUTCOME_TAKEN_S, &outcome, &story, &stats, &ignored);
+        (void)!engine_wait(run->engine, OUTCOME_TAKEN_S, NULL, &outcome, &story, &stats, &ignored);
     }
 }

@@ -79,7 +79,7 @@ static inline void rank_part_write(engine *e, store *s, const char *directory, p
     engine_stats stats;
     struct pawl_error story = ERROR_INIT;
     assert_ok(engine_begin(e, &job, &err), &err);
-    assert_ok(engine_wait(e, 0, &outcome, &story, &stats, &err), &err);
+    assert_ok(engine_wait(e, 0, NULL, &outcome, &story, &stats, &err), &err);
     assert_ok(outcome, &story);
     state_snapshot_let_go(out->snapshot);
 }

@@ -139,7 +139,7 @@ static pawl_status call_rebuild(opened *o) {
     return pawl_run_rebuild(o->run, 1, 1, err);
 }
 static pawl_status call_due(opened *o) {
-    return pawl_due(o->run, 5) == 0 ? PAWL_OK : PAWL_EINTERNAL;
+    return pawl_due(o->run, 5) == 0 && pawl_fenced(o->run) == 0 ? PAWL_OK : PAWL_EINTERNAL;
 }
 
 static pawl_status call_find(opened *o) {
@@ -329,6 +329,7 @@ static const call calls[] = {
     {"pawl_run_gc", REFUSED, call_gc},
     {"pawl_run_rebuild", REFUSED, call_rebuild},
     {"pawl_due", NOTHING, call_due},
+    {"pawl_fenced", NOTHING, call_due},
     {"pawl_checkpoint_find", REFUSED, call_find},
     {"pawl_checkpoint_read", REFUSED, call_read},
     {"pawl_checkpoint_read_many", REFUSED, call_read_many},

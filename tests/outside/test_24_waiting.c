@@ -25,7 +25,7 @@ static void take_line(void *context, pawl_log_level level, const char *text) {
 static pawl_status take_aloud(fixture *f, told *t, double wait_s, owner **out, pawl_error *err) {
     *t = (told){.os = &f->second, .last_ns = f->second.monotonic_ns};
     const pawl_log log = {.write = take_line, .context = t, .level = PAWL_LOG_INFO};
-    return owner_take(f->disk, &f->second.table, &log, 30, wait_s, out, err);
+    return owner_take(f->disk, &f->second.table, &log, NULL, 30, wait_s, out, err);
 }
 
 static owner *own_first(fixture *f) {
@@ -114,7 +114,7 @@ static void test_a_long_lease_is_not_a_long_silence(void **state) {
     told t;
     owner *other;
     owner *o;
-    assert_ok(owner_take(f->disk, &f->first.table, &silent, 86400, 0, &other, &err), &err);
+    assert_ok(owner_take(f->disk, &f->first.table, &silent, NULL, 86400, 0, &other, &err), &err);
     assert_fails(take_aloud(f, &t, 60, &o, &err), PAWL_EBUSY, &err);
     assert_says(t.lines[0], "waiting at most 1 min");
     assert_true(t.longest_ns <= MOST_SILENCE_NS);

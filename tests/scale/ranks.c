@@ -268,7 +268,7 @@ static void commit(job *j) {
     const pawl_log quiet = {.write = NULL};
     votes v = {.heads = NULL};
     long before_kib = peak_kib();
-    must(owner_take(j->disk, j->os, &quiet, 30, 0, &run.owner, &j->err), j);
+    must(owner_take(j->disk, j->os, &quiet, NULL, 30, 0, &run.owner, &j->err), j);
     double begun = now(j);
     collect(j, &run, &v);
     p.heads_s = now(j) - begun;

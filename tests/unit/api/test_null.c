@@ -78,6 +78,7 @@ static void test_a_run_of_nothing(void **state) {
     assert_usage(pawl_preemption_watch(NULL, 1, NULL));
     assert_int_equal(pawl_run_close(NULL, 0, NULL), PAWL_OK);
     assert_int_equal(pawl_due(NULL, 1), 0);
+    assert_int_equal(pawl_fenced(NULL), 0);
 }
 
 static void test_a_checkpoint_of_nothing(void **state) {

@@ -61,6 +61,7 @@ static void save(fixture *f, int64_t step) {
     fill(f, step);
     assert_ok(pawl_save(f->run, f->state, step, NULL, f->err), f->err);
     assert_ok(pawl_fence(f->run, 0, f->err), f->err);
+    assert_int_equal(pawl_fenced(f->run), 1);
     memset(f->weights, 0, sizeof(f->weights));
     assert_ok(pawl_wait(f->run, 0, &stats, f->err), f->err);
     assert_int_equal(stats.step, step);
@@ -210,6 +211,7 @@ static void call_back(void *context, const pawl_event *event) {
     count_refusal(c, pawl_save(f->run, f->state, 9, NULL, c->err), "pawl_save");
     count_refusal(c, pawl_save_final(f->run, f->state, 9, NULL, 1, c->err), "pawl_save_final");
     count_refusal(c, pawl_fence(f->run, 0, c->err), "pawl_fence");
+    assert_int_equal(pawl_fenced(f->run), 0);
     count_refusal(c, pawl_wait(f->run, 0, NULL, c->err), "pawl_wait");
     count_refusal(c, pawl_cancel(f->run, 0, c->err), "pawl_cancel");
     count_refusal(c, pawl_restore(f->run, f->state, NULL, NULL, c->err), "pawl_restore");
@@ -230,6 +232,30 @@ static void test_s04_a_callback_that_calls_its_run_is_refused(void **state) {
     assert_int_equal(c.told, 3);
     assert_int_equal(c.refused, 24);
     pawl_error_free(c.err);
+}
+
+static int end_second(void *context) {
+    return ++*(int *)context == 2;
+}
+
+static void test_opening_and_restoring_end_when_the_caller_says_so(void **state) {
+    fixture *f = *state;
+    pawl_run *second = f->run;
+    int asked = 0;
+    const pawl_run_options options = {
+        .struct_size = sizeof options, .interrupted = end_second, .interrupted_context = &asked};
+    const pawl_restore_options restoring = {
+        .struct_size = sizeof restoring, .interrupted = end_second, .interrupted_context = &asked};
+    open_run(f);
+    save(f, 1);
+    assert_fails(pawl_run_open(f->path, &options, &second, f->err), PAWL_ECANCELED, f->err);
+    assert_null(second);
+    assert_int_equal(asked, 2);
+    asked = 0;
+    assert_fails(pawl_restore(f->run, f->state, &restoring, NULL, f->err), PAWL_ECANCELED, f->err);
+    assert_int_equal(asked, 2);
+    assert_ok(pawl_restore(f->run, f->state, NULL, NULL, f->err), f->err);
+    assert_weights(f, 1);
 }
 
 static void test_p01_a_run_that_must_exist_is_not_made(void **state) {
@@ -364,6 +390,7 @@ int main(void) {
         TEST(test_a_grace_time_is_a_number),
         TEST(test_the_name_of_a_metric_is_a_name_and_stands_once),
         TEST(test_s04_a_callback_that_calls_its_run_is_refused),
+        TEST(test_opening_and_restoring_end_when_the_caller_says_so),
         TEST(test_p01_a_run_that_must_exist_is_not_made),
         TEST(test_r09_nothing_is_there),
         TEST(test_r09_the_directory_of_one_step),

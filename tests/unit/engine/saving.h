@@ -263,7 +263,7 @@ static inline pawl_status saving_begin(saving *f, pawl_error *err) {
 static inline pawl_status saving_wait(saving *f, pawl_error *story, engine_stats *stats) {
     struct pawl_error err = ERROR_INIT;
     pawl_status outcome = PAWL_EINTERNAL;
-    assert_ok(engine_wait(f->engine, 60, &outcome, story, stats, &err), &err);
+    assert_ok(engine_wait(f->engine, 60, NULL, &outcome, story, stats, &err), &err);
     return outcome;
 }
 
@@ -354,7 +354,7 @@ static inline pawl_status saving_whole(saving *f, engine_options options, pawl_e
     TRY(engine_new(&options, &f->engine, err));
     pawl_status status = saving_begin(f, err);
     if (status == PAWL_OK) {
-        (void)!engine_wait(f->engine, 60, &status, err, &stats, &unused);
+        (void)!engine_wait(f->engine, 60, NULL, &status, err, &stats, &unused);
     }
     (void)engine_free(f->engine, 60, &unused);
     f->engine = NULL;

@@ -107,7 +107,8 @@ static void test_s08_a_wait_that_times_out_says_how_far_the_save_is(void **state
     uint64_t of;
     saving_engine(f, SAVING_BUFFER_BYTES, false);
     begin_hanging(f, STORE_OP_SYNC, 1);
-    assert_fails(engine_wait(f->engine, 0.02, &outcome, &story, &stats, &err), PAWL_ETIMEOUT, &err);
+    assert_fails(engine_wait(f->engine, 0.02, NULL, &outcome, &story, &stats, &err), PAWL_ETIMEOUT,
+                 &err);
     assert_says(err.attempt, "waiting for the save: the data files of step 7 took longer than ");
     assert_string_equal(err.found, "135 kB of 135 kB written");
     assert_true(engine_busy(f->engine));
@@ -116,6 +117,97 @@ static void test_s08_a_wait_that_times_out_says_how_far_the_save_is(void **state
     assert_int_equal(of, f->layout->bytes);
     store_fault_release(f->fault);
     assert_ok(saving_wait(f, &story, &stats), &story);
+}
+
+/* ---- questions that copy nothing ---- */
+
+static void test_whether_it_is_fenced_is_told_without_a_copy(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    saving_engine(f, 64 * SAVING_BUFFER_BYTES, false);
+    assert_true(engine_fenced(f->engine));
+    begin_hanging(f, STORE_OP_WRITE, 1);
+    assert_false(engine_fenced(f->engine));
+    assert_false(engine_fenced(f->engine));
+    assert_string_equal(f->calls, "");
+    assert_ok(engine_fence(f->engine, 30, &err), &err);
+    assert_true(engine_fenced(f->engine));
+    store_fault_release(f->fault);
+    assert_ok(saving_wait(f, &err, &stats), &err);
+    assert_true(engine_fenced(f->engine));
+}
+
+static void test_without_a_fence_it_is_fenced_once_all_is_read(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    saving_engine(f, SAVING_BUFFER_BYTES, false);
+    assert_ok(saving_begin(f, &err), &err);
+    while (!engine_fenced(f->engine)) {
+        f->os->sleep_ns(f->os->context, 1000000);
+    }
+    assert_ok(saving_wait(f, &err, &stats), &err);
+    assert_int_equal(stats.fence_copied_bytes, 0);
+    saving_assert_written(f);
+}
+
+static void test_after_a_failure_it_is_fenced(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    saving_engine(f, SAVING_BUFFER_BYTES, false);
+    saving_plan_fault(f, (store_fault){.op = STORE_OP_WRITE, .nth = 2, .system_errno = 5});
+    assert_ok(saving_begin(f, &err), &err);
+    while (!engine_fenced(f->engine)) {
+        f->os->sleep_ns(f->os->context, 1000000);
+    }
+    assert_fails(saving_wait(f, &err, &stats), PAWL_EIO, &err);
+}
+
+/* ---- waits that the caller ends ---- */
+
+typedef struct asked {
+    unsigned times, ends_at;
+    thread_id thread;
+    bool elsewhere;
+} asked;
+
+static int end_at(void *context) {
+    asked *a = context;
+    a->elsewhere = a->elsewhere || !thread_is_self(a->thread);
+    return ++a->times >= a->ends_at;
+}
+
+static void test_a_wait_ends_when_the_caller_says_so(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    struct pawl_error story = ERROR_INIT;
+    engine_stats stats;
+    pawl_status outcome;
+    asked a = {.ends_at = 3, .thread = thread_self()};
+    interrupt stop = {.ask = end_at, .context = &a};
+    saving_engine(f, SAVING_BUFFER_BYTES, false);
+    begin_hanging(f, STORE_OP_SYNC, 1);
+    double begun_s = test_now_s();
+    assert_fails(engine_wait(f->engine, 60, &stop, &outcome, &story, &stats, &err), PAWL_ECANCELED,
+                 &err);
+    assert_true(test_now_s() - begun_s < 10);
+    assert_string_equal(error_text(&err),
+                        "waiting for the save of step 7: interrupted by the caller\n"
+                        "  safe:     the save goes on; checkpoints that are committed stay as they "
+                        "are");
+    assert_int_equal(err.step, 7);
+    assert_int_equal(a.times, 3);
+    assert_false(a.elsewhere);
+    assert_true(engine_busy(f->engine));
+    /* It is not asked again, until the question is a new one. */
+    assert_fails(engine_wait(f->engine, 60, &stop, &outcome, &story, &stats, &err), PAWL_ECANCELED,
+                 &err);
+    assert_int_equal(a.times, 3);
+    store_fault_release(f->fault);
+    assert_ok(saving_wait(f, &story, &stats), &story);
+    saving_assert_written(f);
 }
 
 /* A job that ends, as a run's does, by freeing what it was handed. */
@@ -170,7 +262,8 @@ static void test_a_wait_or_a_fence_while_the_job_ends_uses_nothing_of_it(void **
     while (atomic_load(&e.ended) == 0) {
         f->os->sleep_ns(f->os->context, 1000000);
     }
-    assert_fails(engine_wait(f->engine, 0, &outcome, &story, &stats, &err), PAWL_ETIMEOUT, &err);
+    assert_fails(engine_wait(f->engine, 0, NULL, &outcome, &story, &stats, &err), PAWL_ETIMEOUT,
+                 &err);
     assert_says(err.path, "/step-00000007/data-");
     assert_ok(engine_fence(f->engine, -1, &err), &err);
     atomic_store(&e.go_on, 1);
@@ -271,6 +364,13 @@ int main(void) {
         THREADS(test_s08_an_engine_whose_storage_hangs_is_left_behind),
         THREADS(test_fences_at_any_moment),
         THREADS(test_cancels_at_any_moment),
+        THREADS(test_whether_it_is_fenced_is_told_without_a_copy),
+        THREADS(test_without_a_fence_it_is_fenced_once_all_is_read),
+        SAVING_DEVICE(test_without_a_fence_it_is_fenced_once_all_is_read),
+        THREADS(test_after_a_failure_it_is_fenced),
+        THREADS(test_a_wait_ends_when_the_caller_says_so),
+        SAVING_DEVICE(test_whether_it_is_fenced_is_told_without_a_copy),
+        SAVING_DEVICE(test_after_a_failure_it_is_fenced),
         SAVING_DEVICE(test_a_fence_copies_what_the_budget_holds_and_returns),
         SAVING_DEVICE(test_s05_a_fence_never_takes_more_than_the_budget),
         SAVING_DEVICE(test_s05_a_fence_without_room_waits_for_writes_and_says_how_long),

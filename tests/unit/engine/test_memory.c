@@ -296,7 +296,7 @@ static void test_s08_a_cancel_does_not_wait_for_a_copy_that_hangs(void **state) 
     saving_engine(f, 16 * SAVING_BUFFER_BYTES, false);
     begin_hanging(f, false);
     assert_true(engine_cancel(f->engine));
-    assert_fails(engine_wait(f->engine, SOON_S, &outcome, &story, &(engine_stats){0}, &err),
+    assert_fails(engine_wait(f->engine, SOON_S, NULL, &outcome, &story, &(engine_stats){0}, &err),
                  PAWL_ETIMEOUT, &err);
     assert_string_equal(f->calls, "");
     device_release(f->device);

@@ -3,6 +3,7 @@
 #include "unit/engine/files.h"
 
 #include "lib/failing_memory.h"
+#include "lib/local_group.h"
 #include "lib/simulated_platform.h"
 
 #include <errno.h>
@@ -103,6 +104,97 @@ static void assert_reads(fixture *f) {
     size_t failed;
     assert_ok(read_all(f, &failed, &err), &err);
     assert_all_taken(f);
+}
+
+/* ---- jobs that the caller ends ---- */
+
+typedef struct asked {
+    unsigned times, ends_at;
+    thread_id thread;
+    bool elsewhere;
+} asked;
+
+static int end_at(void *context) {
+    asked *a = context;
+    a->elsewhere = a->elsewhere || !thread_is_self(a->thread);
+    return ++a->times >= a->ends_at;
+}
+
+static pawl_status read_asking(fixture *f, const platform *os, asked *a, pawl_error *err) {
+    size_t failed;
+    interrupt stop = {.ask = end_at, .context = a};
+    engine_read_job job = {.source = files_source(&f->disk),
+                           .count = f->count,
+                           .stretch = get_stretch,
+                           .take = take,
+                           .interrupted = &stop,
+                           .context = f};
+    job.source.platform = os;
+    a->thread = thread_self();
+    return engine_read_all(&job, &failed, err);
+}
+
+static void make_files(fixture *f) {
+    test_random random = {.state = 1};
+    for (uint32_t i = 0; i < FILES; i++) {
+        files_make(&f->disk, i, MOST_BYTES, &random);
+        want(f, i, 0, MOST_BYTES);
+    }
+}
+
+/* Reads that hang are under way: they are waited for, and the caller is asked meanwhile. */
+static void release_later(void *context, int which) {
+    fixture *f = context;
+    if (which == 0) {
+        while (!store_fault_fired(f->disk.fault)) {
+            f->disk.os.sleep_ns(f->disk.os.context, 1000000);
+        }
+        f->disk.os.sleep_ns(f->disk.os.context, 5 * INTERRUPT_PERIOD_NS);
+        store_fault_release(f->disk.fault);
+        return;
+    }
+    struct pawl_error err = ERROR_INIT;
+    asked a = {.ends_at = 2};
+    assert_fails(read_asking(f, &f->disk.os, &a, &err), PAWL_ECANCELED, &err);
+    assert_string_equal(err.attempt, "interrupted by the caller");
+    assert_int_equal(a.times, 2);
+    assert_false(a.elsewhere);
+}
+
+static void test_reading_ends_when_the_caller_says_so(void **state) {
+    fixture *f = *state;
+    make_files(f);
+    store_fault_set(f->disk.fault, &(store_fault){.op = STORE_OP_READ, .nth = 1, .hang = true});
+    local_group_run(2, release_later, f);
+    assert_int_equal(f->wrong, 0);
+}
+
+/* Without other threads the caller's reads, and is asked before each window. */
+static void test_without_threads_the_caller_is_asked_too(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    simulated_platform alone;
+    asked a = {.ends_at = 3};
+    simulated_platform_init(&alone, 1);
+    make_files(f);
+    assert_fails(read_asking(f, &alone.table, &a, &err), PAWL_ECANCELED, &err);
+    assert_int_equal(a.times, 3);
+    assert_int_equal(f->taken_bytes[0], 2 * WINDOW);
+    assert_int_equal(f->taken_bytes[1], 0);
+    f->disk.refuse_threads = true;
+    a = (asked){.ends_at = 1};
+    assert_fails(read_asking(f, &f->disk.os, &a, &err), PAWL_ECANCELED, &err);
+    assert_int_equal(f->taken_bytes[0], 2 * WINDOW);
+}
+
+static void test_a_caller_that_goes_on_gets_all(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    asked a = {.ends_at = 1000000};
+    make_files(f);
+    assert_ok(read_asking(f, &f->disk.os, &a, &err), &err);
+    assert_all_taken(f);
+    assert_false(a.elsewhere);
 }
 
 /* ---- random jobs ---- */
@@ -564,6 +656,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
         TEST(test_any_stretches_of_any_files),
+        TEST(test_reading_ends_when_the_caller_says_so),
+        TEST(test_without_threads_the_caller_is_asked_too),
+        TEST(test_a_caller_that_goes_on_gets_all),
         TEST(test_r08_damage_is_told_of_the_first_stretch_and_never_taken),
         TEST(test_r08_neighbouring_blocks_are_one_range_over_steps),
         TEST(test_damage_that_nobody_wants_does_not_matter),

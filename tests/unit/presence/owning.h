@@ -61,7 +61,7 @@ static inline int tear_down(void **state) {
 
 static inline pawl_status take(fixture *f, simulated_platform *os, double wait_s, owner **out,
                                pawl_error *err) {
-    return owner_take(f->disk, &os->table, &silent, 30, wait_s, out, err);
+    return owner_take(f->disk, &os->table, &silent, NULL, 30, wait_s, out, err);
 }
 
 static inline void renew_other(void *context, uint64_t ns) {

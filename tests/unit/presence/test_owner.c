@@ -162,6 +162,32 @@ static void test_an_unreadable_record_is_watched_then_succeeded(void **state) {
     owner_release(one);
 }
 
+static int end_third(void *context) {
+    return ++*(int *)context >= 3;
+}
+
+/* However long the lease is, the caller is asked ten times a second. */
+static void test_waiting_for_another_owner_ends_when_the_caller_says_so(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    owner *one;
+    owner *two;
+    int asked = 0;
+    interrupt stop = {.ask = end_third, .context = &asked};
+    assert_ok(take(f, &f->first, 35, &one, &err), &err);
+    assert_fails(owner_take(f->disk, &f->second.table, &silent, &stop, 30, 35, &two, &err),
+                 PAWL_ECANCELED, &err);
+    assert_string_equal(
+        err.attempt,
+        "open run: waiting to see whether the run's writer is alive: interrupted by the caller");
+    assert_says(err.found, "host node1, pid 1111, attempt ");
+    assert_string_equal(err.safe, "nothing was written or changed");
+    assert_int_equal(asked, 3);
+    assert_int_equal(f->second.slept_ns, 2 * INTERRUPT_PERIOD_NS);
+    assert_ok(owner_renew(one, &err), &err);
+    owner_release(one);
+}
+
 static void test_two_newcomers_cannot_both_take_over(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
@@ -174,7 +200,7 @@ static void test_two_newcomers_cannot_both_take_over(void **state) {
     simulated_platform third;
     simulated_platform_init(&third, 3);
     third.others = PROCESS_ALIVE;
-    assert_fails(owner_take(f->disk, &third.table, &silent, 30, 35, &three, &err), PAWL_EBUSY,
+    assert_fails(owner_take(f->disk, &third.table, &silent, NULL, 30, 35, &three, &err), PAWL_EBUSY,
                  &err);
     assert_fails(owner_renew(one, &err), PAWL_EBUSY, &err);
     owner_release(one);
@@ -226,7 +252,7 @@ static void test_s10_a_renewal_that_took_long_is_not_fresh(void **state) {
     const store_fault none = {0};
     assert_ok(store_fault_wrap(f->disk, &f->first.table, &slow, &err), &err);
     store_fault_set(slow, &late_sync);
-    assert_ok(owner_take(slow, &f->first.table, &silent, 30, 35, &one, &err), &err);
+    assert_ok(owner_take(slow, &f->first.table, &silent, NULL, 30, 35, &one, &err), &err);
     assert_false(owner_fresh(one));
     store_fault_set(slow, &none);
     assert_ok(owner_renew(one, &err), &err);
@@ -264,7 +290,8 @@ static void test_a_record_that_cannot_be_written_is_removed(void **state) {
                               .forever = true};
     assert_ok(store_fault_wrap(f->disk, &f->first.table, &failing, &err), &err);
     store_fault_set(failing, &plan);
-    assert_fails(owner_take(failing, &f->first.table, &silent, 30, 35, &one, &err), PAWL_EIO, &err);
+    assert_fails(owner_take(failing, &f->first.table, &silent, NULL, 30, 35, &one, &err), PAWL_EIO,
+                 &err);
     assert_false(is_there(f->disk, record_name(f, 1)));
     store_destroy(failing);
 }
@@ -353,6 +380,8 @@ int main(void) {
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_successor_removes_the_records_before_its_own, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_waiting_for_another_owner_ends_when_the_caller_says_so,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_newcomers_cannot_both_take_over, set_up,
                                         tear_down),
     };

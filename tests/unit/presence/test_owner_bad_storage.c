@@ -87,7 +87,7 @@ static void make_late(late_store *l, store *inner) {
 
 static pawl_status take_late(late_store *l, simulated_platform *os, double wait_s, owner **out,
                              pawl_error *err) {
-    return owner_take(&l->base.base, &os->table, &silent, 30, wait_s, out, err);
+    return owner_take(&l->base.base, &os->table, &silent, NULL, 30, wait_s, out, err);
 }
 
 /* (a) The record is listed and does not open. */
@@ -293,7 +293,7 @@ static void test_an_owner_without_room_for_its_record_owns_the_run(void **state)
     const store_fault room = {0};
     assert_ok(store_fault_wrap(f->disk, &f->first.table, &full, &err), &err);
     store_fault_set(full, &no_room);
-    assert_ok(owner_take(full, &f->first.table, &silent, 30, 35, &one, &err), &err);
+    assert_ok(owner_take(full, &f->first.table, &silent, NULL, 30, 35, &one, &err), &err);
     assert_ok(owner_renew(one, &err), &err);
     assert_true(owner_fresh(one));
     simulated_platform_advance(&f->first, 10 * SECOND_NS);
@@ -327,7 +327,7 @@ test_a_newcomer_without_room_for_a_file_removes_the_record_before_its_own(void *
     owner_release(one);
     assert_ok(store_fault_wrap(f->disk, &f->first.table, &full, &err), &err);
     store_fault_set(full, &no_inode);
-    assert_ok(owner_take(full, &f->first.table, &silent, 30, 0, &two, &err), &err);
+    assert_ok(owner_take(full, &f->first.table, &silent, NULL, 30, 0, &two, &err), &err);
     assert_true(store_fault_fired(full));
     assert_false(is_there(f->disk, "owner-00000001"));
     assert_true(is_there(f->disk, "owner-00000002"));

@@ -30,6 +30,8 @@ typedef struct joining {
     pawl_run_options options;
     size_t budget[MOST_RANKS]; /* instead of that in the options; 0: the same */
     bool stays_away[MOST_RANKS];
+    int (*interrupted[MOST_RANKS])(void *context); /* of the options; NULL: none */
+    void *interrupted_context[MOST_RANKS];
     pawl_run *runs[MOST_RANKS];
     pawl_status status[MOST_RANKS];
     struct pawl_error err[MOST_RANKS];
@@ -128,6 +130,8 @@ static inline void joining_open_one(void *context, int number) {
     pawl_run_options options = j->options;
     options.group = &group;
     options.budget_bytes = j->budget[number] != 0 ? j->budget[number] : options.budget_bytes;
+    options.interrupted = j->interrupted[number];
+    options.interrupted_context = j->interrupted_context[number];
     const pawl_log log = {
         .struct_size = sizeof log, .write = joining_note_log, .context = j, .level = PAWL_LOG_WARN};
     options.log = number == 0 ? &log : NULL;
