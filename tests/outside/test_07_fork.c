@@ -141,7 +141,6 @@ static pawl_status call_rebuild(opened *o) {
 static pawl_status call_due(opened *o) {
     return pawl_due(o->run, 5) == 0 && pawl_fenced(o->run) == 0 ? PAWL_OK : PAWL_EINTERNAL;
 }
-
 static pawl_status call_find(opened *o) {
     pawl_entry_info info = {.struct_size = sizeof info};
     return pawl_checkpoint_find(o->checkpoint, "weights", &info, err);
