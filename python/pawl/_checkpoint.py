@@ -17,10 +17,11 @@ from ._entry import Entry, entry_of, value_of
 from ._error import NotFound, UsageError, check, decode, error_handle
 from ._group import Group
 from ._handle import Handle, path_bytes, text_bytes
+from ._interrupt import Interruptible
 from ._library import lib
 from ._memory import Array, dtype_bits
 from ._report import Report
-from ._restore import Supply, Supplying, finish_restore, refuse_read_only, restore_options
+from ._restore import Supply, Supplying, finish_restore, refuse_read_only, restore_options, restored_step
 from ._run import SaveStats, log_options, save_stats
 from ._state import State
 
@@ -421,13 +422,16 @@ class Checkpoint(Handle, Mapping[str, Any]):
             options.group = ctypes.pointer(group.struct)
             options.group_deadline_s = group_deadline_s or 0.0
         supplying = None if supply is None else Supplying(supply, options)
+        interruptible = Interruptible(options)
         report = ctypes.c_void_p()
         with self._held() as pointer, state._held() as restored:
             status = lib.pawl_checkpoint_restore(
                 pointer, restored, ctypes.byref(options), ctypes.byref(report), error_handle()
             )
             if supplying is not None:
-                supplying.finish(state, status == Status.OK)
+                supplying.finish(state, restored_step(status, report))
+            if status != Status.OK:
+                interruptible.check()
             found = finish_restore(status, report)
         assert found is not None
         return found

@@ -11,6 +11,7 @@ from ._abi import Status
 from ._entry import Entry, entry_of
 from ._error import Mismatch, UsageError, failure
 from ._handle import fill_options, text_bytes
+from ._library import lib
 from ._report import Report, policy, take_report
 from ._state import State, Supplied, Tensor, describe, require_state
 
@@ -44,11 +45,17 @@ class Supplying:
             self._error = why
             return -1
 
-    def finish(self, state: State, succeeded: bool) -> None:
-        """After the call: the state knows of its new entries; raises what the function raised."""
+    def finish(self, state: State, step: int | None) -> None:
+        """After the call: the state knows of its new entries; raises what the function raised.
+
+        Args:
+            state: what was restored.
+            step: that was restored, or None. Nothing may have been asked for an older step that took
+                the place of a damaged one: then nothing is given.
+        """
         if self._error is not None:
             raise self._error
-        if succeeded:
+        if step is not None and step == self._step:
             state.take_supplied(self._given)
 
 
@@ -57,7 +64,7 @@ def restore_options(
 ) -> _abi.RestoreOptions:
     """``pawl_restore_options`` from the arguments of a restore."""
     options = _abi.RestoreOptions()
-    if step is not None:
+    if step is not None and step == self._step:
         options.step = ctypes.pointer(ctypes.c_int64(step))
     fill_options(options, {name: policy(name, value) for name, value in policies.items()})
     fill_options(options, {name: int(value) for name, value in switches.items()})
@@ -69,6 +76,11 @@ def restore_options(
         options.rename_count = len(rules)
         options.rename_size = ctypes.sizeof(_abi.Rename)
     return options
+
+
+def restored_step(status: int, report: ctypes.c_void_p) -> int | None:
+    """The step that a restore has brought back, -1 of what has no steps; None: it failed."""
+    return int(lib.pawl_report_step(report)) if status == Status.OK else None
 
 
 def finish_restore(status: int, report: ctypes.c_void_p) -> Report | None:

@@ -19,9 +19,10 @@ from ._abi import Io, IoPriority, LogLevel, OnBusy, Status
 from ._error import Error, UsageError, check, decode, error_handle, failure
 from ._group import Group
 from ._handle import Handle, fill_options, path_bytes, text_bytes
+from ._interrupt import Interruptible
 from ._library import lib
 from ._report import Report
-from ._restore import Supply, Supplying, finish_restore, refuse_read_only, restore_options
+from ._restore import Supply, Supplying, finish_restore, refuse_read_only, restore_options, restored_step
 from ._state import State, require_state
 
 logger = logging.getLogger("pawl")
@@ -251,8 +252,12 @@ class Run(Handle):
                 "group_deadline_s": group_deadline_s,
             },
         )
+        self._interruptible = Interruptible(options)
         pointer = ctypes.c_void_p()
-        check(lib.pawl_run_open(path_bytes(path), ctypes.byref(options), ctypes.byref(pointer), error_handle()))
+        status = lib.pawl_run_open(path_bytes(path), ctypes.byref(options), ctypes.byref(pointer), error_handle())
+        if status != Status.OK:
+            self._interruptible.check()
+        check(status)
         self._pointer = pointer
         _open_runs.add(self)
 
@@ -455,11 +460,14 @@ class Run(Handle):
             renames,
         )
         supplying = None if supply is None else Supplying(supply, options)
+        interruptible = Interruptible(options)
         report = ctypes.c_void_p()
         with self._held() as pointer, state._held() as restored:
             status = lib.pawl_restore(pointer, restored, ctypes.byref(options), ctypes.byref(report), error_handle())
             if supplying is not None:
-                supplying.finish(state, status == Status.OK)
+                supplying.finish(state, restored_step(status, report))
+            if status != Status.OK:
+                interruptible.check()
             found = finish_restore(status, report)
             self._reading.clear()
         assert found is not None
@@ -515,6 +523,10 @@ class Run(Handle):
         if pointer is None:
             return
         status = lib.pawl_run_close(pointer, -1.0 if problem is not None else self._deadline_s, error_handle())
+        if self._interruptible.ended():  # it is open still
+            self._pointer = pointer
+            _open_runs.add(self)
+            self._interruptible.check()
         if status in (Status.ETIMEOUT, Status.EIO) or problem is not None:
             _still_read.extend(self._reading)
         self._reading.clear()

@@ -123,8 +123,8 @@ static pawl_status ask(supplying *s, const pawl_entry_info *entry, pawl_error *e
                           .role = entry->role,
                           .slot_of = entry->slot_of,
                           .slot = entry->slot};
-    int answer = s->options.supply(s->options.supply_context, s->of->checkpoint->source->step,
-                                   entry, &tensor);
+    int64_t step = s->of->checkpoint->source->step;
+    int answer = s->options.supply(s->options.supply_context, step < 0 ? -1 : step, entry, &tensor);
     if (answer != 0 && answer != 1) {
         return gave_up(s, entry->name, answer, err);
     }

@@ -284,6 +284,29 @@ class Restoring(support.InDirectory):
                 report = run.restore(state)
         self.assertEqual((report.step, report.fallbacks, state["step"]), (1, 1, 1))
 
+    def test_r08_what_was_supplied_for_a_damaged_step_is_not_in_the_state(self):
+        asked = []
+
+        def supply(entry):
+            asked.append(entry.name)
+            return pawl.Tensor(bytearray(MIB))
+
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({"x": bytearray(MIB)}), 1)
+            run.wait()
+            run.save(pawl.State({"x": bytearray(MIB), "y": bytearray(MIB)}), 2)
+        data = next((self.run_path / "step-00000002").glob("data-*"))
+        raw = bytearray(data.read_bytes())
+        raw[MIB // 2] ^= 1
+        data.write_bytes(raw)
+        state = pawl.State({"x": bytearray(b"\1") * MIB})
+        with pawl.Run(self.run_path) as run:
+            self.assertEqual(run.restore(state, supply=supply).step, 1)
+            self.assertEqual((asked, list(state)), (["y"], ["x"]))
+            run.save(state, 3)
+        with pawl.open(self.run_path) as saved:
+            self.assertEqual(list(saved), ["x"])
+
     def test_r09_no_checkpoint(self):
         with pawl.Run(self.run_path) as run, self.assertRaises(pawl.NotFound) as caught:
             run.restore(states(4))
@@ -491,6 +514,40 @@ class Ending(support.InDirectory):
         answered, word = done.stdout.split()
         self.assertLess(float(answered), 6)  # the save takes 8
         self.assertEqual(word, "cancelled")
+
+    def test_ctrl_c_is_answered_while_opening(self):
+        text = (
+            "import os, signal, sys, threading, time, pawl\n"
+            "run = pawl.Run(sys.argv[1])\n"
+            "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+            "began = time.monotonic()\n"
+            "try:\n    pawl.Run(sys.argv[1])\n"
+            "except KeyboardInterrupt:\n    print(time.monotonic() - began)\n"
+            "run.save(pawl.State({'x': 1}), 1)\n"
+            "run.close()\n"
+        )
+        done = self.program(text, self.run_path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLess(float(done.stdout), 10)  # a lease is 30
+        with pawl.open(self.run_path) as saved:
+            self.assertEqual(saved["x"], 1)
+
+    def test_ctrl_c_is_answered_while_restoring(self):
+        text = SLOW_SAVE.replace("4 << 20, budget", "1 << 20, budget") + (
+            "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+            "began = time.monotonic()\n"
+            "other = pawl.State({'x': bytearray(8 << 20)})\n"
+            "try:\n    run.restore(other)\n"
+            "except KeyboardInterrupt:\n    print(time.monotonic() - began)\n"
+            "print(run.wait().step)\n"
+            "print(run.restore(other).step)\n"
+            "run.close()\n"
+        )
+        done = self.program(text, self.run_path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        answered, *steps = done.stdout.split()
+        self.assertLess(float(answered), 6)  # the save takes 8
+        self.assertEqual(steps, ["1", "1"])
 
     def test_a_forked_child_is_told(self):
         text = SLOW_SAVE + (
