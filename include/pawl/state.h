@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 #define PAWL_MAX_NAME_BYTES  1024
-#define PAWL_MAX_BOXES       64
+#define PAWL_MAX_BOXES       4096
 #define PAWL_MAX_VALUE_BYTES (1024 * 1024)
 #define PAWL_MAX_RANK_BYTES  (256 * 1024 * 1024) /* of one rank, in a per-rank value */
 #define PAWL_MAX_JSON_DEPTH  512                 /* nested objects and lists */

@@ -201,7 +201,10 @@ static int compare_entries(const void *a, const void *b) {
     if (l->rank != r->rank) {
         return l->rank < r->rank ? -1 : 1;
     }
-    return (l->file > r->file) - (l->file < r->file);
+    if (l->file != r->file) {
+        return l->file < r->file ? -1 : 1;
+    }
+    return (l->offset > r->offset) - (l->offset < r->offset);
 }
 
 static pawl_status bad_entry(const record_entry *entry, const char *what, pawl_error *err) {

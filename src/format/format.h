@@ -183,23 +183,26 @@ bool record_checksums_whole(uint32_t file, uint64_t file_bytes, uint64_t block, 
 pawl_status record_checksums_decode(const uint8_t *value, size_t value_bytes, uint32_t *checksums,
                                     pawl_error *err) PAWL_MUST_CHECK;
 
-/* What a data file says of itself in __metadata__, so that an index can be rebuilt. Keys are the
- * names of the entries: a file has at most one piece of each. */
-#define RECORD_METADATA_KEY "pawl"
-pawl_status record_metadata_begin(int64_t step, int rank, int world_size, buffer *json,
+/* What a data file says of itself in __metadata__, so that an index can be rebuilt. A key is the
+ * name of the entry; a further piece of it in the file has one that is no name. */
+#define RECORD_METADATA_KEY     "pawl"
+#define RECORD_METADATA_PLAIN   1  /* versions: what every reader knows, */
+#define RECORD_METADATA_FURTHER 2  /* and what older ones refuse, such as further pieces */
+#define RECORD_FURTHER_BYTES    12 /* of a further piece's key beyond the name, at most */
+pawl_status record_further_key(const char *name, uint32_t further, arena *memory, const char **key,
+                               pawl_error *err) PAWL_MUST_CHECK;
+pawl_status record_metadata_begin(int version, int64_t step, int rank, int world_size, buffer *json,
                                   pawl_error *err) PAWL_MUST_CHECK;
-/* Appends what there is to say of an entry and the one piece of it that is in the file. */
+/* Appends what there is to say of an entry, whose name is the key, and the piece of it. */
 pawl_status record_metadata_add(const record_entry *entry, const record_piece *piece, buffer *json,
                                 pawl_error *err) PAWL_MUST_CHECK;
 pawl_status record_metadata_end(buffer *json, pawl_error *err) PAWL_MUST_CHECK;
-/* The DCP_SHARDING_INFO of a file: {"name":{"saved_offsets":[...]},...} for all its entries. Wanted
- * only when some piece is not whole. */
+/* The DCP_SHARDING_INFO of a file, wanted only when some piece is not whole. */
 pawl_status record_sharding_info_begin(buffer *json, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status record_sharding_info_add(const record_entry *entry, const record_piece *piece,
                                      buffer *json, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status record_sharding_info_end(buffer *json, pawl_error *err) PAWL_MUST_CHECK;
-/* From a decoded header: one record_entry with one piece for each tensor of the file, ascending by
- * name. Values are not filled: their bytes are in the data. */
+/* From a decoded header: an entry with a piece for each tensor, ascending by key. No values. */
 pawl_status record_metadata_decode(const safetensors_header *header, uint32_t file, arena *memory,
                                    record_entry **entries, size_t *count, int64_t *step, int *rank,
                                    int *world_size, pawl_error *err) PAWL_MUST_CHECK;

@@ -8,7 +8,8 @@
  *
  * where an entry that is a plain, whole tensor of the model is left out, and the members of the
  * others (kind, role, slot_of, slot, per_rank, replicated, shape, offset) are left out where they
- * say the usual.
+ * say the usual. Further pieces of a tensor in a file have the keys NAME//1, NAME//2, ...; the
+ * version is then 2.
  */
 #include "base/json.h"
 #include "format/format.h"
@@ -18,7 +19,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define METADATA_VERSION 1
+#define FURTHER_MARK "//" /* no name has an empty component */
+
+/* ---- keys of further pieces ----------------------------------------------------------------- */
+
+pawl_status record_further_key(const char *name, uint32_t further, arena *memory, const char **key,
+                               pawl_error *err) {
+    *key = name;
+    if (further == 0) {
+        return PAWL_OK;
+    }
+    *key = arena_printf(memory, "%s" FURTHER_MARK "%" PRIu32, name, further);
+    return *key != NULL ? PAWL_OK : error_nomem(err, strlen(name) + RECORD_FURTHER_BYTES);
+}
+
+/* Cuts the mark and number of a further piece off its key, which is the name then. */
+static void cut_further(char *key) {
+    char *mark = strstr(key, FURTHER_MARK);
+    char *end;
+    if (mark == NULL || mark[2] < '1' || mark[2] > '9') {
+        return; /* what is no name is refused as that */
+    }
+    unsigned long long number = strtoull(mark + 2, &end, 10);
+    if (*end == '\0' && number <= UINT32_MAX) {
+        *mark = '\0';
+    }
+}
 
 /* ---- encode --------------------------------------------------------------------------------- */
 
@@ -84,13 +110,13 @@ static pawl_status put_separator(buffer *json, pawl_error *err) {
     return buffer_append(json, ",", json->data[json->size - 1] != '{', err);
 }
 
-pawl_status record_metadata_begin(int64_t step, int rank, int world_size, buffer *json,
+pawl_status record_metadata_begin(int version, int64_t step, int rank, int world_size, buffer *json,
                                   pawl_error *err) {
     json->size = 0;
     return buffer_printf(json, err,
                          "{\"version\":%d,\"step\":%" PRId64
                          ",\"rank\":%d,\"world_size\":%d,\"entries\":{",
-                         METADATA_VERSION, step, rank, world_size);
+                         version, step, rank, world_size);
 }
 
 /* "name":{...}, or nothing when there is nothing to say. */
@@ -302,6 +328,10 @@ static pawl_status decode_entries(decoder *d, pawl_error *err) {
     }
 }
 
+static bool version_known(const decoder *d) {
+    return d->version >= RECORD_METADATA_PLAIN && d->version <= RECORD_METADATA_FURTHER;
+}
+
 static pawl_status decode_top_member(decoder *d, pawl_error *err) {
     if (next_key_is(d, "version")) {
         return json_i64(&d->json, &d->version);
@@ -316,21 +346,21 @@ static pawl_status decode_top_member(decoder *d, pawl_error *err) {
         return json_i64(&d->json, &d->world_size);
     }
     /* Only the members of a version that is known are understood. */
-    if (next_key_is(d, "entries") && d->version == METADATA_VERSION) {
+    if (next_key_is(d, "entries") && version_known(d)) {
         return decode_entries(d, err);
     }
     return json_skip(&d->json, NULL);
 }
 
 static pawl_status check_top(const decoder *d, pawl_error *err) {
-    if (d->version > METADATA_VERSION) {
+    if (d->version > RECORD_METADATA_FURTHER) {
         error_set(err, PAWL_EUNSUPPORTED, "the data file was written by a newer version of pawl");
-        error_expected(err, "version %d of its description", METADATA_VERSION);
+        error_expected(err, "version 1 to %d of its description", RECORD_METADATA_FURTHER);
         error_found(err, "version %" PRId64, d->version);
         error_next(err, "read it with a newer pawl");
         return PAWL_EUNSUPPORTED;
     }
-    if (d->version != METADATA_VERSION) {
+    if (!version_known(d)) {
         return refuse_metadata(NULL, err, "it does not begin with its version");
     }
     if (d->step < 0 || d->world_size < 1 || d->world_size > INT32_MAX || d->rank < 0 ||
@@ -429,6 +459,9 @@ static pawl_status check_value_tensor(const record_entry *entry, pawl_error *err
 static pawl_status finish_entry(const decoder *d, record_entry *entry, uint32_t file,
                                 pawl_error *err) {
     entry->pieces->rank = (int32_t)d->rank;
+    if (d->version == RECORD_METADATA_FURTHER && entry->kind == PAWL_KIND_TENSOR) {
+        cut_further((char *)(uintptr_t)entry->name); /* a copy of the key, which is this one's */
+    }
     if (entry->kind != PAWL_KIND_TENSOR) {
         TRY(check_value_tensor(entry, err));
         entry->dtype = 0;

@@ -42,7 +42,8 @@ static bool is_plain(const plan_piece *piece) {
 
 header_cost header_piece_cost(const plan_piece *piece) {
     const state_entry *e = piece->entry;
-    uint64_t name = escaped_twice_bytes(e->name);
+    uint64_t name =
+        escaped_twice_bytes(e->name) + (piece->further > 0 ? (uint64_t)RECORD_FURTHER_BYTES : 0);
     uint64_t numbers = (uint64_t)e->ndim * NUMBER_BYTES;
     header_cost cost = {
         .always = TENSOR_FIXED_BYTES + name + numbers,
@@ -77,12 +78,16 @@ typedef struct making {
     safetensors_tensor *tensors;
     bool sharded;
     buffer pawl, sharding;
+    const char **keys;
+    arena memory; /* of keys that are no names */
 } making;
 
 static void making_free(making *m) {
     mem_free(m->tensors);
     buffer_free(&m->pawl);
     buffer_free(&m->sharding);
+    mem_free(m->keys);
+    arena_free(&m->memory);
 }
 
 /* A piece as a record of the index: its entry, with this piece alone. */
@@ -100,11 +105,11 @@ static void describe_box(const plan_piece *piece, description *out) {
     }
 }
 
-static void describe_piece(const plan_piece *piece, description *out) {
+static void describe_piece(const plan_piece *piece, const char *key, description *out) {
     const state_entry *e = piece->entry;
     out->piece = (record_piece){.file = piece->file};
     describe_box(piece, out);
-    out->entry = (record_entry){.name = e->name,
+    out->entry = (record_entry){.name = key,
                                 .kind = e->kind,
                                 .role = e->role,
                                 .slot_of = e->slot_of,
@@ -119,27 +124,51 @@ static void describe_piece(const plan_piece *piece, description *out) {
 }
 
 /* Shape of the piece's tensor in the file; for values the shape of their bytes. */
-static safetensors_tensor tensor_of(const plan_piece *piece) {
+static safetensors_tensor tensor_of(const plan_piece *piece, const char *key) {
     const state_entry *e = piece->entry;
     bool tensor = e->kind == PAWL_KIND_TENSOR;
-    return (safetensors_tensor){.name = e->name,
+    return (safetensors_tensor){.name = key,
                                 .dtype = e->dtype,
                                 .ndim = e->ndim,
                                 .shape = tensor ? piece->part->extent : e->shape};
 }
 
+static pawl_status make_keys(making *m, pawl_error *err) {
+    for (size_t i = 0; i < m->count; i++) {
+        const plan_piece *piece = &m->pieces[i];
+        TRY(record_further_key(piece->entry->name, piece->further, &m->memory, &m->keys[i], err));
+    }
+    return PAWL_OK;
+}
+
+/* What readers of RECORD_METADATA_PLAIN would take for damaged. */
+static bool is_for_newer_readers(const plan_piece *piece) {
+    return piece->further > 0 ||
+           (piece->entry->per_rank && piece->entry->value_bytes > PAWL_MAX_VALUE_BYTES);
+}
+
+static int metadata_version(const making *m) {
+    for (size_t i = 0; i < m->count; i++) {
+        if (is_for_newer_readers(&m->pieces[i])) {
+            return RECORD_METADATA_FURTHER;
+        }
+    }
+    return RECORD_METADATA_PLAIN;
+}
+
 static pawl_status encode_pieces(making *m, pawl_error *err) {
     const plan_layout *layout = m->layout;
     description d;
-    TRY(record_metadata_begin(layout->step, layout->rank, layout->world_size, &m->pawl, err));
+    TRY(record_metadata_begin(metadata_version(m), layout->step, layout->rank, layout->world_size,
+                              &m->pawl, err));
     for (size_t i = 0; i < m->count; i++) {
         const plan_piece *piece = &m->pieces[i];
         if (i + STATE_ENTRIES_AHEAD < m->count) {
             state_entry_expect(m->pieces[i + STATE_ENTRIES_AHEAD].entry);
         }
-        m->tensors[i] = tensor_of(piece);
+        m->tensors[i] = tensor_of(piece, m->keys[i]);
         if (!is_plain(piece)) {
-            describe_piece(piece, &d);
+            describe_piece(piece, m->keys[i], &d);
             TRY(record_metadata_add(&d.entry, &d.piece, &m->pawl, err));
             m->sharded = m->sharded || !piece_is_whole(piece);
         }
@@ -151,13 +180,14 @@ static pawl_status encode_sharding(making *m, pawl_error *err) {
     description d;
     TRY(record_sharding_info_begin(&m->sharding, err));
     for (size_t i = 0; i < m->count; i++) {
-        describe_piece(&m->pieces[i], &d);
+        describe_piece(&m->pieces[i], m->keys[i], &d);
         TRY(record_sharding_info_add(&d.entry, &d.piece, &m->sharding, err));
     }
     return record_sharding_info_end(&m->sharding, err);
 }
 
 static pawl_status encode_header(making *m, plan_file *file, pawl_error *err) {
+    TRY(make_keys(m, err));
     TRY(encode_pieces(m, err));
     safetensors_pair pairs[METADATA_PAIRS] = {{DATA_SUM_KEY, DATA_SUM_UNFINISHED},
                                               {"format", "pt"},
@@ -184,7 +214,8 @@ pawl_status header_make(const plan_layout *layout, plan_file *file, pawl_error *
     making m = {
         .layout = layout, .pieces = layout->pieces + file->first_piece, .count = file->piece_count};
     m.tensors = mem_calloc(m.count, sizeof(*m.tensors));
-    if (m.tensors == NULL) {
+    m.keys = mem_calloc(m.count, sizeof(*m.keys));
+    if (m.tensors == NULL || m.keys == NULL) {
         return error_nomem(err, m.count * sizeof(*m.tensors));
     }
     pawl_status status = encode_header(&m, file, err);

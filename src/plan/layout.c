@@ -2,7 +2,9 @@
 /*
  * Decides which piece of the state goes into which file of a save. The first boxes of all tensors,
  * with the values, fill the first files, the second boxes the next, and so on: a safetensors file
- * has one tensor of a name. Within a file dtypes of larger alignment come first, then names ascend:
+ * has one tensor of a name, and other tools find the box under it. After TURNS boxes it starts
+ * again with the first files, under keys that are no names: so the number of files stays bounded.
+ * Within a file dtypes of larger alignment come first, then names ascend:
  * so every tensor is aligned, and the same state always gives the same files.
  */
 #include "plan/header.h"
@@ -13,7 +15,8 @@
 #include <string.h>
 
 #define ALIGNMENTS 4 /* 8, 4, 2 and 1 bytes */
-#define GROUPS     ((size_t)PAWL_MAX_BOXES * ALIGNMENTS)
+#define TURNS      64
+#define GROUPS     ((size_t)TURNS * ALIGNMENTS)
 
 static bool is_empty_tensor(const state_entry *e) {
     return shape_elements(e->ndim, e->shape) == 0;
@@ -33,7 +36,7 @@ static size_t layout_group(const state_entry *e, size_t turn) {
     size_t alignment = dtype_alignment(e->dtype);
     assert(alignment == 8 || alignment == 4 || alignment == 2 || alignment == 1);
     size_t place = ALIGNMENTS - 1 - (size_t)__builtin_ctzll(alignment);
-    return turn * ALIGNMENTS + place;
+    return turn % TURNS * ALIGNMENTS + place;
 }
 
 static const state_entry *entry_at(const plan_layout *layout, size_t k) {
@@ -109,7 +112,10 @@ static void place_piece(void *context, const state_entry *e, const state_box *pa
         g->layout->values[g->values_placed++] = place;
     }
     /* Until files are numbered, `file` holds the turn. */
-    *piece = (plan_piece){.entry = e, .part = part, .file = (uint32_t)turn};
+    *piece = (plan_piece){.entry = e,
+                          .part = part,
+                          .file = (uint32_t)(turn % TURNS),
+                          .further = (uint32_t)(turn / TURNS)};
 }
 
 /* Counting sort: stable, so that names stay in order within a group. */

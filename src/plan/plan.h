@@ -26,6 +26,7 @@ typedef struct plan_piece {
     const state_entry *entry;
     const state_box *part;  /* tensors: which part of the tensor it is, and where it is in memory */
     uint32_t file;          /* which of the layout's files */
+    uint32_t further;       /* tensors: its file may have so many earlier pieces of its entry */
     uint64_t offset, bytes; /* in that file */
 } plan_piece;
 
@@ -40,7 +41,7 @@ typedef struct plan_layout {
     plan_file *files;
     size_t file_count;
     plan_piece *pieces; /* in file order: descending alignment, then name */
-    size_t *by_name;    /* places of the pieces, ascending by entry name, then file */
+    size_t *by_name;    /* places of the pieces, ascending by entry name, then box */
     size_t piece_count;
     size_t *values; /* places of the pieces of values, ascending by entry name */
     size_t value_count;

@@ -122,9 +122,23 @@ static pawl_status check_packed_box(const planning *p, const box *part, const re
 
 /* ---- one wanted box ------------------------------------------------------------------------- */
 
+/* Most pieces of a tensor in many boxes have nothing of one box. */
+static bool lies_apart(const box *wanted, const record_piece *piece) {
+    for (int d = 0; d < wanted->ndim; d++) {
+        if (piece->box_offset[d] >= wanted->offset[d] + wanted->extent[d] ||
+            piece->box_offset[d] + piece->box_extent[d] <= wanted->offset[d]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static pawl_status take_piece(planning *p, uint32_t wanted_box, const box *wanted,
                               const record_piece *piece, uint64_t *elements, pawl_error *err) {
     box part;
+    if (lies_apart(wanted, piece)) {
+        return PAWL_OK;
+    }
     box whole = piece_box(p->pair, piece);
     if (!box_intersect(wanted, &whole, &part)) {
         return PAWL_OK;

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 box box_whole(int ndim, const int64_t *shape) {
     box b = {.ndim = ndim};
@@ -97,20 +98,113 @@ bool box_intersect(const box *a, const box *b, box *out) {
     return true;
 }
 
-bool boxes_disjoint(const box *boxes, size_t n, size_t *first, size_t *second) {
+/* ---- disjoint boxes ------------------------------------------------------------------------- */
+
+static bool share_elements(const box *boxes, size_t i, size_t j, size_t *first, size_t *second) {
+    box shared;
+    if (!box_intersect(&boxes[i], &boxes[j], &shared)) {
+        return false;
+    }
+    *first = i < j ? i : j;
+    *second = i < j ? j : i;
+    return true;
+}
+
+static bool each_pair_disjoint(const box *boxes, size_t n, size_t *first, size_t *second) {
     for (size_t i = 0; i < n; i++) {
         for (size_t j = i + 1; j < n; j++) {
-            box shared;
-            if (!box_intersect(&boxes[i], &boxes[j], &shared)) {
-                continue;
+            if (share_elements(boxes, i, j, first, second)) {
+                return false;
             }
-            *first = i;
-            *second = j;
-            return false;
         }
     }
     return true;
 }
+
+/* The boxes that are not empty, ascending by where they begin along one dimension. */
+typedef struct sweep {
+    const box *boxes;
+    int dimension;
+    size_t *order, count;
+} sweep;
+
+static int64_t begin_of(const sweep *s, size_t place) {
+    return s->boxes[s->order[place]].offset[s->dimension];
+}
+
+static int64_t end_of(const sweep *s, size_t place) {
+    return begin_of(s, place) + s->boxes[s->order[place]].extent[s->dimension];
+}
+
+static int by_begin(const void *a, const void *b, void *context) {
+    const sweep *s = context;
+    size_t left = *(const size_t *)a, right = *(const size_t *)b;
+    int64_t x = s->boxes[left].offset[s->dimension], y = s->boxes[right].offset[s->dimension];
+    int order = (x > y) - (x < y);
+    return order != 0 ? order : (left > right) - (left < right);
+}
+
+static void sweep_along(sweep *s, int dimension) {
+    s->dimension = dimension;
+    qsort_r(s->order, s->count, sizeof *s->order, by_begin, s);
+}
+
+/* Pairs that meet along the dimension, each of which would be compared. */
+static uint64_t count_meeting(const sweep *s) {
+    uint64_t pairs = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        size_t low = i + 1, high = s->count; /* the first that begins where this one has ended */
+        while (low < high) {
+            size_t middle = low + (high - low) / 2;
+            if (begin_of(s, middle) < end_of(s, i)) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        pairs += low - i - 1;
+    }
+    return pairs;
+}
+
+/* Along the dimension that separates them best, so that grids, rows and columns take few
+ * comparisons; only boxes that overlap along every dimension take all. */
+static bool sweep_disjoint(sweep *s, int ndim, size_t *first, size_t *second) {
+    int best = 0;
+    uint64_t fewest = UINT64_MAX;
+    for (int d = 0; d < ndim && fewest > s->count; d++) {
+        sweep_along(s, d);
+        uint64_t pairs = count_meeting(s);
+        best = pairs < fewest ? d : best;
+        fewest = pairs < fewest ? pairs : fewest;
+    }
+    sweep_along(s, best);
+    for (size_t i = 0; i < s->count; i++) {
+        for (size_t j = i + 1; j < s->count && begin_of(s, j) < end_of(s, i); j++) {
+            if (share_elements(s->boxes, s->order[i], s->order[j], first, second)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool boxes_disjoint(const box *boxes, size_t n, size_t *first, size_t *second) {
+    enum { FEW = 16 };
+    AUTOFREE size_t *order = n > FEW && boxes[0].ndim > 0 ? mem_alloc(n * sizeof *order) : NULL;
+    if (order == NULL) {
+        return each_pair_disjoint(boxes, n, first, second);
+    }
+    sweep s = {.boxes = boxes, .order = order};
+    for (size_t i = 0; i < n; i++) {
+        if (box_elements(&boxes[i]) > 0) {
+            order[s.count++] = i;
+        }
+    }
+    return sweep_disjoint(&s, boxes[0].ndim, first, second);
+}
+
+/* ---- together ------------------------------------------------------------------------------- */
 
 bool boxes_cover(const box *boxes, size_t n, int ndim, const int64_t *shape) {
     uint64_t covered = 0;

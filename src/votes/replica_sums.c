@@ -296,7 +296,10 @@ void replica_sums_free(replica_sums *sums) {
 pawl_status replica_sums_write(const replica_sums *sums, table_writer *w, pawl_error *err) {
     CLEANUP(buffer_free) buffer key = {0};
     CLEANUP(buffer_free) buffer value = {0};
-    vote_replica replicas[PAWL_MAX_BOXES];
+    AUTOFREE vote_replica *replicas = mem_calloc(PAWL_MAX_BOXES, sizeof *replicas);
+    if (replicas == NULL) {
+        return error_nomem(err, PAWL_MAX_BOXES * sizeof *replicas);
+    }
     const uint32_t *next = sums->sums;
     for (size_t i = 0; i < sums->count; i++) {
         const state_entry *e = sums->entries[i];

@@ -221,7 +221,8 @@ static void tables(void) {
     put("table", "whole", &out);
 }
 
-static void data_files(void) {
+/* With a further piece of "w", or without. */
+static void put_data_file(const char *name, bool further) {
     CLEANUP(buffer_free) buffer pawl = {.data = NULL}, sharding = {.data = NULL};
     CLEANUP(buffer_free) buffer file = {.data = NULL};
     pawl_error err = ERROR_INIT;
@@ -245,9 +246,14 @@ static void data_files(void) {
     slot.role = PAWL_ROLE_SLOT;
     slot.slot_of = "w";
     slot.slot = "adam/m";
-    MADE(record_metadata_begin(100, 1, 2, &pawl, &err));
+    MADE(record_metadata_begin(further ? RECORD_METADATA_FURTHER : RECORD_METADATA_PLAIN, 100, 1, 2,
+                               &pawl, &err));
     MADE(record_metadata_add(&slot, &piece, &pawl, &err));
     MADE(record_metadata_add(&e, &piece, &pawl, &err));
+    if (further) {
+        e.name = "w//1";
+        MADE(record_metadata_add(&e, &piece, &pawl, &err));
+    }
     MADE(record_metadata_add(&value, &value.pieces[0], &pawl, &err));
     MADE(record_metadata_end(&pawl, &err));
     MADE(record_sharding_info_begin(&sharding, &err));
@@ -260,14 +266,25 @@ static void data_files(void) {
     safetensors_tensor tensors[] = {
         {.name = "m", .dtype = PAWL_F32, .ndim = 2, .shape = extent},
         {.name = "w", .dtype = PAWL_F32, .ndim = 2, .shape = extent},
-        {.name = "note", .dtype = PAWL_U8, .ndim = 1, .shape = (const int64_t[]){3}}};
+        {.name = "note", .dtype = PAWL_U8, .ndim = 1, .shape = (const int64_t[]){3}},
+        {.name = "w//1", .dtype = PAWL_F32, .ndim = 2, .shape = extent}};
+    if (further) { /* descending alignment */
+        safetensors_tensor last = tensors[2];
+        tensors[2] = tensors[3];
+        tensors[3] = last;
+    }
     uint64_t bytes;
-    MADE(safetensors_encode(tensors, 3, pairs, 4, &file, &bytes, &err));
+    MADE(safetensors_encode(tensors, further ? 4 : 3, pairs, 4, &file, &bytes, &err));
     size_t room = (size_t)bytes;
     MADE(buffer_reserve(&file, room - file.size, &err));
     memset(file.data + file.size, 7, room - file.size);
     file.size = fuzz_repair_safetensors(file.data, room, room);
-    put("safetensors", "finished", &file);
+    put("safetensors", name, &file);
+}
+
+static void data_files(void) {
+    put_data_file("finished", false);
+    put_data_file("further", true);
 }
 
 /* Two bytes with the length of the index, the index, a file. */

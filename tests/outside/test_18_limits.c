@@ -310,7 +310,7 @@ static const struct limit {
     {"slot_of", slot_of, PAWL_MAX_NAME_BYTES, "1024"},
     {"slot", slot, PAWL_MAX_NAME_BYTES, "1024"},
     {"dimensions", dimensions, PAWL_MAX_NDIM, "32"},
-    {"boxes", boxes, PAWL_MAX_BOXES, "64"},
+    {"boxes", boxes, PAWL_MAX_BOXES, "4096"},
     {"log2 of a tensor's bytes", bytes_of_a_tensor, 62, "2^62"},
     {"bytes of a value", value_bytes, PAWL_MAX_VALUE_BYTES, "1048576"},
     {"bytes of a rank's value", rank_bytes, PAWL_MAX_RANK_BYTES, "268435456"},

@@ -480,7 +480,7 @@ static void describe_in_file(const record_entry *e) {
         t.ndim = scalar ? 0 : 1;
         t.shape = &n;
     }
-    assert_ok(record_metadata_begin(7, 3, 9, &json, &err), &err);
+    assert_ok(record_metadata_begin(RECORD_METADATA_PLAIN, 7, 3, 9, &json, &err), &err);
     assert_ok(record_metadata_add(e, piece, &json, &err), &err);
     assert_ok(record_metadata_end(&json, &err), &err);
     const safetensors_pair pair = {RECORD_METADATA_KEY, (const char *)json.data};

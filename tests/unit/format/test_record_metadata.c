@@ -127,7 +127,7 @@ static void test_metadata_is_golden(void **state) {
     CLEANUP(sample_free) sample s;
     pawl_error err = ERROR_INIT;
     describe(&s);
-    assert_ok(record_metadata_begin(1000, 3, 8, &s.metadata, &err), &err);
+    assert_ok(record_metadata_begin(RECORD_METADATA_PLAIN, 1000, 3, 8, &s.metadata, &err), &err);
     for (int i = 0; i < COUNT; i++) {
         assert_ok(record_metadata_add(&s.entries[i], &s.pieces[i][s.piece_of_entry[i]], &s.metadata,
                                       &err),
@@ -198,6 +198,46 @@ static void test_entries_come_back_from_the_header(void **state) {
     assert_string_equal(d.entries[2].slot, "m\"");
 }
 
+/* Keys that are no names, as version 2 has them, and what is then the name. */
+static const struct {
+    int version;
+    const char *key, *name; /* NULL: refused */
+} further_keys[] = {
+    {2, "w", "w"},      {2, "w//1", "w"},     {2, "a/w//4294967295", "a/w"},
+    {1, "w//1", NULL},  {2, "w//0", NULL},    {2, "w//01", NULL},
+    {2, "w//", NULL},   {2, "w//1x", NULL},   {2, "w//4294967296", NULL},
+    {2, "//1", NULL},   {2, "w//1//2", NULL}, {2, "w///1", NULL},
+    {2, "w//-1", NULL}, {2, "w/1", "w/1"},    {2, "w//18446744073709551617", NULL},
+};
+
+static void test_keys_of_further_pieces_are_those_of_their_entry(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(further_keys); i++) {
+        CLEANUP(decoded_free) decoded d = {.count = 0};
+        CLEANUP(sample_free) sample s = {0};
+        pawl_error err = ERROR_INIT;
+        char metadata[256];
+        int64_t extent[] = {1, 2};
+        const safetensors_tensor tensor = {
+            .name = further_keys[i].key, .dtype = PAWL_F32, .ndim = 2, .shape = extent};
+        snprintf(metadata, sizeof metadata,
+                 "{\"version\":%d,\"step\":1,\"rank\":0,\"world_size\":1,\"entries\":{\"%s\":{"
+                 "\"shape\":[3,2],\"offset\":[1,0]}}}",
+                 further_keys[i].version, further_keys[i].key);
+        const safetensors_pair pair = {RECORD_METADATA_KEY, metadata};
+        safetensors_tensor copy = tensor;
+        assert_ok(safetensors_encode(&copy, 1, &pair, 1, &s.header, &s.file_bytes, &err), &err);
+        while (s.header.size < s.file_bytes) {
+            assert_ok(buffer_append(&s.header, "", 1, &err), &err);
+        }
+        pawl_status status = decode(&s, &d, &err);
+        assert_int_equal(status, further_keys[i].name != NULL ? PAWL_OK : PAWL_EDAMAGED);
+        if (status == PAWL_OK) {
+            assert_string_equal(d.entries[0].name, further_keys[i].name);
+        }
+    }
+}
+
 /* What a file says of itself is checked as everything that is read. */
 static void test_r14_hostile_metadata_is_refused(void **state) {
     (void)state;
@@ -215,7 +255,7 @@ static void test_r14_hostile_metadata_is_refused(void **state) {
         {"{}", PAWL_EDAMAGED},
         {"{\"version\":0}", PAWL_EDAMAGED},
         {"{\"version\":1,\"entries\":{}}", PAWL_EDAMAGED},
-        {"{\"version\":2,\"entries\":5}", PAWL_EUNSUPPORTED},
+        {"{\"version\":3,\"entries\":5}", PAWL_EUNSUPPORTED},
         {"{\"version\":1,\"step\":-1,\"rank\":0,\"world_size\":1}", PAWL_EDAMAGED},
         {"{\"version\":1,\"step\":1,\"rank\":1,\"world_size\":1}", PAWL_EDAMAGED},
         {"{\"version\":1,\"step\":1,\"rank\":-1,\"world_size\":1}", PAWL_EDAMAGED},
@@ -266,7 +306,7 @@ static void test_r12_newer_metadata_in_words(void **state) {
     describe(&s);
     write_header(&s, "{\"version\":9}");
     assert_fails(decode(&s, &d, &err), PAWL_EUNSUPPORTED, &err);
-    assert_string_equal(err.expected, "version 1 of its description");
+    assert_string_equal(err.expected, "version 1 to 2 of its description");
     assert_string_equal(err.found, "version 9");
 }
 
@@ -289,6 +329,7 @@ int main(void) {
         cmocka_unit_test(test_metadata_is_golden),
         cmocka_unit_test(test_sharding_info_is_golden),
         cmocka_unit_test(test_entries_come_back_from_the_header),
+        cmocka_unit_test(test_keys_of_further_pieces_are_those_of_their_entry),
         cmocka_unit_test(test_r14_hostile_metadata_is_refused),
         cmocka_unit_test(test_r12_newer_metadata_in_words),
         cmocka_unit_test(test_metadata_survives_every_failing_allocation),

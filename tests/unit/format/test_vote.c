@@ -304,8 +304,8 @@ static void test_r14_replicas_that_cannot_be_are_refused(void **state) {
         const char *words;
     } cases[] = {
         {{33, 0}, 2, "a number is too large"},
-        {{0, 65}, 2, "a number is too large"},
-        {{1, 64}, 2, "more replicas than there are bytes for"},
+        {{0, 0x81, 0x20}, 3, "a number is too large"},
+        {{1, 0x80, 0x20}, 3, "more replicas than there are bytes for"},
         {{0, 1, 1, 2, 3, 4, 5}, 7, "bytes are left over"},
         {{1, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 1, 0, 0, 0},
          16,

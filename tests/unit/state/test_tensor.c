@@ -433,11 +433,11 @@ static void test_s15_boxes_without_memory_are_refused(void **context) {
 
 static void test_s15_too_many_boxes_are_refused(void **context) {
     pawl_box one = a_box((const int64_t[]){0, 0}, (const int64_t[]){1, 1});
-    pawl_tensor t = boxed_tensor(&one, 65);
+    pawl_tensor t = boxed_tensor(&one, PAWL_MAX_BOXES + 1);
     assert_refused_as(*context, PAWL_ELIMIT, &t,
-                      "cannot add the tensor: it has 65 boxes\n"
+                      "cannot add the tensor: it has 4097 boxes\n"
                       "  entry:    a\n"
-                      "  expected: at most 64 (PAWL_MAX_BOXES)");
+                      "  expected: at most 4096 (PAWL_MAX_BOXES)");
 }
 
 static void test_s15_replicated_without_cover_is_refused(void **context) {

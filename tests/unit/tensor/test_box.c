@@ -150,6 +150,53 @@ static void test_boxes_are_disjoint_when_no_element_is_in_two(void **state) {
     assert_in_range(disjoint, ROUNDS / 5, ROUNDS - ROUNDS / 5);
 }
 
+/* The brute-force answer. */
+static bool any_pair_shares(const box *boxes, size_t n) {
+    box shared;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (box_intersect(&boxes[i], &boxes[j], &shared)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static size_t random_cut(test_random *r, box whole, box *pieces, size_t most);
+
+/* Many boxes are sorted before they are compared. */
+static void test_many_boxes_are_disjoint_as_few_are(void **state) {
+    (void)state;
+    enum { MOST = 200 };
+    static box boxes[MOST];
+    test_random r = {35};
+    int disjoint = 0;
+    for (int round = 0; round < 500; round++) {
+        int64_t shape[] = {random_between(&r, 0, 40), random_between(&r, 1, 40),
+                           random_between(&r, 1, 9)};
+        box whole = box_whole((int)random_between(&r, 0, 3), shape);
+        size_t n = random_cut(&r, whole, boxes, 17 + random_below(&r, MOST - 16));
+        size_t first = 99;
+        size_t second = 99;
+        if (n > 1 && random_below(&r, 2) == 0) { /* one reaches further than it should */
+            box *grown = &boxes[random_below(&r, n)];
+            int d = (int)random_below(&r, (uint64_t)whole.ndim);
+            int64_t room = whole.extent[d] - grown->offset[d];
+            grown->extent[d] += grown->extent[d] < room;
+        }
+        bool wanted = !any_pair_shares(boxes, n);
+        assert_int_equal(boxes_disjoint(boxes, n, &first, &second), wanted);
+        disjoint += wanted;
+        if (!wanted) {
+            box shared;
+            assert_true(first < second && second < n);
+            assert_true(box_intersect(&boxes[first], &boxes[second], &shared));
+        }
+    }
+    assert_in_range(disjoint, 100, 450);
+}
+
 /* Cuts a box in two again and again. */
 static size_t random_cut(test_random *r, box whole, box *pieces, size_t most) {
     size_t n = 1;
@@ -334,6 +381,7 @@ int main(void) {
         cmocka_unit_test(test_intersection_is_what_both_hold),
         cmocka_unit_test(test_containment_is_that_nothing_lies_outside),
         cmocka_unit_test(test_boxes_are_disjoint_when_no_element_is_in_two),
+        cmocka_unit_test(test_many_boxes_are_disjoint_as_few_are),
         cmocka_unit_test(test_pieces_of_a_shape_are_disjoint_and_cover_it),
         cmocka_unit_test(test_runs_are_exactly_the_elements_ascending_and_maximal),
         cmocka_unit_test(test_scalar_is_one_run_of_one),
