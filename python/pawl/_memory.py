@@ -89,6 +89,10 @@ _OF_DLPACK = {
 }
 _DLPACK_OF = {dtype: code for code, dtype in _OF_DLPACK.items()}
 
+#: complex128, which safetensors has not, in the three: kept as F64 with a last dimension of 2, the
+#: real part and the imaginary, which is how it lies in memory.
+_COMPLEX128 = ("c16", "Zd", (5, 128))
+
 
 def dtype_bits(dtype: Dtype) -> int:
     """Bits of one element: 4 to 64."""
@@ -115,6 +119,8 @@ class Memory(NamedTuple):
         address: of the first element; 0 where there are no elements.
         writable: may a restore write to it?
         owner: what keeps the memory alive as long as it is referenced.
+        parts: its elements are the parts of complex numbers: the array has no last dimension of 2,
+            `shape` has.
     """
 
     dtype: Dtype
@@ -123,6 +129,13 @@ class Memory(NamedTuple):
     address: int
     writable: bool
     owner: object
+    parts: bool = False
+
+
+def _of_complex128(memory: Memory) -> Memory:
+    """The parts of complex numbers, described as if each were one F64."""
+    strides = None if memory.strides is None else (*memory.strides, 8)
+    return memory._replace(shape=(*memory.shape, 2), strides=strides, parts=True)
 
 
 def _refuse(name: str, what: str) -> UsageError:
@@ -145,7 +158,8 @@ def _of_array_interface(name: str, array: Any, interface: dict[str, Any]) -> Mem
     if order == (">" if sys.byteorder == "little" else "<"):
         raise _refuse(name, f"its elements ({typestr}) are not in this machine's byte order; convert it first")
     named = str(getattr(array, "dtype", ""))
-    dtype = _OF_NAME.get(named) or _OF_TYPESTR.get(kind)
+    parts = kind in _COMPLEX128
+    dtype = Dtype.F64 if parts else _OF_NAME.get(named) or _OF_TYPESTR.get(kind)
     if dtype is None:
         raise _refuse(name, f"elements of type {named or typestr} cannot be saved")
     data = interface.get("data")
@@ -153,7 +167,8 @@ def _of_array_interface(name: str, array: Any, interface: dict[str, Any]) -> Mem
         raise _refuse(name, "its array interface does not say where its memory is")
     address, read_only = data
     strides = interface.get("strides")
-    return Memory(dtype, tuple(interface["shape"]), strides and tuple(strides), address, not read_only, array)
+    memory = Memory(dtype, tuple(interface["shape"]), strides and tuple(strides), address, not read_only, array)
+    return _of_complex128(memory) if parts else memory
 
 
 class _Buffer(ctypes.Structure):
@@ -203,12 +218,14 @@ def _of_buffer(name: str, array: object) -> Memory:
         if text[0] in (">!" if sys.byteorder == "little" else "<"):
             raise _refuse(name, f"its elements ({text}) are not in this machine's byte order; convert it first")
         text = text[1:]
-    dtype = _OF_FORMAT.get(text)
-    if dtype is None or dtype_bits(dtype) != view.itemsize * 8:
+    parts = text in _COMPLEX128
+    dtype = Dtype.F64 if parts else _OF_FORMAT.get(text)
+    if dtype is None or dtype_bits(dtype) != view.itemsize * (4 if parts else 8):
         raise _refuse(name, f"elements of format {text!r} cannot be saved")
     shape = tuple(view.shape[i] for i in range(view.ndim))
     strides = tuple(view.strides[i] for i in range(view.ndim)) if view.strides else None
-    return Memory(dtype, shape, strides, view.buf or 0, not view.readonly, held)
+    memory = Memory(dtype, shape, strides, view.buf or 0, not view.readonly, held)
+    return _of_complex128(memory) if parts else memory
 
 
 class _DLDevice(ctypes.Structure):
@@ -277,13 +294,15 @@ def _of_dlpack(name: str, array: Any) -> Memory:
         )
     capsule, tensor, writable = _dlpack_tensor(array)
     code = (tensor.dtype.code, tensor.dtype.bits)
-    dtype = _OF_DLPACK.get(code)
+    parts = code in _COMPLEX128
+    dtype = Dtype.F64 if parts else _OF_DLPACK.get(code)
     if dtype is None or tensor.dtype.lanes != 1:
         raise _refuse(name, f"elements of DLPack type {code}, {tensor.dtype.lanes} lanes, cannot be saved")
-    item = dtype_bits(dtype) // 8
+    item = code[1] // 8
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = tuple(tensor.strides[i] * item for i in range(tensor.ndim)) if tensor.strides else None
-    return Memory(dtype, shape, strides, (tensor.data or 0) + tensor.byte_offset, writable, capsule)
+    memory = Memory(dtype, shape, strides, (tensor.data or 0) + tensor.byte_offset, writable, capsule)
+    return _of_complex128(memory) if parts else memory
 
 
 def memory_of(name: str, array: Any) -> Memory:

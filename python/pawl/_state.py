@@ -92,6 +92,10 @@ def _numbers(values: Iterable[int]) -> Any:
     return (ctypes.c_int64 * max(len(values), 1))(*values)
 
 
+def _type(memory: Memory) -> str:
+    return "complex128" if memory.parts else memory.dtype.name
+
+
 class _Described:
     """Tensors as an array of ``pawl_tensor``, with all that it points to."""
 
@@ -112,14 +116,15 @@ class _Described:
             raise UsageError(f"{name}: a tensor of which this process holds nothing has one empty box")
         boxes = (CBox * len(memories))()
         for c_box, box, memory in zip(boxes, tensor.array, memories, strict=True):
-            if memory.dtype != memories[0].dtype:
-                raise UsageError(f"{name}: its boxes have elements of {memories[0].dtype.name} and {memory.dtype.name}")
-            if len(box.offset) != len(tensor.shape) or len(memory.shape) != len(tensor.shape):
+            if (memory.dtype, memory.parts) != (memories[0].dtype, memories[0].parts):
+                raise UsageError(f"{name}: its boxes have elements of {_type(memories[0])} and {_type(memory)}")
+            ndim = len(memory.shape) - memory.parts
+            if len(box.offset) != len(tensor.shape) or ndim != len(tensor.shape):
                 raise UsageError(
-                    f"{name}: a box has {len(box.offset)} offsets and {len(memory.shape)} dimensions in a "
+                    f"{name}: a box has {len(box.offset)} offsets and {ndim} dimensions in a "
                     f"tensor of {len(tensor.shape)}"
                 )
-            c_box.offset = self._pointer(_numbers(box.offset))
+            c_box.offset = self._pointer(_numbers((*box.offset, 0) if memory.parts else box.offset))
             c_box.extent = self._pointer(_numbers(memory.shape))
             c_box.strides = self._pointer(_numbers(memory.strides)) if memory.strides else None
             c_box.data = memory.address
@@ -136,6 +141,7 @@ class _Described:
         if isinstance(tensor.array, (list, tuple)) and not isinstance(tensor.array, Memory):
             memories = self._boxes(name, out, tensor)
             shape = tensor.shape or ()
+            shape = (*shape, 2) if memories[0].parts else shape
         else:
             memory = memory_of(name, tensor.array)
             memories, shape = [memory], memory.shape
